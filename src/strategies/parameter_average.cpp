@@ -65,9 +65,15 @@ void count_averaged(const TrainContext& run, std::size_t bytes) {
 }
 
 std::size_t average_parameters(const TrainContext& run, comm::Communicator& group, double weight) {
+  // A mean of equal numbers, as those of frozen blocks, would be rounded.
+  return average_parameters(run, group, weight, run.replica.layout().trainable());
+}
+
+std::size_t average_parameters(const TrainContext& run, comm::Communicator& group, double weight,
+                               const std::vector<FloatRange>& ranges) {
   std::size_t bytes = 0;
-  for (const FloatRange& segment : run.replica.layout().trainable()) {  // a mean of equal numbers would be rounded
-    const MutableView values = part(run.state.parameters, segment);
+  for (const FloatRange& range : ranges) {
+    const MutableView values = part(run.state.parameters, range);
     group.allreduce_weighted_mean(values, weight);
     bytes += values.size_bytes();
   }

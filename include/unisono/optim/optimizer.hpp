@@ -87,7 +87,7 @@ struct SharedParameters {
 
 /// For these ranges: all vectors, θ and g included, are the ranges' floats, one range behind the other. The ranks
 /// together make the same step as one rank that updates all of θ, on CPUs bit for bit; a step is collective as above.
-/// 	hrows ConfigError as above
+/// \throws ConfigError as above
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerSettings& settings, const SharedParameters& parameters,
                                           kernels::UpdateKernels& kernels);
 

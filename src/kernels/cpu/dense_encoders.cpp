@@ -3,6 +3,7 @@
 #include <bit>
 #include <cassert>
 #include <cstring>
+#include <limits>
 
 #include "cpu/encoders.hpp"
 #include "unisono/base/random.hpp"

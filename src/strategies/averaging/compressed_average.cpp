@@ -34,11 +34,7 @@ void CompressedAverage::average(double weight, std::int64_t step) {
     changes_.sum(theta, part(residual_, range));
     run_.backend.axpby(1, part(start_, range), -1, theta);
   }
-  for (const FloatRange& range : blocks_.exact) {
-    const MutableView theta = part(run_.state.parameters, range);
-    run_.communicator.allreduce_weighted_mean(theta, weight);
-    count_averaged(run_, theta.size_bytes());
-  }
+  count_averaged(run_, average_parameters(run_, run_.communicator, weight, blocks_.exact));
 }
 
 /// θ₀ − (θ₀ − θ + residual)

@@ -2,6 +2,7 @@
 
 #include "exchange/exchange.hpp"
 #include "unisono/comm/buckets.hpp"
+#include "unisono/strategies/strategy.hpp"
 #include "unisono/tensor/layout.hpp"
 
 namespace unisono::strategies {
@@ -26,6 +27,10 @@ class BucketedSum final : public GradientExchange {
 };
 
 }  // namespace
+
+Index bucket_bytes_of(const TrainContext& run) {
+  return run.bucket_bytes > 0 ? run.bucket_bytes : run.communicator.bucket_bytes();
+}
 
 std::unique_ptr<GradientExchange> make_bucketed_sum(comm::Communicator& communicator, MutableView gradient,
                                                     Index bucket_bytes, const Clock& clock) {

@@ -27,7 +27,7 @@ Index size_of(const std::vector<FloatRange>& ranges);
 /// The part of `range` that lies within another one; empty where there is none.
 FloatRange common_part(const FloatRange& range, const FloatRange& other);
 
-/// packed ← the ranges of `vector`, one behind the other; and back.
+/// packed ← the ranges of `vector`, one behind the other, in the front of `vector` itself, too; and back.
 void pack(View vector, const std::vector<FloatRange>& ranges, MutableView packed);
 void unpack(View packed, const std::vector<FloatRange>& ranges, MutableView vector);
 

@@ -13,9 +13,7 @@ constexpr int kSumBits = 24;              // numbers of the sums of a step
 }  // namespace
 
 CompressedChanges::CompressedChanges(TrainContext& run, const CompressionSettings& settings)
-    : run_(run),
-      encoder_(make_encoder(settings)),
-      sum_(encoder_->is_dense() ? make_sliced_sum(run.communicator) : make_gathered_sum(run.communicator)) {
+    : run_(run), encoder_(make_encoder(settings)), sum_(make_encoded_sum(run.communicator, *encoder_)) {
   run.counters.compression.sent_bytes = 0;
 }
 

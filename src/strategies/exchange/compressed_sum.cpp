@@ -89,13 +89,13 @@ CompressedSum::CompressedSum(TrainContext& run, const CompressionSettings& setti
       settings_(settings),
       blocks_(divide_blocks(run.replica.layout(), blocks_to_compress(run.replica.layout(), settings.exact))),
       encoder_(make_encoder(settings)),
-      sum_(encoder_->is_dense() ? make_sliced_sum(run.communicator) : make_gathered_sum(run.communicator)),
+      sum_(make_encoded_sum(run.communicator, *encoder_)),
       residual_(run.vectors[0].values.view()),
       residual_is_zero_(std::ranges::all_of(residual_, [](float value) { return value == 0; })),
       exact_(static_cast<std::size_t>(size_of(blocks_.exact))),
       step_(run.first_step),
       buckets_(
-          std::ssize(run.gradient), run.bucket_bytes > 0 ? run.bucket_bytes : run.communicator.bucket_bytes(),
+          std::ssize(run.gradient), bucket_bytes_of(run),
           [this](Index first, Index last) {
             return start({first, last});
           },

@@ -50,4 +50,9 @@ std::unique_ptr<EncodedSum> make_gathered_sum(comm::Communicator& ranks);
 /// Cost per sum of n values: 2 (P − 1) messages from each rank, of 2 (P − 1) / P · most_bytes(n) together.
 std::unique_ptr<EncodedSum> make_sliced_sum(comm::Communicator& ranks);
 
+/// The one of these that suits an encoder.
+inline std::unique_ptr<EncodedSum> make_encoded_sum(comm::Communicator& ranks, const kernels::Encoder& encoder) {
+  return encoder.is_dense() ? make_sliced_sum(ranks) : make_gathered_sum(ranks);
+}
+
 }  // namespace unisono::strategies

@@ -7,6 +7,11 @@
 
 namespace unisono::strategies {
 
+struct TrainContext;
+
+/// Bytes of a bucket of the gradient, as the run asks for them, or as its communicator chooses.
+Index bucket_bytes_of(const TrainContext& run);
+
 /// One of the micro-batches that this rank computes in a step.
 struct MicroBatchPlace {
   Index number = 0, count = 1;     ///< among the step's micro-batches, of all replicas

@@ -16,18 +16,14 @@
 
 #include <algorithm>
 
+#include "exchange/compressed_blocks.hpp"
+#include "exchange/exchange.hpp"
 #include "unisono/strategies/phase.hpp"
 
 namespace unisono::strategies {
 namespace {
 
-/// front of the vector ← its ranges, one behind the other. A number moves towards the start, or stays.
-void move_to_front(MutableView vector, const std::vector<FloatRange>& ranges) {
-  auto to = vector.begin();
-  for (const FloatRange& range : ranges) to = std::ranges::copy(part(vector, range), to).out;
-}
-
-/// The reverse, from the last range to the first.
+/// The reverse of packing the ranges at the front of their vector, from the last range to the first.
 void move_back(MutableView vector, const std::vector<FloatRange>& ranges, Index size) {
   auto end = vector.begin() + size;
   for (auto range = ranges.rbegin(); range != ranges.rend(); ++range) {
@@ -38,10 +34,6 @@ void move_back(MutableView vector, const std::vector<FloatRange>& ranges, Index 
 }
 
 }  // namespace
-
-Index bucket_bytes_of(const TrainContext& run) {
-  return run.bucket_bytes > 0 ? run.bucket_bytes : run.communicator.bucket_bytes();
-}
 
 ShardedUpdate::ShardedUpdate(TrainContext& run)
     : run_(run),
@@ -55,8 +47,8 @@ void ShardedUpdate::step(double learning_rate) {
   const MutableView theta = run_.state.parameters;
   {
     const Phase phase(run_, run_.seconds.optimizer);
-    move_to_front(run_.gradient, own_);
-    move_to_front(theta, own_);
+    pack(run_.gradient, own_, run_.gradient);  // a number moves towards the start, or stays
+    pack(theta, own_, theta);
     const FloatRange front{0, size_};
     run_.optimizer->step(part(theta, front), part(View(run_.gradient), front), learning_rate);
     move_back(theta, own_, size_);

@@ -28,7 +28,4 @@ class ShardedUpdate {
   Index size_;                   ///< of its shard
 };
 
-/// Bytes of a bucket of the gradient, as the run asks for them, or as its communicator chooses.
-Index bucket_bytes_of(const TrainContext& run);
-
 }  // namespace unisono::strategies
