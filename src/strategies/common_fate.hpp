@@ -32,6 +32,7 @@ class CommonFate {
     require_all();
     return done;
   }
+  bool has_given_up() const { return gave_up_; }
   /// \throws PeerFailure if a thread of this rank gave up
   void require_all() const {
     if (gave_up_) throw comm::PeerFailure("another thread of this rank failed");

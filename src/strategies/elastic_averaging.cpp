@@ -164,7 +164,7 @@ StrategyKind elastic_averaging_strategy() {
           .meaning = "workers train on their own, and at intervals each is drawn towards a center that servers hold",
           .describe = describe,
           .make = make,
-          .traits = {.needs_gradient = true, .has_servers = true},
+          .traits = {.needs_gradient = true, .has_servers = true, .at_own_pace = true},
           .waiting = "workers waited for messages",
           .relief = relief};
 }

@@ -183,7 +183,7 @@ StrategyKind parameter_server_strategy() {
           .describe = describe_parameter_server,
           .check = check_parameter_server,
           .make = make,
-          .traits = {.has_servers = true},
+          .traits = {.has_servers = true, .at_own_pace = true},
           .waiting = "workers waited for messages",
           .relief = relief_of_parameter_server};
 }

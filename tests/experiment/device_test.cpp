@@ -19,6 +19,7 @@ TEST_CASE("networks have a way to GPUs under every strategy that needs no shared
     CHECK(obstacle_to_gpus(config_of("network", strategy)).empty());
   }
   CHECK_THAT(obstacle_to_gpus(config_of("network", "hogwild")), Contains("hogwild"));
+  CHECK_THAT(obstacle_to_gpus(config_of("network", "gossip_async")), Contains("gossip_async"));
   for (const char* model : {"linear", "factorization", "word2vec", "glove"}) {
     CHECK_THAT(obstacle_to_gpus(config_of(model, "allreduce")), Contains(model) && Contains("only on CPUs"));
   }

@@ -256,6 +256,14 @@ TEST_CASE("a threshold that is chosen by density sends about so many values", "[
     // Of so few values all are in the sample: of 2,000 different magnitudes exactly 200 reach the 200th.
     CHECK(encode(*encoder, random_floats(2000, 11)).message.length == 16 + std::min(200 * 4, 16 * 32));
     CHECK(encode(*encoder, Floats(50, 0.0F)).message.length == 16);  // nothing reaches a threshold above 0
+    Floats few(100, 0.0F);                                           // fewer than a tenth: their mean magnitude is 1
+    few[3] = -1.5F;
+    few[90] = 0.5F;
+    CHECK(encode(*encoder, few).message.length == 16 + 4);
+    CHECK(encode(*encoder, few).sent[3] == -1);
+    Floats one(8192, 0.0F);  // and not among the 4,096
+    one[1] = 3;
+    CHECK(encode(*encoder, one).sent[1] == 3);
   }
 }
 

@@ -54,7 +54,7 @@ Training hesitant(const Examples& examples, const StrategySettings& strategy, in
 std::int64_t most_missed(const std::vector<RecordedSegment>& segments, int workers, bool prefetch) {
   std::int64_t most = 0;
   for (const RecordedSegment& segment : segments) {
-    for (const auto& bytes : segment.by_server) {
+    for (const auto& bytes : segment.orders) {
       std::vector<std::int64_t> pulls(static_cast<std::size_t>(workers)), pushes(pulls);
       for (const ServerEvent& event : decode(bytes)) {
         const auto worker = static_cast<std::size_t>(event.worker);

@@ -80,10 +80,12 @@ TEST_CASE("the table says what others ask about a strategy", "[strategy]") {
     return all;
   };
   CHECK(names(&StrategyTraits::steps_together) == "allreduce batch serial ");
-  CHECK(names(&StrategyTraits::needs_gradient) == "allreduce batch elastic_averaging gossip ");
+  CHECK(names(&StrategyTraits::needs_gradient) ==
+        "allreduce batch elastic_averaging gossip gossip_async gradient_sharing ");
   CHECK(names(&StrategyTraits::divides_model) == "stratified ");
   CHECK(names(&StrategyTraits::whole_batch) == "batch ");
   CHECK(names(&StrategyTraits::has_servers) == "elastic_averaging parameter_server ");
+  CHECK(names(&StrategyTraits::at_own_pace) == "elastic_averaging gossip_async gradient_sharing parameter_server ");
   CHECK(names(&StrategyTraits::shares_model) == "hogwild stratified ");
   CHECK(names(&StrategyTraits::has_one_model) == "allreduce averaging batch serial ");
   for (const StrategyKind& kind : strategy_kinds()) {
@@ -100,10 +102,12 @@ TEST_CASE("vectors that a strategy keeps are declared with those who hold values
   CHECK(kept[0].name == "replica");
   CHECK(kept[0].scope == StateScope::replica);
   CHECK(make_strategy({.kind = "averaging"})->state_vectors().empty());
-  const auto gossips = make_strategy({.kind = "gossip"})->state_vectors();
-  REQUIRE(gossips.size() == 2);
-  CHECK(gossips[1].of == StateOf::statistics);
-  CHECK(vectors_of_parameters(gossips) == 1);
+  for (const char* kind : {"gossip", "gossip_async"}) {
+    const auto gossips = make_strategy({.kind = kind})->state_vectors();
+    REQUIRE(gossips.size() == 2);
+    CHECK(gossips[1].of == StateOf::statistics);
+    CHECK(vectors_of_parameters(gossips) == 1);
+  }
 }
 
 TEST_CASE("advice for servers depends on how they are used", "[strategy]") {
@@ -131,8 +135,9 @@ TEST_CASE("what a strategy cannot mean is refused", "[strategy][config]") {
   CHECK_THROWS_AS(make_strategy({.kind = "rumour"}), ConfigError);
   CHECK_THROWS_WITH(
       make_strategy({.kind = "rumour"}),
-      Catch::Contains("rumour") && Catch::Contains("allreduce, averaging, batch, elastic_averaging, gossip, hogwild, "
-                                                   "parameter_server, serial or stratified"));
+      Catch::Contains("rumour") &&
+          Catch::Contains("allreduce, averaging, batch, elastic_averaging, gossip, gossip_async, gradient_sharing, "
+                          "hogwild, parameter_server, serial or stratified"));
 }
 
 TEST_CASE("strategies say what norms and checkpoints must know of them", "[strategy]") {

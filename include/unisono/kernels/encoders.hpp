@@ -60,7 +60,8 @@ struct ThresholdSettings {
 
 /// Values with |v| ≥ τ as ±τ: 4 bytes for each (position and sign), or 2 bits for each of all n where that is shorter;
 /// 16 bytes more. Strom, "Scalable distributed DNN training using commodity GPU cloud computing", Interspeech 2015. An
-/// adapted τ is the magnitude that `density` of up to 4,096 evenly spaced values reach.
+/// adapted τ is the magnitude that `density` of up to 4,096 evenly spaced values reach or, where fewer of these are not
+/// 0, the mean magnitude of those, or the largest one of all values.
 std::unique_ptr<Encoder> make_threshold_encoder(const ThresholdSettings& settings);
 
 /// The k = ⌈density · n⌉ values of largest magnitude, as they are (the first ones among equals): 8 bytes for each, or 4

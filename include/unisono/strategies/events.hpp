@@ -4,13 +4,16 @@
 #include <span>
 #include <vector>
 
-// A run's record: the order in which parameter servers handled the workers' pulls and pushes. With the same data,
-// binary and threads it determines the whole run, which can thus be replayed (docs/parameter-server.md, "Record and
-// replay").
+// A run's record: the order in which parameter servers handled the workers' pulls and pushes or, where there are no
+// servers, in which each rank of "gossip_async" changed and read its parameters, or each of "gradient_sharing" applied
+// the ranks' updates. With the same data, binary and threads it determines the whole run, which can thus be replayed
+// (docs/parameter-server.md, "Record and replay").
 
 namespace unisono::strategies {
 
-/// A server answered a worker's pull, or applied its push.
+/// A server answered a worker's pull, or applied its push. On rank r of "gossip_async": it exchanged with `worker`;
+/// with worker = r, it read its parameters for a gradient or, as a push, made the step. Of "gradient_sharing": a rank
+/// applied this worker's update.
 struct ServerEvent {
   int worker = 0;
   bool is_push = false;
@@ -25,8 +28,8 @@ std::vector<ServerEvent> decode(std::span<const std::byte> bytes);
 
 /// The events of one segment: the run's steps between two points at which all ranks synchronise.
 struct RecordedSegment {
-  std::int64_t first = 0, last = 0;               ///< the run's steps [first, last)
-  std::vector<std::vector<std::byte>> by_server;  ///< encoded events of each server
+  std::int64_t first = 0, last = 0;            ///< the run's steps [first, last)
+  std::vector<std::vector<std::byte>> orders;  ///< encoded events of each server; without servers, of each rank
 };
 
 /// Receives a run's events, segment by segment, and stores them.
@@ -40,6 +43,9 @@ class EventRecorder {
 /// The events of a whole run, to be replayed.
 struct EventRecord {
   std::vector<RecordedSegment> segments;
+
+  /// The segment that begins at this step. \throws CheckpointError if there is none
+  const RecordedSegment& segment_at(std::int64_t first) const;
 };
 
 }  // namespace unisono::strategies

@@ -92,17 +92,30 @@ struct BatchCounters {
 
 /// What strategies without a centre count on this rank since the run began or was resumed.
 struct GossipCounters {
-  std::int64_t sent_bytes = -1;  ///< to neighbours, but for the consensus; −1: the ranks have a common model
+  std::int64_t sent_bytes = -1;  ///< to neighbours, but for the consensus; −1: parameters are not mixed
   /// ‖θ_r − mean‖² and ‖mean‖² of what this rank holds, when the consensus was last formed.
   double difference_squares = 0, mean_squares = 0;
   double second_singular_value = 0;  ///< of the product of `rounds` mixing matrices; the same on all ranks
   int rounds = 1;                    ///< exchanges after which the mixing matrices recur; likewise
+  std::int64_t exchanges = -1;       ///< that this rank began with one other; −1: all ranks exchange in step
+  /// Of each step at a rank's own pace: exchanges that changed θ_r between the reading of θ_r for its gradient and the
+  /// step itself.
+  Histogram staleness = {};
+  std::vector<std::int64_t> worker_steps = {};  ///< as in StepRecord, when the consensus was last formed
 };
 
 /// What compressed gradients or changes count on this rank since the run began or was resumed.
 struct CompressionCounters {
   std::int64_t sent_bytes = -1;  ///< to other ranks, of messages; −1: nothing is compressed
   std::int64_t plain_bytes = 0;  ///< that allreduces of the same floats would have sent: 2 (P − 1) / P · 4 bytes each
+};
+
+/// What gradient sharing counts on this rank since the run began or was resumed.
+struct SharingCounters {
+  std::int64_t sent_bytes = -1;  ///< of updates: its own, and others' that it passed on; −1: updates are not shared
+  std::int64_t plain_bytes = 0;  ///< that whole vectors of θ's size would have taken in their place
+  std::int64_t updates = 0;      ///< that it shared
+  Histogram staleness = {};      ///< of others' updates that it applied
 };
 
 /// Counters of a strategy on this rank, for the summary; −1: the strategy does not count this.
@@ -116,6 +129,10 @@ struct StrategyCounters {
   BatchCounters batch = {};
   GossipCounters gossip = {};
   CompressionCounters compression = {};
+  SharingCounters sharing = {};
+
+  /// Whether ranks have parameters of their own, whose consensus is the model.
+  bool have_consensus() const { return gossip.sent_bytes >= 0 || sharing.sent_bytes >= 0; }
 };
 
 /// Over which ranks the values of a strategy's vector differ.
@@ -175,14 +192,15 @@ struct TrainContext {
   /// null.
   const comm::CommunicatorReducer* statistics_reducer = nullptr;
   int threads = 1;                     ///< that this rank may use
+  std::uint64_t seed = 0;              ///< of the run
   std::span<KeptVector> vectors = {};  ///< those of Strategy::state_vectors, in the same order
   std::span<Worker> workers = {};      ///< one for each thread that computes gradients; see Strategy::has_workers
   /// StepRecord::worker_steps of the run that is resumed; to be ignored if the number of workers has changed.
   std::vector<std::int64_t> worker_steps = {};
   double flops_per_example = 0;            ///< of the whole model, forward and backward; 0: unknown
   Fault* fault = nullptr;                  ///< slows this rank down on purpose; null: it is not slowed down
-  EventRecorder* recorder = nullptr;       ///< receives the servers' events; null: they are not recorded
-  const EventRecord* replayed = nullptr;   ///< the order in which servers must handle messages; null: as they arrive
+  EventRecorder* recorder = nullptr;       ///< receives the events of servers or workers; null: they are not recorded
+  const EventRecord* replayed = nullptr;   ///< the order in which they must handle messages; null: as they arrive
   const Clock& clock = steady_clock();     ///< measures all seconds that are counted here
   optim::BatchMethod* method = nullptr;    ///< of strategies that minimise the loss of the whole set; else null
   models::Objective* objective = nullptr;  ///< that loss; null where `method` is
@@ -210,6 +228,8 @@ class Strategy {
   int workers(int ranks) const { return data_shard(0, ranks)->parts; }
   /// How many parameter servers hold θ; 0: the strategy has none.
   virtual int servers(int /*ranks*/) const { return 0; }
+  /// How many lists of events a record of the run has in each segment; see RecordedSegment.
+  virtual int event_lists(int ranks) const { return servers(ranks); }
   const StrategyTraits& traits() const { return traits_; }
   bool steps_together() const { return traits_.steps_together; }
   /// Whether each rank keeps the optimizer's state of its part of θ alone: see StateShards.

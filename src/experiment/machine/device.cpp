@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "unisono/base/errors.hpp"
+#include "unisono/strategies/strategy.hpp"
 
 namespace unisono::experiment {
 namespace {
@@ -33,8 +34,11 @@ std::string obstacle_to_gpus(const Config& config) {
   if (traits_of(config.strategy).shares_model) {
     return fmt::format("strategy.kind = \"{}\" needs threads that share the CPU's memory", config.strategy.kind);
   }
+  if (traits_of(config.strategy).only_on_cpus) {
+    return fmt::format("strategy.kind = \"{}\" exchanges parameters in the CPU's memory", config.strategy.kind);
+  }
   if (config.strategy.replayed_workers > 0) return "a recorded run can be repeated only on CPUs";
-  return "";
+  return strategies::make_strategy(config.strategy)->obstacle_to_gpus();
 }
 
 std::string obstacle_to_found(const std::vector<FoundDevice>& ranks, bool allow_shared_device) {

@@ -61,9 +61,9 @@ std::int64_t wanted_threads(const Config& config) {
   return config.train.threads;
 }
 
-/// Whether each rank also runs a server, whose thread needs a core of its own: otherwise it would delay one thread of a
-/// step, and so all.
-bool serves_too(const Config& config) { return traits_of(config.strategy).has_servers && config.strategy.servers == 0; }
+/// Whether each rank has a thread for messages, or a server, that needs a core of its own: otherwise it would delay one
+/// thread of a step, and so all.
+bool serves_too(const Config& config) { return traits_of(config.strategy).at_own_pace && config.strategy.servers == 0; }
 
 /// Null if the backend's memory is plain.
 std::unique_ptr<comm::Communicator> world_of_device(comm::Communicator& world, kernels::Backend& backend,
@@ -261,17 +261,10 @@ std::unique_ptr<optim::Optimizer> make_optimizer(ModelParts& parts, const optim:
       *parts.backend);
 }
 
-void require_fitting_device(const ModelParts& parts) {
-  const std::string obstacle = parts.strategy->obstacle_to_gpus();
-  if (parts.backend->device() == nullptr || obstacle.empty()) return;
-  throw ConfigError(fmt::format("device: {}: set device = \"cpu\"", obstacle));
-}
-
 }  // namespace
 
 TrainingParts::TrainingParts(ModelParts& parts, const Config& config) {
   parts.strategy->require(*parts.model, parts.grid.data().size());
-  require_fitting_device(parts);
   require_divisible_steps(config, *parts.strategy, *parts.model);
   require_reproducible(config, parts);
   has_gradient = !parts.strategy->updates_in_place(*parts.model);

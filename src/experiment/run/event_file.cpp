@@ -88,14 +88,17 @@ EventFileHeader header_from(Reader& reader) {
   }
 }
 
-strategies::RecordedSegment segment_from(Reader section, int servers) {
+/// How many orders of events each segment has.
+int orders_of(const EventFileHeader& header) { return header.servers > 0 ? header.servers : header.workers; }
+
+strategies::RecordedSegment segment_from(Reader section, int orders) {
   strategies::RecordedSegment segment{.first = static_cast<std::int64_t>(section.number()),
                                       .last = static_cast<std::int64_t>(section.number()),
-                                      .by_server = {}};
-  for (int server = 0; server < servers; ++server) {
+                                      .orders = {}};
+  for (int order = 0; order < orders; ++order) {
     const std::string_view events = section.take(section.number());
     const auto bytes = std::as_bytes(std::span(events));
-    segment.by_server.emplace_back(bytes.begin(), bytes.end());
+    segment.orders.emplace_back(bytes.begin(), bytes.end());
   }
   return segment;
 }
@@ -119,7 +122,7 @@ EventFile::EventFile(std::string path, std::int64_t step) : path_(std::move(path
   const EventFileHeader header = header_from(reader);
   std::int64_t last = 0;
   while (last < step && !reader.at_end()) {
-    last = segment_from({path_, reader.section()}, header.servers).last;
+    last = segment_from({path_, reader.section()}, orders_of(header)).last;
   }
   if (last != step) {
     reader.fail(fmt::format("has no section that ends with step {}, at which the run is resumed", step));
@@ -141,7 +144,7 @@ void EventFile::add(const strategies::RecordedSegment& segment) {
   std::string content;
   append(content, static_cast<std::uint64_t>(segment.first));
   append(content, static_cast<std::uint64_t>(segment.last));
-  for (const std::vector<std::byte>& events : segment.by_server) {
+  for (const std::vector<std::byte>& events : segment.orders) {
     append(content, events.size());
     content.append(reinterpret_cast<const char*>(events.data()), events.size());
   }
@@ -156,9 +159,12 @@ void RunEvents::open(const std::string& path, const EventFileHeader& header, std
   const EventFileHeader begun = read_event_header(path);
   if (begun.workers != header.workers || begun.servers != header.servers || begun.threads != header.threads) {
     throw ConfigError(fmt::format(
-        "{}: the run was recorded with {}, {} and {}: resume with the same numbers, or start a new run with --output "
+        "{}: the run was recorded with {}{} and {}: resume with the same numbers, or start a new run with --output "
         "DIR",
-        path, count_of(begun.workers, "worker"), count_of(begun.threads, "thread"), count_of(begun.servers, "server")));
+        path, count_of(begun.workers, "worker"),
+        // As many as workers: these are the servers, or have lists of events without any.
+        begun.servers == 0 || begun.servers == begun.workers ? "" : ", " + count_of(begun.servers, "server"),
+        count_of(begun.threads, "thread")));
   }
   if (begun.schedule_steps != header.schedule_steps) {
     throw ConfigError(fmt::format(
@@ -184,7 +190,7 @@ strategies::EventRecord read_events(const std::string& path) {
   Reader reader = sections_of(path, whole);
   const EventFileHeader header = header_from(reader);
   strategies::EventRecord record;
-  while (!reader.at_end()) record.segments.push_back(segment_from({path, reader.section()}, header.servers));
+  while (!reader.at_end()) record.segments.push_back(segment_from({path, reader.section()}, orders_of(header)));
   return record;
 }
 

@@ -9,13 +9,14 @@
 
 namespace unisono::experiment {
 
-// The format of events.bin, a run's record of its servers' events (strategies/events.hpp). The file begins with
+// The format of events.bin, a run's record of events (strategies/events.hpp). The file begins with
 // "unisono-events-1\n"; sections follow, each of
 //   8 bytes   length of the section's content, n (all numbers little-endian)
 //   n bytes   content
 //   8 bytes   hash of the content (xxh3)
 // The first section's content is an EventFileHeader as JSON. Each other section is a segment: its first and last step
-// (8 bytes each), and for each server the length of its encoded events (8 bytes) and these.
+// (8 bytes each), and for each server the length of its encoded events (8 bytes) and these; without servers, for each
+// worker.
 
 /// What a replay must have in common with the recorded run.
 struct EventFileHeader {

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "unisono/comm/redistribute.hpp"
@@ -83,9 +84,24 @@ strategies::GossipCounters sum_over_ranks(comm::Communicator& group, const strat
   group.allreduce_sum(std::span<double>(squares));
   strategies::GossipCounters all = counters;
   all.sent_bytes = group.sum(counters.sent_bytes);
+  if (all.exchanges >= 0) {
+    all.exchanges = group.sum(counters.exchanges);
+    all.staleness = {};
+    for (const auto& counts : group.all_gather_vectors(counters.staleness.counts)) all.staleness += {counts};
+  }
   all.difference_squares = squares[0];
   all.mean_squares = squares[1];
   return all;
+}
+
+strategies::SharingCounters sum_over_ranks(comm::Communicator& group, const strategies::SharingCounters& counters) {
+  std::array<std::int64_t, 3> sums = {counters.sent_bytes, counters.plain_bytes, counters.updates};
+  group.allreduce_sum(std::span<std::int64_t>(sums));
+  std::vector<std::int64_t> counts = counters.staleness.counts;
+  counts.resize(strategies::Histogram::kLargest + 1);
+  group.allreduce_sum(std::span<std::int64_t>(counts));
+  while (!counts.empty() && counts.back() == 0) counts.pop_back();
+  return {.sent_bytes = sums[0], .plain_bytes = sums[1], .updates = sums[2], .staleness = {std::move(counts)}};
 }
 
 double consensus_distance(const strategies::GossipCounters& sums) {

@@ -18,6 +18,8 @@ strategies::BatchCounters sum_over_ranks(comm::Communicator& group, const strate
 /// Likewise; what is the same on all ranks is not added up.
 strategies::GossipCounters sum_over_ranks(comm::Communicator& group, const strategies::GossipCounters& counters);
 
+strategies::SharingCounters sum_over_ranks(comm::Communicator& group, const strategies::SharingCounters& counters);
+
 /// √(Σ_r ‖θ_r − θ‖² / P) / ‖θ‖ when the consensus θ was last formed, from the sums over all ranks.
 double consensus_distance(const strategies::GossipCounters& sums);
 

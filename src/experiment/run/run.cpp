@@ -241,6 +241,7 @@ void Run::make_steps(TrainingObserver& observer) {
                                    .leaves = config_.communication.tree_leaves(),
                                    .statistics_reducer = &parts_.statistics_reducer,
                                    .threads = parts_.placement.threads,
+                                   .seed = seed_of(config_),
                                    .vectors = training_.vectors,
                                    .workers = workers_.workers(),
                                    .worker_steps = header_.worker_steps,

@@ -22,7 +22,7 @@ CheckpointHeader first_header(const Config& config, const ModelParts& parts, dat
 EventFileHeader events_header(const CheckpointHeader& header, const Config& config, const ModelParts& parts,
                               std::int64_t steps_per_epoch) {
   return {.workers = parts.workers(),
-          .servers = parts.strategy->servers(header.ranks),
+          .servers = parts.strategy->event_lists(header.ranks),
           .threads = header.threads,
           .device = header.device,
           .data_identity = header.data_identity,

@@ -37,10 +37,6 @@ strategies::ServedShard shard_from(const nlohmann::json& json) {
   return shard;
 }
 
-nlohmann::ordered_json to_json(const strategies::Histogram& histogram) {
-  return {{"mean", histogram.mean()}, {"largest", histogram.largest()}, {"counts", histogram.counts}};
-}
-
 /// A counter summed over the servers.
 std::int64_t sum(const ServingReport& report, std::int64_t strategies::ServerCounters::*count) {
   std::int64_t all = 0;
@@ -72,6 +68,10 @@ nlohmann::ordered_json sums_json(const ServingReport& report) {
 }
 
 }  // namespace
+
+nlohmann::ordered_json to_json(const strategies::Histogram& histogram) {
+  return {{"mean", histogram.mean()}, {"largest", histogram.largest()}, {"counts", histogram.counts}};
+}
 
 double ServingReport::busy_share(const strategies::ServedShard& shard) const {
   return 1 - shard.counters.idle_seconds / std::max(shard.counters.seconds, 1e-9);

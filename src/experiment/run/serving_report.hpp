@@ -26,6 +26,7 @@ ServingReport gather_serving(comm::Communicator& group, const std::vector<strate
 /// after − before
 ServingReport difference(const ServingReport& after, const ServingReport& before);
 
+nlohmann::ordered_json to_json(const strategies::Histogram& histogram);
 /// For summary.json: everything.
 nlohmann::ordered_json to_json(const ServingReport& report);
 /// For a line of metrics.jsonl: sums, and the staleness of all pushes.

@@ -59,8 +59,11 @@ void gather_measurements(const EndedRun& run, Summary& summary) {
   strategies::Seconds seconds = run.training.seconds;
   seconds.other = run.seconds - seconds.sum();
   summary.counters = sum_over_ranks(all, run.training.counters);
-  if (run.training.counters.gossip.sent_bytes >= 0) {
+  if (run.training.counters.have_consensus()) {
     summary.counters.gossip = sum_over_ranks(all, run.training.counters.gossip);
+  }
+  if (run.training.counters.sharing.sent_bytes >= 0) {
+    summary.counters.sharing = sum_over_ranks(all, run.training.counters.sharing);
   }
   if (summary.minimisation) summary.minimisation->counters = sum_over_ranks(all, run.training.counters.batch);
   summary.serving = gather_serving(all, run.training.counters.shards);

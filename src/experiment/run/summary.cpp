@@ -9,10 +9,12 @@
 #include <nlohmann/json.hpp>
 
 #include "machine/parts.hpp"
+#include "run/gossip_report.hpp"
 #include "run/losses.hpp"
 #include "run/metrics_log.hpp"
 #include "run/pipeline_figures.hpp"
 #include "run/progress.hpp"
+#include "run/sharing_report.hpp"
 #include "unisono/models/factory.hpp"
 #include "unisono/optim/catalog.hpp"
 
@@ -110,11 +112,9 @@ void add_counters(const Summary& summary, nlohmann::ordered_json& json) {
     json["compression"] = {{"sent_bytes", sums.sent_bytes}, {"plain_bytes", sums.plain_bytes}};
   }
   if (const strategies::GossipCounters& gossip = counters.gossip; gossip.sent_bytes >= 0) {
-    json["gossip"] = {{"sent_bytes", gossip.sent_bytes},
-                      {"consensus_distance", consensus_distance(gossip)},
-                      {"second_singular_value", gossip.second_singular_value},
-                      {"rounds", gossip.rounds}};
+    json["gossip"] = to_json(gossip);
   }
+  if (counters.sharing.sent_bytes >= 0) json["sharing"] = sharing_json(counters);
   if (counters.touched_rows > 0) {
     json["row_conflict_rate"] =
         static_cast<double>(counters.row_conflicts) / static_cast<double>(counters.touched_rows);
@@ -126,18 +126,6 @@ PipelineFigures figures_of(const Summary& summary, const Config& config) {
                           {.seconds = summary.seconds,
                            .boundary_bytes = summary.counters.boundary_bytes,
                            .steps = summary.steps - summary.resumed_at_step});
-}
-
-/// What was sent to neighbours, how far the ranks are from their consensus, and how fast exchanges bring them together.
-std::string gossip_text(const Summary& summary) {
-  const strategies::GossipCounters& gossip = summary.counters.gossip;
-  return fmt::format(
-      "  gossip      {:.1f} MB per epoch and rank to neighbours; ranks are {:.3g} % of the norm from their consensus; "
-      "an "
-      "exchange leaves at most {:.2f} of a distance{}\n",
-      static_cast<double>(gossip.sent_bytes) / summary.ranks / summary.epochs_made * 1e-6,
-      100 * consensus_distance(gossip), gossip.second_singular_value,
-      gossip.rounds == 1 ? "" : fmt::format(" (of {} exchanges)", gossip.rounds));
 }
 
 /// What was sent of compressed gradients, beside what whole ones would have been.
@@ -167,8 +155,9 @@ std::string counters_text(const Summary& summary) {
   };
   add_bytes("averages", counters.averaged_bytes);
   add_bytes("in nodes", counters.node_averaged_bytes);
-  if (counters.gossip.sent_bytes >= 0) text += gossip_text(summary);
+  if (counters.gossip.sent_bytes >= 0) text += to_text(counters.gossip, 1 / (summary.ranks * summary.epochs_made));
   if (counters.compression.sent_bytes >= 0) text += compression_text(summary);
+  if (counters.sharing.sent_bytes >= 0) text += sharing_text(summary);
   add_bytes("passed on", counters.passed_bytes);
   return text;
 }

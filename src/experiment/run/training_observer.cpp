@@ -9,6 +9,7 @@
 #include <string_view>
 #include <utility>
 
+#include "run/gossip_report.hpp"
 #include "run/losses.hpp"
 #include "run/run_state.hpp"
 #include "run/weight_average.hpp"
@@ -74,8 +75,8 @@ std::int64_t TrainingObserver::next_due(std::int64_t step) const {
     if (every > 0) next = std::min(next, (step / every + 1) * every);
   }
   // Strategies that make many steps between two synchronisations make only one at first, so that speed and loss are
-  // shown soon. Not with servers, where an additional synchronisation would change the workers' parameters.
-  if (step == first_step_ && !traits_of(config.strategy).has_servers) next = std::min(next, step + 1);
+  // shown soon. Not where ranks go at their own pace: an additional synchronisation would change their parameters.
+  if (step == first_step_ && !traits_of(config.strategy).at_own_pace) next = std::min(next, step + 1);
   // A checkpoint is completed only when all ranks synchronise.
   if (context_.kept.is_busy()) next = std::min(next, std::max(step + 1, agreement_.next_step()));
   return next;
@@ -182,10 +183,7 @@ void TrainingObserver::write_report(const kernels::LossSums& sums, const strateg
   const double training_seconds = seconds.sum() - seconds.evaluation - seconds.checkpoint;
   examples_per_second_ = static_cast<double>(examples_ - reported_examples_) / std::max(training_seconds, 1e-9);
   nlohmann::ordered_json norms = norms_now();
-  if (context_.training.counters.gossip.sent_bytes >= 0) {
-    norms["consensus_distance"] =
-        consensus_distance(sum_over_ranks(context_.parts.grid.all(), context_.training.counters.gossip));
-  }
+  if (context_.training.counters.have_consensus()) add_gossip(norms);
   if (!writes_metrics()) return;
   nlohmann::ordered_json line = {{"event", "train"}, {"step", header_.step}, {"epoch", epoch_of(header_.step)}};
   line.update(to_json(context_.parts.model->metrics(sums)));
@@ -195,6 +193,14 @@ void TrainingObserver::write_report(const kernels::LossSums& sums, const strateg
   if (!serving.shards.empty()) line["serving"] = brief_json(serving);
   line["seconds"] = to_json(seconds);
   context_.records->metrics->write(line);
+}
+
+/// How far the ranks are from their consensus, and their exchanges of single pairs since the last report. Collective.
+void TrainingObserver::add_gossip(nlohmann::ordered_json& line) {
+  const strategies::GossipCounters now = sum_over_ranks(context_.parts.grid.all(), context_.training.counters.gossip);
+  line["consensus_distance"] = consensus_distance(now);
+  if (now.exchanges < 0) return;
+  line["gossip"] = brief_json(difference(now, std::exchange(reported_gossip_, now)));
 }
 
 /// The norms of g and θ, if there is one gradient per step, for ranks that write them. Collective over a pipeline, and

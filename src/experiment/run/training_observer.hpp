@@ -85,6 +85,7 @@ class TrainingObserver final : public strategies::Observer {
   ServingReport serving_since_report();
   void write_report(const kernels::LossSums& sums, const strategies::Seconds& seconds, const ServingReport& serving);
   nlohmann::ordered_json norms_now() const;
+  void add_gossip(nlohmann::ordered_json& line);
   void average_weights();
   void evaluate(data::Split split);
   void evaluate_and_judge();
@@ -117,6 +118,7 @@ class TrainingObserver final : public strategies::Observer {
   std::int64_t examples_ = 0, reported_examples_ = 0;
   strategies::Seconds reported_seconds_;
   ServingReport reported_serving_;
+  strategies::GossipCounters reported_gossip_{.sent_bytes = 0, .exchanges = 0};
   Stopwatch since_start_, since_report_;
   double reported_loss_, examples_per_second_ = 0;
   bool newly_best_ = false;

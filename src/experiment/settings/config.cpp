@@ -177,7 +177,7 @@ Config parse_config(const ConfigText& text, const models::ModelKinds& models) {
     config.data.order = data::Order::strata;
   }
   if (config.data.partition == data::Partition::automatic) {
-    const bool at_own_pace = traits.has_servers && !models::has_in_place_kind(config.model);
+    const bool at_own_pace = traits.at_own_pace && !models::has_in_place_kind(config.model);
     config.data.partition = at_own_pace ? data::Partition::fixed : data::Partition::global;
   }
   return config;

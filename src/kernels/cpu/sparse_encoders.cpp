@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <numeric>
 #include <vector>
 
 #include "cpu/encoders.hpp"
@@ -69,7 +70,8 @@ class Threshold final : public Encoder {
   std::vector<std::uint64_t> present_, negative_;
 };
 
-/// τ, or the magnitude that `density` of a sample reach, but above 0.
+/// τ, or the magnitude that `density` of a sample reach. Where fewer are not 0, it is the mean magnitude of these, or
+/// the largest one of all values.
 float Threshold::threshold_for(View values) {
   if (settings_.threshold > 0) return settings_.threshold;
   constexpr Index kSample = 4096;
@@ -81,7 +83,12 @@ float Threshold::threshold_for(View values) {
   }
   const auto sent = std::clamp<Index>(std::llround(settings_.density * static_cast<double>(taken)), 1, taken);
   std::ranges::nth_element(sample_, sample_.begin() + (sent - 1), std::greater<>());
-  return std::max(sample_[static_cast<std::size_t>(sent - 1)], std::numeric_limits<float>::min());
+  if (const float reached = sample_[static_cast<std::size_t>(sent - 1)]; reached > 0) return reached;
+  const auto end = std::partition(sample_.begin(), sample_.end(), [](float magnitude) { return magnitude > 0; });
+  const auto present = static_cast<double>(end - sample_.begin());
+  const float found = present > 0 ? static_cast<float>(std::accumulate(sample_.begin(), end, 0.0) / present)
+                                  : loops_.largest(values.data(), n);
+  return std::max(found, std::numeric_limits<float>::min());
 }
 
 Index Threshold::encode(MutableView values, const EncodingPlace&, std::span<std::byte> message) {

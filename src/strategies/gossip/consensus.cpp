@@ -12,13 +12,13 @@ namespace {
 
 constexpr Index kPieceFloats = Index{1} << 16;
 
-/// mean ← (1/P) Σ_r own_r on the trainable segments. \return bytes that were averaged
-std::int64_t average(TrainContext& run, const ParameterLayout& layout, View own, MutableView mean) {
+/// mean ← Σ_r weight_r own_r / Σ_r weight_r on the trainable segments. \return bytes that were averaged
+std::int64_t average(TrainContext& run, const ParameterLayout& layout, View own, MutableView mean, double weight = 1) {
   std::int64_t bytes = 0;
   run.backend.memory().copy(own, mean);
   for (const FloatRange& segment : layout.trainable()) {
     const MutableView values = part(mean, segment);
-    run.communicator.allreduce_weighted_mean(values, 1);
+    run.communicator.allreduce_weighted_mean(values, weight);
     bytes += static_cast<std::int64_t>(values.size_bytes());
   }
   return bytes;
@@ -50,11 +50,12 @@ TrainContext own_context(TrainContext& run) {
   return own;
 }
 
-void form_consensus(TrainContext& run, models::ModelState own) {
+void form_consensus(TrainContext& run, models::ModelState own, double statistics_weight) {
   meet(run);
   const Phase phase(run, run.seconds.exposed_communication);
-  const std::int64_t bytes = average(run, run.replica.layout(), own.parameters, run.state.parameters) +
-                             average(run, run.replica.statistics_layout(), own.statistics, run.state.statistics);
+  const std::int64_t bytes =
+      average(run, run.replica.layout(), own.parameters, run.state.parameters) +
+      average(run, run.replica.statistics_layout(), own.statistics, run.state.statistics, statistics_weight);
   const bool sends = run.communicator.size() > 1;
   run.counters.averaged_bytes = std::max<std::int64_t>(0, run.counters.averaged_bytes) + (sends ? bytes : 0);
   run.counters.gossip.difference_squares = squared_distance(run.backend, own.parameters, run.state.parameters);
@@ -66,8 +67,9 @@ void require_examples_for_statistics(const TrainContext& run, const data::Batch&
   const bool is_whole = step % run.source.steps_per_epoch() == 0;  // the last one of an epoch may be shorter
   if (run.state.statistics.empty() || !is_whole || batch.global_size >= ranks) return;
   throw ConfigError(fmt::format(
-      "strategy.kind = \"gossip\": a step has {} examples for {} ranks, and the running statistics of those "
-      "without would never change: raise train.batch_size to {} or more, or start fewer ranks",
+      "train.batch_size: a step has {} examples for {} ranks with running statistics of their own, and those "
+      "of ranks without examples would never change: raise train.batch_size to {} or more, or start fewer "
+      "ranks",
       batch.global_size, ranks, ranks));
 }
 

@@ -17,7 +17,8 @@ inline constexpr std::size_t kReplica = 0, kReplicaStatistics = 1;
 TrainContext own_context(TrainContext& run);
 
 /// run.state ← (1/P) Σ_r own_r, where θ is trained, and measures ‖θ_r − mean‖ for run.counters.gossip. Collective.
-void form_consensus(TrainContext& run, models::ModelState own);
+/// \param statistics_weight of this rank's running statistics in their mean
+void form_consensus(TrainContext& run, models::ModelState own, double statistics_weight = 1);
 
 /// Refuses batches with fewer examples than ranks where these have running statistics: those of a rank that never gets
 /// examples would stay at their initial values. \param batch of step number `step` \throws ConfigError, on all ranks

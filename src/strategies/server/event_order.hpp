@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -7,7 +8,8 @@
 
 namespace unisono::strategies {
 
-/// The order in which a server handles pulls and pushes: recorded as it happens, or prescribed by a record.
+/// The order in which a server handles pulls and pushes, or a rank applies updates: recorded as it happens, or
+/// prescribed by a record.
 class EventOrder {
  public:
   /// Records the order.
@@ -15,6 +17,11 @@ class EventOrder {
   /// Prescribes this order.
   explicit EventOrder(std::vector<ServerEvent> events) : events_(std::move(events)), is_given_(true) {}
 
+  bool is_given() const { return is_given_; }
+  /// Of a given order; none after the last one.
+  std::optional<ServerEvent> next() const {
+    return next_ < events_.size() ? std::optional(events_[next_]) : std::nullopt;
+  }
   bool may_be_next(const ServerEvent& event) const {
     return !is_given_ || (next_ < events_.size() && events_[next_] == event);
   }

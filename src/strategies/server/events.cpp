@@ -1,6 +1,11 @@
 #include "unisono/strategies/events.hpp"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <stdexcept>
+
+#include "unisono/base/errors.hpp"
 
 namespace unisono::strategies {
 
@@ -27,6 +32,12 @@ std::vector<ServerEvent> decode(std::span<const std::byte> bytes) {
   }
   if (shift != 0) throw std::out_of_range("the last event has no end");
   return events;
+}
+
+const RecordedSegment& EventRecord::segment_at(std::int64_t first) const {
+  const auto found = std::ranges::find(segments, first, &RecordedSegment::first);
+  if (found != segments.end()) return *found;
+  throw CheckpointError(fmt::format("the record has no steps from {} on, because it ends before the run", first));
 }
 
 }  // namespace unisono::strategies

@@ -12,18 +12,6 @@
 #include "unisono/base/errors.hpp"
 
 namespace unisono::strategies {
-namespace {
-
-const RecordedSegment& recorded_segment(const EventRecord& record, std::int64_t first) {
-  const auto found = std::find_if(record.segments.begin(), record.segments.end(),
-                                  [first](const RecordedSegment& segment) { return segment.first == first; });
-  if (found == record.segments.end()) {
-    throw CheckpointError(fmt::format("the record has no steps from {} on, because it ends before the run", first));
-  }
-  return *found;
-}
-
-}  // namespace
 
 Roles roles_of(const StrategySettings& settings, int ranks) {
   if (settings.replayed_workers > 0) {
@@ -140,7 +128,7 @@ void Serving::train() {
 Segment Serving::next_segment(std::int64_t made) const {
   const bool alone = made < plan_.alone_until;
   std::int64_t last = std::min(run_.total_steps, run_.observer.next_due(made));
-  if (run_.replayed != nullptr) last = recorded_segment(*run_.replayed, made).last;
+  if (run_.replayed != nullptr) last = run_.replayed->segment_at(made).last;
   if (alone) last = std::min(last, plan_.alone_until);
   const int workers = plan_.roles.workers();
   return {.first = made, .last = last, .active = alone ? 1 : workers, .steps = (last - made) * (alone ? workers : 1)};
@@ -148,7 +136,7 @@ Segment Serving::next_segment(std::int64_t made) const {
 
 EventOrder Serving::order_of(const Segment& segment, int server) const {
   if (run_.replayed == nullptr) return {};
-  const auto& events = recorded_segment(*run_.replayed, segment.first).by_server;
+  const auto& events = run_.replayed->segment_at(segment.first).orders;
   return EventOrder(decode(events.at(static_cast<std::size_t>(server))));
 }
 
@@ -239,14 +227,14 @@ void Serving::record(const Segment& segment) {
     own.insert(own.end(), bytes.begin(), bytes.end());
     own.insert(own.end(), events.begin(), events.end());
   }
-  RecordedSegment recorded{.first = segment.first, .last = segment.last, .by_server = {}};
-  recorded.by_server.resize(static_cast<std::size_t>(plan_.roles.servers()));
+  RecordedSegment recorded{.first = segment.first, .last = segment.last, .orders = {}};
+  recorded.orders.resize(static_cast<std::size_t>(plan_.roles.servers()));
   for (const std::vector<std::byte>& rank : group_->all_gather_bytes(own)) {
     for (std::span<const std::byte> left(rank); !left.empty();) {
       std::array<std::int64_t, 2> header{};
       std::memcpy(header.data(), left.data(), sizeof(header));
       const auto events = left.subspan(sizeof(header), static_cast<std::size_t>(header[1]));
-      recorded.by_server[static_cast<std::size_t>(header[0])].assign(events.begin(), events.end());
+      recorded.orders[static_cast<std::size_t>(header[0])].assign(events.begin(), events.end());
       left = left.subspan(sizeof(header) + events.size());
     }
   }

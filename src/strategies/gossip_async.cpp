@@ -1,0 +1,338 @@
+// Training without a centre, and without waiting for each other (AD-PSGD): each rank trains its own θ_r at its own pace
+// and averages it with that of one other rank at a time.
+//     every rank r repeats:
+//       θ̂ ← θ_r
+//       g ← (P/n) Σ_{i ∈ part of r} ∇ℓ_i(θ̂)       meanwhile θ_r is averaged with others:
+//                                                  θ_r, θ_s ← (θ_r + θ_s) / 2, both at once
+//       θ_r ← θ_r − rate · direction(g)
+//   An even rank begins one such average in each `period` of its steps, with an odd rank drawn at random; odd ranks
+//   answer, on a thread of their own, also while they compute. An average keeps the sum of all θ_r, so that their mean
+//   follows the mean gradient. A rank's optimizer state and running statistics are its own. One rank makes the serial
+//   run. Lian, Zhang, Zhang and Liu, "Asynchronous decentralized parallel stochastic gradient descent", ICML 2018.
+//   Nobody waits in a circle: the graph is bipartite, even ranks wait for odd ones, and an odd rank that answers waits
+//   only for the messages of the even rank that called it, which that rank sends from a thread that does nothing else.
+//   The run is cut into segments (up to a report, an evaluation or a checkpoint). A segment of L steps has P · L steps
+//   of ranks: rank 0 deals them, one by one, to whoever asks first. At its end the ranks meet, and their mean, the
+//   consensus, is formed; that changes no θ_r. Each rank's order of reading, averaging and stepping is all that
+//   time decides: recorded, it makes a run repeatable bit for bit.
+// Cost of an average: 4N bytes each way between two ranks, while they compute. A step: two messages of a byte with rank
+// 0. A segment: a message from each even rank to each of its partners, and an allreduce of 4N bytes. Memory: θ_r and θ̂
+// beside the consensus.
+#include "gossip_async.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <exception>
+#include <memory>
+#include <optional>
+
+#include "common_fate.hpp"
+#include "gossip/consensus.hpp"
+#include "gossip/pair_exchange.hpp"
+#include "gossip/step_dealer.hpp"
+#include "gossip/turns.hpp"
+#include "server/segment.hpp"
+#include "step.hpp"
+#include "unisono/base/errors.hpp"
+#include "unisono/base/threads.hpp"
+
+namespace unisono::strategies {
+namespace {
+
+constexpr Named<PairTopology> kTopologies[] = {
+    {PairTopology::complete, "complete", "an even rank with any odd one"},
+    {PairTopology::ring, "ring",
+     "with the ranks before and after it; on an odd number of ranks not from the last one to the first"}};
+
+class GossipAsync final : public Strategy {
+ public:
+  explicit GossipAsync(const StrategySettings& settings)
+      : replayed_workers_(settings.replayed_workers), own_(settings.own.of<GossipAsyncSettings>()) {}
+
+  void require(const models::Model& model, int ranks) const override;
+  void train(TrainContext& run) override;
+  int event_lists(int ranks) const override { return ranks; }
+  bool optimizer_state_is_local() const override { return true; }
+  std::vector<StateVector> state_vectors() const override {
+    return {{.name = "replica", .scope = StateScope::replica},
+            {.name = "replica_statistics", .scope = StateScope::replica, .of = StateOf::statistics}};
+  }
+  std::int64_t extra_bytes(const models::Model& model, int, int) const override {
+    const Index n = model.layout().size();
+    return static_cast<std::int64_t>(sizeof(float)) * n + PairExchange::extra_bytes(n);
+  }
+
+ private:
+  std::int64_t replayed_workers_;  ///< 0: this is no replay
+  GossipAsyncSettings own_;
+};
+
+void GossipAsync::require(const models::Model& model, int ranks) const {
+  Strategy::require(model, ranks);
+  if (replayed_workers_ == 0 || replayed_workers_ == ranks) return;
+  throw ConfigError(fmt::format(
+      "strategy.kind = \"gossip_async\": the run was recorded on {} ranks, each with parameters of its own, and cannot "
+      "be replayed on {}: start as many as were recorded",
+      replayed_workers_, ranks));
+}
+
+/// This rank's part of the training.
+class AsyncRank {
+ public:
+  AsyncRank(TrainContext& run, const GossipAsyncSettings& settings);
+
+  Segment next_segment(std::int64_t made) const;
+  void train(const Segment& segment);
+  void form_consensus();
+  void record(const Segment& segment);
+  StepRecord record_of(const Segment& segment);
+
+ private:
+  bool begins() const { return !partners_.empty() && Pairs::begins(rank_); }
+  bool answers() const { return !partners_.empty() && !Pairs::begins(rank_); }
+  bool deals() const { return rank_ == 0 && !given_; }
+  MutableView theta() { return run_.vectors[kReplica].values.view(); }
+
+  void begin(const Segment& segment);
+  void make_steps(const Segment& segment);
+  bool is_given_one(std::int64_t clock);
+  void step(double rate);
+  void read();
+  void start_average();
+  void average(int peer);
+  void adapt(const data::Batch& batch, double rate);
+  template <typename Work>
+  void work_alone(Threads& threads, Work work);
+
+  TrainContext& run_;
+  const GossipAsyncSettings& settings_;
+  std::unique_ptr<comm::Communicator> group_;
+  int rank_;
+  Pairs pairs_;
+  std::vector<int> partners_;
+  TrainContext own_;  ///< with θ̂ and this rank's running statistics in place of the consensus
+  Buffer read_;       ///< θ̂
+  CommonFate fate_;
+  Turns turns_;
+  PairExchange exchange_;
+  StepPlayer player_;
+  std::optional<std::int64_t> given_;              ///< steps of this rank in the segment, where nobody deals them
+  std::int64_t steps_ = 0;                         ///< of this rank, since the run began
+  Index examples_ = 0, reported_ = 0;              ///< of this rank; of all ranks, up to the last record
+  std::int64_t averages_ = 0, averages_read_ = 0;  ///< that θ_r took part in; up to the last reading
+  // Joined before what they use is destroyed.
+  Threads averaging_{"averages with other ranks"}, background_{"answers to other ranks"};
+};
+
+AsyncRank::AsyncRank(TrainContext& run, const GossipAsyncSettings& settings)
+    : run_(run),
+      settings_(settings),
+      group_(run.communicator.split(0, run.communicator.rank())),
+      rank_(group_->rank()),
+      pairs_(settings.topology, group_->size()),
+      partners_(pairs_.partners_of(rank_)),
+      own_(own_context(run)),
+      read_(std::ssize(run.state.parameters), run.backend.memory()),
+      fate_(*group_),
+      exchange_(*group_, fate_, run.replica.layout().trainable()),
+      player_(*group_, fate_) {
+  own_.state.parameters = read_.view();
+  run.counters.gossip = {.sent_bytes = 0, .exchanges = 0};
+  if (std::ssize(run.worker_steps) != group_->size()) return;
+  // In a resumed run each rank continues after its own number of steps.
+  steps_ = run.worker_steps[static_cast<std::size_t>(rank_)];
+  const std::int64_t steps_per_epoch = run.source.steps_per_epoch();
+  run.source.seek({steps_ / steps_per_epoch, steps_ % steps_per_epoch});
+}
+
+// --- A segment -------------------------------------------------------------------------------------------------------
+
+/// To the next report, evaluation or checkpoint, or as it was recorded.
+Segment AsyncRank::next_segment(std::int64_t made) const {
+  const std::int64_t last = run_.replayed != nullptr ? run_.replayed->segment_at(made).last
+                                                     : std::min(run_.total_steps, run_.observer.next_due(made));
+  return {.first = made, .last = last, .active = group_->size(), .steps = last - made};
+}
+
+void AsyncRank::train(const Segment& segment) {
+  begin(segment);
+  if (answers()) {
+    work_alone(background_, [this] { exchange_.answer(partners_, turns_, [this](int peer) { average(peer); }); });
+  }
+  if (deals()) {
+    work_alone(background_, [this, steps = segment.active * segment.steps] { deal_steps(steps, *group_, fate_); });
+  }
+  try {
+    make_steps(segment);
+    if (begins()) {
+      for (const int partner : partners_) exchange_.call(partner, Call::leave);
+    }
+  } catch (...) {
+    fate_.give_up(std::current_exception());
+    turns_.end();
+  }
+  averaging_.join();
+  background_.join();
+  fate_.rethrow_cause();
+  run_.counters.gossip.sent_bytes = exchange_.sent_bytes();
+}
+
+/// How many steps are this rank's is known where it is alone, and in a replay.
+void AsyncRank::begin(const Segment& segment) {
+  turns_.begin({});
+  if (group_->size() == 1) given_ = segment.steps;
+  if (run_.replayed == nullptr) return;
+  const auto& lists = run_.replayed->segment_at(segment.first).orders;
+  turns_.begin(EventOrder(decode(lists.at(static_cast<std::size_t>(rank_)))));
+  given_ = std::ranges::count(turns_.order().events(), true, &ServerEvent::is_push);
+}
+
+/// Runs something on a thread of its own.
+template <typename Work>
+void AsyncRank::work_alone(Threads& threads, Work work) {
+  threads.start([this, work] {
+    try {
+      work();
+    } catch (...) {
+      fate_.give_up(std::current_exception());
+      turns_.end();
+    }
+  });
+}
+
+void AsyncRank::make_steps(const Segment& segment) {
+  if (!given_) player_.ask();
+  for (std::int64_t clock = 0; is_given_one(clock); ++clock) step(run_.schedule.rate(segment.step_at(clock)));
+}
+
+bool AsyncRank::is_given_one(std::int64_t clock) {
+  if (given_) return clock < *given_;
+  const Phase phase(run_, run_.seconds.exposed_communication);
+  return player_.is_given_one();
+}
+
+// --- A step ----------------------------------------------------------------------------------------------------------
+
+void AsyncRank::step(double rate) {
+  read();
+  if (begins() && (steps_ + 1) % settings_.period == 0) start_average();
+  const data::Batch batch = own_.replica.gradient_of_step(own_, MeanOver::own_examples, nullptr);
+  require_examples_for_statistics(run_, batch, steps_);
+  if (!given_) player_.ask();  // the answer comes during the rest of this step
+  adapt(batch, rate);
+  ++steps_;
+  examples_ += batch.rank_step_size;
+}
+
+/// θ̂ ← θ_r
+void AsyncRank::read() {
+  const Phase phase(run_, run_.seconds.exposed_communication);
+  const auto turn = turns_.take({rank_, false});
+  run_.backend.memory().copy(theta(), read_.view());
+  averages_read_ = averages_;
+}
+
+void AsyncRank::start_average() {
+  const int partner = pairs_.partner(run_.seed, rank_, steps_);
+  ++run_.counters.gossip.exchanges;
+  work_alone(averaging_, [this, partner] {
+    exchange_.call(partner, Call::exchange);
+    average(partner);
+  });
+}
+
+/// θ_r, θ_s ← (θ_r + θ_s) / 2
+void AsyncRank::average(int peer) {
+  const auto turn = turns_.take({peer, false});
+  exchange_.average(theta(), peer);
+  ++averages_;
+}
+
+/// θ_r ← θ_r − rate · direction(P n_r/n · mean gradient over the n_r examples of this rank)
+void AsyncRank::adapt(const data::Batch& batch, double rate) {
+  const auto turn = [this] {
+    const Phase phase(run_, run_.seconds.exposed_communication);
+    averaging_.join();
+    return turns_.take({rank_, true});
+  }();
+  const Phase phase(run_, run_.seconds.optimizer);
+  const double share = static_cast<double>(batch.rank_step_size) / static_cast<double>(batch.global_size);
+  run_.optimizer->step(theta(), run_.gradient, rate, static_cast<float>(group_->size() * share));
+  run_.backend.submit();
+  run_.counters.gossip.staleness.add(averages_ - averages_read_);
+}
+
+// --- A meeting -------------------------------------------------------------------------------------------------------
+
+void AsyncRank::form_consensus() { strategies::form_consensus(run_, {theta(), own_.state.statistics}); }
+
+void AsyncRank::record(const Segment& segment) {
+  run_.recorder->add({.first = segment.first,
+                      .last = segment.last,
+                      .orders = group_->all_gather_bytes(encode(turns_.order().events()))});
+}
+
+StepRecord AsyncRank::record_of(const Segment& segment) {
+  std::vector<std::int64_t> steps(static_cast<std::size_t>(group_->size()));
+  steps[static_cast<std::size_t>(rank_)] = steps_;
+  group_->allreduce_sum(std::span(steps));
+  run_.counters.gossip.worker_steps = steps;
+  const Index examples = group_->sum(examples_);
+  const std::int64_t steps_per_epoch = run_.source.steps_per_epoch();
+  return {.step = segment.last,
+          .epoch = (segment.last - 1) / steps_per_epoch,
+          .last_of_epoch = segment.last % steps_per_epoch == 0,
+          .consistent = true,
+          .global_size = examples - std::exchange(reported_, examples),
+          .learning_rate = run_.schedule.rate(segment.last - 1),
+          .worker_steps = std::move(steps)};
+}
+
+void GossipAsync::train(TrainContext& run) {
+  AsyncRank rank(run, own_);
+  bool go_on = true;
+  for (std::int64_t made = run.first_step; go_on && made < run.total_steps;) {
+    const Segment segment = rank.next_segment(made);
+    rank.train(segment);
+    rank.form_consensus();
+    if (run.recorder != nullptr) rank.record(segment);
+    made = segment.last;
+    go_on = run.observer.step(rank.record_of(segment));
+  }
+}
+
+void describe(StrategySettings& settings, ConfigVisitor& visitor) {
+  auto& own = settings.own.of<GossipAsyncSettings>();
+  visitor.choice({.name = "topology", .meaning = "with whom a rank averages its parameters"}, own.topology,
+                 kTopologies);
+  visitor.field({.name = "period",
+                 .meaning = "own steps of an even rank from one average that it begins to the next",
+                 .unit = "steps",
+                 .minimum = 1},
+                own.period);
+  visitor.field({.name = "record",
+                 .meaning = "record in which order each rank made its steps and averages, in events.bin of the run "
+                            "folder, so that `unisono replay` can repeat the run bit for bit"},
+                settings.record);
+}
+
+std::unique_ptr<Strategy> make(const StrategySettings& settings) { return std::make_unique<GossipAsync>(settings); }
+
+std::string relief(const StrategySettings&, bool) { return "a longer period or a larger train.batch_size waits less"; }
+
+}  // namespace
+
+StrategyKind gossip_async_strategy() {
+  return {.name = "gossip_async",
+          .meaning =
+              "training without a centre at each rank's own pace (AD-PSGD): each rank trains its own parameters, and "
+              "averages them with one other rank at a time; the mean of all ranks is the model",
+          .describe = describe,
+          .make = make,
+          .traits = {.needs_gradient = true, .at_own_pace = true, .only_on_cpus = true},
+          .waiting = "ranks waited for averages with others",
+          .relief = relief};
+}
+
+}  // namespace unisono::strategies

@@ -1,0 +1,194 @@
+// Gradient sharing: decentralised asynchronous training by encoded updates.
+//   Each rank holds θ_r, an optimizer and a residual r_r. A step of rank r, with g_r over its own n_r of the global
+//   batch's n examples, has the update
+//     u_r ← −rate · n_r/n · direction(g_r)
+//     e_r ← encode(r_r + u_r):   ±τ where |r_r + u_r| ≥ τ, nothing elsewhere
+//     r_r ← r_r + u_r − e_r
+//     θ_r ← θ_r + e_r, at once, and e_r goes to all other ranks, over a tree
+//   and every rank applies every other rank's e_s exactly once, when it arrives, between two steps of its own. τ is
+//   fixed, or chosen for each update so that about `density` of its values are sent. The update and not the gradient is
+//   encoded, so that τ is in units of θ, and what an optimizer divides by has not been rounded. Σ over steps of e_r,
+//   plus r_r, is Σ u_r: nothing is lost, only sent later. The factor n_r/n makes P ranks together follow the mean
+//   gradient over the global batch. Ranks hold the same θ but for the order of additions once all has arrived; there,
+//   where the run reports, evaluates or writes a checkpoint, they go on with the mean of their θ_r.
+//   Steps are dealt to who asks first, so that a slow rank makes fewer. With a staleness_bound s each rank makes as
+//   many, and begins its step c when it has applied the first c − s of every other one. s = 0 is synchronous: all
+//   updates of a step are applied in the order of ranks, and all ranks hold the same bits. One rank steps by its
+//   encoded updates. Strom, "Scalable distributed DNN training using commodity GPU cloud computing", Interspeech 2015.
+// Cost per update of c sent values: P − 1 messages of 4 c + 16 bytes, at most N / 4 + 16, and as many of 24 bytes; no
+//   rank sends more than three of each. A step that rank 0 deals takes 9 bytes. A few passes over N floats, and one
+//   over c for each update of another rank. Memory: the residual, 4N bytes; the optimizer's change, 4N; a message,
+//   N / 4; and the updates that have arrived during a step.
+#include "gradient_sharing.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "server/serving.hpp"
+#include "sharing/sharing_rank.hpp"
+#include "step.hpp"
+#include "unisono/base/errors.hpp"
+
+namespace unisono::strategies {
+namespace {
+
+class GradientSharing final : public Strategy {
+ public:
+  explicit GradientSharing(const StrategySettings& settings)
+      : settings_(settings), own_(settings.own.of<GradientSharingSettings>()) {}
+
+  void require(const models::Model& model, int ranks) const override;
+  void train(TrainContext& run) override;
+  bool optimizer_state_is_local() const override { return true; }
+  std::vector<StateVector> state_vectors() const override {
+    return {{.name = "residual", .scope = StateScope::rank, .adds_up = true}};
+  }
+  std::string obstacle_to_gpus() const override {
+    return "strategy.kind = \"gradient_sharing\" encodes its updates on CPUs";
+  }
+  std::int64_t extra_bytes(const models::Model& model, int ranks, int states) const override;
+
+ private:
+  Segment next_segment(const TrainContext& run, std::int64_t made) const;
+  static EventOrder order_of(const TrainContext& run, const Segment& segment);
+  static void record(TrainContext& run, const Segment& segment, const EventOrder& order);
+  StepRecord record_of(TrainContext& run, const Segment& segment, const SharingRank& rank);
+
+  StrategySettings settings_;
+  GradientSharingSettings own_;
+  Index examples_ = 0;  ///< over all ranks, up to the last record
+};
+
+void GradientSharing::require(const models::Model& model, int ranks) const {
+  model.require_gradient();
+  constexpr Index kMost = Index{1} << 31;
+  if (model.layout().size() >= kMost) {
+    throw ConfigError(
+        fmt::format("strategy.kind = \"gradient_sharing\": its messages number up to {} parameters, but this model has "
+                    "more; use \"allreduce\"",
+                    kMost));
+  }
+  if (settings_.replayed_workers > 0 && settings_.replayed_workers != ranks) {
+    throw ConfigError(
+        fmt::format("this run shared its updates between {} ranks, and is repeated by as many: start mpirun -n {}",
+                    settings_.replayed_workers, settings_.replayed_workers));
+  }
+}
+
+/// The optimizer's change, room for a message, and the updates of all ranks in a step.
+std::int64_t GradientSharing::extra_bytes(const models::Model& model, int ranks, int) const {
+  const Index n = model.layout().size();
+  const auto largest = kernels::make_threshold_encoder({.density = own_.density})->most_bytes(n);
+  return static_cast<std::int64_t>(sizeof(float)) * n + largest * (1 + ranks);
+}
+
+/// To the next report, evaluation or checkpoint, or as it was recorded.
+Segment GradientSharing::next_segment(const TrainContext& run, std::int64_t made) const {
+  const std::int64_t last = run.replayed != nullptr ? run.replayed->segment_at(made).last
+                                                    : std::min(run.total_steps, run.observer.next_due(made));
+  return {.first = made, .last = last, .active = run.communicator.size(), .steps = last - made};
+}
+
+EventOrder GradientSharing::order_of(const TrainContext& run, const Segment& segment) {
+  if (run.replayed == nullptr) return {};
+  const auto& orders = run.replayed->segment_at(segment.first).orders;
+  return EventOrder(decode(orders.at(static_cast<std::size_t>(run.communicator.rank()))));
+}
+
+void GradientSharing::train(TrainContext& run) {
+  SharingRank rank(run, own_);
+  const std::int64_t steps_per_epoch = run.source.steps_per_epoch();
+  const auto ranks = static_cast<std::size_t>(run.communicator.size());
+  if (run.worker_steps.size() == ranks) {  // in a resumed run each rank continues after its own number of steps
+    const std::int64_t made = run.worker_steps[static_cast<std::size_t>(run.communicator.rank())];
+    rank.set_steps(made);
+    run.source.seek({made / steps_per_epoch, made % steps_per_epoch});
+  }
+  bool go_on = true;
+  for (std::int64_t made = run.first_step; go_on && made < run.total_steps;) {
+    const Segment segment = next_segment(run, made);
+    EventOrder order = order_of(run, segment);
+    rank.train(segment, order);
+    rank.form_consensus();
+    if (run.recorder != nullptr) record(run, segment, order);
+    made = segment.last;
+    go_on = run.observer.step(record_of(run, segment, rank));
+  }
+}
+
+/// Gives the recorder the order in which each rank applied updates.
+void GradientSharing::record(TrainContext& run, const Segment& segment, const EventOrder& order) {
+  run.recorder->add({.first = segment.first,
+                     .last = segment.last,
+                     .orders = run.communicator.all_gather_bytes(encode(order.events()))});
+}
+
+StepRecord GradientSharing::record_of(TrainContext& run, const Segment& segment, const SharingRank& rank) {
+  std::vector<std::int64_t> steps(static_cast<std::size_t>(run.communicator.size()));
+  steps[static_cast<std::size_t>(run.communicator.rank())] = rank.steps();
+  run.communicator.allreduce_sum(std::span<std::int64_t>(steps));
+  const Index examples = run.communicator.sum(rank.examples());
+  const std::int64_t steps_per_epoch = run.source.steps_per_epoch();
+  return {.step = segment.last,
+          .epoch = (segment.last - 1) / steps_per_epoch,
+          .last_of_epoch = segment.last % steps_per_epoch == 0,
+          .consistent = true,
+          .global_size = examples - std::exchange(examples_, examples),
+          .learning_rate = run.schedule.rate(segment.last - 1),
+          .worker_steps = std::move(steps)};
+}
+
+void describe(StrategySettings& settings, ConfigVisitor& visitor) {
+  auto& own = settings.own.of<GradientSharingSettings>();
+  visitor.field({.name = "threshold",
+                 .meaning = "the threshold, in units of the parameters: values of an update that reach it are sent, as "
+                            "plus or minus the threshold; 0: it is chosen anew for each update, by density",
+                 .minimum = 0},
+                own.threshold);
+  visitor.field({.name = "density",
+                 .meaning = "about which share of an update's values is sent, where the threshold is chosen",
+                 .minimum = 0,
+                 .maximum = 1,
+                 .minimum_excluded = true},
+                own.density);
+  visitor.field({.name = "staleness_bound",
+                 .meaning = "how many steps a rank may be ahead of the updates of any other rank that it has applied; "
+                            "0: synchronous; -1: any number, and who is faster makes more steps",
+                 .unit = "steps",
+                 .minimum = -1,
+                 .maximum = 1 << 20},
+                own.staleness_bound);
+  visitor.field({.name = "record",
+                 .meaning = "record the order in which each rank applied updates, in events.bin of the run folder, so "
+                            "that `unisono replay` can repeat the run bit for bit"},
+                settings.record);
+  visitor.require("record", !settings.record || !own.is_synchronous(),
+                  "synchronous runs need no record, because the same number of ranks always gives the same run; remove "
+                  "record, or set another staleness_bound");
+}
+
+std::unique_ptr<Strategy> make(const StrategySettings& settings) { return std::make_unique<GradientSharing>(settings); }
+
+std::string relief(const StrategySettings& settings, bool) {
+  const auto own = settings.own.of<GradientSharingSettings>();
+  return own.is_bounded() ? "a larger staleness_bound, or -1, waits less"
+                          : "a larger train.batch_size waits less often for the next step";
+}
+
+}  // namespace
+
+StrategyKind gradient_sharing_strategy() {
+  return {.name = "gradient_sharing",
+          .meaning =
+              "ranks train their own parameters at their own pace, and send the large values of their updates to all "
+              "others over a tree; each applies the others' updates as they arrive",
+          .describe = describe,
+          .make = make,
+          .traits = {.needs_gradient = true, .at_own_pace = true},
+          .waiting = "ranks waited for their next step",
+          .relief = relief};
+}
+
+}  // namespace unisono::strategies
