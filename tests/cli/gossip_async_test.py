@@ -121,7 +121,8 @@ class GossipAsync(BinaryTest):
             "needs a strategy that keeps the ranks in step": (
                 statistics.replace("STATISTICS", '{ kind = "batch_norm", statistics = "global" }'),
             ),
-            "2 examples for 3 ranks": ("train.batch_size=2",),
+            "leaves some of the 3 ranks without any examples": ("train.batch_size=2",),
+            "2 examples for 3 ranks": ("train.batch_size=2", "data.partition=global"),
             "choose allreduce, averaging, gossip or serial": ("replica.stages=3", "train.micro_batches=4"),
         }.items():
             with self.subTest(given=given):
