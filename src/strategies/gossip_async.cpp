@@ -84,6 +84,7 @@ class AsyncRank {
   StepRecord record_of(const Segment& segment);
 
  private:
+  void continue_after(std::int64_t steps);
   void make_steps(const Segment& segment);
   bool is_given_one(std::int64_t made);
   void step(double rate);
@@ -109,11 +110,17 @@ AsyncRank::AsyncRank(TrainContext& run, const GossipAsyncSettings& settings)
       read_(std::ssize(run.state.parameters), run.backend.memory()) {
   own_.state.parameters = read_.view();
   run.counters.gossip = {.sent_bytes = 0, .exchanges = 0};
-  if (std::ssize(run.worker_steps) != averages_.ranks()) return;
-  // In a resumed run each rank continues after its own number of steps.
-  steps_ = run.worker_steps[static_cast<std::size_t>(run.communicator.rank())];
-  const std::int64_t steps_per_epoch = run.source.steps_per_epoch();
-  run.source.seek({steps_ / steps_per_epoch, steps_ % steps_per_epoch});
+  continue_after(std::ssize(run.worker_steps) == averages_.ranks()
+                     ? run.worker_steps[static_cast<std::size_t>(run.communicator.rank())]
+                     : run.first_step);
+}
+
+/// In a resumed run each rank continues after its own number of steps or, on another number of ranks, after the run's.
+void AsyncRank::continue_after(std::int64_t steps) {
+  steps_ = steps;
+  run_.optimizer->set_steps(steps);  // a checkpoint has that of rank 0
+  const std::int64_t steps_per_epoch = run_.source.steps_per_epoch();
+  run_.source.seek({steps / steps_per_epoch, steps % steps_per_epoch});
 }
 
 // --- Steps -----------------------------------------------------------------------------------------------------------
