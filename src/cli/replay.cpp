@@ -12,8 +12,7 @@ void add_replay(Command app, Chosen& chosen) {
     std::string run, output;
   };
   const auto arguments = std::make_shared<Arguments>();
-  Command command =
-      app.add_subcommand("replay", "repeat a recorded asynchronous run bit for bit");
+  Command command = app.add_subcommand("replay", "repeat a recorded asynchronous run bit for bit");
   command.add_option("RUN", arguments->run, "run folder of a run with strategy.record = true")
       .type_name("RUN")
       .required();

@@ -132,10 +132,10 @@ TEST_CASE("what a strategy cannot mean is refused", "[strategy][config]") {
     CHECK_THROWS_AS(strategy_of(wrong), ConfigError);
   }
   CHECK_THROWS_AS(make_strategy({.kind = "rumour"}), ConfigError);
-  CHECK_THROWS_WITH(
-      make_strategy({.kind = "rumour"}),
-      Catch::Contains("rumour") && Catch::Contains("allreduce, averaging, batch, elastic_averaging, gossip, gossip_async, "
-                                                   "hogwild, parameter_server, serial or stratified"));
+  CHECK_THROWS_WITH(make_strategy({.kind = "rumour"}),
+                    Catch::Contains("rumour") &&
+                        Catch::Contains("allreduce, averaging, batch, elastic_averaging, gossip, gossip_async, "
+                                        "hogwild, parameter_server, serial or stratified"));
 }
 
 TEST_CASE("strategies say what norms and checkpoints must know of them", "[strategy]") {

@@ -4,14 +4,14 @@
 #include <span>
 #include <vector>
 
-// A run's record: the order in which parameter servers handled the workers' pulls and pushes, or in which each rank of
-// "gossip_async" changed and read its parameters. With the same data, binary and threads it determines the whole run,
-// which can thus be replayed (docs/parameter-server.md, "Record and replay").
+// A run's record: the order in which parameter servers handled the workers' pulls and pushes, or that in which each
+// rank of "gossip_async" changed and read its parameters. With the same data, binary and threads it determines the
+// whole run, which can thus be replayed (docs/parameter-server.md, "Record and replay").
 
 namespace unisono::strategies {
 
-/// A server answered a worker's pull, or applied its push. On rank r of "gossip_async": it exchanged with `worker`; with
-/// worker = r, it read its parameters for a gradient or, as a push, made the step.
+/// A server answered a worker's pull, or applied its push. Rank r of "gossip_async" averaged its parameters with those
+/// of rank `worker`; with worker = r, it read them for a gradient or, as a push, made the step.
 struct ServerEvent {
   int worker = 0;
   bool is_push = false;

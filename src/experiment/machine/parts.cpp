@@ -61,8 +61,8 @@ std::int64_t wanted_threads(const Config& config) {
   return config.train.threads;
 }
 
-/// Whether each rank also runs a server, or answers others, on a thread that needs a core of its own: otherwise it would
-/// delay one thread of a step, and so all.
+/// Whether each rank also runs a server, or answers others, on a thread that needs a core of its own: otherwise that
+/// would delay one thread of a step, and so all.
 bool serves_too(const Config& config) { return traits_of(config.strategy).at_own_pace && config.strategy.servers == 0; }
 
 /// Null if the backend's memory is plain.
