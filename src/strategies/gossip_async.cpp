@@ -11,6 +11,7 @@
 //   run. Lian, Zhang, Zhang and Liu, "Asynchronous decentralized parallel stochastic gradient descent", ICML 2018.
 //   Nobody waits in a circle: the graph is bipartite, even ranks wait for odd ones, and an odd rank that answers waits
 //   only for the messages of the even rank that called it, which that rank sends from a thread that does nothing else.
+//   Steps are dealt by one more thread of rank 0, which answers every question at once.
 //   The run is cut into segments (up to a report, an evaluation or a checkpoint). A segment of L steps has P · L steps
 //   of ranks: rank 0 deals them, one by one, to whoever asks first. At its end the ranks meet, and their mean, the
 //   consensus, is formed; that changes no θ_r. Each rank's order of reading, averaging and stepping is all that
