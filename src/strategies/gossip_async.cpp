@@ -11,6 +11,7 @@
 //   run. Lian, Zhang, Zhang and Liu, "Asynchronous decentralized parallel stochastic gradient descent", ICML 2018.
 //   Nobody waits in a circle: the graph is bipartite, even ranks wait for odd ones, and an odd rank that answers waits
 //   only for the messages of the even rank that called it, which that rank sends from a thread that does nothing else.
+//   Steps are dealt by one more thread of rank 0, which answers every question at once.
 //   The run is cut into segments (up to a report, an evaluation or a checkpoint). A segment of L steps has P · L steps
 //   of ranks: rank 0 deals them, one by one, to whoever asks first. At its end the ranks meet, and their mean, the
 //   consensus, is formed; that changes no θ_r. Each rank's order of reading, averaging and stepping is all that
@@ -25,17 +26,12 @@
 #include <algorithm>
 #include <exception>
 #include <memory>
-#include <optional>
+#include <utility>
 
-#include "common_fate.hpp"
+#include "gossip/async_averages.hpp"
 #include "gossip/consensus.hpp"
-#include "gossip/pair_exchange.hpp"
-#include "gossip/step_dealer.hpp"
-#include "gossip/turns.hpp"
-#include "server/segment.hpp"
 #include "step.hpp"
 #include "unisono/base/errors.hpp"
-#include "unisono/base/threads.hpp"
 
 namespace unisono::strategies {
 namespace {
@@ -84,142 +80,68 @@ class AsyncRank {
 
   Segment next_segment(std::int64_t made) const;
   void train(const Segment& segment);
-  void form_consensus();
+  void form_consensus() { strategies::form_consensus(run_, {theta(), own_.state.statistics}); }
   void record(const Segment& segment);
   StepRecord record_of(const Segment& segment);
 
  private:
-  bool begins() const { return !partners_.empty() && Pairs::begins(rank_); }
-  bool answers() const { return !partners_.empty() && !Pairs::begins(rank_); }
-  bool deals() const { return rank_ == 0 && !given_; }
-  MutableView theta() { return run_.vectors[kReplica].values.view(); }
-
-  void begin(const Segment& segment);
+  void continue_after(std::int64_t steps);
   void make_steps(const Segment& segment);
-  bool is_given_one(std::int64_t clock);
+  bool is_given_one(std::int64_t made);
   void step(double rate);
   void read();
-  void start_average();
-  void average(int peer);
   void adapt(const data::Batch& batch, double rate);
-  template <typename Work>
-  void work_alone(Threads& threads, Work work);
+  MutableView theta() { return run_.vectors[kReplica].values.view(); }
 
   TrainContext& run_;
   const GossipAsyncSettings& settings_;
-  std::unique_ptr<comm::Communicator> group_;
-  int rank_;
-  Pairs pairs_;
-  std::vector<int> partners_;
+  AsyncAverages averages_;
   TrainContext own_;  ///< with θ̂ and this rank's running statistics in place of the consensus
   Buffer read_;       ///< θ̂
-  CommonFate fate_;
-  Turns turns_;
-  PairExchange exchange_;
-  StepPlayer player_;
-  std::optional<std::int64_t> given_;              ///< steps of this rank in the segment, where nobody deals them
-  std::int64_t steps_ = 0;                         ///< of this rank, since the run began
-  Index examples_ = 0, reported_ = 0;              ///< of this rank; of all ranks, up to the last record
-  std::int64_t averages_ = 0, averages_read_ = 0;  ///< that θ_r took part in; up to the last reading
-  // Joined before what they use is destroyed.
-  Threads averaging_{"averages with other ranks"}, background_{"answers to other ranks"};
+  std::int64_t averages_when_read_ = 0;
+  std::int64_t steps_ = 0;               ///< of this rank, since the run began
+  Index examples_ = 0, all_before_ = 0;  ///< of this rank; of all ranks, up to the last record
 };
 
 AsyncRank::AsyncRank(TrainContext& run, const GossipAsyncSettings& settings)
     : run_(run),
       settings_(settings),
-      group_(run.communicator.split(0, run.communicator.rank())),
-      rank_(group_->rank()),
-      pairs_(settings.topology, group_->size()),
-      partners_(pairs_.partners_of(rank_)),
+      averages_(run, settings.topology),
       own_(own_context(run)),
-      read_(std::ssize(run.state.parameters), run.backend.memory()),
-      fate_(*group_),
-      exchange_(*group_, fate_, run.replica.layout().trainable()),
-      player_(*group_, fate_) {
+      read_(std::ssize(run.state.parameters), run.backend.memory()) {
   own_.state.parameters = read_.view();
   run.counters.gossip = {.sent_bytes = 0, .exchanges = 0};
-  if (std::ssize(run.worker_steps) != group_->size()) return;
-  // In a resumed run each rank continues after its own number of steps.
-  steps_ = run.worker_steps[static_cast<std::size_t>(rank_)];
-  const std::int64_t steps_per_epoch = run.source.steps_per_epoch();
-  run.source.seek({steps_ / steps_per_epoch, steps_ % steps_per_epoch});
+  continue_after(std::ssize(run.worker_steps) == averages_.ranks()
+                     ? run.worker_steps[static_cast<std::size_t>(run.communicator.rank())]
+                     : run.first_step);
 }
 
-// --- A segment -------------------------------------------------------------------------------------------------------
-
-/// To the next report, evaluation or checkpoint, or as it was recorded.
-Segment AsyncRank::next_segment(std::int64_t made) const {
-  const std::int64_t last = run_.replayed != nullptr ? run_.replayed->segment_at(made).last
-                                                     : std::min(run_.total_steps, run_.observer.next_due(made));
-  return {.first = made, .last = last, .active = group_->size(), .steps = last - made};
+/// In a resumed run each rank continues after its own number of steps or, on another number of ranks, after the run's.
+void AsyncRank::continue_after(std::int64_t steps) {
+  steps_ = steps;
+  run_.optimizer->set_steps(steps);  // a checkpoint has that of rank 0
+  const std::int64_t steps_per_epoch = run_.source.steps_per_epoch();
+  run_.source.seek({steps / steps_per_epoch, steps % steps_per_epoch});
 }
 
-void AsyncRank::train(const Segment& segment) {
-  begin(segment);
-  if (answers()) {
-    work_alone(background_, [this] { exchange_.answer(partners_, turns_, [this](int peer) { average(peer); }); });
-  }
-  if (deals()) {
-    work_alone(background_, [this, steps = segment.active * segment.steps] { deal_steps(steps, *group_, fate_); });
-  }
-  try {
-    make_steps(segment);
-    if (begins()) {
-      for (const int partner : partners_) exchange_.call(partner, Call::leave);
-    }
-  } catch (...) {
-    fate_.give_up(std::current_exception());
-    turns_.end();
-  }
-  averaging_.join();
-  background_.join();
-  fate_.rethrow_cause();
-  run_.counters.gossip.sent_bytes = exchange_.sent_bytes();
-}
-
-/// How many steps are this rank's is known where it is alone, and in a replay.
-void AsyncRank::begin(const Segment& segment) {
-  turns_.begin({});
-  if (group_->size() == 1) given_ = segment.steps;
-  if (run_.replayed == nullptr) return;
-  const auto& lists = run_.replayed->segment_at(segment.first).orders;
-  turns_.begin(EventOrder(decode(lists.at(static_cast<std::size_t>(rank_)))));
-  given_ = std::ranges::count(turns_.order().events(), true, &ServerEvent::is_push);
-}
-
-/// Runs something on a thread of its own.
-template <typename Work>
-void AsyncRank::work_alone(Threads& threads, Work work) {
-  threads.start([this, work] {
-    try {
-      work();
-    } catch (...) {
-      fate_.give_up(std::current_exception());
-      turns_.end();
-    }
-  });
-}
+// --- Steps -----------------------------------------------------------------------------------------------------------
 
 void AsyncRank::make_steps(const Segment& segment) {
-  if (!given_) player_.ask();
-  for (std::int64_t clock = 0; is_given_one(clock); ++clock) step(run_.schedule.rate(segment.step_at(clock)));
+  averages_.ask();
+  for (std::int64_t made = 0; is_given_one(made); ++made) step(run_.schedule.rate(segment.step_at(made)));
 }
 
-bool AsyncRank::is_given_one(std::int64_t clock) {
-  if (given_) return clock < *given_;
+bool AsyncRank::is_given_one(std::int64_t made) {
   const Phase phase(run_, run_.seconds.exposed_communication);
-  return player_.is_given_one();
+  return averages_.is_given_one(made);
 }
-
-// --- A step ----------------------------------------------------------------------------------------------------------
 
 void AsyncRank::step(double rate) {
   read();
-  if (begins() && (steps_ + 1) % settings_.period == 0) start_average();
+  if (averages_.begins() && (steps_ + 1) % settings_.period == 0) averages_.start(steps_);
   const data::Batch batch = own_.replica.gradient_of_step(own_, MeanOver::own_examples, nullptr);
   require_examples_for_statistics(run_, batch, steps_);
-  if (!given_) player_.ask();  // the answer comes during the rest of this step
+  averages_.ask();  // the answer comes during the rest of this step
   adapt(batch, rate);
   ++steps_;
   examples_ += batch.rank_step_size;
@@ -228,63 +150,64 @@ void AsyncRank::step(double rate) {
 /// θ̂ ← θ_r
 void AsyncRank::read() {
   const Phase phase(run_, run_.seconds.exposed_communication);
-  const auto turn = turns_.take({rank_, false});
+  const auto turn = averages_.turn_to_read();
   run_.backend.memory().copy(theta(), read_.view());
-  averages_read_ = averages_;
-}
-
-void AsyncRank::start_average() {
-  const int partner = pairs_.partner(run_.seed, rank_, steps_);
-  ++run_.counters.gossip.exchanges;
-  work_alone(averaging_, [this, partner] {
-    exchange_.call(partner, Call::exchange);
-    average(partner);
-  });
-}
-
-/// θ_r, θ_s ← (θ_r + θ_s) / 2
-void AsyncRank::average(int peer) {
-  const auto turn = turns_.take({peer, false});
-  exchange_.average(theta(), peer);
-  ++averages_;
+  averages_when_read_ = averages_.count();
 }
 
 /// θ_r ← θ_r − rate · direction(P n_r/n · mean gradient over the n_r examples of this rank)
 void AsyncRank::adapt(const data::Batch& batch, double rate) {
   const auto turn = [this] {
     const Phase phase(run_, run_.seconds.exposed_communication);
-    averaging_.join();
-    return turns_.take({rank_, true});
+    return averages_.turn_to_step();
   }();
   const Phase phase(run_, run_.seconds.optimizer);
   const double share = static_cast<double>(batch.rank_step_size) / static_cast<double>(batch.global_size);
-  run_.optimizer->step(theta(), run_.gradient, rate, static_cast<float>(group_->size() * share));
+  run_.optimizer->step(theta(), run_.gradient, rate, static_cast<float>(averages_.ranks() * share));
   run_.backend.submit();
-  run_.counters.gossip.staleness.add(averages_ - averages_read_);
+  run_.counters.gossip.staleness.add(averages_.count() - averages_when_read_);
 }
 
-// --- A meeting -------------------------------------------------------------------------------------------------------
+// --- Segments --------------------------------------------------------------------------------------------------------
 
-void AsyncRank::form_consensus() { strategies::form_consensus(run_, {theta(), own_.state.statistics}); }
+/// To the next report, evaluation or checkpoint, or as it was recorded.
+Segment AsyncRank::next_segment(std::int64_t made) const {
+  const std::int64_t last = run_.replayed != nullptr ? run_.replayed->segment_at(made).last
+                                                     : std::min(run_.total_steps, run_.observer.next_due(made));
+  return {.first = made, .last = last, .active = averages_.ranks(), .steps = last - made};
+}
+
+void AsyncRank::train(const Segment& segment) {
+  averages_.begin(segment);
+  std::exception_ptr failure;
+  try {
+    make_steps(segment);
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  averages_.end(failure);
+  run_.counters.gossip.sent_bytes = averages_.sent_bytes();
+  run_.counters.gossip.exchanges = averages_.begun();
+}
 
 void AsyncRank::record(const Segment& segment) {
   run_.recorder->add({.first = segment.first,
                       .last = segment.last,
-                      .orders = group_->all_gather_bytes(encode(turns_.order().events()))});
+                      .orders = averages_.group().all_gather_bytes(encode(averages_.events()))});
 }
 
 StepRecord AsyncRank::record_of(const Segment& segment) {
-  std::vector<std::int64_t> steps(static_cast<std::size_t>(group_->size()));
-  steps[static_cast<std::size_t>(rank_)] = steps_;
-  group_->allreduce_sum(std::span(steps));
+  std::vector<std::int64_t> steps(static_cast<std::size_t>(averages_.ranks()));
+  steps[static_cast<std::size_t>(run_.communicator.rank())] = steps_;
+  averages_.group().allreduce_sum(steps);
   run_.counters.gossip.worker_steps = steps;
-  const Index examples = group_->sum(examples_);
+  const Index examples = averages_.group().sum(examples_);
   const std::int64_t steps_per_epoch = run_.source.steps_per_epoch();
   return {.step = segment.last,
           .epoch = (segment.last - 1) / steps_per_epoch,
           .last_of_epoch = segment.last % steps_per_epoch == 0,
           .consistent = true,
-          .global_size = examples - std::exchange(reported_, examples),
+          .global_size = examples - std::exchange(all_before_, examples),
           .learning_rate = run_.schedule.rate(segment.last - 1),
           .worker_steps = std::move(steps)};
 }

@@ -10,7 +10,8 @@
 //   encoded, so that τ is in units of θ, and what an optimizer divides by has not been rounded. Σ over steps of e_r,
 //   plus r_r, is Σ u_r: nothing is lost, only sent later. The factor n_r/n makes P ranks together follow the mean
 //   gradient over the global batch. Ranks hold the same θ but for the order of additions once all has arrived; there,
-//   where the run reports, evaluates or writes a checkpoint, they go on with the mean of their θ_r.
+//   where the run reports, evaluates or writes a checkpoint, they go on with the mean of their θ_r and of their
+//   running statistics.
 //   Steps are dealt to who asks first, so that a slow rank makes fewer. With a staleness_bound s each rank makes as
 //   many, and begins its step c when it has applied the first c − s of every other one. s = 0 is synchronous: all
 //   updates of a step are applied in the order of ranks, and all ranks hold the same bits. One rank steps by its
@@ -42,9 +43,7 @@ class GradientSharing final : public Strategy {
   void require(const models::Model& model, int ranks) const override;
   void train(TrainContext& run) override;
   bool optimizer_state_is_local() const override { return true; }
-  std::vector<StateVector> state_vectors() const override {
-    return {{.name = "residual", .scope = StateScope::rank, .adds_up = true}};
-  }
+  std::vector<StateVector> state_vectors() const override;
   std::string obstacle_to_gpus() const override {
     return "strategy.kind = \"gradient_sharing\" encodes its updates on CPUs";
   }
@@ -77,6 +76,16 @@ void GradientSharing::require(const models::Model& model, int ranks) const {
   }
 }
 
+/// In step, each rank goes on with its own running statistics: wherever the ranks meet for a report, it makes no
+/// difference to them.
+std::vector<StateVector> GradientSharing::state_vectors() const {
+  std::vector<StateVector> vectors = {{.name = "residual", .scope = StateScope::rank, .adds_up = true}};
+  if (own_.is_synchronous()) {
+    vectors.push_back({.name = "statistics", .scope = StateScope::rank, .of = StateOf::statistics});
+  }
+  return vectors;
+}
+
 /// The optimizer's change, room for a message, and the updates of all ranks in a step.
 std::int64_t GradientSharing::extra_bytes(const models::Model& model, int ranks, int) const {
   const Index n = model.layout().size();
@@ -104,6 +113,7 @@ void GradientSharing::train(TrainContext& run) {
   if (run.worker_steps.size() == ranks) {  // in a resumed run each rank continues after its own number of steps
     const std::int64_t made = run.worker_steps[static_cast<std::size_t>(run.communicator.rank())];
     rank.set_steps(made);
+    run.optimizer->set_steps(made);  // a checkpoint has that of rank 0
     run.source.seek({made / steps_per_epoch, made % steps_per_epoch});
   }
   bool go_on = true;

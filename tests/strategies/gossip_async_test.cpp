@@ -317,8 +317,9 @@ TEST_CASE("a run that was stopped goes on bit for bit, as far as time does not d
     INFO(ranks << " ranks");
     Training training = networks(examples, ranks, 7);
     training.stop_after = 5;
-    const auto stopped = train(examples, training);
+    auto stopped = train(examples, training);
     REQUIRE(stopped[0].records.back().step == 5);
+    for (Outcome& rank : stopped) rank.optimizer_steps = stopped[0].optimizer_steps;  // as in a checkpoint
     training.stop_after = 1000;
     training.resumed = &stopped;
     const auto resumed = train(examples, training);

@@ -17,9 +17,11 @@ SharingRank::SharingRank(TrainContext& run, const GradientSharingSettings& setti
       residual_(run.vectors[kResidual].values.view()),
       change_(std::ssize(run.state.parameters), run.backend.memory()),
       message_(encoder_->most_bytes(std::ssize(run.state.parameters)) / Index{sizeof(float)}),
-      statistics_(std::ssize(run.state.statistics), run.backend.memory()),
+      statistics_(settings.is_synchronous() ? 0 : std::ssize(run.state.statistics), run.backend.memory()),
+      own_statistics_(settings.is_synchronous() ? run.vectors[kOwnStatistics].values.view() : statistics_.view()),
       applied_by_(static_cast<std::size_t>(run.communicator.size())) {
   run.counters.sharing = {.sent_bytes = 0};
+  if (run.first_step == 0) run.backend.memory().copy(run.state.statistics, own_statistics_);
 }
 
 void SharingRank::train(const Segment& segment, EventOrder& order) {
@@ -28,6 +30,7 @@ void SharingRank::train(const Segment& segment, EventOrder& order) {
   examples_of_segment_ = 0;
   std::ranges::fill(applied_by_, 0);
   const bool deals = !settings_.is_bounded() && !order.is_given();
+  if (settings_.is_synchronous()) run_.backend.memory().copy(own_statistics_, run_.state.statistics);
   relay_.begin(deals ? segment.steps * segment.active : 0);
   make_steps(segment);
   relay_.leave();
@@ -116,6 +119,7 @@ void SharingRank::step(const Segment& segment) {
 /// residual ← residual + u, less what the message says of it, where θ + u is what the optimizer makes of θ.
 SharedUpdate SharingRank::compute(const Segment& segment) {
   const data::Batch batch = accumulate_gradient(run_, MeanOver::own_examples);
+  if (settings_.is_synchronous()) require_examples_for_statistics(run_, batch, steps_);
   const Phase phase(run_, run_.seconds.optimizer);
   const MutableView change = change_.view(), theta = run_.state.parameters;
   const double share =
@@ -169,8 +173,9 @@ void SharingRank::count() {
 void SharingRank::form_consensus() {
   Allocator& memory = run_.backend.memory();
   memory.copy(run_.state.parameters, change_.view());
-  memory.copy(run_.state.statistics, statistics_.view());
-  strategies::form_consensus(run_, {change_.view(), statistics_.view()}, static_cast<double>(examples_of_segment_));
+  memory.copy(run_.state.statistics, own_statistics_);
+  const double weight = settings_.is_synchronous() ? 1 : static_cast<double>(examples_of_segment_);
+  strategies::form_consensus(run_, {change_.view(), own_statistics_}, weight);
   if (settings_.is_synchronous()) memory.copy(change_.view(), run_.state.parameters);  // the same on all ranks
 }
 

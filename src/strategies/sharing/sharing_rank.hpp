@@ -13,8 +13,8 @@
 
 namespace unisono::strategies {
 
-/// Place in TrainContext::vectors: what this rank has not shared yet.
-inline constexpr std::size_t kResidual = 0;
+/// Places in TrainContext::vectors: what this rank has not shared yet and, in step, its own running statistics.
+inline constexpr std::size_t kResidual = 0, kOwnStatistics = 1;
 
 /// One rank of gradient sharing: makes steps, shares their updates, and applies the others'.
 class SharingRank {
@@ -23,7 +23,8 @@ class SharingRank {
 
   /// Makes this rank's steps of a segment, and returns when every rank's updates are in θ. Collective.
   void train(const Segment& segment, EventOrder& order);
-  /// All ranks continue with the mean of their θ, and of their statistics. Collective.
+  /// All ranks continue with the mean of their θ and of their statistics; in step with the same θ, and each with its
+  /// own statistics. Collective.
   void form_consensus();
 
   std::int64_t steps() const { return steps_; }  ///< of this rank since the run began
@@ -51,7 +52,8 @@ class SharingRank {
   std::unique_ptr<kernels::Encoder> encoder_;
   MutableView residual_;
   Buffer change_;                ///< that the optimizer wants to make
-  Buffer message_, statistics_;  ///< room for the longest message; of this rank, before a consensus
+  Buffer message_, statistics_;  ///< room for the longest message; of this rank, where ranks go on with the mean
+  MutableView own_statistics_;   ///< before a consensus
   EventOrder* order_ = nullptr;
   std::int64_t clock_ = 0;                ///< this rank's steps in the segment
   std::vector<std::int64_t> applied_by_;  ///< updates in θ by their senders, in the segment
