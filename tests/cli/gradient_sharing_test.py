@@ -45,7 +45,7 @@ class GradientSharing(BinaryTest):
             self.assertIn("start mpirun -n 3", result.err)
             self.assertEqual(result.err.count("error:"), 1, result)
         result = self.train(run, *SHARING, *record, *settings("train.epochs=5"), "--resume", ranks=2, code=2)
-        self.assertIn("the run was recorded with 3 workers, 1 thread and no servers", result.err)
+        self.assertIn("the run was recorded with 3 workers and 1 thread: resume with the same", result.err)
 
     def test_it_is_resumed_to_the_same_bits_and_on_other_ranks(self):
         for name, options, ranks in (("alone", SHARING, 1), ("in-step", IN_STEP, 3)):
