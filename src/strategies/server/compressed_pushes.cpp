@@ -12,7 +12,8 @@
 //     bf16, eight_bit, one_bit   2 n, 258 / 256 · n, 40 / 256 · n bytes
 //     threshold                  4 c bytes for c sent values, at most n / 4
 //     top_k                      8 d n bytes at density d; (4 d + 1/8) n where that is less
-//   and 4 bytes for each exact float; of lengths and to fill up words, up to 16 b bytes more, or 32 b of the last two.
+//   and 4 bytes for each exact float; of lengths, of encoded blocks that are not full and to fill up words, up to 56 b
+//   bytes more.
 //   Memory: a worker's residual, 4N bytes, and one push's messages, instead of a second gradient; at a server, a
 //   message of each worker.
 #include "server/compressed_pushes.hpp"
