@@ -12,7 +12,8 @@
 //   a checkpoint). At the end of each, all pushes are in θ, and all ranks get all of θ.
 //   Dean et al., "Large scale distributed deep networks", NIPS 2012; Ho et al., "More effective distributed ML via a
 //   stale synchronous parallel parameter server", NIPS 2013.
-// Cost per worker and step: a pull and a push of 4N bytes in all; with rows, only of those that are touched.
+// Cost per worker and step: a pull and a push of 4N bytes in all; with rows, only of those that are touched; compressed
+// pushes, see server/compressed_pushes.cpp, are shorter.
 #include "parameter_server.hpp"
 
 #include <fmt/format.h>
@@ -20,6 +21,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "exchange/compression_settings.hpp"
+#include "server/compressed_pushes.hpp"
 #include "server/serving.hpp"
 #include "step.hpp"
 #include "unisono/base/errors.hpp"
@@ -40,10 +43,16 @@ class ParameterServer final : public Strategy {
   }
   int servers(int ranks) const override { return roles_of(settings_, ranks).servers(); }
   std::vector<int> housed_workers(int rank, int ranks) const override;
+  std::vector<StateVector> state_vectors() const override;
+  std::string obstacle_to_gpus() const override {
+    return own_.compression.is_on() ? "strategy.compression works only on CPUs" : "";
+  }
   std::int64_t extra_bytes(const models::Model& model, int ranks, int states) const override;
 
  private:
   void require_in_place() const;
+  std::int64_t message_bytes(const ParameterLayout& layout, const Roles& roles) const;
+  void hand_over_residuals(TrainContext& run) const;
   ServingPlan plan(const TrainContext& run) const;
   ServingPlan plan_for_gradients(const TrainContext& run) const;
   ServingPlan plan_for_rows(const TrainContext& run) const;
@@ -66,6 +75,7 @@ void ParameterServer::require(const models::Model& model, int) const {
         "strategy.merge: it applies only to models that are updated in place, but this one is not; remove it");
   }
   model.require_gradient();
+  require_fitting_blocks(own_.compression, model.layout());
 }
 
 /// Refuses settings for gradients: a model that is updated in place exchanges rows after each of its steps.
@@ -82,6 +92,7 @@ void ParameterServer::require_in_place() const {
   refuse(own_.prefetch, "prefetch", "which rows a step needs is known only when it begins");
   refuse(own_.stale_rate != StaleRate::whole, "stale_rate", kGradient);
   refuse(own_.delay_compensation != 0, "delay_compensation", kGradient);
+  refuse(own_.compression.is_on(), "compression", kGradient);
 }
 
 /// Not empty only in a replay, which may have fewer ranks than the recorded run had workers.
@@ -89,21 +100,40 @@ std::vector<int> ParameterServer::housed_workers(int rank, int ranks) const {
   return settings_.replayed_workers > 0 ? roles_of(settings_, ranks).workers_of(rank) : std::vector<int>();
 }
 
+std::vector<StateVector> ParameterServer::state_vectors() const {
+  if (!own_.compression.is_on()) return {};
+  return {{.name = "residual", .scope = StateScope::rank, .adds_up = true}};
+}
+
+/// Of one push's messages to all servers, at most.
+std::int64_t ParameterServer::message_bytes(const ParameterLayout& layout, const Roles& roles) const {
+  std::int64_t bytes = 0;
+  for (const comm::Slice& shard : cut_into_shards(layout, roles.servers(), Cut::lines)) {
+    bytes += PushCode(layout, shard, own_.compression).most_bytes();
+  }
+  return bytes;
+}
+
 /// A worker: its second gradient and other second buffers. A server: its shard, the optimizer's state, a buffer for
 /// each worker's push, and the copies of the shard as workers have read it that are kept, or still being sent while
-/// another push is applied. With rows: what a worker pulls and has pushed, and the same for each worker at a server.
-/// This is an upper bound, as if every step touched all rows.
+/// another push is applied. Where pushes are compressed, a worker has its messages and no second gradient, and a
+/// server a message of each worker. With rows: what a worker pulls and has pushed, and the same for each worker at a
+/// server. This is an upper bound, as if every step touched all rows.
 std::int64_t ParameterServer::extra_bytes(const models::Model& model, int ranks, int states) const {
   const Roles roles = roles_of(settings_, ranks);
   const std::int64_t n = model.layout().size(), workers = roles.workers();
   const bool in_place = model.in_place() != nullptr;
-  const std::int64_t vectors = own_.push_period > 1 ? 2 : 1;
-  const std::int64_t worker = n * (in_place ? 2 : vectors + (own_.prefetch ? 1 : 0));
+  const bool compresses = own_.compression.is_on();
+  const std::int64_t vectors = (own_.push_period > 1 ? 2 : 1) - (compresses ? 1 : 0);
+  const std::int64_t message = compresses ? message_bytes(model.layout(), roles) : 0;
+  const std::int64_t floats = n * (in_place ? 2 : vectors + (own_.prefetch ? 1 : 0));
   const std::int64_t on_their_way = workers - 1 + (own_.prefetch ? 1 : 0);
   const std::int64_t copies = workers + (in_place ? workers : std::max(kept_reads() * workers, on_their_way));
-  const std::int64_t server = (n + roles.servers() - 1) / roles.servers() * (1 + states + copies);
-  return static_cast<std::int64_t>(sizeof(float)) *
-         (settings_.servers == 0 ? worker + server : std::max(worker, server));
+  const std::int64_t shard = (n + roles.servers() - 1) / roles.servers() * (1 + states + copies);
+  constexpr std::int64_t kFloat = sizeof(float);
+  const std::int64_t worker = kFloat * floats + message;
+  const std::int64_t server = kFloat * shard + workers * message / roles.servers();
+  return settings_.servers == 0 ? worker + server : std::max(worker, server);
 }
 
 /// A push was computed on the values that its worker pulled last or, with prefetch, on those of the pull before.
@@ -122,7 +152,8 @@ WorkerSettings ParameterServer::worker_settings(const TrainContext& run, const R
           .prefetch = own_.prefetch,
           .clip_norm = run.optimizer_settings.clip_norm,
           .workers = roles.workers(),
-          .share = mean ? 1 / static_cast<float>(roles.workers()) : 1};
+          .share = mean ? 1 / static_cast<float>(roles.workers()) : 1,
+          .compression = own_.compression};
 }
 
 ServingPlan ParameterServer::plan(const TrainContext& run) const {
@@ -141,6 +172,11 @@ ServingPlan ParameterServer::plan_for_gradients(const TrainContext& run) const {
                                                                                          Client client) {
     return make_gradient_worker(own, std::move(client), settings, places);
   };
+  if (own_.compression.is_on()) {
+    plan.make_code = [this, &run](comm::Slice place) {
+      return std::make_unique<PushCode>(run.model.layout(), place, own_.compression);
+    };
+  }
   plan.make_shard = [this, &run](comm::Slice place, MutableView statistics, kernels::Backend& backend) {
     optim::OptimizerSettings settings = run.optimizer_settings;
     settings.clip_norm = 0;  // workers clip: a server does not see the whole gradient
@@ -173,7 +209,26 @@ ServingPlan ParameterServer::plan_for_rows(const TrainContext& run) const {
   return plan;
 }
 
-void ParameterServer::train(TrainContext& run) { Serving(run, plan(run)).train(); }
+/// In a resumed run, ranks that only serve may hold a part of what was not sent. Worker 0 sends it.
+void ParameterServer::hand_over_residuals(TrainContext& run) const {
+  if (!own_.compression.is_on() || run.first_step == 0) return;
+  const bool works = !roles_of(settings_, run.communicator.size()).workers_of(run.communicator.rank()).empty();
+  const MutableView residual = run.vectors.front().values.view();
+  const bool holds = !works && std::ranges::any_of(residual, [](float value) { return value != 0; });
+  if (run.communicator.sum(std::int64_t{holds ? 1 : 0}) == 0) return;
+  std::vector<float> left(residual.size());
+  if (holds) {
+    std::ranges::copy(residual, left.begin());
+    std::ranges::fill(residual, 0.0F);
+  }
+  run.communicator.allreduce_sum(std::span<float>(left));
+  if (run.communicator.rank() == 0) run.backend.axpby(1, left, 1, residual);
+}
+
+void ParameterServer::train(TrainContext& run) {
+  hand_over_residuals(run);
+  Serving(run, plan(run)).train();
+}
 
 StrategyKind parameter_server_strategy() {
   return {.name = "parameter_server",

@@ -91,6 +91,8 @@ void describe_parameter_server(StrategySettings& settings, ConfigVisitor& visito
   visitor.choice(
       {.name = "merge", .meaning = "for models that are updated in place: how a worker's change of a row is applied"},
       own.merge, kMerges);
+  visitor.section({.name = "compression", .meaning = "what workers push instead of whole gradients"},
+                  [&own](ConfigVisitor& inner) { own.compression.describe_for_pushes(inner); });
 }
 
 void check_parameter_server(const StrategySettings& settings, const StrategyTerms& terms, ConfigVisitor& visitor) {

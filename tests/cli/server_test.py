@@ -9,7 +9,7 @@ import unittest
 import h5py
 import numpy
 
-from harness import BINARY, INTERRUPTED, BinaryTest, ranks_of
+from harness import BINARY, INTERRUPTED, BinaryTest, ranks_of, settings
 
 SERVED = ("--set", "strategy.kind=parameter_server")
 
@@ -175,6 +175,96 @@ class ParameterServer(BinaryTest):
         self.train("run", *options, "--set", f"train.epochs={steps // 10 + 2}", "--resume", ranks=2)
 
 
+PUSHES = {  # and which part of whole pushes is sent at most
+    "bf16": ((), 0.51),
+    "eight_bit": ((), 0.27),
+    "one_bit": ((), 0.05),
+    "threshold": (("strategy.compression.density=0.05",), 0.1),
+    "top_k": (("strategy.compression.density=0.05",), 0.11),
+}
+
+
+class CompressedPushes(BinaryTest):
+    def options(self, kind, *given, **keys):
+        return [*SERVED, *strategy(**keys), *settings(f"strategy.compression.kind={kind}", *PUSHES[kind][0], *given)]
+
+    def test_every_kind_sends_less_and_learns(self):
+        for kind, (_, most) in PUSHES.items():
+            with self.subTest(kind=kind):
+                told = self.train(kind, *self.options(kind, "train.epochs=6", servers=1), ranks=3).out
+                self.assertRegex(told, r"compression 0\.\d MB per epoch and rank, [\d.]+ % of the")
+                summary = self.summary(kind)
+                compression = summary["compression"]
+                self.assertEqual(compression["sent_bytes"], summary["serving"]["pushed_bytes"])
+                self.assertEqual(
+                    compression["plain_bytes"],
+                    summary["serving"]["pushes"] * summary["serving"]["servers"][0]["shard_bytes"],
+                )
+                self.assertLess(compression["sent_bytes"], most * compression["plain_bytes"])
+                losses = [line["loss"] for line in self.metrics(kind) if line["event"] == "train"]
+                self.assertLess(losses[-1], 0.8 * losses[0])
+                result = self.succeed("evaluate", kind)
+                self.assertRegex(result.out, rf" accuracy +{summary['test']['accuracy']:.6g}\n")
+
+    def test_servers_of_the_same_rank_are_sent_nothing(self):
+        self.train("run", *self.options("bf16"), ranks=2)
+        summary = self.summary("run")
+        self.assertGreater(summary["compression"]["sent_bytes"], 0.3 * summary["serving"]["pushed_bytes"])
+        self.assertLess(summary["compression"]["sent_bytes"], 0.7 * summary["serving"]["pushed_bytes"])
+
+    def test_synchronous_runs_are_resumed_to_the_same_bits(self):
+        for kind in PUSHES:
+            with self.subTest(kind=kind):
+                options = self.options(kind, servers=1, consistency="synchronous")
+                self.train(f"{kind}-whole", *options, ranks=3)
+                half = settings("train.epochs=1", "checkpoint.every_steps=4")
+                self.train(f"{kind}-parts", *options, *half, ranks=3)
+                result = self.train(f"{kind}-parts", *options, "--resume", ranks=3)
+                self.assertNotIn("not bit for bit", result.out)
+                self.assert_same_bits(f"{kind}-whole", f"{kind}-parts")
+
+    def test_recorded_runs_are_repeated_also_where_they_were_resumed(self):
+        for kind in ("eight_bit", "top_k"):
+            options = self.options(kind, servers=1, record="true")
+            self.train(kind, *options, *settings("train.epochs=1"), ranks=3)
+            self.train(kind, *options, "--resume", ranks=3)
+            for ranks in (0, 2, 3):
+                with self.subTest(kind=kind, ranks=ranks):
+                    told = self.succeed("replay", kind, "--output", f"{kind}{ranks}", ranks=ranks).out
+                    self.assertIn("bit for bit", told)
+
+    def test_other_workers_and_servers_go_on(self):
+        for servers, ranks, epochs in ((1, 3, 1), ("colocated", 2, 2), (2, 4, 3)):
+            again = ["--resume"] if epochs > 1 else []
+            options = self.options("top_k", f"train.epochs={epochs}", servers=servers)
+            self.train("run", *options, *again, ranks=ranks)
+        self.assertEqual(self.summary("run")["steps"], 30)
+
+    def test_what_cannot_be_compressed_is_refused(self):
+        for message, given in {
+            "unknown key 'momentum'": ("strategy.compression.kind=top_k", "strategy.compression.momentum=0.9"),
+            "is 'power_sgd', which does not exist": ("strategy.compression.kind=power_sgd",),
+            "exact belongs to compressed pushes": ('strategy.compression.exact=["*"]',),
+            "no block of the model fits 'dense9'": (
+                "strategy.compression.kind=bf16",
+                'strategy.compression.exact=["dense9"]',
+            ),
+            "reproducible": (
+                "strategy.compression.kind=bf16",
+                "communication.reduction=reproducible",
+                "train.micro_batches=8",
+            ),
+            "unknown key 'compression'": (
+                "strategy.kind=elastic_averaging",
+                "strategy.compression.kind=bf16",
+            ),
+        }.items():
+            with self.subTest(message=message):
+                result = self.train("bad", *SERVED, *settings(*given), ranks=3, code=2)
+                self.assertIn(message, result.err)
+                self.assertEqual(result.err.count("error:"), 1, result)
+
+
 class ElasticAveraging(BinaryTest):
     def test_workers_learn_around_a_center(self):
         for servers, ranks in (("colocated", 2), (1, 3)):
@@ -261,6 +351,9 @@ class InPlace(BinaryTest):
                     self.assertLess(three, 1.3 * serial)
                 else:
                     self.assertGreater(three, least)
+            refused = self.train("refused", *SERVED, *settings("strategy.compression.kind=bf16"), ranks=2, code=2).err
+            with self.subTest(name=name, refused=refused):
+                self.assertIn("strategy.compression does not apply to models that are updated in place", refused)
             for ranks in (0, 3):
                 with self.subTest(name=name, replayed_on=ranks):
                     self.succeed("replay", f"{name}-three", ranks=ranks)

@@ -107,7 +107,7 @@ struct GossipCounters {
 /// What compressed gradients or changes count on this rank since the run began or was resumed.
 struct CompressionCounters {
   std::int64_t sent_bytes = -1;  ///< to other ranks, of messages; −1: nothing is compressed
-  std::int64_t plain_bytes = 0;  ///< that allreduces of the same floats would have sent: 2 (P − 1) / P · 4 bytes each
+  std::int64_t plain_bytes = 0;  ///< that allreduces of the same floats, or pushes, would have sent without it
 };
 
 /// What gradient sharing counts on this rank since the run began or was resumed.

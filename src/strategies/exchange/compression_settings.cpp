@@ -29,11 +29,15 @@ constexpr Named<Compression> kOfChanges[] = {{Compression::none, "none", "change
                                              kCompressions[3],
                                              kCompressions[5]};
 
+/// And those for pushes to servers.
+constexpr Named<Compression> kOfPushes[] = {kCompressions[0], kCompressions[1], kCompressions[2],
+                                            kCompressions[3], kCompressions[4], kCompressions[5]};
+
 constexpr const char* kExact =
     "blocks or layers that are sent whole, as names or patterns: [\"dense3\", \"embedding*.weight\"]. Biases and the "
     "parameters of norms always are";
 
-void describe_threshold(CompressionSettings& settings, ConfigVisitor& visitor) {
+void describe_choice_of_threshold(CompressionSettings& settings, ConfigVisitor& visitor) {
   visitor.field(
       {.name = "threshold",
        .meaning = "the threshold, in units of the gradient; 0: it is chosen anew for each message, by density",
@@ -45,6 +49,10 @@ void describe_threshold(CompressionSettings& settings, ConfigVisitor& visitor) {
                  .maximum = 1,
                  .minimum_excluded = true},
                 settings.threshold_density);
+}
+
+void describe_threshold(CompressionSettings& settings, ConfigVisitor& visitor) {
+  describe_choice_of_threshold(settings, visitor);
   visitor.field({.name = "residual_limit",
                  .meaning = "cut what was not sent to so many thresholds; 0: nothing is cut, so that all of it is sent "
                             "some time",
@@ -125,6 +133,20 @@ void CompressionSettings::describe_for_changes(ConfigVisitor& visitor) {
   visitor.field({.name = "exact", .meaning = kExact}, exact);
   visitor.require("exact", is_on() || exact.empty(),
                   "exact belongs to compressed changes, but kind = \"none\": set strategy.compression.kind, or remove "
+                  "it");
+}
+
+void CompressionSettings::describe_for_pushes(ConfigVisitor& visitor) {
+  visitor.variant(
+      {.name = "kind",
+       .meaning =
+           "what workers push instead of whole gradients. What a worker has not pushed is added to its next push"},
+      kind, kOfPushes,
+      {{Compression::threshold, [this](ConfigVisitor& inner) { describe_choice_of_threshold(*this, inner); }},
+       {Compression::top_k, [this](ConfigVisitor& inner) { describe_density(*this, inner); }}});
+  visitor.field({.name = "exact", .meaning = kExact}, exact);
+  visitor.require("exact", is_on() || exact.empty(),
+                  "exact belongs to compressed pushes, but kind = \"none\": set strategy.compression.kind, or remove "
                   "it");
 }
 

@@ -33,6 +33,8 @@ struct CompressionSettings {
   void describe(ConfigVisitor& visitor);
   /// The keys about changes of parameters: what there is for gradients alone is left out.
   void describe_for_changes(ConfigVisitor& visitor);
+  /// The keys about gradients that workers push to servers, each at its own pace.
+  void describe_for_pushes(ConfigVisitor& visitor);
   /// Checks against other sections, as errors of `visitor`.
   void check(const StrategyTerms& terms, ConfigVisitor& visitor) const;
 };

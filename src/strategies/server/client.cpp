@@ -55,6 +55,13 @@ Pulled Client::finish_pull() {
 }
 
 void Client::start_push(const Question& terms, const std::vector<ShardPart>& parts, View statistics) {
+  std::vector<std::span<const std::byte>> values;
+  for (const ShardPart& part : parts) values.push_back(std::as_bytes(View(part.values)));
+  start_push(terms, values, statistics);
+}
+
+void Client::start_push(const Question& terms, const std::vector<std::span<const std::byte>>& messages,
+                        View statistics) {
   finish_push();
   const ScopedTimer timer(message_seconds_, wire_.clock());
   for (std::size_t i = 0; i < servers_.size(); ++i) {
@@ -63,10 +70,10 @@ void Client::start_push(const Question& terms, const std::vector<ShardPart>& par
     server.push = terms;
     server.push.ask = Ask::push;
     server.push.read = server.read;
+    server.push.bytes = std::ssize(messages[i]);
     server.pushing.push_back(wire_.receive_from_server(worker_, number, Channel::push_answer, bytes_of(server.pushed)));
     server.pushing.push_back(wire_.send_to_server(worker_, number, Channel::question, bytes_of(server.push)));
-    server.pushing.push_back(
-        wire_.send_to_server(worker_, number, Channel::values, std::as_bytes(View(parts[i].values))));
+    server.pushing.push_back(wire_.send_to_server(worker_, number, Channel::values, messages[i]));
     if (i == 0 && has_statistics_) {
       server.pushing.push_back(wire_.send_to_server(worker_, number, Channel::statistics, std::as_bytes(statistics)));
     }

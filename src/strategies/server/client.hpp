@@ -35,10 +35,16 @@ class Client {
   void start_pull(std::int64_t clock, std::int64_t steps, std::vector<ShardPart> parts, MutableView statistics);
   Pulled finish_pull();
 
-  /// Waits for the previous push, and starts one. \param terms the push's Question, except for `ask` and `read`
-  /// \param parts by server; must not change before finish_push
+  /// Waits for the previous push, and starts one. \param terms the push's Question, except for `ask`, `read` and
+  /// `bytes` \param parts by server; must not change before finish_push
   void start_push(const Question& terms, const std::vector<ShardPart>& parts, View statistics);
+  /// Likewise, of encoded values.
+  void start_push(const Question& terms, const std::vector<std::span<const std::byte>>& messages, View statistics);
   void finish_push();
+
+  int worker() const { return worker_; }
+  /// Whether messages to this server go to another rank.
+  bool is_remote(int server) const { return wire_.is_between_ranks(worker_, server); }
 
   /// Tells all servers that this worker makes no more steps in the segment.
   void leave();

@@ -5,10 +5,14 @@
 //     every push_period steps:   `accrued` is sent to the servers and reset
 //     between pulls:             θ ← θ − rate · g
 // A push is sent while the next step computes. With prefetch, so is a pull, whose θ then lacks the worker's own last
-// push. Memory: a second gradient, a second θ where pulls go ahead, two more gradients where several are accrued.
+// push. Pushes may be compressed: see compressed_pushes.cpp. Memory: a second gradient, a second θ where pulls go
+// ahead, two more gradients where several are accrued; one gradient less where pushes are compressed.
+#include <algorithm>
 #include <array>
+#include <optional>
 #include <utility>
 
+#include "server/compressed_pushes.hpp"
 #include "server/workers.hpp"
 #include "step.hpp"
 #include "unisono/base/clock.hpp"
@@ -30,6 +34,7 @@ class GradientWorker final : public ServedWorker {
   void accrue(const data::Batch& batch, float scale);
   void add_to_push(float scale);
   void push(const Segment& segment, std::int64_t clock, const data::Batch& batch, float scale);
+  void push_compressed(const Question& terms, float scale);
   void step_alone(double rate, float scale);
   bool accrues() const { return settings_.push_period > 1; }
 
@@ -39,6 +44,8 @@ class GradientWorker final : public ServedWorker {
   Buffer statistics_ahead_, pushed_statistics_;
   std::array<Buffer, 2> buffers_;
   std::array<MutableView, 2> pushes_;                      ///< for the next push, and for the one in flight
+  Buffer residual_;                                        ///< where the run keeps none
+  std::optional<CompressedPushes> compressed_;             ///< empty: gradients are pushed as they are
   std::int64_t accrued_steps_ = 0, accrued_examples_ = 0;  ///< accumulated for the next push
 };
 
@@ -50,11 +57,20 @@ GradientWorker::GradientWorker(const TrainContext& run, Client client, const Wor
       pushed_statistics_(std::ssize(run.state.statistics), run.backend.memory()) {
   if (settings.prefetch) second_theta_ = Buffer(std::ssize(run.state.parameters), run.backend.memory());
   theta_ahead_ = second_theta_.view();
-  for (std::size_t i = accrues() ? 0 : 1; i < 2; ++i) {
+  const bool compresses = settings.compression.is_on();
+  for (std::size_t i = accrues() ? 0 : 1; i < (compresses ? 1 : 2); ++i) {
     buffers_[i] = Buffer(std::ssize(run.gradient), run.backend.memory());
     pushes_[i] = buffers_[i].view();
   }
   if (!accrues()) pushes_[0] = run.gradient;
+  if (!compresses) return;
+  if (run.vectors.empty()) {
+    residual_ = Buffer(std::ssize(run.gradient), run.backend.memory());
+    std::ranges::fill(residual_.view(), 0.0F);
+  }
+  compressed_.emplace(run.model.layout(), shards, settings.compression, client_.worker(),
+                      run.vectors.empty() ? residual_.view() : run.vectors.front().values.view(), run.backend);
+  compression_.sent_bytes = 0;
 }
 
 void GradientWorker::make_steps(const Segment& segment) {
@@ -124,14 +140,30 @@ void GradientWorker::add_to_push(float scale) {
 void GradientWorker::push(const Segment& segment, std::int64_t clock, const data::Batch& batch, float scale) {
   client_.finish_push();
   run_.backend.memory().copy(run_.state.statistics, pushed_statistics_.view());
-  client_.start_push({.clock = clock + 1,
-                      .examples = std::exchange(accrued_examples_, 0),
-                      .rate = run_.schedule.rate(segment.step_at(clock)),
-                      .weight = share_of(batch),
-                      .gradient_scale = accrues() ? 1 : scale},
-                     parts_of(pushes_[0], shards_), pushed_statistics_.view());
-  std::swap(pushes_[0], pushes_[1]);
+  Question terms{.clock = clock + 1,
+                 .examples = std::exchange(accrued_examples_, 0),
+                 .rate = run_.schedule.rate(segment.step_at(clock)),
+                 .weight = share_of(batch)};
   accrued_steps_ = 0;
+  if (accrues()) scale = 1;  // that of each gradient is in their sum
+  if (compressed_) return push_compressed(terms, scale);
+  terms.gradient_scale = scale;
+  client_.start_push(terms, parts_of(pushes_[0], shards_), pushed_statistics_.view());
+  std::swap(pushes_[0], pushes_[1]);
+}
+
+void GradientWorker::push_compressed(const Question& terms, float scale) {
+  std::vector<std::span<const std::byte>> messages = compressed_->nothing();
+  if (terms.examples > 0) {
+    const Phase phase(run_, run_.seconds.optimizer);
+    messages = compressed_->encode(pushes_[0], scale, steps());
+  }
+  for (std::size_t i = 0; i < shards_.size(); ++i) {
+    if (!client_.is_remote(static_cast<int>(i))) continue;
+    compression_.sent_bytes += std::ssize(messages[i]);
+    compression_.plain_bytes += (shards_[i].last - shards_[i].first) * Index{sizeof(float)};
+  }
+  client_.start_push(terms, messages, pushed_statistics_.view());
 }
 
 /// The worker's own SGD step on its copy of θ, between pulls.

@@ -8,11 +8,13 @@
 
 namespace unisono::strategies {
 
-Server::Server(Wire& wire, const Roles& roles, int number, Shard& shard, ServerSettings settings)
+Server::Server(Wire& wire, const Roles& roles, int number, Shard& shard, ServerSettings settings,
+               std::unique_ptr<const PushCode> code)
     : wire_(wire),
       number_(number),
       shard_(shard),
       settings_(settings),
+      code_(std::move(code)),
       peers_(static_cast<std::size_t>(roles.workers())) {
   for (Peer& peer : peers_) peer.since_pull = Stopwatch(wire.clock());
   counters_.staleness.resize(peers_.size());
@@ -97,9 +99,11 @@ void Server::hear_push(int worker) {
   const Index floats = shard_.floats_of(from.pushed_rows);
   if (from.values.size() < floats) from.values = Buffer(floats);
   from.statistics.resize(shard_.statistics().size());
+  from.message.resize(code_ ? static_cast<std::size_t>(from.push.bytes) : 0);
   when(wire_.receive_from_worker(worker, number_, Channel::values,
-                                 std::as_writable_bytes(from.values.view().first(static_cast<std::size_t>(floats)))),
+                                 code_ ? bytes_of(from.message) : std::as_writable_bytes(values_of(from))),
        [this, worker] {
+         if (code_) code_->decode(peer(worker).message, values_of(peer(worker)));
          if (peer(worker).statistics.empty()) return has_come(worker, Ask::push);
          when(wire_.receive_from_worker(worker, number_, Channel::statistics, bytes_of(peer(worker).statistics)),
               [this, worker] { has_come(worker, Ask::push); });
@@ -155,9 +159,13 @@ std::int64_t Server::complete() const {
   return steps;
 }
 
+MutableView Server::values_of(Peer& from) const {
+  return from.values.view().first(static_cast<std::size_t>(shard_.floats_of(from.pushed_rows)));
+}
+
 Push Server::push_of(Peer& from) const {
   Push push{.question = &from.push,
-            .values = from.values.view().first(static_cast<std::size_t>(shard_.floats_of(from.pushed_rows))),
+            .values = values_of(from),
             .statistics = from.statistics,
             .rows = from.pushed_rows,
             .staleness = shard_.version() - from.push.read};
@@ -190,7 +198,7 @@ void Server::acknowledge(int worker) {
   Peer& to = peer(worker);
   to.clock = to.push.clock;
   ++counters_.pushes;
-  counters_.pushed_bytes += static_cast<std::int64_t>(sizeof(float)) * shard_.floats_of(to.pushed_rows);
+  counters_.pushed_bytes += to.push.bytes;
   const auto reply = std::make_shared<Reply>(Reply{.answer = {.version = shard_.version()}});
   send(worker, Channel::push_answer, bytes_of(reply->answer), reply);
 }

@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "server/compressed_pushes.hpp"
 #include "server/event_order.hpp"
 #include "server/segment.hpp"
 #include "server/shard.hpp"
@@ -32,7 +33,9 @@ struct ServerSettings {
 /// allows.
 class Server {
  public:
-  Server(Wire& wire, const Roles& roles, int number, Shard& shard, ServerSettings settings);
+  /// \param code of the pushes; null: they are sent as they are
+  Server(Wire& wire, const Roles& roles, int number, Shard& shard, ServerSettings settings,
+         std::unique_ptr<const PushCode> code = nullptr);
 
   /// Runs until all active workers of the segment have left. Called by one thread.
   void serve(const Segment& segment, EventOrder& order);
@@ -56,6 +59,7 @@ class Server {
   struct Peer {
     Question heard, pull, push;  ///< the question received last; the last pull and push
     std::vector<std::uint32_t> pulled_rows, pushed_rows;
+    std::vector<std::byte> message;  ///< an encoded push
     Buffer values;
     std::vector<float> statistics;
     std::vector<Read> read;  ///< the last kept_reads ones
@@ -90,12 +94,14 @@ class Server {
   std::int64_t grant(const Question& pull);
   std::int64_t complete() const;
   Push push_of(Peer& peer) const;
+  MutableView values_of(Peer& peer) const;
   Peer& peer(int worker) { return peers_[static_cast<std::size_t>(worker)]; }
 
   Wire& wire_;
   int number_;
   Shard& shard_;
   ServerSettings settings_;
+  std::unique_ptr<const PushCode> code_;
   Segment segment_;
   std::int64_t to_grant_ = 0;  ///< asynchronous: steps of the segment that are not granted yet
   EventOrder* order_ = nullptr;

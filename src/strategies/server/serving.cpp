@@ -89,7 +89,7 @@ TrainContext Serving::context_of(WorkerRole& role, std::size_t place) const {
           .first_step = run_.first_step,
           .total_steps = run_.total_steps,
           .threads = run_.threads,
-          .vectors = run_.vectors,
+          .vectors = run_.workers.empty() ? run_.vectors : std::span<KeptVector>(),
           .fault = run_.fault};
 }
 
@@ -99,10 +99,11 @@ void Serving::add_servers() {
   backend_ =
       kernels::make_cpu_backend(workers_.empty() ? run_.threads : 1);  // beside a worker there is no core to spare
   for (const int number : own) {
+    const comm::Slice place = plan_.places[static_cast<std::size_t>(number)];
     ServerRole& role = *servers_.emplace_back(std::make_unique<ServerRole>(ServerRole{number, nullptr, nullptr, {}}));
-    role.shard = plan_.make_shard(plan_.places[static_cast<std::size_t>(number)],
-                                  number == 0 ? run_.state.statistics : MutableView{}, *backend_);
-    role.server = std::make_unique<Server>(wire_, plan_.roles, number, *role.shard, plan_.server);
+    role.shard = plan_.make_shard(place, number == 0 ? run_.state.statistics : MutableView{}, *backend_);
+    role.server = std::make_unique<Server>(wire_, plan_.roles, number, *role.shard, plan_.server,
+                                           plan_.make_code ? plan_.make_code(place) : nullptr);
   }
 }
 
@@ -173,6 +174,13 @@ void Serving::collect() {
     run_.seconds.straggler_wait += own.straggler_wait;
     run_.seconds.input += own.input;
     run_.seconds.optimizer += own.optimizer;
+  }
+  if (plan_.make_code) {
+    run_.counters.compression = {.sent_bytes = 0};
+    for (const auto& role : workers_) {
+      run_.counters.compression.sent_bytes += role->worker->compression().sent_bytes;
+      run_.counters.compression.plain_bytes += role->worker->compression().plain_bytes;
+    }
   }
   run_.counters.shards.clear();
   for (const auto& role : servers_) {

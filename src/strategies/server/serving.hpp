@@ -34,6 +34,8 @@ struct ServingPlan {
   /// backend for the server's updates
   std::function<std::unique_ptr<Shard>(comm::Slice place, MutableView statistics, kernels::Backend& backend)>
       make_shard{};
+  /// How pushes to this shard are encoded; empty: they are not.
+  std::function<std::unique_ptr<PushCode>(comm::Slice place)> make_code{};
   std::int64_t alone_until = 0;   ///< steps before this one are made by worker 0 alone
   bool serves_optimizer = false;  ///< the shards apply the run's optimizer and hold its state
   /// Called at the end of each segment, on all ranks; may be empty.

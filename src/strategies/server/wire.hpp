@@ -22,8 +22,8 @@ namespace unisono::strategies {
 //              Answer                      ←       once it is applied to θ
 //       leave  Question                    →       no more questions in this segment
 //
-// The rows are sent if the model is updated in place; a push is then of the rows of the previous pull. Running
-// statistics are exchanged with server 0 only.
+// The rows are sent if the model is updated in place; a push is then of the rows of the previous pull. A push's values
+// may be encoded: see compressed_pushes.cpp. Running statistics are exchanged with server 0 only.
 
 /// What a worker asks for.
 enum class Ask : std::int32_t { pull, push, leave };
@@ -37,6 +37,7 @@ struct Question {
   std::int64_t rows = 0;      ///< pull: how many rows are requested
   std::int64_t read = 0;      ///< push: the shard's version on which it was computed
   std::int64_t examples = 0;  ///< push: on which it was computed
+  std::int64_t bytes = 0;     ///< push: of the values that follow
   double rate = 0;            ///< push: learning rate
   double weight = 0;          ///< push: its share of the step's examples over all workers
   float gradient_scale = 1;   ///< push: factor of the gradient, from clipping
@@ -86,6 +87,9 @@ class Wire {
   void rethrow_cause() { fate_.rethrow_cause(); }
 
   const Clock& clock() const { return clock_; }
+  bool is_between_ranks(int worker, int server) const {
+    return roles_.rank_of_worker(worker) != roles_.rank_of_server(server);
+  }
 
  private:
   int tag(int worker, int server, Channel channel) const;
