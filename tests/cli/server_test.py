@@ -348,7 +348,7 @@ class InPlace(BinaryTest):
             three = self.summary(f"{name}-three")[split][metric]
             with self.subTest(name=name, three=three, serial=serial):
                 if least is None:
-                    self.assertLess(three, 1.3 * serial)
+                    self.assertLess(three, 1.5 * serial)  # staleness depends on the load of the machine
                 else:
                     self.assertGreater(three, least)
             refused = self.train("refused", *SERVED, *settings("strategy.compression.kind=bf16"), ranks=2, code=2).err
