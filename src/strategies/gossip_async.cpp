@@ -30,6 +30,7 @@
 
 #include "gossip/async_averages.hpp"
 #include "gossip/consensus.hpp"
+#include "own_pace.hpp"
 #include "step.hpp"
 #include "unisono/base/errors.hpp"
 
@@ -78,14 +79,12 @@ class AsyncRank {
  public:
   AsyncRank(TrainContext& run, const GossipAsyncSettings& settings);
 
-  Segment next_segment(std::int64_t made) const;
   void train(const Segment& segment);
   void form_consensus() { strategies::form_consensus(run_, {theta(), own_.state.statistics}); }
   void record(const Segment& segment);
   StepRecord record_of(const Segment& segment);
 
  private:
-  void continue_after(std::int64_t steps);
   void make_steps(const Segment& segment);
   bool is_given_one(std::int64_t made);
   void step(double rate);
@@ -111,17 +110,11 @@ AsyncRank::AsyncRank(TrainContext& run, const GossipAsyncSettings& settings)
       read_(std::ssize(run.state.parameters), run.backend.memory()) {
   own_.state.parameters = read_.view();
   run.counters.gossip = {.sent_bytes = 0, .exchanges = 0};
-  continue_after(std::ssize(run.worker_steps) == averages_.ranks()
-                     ? run.worker_steps[static_cast<std::size_t>(run.communicator.rank())]
-                     : run.first_step);
-}
-
-/// In a resumed run each rank continues after its own number of steps or, on another number of ranks, after the run's.
-void AsyncRank::continue_after(std::int64_t steps) {
-  steps_ = steps;
-  run_.optimizer->set_steps(steps);  // a checkpoint has that of rank 0
-  const std::int64_t steps_per_epoch = run_.source.steps_per_epoch();
-  run_.source.seek({steps / steps_per_epoch, steps % steps_per_epoch});
+  // In a resumed run each rank continues after its own number of steps or, on another number of ranks, after the run's.
+  steps_ = std::ssize(run.worker_steps) == averages_.ranks()
+               ? run.worker_steps[static_cast<std::size_t>(run.communicator.rank())]
+               : run.first_step;
+  continue_after(run, steps_);
 }
 
 // --- Steps -----------------------------------------------------------------------------------------------------------
@@ -170,13 +163,6 @@ void AsyncRank::adapt(const data::Batch& batch, double rate) {
 
 // --- Segments --------------------------------------------------------------------------------------------------------
 
-/// To the next report, evaluation or checkpoint, or as it was recorded.
-Segment AsyncRank::next_segment(std::int64_t made) const {
-  const std::int64_t last = run_.replayed != nullptr ? run_.replayed->segment_at(made).last
-                                                     : std::min(run_.total_steps, run_.observer.next_due(made));
-  return {.first = made, .last = last, .active = averages_.ranks(), .steps = last - made};
-}
-
 void AsyncRank::train(const Segment& segment) {
   averages_.begin(segment);
   std::exception_ptr failure;
@@ -191,32 +177,20 @@ void AsyncRank::train(const Segment& segment) {
 }
 
 void AsyncRank::record(const Segment& segment) {
-  run_.recorder->add({.first = segment.first,
-                      .last = segment.last,
-                      .orders = averages_.group().all_gather_bytes(encode(averages_.events()))});
+  strategies::record(run_, averages_.group(), segment, averages_.events());
 }
 
 StepRecord AsyncRank::record_of(const Segment& segment) {
-  std::vector<std::int64_t> steps(static_cast<std::size_t>(averages_.ranks()));
-  steps[static_cast<std::size_t>(run_.communicator.rank())] = steps_;
-  averages_.group().allreduce_sum(steps);
-  run_.counters.gossip.worker_steps = steps;
-  const Index examples = averages_.group().sum(examples_);
-  const std::int64_t steps_per_epoch = run_.source.steps_per_epoch();
-  return {.step = segment.last,
-          .epoch = (segment.last - 1) / steps_per_epoch,
-          .last_of_epoch = segment.last % steps_per_epoch == 0,
-          .consistent = true,
-          .global_size = examples - std::exchange(all_before_, examples),
-          .learning_rate = run_.schedule.rate(segment.last - 1),
-          .worker_steps = std::move(steps)};
+  StepRecord record = strategies::record_of(run_, averages_.group(), segment, steps_, examples_, all_before_);
+  run_.counters.gossip.worker_steps = record.worker_steps;
+  return record;
 }
 
 void GossipAsync::train(TrainContext& run) {
   AsyncRank rank(run, own_);
   bool go_on = true;
   for (std::int64_t made = run.first_step; go_on && made < run.total_steps;) {
-    const Segment segment = rank.next_segment(made);
+    const Segment segment = next_segment(run, made);
     rank.train(segment);
     rank.form_consensus();
     if (run.recorder != nullptr) rank.record(segment);

@@ -27,7 +27,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "server/serving.hpp"
+#include "own_pace.hpp"
 #include "sharing/sharing_rank.hpp"
 #include "step.hpp"
 #include "unisono/base/errors.hpp"
@@ -50,11 +50,6 @@ class GradientSharing final : public Strategy {
   std::int64_t extra_bytes(const models::Model& model, int ranks, int states) const override;
 
  private:
-  Segment next_segment(const TrainContext& run, std::int64_t made) const;
-  static EventOrder order_of(const TrainContext& run, const Segment& segment);
-  static void record(TrainContext& run, const Segment& segment, const EventOrder& order);
-  StepRecord record_of(TrainContext& run, const Segment& segment, const SharingRank& rank);
-
   StrategySettings settings_;
   GradientSharingSettings own_;
   Index examples_ = 0;  ///< over all ranks, up to the last record
@@ -93,61 +88,23 @@ std::int64_t GradientSharing::extra_bytes(const models::Model& model, int ranks,
   return static_cast<std::int64_t>(sizeof(float)) * n + largest * (1 + ranks);
 }
 
-/// To the next report, evaluation or checkpoint, or as it was recorded.
-Segment GradientSharing::next_segment(const TrainContext& run, std::int64_t made) const {
-  const std::int64_t last = run.replayed != nullptr ? run.replayed->segment_at(made).last
-                                                    : std::min(run.total_steps, run.observer.next_due(made));
-  return {.first = made, .last = last, .active = run.communicator.size(), .steps = last - made};
-}
-
-EventOrder GradientSharing::order_of(const TrainContext& run, const Segment& segment) {
-  if (run.replayed == nullptr) return {};
-  const auto& orders = run.replayed->segment_at(segment.first).orders;
-  return EventOrder(decode(orders.at(static_cast<std::size_t>(run.communicator.rank()))));
-}
-
 void GradientSharing::train(TrainContext& run) {
   SharingRank rank(run, own_);
-  const std::int64_t steps_per_epoch = run.source.steps_per_epoch();
-  const auto ranks = static_cast<std::size_t>(run.communicator.size());
-  if (run.worker_steps.size() == ranks) {  // in a resumed run each rank continues after its own number of steps
-    const std::int64_t made = run.worker_steps[static_cast<std::size_t>(run.communicator.rank())];
-    rank.set_steps(made);
-    run.optimizer->set_steps(made);  // a checkpoint has that of rank 0
-    run.source.seek({made / steps_per_epoch, made % steps_per_epoch});
+  comm::Communicator& ranks = run.communicator;
+  if (std::ssize(run.worker_steps) == ranks.size()) {  // in a resumed run each rank continues after its own steps
+    rank.set_steps(run.worker_steps[static_cast<std::size_t>(ranks.rank())]);
+    continue_after(run, rank.steps());
   }
   bool go_on = true;
   for (std::int64_t made = run.first_step; go_on && made < run.total_steps;) {
     const Segment segment = next_segment(run, made);
-    EventOrder order = order_of(run, segment);
+    EventOrder order = replayed_order(run, segment);
     rank.train(segment, order);
     rank.form_consensus();
-    if (run.recorder != nullptr) record(run, segment, order);
+    if (run.recorder != nullptr) record(run, ranks, segment, order.events());
     made = segment.last;
-    go_on = run.observer.step(record_of(run, segment, rank));
+    go_on = run.observer.step(record_of(run, ranks, segment, rank.steps(), rank.examples(), examples_));
   }
-}
-
-/// Gives the recorder the order in which each rank applied updates.
-void GradientSharing::record(TrainContext& run, const Segment& segment, const EventOrder& order) {
-  run.recorder->add({.first = segment.first,
-                     .last = segment.last,
-                     .orders = run.communicator.all_gather_bytes(encode(order.events()))});
-}
-
-StepRecord GradientSharing::record_of(TrainContext& run, const Segment& segment, const SharingRank& rank) {
-  std::vector<std::int64_t> steps(static_cast<std::size_t>(run.communicator.size()));
-  steps[static_cast<std::size_t>(run.communicator.rank())] = rank.steps();
-  run.communicator.allreduce_sum(std::span<std::int64_t>(steps));
-  const Index examples = run.communicator.sum(rank.examples());
-  const std::int64_t steps_per_epoch = run.source.steps_per_epoch();
-  return {.step = segment.last,
-          .epoch = (segment.last - 1) / steps_per_epoch,
-          .last_of_epoch = segment.last % steps_per_epoch == 0,
-          .consistent = true,
-          .global_size = examples - std::exchange(examples_, examples),
-          .learning_rate = run.schedule.rate(segment.last - 1),
-          .worker_steps = std::move(steps)};
 }
 
 void describe(StrategySettings& settings, ConfigVisitor& visitor) {

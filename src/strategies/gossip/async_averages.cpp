@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "gossip/consensus.hpp"
+#include "own_pace.hpp"
 
 namespace unisono::strategies {
 
@@ -18,14 +19,10 @@ AsyncAverages::AsyncAverages(TrainContext& run, PairTopology topology)
       player_(*group_, fate_) {}
 
 void AsyncAverages::begin(const Segment& segment) {
-  turns_.begin({});
+  turns_.begin(replayed_order(run_, segment));
   // How many steps are this rank's is known where it is alone, and in a replay.
   if (ranks() == 1) given_ = segment.steps;
-  if (run_.replayed != nullptr) {
-    const auto& lists = run_.replayed->segment_at(segment.first).orders;
-    turns_.begin(EventOrder(decode(lists.at(static_cast<std::size_t>(rank_)))));
-    given_ = std::ranges::count(events(), true, &ServerEvent::is_push);
-  }
+  if (run_.replayed != nullptr) given_ = std::ranges::count(events(), true, &ServerEvent::is_push);
   if (!partners_.empty() && !begins()) {
     run_beside(background_, [this] { exchange_.answer(partners_, turns_, [this](int peer) { average(peer); }); });
   }
