@@ -23,10 +23,8 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <exception>
 #include <memory>
-#include <utility>
 
 #include "gossip/async_averages.hpp"
 #include "gossip/consensus.hpp"

@@ -24,9 +24,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <utility>
-
 #include "own_pace.hpp"
 #include "sharing/sharing_rank.hpp"
 #include "step.hpp"
