@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "unisono/tensor/share.hpp"
 
@@ -12,6 +13,40 @@ Slice slice_of(Index n, int rank, int size) { return {share_of(n, rank, size), s
 Slice line_slice_of(Index n, int rank, int size) {
   const Slice lines = slice_of((n + kLineFloats - 1) / kLineFloats, rank, size);
   return {std::min(n, lines.first * kLineFloats), std::min(n, lines.last * kLineFloats)};
+}
+
+namespace {
+
+/// A reduce-scatter whose slice is one block.
+class SummedSlice final : public Request {
+ public:
+  SummedSlice(Communicator& ranks, RequestPtr sum, Slice slice, const Communicator::Summed& summed)
+      : ranks_(ranks), sum_(std::move(sum)), slice_(slice), summed_(summed) {}
+
+  void wait() override {
+    sum_->wait();
+    if (slice_.first < slice_.last) summed_(slice_.first, slice_.last);
+    ranks_.barrier();
+  }
+  bool test() override {
+    sum_->test();
+    return false;  // `wait` has something to do
+  }
+  bool wait_unless(const std::function<bool()>& enough) override { return sum_->wait_unless(enough) && false; }
+  void wait_for_arrivals() override { sum_->wait_for_arrivals(); }
+
+ private:
+  Communicator& ranks_;
+  RequestPtr sum_;
+  Slice slice_;
+  const Communicator::Summed& summed_;
+};
+
+}  // namespace
+
+RequestPtr Communicator::start_reduce_scatter_in_blocks(std::span<float> values, const Summed& summed) {
+  return std::make_unique<SummedSlice>(*this, start_reduce_scatter_sum(values),
+                                       line_slice_of(std::ssize(values), rank(), size()), summed);
 }
 
 std::unique_ptr<Communicator> Communicator::alone() { return make_self_communicator(); }

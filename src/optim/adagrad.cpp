@@ -24,8 +24,8 @@ class Adagrad final : public UpdateRule {
 
  private:
   void update(const RuleStep& step) override {
-    backend().adagrad_update({.rate = step.rate, .decay = step.decay, .epsilon = epsilon_}, step.scale, ranges(),
-                             step.g, step.theta, state_vector(0));
+    backend().adagrad_update({.rate = step.rate, .decay = step.decay, .epsilon = epsilon_}, step.scale, step.ranges,
+                             step.g, step.theta, state_vector(0, step));
   }
 
   float epsilon_;

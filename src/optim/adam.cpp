@@ -29,8 +29,8 @@ class Adam final : public UpdateRule {
 
  private:
   void update(const RuleStep& step) override {
-    backend().adam_update(adam_step(adam_, step, steps(), decoupled_), step.scale, ranges(), step.g, step.theta,
-                          state_vector(0), state_vector(1));
+    backend().adam_update(adam_step(adam_, step, steps(), decoupled_), step.scale, step.ranges, step.g, step.theta,
+                          state_vector(0, step), state_vector(1, step));
   }
 
   AdamConstants adam_;

@@ -41,7 +41,7 @@ class Lamb final : public UpdateRule {
  private:
   void update(const RuleStep& step) override {
     const kernels::AdamStep adam = adam_step(lamb_, step, steps(), /*decoupled=*/true);
-    const MutableView first = state_vector(0), second = state_vector(1);
+    const MutableView first = state_vector(0, step), second = state_vector(1, step);
     backend().adam_update(adam, step.scale, others_, step.g, step.theta, first, second);
     backend().lamb_moments(adam, step.scale, adapted_, step.g, step.theta, first, second, directions_.view());
     if (divided() == nullptr) {
@@ -55,8 +55,8 @@ class Lamb final : public UpdateRule {
 
   void sum_norms(const kernels::AdamStep& adam, const RuleStep& step) {
     const DividedSums::Add directions = [&](const kernels::UpdateRange& range, bool exactly, ExactSquares& sum) {
-      backend().sum_lamb_directions(adam, {&range, 1}, step.theta, state_vector(0), state_vector(1), exactly,
-                                    {&sum, 1});
+      backend().sum_lamb_directions(adam, {&range, 1}, step.theta, state_vector(0, step), state_vector(1, step),
+                                    exactly, {&sum, 1});
     };
     divided()->of_blocks(adapted_, {{squares_of(step.theta), theta_norms_.view()}, {directions, directions_.view()}});
   }

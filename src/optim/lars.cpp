@@ -35,7 +35,7 @@ class Lars final : public UpdateRule {
     backend().lars_update(
         {.rate = step.rate, .momentum = static_cast<float>(lars_.momentum), .decay = step.decay, .trust = lars_.trust},
         step.scale, ranges(), {.theta = theta_norms_.view(), .other = g_norms_.view()}, step.g, step.theta,
-        state_vector(0));
+        state_vector(0, step));
   }
 
   void sum_norms(const RuleStep& step) {

@@ -28,7 +28,7 @@ class Rmsprop final : public UpdateRule {
                               .decay = step.decay,
                               .smoothing = static_cast<float>(rmsprop_.smoothing),
                               .epsilon = static_cast<float>(rmsprop_.epsilon)},
-                             step.scale, ranges(), step.g, step.theta, state_vector(0));
+                             step.scale, step.ranges, step.g, step.theta, state_vector(0, step));
   }
 
   RmspropSettings rmsprop_;

@@ -33,7 +33,7 @@ class Sgd final : public UpdateRule {
                           .momentum = static_cast<float>(sgd_.momentum),
                           .decay = step.decay,
                           .nesterov = sgd_.nesterov},
-                         step.scale, ranges(), step.g, step.theta, state_vector(0));
+                         step.scale, step.ranges, step.g, step.theta, state_vector(0, step));
   }
 
   SgdSettings sgd_;

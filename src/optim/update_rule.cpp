@@ -1,5 +1,6 @@
 #include "update_rule.hpp"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cassert>
@@ -14,6 +15,7 @@ UpdateRule::UpdateRule(const OptimizerSettings& settings, const ParameterLayout&
                                    .decay_biases_and_norms = settings.decay_biases_and_norms,
                                    .adapt_weights = adapt_weights})),
       whole_({{.first = 0, .last = layout.size()}}),
+      has_block_rates_(adapt_weights),
       own_state_(state_names.size()),
       weight_decay_(settings.weight_decay),
       clip_norm_(settings.clip_norm) {
@@ -22,9 +24,7 @@ UpdateRule::UpdateRule(const OptimizerSettings& settings, const ParameterLayout&
 }
 
 void UpdateRule::step(MutableView parameters, View gradient, double learning_rate, float gradient_scale) {
-  assert(parameters.size() == gradient.size());
   assert(static_cast<Index>(parameters.size()) == whole_.front().last);
-  ++steps_;
   kernels::GradientScale scale{.factor = gradient_scale};
   if (clip_norm_ != 0) {
     const std::span<double> norm = as_doubles(squared_norm_.view());
@@ -37,11 +37,42 @@ void UpdateRule::step(MutableView parameters, View gradient, double learning_rat
     scale.squared_norm = norm;
     last_factor_ = gradient_scale;
   }
+  begin(learning_rate, scale);
+  update_floats({0, whole_.front().last}, ranges_, parameters, gradient);
+}
+
+void UpdateRule::begin_step(double learning_rate, float gradient_scale) {
+  assert(steps_in_parts());
+  begin(learning_rate, {.factor = gradient_scale});
+}
+
+void UpdateRule::begin(double learning_rate, const kernels::GradientScale& scale) {
+  ++steps_;
+  rate_ = learning_rate;
+  scale_ = scale;
+}
+
+void UpdateRule::step_part(Index first, MutableView parameters, View gradient) {
+  const Index last = first + std::ssize(parameters);
+  part_ranges_.clear();
+  for (kernels::UpdateRange range : ranges_) {
+    range.first = std::max(range.first, first) - first;
+    range.last = std::min(range.last, last) - first;
+    if (range.first < range.last) part_ranges_.push_back(range);
+  }
+  update_floats({first, last}, part_ranges_, parameters, gradient);
+}
+
+void UpdateRule::update_floats(FloatRange floats, std::span<const kernels::UpdateRange> ranges, MutableView parameters,
+                               View gradient) {
+  assert(parameters.size() == gradient.size());
   update({.theta = parameters,
           .g = gradient,
-          .rate = static_cast<float>(learning_rate),
+          .ranges = ranges,
+          .floats = floats,
+          .rate = static_cast<float>(rate_),
           .decay = static_cast<float>(weight_decay_),
-          .scale = scale});
+          .scale = scale_});
   backend_.submit();
 }
 
@@ -63,8 +94,8 @@ DividedSums::Add UpdateRule::squares_of(View vector) {
   };
 }
 
-MutableView UpdateRule::state_vector(std::size_t which) {
-  return which < own_state_ ? state_[which].values.view() : MutableView{};
+MutableView UpdateRule::state_vector(std::size_t which, const RuleStep& step) {
+  return which < own_state_ ? part(state_[which].values.view(), step.floats) : MutableView{};
 }
 
 }  // namespace unisono::optim

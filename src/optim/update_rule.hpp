@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,10 +13,12 @@
 
 namespace unisono::optim {
 
-/// The arguments of one step, for all of this rank's θ.
+/// The arguments of one step, for all of this rank's θ or a part of it.
 struct RuleStep {
   MutableView theta;
   View g;
+  std::span<const kernels::UpdateRange> ranges;  ///< of theta and g
+  FloatRange floats;                             ///< of the rank's θ: which are theta and g
   float rate = 0;
   float decay = 0;  ///< λ, of the ranges that decay
   kernels::GradientScale scale;
@@ -28,6 +31,9 @@ struct RuleStep {
 class UpdateRule : public Optimizer {
  public:
   void step(MutableView parameters, View gradient, double learning_rate, float gradient_scale) final;
+  bool steps_in_parts() const final { return clip_norm_ == 0 && !has_block_rates_; }
+  void begin_step(double learning_rate, float gradient_scale) final;
+  void step_part(Index first, MutableView parameters, View gradient) final;
   std::vector<OptimizerState>& state() final { return state_; }
   std::int64_t steps() const final { return steps_; }
   void set_steps(std::int64_t steps) final { steps_ = steps; }
@@ -42,21 +48,28 @@ class UpdateRule : public Optimizer {
   UpdateRule(const OptimizerSettings& settings, const ParameterLayout& layout, kernels::UpdateKernels& backend,
              const std::vector<std::string>& state_names, bool adapt_weights = false);
 
-  /// Updates θ and the state in all ranges; steps() counts this step already.
+  /// Updates θ and the state in the ranges of the step, which steps() counts already.
   virtual void update(const RuleStep& step) = 0;
 
   kernels::UpdateKernels& backend() { return backend_; }
-  const std::vector<kernels::UpdateRange>& ranges() const { return ranges_; }
+  const std::vector<kernels::UpdateRange>& ranges() const { return ranges_; }  ///< of all of this rank's θ
   /// Null where this rank holds all of θ.
   DividedSums* divided() { return divided_ ? &*divided_ : nullptr; }
   /// Adds squares of this rank's part of a vector; for DividedSums.
   DividedSums::Add squares_of(View vector);
-  /// Empty where the rule keeps no such vector.
-  MutableView state_vector(std::size_t which);
+  /// Its floats of the step. Empty where the rule keeps no such vector.
+  MutableView state_vector(std::size_t which, const RuleStep& step);
 
  private:
+  void begin(double learning_rate, const kernels::GradientScale& scale);
+  /// \param floats of the rank's θ \param ranges of them, relative to the first
+  void update_floats(FloatRange floats, std::span<const kernels::UpdateRange> ranges, MutableView parameters,
+                     View gradient);
+
   kernels::UpdateKernels& backend_;
   std::vector<kernels::UpdateRange> ranges_, whole_;  ///< whole: one of all
+  std::vector<kernels::UpdateRange> part_ranges_;     ///< of the part of a step
+  bool has_block_rates_;
   std::optional<DividedSums> divided_;
   std::vector<OptimizerState> state_;
   std::size_t own_state_;  ///< number of vectors in state_ that the rule uses
@@ -64,6 +77,8 @@ class UpdateRule : public Optimizer {
   Buffer squared_norm_;     ///< [1] as a double: ‖g‖² of the last step, where gradients are clipped
   float last_factor_ = -1;  ///< gradient_scale of the last step with clipping; below 0: none yet
   std::int64_t steps_ = 0;
+  double rate_ = 0;               ///< of this step
+  kernels::GradientScale scale_;  ///< likewise
 };
 
 /// A buffer with one double for each range, in the device's memory.

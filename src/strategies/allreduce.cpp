@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "exchange/compressed_sum.hpp"
@@ -22,14 +23,17 @@
 namespace unisono::strategies {
 namespace {
 
-enum class Shard { none, optimizer };
+enum class Shard { automatic, optimizer, none };
 
 constexpr Named<Shard> kShards[] = {
-    {Shard::none, "none", "every rank keeps the optimizer's whole state"},
-    {Shard::optimizer, "optimizer", "each rank keeps the optimizer's state of its part of the parameters (ZeRO-1)"}};
+    {Shard::automatic, "automatic", "as \"optimizer\" where all ranks are on one node, else as \"none\""},
+    {Shard::optimizer, "optimizer",
+     "each rank keeps the optimizer's state of its part of the parameters (ZeRO-1); on one node the ranks share one "
+     "copy of the parameters"},
+    {Shard::none, "none", "every rank keeps the optimizer's whole state"}};
 
 struct AllreduceSettings {
-  Shard shard = Shard::none;
+  Shard shard = Shard::automatic;
 };
 
 class Allreduce final : public Strategy {
@@ -38,10 +42,10 @@ class Allreduce final : public Strategy {
 
   void require(const models::Model& model, int ranks) const override;
   void train(TrainContext& run) override;
-  bool shards_optimizer() const override { return shard_ == Shard::optimizer; }
+  Sharding sharding() const override;
   std::vector<StateVector> state_vectors() const override { return compression_vectors(compression_); }
   std::string obstacle_to_gpus() const override {
-    if (shards_optimizer()) return "strategy.shard works only on CPUs";
+    if (shard_ == Shard::optimizer) return "strategy.shard works only on CPUs";
     return compression_.is_on() ? "strategy.compression works only on CPUs" : "";
   }
   std::int64_t extra_bytes(const models::Model& model, int ranks, int) const override {
@@ -52,6 +56,11 @@ class Allreduce final : public Strategy {
   Shard shard_;
   CompressionSettings compression_;
 };
+
+Sharding Allreduce::sharding() const {
+  if (shard_ == Shard::optimizer) return Sharding::always;
+  return shard_ == Shard::automatic && !compression_.is_on() ? Sharding::on_one_node : Sharding::never;
+}
 
 void Allreduce::require(const models::Model& model, int ranks) const {
   Strategy::require(model, ranks);
@@ -68,16 +77,13 @@ void describe(StrategySettings& settings, ConfigVisitor& visitor) {
 void check(const StrategySettings& settings, const StrategyTerms& terms, ConfigVisitor& visitor) {
   const auto compression = settings.own.of<CompressionSettings>();
   compression.check(terms, visitor);
-  if (settings.own.of<AllreduceSettings>().shard == Shard::none) return;
+  if (settings.own.of<AllreduceSettings>().shard != Shard::optimizer) return;
   visitor.require("strategy", !compression.is_on(),
                   "strategy.shard sums each part of the gradient on the rank that updates it, which compressed sums "
                   "are not made for: set strategy.shard = \"none\", or strategy.compression.kind = \"none\"");
   visitor.require("strategy", !terms.reproducible,
                   "strategy.shard sums gradients in the order of the ranks: set communication.reduction = \"fast\", or "
                   "strategy.shard = \"none\"");
-  visitor.require("strategy", terms.optimizer_states > 0,
-                  "strategy.shard divides the optimizer's state among the ranks, but this optimizer keeps none: remove "
-                  "it, or choose an optimizer with state, such as sgd with momentum or adam");
 }
 
 std::unique_ptr<Strategy> make(const StrategySettings& settings) {
@@ -92,16 +98,19 @@ std::unique_ptr<GradientExchange> make_sum(TrainContext& run, const CompressionS
   return make_reproducible_sum(run.communicator, run.backend, run.gradient, run.leaves, run.bucket_bytes, run.clock);
 }
 
-/// \param sharded makes the updates; null: every rank makes them as a whole
+/// \param sum of g over the ranks; null: none is needed before the step
+/// \param sharded makes the steps; null: every rank makes them as a whole
 bool train_until(TrainContext& run, std::int64_t last_step, std::unique_ptr<GradientExchange> sum,
                  ShardedUpdate* sharded) {
-  TimedExchange exchange(run.backend, run.seconds, std::move(sum));
+  std::optional<TimedExchange> exchange;
+  if (sum) exchange.emplace(run.backend, run.seconds, std::move(sum));
   bool go_on = true;
   for (std::int64_t step = run.first_step; go_on && step < last_step; ++step) {
     const double rate = run.schedule.rate(step);
     if (sharded != nullptr) sharded->clear();
-    const data::Batch batch = run.replica.gradient_of_step(run, MeanOver::all_replicas, &exchange);
-    exchange.finish();
+    const data::Batch batch =
+        run.replica.gradient_of_step(run, MeanOver::all_replicas, exchange ? &*exchange : nullptr);
+    if (exchange) exchange->finish();
     if (sharded != nullptr) {
       sharded->step(rate);
     } else {
@@ -114,13 +123,12 @@ bool train_until(TrainContext& run, std::int64_t last_step, std::unique_ptr<Grad
 }
 
 void Allreduce::train(TrainContext& run) {
-  if (!shards_optimizer() || run.communicator.size() == 1) {
+  if (run.state_shards == nullptr) {
     train_with_allreduce(run, run.total_steps, compression_);
     return;
   }
   ShardedUpdate update(run);
-  train_until(run, run.total_steps, make_scattered_sum(run.communicator, run.gradient, bucket_bytes_of(run), run.clock),
-              &update);
+  train_until(run, run.total_steps, update.make_sum(), &update);
 }
 
 }  // namespace

@@ -6,12 +6,12 @@ import unittest
 from harness import BinaryTest, messages, settings
 
 SHARD = settings("strategy.shard=optimizer")
+AUTOMATIC = settings("strategy.shard=automatic")
 WHOLE = settings("strategy.shard=none")
-# Buckets so small that each rank's shard has many slices; the norms of layers and of the whole gradient are needed.
-HARD = settings(
-    'optimizer={ kind = "lamb", learning_rate = 0.02, clip_norm = 0.5, weight_decay = 0.01 }',
-    "communication.bucket_bytes=256",
-)
+# The norms of layers and of the whole gradient are needed.
+HARD = settings('optimizer={ kind = "lamb", learning_rate = 0.02, clip_norm = 0.5, weight_decay = 0.01 }')
+# Ranks that share no memory, and buckets so small that each rank's shard has many slices.
+MESSAGES = settings("communication.shared_memory=false", "communication.bucket_bytes=256")
 
 
 class Shard(BinaryTest):
@@ -19,7 +19,9 @@ class Shard(BinaryTest):
         for name, options in {
             "adam": (),
             "lamb": HARD,
-            "messages": (*HARD, *settings("communication.shared_memory=false")),
+            "messages": (*HARD, *MESSAGES),
+            "adam-messages": MESSAGES,
+            "sgd": settings('optimizer={ kind = "sgd", learning_rate = 0.1 }'),
             "average": settings("train.weight_average=0.9", "train.micro_batches=4"),
             "frozen": (*HARD, *settings('train.freeze=["convolution1"]')),
         }.items():
@@ -29,6 +31,27 @@ class Shard(BinaryTest):
                     self.train(run, *WHOLE, *options, ranks=ranks)
                     self.train(other, *SHARD, *options, ranks=ranks)
                     self.assert_same_run(run, other)
+
+    def test_ranks_of_one_node_share_parameters_unless_a_setting_rules_it_out(self):
+        self.train("whole", *WHOLE, ranks=3)
+        self.train("automatic", *AUTOMATIC, ranks=3)
+        self.assert_same_run("whole", "automatic")
+        self.assertIn("optimizer_state", self.summary("automatic"))
+        self.assertNotIn("optimizer_state", self.summary("whole"))
+        for name, options in {
+            "nodes": MESSAGES,
+            "compressed": settings("strategy.compression.kind=bf16"),
+            "reproducible": settings("communication.reduction=reproducible", "train.micro_batches=4"),
+        }.items():
+            with self.subTest(name=name):
+                self.train(name, *AUTOMATIC, *options, ranks=2)
+                self.assertNotIn("optimizer_state", self.summary(name))
+
+    def test_the_best_weights_come_back_after_early_stopping(self):
+        stop = settings("train.early_stopping.patience=1", "train.epochs=6", "data.validation_fraction=0.2")
+        self.train("whole", *WHOLE, *stop, ranks=3)
+        self.train("shards", *SHARD, *stop, ranks=3)
+        self.assert_same_bits("whole", "shards")
 
     def test_it_is_resumed_on_any_number_of_ranks_and_with_the_shard_switched_on_and_off(self):
         half = settings("train.epochs=1")
@@ -86,7 +109,6 @@ class Shard(BinaryTest):
                 "communication.reduction=reproducible",
                 "train.micro_batches=4",
             ),
-            "keeps none": ("strategy.shard=optimizer", 'optimizer={ kind = "sgd", learning_rate = 0.1 }'),
         }.items():
             with self.subTest(given=given):
                 result = self.train("bad", *settings(*given), ranks=2, code=2)

@@ -264,6 +264,53 @@ void slices_are_scattered_and_gathered(comm::Communicator& communicator) {
   }
 }
 
+/// Each rank writes twice its slice of the sum to memory that the node's ranks share, block by block.
+void slices_are_summed_block_by_block(comm::Communicator& communicator) {
+  for (const bool shared : {false, true}) {
+    for (const Index n : {Index{1}, Index{40}, Index{1000}, Index{100'000}}) {
+      Buffer buffer(n, shared ? communicator.shared_allocator() : plain_allocator());
+      const Floats mine = values_of(communicator.rank(), n), sum = sum_of(communicator.size(), n);
+      const comm::Slice slice = comm::line_slice_of(n, communicator.rank(), communicator.size());
+      const auto memory = communicator.allocate_on_node(static_cast<std::size_t>(n) * sizeof(float));
+      const bool is_one_node = memory != nullptr && communicator.node_size() == communicator.size();
+      auto* const doubled = reinterpret_cast<float*>(memory.get());
+      for (int round = 0; round < 3; ++round) {
+        std::copy(mine.begin(), mine.end(), buffer.data());
+        Index end = slice.first;
+        const comm::Communicator::Summed summed = [&](Index first, Index last) {
+          EXPECT(first == end && first < last);
+          EXPECT(std::equal(buffer.data() + first, buffer.data() + last, sum.begin() + first));
+          if (is_one_node)
+            std::transform(sum.begin() + first, sum.begin() + last, doubled + first, [](float x) { return 2 * x; });
+          end = last;
+        };
+        communicator.start_reduce_scatter_in_blocks(buffer.view(), summed)->wait();
+        EXPECT(end == slice.last);
+        // When it is done, all ranks have written.
+        if (is_one_node)
+          EXPECT(std::equal(sum.begin(), sum.end(), doubled, [](float x, float y) { return 2 * x == y; }));
+        communicator.barrier();
+        if (is_one_node) std::fill(doubled + slice.first, doubled + slice.last, 0.0F);
+        communicator.barrier();
+      }
+    }
+  }
+}
+
+/// One copy for a node is no window of collectives, on any of its ranks.
+void sums_in_memory_of_the_node_are_those_of_plain_memory(comm::Communicator& communicator) {
+  constexpr Index n = 1000;
+  const auto memory = communicator.allocate_on_node(n * sizeof(float) * static_cast<std::size_t>(communicator.size()));
+  if (communicator.sum(std::int64_t{memory == nullptr}) > 0) return;
+  // Each rank has a part of its own.
+  const MutableView own(reinterpret_cast<float*>(memory.get()) + communicator.node_rank() * n, n);
+  const Floats mine = values_of(communicator.rank(), n);
+  std::ranges::copy(mine, own.begin());
+  communicator.allreduce_sum(own);
+  EXPECT(std::ranges::equal(own, sum_of(communicator.size(), n)));
+  communicator.barrier();
+}
+
 /// Of spans of one vector, each summed by halves between sums of other spans.
 void halves_of_sums_have_the_bits_of_the_whole(comm::Communicator& communicator) {
   constexpr Index kSpans = 40;  // more than may be in flight
@@ -457,6 +504,8 @@ const std::vector<Promise>& promises() {
       {"trees have the same sum on any number of ranks", trees_have_the_same_sum_on_any_number_of_ranks},
       {"shared memory is reused round after round", shared_memory_is_reused_round_after_round},
       {"slices are scattered and gathered", slices_are_scattered_and_gathered},
+      {"slices are summed block by block", slices_are_summed_block_by_block},
+      {"sums in memory of the node are those of plain memory", sums_in_memory_of_the_node_are_those_of_plain_memory},
       {"bytes of any lengths are gathered", bytes_of_any_lengths_are_gathered},
       {"texts travel", texts_travel},
       {"a ring of messages closes", a_ring_of_messages_closes},

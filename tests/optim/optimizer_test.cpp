@@ -105,6 +105,17 @@ struct Trainee {
     optimizer->step(theta.view(), std::as_const(gradient).view(), rate);
   }
 
+  /// The same step in parts of so many floats, from the last to the first.
+  void step_in_parts(Index floats) {
+    const auto t = static_cast<std::size_t>(optimizer->steps());
+    scatter(layout, golden::gradients.at(t), gradient.view());
+    optimizer->begin_step(settings.learning_rate * (1 - static_cast<double>(t) / 16));
+    for (Index last = layout.size(); last > 0; last -= floats) {
+      const FloatRange one{std::max(Index{0}, last - floats), last};
+      optimizer->step_part(one.first, part(theta.view(), one), part(std::as_const(gradient).view(), one));
+    }
+  }
+
   OptimizerSettings settings;
   ParameterLayout layout = golden_layout();
   std::unique_ptr<kernels::Backend> backend = kernels::make_cpu_backend(1);
@@ -186,6 +197,27 @@ TEST_CASE("state and steps carried over to another optimizer continue the run bi
     std::ranges::copy(stopped.theta.view(), resumed.theta.data());
     for (int t = 3; t < 6; ++t) resumed.step();
     CHECK(std::ranges::equal(resumed.theta.view(), whole.theta.view()));
+  }
+}
+
+TEST_CASE("a step in parts has the bits of a whole one, where it needs no norms", "[optimizer]") {
+  for (const auto& [name, settings] : all_cases()) {
+    const bool has_block_rates = settings.kind == "lars" || settings.kind == "lamb";
+    for (const Index floats : {16, 32, 1000}) {
+      INFO(name << ", " << floats << " floats");
+      Trainee whole(settings), parts(settings);
+      CHECK(parts.optimizer->steps_in_parts() == (settings.clip_norm == 0 && !has_block_rates));
+      if (!parts.optimizer->steps_in_parts()) continue;
+      for (int t = 0; t < 4; ++t) {
+        whole.step();
+        parts.step_in_parts(floats);
+      }
+      CHECK(parts.optimizer->steps() == 4);
+      CHECK(std::ranges::equal(parts.theta.view(), whole.theta.view()));
+      for (std::size_t i = 0; i < whole.optimizer->state().size(); ++i) {
+        CHECK(std::ranges::equal(parts.optimizer->state()[i].values.view(), whole.optimizer->state()[i].values.view()));
+      }
+    }
   }
 }
 

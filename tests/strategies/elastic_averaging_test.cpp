@@ -92,4 +92,27 @@ TEST_CASE("a run that was stopped goes on with every worker's replica", "[elasti
   CHECK(train(examples, training)[0].parameters == whole[0].parameters);
 }
 
+TEST_CASE("each worker's optimizer goes on after its own steps", "[elastic]") {
+  Training training{.model = small_network(),
+                    .strategy = elastic(2, 0.3, 0),
+                    .optimizer = {.kind = "adam", .learning_rate = 0.02},
+                    .ranks = 2,
+                    .batch_size = 7,
+                    .epochs = 4};
+  training.due_every = 6;
+  training.stop_after = 6;
+  auto stopped = train(small_images(), training);
+  // As if the second worker had been slower: a checkpoint has one count of the optimizer's steps.
+  for (Outcome& rank : stopped) {
+    rank.records.back().worker_steps = {8, 4};
+    rank.optimizer_steps = 8;
+  }
+  training.stop_after = 1000;
+  training.resumed = &stopped;
+  const auto resumed = train(small_images(), training);
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    CHECK(resumed[rank].optimizer_steps == resumed[rank].records.back().worker_steps.at(rank));
+  }
+}
+
 }  // namespace unisono::strategies

@@ -92,6 +92,7 @@ class Rank {
   }
 
   Outcome train() {
+    share_parameters();
     Outcome outcome;
     kernels::LossSums sums;
     const std::int64_t steps_per_epoch = source_->steps_per_epoch(), total_steps = training_.epochs * steps_per_epoch;
@@ -120,6 +121,8 @@ class Rank {
                      .vectors = vectors_,
                      .workers = workers_,
                      .worker_steps = worker_steps_,
+                     .state_shards = state_shards_ ? &*state_shards_ : nullptr,
+                     .one_theta = node_memory_ != nullptr,
                      .recorder = &recorder,
                      .replayed = training_.replayed};
     const Stopwatch watch;
@@ -127,7 +130,7 @@ class Rank {
     strategy_->train(run);
     outcome.total_seconds = watch.seconds();
     outcome.workspace_bytes = replica_->workspace_bytes();
-    outcome.parameters = whole(stages_ ? &stages_->parameters() : nullptr, theta_.view());
+    outcome.parameters = whole(stages_ ? &stages_->parameters() : nullptr, state().parameters);
     outcome.statistics = whole(stages_ ? &stages_->statistics() : nullptr, statistics_.view());
     outcome.optimizer_steps = optimizer_->steps();
     outcome.optimizer_state = std::move(optimizer_->state());
@@ -201,8 +204,12 @@ class Rank {
   }
 
   std::optional<StateShards> make_state_shards() const {
-    if (!strategy_->shards_optimizer() || communicator_.size() == 1) return {};
-    return StateShards(replica_->layout().size(), training_.bucket_bytes, communicator_.size());
+    if (strategy_->sharding() == Sharding::never || communicator_.size() == 1) return {};
+    if (!training_.one_theta) {
+      if (strategy_->sharding() != Sharding::always) return {};
+      return StateShards(replica_->layout().size(), training_.bucket_bytes, communicator_.size());
+    }
+    return StateShards(replica_->layout().size(), replica_->layout().size() * 4, communicator_.size());
   }
 
   /// This rank's slices ← those of a whole vector; and a whole vector, or the stage's, from the slices of all ranks.
@@ -270,7 +277,19 @@ class Rank {
     return all;
   }
 
-  models::ModelState state() { return {theta_.view(), statistics_.view()}; }
+  /// The ranks go on with one θ.
+  void share_parameters() {
+    if (!training_.one_theta || !state_shards_) return;
+    node_memory_ = communicator_.allocate_on_node(static_cast<std::size_t>(theta_.size()) * sizeof(float));
+    if (communicator_.is_root()) std::ranges::copy(theta_.view(), state().parameters.begin());
+    communicator_.barrier();
+  }
+
+  models::ModelState state() {
+    const MutableView own = theta_.view();
+    if (node_memory_ == nullptr) return {own, statistics_.view()};
+    return {{reinterpret_cast<float*>(node_memory_.get()), own.size()}, statistics_.view()};
+  }
 
   int threads() const { return static_cast<int>(std::max<std::int64_t>(1, training_.strategy.threads)); }
 
@@ -356,6 +375,7 @@ class Rank {
   comm::CommunicatorSquares squares_, all_squares_;
   std::unique_ptr<Replica> replica_;
   std::optional<StateShards> state_shards_;  ///< empty: this rank keeps the optimizer's state of all that it holds
+  std::shared_ptr<std::byte> node_memory_;   ///< the one θ of these ranks; null: each has its own
   Buffer theta_, gradient_, statistics_;
   std::unique_ptr<data::BatchSource> source_;
   std::unique_ptr<optim::Optimizer> optimizer_;

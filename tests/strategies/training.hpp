@@ -52,6 +52,7 @@ struct Training {
   Index rotation = 0;
   std::int64_t stop_after = 1'000'000;          ///< the observer wishes to stop once so many steps are made
   Index bucket_bytes = 64;                      ///< so that even small models have several
+  bool one_theta = false;                       ///< where the strategy shards the optimizer: the ranks share one θ
   MakeSource source{};                          ///< empty: a MemorySource
   std::optional<models::ModelInputs> inputs{};  ///< where the source has other examples than the given ones
   std::function<std::span<const std::int64_t>()> occurrences{};

@@ -88,6 +88,11 @@ class Communicator {
   /// rank's slice is copied to all ranks.
   virtual RequestPtr start_reduce_scatter_sum(std::span<float> values) = 0;
   virtual RequestPtr start_all_gather(std::span<float> values) = 0;
+  /// The first half, block by block: `summed(first, last)` is called for each block of the rank's slice, in ascending
+  /// order, when values[first, last) is the sum. Done when the calls of all ranks have returned.
+  /// \param summed must not communicate, and must outlive the request
+  using Summed = std::function<void(Index first, Index last)>;
+  virtual RequestPtr start_reduce_scatter_in_blocks(std::span<float> values, const Summed& summed);
   /// \return the bytes of every rank, by rank; their lengths may differ
   virtual std::vector<std::vector<std::byte>> all_gather_bytes(std::span<const std::byte> bytes) = 0;
 
@@ -122,6 +127,8 @@ class Communicator {
   /// kAlignmentBytes. Collective over the node, with the same size on every rank. It must be released before this
   /// communicator. Null on all ranks of the node where no window can be made (said in the log).
   virtual std::shared_ptr<std::byte> allocate_on_node(std::size_t bytes) = 0;
+  /// Whether all ranks are on one node and may share memory.
+  virtual bool shares_memory() const { return node_size() == size(); }
   /// A barrier over the ranks of this node.
   virtual void node_barrier() = 0;
 

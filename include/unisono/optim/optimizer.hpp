@@ -47,6 +47,14 @@ class Optimizer {
   /// \param gradient_scale what it is to be multiplied with first
   virtual void step(MutableView parameters, View gradient, double learning_rate, float gradient_scale = 1) = 0;
 
+  /// Whether a step may be made in parts: that of each float of θ depends on the same float of g and state alone. It
+  /// may not where norms are needed, for clipping or for rates of blocks.
+  virtual bool steps_in_parts() const = 0;
+  /// Begins a step in parts; each float of θ then belongs to one of them. \pre steps_in_parts()
+  virtual void begin_step(double learning_rate, float gradient_scale = 1) = 0;
+  /// The part of the step of as many floats of the whole vector from `first` on.
+  virtual void step_part(Index first, MutableView parameters, View gradient) = 0;
+
   /// The state vectors, for checkpoints and averaging.
   virtual std::vector<OptimizerState>& state() = 0;
   virtual std::int64_t steps() const = 0;

@@ -14,6 +14,9 @@ class StateShards {
   StateShards(Index size, Index bucket_bytes, int ranks);
 
   int ranks() const { return ranks_; }
+  Index bucket_bytes() const { return bucket_bytes_; }
+  /// A rank's slice of a bucket; may be empty.
+  FloatRange slice_of(const FloatRange& bucket, int rank) const;
   /// Ascending, disjoint, whole cache lines; none is empty.
   std::vector<FloatRange> ranges_of(int rank) const;
   /// Floats of a rank's shard.
@@ -22,6 +25,7 @@ class StateShards {
   const std::vector<FloatRange>& buckets() const { return buckets_; }
 
  private:
+  Index bucket_bytes_;
   int ranks_;
   std::vector<FloatRange> buckets_;
 };

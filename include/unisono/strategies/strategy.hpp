@@ -23,6 +23,7 @@
 #include "unisono/strategies/fault.hpp"
 #include "unisono/strategies/replica.hpp"
 #include "unisono/strategies/serving.hpp"
+#include "unisono/strategies/state_shards.hpp"
 
 namespace unisono::strategies {
 
@@ -165,13 +166,20 @@ struct KeptVector {
   Buffer values;
 };
 
+/// Where the optimizer's state is sharded: see StateShards.
+enum class Sharding {
+  never,
+  on_one_node,  ///< where the CPUs of all replicas share memory
+  always
+};
+
 /// All that `Strategy::train` needs; owned by the run. Vectors lie in the backend's memory, which may be a device's.
 struct TrainContext {
   comm::Communicator& communicator;  ///< over the replicas: each rank holds a whole replica, or the same part of one
   kernels::Backend& backend;
   models::Model& model;
   Replica& replica;  ///< of the model: what is trained
-  /// Null where there is a `method`. Where the strategy shards it, its vectors are those of StateShards.
+  /// Null where there is a `method`. Where there are `state_shards`, its vectors are this rank's shards.
   optim::Optimizer* optimizer;
   const optim::OptimizerSettings& optimizer_settings;  ///< from which it was made
   data::BatchSource& source;
@@ -197,8 +205,10 @@ struct TrainContext {
   std::span<Worker> workers = {};      ///< one for each thread that computes gradients; see Strategy::has_workers
   /// StepRecord::worker_steps of the run that is resumed; to be ignored if the number of workers has changed.
   std::vector<std::int64_t> worker_steps = {};
-  double flops_per_example = 0;            ///< of the whole model, forward and backward; 0: unknown
-  Fault* fault = nullptr;                  ///< slows this rank down on purpose; null: it is not slowed down
+  double flops_per_example = 0;               ///< of the whole model, forward and backward; 0: unknown
+  const StateShards* state_shards = nullptr;  ///< of the optimizer, among the ranks; null: each keeps its whole state
+  bool one_theta = false;  ///< the ranks share one copy of θ, to which each writes its shard; there is one bucket then
+  Fault* fault = nullptr;  ///< slows this rank down on purpose; null: it is not slowed down
   EventRecorder* recorder = nullptr;       ///< receives the events of servers or workers; null: they are not recorded
   const EventRecord* replayed = nullptr;   ///< the order in which they must handle messages; null: as they arrive
   const Clock& clock = steady_clock();     ///< measures all seconds that are counted here
@@ -232,8 +242,8 @@ class Strategy {
   virtual int event_lists(int ranks) const { return servers(ranks); }
   const StrategyTraits& traits() const { return traits_; }
   bool steps_together() const { return traits_.steps_together; }
-  /// Whether each rank keeps the optimizer's state of its part of θ alone: see StateShards.
-  virtual bool shards_optimizer() const { return false; }
+  /// Where each rank keeps the optimizer's state of its part of θ alone, and makes that part of each step.
+  virtual Sharding sharding() const { return Sharding::never; }
   /// Whether the ranks' optimizer states differ even when they hold the same θ: a checkpoint then stores each of them.
   virtual bool optimizer_state_is_local() const { return false; }
   /// The vectors that it keeps in addition to θ, g and the optimizer's state.

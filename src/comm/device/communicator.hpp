@@ -49,6 +49,7 @@ class DeviceCommunicator final : public Communicator {
   std::unique_ptr<Communicator> split(int color, int key) override;
   std::unique_ptr<Communicator> alone() override;
   Allocator& shared_allocator() override { return collectives_->memory(); }
+  bool shares_memory() const override { return ranks_.shares_memory(); }
   std::shared_ptr<std::byte> allocate_on_node(std::size_t bytes) override { return below().allocate_on_node(bytes); }
 
  private:

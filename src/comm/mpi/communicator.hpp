@@ -53,6 +53,7 @@ class MpiCommunicator final : public Communicator {
   RequestPtr start_allreduce_sum(std::span<float> values) override;
   RequestPtr start_tree_sum(std::span<const std::span<float>> vectors, const TreeSum& order) override;
   RequestPtr start_reduce_scatter_sum(std::span<float> values) override;
+  RequestPtr start_reduce_scatter_in_blocks(std::span<float> values, const Summed& summed) override;
   RequestPtr start_all_gather(std::span<float> values) override;
   std::vector<std::vector<std::byte>> all_gather_bytes(std::span<const std::byte> bytes) override;
 
@@ -67,6 +68,7 @@ class MpiCommunicator final : public Communicator {
   std::unique_ptr<Communicator> split(int color, int key) override;
   Allocator& shared_allocator() override { return *shared_; }
   std::shared_ptr<std::byte> allocate_on_node(std::size_t bytes) override;
+  bool shares_memory() const override { return size() == 1 || (board_ != nullptr && topology_.one_node()); }
   void node_barrier() override { node_group().barrier(); }
 
  private:

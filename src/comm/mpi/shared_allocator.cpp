@@ -32,6 +32,7 @@ std::byte* SharedAllocator::allocate_one_copy(std::size_t bytes) {
   if (!all_have_room(SharedWindow::needed_bytes(bytes, 1))) return nullptr;
   const auto whole = std::max(bytes, kAlignmentBytes);
   std::byte* const base = make_window(group_.rank() == 0 ? whole : 0, whole);
+  entries_.back().one_copy = true;
   const Slice mine = slice_of(static_cast<Index>(whole), group_.rank(), group_.size());
   std::memset(base + mine.first, 0, static_cast<std::size_t>(mine.last - mine.first));
   group_.barrier();  // nobody writes before all have zeroed
@@ -52,7 +53,7 @@ std::optional<WindowSpan> SharedAllocator::find(std::span<float> span) const {
   const auto* const first = reinterpret_cast<const std::byte*>(span.data());
   for (std::size_t i = 0; i < entries_.size(); ++i) {
     const Entry& entry = entries_[i];
-    if (!entry.in_use || entry.base != entry.window->mine()) continue;
+    if (!entry.in_use || entry.one_copy) continue;
     if (first < entry.base || first + span.size_bytes() > entry.base + entry.bytes) continue;
     const std::ptrdiff_t offset = first - entry.base;
     WindowSpan found{{}, static_cast<Index>(span.size()), (i << 48) + static_cast<std::uint64_t>(offset)};
@@ -108,7 +109,7 @@ std::byte* SharedAllocator::make_window(std::size_t part_bytes, std::size_t byte
   const std::lock_guard lock(progress_.mutex());
   auto window = std::make_unique<SharedWindow>(node_, part_bytes);
   std::byte* const base = window->part(0);
-  entries_.push_back({std::move(window), base, bytes});
+  entries_.push_back({.window = std::move(window), .base = base, .bytes = bytes});
   return base;
 }
 

@@ -44,7 +44,8 @@ class SharedAllocator final : public Allocator {
     std::unique_ptr<SharedWindow> window;
     std::byte* base;  ///< what `allocate` returned
     std::size_t bytes;
-    bool in_use = true;  ///< by this rank
+    bool one_copy = false;  ///< for all ranks of the node, so that collectives do not know it
+    bool in_use = true;     ///< by this rank
   };
 
   void agree_on_size(std::size_t bytes);

@@ -63,6 +63,17 @@ void NodeScatter::work() {
   add(span_, line_slice_of(span_.size, rank, board().size()), part_of(span_, rank));
 }
 
+void NodeScatterInBlocks::work() {
+  constexpr Index kBlock = Index{1} << 14;  // 64 KiB of each vector
+  const int rank = board().rank();
+  const Slice slice = line_slice_of(span_.size, rank, board().size());
+  for (Index first = slice.first; first < slice.last; first += kBlock) {
+    const Index last = std::min(first + kBlock, slice.last);
+    add(span_, {first, last}, part_of(span_, rank));
+    summed_(first, last);
+  }
+}
+
 void NodeGather::work() {
   const int rank = board().rank();
   spread(span_, line_slice_of(span_.size, rank, board().size()), span_.parts[static_cast<std::size_t>(rank)]);

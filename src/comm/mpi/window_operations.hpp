@@ -10,6 +10,7 @@
 #include "ordered_sum.hpp"
 #include "progress.hpp"
 #include "topology.hpp"
+#include "unisono/comm/communicator.hpp"
 #include "unisono/comm/sum_tree.hpp"
 
 namespace unisono::comm::mpi {
@@ -82,6 +83,19 @@ class NodeScatter final : public NodeOperation {
  private:
   void work() override;
   WindowSpan span_;
+};
+
+/// Likewise, in blocks that stay in a core's cache while `summed` uses them.
+class NodeScatterInBlocks final : public NodeOperation {
+ public:
+  NodeScatterInBlocks(Board& board, WindowSpan span, const Communicator::Summed& summed, std::uint64_t sequence,
+                      std::uint64_t previous)
+      : NodeOperation(board, sequence, previous), span_(std::move(span)), summed_(summed) {}
+
+ private:
+  void work() override;
+  WindowSpan span_;
+  const Communicator::Summed& summed_;
 };
 
 /// slice_r of all ← slice_r of rank r.

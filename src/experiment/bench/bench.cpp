@@ -82,6 +82,7 @@ class Trial {
     StepClock clock;
     training_.seconds = {};
     training_.counters = {};
+    parts_.share_parameters();
     strategies::TrainContext context{.communicator = parts_.grid.data(),
                                      .backend = *parts_.backend,
                                      .model = *parts_.model,
@@ -104,6 +105,8 @@ class Trial {
                                      .threads = parts_.placement.threads,
                                      .vectors = training_.vectors,
                                      .flops_per_example = parts_.model->flops_per_example(),
+                                     .state_shards = parts_.state_shards ? &*parts_.state_shards : nullptr,
+                                     .one_theta = parts_.node_memory != nullptr,
                                      .fault = config_.fault.is_on() ? &fault_ : nullptr};
     world_.barrier();
     const Stopwatch watch;

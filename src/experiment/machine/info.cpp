@@ -189,6 +189,7 @@ void info(comm::Communicator& world, const Config& given, const InfoOptions& opt
                              .data = data,
                              .ranks = ranks,
                              .rank = world.rank(),
+                             .one_node = ranks == world.size() && world.shares_memory(),
                              .division = strategy->divide(*model, data, world),
                              .strategy = *strategy,
                              .process_bytes = world.max(resident_memory_bytes())});

@@ -17,12 +17,21 @@ constexpr std::int64_t kFloat = sizeof(float);
 constexpr Index kTriedExamples = 128;
 constexpr std::int64_t kMostTriedBytes = std::int64_t{1} << 30;
 
+/// Whether each rank keeps the optimizer's state of its part of θ; on one node the ranks then share one copy of θ.
+bool shards_state(const MemoryContext& context) {
+  const strategies::Sharding sharding = context.strategy.sharding();
+  if (sharding != strategies::Sharding::on_one_node) return sharding == strategies::Sharding::always;
+  return context.one_node && context.backend.device() == nullptr && context.config.communication.tree_leaves() == 0;
+}
+
 /// θ, the gradient if there is one, and those pages of the peers' gradients that a rank reads in shared memory
 /// (reduce-scatter, then all-gather), which count as its own. Servers get gradients by messages instead.
 std::int64_t vectors_bytes(const MemoryContext& context, std::int64_t n, bool in_place) {
   const int ranks = context.ranks;
   const bool reads_peers = context.division == nullptr && context.strategy.servers(ranks) == 0;
   if (context.config.whole_batch()) return kFloat * n;
+  // Of one θ a rank reads all pages, and of the peers' gradients its slice.
+  if (shards_state(context) && context.one_node) return kFloat * (2 * n + n * (ranks - 1) / ranks);
   return kFloat * (in_place ? n : 2 * n + (reads_peers ? 2 * n * (ranks - 1) / ranks : 0));
 }
 
@@ -61,9 +70,10 @@ Index floats_held(const MemoryContext& context) {
 /// Of each vector that the optimizer keeps on this rank.
 Index optimizer_floats(const MemoryContext& context, Index n) {
   constexpr Index kUsualBucket = Index{1} << 20;
-  if (!context.strategy.shards_optimizer()) return n;
-  const Index bucket = context.config.communication.bucket_bytes;
-  return strategies::StateShards(n, bucket > 0 ? bucket : kUsualBucket, context.ranks).size_of(context.rank);
+  if (!shards_state(context)) return n;
+  const Index chosen = context.config.communication.bucket_bytes;
+  const Index between_nodes = chosen > 0 ? chosen : kUsualBucket;
+  return strategies::StateShards(n, context.one_node ? n * kFloat : between_nodes, context.ranks).size_of(context.rank);
 }
 
 /// The kernels' own memory after a forward and backward pass.

@@ -202,6 +202,38 @@ std::unique_ptr<strategies::Replica> make_replica(ModelParts& parts, const Confi
                                              .clock = clock});
 }
 
+std::optional<strategies::StateShards> make_state_shards(const ModelParts& parts, const Config& config) {
+  const comm::Communicator& replicas = parts.grid.data();
+  const bool is_plain = parts.backend->device() == nullptr && config.communication.tree_leaves() == 0;
+  const strategies::Sharding sharding = parts.strategy->sharding();
+  const bool shards = sharding == strategies::Sharding::always ||
+                      (sharding == strategies::Sharding::on_one_node && is_plain && replicas.shares_memory());
+  if (!shards || replicas.size() == 1) return {};
+  const Index floats = parts.replica->layout().size();
+  // Of one θ, each rank has one slice.
+  if (replicas.shares_memory()) return strategies::StateShards(floats, floats * Index{sizeof(float)}, replicas.size());
+  const Index bucket = config.communication.bucket_bytes;
+  return strategies::StateShards(floats, bucket > 0 ? bucket : replicas.bucket_bytes(), replicas.size());
+}
+
+/// θ that will be shared needs no window before.
+Allocator& memory_of_parameters(ModelParts& parts) {
+  if (parts.division != nullptr) return plain_allocator();
+  comm::Communicator& replicas = parts.grid.data();
+  return parts.state_shards && replicas.shares_memory() ? page_allocator() : replicas.shared_allocator();
+}
+
+/// Hands out memory that the ranks of a node share.
+class NodeMemory final : public Allocator {
+ public:
+  explicit NodeMemory(std::shared_ptr<std::byte> memory) : memory_(std::move(memory)) {}
+  void* allocate(std::size_t) override { return memory_.get(); }
+  void deallocate(void*) noexcept override { memory_.reset(); }
+
+ private:
+  std::shared_ptr<std::byte> memory_;
+};
+
 }  // namespace
 
 ModelParts::ModelParts(const ModelPlace& where, const Config& config, const models::ModelInputs& inputs,
@@ -231,14 +263,23 @@ ModelParts::ModelParts(const ModelPlace& where, const Config& config, const mode
     require_same(grid.all(), "division of the parameters", stages->parameters().hash(),
                  "the CPUs or builds of the ranks are too different to share a model; use nodes of one kind");
   }
-  if (strategy->shards_optimizer() && grid.data().size() > 1) {
-    const Index bucket = config.communication.bucket_bytes;
-    state_shards.emplace(replica->layout().size(), bucket > 0 ? bucket : grid.data().bucket_bytes(),
-                         grid.data().size());
-  }
-  parameters =
-      division != nullptr ? Buffer(division->size()) : Buffer(replica->layout().size(), grid.data().shared_allocator());
+  state_shards = make_state_shards(*this, config);
+  parameters = Buffer(division != nullptr ? division->size() : replica->layout().size(), memory_of_parameters(*this));
   statistics = Buffer(replica->statistics_layout().size(), backend->memory());
+}
+
+void ModelParts::share_parameters() {
+  comm::Communicator& replicas = grid.data();
+  if (!state_shards || node_memory || !replicas.shares_memory()) return;
+  auto memory = replicas.allocate_on_node(static_cast<std::size_t>(parameters.size()) * sizeof(float));
+  if (memory == nullptr) return;
+  node_memory = std::make_unique<NodeMemory>(std::move(memory));
+  Buffer one(parameters.size(), *node_memory);
+  for (const FloatRange& own : state_shards->ranges_of(replicas.rank())) {
+    std::ranges::copy(part(View(parameters.view()), own), part(one.view(), own).begin());
+  }
+  replicas.barrier();
+  parameters = std::move(one);
 }
 
 namespace {

@@ -65,6 +65,9 @@ struct ModelParts {
              data::Dataset* data = nullptr);
 
   void initialise(std::uint64_t seed);
+  /// Moves θ, which is the same on all ranks, to one copy for all ranks of the node, where each of them will update its
+  /// shard alone. Does nothing elsewhere, and where the node has no room for it. Views of θ become invalid. Collective.
+  void share_parameters();
   /// All of θ, in its own layout, where no strategy shards it. Collective.
   std::vector<float> whole_parameters();
   /// ‖v‖² of a vector that is laid out as `parameters`; of all stages' parts. Collective over the replica's ranks, and
@@ -102,9 +105,10 @@ struct ModelParts {
   std::unique_ptr<strategies::Replica> replica;  ///< what strategies train
   strategies::Division* division = nullptr;      ///< how the strategy shards θ; null: every replica holds all of it
   std::optional<strategies::StateShards> state_shards;  ///< of the optimizer, among replicas; empty: each keeps all
-  Buffer parameters;                                    ///< θ, or the rank's part of it if it is divided
-  Buffer statistics;                                    ///< the running statistics, or this stage's part of them
-  std::vector<float> class_weights;                     ///< [K] weights of training losses by class; empty: all are 1
+  std::unique_ptr<Allocator> node_memory;  ///< holds the one θ of this node's ranks; null: each has its own
+  Buffer parameters;                       ///< θ, or the rank's part of it if it is divided
+  Buffer statistics;                       ///< the running statistics, or this stage's part of them
+  std::vector<float> class_weights;        ///< [K] weights of training losses by class; empty: all are 1
 };
 
 /// What training needs in addition to ModelParts.

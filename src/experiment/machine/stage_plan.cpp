@@ -118,7 +118,7 @@ std::vector<MemoryItem> StagePlan::piece_items(const StepSizes& sizes, int first
       model_.layout().size() == 0 ? 0 : static_cast<double>(n) / static_cast<double>(model_.layout().size());
   const auto extra =
       static_cast<double>(strategy_.extra_bytes(model_, static_cast<int>(replicas), static_cast<int>(states_)));
-  const std::int64_t sharded = strategy_.shards_optimizer() ? optimizer_states_ : 0;
+  const std::int64_t sharded = strategy_.sharding() == strategies::Sharding::always ? optimizer_states_ : 0;
   const std::int64_t state_floats = n * (states_ - sharded) + (n * sharded + replicas - 1) / replicas;
   const std::int64_t statistics = size_of(piece.statistics());
   const std::int64_t prepared = (first == 0 ? data_.features.size() : 0) + (ends(last) ? data_.target_size : 0);

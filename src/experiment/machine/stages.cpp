@@ -91,12 +91,15 @@ std::vector<float> ModelParts::whole_parameters() {
 
 namespace {
 
-/// ‖v‖² of a vector of which each of some ranks has a part; on CPUs the same bits however it is divided.
-double squared_norm_of(kernels::Backend& backend, View part, SquaresReducer& ranks) {
-  const kernels::UpdateRange all{.first = 0, .last = std::ssize(part)};
+/// ‖v‖² of a vector of which each of some ranks has parts; on CPUs the same bits however it is divided.
+double squared_norm_of(kernels::Backend& backend, View vector, const std::vector<FloatRange>& own,
+                       SquaresReducer& ranks) {
   const auto total = [&](bool exactly) {
     ExactSquares sum;
-    backend.sum_squares(part, {&all, 1}, exactly, {&sum, 1});
+    for (const FloatRange& one : own) {
+      const kernels::UpdateRange range{.first = one.first, .last = one.last};
+      backend.sum_squares(vector, {&range, 1}, exactly, {&sum, 1});
+    }
     ranks.sum({&sum, 1});
     return sum;
   };
@@ -109,13 +112,12 @@ double squared_norm_of(kernels::Backend& backend, View part, SquaresReducer& ran
 double ModelParts::squared_norm(View vector) {
   if (!stages) return backend->squared_norm(vector);
   if (backend->device() != nullptr) return grid.pipeline().sum(backend->squared_norm(vector));
-  return squared_norm_of(*backend, vector, squares);
+  return squared_norm_of(*backend, vector, {{0, std::ssize(vector)}}, squares);
 }
 
 double ModelParts::squared_gradient_norm(View gradient) {
   if (!state_shards) return squared_norm(gradient);
-  const Index shard = state_shards->size_of(grid.data().rank());
-  return squared_norm_of(*backend, part(gradient, {0, shard}), all_squares);
+  return squared_norm_of(*backend, gradient, state_shards->ranges_of(grid.data().rank()), all_squares);
 }
 
 std::vector<std::size_t> ModelParts::held_blocks() const {

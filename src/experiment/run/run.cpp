@@ -220,6 +220,7 @@ ObserverContext Run::observer_context() {
 
 void Run::make_steps(TrainingObserver& observer) {
   const optim::Schedule schedule = schedule_of(config_, source_->steps_per_epoch());
+  parts_.share_parameters();
   strategies::Fault fault(config_.fault, seed_of(config_), given_rank_);
   strategies::TrainContext context{.communicator = parts_.grid.data(),
                                    .backend = *parts_.backend,
@@ -246,6 +247,8 @@ void Run::make_steps(TrainingObserver& observer) {
                                    .workers = workers_.workers(),
                                    .worker_steps = header_.worker_steps,
                                    .flops_per_example = parts_.model->flops_per_example(),
+                                   .state_shards = parts_.state_shards ? &*parts_.state_shards : nullptr,
+                                   .one_theta = parts_.node_memory != nullptr,
                                    .fault = config_.fault.is_on() ? &fault : nullptr,
                                    .recorder = config_.strategy.record ? &outputs_.events() : nullptr,
                                    .replayed = repetition_ ? &repetition_->events : nullptr,

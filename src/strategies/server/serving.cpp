@@ -62,6 +62,7 @@ void Serving::add_workers() {
     const std::int64_t made = run_.worker_steps[static_cast<std::size_t>(role.number)];
     const std::int64_t steps_per_epoch = context.source.steps_per_epoch();
     role.worker->set_steps(made);
+    if (!plan_.serves_optimizer) context.optimizer->set_steps(made);  // a checkpoint has that of rank 0
     context.source.seek({made / steps_per_epoch, made % steps_per_epoch});
   }
 }

@@ -68,6 +68,8 @@ TEST_CASE("sharded optimizers make the steps of whole ones, bit for bit", "[shar
       const auto whole = train(images, training);
       training.strategy = sharded();
       check_same_bits(train(images, training), whole);
+      training.one_theta = true;
+      check_same_bits(train(images, training), whole);
     }
   }
 }
@@ -101,6 +103,15 @@ TEST_CASE("a rank may have nothing to update", "[sharded_update]") {
   training.bucket_bytes = 1'000'000;
   const auto shards = train(examples, training);
   check_same_bits(shards, whole);
+  for (const bool steps_in_parts : {false, true}) {
+    if (steps_in_parts) training.optimizer.clip_norm = 0;
+    training.strategy = StrategySettings{};
+    const auto whole_again = train(examples, training);
+    training.strategy = sharded();
+    training.one_theta = true;
+    check_same_bits(train(examples, training), whole_again);
+    training.one_theta = false;
+  }
   Index least = shards[0].state_floats, all = 0;
   for (const Outcome& rank : shards) {
     least = std::min(least, rank.state_floats);
@@ -148,7 +159,9 @@ TEST_CASE("sharded optimizers go on where others stopped, on any number of ranks
       training.strategy = StrategySettings{};
       const auto whole_after = train(images, training);
       training.strategy = sharded();
+      training.one_theta = sharded_before;
       const auto sharded_after = train(images, training);
+      training.one_theta = false;
       CHECK(same_bits(sharded_after[0].parameters, whole_after[0].parameters));
       if (ranks == 3) CHECK(same_bits(sharded_after[0].parameters, whole[0].parameters));
     }
@@ -165,6 +178,8 @@ TEST_CASE("optimizers are sharded among the replicas of pipelines, with the same
       training.micro_batches = 6;
       const auto whole = train(images, training);
       training.strategy = sharded();
+      check_same_bits(train(images, training), whole);
+      training.one_theta = true;
       check_same_bits(train(images, training), whole);
     }
   }
