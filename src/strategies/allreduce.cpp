@@ -26,7 +26,7 @@ namespace {
 enum class Shard { automatic, optimizer, none };
 
 constexpr Named<Shard> kShards[] = {
-    {Shard::automatic, "automatic", "as \"optimizer\" where all ranks are on one node, else as \"none\""},
+    {Shard::automatic, "automatic", "\"optimizer\" where all ranks are on one node and that is faster: for large models; else \"none\""},
     {Shard::optimizer, "optimizer",
      "each rank keeps the optimizer's state of its part of the parameters (ZeRO-1); on one node the ranks share one "
      "copy of the parameters"},
@@ -59,7 +59,7 @@ class Allreduce final : public Strategy {
 
 Sharding Allreduce::sharding() const {
   if (shard_ == Shard::optimizer) return Sharding::always;
-  return shard_ == Shard::automatic && !compression_.is_on() ? Sharding::on_one_node : Sharding::never;
+  return shard_ == Shard::automatic && !compression_.is_on() ? Sharding::where_faster : Sharding::never;
 }
 
 void Allreduce::require(const models::Model& model, int ranks) const {

@@ -32,20 +32,28 @@ class Shard(BinaryTest):
                     self.train(other, *SHARD, *options, ranks=ranks)
                     self.assert_same_run(run, other)
 
-    def test_ranks_of_one_node_share_parameters_unless_a_setting_rules_it_out(self):
-        self.train("whole", *WHOLE, ranks=3)
-        self.train("automatic", *AUTOMATIC, ranks=3)
+    def test_ranks_of_one_node_share_the_parameters_of_large_models_unless_a_setting_rules_it_out(self):
+        # 4.3 million parameters, and of each two moments and a gradient: 138 MB of two ranks.
+        large = settings(
+            'model.layers=[{ kind = "flatten" }, { kind = "dense", units = 2048 }, { kind = "relu" }, '
+            '{ kind = "dense", units = 2048 }, { kind = "dense", units = 10 }]',
+            'optimizer={ kind = "adam", learning_rate = 0.001 }',
+            "train.epochs=1",
+        )
+        self.train("whole", *WHOLE, *large, ranks=2)
+        self.train("automatic", *AUTOMATIC, *large, ranks=2)
         self.assert_same_run("whole", "automatic")
         self.assertIn("optimizer_state", self.summary("automatic"))
-        self.assertNotIn("optimizer_state", self.summary("whole"))
         for name, options in {
             "nodes": MESSAGES,
             "compressed": settings("strategy.compression.kind=bf16"),
             "reproducible": settings("communication.reduction=reproducible", "train.micro_batches=4"),
         }.items():
             with self.subTest(name=name):
-                self.train(name, *AUTOMATIC, *options, ranks=2)
+                self.train(name, *AUTOMATIC, *large, *options, ranks=2)
                 self.assertNotIn("optimizer_state", self.summary(name))
+        self.train("small", *AUTOMATIC, ranks=2)
+        self.assertNotIn("optimizer_state", self.summary("small"))
 
     def test_the_best_weights_come_back_after_early_stopping(self):
         stop = settings("train.early_stopping.patience=1", "train.epochs=6", "data.validation_fraction=0.2")

@@ -93,7 +93,7 @@ TEST_CASE("a run that was stopped goes on with every worker's replica", "[elasti
 }
 
 TEST_CASE("each worker's optimizer goes on after its own steps", "[elastic]") {
-  Training training{.model = small_network(),
+  Training training{.model = small_network(true),
                     .strategy = elastic(2, 0.3, 0),
                     .optimizer = {.kind = "adam", .learning_rate = 0.02},
                     .ranks = 2,

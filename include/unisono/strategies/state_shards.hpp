@@ -6,6 +6,19 @@
 
 namespace unisono::strategies {
 
+/// Where the optimizer's state is sharded: see StateShards.
+enum class Sharding {
+  never,
+  where_faster,  ///< where the CPUs of all replicas share memory, and the caches do not hold the vectors
+  always
+};
+
+/// Whether the ranks of a node make steps faster with shards and one copy of θ: where all their copies of θ, g and state
+/// together take so much that a step's speed is that of memory, whose traffic shards reduce. Below that, cache lines
+/// that travel between cores cost as much as the shorter updates save.
+/// \param floats of θ \param states vectors of the optimizer
+bool are_faster_on_one_node(Index floats, int states, int ranks);
+
 /// Which floats of θ each rank updates, where the optimizer's state is sharded: slice r (comm::line_slice_of) of each
 /// bucket in which the gradient is summed. A rank's shard of a vector is its slices, one behind the other.
 class StateShards {

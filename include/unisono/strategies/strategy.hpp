@@ -166,13 +166,6 @@ struct KeptVector {
   Buffer values;
 };
 
-/// Where the optimizer's state is sharded: see StateShards.
-enum class Sharding {
-  never,
-  on_one_node,  ///< where the CPUs of all replicas share memory
-  always
-};
-
 /// All that `Strategy::train` needs; owned by the run. Vectors lie in the backend's memory, which may be a device's.
 struct TrainContext {
   comm::Communicator& communicator;  ///< over the replicas: each rank holds a whole replica, or the same part of one

@@ -20,8 +20,11 @@ constexpr std::int64_t kMostTriedBytes = std::int64_t{1} << 30;
 /// Whether each rank keeps the optimizer's state of its part of θ; on one node the ranks then share one copy of θ.
 bool shards_state(const MemoryContext& context) {
   const strategies::Sharding sharding = context.strategy.sharding();
-  if (sharding != strategies::Sharding::on_one_node) return sharding == strategies::Sharding::always;
-  return context.one_node && context.backend.device() == nullptr && context.config.communication.tree_leaves() == 0;
+  if (sharding != strategies::Sharding::where_faster) return sharding == strategies::Sharding::always;
+  return context.one_node && context.ranks > 1 && context.backend.device() == nullptr &&
+         context.config.communication.tree_leaves() == 0 &&
+         strategies::are_faster_on_one_node(
+             context.model.layout().size(), optim::optimizer_state_vectors(context.config.optimizer), context.ranks);
 }
 
 /// θ, the gradient if there is one, and those pages of the peers' gradients that a rank reads in shared memory

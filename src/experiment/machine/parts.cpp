@@ -202,13 +202,21 @@ std::unique_ptr<strategies::Replica> make_replica(ModelParts& parts, const Confi
                                              .clock = clock});
 }
 
-std::optional<strategies::StateShards> make_state_shards(const ModelParts& parts, const Config& config) {
+bool shards_state(const ModelParts& parts, const Config& config) {
   const comm::Communicator& replicas = parts.grid.data();
-  const bool is_plain = parts.backend->device() == nullptr && config.communication.tree_leaves() == 0;
-  const strategies::Sharding sharding = parts.strategy->sharding();
-  const bool shards = sharding == strategies::Sharding::always ||
-                      (sharding == strategies::Sharding::on_one_node && is_plain && replicas.shares_memory());
-  if (!shards || replicas.size() == 1) return {};
+  if (replicas.size() == 1) return false;
+  if (parts.strategy->sharding() != strategies::Sharding::where_faster) {
+    return parts.strategy->sharding() == strategies::Sharding::always;
+  }
+  const bool can = replicas.shares_memory() && parts.backend->device() == nullptr && !parts.stages &&
+                   config.communication.tree_leaves() == 0;
+  return can && strategies::are_faster_on_one_node(
+                    parts.model->layout().size(), optim::optimizer_state_vectors(config.optimizer), replicas.size());
+}
+
+std::optional<strategies::StateShards> make_state_shards(const ModelParts& parts, const Config& config) {
+  if (!shards_state(parts, config)) return {};
+  const comm::Communicator& replicas = parts.grid.data();
   const Index floats = parts.replica->layout().size();
   // Of one θ, each rank has one slice.
   if (replicas.shares_memory()) return strategies::StateShards(floats, floats * Index{sizeof(float)}, replicas.size());

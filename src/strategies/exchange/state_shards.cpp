@@ -6,6 +6,11 @@
 
 namespace unisono::strategies {
 
+bool are_faster_on_one_node(Index floats, int states, int ranks) {
+  constexpr Index kLeastBytes = Index{128} << 20;  // by bench/compare-reductions
+  return ranks * (2 + states) * floats * Index{sizeof(float)} >= kLeastBytes;
+}
+
 StateShards::StateShards(Index size, Index bucket_bytes, int ranks) : bucket_bytes_(bucket_bytes), ranks_(ranks) {
   const Index bucket = comm::bucket_floats(bucket_bytes);
   for (Index last = size; last > 0; last -= bucket) buckets_.push_back({std::max(Index{0}, last - bucket), last});
