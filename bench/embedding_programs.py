@@ -1,4 +1,5 @@
-"""How bench/compare-embeddings runs each of its programs: the same settings for all, and what is timed of each.
+"""How bench/compare-embeddings runs each of its programs: the same settings for all, and what is timed of each; and how
+bench/compare-exchange trains word vectors.
 
 Every function trains on the text, writes vectors in word2vec's text format where `output` says so, and returns the
 words a second of training alone. All rates count the same words, those of the vocabulary, before subsampling: programs
@@ -16,6 +17,15 @@ RATES = {"skip_gram": 0.025, "cbow": 0.05}
 LINE = 1000  # words
 GLOVE_WINDOW = 2  # places
 GLOVE_RATE, GLOVE_X_MAX = 0.05, 10
+MEASURES = {"WordSim-353": "EN-WS-353-ALL.txt", "SimLex-999": "EN-SIMLEX-999.txt", "analogies": "questions-words.txt"}
+
+
+def asked(python, tests, text, vectors):
+    """What MEASURES say of the vectors, by the files of the folder: Spearman's ρ, and the share of analogies."""
+    *similarity, analogies = (tests / name for name in MEASURES.values())
+    words = ["--set", text.set, "--analogies", analogies, "--similarity", *similarity]
+    result = peers.output_of([python, peers.HERE / "word_quality.py", vectors, *words])
+    return [*result["similarity"], result["analogies"]]
 
 
 @dataclasses.dataclass
@@ -27,25 +37,28 @@ class Job:
     epochs: int = 1
     seed: int = 1
     ranks: int = 1  # of unisono
+    settings: dict = dataclasses.field(default_factory=dict)  # of unisono, besides
 
 
 class Text:
-    """The text in lines, the set that unisono makes of it, and how many words of the vocabulary it has."""
+    """The text, or its first words, in lines; the set that unisono makes of it, and how many words of the vocabulary it
+    has."""
 
-    def __init__(self, arguments, folder):
+    def __init__(self, unisono, source, folder, most=None):
         self.lines, self.set = folder / "text.txt", folder / "text.h5"
-        with (gzip.open if arguments.data.suffix == ".gz" else open)(arguments.data, "rt", encoding="utf-8") as file:
-            words = file.read(10_000_000 if arguments.quick else -1).split()
+        with (gzip.open if source.suffix == ".gz" else open)(source, "rt", encoding="utf-8") as file:
+            words = file.read().split(None, most or -1)[:most]
         with open(self.lines, "w", encoding="utf-8") as file:
             file.writelines(" ".join(words[i : i + LINE]) + "\n" for i in range(0, len(words), LINE))
-        said = peers.run([arguments.unisono, "data", "import", "text", self.lines, "--output", self.set])
+        words = ["--output", self.set, "--overwrite"]
+        said = peers.run([unisono, "data", "import", "text", self.lines, *words])
         self.words, self.sentences = map(int, re.search(r"(\d+) training words in (\d+) sentences", said).groups())
         peers.say(said.strip())
 
 
 class Unisono:
-    def __init__(self, arguments, text, folder):
-        self.binary, self.text, self.run = arguments.unisono, text, folder / "run"
+    def __init__(self, binary, text, folder, mpirun=peers.MPIRUN):
+        self.binary, self.text, self.run, self.mpirun = binary, text, folder / "run", mpirun
 
     def __call__(self, job, output=None):
         settings = {
@@ -59,12 +72,13 @@ class Unisono:
             settings |= {"strategy.kind": "averaging", "train.threads": 1}
         else:
             settings["strategy.threads"] = job.threads
-        trained = self.train("word2vec.toml", settings, job)
+        trained = self.train("word2vec.toml", settings | job.settings, job)
         self.export(output)
         return trained.rate
 
     def train(self, config, settings, job):
-        return peers.train(self.binary, peers.ROOT / "configs" / config, self.run, settings, job.threads, job.ranks)
+        config = peers.ROOT / "configs" / config
+        return peers.train(self.binary, config, self.run, settings, job.threads, job.ranks, self.mpirun)
 
     def export(self, output):
         if output:

@@ -94,6 +94,32 @@ class Scripts(unittest.TestCase):
         done = self.run_script("compare-exchange", *words[:4], "--parts", "link", code=1)
         self.assertIn("the part link needs --hosts with 3 names", done.stderr)
 
+    def test_quality_of_words_whose_rows_are_compressed(self):
+        self.output.write_text("<!-- compare-exchange words: begin -->\n<!-- compare-exchange words: end -->\n")
+        random = numpy.random.default_rng(1)
+        text, tests = self.folder / "words.txt", self.folder / "tests"
+        text.write_text(" ".join(f"w{number}" for number in random.integers(1, 60, 20000)))
+        tests.mkdir()
+        for name in ("EN-WS-353-ALL.txt", "EN-SIMLEX-999.txt"):
+            pairs = random.integers(1, 60, (50, 3))
+            (tests / name).write_text("".join(f"w{one} w{other} {score}\n" for one, other, score in pairs))
+        questions = [" ".join(f"w{number}" for number in four) for four in random.integers(1, 60, (50, 4))]
+        (tests / "questions-words.txt").write_text(": some\n" + "\n".join(questions) + "\n")
+        words = ["--text", text, "--runs", self.folder / "runs", "--parts", "words"]
+        self.run_script("compare-exchange", *words, "--tests", tests)
+        said = self.output.read_text()
+        self.assertRegex(said, r"\| WordSim-353 \| as they are \| -?[\d.]+ ± [\d.]+ \|  \|  \|")
+        self.assertRegex(said, r"\| analogies \| eight_bit \| [\d.]+ ± [\d.]+ \| [+-][\d.]+ \| [+-][\d.]+ \|")
+        self.assertNotIn("words/s", said)
+        for kept in self.folder.glob("runs/words/quality/bf16-*/measures.json"):
+            kept.write_text("[0.1, 0.25, 0.3]")
+        self.run_script("compare-exchange", *words, "--tests", tests)
+        self.assertIn("| SimLex-999 | bf16 | 0.2500 ± 0.0000 |", self.output.read_text())
+        done = self.run_script("compare-exchange", *words, code=1)
+        self.assertIn("needs --hosts for its speed, or --tests for its quality", done.stderr)
+        done = self.run_script("compare-exchange", *words, "--hosts", "one", code=1)
+        self.assertIn("the part words needs --hosts with 2 names", done.stderr)
+
     def test_pytorch_on_a_gpu(self):
         """On the simulated GPU, and with a PyTorch that only says how fast it was."""
         if "UNISONO_SIMULATED" not in os.environ:
