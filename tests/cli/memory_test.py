@@ -19,7 +19,7 @@ def network(units):
 name = "large"
 data.path = "digits.h5"
 train = {{ epochs = 1, batch_size = 24, threads = 1 }}
-optimizer = {{ kind = "adam", learning_rate = 0.01 }}
+optimizer = {{ kind = "adam", learning_rate = 0.0001 }}
 [model]
 kind = "network"
 loss = "softmax_cross_entropy"
