@@ -26,7 +26,8 @@ namespace {
 enum class Shard { automatic, optimizer, none };
 
 constexpr Named<Shard> kShards[] = {
-    {Shard::automatic, "automatic", "\"optimizer\" where all ranks are on one node and that is faster: for large models; else \"none\""},
+    {Shard::automatic, "automatic",
+     "\"optimizer\" where all ranks are on one node and that is faster: for large models; else \"none\""},
     {Shard::optimizer, "optimizer",
      "each rank keeps the optimizer's state of its part of the parameters (ZeRO-1); on one node the ranks share one "
      "copy of the parameters"},

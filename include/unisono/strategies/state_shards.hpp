@@ -13,10 +13,10 @@ enum class Sharding {
   always
 };
 
-/// Whether the ranks of a node make steps faster with shards and one copy of θ: where all their copies of θ, g and state
-/// together take so much that a step's speed is that of memory, whose traffic shards reduce. Below that, cache lines
-/// that travel between cores cost as much as the shorter updates save.
-/// \param floats of θ \param states vectors of the optimizer
+/// Whether the ranks of a node make steps faster with shards and one copy of θ: where all their copies of θ, g and
+/// state together take so much that a step's speed is that of memory, whose traffic shards reduce. Below that, cache
+/// lines that travel between cores cost as much as the shorter updates save. \param floats of θ \param states vectors
+/// of the optimizer
 bool are_faster_on_one_node(Index floats, int states, int ranks);
 
 /// Which floats of θ each rank updates, where the optimizer's state is sharded: slice r (comm::line_slice_of) of each

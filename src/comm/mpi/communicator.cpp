@@ -20,20 +20,6 @@ std::uint64_t mix(std::uint64_t a, std::uint64_t b, std::uint64_t c) {
 
 }  // namespace
 
-enum class MpiCommunicator::Kind : std::uint64_t {
-  barrier,
-  broadcast,
-  sum_floats,
-  sum_doubles,
-  sum_integers,
-  sum_tree,
-  max_integers,
-  max_doubles,
-  scatter,
-  gather,
-  gather_bytes,
-};
-
 // --- Its life --------------------------------------------------------------------------------------------------------
 
 MpiCommunicator::MpiCommunicator(Terms terms, MPI_Comm ranks, std::uint64_t id) : terms_(std::move(terms)) {
@@ -275,49 +261,6 @@ RequestPtr MpiCommunicator::start_tree_sum(std::span<const std::span<float>> vec
   auto operation = make_tree_sum(vectors, order, place, where);
   arrive(place, Kind::sum_tree, vectors.front().size(), where);
   return std::make_unique<Started>(*terms_.job, std::move(operation), place, &in_flight_);
-}
-
-/// Starts one half of an allreduce.
-template <typename OnNode, typename OnNodes, typename ByMessages>
-RequestPtr MpiCommunicator::start_half(std::span<float> values, std::string_view name, Kind kind) {
-  if (size() == 1 || values.empty()) return std::make_unique<NothingToDo>();
-  const Place place = next(name);
-  wait_for_room(place);
-  std::uint64_t where = 0;
-  std::unique_ptr<Operation> operation;
-  if (auto window = board_ ? shared_->find(values) : std::nullopt) {
-    where = window->place;
-    const std::uint64_t previous = std::exchange(last_in_window_, place.sequence);
-    if (topology_.one_node()) {
-      operation = std::make_unique<OnNode>(*board_, std::move(*window), place.sequence, previous);
-    } else {
-      operation = std::make_unique<OnNodes>(*board_, std::move(*window), topology_, participants(place), place.sequence,
-                                            previous);
-    }
-  } else {
-    operation = std::make_unique<ByMessages>(participants(place), values);
-  }
-  arrive(place, kind, values.size(), where);
-  return std::make_unique<Started>(*terms_.job, std::move(operation), place, &in_flight_);
-}
-
-RequestPtr MpiCommunicator::start_reduce_scatter_sum(std::span<float> values) {
-  return start_half<NodeScatter, NodesScatter, MessageScatter>(values, "reduce_scatter_sum", Kind::scatter);
-}
-
-RequestPtr MpiCommunicator::start_reduce_scatter_in_blocks(std::span<float> values, const Summed& summed) {
-  auto window = board_ && topology_.one_node() && size() > 1 ? shared_->find(values) : std::nullopt;
-  if (!window) return Communicator::start_reduce_scatter_in_blocks(values, summed);
-  const Place place = next("reduce_scatter_sum");
-  wait_for_room(place);
-  const std::uint64_t where = window->place, previous = std::exchange(last_in_window_, place.sequence);
-  auto operation = std::make_unique<NodeScatterInBlocks>(*board_, std::move(*window), summed, place.sequence, previous);
-  arrive(place, Kind::scatter, values.size(), where);
-  return std::make_unique<Started>(*terms_.job, std::move(operation), place, &in_flight_);
-}
-
-RequestPtr MpiCommunicator::start_all_gather(std::span<float> values) {
-  return start_half<NodeGather, NodesGather, MessageGather>(values, "all_gather", Kind::gather);
 }
 
 std::vector<std::vector<std::byte>> MpiCommunicator::all_gather_bytes(std::span<const std::byte> bytes) {

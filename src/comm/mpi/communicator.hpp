@@ -72,7 +72,19 @@ class MpiCommunicator final : public Communicator {
   void node_barrier() override { node_group().barrier(); }
 
  private:
-  enum class Kind : std::uint64_t;
+  enum class Kind : std::uint64_t {
+    barrier,
+    broadcast,
+    sum_floats,
+    sum_doubles,
+    sum_integers,
+    sum_tree,
+    max_integers,
+    max_doubles,
+    scatter,
+    gather,
+    gather_bytes
+  };
 
   /// Lets peers ask how far this rank has come with a group, from `enter` until this object is destroyed.
   class Membership {

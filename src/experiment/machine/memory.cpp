@@ -23,8 +23,8 @@ bool shards_state(const MemoryContext& context) {
   if (sharding != strategies::Sharding::where_faster) return sharding == strategies::Sharding::always;
   return context.one_node && context.ranks > 1 && context.backend.device() == nullptr &&
          context.config.communication.tree_leaves() == 0 &&
-         strategies::are_faster_on_one_node(
-             context.model.layout().size(), optim::optimizer_state_vectors(context.config.optimizer), context.ranks);
+         strategies::are_faster_on_one_node(context.model.layout().size(),
+                                            optim::optimizer_state_vectors(context.config.optimizer), context.ranks);
 }
 
 /// θ, the gradient if there is one, and those pages of the peers' gradients that a rank reads in shared memory

@@ -7,6 +7,7 @@
 #include "machine/device.hpp"
 #include "machine/method.hpp"
 #include "machine/reproducible.hpp"
+#include "machine/sharing.hpp"
 #include "run/agreement.hpp"
 #include "run/class_weights.hpp"
 #include "run/weight_average.hpp"
@@ -202,46 +203,6 @@ std::unique_ptr<strategies::Replica> make_replica(ModelParts& parts, const Confi
                                              .clock = clock});
 }
 
-bool shards_state(const ModelParts& parts, const Config& config) {
-  const comm::Communicator& replicas = parts.grid.data();
-  if (replicas.size() == 1) return false;
-  if (parts.strategy->sharding() != strategies::Sharding::where_faster) {
-    return parts.strategy->sharding() == strategies::Sharding::always;
-  }
-  const bool can = replicas.shares_memory() && parts.backend->device() == nullptr && !parts.stages &&
-                   config.communication.tree_leaves() == 0;
-  return can && strategies::are_faster_on_one_node(
-                    parts.model->layout().size(), optim::optimizer_state_vectors(config.optimizer), replicas.size());
-}
-
-std::optional<strategies::StateShards> make_state_shards(const ModelParts& parts, const Config& config) {
-  if (!shards_state(parts, config)) return {};
-  const comm::Communicator& replicas = parts.grid.data();
-  const Index floats = parts.replica->layout().size();
-  // Of one θ, each rank has one slice.
-  if (replicas.shares_memory()) return strategies::StateShards(floats, floats * Index{sizeof(float)}, replicas.size());
-  const Index bucket = config.communication.bucket_bytes;
-  return strategies::StateShards(floats, bucket > 0 ? bucket : replicas.bucket_bytes(), replicas.size());
-}
-
-/// θ that will be shared needs no window before.
-Allocator& memory_of_parameters(ModelParts& parts) {
-  if (parts.division != nullptr) return plain_allocator();
-  comm::Communicator& replicas = parts.grid.data();
-  return parts.state_shards && replicas.shares_memory() ? page_allocator() : replicas.shared_allocator();
-}
-
-/// Hands out memory that the ranks of a node share.
-class NodeMemory final : public Allocator {
- public:
-  explicit NodeMemory(std::shared_ptr<std::byte> memory) : memory_(std::move(memory)) {}
-  void* allocate(std::size_t) override { return memory_.get(); }
-  void deallocate(void*) noexcept override { memory_.reset(); }
-
- private:
-  std::shared_ptr<std::byte> memory_;
-};
-
 }  // namespace
 
 ModelParts::ModelParts(const ModelPlace& where, const Config& config, const models::ModelInputs& inputs,
@@ -274,20 +235,6 @@ ModelParts::ModelParts(const ModelPlace& where, const Config& config, const mode
   state_shards = make_state_shards(*this, config);
   parameters = Buffer(division != nullptr ? division->size() : replica->layout().size(), memory_of_parameters(*this));
   statistics = Buffer(replica->statistics_layout().size(), backend->memory());
-}
-
-void ModelParts::share_parameters() {
-  comm::Communicator& replicas = grid.data();
-  if (!state_shards || node_memory || !replicas.shares_memory()) return;
-  auto memory = replicas.allocate_on_node(static_cast<std::size_t>(parameters.size()) * sizeof(float));
-  if (memory == nullptr) return;
-  node_memory = std::make_unique<NodeMemory>(std::move(memory));
-  Buffer one(parameters.size(), *node_memory);
-  for (const FloatRange& own : state_shards->ranges_of(replicas.rank())) {
-    std::ranges::copy(part(View(parameters.view()), own), part(one.view(), own).begin());
-  }
-  replicas.barrier();
-  parameters = std::move(one);
 }
 
 namespace {
