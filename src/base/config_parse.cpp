@@ -284,12 +284,16 @@ std::string Parser::unknown(const std::string& key) const {
   const auto did_you_mean = [](const std::vector<std::string>& keys) {
     return fmt::format("; did you mean '{}'?", fmt::join(keys, "' or '"));
   };
-  const auto same = keys_called(key, shared_.root);
+  const auto elsewhere_than_here = [&](std::vector<std::string> keys) {
+    std::erase(keys, join_path(path_, key));  // which another kind has
+    return keys;
+  };
+  const auto same = elsewhere_than_here(keys_called(key, shared_.root));
   if (!same.empty()) return did_you_mean(same);
   const std::vector<std::string> known(known_.begin(), known_.end());
   const std::string nearest = nearest_name(key, known);
   if (!nearest.empty()) return did_you_mean({nearest});
-  const auto similar = keys_like(key, shared_.root);
+  const auto similar = elsewhere_than_here(keys_like(key, shared_.root));
   return similar.empty() ? fmt::format("; known here: {}", quoted(known)) : did_you_mean(similar);
 }
 

@@ -131,12 +131,30 @@ class Compression(BinaryTest):
             result = self.train("bad", *words, config="words.toml", ranks=2, code=2)
             self.assertIn(message, result.err)
 
+    def test_gradients_that_are_not_numbers_end_the_run(self):
+        for kind in ("threshold", "top_k"):
+            with self.subTest(kind=kind):
+                result = self.train(kind, *compressed(kind, "optimizer.learning_rate=1e38"), ranks=2, code=1)
+                self.assertIn(f"{kind} diverged", result.err)
+
     def test_what_would_mean_nothing_or_cannot_work_is_refused(self):
         for message, (kind, *given) in {
             "strategy.compression.kind": ("zip",),
             "unknown key 'rank'": ("top_k", "strategy.compression.rank=2"),
             "strategy.compression.density": ("top_k", "strategy.compression.density=0"),
             "strategy.compression.threshold": ("threshold", "strategy.compression.threshold=-1"),
+            "is outside of the range of fp32": ("threshold", "strategy.compression.threshold=1e-300"),
+            "density chooses the threshold, but threshold is given": (
+                "threshold",
+                "strategy.compression.threshold=1",
+                "strategy.compression.density=0.5",
+            ),
+            "unknown key 'residual_limit' in [strategy.compression]; known here": (
+                "threshold",
+                "strategy.kind=parameter_server",
+                "strategy.compression.threshold=1",
+                "strategy.compression.residual_limit=2",
+            ),
             "residual_limit is in thresholds": ("threshold", "strategy.compression.residual_limit=2"),
             "strategy.compression.momentum": ("top_k", "strategy.compression.momentum=1"),
             "takes the place of the optimizer's own state": ("top_k", "strategy.compression.momentum=0.9"),

@@ -128,6 +128,9 @@ TEST_CASE("an infinity or a NaN is seen by everybody who adds the message", "[en
       Floats values = random_floats(1000, 5);
       values[333] = bad;
       CHECK_FALSE(std::isfinite(encode(encoder, values).sent[333]));
+      std::ranges::fill(values.begin() + 200, values.begin() + 900, bad);  // more than are sent
+      const Floats sent = encode(encoder, values).sent;
+      CHECK(std::ranges::any_of(sent, [](float value) { return !std::isfinite(value); }));
     }
   });
 }

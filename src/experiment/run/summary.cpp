@@ -131,7 +131,8 @@ PipelineFigures figures_of(const Summary& summary, const Config& config) {
 /// What was sent of compressed gradients, beside what whole ones would have been.
 std::string compression_text(const Summary& summary) {
   const strategies::CompressionCounters& sums = summary.counters.compression;
-  if (sums.plain_bytes <= 0) return "  compression there is one rank, which sends nothing\n";
+  if (summary.ranks == 1) return "  compression there is one rank, which sends nothing\n";
+  if (sums.plain_bytes <= 0) return "  compression nothing was sent that is compressed\n";
   const double megabytes = 1e-6 / summary.ranks / summary.epochs_made;
   return fmt::format("  compression {:.1f} MB per epoch and rank, {:.3g} % of the {:.1f} MB without it\n",
                      megabytes * static_cast<double>(sums.sent_bytes),

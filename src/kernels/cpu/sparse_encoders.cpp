@@ -157,6 +157,7 @@ class TopK final : public Encoder {
     return 4 * count_for(n) + (form == Form::list ? 4 * count_for(n) : form == Form::bitmap ? 8 * words_of(n) : 0);
   }
   float kth_magnitude(View values, Index k);
+  Index mark_nans(View values);
   void mark_largest(View values, Index k);
 
   EncoderLoops loops_;
@@ -166,12 +167,12 @@ class TopK final : public Encoder {
 };
 
 /// The k-th largest magnitude: a histogram of the upper bits of all magnitudes, then a selection in the bin that it is
-/// in. Floats that are not negative are ordered like their bits.
+/// in. Floats that are not negative are ordered like their bits, NaNs after all others.
 float TopK::kth_magnitude(View values, Index k) {
   constexpr int kShift = 20, kHistograms = 4;
-  constexpr std::uint32_t kMagnitude = 0x7FFFFFFFU;
   // Several histograms, for neighbours are often in the same bin, whose counter would be waited for.
   std::array<std::array<std::uint32_t, 1 << (31 - kShift)>, kHistograms> counts{};
+  constexpr std::uint32_t kMagnitude = 0x7FFFFFFFU;
   const auto bits = [&](std::size_t i) { return std::bit_cast<std::uint32_t>(values[i]) & kMagnitude; };
   for (std::size_t i = 0; i < values.size(); ++i) ++counts[i % kHistograms][bits(i) >> kShift];
   std::size_t bin = counts[0].size();
@@ -191,14 +192,29 @@ float TopK::kth_magnitude(View values, Index k) {
   return std::bit_cast<float>(*kth);
 }
 
+/// \return how many there are
+Index TopK::mark_nans(View values) {
+  std::ranges::fill(present_, 0);
+  Index count = 0;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (!std::isnan(values[i])) continue;
+    present_[i / kWordBits] |= std::uint64_t{1} << (i % kWordBits);
+    ++count;
+  }
+  return count;
+}
+
 void TopK::mark_largest(View values, Index k) {
   const auto n = std::ssize(values);
   const float least = kth_magnitude(values, k);
-  Index surplus = loops_.mark(least, values.data(), n, present_.data()) - k;
+  const auto is_least = [least](float value) {
+    return std::isnan(least) ? std::isnan(value) : std::abs(value) == least;
+  };
+  Index surplus = (std::isnan(least) ? mark_nans(values) : loops_.mark(least, values.data(), n, present_.data())) - k;
   for (Index i = n - 1; surplus > 0; --i) {
     std::uint64_t& word = present_[static_cast<std::size_t>(i / kWordBits)];
     const std::uint64_t bit = std::uint64_t{1} << (i % kWordBits);
-    if ((word & bit) == 0 || std::abs(values[static_cast<std::size_t>(i)]) != least) continue;
+    if ((word & bit) == 0 || !is_least(values[static_cast<std::size_t>(i)])) continue;
     word &= ~bit;
     --surplus;
   }

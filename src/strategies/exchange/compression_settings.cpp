@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <limits>
+
 #include "unisono/base/errors.hpp"
 
 namespace unisono::strategies {
@@ -49,6 +51,13 @@ void describe_choice_of_threshold(CompressionSettings& settings, ConfigVisitor& 
                  .maximum = 1,
                  .minimum_excluded = true},
                 settings.threshold_density);
+  visitor.require("threshold",
+                  settings.threshold == 0 || (settings.threshold >= std::numeric_limits<float>::min() &&
+                                              settings.threshold <= std::numeric_limits<float>::max()),
+                  "threshold is outside of the range of fp32: set it to a number from 1e-37 to 1e38, or to 0");
+  visitor.require("density",
+                  settings.threshold == 0 || settings.threshold_density == CompressionSettings{}.threshold_density,
+                  "density chooses the threshold, but threshold is given: set threshold = 0, or remove density");
 }
 
 void describe_threshold(CompressionSettings& settings, ConfigVisitor& visitor) {
