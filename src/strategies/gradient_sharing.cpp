@@ -24,6 +24,8 @@
 
 #include <fmt/format.h>
 
+#include <limits>
+
 #include "own_pace.hpp"
 #include "sharing/sharing_rank.hpp"
 #include "step.hpp"
@@ -111,12 +113,19 @@ void describe(StrategySettings& settings, ConfigVisitor& visitor) {
                             "plus or minus the threshold; 0: it is chosen anew for each update, by density",
                  .minimum = 0},
                 own.threshold);
-  visitor.field({.name = "density",
-                 .meaning = "about which share of an update's values is sent, where the threshold is chosen",
-                 .minimum = 0,
-                 .maximum = 1,
-                 .minimum_excluded = true},
-                own.density);
+  using Float = std::numeric_limits<float>;
+  visitor.require("threshold", own.threshold == 0 || (own.threshold >= Float::min() && own.threshold <= Float::max()),
+                  "threshold must be 0 or lie between 1.2e-38 and 3.4e38, as parameters do");
+  if (own.threshold == 0) {
+    visitor.field({.name = "density",
+                   .meaning = "about which share of an update's values is sent, where the threshold is chosen",
+                   .minimum = 0,
+                   .maximum = 1,
+                   .minimum_excluded = true},
+                  own.density);
+  } else {
+    visitor.refuse("density", "means nothing beside a threshold above 0: remove it, or set threshold = 0");
+  }
   visitor.field({.name = "staleness_bound",
                  .meaning = "how many steps a rank may be ahead of the updates of any other rank that it has applied; "
                             "0: synchronous; -1: any number, and who is faster makes more steps",
