@@ -26,6 +26,7 @@
 
 #include <limits>
 
+#include "gossip/consensus.hpp"
 #include "own_pace.hpp"
 #include "sharing/sharing_rank.hpp"
 #include "step.hpp"
@@ -46,6 +47,7 @@ class GradientSharing final : public Strategy {
   std::string obstacle_to_gpus() const override {
     return "strategy.kind = \"gradient_sharing\" encodes its updates on CPUs";
   }
+  std::string need_of_examples(const models::Model& model) const override;
   std::int64_t extra_bytes(const models::Model& model, int ranks, int states) const override;
 
  private:
@@ -78,6 +80,12 @@ std::vector<StateVector> GradientSharing::state_vectors() const {
     vectors.push_back({.name = "statistics", .scope = StateScope::rank, .of = StateOf::statistics});
   }
   return vectors;
+}
+
+/// With a bound, all ranks make as many steps. Only in step are the running statistics of all ranks of equal weight.
+std::string GradientSharing::need_of_examples(const models::Model& model) const {
+  if (!own_.is_bounded()) return kStepsOfNothing;
+  return own_.is_synchronous() ? need_of_examples_for_statistics(model) : "";
 }
 
 /// The optimizer's change, room for a message, and the updates of all ranks in a step.
