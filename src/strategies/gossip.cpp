@@ -55,6 +55,9 @@ class Gossip final : public Strategy {
     return {{.name = "replica", .scope = StateScope::replica},
             {.name = "replica_statistics", .scope = StateScope::replica, .of = StateOf::statistics}};
   }
+  std::string need_of_examples(const models::Model& model) const override {
+    return need_of_examples_for_statistics(model);
+  }
   std::int64_t extra_bytes(const models::Model& model, int ranks, int) const override;
 
  private:
@@ -111,7 +114,6 @@ data::Batch GossipRank::step(std::int64_t step, double rate) {
   const bool mixes = mixes_in(step), combines_first = settings_.order == GossipOrder::combine_then_adapt;
   if (mixes && combines_first) start_exchange(step, mixed_.view());
   const data::Batch batch = own_.replica.gradient_of_step(own_, MeanOver::own_examples, nullptr);
-  require_examples_for_statistics(run_, batch, step);
   if (mixes && combines_first) {
     finish_exchange();
     std::swap(run_.vectors[kReplica].values, mixed_);

@@ -53,6 +53,7 @@ class GossipAsync final : public Strategy {
     return {{.name = "replica", .scope = StateScope::replica},
             {.name = "replica_statistics", .scope = StateScope::replica, .of = StateOf::statistics}};
   }
+  std::string need_of_examples(const models::Model&) const override { return kStepsOfNothing; }
   std::int64_t extra_bytes(const models::Model& model, int, int) const override {
     const Index n = model.layout().size();
     return static_cast<std::int64_t>(sizeof(float)) * n + PairExchange::extra_bytes(n);
@@ -131,7 +132,6 @@ void AsyncRank::step(double rate) {
   read();
   if (averages_.begins() && (steps_ + 1) % settings_.period == 0) averages_.start(steps_);
   const data::Batch batch = own_.replica.gradient_of_step(own_, MeanOver::own_examples, nullptr);
-  require_examples_for_statistics(run_, batch, steps_);
   averages_.ask();  // the answer comes during the rest of this step
   adapt(batch, rate);
   ++steps_;

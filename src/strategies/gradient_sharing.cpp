@@ -24,6 +24,9 @@
 
 #include <fmt/format.h>
 
+#include <limits>
+
+#include "gossip/consensus.hpp"
 #include "own_pace.hpp"
 #include "sharing/sharing_rank.hpp"
 #include "step.hpp"
@@ -44,6 +47,7 @@ class GradientSharing final : public Strategy {
   std::string obstacle_to_gpus() const override {
     return "strategy.kind = \"gradient_sharing\" encodes its updates on CPUs";
   }
+  std::string need_of_examples(const models::Model& model) const override;
   std::int64_t extra_bytes(const models::Model& model, int ranks, int states) const override;
 
  private:
@@ -76,6 +80,12 @@ std::vector<StateVector> GradientSharing::state_vectors() const {
     vectors.push_back({.name = "statistics", .scope = StateScope::rank, .of = StateOf::statistics});
   }
   return vectors;
+}
+
+/// With a bound, all ranks make as many steps. Only in step are the running statistics of all ranks of equal weight.
+std::string GradientSharing::need_of_examples(const models::Model& model) const {
+  if (!own_.is_bounded()) return kStepsOfNothing;
+  return own_.is_synchronous() ? need_of_examples_for_statistics(model) : "";
 }
 
 /// The optimizer's change, room for a message, and the updates of all ranks in a step.
@@ -111,12 +121,19 @@ void describe(StrategySettings& settings, ConfigVisitor& visitor) {
                             "plus or minus the threshold; 0: it is chosen anew for each update, by density",
                  .minimum = 0},
                 own.threshold);
-  visitor.field({.name = "density",
-                 .meaning = "about which share of an update's values is sent, where the threshold is chosen",
-                 .minimum = 0,
-                 .maximum = 1,
-                 .minimum_excluded = true},
-                own.density);
+  using Float = std::numeric_limits<float>;
+  visitor.require("threshold", own.threshold == 0 || (own.threshold >= Float::min() && own.threshold <= Float::max()),
+                  "threshold must be 0 or lie between 1.2e-38 and 3.4e38, as parameters do");
+  if (own.threshold == 0) {
+    visitor.field({.name = "density",
+                   .meaning = "about which share of an update's values is sent, where the threshold is chosen",
+                   .minimum = 0,
+                   .maximum = 1,
+                   .minimum_excluded = true},
+                  own.density);
+  } else {
+    visitor.refuse("density", "means nothing beside a threshold above 0: remove it, or set threshold = 0");
+  }
   visitor.field({.name = "staleness_bound",
                  .meaning = "how many steps a rank may be ahead of the updates of any other rank that it has applied; "
                             "0: synchronous; -1: any number, and who is faster makes more steps",

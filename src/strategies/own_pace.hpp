@@ -12,6 +12,9 @@ namespace unisono::strategies {
 // What strategies share in which each rank trains parameters of its own at its own pace, and no servers count its
 // steps.
 
+/// Strategy::need_of_examples where steps are dealt to whoever asks first.
+inline constexpr const char* kStepsOfNothing = "take steps from the others and train on nothing";
+
 /// From step `made` to the next report, evaluation or checkpoint, or as it was recorded.
 Segment next_segment(const TrainContext& run, std::int64_t made);
 

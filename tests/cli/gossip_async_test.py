@@ -122,7 +122,10 @@ class GossipAsync(BinaryTest):
                 statistics.replace("STATISTICS", '{ kind = "batch_norm", statistics = "global" }'),
             ),
             "leaves some of the 3 ranks without any examples": ("train.batch_size=2",),
-            "2 examples for 3 ranks": ("train.batch_size=2", "data.partition=global"),
+            "2 examples for 3 ranks, and those without examples would take steps": (
+                "train.batch_size=2",
+                "data.partition=global",
+            ),
             "choose allreduce, averaging, gossip or serial": ("replica.stages=3", "train.micro_batches=4"),
         }.items():
             with self.subTest(given=given):
@@ -130,6 +133,7 @@ class GossipAsync(BinaryTest):
                 result = self.train("bad", *words, ranks=3, code=2)
                 self.assertIn(message, result.err)
                 self.assertEqual(result.err.count("error:"), 1, result)
+                self.assertFalse((self.folder / "bad").exists())
 
 
 if __name__ == "__main__":

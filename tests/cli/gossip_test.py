@@ -90,6 +90,7 @@ class Gossip(BinaryTest):
                 result = self.train("bad", *words, ranks=3, code=2)
                 self.assertIn(message, result.err)
                 self.assertEqual(result.err.count("error:"), 1, result)
+                self.assertFalse((self.folder / "bad").exists())
 
 
 if __name__ == "__main__":

@@ -4,7 +4,8 @@ import unittest
 
 from harness import BinaryTest, settings
 
-SHARING = settings("strategy.kind=gradient_sharing", "strategy.density=0.05", "train.report_every_steps=100")
+KIND, RARE_REPORTS = "strategy.kind=gradient_sharing", "train.report_every_steps=100"
+SHARING = settings(KIND, RARE_REPORTS, "strategy.density=0.05")
 IN_STEP = (*SHARING, *settings("strategy.staleness_bound=0"))
 FLOATS = 4 * 25 + 2 * 4 + 4 * 12 * 12 * 10 + 10  # of CONFIG's network, less what the layout adds
 
@@ -66,10 +67,14 @@ class GradientSharing(BinaryTest):
 
     def test_what_was_not_sent_is_kept_on_another_number_of_ranks(self):
         # Nothing reaches the threshold, and from the end of the second epoch on the learning rate is 0.
-        nothing = settings("strategy.threshold=1000", "schedule.kind=linear", "schedule.final_factor=0")
-        self.train("run", *SHARING, *nothing, *settings("schedule.epochs=2"), ranks=3)
+        falling = settings("schedule.kind=linear", "schedule.final_factor=0")
+        nothing = (*settings(KIND, RARE_REPORTS, "strategy.threshold=1000"), *falling)
+        self.train("run", *nothing, *settings("schedule.epochs=2"), ranks=3)
         before = self.vectors("run")
-        self.train("run", *SHARING, *nothing, *settings("schedule.epochs=2", "train.epochs=3"), "--resume", ranks=2)
+        again = settings("schedule.epochs=2", "train.epochs=3")
+        told = self.train("run", *nothing, *again, "--resume", ranks=2).out
+        self.assertIn("3 ranks had their own optimizer states: every rank continues with the mean of these", told)
+        self.assertIn("3 ranks had residuals of their own: every rank continues with an equal share of their sum", told)
         after = self.vectors("run")
         blocks = [name.removeprefix("optimizer/0/") for name in before if name.startswith("optimizer/0/residual/")]
         self.assertEqual(len(blocks), 5)
@@ -99,6 +104,9 @@ class GradientSharing(BinaryTest):
         for message, given in {
             "strategy.threshold": ("strategy.threshold=-1",),
             "strategy.density": ("strategy.density=0",),
+            "'density' means nothing beside a threshold": ("strategy.threshold=1", "strategy.density=0.5"),
+            "between 1.2e-38 and 3.4e38": ("strategy.threshold=1e-300",),
+            "threshold must be 0 or lie": ("strategy.threshold=1e300",),
             "strategy.staleness_bound": ("strategy.staleness_bound=-2",),
             "unknown key 'period'": ("strategy.period=2",),
             "synchronous runs need no record": ("strategy.staleness_bound=0", "strategy.record=true"),
@@ -112,6 +120,28 @@ class GradientSharing(BinaryTest):
                 result = self.train("bad", *words, ranks=2, code=2)
                 self.assertIn(message, result.err)
                 self.assertEqual(result.err.count("error:"), 1, result)
+                self.assertFalse((self.folder / "bad").exists())
+
+    def test_ranks_without_examples_are_refused_where_they_would_take_the_steps(self):
+        plain = (*SHARING, *settings('model.layers=[{ kind = "flatten" }, { kind = "dense", units = 10 }]'))
+        few = settings("train.batch_size=2", "data.partition=global")
+        cut = settings("train.batch_size=6", "train.accumulate=3", "data.partition=global")
+        for message, options in {
+            "2 examples for 3 ranks, and those without examples would take steps from the others": (*plain, *few),
+            "6 examples in 3 micro-batches for 3 ranks": (*plain, *cut),
+            "2 examples for 3 ranks, and those without examples would never change": (*IN_STEP, *few),
+            "make it at least 3, or start fewer ranks": (*plain, *settings("train.batch_size=2")),
+        }.items():
+            with self.subTest(message=message):
+                result = self.train("bad", *options, ranks=3, code=2)
+                self.assertIn(message, result.err)
+                self.assertEqual(result.err.count("error:"), 1, result)
+                self.assertFalse((self.folder / "bad").exists())
+        # With a bound, all ranks make as many steps.
+        self.train("bounded", *plain, *few, *settings("strategy.staleness_bound=1"), ranks=3)
+        losses = [line["loss"] for line in self.metrics("bounded") if line["event"] == "train"]
+        self.assertLess(losses[-1], losses[0])
+        self.train("alone", *plain, *few, *settings("train.batch_size=1"), ranks=1)
 
 
 if __name__ == "__main__":

@@ -255,6 +255,8 @@ class Strategy {
   virtual std::vector<int> housed_workers(int /*rank*/, int /*ranks*/) const { return {}; }
   /// Why it cannot train on GPUs; empty: it can.
   virtual std::string obstacle_to_gpus() const { return {}; }
+  /// What ranks without examples of any whole step would do, if that spoils the training; empty: it does not.
+  virtual std::string need_of_examples(const models::Model&) const { return {}; }
   /// Estimated bytes that it allocates on a rank in addition to θ, g and the optimizer's state.
   /// \param states how many vectors of θ's size the optimizer keeps
   virtual std::int64_t extra_bytes(const models::Model&, int /*ranks*/, int /*states*/) const { return 0; }

@@ -24,7 +24,7 @@ Schedule::Schedule(std::int64_t examples, const SourceOptions& options, bool fix
   if (options.batch_size < options.size) {
     throw ConfigError(
         fmt::format("train.batch_size = {} leaves some of the {} ranks without any examples, because of data.partition "
-                    "= \"fixed\"; make it at least {}, or use \"global\"",
+                    "= \"fixed\"; make it at least {}, or start fewer ranks",
                     options.batch_size, options.size, options.size));
   }
   share_ = part_of(examples, options.rank, options.size);

@@ -16,6 +16,7 @@
 #include "run/metrics_log.hpp"
 #include "run/pipeline_figures.hpp"
 #include "run/progress.hpp"
+#include "run/rank_checks.hpp"
 #include "run/summary.hpp"
 #include "run/synthetic_source.hpp"
 #include "unisono/base/text.hpp"
@@ -71,6 +72,7 @@ class Trial {
         training_(parts_, config),
         source_(inputs, source_options(parts_, config)),
         fault_(config.fault, static_cast<std::uint64_t>(config.seed), given_rank) {
+    require_examples(config, parts_, config.train.batch_size);
     parts_.initialise(static_cast<std::uint64_t>(config.seed));
   }
 

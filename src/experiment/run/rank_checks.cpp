@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "run/agreement.hpp"
+#include "unisono/base/errors.hpp"
 #include "unisono/base/hash.hpp"
 #include "unisono/base/text.hpp"
 
@@ -21,6 +24,21 @@ void require_same_instructions(comm::Communicator& group) {
 
 void require_same_data(comm::Communicator& group, const data::DatasetInfo& data) {
   require_same(group, "data set", data.identity, "copy the same file to all nodes, or use a shared one");
+}
+
+void require_examples(const Config& config, const ModelParts& parts, Index examples) {
+  const std::string need = parts.strategy->need_of_examples(*parts.model);
+  const Index ranks = parts.workers(), step = std::min(config.train.batch_size, examples);
+  // Fixed parts are cut into micro-batches; else the micro-batches of train.accumulate are cut into parts.
+  const bool cuts_first = config.train.accumulate > 1 && config.data.partition != data::Partition::fixed;
+  const Index micro_batches = cuts_first ? std::min(config.train.accumulate, step) : 1;
+  const Index least = micro_batches * (ranks - 1) + 1;  // so that the largest one has an example for each rank
+  if (need.empty() || step >= least) return;
+  throw ConfigError(
+      fmt::format("train.batch_size: a step has {}{} for {}, and those without examples would {}: {}start fewer ranks",
+                  count_of(step, "example"),
+                  micro_batches > 1 ? fmt::format(" in {} micro-batches", micro_batches) : "", count_of(ranks, "rank"),
+                  need, least <= examples ? fmt::format("raise train.batch_size to {} or more, or ", least) : ""));
 }
 
 void require_slow_rank(const Config& config, const ModelParts& parts) {

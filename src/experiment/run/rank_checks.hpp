@@ -15,6 +15,10 @@ void require_same_instructions(comm::Communicator& group);
 /// The same data set on every rank. \throws LaunchError
 void require_same_data(comm::Communicator& group, const data::DatasetInfo& data);
 
+/// Examples of every whole step on each rank that trains, where the strategy needs them. \throws ConfigError
+/// \param examples of the training set
+void require_examples(const Config& config, const ModelParts& parts, Index examples);
+
 /// The rank that `[fault]` slows down exists and trains. \throws ConfigError
 void require_slow_rank(const Config& config, const ModelParts& parts);
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
@@ -155,11 +156,27 @@ void take_progress(const CheckpointHeader& stored, CheckpointHeader& header) {
   header.divergence = stored.divergence;
 }
 
-void restore(const StoredCheckpoint& checkpoint, const ResumedRun& run, Log& log) {
-  if (checkpoint.optimizer_states > 1 && !keeps_states_apart(run.parts, checkpoint)) {
-    log.info(fmt::format("{} had their own optimizer states: every rank continues with the mean of these",
-                         count_of(checkpoint.optimizer_states, "rank")));
+/// Logs with what a rank continues in place of the states of other ranks than those there are now.
+void say_merged_states(const ResumedRun& run, const StoredCheckpoint& checkpoint, Log& log) {
+  if (checkpoint.optimizer_states <= 1 || keeps_states_apart(run.parts, checkpoint)) return;
+  const auto& kept = run.training.vectors;
+  const auto is = [](bool adds_up) {
+    return [adds_up](const strategies::KeptVector& one) {
+      return one.vector.scope != strategies::StateScope::common && one.vector.adds_up == adds_up;
+    };
+  };
+  const std::string ranks = count_of(checkpoint.optimizer_states, "rank");
+  if (run.parts.strategy->optimizer_state_is_local() || std::ranges::any_of(kept, is(false))) {
+    log.info(fmt::format("{} had their own optimizer states: every rank continues with the mean of these", ranks));
   }
+  if (const auto sum = std::ranges::find_if(kept, is(true)); sum != kept.end()) {
+    log.info(fmt::format("{} had {}s of their own: every rank continues with an equal share of their sum", ranks,
+                         sum->vector.name));
+  }
+}
+
+void restore(const StoredCheckpoint& checkpoint, const ResumedRun& run, Log& log) {
+  say_merged_states(run, checkpoint, log);
   if (run.parts.division != nullptr) run.parts.division->begin(checkpoint.header.step);
   restore_state(run.parts, run.training, checkpoint);
 }

@@ -101,6 +101,7 @@ Run::Run(Job& job, comm::Communicator& group, int given_rank, const Config& conf
       source_(make_source(parts_, config_, data_)) {
   require_same_instructions(group);
   require_slow_rank(config_, parts_);
+  require_examples(config_, parts_, data_.info().train);
   criteria_ = criteria_of(config_, *parts_.model, data_.info());
   require_same_data(group, data_.info());
   header_ = first_header(config_, parts_, data_, training_.average != nullptr);

@@ -1,11 +1,8 @@
 #include "gossip/consensus.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "step.hpp"
-#include "unisono/base/errors.hpp"
 
 namespace unisono::strategies {
 namespace {
@@ -62,15 +59,8 @@ void form_consensus(TrainContext& run, models::ModelState own, double statistics
   run.counters.gossip.mean_squares = run.backend.squared_norm(run.state.parameters);
 }
 
-void require_examples_for_statistics(const TrainContext& run, const data::Batch& batch, std::int64_t step) {
-  const Index ranks = run.communicator.size();
-  const bool is_whole = step % run.source.steps_per_epoch() == 0;  // the last one of an epoch may be shorter
-  if (run.state.statistics.empty() || !is_whole || batch.global_size >= ranks) return;
-  throw ConfigError(fmt::format(
-      "train.batch_size: a step has {} examples for {} ranks with running statistics of their own, and those "
-      "of ranks without examples would never change: raise train.batch_size to {} or more, or start fewer "
-      "ranks",
-      batch.global_size, ranks, ranks));
+std::string need_of_examples_for_statistics(const models::Model& model) {
+  return model.statistics_layout().size() > 0 ? "never change their running statistics" : "";
 }
 
 }  // namespace unisono::strategies

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 
 #include "unisono/strategies/strategy.hpp"
 
@@ -20,8 +21,7 @@ TrainContext own_context(TrainContext& run);
 /// \param statistics_weight of this rank's running statistics in their mean
 void form_consensus(TrainContext& run, models::ModelState own, double statistics_weight = 1);
 
-/// Refuses batches with fewer examples than ranks where these have running statistics: those of a rank that never gets
-/// examples would stay at their initial values. \param batch of step number `step` \throws ConfigError, on all ranks
-void require_examples_for_statistics(const TrainContext& run, const data::Batch& batch, std::int64_t step);
+/// Strategy::need_of_examples where ranks have running statistics of their own.
+std::string need_of_examples_for_statistics(const models::Model& model);
 
 }  // namespace unisono::strategies

@@ -119,7 +119,6 @@ void SharingRank::step(const Segment& segment) {
 /// residual ← residual + u, less what the message says of it, where θ + u is what the optimizer makes of θ.
 SharedUpdate SharingRank::compute(const Segment& segment) {
   const data::Batch batch = accumulate_gradient(run_, MeanOver::own_examples);
-  if (settings_.is_synchronous()) require_examples_for_statistics(run_, batch, steps_);
   const Phase phase(run_, run_.seconds.optimizer);
   const MutableView change = change_.view(), theta = run_.state.parameters;
   const double share =

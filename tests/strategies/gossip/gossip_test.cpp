@@ -361,11 +361,25 @@ TEST_CASE("replicas that are pipelines gossip to the bits of single ranks", "[go
   }
 }
 
-TEST_CASE("steps with fewer examples than ranks are refused where ranks have running statistics", "[gossip]") {
-  Training training = training_of(gossip({}), 4, 3);
-  CHECK_THROWS_WITH(train(small_images(), training), Catch::Contains("train.batch_size to 4 or more"));
-  training.batch_size = 4;  // 23 examples: the last step has 3
-  CHECK(train(small_images(), training)[0].records.size() == 18);
+TEST_CASE("strategies say which ranks need examples of every step", "[gossip][sharing]") {
+  const auto backend = kernels::make_cpu_backend(1);
+  LocalReducer reducer;
+  const auto need = [&](const std::string& keys, bool statistics) {
+    const models::ModelInputs inputs = {.features = {.channels = 1, .height = 6, .width = 6}, .classes = 3};
+    const auto model = small_network(statistics)(inputs, {.backend = *backend, .reducer = reducer});
+    return make_strategy(strategy_of(keys))->need_of_examples(*model);
+  };
+  for (const char* keys : {"kind = 'gossip'", "kind = 'gradient_sharing', staleness_bound = 0"}) {
+    CHECK(need(keys, false).empty());
+    CHECK(need(keys, true) == "never change their running statistics");
+  }
+  for (const char* keys : {"kind = 'gossip_async'", "kind = 'gradient_sharing'"}) {
+    CHECK(need(keys, false) == "take steps from the others and train on nothing");
+    CHECK(need(keys, true) == need(keys, false));
+  }
+  for (const char* keys : {"kind = 'allreduce'", "kind = 'gradient_sharing', staleness_bound = 1"}) {
+    CHECK(need(keys, true).empty());
+  }
 }
 
 }  // namespace unisono::strategies
