@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <utility>
 
 #include "unisono/tensor/share.hpp"
 
@@ -15,38 +14,11 @@ Slice line_slice_of(Index n, int rank, int size) {
   return {std::min(n, lines.first * kLineFloats), std::min(n, lines.last * kLineFloats)};
 }
 
-namespace {
-
-/// A reduce-scatter whose slice is one block.
-class SummedSlice final : public Request {
- public:
-  SummedSlice(Communicator& ranks, RequestPtr sum, Slice slice, const Communicator::Summed& summed)
-      : ranks_(ranks), sum_(std::move(sum)), slice_(slice), summed_(summed) {}
-
-  void wait() override {
-    sum_->wait();
-    if (slice_.first < slice_.last) summed_(slice_.first, slice_.last);
-    ranks_.barrier();
-  }
-  bool test() override {
-    sum_->test();
-    return false;  // `wait` has something to do
-  }
-  bool wait_unless(const std::function<bool()>& enough) override { return sum_->wait_unless(enough) && false; }
-  void wait_for_arrivals() override { sum_->wait_for_arrivals(); }
-
- private:
-  Communicator& ranks_;
-  RequestPtr sum_;
-  Slice slice_;
-  const Communicator::Summed& summed_;
-};
-
-}  // namespace
-
-RequestPtr Communicator::start_reduce_scatter_in_blocks(std::span<float> values, const Summed& summed) {
-  return std::make_unique<SummedSlice>(*this, start_reduce_scatter_sum(values),
-                                       line_slice_of(std::ssize(values), rank(), size()), summed);
+void Communicator::reduce_scatter_in_blocks(std::span<float> values, const Summed& summed) {
+  reduce_scatter_sum(values);
+  const Slice slice = line_slice_of(std::ssize(values), rank(), size());
+  if (slice.first < slice.last) summed(slice.first, slice.last);
+  barrier();
 }
 
 std::unique_ptr<Communicator> Communicator::alone() { return make_self_communicator(); }

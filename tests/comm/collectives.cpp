@@ -284,7 +284,7 @@ void slices_are_summed_block_by_block(comm::Communicator& communicator) {
             std::transform(sum.begin() + first, sum.begin() + last, doubled + first, [](float x) { return 2 * x; });
           end = last;
         };
-        communicator.start_reduce_scatter_in_blocks(buffer.view(), summed)->wait();
+        communicator.reduce_scatter_in_blocks(buffer.view(), summed);
         EXPECT(end == slice.last);
         // When it is done, all ranks have written.
         if (is_one_node)

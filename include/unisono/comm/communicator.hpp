@@ -89,10 +89,10 @@ class Communicator {
   virtual RequestPtr start_reduce_scatter_sum(std::span<float> values) = 0;
   virtual RequestPtr start_all_gather(std::span<float> values) = 0;
   /// The first half, block by block: `summed(first, last)` is called for each block of the rank's slice, in ascending
-  /// order, when values[first, last) is the sum. Done when the calls of all ranks have returned.
-  /// \param summed must not communicate, and must outlive the request
+  /// order, when values[first, last) is the sum. Returns when the calls of all ranks have returned.
+  /// \param summed must not communicate
   using Summed = std::function<void(Index first, Index last)>;
-  virtual RequestPtr start_reduce_scatter_in_blocks(std::span<float> values, const Summed& summed);
+  virtual void reduce_scatter_in_blocks(std::span<float> values, const Summed& summed);
   /// \return the bytes of every rank, by rank; their lengths may differ
   virtual std::vector<std::vector<std::byte>> all_gather_bytes(std::span<const std::byte> bytes) = 0;
 

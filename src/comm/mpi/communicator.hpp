@@ -53,7 +53,7 @@ class MpiCommunicator final : public Communicator {
   RequestPtr start_allreduce_sum(std::span<float> values) override;
   RequestPtr start_tree_sum(std::span<const std::span<float>> vectors, const TreeSum& order) override;
   RequestPtr start_reduce_scatter_sum(std::span<float> values) override;
-  RequestPtr start_reduce_scatter_in_blocks(std::span<float> values, const Summed& summed) override;
+  void reduce_scatter_in_blocks(std::span<float> values, const Summed& summed) override;
   RequestPtr start_all_gather(std::span<float> values) override;
   std::vector<std::vector<std::byte>> all_gather_bytes(std::span<const std::byte> bytes) override;
 

@@ -36,15 +36,14 @@ RequestPtr MpiCommunicator::start_reduce_scatter_sum(std::span<float> values) {
   return start_half<NodeScatter, NodesScatter, MessageScatter>(values, "reduce_scatter_sum", Kind::scatter);
 }
 
-RequestPtr MpiCommunicator::start_reduce_scatter_in_blocks(std::span<float> values, const Summed& summed) {
+void MpiCommunicator::reduce_scatter_in_blocks(std::span<float> values, const Summed& summed) {
   auto window = board_ && topology_.one_node() && size() > 1 ? shared_->find(values) : std::nullopt;
-  if (!window) return Communicator::start_reduce_scatter_in_blocks(values, summed);
+  if (!window) return Communicator::reduce_scatter_in_blocks(values, summed);
   const Place place = next("reduce_scatter_sum");
   wait_for_room(place);
   const std::uint64_t where = window->place, previous = std::exchange(last_in_window_, place.sequence);
-  auto operation = std::make_unique<NodeScatterInBlocks>(*board_, std::move(*window), summed, place.sequence, previous);
-  arrive(place, Kind::scatter, values.size(), where);
-  return std::make_unique<Started>(*terms_.job, std::move(operation), place, &in_flight_);
+  NodeScatterInBlocks operation(*board_, std::move(*window), summed, place.sequence, previous);
+  run(operation, place, Kind::scatter, values.size(), where);
 }
 
 RequestPtr MpiCommunicator::start_all_gather(std::span<float> values) {

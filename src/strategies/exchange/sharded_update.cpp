@@ -82,7 +82,7 @@ void ShardedUpdate::step_summed_blocks(double learning_rate) {
     step_part({first, last}, first - all.slice.first);
   };
   run_.optimizer->begin_step(learning_rate);
-  run_.communicator.start_reduce_scatter_in_blocks(run_.gradient, update)->wait();
+  run_.communicator.reduce_scatter_in_blocks(run_.gradient, update);
   const double seconds = watch.seconds();
   if (arrived < 0) arrived = seconds;  // this rank has no slice
   run_.seconds.straggler_wait += arrived;
