@@ -42,6 +42,9 @@ Header read_header(std::span<const std::byte> message) {
   return header;
 }
 
+/// For Form::broken.
+void break_sum(MutableView sum) { std::ranges::fill(sum, std::numeric_limits<float>::quiet_NaN()); }
+
 /// Calls work(i) for each set bit of a bitmap of n bits, in order.
 template <typename Work>
 void for_each_bit(const std::uint64_t* bitmap, Index n, const Work& work) {
@@ -120,10 +123,7 @@ Index Threshold::encode(MutableView values, const EncodingPlace&, std::span<std:
 void Threshold::add(std::span<const std::byte> message, MutableView sum) const {
   const Header header = read_header(message);
   const auto n = std::ssize(sum);
-  if (header.form == Form::broken) {
-    std::ranges::fill(sum, std::numeric_limits<float>::quiet_NaN());
-    return;
-  }
+  if (header.form == Form::broken) return break_sum(sum);
   if (header.form == Form::bitmap) {
     const auto* const present = at<std::uint64_t>(message, kHeaderBytes);
     return loops_.add_signed(header.threshold, present, present + words_of(n), n, sum.data());
@@ -157,8 +157,7 @@ class TopK final : public Encoder {
     return 4 * count_for(n) + (form == Form::list ? 4 * count_for(n) : form == Form::bitmap ? 8 * words_of(n) : 0);
   }
   float kth_magnitude(View values, Index k);
-  Index mark_nans(View values);
-  void mark_largest(View values, Index k);
+  void mark_largest(View values, Index k, float least);
 
   EncoderLoops loops_;
   double density_;
@@ -170,9 +169,9 @@ class TopK final : public Encoder {
 /// in. Floats that are not negative are ordered like their bits, NaNs after all others.
 float TopK::kth_magnitude(View values, Index k) {
   constexpr int kShift = 20, kHistograms = 4;
+  constexpr std::uint32_t kMagnitude = 0x7FFFFFFFU;
   // Several histograms, for neighbours are often in the same bin, whose counter would be waited for.
   std::array<std::array<std::uint32_t, 1 << (31 - kShift)>, kHistograms> counts{};
-  constexpr std::uint32_t kMagnitude = 0x7FFFFFFFU;
   const auto bits = [&](std::size_t i) { return std::bit_cast<std::uint32_t>(values[i]) & kMagnitude; };
   for (std::size_t i = 0; i < values.size(); ++i) ++counts[i % kHistograms][bits(i) >> kShift];
   std::size_t bin = counts[0].size();
@@ -192,29 +191,14 @@ float TopK::kth_magnitude(View values, Index k) {
   return std::bit_cast<float>(*kth);
 }
 
-/// \return how many there are
-Index TopK::mark_nans(View values) {
-  std::ranges::fill(present_, 0);
-  Index count = 0;
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    if (!std::isnan(values[i])) continue;
-    present_[i / kWordBits] |= std::uint64_t{1} << (i % kWordBits);
-    ++count;
-  }
-  return count;
-}
-
-void TopK::mark_largest(View values, Index k) {
+/// \param least the k-th largest magnitude
+void TopK::mark_largest(View values, Index k, float least) {
   const auto n = std::ssize(values);
-  const float least = kth_magnitude(values, k);
-  const auto is_least = [least](float value) {
-    return std::isnan(least) ? std::isnan(value) : std::abs(value) == least;
-  };
-  Index surplus = (std::isnan(least) ? mark_nans(values) : loops_.mark(least, values.data(), n, present_.data())) - k;
+  Index surplus = loops_.mark(least, values.data(), n, present_.data()) - k;
   for (Index i = n - 1; surplus > 0; --i) {
     std::uint64_t& word = present_[static_cast<std::size_t>(i / kWordBits)];
     const std::uint64_t bit = std::uint64_t{1} << (i % kWordBits);
-    if ((word & bit) == 0 || !is_least(values[static_cast<std::size_t>(i)])) continue;
+    if ((word & bit) == 0 || std::abs(values[static_cast<std::size_t>(i)]) != least) continue;
     word &= ~bit;
     --surplus;
   }
@@ -231,8 +215,13 @@ Index TopK::encode(MutableView values, const EncodingPlace&, std::span<std::byte
     for (Index i = 0; i < n; ++i) send(values[static_cast<std::size_t>(i)], sent + i);
     return most_bytes(n);
   }
+  const float least = kth_magnitude(values, header.count);
+  if (std::isnan(least)) {  // more NaNs than are sent
+    write_header(message, {.form = Form::broken});
+    return kHeaderBytes;
+  }
   present_.resize(static_cast<std::size_t>(words_of(n)));
-  mark_largest(values, header.count);
+  mark_largest(values, header.count, least);
   const bool lists = header.form == Form::list;
   auto* places = at<std::uint32_t>(message, kHeaderBytes);
   float* sent = at<float>(message, kHeaderBytes + (lists ? 4 * header.count : 8 * words_of(n)));
@@ -247,6 +236,7 @@ Index TopK::encode(MutableView values, const EncodingPlace&, std::span<std::byte
 void TopK::add(std::span<const std::byte> message, MutableView sum) const {
   const Header header = read_header(message);
   const auto n = std::ssize(sum);
+  if (header.form == Form::broken) return break_sum(sum);
   if (header.form == Form::all) {
     const float* const sent = at<float>(message, kHeaderBytes);
     for (Index i = 0; i < n; ++i) sum[static_cast<std::size_t>(i)] += sent[i];
