@@ -5,6 +5,7 @@
 
 #include "machine/method.hpp"
 #include "machine/parts.hpp"
+#include "machine/sharing.hpp"
 #include "run/synthetic_source.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/optim/optimizer.hpp"
@@ -17,14 +18,13 @@ constexpr std::int64_t kFloat = sizeof(float);
 constexpr Index kTriedExamples = 128;
 constexpr std::int64_t kMostTriedBytes = std::int64_t{1} << 30;
 
-/// Whether each rank keeps the optimizer's state of its part of θ; on one node the ranks then share one copy of θ.
-bool shards_state(const MemoryContext& context) {
-  const strategies::Sharding sharding = context.strategy.sharding();
-  if (sharding != strategies::Sharding::where_faster) return sharding == strategies::Sharding::always;
-  return context.one_node && context.ranks > 1 && context.backend.device() == nullptr &&
-         context.config.communication.tree_leaves() == 0 &&
-         strategies::are_faster_on_one_node(context.model.layout().size(),
-                                            optim::optimizer_state_vectors(context.config.optimizer), context.ranks);
+bool shards_state_of(const MemoryContext& context) {
+  return shards_state({.config = context.config,
+                       .strategy = context.strategy,
+                       .model = context.model,
+                       .backend = context.backend,
+                       .replicas = context.ranks,
+                       .shares_memory = context.one_node});
 }
 
 /// θ, the gradient if there is one, and those pages of the peers' gradients that a rank reads in shared memory
@@ -34,7 +34,7 @@ std::int64_t vectors_bytes(const MemoryContext& context, std::int64_t n, bool in
   const bool reads_peers = context.division == nullptr && context.strategy.servers(ranks) == 0;
   if (context.config.whole_batch()) return kFloat * n;
   // Of one θ a rank reads all pages, and of the peers' gradients its slice.
-  if (shards_state(context) && context.one_node) return kFloat * (2 * n + n * (ranks - 1) / ranks);
+  if (shards_state_of(context) && context.one_node) return kFloat * (2 * n + n * (ranks - 1) / ranks);
   return kFloat * (in_place ? n : 2 * n + (reads_peers ? 2 * n * (ranks - 1) / ranks : 0));
 }
 
@@ -73,7 +73,7 @@ Index floats_held(const MemoryContext& context) {
 /// Of each vector that the optimizer keeps on this rank.
 Index optimizer_floats(const MemoryContext& context, Index n) {
   constexpr Index kUsualBucket = Index{1} << 20;
-  if (!shards_state(context)) return n;
+  if (!shards_state_of(context)) return n;
   const Index chosen = context.config.communication.bucket_bytes;
   const Index between_nodes = chosen > 0 ? chosen : kUsualBucket;
   return strategies::StateShards(n, context.one_node ? n * kFloat : between_nodes, context.ranks).size_of(context.rank);

@@ -9,18 +9,6 @@
 namespace unisono::experiment {
 namespace {
 
-bool shards_state(const ModelParts& parts, const Config& config) {
-  const comm::Communicator& replicas = parts.grid.data();
-  if (replicas.size() == 1) return false;
-  if (parts.strategy->sharding() != strategies::Sharding::where_faster) {
-    return parts.strategy->sharding() == strategies::Sharding::always;
-  }
-  const bool can = replicas.shares_memory() && parts.backend->device() == nullptr && !parts.stages &&
-                   config.communication.tree_leaves() == 0;
-  return can && strategies::are_faster_on_one_node(parts.model->layout().size(),
-                                                   optim::optimizer_state_vectors(config.optimizer), replicas.size());
-}
-
 /// Hands out memory that the ranks of a node share.
 class NodeMemory final : public Allocator {
  public:
@@ -34,9 +22,27 @@ class NodeMemory final : public Allocator {
 
 }  // namespace
 
+bool shards_state(const ShardTerms& terms) {
+  if (terms.replicas == 1) return false;
+  const strategies::Sharding sharding = terms.strategy.sharding();
+  if (sharding != strategies::Sharding::where_faster) return sharding == strategies::Sharding::always;
+  const bool can = terms.shares_memory && terms.backend.device() == nullptr && terms.config.stages() == 1 &&
+                   terms.config.communication.tree_leaves() == 0;
+  return can &&
+         strategies::are_faster_on_one_node(terms.model.layout().size(),
+                                            optim::optimizer_state_vectors(terms.config.optimizer), terms.replicas);
+}
+
 std::optional<strategies::StateShards> make_state_shards(const ModelParts& parts, const Config& config) {
-  if (!shards_state(parts, config)) return {};
   const comm::Communicator& replicas = parts.grid.data();
+  if (!shards_state({.config = config,
+                     .strategy = *parts.strategy,
+                     .model = *parts.model,
+                     .backend = *parts.backend,
+                     .replicas = replicas.size(),
+                     .shares_memory = replicas.shares_memory()})) {
+    return {};
+  }
   const Index floats = parts.replica->layout().size();
   // Of one θ, each rank has one slice.
   if (replicas.shares_memory()) return strategies::StateShards(floats, floats * Index{sizeof(float)}, replicas.size());
