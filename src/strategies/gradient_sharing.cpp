@@ -24,8 +24,6 @@
 
 #include <fmt/format.h>
 
-#include <limits>
-
 #include "gossip/consensus.hpp"
 #include "own_pace.hpp"
 #include "sharing/sharing_rank.hpp"
@@ -121,8 +119,7 @@ void describe(StrategySettings& settings, ConfigVisitor& visitor) {
                             "plus or minus the threshold; 0: it is chosen anew for each update, by density",
                  .minimum = 0},
                 own.threshold);
-  using Float = std::numeric_limits<float>;
-  visitor.require("threshold", own.threshold == 0 || (own.threshold >= Float::min() && own.threshold <= Float::max()),
+  visitor.require("threshold", kernels::fits_fp32(own.threshold),
                   "threshold must be 0 or lie between 1.2e-38 and 3.4e38, as parameters do");
   if (own.threshold == 0) {
     visitor.field({.name = "density",

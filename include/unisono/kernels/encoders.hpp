@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <span>
 
@@ -57,6 +58,12 @@ struct ThresholdSettings {
   float threshold = 0;  ///< τ; 0: chosen for each message, so that about `density` of the values are sent
   double density = 0;   ///< in (0, 1]
 };
+
+/// Whether a threshold is 0, or a number that fp32 holds.
+inline bool fits_fp32(double threshold) {
+  using Float = std::numeric_limits<float>;
+  return threshold == 0 || (threshold >= Float::min() && threshold <= Float::max());
+}
 
 /// Values with |v| ≥ τ as ±τ: 4 bytes for each (position and sign), or 2 bits for each of all n where that is shorter;
 /// 16 bytes more. Strom, "Scalable distributed DNN training using commodity GPU cloud computing", Interspeech 2015. An

@@ -3,8 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <limits>
-
 #include "unisono/base/errors.hpp"
 
 namespace unisono::strategies {
@@ -51,9 +49,7 @@ void describe_choice_of_threshold(CompressionSettings& settings, ConfigVisitor& 
                  .maximum = 1,
                  .minimum_excluded = true},
                 settings.threshold_density);
-  visitor.require("threshold",
-                  settings.threshold == 0 || (settings.threshold >= std::numeric_limits<float>::min() &&
-                                              settings.threshold <= std::numeric_limits<float>::max()),
+  visitor.require("threshold", kernels::fits_fp32(settings.threshold),
                   "threshold is outside of the range of fp32: set it to a number from 1e-37 to 1e38, or to 0");
   visitor.require("density",
                   settings.threshold == 0 || settings.threshold_density == CompressionSettings{}.threshold_density,
