@@ -43,6 +43,7 @@ struct RunOptions {
   std::string compare_with = {};  ///< a run's folder or a checkpoint: the summary gives the distance to its parameters
   std::string replayed = {};      ///< a run's folder: this run replays its recorded events
   Results results = Results::in_folder;
+  const data::Fold* fold = nullptr;  ///< the examples to train and to validate on; null: as the config says
   /// Called from time to time on every rank; if it returns true on one, all ranks stop. May be empty.
   std::function<bool()> stop = {};
   /// If not null, it is set to θ at the end of the run; where the strategy shards θ, to this rank's part.

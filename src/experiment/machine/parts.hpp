@@ -32,6 +32,8 @@ class SharedDataset {
   /// \param trained a trained model's preprocessing, or null: it is fitted on the training examples
   SharedDataset(comm::Communicator& world, const data::DataSettings& settings, std::uint64_t seed,
                 const data::Preprocessing* trained = nullptr);
+  /// A view of a set that is open, for one thread at a time. Not collective. \param fold null: of the same examples
+  SharedDataset(std::shared_ptr<const SharedDataset> whole, const data::Fold* fold);
   SharedDataset(const SharedDataset&) = delete;
   SharedDataset& operator=(const SharedDataset&) = delete;
 
@@ -39,6 +41,7 @@ class SharedDataset {
   data::Dataset* operator->() const { return dataset_.get(); }
 
  private:
+  std::shared_ptr<const SharedDataset> whole_;       ///< of which this is a view; null: of none
   std::vector<std::shared_ptr<std::byte>> windows_;  // declared before the set: they and the share must outlive it
   data::NodeShare share_;
   std::unique_ptr<data::Dataset> dataset_;

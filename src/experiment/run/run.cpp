@@ -92,7 +92,7 @@ Run::Run(Job& job, comm::Communicator& group, int given_rank, const Config& conf
       config_(config),
       log_(job.log(), group.rank()),
       outputs_(group, config, options),
-      shared_data_(job.open_set(group, config.data, seed_of(config))),
+      shared_data_(job.open_set(group, config.data, seed_of(config), options.fold)),
       data_(**shared_data_),
       parts_({group, job.place(), log_, job.clock()}, settle(config_, data_.info()), inputs_of(data_.info()), &data_),
       training_(parts_, config_),

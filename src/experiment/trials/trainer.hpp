@@ -1,0 +1,28 @@
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "trials/training.hpp"
+#include "unisono/experiment/run.hpp"
+
+namespace unisono::experiment {
+
+/// What all trainings of a job have in common.
+struct TrainingTerms {
+  const ConfigText& config;          ///< of which an order changes keys
+  const models::ModelKinds& models;
+  std::vector<data::Fold> folds = {};
+  std::string metric = "auto";       ///< the validation metric that counts
+  std::int64_t threads = 1;          ///< of each rank
+  double seconds = 0;                ///< a training that takes longer fails; 0: none does
+  bool leaves_nothing = false;       ///< no run folders
+};
+
+/// Makes the training that is ordered, on all ranks of a group. Collective over the group; every rank gets the same
+/// result. What is wrong with the training itself is a result; other errors are thrown.
+/// \param whole the job, of which the group is a part \param stop asked from time to time on the group's rank 0
+TrainingResult make_training(Job& whole, comm::Communicator& group, const TrainingTerms& terms,
+                             const TrainingOrder& order, const std::function<bool()>& stop);
+
+}  // namespace unisono::experiment

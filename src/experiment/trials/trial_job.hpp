@@ -1,0 +1,39 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "trials/dispatcher.hpp"
+#include "trials/slots.hpp"
+#include "unisono/experiment/search.hpp"
+
+namespace unisono::experiment {
+
+/// A job of many trainings, as a search or a cross-validation describes it.
+struct TrialJob {
+  std::string folder;    ///< journal.jsonl, trials/, and what the caller writes
+  std::string identity;  ///< the config as TOML: a journal is resumed only where it is the same, but for …
+  std::function<bool(const std::string& key)> may_change;  ///< … these keys
+  Existing existing = Existing::refuse;
+  KeptTrials keep = KeptTrials::best;
+  TrialPlan& plan;
+  TrainingTerms terms;
+  SlotShape shape;
+  EndOfTrials end;
+  /// What a trial changes of the config. Called on rank 0.
+  std::function<std::vector<std::string>(const Training&)> overrides;
+  /// Called on rank 0 after each training that has ended.
+  std::function<void(const Training&, const TrainingResult&)> on_end;
+};
+
+/// Makes all trainings, or those that are missing. Collective over the job.
+/// \return whether the plan is complete: false where the job was asked to stop; the same on all ranks
+/// \throws OutputError, CheckpointError about the folder; what a training throws that is not its result
+bool run_trials(Job& job, const TrialJob& trials);
+
+/// "FOLDER/trials/0007", "FOLDER/trials/0007/repeat-1/fold-3"
+std::string folder_of(const std::string& folder, const Training& training, const TrialPlan& plan);
+
+}  // namespace unisono::experiment
