@@ -34,12 +34,15 @@ void add_info(Command app, Chosen& chosen);
 void add_bench(Command app, Chosen& chosen);
 void add_data(Command app, Chosen& chosen);
 void add_config(Command app, Chosen& chosen);
+void add_search(Command app, Chosen& chosen);
 
 /// The arguments CONFIG, --set and --unset of commands that take a config.
 struct ConfigArguments {
   std::string path;
   std::vector<std::string> overrides, removals;
   void add_to(Command command);
+  /// The file with these changes. \throws ConfigError where it cannot be read
+  ConfigText text() const { return read_config(path, overrides, removals); }
   /// Reads and checks the config; one process prints warnings about it. \throws ConfigError
   experiment::Config read(const models::ModelKinds& models) const;
 };

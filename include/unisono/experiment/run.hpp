@@ -46,6 +46,9 @@ struct RunOptions {
   const data::Fold* fold = nullptr;  ///< the examples to train and to validate on; null: as the config says
   /// Called from time to time on every rank; if it returns true on one, all ranks stop. May be empty.
   std::function<bool()> stop = {};
+  /// Called on every rank after an evaluation of the validation examples, with the epochs made and the metrics, which
+  /// are the same on all. May be empty.
+  std::function<void(std::int64_t epochs, const std::vector<models::Metric>& metrics)> evaluated = {};
   /// If not null, it is set to θ at the end of the run; where the strategy shards θ, to this rank's part.
   std::vector<float>* parameters = nullptr;
 };

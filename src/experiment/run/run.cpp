@@ -210,6 +210,7 @@ ObserverContext Run::observer_context() {
           .training = training_,
           .data = data_,
           .wish = wish,
+          .evaluated = options_.evaluated,
           .steps_per_epoch = source_->steps_per_epoch(),
           .kept = *kept_,
           .criteria = criteria_,

@@ -7,6 +7,7 @@
 #include <map>
 #include <sstream>
 
+#include "unisono/experiment/plans.hpp"
 #include "unisono/optim/catalog.hpp"
 
 namespace unisono::experiment {
@@ -166,10 +167,14 @@ bool updates_in_place(const Config& config) {
   return models::has_in_place_kind(config.model) && !traits_of(config.strategy).needs_gradient;
 }
 
-Config parse_config(const ConfigText& text, const models::ModelKinds& models) {
-  Config config;
+PlannedConfig parse_plans(const ConfigText& text, const models::ModelKinds& models) {
+  PlannedConfig planned;
+  Config& config = planned.config;
   config.model.own = models::make_kinds(models);
-  config.notes = parse_config(text, [&](ConfigVisitor& visitor) { config.describe(visitor); });
+  config.notes = parse_config(text, [&](ConfigVisitor& visitor) {
+    config.describe(visitor);
+    planned.plans.describe(visitor);
+  });
   const strategies::StrategyTraits& traits = traits_of(config.strategy);
   if (config.whole_batch()) config.data.shuffle = false;  // the order of examples is that of the portions
   if (traits.divides_model) {
@@ -180,7 +185,11 @@ Config parse_config(const ConfigText& text, const models::ModelKinds& models) {
     const bool at_own_pace = traits.at_own_pace && !models::has_in_place_kind(config.model);
     config.data.partition = at_own_pace ? data::Partition::fixed : data::Partition::global;
   }
-  return config;
+  return planned;
+}
+
+Config parse_config(const ConfigText& text, const models::ModelKinds& models) {
+  return parse_plans(text, models).config;
 }
 
 std::string effective_config(const Config& config) {
@@ -191,7 +200,13 @@ std::string effective_config(const Config& config) {
 std::string config_reference(ReferenceFormat format, const models::ModelKinds& models) {
   Config defaults;
   defaults.model.own = models::make_kinds(models);
-  const std::string keys = config_reference([&](ConfigVisitor& visitor) { defaults.describe(visitor); }, format);
+  Plans plans;
+  const std::string keys = config_reference(
+      [&](ConfigVisitor& visitor) {
+        defaults.describe(visitor);
+        plans.describe(visitor);
+      },
+      format);
   return format == ReferenceFormat::text ? keys : std::string(kMarkdownHead) + keys;
 }
 

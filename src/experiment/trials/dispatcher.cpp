@@ -48,6 +48,11 @@ void PlanDispatcher::give(const Training& training, const TrainingResult& result
   on_end_(training, result);
 }
 
+bool PlanDispatcher::goes_on(const Training& training, std::int64_t epochs, double loss) {
+  const std::lock_guard lock(mutex_);
+  return !end_.median_rule || training.refit || median_.goes_on(training, epochs, loss);
+}
+
 bool PlanDispatcher::wants_stop() {
   const std::lock_guard lock(mutex_);
   look_for_end();

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "trials/journal.hpp"
+#include "trials/median_rule.hpp"
 #include "trials/plan.hpp"
 #include "unisono/base/clock.hpp"
 
@@ -28,16 +29,19 @@ class Dispatcher {
   virtual ~Dispatcher() = default;
   virtual Answer take() = 0;
   virtual void give(const Training& training, const TrainingResult& result) = 0;
+  /// Notes what a training has reached so far. \param loss lower is better \return whether it should go on
+  virtual bool goes_on(const Training& training, std::int64_t epochs, double loss) = 0;
   /// Whether trainings that are running must stop now.
   virtual bool wants_stop() = 0;
   /// No other training starts, and those that are running stop.
   virtual void request_stop() = 0;
 };
 
-/// When a job hands out nothing more.
+/// When a job hands out nothing more, and when it ends a training.
 struct EndOfTrials {
   double seconds = 0;                   ///< since the job began; 0: never
   std::optional<double> loss = {};      ///< as soon as a trial's is so low
+  bool median_rule = false;             ///< ends trainings that are worse than most others were at the same epoch
   std::function<int()> signal = {};     ///< the stop signal that was received, or 0
 };
 
@@ -52,6 +56,7 @@ class PlanDispatcher final : public Dispatcher {
 
   Answer take() override;
   void give(const Training& training, const TrainingResult& result) override;
+  bool goes_on(const Training& training, std::int64_t epochs, double loss) override;
   bool wants_stop() override;
   void request_stop() override;
   /// Whether it handed out `stop` before the plan was complete.
@@ -67,6 +72,7 @@ class PlanDispatcher final : public Dispatcher {
   Stopwatch watch_;
   std::function<TrainingOrder(const Training&)> order_for_;
   std::function<void(const Training&, const TrainingResult&)> on_end_;
+  MedianRule median_;
   bool stopped_ = false;
 };
 

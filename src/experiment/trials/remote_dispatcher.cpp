@@ -11,7 +11,7 @@ namespace {
 constexpr int kQuestionTag = 71, kAnswerTag = 72, kTextTag = 73, kStopTag = 74;
 constexpr double kClientSeconds = 1e-4, kServerSeconds = 3e-4;
 
-enum Question : std::int64_t { kTake, kGive, kStop, kLeave };
+enum Question : std::int64_t { kTake, kGive, kReport, kStop, kLeave };
 
 /// What begins each message: what it is, and how many bytes of text follow in a message of their own.
 using Head = std::array<std::int64_t, 2>;
@@ -82,6 +82,11 @@ void RemoteDispatcher::give(const Training& training, const TrainingResult& resu
   ask(kGive, nlohmann::json{{"training", to_json(training)}, {"result", to_json(result)}}.dump());
 }
 
+bool RemoteDispatcher::goes_on(const Training& training, std::int64_t epochs, double loss) {
+  const nlohmann::json report{{"training", to_json(training)}, {"epochs", epochs}, {"loss", loss}};
+  return nlohmann::json::parse(ask(kReport, report.dump())).get<bool>();
+}
+
 bool RemoteDispatcher::wants_stop() {
   const std::lock_guard lock(mutex_);
   stops_ = stops_ || stop_wish_->test();
@@ -113,6 +118,11 @@ std::string DispatchServer::answer_to(std::int64_t question, const std::string& 
   if (question == kGive) {
     const auto given = nlohmann::json::parse(text);
     dispatcher_.give(training_from(given.at("training")), result_from(given.at("result")));
+  } else if (question == kReport) {
+    const auto report = nlohmann::json::parse(text);
+    const bool goes_on = dispatcher_.goes_on(training_from(report.at("training")),
+                                             report.at("epochs").get<std::int64_t>(), report.at("loss").get<double>());
+    return nlohmann::json(goes_on).dump();
   } else if (question == kStop) {
     dispatcher_.request_stop();
   }

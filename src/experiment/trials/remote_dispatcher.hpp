@@ -24,6 +24,7 @@ class RemoteDispatcher final : public Dispatcher {
 
   Answer take() override;
   void give(const Training& training, const TrainingResult& result) override;
+  bool goes_on(const Training& training, std::int64_t epochs, double loss) override;
   bool wants_stop() override;
   void request_stop() override;
 

@@ -58,8 +58,8 @@ class RankOfSlots {
       std::this_thread::sleep_for(kWait);
       return true;
     }
-    const auto must_stop = [this] { return dispatcher_->wants_stop(); };
-    const TrainingResult result = make_training(job_, group, terms_, answer.order, must_stop);
+    Dispatcher* const asked = group.is_root() ? dispatcher_ : nullptr;
+    const TrainingResult result = make_training(job_, group, terms_, answer.order, asked);
     if (group.is_root()) dispatcher_->give(answer.order.training, result);
     return true;
   }

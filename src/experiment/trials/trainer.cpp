@@ -2,11 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <new>
 #include <utility>
 
 #include "run/losses.hpp"
 #include "unisono/base/errors.hpp"
+#include "unisono/base/text.hpp"
 
 namespace unisono::experiment {
 namespace {
@@ -21,18 +23,22 @@ std::vector<MeasuredMetric> measured(const RunResult& run) {
   return all;
 }
 
+/// The metric that counts; null where it was not measured.
+const models::Metric* counted(const std::vector<models::Metric>& metrics, const TrainingTerms& terms) {
+  if (terms.metric == "auto" && !metrics.empty()) return &decisive(metrics);
+  const auto found = std::find_if(metrics.begin(), metrics.end(),
+                                  [&](const models::Metric& metric) { return metric.name == terms.metric; });
+  return found == metrics.end() ? nullptr : &*found;
+}
+
 /// Sets the result's value to that of the metric that counts.
 void take_value(const RunResult& run, const TrainingTerms& terms, TrainingResult& result) {
   const auto validation = run.evaluations.find(data::Split::validation);
   if (validation == run.evaluations.end()) return;
-  for (const models::Metric& metric : validation->second) {
-    const bool counts = metric.name == terms.metric ||
-                        (terms.metric == "auto" && metric.name == decisive(validation->second).name);
-    if (!counts) continue;
-    result.value = metric.value;
-    result.larger_is_better = metric.larger_is_better;
-  }
-  if (run.stopped_early && !run.best.criterion.empty()) result.value = run.best.value;
+  const models::Metric* const metric = counted(validation->second, terms);
+  if (metric == nullptr) return;
+  result.value = run.stopped_early && !run.best.criterion.empty() ? run.best.value : metric->value;
+  result.larger_is_better = metric->larger_is_better;
 }
 
 Config config_of(const TrainingTerms& terms, const TrainingOrder& order) {
@@ -56,43 +62,87 @@ TrainingResult result_of(const RunResult& run, const TrainingTerms& terms) {
   return result;
 }
 
-RunOptions options_for(const TrainingTerms& terms, const TrainingOrder& order, std::function<bool()> stop) {
+/// Why a training ends before its last epoch.
+enum class Early { no, too_long, pruned };
+
+/// Follows a training, and decides whether it goes on. Only the group's rank 0 decides.
+class Watch {
+ public:
+  Watch(const TrainingTerms& terms, const TrainingOrder& order, const Clock& clock, Dispatcher* dispatcher)
+      : terms_(terms), order_(order), dispatcher_(dispatcher), watch_(clock) {}
+
+  bool must_stop() {
+    if (dispatcher_ == nullptr) return false;
+    if (terms_.seconds > 0 && watch_.seconds() > terms_.seconds && early_ == Early::no) early_ = Early::too_long;
+    return early_ != Early::no || dispatcher_->wants_stop();
+  }
+
+  void note(std::int64_t epochs, const std::vector<models::Metric>& metrics) {
+    const models::Metric* const metric = counted(metrics, terms_);
+    if (dispatcher_ == nullptr || !terms_.reports_epochs || metric == nullptr) return;
+    const double loss = metric->larger_is_better ? -metric->value : metric->value;
+    if (!dispatcher_->goes_on(order_.training, epochs, loss)) early_ = Early::pruned;
+  }
+
+  Early early() const { return early_; }
+  double seconds() const { return watch_.seconds(); }
+
+ private:
+  const TrainingTerms& terms_;
+  const TrainingOrder& order_;
+  Dispatcher* dispatcher_;
+  Stopwatch watch_;
+  Early early_ = Early::no;
+};
+
+RunOptions options_for(const TrainingTerms& terms, const TrainingOrder& order, Watch& watch) {
   const std::int64_t fold = order.training.fold;
   return {.existing = order.goes_on ? Existing::resume : Existing::overwrite,
           .watching = Watching::none,
           .results = terms.leaves_nothing ? Results::nowhere : Results::in_folder,
           .fold = fold < 0 ? nullptr : &terms.folds.at(static_cast<std::size_t>(fold)),
-          .stop = std::move(stop)};
+          .stop = [&watch] { return watch.must_stop(); },
+          .evaluated = [&watch](std::int64_t epochs, const auto& metrics) { watch.note(epochs, metrics); }};
+}
+
+/// The same on all ranks of the group, of which rank 0 knows.
+void take_end(comm::Communicator& group, const TrainingTerms& terms, Early early, TrainingResult& result) {
+  const auto agreed = static_cast<Early>(group.max(static_cast<std::int64_t>(early)));
+  if (agreed == Early::no || result.status != TrainingStatus::interrupted) return;
+  const bool pruned = agreed == Early::pruned;
+  result.status = pruned ? TrainingStatus::pruned : TrainingStatus::failed;
+  result.message = pruned ? fmt::format("worse than the median of other trials after {}",
+                                        count_of(result.epochs, "epoch"))
+                          : fmt::format("it took longer than {} s", terms.seconds);
+}
+
+/// Runs it; a run that is complete already, but of which the journal does not know, is made once more.
+RunResult run_in(Job& job, comm::Communicator& ranks, const Config& config, RunOptions options) {
+  RunResult result = run(job, ranks, config, options);
+  if (result.status != RunStatus::already_complete) return result;
+  options.existing = Existing::overwrite;
+  return run(job, ranks, config, options);
 }
 
 }  // namespace
 
 TrainingResult make_training(Job& whole, comm::Communicator& group, const TrainingTerms& terms,
-                             const TrainingOrder& order, const std::function<bool()>& stop) {
-  const Stopwatch watch(whole.clock());
-  bool took_too_long = false;
-  const auto must_stop = [&] {
-    if (!group.is_root()) return false;
-    took_too_long = terms.seconds > 0 && watch.seconds() > terms.seconds;
-    return took_too_long || stop();
-  };
+                             const TrainingOrder& order, Dispatcher* dispatcher) {
+  Watch watch(terms, order, whole.clock(), dispatcher);
   TrainingResult result;
   try {
     Log log(group.rank(), false);
     // The run's own messages stay apart: where its ranks find the config impossible, those of the group still match.
     const auto ranks = group.size() > 1 ? group.split(0, group.rank()) : group.alone();
     Job job(whole, *ranks, log);
-    result = result_of(run(job, *ranks, config_of(terms, order), options_for(terms, order, must_stop)), terms);
+    result = result_of(run_in(job, *ranks, config_of(terms, order), options_for(terms, order, watch)), terms);
   } catch (const ConfigError& error) {
     result = {.status = TrainingStatus::refused, .message = error.what()};
   } catch (const std::bad_alloc&) {
     if (group.size() > 1) throw;
     result = {.status = TrainingStatus::failed, .message = "there is not enough memory"};
   }
-  if (group.sum(static_cast<std::int64_t>(took_too_long)) > 0) {
-    result.status = TrainingStatus::failed;
-    result.message = fmt::format("it took longer than {} s", terms.seconds);
-  }
+  take_end(group, terms, watch.early(), result);
   result.seconds = watch.seconds();
   return result;
 }

@@ -1,8 +1,8 @@
 #pragma once
 
-#include <functional>
 #include <vector>
 
+#include "trials/dispatcher.hpp"
 #include "trials/training.hpp"
 #include "unisono/experiment/run.hpp"
 
@@ -17,12 +17,14 @@ struct TrainingTerms {
   std::int64_t threads = 1;          ///< of each rank
   double seconds = 0;                ///< a training that takes longer fails; 0: none does
   bool leaves_nothing = false;       ///< no run folders
+  bool reports_epochs = false;       ///< whether a training may be ended after any epoch
 };
 
 /// Makes the training that is ordered, on all ranks of a group. Collective over the group; every rank gets the same
 /// result. What is wrong with the training itself is a result; other errors are thrown.
-/// \param whole the job, of which the group is a part \param stop asked from time to time on the group's rank 0
+/// \param whole the job, of which the group is a part \param dispatcher the group's rank 0 asks it whether to go on;
+/// null elsewhere
 TrainingResult make_training(Job& whole, comm::Communicator& group, const TrainingTerms& terms,
-                             const TrainingOrder& order, const std::function<bool()>& stop);
+                             const TrainingOrder& order, Dispatcher* dispatcher);
 
 }  // namespace unisono::experiment

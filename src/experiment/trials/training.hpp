@@ -38,6 +38,7 @@ enum class TrainingStatus {
   diverged,
   refused,     ///< its config cannot be trained
   failed,      ///< it ran out of memory or time
+  pruned,      ///< others were clearly better at the same epoch
   interrupted  ///< the job was asked to stop: no result
 };
 
@@ -46,6 +47,7 @@ inline constexpr Named<TrainingStatus> kTrainingStatuses[] = {
     {TrainingStatus::diverged, "diverged", ""},
     {TrainingStatus::refused, "refused", ""},
     {TrainingStatus::failed, "failed", ""},
+    {TrainingStatus::pruned, "pruned", ""},
     {TrainingStatus::interrupted, "interrupted", ""}};
 
 /// A metric of the trained model.
