@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <regex>
 
 #include "unisono/base/config.hpp"
 #include "unisono/base/errors.hpp"
@@ -42,7 +43,7 @@ class SpaceParser {
   void read_entry(const ConfigValue& value, const std::string& key);
   void read_distribution(const ConfigValue& value, const std::string& key, Owner owner);
   void add_choice(const ConfigValue& place, const ConfigValue& choices, const std::string& key, Owner owner);
-  void add_number(const ConfigValue& value, const std::string& name, const std::string& key, Owner owner);
+  void add_number(const ConfigValue& value, const std::string& kind, const std::string& key, Owner owner);
   void read_option(const ConfigValue& value, const std::string& key, Owner owner);
   void add(Parameter parameter, const ConfigValue& value, Owner owner);
 
@@ -104,42 +105,56 @@ void SpaceParser::read_distribution(const ConfigValue& value, const std::string&
   add_number(value, kind, key, owner);
 }
 
-/// { log = [1e-4, 1] }, { linear = [0, 1] }, { integers = [16, 256], step = 16, log = true }
-void SpaceParser::add_number(const ConfigValue& value, const std::string& name, const std::string& key, Owner owner) {
-  const ConfigValue& range = *value.find(name);
+/// The smallest and the largest value. \param kind "log"
+void read_range(const ConfigValue& range, const std::string& kind, Parameter& p) {
   const ConfigValue::Array* const ends = range.array();
-  const bool whole = name == "integers";
-  const bool two = ends != nullptr && ends->size() == 2 && (*ends)[0].number() && (*ends)[1].number();
-  if (!two) fail(range, key, fmt::format("takes the smallest and the largest value: {} = [1, 8]", name));
-  Parameter parameter{.key = key, .low = *(*ends)[0].number(), .high = *(*ends)[1].number()};
-  if (!std::isfinite(parameter.low) || !std::isfinite(parameter.high)) fail(range, key, "must be of finite numbers");
-  if (!(parameter.low < parameter.high)) {
-    fail(range, key, fmt::format("is {}, but the first number must be below the second", toml_text(range)));
+  if (ends == nullptr || ends->size() != 2 || !(*ends)[0].number() || !(*ends)[1].number()) {
+    fail(range, p.key, fmt::format("takes the smallest and the largest value: {} = [1, 8]", kind));
   }
-  if (!std::isfinite(parameter.high - parameter.low)) fail(range, key, "has too wide a range");
-  if (name == "log") parameter.scale = Scale::log;
-  if (whole) {
-    const auto is_whole = [](const ConfigValue& end) { return std::holds_alternative<std::int64_t>(end.value); };
-    const ConfigValue* const step = value.find("step");
-    const ConfigValue* const log = value.find("log");
-    if (!is_whole((*ends)[0]) || !is_whole((*ends)[1]) || std::abs(parameter.low) > kLargestWhole ||
-        std::abs(parameter.high) > kLargestWhole) {
-      fail(range, key, "takes whole numbers: integers = [1, 8]; for others, use linear or log");
+  p.low = *(*ends)[0].number();
+  p.high = *(*ends)[1].number();
+  if (!std::isfinite(p.low) || !std::isfinite(p.high)) fail(range, p.key, "must have finite ends");
+  if (p.low >= p.high) {
+    fail(range, p.key, fmt::format("is {}, but the first number must be below the second", toml_text(range)));
+  }
+  if (!std::isfinite(p.high - p.low)) fail(range, p.key, "has too wide a range");
+}
+
+/// What is special to { integers = [16, 256], step = 16, log = true }.
+void read_whole(const ConfigValue& value, Parameter& p) {
+  const ConfigValue& range = *value.find("integers");
+  const bool whole = std::ranges::all_of(
+      *range.array(), [](const ConfigValue& end) { return std::holds_alternative<std::int64_t>(end.value); });
+  if (!whole || std::abs(p.low) > kLargestWhole || std::abs(p.high) > kLargestWhole) {
+    fail(range, p.key, "takes whole numbers: integers = [1, 8]; for others, use linear or log");
+  }
+  p.step = 1;
+  if (const ConfigValue* step = value.find("step")) {
+    const auto* const given = std::get_if<std::int64_t>(&step->value);
+    p.step = given == nullptr ? 0 : *given;
+    if (p.step < 1 || static_cast<double>(p.step) > p.high - p.low) {
+      fail(*step, p.key, "needs a step that is a whole number, at least 1 and at most the range");
     }
-    const auto* const given = step == nullptr ? nullptr : std::get_if<std::int64_t>(&step->value);
-    parameter.step = step == nullptr ? 1 : given == nullptr ? 0 : *given;
-    if (parameter.step < 1 || static_cast<double>(parameter.step) > parameter.high - parameter.low) {
-      fail(*step, key, "needs a step that is a whole number, at least 1 and at most the range");
-    }
-    parameter.high = parameter.low + static_cast<double>((parameter.values() - 1) * parameter.step);
-    const auto* const logarithmic = log == nullptr ? nullptr : std::get_if<bool>(&log->value);
-    if (log != nullptr && logarithmic == nullptr) fail(*log, key, "takes true or false for log beside integers");
-    if (logarithmic != nullptr && *logarithmic) parameter.scale = Scale::log;
   }
-  if (parameter.scale == Scale::log && parameter.low <= 0) {
-    fail(range, key, "has no logarithm at its smallest value: it must be above 0; for others, use linear");
+  p.high = p.low + static_cast<double>((p.values() - 1) * p.step);
+  if (const ConfigValue* log = value.find("log")) {
+    const auto* const given = std::get_if<bool>(&log->value);
+    if (given == nullptr) fail(*log, p.key, "takes true or false for log beside integers");
+    if (*given) p.scale = Scale::log;
   }
-  add(std::move(parameter), value, owner);
+}
+
+void SpaceParser::add_number(const ConfigValue& value, const std::string& kind, const std::string& key, Owner owner) {
+  Parameter p;
+  p.key = key;
+  if (kind == "log") p.scale = Scale::log;
+  read_range(*value.find(kind), kind, p);
+  if (kind == "integers") read_whole(value, p);
+  if (p.scale == Scale::log && p.low <= 0) {
+    fail(*value.find(kind), key,
+         "has no logarithm at its smallest value, which must be above 0; for others, use linear");
+  }
+  add(std::move(p), value, owner);
 }
 
 void SpaceParser::add_choice(const ConfigValue& place, const ConfigValue& choices, const std::string& key,
@@ -154,7 +169,11 @@ void SpaceParser::add_choice(const ConfigValue& place, const ConfigValue& choice
     }
   }
   const int index = static_cast<int>(parameters.size());
-  add({.key = key, .scale = Scale::choice, .choices = *options}, place, owner);
+  Parameter choice;
+  choice.key = key;
+  choice.scale = Scale::choice;
+  choice.choices = *options;
+  add(std::move(choice), place, owner);
   for (std::size_t i = 0; i < options->size(); ++i) {
     read_option((*options)[i], fmt::format("{}[{}]", key, i), {index, static_cast<int>(i)});
   }
@@ -185,26 +204,27 @@ bool gives(const ConfigValue& option, const std::string& path) {
   return inner != nullptr && (step.size() == path.size() || gives(*inner, path.substr(step.size() + 1)));
 }
 
+/// A key that lies within another one, which must be a choice of tables that do not give it.
+void refuse_given_twice(const ConfigValue& value, const Parameter& p, const Parameter& around) {
+  const bool tables = std::ranges::all_of(around.choices, [](const auto& c) { return c.table() || c.array(); });
+  if (around.scale != Scale::choice || !tables) {
+    fail(value, p.key, fmt::format("lies within '{}', which is no table; remove one", around.key));
+  }
+  for (const ConfigValue& choice : around.choices) {
+    if (!gives(choice, p.key.substr(around.key.size() + 1))) continue;
+    fail(value, p.key,
+         fmt::format("is also given by the choice {} of '{}'; remove one", toml_text(choice), around.key));
+  }
+}
+
 void SpaceParser::refuse_conflicts() const {
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const Parameter& p = parameters[i];
-    if (p.owner >= 0) continue;
-    for (std::size_t j = 0; j < parameters.size(); ++j) {
+    for (std::size_t j = 0; j < parameters.size() && p.owner < 0; ++j) {
       const Parameter& other = parameters[j];
-      if (i == j || other.owner >= 0) continue;
+      if (other.owner >= 0) continue;
       if (j < i && other.key == p.key) fail(*values_[i], p.key, "is given twice; remove one");
-      if (!p.key.starts_with(other.key + ".")) continue;
-      const std::string within = p.key.substr(other.key.size() + 1);
-      for (const ConfigValue& choice : other.choices) {
-        if (gives(choice, within)) {
-          fail(*values_[i], p.key,
-               fmt::format("is also given by the choice {} of '{}'; remove one", toml_text(choice), other.key));
-        }
-      }
-      const bool tables = std::ranges::all_of(other.choices, [](const auto& c) { return c.table() || c.array(); });
-      if (other.scale != Scale::choice || !tables) {
-        fail(*values_[i], p.key, fmt::format("lies within '{}', which is no table; remove one", other.key));
-      }
+      if (p.key.starts_with(other.key + ".")) refuse_given_twice(*values_[i], p, other);
     }
   }
 }
@@ -216,30 +236,18 @@ bool is_distribution(const ConfigValue& value) {
 }
 
 std::string normal_key(const std::string& key, const std::string& place) {
-  constexpr std::string_view kLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-";
-  std::string path;
-  bool valid = !key.empty(), in_brackets = false;
-  for (const char c : key + ".") {
-    if (c == '.' || c == '[' || c == ']') {
-      const bool after_bracket = path.ends_with(']');
-      const bool empty = path.empty() || path.back() == '.';
-      valid = valid && (in_brackets == (c == ']')) && (after_bracket ? c != ']' : !empty);
-      if (after_bracket) path.pop_back();
-      if (c != ']' || in_brackets) path += c == ']' ? ']' : '.';
-      in_brackets = c == '[';
-    } else {
-      valid = valid && kLetters.find(c) != kLetters.npos && !path.ends_with(']') &&
-              (!in_brackets || (c >= '0' && c <= '9'));
-      path += c;
-    }
-  }
-  if (!valid || in_brackets) {
+  constexpr std::size_t kLongest = 1000;
+  static const std::regex kPath(R"([\w-]+(\[\d+\])*(\.[\w-]+(\[\d+\])*)*)");
+  if (key.size() > kLongest || !std::regex_match(key, kPath)) {
     throw ConfigError(
-        fmt::format("{}: '{}' in [search.space] is no path of a key; write it as \"train.batch_size\" or "
+        fmt::format("{}: '{}' is no path of a key; write it as \"train.batch_size\" or "
                     "\"model.layers[3].units\"",
                     place, key));
   }
-  path.pop_back();
+  std::string path;
+  for (const char c : key) {
+    if (c != ']') path += c == '[' ? '.' : c;
+  }
   return path;
 }
 
