@@ -21,6 +21,7 @@ enum class Purpose : std::uint32_t {
   pauses = 9,
   compression = 10,
   partners = 11,
+  search = 12,
   trials = 13
 };
 
