@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "unisono/experiment/config.hpp"
@@ -7,11 +8,10 @@
 
 namespace unisono::experiment {
 
-/// Sections of a config file that are about many trainings. `unisono train` ignores them, and a run's config.toml does
-/// not have them.
+/// Sections of a config file that are about many trainings; empty: the file does not have it. `unisono train` checks and
+/// ignores them, and a run's config.toml does not have them.
 struct Plans {
-  SearchSettings search;
-  void describe(ConfigVisitor& visitor);
+  std::optional<SearchSettings> search;
 };
 
 /// A config file with its plans.
@@ -24,5 +24,7 @@ struct PlannedConfig {
 PlannedConfig parse_plans(const ConfigText& text, const models::ModelKinds& models = {});
 /// The plans' sections as TOML: every key in force.
 std::string effective_plans(const Plans& plans);
+/// Gives all keys of all plans to a visitor that describes them.
+void describe_plans(ConfigVisitor& visitor);
 
 }  // namespace unisono::experiment

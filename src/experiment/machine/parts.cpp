@@ -34,9 +34,6 @@ SharedDataset::SharedDataset(comm::Communicator& world, const data::DataSettings
   dataset_ = data::open_dataset(settings, seed, share_, trained);
 }
 
-SharedDataset::SharedDataset(std::shared_ptr<const SharedDataset> whole, const data::Fold* fold)
-    : whole_(std::move(whole)), dataset_(fold == nullptr ? (*whole_)->view() : (*whole_)->fold_view(*fold)) {}
-
 models::ModelInputs inputs_of(const data::DatasetInfo& info) {
   return {.kind = info.kind,
           .features = info.features,

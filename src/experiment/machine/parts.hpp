@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "machine/placement.hpp"
@@ -32,8 +33,9 @@ class SharedDataset {
   /// \param trained a trained model's preprocessing, or null: it is fitted on the training examples
   SharedDataset(comm::Communicator& world, const data::DataSettings& settings, std::uint64_t seed,
                 const data::Preprocessing* trained = nullptr);
-  /// A view of a set that is open, for one thread at a time. Not collective. \param fold null: of the same examples
-  SharedDataset(std::shared_ptr<const SharedDataset> whole, const data::Fold* fold);
+  /// A view of a set that is open. Not collective.
+  SharedDataset(std::shared_ptr<const SharedDataset> whole, std::unique_ptr<data::Dataset> view)
+      : whole_(std::move(whole)), dataset_(std::move(view)) {}
   SharedDataset(const SharedDataset&) = delete;
   SharedDataset& operator=(const SharedDataset&) = delete;
 

@@ -40,6 +40,10 @@ struct OpenSet {
   }
 };
 
+std::unique_ptr<data::Dataset> view_of(const data::Dataset& set, const data::Fold* fold) {
+  return fold == nullptr ? set.view() : set.fold_view(*fold);
+}
+
 }  // namespace
 
 class Job::Signals : public StopSignals {};
@@ -85,12 +89,16 @@ comm::Communicator& Job::split(int color, int key) {
 std::shared_ptr<SharedDataset> Job::open_set(comm::Communicator& group, const data::DataSettings& settings,
                                              std::uint64_t seed, const data::Fold* fold) {
   const std::string terms = terms_of(settings);
+  if (settings.arrangement_seed >= 0) seed = static_cast<std::uint64_t>(settings.arrangement_seed);
   if (whole_ != nullptr) {
     const OpenSet& open = whole_->groups_->sets.at(&whole_->ranks_);
-    if (open.is(terms, seed)) return std::make_shared<SharedDataset>(open.set, fold);
+    auto view = open.is(terms, seed) ? view_of(**open.set, fold) : nullptr;
+    if (view) return std::make_shared<SharedDataset>(open.set, std::move(view));
   }
   auto set = open_whole_set(group, settings, terms, seed);
-  return fold == nullptr ? set : std::make_shared<SharedDataset>(std::move(set), fold);
+  if (fold == nullptr) return set;
+  auto view = view_of(**set, fold);
+  return std::make_shared<SharedDataset>(std::move(set), std::move(view));
 }
 
 std::shared_ptr<SharedDataset> Job::open_whole_set(comm::Communicator& group, const data::DataSettings& settings,

@@ -27,6 +27,12 @@ namespace {
 
 std::uint64_t seed_of(const Config& config) { return static_cast<std::uint64_t>(config.seed); }
 
+PlannedConfig parse_search(const ConfigText& text, const models::ModelKinds& models) {
+  PlannedConfig planned = parse_plans(text, models);
+  if (planned.plans.search) return planned;
+  throw ConfigError(fmt::format("{}: has no section [search]; say there what varies, as docs/search.md shows", text.path));
+}
+
 /// A search from its config to its table. Its functions are collective unless they say otherwise.
 class Search {
  public:
@@ -34,7 +40,7 @@ class Search {
   RunStatus run();
 
  private:
-  const SearchSettings& settings() const { return planned_.plans.search; }
+  const SearchSettings& settings() const { return *planned_.plans.search; }
   std::vector<std::string> overrides(const Training& training) const;
   std::string values_text(std::int64_t trial) const;
   void say_begin() const;
@@ -60,7 +66,7 @@ Search::Search(Job& job, const ConfigText& config, const models::ModelKinds& mod
     : job_(job),
       models_(models),
       text_(config),
-      planned_(parse_plans(config, models)),
+      planned_(parse_search(config, models)),
       folder_(options.output.empty() ? planned_.config.run_folder() + "-search" : options.output),
       existing_(options.existing),
       space_(settings().space),
@@ -206,10 +212,10 @@ RunStatus search(Job& job, const ConfigText& config, const models::ModelKinds& m
 }
 
 std::string list_trials(const ConfigText& config, const models::ModelKinds& models) {
-  const PlannedConfig planned = parse_plans(config, models);
-  const Space space(planned.plans.search.space);
+  const PlannedConfig planned = parse_search(config, models);
+  const Space space(planned.plans.search->space);
   const auto method =
-      make_search_method(planned.plans.search, space, seed_of(planned.config), planned.config.train.epochs);
+      make_search_method(*planned.plans.search, space, seed_of(planned.config), planned.config.train.epochs);
   std::string text;
   std::int64_t listed = 0;
   for (auto step = method->next(); step; step = method->next(), ++listed) {

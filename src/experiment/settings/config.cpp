@@ -7,7 +7,7 @@
 #include <map>
 #include <sstream>
 
-#include "unisono/experiment/plans.hpp"
+#include "settings/plan_sections.hpp"
 #include "unisono/optim/catalog.hpp"
 
 namespace unisono::experiment {
@@ -173,7 +173,7 @@ PlannedConfig parse_plans(const ConfigText& text, const models::ModelKinds& mode
   config.model.own = models::make_kinds(models);
   config.notes = parse_config(text, [&](ConfigVisitor& visitor) {
     config.describe(visitor);
-    planned.plans.describe(visitor);
+    parse_sections(visitor, planned.plans);
   });
   const strategies::StrategyTraits& traits = traits_of(config.strategy);
   if (config.whole_batch()) config.data.shuffle = false;  // the order of examples is that of the portions
@@ -200,11 +200,10 @@ std::string effective_config(const Config& config) {
 std::string config_reference(ReferenceFormat format, const models::ModelKinds& models) {
   Config defaults;
   defaults.model.own = models::make_kinds(models);
-  Plans plans;
   const std::string keys = config_reference(
       [&](ConfigVisitor& visitor) {
         defaults.describe(visitor);
-        plans.describe(visitor);
+        describe_plans(visitor);
       },
       format);
   return format == ReferenceFormat::text ? keys : std::string(kMarkdownHead) + keys;

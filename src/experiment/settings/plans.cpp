@@ -1,14 +1,43 @@
 #include "unisono/experiment/plans.hpp"
 
-namespace unisono::experiment {
+#include "settings/plan_sections.hpp"
 
-void Plans::describe(ConfigVisitor& visitor) {
-  visitor.section({.name = "search", .meaning = "what `unisono search` tries"}, search);
+namespace unisono::experiment {
+namespace {
+
+/// Calls act(field, section) for each section.
+template <typename Act>
+void for_each_section(Plans& plans, Act act) {
+  act(Field{.name = "search", .meaning = "what `unisono search` tries"}, plans.search);
+}
+
+}  // namespace
+
+void parse_sections(ConfigVisitor& parser, Plans& plans) {
+  for_each_section(plans, [&parser](const Field& field, auto& section) {
+    ConfigValue given;
+    parser.any_value(field, given);
+    if (given.table() != nullptr && given.table()->empty()) return;
+    section.emplace();
+    parser.section(field, *section);
+  });
 }
 
 std::string effective_plans(const Plans& plans) {
   Plans copy = plans;  // `describe` is not const
-  return unisono::effective_config([&](ConfigVisitor& visitor) { copy.describe(visitor); });
+  return unisono::effective_config([&copy](ConfigVisitor& writer) {
+    for_each_section(copy, [&writer](const Field& field, auto& section) {
+      if (section) writer.section(field, *section);
+    });
+  });
+}
+
+void describe_plans(ConfigVisitor& visitor) {
+  Plans defaults;
+  for_each_section(defaults, [&visitor](const Field& field, auto& section) {
+    section.emplace();
+    visitor.section(field, *section);
+  });
 }
 
 }  // namespace unisono::experiment
