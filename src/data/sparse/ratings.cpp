@@ -46,7 +46,7 @@ class RatingsLoader final : public GroupLoader {
   std::uint64_t seed_;
   std::int64_t all_trained_, all_held_out_;
   KeyedPermutation places_;
-  std::vector<Use> uses_;  ///< of each entry of the file in a fold; empty: `places_` decides
+  std::vector<Use> uses_;                             ///< of each entry of the file in a fold; empty: `places_` decides
   std::shared_ptr<RatingGrid> grid_, held_out_grid_;  ///< null: in the file's order
   std::optional<double> mean_;
   std::vector<std::int64_t> counts_;  ///< ratings of users, then of items
