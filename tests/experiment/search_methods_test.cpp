@@ -44,7 +44,8 @@ TEST_CASE("a grid is run point by point, after the baselines", "[search]") {
   const Space space(settings.space);
   const auto method = make_search_method(settings, space, 1, 1);
   std::vector<std::string> texts;
-  for (const Point& point : points_of(*method, 2, 1)) texts.push_back(space.at(point)[0].override_text());
+  for (const Point& point : points_of(*method, 2, 1, [](const auto&, const auto&) { return 0.0; }))
+    texts.push_back(space.at(point)[0].override_text());
   CHECK(texts == std::vector<std::string>{"x=2", "x=1", "x=2", "x=3"});
 }
 
