@@ -14,8 +14,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <set>
+#include <tuple>
 
 #include "search/method_kind.hpp"
 #include "unisono/base/errors.hpp"
@@ -62,7 +64,8 @@ class Population final : public SearchMethod {
  private:
   struct Member {
     std::int64_t epochs = 0;  ///< at the end of its last step
-    bool running = false, failed = false;
+    double loss = 0;          ///< then
+    bool running = false;
     Point point;
     std::map<std::int64_t, Point> points;  ///< of its steps, by their epochs
   };
@@ -110,7 +113,7 @@ std::optional<std::int64_t> Population::source_of(std::int64_t trial) const {
   const double share = problem_.settings.exploited_fraction * static_cast<double>(ranking.size());
   const auto count = static_cast<std::ptrdiff_t>(share);
   const auto own = std::ranges::find(ranking, trial, &Ranking::value_type::second);
-  if (ranking.end() - own > count && !member(trial).failed) return std::nullopt;
+  if (ranking.end() - own > count && std::isfinite(own->first)) return std::nullopt;
   std::vector<std::int64_t> sources;
   for (const auto& [loss, other] : std::vector(ranking.begin(), ranking.begin() + count)) {
     if (loss < own->first && member(other).epochs == epochs) sources.push_back(other);
@@ -121,13 +124,15 @@ std::optional<std::int64_t> Population::source_of(std::int64_t trial) const {
 
 std::optional<SearchStep> Population::next() const {
   std::optional<SearchStep> step;
-  std::int64_t least = problem_.epochs;
+  std::tuple<std::int64_t, bool, double> first;  // epochs, whether it copies no other, −loss
   for (std::int64_t trial = 0; trial < trials(); ++trial) {
     const Member& one = member(trial);
-    if (one.running || one.epochs >= least) continue;
+    if (one.running || one.epochs >= problem_.epochs || (step && one.epochs > std::get<0>(first))) continue;
     const std::optional<std::int64_t> source = source_of(trial);
-    if (one.failed && !source) continue;
-    least = one.epochs;
+    if (!source && !std::isfinite(one.loss)) continue;
+    const std::tuple rank(one.epochs, !source, -one.loss);
+    if (step && first <= rank) continue;
+    first = rank;
     step = {trial, std::min(one.epochs + problem_.settings.exploit_every_epochs, problem_.epochs), source};
   }
   return step;
@@ -152,10 +157,10 @@ void Population::started(const SearchStep& step) {
 void Population::ended(const SearchStep& step, double loss) {
   Member& one = members_[static_cast<std::size_t>(step.trial)];
   one.running = false;
-  one.failed = !std::isfinite(loss);
+  one.loss = std::isfinite(loss) ? loss : std::numeric_limits<double>::infinity();
   one.epochs = step.epochs;
   one.points[step.epochs] = one.point;
-  rankings_[step.epochs].emplace(one.failed ? std::numeric_limits<double>::infinity() : loss, step.trial);
+  rankings_[step.epochs].emplace(one.loss, step.trial);
   --running_;
 }
 

@@ -153,8 +153,8 @@ bool Space::matches(const ConfigValue& option, const ConfigValue& value, const s
   if (const auto* table = option.table()) {
     if (value.table() == nullptr || value.table()->size() != table->size()) return false;
     return std::ranges::all_of(*table, [&](const auto& entry) {
-      const ConfigValue* const given = value.find(entry.first);
-      return given != nullptr && matches(entry.second, *given, fmt::format("{}.{}", key, entry.first), point);
+      const ConfigValue* const given = value.find(entry.key);
+      return given != nullptr && matches(entry.value, *given, fmt::format("{}.{}", key, entry.key), point);
     });
   }
   if (const auto* array = option.array()) {

@@ -9,15 +9,15 @@
 
 // What a search varies: `[search.space]`.
 //
-//   "optimizer.learning_rate" = { log = [1e-4, 1.0] }                uniform in the logarithm
-//   "model.dropout" = { linear = [0.0, 0.5] }                        uniform
-//   "train.batch_size" = { integers = [16, 256], step = 16 }         a whole number; log = true: uniform in the
-//   logarithm "model.layers[3].units" = [128, 256, 512]                        one of these; the same: { choices =
-//   [128, 256, 512] } "optimizer" = [{ kind = "sgd", momentum = { linear = [0, 0.99] } }, { kind = "adamw" }]
-//       one of these tables; a distribution inside one is drawn where that table is chosen. A list inside one is a
-//       value of the config, such as kernel = [3, 3]; a choice there is { choices = [16, 32] }
+//   "optimizer.learning_rate" = { log = [1e-4, 1.0] }           uniform in the logarithm
+//   "model.dropout" = { linear = [0.0, 0.5] }                   uniform
+//   "train.batch_size" = { integers = [16, 256], step = 16 }    whole numbers; log = true: uniform in the logarithm
+//   "model.layers[3].units" = [128, 256, 512]                   one of these; the same as { choices = [128, 256, 512] }
+//   "optimizer" = [{ kind = "sgd", momentum = { linear = [0, 0.99] } }, { kind = "adamw" }]
+//       one of these tables; a distribution inside one is drawn where that table is chosen
 //
-// A key is the path of any key of the config, in quotes or as nested tables.
+// A key is the path of any key of the config, in quotes or as nested tables. Within a choice, a list is a value of the
+// config, such as kernel = [3, 3]; choices there are { choices = [16, 32] }.
 
 namespace unisono::experiment {
 
@@ -25,7 +25,7 @@ namespace unisono::experiment {
 enum class Scale { linear, log, choice };
 
 /// One dimension of a space. With F, the distribution function, x = F⁻¹(u) for u in [0, 1):
-///   linear  F(x) = (x − low) / (high − low)        log  F(x) = ln(x / low) / ln(high / low)
+///     linear  F(x) = (x − low) / (high − low)        log  F(x) = ln(x / low) / ln(high / low)
 /// Real numbers are rounded to six significant digits, so that a table shows them as they are. A whole number is drawn
 /// as a real one below high + step and rounded down to low, low + step, …. Choices have equal shares of [0, 1).
 struct Parameter {

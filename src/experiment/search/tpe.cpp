@@ -8,6 +8,7 @@
 // ranks. It is drawn at random where fewer than startup_trials are known.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 
 #include "search/method_kind.hpp"
