@@ -25,6 +25,7 @@
 #include "run/start_messages.hpp"
 #include "run/summarise.hpp"
 #include "run/training_observer.hpp"
+#include "run/validation_outputs.hpp"
 #include "run/whole_set_source.hpp"
 
 namespace unisono::experiment {
@@ -150,7 +151,7 @@ std::vector<std::string> Run::initialise() {
 void Run::resume(const StoredCheckpoint& checkpoint) {
   const auto changed = changed_keys(checkpoint.header.config, header_.config);
   ends_otherwise_ = std::ranges::any_of(changed, [](const auto& key) { return key.starts_with("optimizer."); });
-  resume_from(checkpoint, {config_, parts_, training_, criteria_, header_, source_->steps_per_epoch()}, log_);
+  resume_from(checkpoint, {config_, parts_, training_, criteria_, header_, source_->steps_per_epoch(), options_.takes_over}, log_);
   source_->seek(header_.cursor);
   for (strategies::Worker& worker : workers_.workers()) worker.source.seek(header_.cursor);
 }
@@ -277,6 +278,9 @@ RunResult Run::end(TrainingObserver& observer, double seconds) {
   if (repetition_) require_repeated(summary, config_.run_folder());
   outputs_.write(summary, config_);
   if (options_.parameters != nullptr) *options_.parameters = parts_.whole_parameters();
+  if (options_.validation_outputs != nullptr && summary.is_complete()) {
+    *options_.validation_outputs = validation_outputs(parts_, training_, data_, config_);
+  }
   return result_of(summary, observer, name());
 }
 

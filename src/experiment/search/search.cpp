@@ -42,6 +42,7 @@ class Search {
  private:
   const SearchSettings& settings() const { return *planned_.plans.search; }
   std::vector<std::string> overrides(const Training& training) const;
+  std::string folder_of(const Training& training) const;
   std::string values_text(std::int64_t trial) const;
   void say_begin() const;
   void say_end(const Training& training) const;
@@ -95,15 +96,17 @@ std::vector<std::string> Search::overrides(const Training& training) const {
   std::vector<std::string> changes;
   for (const Assignment& one : space_.at(plan_.method().point(training.trial))) changes.push_back(one.override_text());
   changes.push_back(fmt::format("seed={}", seed_of_trial(planned_.config.seed, training.trial, training.repeat)));
-  if (training.epochs > 0) {
-    // The learning rate's schedule is that of a trial that is trained to the end.
-    changes.push_back(fmt::format("train.epochs={}", training.epochs));
-    if (planned_.config.schedule.epochs == 0) {
-      changes.push_back(fmt::format("schedule.epochs={}", planned_.config.train.epochs));
-    }
-  }
   if (training.refit) changes.emplace_back("data.validation_fraction=0");
   return changes;
+}
+
+/// "FOLDER/trials/0007", "FOLDER/trials/0007/repeat-1/fold-3"
+std::string Search::folder_of(const Training& training) const {
+  if (training.refit) return folder_ + "/best";
+  std::string path = fmt::format("{}/trials/{:04}", folder_, training.trial);
+  if (plan_.shape().repeats > 1) path += fmt::format("/repeat-{}", training.repeat);
+  if (plan_.shape().folds > 0) path += fmt::format("/fold-{}", training.fold);
+  return path;
 }
 
 std::string Search::values_text(std::int64_t trial) const {
@@ -158,6 +161,7 @@ RunStatus Search::run() {
              .may_change = may_change,
              .existing = existing_,
              .keep = settings().keep,
+             .hands_on = settings().method == SearchKind::population,
              .plan = plan_,
              .terms = {.config = set_.text(),
                        .models = models_,
@@ -168,6 +172,7 @@ RunStatus Search::run() {
                        .reports_epochs = settings().median_rule},
              .shape = shape,
              .end = end(),
+             .folder_of = [this](const Training& training) { return folder_of(training); },
              .overrides = [this](const Training& training) { return overrides(training); },
              .on_end = [this](const Training& training, const TrainingResult&) { say_end(training); }});
   if (job_.ranks().is_root()) write_results(is_complete);

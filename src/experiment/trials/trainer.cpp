@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <new>
 #include <utility>
 
 #include "run/losses.hpp"
+#include "run/run_folder.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/base/text.hpp"
 
@@ -47,6 +49,11 @@ Config config_of(const TrainingTerms& terms, const TrainingOrder& order) {
   Config config = parse_config(text, terms.models);
   config.train.threads = terms.threads;
   if (!order.folder.empty()) config.output = order.folder;
+  if (order.training.epochs > 0) {
+    // The learning rate's schedule is that of a trial that is trained to the end.
+    if (config.schedule.epochs == 0) config.schedule.epochs = config.train.epochs;
+    config.train.epochs = order.training.epochs;
+  }
   return config;
 }
 
@@ -95,12 +102,12 @@ class Watch {
   Early early_ = Early::no;
 };
 
-RunOptions options_for(const TrainingTerms& terms, const TrainingOrder& order, Watch& watch) {
-  const std::int64_t fold = order.training.fold;
+RunOptions options_for(const TrainingTerms& terms, const TrainingOrder& order, const data::Fold* fold, Watch& watch) {
   return {.existing = order.goes_on ? Existing::resume : Existing::overwrite,
           .watching = Watching::none,
           .results = terms.leaves_nothing ? Results::nowhere : Results::in_folder,
-          .fold = fold < 0 ? nullptr : &terms.folds.at(static_cast<std::size_t>(fold)),
+          .takes_over = order.takes_over,
+          .fold = fold,
           .stop = [&watch] { return watch.must_stop(); },
           .evaluated = [&watch](std::int64_t epochs, const auto& metrics) { watch.note(epochs, metrics); }};
 }
@@ -114,6 +121,13 @@ void take_end(comm::Communicator& group, const TrainingTerms& terms, Early early
   result.message = pruned ? fmt::format("worse than the median of other trials after {}",
                                         count_of(result.epochs, "epoch"))
                           : fmt::format("it took longer than {} s", terms.seconds);
+}
+
+/// The raw floats. \throws OutputError
+void write_outputs(const std::string& path, const std::vector<float>& outputs) {
+  std::string bytes(outputs.size() * sizeof(float), ' ');
+  if (!bytes.empty()) std::memcpy(bytes.data(), outputs.data(), bytes.size());
+  write_text_file(path, bytes);
 }
 
 /// Runs it; a run that is complete already, but of which the journal does not know, is made once more.
@@ -135,7 +149,13 @@ TrainingResult make_training(Job& whole, comm::Communicator& group, const Traini
     // The run's own messages stay apart: where its ranks find the config impossible, those of the group still match.
     const auto ranks = group.size() > 1 ? group.split(0, group.rank()) : group.alone();
     Job job(whole, *ranks, log);
-    result = result_of(run_in(job, *ranks, config_of(terms, order), options_for(terms, order, watch)), terms);
+    data::Fold fold;
+    if (order.training.fold >= 0) fold = terms.folds->fold(order.training.fold);
+    RunOptions options = options_for(terms, order, order.training.fold < 0 ? nullptr : &fold, watch);
+    std::vector<float> outputs;
+    if (!order.outputs.empty()) options.validation_outputs = &outputs;
+    result = result_of(run_in(job, *ranks, config_of(terms, order), options), terms);
+    if (!order.outputs.empty() && ranks->is_root()) write_outputs(order.outputs, outputs);
   } catch (const ConfigError& error) {
     result = {.status = TrainingStatus::refused, .message = error.what()};
   } catch (const std::bad_alloc&) {

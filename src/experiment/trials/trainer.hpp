@@ -5,6 +5,7 @@
 #include "trials/dispatcher.hpp"
 #include "trials/training.hpp"
 #include "unisono/experiment/run.hpp"
+#include "validation/folds.hpp"
 
 namespace unisono::experiment {
 
@@ -12,7 +13,7 @@ namespace unisono::experiment {
 struct TrainingTerms {
   const ConfigText& config;          ///< of which an order changes keys
   const models::ModelKinds& models;
-  std::vector<data::Fold> folds = {};
+  const Folds* folds = nullptr;      ///< into which the examples are divided; null: they are not
   std::string metric = "auto";       ///< the validation metric that counts
   std::int64_t threads = 1;          ///< of each rank
   double seconds = 0;                ///< a training that takes longer fails; 0: none does

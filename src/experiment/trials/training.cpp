@@ -77,7 +77,9 @@ json to_json(const TrainingOrder& order) {
   return {{"training", to_json(order.training)},
           {"overrides", order.overrides},
           {"folder", order.folder},
-          {"goes_on", order.goes_on}};
+          {"goes_on", order.goes_on},
+          {"outputs", order.outputs},
+          {"takes_over", order.takes_over}};
 }
 
 TrainingOrder order_from(const json& json) {
@@ -86,6 +88,8 @@ TrainingOrder order_from(const json& json) {
   order.overrides = json.at("overrides").get<std::vector<std::string>>();
   order.folder = json.at("folder").get<std::string>();
   order.goes_on = json.at("goes_on").get<bool>();
+  order.outputs = json.at("outputs").get<std::string>();
+  order.takes_over = json.at("takes_over").get<bool>();
   return order;
 }
 

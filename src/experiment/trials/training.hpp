@@ -30,7 +30,9 @@ struct TrainingOrder {
   Training training;
   std::vector<std::string> overrides = {};  ///< of the job's config: "optimizer.learning_rate=0.1"
   std::string folder = {};                  ///< of its run; empty: it leaves nothing
-  bool goes_on = false;                     ///< from the folder's newest checkpoint, if there is one
+  bool goes_on = false;                     ///< from the folder's newest checkpoint
+  std::string outputs = {};                 ///< file for the predictions of the validation examples; empty: none
+  bool takes_over = false;                  ///< which may have been made with other settings
 };
 
 enum class TrainingStatus {

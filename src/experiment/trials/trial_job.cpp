@@ -24,6 +24,41 @@ bool has_checkpoint(const std::string& run_folder) {
   return fs::is_directory(checkpoints, ignored) && !fs::is_empty(checkpoints, ignored);
 }
 
+/// The states of a trial at the ends of its steps, which others may take over: states/<epochs>/<checkpoint>.
+std::string states_of(const std::string& run_folder) { return run_folder + "/states"; }
+
+void link_or_copy(const fs::path& from, const fs::path& to, std::error_code& error) {
+  fs::create_hard_link(from, to, error);
+  if (error) fs::copy_file(from, to, fs::copy_options::overwrite_existing, error);
+}
+
+/// Keeps the newest checkpoint, which the trial's next step may remove. If it cannot be kept, nobody takes it over.
+void keep_state(const std::string& run_folder, std::int64_t epochs) {
+  std::error_code ignored;
+  fs::path newest;
+  for (const auto& entry : fs::directory_iterator(checkpoints_of(run_folder), ignored)) {
+    const std::string name = entry.path().filename();
+    if (name.starts_with("step-") && name.ends_with(".h5") && name > newest.filename()) newest = entry.path();
+  }
+  const fs::path folder = fs::path(states_of(run_folder)) / std::to_string(epochs);
+  fs::create_directories(folder, ignored);
+  if (!newest.empty()) link_or_copy(newest, folder / newest.filename(), ignored);
+}
+
+/// A trial's last state of fewer epochs than these; nothing where it has none.
+std::optional<fs::path> newest_state_before(const std::string& run_folder, std::int64_t epochs) {
+  std::error_code ignored;
+  std::int64_t newest = 0;
+  for (const auto& entry : fs::directory_iterator(states_of(run_folder), ignored)) {
+    const std::int64_t made = std::strtoll(entry.path().filename().c_str(), nullptr, 10);
+    if (made < epochs) newest = std::max(newest, made);
+  }
+  for (const auto& entry : fs::directory_iterator(states_of(run_folder) + "/" + std::to_string(newest), ignored)) {
+    return entry.path();
+  }
+  return std::nullopt;
+}
+
 /// Makes the folder ready: refuses, keeps or removes what an earlier job has left there.
 void prepare_folder(const std::string& folder, Existing existing) {
   std::error_code error;
@@ -85,6 +120,10 @@ class TrialDesk {
 
   /// Removes the checkpoints of all trials but the best one.
   void tidy() const {
+    std::error_code ignored;
+    for (const auto& [number, trial] : trials_.plan.trials()) {
+      if (trials_.hands_on) fs::remove_all(states_of(trials_.folder_of({.trial = number})), ignored);
+    }
     if (trials_.keep != KeptTrials::best) return;
     for (const auto& [number, trial] : trials_.plan.trials()) {
       if (trials_.plan.best() == number) continue;
@@ -95,13 +134,30 @@ class TrialDesk {
  private:
   TrainingOrder order(const Training& training) const {
     TrainingOrder order{.training = training, .overrides = trials_.overrides(training)};
+    if (trials_.outputs_of) order.outputs = trials_.outputs_of(training);
     if (trials_.keep == KeptTrials::none) return order;
-    order.folder = folder_of(trials_.folder, training, trials_.plan);
+    order.folder = trials_.folder_of(training);
+    if (training.copied) take_over(training, order.folder);
     order.goes_on = has_checkpoint(order.folder);
+    order.takes_over = trials_.hands_on;
     return order;
   }
 
+  /// Puts another trial's state in the place of this one's checkpoints.
+  void take_over(const Training& training, const std::string& folder) const {
+    const std::string source = trials_.folder_of({.trial = *training.copied});
+    const auto state = newest_state_before(source, training.epochs);
+    std::error_code error;
+    fs::remove_all(checkpoints_of(folder), error);
+    if (!error) fs::create_directories(checkpoints_of(folder), error);
+    if (!error && state) link_or_copy(*state, fs::path(checkpoints_of(folder)) / state->filename(), error);
+    if (!error && state) return;
+    throw CheckpointError(fmt::format("{}: cannot take over the state of {}: {}", folder, source,
+                                      error ? error.message() : "it has none"));
+  }
+
   void note_end(const Training& training, const TrainingResult& result) {
+    if (trials_.hands_on && !training.refit) keep_state(trials_.folder_of(training), training.epochs);
     trials_.on_end(training, result);
     const bool may_go_on = training.epochs > 0;  // methods that train in several steps tidy up at their end
     if (trials_.keep == KeptTrials::best && !may_go_on && !training.refit) forget_loser(training);
@@ -121,7 +177,7 @@ class TrialDesk {
 
   void remove_checkpoints(const Training& training) const {
     std::error_code ignored;
-    fs::remove_all(checkpoints_of(folder_of(trials_.folder, training, trials_.plan)), ignored);
+    fs::remove_all(checkpoints_of(trials_.folder_of(training)), ignored);
   }
 
   const TrialJob& trials_;
@@ -131,14 +187,6 @@ class TrialDesk {
 };
 
 }  // namespace
-
-std::string folder_of(const std::string& folder, const Training& training, const TrialPlan& plan) {
-  if (training.refit) return folder + "/best";
-  std::string path = fmt::format("{}/trials/{:04}", folder, training.trial);
-  if (plan.shape().repeats > 1) path += fmt::format("/repeat-{}", training.repeat);
-  if (plan.shape().folds > 0) path += fmt::format("/fold-{}", training.fold);
-  return path;
-}
 
 bool run_trials(Job& job, const TrialJob& trials) {
   std::optional<TrialDesk> desk;

@@ -18,13 +18,17 @@ struct TrialJob {
   std::function<bool(const std::string& key)> may_change;  ///< … these keys
   Existing existing = Existing::refuse;
   KeptTrials keep = KeptTrials::best;
+  bool hands_on = false;  ///< whether trials take over the weights of others
   TrialPlan& plan;
   TrainingTerms terms;
   SlotShape shape;
   EndOfTrials end;
-  /// What a trial changes of the config. Called on rank 0.
+  /// Where a training leaves its run. Called on rank 0, as are the following.
+  std::function<std::string(const Training&)> folder_of;
+  std::function<std::string(const Training&)> outputs_of = {};  ///< TrainingOrder::outputs; empty: none
+  /// What a trial changes of the config.
   std::function<std::vector<std::string>(const Training&)> overrides;
-  /// Called on rank 0 after each training that has ended.
+  /// Called after each training that has ended.
   std::function<void(const Training&, const TrainingResult&)> on_end;
 };
 
@@ -32,8 +36,5 @@ struct TrialJob {
 /// \return whether the plan is complete: false where the job was asked to stop; the same on all ranks
 /// \throws OutputError, CheckpointError about the folder; what a training throws that is not its result
 bool run_trials(Job& job, const TrialJob& trials);
-
-/// "FOLDER/trials/0007", "FOLDER/trials/0007/repeat-1/fold-3"
-std::string folder_of(const std::string& folder, const Training& training, const TrialPlan& plan);
 
 }  // namespace unisono::experiment
