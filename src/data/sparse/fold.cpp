@@ -75,8 +75,10 @@ FoldedRows::FoldedRows(const LoadedSplit& whole, const Fold& fold, bool copied) 
   validation_ = validation_rows_.emplace(rows, validation).split();
 }
 
+/// On a9a with five random folds, training in place takes 3 times as long as on the whole set with batches of 4,096
+/// rows, and 15 times with batches of 100, since runs have 5 rows on average; on a copy, as long.
 bool is_small(const LabelledRows& rows) {
-  constexpr std::size_t kMostBytes = 64 << 20;
+  constexpr std::size_t kMostBytes = 256 << 20;
   return rows.rows.offsets.size_bytes() + rows.rows.columns.size_bytes() + rows.rows.values.size_bytes() < kMostBytes;
 }
 
