@@ -157,6 +157,15 @@ TEST_CASE("the best of a bracket go on, and no others", "[search]") {
   CHECK(ended[9][0].second == std::ranges::min(ended[3]).second);
 }
 
+TEST_CASE("a trial goes on to the end of its bracket where all others failed", "[search]") {
+  const auto loss = [](const SearchStep& step, const Point&) {
+    return step.trial == 4 ? 1 : std::numeric_limits<double>::infinity();
+  };
+  const auto steps = steps_of(simulate(*method_of("method = \"hyperband\"\ntrials = 9", 1, 9), 3, loss, order_of(1)));
+  CHECK(steps.at(3) == std::set<std::int64_t>{4});
+  CHECK(steps.at(9) == std::set<std::int64_t>{4});
+}
+
 TEST_CASE("trials of Hyperband that end within a bracket are refused", "[search]") {
   const auto complaint = [](int trials) {
     return complaint_of([&] { method_of("method = \"hyperband\"\ntrials = " + std::to_string(trials), 1, 9); });

@@ -55,7 +55,7 @@ inline double quadratic(const SearchStep& step, const Point& point) {
   return std::pow(point[0] - 0.3, 2) + std::pow(point[1] - 0.7, 2) + rest;
 }
 
-/// Runs a method to its end with so many workers, whose steps end in a random order. \param most events
+/// Runs a method to its end with so many workers, whose steps end in a random order, one or several at a time.
 inline std::vector<SearchEvent> simulate(SearchMethod& method, std::size_t workers, const LossOf& loss,
                                          RandomStream order) {
   std::vector<SearchEvent> events;
@@ -69,10 +69,12 @@ inline std::vector<SearchEvent> simulate(SearchMethod& method, std::size_t worke
       running.push_back(*step);
     }
     if (running.empty()) return events;
-    const auto at = running.begin() + static_cast<std::ptrdiff_t>(order.below(running.size()));
-    events.push_back({false, *at, loss(*at, method.point(at->trial))});
-    running.erase(at);
-    method.ended(events.back().step, events.back().loss);
+    for (std::uint64_t ends = 1 + order.below(running.size()); ends > 0; --ends) {
+      const auto at = running.begin() + static_cast<std::ptrdiff_t>(order.below(running.size()));
+      events.push_back({false, *at, loss(*at, method.point(at->trial))});
+      running.erase(at);
+      method.ended(events.back().step, events.back().loss);
+    }
   }
 }
 

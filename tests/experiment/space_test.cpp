@@ -122,6 +122,27 @@ TEST_CASE("whole tables come before the keys that lie within them", "[search]") 
         "optimizer.learning_rate=0.1");
 }
 
+TEST_CASE("the values are overrides that a config takes", "[search]") {
+  const Space space = space_of(R"(
+    "optimizer.learning_rate" = [0.1]
+    "optimizer" = [{ kind = "s=g", "a b" = { linear = [0, 1] } }]
+    "model.layers[1].units" = { integers = [8, 9] }
+    "data.path" = ["with \"quotes\"", "x"])");
+  std::vector<std::string> overrides;
+  for (const Assignment& assignment : space.at({0, 0, 0.5, 0.9, 0})) overrides.push_back(assignment.override_text());
+  ConfigValue optimizer, model, data;
+  parse_config({"a.toml", "model.layers = [{}, { units = 3 }]\noptimizer.kind = 1", overrides}, [&](ConfigVisitor& v) {
+    v.any_value({.name = "optimizer", .meaning = ""}, optimizer);
+    v.any_value({.name = "model", .meaning = ""}, model);
+    v.any_value({.name = "data", .meaning = ""}, data);
+  });
+  CHECK(optimizer.find("kind")->value == decltype(ConfigValue::value)("s=g"));
+  CHECK(optimizer.find("a b")->number() == 0.5);
+  CHECK(optimizer.find("learning_rate")->number() == 0.1);
+  CHECK(toml_text(model) == "{ layers = [{}, { units = 9 }] }");
+  CHECK(data.find("path")->value == decltype(ConfigValue::value)("with \"quotes\""));
+}
+
 TEST_CASE("the grid has each combination of what is drawn once, the last key fastest", "[search]") {
   const Space space = space_of(kOptimizers + "\n c = { integers = [1, 2] }");
   const Space finite = space_of(R"(
