@@ -94,7 +94,7 @@ int run(int argc, char** argv, const models::ModelKinds& models) {
   Program program("Trains machine-learning models in parallel on one or more MPI ranks, from one config file.",
                   "unisono", UNISONO_VERSION);
   Chosen chosen{.models = models};
-  for (const auto add : {add_train, add_search, add_replay, add_evaluate, add_predict, add_export, add_neighbors, add_compare,
+  for (const auto add : {add_train, add_search, add_cross_validate, add_replay, add_evaluate, add_predict, add_export, add_neighbors, add_compare,
                          add_runs, add_info, add_bench, add_data, add_config}) {
     add(program.commands(), chosen);
   }

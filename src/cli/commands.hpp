@@ -35,6 +35,7 @@ void add_bench(Command app, Chosen& chosen);
 void add_data(Command app, Chosen& chosen);
 void add_config(Command app, Chosen& chosen);
 void add_search(Command app, Chosen& chosen);
+void add_cross_validate(Command app, Chosen& chosen);
 
 /// The arguments CONFIG, --set and --unset of commands that take a config.
 struct ConfigArguments {

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "unisono/experiment/config.hpp"
+#include "unisono/experiment/cross_validation_settings.hpp"
 #include "unisono/experiment/search_settings.hpp"
 
 namespace unisono::experiment {
@@ -12,6 +13,7 @@ namespace unisono::experiment {
 /// ignores them, and a run's config.toml does not have them.
 struct Plans {
   std::optional<SearchSettings> search;
+  std::optional<CrossValidationSettings> cross_validation;
 };
 
 /// A config file with its plans.

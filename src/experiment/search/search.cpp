@@ -78,6 +78,13 @@ Search::Search(Job& job, const ConfigText& config, const models::ModelKinds& mod
   require_same_experiment(job.ranks(), planned_.config);
   require_same(job.ranks(), "search", hash_bytes(identity()), "give every rank the same config file and the same --set");
   metric_.require(planned_.config, set_.info());
+  const SearchKind kind = settings().method;
+  const bool in_steps =
+      kind == SearchKind::halving || kind == SearchKind::hyperband || kind == SearchKind::population;
+  if (!in_steps || settings().keep != KeptTrials::none) return;
+  throw ConfigError(fmt::format("search.keep = \"none\": with search.method = \"{}\", trials go on from their "
+                                "checkpoints; set keep = \"best\"",
+                                name_of(kind, kSearchKinds)));
 }
 
 std::string Search::identity() const { return effective_config(planned_.config) + effective_plans(planned_.plans); }

@@ -9,6 +9,8 @@ namespace {
 template <typename Act>
 void for_each_section(Plans& plans, Act act) {
   act(Field{.name = "search", .meaning = "what `unisono search` tries"}, plans.search);
+  act(Field{.name = "cross_validation", .meaning = "how `unisono cross-validate` divides the training examples"},
+      plans.cross_validation);
 }
 
 }  // namespace

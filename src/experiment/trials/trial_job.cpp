@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -15,6 +16,9 @@ namespace unisono::experiment {
 namespace {
 
 namespace fs = std::filesystem;
+
+/// What trials leave, beside the journal.
+constexpr std::array kMade = {"/trials", "/best", "/folds", "/final", "/outputs"};
 
 std::string journal_of(const std::string& folder) { return folder + "/journal.jsonl"; }
 
@@ -59,6 +63,14 @@ std::optional<fs::path> newest_state_before(const std::string& run_folder, std::
   return std::nullopt;
 }
 
+void make_folder(const std::string& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (!error) return;
+  throw OutputError(fmt::format("{}: the folder cannot be created: {}; choose another one with --output", folder,
+                                error.message()));
+}
+
 /// Makes the folder ready: refuses, keeps or removes what an earlier job has left there.
 void prepare_folder(const std::string& folder, Existing existing) {
   std::error_code error;
@@ -74,21 +86,17 @@ void prepare_folder(const std::string& folder, Existing existing) {
         fmt::format("{}: there is nothing to resume; start without --resume, or name the folder with --output DIR",
                     folder));
   }
-  if (!holds_job && fs::exists(folder + "/trials", error)) {
-    throw OutputError(fmt::format("{}: holds a folder 'trials', but no journal of a search; choose another folder "
-                                  "(--output DIR)",
-                                  folder));
+  for (const char* name : kMade) {
+    if (holds_job || !fs::exists(folder + name, error)) continue;
+    throw OutputError(fmt::format("{}: there is '{}', but no journal of trials; choose another folder (--output DIR)",
+                                  folder, name + 1));
   }
   if (holds_job && existing == Existing::overwrite) {
-    fs::remove_all(folder + "/trials", error);
+    for (const char* name : kMade) fs::remove_all(folder + name, error);
     if (!error) fs::remove(journal_of(folder), error);
     if (error) throw OutputError(fmt::format("{}: cannot be replaced: {}", folder, error.message()));
   }
-  fs::create_directories(folder, error);
-  if (error) {
-    throw OutputError(fmt::format("{}: the folder cannot be created: {}; choose another one with --output", folder,
-                                  error.message()));
-  }
+  make_folder(folder);
 }
 
 /// The first entry says of which job the journal is.
@@ -135,6 +143,7 @@ class TrialDesk {
   TrainingOrder order(const Training& training) const {
     TrainingOrder order{.training = training, .overrides = trials_.overrides(training)};
     if (trials_.outputs_of) order.outputs = trials_.outputs_of(training);
+    if (!order.outputs.empty()) make_folder(fs::path(order.outputs).parent_path());
     if (trials_.keep == KeptTrials::none) return order;
     order.folder = trials_.folder_of(training);
     if (training.copied) take_over(training, order.folder);
