@@ -15,7 +15,9 @@ namespace unisono::experiment {
 struct SearchStep {
   std::int64_t trial = 0;
   std::int64_t epochs = 0;  ///< that the trial will have been trained for at its end; 0: as its config says
-  std::optional<std::int64_t> copied = {};  ///< population: begins with this trial's weights and optimizer
+  /// Population: it begins with this trial's weights and optimizer, as they were when that one had been trained for as
+  /// many epochs as this one has now. That was the end of its latest ended step; it may be training on by now.
+  std::optional<std::int64_t> copied = {};
   bool operator==(const SearchStep&) const = default;
 };
 

@@ -1,15 +1,15 @@
 // Population-based training. Jaderberg et al., "Population based training of neural networks", 2017. All trials train;
-// one that has been trained for e more epochs, a multiple of exploit_every_epochs, is ready:
-//     exploit  Among the k trials that have got to e, by their losses then: one of the worst ⌊f k⌋ takes over the
-//     weights
-//              of one of the best ⌊f k⌋, drawn at random (truncation selection, f = exploited_fraction).
-//     explore  It takes over that trial's values, too. Each number is multiplied by 0.8 or 1.2, within its range, but
-//              whole ones move by at least one step; of a list of numbers it is the one before or behind.
-//              What may change the form of the weights or of the optimizer's state goes with the weights as it is:
-//              other choices, and whole numbers of the model.
-// The trial that has been trained least goes on first, so that trials wait for no one, but are compared at the same e.
-// A trial is a source while no later step of it has ended. One that failed goes on as a copy, or not at all. Which
-// trials are copied depends on the order in which steps end; what is drawn is a function of (trial, e).
+// one that has got to e epochs, a multiple of exploit_every_epochs, is compared with all k that have, by their losses
+// then, before it goes on:
+//     exploit  If it is one of the worst ⌊f k⌋, it takes over weights and values of one of the best ⌊f k⌋, drawn at
+//              random (truncation selection, f = exploited_fraction).
+//     explore  Then each number is multiplied by 0.8 or 1.2, within its range, but whole ones move by at least one
+//              step; of a list of numbers it is the one before or behind. What may change the form of the weights or
+//              of the optimizer's state stays with the weights: other choices, and whole numbers of the model.
+// The trial that has been trained least goes on first, so that trials wait for no one. A trial can be copied while no
+// later step of it has ended; so of trials at the same e, those that copy go on first, and the better ones last. One
+// that failed goes on as a copy, or not at all.
+// Which trials are copied depends on the order in which steps end; what is drawn is a function of (trial, e).
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,11 +1,13 @@
 // Tree-structured Parzen estimator. Bergstra, Bardenet, Bengio, Kégl, "Algorithms for hyper-parameter optimization",
-// NeurIPS 2011, section 4: the N known trials are divided by their losses into the best ⌈γ N⌉, γ = 0.15, and the
-// others, with densities ℓ(x) and g(x). Of 24 values drawn from ℓ, the trial takes the one with the largest ℓ(x) /
-// g(x), which has the largest expected improvement. Each parameter has densities of its own, from the trials where it
-// was drawn (the tree), over its u in [0, 1), where the space is uniform: numbers have Parzen estimators; choice i of n
-// has the probability (1 + trials that took it) / (n + trials). Trial n knows the results of trials below n −
-// lookahead, whatever else has ended, and waits for them: it is a function of n and of their losses, on any number of
-// ranks. It is drawn at random where fewer than startup_trials are known.
+// NeurIPS 2011, section 4. The N trials that a trial knows are divided by their losses:
+//     ℓ(x)  density of the best ⌈γ N⌉, γ = 0.15        g(x)  density of the others
+//     x = argmax ℓ(x) / g(x) over 24 draws from ℓ      which has the largest expected improvement
+// Each parameter has densities of its own, from the trials where it was drawn (the tree), over its u in [0, 1), where
+// the space is uniform. Numbers have Parzen estimators; choice i of n has the probability
+//     (1 + trials that took it) / (n + trials)
+// Trial n knows the results of trials below n − lookahead, whatever else has ended, and waits for them: it is a
+// function of n and of their losses, on any number of ranks. Where it knows fewer than startup_trials, it is drawn at
+// random.
 #include <algorithm>
 #include <cmath>
 #include <limits>
