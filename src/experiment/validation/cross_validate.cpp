@@ -13,6 +13,7 @@
 #include "unisono/base/errors.hpp"
 #include "unisono/base/hash.hpp"
 #include "unisono/base/text.hpp"
+#include "unisono/data/training_columns.hpp"
 #include "unisono/experiment/cross_validation.hpp"
 #include "unisono/experiment/plans.hpp"
 #include "validation/fold_predictions.hpp"
@@ -46,11 +47,12 @@ PlannedConfig parse(const ConfigText& text, const models::ModelKinds& models) {
                                 fraction));
 }
 
-Folds folds_of(const data::Dataset& set, const CrossValidationSettings& settings) {
-  const std::vector<std::int32_t> labels = settings.stratified ? set.training_labels() : std::vector<std::int32_t>();
-  const std::string name = column_of(settings);
-  const std::vector<std::int64_t> column = name.empty() ? std::vector<std::int64_t>() : set.training_column(name);
-  return make_folds(settings, {.rows = set.info().train, .labels = labels, .column = column});
+Folds folds_of(const std::string& path, const CrossValidationSettings& settings) {
+  std::vector<std::int32_t> labels;
+  std::vector<std::int64_t> column;
+  if (settings.stratified) labels = data::read_training_labels(path);
+  if (const std::string name = column_of(settings); !name.empty()) column = data::read_training_column(path, name);
+  return make_folds(settings, {.rows = data::count_training_rows(path), .labels = labels, .column = column});
 }
 
 /// A cross-validation from its config to its tables. Its functions are collective unless they say otherwise.
@@ -89,7 +91,7 @@ CrossValidation::CrossValidation(Job& job, const ConfigText& config, const model
       folder_(options.output.empty() ? planned_.config.run_folder() + "-cross-validation" : options.output),
       existing_(options.existing),
       set_(job, text_, planned_.config),
-      folds_(folds_of(set_.set(), settings())),
+      folds_(folds_of(planned_.config.data.path, settings())),
       plan_(std::make_unique<OneTrial>(), {.folds = folds_.size(), .refit = settings().refit}) {
   require_same_experiment(job.ranks(), planned_.config);
   require_same(job.ranks(), "cross-validation", hash_bytes(identity()),
@@ -197,7 +199,7 @@ void CrossValidation::write_results(bool is_complete) const {
   const auto failed = std::find_if(results.results.begin(), results.results.end(), [](const TrainingResult& one) {
     return one.status != TrainingStatus::complete;
   });
-  write_predictions(folder_, folds_, set_.set(), [this](std::int64_t fold) { return outputs_of({.fold = fold}); });
+  write_predictions(folder_, folds_, {planned_.config.data.path, set_.set().class_names()}, [this](std::int64_t fold) { return outputs_of({.fold = fold}); });
   job_.log().info(fmt::format("{}: {} of {}", folder_, count_of(folds_.size(), "fold"),
                               count_of(folds_.rows(), "example")));
   job_.log().info(results.text());

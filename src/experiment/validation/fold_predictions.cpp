@@ -9,6 +9,7 @@
 
 #include "apply/csv_field.hpp"
 #include "run/run_folder.hpp"
+#include "unisono/data/training_columns.hpp"
 
 namespace unisono::experiment {
 namespace {
@@ -28,7 +29,7 @@ std::vector<float> floats_in(const std::string& path) {
 
 }  // namespace
 
-void write_predictions(const std::string& folder, const Folds& folds, const data::Dataset& set,
+void write_predictions(const std::string& folder, const Folds& folds, const PredictedSet& set,
                        const std::function<std::string(std::int64_t fold)>& outputs_of) {
   std::vector<Line> lines;
   std::vector<float> all;
@@ -44,8 +45,8 @@ void write_predictions(const std::string& folder, const Folds& folds, const data
     all.insert(all.end(), outputs.begin(), outputs.end());
   }
   std::stable_sort(lines.begin(), lines.end(), [](const Line& a, const Line& b) { return a.example < b.example; });
-  const std::vector<std::int32_t> labels = set.training_labels();
-  const std::vector<std::string>& names = set.class_names();
+  const std::vector<std::int32_t> labels = data::read_training_labels(set.path);
+  const std::vector<std::string>& names = set.class_names;
   std::string text = labels.empty() ? "example,fold" : "example,fold,label";
   for (std::size_t i = 0; i < width; ++i) {
     text += "," + (names.size() == width ? csv_field(names[i]) : fmt::format("output_{}", i));

@@ -2,17 +2,23 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
-#include "unisono/data/dataset.hpp"
 #include "validation/folds.hpp"
 
 namespace unisono::experiment {
 
+/// The set whose examples were predicted.
+struct PredictedSet {
+  std::string path;
+  const std::vector<std::string>& class_names;  ///< empty: it does not name them
+};
+
 /// Collects what the models of the folds predicted for their validation examples: FOLDER/predictions.csv has a line for
-/// each fold and example, by example: its number, the fold, its label or target where there is one, and the outputs.
+/// each fold and example, by example: its number, the fold, its label where there is one, and the outputs.
 /// \param outputs_of the file of a fold's outputs (float32, [examples, outputs]); a fold without one is left out
 /// \throws OutputError
-void write_predictions(const std::string& folder, const Folds& folds, const data::Dataset& set,
+void write_predictions(const std::string& folder, const Folds& folds, const PredictedSet& set,
                        const std::function<std::string(std::int64_t fold)>& outputs_of);
 
 }  // namespace unisono::experiment
