@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
@@ -22,7 +23,12 @@ struct ConfigValue {
   const Array* array() const { return std::get_if<Array>(&value); }
   /// The value of a key; null where this is no table or has no such key.
   const ConfigValue* find(const std::string& key) const;
+  /// An integer or a floating-point number; nothing where it is neither.
+  std::optional<double> number() const;
 };
+
+/// A key as it is written in TOML: in quotes where it needs them.
+std::string toml_key(const std::string& key);
 
 /// As TOML on one line: `{ kind = "sgd", momentum = 0.9 }`. Parsing it gives the same value.
 std::string toml_text(const ConfigValue& value);
