@@ -156,6 +156,10 @@ void Config::describe(ConfigVisitor& visitor) {
   }
 }
 
+void Config::describe_commands(ConfigVisitor& visitor) {
+  visitor.section({.name = "study", .meaning = "variants that unisono study compares with the serial run"}, study);
+}
+
 bool Config::whole_batch() const { return optim::is_whole_batch(optimizer); }
 
 bool Config::is_placed_automatically() const {
@@ -169,7 +173,7 @@ bool updates_in_place(const Config& config) {
 Config parse_config(const ConfigText& text, const models::ModelKinds& models) {
   Config config;
   config.model.own = models::make_kinds(models);
-  config.notes = parse_config(text, [&](ConfigVisitor& visitor) { config.describe(visitor); });
+  config.notes = parse_config(text, [&](ConfigVisitor& visitor) { config.describe(visitor), config.describe_commands(visitor); });
   const strategies::StrategyTraits& traits = traits_of(config.strategy);
   if (config.whole_batch()) config.data.shuffle = false;  // the order of examples is that of the portions
   if (traits.divides_model) {
@@ -191,7 +195,7 @@ std::string effective_config(const Config& config) {
 std::string config_reference(ReferenceFormat format, const models::ModelKinds& models) {
   Config defaults;
   defaults.model.own = models::make_kinds(models);
-  const std::string keys = config_reference([&](ConfigVisitor& visitor) { defaults.describe(visitor); }, format);
+  const std::string keys = config_reference([&](ConfigVisitor& visitor) { defaults.describe(visitor), defaults.describe_commands(visitor); }, format);
   return format == ReferenceFormat::text ? keys : std::string(kMarkdownHead) + keys;
 }
 

@@ -64,7 +64,7 @@ inline constexpr Named<Verdict> kVerdicts[] = {
 
 /// What is known of a variant: its metric and the reference's, for each seed for which both came to an end.
 struct Pairs {
-  std::vector<double> variant, reference;
+  std::vector<double> variant = {}, reference = {};
   bool same_bits = false, within_rounding = false;  ///< for every seed
   std::int64_t diverged = 0;                        ///< seeds for which only the variant diverged
 };
