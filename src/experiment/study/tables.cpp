@@ -69,6 +69,7 @@ bool has_difference(const WayResult& one) {
 std::string difference_text(const WayResult& one) {
   if (!has_difference(one)) return "—";
   const PairedDifference& difference = one.judgement.difference;
+  if (one.judgement.verdict == Verdict::same_bits) return "0";
   return fmt::format("{:+.3g} ± {:.2g}", difference.mean, difference.half_width);
 }
 

@@ -75,7 +75,7 @@ std::string name_for(const ConfigValue::Table& table) {
       if (inner == "kind" && key == "strategy" && word != nullptr) {
         kind = *word;
       } else {
-        self(self, inner, part);
+        self(self, inner == "kind" ? key : inner, part);
       }
     }
   };
@@ -97,6 +97,8 @@ Variant variant_of(const ConfigValue& value, std::size_t number, const std::stri
     } else if (key == "ranks" || key == "threads") {
       (key == "ranks" ? variant.ranks : variant.threads) = numbers(variant, key, part);
     } else {
+      const std::string nearest = nearest_name(key, {"name", "ranks", "threads"});
+      if (!nearest.empty()) variant.fail(fmt::format("unknown key '{}'; did you mean '{}'?", key, nearest));
       add_overrides(variant, key, part);
     }
   }
@@ -226,7 +228,7 @@ class Ways {
 }  // namespace
 
 std::string Way::text() const {
-  if (name == "serial") return name;
+  if (name == "serial" && cores() == 1) return name;
   return fmt::format("{}, {}{}", name, count_of(ranks, "rank"),
                      threads() > 1 ? fmt::format(" of {}", count_of(threads(), "thread")) : "");
 }
