@@ -1,11 +1,12 @@
 """unisono study: verdicts, refusals, stops and resumption."""
 
 import json
+import os
 import signal
 import time
 import unittest
 
-from harness import INTERRUPTED, BinaryTest, kill_session, settings
+from harness import INTERRUPTED, BinaryTest, kill_session, ranks_of, settings
 
 CONFIG = """
 name = "small"
@@ -52,7 +53,9 @@ epochs = 2
 batch_size = 24
 [study]
 seeds = 2
-variants = [{ strategy = { kind = "hogwild" }, threads = 2 }, { optimizer = { kind = "lbfgs" }, strategy = { kind = "batch" } }]
+variants = [{ strategy = { kind = "hogwild" }, threads = 2 }, 
+  { optimizer = { kind = "lbfgs" }, strategy = { kind = "batch" }, unset = ["train.batch_size"],
+    train = { epochs = 200, evaluate_every_epochs = 0 } }]
 """
 
 
@@ -159,12 +162,14 @@ class Refusals(Study):
             ('[{ strategy = { kind = "averging" } }]', "did you mean 'averaging'?"),
             ('[{ strategy = { kind = "averaging", perod = 2 } }]', "did you mean 'period'?"),
             ("[{ train.batch_size = 25 }, { train.batch_size = 25 }]", "study.variants[1]: it is the same training as"),
-            ('[{ strategy = { kind = "serial" }, ranks = 2 }]', "runs on one rank"),
+            ('[{ unset = ["train.batch"] }]', "unset train.batch: the config file has no such key"),
+            ("[{ unset = [3] }]", "unset: keys of the config are expected"),
             ('[{ train.batch_size = "largest" }]', "give numbers for train.batch_size"),
             ("[{ model.layers = [] }]", "layers"),
         ):
             with self.subTest(variants=variants):
-                result = self.study(*settings(f"study.variants={variants}"), code=2)
+                ranks = 2 if "ranks = 3" in variants else 0
+                result = self.study(*settings(f"study.variants={variants}"), code=2, ranks=ranks)
                 self.assertIn(message, result.err)
                 self.assertEqual(result.err.count("config error"), 1)
                 self.assertFalse((self.folder / "study").exists())
@@ -179,7 +184,8 @@ class Refusals(Study):
             ("study.target=[1, 2]", "target is one number"),
         ):
             with self.subTest(setting=setting):
-                self.assertIn(message, self.study(*settings(setting), code=2, ranks=0).err)
+                words = settings(setting, "study.variants=[{ train.batch_size = 30 }]")
+                self.assertIn(message, self.study(*words, code=2, ranks=0).err)
 
     def test_a_study_is_neither_replaced_nor_resumed_by_mistake(self):
         small = settings("study.seeds=2", "study.variants=[{ train.batch_size = 30 }]")
@@ -201,10 +207,8 @@ class Refusals(Study):
 class Resumption(Study):
     def setUp(self):
         super().setUp()
-        # Some seconds.
-        self.slow = settings("study.seeds=3", "train.epochs=6", "fault.emulated_seconds=0.005")
-        self.study(*self.slow, output="whole")
-        self.whole = self.without_times(self.result("whole"))
+        # Each training takes at least 0.3 seconds.
+        self.slow = settings("study.seeds=2", "fault.emulated_seconds=0.01")
 
     def lines(self):
         path = self.folder / "study/journal.txt"
@@ -217,27 +221,31 @@ class Resumption(Study):
         time.sleep(0.1)  # into the next training
 
     def test_a_killed_study_goes_on_as_if_nothing_had_happened(self):
-        for number, (lines, how) in enumerate(((3, signal.SIGKILL), (8, signal.SIGTERM), (13, signal.SIGKILL))):
+        self.study(*self.slow, output="whole")
+        whole = self.without_times(self.result("whole"))
+        for number, (lines, how) in enumerate(((2, signal.SIGKILL), (5, signal.SIGTERM), (9, signal.SIGKILL))):
             words = ("study", "study.toml", "--output", "study", *(("--resume",) if number else ()), *self.slow)
             with self.started(*words, ranks=2) as process:
                 self.wait_for_lines(process, lines)
                 if how == signal.SIGKILL:
                     kill_session(process.pid)
                 else:
-                    process.send_signal(how)
+                    os.kill(ranks_of(process)[-1], how)
                     self.assertEqual(process.wait(timeout=30), INTERRUPTED)
             self.assertFalse((self.folder / "study/study.json").exists())
         done = self.lines()
         result = self.study("--resume", *self.slow)
-        self.assertEqual(self.without_times(self.result()), self.whole)
-        self.assertEqual(self.lines(), 1 + 6 * 3)
-        self.assertEqual(result.out.count(", seed "), 1 + 6 * 3 - done, result)
+        self.assertEqual(self.without_times(self.result()), whole)
+        self.assertEqual(self.lines(), 1 + 6 * 2)
+        self.assertEqual(result.out.count(", seed "), 1 + 6 * 2 - done, result)
 
     def test_more_seeds_and_variants_add_to_a_study(self):
-        fewer = settings("study.seeds=2", "train.epochs=6", "fault.emulated_seconds=0.005")
-        self.study(*fewer)
-        self.study("--resume", *self.slow)
-        self.assertEqual(self.without_times(self.result()), self.whole)
+        variants = "study.variants=[{ train.batch_size = 30 }, { optimizer.learning_rate = 0.2 }]"
+        self.study(*settings("study.seeds=3", variants), output="whole", ranks=0)
+        self.study(*settings("study.seeds=2", "study.variants=[{ train.batch_size = 30 }]"), ranks=0)
+        added = self.study("--resume", *settings("study.seeds=3", variants), ranks=0)
+        self.assertEqual(added.out.count(", seed "), 9 - 4)
+        self.assertEqual(self.without_times(self.result()), self.without_times(self.result("whole")))
 
     def test_a_changed_journal_is_noticed(self):
         fewer = settings("study.seeds=2", "study.variants=[{ train.batch_size = 30 }]")

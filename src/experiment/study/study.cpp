@@ -129,6 +129,8 @@ std::string line_about(const StudyPlan& plan, const StudyTraining& training, con
 
 bool study(comm::Communicator& world, const ConfigText& text, const StudyOptions& options, Log& log) {
   StudyPlan plan = plan_of(text, options, world.size());
+  plan.metric = metric_of(plan.ways.front().config);
+  drop_impossible_optimum(plan);
   std::unique_ptr<StudyFolder> folder;
   std::vector<StudyRecord> records;
   if (world.is_root()) {
@@ -137,8 +139,6 @@ bool study(comm::Communicator& world, const ConfigText& text, const StudyOptions
     records = folder->records();
   }
   world.barrier();  // nothing is done before rank 0 has looked
-  plan.metric = metric_of(plan.ways.front().config);
-  drop_impossible_optimum(plan);
 
   const auto total = std::ssize(trainings_of(plan));
   log.info(fmt::format("{}: {} of the serial run and {}, compared by {}; in {}", plan.name,

@@ -18,7 +18,7 @@ struct Variant {
   std::string place;  ///< "configs/study.toml:20:3: study.variants[2]"
   std::string name = {};
   std::vector<std::int64_t> ranks = {}, threads = {};
-  std::vector<std::string> overrides = {};
+  std::vector<std::string> overrides = {}, removals = {};
 
   [[noreturn]] void fail(const std::string& what) const { throw ConfigError(place + ": " + what); }
 };
@@ -80,10 +80,22 @@ std::string name_for(const ConfigValue::Table& table) {
     }
   };
   for (const auto& [key, value] : table) {
-    if (key != "name" && key != "ranks" && key != "threads") visit(visit, key, value);
+    if (key != "name" && key != "ranks" && key != "threads" && key != "unset") visit(visit, key, value);
   }
   if (kind.empty()) return rest.empty() ? "as the config says" : rest;
   return rest.empty() ? kind : fmt::format("{} ({})", kind, rest);
+}
+
+/// The keys of unset = ["train.batch_size"].
+std::vector<std::string> keys_of(const Variant& variant, const ConfigValue& value) {
+  std::vector<std::string> keys;
+  const ConfigValue::Array one = {value};
+  for (const ConfigValue& key : value.array() != nullptr ? *value.array() : one) {
+    const auto* name = std::get_if<std::string>(&key.value);
+    if (name == nullptr) variant.fail("unset: keys of the config are expected, as in [\"train.batch_size\"]");
+    keys.push_back(*name);
+  }
+  return keys;
 }
 
 Variant variant_of(const ConfigValue& value, std::size_t number, const std::string& path) {
@@ -94,10 +106,12 @@ Variant variant_of(const ConfigValue& value, std::size_t number, const std::stri
       const auto* name = std::get_if<std::string>(&part.value);
       if (name == nullptr || name->empty()) variant.fail("name is a text that is not empty");
       variant.name = *name;
+    } else if (key == "unset") {
+      variant.removals = keys_of(variant, part);
     } else if (key == "ranks" || key == "threads") {
       (key == "ranks" ? variant.ranks : variant.threads) = numbers(variant, key, part);
     } else {
-      const std::string nearest = nearest_name(key, {"name", "ranks", "threads"});
+      const std::string nearest = nearest_name(key, {"name", "ranks", "threads", "unset"});
       if (!nearest.empty()) variant.fail(fmt::format("unknown key '{}'; did you mean '{}'?", key, nearest));
       add_overrides(variant, key, part);
     }
@@ -129,8 +143,9 @@ std::string folder_for(const std::string& text, std::set<std::string>& taken) {
 
 /// The key and value of an override in a message are the variant's, and not a --set of the user's.
 std::string without_set(std::string message) {
-  constexpr std::string_view kSet = "--set ";
-  if (message.starts_with(kSet)) message.erase(0, kSet.size());
+  for (const std::string_view option : {"--set ", "--un"}) {
+    if (message.starts_with(option)) message.erase(0, option == "--un" ? 2 : option.size());
+  }
   return message;
 }
 
@@ -179,8 +194,9 @@ class Ways {
   }
 
  private:
-  ConfigText with(const std::vector<std::string>& overrides) const {
+  ConfigText with(const std::vector<std::string>& overrides, const std::vector<std::string>& removals = {}) const {
     ConfigText text = text_;
+    text.removals.insert(text.removals.end(), removals.begin(), removals.end());
     text.overrides.insert(text.overrides.end(), overrides.begin(), overrides.end());
     return text;
   }
@@ -197,7 +213,7 @@ class Ways {
     std::vector<std::string> overrides = variant.overrides;
     overrides.push_back(fmt::format("train.threads={}", threads));
     try {
-      Way way = way_of(with(overrides), models_, variant.name, ranks);
+      Way way = way_of(with(overrides, variant.removals), models_, variant.name, ranks);
       require_numbers(way.config, variant.place);
       grid_shape(way.config, ranks);
       for (const Way& other : ways_) {
