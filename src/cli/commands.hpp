@@ -34,6 +34,7 @@ void add_info(Command app, Chosen& chosen);
 void add_bench(Command app, Chosen& chosen);
 void add_data(Command app, Chosen& chosen);
 void add_study(Command app, Chosen& chosen);
+void add_find_rate(Command app, Chosen& chosen);
 void add_config(Command app, Chosen& chosen);
 
 /// The arguments CONFIG, --set and --unset of commands that take a config.

@@ -53,9 +53,14 @@ epochs = 2
 batch_size = 24
 [study]
 seeds = 2
-variants = [{ strategy = { kind = "hogwild" }, threads = 2 }, 
-  { optimizer = { kind = "lbfgs" }, strategy = { kind = "batch" }, unset = ["train.batch_size"],
-    train = { epochs = 200, evaluate_every_epochs = 0 } }]
+[[study.variants]]
+strategy = { kind = "hogwild" }
+threads = 2
+[[study.variants]]
+unset = ["train.batch_size"]
+optimizer = { kind = "lbfgs" }
+strategy = { kind = "batch" }
+train = { epochs = 200, evaluate_every_epochs = 0 }
 """
 
 

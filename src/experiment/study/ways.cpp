@@ -214,6 +214,10 @@ class Ways {
     overrides.push_back(fmt::format("train.threads={}", threads));
     try {
       Way way = way_of(with(overrides, variant.removals), models_, variant.name, ranks);
+      if (traits_of(way.config.strategy).shares_model && (!variant.threads.empty() || way.config.strategy.threads == 0)) {
+        overrides.push_back(fmt::format("strategy.threads={}", threads));
+        way = way_of(with(overrides, variant.removals), models_, variant.name, ranks);
+      }
       require_numbers(way.config, variant.place);
       grid_shape(way.config, ranks);
       for (const Way& other : ways_) {
@@ -242,6 +246,11 @@ class Ways {
 };
 
 }  // namespace
+
+int Way::threads() const {
+  const bool own = traits_of(config.strategy).shares_model;
+  return static_cast<int>(own ? config.strategy.threads : config.train.threads);
+}
 
 std::string Way::text() const {
   if (name == "serial" && cores() == 1) return name;

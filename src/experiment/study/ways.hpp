@@ -16,7 +16,7 @@ struct Way {
   int ranks = 1;
   std::string identity;  ///< of all that decides its results and times
 
-  int threads() const { return static_cast<int>(config.train.threads); }
+  int threads() const;  ///< of a rank
   int cores() const { return ranks * threads(); }
   /// "averaging (period 16), 4 ranks"
   std::string text() const;
