@@ -33,6 +33,8 @@ void add_runs(Command app, Chosen& chosen);
 void add_info(Command app, Chosen& chosen);
 void add_bench(Command app, Chosen& chosen);
 void add_data(Command app, Chosen& chosen);
+void add_study(Command app, Chosen& chosen);
+void add_find_rate(Command app, Chosen& chosen);
 void add_config(Command app, Chosen& chosen);
 void add_search(Command app, Chosen& chosen);
 void add_cross_validate(Command app, Chosen& chosen);

@@ -6,6 +6,7 @@
 #include "unisono/experiment/config.hpp"
 #include "unisono/experiment/cross_validation_settings.hpp"
 #include "unisono/experiment/search_settings.hpp"
+#include "unisono/experiment/study_settings.hpp"
 
 namespace unisono::experiment {
 
@@ -14,6 +15,7 @@ namespace unisono::experiment {
 struct Plans {
   std::optional<SearchSettings> search;
   std::optional<CrossValidationSettings> cross_validation;
+  std::optional<StudySettings> study;
 };
 
 /// A config file with its plans.

@@ -11,6 +11,7 @@ void for_each_section(Plans& plans, Act act) {
   act(Field{.name = "search", .meaning = "what `unisono search` tries"}, plans.search);
   act(Field{.name = "cross_validation", .meaning = "how `unisono cross-validate` divides the training examples"},
       plans.cross_validation);
+  act(Field{.name = "study", .meaning = "variants that `unisono study` compares with the serial run"}, plans.study);
 }
 
 }  // namespace
