@@ -112,7 +112,7 @@ void SvgDrawing::text(Point at, std::string_view text, const TextStyle& style) {
   std::string more;
   if (!style.colour.empty()) more += fmt::format(R"( fill="{}")", xml_escaped(style.colour));
   if (style.upwards)
-    more += fmt::format(R"( transform="rotate(-90 {} {})") ", x, y);
+    more += fmt::format(" transform=\"rotate(-90 {} {})\"", x, y);
         shapes_ += fmt::format("<text x=\"{}\" y=\"{}\" font-size=\"{}\" text-anchor=\"{}\"{}>{}</text>\n", x, y,
                                number(style.size), name_of(style.anchor), more, xml_escaped(text));
 }

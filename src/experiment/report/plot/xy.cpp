@@ -109,7 +109,7 @@ class Drawer {
       if (!shows(series, i)) continue;
       const std::string title = i < series.titles.size() ? series.titles[i] : title_of(series, i);
       const Point at = {x_(series.x[i]), y_(series.y[i])};
-      drawing_.circle(at, are_seen ? 3.2 : 6, {.colour = colour_of(colour), .opacity = are_seen ? 1 : 0}, title);
+      drawing_.circle(at, are_seen ? 3.2 : 6, {.colour = colour_of(colour), .opacity = are_seen ? 1.0 : 0.0}, title);
     }
   }
 
