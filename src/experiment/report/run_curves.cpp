@@ -8,6 +8,7 @@
 
 #include "report/run_sections.hpp"
 #include "report/texts.hpp"
+#include "unisono/base/text.hpp"
 
 namespace unisono::experiment {
 namespace {
@@ -87,7 +88,10 @@ plot::Series series_of(const RunHistory& run, const std::string& curve, const st
   return series;
 }
 
-std::string epoch_label(const RunHistory& run) { return run.steps_per_epoch > 0 ? "epoch" : "step"; }
+std::string epoch_label(const RunHistory& run) {
+  if (run.steps_per_epoch <= 0) return "step";
+  return fmt::format("epoch, of {}", count_of(std::llround(run.steps_per_epoch), "step"));
+}
 
 Drawing curves_drawing(const std::string& title, const std::string& x_label, std::vector<plot::Series> series) {
   plot::XyPlot plot;
@@ -96,7 +100,7 @@ Drawing curves_drawing(const std::string& title, const std::string& x_label, std
   plot.x.minimum = 0;
   plot.y = axis_for(series);
   plot.series = std::move(series);
-  plot.width = 560;
+  plot.width = 545;
   return drawing_of(plot);
 }
 

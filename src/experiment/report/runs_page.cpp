@@ -125,9 +125,11 @@ void add_plot(Section& section, const Runs& all, const std::string& curve, const
 }
 
 Section section_of_curves(const Runs& all) {
-  std::set<std::string> metrics;
+  std::vector<std::string> metrics;  // losses first
   for (const RunHistory& run : all.runs) {
-    for (const std::string& metric : run.metrics()) metrics.insert(metric);
+    for (const std::string& metric : run.metrics()) {
+      if (std::find(metrics.begin(), metrics.end(), metric) == metrics.end()) metrics.push_back(metric);
+    }
   }
   Section section{.title = "Curves"};
   for (const std::string& metric : metrics) {

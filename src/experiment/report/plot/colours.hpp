@@ -5,10 +5,10 @@
 
 namespace unisono::experiment::plot {
 
-// Colours are CSS variables, which a page sets for light and for dark (page_style.cpp). Those of series are Okabe and
-// Ito's, which people with any kind of colour vision tell apart.
+// Colours are CSS variables, which a page sets for light and for dark (page_style.cpp). The first seven of series follow
+// Okabe and Ito, which people with any kind of colour vision tell apart.
 
-inline constexpr std::size_t kSeriesColours = 7;
+inline constexpr std::size_t kSeriesColours = 9;
 inline constexpr const char* kText = "var(--text)";
 inline constexpr const char* kFaint = "var(--faint)";  ///< texts of less weight
 inline constexpr const char* kGrid = "var(--grid)";
