@@ -115,7 +115,7 @@ class Drawer {
 
   std::string title_of(const Series& series, std::size_t i) const {
     const std::string name = series.name.empty() ? "" : series.name + ": ";
-    return fmt::format("{}{} at {} {}", name, number_text(series.y[i]), plot_.x.label, number_text(series.x[i]));
+    return fmt::format("{}{} at {}", name, number_text(series.y[i]), number_text(series.x[i]));
   }
 
   const XyPlot& plot_;
