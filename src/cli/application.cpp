@@ -95,7 +95,7 @@ int run(int argc, char** argv, const models::ModelKinds& models) {
                   "unisono", UNISONO_VERSION);
   Chosen chosen{.models = models};
   for (const auto add : {add_train, add_replay, add_evaluate, add_predict, add_export, add_neighbors, add_compare,
-                         add_runs, add_report, add_info, add_bench, add_data, add_config}) {
+                         add_runs, add_report, add_watch, add_info, add_bench, add_data, add_config}) {
     add(program.commands(), chosen);
   }
   if (const std::string problem = unknown_command(program.names(), argc, argv); !problem.empty())

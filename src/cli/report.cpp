@@ -33,4 +33,16 @@ void add_report(Command app, Chosen& chosen) {
   });
 }
 
+void add_watch(Command app, Chosen& chosen) {
+  Command command = app.add_subcommand("watch", "follow a run in the terminal until it ends");
+  const auto options = std::make_shared<experiment::WatchOptions>();
+  command.add_option("folder", options->folder, "run folder").required().type_name("FOLDER");
+  command.add_flag("--once", options->once, "print how it goes now, and end");
+  command.add_option("--every", options->every_seconds, "seconds between two looks")
+      .capture_default_str()
+      .between(0.05, 3600.0)
+      .type_name("SECONDS");
+  command.callback([options, &chosen] { chosen.alone = [options] { experiment::watch(*options); }; });
+}
+
 }  // namespace unisono::cli
