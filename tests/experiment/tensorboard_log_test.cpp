@@ -17,7 +17,7 @@ TEST_CASE("checksums are those of RFC 3720", "[tensorboard]") {
 }
 
 TEST_CASE("a resumed log keeps what was written up to its step", "[tensorboard]") {
-  const ScratchFolder scratch;
+  const testing::ScratchFolder scratch;
   const std::string folder = scratch.path("tensorboard"), file = folder + "/events.out.tfevents.unisono";
   const auto line = [](int step) { return nlohmann::ordered_json{{"event", "train"}, {"step", step}, {"loss", 0.5}}; };
   {

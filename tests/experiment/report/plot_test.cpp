@@ -179,7 +179,11 @@ TEST_CASE("a timeline has a block for each piece of work", "[plot]") {
   timeline.rows = {"rank 0", "rank 1"};
   timeline.kinds = {"forward", "backward"};
   timeline.blocks = {{.row = 0, .start = 0, .end = 2, .colour = 0, .text = "1", .title = "forward 1"},
-                     {.row = 1, .start = 2, .end = 3, .colour = 1, .text = "too long a text for this block"}};
+                     {.row = 1,
+                      .start = 2,
+                      .end = 3,
+                      .colour = 1,
+                      .text = "too long a text for a block that takes a third of the width of the whole drawing"}};
   const std::string svg = svg_of(timeline);
   CHECK(svg.find("<title>forward 1</title>") != std::string::npos);
   CHECK(svg.find("too long") == std::string::npos);
