@@ -30,6 +30,8 @@ void add_export(Command app, Chosen& chosen);
 void add_neighbors(Command app, Chosen& chosen);
 void add_compare(Command app, Chosen& chosen);
 void add_runs(Command app, Chosen& chosen);
+void add_report(Command app, Chosen& chosen);
+void add_watch(Command app, Chosen& chosen);
 void add_info(Command app, Chosen& chosen);
 void add_bench(Command app, Chosen& chosen);
 void add_data(Command app, Chosen& chosen);

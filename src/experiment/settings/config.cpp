@@ -87,6 +87,13 @@ void CheckpointSettings::describe(ConfigVisitor& visitor) {
   visitor.section({.name = "best", .meaning = "how the best checkpoint is chosen"}, best);
 }
 
+void MetricsSettings::describe(ConfigVisitor& visitor) {
+  visitor.field(
+      {.name = "tensorboard",
+       .meaning = "also write the numbers of metrics.jsonl to the run folder's tensorboard/, for TensorBoard"},
+      tensorboard);
+}
+
 void Config::describe(ConfigVisitor& visitor) {
   visitor.field({.name = "name", .meaning = "name of the experiment; the run folder is runs/<name>", .required = true},
                 name);
@@ -124,6 +131,7 @@ void Config::describe(ConfigVisitor& visitor) {
   visitor.section({.name = "strategy", .meaning = "how the ranks train in parallel"}, strategy);
   visitor.section({.name = "checkpoint", .meaning = "when checkpoints are written, and how many of them are kept"},
                   checkpoint);
+  visitor.section({.name = "metrics", .meaning = "files that losses, metrics and times are written to"}, metrics);
   visitor.section({.name = "communication", .meaning = "messages between ranks"}, communication);
   visitor.section({.name = "fault", .meaning = "slows ranks down on purpose, to test how a strategy copes"}, fault);
 
@@ -255,7 +263,7 @@ bool may_change(const std::string& key) {
                                "strategy.servers"};
   return std::find(free.begin(), free.end(), key) != free.end() || key.starts_with("checkpoint.") ||
          key.starts_with("train.early_stopping.") || (key.starts_with("communication.") && !changes_sums(key)) ||
-         key.starts_with("fault.") || key.starts_with("replica.");
+         key.starts_with("fault.") || key.starts_with("metrics.") || key.starts_with("replica.");
 }
 
 }  // namespace
