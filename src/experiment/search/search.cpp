@@ -21,6 +21,7 @@
 #include "unisono/base/hash.hpp"
 #include "unisono/base/text.hpp"
 #include "unisono/experiment/plans.hpp"
+#include "validation/splitters.hpp"
 
 namespace unisono::experiment {
 namespace {
@@ -31,6 +32,15 @@ PlannedConfig parse_search(const ConfigText& text, const models::ModelKinds& mod
   PlannedConfig planned = parse_plans(text, models);
   if (planned.plans.search) return planned;
   throw ConfigError(fmt::format("{}: has no section [search]; say there what varies, as docs/search.md shows", text.path));
+}
+
+std::optional<Folds> folds_of(const PlannedConfig& planned) {
+  if (!planned.plans.search->cross_validate) return std::nullopt;
+  if (planned.config.data.validation_fraction > 0) {
+    throw ConfigError("data.validation_fraction: with search.cross_validate, folds of all training examples take turns in "
+                      "validating; remove it");
+  }
+  return folds_of_set(planned.plans.cross_validation.value_or(CrossValidationSettings{}), planned.config.data.path);
 }
 
 /// A search from its config to its table. Its functions are collective unless they say otherwise.
@@ -57,10 +67,11 @@ class Search {
   PlannedConfig planned_;
   std::string folder_;
   Existing existing_;
+  SharedSet set_;  ///< stays open, so that all trials find it
+  std::optional<Folds> folds_;
   Space space_;
   TrialPlan plan_;
   MetricThatCounts metric_;
-  SharedSet set_;  ///< stays open, so that all trials find it
 };
 
 Search::Search(Job& job, const ConfigText& config, const models::ModelKinds& models, const TrialOptions& options)
@@ -70,14 +81,15 @@ Search::Search(Job& job, const ConfigText& config, const models::ModelKinds& mod
       planned_(parse_search(config, models)),
       folder_(options.output.empty() ? planned_.config.run_folder() + "-search" : options.output),
       existing_(options.existing),
+      set_(job, text_, planned_.config),
+      folds_(folds_of(planned_)),
       space_(settings().space),
       plan_(make_search_method(settings(), space_, seed_of(planned_.config), planned_.config.train.epochs),
-            {.repeats = settings().repeats, .refit = settings().refit}),
-      metric_(settings().metric, planned_.config),
-      set_(job, text_, planned_.config) {
+            {.repeats = settings().repeats, .folds = folds_ ? folds_->size() : 0, .refit = settings().refit}),
+      metric_(settings().metric) {
   require_same_experiment(job.ranks(), planned_.config);
   require_same(job.ranks(), "search", hash_bytes(identity()), "give every rank the same config file and the same --set");
-  metric_.require(planned_.config, set_.info());
+  metric_.require(planned_.config, set_.info(), folds_.has_value());
   const SearchKind kind = settings().method;
   const bool in_steps =
       kind == SearchKind::halving || kind == SearchKind::hyperband || kind == SearchKind::population;
@@ -172,6 +184,7 @@ RunStatus Search::run() {
              .plan = plan_,
              .terms = {.config = set_.text(),
                        .models = models_,
+                       .folds = folds_ ? &*folds_ : nullptr,
                        .metric = metric_.name(),
                        .threads = settings().threads_per_trial,
                        .seconds = settings().trial_seconds,

@@ -9,7 +9,7 @@
 
 namespace unisono::experiment {
 
-MetricThatCounts::MetricThatCounts(const std::string& key, const Config&) : name_(key) {
+MetricThatCounts::MetricThatCounts(const std::string& key) : name_(key) {
   constexpr std::string_view kPrefix = "validation.";
   if (key == "auto") return;
   if (!key.starts_with(kPrefix) || key.size() == kPrefix.size()) {
@@ -22,7 +22,7 @@ MetricThatCounts::MetricThatCounts(const std::string& key, const Config&) : name
   name_ = key.substr(kPrefix.size());
 }
 
-void MetricThatCounts::require(const Config& given, const data::DatasetInfo& data) {
+void MetricThatCounts::require(const Config& given, const data::DatasetInfo& data, bool has_folds) {
   Config config = given;
   settle(config, data);
   const auto strategy = strategies::make_strategy(config.strategy);
@@ -44,9 +44,9 @@ void MetricThatCounts::require(const Config& given, const data::DatasetInfo& dat
     throw ConfigError(
         fmt::format("metric = \"validation.{}\": this model has no such metric; it has {}", name_, names));
   }
-  if (data.validation > 0) return;
+  if (data.validation > 0 || has_folds) return;
   throw ConfigError(fmt::format("{} has no validation examples, by which trials are compared; hold some back with "
-                                "data.validation_fraction = 0.1",
+                                "data.validation_fraction = 0.1, or set search.cross_validate = true",
                                 config.data.path));
 }
 

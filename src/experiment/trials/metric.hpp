@@ -10,11 +10,11 @@ namespace unisono::experiment {
 class MetricThatCounts {
  public:
   /// \param key "validation.accuracy", or "auto" \throws ConfigError for another split
-  MetricThatCounts(const std::string& key, const Config& config);
+  explicit MetricThatCounts(const std::string& key);
 
-  /// Finds out what "auto" is. Called before the functions below. \throws ConfigError where the model has no such
-  /// metric, or the set no validation examples
-  void require(const Config& config, const data::DatasetInfo& data);
+  /// Finds out what "auto" is. Called before the functions below. \param has_folds whether folds of the training
+  /// examples validate \throws ConfigError where the model has no such metric, or nothing validates
+  void require(const Config& config, const data::DatasetInfo& data, bool has_folds);
 
   const std::string& name() const { return name_; }             ///< "accuracy"
   std::string text() const { return "validation " + name_; }

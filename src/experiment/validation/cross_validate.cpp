@@ -13,7 +13,6 @@
 #include "unisono/base/errors.hpp"
 #include "unisono/base/hash.hpp"
 #include "unisono/base/text.hpp"
-#include "unisono/data/training_columns.hpp"
 #include "unisono/experiment/cross_validation.hpp"
 #include "unisono/experiment/plans.hpp"
 #include "validation/fold_predictions.hpp"
@@ -45,14 +44,6 @@ PlannedConfig parse(const ConfigText& text, const models::ModelKinds& models) {
   throw ConfigError(fmt::format("data.validation_fraction = {}: a cross-validation divides all training examples itself; "
                                 "remove it",
                                 fraction));
-}
-
-Folds folds_of(const std::string& path, const CrossValidationSettings& settings) {
-  std::vector<std::int32_t> labels;
-  std::vector<std::int64_t> column;
-  if (settings.stratified) labels = data::read_training_labels(path);
-  if (const std::string name = column_of(settings); !name.empty()) column = data::read_training_column(path, name);
-  return make_folds(settings, {.rows = data::count_training_rows(path), .labels = labels, .column = column});
 }
 
 /// A cross-validation from its config to its tables. Its functions are collective unless they say otherwise.
@@ -91,7 +82,7 @@ CrossValidation::CrossValidation(Job& job, const ConfigText& config, const model
       folder_(options.output.empty() ? planned_.config.run_folder() + "-cross-validation" : options.output),
       existing_(options.existing),
       set_(job, text_, planned_.config),
-      folds_(folds_of(planned_.config.data.path, settings())),
+      folds_(folds_of_set(settings(), planned_.config.data.path)),
       plan_(std::make_unique<OneTrial>(), {.folds = folds_.size(), .refit = settings().refit}) {
   require_same_experiment(job.ranks(), planned_.config);
   require_same(job.ranks(), "cross-validation", hash_bytes(identity()),
