@@ -114,10 +114,7 @@ void begin_or_check(Journal& journal, const TrialJob& trials) {
 /// Rank 0's part of the work.
 class TrialDesk {
  public:
-  TrialDesk(Job& job, const TrialJob& trials) : trials_(trials) {
-    prepare_folder(trials.folder, trials.existing);
-    journal_.emplace(journal_of(trials.folder));
-    begin_or_check(*journal_, trials);
+  TrialDesk(Job& job, const TrialJob& trials) : trials_(trials), journal_(open_journal(trials)) {
     replay(journal_->entries(), trials.plan);
     dispatcher_.emplace(
         trials.plan, &*journal_, trials.end, job.clock(), [this](const Training& training) { return order(training); },
@@ -190,12 +187,19 @@ class TrialDesk {
   }
 
   const TrialJob& trials_;
-  std::optional<Journal> journal_;
+  std::unique_ptr<Journal> journal_;
   std::optional<PlanDispatcher> dispatcher_;
   std::optional<std::int64_t> best_;
 };
 
 }  // namespace
+
+std::unique_ptr<Journal> open_journal(const TrialJob& trials) {
+  prepare_folder(trials.folder, trials.existing);
+  auto journal = std::make_unique<Journal>(journal_of(trials.folder));
+  begin_or_check(*journal, trials);
+  return journal;
+}
 
 bool run_trials(Job& job, const TrialJob& trials) {
   std::optional<TrialDesk> desk;

@@ -32,6 +32,11 @@ struct TrialJob {
   std::function<void(const Training&, const TrainingResult&)> on_end;
 };
 
+/// Makes the folder of a job ready, and opens its journal. Called on rank 0.
+/// \throws OutputError where it holds trials and these are neither resumed nor replaced, or cannot be written;
+/// CheckpointError where there is nothing to resume, or the config has changed
+std::unique_ptr<Journal> open_journal(const TrialJob& trials);
+
 /// Makes all trainings, or those that are missing. Collective over the job.
 /// \return whether the plan is complete: false where the job was asked to stop; the same on all ranks
 /// \throws OutputError, CheckpointError about the folder; what a training throws that is not its result

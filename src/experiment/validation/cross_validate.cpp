@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -15,6 +15,7 @@
 #include "unisono/base/text.hpp"
 #include "unisono/experiment/cross_validation.hpp"
 #include "unisono/experiment/plans.hpp"
+#include "validation/exact_folds.hpp"
 #include "validation/fold_predictions.hpp"
 #include "validation/fold_results.hpp"
 #include "validation/splitters.hpp"
@@ -57,10 +58,13 @@ class CrossValidation {
   std::string identity() const { return effective_config(planned_.config) + effective_plans(planned_.plans); }
   SlotShape shape() const;
   double overlap() const;
+  bool solves_exactly() const;
+  RunStatus solve();
+  TrialJob trials();
   FoldResults results() const;
   std::string outputs_of(const Training& training) const;
   void say_end(const Training& training, const TrainingResult& result) const;
-  void write_results(bool is_complete) const;
+  void write_results(const FoldResults& results, const std::function<std::vector<float>(std::int64_t)>& outputs) const;
 
   Job& job_;
   const models::ModelKinds& models_;
@@ -150,50 +154,88 @@ void CrossValidation::say_end(const Training& training, const TrainingResult& re
   job_.log().info(fmt::format("fold {} of {}: {}; {:.1f} s", training.fold, folds_.size(), text, result.seconds));
 }
 
+TrialJob CrossValidation::trials() {
+  return {.folder = folder_,
+          .identity = identity(),
+          .may_change = may_change,
+          .existing = existing_,
+          .keep = settings().keep,
+          .plan = plan_,
+          .terms = {.config = set_.text(),
+                    .models = models_,
+                    .folds = &folds_,
+                    .threads = settings().threads_per_fold,
+                    .leaves_nothing = settings().keep == KeptTrials::none},
+          .shape = shape(),
+          .end = {.signal = [this] { return job_.received_signal(); }},
+          .folder_of =
+              [this](const Training& training) {
+                return training.refit ? folder_ + "/final" : fmt::format("{}/folds/{:04}", folder_, training.fold);
+              },
+          .outputs_of = [this](const Training& training) { return outputs_of(training); },
+          .overrides = [](const Training&) { return std::vector<std::string>(); },
+          .on_end = [this](const Training& training, const TrainingResult& result) { say_end(training, result); }};
+}
+
 RunStatus CrossValidation::run() {
+  if (solves_exactly()) return solve();
   const SlotShape slots = shape();
   job_.log().info(fmt::format("{}: {} of {} by {}, {} at a time", folder_, count_of(folds_.size(), "fold"),
                               count_of(folds_.rows(), "example"), name_of(settings().method, kFoldMethods),
                               job_.ranks().size() / slots.ranks * slots.here));
-  const bool is_complete = run_trials(
-      job_, {.folder = folder_,
-             .identity = identity(),
-             .may_change = may_change,
-             .existing = existing_,
-             .keep = settings().keep,
-             .plan = plan_,
-             .terms = {.config = set_.text(),
-                       .models = models_,
-                       .folds = &folds_,
-                       .threads = settings().threads_per_fold,
-                       .leaves_nothing = settings().keep == KeptTrials::none},
-             .shape = slots,
-             .end = {.signal = [this] { return job_.received_signal(); }},
-             .folder_of =
-                 [this](const Training& training) {
-                   return training.refit ? folder_ + "/final" : fmt::format("{}/folds/{:04}", folder_, training.fold);
-                 },
-             .outputs_of = [this](const Training& training) { return outputs_of(training); },
-             .overrides = [](const Training&) { return std::vector<std::string>(); },
-             .on_end = [this](const Training& training,
-                              const TrainingResult& result) { say_end(training, result); }});
-  if (job_.ranks().is_root()) write_results(is_complete);
-  return is_complete ? RunStatus::complete : RunStatus::interrupted;
+  const bool is_complete = run_trials(job_, trials());
+  if (!job_.ranks().is_root()) return is_complete ? RunStatus::complete : RunStatus::interrupted;
+  if (is_complete) {
+    write_results(results(), [this](std::int64_t fold) { return read_floats(outputs_of({.fold = fold})); });
+    return RunStatus::complete;
+  }
+  write_text_file(folder_ + "/folds.csv", results().csv());
+  job_.log().info(fmt::format("{}: stopped; --resume goes on", folder_));
+  return RunStatus::interrupted;
 }
 
-/// Called on rank 0.
-void CrossValidation::write_results(bool is_complete) const {
-  const FoldResults results = this->results();
+/// Whether the folds' models are solved, and not trained. \throws ConfigError where that is asked for, but impossible
+bool CrossValidation::solves_exactly() const {
+  const FoldSolver solver = settings().solver;
+  if (solver == FoldSolver::train) return false;
+  const bool leaves_few_out =
+      settings().method == FoldMethod::leave_one_out || settings().method == FoldMethod::leave_p_out;
+  std::string why;
+  const bool is_possible = ridge_of(planned_.config, set_.set(), why).has_value();
+  if (solver == FoldSolver::automatic) return is_possible && leaves_few_out && !settings().refit;
+  if (is_possible) return true;
+  throw ConfigError(fmt::format("cross_validation.solver = \"{}\": {}; set it to \"train\"",
+                                name_of(solver, kFoldSolvers), why));
+}
+
+/// Rank 0 solves all folds: that takes it less time than handing them out.
+RunStatus CrossValidation::solve() {
+  if (!job_.ranks().is_root()) return RunStatus::complete;
+  const auto journal = open_journal(trials());
+  std::string why;
+  const bool by_fits = settings().solver == FoldSolver::exact_fits;
+  const ExactFolds exact = solve_folds(*ridge_of(planned_.config, set_.set(), why), set_.set(), folds_, by_fits);
+  job_.log().info("linear models with squared loss: solved exactly, not trained (cross_validation.solver)");
+  std::vector<std::size_t> first{0};
+  for (std::int64_t fold = 0; fold < folds_.size(); ++fold) first.push_back(first.back() + folds_.validation(fold).size());
+  write_results({.folds = folds_, .results = exact.results, .overlap = overlap()}, [&](std::int64_t fold) {
+    const auto begin = exact.predictions.begin() + static_cast<std::ptrdiff_t>(first[static_cast<std::size_t>(fold)]);
+    return std::vector<float>(begin, begin + std::ssize(folds_.validation(fold)));
+  });
+  return RunStatus::complete;
+}
+
+/// Called on rank 0 when all folds have ended.
+void CrossValidation::write_results(const FoldResults& results,
+                                    const std::function<std::vector<float>(std::int64_t)>& outputs) const {
   write_text_file(folder_ + "/folds.csv", results.csv());
-  write_text_file(folder_ + "/cross_validation.json", results.json(is_complete).dump(2) + "\n");
-  if (!is_complete) return job_.log().info(fmt::format("{}: stopped; --resume goes on", folder_));
+  write_text_file(folder_ + "/cross_validation.json", results.json().dump(2) + "\n");
+  write_predictions(folder_, folds_, {planned_.config.data.path, set_.set().class_names()}, outputs);
+  job_.log().info(fmt::format("{}: {} of {}\n{}", folder_, count_of(folds_.size(), "fold"),
+                              count_of(folds_.rows(), "example"), results.text()));
   const auto failed = std::find_if(results.results.begin(), results.results.end(), [](const TrainingResult& one) {
     return one.status != TrainingStatus::complete;
   });
-  write_predictions(folder_, folds_, {planned_.config.data.path, set_.set().class_names()}, [this](std::int64_t fold) { return outputs_of({.fold = fold}); });
-  job_.log().info(fmt::format("{}: {} of {}", folder_, count_of(folds_.size(), "fold"),
-                              count_of(folds_.rows(), "example")));
-  job_.log().info(results.text());
   if (failed == results.results.end()) return;
   throw TrainingError(fmt::format("{}: fold {} was not trained to its end: {}", folder_,
                                   failed - results.results.begin(), failed->message));

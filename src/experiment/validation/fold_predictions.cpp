@@ -20,24 +20,24 @@ struct Line {
   std::size_t at = 0;  ///< of its outputs among all
 };
 
-std::vector<float> floats_in(const std::string& path) {
+}  // namespace
+
+std::vector<float> read_floats(const std::string& path) {
+  std::error_code ignored;
+  if (!std::filesystem::exists(path, ignored)) return {};
   const std::string bytes = read_text_file(path);
   std::vector<float> floats(bytes.size() / sizeof(float));
   if (!floats.empty()) std::memcpy(floats.data(), bytes.data(), floats.size() * sizeof(float));
   return floats;
 }
 
-}  // namespace
-
 void write_predictions(const std::string& folder, const Folds& folds, const PredictedSet& set,
-                       const std::function<std::string(std::int64_t fold)>& outputs_of) {
+                       const std::function<std::vector<float>(std::int64_t fold)>& outputs_of) {
   std::vector<Line> lines;
   std::vector<float> all;
   std::size_t width = 0;
   for (std::int64_t fold = 0; fold < folds.size(); ++fold) {
-    std::error_code error;
-    if (!std::filesystem::exists(outputs_of(fold), error)) continue;
-    const std::vector<float> outputs = floats_in(outputs_of(fold));
+    const std::vector<float> outputs = outputs_of(fold);
     const std::vector<std::int64_t>& examples = folds.validation(fold);
     if (outputs.empty() || outputs.size() % examples.size() != 0) continue;
     width = outputs.size() / examples.size();
@@ -59,8 +59,6 @@ void write_predictions(const std::string& folder, const Folds& folds, const Pred
     text += "\n";
   }
   write_text_file(folder + "/predictions.csv", text);
-  std::error_code ignored;
-  std::filesystem::remove_all(folder + "/outputs", ignored);
 }
 
 }  // namespace unisono::experiment

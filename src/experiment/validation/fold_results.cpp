@@ -82,8 +82,8 @@ std::string FoldResults::csv() const {
   return text;
 }
 
-nlohmann::ordered_json FoldResults::json(bool is_complete) const {
-  nlohmann::ordered_json made = {{"kind", "cross_validation"}, {"status", is_complete ? "complete" : "interrupted"}};
+nlohmann::ordered_json FoldResults::json() const {
+  nlohmann::ordered_json made = {{"kind", "cross_validation"}, {"status", "complete"}};
   made["folds"] = folds.size();
   made["examples"] = folds.rows();
   made["corrected_for_overlap"] = overlap > 0;

@@ -30,7 +30,7 @@ struct FoldResults {
   std::vector<FoldMetric> metrics() const;
   /// A line for each fold.
   std::string csv() const;
-  nlohmann::ordered_json json(bool is_complete) const;
+  nlohmann::ordered_json json() const;
   /// A line for each metric: mean, deviation, interval, pooled value.
   std::string text() const;
 };
