@@ -14,6 +14,12 @@ from harness import BinaryTest, messages, settings
 TRAIN = settings("train.epochs=3", "data.validation_fraction=0.2", "train.batch_size=16", "train.report_every_steps=2")
 
 
+PAGES = [
+    (("runs/a", "--examples", "3"), "runs/a/report.html"),
+    (("runs/a", "runs/b"), "report.html"),
+]
+
+
 class Reports(BinaryTest):
     @classmethod
     def setUpClass(cls):
@@ -50,7 +56,8 @@ class Contents(Reports):
     def test_a_run_has_its_result_and_curves(self):
         page = self.figures("runs/a")
         self.assertEqual(page.headings[0], "a")
-        self.assertEqual(page.headings[1:], ["Result", "Losses and metrics", "Steps", "Time", "Other figures", "Settings"])
+        sections = ["Result", "Losses and metrics", "Steps", "Time", "Other figures", "Settings"]
+        self.assertEqual(page.headings[1:], sections)
         summary = self.summary("runs/a")
         ended = dict(page.tables["How it ended"])
         self.assertEqual(ended["status"], "complete")
@@ -204,7 +211,7 @@ class Contents(Reports):
         self.assertEqual(text.count("</pre>"), 2)
 
     def test_a_page_needs_nothing_else(self):
-        for arguments, file in ((("runs/a", "--examples", "3"), "runs/a/report.html"), (("runs/a", "runs/b"), "report.html")):
+        for arguments, file in PAGES:
             text = self.report(*arguments, file=file)
             for name in ("http://", "https://", "@import", "url("):
                 self.assertNotIn(name, text.replace("http://www.w3.org/2000/svg", ""))
@@ -254,7 +261,7 @@ class InTheBrowser(Reports):
         return browser.Figures(seen.dom)
 
     def test_pages_are_seen(self):
-        for arguments, file in ((("runs/a", "--examples", "3"), "runs/a/report.html"), (("runs/a", "runs/b"), "report.html")):
+        for arguments, file in PAGES:
             written = self.figures(*arguments, file=file)
             for dark in (False, True):
                 seen = self.assert_well(file, dark)

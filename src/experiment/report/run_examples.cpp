@@ -192,7 +192,8 @@ Section section_of_examples(const RunHistory& run, const ReportOptions& options,
     add_classes(section, model, names);
     add_worst(section, model, static_cast<std::size_t>(options.examples), names);
     add_neighbours(section, model);
-    add_evaluation(section, model);
+    const bool is_held_out = model.split != data::Split::train;  // training sets may take long
+    if (is_held_out) add_evaluation(section, model);
   } catch (const Error& error) {
     log.warning(fmt::format("{}: the report has no examples: {}", run.record.folder, error.what()));
     section.blocks.emplace_back(Paragraph{fmt::format("The model could not be applied: {}", error.what())});
