@@ -149,6 +149,47 @@ class Contents(Reports):
         shown = [int(n) for n in re.findall(r'alt="example (\d+):', text)]
         self.assertEqual(shown, list(numpy.argsort(-wrong, kind="stable")[:5]))
 
+    def test_examples_of_a_regression_are_a_table(self):
+        rows = ["x,y"] + [f"{i},{3 * i + (50 if i in (7, 21) else 0)}" for i in range(40)]
+        self.write("line.csv", "\n".join(rows))
+        self.succeed("data", "import", "csv", "line.csv", "--target", "y", "--output", "line.h5")
+        config = """
+            name = "line"
+            data.path = "line.h5"
+            model = { kind = "linear", loss = "squared" }
+            optimizer.kind = "lbfgs"
+            strategy.kind = "batch"
+            """
+        self.write("line.toml", config)
+        self.train("runs/line", config="line.toml")
+        page = self.figures("runs/line", "--examples", "3", file="runs/line/report.html")
+        head, *worst = page.tables["Worst examples"]
+        self.assertEqual(head, ["example", "answer", "predicted", "distance from the target"])
+        self.assertEqual({row[0] for row in worst[:2]}, {"7", "21"})
+        errors = [float(row[3]) for row in worst]
+        self.assertEqual(errors, sorted(errors, reverse=True))
+        self.assertIn("objective", page.plots)
+
+    def test_vectors_have_their_neighbours(self):
+        sentence = " ".join(f"w{i % 7} w{i % 5 + 7}" for i in range(60))
+        self.write("text.txt", "\n".join([sentence] * 20))
+        self.succeed("data", "import", "text", "text.txt", "--output", "text.h5")
+        config = """
+            name = "words"
+            data.path = "text.h5"
+            model = { kind = "word2vec", dimension = 8 }
+            optimizer = { kind = "sgd", learning_rate = 0.05 }
+            strategy.kind = "serial"
+            train = { epochs = 2, batch_size = 64, threads = 1 }
+            """
+        self.write("words.toml", config)
+        self.train("runs/words", config="words.toml")
+        page = self.figures("runs/words", "--examples", "1", file="runs/words/report.html")
+        head, first, *_ = page.tables["Nearest neighbours of the first words"]
+        nearest = json.loads(self.succeed("neighbors", "runs/words", first[0], "--top", "6", "--json").out)
+        expected = [f"{one['name']} {one['cosine']:.2f}" for one in nearest["lists"][0]["neighbors"]]
+        self.assertEqual(first[1].split(", "), expected)
+
     def test_examples_that_are_gone_are_named(self):
         os.rename(self.digits, f"{self.digits}.away")
         try:
@@ -240,6 +281,22 @@ class Errors(Reports):
     def test_an_earlier_report_is_replaced(self):
         self.report("runs/a/")
         self.report("runs/a")
+
+    def test_a_run_that_diverged_has_a_page(self):
+        run = ("runs/wild", *TRAIN, *settings("optimizer.learning_rate=1e18", "optimizer.kind=sgd"))
+        self.train(*run, code=1)
+        self.succeed("report", "runs/wild")
+        self.assertIn("diverged", (self.folder / "runs/wild/report.html").read_text())
+        self.succeed("watch", "runs/wild")
+
+    def test_summaries_of_another_shape(self):
+        path = self.folder / "runs/a/summary.json"
+        summary = json.loads(path.read_text())
+        for damage in ({"best": {"metric": 1, "value": None}}, {"seconds": 3}, {"serving": [1]}, {"device": []}):
+            path.write_text(json.dumps({**summary, **damage}))
+            result = self.unisono("report", "runs/a")
+            self.assertIn(result.code, (0, 4), (damage, result))
+            self.assertEqual(len(messages(result)), int(result.code == 4), result)
 
     def test_a_damaged_run(self):
         (self.folder / "runs/a/summary.json").write_text("[")

@@ -88,6 +88,7 @@ TEST_CASE("numbers as people read them", "[plot]") {
   CHECK(number_text(-0.0) == "0");
   CHECK(number_text(0.25) == "0.25");
   CHECK(number_text(1e-6) == "1e-06");
+  CHECK(number_text(NAN) == "–");
   CHECK(number_text(3e9) == "3e+09");
 }
 
