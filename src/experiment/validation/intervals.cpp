@@ -6,8 +6,8 @@
 namespace unisono::experiment {
 namespace {
 
-/// The continued fraction of the incomplete beta function, by Lentz's method. Converges quickly for x < (a + 1)/(a + b +
-/// 2). DLMF 8.17.22; Press et al., Numerical Recipes, 6.4.
+/// The continued fraction of the incomplete beta function, by Lentz's method. Converges quickly for x < (a + 1)/(a + b
+/// + 2). DLMF 8.17.22; Press et al., Numerical Recipes, 6.4.
 double beta_fraction(double x, double a, double b) {
   constexpr double kTiny = 1e-300, kClose = 1e-16;
   constexpr int kMostTerms = 10000;
