@@ -74,6 +74,7 @@ class NameCollector final : public UniformVisitor<NameCollector> {
   void numbers_or(const Field& field, std::vector<double>&, std::string&, const std::vector<Choice>&) override {
     names.emplace_back(field.name);
   }
+  void any_value(const Field& field, ConfigValue&) override { names.emplace_back(field.name); }
   void choice(const Field& field, std::string&, const std::vector<Choice>&) override { names.emplace_back(field.name); }
   void variant(const Field& field, std::string&, const std::vector<Variant>& variants) override {
     names.emplace_back(field.name);

@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include "config_detail.hpp"
+#include "config_node.hpp"
 #include "config_suggest.hpp"
 #include "config_table.hpp"
 #include "unisono/base/errors.hpp"
@@ -22,25 +23,6 @@ template <typename T>
 std::string_view wanted_type() {
   if (std::is_same_v<T, bool>) return "true or false";
   return std::is_same_v<T, std::int64_t> ? "an integer" : "a string";
-}
-
-std::string type_name(const toml::node& node) {
-  switch (node.type()) {
-    case toml::node_type::table:
-      return "a table";
-    case toml::node_type::array:
-      return "an array";
-    case toml::node_type::string:
-      return fmt::format("the string '{}'", *node.value<std::string>());
-    case toml::node_type::integer:
-      return "an integer";
-    case toml::node_type::floating_point:
-      return "a floating-point number";
-    case toml::node_type::boolean:
-      return "a boolean";
-    default:
-      return "a date or time";
-  }
 }
 
 /// What the parsers of all tables share.
@@ -79,6 +61,9 @@ class Parser final : public UniformVisitor<Parser> {
   void number_or(const Field& field, std::int64_t& value, const Choice& word) override;
   void numbers_or(const Field& field, std::vector<double>& values, std::string& word,
                   const std::vector<Choice>& words) override;
+  void any_value(const Field& field, ConfigValue& value) override {
+    if (const toml::node* node = find(field)) value = config_value(*node, file_);
+  }
   void choice(const Field& field, std::string& value, const std::vector<Choice>& choices) override {
     choose(field, value, names_of(choices));
   }

@@ -50,6 +50,9 @@ class Collector final : public UniformVisitor<Collector> {
     add_choice(make_key(field, "string or list of numbers", values.empty() ? toml_text(word) : toml_text(values)),
                words);
   }
+  void any_value(const Field& field, ConfigValue& value) override {
+    add(make_key(field, value.table() ? "table" : value.array() ? "array" : "any value", toml_text(value)));
+  }
   void choice(const Field& field, std::string& value, const std::vector<Choice>& choices) override {
     add_choice(make_key(field, "string", toml_text(value)), choices);
   }

@@ -26,6 +26,15 @@ class Writer final : public UniformVisitor<Writer> {
                   const std::vector<Choice>&) override {
     values_.emplace_back(field.name, values.empty() ? toml_text(word) : toml_text(values));
   }
+  void any_value(const Field& field, ConfigValue& value) override {
+    if (value.table() == nullptr) {
+      values_.emplace_back(field.name, toml_text(value));
+      return;
+    }
+    Writer inner(depth_);
+    for (const auto& [key, content] : *value.table()) inner.values_.emplace_back(toml_key(key), toml_text(content));
+    tables_.emplace_back(field.name, std::move(inner));
+  }
   void choice(const Field& field, std::string& value, const std::vector<Choice>&) override { any(field, value); }
   void variant(const Field& field, std::string& value, const std::vector<Variant>& variants) override {
     any(field, value);

@@ -34,6 +34,7 @@ Schedule::Schedule(const ScheduleSettings& settings, double base_rate, std::int6
       warmup_steps_(steps_of(settings.warmup_epochs, steps_per_epoch)) {}
 
 double Schedule::rate(std::int64_t step) const {
+  if (settings_.growth > 0) return base_rate_ * std::pow(settings_.growth, static_cast<double>(step));
   if (step < warmup_steps_) {
     return base_rate_ * static_cast<double>(step + 1) / static_cast<double>(warmup_steps_ + 1);
   }

@@ -295,6 +295,28 @@ TEST_CASE("rows are found in many short runs as in few", "[folds]") {
   CHECK(runs.row(runs.size() - 1) == 6004);
 }
 
+TEST_CASE("a view of a fold's view is the same fold", "[folds]") {
+  const TempDir folder;
+  const auto lines = table_lines(60);
+  Rows all(60);
+  std::iota(all.begin(), all.end(), 0);
+  const auto table =
+      data::open_dataset(settings_for(import_lines(folder, "all", lines, all, {.unknown = data::Unknown::other})), 1);
+  const auto fold = table->fold_view(every(4, 60, 2));
+  const auto expected = features_of(*fold, Split::train);
+  const auto again = fold->view();
+  CHECK(features_of(*again, Split::train) == expected);
+  CHECK(again->info().identity == fold->info().identity);
+  {
+    data::hdf5::File file(folder / "a.h5", data::hdf5::File::Mode::create);
+    write_rows_group(file, "train", 100, true);
+  }
+  const auto sparse = data::open_dataset(settings_for(folder / "a.h5"), 1);
+  const auto rows = sparse->fold_view(every(4, 100));
+  CHECK(evaluated(*rows->view(), Split::train) == evaluated(*rows, Split::train));
+  CHECK(evaluated(*sparse->view(), Split::train) == evaluated(*sparse, Split::train));
+}
+
 TEST_CASE("what has no folds is refused", "[folds]") {
   const TempDir folder;
   const auto settings = settings_for(write_set(folder / "a.h5", {.train = 20}));

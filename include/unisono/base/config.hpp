@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "unisono/base/config_value.hpp"
+
 // A settings struct is declared once: its `describe` names each field, what it means, its unit and its range. The
 // struct's own member initialisers are the defaults. Visitors parse a TOML file into it, write the effective config,
 // and print the reference.
@@ -101,6 +103,9 @@ class ConfigVisitor {
   /// A list of numbers, or a word out of a fixed set. The word applies if the list is empty.
   virtual void numbers_or(const Field& field, std::vector<double>& values, std::string& word,
                           const std::vector<Choice>& words) = 0;
+
+  /// A value of any form, with all that is in it: of a key whose own keys are not declared.
+  virtual void any_value(const Field& field, ConfigValue& value) = 0;
 
   /// A string out of a fixed set.
   virtual void choice(const Field& field, std::string& value, const std::vector<Choice>& choices) = 0;

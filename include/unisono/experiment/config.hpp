@@ -49,6 +49,12 @@ struct CheckpointSettings {
   void describe(ConfigVisitor& visitor);
 };
 
+/// `[metrics]`
+struct MetricsSettings {
+  bool tensorboard = false;
+  void describe(ConfigVisitor& visitor);
+};
+
 enum class DeviceChoice { cpu, cuda, automatic };
 
 inline constexpr Named<DeviceChoice> kDevices[] = {
@@ -73,6 +79,7 @@ struct Config {
   strategies::ReplicaSettings replica;
   strategies::StrategySettings strategy;
   CheckpointSettings checkpoint;
+  MetricsSettings metrics;
   comm::CommunicationSettings communication;
   strategies::FaultSettings fault;
   std::vector<std::string> notes;  ///< what parsing had to say; no key

@@ -32,13 +32,14 @@ inline constexpr Named<FoldMethod> kFoldMethods[] = {
     {FoldMethod::predefined, "predefined", "a column of the training set says which fold an example is in"}};
 
 /// How the models of the folds are found.
-enum class FoldSolver { automatic, train, exact };
+enum class FoldSolver { automatic, train, exact, exact_fits };
 
 inline constexpr Named<FoldSolver> kFoldSolvers[] = {
-    {FoldSolver::automatic, "auto", "exact where that is possible and cheap, otherwise train"},
+    {FoldSolver::automatic, "auto", "exact for leave_one_out and leave_p_out where that is possible, otherwise train"},
     {FoldSolver::train, "train", "each is trained as the config says"},
     {FoldSolver::exact, "exact",
-     "normal equations, for linear models with squared loss; leave_one_out and leave_p_out then need only one fit"}};
+     "by normal equations, for linear models of tables with squared loss; leave_one_out and leave_p_out need only one fit"},
+    {FoldSolver::exact_fits, "exact_fits", "the same with a fit for each fold"}};
 
 /// `[cross_validation]`
 struct CrossValidationSettings {

@@ -29,6 +29,8 @@ struct ScheduleSettings {
   std::vector<double> milestones{};        ///< step: epochs from which on the rate is multiplied by `factor`
   double factor = 0.1;                     ///< step
   double power = 2;                        ///< polynomial
+  /// No key: above 0, the rate is multiplied by this at each step, in place of all else (unisono find-rate).
+  double growth = 0;
   void describe(ConfigVisitor& visitor);
   /// Whether the rate of a step depends on how long the schedule is.
   bool depends_on_length() const { return kind != ScheduleKind::constant && kind != ScheduleKind::step; }

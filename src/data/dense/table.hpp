@@ -17,6 +17,8 @@ namespace unisono::data {
 class Table final : public Dataset {
  public:
   Table(const DataSettings& settings, const NodeShare& share, const Preprocessing* trained);
+  /// A view of the same examples.
+  explicit Table(const Table& whole);
   /// The view of a fold.
   Table(const Table& whole, const Fold& fold);
 
@@ -32,6 +34,7 @@ class Table final : public Dataset {
                                                   const std::vector<float>& class_weights,
                                                   const Delivery& delivery) override;
   std::unique_ptr<Dataset> fold_view(const Fold& fold) const override;
+  std::unique_ptr<Dataset> view() const override;
 
  private:
   void load(Agreement& agreement);

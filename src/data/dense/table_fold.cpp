@@ -1,14 +1,22 @@
-// Views of a table's folds.
+// Views of a table, and of its folds.
 #include "dense/table.hpp"
 #include "recipe/fit.hpp"
 
 namespace unisono::data {
 
-Table::Table(const Table& whole, const Fold& fold)
-    : settings_(whole.settings_), blocks_(whole.blocks_), whole_(&whole) {
+Table::Table(const Table& whole)
+    : settings_(whole.settings_), blocks_(whole.blocks_), whole_(&whole), encoded_(whole.encoded_) {
   plan_.schema = whole.plan_.schema;
   plan_.info = whole.plan_.info;
   plan_.preprocessing = whole.plan_.preprocessing;
+  plan_.positions = whole.plan_.positions;
+  for (std::size_t i = 0; i < plan_.groups.size(); ++i) {
+    const GroupSchema* const group = whole.plan_.groups[i];
+    if (group != nullptr) plan_.groups[i] = &*plan_.schema.groups[whole.plan_.home(*group)];
+  }
+}
+
+Table::Table(const Table& whole, const Fold& fold) : Table(whole) {
   divide(fold);
   if (needs_values(plan_.schema.recipe)) encode(whole);
   Agreement alone(share_);
@@ -19,6 +27,11 @@ std::unique_ptr<Dataset> Table::fold_view(const Fold& fold) const {
   if (whole_ != nullptr) return whole_->fold_view(fold);
   require_folds_possible(settings_, SetKind::table, plan_.info.resident);
   return std::make_unique<Table>(*this, fold);
+}
+
+std::unique_ptr<Dataset> Table::view() const {
+  if (blocks_ == nullptr) return nullptr;
+  return std::make_unique<Table>(*this);
 }
 
 /// Makes the fold's rows the training and validation examples.

@@ -86,6 +86,8 @@ std::size_t bytes_of(const Loaders& loaders) {
 class SparseSet final : public Dataset {
  public:
   SparseSet(const DataSettings& settings, std::uint64_t seed, const NodeShare& share, const Preprocessing* trained);
+  /// A view of the same examples.
+  explicit SparseSet(const SparseSet& whole);
   /// The view of a fold.
   SparseSet(const SparseSet& whole, const Fold& fold);
 
@@ -101,6 +103,7 @@ class SparseSet final : public Dataset {
                                                   const std::vector<float>& class_weights,
                                                   const Delivery& delivery) override;
   std::unique_ptr<Dataset> fold_view(const Fold& fold) const override;
+  std::unique_ptr<Dataset> view() const override;
 
  private:
   Loaders prepare(const hdf5::File& file, const Preprocessing* trained);
@@ -146,7 +149,7 @@ SparseSet::SparseSet(const DataSettings& settings, std::uint64_t seed, const Nod
   if (schema_.kind == SetKind::ratings && loaders[0]) take_rating_figures(*loaders[0]);
 }
 
-SparseSet::SparseSet(const SparseSet& whole, const Fold& fold)
+SparseSet::SparseSet(const SparseSet& whole)
     : settings_(whole.settings_),
       seed_(whole.seed_),
       share_(whole.share_),
@@ -154,7 +157,16 @@ SparseSet::SparseSet(const SparseSet& whole, const Fold& fold)
       info_(whole.info_),
       preprocessing_(whole.preprocessing_),
       splits_(whole.splits_),
-      whole_(&whole) {
+      occurrences_(whole.occurrences_),
+      whole_(&whole),
+      folded_rows_(whole.folded_rows_),
+      folded_ratings_(whole.folded_ratings_) {
+  auto* const rows = splits_[0] ? std::get_if<LabelledRows>(&splits_[0]->set) : nullptr;
+  if (rows != nullptr) rows->weights = {};  // those of the other's runs
+}
+
+SparseSet::SparseSet(const SparseSet& whole, const Fold& fold) : SparseSet(whole) {
+  occurrences_.clear();
   require_fold(fold, schema_.group(Split::train)->units, settings_.path);
   info_.train = std::ssize(fold.train);
   info_.validation = std::ssize(fold.validation);
@@ -184,6 +196,11 @@ void SparseSet::take_ratings(const SparseSet& whole, const Fold& fold) {
   splits_[1] = folded_ratings_->validation();
   info_.mean_value = folded_ratings_->mean_value();
   occurrences_ = folded_ratings_->counts();
+}
+
+std::unique_ptr<Dataset> SparseSet::view() const {
+  if (settings_.partition == Partition::strata) return nullptr;
+  return std::make_unique<SparseSet>(*this);
 }
 
 std::unique_ptr<Dataset> SparseSet::fold_view(const Fold& fold) const {

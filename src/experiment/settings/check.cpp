@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "checkpoint/stored_checkpoint.hpp"
@@ -15,7 +16,7 @@
 
 namespace unisono::experiment {
 
-std::string check(const Config& given) {
+std::string check(const Config& given, int ranks) {
   const std::string& path = given.data.path;
   std::error_code ignored;
   if (!std::filesystem::exists(path, ignored)) {
@@ -30,7 +31,7 @@ std::string check(const Config& given) {
   LocalReducer reducer;
   const auto model = models::make_model(config.model, inputs_of(data),
                                         model_context(*backend, reducer, strategy->steps_together(), config));
-  strategy->require(*model, /*ranks=*/1);
+  strategy->require(*model, std::max(1, ranks / config.stages()));
   require_method(config, *model, data);
   require_placeable(config, *model, *backend);
   if (!config.is_placed_automatically()) make_stages(config, *model, *backend, /*replicas=*/1);

@@ -21,6 +21,9 @@ struct FoldInput {
 /// \throws ConfigError saying why these examples cannot be divided in this way, and what to change
 Folds make_folds(const CrossValidationSettings& settings, const FoldInput& input);
 
+/// The folds of a set's training examples. \param path of the set \throws ConfigError, DataError
+Folds folds_of_set(const CrossValidationSettings& settings, const std::string& path);
+
 /// The column that the method needs for FoldInput::column; empty: none.
 std::string column_of(const CrossValidationSettings& settings);
 

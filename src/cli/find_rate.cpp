@@ -1,0 +1,46 @@
+#include "unisono/experiment/find_rate.hpp"
+
+#include <memory>
+
+#include "commands.hpp"
+#include "unisono/experiment/job.hpp"
+#include "warn.hpp"
+
+namespace unisono::cli {
+namespace {
+
+struct Arguments {
+  ConfigArguments config;
+  experiment::FindRateOptions options;
+};
+
+ExitCode run(const Arguments& arguments, const models::ModelKinds& models, comm::MpiSession& session, Log& log) {
+  const experiment::Config config = arguments.config.read(models);
+  const auto world = session.world(config.communication, warn_to(log));
+  experiment::find_rate(*world, config, arguments.options, log);
+  world->barrier();  // detects ranks that do not reach the end
+  return ExitCode::success;
+}
+
+}  // namespace
+
+void add_find_rate(Command app, Chosen& chosen) {
+  const auto arguments = std::make_shared<Arguments>();
+  Command command = app.add_subcommand(
+      "find-rate", "a short training with a rising learning rate, which shows where the loss falls and where it explodes");
+  arguments->config.add_to(command);
+  experiment::FindRateOptions& options = arguments->options;
+  command.add_option("--lowest", options.lowest, "learning rate of the first step").capture_default_str().positive();
+  command.add_option("--highest", options.highest, "learning rate of the last step").capture_default_str().positive();
+  command.add_option("--steps", options.steps, "number of steps").capture_default_str().between(20, 1 << 20);
+  command.add_option("--output", options.output, "folder of find-rate.csv and find-rate.svg (default: rates/<name>)")
+      .type_name("DIR");
+  command.callback([arguments, &chosen] {
+    experiment::hold_stop_signals();
+    chosen.together = [arguments, &chosen](comm::MpiSession& session, Log& log) {
+      return run(*arguments, chosen.models, session, log);
+    };
+  });
+}
+
+}  // namespace unisono::cli

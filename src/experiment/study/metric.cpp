@@ -1,0 +1,60 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "apply/evaluator.hpp"
+#include "machine/parts.hpp"
+#include "run/losses.hpp"
+#include "run/selection.hpp"
+#include "study/ways.hpp"
+
+namespace unisono::experiment {
+namespace {
+
+/// Metrics of the model of a config on a split.
+std::vector<models::Metric> metrics_of(const Config& config, const data::DatasetInfo& data, data::Split split) {
+  const auto backend = kernels::make_cpu_backend(1);
+  LocalReducer reducer;
+  const auto model =
+      models::make_model(config.model, inputs_of(data), model_context(*backend, reducer, /*steps_together=*/true, config));
+  return possible_metrics(*model, split);
+}
+
+std::string names_of(const std::vector<models::Metric>& metrics) {
+  std::string names;
+  for (const models::Metric& metric : metrics) names += (names.empty() ? "" : ", ") + metric.name;
+  return names;
+}
+
+}  // namespace
+
+StudyMetric metric_of(const Config& given, const std::string& wanted) {
+  Config config = given;
+  const data::DatasetInfo data = data::inspect_dataset(config.data);
+  settle(config, data);
+  if (wanted == "auto") {
+    const data::Split split = watched_split(data);
+    if (examples_of(data, split) == 0) {
+      throw ConfigError(config.data.path +
+                        " has neither validation nor test examples, by which a study could compare; hold some back with "
+                        "data.validation_fraction = 0.1");
+    }
+    const models::Metric metric = decisive(metrics_of(config, data, split));
+    return {split, metric.name, metric.larger_is_better};
+  }
+  const std::size_t dot = wanted.find('.');
+  const auto split = std::ranges::find(data::kSplits, wanted.substr(0, dot), [](data::Split s) { return name_of(s); });
+  const std::string what = fmt::format("study.metric = \"{}\"", wanted);
+  if (dot == std::string::npos || split == data::kSplits.end())
+    throw ConfigError(what + ": a set and a metric are expected, as in \"validation.accuracy\", \"test.loss\"");
+  if (examples_of(data, *split) == 0) {
+    throw ConfigError(fmt::format("{}: {} has no {} examples", what, config.data.path, data::name_of(*split)));
+  }
+  const std::vector<models::Metric> metrics = metrics_of(config, data, *split);
+  const auto metric = std::ranges::find(metrics, wanted.substr(dot + 1), &models::Metric::name);
+  if (metric == metrics.end())
+    throw ConfigError(fmt::format("{}: this model has no such metric; it has {}", what, names_of(metrics)));
+  return {*split, metric->name, metric->larger_is_better};
+}
+
+}  // namespace unisono::experiment

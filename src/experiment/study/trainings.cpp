@@ -1,0 +1,156 @@
+#include "study/trainings.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <filesystem>
+#include <thread>
+#include <utility>
+
+namespace unisono::experiment {
+namespace {
+
+constexpr int kTag = 81;
+
+/// Rank 0 tells all others how a training ended. Those that did not take part must not use cores until then, so they
+/// sleep between their looks.
+std::int64_t told_by_root(comm::Communicator& ranks, std::int64_t outcome) {
+  std::array message = {outcome};
+  if (ranks.is_root()) {
+    for (int rank = 1; rank < ranks.size(); ++rank) ranks.send(std::as_bytes(std::span(message)), rank, kTag);
+    return outcome;
+  }
+  const auto request = ranks.start_receive(std::as_writable_bytes(std::span(message)), 0, kTag);
+  constexpr auto kPause = std::chrono::milliseconds(2);
+  constexpr int kPauses = 100, kTurns = 128;
+  for (bool is_told = false; !is_told;) {
+    for (int pause = 0; pause < kPauses && !(is_told = request->test()); ++pause) std::this_thread::sleep_for(kPause);
+    // Waiting, as `test` does not, notices that another rank has failed; so it waits for a moment, of some turns.
+    int turns = 0;
+    if (!is_told) is_told = request->wait_unless([&turns] { return ++turns > kTurns; });
+  }
+  request->wait();
+  return message[0];
+}
+
+/// Whether a run was begun there, which can go on.
+bool was_begun(const std::string& folder) {
+  std::error_code ignored;
+  return std::filesystem::exists(folder + "/config.toml", ignored);
+}
+
+}  // namespace
+
+std::string StudyPlan::run_folder(const Way& way, std::int64_t seed) const {
+  return fmt::format("{}/runs/{}/seed-{}", folder, way.folder, seed);
+}
+
+std::vector<StudyTraining> trainings_of(const StudyPlan& plan) {
+  std::vector<StudyTraining> trainings;
+  if (plan.optimum) trainings.push_back({&*plan.optimum, plan.first_seed});
+  for (std::int64_t seed = plan.first_seed; seed < plan.first_seed + plan.settings.seeds; ++seed) {
+    for (const Way& way : plan.ways) trainings.push_back({&way, seed});
+  }
+  return trainings;
+}
+
+StudyTrainings::StudyTrainings(Job& job, const StudyPlan& plan, std::vector<StudyRecord> records, Log& log)
+    : job_(job), plan_(plan), log_(log), records_(std::move(records)) {
+  for (const StudyTraining& training : trainings_of(plan)) {
+    const int ranks = training.way->ranks;
+    if (groups_.contains(ranks)) continue;
+    groups_[ranks] = &job.split(job.ranks().rank() < ranks ? 0 : 1, job.ranks().rank());
+  }
+}
+
+bool StudyTrainings::make(const Finished& finished) {
+  const std::vector<StudyTraining> trainings = trainings_of(plan_);
+  std::vector<std::int64_t> is_made;
+  for (const auto& [way, seed] : trainings) is_made.push_back(find(*way, seed) != nullptr ? 1 : 0);
+  job_.ranks().broadcast_vector(is_made);
+  for (std::size_t i = 0; i < trainings.size(); ++i) {
+    if (is_made[i] == 0 && !train(trainings[i], finished)) return false;
+  }
+  return true;
+}
+
+/// \return whether to go on
+bool StudyTrainings::train(const StudyTraining& training, const Finished& finished) {
+  comm::Communicator& ranks = job_.ranks();
+  const std::int64_t stop = ranks.max(job_.received_signal() != 0 ? 1 : 0);
+  if (stop != 0) return false;
+  const bool root = ranks.is_root();
+  const bool goes_on = ranks.max(root && was_begun(plan_.run_folder(*training.way, training.seed)) ? 1 : 0) != 0;
+  bool is_whole = true;
+  if (ranks.rank() < training.way->ranks) {
+    const RunResult result = run_on(*groups_.at(training.way->ranks), training, goes_on);
+    is_whole = result.status != RunStatus::interrupted;
+    if (root && is_whole) {
+      records_.push_back(record_of(training, result));
+      finished(training, records_.back());
+    }
+  }
+  return told_by_root(ranks, is_whole ? 1 : 0) != 0;
+}
+
+RunResult StudyTrainings::run_on(comm::Communicator& group, const StudyTraining& training, bool goes_on) {
+  Config config = training.way->config;
+  config.seed = training.seed;
+  config.output = plan_.run_folder(*training.way, training.seed);
+  return run(job_, group, config,
+             {.existing = goes_on ? Existing::resume : Existing::overwrite, .watching = Watching::none});
+}
+
+const StudyRecord* StudyTrainings::find(const Way& way, std::int64_t seed) const {
+  const auto found = std::ranges::find_if(
+      records_, [&](const StudyRecord& record) { return record.way == way.identity && record.seed == seed; });
+  return found == records_.end() ? nullptr : &*found;
+}
+
+StudyRecord StudyTrainings::record_of(const StudyTraining& training, const RunResult& result) {
+  const Way& way = *training.way;
+  StudyRecord record{.way = way.identity, .seed = training.seed, .steps = result.steps};
+  if (result.status == RunStatus::diverged) {
+    record.diverged = true;
+    record.message = result.message;
+    return record;
+  }
+  const std::string folder = plan_.run_folder(way, training.seed);
+  MeasuredModel model = measure(folder, plan_.metric, plan_.optimum ? &plan_.ways.front() : nullptr, log_);
+  const double examples_per_step = static_cast<double>(model.train) / static_cast<double>(result.steps_per_epoch);
+  MeasuredCourse course = course_of(folder, plan_.metric, examples_per_step);
+  record.value = model.value;
+  record.loss = model.loss;
+  record.objective = model.objective;
+  record.examples = static_cast<double>(result.steps) * examples_per_step;
+  record.seconds = course.seconds;
+  record.curve = std::move(course.curve);
+  compare(training, std::move(model), record);
+  return record;
+}
+
+/// With the serial run of the same seed, and a serial run with that of the first one.
+void StudyTrainings::compare(const StudyTraining& training, MeasuredModel model, StudyRecord& record) {
+  const bool is_serial = training.way == &plan_.ways.front();
+  const std::int64_t other = is_serial ? plan_.first_seed : training.seed;
+  const bool is_first = is_serial && training.seed == plan_.first_seed;
+  if (const MeasuredModel* reference = is_first ? nullptr : serial(other)) record.distance = distance_between(model, *reference);
+  if (!is_serial) return;
+  std::erase_if(serials_, [&](const auto& one) { return one.first != plan_.first_seed; });
+  serials_[training.seed] = std::move(model);
+}
+
+/// The serial run of a seed; null where it diverged, or was not made yet.
+const MeasuredModel* StudyTrainings::serial(std::int64_t seed) {
+  const Way& way = plan_.ways.front();
+  const StudyRecord* record = find(way, seed);
+  if (record == nullptr || record->diverged) return nullptr;
+  const auto known = serials_.find(seed);
+  if (known != serials_.end()) return &known->second;
+  std::erase_if(serials_, [&](const auto& one) { return one.first != plan_.first_seed; });
+  return &(serials_[seed] = measure(plan_.run_folder(way, seed), plan_.metric, nullptr, log_));
+}
+
+}  // namespace unisono::experiment

@@ -1,0 +1,86 @@
+#include "trials/journal.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "unisono/base/errors.hpp"
+#include "unisono/base/hash.hpp"
+
+namespace unisono::experiment {
+namespace {
+
+constexpr std::size_t kHashDigits = 16;
+
+std::string hash_of(std::string_view text) { return fmt::format("{:016x}", hash_bytes(text)); }
+
+std::string read_all(int descriptor) {
+  std::string text;
+  char part[1 << 16];
+  for (;;) {
+    const ssize_t count = ::read(descriptor, part, sizeof part);
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return text;
+    text.append(part, static_cast<std::size_t>(count));
+  }
+}
+
+}  // namespace
+
+Journal::Journal(std::string path)
+    : path_(std::move(path)),
+      descriptor_(::open(path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666)),
+      entries_(std::make_unique<std::vector<nlohmann::json>>()) {
+  if (descriptor_ < 0) fail("cannot be opened");
+  try {
+    if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+      throw OutputError(path_ + ": another process is writing it; wait for that, or choose another folder with --output");
+    }
+    read();
+  } catch (...) {
+    ::close(descriptor_);
+    throw;
+  }
+}
+
+Journal::~Journal() { ::close(descriptor_); }
+
+void Journal::read() {
+  const std::string text = read_all(descriptor_);
+  std::size_t begin = 0;
+  for (std::size_t end = 0; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1) {
+    const std::string_view line(text.data() + begin, end - begin);
+    const bool is_whole = line.size() > kHashDigits + 1 && line[kHashDigits] == ' ' &&
+                          line.substr(0, kHashDigits) == hash_of(line.substr(kHashDigits + 1));
+    if (!is_whole) {
+      throw CheckpointError(fmt::format("{}:{}: this line was changed or damaged since it was written; begin anew with "
+                                        "--overwrite, or remove the lines from there on to lose only these",
+                                        path_, entries_->size() + 1));
+    }
+    entries_->push_back(nlohmann::json::parse(line.substr(kHashDigits + 1)));
+  }
+  if (begin < text.size() && ::ftruncate(descriptor_, static_cast<off_t>(begin)) != 0) fail("cannot be shortened");
+}
+
+void Journal::append(const nlohmann::json& entry) {
+  const std::string text = entry.dump(), line = hash_of(text) + " " + text + "\n";
+  for (std::size_t done = 0; done < line.size();) {
+    const ssize_t count = ::write(descriptor_, line.data() + done, line.size() - done);
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) fail("cannot be written");
+    done += static_cast<std::size_t>(count);
+  }
+}
+
+void Journal::fail(const std::string& what) const {
+  throw OutputError(fmt::format("{}: {}: {}; free some space, or choose another folder with --output", path_, what,
+                                std::strerror(errno)));
+}
+
+}  // namespace unisono::experiment

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+namespace unisono::experiment {
+
+/// What a job has done, line by line, in a file that is only appended to: a process that is killed loses at most the
+/// line that it was writing. A line is the hash of its text (16 hexadecimal digits), a blank, and one JSON object.
+class Journal {
+ public:
+  /// Opens the file, or creates it, and locks it as long as this object lives. A last line that is cut off is removed.
+  /// \throws CheckpointError for a line that was changed; OutputError where the file cannot be written, or another
+  /// process writes it
+  explicit Journal(std::string path);
+  ~Journal();
+  Journal(const Journal&) = delete;
+  Journal& operator=(const Journal&) = delete;
+
+  /// The lines that were there when it was opened.
+  const std::vector<nlohmann::json>& entries() const { return *entries_; }
+  /// \throws OutputError
+  void append(const nlohmann::json& entry);
+
+ private:
+  void read();
+  [[noreturn]] void fail(const std::string& what) const;
+
+  std::string path_;
+  int descriptor_ = -1;
+  std::unique_ptr<std::vector<nlohmann::json>> entries_;
+};
+
+}  // namespace unisono::experiment
