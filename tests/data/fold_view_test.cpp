@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 #include <thread>
 
+#include "order/row_runs.hpp"
 #include "sparse/fold.hpp"
 #include "sparse_sets.hpp"
 #include "unisono/data/import.hpp"
@@ -253,6 +254,67 @@ TEST_CASE("threads make and train on views of their own at the same time", "[fol
   for (auto& thread : threads) thread.join();
   for (std::size_t i = 0; i < 4; ++i) CHECK(seen[i] == seen[i + 4]);
   CHECK(seen[0] != seen[1]);
+}
+
+TEST_CASE("ranks that share a set have the same views, without a message", "[folds]") {
+  const TempDir folder;
+  const auto lines = table_lines(60);
+  Rows all(60);
+  std::iota(all.begin(), all.end(), 0);
+  const data::CsvOptions options{.scale = data::Scaling::standard, .unknown = data::Unknown::other};
+  const auto settings = settings_for(import_lines(folder, "all", lines, all, options));
+  const auto alone = data::open_dataset(settings, 1);
+  const auto expected = features_of(*alone->fold_view(every(4, 60)), Split::train);
+  std::array<bool, 3> same{};
+  ThreadRanks ranks(3);
+  ranks.run([&](int rank) {
+    const auto set = data::open_dataset(settings, 1, ranks.share(rank));
+    if (rank == 1) return;  // makes no view
+    const auto view = set->fold_view(every(4, 60));
+    same[static_cast<std::size_t>(rank)] = features_of(*view, Split::train) == expected;
+  });
+  CHECK(same == std::array{true, false, true});
+}
+
+TEST_CASE("rows are found in many short runs as in few", "[folds]") {
+  data::RowRuns runs;
+  Rows expected;
+  for (std::int64_t row = 0; row < 5000; ++row) {
+    if (row * row % 7 < 3 || (row > 1000 && row < 1400)) expected.push_back(row);
+  }
+  for (const std::int64_t row : expected) runs.append(row, 1);
+  const auto rows_of = [&] {
+    Rows rows;
+    for (std::int64_t position = 0; position < runs.size(); ++position) rows.push_back(runs.row(position));
+    return rows;
+  };
+  CHECK(rows_of() == expected);
+  runs.index();
+  CHECK(rows_of() == expected);
+  runs.append(6000, 5);  // the index is dropped
+  CHECK(runs.row(runs.size() - 1) == 6004);
+}
+
+TEST_CASE("a view of a fold's view is the same fold", "[folds]") {
+  const TempDir folder;
+  const auto lines = table_lines(60);
+  Rows all(60);
+  std::iota(all.begin(), all.end(), 0);
+  const auto table =
+      data::open_dataset(settings_for(import_lines(folder, "all", lines, all, {.unknown = data::Unknown::other})), 1);
+  const auto fold = table->fold_view(every(4, 60, 2));
+  const auto expected = features_of(*fold, Split::train);
+  const auto again = fold->view();
+  CHECK(features_of(*again, Split::train) == expected);
+  CHECK(again->info().identity == fold->info().identity);
+  {
+    data::hdf5::File file(folder / "a.h5", data::hdf5::File::Mode::create);
+    write_rows_group(file, "train", 100, true);
+  }
+  const auto sparse = data::open_dataset(settings_for(folder / "a.h5"), 1);
+  const auto rows = sparse->fold_view(every(4, 100));
+  CHECK(evaluated(*rows->view(), Split::train) == evaluated(*rows, Split::train));
+  CHECK(evaluated(*sparse->view(), Split::train) == evaluated(*sparse, Split::train));
 }
 
 TEST_CASE("what has no folds is refused", "[folds]") {

@@ -3,8 +3,8 @@
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <fstream>
-#include <optional>
 #include <numeric>
+#include <optional>
 #include <sstream>
 
 #include "unisono/base/errors.hpp"
@@ -90,8 +90,8 @@ TEST_CASE("predictions of left-out examples by the hat matrix are those of as ma
                              Ridge{.l2 = 0.1, .bias_l2 = 0.2}, Ridge{.l2 = 0.3, .standardised = true}}) {
     CAPTURE(ridge.l2, ridge.bias, ridge.standardised);
     const LeastSquares problem(x, y, ridge);
-    for (const Folds& folds : {leave_one_out(12, 100), leave_p_out(12, 2, 100), leave_p_out(12, 3, 1000),
-                               k_fold(12, 5, nullptr)}) {
+    for (const Folds& folds :
+         {leave_one_out(12, 100), leave_p_out(12, 2, 100), leave_p_out(12, 3, 1000), k_fold(12, 5, nullptr)}) {
       const auto fitted = problem.predict_by_fits(folds), short_cut = problem.predict_by_shortcut(folds);
       REQUIRE(fitted.size() == short_cut.size());
       // Some hundred roundings of numbers below 20, and condition numbers below 10⁴.

@@ -90,8 +90,8 @@ std::string refusal(const CrossValidationSettings& settings, const FoldInput& in
 }  // namespace
 
 TEST_CASE("k-fold without shuffling has scikit-learn's rows", "[splitters]") {
-  CHECK(fold_of_rows(k_fold(29, 4, nullptr)) == Rows{0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1,
-                                                     2, 2, 2, 2, 2, 2, 2, 3, 3, 3, 3, 3, 3, 3});
+  CHECK(fold_of_rows(k_fold(29, 4, nullptr)) ==
+        Rows{0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 3, 3, 3, 3, 3, 3, 3});
   CHECK(fold_of_rows(stratified_k_fold(three_classes(), 4, nullptr)) ==
         Rows{0, 0, 0, 0, 1, 1, 0, 0, 0, 1, 1, 2, 2, 1, 1, 2, 2, 2, 0, 2, 3, 3, 3, 3, 3, 1, 3, 2, 3});
 }
@@ -100,17 +100,16 @@ TEST_CASE("stratified folds have scikit-learn's counts of each class", "[splitte
   CHECK(validated(stratified_k_fold(three_classes(), 4, &kSeed), three_classes(), 3) ==
         std::vector<Counts>{{3, 4, 1}, {3, 3, 1}, {3, 3, 1}, {3, 3, 1}});
   const auto seven = labels_of(997, [](int i) { return (i * i * 31 + i * 17) % 101 % 7; });
-  CHECK(validated(stratified_k_fold(seven, 10, &kSeed), seven, 7) ==
-        std::vector<Counts>{{18, 16, 9, 14, 10, 15, 18},
-                            {18, 16, 10, 13, 10, 15, 18},
-                            {18, 16, 10, 13, 10, 15, 18},
-                            {18, 15, 10, 14, 10, 15, 18},
-                            {18, 15, 10, 14, 10, 15, 18},
-                            {18, 16, 10, 14, 10, 15, 17},
-                            {18, 16, 10, 14, 10, 15, 17},
-                            {17, 16, 10, 14, 9, 15, 18},
-                            {17, 16, 10, 14, 9, 15, 18},
-                            {17, 16, 10, 14, 10, 14, 18}});
+  CHECK(validated(stratified_k_fold(seven, 10, &kSeed), seven, 7) == std::vector<Counts>{{18, 16, 9, 14, 10, 15, 18},
+                                                                                         {18, 16, 10, 13, 10, 15, 18},
+                                                                                         {18, 16, 10, 13, 10, 15, 18},
+                                                                                         {18, 15, 10, 14, 10, 15, 18},
+                                                                                         {18, 15, 10, 14, 10, 15, 18},
+                                                                                         {18, 16, 10, 14, 10, 15, 17},
+                                                                                         {18, 16, 10, 14, 10, 15, 17},
+                                                                                         {17, 16, 10, 14, 9, 15, 18},
+                                                                                         {17, 16, 10, 14, 9, 15, 18},
+                                                                                         {17, 16, 10, 14, 10, 14, 18}});
   const auto four = labels_of(100, [](int i) { return (i * i * 31 + i * 17) % 101 % 4; });
   CHECK(validated(stratified_k_fold(four, 5, &kSeed), four, 4) ==
         std::vector<Counts>{{5, 6, 5, 4}, {5, 6, 6, 3}, {4, 7, 6, 3}, {4, 6, 6, 4}, {4, 6, 6, 4}});
@@ -155,8 +154,8 @@ TEST_CASE("a time series is validated by what comes next", "[splitters]") {
     }
     return found;
   };
-  CHECK(bounds(time_series(29, {}, 4, 0)) == std::vector<std::array<std::int64_t, 4>>{
-                                                 {0, 9, 9, 14}, {0, 14, 14, 19}, {0, 19, 19, 24}, {0, 24, 24, 29}});
+  CHECK(bounds(time_series(29, {}, 4, 0)) ==
+        std::vector<std::array<std::int64_t, 4>>{{0, 9, 9, 14}, {0, 14, 14, 19}, {0, 19, 19, 24}, {0, 24, 24, 29}});
   const Folds gap = time_series(29, {}, 5, 2);
   CHECK(bounds(gap) == std::vector<std::array<std::int64_t, 4>>{
                            {0, 7, 9, 13}, {0, 11, 13, 17}, {0, 15, 17, 21}, {0, 19, 21, 25}, {0, 23, 25, 29}});
@@ -257,7 +256,8 @@ TEST_CASE("divisions that cannot be are refused", "[splitters]") {
 TEST_CASE("a method has its own keys alone", "[splitters]") {
   CrossValidationSettings settings;
   const auto parse = [&](const std::string& text) {
-    parse_config({.path = "c.toml", .text = text, .overrides = {}}, [&](ConfigVisitor& visitor) { settings.describe(visitor); });
+    parse_config({.path = "c.toml", .text = text, .overrides = {}},
+                 [&](ConfigVisitor& visitor) { settings.describe(visitor); });
   };
   parse("method = \"leave_p_out\"\np = 3\nmost_fits = 50\nsolver = \"exact\"\n");
   CHECK(settings.method == FoldMethod::leave_p_out);

@@ -2,88 +2,18 @@
 
 #include <fmt/format.h>
 
-#include <mutex>
-#include <optional>
-
-#include "dense/encoded_table.hpp"
 #include "dense/labels.hpp"
-#include "dense/resident.hpp"
+#include "dense/table.hpp"
 #include "dense/training_statistics.hpp"
-#include "order/schedule.hpp"
 #include "recipe/fit.hpp"
-#include "set/fold.hpp"
 #include "set/form.hpp"
 #include "source/evaluation.hpp"
 #include "source/resident_feed.hpp"
-#include "source/resident_pass.hpp"
 #include "source/train_source.hpp"
 #include "stream/streaming_feed.hpp"
 #include "unisono/base/errors.hpp"
 
 namespace unisono::data {
-namespace {
-
-class Table final : public Dataset {
- public:
-  Table(const DataSettings& settings, const NodeShare& share, const Preprocessing* trained);
-  /// A view of the same examples.
-  explicit Table(const Table& whole);
-  /// The view of a fold.
-  Table(const Table& whole, const Fold& fold);
-
-  const DatasetInfo& info() const override { return plan_.info; }
-  const Preprocessing& preprocessing() const override { return plan_.preprocessing; }
-  const std::vector<std::string>& class_names() const override { return plan_.schema.class_names; }
-  const std::vector<std::int64_t>& occurrences() override { return occurrences_; }
-  std::vector<std::int64_t> class_counts() override;
-  std::unique_ptr<BatchSource> train(const SourceOptions& options) override;
-  std::unique_ptr<EvaluationSource> evaluate(Split split, int rank, int size, Index batch_size,
-                                             const Delivery& delivery) override;
-  std::unique_ptr<EvaluationSource> training_part(int part, int parts, Index batch_size,
-                                                  const std::vector<float>& class_weights,
-                                                  const Delivery& delivery) override;
-  std::unique_ptr<Dataset> fold_view(const Fold& fold) const override;
-  std::unique_ptr<Dataset> view() const override;
-
- private:
-  void load(Agreement& agreement);
-  void fit_normalization(Agreement& agreement);
-  void divide(const Fold& fold);
-  void encode(const Table& whole);
-  const Normalization& normalization() const { return plan_.preprocessing.normalization; }
-  bool fixed() const { return settings_.partition == Partition::fixed; }
-  BatchStyle style(const GroupSchema& group, std::uint64_t seed) const;
-  BatchStyle training_style(const GroupSchema& group, const std::vector<float>& class_weights) const;
-  /// A pass over part `part` of `parts` of a split.
-  struct Pass {
-    Split split;
-    int part, parts;
-    Index batch_size;
-  };
-  std::unique_ptr<EvaluationSource> sequential(const Pass& pass, const BatchStyle& style, const Delivery& delivery);
-  std::unique_ptr<EvaluationSource> resident_part(Range part, Index batch_size, const BatchStyle& style);
-  bool needs_no_conversion(Range part) const;
-  const RowBlock& resident_rows(Split split, Range positions);
-  const RawTable& raw_table() const;
-  std::unique_ptr<Feed> feed(const Schedule& schedule, const SourceOptions& options);
-
-  DataSettings settings_;
-  NodeShare share_;
-  std::optional<hdf5::File> file_;
-  SetPlan plan_;
-  std::optional<SharedRows> shared_;
-  const GroupBlocks* blocks_ = nullptr;  ///< the rows of all groups in memory; null: streamed, or each rank's own
-  OwnRows own_;
-  std::shared_ptr<RowConversion> conversion_;  ///< of the last pass over a training part; null: there was none
-  std::vector<float> conversion_weights_;      ///< its class weights
-  std::vector<std::int64_t> occurrences_;      // always empty for tables
-
-  const Table* whole_ = nullptr;                 ///< of a view: the set that was opened
-  std::shared_ptr<const EncodedTable> encoded_;  ///< of a view whose recipe has a fit of its own
-  mutable FoldCopies<EncodedTable> encodings_;   ///< of the views of this set
-  mutable std::once_flag raw_read_;
-  mutable std::optional<RawTable> raw_;
-};
 
 Table::Table(const DataSettings& settings, const NodeShare& share, const Preprocessing* trained)
     : settings_(settings), share_(share) {
@@ -106,73 +36,6 @@ Table::Table(const DataSettings& settings, const NodeShare& share, const Preproc
   if (trained == nullptr) fit_normalization(agreement);
   check_fits(normalization(), plan_.schema.any_group());
   if (shared_) file_.reset();
-}
-
-Table::Table(const Table& whole) : settings_(whole.settings_), blocks_(whole.blocks_), whole_(&whole) {
-  plan_.schema = whole.plan_.schema;
-  plan_.info = whole.plan_.info;
-  plan_.preprocessing = whole.plan_.preprocessing;
-  plan_.positions = whole.plan_.positions;
-  for (std::size_t i = 0; i < plan_.groups.size(); ++i) {
-    const GroupSchema* const group = whole.plan_.groups[i];
-    if (group != nullptr) plan_.groups[i] = &*plan_.schema.groups[whole.plan_.home(*group)];
-  }
-}
-
-Table::Table(const Table& whole, const Fold& fold) : Table(whole) {
-  divide(fold);
-  if (needs_values(plan_.schema.recipe)) encode(whole);
-  Agreement alone(share_);
-  fit_normalization(alone);
-}
-
-std::unique_ptr<Dataset> Table::fold_view(const Fold& fold) const {
-  if (whole_ != nullptr) return whole_->fold_view(fold);
-  require_folds_possible(settings_, SetKind::table, plan_.info.resident);
-  return std::make_unique<Table>(*this, fold);
-}
-
-std::unique_ptr<Dataset> Table::view() const {
-  if (blocks_ == nullptr) return nullptr;
-  return std::make_unique<Table>(*this);
-}
-
-/// Makes the fold's rows the training and validation examples.
-void Table::divide(const Fold& fold) {
-  const auto& train = plan_.schema.group(Split::train);
-  const auto& test = plan_.schema.group(Split::test);
-  require_fold(fold, train ? train->examples : 0, plan_.schema.path);
-  plan_.groups = {&*train, fold.validation.empty() ? nullptr : &*train, test ? &*test : nullptr};
-  plan_.positions = {runs_of(fold.train), runs_of(fold.validation), RowRuns(test ? test->examples : 0)};
-  plan_.info.train = std::ssize(fold.train);
-  plan_.info.validation = std::ssize(fold.validation);
-  plan_.info.answers[1] = fold.validation.empty() ? Answers{} : plan_.info.answers[0];
-  plan_.info.identity = identity_of(fold, plan_.info.identity);
-}
-
-/// Fits the recipe on the fold's training rows; where the fit is not that of the whole set, encodes the rows with it.
-void Table::encode(const Table& whole) {
-  encoded_ = whole.encodings_.get(plan_.info.identity, [&] {
-    return std::make_shared<const EncodedTable>(whole.raw_table(), whole.plan_.preprocessing, *whole.blocks_, plan_);
-  });
-  plan_.preprocessing.columns = encoded_->columns();
-  if (!encoded_->differs()) return;
-  blocks_ = &encoded_->blocks();
-  plan_.info.features = {encoded_->width(), 1, 1};
-  for (auto& group : plan_.schema.groups) {
-    if (group) group->features = plan_.info.features;
-  }
-  if (settings_.targets == Targets::features) {
-    plan_.info.target_size = plan_.info.features.size();
-    for (Answers& answers : plan_.info.answers) {
-      if (answers.target_size > 0) answers.target_size = plan_.info.target_size;
-    }
-  }
-}
-
-const RawTable& Table::raw_table() const {
-  std::call_once(raw_read_, [&] { raw_.emplace(plan_.schema); });
-  return *raw_;
 }
 
 void Table::fit_normalization(Agreement& agreement) {
@@ -345,8 +208,6 @@ std::unique_ptr<EvaluationSource> Table::sequential(const Pass& pass, const Batc
   }
   return std::make_unique<SequentialSource>(part, pass.batch_size, std::move(reader), writer, *delivery.memory);
 }
-
-}  // namespace
 
 std::unique_ptr<Dataset> open_table(const DataSettings& settings, const NodeShare& share,
                                     const Preprocessing* trained) {

@@ -11,6 +11,7 @@ namespace unisono::data {
 
 void RowRuns::append(std::int64_t first_row, std::int64_t rows) {
   if (rows == 0) return;
+  run_at_.clear();
   if (!runs_.empty() && runs_.back().first_row + runs_.back().rows == first_row) {
     runs_.back().rows += rows;
   } else {
@@ -19,8 +20,24 @@ void RowRuns::append(std::int64_t first_row, std::int64_t rows) {
   size_ += rows;
 }
 
+void RowRuns::index() {
+  constexpr std::int64_t kShort = 1024;  // rows of a run, on average
+  run_at_.clear();
+  if (runs_.size() < 2 || size_ > kShort * std::ssize(runs_)) return;
+  std::uint32_t run = 0;
+  for (std::int64_t position = 0; position < size_; position += kIndexed) {
+    while (runs_[run].first_position + runs_[run].rows <= position) ++run;
+    run_at_.push_back(run);
+  }
+}
+
 const RowRuns::Run& RowRuns::run_of(std::int64_t position) const {
   assert(position >= 0 && position < size_);
+  if (!run_at_.empty()) {
+    const Run* run = &runs_[run_at_[static_cast<std::size_t>(position / kIndexed)]];
+    while (run->first_position + run->rows <= position) ++run;
+    return *run;
+  }
   const auto behind = std::upper_bound(runs_.begin(), runs_.end(), position,
                                        [](std::int64_t p, const Run& run) { return p < run.first_position; });
   return *(behind - 1);
@@ -63,6 +80,8 @@ ValidationSplit split_validation(std::int64_t rows, std::int64_t unit_rows, doub
     part.append(unit * unit_rows, unit_rows);
   }
   split.train.append(units * unit_rows, rows - units * unit_rows);
+  split.train.index();
+  split.validation.index();
   return split;
 }
 
@@ -115,6 +134,8 @@ ValidationSplit split_stratified(std::span<const std::int32_t> strata, double fr
   for (std::int64_t row = 0; row < rows; ++row) {
     (held_out[static_cast<std::size_t>(row)] ? split.validation : split.train).append(row, 1);
   }
+  split.train.index();
+  split.validation.index();
   return split;
 }
 

@@ -23,6 +23,8 @@ class RowRuns {
 
   /// Appends rows. \pre they come after all rows so far
   void append(std::int64_t first_row, std::int64_t rows);
+  /// Called after the last append: makes `row` fast where runs are short.
+  void index();
 
   std::int64_t size() const { return size_; }
   std::int64_t row(std::int64_t position) const;
@@ -33,7 +35,10 @@ class RowRuns {
 
  private:
   const Run& run_of(std::int64_t position) const;
+  static constexpr std::int64_t kIndexed = 16;  ///< positions of an entry of the index
+
   std::vector<Run> runs_;
+  std::vector<std::uint32_t> run_at_;  ///< the run of every kIndexed-th position; empty: there is no index
   std::int64_t size_ = 0;
 };
 

@@ -79,7 +79,7 @@ void DataSettings::describe(ConfigVisitor& visitor) {
                 shuffle);
   visitor.number_or(
       {.name = "arrangement_seed",
-       .meaning = "seed of the random order in which sparse rows and ratings are arranged in memory. With a number, runs "
+       .meaning = "seed of the random order in which sparse rows and ratings lie in memory. With a number, runs "
                   "with different seeds can share one copy of the set",
        .minimum = 0},
       arrangement_seed, {"seed", "the seed of the run"});

@@ -33,11 +33,11 @@ std::vector<std::int64_t> whole_or_numbered(const std::vector<double>& values, c
   constexpr double kExact = 1LL << 53;
   const auto missing = std::find_if(values.begin(), values.end(), [](double x) { return !std::isfinite(x); });
   if (missing != values.end()) {
-    throw DataError(fmt::format("{}: example {} has no value; fill it in, or use another column", where,
-                                missing - values.begin()));
+    throw DataError(
+        fmt::format("{}: example {} has no value; fill it in, or use another column", where, missing - values.begin()));
   }
-  const bool whole = std::all_of(values.begin(), values.end(),
-                                 [](double x) { return x == std::floor(x) && std::abs(x) < kExact; });
+  const bool whole =
+      std::all_of(values.begin(), values.end(), [](double x) { return x == std::floor(x) && std::abs(x) < kExact; });
   if (!whole) return numbered(values);
   return {values.begin(), values.end()};
 }
@@ -62,8 +62,7 @@ std::vector<std::int64_t> read_feature(const hdf5::File& file, const SetSchema& 
   const std::vector<float> stored = file.read<float>(train.features_path());
   std::vector<double> values(rows);
   for (std::size_t i = 0; i < rows; ++i) values[i] = double{stored[i * width + place]};
-  const bool category =
-      !schema.recipe.columns.empty() && schema.recipe.columns[place].kind == ColumnKind::category;
+  const bool category = !schema.recipe.columns.empty() && schema.recipe.columns[place].kind == ColumnKind::category;
   if (!category) return whole_or_numbered(values, where);
   const std::vector<std::string>& levels = schema.recipe.columns[place].levels;
   std::vector<std::string> texts;
@@ -91,14 +90,13 @@ std::int64_t rows_of(const hdf5::File& file) {
 
 }  // namespace
 
-std::int64_t count_training_rows(const std::string& path) {
-  return rows_of(hdf5::File(path, hdf5::File::Mode::read));
-}
+std::int64_t count_training_rows(const std::string& path) { return rows_of(hdf5::File(path, hdf5::File::Mode::read)); }
 
 std::vector<std::int32_t> read_training_labels(const std::string& path) {
   const hdf5::File file(path, hdf5::File::Mode::read);
-  const bool labelled = kind_of(file) == SetKind::table ? schema_of(file).group(Split::train)->has_labels
-                                                        : read_sparse_schema(file, false).group(Split::train)->has_labels;
+  const bool labelled = kind_of(file) == SetKind::table
+                            ? schema_of(file).group(Split::train)->has_labels
+                            : read_sparse_schema(file, false).group(Split::train)->has_labels;
   if (!labelled) return {};
   const std::int64_t rows = rows_of(file);
   std::vector<std::int32_t> labels(static_cast<std::size_t>(rows));

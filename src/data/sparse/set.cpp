@@ -86,8 +86,9 @@ std::size_t bytes_of(const Loaders& loaders) {
 class SparseSet final : public Dataset {
  public:
   SparseSet(const DataSettings& settings, std::uint64_t seed, const NodeShare& share, const Preprocessing* trained);
-  /// The view of a fold.
+  /// A view of the same examples.
   explicit SparseSet(const SparseSet& whole);
+  /// The view of a fold.
   SparseSet(const SparseSet& whole, const Fold& fold);
 
   const DatasetInfo& info() const override { return info_; }
@@ -157,7 +158,12 @@ SparseSet::SparseSet(const SparseSet& whole)
       preprocessing_(whole.preprocessing_),
       splits_(whole.splits_),
       occurrences_(whole.occurrences_),
-      whole_(&whole) {}
+      whole_(&whole),
+      folded_rows_(whole.folded_rows_),
+      folded_ratings_(whole.folded_ratings_) {
+  auto* const rows = splits_[0] ? std::get_if<LabelledRows>(&splits_[0]->set) : nullptr;
+  if (rows != nullptr) rows->weights = {};  // those of the other's runs
+}
 
 SparseSet::SparseSet(const SparseSet& whole, const Fold& fold) : SparseSet(whole) {
   occurrences_.clear();

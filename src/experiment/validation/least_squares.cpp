@@ -191,53 +191,51 @@ std::vector<double> LeastSquares::predict_by_removal(const Folds& folds) const {
   return predictions;
 }
 
-std::vector<double> LeastSquares::predict_by_hat(const Folds& folds) const {
-  // By the number of training examples of a fold, of which the penalties are multiples: rows of L⁻¹ Zᵀ, so that H is
-  // the products of these, and y − H y.
-  struct Hat {
-    std::vector<double> rows;  ///< [n, width]
-    std::vector<double> residuals;
-  };
-  std::map<std::int64_t, Hat> hats;
-  const auto hat_of = [&](std::int64_t size) -> const Hat& {
-    const auto [found, is_new] = hats.try_emplace(size);
-    if (!is_new) return found->second;
-    Moments moments{std::vector<double>(width_ * width_), std::vector<double>(width_)};
-    add(0, rows_, moments);
-    moments.rows = static_cast<double>(size);
-    add_penalties(moments);
-    require_definite(factorise(moments.products, width_));
-    solve_lower(moments.products, width_, moments.answers);
-    Hat& hat = found->second;
-    for (std::int64_t row = 0; row < rows_; ++row) {
-      std::vector<double> z(width_);
-      for (std::size_t j = 0; j < width_; ++j) z[j] = value(row, j);
-      solve_lower(moments.products, width_, z);
-      hat.residuals.push_back(y_[static_cast<std::size_t>(row)] - dot(z.data(), moments.answers.data(), std::ssize(z)));
-      hat.rows.insert(hat.rows.end(), z.begin(), z.end());
-    }
-    return hat;
-  };
+LeastSquares::Hat LeastSquares::hat_of(std::int64_t size) const {
+  Moments moments{std::vector<double>(width_ * width_), std::vector<double>(width_)};
+  add(0, rows_, moments);
+  moments.rows = static_cast<double>(size);
+  add_penalties(moments);
+  require_definite(factorise(moments.products, width_));
+  solve_lower(moments.products, width_, moments.answers);
+  Hat hat;
+  std::vector<double> z(width_);
+  for (std::int64_t row = 0; row < rows_; ++row) {
+    for (std::size_t j = 0; j < width_; ++j) z[j] = value(row, j);
+    solve_lower(moments.products, width_, z);
+    hat.residuals.push_back(y_[static_cast<std::size_t>(row)] - dot(z.data(), moments.answers.data(), std::ssize(z)));
+    hat.factors.insert(hat.factors.end(), z.begin(), z.end());
+  }
+  return hat;
+}
 
-  std::vector<double> predictions, left, errors;
-  for (std::int64_t i = 0; i < folds.size(); ++i) {
-    const std::vector<std::int64_t>& out = folds.validation(i);
-    const Hat& hat = hat_of(folds.training_size(i));
-    left.assign(out.size() * out.size(), 0);
-    errors.clear();
-    for (std::size_t a = 0; a < out.size(); ++a) {
-      const double* const row = hat.rows.data() + static_cast<std::size_t>(out[a]) * width_;
-      for (std::size_t b = 0; b <= a; ++b) {
-        const double* const other = hat.rows.data() + static_cast<std::size_t>(out[b]) * width_;
-        left[a * out.size() + b] = (a == b ? 1 : 0) - dot(row, other, static_cast<std::int64_t>(width_));
-      }
-      errors.push_back(hat.residuals[static_cast<std::size_t>(out[a])]);
+std::vector<double> LeastSquares::errors_without(const std::vector<std::int64_t>& out, const Hat& hat) const {
+  std::vector<double> left(out.size() * out.size()), errors;  // left: the lower triangle of I − H of these rows
+  const auto factor = [&](std::int64_t row) { return hat.factors.data() + static_cast<std::size_t>(row) * width_; };
+  for (std::size_t a = 0; a < out.size(); ++a) {
+    for (std::size_t b = 0; b <= a; ++b) {
+      left[a * out.size() + b] =
+          (a == b ? 1 : 0) - dot(factor(out[a]), factor(out[b]), static_cast<std::int64_t>(width_));
     }
-    require_definite(factorise(left, out.size()));
-    solve_lower(left, out.size(), errors);
-    solve_upper(left, out.size(), errors);
-    for (std::size_t a = 0; a < out.size(); ++a) {
-      predictions.push_back(y_[static_cast<std::size_t>(out[a])] - errors[a]);
+    errors.push_back(hat.residuals[static_cast<std::size_t>(out[a])]);
+  }
+  require_definite(factorise(left, out.size()));
+  solve_lower(left, out.size(), errors);
+  solve_upper(left, out.size(), errors);
+  return errors;
+}
+
+std::vector<double> LeastSquares::predict_by_hat(const Folds& folds) const {
+  std::map<std::int64_t, Hat> hats;  // by the number of training examples of a fold, whose multiples the penalties are
+  std::vector<double> predictions;
+  for (std::int64_t i = 0; i < folds.size(); ++i) {
+    const std::int64_t size = folds.training_size(i);
+    const auto known = hats.find(size);
+    const Hat& hat = known != hats.end() ? known->second : hats.emplace(size, hat_of(size)).first->second;
+    const std::vector<double> errors = errors_without(folds.validation(i), hat);
+    for (std::size_t a = 0; a < errors.size(); ++a) {
+      const std::int64_t row = folds.validation(i)[a];
+      predictions.push_back(y_[static_cast<std::size_t>(row)] - errors[a]);
     }
   }
   return predictions;

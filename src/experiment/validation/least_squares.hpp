@@ -16,7 +16,7 @@ namespace unisono::experiment {
 
 /// What is fitted, and how.
 struct Ridge {
-  double l2 = 0;        ///< the model's l2 plus optimizer.weight_decay
+  double l2 = 0;  ///< the model's l2 plus optimizer.weight_decay
   bool bias = true;
   double bias_l2 = 0;
   /// Features are scaled by their deviations over the fold's training examples. With an unpenalised bias alone, which
@@ -69,6 +69,14 @@ class LeastSquares {
   double predict(std::span<const double> solution, std::int64_t row) const;
   std::vector<double> predict_by_removal(const Folds& folds) const;
   std::vector<double> predict_by_hat(const Folds& folds) const;
+  /// H = F Fᵀ and y − H y of all rows, with the penalties of a fold of so many training rows.
+  struct Hat {
+    std::vector<double> factors;  ///< F, [n, width]
+    std::vector<double> residuals;
+  };
+  Hat hat_of(std::int64_t size) const;
+  /// The errors of rows that are left out.
+  std::vector<double> errors_without(const std::vector<std::int64_t>& out, const Hat& hat) const;
 
   Ridge ridge_;
   std::int64_t rows_;

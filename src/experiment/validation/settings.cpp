@@ -29,8 +29,9 @@ void CrossValidationSettings::describe(ConfigVisitor& visitor) {
         [this](ConfigVisitor& inner) {
           describe_folds(inner, folds);
           describe_stratified(inner, stratified);
-          inner.field({.name = "shuffle", .meaning = "choose the examples of a fold at random; false: consecutive ones"},
-                      shuffle);
+          inner.field(
+              {.name = "shuffle", .meaning = "choose the examples of a fold at random; false: consecutive ones"},
+              shuffle);
         }},
        {FoldMethod::repeated_k_fold,
         [this](ConfigVisitor& inner) {
@@ -47,10 +48,11 @@ void CrossValidationSettings::describe(ConfigVisitor& visitor) {
        {FoldMethod::group_k_fold,
         [this](ConfigVisitor& inner) {
           describe_folds(inner, folds);
-          inner.field({.name = "group",
-                       .meaning = "column of the groups: a data set of the file's group `train` (such as `groups`, which "
-                                  "unisono data import csv --group writes), or a column of its features by name"},
-                      group);
+          inner.field(
+              {.name = "group",
+               .meaning = "column of the groups: a data set of the file's group `train` (such as `groups`, which "
+                          "unisono data import csv --group writes), or a column of its features by name"},
+              group);
         }},
        {FoldMethod::shuffle_split,
         [this](ConfigVisitor& inner) {
@@ -78,10 +80,11 @@ void CrossValidationSettings::describe(ConfigVisitor& visitor) {
                       gap);
         }},
        {FoldMethod::predefined, [this](ConfigVisitor& inner) {
-          inner.field({.name = "column",
-                       .meaning = "column of the folds' numbers or names, as for group_k_fold; examples with −1 are never "
-                                  "validated"},
-                      column);
+          inner.field(
+              {.name = "column",
+               .meaning = "column of the folds' numbers or names, as for group_k_fold; examples with −1 are never "
+                          "validated"},
+              column);
         }}});
   visitor.field({.name = "split_seed",
                  .meaning = "seed of random folds. `seed` does not change it, so that runs with different seeds are "
@@ -90,13 +93,15 @@ void CrossValidationSettings::describe(ConfigVisitor& visitor) {
                 split_seed);
   visitor.choice({.name = "solver", .meaning = "how the models of the folds are found"}, solver, kFoldSolvers);
   visitor.field({.name = "refit", .meaning = "train a model on all examples at the end"}, refit);
-  visitor.field({.name = "ranks_per_fold", .meaning = "ranks that train a fold together", .minimum = 1, .maximum = 1 << 20},
-                ranks_per_fold);
-  visitor.field({.name = "threads_per_fold",
-                 .meaning = "cores of each of these ranks; a rank with more cores trains several folds at the same time",
-                 .minimum = 1,
-                 .maximum = 1 << 16},
-                threads_per_fold);
+  visitor.field(
+      {.name = "ranks_per_fold", .meaning = "ranks that train a fold together", .minimum = 1, .maximum = 1 << 20},
+      ranks_per_fold);
+  visitor.field(
+      {.name = "threads_per_fold",
+       .meaning = "cores of each of these ranks; a rank with more cores trains several folds at the same time",
+       .minimum = 1,
+       .maximum = 1 << 16},
+      threads_per_fold);
   visitor.choice({.name = "keep", .meaning = "what is kept of the folds' runs"}, keep, kKeptTrials);
 }
 

@@ -23,7 +23,8 @@ void require(bool holds, const std::string& message) {
 
 void require_examples(std::int64_t rows, std::int64_t folds) {
   require(folds >= 2, "folds = 1 leaves nothing to train on; use at least 2");
-  require(rows >= folds, fmt::format("folds = {}, but there are only {} training examples; use fewer folds", folds, rows));
+  require(rows >= folds,
+          fmt::format("folds = {}, but there are only {} training examples; use fewer folds", folds, rows));
 }
 
 Rows in_order(std::int64_t rows) {
@@ -121,9 +122,8 @@ Folds leave_p_out(std::int64_t rows, std::int64_t p, std::int64_t most_fits) {
 Folds group_k_fold(std::span<const std::int64_t> column, std::int64_t folds) {
   require_examples(std::ssize(column), folds);
   std::vector<Rows> groups = rows_by_value(column);
-  require(std::ssize(groups) >= folds,
-          fmt::format("folds = {}, but there are only {} groups; use at most {} folds", folds, groups.size(),
-                      groups.size()));
+  require(std::ssize(groups) >= folds, fmt::format("folds = {}, but there are only {} groups; use at most {} folds",
+                                                   folds, groups.size(), groups.size()));
   std::reverse(groups.begin(), groups.end());
   std::stable_sort(groups.begin(), groups.end(), [](const Rows& a, const Rows& b) { return a.size() > b.size(); });
   std::vector<Rows> validation(static_cast<std::size_t>(folds));
@@ -151,9 +151,10 @@ Folds shuffle_split(std::int64_t rows, std::int64_t folds, double fraction, std:
 
 Folds time_series(std::int64_t rows, std::span<const std::int64_t> times, std::int64_t folds, std::int64_t gap) {
   const std::int64_t size = rows / (folds + 1), first = rows - folds * size;
-  require(size >= 1, fmt::format("time_series with folds = {} needs at least {} training examples, but there are {}; use "
-                                 "fewer folds",
-                                 folds, folds + 1, rows));
+  require(size >= 1,
+          fmt::format("time_series with folds = {} needs at least {} training examples, but there are {}; use "
+                      "fewer folds",
+                      folds, folds + 1, rows));
   require(gap < first,
           fmt::format("gap = {} leaves the first fold no training examples; use a gap below {}", gap, first));
   Rows order = in_order(rows);

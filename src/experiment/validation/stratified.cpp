@@ -53,9 +53,10 @@ std::vector<std::int64_t> shares_of(const std::vector<Rows>& classes, std::int64
 std::int64_t held_out_rows(std::int64_t rows, double fraction) {
   const auto held_out = static_cast<std::int64_t>(std::ceil(fraction * static_cast<double>(rows)));
   if (held_out < rows) return held_out;
-  throw ConfigError(fmt::format("[cross_validation] held_out_fraction = {} of {} training examples leaves none to train "
-                                "on; use a smaller one",
-                                fraction, rows));
+  throw ConfigError(
+      fmt::format("[cross_validation] held_out_fraction = {} of {} training examples leaves none to train "
+                  "on; use a smaller one",
+                  fraction, rows));
 }
 
 /// The classes follow each other in a row that is dealt out to the folds one by one; so folds differ by at most one
@@ -64,9 +65,10 @@ Folds stratified_k_fold(std::span<const std::int32_t> labels, std::int64_t folds
                         std::uint64_t repeat) {
   std::vector<Rows> classes = rows_by_class(labels);
   if (folds > smallest(classes)) {
-    throw ConfigError(fmt::format("[cross_validation] folds = {}, but a class has only {} training examples; use fewer "
-                                  "folds, or stratified = false",
-                                  folds, smallest(classes)));
+    throw ConfigError(
+        fmt::format("[cross_validation] folds = {}, but a class has only {} training examples; use fewer "
+                    "folds, or stratified = false",
+                    folds, smallest(classes)));
   }
   std::vector<Rows> validation(static_cast<std::size_t>(folds));
   std::int64_t dealt = 0;
@@ -94,10 +96,11 @@ Folds stratified_shuffle_split(std::span<const std::int32_t> labels, std::int64_
   const std::vector<Rows> classes = rows_by_class(labels);
   const std::int64_t rows = std::ssize(labels), held_out = held_out_rows(rows, fraction), k = std::ssize(classes);
   if (smallest(classes) < 2 || held_out < k || rows - held_out < k) {
-    throw ConfigError(fmt::format("[cross_validation] {} of {} training examples are held out, but there are {} classes, "
-                                  "the smallest with {}: each needs one for training and one for validation; change "
-                                  "held_out_fraction, or use stratified = false",
-                                  held_out, rows, k, smallest(classes)));
+    throw ConfigError(
+        fmt::format("[cross_validation] {} of {} training examples are held out, but there are {} classes, "
+                    "the smallest with {}: each needs one for training and one for validation; change "
+                    "held_out_fraction, or use stratified = false",
+                    held_out, rows, k, smallest(classes)));
   }
   const std::vector<std::int64_t> trained = shares_of(classes, rows, rows - held_out);
   std::vector<Rows> validation;
@@ -105,8 +108,7 @@ Folds stratified_shuffle_split(std::span<const std::int32_t> labels, std::int64_
     Rows& chosen = validation.emplace_back();
     for (std::size_t i = 0; i < classes.size(); ++i) {
       Rows of_class = classes[i];
-      shuffle(std::span(of_class),
-              fold_stream(seed, static_cast<std::uint64_t>(fold), static_cast<std::uint32_t>(i)));
+      shuffle(std::span(of_class), fold_stream(seed, static_cast<std::uint64_t>(fold), static_cast<std::uint32_t>(i)));
       chosen.insert(chosen.end(), of_class.begin() + trained[i], of_class.end());
     }
     std::sort(chosen.begin(), chosen.end());
