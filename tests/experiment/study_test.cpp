@@ -17,7 +17,7 @@ using Catch::Matchers::Contains;
 ConfigText study_of(const std::string& variants) {
   return {"study.toml",
           "name = \"s\"\n[data]\npath = \"set.h5\"\n[model]\nkind = \"network\"\nloss = \"softmax_cross_entropy\"\n"
-          "layers = [{ kind = \"dense\", units = 10 }]\n[optimizer]\nkind = \"sgd\"\nmomentum = 0.9\n[train]\n"
+          "layers = [{ kind = \"dense\", units = 10 }]\n[optimizer]\nkind = \"sgd\"\nlearning_rate = 0.1\nmomentum = 0.9\n[train]\n"
           "batch_size = 8\n[strategy]\nkind = \"allreduce\"\n[study]\nseeds = 2\nmargin = 0.01\nvariants = [\n" +
               variants + "\n]\n",
           {}};
@@ -53,7 +53,7 @@ TEST_CASE("a variant's ranks and threads are ways of their own, with names and f
 
 TEST_CASE("a variant's mistakes are named with its place", "[study]") {
   CHECK_THROWS_WITH(ways_of(study_of("{ ranks = 2 }"), {}, 1),
-                    "study.toml:17:1: study.variants[0]: ranks = 2, but this job has 1 rank: start it with mpirun -n 2, "
+                    "study.toml:20:1: study.variants[0]: ranks = 2, but this job has 1 rank: start it with mpirun -n 2, "
                     "or ask for fewer");
   CHECK_THROWS_WITH(ways_of(study_of("{}, { train = { batch_size = 0.5 } }"), {}, 1),
                     Contains("study.variants[1]: train.batch_size=0.5"));

@@ -11,9 +11,9 @@ namespace unisono::experiment {
 /// What a study does.
 struct StudyPlan {
   std::string name, folder;
-  StudySettings settings;
-  StudyMetric metric;
-  std::vector<Way> ways;       ///< the serial run first
+  StudySettings settings = {};
+  StudyMetric metric = {};
+  std::vector<Way> ways = {};  ///< the serial run first
   std::optional<Way> optimum = {};  ///< trained with the first seed only
   std::string no_optimum = {};
   std::int64_t first_seed = 1;
