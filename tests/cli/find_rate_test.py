@@ -70,14 +70,16 @@ class FindRate(BinaryTest):
         self.assertEqual(good["status"], "complete")
         self.assertGreater(good["train"]["accuracy"], 0.9)
         self.assertGreater(good["test"]["accuracy"], 0.6)
-        result = self.unisono("train", "small.toml", "--output", "bad", *settings(f"optimizer.learning_rate={30 * limit}"))
+        large = settings(f"optimizer.learning_rate={30 * limit}")
+        result = self.unisono("train", "small.toml", "--output", "bad", *large)
         failed = result.code != 0 and "diverged" in result.err + result.out
         self.assertTrue(failed or self.summary("bad")["test"]["accuracy"] < 0.4, result)
         picture = xml.etree.ElementTree.parse(self.folder / "rates/find-rate.svg").getroot()
         texts = [text.text for text in picture.iter("{http://www.w3.org/2000/svg}text")]
         self.assertIn("learning rate", texts)
         self.assertTrue(any(text.startswith("suggestion") for text in texts), texts)
-        self.assertEqual(sorted(path.name for path in (self.folder / "rates").iterdir()), ["find-rate.csv", "find-rate.svg"])
+        files = sorted(path.name for path in (self.folder / "rates").iterdir())
+        self.assertEqual(files, ["find-rate.csv", "find-rate.svg"])
 
     def test_the_losses_are_the_same_on_two_ranks(self):
         words = ("--steps", 60, "--highest", 0.1)

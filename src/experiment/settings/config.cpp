@@ -173,7 +173,8 @@ bool updates_in_place(const Config& config) {
 Config parse_config(const ConfigText& text, const models::ModelKinds& models) {
   Config config;
   config.model.own = models::make_kinds(models);
-  config.notes = parse_config(text, [&](ConfigVisitor& visitor) { config.describe(visitor), config.describe_commands(visitor); });
+  config.notes =
+      parse_config(text, [&](ConfigVisitor& visitor) { config.describe(visitor), config.describe_commands(visitor); });
   const strategies::StrategyTraits& traits = traits_of(config.strategy);
   if (config.whole_batch()) config.data.shuffle = false;  // the order of examples is that of the portions
   if (traits.divides_model) {
@@ -195,7 +196,8 @@ std::string effective_config(const Config& config) {
 std::string config_reference(ReferenceFormat format, const models::ModelKinds& models) {
   Config defaults;
   defaults.model.own = models::make_kinds(models);
-  const std::string keys = config_reference([&](ConfigVisitor& visitor) { defaults.describe(visitor), defaults.describe_commands(visitor); }, format);
+  const std::string keys = config_reference(
+      [&](ConfigVisitor& visitor) { defaults.describe(visitor), defaults.describe_commands(visitor); }, format);
   return format == ReferenceFormat::text ? keys : std::string(kMarkdownHead) + keys;
 }
 
