@@ -14,8 +14,8 @@ namespace unisono::experiment {
 /// A piece of training that a method asks for: of one trial, from where it is to so many epochs.
 struct SearchStep {
   std::int64_t trial = 0;
-  std::int64_t epochs = 0;  ///< that the trial will have been trained for at its end; 0: as its config says
-  std::optional<std::int64_t> copied = {};  ///< population: begins with this trial's weights and optimizer
+  std::int64_t epochs = 0;                    ///< that the trial will have been trained for at its end; 0: as its config says
+  std::optional<std::int64_t> copied = {};    ///< population: begins with this trial's weights and optimizer
   bool operator==(const SearchStep&) const = default;
 };
 

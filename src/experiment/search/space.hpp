@@ -11,9 +11,9 @@
 //
 //   "optimizer.learning_rate" = { log = [1e-4, 1.0] }                uniform in the logarithm
 //   "model.dropout" = { linear = [0.0, 0.5] }                        uniform
-//   "train.batch_size" = { integers = [16, 256], step = 16 }         a whole number; log = true: uniform in the
-//   logarithm "model.layers[3].units" = [128, 256, 512]                        one of these "optimizer" = [{ kind =
-//   "sgd", momentum = { linear = [0, 0.99] } }, { kind = "adamw" }]
+//   "train.batch_size" = { integers = [16, 256], step = 16 }         a whole number; log = true: uniform in the logarithm
+//   "model.layers[3].units" = [128, 256, 512]                        one of these
+//   "optimizer" = [{ kind = "sgd", momentum = { linear = [0, 0.99] } }, { kind = "adamw" }]
 //       one of these tables; a distribution inside one is drawn where that table is chosen
 //
 // A key is the path of any key of the config, in quotes or as nested tables.
@@ -25,17 +25,16 @@ enum class Scale { linear, log, choice };
 
 /// One dimension of a space.
 struct Parameter {
-  std::string key;  ///< "optimizer.learning_rate"; within a choice: "optimizer[0].momentum"
+  std::string key;                ///< "optimizer.learning_rate"; within a choice: "optimizer[0].momentum"
   Scale scale = Scale::linear;
-  double low = 0, high = 1;  ///< of numbers
-  std::int64_t step = 0;     ///< above 0: whole numbers low, low + step, … ≤ high; 0: real numbers
+  double low = 0, high = 1;       ///< of numbers
+  std::int64_t step = 0;          ///< above 0: whole numbers low, low + step, … ≤ high; 0: real numbers
   ConfigValue::Array choices = {};
-  int owner = -1, option = 0;  ///< drawn only where parameter `owner` takes its choice `option`; −1: always
+  int owner = -1, option = 0;     ///< drawn only where parameter `owner` takes its choice `option`; −1: always
 
   /// How many values it has; 0: infinitely many.
   std::int64_t values() const;
-  /// The value at u in [0, 1): the inverse of its distribution function. A constant density has as many u for each
-  /// value.
+  /// The value at u in [0, 1): the inverse of its distribution function. A constant density has as many u for each value.
   ConfigValue at(double u) const;
   /// The middle of the u that give this value; nothing where it is not one of this parameter's.
   std::optional<double> place_of(const ConfigValue& value) const;
@@ -46,7 +45,7 @@ using Point = std::vector<double>;
 
 /// A value for one key of the config.
 struct Assignment {
-  std::string key;  ///< as in --set: "optimizer.learning_rate", "model.layers.3.units", "optimizer"
+  std::string key;     ///< as in --set: "optimizer.learning_rate", "model.layers.3.units", "optimizer"
   ConfigValue value;
   /// "optimizer.learning_rate=0.001"
   std::string override_text() const { return key + "=" + toml_text(value); }
