@@ -49,7 +49,7 @@ ConfigValue config_value(const toml::node& node, const std::string& file) {
   if (const toml::table* table = node.as_table()) {
     ConfigValue::Table entries;
     for (const toml::key* key : keys_in_order(*table)) {
-      entries.emplace_back(key->str(), config_value(*table->get(*key), file));
+      entries.push_back({std::string(key->str()), config_value(*table->get(*key), file)});
     }
     result.value = std::move(entries);
   } else if (const toml::array* array = node.as_array()) {

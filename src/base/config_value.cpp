@@ -33,6 +33,8 @@ std::string text_of(const Scalar& value) {
 
 }  // namespace
 
+bool ConfigValue::operator==(const ConfigValue& other) const { return value == other.value; }
+
 const ConfigValue* ConfigValue::find(const std::string& key) const {
   const Table* const entries = table();
   if (entries == nullptr) return nullptr;

@@ -25,6 +25,17 @@ std::string number(double value) {
   return text == "-0" ? "0" : text;
 }
 
+std::string attributes_of(const SvgDrawing::Fill& fill) {
+  const std::string colour = fmt::format(R"(fill="{}")", xml_escaped(fill.colour));
+  return fill.opacity < 1 ? fmt::format(R"({} fill-opacity="{}")", colour, number(fill.opacity)) : colour;
+}
+
+std::string list_of(std::span<const SvgDrawing::Point> points) {
+  std::string list;
+  for (const auto& [x, y] : points) list += (list.empty() ? "" : " ") + number(x) + "," + number(y);
+  return list;
+}
+
 }  // namespace
 
 std::string xml_escaped(std::string_view text) {
@@ -55,10 +66,21 @@ std::string xml_escaped(std::string_view text) {
 
 SvgDrawing::SvgDrawing(double width, double height) : width_(width), height_(height) {}
 
+/// A shape; the title is shown where the mouse rests on it.
+void SvgDrawing::add_titled(std::string_view name, const std::string& attributes, std::string_view title) {
+  shapes_ += fmt::format("<{} {}", name, attributes);
+  shapes_ += title.empty() ? "/>\n" : fmt::format("><title>{}</title></{}>\n", xml_escaped(title), name);
+}
+
 void SvgDrawing::rectangle(const Box& box, std::string_view colour, std::string_view title) {
-  shapes_ += fmt::format(R"(<rect x="{}" y="{}" width="{}" height="{}" fill="{}")", number(box.x), number(box.y),
-                         number(box.width), number(box.height), xml_escaped(colour));
-  shapes_ += title.empty() ? "/>\n" : fmt::format("><title>{}</title></rect>\n", xml_escaped(title));
+  rectangle(box, Fill{.colour = colour}, title);
+}
+
+void SvgDrawing::rectangle(const Box& box, const Fill& fill, std::string_view title) {
+  add_titled("rect",
+             fmt::format(R"(x="{}" y="{}" width="{}" height="{}" {})", number(box.x), number(box.y), number(box.width),
+                         number(box.height), attributes_of(fill)),
+             title);
 }
 
 void SvgDrawing::line(Point from, Point to, std::string_view colour) {
@@ -66,10 +88,42 @@ void SvgDrawing::line(Point from, Point to, std::string_view colour) {
                          number(from.y), number(to.x), number(to.y), xml_escaped(colour));
 }
 
-void SvgDrawing::text(Point at, std::string_view text, const TextStyle& style) {
-  shapes_ += fmt::format("<text x=\"{}\" y=\"{}\" font-size=\"{}\" text-anchor=\"{}\">{}</text>\n", number(at.x),
-                         number(at.y), number(style.size), name_of(style.anchor), xml_escaped(text));
+void SvgDrawing::polyline(std::span<const Point> points, const Stroke& stroke, std::string_view title) {
+  std::string attributes = fmt::format(R"(points="{}" fill="none" stroke="{}" stroke-width="{}")", list_of(points),
+                                       xml_escaped(stroke.colour), number(stroke.width));
+  if (!stroke.dashes.empty()) attributes += fmt::format(R"( stroke-dasharray="{}")", xml_escaped(stroke.dashes));
+  if (stroke.opacity < 1) attributes += fmt::format(R"( stroke-opacity="{}")", number(stroke.opacity));
+  add_titled("polyline", attributes, title);
 }
+
+void SvgDrawing::polygon(std::span<const Point> points, const Fill& fill) {
+  add_titled("polygon", fmt::format(R"(points="{}" {})", list_of(points), attributes_of(fill)), "");
+}
+
+void SvgDrawing::circle(Point centre, double radius, const Fill& fill, std::string_view title) {
+  add_titled("circle",
+             fmt::format(R"(cx="{}" cy="{}" r="{}" {})", number(centre.x), number(centre.y), number(radius),
+                         attributes_of(fill)),
+             title);
+}
+
+void SvgDrawing::text(Point at, std::string_view text, const TextStyle& style) {
+  const std::string x = number(at.x), y = number(at.y);
+  std::string more;
+  if (!style.colour.empty()) more += fmt::format(R"( fill="{}")", xml_escaped(style.colour));
+  if (style.upwards)
+    more += fmt::format(" transform=\"rotate(-90 {} {})\"", x, y);
+        shapes_ += fmt::format("<text x=\"{}\" y=\"{}\" font-size=\"{}\" text-anchor=\"{}\"{}>{}</text>\n", x, y,
+                               number(style.size), name_of(style.anchor), more, xml_escaped(text));
+}
+
+void SvgDrawing::begin_group(std::string_view kind, std::span<const Datum> data) {
+  shapes_ += kind.empty() ? "<g" : fmt::format(R"(<g class="{}")", xml_escaped(kind));
+  for (const Datum& datum : data) shapes_ += fmt::format(R"( data-{}="{}")", datum.name, xml_escaped(datum.value));
+  shapes_ += ">\n";
+}
+
+void SvgDrawing::end_group() { shapes_ += "</g>\n"; }
 
 std::string SvgDrawing::str() const {
   const std::string width = number(width_), height = number(height_);
@@ -78,6 +132,14 @@ std::string SvgDrawing::str() const {
       "viewBox=\"0 0 {0} {1}\" font-family=\"sans-serif\">\n"
       "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n{2}</svg>\n",
       width, height, shapes_);
+}
+
+std::string SvgDrawing::embedded(std::string_view title, std::string_view description) const {
+  const std::string width = number(width_), height = number(height_);
+  return fmt::format(
+      "<svg role=\"img\" class=\"plot\" width=\"{0}\" height=\"{1}\" viewBox=\"0 0 {0} {1}\">\n"
+      "<title>{2}</title>\n<desc>{3}</desc>\n{4}</svg>\n",
+      width, height, xml_escaped(title), xml_escaped(description), shapes_);
 }
 
 }  // namespace unisono

@@ -30,18 +30,24 @@ void add_export(Command app, Chosen& chosen);
 void add_neighbors(Command app, Chosen& chosen);
 void add_compare(Command app, Chosen& chosen);
 void add_runs(Command app, Chosen& chosen);
+void add_report(Command app, Chosen& chosen);
+void add_watch(Command app, Chosen& chosen);
 void add_info(Command app, Chosen& chosen);
 void add_bench(Command app, Chosen& chosen);
 void add_data(Command app, Chosen& chosen);
 void add_study(Command app, Chosen& chosen);
 void add_find_rate(Command app, Chosen& chosen);
 void add_config(Command app, Chosen& chosen);
+void add_search(Command app, Chosen& chosen);
+void add_cross_validate(Command app, Chosen& chosen);
 
 /// The arguments CONFIG, --set and --unset of commands that take a config.
 struct ConfigArguments {
   std::string path;
   std::vector<std::string> overrides, removals;
   void add_to(Command command);
+  /// The file with these changes. \throws ConfigError where it cannot be read
+  ConfigText text() const { return read_config(path, overrides, removals); }
   /// Reads and checks the config; one process prints warnings about it. \throws ConfigError
   experiment::Config read(const models::ModelKinds& models) const;
 };

@@ -1,5 +1,6 @@
 #include "unisono/base/svg.hpp"
 
+#include <array>
 #include <catch2/catch.hpp>
 
 namespace unisono {
@@ -20,6 +21,30 @@ TEST_CASE("a drawing of each shape", "[svg]") {
         "<line x1=\"0\" y1=\"0\" x2=\"10.13\" y2=\"0.33\" stroke=\"black\"/>\n"
         "<text x=\"5\" y=\"6\" font-size=\"9\" text-anchor=\"middle\">R&amp;D</text>\n"
         "<text x=\"0\" y=\"6\" font-size=\"12\" text-anchor=\"start\">é</text>\n"
+        "</svg>\n");
+}
+
+TEST_CASE("shapes of plots, in a drawing that is part of a page", "[svg]") {
+  SvgDrawing drawing(10, 20);
+  const std::array points = {SvgDrawing::Point{0, 1}, SvgDrawing::Point{2.5, 3}};
+  const std::array data = {SvgDrawing::Datum{"name", "a \"b\""}};
+  drawing.begin_group("series", data);
+  drawing.polyline(points, {.colour = "red", .width = 1.5, .dashes = "6 3", .opacity = 0.5}, "<t>");
+  drawing.polygon(points, {.colour = "var(--x)", .opacity = 0.25});
+  drawing.circle({1, 2}, 3, {.colour = "blue"});
+  drawing.end_group();
+  drawing.text({1, 2}, "up", {.colour = "red", .upwards = true});
+  CHECK(drawing.embedded("a & b", "what it shows") ==
+        "<svg role=\"img\" class=\"plot\" width=\"10\" height=\"20\" viewBox=\"0 0 10 20\">\n"
+        "<title>a &amp; b</title>\n<desc>what it shows</desc>\n"
+        "<g class=\"series\" data-name=\"a &quot;b&quot;\">\n"
+        "<polyline points=\"0,1 2.5,3\" fill=\"none\" stroke=\"red\" stroke-width=\"1.5\" stroke-dasharray=\"6 3\" "
+        "stroke-opacity=\"0.5\"><title>&lt;t&gt;</title></polyline>\n"
+        "<polygon points=\"0,1 2.5,3\" fill=\"var(--x)\" fill-opacity=\"0.25\"/>\n"
+        "<circle cx=\"1\" cy=\"2\" r=\"3\" fill=\"blue\"/>\n"
+        "</g>\n"
+        "<text x=\"1\" y=\"2\" font-size=\"12\" text-anchor=\"start\" fill=\"red\" "
+        "transform=\"rotate(-90 1 2)\">up</text>\n"
         "</svg>\n");
 }
 

@@ -20,7 +20,9 @@ enum class Purpose : std::uint32_t {
   words = 8,
   pauses = 9,
   compression = 10,
-  partners = 11
+  partners = 11,
+  search = 12,
+  trials = 13
 };
 
 /// Philox 4x32-10: 128 random bits as a function of a 64-bit key and a 128-bit counter.

@@ -100,6 +100,12 @@ class EvaluationSource {
   virtual std::int64_t last() const = 0;
 };
 
+/// A division of the examples of a file's group `train`: their row numbers there (from 0), ascending. No row is in both
+/// parts; rows may be in neither.
+struct Fold {
+  std::vector<std::int64_t> train, validation;
+};
+
 /// An opened HDF5 set (docs/data-format.md). Knows ranks as plain integers.
 class Dataset {
  public:
@@ -130,6 +136,18 @@ class Dataset {
   virtual std::unique_ptr<EvaluationSource> training_part(int part, int parts, Index batch_size,
                                                           const std::vector<float>& class_weights,
                                                           const Delivery& delivery = {}) = 0;
+  /// The same set with a fold's rows as its training and validation examples; the test split stays. Preprocessing is
+  /// fitted on the fold's training rows alone. A validation pass goes in the order of `fold.validation`. What is the
+  /// same in all folds is not copied; a fold of few sparse rows, of ratings, or with a recipe fitted on its own rows
+  /// has a copy of these, which all views of the same fold share. The view is for the ranks that opened this set, and
+  /// must not outlive it. Not collective; threads of a process may make and use views of their own at the same time.
+  /// \pre the set was opened without `trained`
+  /// \throws ConfigError if the set is streamed, text or co-occurrences, or if data.validation_fraction or partition
+  /// say otherwise; DataError for rows that are no such division, or that the recipe cannot encode
+  virtual std::unique_ptr<Dataset> fold_view(const Fold& fold) const = 0;
+  /// The same set with the same examples, over the same memory, for another thread; otherwise as `fold_view`. Null where
+  /// the set is streamed, or each rank holds examples of its own.
+  virtual std::unique_ptr<Dataset> view() const = 0;
 };
 
 /// What the ranks that open a set together provide. Default: this process alone.

@@ -78,6 +78,7 @@ struct DataSettings {
   ImageLayout layout = ImageLayout::automatic;  ///< of images with channels
   NormalizationKind normalization = NormalizationKind::automatic;
   bool shuffle = true;
+  std::int64_t arrangement_seed = -1;  ///< of the order in which sparse rows and ratings lie in memory; −1: `seed`
   AugmentationSettings augmentation;
   void describe(ConfigVisitor& visitor);
 };

@@ -7,7 +7,6 @@
 #include "unisono/comm/mpi.hpp"
 #include "unisono/data/dataset.hpp"
 #include "unisono/experiment/control_settings.hpp"
-#include "unisono/experiment/study_settings.hpp"
 #include "unisono/experiment/weight_settings.hpp"
 #include "unisono/kernels/cuda.hpp"
 #include "unisono/models/factory.hpp"
@@ -50,6 +49,12 @@ struct CheckpointSettings {
   void describe(ConfigVisitor& visitor);
 };
 
+/// `[metrics]`
+struct MetricsSettings {
+  bool tensorboard = false;
+  void describe(ConfigVisitor& visitor);
+};
+
 enum class DeviceChoice { cpu, cuda, automatic };
 
 inline constexpr Named<DeviceChoice> kDevices[] = {
@@ -74,15 +79,12 @@ struct Config {
   strategies::ReplicaSettings replica;
   strategies::StrategySettings strategy;
   CheckpointSettings checkpoint;
+  MetricsSettings metrics;
   comm::CommunicationSettings communication;
   strategies::FaultSettings fault;
-  StudySettings study;
   std::vector<std::string> notes;  ///< what parsing had to say; no key
 
-  /// What a single run uses, and its effective config has.
   void describe(ConfigVisitor& visitor);
-  /// The sections of commands that make many runs of a config.
-  void describe_commands(ConfigVisitor& visitor);
   /// Whether each step is an iteration of a method for the whole training set.
   bool whole_batch() const;
   std::string run_folder() const { return output.empty() ? "runs/" + name : output; }

@@ -27,11 +27,16 @@ class Job {
  public:
   /// Collective over `ranks`. \param ranks all ranks of the job; they and the log must outlive it
   Job(comm::Communicator& ranks, Log& log, const JobOptions& options = {});
+  /// A part of a job, for runs that go on at the same time as others, also on other threads of these processes: with a
+  /// log of its own, but the whole job's signals, cores and clock. Its runs train on views of the set that the whole job
+  /// has opened last, where that is theirs. Not collective. \param ranks some ranks of the whole job, or a group of
+  /// this rank alone; they, the log and the whole job must outlive it
+  Job(Job& whole, comm::Communicator& ranks, Log& log);
   ~Job();
   Job(const Job&) = delete;
   Job& operator=(const Job&) = delete;
 
-  comm::Communicator& ranks() { return ranks_; }
+  comm::Communicator& ranks() const { return ranks_; }
   Log& log() { return log_; }
   const Clock& clock() const { return clock_; }
   /// This rank's cores and its number on its node, among all ranks of the job; the same in every group.
@@ -47,18 +52,22 @@ class Job {
   /// the set of their last run open; the next run reuses it if the data settings and the file are the same, and the
   /// seed, too, unless the set is a table. Other groups always open the set anew. Collective over the group. \throws
   /// DataError
+  /// \param fold which examples it is divided into; null: as the settings say
   std::shared_ptr<SharedDataset> open_set(comm::Communicator& group, const data::DataSettings& settings,
-                                          std::uint64_t seed);
+                                          std::uint64_t seed, const data::Fold* fold = nullptr);
 
  private:
   struct Groups;
   class Signals;
+  std::shared_ptr<SharedDataset> open_whole_set(comm::Communicator& group, const data::DataSettings& settings,
+                                                const std::string& terms, std::uint64_t seed);
 
   comm::Communicator& ranks_;
   Log& log_;
   const Clock& clock_;
   std::unique_ptr<Signals> signals_;  ///< null: signals are not heeded
-  std::unique_ptr<NodePlace> place_;
+  const Job* whole_ = nullptr;        ///< of which this is a part; null: of none
+  std::shared_ptr<const NodePlace> place_;
   std::unique_ptr<Groups> groups_;
 };
 

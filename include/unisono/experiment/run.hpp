@@ -43,10 +43,20 @@ struct RunOptions {
   std::string compare_with = {};  ///< a run's folder or a checkpoint: the summary gives the distance to its parameters
   std::string replayed = {};      ///< a run's folder: this run replays its recorded events
   Results results = Results::in_folder;
+  /// Whether a resumed run may have other settings than those with which its checkpoint was made, as long as the model
+  /// and the optimizer's state have the same form: it takes over another run's weights.
+  bool takes_over = false;
+  const data::Fold* fold = nullptr;  ///< the examples to train and to validate on; null: as the config says
   /// Called from time to time on every rank; if it returns true on one, all ranks stop. May be empty.
   std::function<bool()> stop = {};
+  /// Called on every rank after an evaluation of the validation examples, with the epochs made and the metrics, which
+  /// are the same on all. May be empty.
+  std::function<void(std::int64_t epochs, const std::vector<models::Metric>& metrics)> evaluated = {};
   /// If not null, it is set to θ at the end of the run; where the strategy shards θ, to this rank's part.
   std::vector<float>* parameters = nullptr;
+  /// If not null, it is set to what the final model predicts for the validation examples, in their order: [examples,
+  /// outputs]. Not for models that ranks hold in parts.
+  std::vector<float>* validation_outputs = nullptr;
 };
 
 /// How a run ended.

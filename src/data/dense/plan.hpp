@@ -21,6 +21,12 @@ struct SetPlan {
   Preprocessing preprocessing;    ///< complete except for the normalisation
   std::int64_t window_bytes = 0;  ///< streaming: memory of the window, over all ranks
 
+  /// The number of a group in `schema.groups`.
+  std::size_t home(const GroupSchema& group) const {
+    std::size_t i = 0;
+    while (!schema.groups[i] || &*schema.groups[i] != &group) ++i;
+    return i;
+  }
   const GroupSchema* group(Split split) const { return groups[static_cast<std::size_t>(split)]; }
   const RowRuns& rows(Split split) const { return positions[static_cast<std::size_t>(split)]; }
 };

@@ -36,12 +36,6 @@ void SharedRows::read(const hdf5::File& file) {
   }
 }
 
-const RowBlock& SharedRows::block(const GroupSchema& group) const {
-  std::size_t i = 0;
-  while (&*plan_.schema.groups[i] != &group) ++i;
-  return blocks_[i];
-}
-
 const RowBlock& OwnRows::block(const hdf5::File& file, const GroupSchema& group, Range rows) {
   for (const ResidentGroup& part : parts_) {
     const Range held = part.rows.block.rows();

@@ -10,6 +10,9 @@
 
 namespace unisono::data {
 
+/// Blocks of all rows of a set's groups, by the Split after which a group is named.
+using GroupBlocks = std::array<RowBlock, 3>;
+
 /// The groups of a resident set, in memory that the ranks of a node share.
 class SharedRows {
  public:
@@ -23,12 +26,12 @@ class SharedRows {
   /// A barrier over the node's ranks.
   void complete() const { memory_.complete(); }
 
-  const RowBlock& block(const GroupSchema& group) const;
+  const GroupBlocks& blocks() const { return blocks_; }
 
  private:
   const SetPlan& plan_;
   NodeMemory memory_;
-  std::array<RowBlock, 3> blocks_;  ///< by the Split after which the group is named
+  GroupBlocks blocks_;
 };
 
 /// Rows that only this rank needs, read when they are first requested.

@@ -128,6 +128,13 @@ std::size_t RowBlock::bytes(const GroupSchema& group, std::int64_t rows) {
          aligned_bytes(group.has_weights ? count * sizeof(float) : 0);
 }
 
+RowBlock RowBlock::with_features(float* features, Index size) const {
+  RowBlock other = *this;
+  other.features_ = reinterpret_cast<std::byte*>(features);
+  other.feature_bytes_ = static_cast<std::size_t>(size) * sizeof(float);
+  return other;
+}
+
 RawExample RowBlock::example(std::int64_t row) const {
   assert(row >= rows_.first && row < rows_.last);
   const std::size_t at = offset(row);

@@ -28,6 +28,9 @@ class RowBlock {
   /// Bytes that so many rows need.
   static std::size_t bytes(const GroupSchema& group, std::int64_t rows);
 
+  /// The same targets, labels and weights with other features. \param features of a group with these rows, as floats
+  RowBlock with_features(float* features, Index size) const;
+
   Range rows() const { return rows_; }
   /// \pre rows().first ≤ row < rows().last
   RawExample example(std::int64_t row) const;

@@ -8,12 +8,17 @@
 namespace unisono::data {
 namespace {
 
-std::vector<float> first_example(const hdf5::File& file, const GroupSchema& group, std::int64_t row) {
-  OwnedRows one(group, {row, row + 1});
-  one.block.read(file, group, one.block.rows());
+std::vector<float> values_of(const GroupSchema& group, const RowBlock& block, std::int64_t row) {
   std::vector<float> values(static_cast<std::size_t>(group.features.size()));
-  convert(group.storage, one.block.features(row), values.size(), group.scale, group.offset, values.data());
+  convert(group.storage, block.features(row), values.size(), group.scale, group.offset, values.data());
   return values;
+}
+
+std::vector<float> example_of(const StoredRows& rows, const GroupSchema& group, std::int64_t row) {
+  if (const auto* block = std::get_if<const RowBlock*>(&rows)) return values_of(group, **block, row);
+  OwnedRows one(group, {row, row + 1});
+  one.block.read(*std::get<const hdf5::File*>(rows), group, one.block.rows());
+  return values_of(group, one.block, row);
 }
 
 void add_rows(const RowBlock& block, Range rows, FeatureSums& sums) {
@@ -32,10 +37,18 @@ void add_from_file(const hdf5::File& file, const GroupSchema& group, Range rows,
   }
 }
 
+void add(const StoredRows& from, const GroupSchema& group, Range rows, FeatureSums& sums) {
+  if (const auto* block = std::get_if<const RowBlock*>(&from)) {
+    add_rows(**block, rows, sums);
+  } else {
+    add_from_file(*std::get<const hdf5::File*>(from), group, rows, sums);
+  }
+}
+
 }  // namespace
 
-Normalization training_statistics(NormalizationKind kind, const hdf5::File& file, const SetPlan& plan,
-                                  const SharedRows* resident, const NodeShare& share, Agreement& agreement) {
+Normalization training_statistics(NormalizationKind kind, const SetPlan& plan, StoredRows training,
+                                  const NodeShare& share, Agreement& agreement) {
   const GroupSchema& group = *plan.group(Split::train);
   const RowRuns& rows = plan.rows(Split::train);
   const std::int64_t pieces = statistics_pieces(group, rows.size());
@@ -46,14 +59,13 @@ Normalization training_statistics(NormalizationKind kind, const hdf5::File& file
 
   std::vector<float> shift;
   agreement.all_do([&] {
-    shift = first_example(file, group, rows.row(0));
+    shift = example_of(training, group, rows.row(0));
     FeatureSums sums(group, shift);
     const Range mine = memory.part(pieces);
     for (std::int64_t piece = mine.first; piece < mine.last; ++piece) {
       sums.clear();
       for (const auto& run : rows.runs(part_of(rows.size(), piece, pieces))) {
-        const Range part{run.first_row, run.first_row + run.rows};
-        resident != nullptr ? add_rows(resident->block(group), part, sums) : add_from_file(file, group, part, sums);
+        add(training, group, {run.first_row, run.first_row + run.rows}, sums);
       }
       std::copy(sums.sums().begin(), sums.sums().end(), sums_of_pieces + static_cast<std::size_t>(piece) * piece_size);
     }

@@ -1,17 +1,19 @@
 #pragma once
 
-#include <functional>
-#include <string>
+#include <variant>
 
 #include "dense/plan.hpp"
-#include "dense/resident.hpp"
+#include "dense/rows.hpp"
 #include "set/agreement.hpp"
 
 namespace unisono::data {
 
+/// Where a group's features are: in a file, or all of them in memory.
+using StoredRows = std::variant<const hdf5::File*, const RowBlock*>;
+
 /// Computes the normalisation from a set's training examples; the ranks of a node divide the work. Collective.
-/// \param resident null: the features are read from the file
-Normalization training_statistics(NormalizationKind kind, const hdf5::File& file, const SetPlan& plan,
-                                  const SharedRows* resident, const NodeShare& share, Agreement& agreement);
+/// \param training the rows of the group that has the training examples
+Normalization training_statistics(NormalizationKind kind, const SetPlan& plan, StoredRows training,
+                                  const NodeShare& share, Agreement& agreement);
 
 }  // namespace unisono::data

@@ -83,18 +83,23 @@ class ColumnFigures {
   std::vector<float> values_;  ///< for the median
 };
 
-bool needs_values(const Recipe& recipe) {
-  const bool categories = std::any_of(recipe.columns.begin(), recipe.columns.end(),
-                                      [](const RecipeColumn& c) { return c.kind == ColumnKind::category; });
-  return categories || recipe.missing != Missing::error || recipe.scaling == Scaling::min_max;
+std::vector<ColumnFigures> figures_of(const Recipe& recipe) {
+  std::vector<ColumnFigures> figures;
+  for (const RecipeColumn& column : recipe.columns) figures.emplace_back(column, recipe);
+  return figures;
+}
+
+std::vector<FittedColumn> fit_all(std::vector<ColumnFigures>& figures, const std::string& path) {
+  std::vector<FittedColumn> fitted;
+  for (ColumnFigures& column : figures) fitted.push_back(column.fit(path));
+  return fitted;
 }
 
 std::vector<FittedColumn> fit_on(const Recipe& recipe, const hdf5::File& file, const GroupSchema& group,
                                  const RowRuns& rows) {
   constexpr std::int64_t kRowsAtATime = 1 << 14;
   const std::size_t width = recipe.columns.size();
-  std::vector<ColumnFigures> figures;
-  for (const RecipeColumn& column : recipe.columns) figures.emplace_back(column, recipe);
+  std::vector<ColumnFigures> figures = figures_of(recipe);
   std::vector<float> raw(static_cast<std::size_t>(std::min(rows.size(), kRowsAtATime)) * width);
   const Range all = rows.span({0, rows.size()});
   // Block by block of the file: runs of a random split are short.
@@ -108,12 +113,16 @@ std::vector<FittedColumn> fit_on(const Recipe& recipe, const hdf5::File& file, c
       for (std::size_t i = 0; i < width; ++i) figures[i].add(example[i]);
     }
   }
-  std::vector<FittedColumn> fitted;
-  for (ColumnFigures& column : figures) fitted.push_back(column.fit(file.path()));
-  return fitted;
+  return fit_all(figures, file.path());
 }
 
 }  // namespace
+
+bool needs_values(const Recipe& recipe) {
+  const bool categories = std::any_of(recipe.columns.begin(), recipe.columns.end(),
+                                      [](const RecipeColumn& c) { return c.kind == ColumnKind::category; });
+  return categories || recipe.missing != Missing::error || recipe.scaling == Scaling::min_max;
+}
 
 std::vector<FittedColumn> fit_columns(const Recipe& recipe, const hdf5::File& file, const GroupSchema& group,
                                       const RowRuns& rows, Agreement& agreement) {
@@ -127,6 +136,19 @@ std::vector<FittedColumn> fit_columns(const Recipe& recipe, const hdf5::File& fi
     return to_json(fit);
   });
   return preprocessing_from_json(text, "the fitted recipe").columns;
+}
+
+std::vector<FittedColumn> fit_columns(const Recipe& recipe, std::span<const float> raw, const RowRuns& rows,
+                                      const std::string& path) {
+  const std::size_t width = recipe.columns.size();
+  std::vector<ColumnFigures> figures = figures_of(recipe);
+  for (const RowRuns::Run& run : rows.runs({0, rows.size()})) {
+    for (std::int64_t row = run.first_row; row < run.first_row + run.rows; ++row) {
+      const float* example = raw.data() + static_cast<std::size_t>(row) * width;
+      for (std::size_t i = 0; i < width; ++i) figures[i].add(example[i]);
+    }
+  }
+  return fit_all(figures, path);
 }
 
 Normalization scale_columns(const Recipe& recipe, const std::vector<FittedColumn>& columns,

@@ -1,255 +1,15 @@
 #include <fmt/format.h>
 
-#include "dense/labels.hpp"
-#include "dense/resident.hpp"
-#include "dense/training_statistics.hpp"
-#include "order/schedule.hpp"
-#include "recipe/fit.hpp"
-#include "set/form.hpp"
+#include <optional>
+
+#include "dense/set.hpp"
+#include "set/agreement.hpp"
 #include "set/seal.hpp"
-#include "source/evaluation.hpp"
-#include "source/resident_feed.hpp"
-#include "source/resident_pass.hpp"
-#include "source/train_source.hpp"
 #include "sparse/set.hpp"
-#include "stream/streaming_feed.hpp"
 #include "unisono/base/errors.hpp"
 
 namespace unisono::data {
 namespace {
-
-class OpenSet final : public Dataset {
- public:
-  OpenSet(const DataSettings& settings, const NodeShare& share, const Preprocessing* trained);
-
-  const DatasetInfo& info() const override { return plan_.info; }
-  const Preprocessing& preprocessing() const override { return plan_.preprocessing; }
-  const std::vector<std::string>& class_names() const override { return plan_.schema.class_names; }
-  const std::vector<std::int64_t>& occurrences() override { return occurrences_; }
-  std::vector<std::int64_t> class_counts() override;
-  std::unique_ptr<BatchSource> train(const SourceOptions& options) override;
-  std::unique_ptr<EvaluationSource> evaluate(Split split, int rank, int size, Index batch_size,
-                                             const Delivery& delivery) override;
-  std::unique_ptr<EvaluationSource> training_part(int part, int parts, Index batch_size,
-                                                  const std::vector<float>& class_weights,
-                                                  const Delivery& delivery) override;
-
- private:
-  void load(Agreement& agreement);
-  Normalization fit_normalization(Agreement& agreement);
-  const Normalization& normalization() const { return plan_.preprocessing.normalization; }
-  bool fixed() const { return settings_.partition == Partition::fixed; }
-  BatchStyle style(const GroupSchema& group, std::uint64_t seed) const;
-  BatchStyle training_style(const GroupSchema& group, const std::vector<float>& class_weights) const;
-  /// A pass over part `part` of `parts` of a split.
-  struct Pass {
-    Split split;
-    int part, parts;
-    Index batch_size;
-  };
-  std::unique_ptr<EvaluationSource> sequential(const Pass& pass, const BatchStyle& style, const Delivery& delivery);
-  std::unique_ptr<EvaluationSource> resident_part(Range part, Index batch_size, const BatchStyle& style);
-  bool needs_no_conversion(Range part) const;
-  const RowBlock& resident_rows(Split split, Range positions);
-  std::unique_ptr<Feed> feed(const Schedule& schedule, const SourceOptions& options);
-
-  DataSettings settings_;
-  NodeShare share_;
-  std::optional<hdf5::File> file_;
-  SetPlan plan_;
-  std::optional<SharedRows> shared_;
-  OwnRows own_;
-  std::shared_ptr<RowConversion> conversion_;  ///< of the last pass over a training part; null: there was none
-  std::vector<float> conversion_weights_;      ///< its class weights
-  std::vector<std::int64_t> occurrences_;      // always empty for tables
-};
-
-OpenSet::OpenSet(const DataSettings& settings, const NodeShare& share, const Preprocessing* trained)
-    : settings_(settings), share_(share) {
-  Agreement agreement(share_);
-  agreement.all_do([&] {
-    file_.emplace(settings.path, hdf5::File::Mode::read);
-    plan_.schema = read_schema(*file_, rules_of(settings, trained != nullptr));
-    reserve_features(plan_.schema, trained);
-  });
-  choose_reader(plan_, settings, share_, agreement);
-  if (plan_.info.resident && !fixed()) {
-    shared_.emplace(plan_, share_);
-    reconsider_reader(plan_, settings, share_, shared_->shared(), agreement);
-    if (!plan_.info.resident) shared_.reset();
-  }
-  // validation_fraction refers to the training set; this set may be another one.
-  if (trained != nullptr && plan_.schema.group(Split::validation)) settings_.validation_fraction = 0;
-  complete_plan(plan_, *file_, settings_, trained, share_, agreement);
-  if (shared_) load(agreement);
-  if (trained == nullptr) plan_.preprocessing.normalization = fit_normalization(agreement);
-  check_fits(normalization(), plan_.schema.any_group());
-  if (shared_) file_.reset();
-}
-
-Normalization OpenSet::fit_normalization(Agreement& agreement) {
-  const NormalizationKind kind = plan_.info.normalization;
-  const Recipe& recipe = plan_.schema.recipe;
-  if (kind == NormalizationKind::none) return {};
-  const auto statistics = [&](NormalizationKind of) {
-    return training_statistics(of, *file_, plan_, shared_ ? &*shared_ : nullptr, share_, agreement);
-  };
-  if (kind != NormalizationKind::automatic) return statistics(kind);
-  return scale_columns(recipe, plan_.preprocessing.columns,
-                       recipe.scaling == Scaling::standard ? statistics(NormalizationKind::feature) : Normalization{});
-}
-
-void OpenSet::load(Agreement& agreement) {
-  agreement.all_do([&] { shared_->read(*file_); });
-  shared_->complete();
-}
-
-BatchStyle OpenSet::style(const GroupSchema& group, std::uint64_t seed) const {
-  BatchStyle style;
-  style.labels = group.has_labels;
-  style.target_size = group.target_size;
-  style.features_are_targets = settings_.targets == Targets::features;
-  style.seed = seed;
-  return style;
-}
-
-BatchStyle OpenSet::training_style(const GroupSchema& group, const std::vector<float>& class_weights) const {
-  BatchStyle with = style(group, 0);
-  with.class_weights = class_weights;
-  with.example_weights = group.has_weights;
-  return with;
-}
-
-const RowBlock& OpenSet::resident_rows(Split split, Range positions) {
-  const GroupSchema& group = *plan_.group(split);
-  if (shared_) return shared_->block(group);
-  return own_.block(*file_, group, plan_.rows(split).span(positions));
-}
-
-std::vector<std::int64_t> OpenSet::class_counts() {
-  const GroupSchema* group = plan_.group(Split::train);
-  if (group == nullptr || !group->has_labels) return {};
-  const RowRuns& positions = plan_.rows(Split::train);
-  if (!shared_) return count_labels(*file_, group->labels_path(), positions, plan_.info.classes);
-  std::vector<std::int64_t> counts(static_cast<std::size_t>(plan_.info.classes));
-  const RowBlock& rows = shared_->block(*group);
-  for (const auto& run : positions.runs({0, positions.size()})) {
-    for (std::int64_t row = run.first_row; row < run.first_row + run.rows; ++row) {
-      ++counts[static_cast<std::size_t>(rows.example(row).label)];
-    }
-  }
-  return counts;
-}
-
-std::unique_ptr<Feed> OpenSet::feed(const Schedule& schedule, const SourceOptions& options) {
-  // The number of this rank's order; 0 is the order of the whole set.
-  const auto number = fixed() && options.size > 1 ? static_cast<std::uint32_t>(1 + options.rank) : 0U;
-  const RowRuns& positions = plan_.rows(Split::train);
-  if (plan_.info.resident) {
-    return std::make_unique<ResidentFeed>(resident_rows(Split::train, schedule.share()), positions, schedule.share(),
-                                          settings_.shuffle, options.seed, number);
-  }
-  const GroupSchema& group = *plan_.group(Split::train);
-  LaneSettings settings;
-  settings.blocks = blocks_of(positions, schedule.share(), block_rows(group));
-  settings.examples = schedule.share().size();
-  settings.batch = schedule.order_batch();
-  settings.shuffle = settings_.shuffle;
-  settings.seed = options.seed;
-  settings.number = number;
-  const std::int64_t window = fixed() ? plan_.window_bytes / options.size : plan_.window_bytes;
-  const std::int64_t block_bytes = block_rows(group) * group.bytes_per_example();
-  const auto blocks = static_cast<std::int64_t>(settings.blocks.size());
-  settings.shape = choose_lanes(window, block_bytes, blocks, settings.shuffle ? settings.batch : 1);
-  return std::make_unique<StreamingFeed>(*file_, group, std::move(settings), schedule, window);
-}
-
-std::unique_ptr<BatchSource> OpenSet::train(const SourceOptions& options) {
-  const GroupSchema* group = plan_.group(Split::train);
-  if (group == nullptr) throw DataError(fmt::format("{}: has no group 'train' to train on", settings_.path));
-  if (options.lanes > 1 && !plan_.info.resident) {
-    throw ConfigError(
-        fmt::format("{}: strategy.kind = \"hogwild\" needs the data set in memory, but it is streamed; set data.reader "
-                    "= \"resident\"",
-                    settings_.path));
-  }
-  const Schedule schedule(plan_.info.train, options, fixed());
-  BatchStyle with = training_style(*group, options.class_weights);
-  with.seed = options.seed;
-  with.augmentation = settings_.augmentation;
-  with.inputs = options.delivery.inputs;
-  BatchWriter writer(*group, normalization(), with);
-  if (plan_.info.resident) {
-    writer.deliver_kept(resident_rows(Split::train, schedule.share()), options.delivery.keep);
-  }
-  return std::make_unique<TrainSource>(schedule, feed(schedule, options), writer, options);
-}
-
-std::unique_ptr<EvaluationSource> OpenSet::evaluate(Split split, int rank, int size, Index batch_size,
-                                                    const Delivery& delivery) {
-  const GroupSchema* group = plan_.group(split);
-  if (group == nullptr)
-    throw DataError(fmt::format("{}: has no group '{}' to evaluate", settings_.path, name_of(split)));
-  return sequential({split, rank, size, batch_size}, style(*group, 0), delivery);
-}
-
-std::unique_ptr<EvaluationSource> OpenSet::training_part(int part, int parts, Index batch_size,
-                                                         const std::vector<float>& class_weights,
-                                                         const Delivery& delivery) {
-  const GroupSchema* group = plan_.group(Split::train);
-  if (group == nullptr) throw DataError(fmt::format("{}: has no group 'train' to train on", settings_.path));
-  const BatchStyle with = training_style(*group, class_weights);
-  if (plan_.info.resident && delivery.inputs && !delivery.keep && delivery.memory == &plain_allocator()) {
-    return resident_part(part_of(plan_.rows(Split::train).size(), part, parts), batch_size, with);
-  }
-  return sequential({Split::train, part, parts, batch_size}, with, delivery);
-}
-
-/// A pass over training examples in memory, for a device that computes in plain memory.
-std::unique_ptr<EvaluationSource> OpenSet::resident_part(Range part, Index batch_size, const BatchStyle& style) {
-  const GroupSchema& group = *plan_.group(Split::train);
-  const RowRuns& positions = plan_.rows(Split::train);
-  const RowBlock& rows = resident_rows(Split::train, part);
-  if (needs_no_conversion(part)) return rows_in_place(part, batch_size, rows, positions, group, style);
-  const Index largest = std::min<Index>(batch_size, part.size());
-  const bool fits = conversion_ != nullptr && conversion_.use_count() == 1 && conversion_->largest >= largest &&
-                    conversion_weights_ == style.class_weights;
-  if (!fits) {
-    conversion_ =
-        std::make_shared<RowConversion>(BatchWriter(group, normalization(), style), largest, plain_allocator());
-    conversion_weights_ = style.class_weights;
-  }
-  return convert_rows(part, batch_size, rows, positions, conversion_);
-}
-
-/// Whether models can use the rows as they lie in memory, and these lie in long runs.
-bool OpenSet::needs_no_conversion(Range part) const {
-  const GroupSchema& group = *plan_.group(Split::train);
-  const bool as_stored = group.storage == Storage::float32 && group.scale == 1 && group.offset == 0;
-  constexpr std::int64_t kLongRun = 64;
-  if (!as_stored || !normalization().mean.empty()) return false;
-  const auto runs = std::ssize(plan_.rows(Split::train).runs(part));
-  return runs <= 1 || part.size() >= runs * kLongRun;
-}
-
-std::unique_ptr<EvaluationSource> OpenSet::sequential(const Pass& pass, const BatchStyle& style,
-                                                      const Delivery& delivery) {
-  const GroupSchema& group = *plan_.group(pass.split);
-  const RowRuns& positions = plan_.rows(pass.split);
-  const Range part = part_of(positions.size(), pass.part, pass.parts);
-  BatchStyle with = style;
-  with.inputs = delivery.inputs;
-  BatchWriter writer(group, normalization(), with);
-  std::unique_ptr<SequentialReader> reader;
-  if (plan_.info.resident) {
-    const RowBlock& rows = resident_rows(pass.split, part);
-    writer.deliver_kept(rows, delivery.keep);
-    reader = read_resident(rows, positions);
-  } else {
-    reader = read_streaming(*file_, group, positions);
-  }
-  return std::make_unique<SequentialSource>(part, pass.batch_size, std::move(reader), writer, *delivery.memory);
-}
 
 void check_order(const DataSettings& settings, SetKind kind) {
   if (settings.order != Order::strata || kind == SetKind::ratings) return;
@@ -261,10 +21,6 @@ void check_order(const DataSettings& settings, SetKind kind) {
 
 }  // namespace
 
-}  // namespace unisono::data
-
-namespace unisono::data {
-
 std::unique_ptr<Dataset> open_dataset(const DataSettings& settings, std::uint64_t seed, const NodeShare& share,
                                       const Preprocessing* trained) {
   Agreement agreement(share);
@@ -275,7 +31,7 @@ std::unique_ptr<Dataset> open_dataset(const DataSettings& settings, std::uint64_
     if (trained == nullptr) check_order(settings, kind);
   });
   if (kind != SetKind::table) return open_sparse_set(settings, seed, share, trained);
-  return std::make_unique<OpenSet>(settings, share, trained);
+  return open_table(settings, share, trained);
 }
 
 DatasetInfo inspect_dataset(const DataSettings& settings) {
@@ -286,12 +42,7 @@ DatasetInfo inspect_dataset(const DataSettings& settings) {
   const SetKind kind = kind_of(file);
   check_order(settings, kind);
   if (kind != SetKind::table) return inspect_sparse_set(settings, file);
-  SetPlan plan;
-  plan.schema = read_schema(file, rules_of(settings, false));
-  reserve_features(plan.schema, nullptr);
-  choose_reader(plan, settings, alone, agreement);
-  complete_plan(plan, file, settings, nullptr, alone, agreement);
-  return plan.info;
+  return inspect_table(settings, file);
 }
 
 }  // namespace unisono::data

@@ -77,6 +77,12 @@ void DataSettings::describe(ConfigVisitor& visitor) {
   visitor.field({.name = "shuffle",
                  .meaning = "true: shuffle the training examples in every epoch; false: use the order of the file"},
                 shuffle);
+  visitor.number_or(
+      {.name = "arrangement_seed",
+       .meaning = "seed of the random order in which sparse rows and ratings are arranged in memory. With a number, runs "
+                  "with different seeds can share one copy of the set",
+       .minimum = 0},
+      arrangement_seed, {"seed", "the seed of the run"});
   visitor.choice({.name = "order", .meaning = "order of shuffled examples"}, order, kOrders);
   visitor.require("order", order == Order::random || shuffle, "order = \"strata\" needs shuffle = true");
   visitor.section({.name = "augmentation", .meaning = "random changes of training images, different in every epoch"},

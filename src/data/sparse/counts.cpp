@@ -48,4 +48,13 @@ std::vector<std::int64_t> count_labels(const LoadedSplit& split, Index classes) 
   return counts;
 }
 
+std::int64_t count_values(const LoadedSplit& split) {
+  const auto offsets = std::get<LabelledRows>(split.set).rows.offsets;
+  std::uint64_t values = 0;
+  for (const ExampleRange& chunk : split.chunks) {
+    values += offsets[static_cast<std::size_t>(chunk.last)] - offsets[static_cast<std::size_t>(chunk.first)];
+  }
+  return static_cast<std::int64_t>(values);
+}
+
 }  // namespace unisono::data

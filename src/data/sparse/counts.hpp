@@ -18,4 +18,7 @@ std::vector<std::int64_t> count_features(const LoadedSplit& split, Index columns
 /// How many rows each class has.
 std::vector<std::int64_t> count_labels(const LoadedSplit& split, Index classes);
 
+/// How many values the rows of a split have.
+std::int64_t count_values(const LoadedSplit& split);
+
 }  // namespace unisono::data

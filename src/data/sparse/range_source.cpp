@@ -79,21 +79,38 @@ void RangeSource::go_to(const DataCursor& cursor) {
 }
 
 RangeEvaluation::RangeEvaluation(const LoadedSplit& split, int rank, int size, Index batch_size)
-    : split_(split), begin_(split.chunks.empty() ? 0 : split.chunks.front().first), batch_size_(batch_size) {
-  const std::int64_t end = split.chunks.empty() ? 0 : split.chunks.back().last;
-  const Range part = part_of(end - begin_, rank, size);
-  part_ = {begin_ + part.first, begin_ + part.last};
+    : split_(split), batch_size_(batch_size) {
+  std::int64_t all = 0;
+  for (const ExampleRange& chunk : split.chunks) all += chunk.size();
+  part_ = part_of(all, rank, size);
   at_ = part_.first;
+  skipped_ = at_;
+  while (chunk_ < split.chunks.size() && skipped_ >= split.chunks[chunk_].size()) {
+    skipped_ -= split.chunks[chunk_++].size();
+  }
 }
 
 std::optional<Batch> RangeEvaluation::next() {
   if (at_ >= part_.last) return {};
-  range_ = {at_, std::min<std::int64_t>(at_ + batch_size_, part_.last)};
-  at_ = range_.last;
+  const Index size = std::min<Index>(batch_size_, part_.last - at_);
+  ranges_.clear();
+  for (Index left = size; left > 0;) {
+    const ExampleRange& chunk = split_.chunks[chunk_];
+    const std::int64_t first = chunk.first + skipped_, last = std::min(first + left, chunk.last);
+    if (!ranges_.empty() && ranges_.back().last == first) {
+      ranges_.back().last = last;
+    } else {
+      ranges_.push_back({first, last});
+    }
+    left -= last - first;
+    skipped_ = last - chunk.first;
+    if (last == chunk.last) ++chunk_, skipped_ = 0;
+  }
+  at_ += size;
   Batch batch;
-  batch.size = range_.size();
+  batch.size = size;
   batch.set = &split_.set;
-  batch.ranges = {&range_, 1};
+  batch.ranges = ranges_;
   return batch;
 }
 

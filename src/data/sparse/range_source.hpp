@@ -40,23 +40,25 @@ class RangeSource final : public BatchSource {
   std::vector<ExampleRange> ranges_, unused_;
 };
 
-/// One pass over a rank's part of a split, in the order in memory.
+/// One pass over a rank's part of a split, in the order of its chunks, which is that in memory or, of a fold's
+/// validation rows, that of the file.
 class RangeEvaluation final : public EvaluationSource {
  public:
-  /// \param batch_size rows, entries or sentences per batch
+  /// \param split must outlive it \param batch_size rows, entries or sentences per batch
   RangeEvaluation(const LoadedSplit& split, int rank, int size, Index batch_size);
 
   std::optional<Batch> next() override;
-  std::int64_t first() const override { return part_.first - begin_; }
-  std::int64_t last() const override { return part_.last - begin_; }
+  std::int64_t first() const override { return part_.first; }
+  std::int64_t last() const override { return part_.last; }
 
  private:
   const LoadedSplit& split_;
-  std::int64_t begin_;
-  Range part_;
+  Range part_;  ///< of all rows, entries or sentences of the split
   Index batch_size_;
-  std::int64_t at_;
-  ExampleRange range_;
+  std::int64_t at_;        ///< how many of them come before the next batch
+  std::size_t chunk_ = 0;  ///< where the next batch begins
+  std::int64_t skipped_ = 0;
+  std::vector<ExampleRange> ranges_;
 };
 
 }  // namespace unisono::data

@@ -26,12 +26,16 @@ class RatingsLoader final : public GroupLoader {
   std::vector<std::int64_t> counts() const override { return counts_; }
 
  private:
-  bool is_held_out(std::int64_t entry) const {
-    return all_held_out_ > 0 && static_cast<std::int64_t>(places_(static_cast<std::uint64_t>(entry))) >= all_trained();
+  enum class Use : std::uint8_t { none, training, held_out };
+  Use use_of(std::int64_t entry) const {
+    if (!uses_.empty()) return uses_[static_cast<std::size_t>(entry)];
+    if (all_held_out_ == 0) return Use::training;
+    const auto place = static_cast<std::int64_t>(places_(static_cast<std::uint64_t>(entry)));
+    return place >= all_trained_ ? Use::held_out : Use::training;
   }
-  std::int64_t all_trained() const { return group_.units - all_held_out_; }
+  void take_fold(const Fold& fold);
   /// The ratings in memory; held-out ones come last.
-  std::int64_t trained() const { return grid_ ? grid_->kept() : all_trained(); }
+  std::int64_t trained() const { return grid_ ? grid_->kept() : all_trained_; }
   std::int64_t held_out() const { return held_out_grid_ ? held_out_grid_->kept() : all_held_out_; }
   void count(const hdf5::File& file, const SparseSchema& schema, const Arrangement& how);
   void read_in_order(const hdf5::File& file, Range part);
@@ -40,8 +44,9 @@ class RatingsLoader final : public GroupLoader {
   SparseGroup group_;
   EntryColumns columns_;
   std::uint64_t seed_;
-  std::int64_t all_held_out_;
+  std::int64_t all_trained_, all_held_out_;
   KeyedPermutation places_;
+  std::vector<Use> uses_;                             ///< of each entry of the file in a fold; empty: `places_` decides
   std::shared_ptr<RatingGrid> grid_, held_out_grid_;  ///< null: in the file's order
   std::optional<double> mean_;
   std::vector<std::int64_t> counts_;  ///< ratings of users, then of items
@@ -53,12 +58,23 @@ RatingsLoader::RatingsLoader(const hdf5::File& file, const SparseSchema& schema,
     : group_(group),
       columns_(entry_columns(schema, group)),
       seed_(how.seed),
-      all_held_out_(held_out_examples(group.units, how.validation_fraction)) {
-  if (all_held_out_ > 0) {
+      all_trained_(group.units - held_out_examples(group.units, how.validation_fraction)),
+      all_held_out_(group.units - all_trained_) {
+  if (how.fold != nullptr) {
+    take_fold(*how.fold);
+  } else if (all_held_out_ > 0) {
     places_ = KeyedPermutation(static_cast<std::uint64_t>(group.units),
                                RandomStream(how.split_seed, Purpose::order, 0, kHeldOutStream));
   }
   if (how.grid > 0) count(file, schema, how);
+}
+
+void RatingsLoader::take_fold(const Fold& fold) {
+  all_trained_ = std::ssize(fold.train);
+  all_held_out_ = std::ssize(fold.validation);
+  uses_.assign(static_cast<std::size_t>(group_.units), Use::none);
+  for (const std::int64_t entry : fold.train) uses_[static_cast<std::size_t>(entry)] = Use::training;
+  for (const std::int64_t entry : fold.validation) uses_[static_cast<std::size_t>(entry)] = Use::held_out;
 }
 
 /// Every rank reads all ratings, here and in `read_blocks`.
@@ -71,26 +87,35 @@ void RatingsLoader::count(const hdf5::File& file, const SparseSchema& schema, co
   double sum = 0;
   visit_entries(file, columns_, {0, group_.units}, [&](std::int64_t first, std::span<const SparseEntry> entries) {
     for (const SparseEntry& entry : entries) {
-      if (!is_held_out(first++)) {
+      const Use use = use_of(first++);
+      if (use == Use::training) {
         grid_->count(entry);
         ++counts_[entry.row];
         ++counts_[static_cast<std::size_t>(schema.rows) + entry.column];
         sum += static_cast<double>(entry.value);
-      } else if (held_out_grid_) {
+      } else if (use == Use::held_out && held_out_grid_) {
         held_out_grid_->count(entry);
       }
     }
   });
   grid_->place(0);
   if (held_out_grid_) held_out_grid_->place(grid_->kept());
-  mean_ = sum / static_cast<double>(all_trained());
+  mean_ = sum / static_cast<double>(all_trained_);
 }
 
 void RatingsLoader::read_in_order(const hdf5::File& file, Range part) {
   std::int64_t next_held_out = trained(), next = 0;
-  for (std::int64_t entry = 0; entry < part.first; ++entry) ++(is_held_out(entry) ? next_held_out : next);
+  const auto place = [&](std::int64_t entry) -> std::int64_t* {
+    const Use use = use_of(entry);
+    return use == Use::none ? nullptr : use == Use::training ? &next : &next_held_out;
+  };
+  for (std::int64_t entry = 0; entry < part.first; ++entry) {
+    if (std::int64_t* at = place(entry)) ++*at;
+  }
   visit_entries(file, columns_, part, [&](std::int64_t first, std::span<const SparseEntry> entries) {
-    for (const SparseEntry& entry : entries) entries_[is_held_out(first++) ? next_held_out++ : next++] = entry;
+    for (const SparseEntry& entry : entries) {
+      if (std::int64_t* at = place(first++)) entries_[(*at)++] = entry;
+    }
   });
 }
 
@@ -99,7 +124,9 @@ void RatingsLoader::read_blocks(const hdf5::File& file, Range rows) {
   std::int64_t next_held_out = trained();
   visit_entries(file, columns_, {0, group_.units}, [&](std::int64_t first, std::span<const SparseEntry> entries) {
     for (const SparseEntry& entry : entries) {
-      if (!is_held_out(first++)) {
+      const Use use = use_of(first++);
+      if (use == Use::none) continue;
+      if (use == Use::training) {
         grid_->put(entry, rows, entries_);
       } else if (held_out_grid_) {
         held_out_grid_->put(entry, rows, entries_);

@@ -16,8 +16,6 @@
 namespace unisono::data {
 namespace {
 
-constexpr std::int64_t kLargestChunk = 256, kChunks = 256;
-
 class RowsLoader final : public GroupLoader {
  public:
   RowsLoader(const SparseSchema& schema, const SparseGroup& group, const Arrangement& how)
@@ -233,7 +231,8 @@ LoadedSplit RowsLoader::split(bool held_out) const {
                                     .width = width_},
                            .answers = answers_ == nullptr ? View{} : View{answers_, count()}};
   const ExampleRange rows = held_out ? ExampleRange{border_, group_.units} : ExampleRange{0, border_};
-  cut_evenly(rows, std::clamp<std::int64_t>(rows.size() / kChunks, 1, kLargestChunk), split);
+  cut_evenly(rows, rows_at_once(rows.size()), split);
+  if (border_ == group_.units) split.places = permuted_;
   return split;
 }
 

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include "dense/augmentation.hpp"
+#include "set/fold.hpp"
 #include "set/form.hpp"
 #include "sparse/counts.hpp"
+#include "sparse/fold.hpp"
 #include "sparse/info.hpp"
 #include "sparse/range_source.hpp"
 #include "sparse/strata_source.hpp"
@@ -56,7 +58,7 @@ Arrangement arrangement_of(const DataSettings& settings, std::uint64_t seed, Spl
                            const NodeShare& share) {
   const bool own = settings.partition == Partition::strata, shuffle = settings.shuffle && split == Split::train;
   return {.shuffle = shuffle,
-          .seed = seed,
+          .seed = settings.arrangement_seed < 0 ? seed : static_cast<std::uint64_t>(settings.arrangement_seed),
           .validation_fraction = split == Split::train ? settings.validation_fraction : 0,
           .split_seed = static_cast<std::uint64_t>(settings.split_seed),
           .stratify = settings.stratify,
@@ -84,6 +86,9 @@ std::size_t bytes_of(const Loaders& loaders) {
 class SparseSet final : public Dataset {
  public:
   SparseSet(const DataSettings& settings, std::uint64_t seed, const NodeShare& share, const Preprocessing* trained);
+  /// The view of a fold.
+  explicit SparseSet(const SparseSet& whole);
+  SparseSet(const SparseSet& whole, const Fold& fold);
 
   const DatasetInfo& info() const override { return info_; }
   const Preprocessing& preprocessing() const override { return preprocessing_; }
@@ -96,9 +101,13 @@ class SparseSet final : public Dataset {
   std::unique_ptr<EvaluationSource> training_part(int part, int parts, Index batch_size,
                                                   const std::vector<float>& class_weights,
                                                   const Delivery& delivery) override;
+  std::unique_ptr<Dataset> fold_view(const Fold& fold) const override;
+  std::unique_ptr<Dataset> view() const override;
 
  private:
-  Loaders prepare(const hdf5::File& file, std::uint64_t seed, const Preprocessing* trained);
+  Loaders prepare(const hdf5::File& file, const Preprocessing* trained);
+  void take_rows(const SparseSet& whole, const Fold& fold);
+  void take_ratings(const SparseSet& whole, const Fold& fold);
   void load(const hdf5::File& file, const Loaders& loaders, Agreement& agreement);
   void take_rating_figures(const GroupLoader& training);
   void settle_form(const Preprocessing* trained);
@@ -107,6 +116,7 @@ class SparseSet final : public Dataset {
   const LoadedSplit& split(Split split) const;
 
   DataSettings settings_;
+  std::uint64_t seed_;
   NodeShare share_, alone_;
   SparseSchema schema_;
   DatasetInfo info_;
@@ -115,25 +125,86 @@ class SparseSet final : public Dataset {
   std::array<std::optional<LoadedSplit>, 3> splits_;
   std::vector<std::int64_t> occurrences_;
   std::vector<float> weights_;  ///< of the training rows, computed when first needed
+
+  const SparseSet* whole_ = nullptr;                     ///< of a view: the set that was opened
+  std::shared_ptr<const FoldedRows> folded_rows_;        ///< of a view
+  std::shared_ptr<const FoldedRatings> folded_ratings_;  ///< of a view
+  mutable FoldCopies<FoldedRows> rows_of_views_;
+  mutable FoldCopies<FoldedRatings> ratings_of_views_;
 };
 
 SparseSet::SparseSet(const DataSettings& settings, std::uint64_t seed, const NodeShare& share,
                      const Preprocessing* trained)
-    : settings_(trained != nullptr ? without_training(settings) : settings), share_(share) {
+    : settings_(trained != nullptr ? without_training(settings) : settings), seed_(seed), share_(share) {
   Agreement agreement(share_);
   std::optional<hdf5::File> file;
   Loaders loaders;
   agreement.all_do([&] {
     file.emplace(settings.path, hdf5::File::Mode::read);
-    loaders = prepare(*file, seed, trained);
+    loaders = prepare(*file, trained);
   });
   load(*file, loaders, agreement);
   split_groups(loaders);
   if (schema_.kind == SetKind::ratings && loaders[0]) take_rating_figures(*loaders[0]);
 }
 
+SparseSet::SparseSet(const SparseSet& whole)
+    : settings_(whole.settings_),
+      seed_(whole.seed_),
+      share_(whole.share_),
+      schema_(whole.schema_),
+      info_(whole.info_),
+      preprocessing_(whole.preprocessing_),
+      splits_(whole.splits_),
+      occurrences_(whole.occurrences_),
+      whole_(&whole) {}
+
+SparseSet::SparseSet(const SparseSet& whole, const Fold& fold) : SparseSet(whole) {
+  occurrences_.clear();
+  require_fold(fold, schema_.group(Split::train)->units, settings_.path);
+  info_.train = std::ssize(fold.train);
+  info_.validation = std::ssize(fold.validation);
+  info_.answers[1] = fold.validation.empty() ? Answers{} : info_.answers[0];
+  info_.identity = identity_of(fold, info_.identity);
+  schema_.kind == SetKind::ratings ? take_ratings(whole, fold) : take_rows(whole, fold);
+  if (fold.validation.empty()) splits_[1].reset();
+}
+
+void SparseSet::take_rows(const SparseSet& whole, const Fold& fold) {
+  const LoadedSplit& all = whole.split(Split::train);
+  folded_rows_ = whole.rows_of_views_.get(info_.identity, [&] {
+    return std::make_shared<const FoldedRows>(all, fold, is_small(std::get<LabelledRows>(all.set)));
+  });
+  splits_[0] = folded_rows_->training();
+  splits_[1] = folded_rows_->validation();
+  info_.row_values = static_cast<double>(count_values(*splits_[0])) / static_cast<double>(info_.train);
+}
+
+void SparseSet::take_ratings(const SparseSet& whole, const Fold& fold) {
+  folded_ratings_ = whole.ratings_of_views_.get(info_.identity, [&] {
+    Arrangement how = arrangement_of(settings_, seed_, Split::train, info_.grid, share_);
+    how.fold = &fold;
+    return std::make_shared<const FoldedRatings>(schema_, how);
+  });
+  splits_[0] = folded_ratings_->training();
+  splits_[1] = folded_ratings_->validation();
+  info_.mean_value = folded_ratings_->mean_value();
+  occurrences_ = folded_ratings_->counts();
+}
+
+std::unique_ptr<Dataset> SparseSet::view() const {
+  if (settings_.partition == Partition::strata) return nullptr;
+  return std::make_unique<SparseSet>(*this);
+}
+
+std::unique_ptr<Dataset> SparseSet::fold_view(const Fold& fold) const {
+  if (whole_ != nullptr) return whole_->fold_view(fold);
+  require_folds_possible(settings_, schema_.kind, true);
+  return std::make_unique<SparseSet>(*this, fold);
+}
+
 /// Reads the file's metadata, and makes the loaders of its groups.
-Loaders SparseSet::prepare(const hdf5::File& file, std::uint64_t seed, const Preprocessing* trained) {
+Loaders SparseSet::prepare(const hdf5::File& file, const Preprocessing* trained) {
   schema_ = read_sparse_schema(file, trained != nullptr);
   // validation_fraction refers to the training set; this set may be another one.
   if (trained != nullptr && schema_.group(Split::validation)) settings_.validation_fraction = 0;
@@ -145,7 +216,7 @@ Loaders SparseSet::prepare(const hdf5::File& file, std::uint64_t seed, const Pre
     const auto i = static_cast<std::size_t>(split);
     if (!schema_.groups[i]) continue;
     loaders[i] =
-        make_loader(file, schema_, *schema_.groups[i], arrangement_of(settings_, seed, split, info_.grid, share_));
+        make_loader(file, schema_, *schema_.groups[i], arrangement_of(settings_, seed_, split, info_.grid, share_));
   }
   occurrences_ = word_counts(file, schema_);
   return loaders;

@@ -9,6 +9,11 @@ std::int64_t held_out_examples(std::int64_t n, double fraction) {
   return std::clamp<std::int64_t>(static_cast<std::int64_t>(static_cast<double>(n) * fraction + 0.5), 1, n - 1);
 }
 
+std::int64_t rows_at_once(std::int64_t rows) {
+  constexpr std::int64_t kLargestChunk = 256, kChunks = 256;
+  return std::clamp<std::int64_t>(rows / kChunks, 1, kLargestChunk);
+}
+
 void cut_evenly(ExampleRange units, std::int64_t at_once, LoadedSplit& split) {
   for (std::int64_t first = units.first; first < units.last; first += at_once) {
     const ExampleRange chunk{first, std::min(first + at_once, units.last)};

@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "order/keyed_permutation.hpp"
 #include "set/agreement.hpp"
 #include "sparse/rating_grid.hpp"
 #include "sparse/schema.hpp"
@@ -18,6 +19,7 @@ struct LoadedSplit {
   std::vector<std::int64_t> chunk_examples;  ///< parallel to `chunks`: its rows, entries or words
   std::int64_t examples = 0;                 ///< over all ranks
   std::shared_ptr<const RatingGrid> grid;    ///< ratings sorted into blocks; else null
+  KeyedPermutation places;                   ///< sparse rows: where each row of the file lies; size 0: in its order
 };
 
 /// How a group is arranged in memory.
@@ -27,6 +29,7 @@ struct Arrangement {
   double validation_fraction = 0;  ///< share of the training examples that is held out for validation
   std::uint64_t split_seed = 0;    ///< of this split
   bool stratify = false;           ///< hold out the same fraction of each class, if there are classes
+  const Fold* fold = nullptr;      ///< ratings: which are for training and for validation; null: as above
   Index grid = 0;                  ///< ratings: side of the RatingGrid; 0: no grid, the file's order
   int rank = 0, ranks = 0;         ///< ratings: load only this rank's rows of the grid; 0 ranks: all
 };
@@ -57,6 +60,9 @@ std::unique_ptr<GroupLoader> load_text(const SparseSchema& schema, const SparseG
 
 /// How many of n examples are held out for validation: at least one and not all, if the fraction is not 0.
 std::int64_t held_out_examples(std::int64_t n, double fraction);
+
+/// The size of chunks of so many sparse rows.
+std::int64_t rows_at_once(std::int64_t rows);
 
 /// Cuts units [first, last) into chunks of `at_once`; the last one may be smaller.
 void cut_evenly(ExampleRange units, std::int64_t at_once, LoadedSplit& split);

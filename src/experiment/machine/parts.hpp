@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "machine/placement.hpp"
@@ -32,6 +33,9 @@ class SharedDataset {
   /// \param trained a trained model's preprocessing, or null: it is fitted on the training examples
   SharedDataset(comm::Communicator& world, const data::DataSettings& settings, std::uint64_t seed,
                 const data::Preprocessing* trained = nullptr);
+  /// A view of a set that is open. Not collective.
+  SharedDataset(std::shared_ptr<const SharedDataset> whole, std::unique_ptr<data::Dataset> view)
+      : whole_(std::move(whole)), dataset_(std::move(view)) {}
   SharedDataset(const SharedDataset&) = delete;
   SharedDataset& operator=(const SharedDataset&) = delete;
 
@@ -39,6 +43,7 @@ class SharedDataset {
   data::Dataset* operator->() const { return dataset_.get(); }
 
  private:
+  std::shared_ptr<const SharedDataset> whole_;       ///< of which this is a view; null: of none
   std::vector<std::shared_ptr<std::byte>> windows_;  // declared before the set: they and the share must outlive it
   data::NodeShare share_;
   std::unique_ptr<data::Dataset> dataset_;

@@ -40,6 +40,10 @@ struct OpenSet {
   }
 };
 
+std::unique_ptr<data::Dataset> view_of(const data::Dataset& set, const data::Fold* fold) {
+  return fold == nullptr ? set.view() : set.fold_view(*fold);
+}
+
 }  // namespace
 
 class Job::Signals : public StopSignals {};
@@ -59,9 +63,22 @@ Job::Job(comm::Communicator& ranks, Log& log, const JobOptions& options)
   groups_->sets[&ranks] = {};
 }
 
+Job::Job(Job& whole, comm::Communicator& ranks, Log& log)
+    : ranks_(ranks),
+      log_(log),
+      clock_(whole.clock_),
+      whole_(&whole),
+      place_(whole.place_),
+      groups_(std::make_unique<Groups>()) {
+  groups_->sets[&ranks] = {};
+}
+
 Job::~Job() = default;
 
-int Job::received_signal() const { return signals_ ? signals_->received() : 0; }
+int Job::received_signal() const {
+  if (whole_ != nullptr) return whole_->received_signal();
+  return signals_ ? signals_->received() : 0;
+}
 
 comm::Communicator& Job::split(int color, int key) {
   comm::Communicator& group = *groups_->made.emplace_back(ranks_.split(color, key));
@@ -70,11 +87,25 @@ comm::Communicator& Job::split(int color, int key) {
 }
 
 std::shared_ptr<SharedDataset> Job::open_set(comm::Communicator& group, const data::DataSettings& settings,
-                                             std::uint64_t seed) {
+                                             std::uint64_t seed, const data::Fold* fold) {
+  const std::string terms = terms_of(settings);
+  if (settings.arrangement_seed >= 0) seed = static_cast<std::uint64_t>(settings.arrangement_seed);
+  if (whole_ != nullptr) {
+    const OpenSet& open = whole_->groups_->sets.at(&whole_->ranks_);
+    auto view = open.is(terms, seed) ? view_of(**open.set, fold) : nullptr;
+    if (view) return std::make_shared<SharedDataset>(open.set, std::move(view));
+  }
+  auto set = open_whole_set(group, settings, terms, seed);
+  if (fold == nullptr) return set;
+  auto view = view_of(**set, fold);
+  return std::make_shared<SharedDataset>(std::move(set), std::move(view));
+}
+
+std::shared_ptr<SharedDataset> Job::open_whole_set(comm::Communicator& group, const data::DataSettings& settings,
+                                                   const std::string& terms, std::uint64_t seed) {
   const auto found = groups_->sets.find(&group);
   if (found == groups_->sets.end()) return std::make_shared<SharedDataset>(group, settings, seed);
   OpenSet& open = found->second;
-  const std::string terms = terms_of(settings);
   const bool all_have_it = group.max(open.is(terms, seed) ? 0 : 1) == 0;
   if (all_have_it) return open.set;
   open = {};  // frees the memory before the next set needs it

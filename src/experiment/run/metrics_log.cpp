@@ -60,6 +60,7 @@ void MetricsLog::write(const nlohmann::ordered_json& line) {
     throw OutputError(fmt::format("{}: cannot be written: {}; {}", path_, std::strerror(errno),
                                   advice_about(path_, "free some space and continue with --resume")));
   }
+  if (tensorboard_) tensorboard_->write(line);
 }
 
 }  // namespace unisono::experiment

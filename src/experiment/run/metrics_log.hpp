@@ -3,9 +3,12 @@
 #include <cstdint>
 #include <fstream>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "run/tensorboard_log.hpp"
 #include "unisono/models/model.hpp"
 #include "unisono/strategies/strategy.hpp"
 
@@ -24,10 +27,13 @@ class MetricsLog {
   MetricsLog(std::string path, std::int64_t step);
   /// \throws OutputError
   void write(const nlohmann::ordered_json& line);
+  /// Lines are also written for TensorBoard from now on.
+  void add(TensorboardLog tensorboard) { tensorboard_ = std::move(tensorboard); }
 
  private:
   std::string path_;
   std::ofstream file_;
+  std::optional<TensorboardLog> tensorboard_;
 };
 
 }  // namespace unisono::experiment

@@ -128,9 +128,11 @@ std::string_view consequence(const ResumedRun& run, const CheckpointHeader& stor
 
 /// Called on rank 0.
 void require_resumable(const ResumedRun& run, const CheckpointHeader& stored) {
-  require_same_config(run, stored);
+  if (!run.takes_over) {
+    require_same_config(run, stored);
+    require_chosen_span(run.config, {stored.config, stored.step, run.steps_per_epoch});
+  }
   require_same_split(run, stored);
-  require_chosen_span(run.config, {stored.config, stored.step, run.steps_per_epoch});
   require_same_shares(run, stored);
   require_same_data(run, stored);
   require_same_reader(run, stored);
@@ -207,6 +209,9 @@ void resume_from(const StoredCheckpoint& checkpoint, const ResumedRun& run, Log&
   restore(checkpoint, run, log);
   say_differences(run, stored, log);
   take_progress(stored, run.header);
+  if (run.takes_over && stored.cursor.step == 0) {  // steps may have another size than before
+    run.header.step = run.header.reported_step = stored.cursor.epoch * run.steps_per_epoch;
+  }
   for (const std::string& change : {keep_evaluations(stored, run.criteria, *run.parts.model, run.header),
                                     change_of_span(run.config, {stored.config, stored.step, run.steps_per_epoch})}) {
     if (!change.empty()) log.info(change);

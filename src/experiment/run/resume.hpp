@@ -23,6 +23,7 @@ struct ResumedRun {
   const Criteria& criteria;
   CheckpointHeader& header;  ///< as for a new run; its progress is overwritten
   std::int64_t steps_per_epoch = 1;
+  bool takes_over = false;  ///< RunOptions::takes_over
 };
 
 /// Restores the run's vectors, and the progress in its header, from a checkpoint. Logs where the run continues, and

@@ -25,6 +25,7 @@
 #include "run/start_messages.hpp"
 #include "run/summarise.hpp"
 #include "run/training_observer.hpp"
+#include "run/validation_outputs.hpp"
 #include "run/whole_set_source.hpp"
 
 namespace unisono::experiment {
@@ -92,7 +93,7 @@ Run::Run(Job& job, comm::Communicator& group, int given_rank, const Config& conf
       config_(config),
       log_(job.log(), group.rank()),
       outputs_(group, config, options),
-      shared_data_(job.open_set(group, config.data, seed_of(config))),
+      shared_data_(job.open_set(group, config.data, seed_of(config), options.fold)),
       data_(**shared_data_),
       parts_({group, job.place(), log_, job.clock()}, settle(config_, data_.info()), inputs_of(data_.info()), &data_),
       training_(parts_, config_),
@@ -150,7 +151,7 @@ std::vector<std::string> Run::initialise() {
 void Run::resume(const StoredCheckpoint& checkpoint) {
   const auto changed = changed_keys(checkpoint.header.config, header_.config);
   ends_otherwise_ = std::ranges::any_of(changed, [](const auto& key) { return key.starts_with("optimizer."); });
-  resume_from(checkpoint, {config_, parts_, training_, criteria_, header_, source_->steps_per_epoch()}, log_);
+  resume_from(checkpoint, {config_, parts_, training_, criteria_, header_, source_->steps_per_epoch(), options_.takes_over}, log_);
   source_->seek(header_.cursor);
   for (strategies::Worker& worker : workers_.workers()) worker.source.seek(header_.cursor);
 }
@@ -210,6 +211,7 @@ ObserverContext Run::observer_context() {
           .training = training_,
           .data = data_,
           .wish = wish,
+          .evaluated = options_.evaluated,
           .steps_per_epoch = source_->steps_per_epoch(),
           .kept = *kept_,
           .criteria = criteria_,
@@ -276,6 +278,9 @@ RunResult Run::end(TrainingObserver& observer, double seconds) {
   if (repetition_) require_repeated(summary, config_.run_folder());
   outputs_.write(summary, config_);
   if (options_.parameters != nullptr) *options_.parameters = parts_.whole_parameters();
+  if (options_.validation_outputs != nullptr && summary.is_complete()) {
+    *options_.validation_outputs = validation_outputs(parts_, training_, data_, config_);
+  }
   return result_of(summary, observer, name());
 }
 

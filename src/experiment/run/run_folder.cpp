@@ -23,8 +23,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::array kResults = {"config.toml", "dictionary.h5", "metrics.jsonl", "summary.json",
-                                 "log.txt",     "checkpoints",   "events.bin",    "replay"};
+constexpr std::array kResults = {"config.toml", "dictionary.h5", "metrics.jsonl", "summary.json", "log.txt",
+                                 "checkpoints", "events.bin",    "replay",        "tensorboard",  "report.html"};
 
 constexpr std::array kMadeEmpty = {"log.txt", "checkpoints"};
 

@@ -17,7 +17,7 @@ inline std::string config_of(const std::string& run_folder) { return run_folder 
 inline std::string events_of(const std::string& run_folder) { return run_folder + "/events.bin"; }
 
 /// The folder of one run, used by rank 0: config.toml, dictionary.h5, metrics.jsonl, summary.json, log.txt,
-/// checkpoints/. Locked for its lifetime, so that two runs never write to the same one.
+/// checkpoints/, tensorboard/. Locked for its lifetime, so that two runs never write to the same one.
 class RunFolder {
  public:
   /// Creates the folder, or uses an existing one.
@@ -37,6 +37,7 @@ class RunFolder {
   std::string metrics() const { return path_ + "/metrics.jsonl"; }
   std::string summary() const { return path_ + "/summary.json"; }
   std::string events() const { return events_of(path_); }
+  std::string tensorboard() const { return path_ + "/tensorboard"; }
   std::string log() const { return path_ + "/log.txt"; }
 
  private:

@@ -67,6 +67,7 @@ void RunOutputs::open_folder(const Opening& opening, CheckpointHeader& header) {
   if (header.names == 0) header.names = names;
   write_text_file(folder_->config(), config_text(opening.config, opening.parts, header.config));
   metrics_.emplace(folder_->metrics(), header.step);
+  if (opening.config.metrics.tensorboard) metrics_->add(TensorboardLog(folder_->tensorboard(), header.step));
 }
 
 bool RunOutputs::is_summarised(std::int64_t steps, bool at_end, bool ends_otherwise, const Config& config) const {

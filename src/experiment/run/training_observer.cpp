@@ -249,6 +249,8 @@ void TrainingObserver::evaluate_and_judge() {
   }
   if (has_diverged()) return;
   judge();
+  const auto validation = evaluations_.find(data::Split::validation);
+  if (context_.evaluated && validation != evaluations_.end()) context_.evaluated(epochs_done(), validation->second);
   stopped_early_ = selection_.wants_to_stop() && epochs_done() < context_.config.train.epochs;
 }
 

@@ -26,6 +26,7 @@ struct ObserverContext {
   TrainingParts& training;
   data::Dataset& data;
   std::function<StopWish()> wish;  ///< returns this rank's wish to stop
+  const std::function<void(std::int64_t, const std::vector<models::Metric>&)>& evaluated;  ///< RunOptions::evaluated
   std::int64_t steps_per_epoch;
   KeptModels& kept;
   const Criteria& criteria;

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 
 namespace unisono::experiment {
 
@@ -22,6 +23,9 @@ struct RunRecord {
 
 /// Whether a folder looks like a run's folder.
 bool holds_run(const std::string& folder);
+
+/// Whether a number of metrics.jsonl is a metric of the model: neither a time, nor a norm, nor a count.
+bool is_metric(std::string_view name);
 
 /// \throws CheckpointError saying what is wrong with the folder
 RunRecord read_run(const std::string& folder);

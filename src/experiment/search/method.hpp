@@ -14,14 +14,17 @@ namespace unisono::experiment {
 /// A piece of training that a method asks for: of one trial, from where it is to so many epochs.
 struct SearchStep {
   std::int64_t trial = 0;
-  std::int64_t epochs = 0;                    ///< that the trial will have been trained for at its end; 0: as its config says
-  std::optional<std::int64_t> copied = {};    ///< population: begins with this trial's weights and optimizer
+  std::int64_t epochs = 0;  ///< that the trial will have been trained for at its end; 0: as its config says
+  /// Population: it begins with this trial's weights and optimizer, as they were when that one had been trained for as
+  /// many epochs as this one has now. That was the end of its latest ended step; it may be training on by now.
+  std::optional<std::int64_t> copied = {};
   bool operator==(const SearchStep&) const = default;
 };
 
 /// Decides which trials there are and how far each is trained. It never sees ranks, files or time: who calls it starts
 /// steps, in any number at once, and reports how they ended. Called with the same steps and losses in the same order, a
-/// new object comes to the same state, which is how a search is resumed.
+/// new object comes to the same state, which is how a search is resumed. There, each step may be started just before it
+/// is ended: only the order in which steps end matters.
 class SearchMethod {
  public:
   virtual ~SearchMethod() = default;
@@ -44,7 +47,7 @@ class SearchMethod {
 };
 
 /// \param seed of the experiment \param epochs of a trial that is trained to the end (train.epochs)
-/// \throws ConfigError for settings that do not suit the space
+/// \throws ConfigError for settings that do not suit the space, and for the reasons that Space::grid and point_of have
 std::unique_ptr<SearchMethod> make_search_method(const SearchSettings& settings, const Space& space, std::uint64_t seed,
                                                  std::int64_t epochs);
 

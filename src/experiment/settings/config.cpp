@@ -7,6 +7,7 @@
 #include <map>
 #include <sstream>
 
+#include "settings/plan_sections.hpp"
 #include "unisono/optim/catalog.hpp"
 
 namespace unisono::experiment {
@@ -86,6 +87,13 @@ void CheckpointSettings::describe(ConfigVisitor& visitor) {
   visitor.section({.name = "best", .meaning = "how the best checkpoint is chosen"}, best);
 }
 
+void MetricsSettings::describe(ConfigVisitor& visitor) {
+  visitor.field(
+      {.name = "tensorboard",
+       .meaning = "also write the numbers of metrics.jsonl to the run folder's tensorboard/, for TensorBoard"},
+      tensorboard);
+}
+
 void Config::describe(ConfigVisitor& visitor) {
   visitor.field({.name = "name", .meaning = "name of the experiment; the run folder is runs/<name>", .required = true},
                 name);
@@ -123,6 +131,7 @@ void Config::describe(ConfigVisitor& visitor) {
   visitor.section({.name = "strategy", .meaning = "how the ranks train in parallel"}, strategy);
   visitor.section({.name = "checkpoint", .meaning = "when checkpoints are written, and how many of them are kept"},
                   checkpoint);
+  visitor.section({.name = "metrics", .meaning = "files that losses, metrics and times are written to"}, metrics);
   visitor.section({.name = "communication", .meaning = "messages between ranks"}, communication);
   visitor.section({.name = "fault", .meaning = "slows ranks down on purpose, to test how a strategy copes"}, fault);
 
@@ -156,10 +165,6 @@ void Config::describe(ConfigVisitor& visitor) {
   }
 }
 
-void Config::describe_commands(ConfigVisitor& visitor) {
-  visitor.section({.name = "study", .meaning = "variants that unisono study compares with the serial run"}, study);
-}
-
 bool Config::whole_batch() const { return optim::is_whole_batch(optimizer); }
 
 bool Config::is_placed_automatically() const {
@@ -170,11 +175,14 @@ bool updates_in_place(const Config& config) {
   return models::has_in_place_kind(config.model) && !traits_of(config.strategy).needs_gradient;
 }
 
-Config parse_config(const ConfigText& text, const models::ModelKinds& models) {
-  Config config;
+PlannedConfig parse_plans(const ConfigText& text, const models::ModelKinds& models) {
+  PlannedConfig planned;
+  Config& config = planned.config;
   config.model.own = models::make_kinds(models);
-  config.notes =
-      parse_config(text, [&](ConfigVisitor& visitor) { config.describe(visitor), config.describe_commands(visitor); });
+  config.notes = parse_config(text, [&](ConfigVisitor& visitor) {
+    config.describe(visitor);
+    parse_sections(visitor, planned.plans);
+  });
   const strategies::StrategyTraits& traits = traits_of(config.strategy);
   if (config.whole_batch()) config.data.shuffle = false;  // the order of examples is that of the portions
   if (traits.divides_model) {
@@ -185,7 +193,11 @@ Config parse_config(const ConfigText& text, const models::ModelKinds& models) {
     const bool at_own_pace = traits.at_own_pace && !models::has_in_place_kind(config.model);
     config.data.partition = at_own_pace ? data::Partition::fixed : data::Partition::global;
   }
-  return config;
+  return planned;
+}
+
+Config parse_config(const ConfigText& text, const models::ModelKinds& models) {
+  return parse_plans(text, models).config;
 }
 
 std::string effective_config(const Config& config) {
@@ -197,7 +209,11 @@ std::string config_reference(ReferenceFormat format, const models::ModelKinds& m
   Config defaults;
   defaults.model.own = models::make_kinds(models);
   const std::string keys = config_reference(
-      [&](ConfigVisitor& visitor) { defaults.describe(visitor), defaults.describe_commands(visitor); }, format);
+      [&](ConfigVisitor& visitor) {
+        defaults.describe(visitor);
+        describe_plans(visitor);
+      },
+      format);
   return format == ReferenceFormat::text ? keys : std::string(kMarkdownHead) + keys;
 }
 
@@ -247,7 +263,7 @@ bool may_change(const std::string& key) {
                                "strategy.servers"};
   return std::find(free.begin(), free.end(), key) != free.end() || key.starts_with("checkpoint.") ||
          key.starts_with("train.early_stopping.") || (key.starts_with("communication.") && !changes_sums(key)) ||
-         key.starts_with("fault.") || key.starts_with("replica.");
+         key.starts_with("fault.") || key.starts_with("metrics.") || key.starts_with("replica.");
 }
 
 }  // namespace

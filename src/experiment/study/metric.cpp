@@ -28,11 +28,10 @@ std::string names_of(const std::vector<models::Metric>& metrics) {
 
 }  // namespace
 
-StudyMetric metric_of(const Config& given) {
+StudyMetric metric_of(const Config& given, const std::string& wanted) {
   Config config = given;
   const data::DatasetInfo data = data::inspect_dataset(config.data);
   settle(config, data);
-  const std::string& wanted = config.study.metric;
   if (wanted == "auto") {
     const data::Split split = watched_split(data);
     if (examples_of(data, split) == 0) {

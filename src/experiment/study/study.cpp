@@ -26,9 +26,9 @@ StudyPlan plan_of(const ConfigText& text, const StudyOptions& options, int ranks
   const Config& serial = plan.ways.front().config;
   plan.name = serial.name;
   plan.folder = options.output.empty() ? "studies/" + serial.name : options.output;
-  plan.settings = serial.study;
+  plan.settings = study_of(text, options.models);
   plan.first_seed = serial.seed;
-  if (serial.study.optimum) plan.optimum = way_to_optimum(plan.ways.front(), plan.no_optimum);
+  if (plan.settings.optimum) plan.optimum = way_to_optimum(plan.ways.front(), plan.no_optimum);
   return plan;
 }
 
@@ -132,7 +132,7 @@ std::string line_about(const StudyPlan& plan, const StudyTraining& training, con
 
 bool study(comm::Communicator& world, const ConfigText& text, const StudyOptions& options, Log& log) {
   StudyPlan plan = plan_of(text, options, world.size());
-  plan.metric = metric_of(plan.ways.front().config);
+  plan.metric = metric_of(plan.ways.front().config, plan.settings.metric);
   drop_impossible_optimum(plan);
   std::unique_ptr<StudyFolder> folder;
   std::vector<StudyRecord> records;

@@ -9,6 +9,7 @@
 #include "machine/parts.hpp"
 #include "unisono/base/hash.hpp"
 #include "unisono/base/text.hpp"
+#include "unisono/experiment/plans.hpp"
 
 namespace unisono::experiment {
 namespace {
@@ -176,7 +177,7 @@ class Ways {
       : text_(text), models_(models), ranks_(ranks) {
     const Config base = parse_config(text, models);
     require_numbers(base, text.path);
-    study_ = base.study;
+    study_ = study_of(text, models);
     threads_ = std::max<std::int64_t>(1, base.train.threads);
     ConfigText serial = with({"replica={}", fmt::format("train.threads={}", threads_)});
     if (!base.whole_batch()) serial.overrides.emplace_back("strategy={ kind = \"serial\" }");
@@ -258,6 +259,10 @@ std::string Way::text() const {
   if (name == "serial" && cores() == 1) return name;
   return fmt::format("{}, {}{}", name, count_of(ranks, "rank"),
                      threads() > 1 ? fmt::format(" of {}", count_of(threads(), "thread")) : "");
+}
+
+StudySettings study_of(const ConfigText& text, const models::ModelKinds& models) {
+  return parse_plans(text, models).plans.study.value_or(StudySettings{});
 }
 
 std::vector<Way> ways_of(const ConfigText& text, const models::ModelKinds& models, int ranks) {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "unisono/experiment/config.hpp"
+#include "unisono/experiment/study_settings.hpp"
 
 namespace unisono::experiment {
 
@@ -21,6 +22,9 @@ struct Way {
   /// "averaging (period 16), 4 ranks"
   std::string text() const;
 };
+
+/// The section [study] of a config; the defaults where it has none.
+StudySettings study_of(const ConfigText& text, const models::ModelKinds& models);
 
 /// The serial run, and then the variants in the order of the config, each number of ranks and of threads on its own.
 /// \param text the config, whose [study] is read \param ranks of the job
@@ -40,7 +44,7 @@ struct StudyMetric {
   std::string text() const { return std::string(data::name_of(split)) + " " + name; }
 };
 
-/// \throws ConfigError for a metric that the model or the set does not have; DataError where there is no set
-StudyMetric metric_of(const Config& config);
+/// \param wanted StudySettings::metric \throws ConfigError for a metric that the model or the set does not have; DataError where there is no set
+StudyMetric metric_of(const Config& config, const std::string& wanted);
 
 }  // namespace unisono::experiment

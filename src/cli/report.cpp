@@ -1,0 +1,48 @@
+#include "unisono/experiment/report.hpp"
+
+#include <memory>
+
+#include "commands.hpp"
+
+namespace unisono::cli {
+
+void add_report(Command app, Chosen& chosen) {
+  Command command =
+      app.add_subcommand("report", "write one HTML page about a run, or about several runs beside each other");
+  const auto options = std::make_shared<experiment::ReportOptions>();
+  command.add_option("folders", options->folders, "run folders").required().type_name("FOLDER");
+  command
+      .add_option("--output", options->output,
+                  "the file to write (default: FOLDER/report.html; report.html of several runs)")
+      .type_name("FILE");
+  command
+      .add_option("--examples", options->examples,
+                  "apply the newest checkpoint: show this many of the examples that it is most wrong about, the "
+                  "confusion matrix, and neighbours of vectors; 0: do not")
+      .capture_default_str()
+      .between(0, 1000)
+      .type_name("N");
+  command.add_option("--data", options->data, "the HDF5 set of these examples (default: the one that was trained on)")
+      .type_name("FILE");
+  options->models = chosen.models;
+  command.callback([options, &chosen] {
+    chosen.alone = [options] {
+      Log log;
+      experiment::report(*options, log);
+    };
+  });
+}
+
+void add_watch(Command app, Chosen& chosen) {
+  Command command = app.add_subcommand("watch", "follow a run in the terminal until it ends");
+  const auto options = std::make_shared<experiment::WatchOptions>();
+  command.add_option("folder", options->folder, "run folder").required().type_name("FOLDER");
+  command.add_flag("--once", options->once, "print how it goes now, and end");
+  command.add_option("--every", options->every_seconds, "seconds between two looks")
+      .capture_default_str()
+      .between(0.05, 3600.0)
+      .type_name("SECONDS");
+  command.callback([options, &chosen] { chosen.alone = [options] { experiment::watch(*options); }; });
+}
+
+}  // namespace unisono::cli

@@ -1,0 +1,34 @@
+#include "trial_arguments.hpp"
+
+#include <fmt/format.h>
+
+#include "exit_code.hpp"
+#include "unisono/experiment/config.hpp"
+#include "warn.hpp"
+
+namespace unisono::cli {
+
+void TrialArguments::add_to(Command command, const std::string& what) {
+  config.add_to(command);
+  command.add_option("--output", options.output, fmt::format("folder of the {} (default: runs/<name>-{})", what, what))
+      .type_name("DIR");
+  Option goes_on = command.add_flag("--resume", resume, fmt::format("go on with the {} in the folder", what));
+  command.add_flag("--overwrite", overwrite, fmt::format("replace the {} in the folder", what)).excludes(goes_on);
+}
+
+ExitCode TrialArguments::run(Make* make, const models::ModelKinds& models, comm::MpiSession& session, Log& log) const {
+  const ConfigText text = config.text();
+  experiment::TrialOptions how = options;
+  if (resume) how.existing = experiment::Existing::resume;
+  if (overwrite) how.existing = experiment::Existing::overwrite;
+  const auto world = session.world(experiment::parse_config(text, models).communication, warn_to(log));
+  experiment::RunResult result;
+  {
+    experiment::Job job(*world, log, {.heeds_signals = true});
+    result.status = make(job, text, models, how);
+  }
+  world->barrier();  // detects ranks that do not reach the end
+  return exit_code_of(result);
+}
+
+}  // namespace unisono::cli

@@ -1,0 +1,367 @@
+#include "dense/set.hpp"
+
+#include <fmt/format.h>
+
+#include <mutex>
+#include <optional>
+
+#include "dense/encoded_table.hpp"
+#include "dense/labels.hpp"
+#include "dense/resident.hpp"
+#include "dense/training_statistics.hpp"
+#include "order/schedule.hpp"
+#include "recipe/fit.hpp"
+#include "set/fold.hpp"
+#include "set/form.hpp"
+#include "source/evaluation.hpp"
+#include "source/resident_feed.hpp"
+#include "source/resident_pass.hpp"
+#include "source/train_source.hpp"
+#include "stream/streaming_feed.hpp"
+#include "unisono/base/errors.hpp"
+
+namespace unisono::data {
+namespace {
+
+class Table final : public Dataset {
+ public:
+  Table(const DataSettings& settings, const NodeShare& share, const Preprocessing* trained);
+  /// A view of the same examples.
+  explicit Table(const Table& whole);
+  /// The view of a fold.
+  Table(const Table& whole, const Fold& fold);
+
+  const DatasetInfo& info() const override { return plan_.info; }
+  const Preprocessing& preprocessing() const override { return plan_.preprocessing; }
+  const std::vector<std::string>& class_names() const override { return plan_.schema.class_names; }
+  const std::vector<std::int64_t>& occurrences() override { return occurrences_; }
+  std::vector<std::int64_t> class_counts() override;
+  std::unique_ptr<BatchSource> train(const SourceOptions& options) override;
+  std::unique_ptr<EvaluationSource> evaluate(Split split, int rank, int size, Index batch_size,
+                                             const Delivery& delivery) override;
+  std::unique_ptr<EvaluationSource> training_part(int part, int parts, Index batch_size,
+                                                  const std::vector<float>& class_weights,
+                                                  const Delivery& delivery) override;
+  std::unique_ptr<Dataset> fold_view(const Fold& fold) const override;
+  std::unique_ptr<Dataset> view() const override;
+
+ private:
+  void load(Agreement& agreement);
+  void fit_normalization(Agreement& agreement);
+  void divide(const Fold& fold);
+  void encode(const Table& whole);
+  const Normalization& normalization() const { return plan_.preprocessing.normalization; }
+  bool fixed() const { return settings_.partition == Partition::fixed; }
+  BatchStyle style(const GroupSchema& group, std::uint64_t seed) const;
+  BatchStyle training_style(const GroupSchema& group, const std::vector<float>& class_weights) const;
+  /// A pass over part `part` of `parts` of a split.
+  struct Pass {
+    Split split;
+    int part, parts;
+    Index batch_size;
+  };
+  std::unique_ptr<EvaluationSource> sequential(const Pass& pass, const BatchStyle& style, const Delivery& delivery);
+  std::unique_ptr<EvaluationSource> resident_part(Range part, Index batch_size, const BatchStyle& style);
+  bool needs_no_conversion(Range part) const;
+  const RowBlock& resident_rows(Split split, Range positions);
+  const RawTable& raw_table() const;
+  std::unique_ptr<Feed> feed(const Schedule& schedule, const SourceOptions& options);
+
+  DataSettings settings_;
+  NodeShare share_;
+  std::optional<hdf5::File> file_;
+  SetPlan plan_;
+  std::optional<SharedRows> shared_;
+  const GroupBlocks* blocks_ = nullptr;  ///< the rows of all groups in memory; null: streamed, or each rank's own
+  OwnRows own_;
+  std::shared_ptr<RowConversion> conversion_;  ///< of the last pass over a training part; null: there was none
+  std::vector<float> conversion_weights_;      ///< its class weights
+  std::vector<std::int64_t> occurrences_;      // always empty for tables
+
+  const Table* whole_ = nullptr;                 ///< of a view: the set that was opened
+  std::shared_ptr<const EncodedTable> encoded_;  ///< of a view whose recipe has a fit of its own
+  mutable FoldCopies<EncodedTable> encodings_;   ///< of the views of this set
+  mutable std::once_flag raw_read_;
+  mutable std::optional<RawTable> raw_;
+};
+
+Table::Table(const DataSettings& settings, const NodeShare& share, const Preprocessing* trained)
+    : settings_(settings), share_(share) {
+  Agreement agreement(share_);
+  agreement.all_do([&] {
+    file_.emplace(settings.path, hdf5::File::Mode::read);
+    plan_.schema = read_schema(*file_, rules_of(settings, trained != nullptr));
+    reserve_features(plan_.schema, trained);
+  });
+  choose_reader(plan_, settings, share_, agreement);
+  if (plan_.info.resident && !fixed()) {
+    shared_.emplace(plan_, share_);
+    reconsider_reader(plan_, settings, share_, shared_->shared(), agreement);
+    if (!plan_.info.resident) shared_.reset();
+  }
+  // validation_fraction refers to the training set; this set may be another one.
+  if (trained != nullptr && plan_.schema.group(Split::validation)) settings_.validation_fraction = 0;
+  complete_plan(plan_, *file_, settings_, trained, share_, agreement);
+  if (shared_) load(agreement);
+  if (trained == nullptr) fit_normalization(agreement);
+  check_fits(normalization(), plan_.schema.any_group());
+  if (shared_) file_.reset();
+}
+
+Table::Table(const Table& whole) : settings_(whole.settings_), blocks_(whole.blocks_), whole_(&whole) {
+  plan_.schema = whole.plan_.schema;
+  plan_.info = whole.plan_.info;
+  plan_.preprocessing = whole.plan_.preprocessing;
+  plan_.positions = whole.plan_.positions;
+  for (std::size_t i = 0; i < plan_.groups.size(); ++i) {
+    const GroupSchema* const group = whole.plan_.groups[i];
+    if (group != nullptr) plan_.groups[i] = &*plan_.schema.groups[whole.plan_.home(*group)];
+  }
+}
+
+Table::Table(const Table& whole, const Fold& fold) : Table(whole) {
+  divide(fold);
+  if (needs_values(plan_.schema.recipe)) encode(whole);
+  Agreement alone(share_);
+  fit_normalization(alone);
+}
+
+std::unique_ptr<Dataset> Table::fold_view(const Fold& fold) const {
+  if (whole_ != nullptr) return whole_->fold_view(fold);
+  require_folds_possible(settings_, SetKind::table, plan_.info.resident);
+  return std::make_unique<Table>(*this, fold);
+}
+
+std::unique_ptr<Dataset> Table::view() const {
+  if (blocks_ == nullptr) return nullptr;
+  return std::make_unique<Table>(*this);
+}
+
+/// Makes the fold's rows the training and validation examples.
+void Table::divide(const Fold& fold) {
+  const auto& train = plan_.schema.group(Split::train);
+  const auto& test = plan_.schema.group(Split::test);
+  require_fold(fold, train ? train->examples : 0, plan_.schema.path);
+  plan_.groups = {&*train, fold.validation.empty() ? nullptr : &*train, test ? &*test : nullptr};
+  plan_.positions = {runs_of(fold.train), runs_of(fold.validation), RowRuns(test ? test->examples : 0)};
+  plan_.info.train = std::ssize(fold.train);
+  plan_.info.validation = std::ssize(fold.validation);
+  plan_.info.answers[1] = fold.validation.empty() ? Answers{} : plan_.info.answers[0];
+  plan_.info.identity = identity_of(fold, plan_.info.identity);
+}
+
+/// Fits the recipe on the fold's training rows; where the fit is not that of the whole set, encodes the rows with it.
+void Table::encode(const Table& whole) {
+  encoded_ = whole.encodings_.get(plan_.info.identity, [&] {
+    return std::make_shared<const EncodedTable>(whole.raw_table(), whole.plan_.preprocessing, *whole.blocks_, plan_);
+  });
+  plan_.preprocessing.columns = encoded_->columns();
+  if (!encoded_->differs()) return;
+  blocks_ = &encoded_->blocks();
+  plan_.info.features = {encoded_->width(), 1, 1};
+  for (auto& group : plan_.schema.groups) {
+    if (group) group->features = plan_.info.features;
+  }
+  if (settings_.targets == Targets::features) {
+    plan_.info.target_size = plan_.info.features.size();
+    for (Answers& answers : plan_.info.answers) {
+      if (answers.target_size > 0) answers.target_size = plan_.info.target_size;
+    }
+  }
+}
+
+const RawTable& Table::raw_table() const {
+  std::call_once(raw_read_, [&] { raw_.emplace(plan_.schema); });
+  return *raw_;
+}
+
+void Table::fit_normalization(Agreement& agreement) {
+  const NormalizationKind kind = plan_.info.normalization;
+  const Recipe& recipe = plan_.schema.recipe;
+  Normalization& fitted = plan_.preprocessing.normalization;
+  if (kind == NormalizationKind::none) return;
+  const auto statistics = [&](NormalizationKind of) {
+    const StoredRows rows = blocks_ != nullptr ? StoredRows(&resident_rows(Split::train, {})) : StoredRows(&*file_);
+    return training_statistics(of, plan_, rows, share_, agreement);
+  };
+  if (kind != NormalizationKind::automatic) {
+    fitted = statistics(kind);
+  } else {
+    const bool standard = recipe.scaling == Scaling::standard;
+    fitted = scale_columns(recipe, plan_.preprocessing.columns,
+                           standard ? statistics(NormalizationKind::feature) : Normalization{});
+  }
+}
+
+void Table::load(Agreement& agreement) {
+  agreement.all_do([&] { shared_->read(*file_); });
+  shared_->complete();
+  blocks_ = &shared_->blocks();
+}
+
+BatchStyle Table::style(const GroupSchema& group, std::uint64_t seed) const {
+  BatchStyle style;
+  style.labels = group.has_labels;
+  style.target_size = group.target_size;
+  style.features_are_targets = settings_.targets == Targets::features;
+  style.seed = seed;
+  return style;
+}
+
+BatchStyle Table::training_style(const GroupSchema& group, const std::vector<float>& class_weights) const {
+  BatchStyle with = style(group, 0);
+  with.class_weights = class_weights;
+  with.example_weights = group.has_weights;
+  return with;
+}
+
+const RowBlock& Table::resident_rows(Split split, Range positions) {
+  const GroupSchema& group = *plan_.group(split);
+  if (blocks_ != nullptr) return (*blocks_)[plan_.home(group)];
+  return own_.block(*file_, group, plan_.rows(split).span(positions));
+}
+
+std::vector<std::int64_t> Table::class_counts() {
+  const GroupSchema* group = plan_.group(Split::train);
+  if (group == nullptr || !group->has_labels) return {};
+  const RowRuns& positions = plan_.rows(Split::train);
+  if (blocks_ == nullptr) return count_labels(*file_, group->labels_path(), positions, plan_.info.classes);
+  std::vector<std::int64_t> counts(static_cast<std::size_t>(plan_.info.classes));
+  const RowBlock& rows = resident_rows(Split::train, {});
+  for (const auto& run : positions.runs({0, positions.size()})) {
+    for (std::int64_t row = run.first_row; row < run.first_row + run.rows; ++row) {
+      ++counts[static_cast<std::size_t>(rows.example(row).label)];
+    }
+  }
+  return counts;
+}
+
+std::unique_ptr<Feed> Table::feed(const Schedule& schedule, const SourceOptions& options) {
+  // The number of this rank's order; 0 is the order of the whole set.
+  const auto number = fixed() && options.size > 1 ? static_cast<std::uint32_t>(1 + options.rank) : 0U;
+  const RowRuns& positions = plan_.rows(Split::train);
+  if (plan_.info.resident) {
+    return std::make_unique<ResidentFeed>(resident_rows(Split::train, schedule.share()), positions, schedule.share(),
+                                          settings_.shuffle, options.seed, number);
+  }
+  const GroupSchema& group = *plan_.group(Split::train);
+  LaneSettings settings;
+  settings.blocks = blocks_of(positions, schedule.share(), block_rows(group));
+  settings.examples = schedule.share().size();
+  settings.batch = schedule.order_batch();
+  settings.shuffle = settings_.shuffle;
+  settings.seed = options.seed;
+  settings.number = number;
+  const std::int64_t window = fixed() ? plan_.window_bytes / options.size : plan_.window_bytes;
+  const std::int64_t block_bytes = block_rows(group) * group.bytes_per_example();
+  const auto blocks = static_cast<std::int64_t>(settings.blocks.size());
+  settings.shape = choose_lanes(window, block_bytes, blocks, settings.shuffle ? settings.batch : 1);
+  return std::make_unique<StreamingFeed>(*file_, group, std::move(settings), schedule, window);
+}
+
+std::unique_ptr<BatchSource> Table::train(const SourceOptions& options) {
+  const GroupSchema* group = plan_.group(Split::train);
+  if (group == nullptr) throw DataError(fmt::format("{}: has no group 'train' to train on", settings_.path));
+  if (options.lanes > 1 && !plan_.info.resident) {
+    throw ConfigError(
+        fmt::format("{}: strategy.kind = \"hogwild\" needs the data set in memory, but it is streamed; set data.reader "
+                    "= \"resident\"",
+                    settings_.path));
+  }
+  const Schedule schedule(plan_.info.train, options, fixed());
+  BatchStyle with = training_style(*group, options.class_weights);
+  with.seed = options.seed;
+  with.augmentation = settings_.augmentation;
+  with.inputs = options.delivery.inputs;
+  BatchWriter writer(*group, normalization(), with);
+  if (plan_.info.resident) {
+    writer.deliver_kept(resident_rows(Split::train, schedule.share()), options.delivery.keep);
+  }
+  return std::make_unique<TrainSource>(schedule, feed(schedule, options), writer, options);
+}
+
+std::unique_ptr<EvaluationSource> Table::evaluate(Split split, int rank, int size, Index batch_size,
+                                                  const Delivery& delivery) {
+  const GroupSchema* group = plan_.group(split);
+  if (group == nullptr)
+    throw DataError(fmt::format("{}: has no group '{}' to evaluate", settings_.path, name_of(split)));
+  return sequential({split, rank, size, batch_size}, style(*group, 0), delivery);
+}
+
+std::unique_ptr<EvaluationSource> Table::training_part(int part, int parts, Index batch_size,
+                                                       const std::vector<float>& class_weights,
+                                                       const Delivery& delivery) {
+  const GroupSchema* group = plan_.group(Split::train);
+  if (group == nullptr) throw DataError(fmt::format("{}: has no group 'train' to train on", settings_.path));
+  const BatchStyle with = training_style(*group, class_weights);
+  if (plan_.info.resident && delivery.inputs && !delivery.keep && delivery.memory == &plain_allocator()) {
+    return resident_part(part_of(plan_.rows(Split::train).size(), part, parts), batch_size, with);
+  }
+  return sequential({Split::train, part, parts, batch_size}, with, delivery);
+}
+
+/// A pass over training examples in memory, for a device that computes in plain memory.
+std::unique_ptr<EvaluationSource> Table::resident_part(Range part, Index batch_size, const BatchStyle& style) {
+  const GroupSchema& group = *plan_.group(Split::train);
+  const RowRuns& positions = plan_.rows(Split::train);
+  const RowBlock& rows = resident_rows(Split::train, part);
+  if (needs_no_conversion(part)) return rows_in_place(part, batch_size, rows, positions, group, style);
+  const Index largest = std::min<Index>(batch_size, part.size());
+  const bool fits = conversion_ != nullptr && conversion_.use_count() == 1 && conversion_->largest >= largest &&
+                    conversion_weights_ == style.class_weights;
+  if (!fits) {
+    conversion_ =
+        std::make_shared<RowConversion>(BatchWriter(group, normalization(), style), largest, plain_allocator());
+    conversion_weights_ = style.class_weights;
+  }
+  return convert_rows(part, batch_size, rows, positions, conversion_);
+}
+
+/// Whether models can use the rows as they lie in memory, and these lie in long runs.
+bool Table::needs_no_conversion(Range part) const {
+  const GroupSchema& group = *plan_.group(Split::train);
+  const bool as_stored = group.storage == Storage::float32 && group.scale == 1 && group.offset == 0;
+  constexpr std::int64_t kLongRun = 64;
+  if (!as_stored || !normalization().mean.empty()) return false;
+  const auto runs = std::ssize(plan_.rows(Split::train).runs(part));
+  return runs <= 1 || part.size() >= runs * kLongRun;
+}
+
+std::unique_ptr<EvaluationSource> Table::sequential(const Pass& pass, const BatchStyle& style,
+                                                    const Delivery& delivery) {
+  const GroupSchema& group = *plan_.group(pass.split);
+  const RowRuns& positions = plan_.rows(pass.split);
+  const Range part = part_of(positions.size(), pass.part, pass.parts);
+  BatchStyle with = style;
+  with.inputs = delivery.inputs;
+  BatchWriter writer(group, normalization(), with);
+  std::unique_ptr<SequentialReader> reader;
+  if (plan_.info.resident) {
+    const RowBlock& rows = resident_rows(pass.split, part);
+    writer.deliver_kept(rows, delivery.keep);
+    reader = read_resident(rows, positions);
+  } else {
+    reader = read_streaming(*file_, group, positions);
+  }
+  return std::make_unique<SequentialSource>(part, pass.batch_size, std::move(reader), writer, *delivery.memory);
+}
+
+}  // namespace
+
+std::unique_ptr<Dataset> open_table(const DataSettings& settings, const NodeShare& share,
+                                    const Preprocessing* trained) {
+  return std::make_unique<Table>(settings, share, trained);
+}
+
+DatasetInfo inspect_table(const DataSettings& settings, const hdf5::File& file) {
+  const NodeShare alone;
+  Agreement agreement(alone);
+  SetPlan plan;
+  plan.schema = read_schema(file, rules_of(settings, false));
+  reserve_features(plan.schema, nullptr);
+  choose_reader(plan, settings, alone, agreement);
+  complete_plan(plan, file, settings, nullptr, alone, agreement);
+  return plan.info;
+}
+
+}  // namespace unisono::data

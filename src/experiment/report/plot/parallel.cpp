@@ -1,0 +1,96 @@
+#include "report/plot/parallel.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+
+#include "report/plot/colours.hpp"
+#include "report/plot/rows.hpp"
+
+namespace unisono::experiment::plot {
+namespace {
+
+constexpr double kTop = 30, kBottom = 12, kSide = 70;
+
+class Drawer {
+ public:
+  explicit Drawer(const ParallelPlot& plot) : plot_(plot), drawing_(plot.width, kTop + plot.height + kBottom) {
+    for (std::size_t axis = 0; axis < plot.axes.size(); ++axis) scales_.push_back(scale_of(axis));
+  }
+
+  std::string draw() {
+    for (std::size_t axis = 0; axis < plot_.axes.size(); ++axis) draw_axis(axis);
+    std::vector<std::size_t> order(plot_.lines.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(),
+                     [&](auto a, auto b) { return plot_.lines[a].merit < plot_.lines[b].merit; });
+    for (const std::size_t line : order) draw_line(plot_.lines[line]);
+    return drawing_.embedded(plot_.caption.title, plot_.caption.description);
+  }
+
+ private:
+  double x_of(std::size_t axis) const {
+    const auto gaps = static_cast<double>(std::max<std::size_t>(2, plot_.axes.size()) - 1);
+    return kSide + (plot_.width - 2 * kSide) * static_cast<double>(axis) / gaps;
+  }
+
+  Scale scale_of(std::size_t axis) const {
+    const ParallelAxis& one = plot_.axes[axis];
+    Span span(one.spacing);
+    for (const ParallelLine& line : plot_.lines) span.add(line.values[axis]);
+    Axis shown{.label = one.name, .spacing = one.spacing};
+    if (!one.choices.empty()) {
+      shown.minimum = -0.5;
+      shown.maximum = static_cast<double>(one.choices.size()) - 0.5;
+    }
+    return {shown, span, one.choices.empty() ? Scale::Ends::ticks : Scale::Ends::values, kTop + plot_.height, kTop};
+  }
+
+  void draw_axis(std::size_t axis) {
+    const double x = x_of(axis);
+    const Scale& scale = scales_[axis];
+    const std::array data = {SvgDrawing::Datum{"name", plot_.axes[axis].name},
+                             SvgDrawing::Datum{"minimum", fmt::format("{:.9g}", scale.minimum())},
+                             SvgDrawing::Datum{"maximum", fmt::format("{:.9g}", scale.maximum())}};
+    drawing_.begin_group("axis parallel", data);
+    drawing_.line({x, kTop}, {x, kTop + plot_.height}, kFaint);
+    const double room = (plot_.width - 2 * kSide) / static_cast<double>(std::max<std::size_t>(1, scales_.size() - 1));
+    drawing_.text({x, 16}, shortened(plot_.axes[axis].name, std::min(room, 2 * kSide) - 6),
+                  {.size = kFontSize, .anchor = Anchor::middle, .colour = kText});
+    for (const auto& [value, text] : ticks_of(axis)) {
+      drawing_.text({x - 5, scale(value) + 4}, shortened(text, kSide - 8, 10),
+                    {.size = 10, .anchor = Anchor::end, .colour = kFaint});
+    }
+    drawing_.end_group();
+  }
+
+  std::vector<Scale::Tick> ticks_of(std::size_t axis) const {
+    const auto& choices = plot_.axes[axis].choices;
+    if (choices.empty()) return scales_[axis].ticks();
+    std::vector<Scale::Tick> ticks;
+    for (std::size_t i = 0; i < choices.size(); ++i) ticks.push_back({static_cast<double>(i), choices[i]});
+    return ticks;
+  }
+
+  void draw_line(const ParallelLine& line) {
+    std::vector<Point> points;
+    for (std::size_t axis = 0; axis < scales_.size(); ++axis) {
+      if (scales_[axis].shows(line.values[axis])) points.push_back({x_of(axis), scales_[axis](line.values[axis])});
+    }
+    const double merit = std::clamp(line.merit, 0.0, 1.0);
+    const std::string colour = colour_of(merit >= 1 ? 1 : 0);  // the best one stands out
+    drawing_.polyline(points, {.colour = colour, .width = 1 + 1.5 * merit, .opacity = 0.15 + 0.8 * merit}, line.title);
+  }
+
+  const ParallelPlot& plot_;
+  std::vector<Scale> scales_;
+  SvgDrawing drawing_;
+};
+
+}  // namespace
+
+std::string svg_of(const ParallelPlot& plot) { return Drawer(plot).draw(); }
+
+}  // namespace unisono::experiment::plot

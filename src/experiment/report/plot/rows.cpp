@@ -1,0 +1,43 @@
+#include "report/plot/rows.hpp"
+
+#include <algorithm>
+
+#include "report/plot/colours.hpp"
+
+namespace unisono::experiment::plot {
+namespace {
+
+constexpr double kRight = 64, kTop = 8, kWidestName = 220;  // right: room for a number behind a bar
+
+Box area_of(const RowFrame::Size& size, const std::vector<std::string>& rows, const std::vector<Key>& keys) {
+  double names = 0;
+  for (const std::string& row : rows) names = std::max(names, width_of(row));
+  const double left = std::min(names, kWidestName) + 10;
+  const double top = kTop + legend_height(keys, size.width - 20);
+  return {left, top, size.width - left - kRight, size.row_height * static_cast<double>(rows.size())};
+}
+
+}  // namespace
+
+std::string shortened(const std::string& name, double width, double size) {
+  if (width_of(name, size) <= width) return name;
+  auto bytes = std::min(name.size(), static_cast<std::size_t>(std::max(1.0, width / (0.6 * size) - 1)));
+  while (bytes > 0 && (static_cast<unsigned char>(name[bytes]) & 0xC0U) == 0x80U) --bytes;  // whole characters
+  return name.substr(0, bytes) + "…";
+}
+
+RowFrame::RowFrame(const Size& size, const std::vector<std::string>& rows, const std::vector<Key>& keys,
+                   const Axis& axis, const Span& values, Scale::Ends ends)
+    : row_height_(size.row_height),
+      area_(area_of(size, rows, keys)),
+      scale_(axis, values, ends, area_.x, area_.x + area_.width),
+      drawing_(size.width, area_.y + area_.height + room_below(axis.label)) {
+  draw_legend(drawing_, {4, kTop - 4}, size.width - 20, keys);
+  draw_x_axis(drawing_, area_, scale_, axis.label);
+  for (std::size_t row = 0; row < rows.size(); ++row) {
+    drawing_.text({area_.x - 8, middle_of(row) + 4}, shortened(rows[row], kWidestName),
+                  {.size = kFontSize, .anchor = Anchor::end, .colour = kText});
+  }
+}
+
+}  // namespace unisono::experiment::plot

@@ -1,0 +1,69 @@
+#include "unisono/experiment/report.hpp"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "report/pages.hpp"
+#include "run/run_folder.hpp"
+#include "runs/run_record.hpp"
+#include "unisono/base/errors.hpp"
+
+namespace unisono::experiment {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Folders without the slash that shells complete.
+std::vector<std::string> plain(std::vector<std::string> folders) {
+  for (std::string& folder : folders) {
+    while (folder.size() > 1 && folder.ends_with('/')) folder.pop_back();
+  }
+  return folders;
+}
+
+/// Says of the first folder that is no run what is wrong with it.
+[[noreturn]] void refuse(const std::vector<std::string>& folders) {
+  for (const std::string& folder : folders) read_run(folder);
+  throw CheckpointError(fmt::format("{}: there is no report on these folders together", folders.front()));
+}
+
+const PageKind& kind_of(const std::vector<std::string>& folders) {
+  for (const PageKind* kind : page_kinds()) {
+    if (kind->fits(folders)) return *kind;
+  }
+  refuse(folders);
+}
+
+/// An earlier report may be replaced, and nothing else.
+void require_replaceable(const std::string& path) {
+  std::error_code error;
+  const fs::file_type type = fs::status(path, error).type();
+  if (type == fs::file_type::not_found) return;
+  std::string begin(kPageBegin.size(), '\0');
+  std::ifstream(path, std::ios::binary).read(begin.data(), static_cast<std::streamsize>(begin.size()));
+  if (type == fs::file_type::regular && begin == kPageBegin) return;
+  throw OutputError(fmt::format(
+      "--output {}: exists and is not a report of this program, so it is not replaced; choose another file", path));
+}
+
+}  // namespace
+
+void report(const ReportOptions& given, Log& log) {
+  ReportOptions options = given;
+  options.folders = plain(given.folders);
+  if (options.output.empty()) {
+    options.output = options.folders.size() == 1 ? options.folders.front() + "/report.html" : "report.html";
+  }
+  const PageKind& kind = kind_of(options.folders);
+  require_replaceable(options.output);
+  const std::string html = to_html(kind.make(options, log));
+  const std::string reason = try_to_write_text_file(options.output, html);
+  if (!reason.empty()) {
+    throw OutputError(fmt::format("--output {}: cannot be written: {}; choose another file", options.output, reason));
+  }
+  log.info(fmt::format("{}: a report on {}, {} kB", options.output, kind.what, html.size() / 1000));
+}
+
+}  // namespace unisono::experiment

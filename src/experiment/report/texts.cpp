@@ -1,0 +1,29 @@
+#include "report/texts.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "run/progress.hpp"
+
+namespace unisono::experiment {
+
+std::string duration_text(double seconds) {
+  return seconds < 10 ? fmt::format("{:.3g} s", seconds) : clock_text(seconds);
+}
+
+std::string share_text(double part, double whole) {
+  return whole > 0 ? fmt::format("{:.1f} %", 100 * part / whole) : "";
+}
+
+std::string words_of(std::string name) {
+  std::replace(name.begin(), name.end(), '_', ' ');
+  return name;
+}
+
+std::string unquoted(const std::string& value) {
+  const bool quoted = value.size() >= 2 && value.front() == '"' && value.back() == '"';
+  return quoted ? value.substr(1, value.size() - 2) : value;
+}
+
+}  // namespace unisono::experiment

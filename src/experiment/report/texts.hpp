@@ -1,0 +1,20 @@
+#pragma once
+
+#include <string>
+
+#include "report/plot/scale.hpp"
+
+namespace unisono::experiment {
+
+using plot::number_text;
+
+/// "0.42 s", "0:12", "1:02:03"
+std::string duration_text(double seconds);
+/// A part of a whole: "12.3 %"
+std::string share_text(double part, double whole);
+/// "straggler wait" of "straggler_wait"
+std::string words_of(std::string name);
+/// A value of a config without the quotes of a string.
+std::string unquoted(const std::string& value);
+
+}  // namespace unisono::experiment

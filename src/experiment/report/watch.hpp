@@ -1,0 +1,21 @@
+#pragma once
+
+#include <string>
+
+#include "report/history.hpp"
+
+namespace unisono::experiment {
+
+/// How a run goes, as a few lines of text: how far it is, losses and metrics, speed, time left.
+/// \param width of the lines, in characters
+std::string picture_of(const RunHistory& run, std::size_t width);
+
+/// A curve as a line of blocks: "▇▅▃▂▁". \param width at most so many characters
+std::string sparkline(const std::vector<double>& values, std::size_t width);
+
+/// Steps that the run is to make in all; 0: it is not known yet.
+double planned_steps(const RunHistory& run);
+/// Seconds until the last step, at the speed of the last reports; negative: it is not known.
+double seconds_left(const RunHistory& run);
+
+}  // namespace unisono::experiment

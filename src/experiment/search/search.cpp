@@ -1,0 +1,260 @@
+#include "unisono/experiment/search.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "machine/device.hpp"
+#include "run/agreement.hpp"
+#include "run/rank_checks.hpp"
+#include "run/run_folder.hpp"
+#include "search/method.hpp"
+#include "search/trial_table.hpp"
+#include "trials/metric.hpp"
+#include "trials/seeds.hpp"
+#include "trials/shared_set.hpp"
+#include "trials/trial_job.hpp"
+#include "unisono/base/errors.hpp"
+#include "unisono/base/hash.hpp"
+#include "unisono/base/text.hpp"
+#include "unisono/experiment/plans.hpp"
+#include "validation/splitters.hpp"
+
+namespace unisono::experiment {
+namespace {
+
+std::uint64_t seed_of(const Config& config) { return static_cast<std::uint64_t>(config.seed); }
+
+PlannedConfig parse_search(const ConfigText& text, const models::ModelKinds& models) {
+  PlannedConfig planned = parse_plans(text, models);
+  if (planned.plans.search) return planned;
+  throw ConfigError(fmt::format("{}: has no section [search]; say there what varies, as docs/search.md shows", text.path));
+}
+
+std::optional<Folds> folds_of(const PlannedConfig& planned) {
+  if (!planned.plans.search->cross_validate) return std::nullopt;
+  if (planned.config.data.validation_fraction > 0) {
+    throw ConfigError("data.validation_fraction: with search.cross_validate, folds of all training examples take turns in "
+                      "validating; remove it");
+  }
+  return folds_of_set(planned.plans.cross_validation.value_or(CrossValidationSettings{}), planned.config.data.path);
+}
+
+/// A search from its config to its table. Its functions are collective unless they say otherwise.
+class Search {
+ public:
+  Search(Job& job, const ConfigText& config, const models::ModelKinds& models, const TrialOptions& options);
+  RunStatus run();
+
+ private:
+  const SearchSettings& settings() const { return *planned_.plans.search; }
+  std::vector<std::string> overrides(const Training& training) const;
+  std::string folder_of(const Training& training) const;
+  std::string values_text(std::int64_t trial) const;
+  void say_begin() const;
+  void say_end(const Training& training) const;
+  EndOfTrials end() const;
+  void write_results(bool is_complete) const;
+  std::string best_config() const;
+  std::string identity() const;
+
+  Job& job_;
+  const models::ModelKinds& models_;
+  ConfigText text_;
+  PlannedConfig planned_;
+  std::string folder_;
+  Existing existing_;
+  SharedSet set_;  ///< stays open, so that all trials find it
+  std::optional<Folds> folds_;
+  Space space_;
+  TrialPlan plan_;
+  MetricThatCounts metric_;
+};
+
+Search::Search(Job& job, const ConfigText& config, const models::ModelKinds& models, const TrialOptions& options)
+    : job_(job),
+      models_(models),
+      text_(config),
+      planned_(parse_search(config, models)),
+      folder_(options.output.empty() ? planned_.config.run_folder() + "-search" : options.output),
+      existing_(options.existing),
+      set_(job, text_, planned_.config),
+      folds_(folds_of(planned_)),
+      space_(settings().space),
+      plan_(make_search_method(settings(), space_, seed_of(planned_.config), planned_.config.train.epochs),
+            {.repeats = settings().repeats, .folds = folds_ ? folds_->size() : 0, .refit = settings().refit}),
+      metric_(settings().metric) {
+  require_same_experiment(job.ranks(), planned_.config);
+  require_same(job.ranks(), "search", hash_bytes(identity()), "give every rank the same config file and the same --set");
+  metric_.require(planned_.config, set_.info(), folds_.has_value());
+  const SearchKind kind = settings().method;
+  const bool in_steps =
+      kind == SearchKind::halving || kind == SearchKind::hyperband || kind == SearchKind::population;
+  if (!in_steps || settings().keep != KeptTrials::none) return;
+  throw ConfigError(fmt::format("search.keep = \"none\": with search.method = \"{}\", trials go on from their "
+                                "checkpoints; set keep = \"best\"",
+                                name_of(kind, kSearchKinds)));
+}
+
+std::string Search::identity() const { return effective_config(planned_.config) + effective_plans(planned_.plans); }
+
+/// Whether a search that goes on may have another value of this key.
+bool may_change(const std::string& key) {
+  static const std::vector<std::string> free = {
+      "search.trials", "search.keep",   "search.refit",         "search.stop_after_seconds", "search.target",
+      "output",        "data.path",     "search.threads_per_trial", "train.threads",           "search.trial_seconds",
+      "train.report_every_steps"};
+  return std::find(free.begin(), free.end(), key) != free.end() || key.starts_with("checkpoint.");
+}
+
+/// What a trial changes of the config. Called on rank 0.
+std::vector<std::string> Search::overrides(const Training& training) const {
+  std::vector<std::string> changes;
+  for (const Assignment& one : space_.at(plan_.method().point(training.trial))) changes.push_back(one.override_text());
+  changes.push_back(fmt::format("seed={}", seed_of_trial(planned_.config.seed, training.trial, training.repeat)));
+  if (training.refit) changes.emplace_back("data.validation_fraction=0");
+  return changes;
+}
+
+/// "FOLDER/trials/0007", "FOLDER/trials/0007/repeat-1/fold-3"
+std::string Search::folder_of(const Training& training) const {
+  if (training.refit) return folder_ + "/best";
+  std::string path = fmt::format("{}/trials/{:04}", folder_, training.trial);
+  if (plan_.shape().repeats > 1) path += fmt::format("/repeat-{}", training.repeat);
+  if (plan_.shape().folds > 0) path += fmt::format("/fold-{}", training.fold);
+  return path;
+}
+
+std::string Search::values_text(std::int64_t trial) const {
+  std::vector<std::string> parts;
+  for (const Assignment& one : space_.at(plan_.method().point(trial))) {
+    parts.push_back(one.key + " = " + toml_text(one.value));
+  }
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+void Search::say_begin() const {
+  const SlotShape shape = slot_shape(job_, settings().ranks_per_trial, settings().threads_per_trial, false);
+  const std::int64_t slots = job_.ranks().size() / shape.ranks * shape.here;
+  job_.log().info(fmt::format("{}: {} by {}, {} at a time, by {}", folder_, count_of(plan_.method().trials(), "trial"),
+                              name_of(settings().method, kSearchKinds), slots, metric_.text()));
+  if (plan_.method().depends_on_timing()) {
+    job_.log().info("which trials are trained for how long depends on the order in which they end: another run of this "
+                    "search may give another table");
+  }
+}
+
+/// Called on rank 0 after a training.
+void Search::say_end(const Training& training) const {
+  if (training.refit) return job_.log().info("the best trial was trained again on all examples: " + folder_ + "/best");
+  const TrialRecord& trial = plan_.trials().at(training.trial);
+  if (!trial.has_ended) return;
+  const auto best = plan_.best();
+  const std::string ending = trial.status == TrainingStatus::complete
+                                 ? fmt::format("{} {:.6g}", metric_.text(), trial.value)
+                                 : fmt::format("{}: {}", name_of(trial.status, kTrainingStatuses), trial.message);
+  const std::string epochs = training.epochs > 0 ? fmt::format(" after {}", count_of(training.epochs, "epoch")) : "";
+  job_.log().info(fmt::format("trial {}: {}{} ({}); {:.1f} s{}", training.trial, ending, epochs,
+                              values_text(training.trial), trial.seconds,
+                              best ? fmt::format("; best so far: trial {}", *best) : ""));
+}
+
+EndOfTrials Search::end() const {
+  EndOfTrials end{.seconds = settings().stop_after_seconds,
+                  .median_rule = settings().median_rule,
+                  .signal = [this] { return job_.received_signal(); }};
+  if (settings().has_target) end.loss = metric_.larger_is_better() ? -settings().target : settings().target;
+  return end;
+}
+
+RunStatus Search::run() {
+  say_begin();
+  const bool on_gpus = planned_.config.device != DeviceChoice::cpu;
+  const SlotShape shape = slot_shape(job_, settings().ranks_per_trial, settings().threads_per_trial, on_gpus);
+  const bool is_complete = run_trials(
+      job_, {.folder = folder_,
+             .identity = identity(),
+             .may_change = may_change,
+             .existing = existing_,
+             .keep = settings().keep,
+             .hands_on = settings().method == SearchKind::population,
+             .plan = plan_,
+             .terms = {.config = set_.text(),
+                       .models = models_,
+                       .folds = folds_ ? &*folds_ : nullptr,
+                       .metric = metric_.name(),
+                       .threads = settings().threads_per_trial,
+                       .seconds = settings().trial_seconds,
+                       .leaves_nothing = settings().keep == KeptTrials::none,
+                       .reports_epochs = settings().median_rule},
+             .shape = shape,
+             .end = end(),
+             .folder_of = [this](const Training& training) { return folder_of(training); },
+             .overrides = [this](const Training& training) { return overrides(training); },
+             .on_end = [this](const Training& training, const TrainingResult&) { say_end(training); }});
+  if (job_.ranks().is_root()) write_results(is_complete);
+  return is_complete ? RunStatus::complete : RunStatus::interrupted;
+}
+
+/// The config of the best trial, which trains as it did.
+std::string Search::best_config() const {
+  ConfigText text = set_.text();
+  for (const std::string& change : overrides({.trial = *plan_.best()})) text.overrides.push_back(change);
+  Config config = parse_config(text, models_);
+  config.name = planned_.config.name + "-best";
+  config.output = "";
+  return effective_config(config);
+}
+
+/// Called on rank 0.
+void Search::write_results(bool is_complete) const {
+  const TrialTable table{.plan = plan_, .space = space_, .metric = metric_.text()};
+  write_text_file(folder_ + "/trials.csv", table.csv());
+  write_text_file(folder_ + "/search.json", table.json(is_complete).dump(2) + "\n");
+  const auto best = plan_.best();
+  if (!is_complete) {
+    return job_.log().info(fmt::format("{}: stopped after {} of {}; --resume goes on", folder_, plan_.trials().size(),
+                                       count_of(plan_.method().trials(), "trial")));
+  }
+  if (!best) {
+    throw TrainingError(fmt::format("{}: no trial was trained to its end; trials.csv says why, e.g. {}", folder_,
+                                    plan_.trials().begin()->second.message));
+  }
+  write_text_file(folder_ + "/best.toml", fmt::format("# trial {} of {}: {} = {}\n{}", *best, folder_, metric_.text(),
+                                                      plan_.trials().at(*best).value, best_config()));
+  job_.log().info(fmt::format("{}: best of {}: trial {}, {} {:.6g} ({}); its config is {}/best.toml", folder_,
+                              count_of(std::ssize(plan_.trials()), "trial"), *best, metric_.text(),
+                              plan_.trials().at(*best).value, values_text(*best), folder_));
+}
+
+}  // namespace
+
+RunStatus search(Job& job, const ConfigText& config, const models::ModelKinds& models, const TrialOptions& options) {
+  return Search(job, config, models, options).run();
+}
+
+std::string list_trials(const ConfigText& config, const models::ModelKinds& models) {
+  const PlannedConfig planned = parse_search(config, models);
+  const Space space(planned.plans.search->space);
+  const auto method =
+      make_search_method(*planned.plans.search, space, seed_of(planned.config), planned.config.train.epochs);
+  std::string text;
+  std::int64_t listed = 0;
+  for (auto step = method->next(); step; step = method->next(), ++listed) {
+    method->started(*step);
+    text += fmt::format("trial {}:", step->trial);
+    for (const Assignment& one : space.at(method->point(step->trial))) {
+      text += fmt::format(" {} = {}", one.key, toml_text(one.value));
+    }
+    text += "\n";
+  }
+  if (listed < method->trials()) {
+    text += fmt::format("and {} that depend on results\n", method->trials() - listed);
+  }
+  return text;
+}
+
+}  // namespace unisono::experiment

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "search/space.hpp"
+#include "trials/plan.hpp"
+
+namespace unisono::experiment {
+
+/// The table of a search's trials.
+struct TrialTable {
+  const TrialPlan& plan;
+  const Space& space;
+  std::string metric;  ///< "validation accuracy"
+
+  /// A line for each trial: its number, how it ended, value, deviation, epochs, settings, metrics (means over repeats
+  /// and folds), message. Nothing in it depends on time or ranks.
+  std::string csv() const;
+  /// The same with the times.
+  nlohmann::ordered_json json(bool is_complete) const;
+};
+
+}  // namespace unisono::experiment

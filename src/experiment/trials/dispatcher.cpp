@@ -1,0 +1,78 @@
+#include "trials/dispatcher.hpp"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "unisono/base/errors.hpp"
+
+namespace unisono::experiment {
+
+PlanDispatcher::PlanDispatcher(TrialPlan& plan, Journal* journal, EndOfTrials end, const Clock& clock,
+                               std::function<TrainingOrder(const Training&)> order_for,
+                               std::function<void(const Training&, const TrainingResult&)> on_end)
+    : plan_(plan),
+      journal_(journal),
+      end_(std::move(end)),
+      watch_(clock),
+      order_for_(std::move(order_for)),
+      on_end_(std::move(on_end)) {}
+
+void PlanDispatcher::look_for_end() {
+  if (end_.signal && end_.signal() != 0) stopped_ = true;
+  if (end_.seconds > 0 && watch_.seconds() > end_.seconds) plan_.begin_no_more();
+}
+
+Answer PlanDispatcher::take() {
+  const std::lock_guard lock(mutex_);
+  look_for_end();
+  if (stopped_ || plan_.is_complete()) return {.kind = Answer::Kind::stop};
+  const auto training = plan_.next();
+  if (!training) return {.kind = Answer::Kind::wait};
+  TrainingOrder order = order_for_(*training);
+  if (journal_ != nullptr) journal_->append({{"started", to_json(*training)}});
+  plan_.started(*training);
+  return {.kind = Answer::Kind::work, .order = std::move(order)};
+}
+
+void PlanDispatcher::give(const Training& training, const TrainingResult& result) {
+  const std::lock_guard lock(mutex_);
+  if (result.status == TrainingStatus::interrupted) {
+    stopped_ = true;  // it starts once more when the job is resumed
+    return;
+  }
+  if (journal_ != nullptr) journal_->append({{"ended", to_json(training)}, {"result", to_json(result)}});
+  plan_.ended(training, result);
+  if (end_.loss && !training.refit && result.loss() <= *end_.loss) plan_.begin_no_more();
+  on_end_(training, result);
+}
+
+bool PlanDispatcher::goes_on(const Training& training, std::int64_t epochs, double loss) {
+  const std::lock_guard lock(mutex_);
+  return !end_.median_rule || training.refit || median_.goes_on(training, epochs, loss);
+}
+
+bool PlanDispatcher::wants_stop() {
+  const std::lock_guard lock(mutex_);
+  look_for_end();
+  return stopped_;
+}
+
+void PlanDispatcher::request_stop() {
+  const std::lock_guard lock(mutex_);
+  stopped_ = true;
+}
+
+void replay(const std::vector<nlohmann::json>& entries, TrialPlan& plan) {
+  for (const auto& entry : entries) {
+    if (entry.contains("started")) {
+      plan.started(training_from(entry.at("started")));
+    } else if (entry.contains("ended")) {
+      plan.ended(training_from(entry.at("ended")), result_from(entry.at("result")));
+    }
+  }
+  plan.restart_unended();
+}
+
+}  // namespace unisono::experiment

@@ -1,0 +1,74 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "search/method.hpp"
+#include "trials/training.hpp"
+
+namespace unisono::experiment {
+
+/// Of what a trial is made, and what follows the last one.
+struct PlanShape {
+  std::int64_t repeats = 1;  ///< seeds
+  std::int64_t folds = 0;    ///< 0: the examples are not divided into folds
+  bool refit = false;        ///< whether the best trial is trained once more, on all examples
+};
+
+/// A trial, as far as it is known.
+struct TrialRecord {
+  Training step;                           ///< what all of its trainings have in common now: epochs, copied
+  std::map<std::pair<std::int64_t, std::int64_t>, TrainingResult> results = {};  ///< by repeat and fold
+  bool has_ended = false;                  ///< all trainings of the current step have
+  TrainingStatus status = TrainingStatus::complete;  ///< of the first training that is not complete
+  std::string message = {};
+  double value = 0;      ///< mean of the metric over repeats and folds
+  double deviation = 0;  ///< between them; 0 for one
+  double seconds = 0;    ///< over all trainings
+};
+
+/// Which trainings a job makes: the steps that a search method asks for, each with every seed and on every fold. Nothing
+/// depends on which ranks make them. Called again with the same trainings and results, a new object comes to the same
+/// state.
+class TrialPlan {
+ public:
+  TrialPlan(std::unique_ptr<SearchMethod> method, const PlanShape& shape);
+
+  /// The next training that could start now; nothing: none can before another one has ended, or the plan is complete.
+  std::optional<Training> next() const;
+  void started(const Training& training);
+  void ended(const Training& training, const TrainingResult& result);
+  bool is_complete() const;
+  /// Begins no other trial; what belongs to those that have begun still starts.
+  void begin_no_more() { begins_no_more_ = true; }
+  /// The trainings that have started and not ended start once more: who made them is gone.
+  void restart_unended();
+
+  const SearchMethod& method() const { return *method_; }
+  const PlanShape& shape() const { return shape_; }
+  const std::map<std::int64_t, TrialRecord>& trials() const { return trials_; }
+  /// The trial with the lowest loss, the first one of several; nothing where none has ended well.
+  std::optional<std::int64_t> best() const;
+  /// How the training of the best trial on all examples ended, if it has.
+  const std::optional<TrainingResult>& refitted() const { return refitted_; }
+  std::int64_t trainings_per_step() const { return shape_.repeats * std::max<std::int64_t>(1, shape_.folds); }
+
+ private:
+  std::vector<Training> trainings_of(const Training& step) const;
+  void end_step(TrialRecord& trial);
+
+  std::unique_ptr<SearchMethod> method_;
+  PlanShape shape_;
+  std::map<std::int64_t, TrialRecord> trials_;
+  std::deque<Training> waiting_;   ///< of steps that have begun
+  std::vector<Training> running_;
+  std::optional<TrainingResult> refitted_;
+  bool begins_no_more_ = false;
+};
+
+}  // namespace unisono::experiment

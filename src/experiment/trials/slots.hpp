@@ -1,0 +1,25 @@
+#pragma once
+
+#include <cstdint>
+
+#include "trials/dispatcher.hpp"
+#include "trials/trainer.hpp"
+#include "unisono/experiment/job.hpp"
+
+namespace unisono::experiment {
+
+/// How the ranks of a job are divided for its trainings.
+struct SlotShape {
+  int ranks = 1;   ///< that make one training together
+  int here = 1;    ///< trainings that this rank makes at the same time, where `ranks` is 1
+};
+
+/// \param ranks of one training \param threads of each of its ranks \param device whether they train on GPUs
+/// \throws ConfigError where the job's ranks cannot be divided so
+SlotShape slot_shape(const Job& job, std::int64_t ranks, std::int64_t threads, bool device);
+
+/// Makes all trainings that the plan hands out, on all ranks of the job, and returns when it hands out no more.
+/// Collective over the job. \param plan on rank 0; null elsewhere
+void make_trainings(Job& job, const SlotShape& shape, const TrainingTerms& terms, PlanDispatcher* plan);
+
+}  // namespace unisono::experiment

@@ -1,0 +1,213 @@
+#include "trials/trial_job.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "run/run_folder.hpp"
+#include "unisono/base/errors.hpp"
+
+namespace unisono::experiment {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// What trials leave, beside the journal.
+constexpr std::array kMade = {"/trials", "/best", "/folds", "/final", "/outputs"};
+
+std::string journal_of(const std::string& folder) { return folder + "/journal.jsonl"; }
+
+bool has_checkpoint(const std::string& run_folder) {
+  std::error_code ignored;
+  const fs::path checkpoints = checkpoints_of(run_folder);
+  return fs::is_directory(checkpoints, ignored) && !fs::is_empty(checkpoints, ignored);
+}
+
+/// The states of a trial at the ends of its steps, which others may take over: states/<epochs>/<checkpoint>.
+std::string states_of(const std::string& run_folder) { return run_folder + "/states"; }
+
+void link_or_copy(const fs::path& from, const fs::path& to, std::error_code& error) {
+  fs::create_hard_link(from, to, error);
+  if (error) fs::copy_file(from, to, fs::copy_options::overwrite_existing, error);
+}
+
+/// Keeps the newest checkpoint, which the trial's next step may remove. If it cannot be kept, nobody takes it over.
+void keep_state(const std::string& run_folder, std::int64_t epochs) {
+  std::error_code ignored;
+  fs::path newest;
+  for (const auto& entry : fs::directory_iterator(checkpoints_of(run_folder), ignored)) {
+    const std::string name = entry.path().filename();
+    if (name.starts_with("step-") && name.ends_with(".h5") && name > newest.filename()) newest = entry.path();
+  }
+  const fs::path folder = fs::path(states_of(run_folder)) / std::to_string(epochs);
+  fs::create_directories(folder, ignored);
+  if (!newest.empty()) link_or_copy(newest, folder / newest.filename(), ignored);
+}
+
+/// A trial's last state of fewer epochs than these; nothing where it has none.
+std::optional<fs::path> newest_state_before(const std::string& run_folder, std::int64_t epochs) {
+  std::error_code ignored;
+  std::int64_t newest = 0;
+  for (const auto& entry : fs::directory_iterator(states_of(run_folder), ignored)) {
+    const std::int64_t made = std::strtoll(entry.path().filename().c_str(), nullptr, 10);
+    if (made < epochs) newest = std::max(newest, made);
+  }
+  for (const auto& entry : fs::directory_iterator(states_of(run_folder) + "/" + std::to_string(newest), ignored)) {
+    return entry.path();
+  }
+  return std::nullopt;
+}
+
+void make_folder(const std::string& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (!error) return;
+  throw OutputError(fmt::format("{}: the folder cannot be created: {}; choose another one with --output", folder,
+                                error.message()));
+}
+
+/// Makes the folder ready: refuses, keeps or removes what an earlier job has left there.
+void prepare_folder(const std::string& folder, Existing existing) {
+  std::error_code error;
+  const bool holds_job = fs::exists(journal_of(folder), error);
+  if (holds_job && existing == Existing::refuse) {
+    throw OutputError(
+        fmt::format("{}: already holds trials; go on with them (--resume), replace them (--overwrite), or choose "
+                    "another folder (--output DIR)",
+                    folder));
+  }
+  if (!holds_job && existing == Existing::resume) {
+    throw CheckpointError(
+        fmt::format("{}: there is nothing to resume; start without --resume, or name the folder with --output DIR",
+                    folder));
+  }
+  for (const char* name : kMade) {
+    if (holds_job || !fs::exists(folder + name, error)) continue;
+    throw OutputError(fmt::format("{}: there is '{}', but no journal of trials; choose another folder (--output DIR)",
+                                  folder, name + 1));
+  }
+  if (holds_job && existing == Existing::overwrite) {
+    for (const char* name : kMade) fs::remove_all(folder + name, error);
+    if (!error) fs::remove(journal_of(folder), error);
+    if (error) throw OutputError(fmt::format("{}: cannot be replaced: {}", folder, error.message()));
+  }
+  make_folder(folder);
+}
+
+/// The first entry says of which job the journal is.
+void begin_or_check(Journal& journal, const TrialJob& trials) {
+  if (journal.entries().empty()) return journal.append({{"config", trials.identity}});
+  std::vector<std::string> changed =
+      changed_keys(journal.entries().front().at("config").get<std::string>(), trials.identity);
+  std::erase_if(changed, trials.may_change);
+  if (changed.empty()) return;
+  throw CheckpointError(fmt::format("{}: the config has changed since these trials began, in {}; take the config with "
+                                    "which they began, or begin anew in another folder (--output DIR)",
+                                    trials.folder, fmt::join(changed, ", ")));
+}
+
+/// Rank 0's part of the work.
+class TrialDesk {
+ public:
+  TrialDesk(Job& job, const TrialJob& trials) : trials_(trials), journal_(open_journal(trials)) {
+    replay(journal_->entries(), trials.plan);
+    dispatcher_.emplace(
+        trials.plan, &*journal_, trials.end, job.clock(), [this](const Training& training) { return order(training); },
+        [this](const Training& training, const TrainingResult& result) { note_end(training, result); });
+  }
+
+  PlanDispatcher& dispatcher() { return *dispatcher_; }
+
+  /// Removes the checkpoints of all trials but the best one.
+  void tidy() const {
+    std::error_code ignored;
+    for (const auto& [number, trial] : trials_.plan.trials()) {
+      if (trials_.hands_on) fs::remove_all(states_of(trials_.folder_of({.trial = number})), ignored);
+    }
+    if (trials_.keep != KeptTrials::best) return;
+    for (const auto& [number, trial] : trials_.plan.trials()) {
+      if (trials_.plan.best() == number) continue;
+      for (const auto& [which, result] : trial.results) remove_checkpoints({.trial = number, .repeat = which.first, .fold = which.second});
+    }
+  }
+
+ private:
+  TrainingOrder order(const Training& training) const {
+    TrainingOrder order{.training = training, .overrides = trials_.overrides(training)};
+    if (trials_.outputs_of) order.outputs = trials_.outputs_of(training);
+    if (!order.outputs.empty()) make_folder(fs::path(order.outputs).parent_path());
+    if (trials_.keep == KeptTrials::none) return order;
+    order.folder = trials_.folder_of(training);
+    if (training.copied) take_over(training, order.folder);
+    order.goes_on = has_checkpoint(order.folder);
+    order.takes_over = trials_.hands_on;
+    return order;
+  }
+
+  /// Puts another trial's state in the place of this one's checkpoints.
+  void take_over(const Training& training, const std::string& folder) const {
+    const std::string source = trials_.folder_of({.trial = *training.copied});
+    const auto state = newest_state_before(source, training.epochs);
+    std::error_code error;
+    fs::remove_all(checkpoints_of(folder), error);
+    if (!error) fs::create_directories(checkpoints_of(folder), error);
+    if (!error && state) link_or_copy(*state, fs::path(checkpoints_of(folder)) / state->filename(), error);
+    if (!error && state) return;
+    throw CheckpointError(fmt::format("{}: cannot take over the state of {}: {}", folder, source,
+                                      error ? error.message() : "it has none"));
+  }
+
+  void note_end(const Training& training, const TrainingResult& result) {
+    if (trials_.hands_on && !training.refit) keep_state(trials_.folder_of(training), training.epochs);
+    trials_.on_end(training, result);
+    const bool may_go_on = training.epochs > 0;  // methods that train in several steps tidy up at their end
+    if (trials_.keep == KeptTrials::best && !may_go_on && !training.refit) forget_loser(training);
+  }
+
+  /// Of a trial that has ended: its checkpoints if it is not the best, else those of the best one before.
+  void forget_loser(const Training& training) {
+    if (!trials_.plan.trials().at(training.trial).has_ended) return;
+    const auto best = trials_.plan.best();
+    const auto loser = best == training.trial ? best_ : std::optional(training.trial);
+    best_ = best;
+    if (!loser) return;
+    for (const auto& [which, result] : trials_.plan.trials().at(*loser).results) {
+      remove_checkpoints({.trial = *loser, .repeat = which.first, .fold = which.second});
+    }
+  }
+
+  void remove_checkpoints(const Training& training) const {
+    std::error_code ignored;
+    fs::remove_all(checkpoints_of(trials_.folder_of(training)), ignored);
+  }
+
+  const TrialJob& trials_;
+  std::unique_ptr<Journal> journal_;
+  std::optional<PlanDispatcher> dispatcher_;
+  std::optional<std::int64_t> best_;
+};
+
+}  // namespace
+
+std::unique_ptr<Journal> open_journal(const TrialJob& trials) {
+  prepare_folder(trials.folder, trials.existing);
+  auto journal = std::make_unique<Journal>(journal_of(trials.folder));
+  begin_or_check(*journal, trials);
+  return journal;
+}
+
+bool run_trials(Job& job, const TrialJob& trials) {
+  std::optional<TrialDesk> desk;
+  if (job.ranks().is_root()) desk.emplace(job, trials);
+  make_trainings(job, trials.shape, trials.terms, desk ? &desk->dispatcher() : nullptr);
+  const bool is_complete = job.ranks().max(desk && !desk->dispatcher().was_stopped() ? 1 : 0) != 0;
+  if (desk && is_complete) desk->tidy();
+  return is_complete;
+}
+
+}  // namespace unisono::experiment

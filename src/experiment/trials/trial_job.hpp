@@ -1,0 +1,45 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "trials/dispatcher.hpp"
+#include "trials/slots.hpp"
+#include "unisono/experiment/search.hpp"
+
+namespace unisono::experiment {
+
+/// A job of many trainings, as a search or a cross-validation describes it.
+struct TrialJob {
+  std::string folder;    ///< journal.jsonl, trials/, and what the caller writes
+  std::string identity;  ///< the config as TOML: a journal is resumed only where it is the same, but for …
+  std::function<bool(const std::string& key)> may_change;  ///< … these keys
+  Existing existing = Existing::refuse;
+  KeptTrials keep = KeptTrials::best;
+  bool hands_on = false;  ///< whether trials take over the weights of others
+  TrialPlan& plan;
+  TrainingTerms terms;
+  SlotShape shape;
+  EndOfTrials end;
+  /// Where a training leaves its run. Called on rank 0, as are the following.
+  std::function<std::string(const Training&)> folder_of;
+  std::function<std::string(const Training&)> outputs_of = {};  ///< TrainingOrder::outputs; empty: none
+  /// What a trial changes of the config.
+  std::function<std::vector<std::string>(const Training&)> overrides;
+  /// Called after each training that has ended.
+  std::function<void(const Training&, const TrainingResult&)> on_end;
+};
+
+/// Makes the folder of a job ready, and opens its journal. Called on rank 0.
+/// \throws OutputError where it holds trials and these are neither resumed nor replaced, or cannot be written;
+/// CheckpointError where there is nothing to resume, or the config has changed
+std::unique_ptr<Journal> open_journal(const TrialJob& trials);
+
+/// Makes all trainings, or those that are missing. Collective over the job.
+/// \return whether the plan is complete: false where the job was asked to stop; the same on all ranks
+/// \throws OutputError, CheckpointError about the folder; what a training throws that is not its result
+bool run_trials(Job& job, const TrialJob& trials);
+
+}  // namespace unisono::experiment

@@ -1,0 +1,251 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "run/agreement.hpp"
+#include "run/rank_checks.hpp"
+#include "run/run_folder.hpp"
+#include "trials/shared_set.hpp"
+#include "trials/trial_job.hpp"
+#include "unisono/base/errors.hpp"
+#include "unisono/base/hash.hpp"
+#include "unisono/base/text.hpp"
+#include "unisono/experiment/cross_validation.hpp"
+#include "unisono/experiment/plans.hpp"
+#include "validation/exact_folds.hpp"
+#include "validation/fold_predictions.hpp"
+#include "validation/fold_results.hpp"
+#include "validation/splitters.hpp"
+
+namespace unisono::experiment {
+namespace {
+
+/// The config itself is the only trial.
+class OneTrial final : public SearchMethod {
+ public:
+  std::optional<SearchStep> next() const override { return begun_ ? std::nullopt : std::optional(SearchStep{}); }
+  void started(const SearchStep&) override { begun_ = true; }
+  void ended(const SearchStep&, double) override { ended_ = true; }
+  bool is_complete() const override { return ended_; }
+  Point point(std::int64_t) const override { return {}; }
+  std::int64_t trials() const override { return 1; }
+
+ private:
+  bool begun_ = false, ended_ = false;
+};
+
+PlannedConfig parse(const ConfigText& text, const models::ModelKinds& models) {
+  PlannedConfig planned = parse_plans(text, models);
+  if (!planned.plans.cross_validation) planned.plans.cross_validation.emplace();
+  const double fraction = planned.config.data.validation_fraction;
+  if (fraction == 0) return planned;
+  throw ConfigError(fmt::format("data.validation_fraction = {}: a cross-validation divides all training examples itself; "
+                                "remove it",
+                                fraction));
+}
+
+/// A cross-validation from its config to its tables. Its functions are collective unless they say otherwise.
+class CrossValidation {
+ public:
+  CrossValidation(Job& job, const ConfigText& config, const models::ModelKinds& models, const TrialOptions& options);
+  RunStatus run();
+
+ private:
+  const CrossValidationSettings& settings() const { return *planned_.plans.cross_validation; }
+  std::string identity() const { return effective_config(planned_.config) + effective_plans(planned_.plans); }
+  SlotShape shape() const;
+  double overlap() const;
+  bool solves_exactly() const;
+  RunStatus solve();
+  TrialJob trials();
+  FoldResults results() const;
+  std::string outputs_of(const Training& training) const;
+  void say_end(const Training& training, const TrainingResult& result) const;
+  void write_results(const FoldResults& results, const std::function<std::vector<float>(std::int64_t)>& outputs) const;
+
+  Job& job_;
+  const models::ModelKinds& models_;
+  ConfigText text_;
+  PlannedConfig planned_;
+  std::string folder_;
+  Existing existing_;
+  SharedSet set_;
+  Folds folds_;
+  TrialPlan plan_;
+};
+
+CrossValidation::CrossValidation(Job& job, const ConfigText& config, const models::ModelKinds& models,
+                                 const TrialOptions& options)
+    : job_(job),
+      models_(models),
+      text_(config),
+      planned_(parse(config, models)),
+      folder_(options.output.empty() ? planned_.config.run_folder() + "-cross-validation" : options.output),
+      existing_(options.existing),
+      set_(job, text_, planned_.config),
+      folds_(folds_of_set(settings(), planned_.config.data.path)),
+      plan_(std::make_unique<OneTrial>(), {.folds = folds_.size(), .refit = settings().refit}) {
+  require_same_experiment(job.ranks(), planned_.config);
+  require_same(job.ranks(), "cross-validation", hash_bytes(identity()),
+               "give every rank the same config file and the same --set");
+}
+
+SlotShape CrossValidation::shape() const {
+  const bool on_gpus = planned_.config.device != DeviceChoice::cpu;
+  return slot_shape(job_, settings().ranks_per_fold, settings().threads_per_fold, on_gpus);
+}
+
+/// Whether one that goes on may have another value of this key.
+bool may_change(const std::string& key) {
+  static const std::vector<std::string> free = {"cross_validation.refit",
+                                                "cross_validation.threads_per_fold",
+                                                "output",
+                                                "data.path",
+                                                "train.threads",
+                                                "train.report_every_steps"};
+  return std::find(free.begin(), free.end(), key) != free.end() || key.starts_with("checkpoint.");
+}
+
+/// FoldResults::overlap
+double CrossValidation::overlap() const {
+  const bool overlaps =
+      settings().method == FoldMethod::repeated_k_fold || settings().method == FoldMethod::shuffle_split;
+  if (!overlaps) return 0;
+  return static_cast<double>(folds_.validation(0).size()) / static_cast<double>(folds_.training_size(0));
+}
+
+FoldResults CrossValidation::results() const {
+  FoldResults results{.folds = folds_, .results = {}, .overlap = overlap()};
+  const auto trial = plan_.trials().find(0);
+  for (std::int64_t fold = 0; fold < folds_.size(); ++fold) {
+    TrainingResult missing{.status = TrainingStatus::interrupted};
+    const auto found = trial == plan_.trials().end() ? decltype(trial->second.results.end())()
+                                                     : trial->second.results.find({0, fold});
+    const bool has_ended = trial != plan_.trials().end() && found != trial->second.results.end();
+    results.results.push_back(has_ended ? found->second : missing);
+  }
+  return results;
+}
+
+std::string CrossValidation::outputs_of(const Training& training) const {
+  if (training.refit) return "";
+  return fmt::format("{}/outputs/{:06}", folder_, training.fold);
+}
+
+void CrossValidation::say_end(const Training& training, const TrainingResult& result) const {
+  if (training.refit) {
+    return job_.log().info(result.status == TrainingStatus::complete
+                               ? fmt::format("a model was trained on all examples: {}/final", folder_)
+                               : fmt::format("no model was trained on all examples: {}", result.message));
+  }
+  constexpr std::int64_t kMostLines = 200;
+  if (folds_.size() > kMostLines && result.status == TrainingStatus::complete) return;
+  std::string text;
+  for (const MeasuredMetric& metric : result.metrics) {
+    if (metric.split != data::Split::validation) continue;
+    text += fmt::format("{}{} {:.6g}", text.empty() ? "" : ", ", metric.name, metric.value);
+  }
+  if (result.status != TrainingStatus::complete) {
+    text = fmt::format("{}: {}", name_of(result.status, kTrainingStatuses), result.message);
+  }
+  job_.log().info(fmt::format("fold {} of {}: {}; {:.1f} s", training.fold, folds_.size(), text, result.seconds));
+}
+
+TrialJob CrossValidation::trials() {
+  return {.folder = folder_,
+          .identity = identity(),
+          .may_change = may_change,
+          .existing = existing_,
+          .keep = settings().keep,
+          .plan = plan_,
+          .terms = {.config = set_.text(),
+                    .models = models_,
+                    .folds = &folds_,
+                    .threads = settings().threads_per_fold,
+                    .leaves_nothing = settings().keep == KeptTrials::none},
+          .shape = shape(),
+          .end = {.signal = [this] { return job_.received_signal(); }},
+          .folder_of =
+              [this](const Training& training) {
+                return training.refit ? folder_ + "/final" : fmt::format("{}/folds/{:04}", folder_, training.fold);
+              },
+          .outputs_of = [this](const Training& training) { return outputs_of(training); },
+          .overrides = [](const Training&) { return std::vector<std::string>(); },
+          .on_end = [this](const Training& training, const TrainingResult& result) { say_end(training, result); }};
+}
+
+RunStatus CrossValidation::run() {
+  if (solves_exactly()) return solve();
+  const SlotShape slots = shape();
+  job_.log().info(fmt::format("{}: {} of {} by {}, {} at a time", folder_, count_of(folds_.size(), "fold"),
+                              count_of(folds_.rows(), "example"), name_of(settings().method, kFoldMethods),
+                              job_.ranks().size() / slots.ranks * slots.here));
+  const bool is_complete = run_trials(job_, trials());
+  if (!job_.ranks().is_root()) return is_complete ? RunStatus::complete : RunStatus::interrupted;
+  if (is_complete) {
+    write_results(results(), [this](std::int64_t fold) { return read_floats(outputs_of({.fold = fold})); });
+    return RunStatus::complete;
+  }
+  write_text_file(folder_ + "/folds.csv", results().csv());
+  job_.log().info(fmt::format("{}: stopped; --resume goes on", folder_));
+  return RunStatus::interrupted;
+}
+
+/// Whether the folds' models are solved, and not trained. \throws ConfigError where that is asked for, but impossible
+bool CrossValidation::solves_exactly() const {
+  const FoldSolver solver = settings().solver;
+  if (solver == FoldSolver::train) return false;
+  const bool leaves_few_out =
+      settings().method == FoldMethod::leave_one_out || settings().method == FoldMethod::leave_p_out;
+  std::string why;
+  const bool is_possible = ridge_of(planned_.config, set_.set(), why).has_value();
+  if (solver == FoldSolver::automatic) return is_possible && leaves_few_out && !settings().refit;
+  if (is_possible) return true;
+  throw ConfigError(fmt::format("cross_validation.solver = \"{}\": {}; set it to \"train\"",
+                                name_of(solver, kFoldSolvers), why));
+}
+
+/// Rank 0 solves all folds: that takes it less time than handing them out.
+RunStatus CrossValidation::solve() {
+  if (!job_.ranks().is_root()) return RunStatus::complete;
+  const auto journal = open_journal(trials());
+  std::string why;
+  const bool by_fits = settings().solver == FoldSolver::exact_fits;
+  const ExactFolds exact = solve_folds(*ridge_of(planned_.config, set_.set(), why), set_.set(), folds_, by_fits);
+  job_.log().info("linear models with squared loss: solved exactly, not trained (cross_validation.solver)");
+  std::vector<std::size_t> first{0};
+  for (std::int64_t fold = 0; fold < folds_.size(); ++fold) first.push_back(first.back() + folds_.validation(fold).size());
+  write_results({.folds = folds_, .results = exact.results, .overlap = overlap()}, [&](std::int64_t fold) {
+    const auto begin = exact.predictions.begin() + static_cast<std::ptrdiff_t>(first[static_cast<std::size_t>(fold)]);
+    return std::vector<float>(begin, begin + std::ssize(folds_.validation(fold)));
+  });
+  return RunStatus::complete;
+}
+
+/// Called on rank 0 when all folds have ended.
+void CrossValidation::write_results(const FoldResults& results,
+                                    const std::function<std::vector<float>(std::int64_t)>& outputs) const {
+  write_text_file(folder_ + "/folds.csv", results.csv());
+  write_text_file(folder_ + "/cross_validation.json", results.json().dump(2) + "\n");
+  write_predictions(folder_, folds_, {planned_.config.data.path, set_.set().class_names()}, outputs);
+  job_.log().info(fmt::format("{}: {} of {}\n{}", folder_, count_of(folds_.size(), "fold"),
+                              count_of(folds_.rows(), "example"), results.text()));
+  const auto failed = std::find_if(results.results.begin(), results.results.end(), [](const TrainingResult& one) {
+    return one.status != TrainingStatus::complete;
+  });
+  if (failed == results.results.end()) return;
+  throw TrainingError(fmt::format("{}: fold {} was not trained to its end: {}", folder_,
+                                  failed - results.results.begin(), failed->message));
+}
+
+}  // namespace
+
+RunStatus cross_validate(Job& job, const ConfigText& config, const models::ModelKinds& models,
+                         const TrialOptions& options) {
+  return CrossValidation(job, config, models, options).run();
+}
+
+}  // namespace unisono::experiment

@@ -1,0 +1,64 @@
+#include "validation/fold_predictions.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <vector>
+
+#include "apply/csv_field.hpp"
+#include "run/run_folder.hpp"
+#include "unisono/data/training_columns.hpp"
+
+namespace unisono::experiment {
+namespace {
+
+/// One validated example.
+struct Line {
+  std::int64_t example = 0, fold = 0;
+  std::size_t at = 0;  ///< of its outputs among all
+};
+
+}  // namespace
+
+std::vector<float> read_floats(const std::string& path) {
+  std::error_code ignored;
+  if (!std::filesystem::exists(path, ignored)) return {};
+  const std::string bytes = read_text_file(path);
+  std::vector<float> floats(bytes.size() / sizeof(float));
+  if (!floats.empty()) std::memcpy(floats.data(), bytes.data(), floats.size() * sizeof(float));
+  return floats;
+}
+
+void write_predictions(const std::string& folder, const Folds& folds, const PredictedSet& set,
+                       const std::function<std::vector<float>(std::int64_t fold)>& outputs_of) {
+  std::vector<Line> lines;
+  std::vector<float> all;
+  std::size_t width = 0;
+  for (std::int64_t fold = 0; fold < folds.size(); ++fold) {
+    const std::vector<float> outputs = outputs_of(fold);
+    const std::vector<std::int64_t>& examples = folds.validation(fold);
+    if (outputs.empty() || outputs.size() % examples.size() != 0) continue;
+    width = outputs.size() / examples.size();
+    for (std::size_t i = 0; i < examples.size(); ++i) lines.push_back({examples[i], fold, all.size() + i * width});
+    all.insert(all.end(), outputs.begin(), outputs.end());
+  }
+  std::stable_sort(lines.begin(), lines.end(), [](const Line& a, const Line& b) { return a.example < b.example; });
+  const std::vector<std::int32_t> labels = data::read_training_labels(set.path);
+  const std::vector<std::string>& names = set.class_names;
+  std::string text = labels.empty() ? "example,fold" : "example,fold,label";
+  for (std::size_t i = 0; i < width; ++i) {
+    text += "," + (names.size() == width ? csv_field(names[i]) : fmt::format("output_{}", i));
+  }
+  text += "\n";
+  for (const Line& line : lines) {
+    text += fmt::format("{},{}", line.example, line.fold);
+    if (!labels.empty()) text += fmt::format(",{}", labels[static_cast<std::size_t>(line.example)]);
+    for (std::size_t i = 0; i < width; ++i) text += fmt::format(",{}", all[line.at + i]);
+    text += "\n";
+  }
+  write_text_file(folder + "/predictions.csv", text);
+}
+
+}  // namespace unisono::experiment

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "trials/training.hpp"
+#include "validation/folds.hpp"
+#include "validation/intervals.hpp"
+
+namespace unisono::experiment {
+
+/// A metric over all folds.
+struct FoldMetric {
+  std::string name;            ///< "accuracy"
+  Interval interval;           ///< of the folds' values
+  std::optional<double> pooled;  ///< over all validation examples; empty where the folds' values do not give it
+};
+
+/// What came of each fold. Nothing but seconds depends on ranks or time.
+struct FoldResults {
+  const Folds& folds;
+  std::vector<TrainingResult> results;  ///< by fold
+  /// Validation examples over training examples, where folds share both: the intervals then take the overlap into
+  /// account. 0: they do not.
+  double overlap = 0;
+
+  /// The validation metrics of folds that are complete. \pre one is
+  std::vector<FoldMetric> metrics() const;
+  /// A line for each fold.
+  std::string csv() const;
+  nlohmann::ordered_json json() const;
+  /// A line for each metric: mean, deviation, interval, pooled value.
+  std::string text() const;
+};
+
+}  // namespace unisono::experiment

@@ -1,0 +1,154 @@
+"""Cross-validation: which examples validate which fold, the same tables on any ranks, kills, what is fitted where."""
+
+import csv
+import json
+import os
+import signal
+import time
+import unittest
+
+import h5py
+import numpy
+
+from harness import BinaryTest, messages, ranks_of, settings
+
+FOLDS = """
+[cross_validation]
+method = "k_fold"
+folds = 5
+"""
+
+
+class CrossValidationTest(BinaryTest):
+    def setUp(self):
+        super().setUp()
+        self.write("folds.toml", (self.folder / "config.toml").read_text() + FOLDS)
+
+    def validate(self, output, *arguments, ranks=0, code=0, keys=()):
+        words = ("cross-validate", "folds.toml", "--output", output, *settings("data.augmentation.shift=0", *keys))
+        result = self.unisono(*words, *arguments, ranks=ranks)
+        self.assertEqual(result.code, code, result)
+        return result
+
+    def lines(self, output, name):
+        return list(csv.DictReader((self.folder / output / name).read_text().splitlines()))
+
+    def tables(self, output):
+        return [(self.folder / output / name).read_text() for name in ("folds.csv", "predictions.csv")]
+
+    def labels(self):
+        with h5py.File(self.digits, "r") as file:
+            return file["train/labels"][()]
+
+
+class Folds(CrossValidationTest):
+    def test_each_example_is_validated_once_and_classes_are_spread_evenly(self):
+        self.validate("run")
+        labels, lines = self.labels(), self.lines("run", "predictions.csv")
+        self.assertEqual([int(line["example"]) for line in lines], list(range(240)))
+        self.assertEqual([int(line["label"]) for line in lines], labels.tolist())
+        folds = numpy.array([int(line["fold"]) for line in lines])
+        self.assertEqual(numpy.bincount(folds).tolist(), [48] * 5)
+        for digit in range(10):
+            counts = numpy.bincount(folds[labels == digit], minlength=5)
+            self.assertLessEqual(counts.max() - counts.min(), 1)
+
+    def test_the_figures_follow_from_the_predictions(self):
+        self.validate("run")
+        lines = self.lines("run", "predictions.csv")
+        outputs = numpy.array([[float(line[f"{digit}"] if f"{digit}" in line else line[f"output_{digit}"])
+                                for digit in range(10)] for line in lines])
+        right = outputs.argmax(axis=1) == self.labels()
+        folds = numpy.array([int(line["fold"]) for line in lines])
+        accuracies = [float(line["accuracy"]) for line in self.lines("run", "folds.csv")]
+        for fold in range(5):
+            self.assertAlmostEqual(accuracies[fold], right[folds == fold].mean(), places=12)
+        figures = json.loads((self.folder / "run/cross_validation.json").read_text())["metrics"]["accuracy"]
+        self.assertAlmostEqual(figures["pooled"], right.mean(), places=12)
+        self.assertAlmostEqual(figures["mean"], numpy.mean(accuracies), places=12)
+        deviation = numpy.std(accuracies, ddof=1)
+        self.assertAlmostEqual(figures["deviation"], deviation, places=12)
+        # Student's t for 4 degrees of freedom and 97.5 %: 2.7764451.
+        self.assertAlmostEqual(figures["high"] - figures["mean"], 2.7764451 * deviation / 5**0.5, places=6)
+
+    def test_the_tables_are_the_same_on_any_number_of_ranks(self):
+        self.validate("one")
+        for ranks in (2, 3):
+            self.validate(f"on-{ranks}", ranks=ranks)
+            self.assertEqual(self.tables(f"on-{ranks}"), self.tables("one"))
+
+    def test_preprocessing_is_fitted_on_a_folds_own_training_examples(self):
+        self.validate("run", keys=["cross_validation.keep=all", "data.normalization=feature", "train.epochs=1"])
+        with h5py.File(self.digits, "r") as file:
+            features = file["train/features"][()].reshape(240, -1).astype(numpy.float64)
+            scale = float(file["train/features"].attrs.get("scale", 1 / 255))
+        folds = numpy.array([int(line["fold"]) for line in self.lines("run", "predictions.csv")])
+        for fold in range(5):
+            checkpoint = sorted((self.folder / f"run/folds/000{fold}/checkpoints").glob("step-*.h5"))[-1]
+            with h5py.File(checkpoint, "r") as file:
+                mean = numpy.array(json.loads(file["header"][()].tobytes())["normalization"]["mean"])
+            own, all_rows = features[folds != fold].mean(axis=0) * scale, features.mean(axis=0) * scale
+            self.assertLess(numpy.abs(mean - own).max(), 1e-6)
+            self.assertGreater(numpy.abs(mean - all_rows).max(), 1e-4)  # which a leak would give
+
+    def test_methods_that_need_no_column(self):
+        for method, folds, keys in (
+            ("repeated_k_fold", 6, ["cross_validation.folds=3", "cross_validation.repeats=2"]),
+            ("shuffle_split", 3, ["cross_validation.folds=3"]),
+            ("time_series", 3, ["cross_validation.folds=3"]),
+        ):
+            self.validate(method, keys=[f"cross_validation.method={method}", "train.epochs=1", *keys])
+            self.assertEqual(len(self.lines(method, "folds.csv")), folds)
+        overlap = json.loads((self.folder / "repeated_k_fold/cross_validation.json").read_text())
+        self.assertTrue(overlap["corrected_for_overlap"])
+
+    def test_a_model_is_trained_on_all_examples_where_asked(self):
+        self.validate("run", keys=["cross_validation.refit=true", "train.epochs=1"])
+        summary = json.loads((self.folder / "run/final/summary.json").read_text())
+        self.assertEqual(summary["examples"], 240)
+
+    def test_killed_and_resumed_gives_the_same_tables(self):
+        long = ["train.epochs=6"]
+        self.validate("whole", keys=long)
+        resume = ()
+        for _ in range(3):
+            words = ("cross-validate", "folds.toml", "--output", "killed", *settings("data.augmentation.shift=0", *long))
+            with self.started(*words, *resume, ranks=2) as process:
+                journal = self.folder / "killed/journal.jsonl"
+                before = len(journal.read_text().splitlines()) if journal.exists() else 0
+                while process.poll() is None:
+                    if journal.exists() and len(journal.read_text().splitlines()) > before + 2:
+                        break
+                    time.sleep(0.01)
+                for pid in ranks_of(process):
+                    try:
+                        os.kill(pid, signal.SIGKILL)
+                    except ProcessLookupError:
+                        pass
+                process.wait(timeout=60)
+            resume = ("--resume",)
+        self.validate("killed", "--resume", ranks=2, keys=long)
+        self.assertEqual(self.tables("killed"), self.tables("whole"))
+
+
+class Refusals(CrossValidationTest):
+    def test_bad_settings_are_refused_with_one_message(self):
+        for keys, code, text in (
+            (["data.validation_fraction=0.1"], 2, "validation_fraction"),
+            (["cross_validation.folds=1"], 2, "folds"),
+            (["cross_validation.folds=100"], 2, "class"),
+            (["cross_validation.method=leave_p_out"], 2, "most_fits"),
+            (["cross_validation.method=group_k_fold"], 3, "groups"),
+            (["cross_validation.method=bootstrap"], 2, "bootstrap"),
+            (["cross_validation.ranks_per_fold=2"], 2, "ranks"),
+            (["data.reader=streaming"], 2, "reader"),
+        ):
+            for ranks in (0, 3):
+                result = self.validate("refused", keys=keys, code=code, ranks=ranks)
+                self.assertEqual(len(messages(result)), 1, result)
+                self.assertIn(text, messages(result)[0])
+        self.assertFalse((self.folder / "refused/journal.jsonl").exists())
+
+
+if __name__ == "__main__":
+    unittest.main()

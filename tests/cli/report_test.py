@@ -1,0 +1,294 @@
+"""`report`: pages about runs, seen in a real browser where there is one; and what they are made of."""
+
+import json
+import os
+import re
+import shutil
+import unittest
+
+import browser
+import h5py
+import numpy
+from harness import BinaryTest, messages, settings
+
+TRAIN = settings("train.epochs=3", "data.validation_fraction=0.2", "train.batch_size=16", "train.report_every_steps=2")
+
+
+class Reports(BinaryTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        test = cls("run_once")
+        BinaryTest.setUp(test)
+        cls.trained = test
+        test.train("runs/a", *TRAIN)
+        test.train("runs/b", *TRAIN, *settings("optimizer.learning_rate=0.02", "seed=4"))
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.trained.tearDown()
+        super().tearDownClass()
+
+    def run_once(self):
+        """What setUpClass makes a test of, for its folder."""
+
+    def setUp(self):
+        super().setUp()
+        shutil.copytree(self.trained.folder / "runs", self.folder / "runs", symlinks=True)
+
+    def report(self, *arguments, file="runs/a/report.html"):
+        result = self.succeed("report", *arguments)
+        text = (self.folder / file).read_text()
+        self.assertIn(file, result.out)
+        return text
+
+    def figures(self, *arguments, **options):
+        return browser.Figures(self.report(*arguments, **options))
+
+
+class Contents(Reports):
+    def test_a_run_has_its_result_and_curves(self):
+        page = self.figures("runs/a")
+        self.assertEqual(page.headings[0], "a")
+        self.assertEqual(page.headings[1:], ["Result", "Losses and metrics", "Steps", "Time", "Other figures", "Settings"])
+        summary = self.summary("runs/a")
+        ended = dict(page.tables["How it ended"])
+        self.assertEqual(ended["status"], "complete")
+        self.assertEqual(ended["epochs made"], "3")
+        head, *rows = page.tables["Metrics at the end"]
+        for split, *values in rows:
+            for name, value in zip(head[1:], values):
+                self.assertAlmostEqual(float(value), summary[split][name.replace(" ", "_")], delta=1e-3)
+        self.assertEqual([row[0] for row in rows], ["train", "validation", "test"])
+        self.assertEqual(
+            list(page.plots)[:5],
+            ["loss", "accuracy", "top5 accuracy", "learning rate", "norm of the gradient"],
+        )
+
+    def test_axes_span_the_values(self):
+        page = self.figures("runs/a")
+        lines = self.metrics("runs/a")
+        losses = [line["loss"] for line in lines]
+        plot = page.plots["loss"]
+        self.assertEqual(plot["x"], (0, 3))
+        low, high = plot["y"]
+        self.assertLessEqual(low, min(losses))
+        self.assertGreaterEqual(high, max(losses))
+        self.assertLess(high - low, 2 * (max(losses) - min(losses)))
+        self.assertEqual(set(plot["series"]), {"train", "validation", "test"})
+        self.assert_drawn(plot["series"]["train"], [line["loss"] for line in lines if line["event"] == "train"])
+
+    def assert_drawn(self, points, values):
+        """The heights of the points are a linear function of the values, which falls: y goes down in a drawing."""
+        self.assertEqual(len(points), len(values))
+        y = numpy.array([point[1] for point in points])
+        slope, start = numpy.polyfit(values, y, 1)
+        self.assertLess(slope, 0)
+        self.assertLess(numpy.abs(slope * numpy.array(values) + start - y).max(), 0.02)
+        x = [point[0] for point in points]
+        self.assertEqual(x, sorted(x))
+
+    def test_only_settings_that_are_not_defaults_are_listed(self):
+        page = self.figures("runs/a")
+        keys = dict(page.tables["Settings other than the defaults"][1:])
+        self.assertEqual(keys["train.epochs"], "3")
+        self.assertEqual(keys["optimizer.kind"], '"adam"')
+        self.assertEqual(keys["data.augmentation.shift"], "1")
+        for default in ("strategy.kind", "checkpoint.keep", "optimizer.beta1", "schedule.kind", "data.shuffle"):
+            self.assertNotIn(default, keys)
+
+    def test_time_adds_up(self):
+        page = self.figures("runs/a")
+        head, *rows = page.tables["Seconds by part, mean over the ranks that train"]
+        seconds = {row[0]: float(row[1].replace(",", "")) for row in rows}
+        self.assertAlmostEqual(sum(seconds.values()), 2 * seconds["total"], delta=0.02 * seconds["total"])
+
+    def test_several_runs_have_common_plots(self):
+        page = self.figures("runs/a", "runs/b", file="report.html")
+        self.assertEqual(page.headings[0], "2 runs beside each other")
+        head, *rows = page.tables["What differs in the settings"]
+        self.assertEqual(head, ["run", "seed", "optimizer.learning_rate", "ranks"])
+        self.assertEqual(rows, [["a", "3", "0.01", "1"], ["b", "4", "0.02", "1"]])
+        for title in ("train loss", "validation accuracy", "learning rate"):
+            self.assertEqual(list(page.plots[title]["series"]), ["a", "b"])
+        self.assertEqual(page.plots["train loss"]["x"], (0, 3))
+
+    def test_runs_of_the_same_name_have_their_paths(self):
+        shutil.copytree(self.folder / "runs/a", self.folder / "other/a")
+        page = self.figures("runs/a", "other/a", "--output", "both.html", file="both.html")
+        self.assertEqual(list(page.plots["train loss"]["series"]), ["runs/a", "other/a"])
+
+    def test_seeds_are_averaged(self):
+        self.train("runs/c", *TRAIN, *settings("seed=5"))
+        page = self.figures("runs/a", "runs/c", file="report.html")
+        head, row = page.tables["Mean ± standard deviation over seeds"]
+        self.assertEqual(row[0], "a, c")
+        mean = (self.summary("runs/a")["test"]["loss"] + self.summary("runs/c")["test"]["loss"]) / 2
+        self.assertAlmostEqual(float(row[head.index("test loss")].split()[0]), mean, delta=1e-3 * mean)
+
+    def test_examples_are_the_worst_ones(self):
+        text = self.report("runs/a", "--examples", "5")
+        page = browser.Figures(text)
+        evaluated = json.loads(self.succeed("evaluate", "runs/a", "--json").out)
+        matrix = evaluated["confusion_matrix"]
+        cells = [int(n) for n in re.findall(r"<title>label \d, predicted \d: (\d+)</title>", text)]
+        self.assertEqual(cells, [n for row in matrix for n in row])
+        self.assertEqual(len(page.tables["Classes"]), 11)
+        self.assertEqual(text.count("data:image/png"), 5)
+        self.succeed("predict", "runs/a", "--output", "p.h5")
+        with h5py.File(self.folder / "p.h5") as predicted, h5py.File(self.digits) as digits:
+            labels = digits["test/labels"][:]
+            wrong = 1 - predicted["predictions"][:][numpy.arange(len(labels)), labels]
+        shown = [int(n) for n in re.findall(r'alt="example (\d+):', text)]
+        self.assertEqual(shown, list(numpy.argsort(-wrong, kind="stable")[:5]))
+
+    def test_examples_that_are_gone_are_named(self):
+        os.rename(self.digits, f"{self.digits}.away")
+        try:
+            result = self.succeed("report", "runs/a", "--examples", "5")
+        finally:
+            os.rename(f"{self.digits}.away", self.digits)
+        self.assertIn("the report has no examples", result.err)
+        self.assertIn("The model could not be applied", (self.folder / "runs/a/report.html").read_text())
+
+    def test_staleness_and_servers(self):
+        self.train("runs/s", *TRAIN, *settings("strategy.kind=parameter_server"), ranks=3)
+        page = self.figures("runs/s", file="runs/s/report.html")
+        self.assertIn("Staleness", page.headings)
+        self.assertEqual(len(page.tables["Servers"]), 1 + len(self.summary("runs/s")["serving"]["servers"]))
+        self.assertIn("Staleness of updates", page.plots)
+
+    def test_a_pipeline_has_its_timeline(self):
+        pipeline = settings("replica.stages=2", "train.micro_batches=4")
+        self.train("runs/p", *TRAIN, *pipeline, ranks=2)
+        text = self.report("runs/p", file="runs/p/report.html")
+        self.assertIn("A step of the pipeline, predicted", text)
+        self.assertIn("stage 1", text)
+
+    def test_a_run_that_was_killed_has_a_page(self):
+        (self.folder / "runs/a/summary.json").unlink()
+        with open(self.folder / "runs/a/metrics.jsonl", "a") as file:
+            file.write('{"event":"train","st')
+        page = self.figures("runs/a")
+        self.assertEqual(dict(page.tables["How it ended"])["status"], "unfinished")
+
+    def test_values_that_are_not_finite_leave_gaps(self):
+        path = self.folder / "runs/a/metrics.jsonl"
+        lines = path.read_text().splitlines()
+        for i in (3, 4):
+            line = json.loads(lines[i])
+            line["loss"] = None
+            lines[i] = json.dumps(line)
+        path.write_text("\n".join(lines) + "\n")
+        text = self.report("runs/a")
+        self.assertEqual(re.findall(r"[\",\s>-]nan", text), [])
+        drawn = browser.Figures(text).plots["loss"]["series"]["train"]
+        self.assertEqual(len(drawn), sum(line["event"] == "train" for line in self.metrics("runs/a")) - 2)
+
+    def test_markup_in_files_is_text(self):
+        evil = "<img src=x onerror=alert(1)>"
+        os.rename(self.folder / "runs/a", self.folder / evil)
+        run = self.folder / evil
+        config = (run / "config.toml").read_text()
+        script = "</pre></title><script>document.title='taken'</script>"
+        (run / "config.toml").write_text(config.replace('"digits.h5"', json.dumps(script)))
+        with open(run / "metrics.jsonl", "a") as file:
+            print(json.dumps({"event": "evaluation", "step": 45, "epoch": 3, "split": "<b>", script: 1.5}), file=file)
+        with open(run / "log.txt", "a") as file:
+            file.write(script)
+        text = self.report(evil, file=f"{evil}/report.html")
+        self.assertNotIn("<img src=x", text)
+        self.assertNotIn("<script>document", text)
+        self.assertIn("&lt;script&gt;document", text)
+        self.assertEqual(text.count("<script"), 1)
+        self.assertEqual(text.count("</pre>"), 2)
+
+    def test_a_page_needs_nothing_else(self):
+        for arguments, file in ((("runs/a", "--examples", "3"), "runs/a/report.html"), (("runs/a", "runs/b"), "report.html")):
+            text = self.report(*arguments, file=file)
+            for name in ("http://", "https://", "@import", "url("):
+                self.assertNotIn(name, text.replace("http://www.w3.org/2000/svg", ""))
+
+
+class Errors(Reports):
+    def assert_refused(self, arguments, code, *parts):
+        result = self.unisono("report", *arguments)
+        self.assertEqual(result.code, code, result)
+        self.assertEqual(len(messages(result)), 1, result)
+        for part in parts:
+            self.assertIn(part, result.err)
+
+    def test_folders_without_a_run(self):
+        self.assert_refused(["nothing"], 4, "nothing: there is no such run")
+        self.assert_refused(["runs"], 4, "runs: is not a run folder")
+        self.assert_refused(["runs/a", "runs"], 4, "runs: is not a run folder")
+        self.assert_refused([], 2, "folders")
+
+    def test_files_of_others_are_kept(self):
+        self.write("mine.html", "<p>mine</p>")
+        self.assert_refused(["runs/a", "--output", "mine.html"], 1, "mine.html", "not a report", "another file")
+        self.assertEqual((self.folder / "mine.html").read_text(), "<p>mine</p>")
+        self.assert_refused(["runs/a", "--output", "no/such/folder.html"], 1, "no/such/folder.html: cannot be written")
+
+    def test_an_earlier_report_is_replaced(self):
+        self.report("runs/a/")
+        self.report("runs/a")
+
+    def test_a_damaged_run(self):
+        (self.folder / "runs/a/summary.json").write_text("[")
+        self.assert_refused(["runs/a"], 4, "runs/a: its summary.json is damaged")
+
+
+@unittest.skipUnless(browser.CHROMIUM, "there is no Chromium; scripts/install-deps browser installs it")
+class InTheBrowser(Reports):
+    def assert_well(self, page, dark):
+        seen = browser.visit(self.folder / page, dark)
+        self.assertEqual(seen.messages, [])
+        self.assertEqual(seen.requests, [])
+        background = (20, 23, 27) if dark else (255, 255, 255)
+        self.assertEqual(tuple(seen.screenshot[2, 2][:3]), background)
+        drawn = (seen.screenshot[:, :, :3] != background).any(axis=2)
+        self.assertGreater(drawn.mean(), 0.05)
+        self.assertGreater(drawn[:100].mean(), 0.01)
+        self.assertGreater(len(numpy.unique(seen.screenshot[:, :, :3].reshape(-1, 3), axis=0)), 20)
+        return browser.Figures(seen.dom)
+
+    def test_pages_are_seen(self):
+        for arguments, file in ((("runs/a", "--examples", "3"), "runs/a/report.html"), (("runs/a", "runs/b"), "report.html")):
+            written = self.figures(*arguments, file=file)
+            for dark in (False, True):
+                seen = self.assert_well(file, dark)
+                self.assertEqual(seen.plots, written.plots)
+                self.assertEqual(seen.tables, written.tables)
+                self.assertEqual(seen.headings, written.headings)
+
+    def test_tables_are_sorted_by_a_click(self):
+        text = self.report("runs/a")
+        click = (
+            "<script>for (let i = 0; i < 2; i++) [...document.querySelectorAll('table')]"
+            ".find(t => t.caption.textContent.startsWith('Seconds')).querySelectorAll('button')[1].click();</script>"
+        )
+        self.write("clicked.html", text.replace("</body>", click + "</body>"))
+        seen = browser.Figures(browser.visit(self.folder / "clicked.html").dom)
+        rows = seen.tables["Seconds by part, mean over the ranks that train"][1:]
+        values = [float(row[1].replace(",", "")) for row in rows]
+        self.assertEqual(values, sorted(values, reverse=True))
+
+    def test_markup_in_files_does_nothing(self):
+        config = self.folder / "runs/a/config.toml"
+        script = "</pre></title><script>document.title='taken'</script><img src=http://127.0.0.1:9/x>"
+        config.write_text(config.read_text().replace('"digits.h5"', json.dumps(script)))
+        self.report("runs/a")
+        seen = browser.visit(self.folder / "runs/a/report.html")
+        self.assertIn("<title>a</title>", seen.dom)
+        self.assertEqual((seen.requests, seen.messages), ([], []))
+
+    def test_this_test_would_notice(self):
+        self.write("bad.html", "<!DOCTYPE html><script>console.error('oh')</script><img src='http://127.0.0.1:9/x'>")
+        seen = browser.visit(self.folder / "bad.html")
+        self.assertTrue(any("oh" in message for message in seen.messages))
+        self.assertEqual(set(seen.requests), {"http://127.0.0.1:9/x"})
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,68 @@
+#include "trials/journal.hpp"
+
+#include <catch2/catch.hpp>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "scratch_folder.hpp"
+#include "unisono/base/errors.hpp"
+
+namespace unisono::experiment {
+namespace {
+
+using nlohmann::json;
+using testing::bytes_of;
+using testing::ScratchFolder;
+
+void write_three(const std::string& path) {
+  Journal journal(path);
+  for (int i = 0; i < 3; ++i) journal.append({{"number", i}, {"text", "two\nlines, \"quoted\""}});
+}
+
+TEST_CASE("a journal gives back what was appended, also after it was opened anew", "[journal]") {
+  const ScratchFolder folder;
+  write_three(folder.path("journal"));
+  Journal journal(folder.path("journal"));
+  REQUIRE(journal.entries().size() == 3);
+  CHECK(journal.entries()[2] == json{{"number", 2}, {"text", "two\nlines, \"quoted\""}});
+}
+
+TEST_CASE("wherever a journal is cut off, the whole lines before are kept and it goes on behind them", "[journal]") {
+  const ScratchFolder folder;
+  write_three(folder.path("whole"));
+  const std::string whole = bytes_of(folder.path("whole"));
+  for (std::size_t length = 0; length <= whole.size(); ++length) {
+    const std::string path = folder.file("cut", whole.substr(0, length));
+    const auto lines = std::count(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(length), '\n');
+    {
+      Journal journal(path);
+      REQUIRE(std::ssize(journal.entries()) == lines);
+      journal.append({{"number", 9}});
+    }
+    const Journal again(path);
+    REQUIRE(std::ssize(again.entries()) == lines + 1);
+    REQUIRE(again.entries().back() == json{{"number", 9}});
+  }
+}
+
+TEST_CASE("a changed byte in a whole line is found", "[journal]") {
+  const ScratchFolder folder;
+  write_three(folder.path("whole"));
+  const std::string whole = bytes_of(folder.path("whole"));
+  for (std::size_t at = 0; at < whole.size(); ++at) {
+    if (whole[at] == '\n') continue;
+    std::string changed = whole;
+    changed[at] = changed[at] == 'x' ? 'y' : 'x';
+    const std::string path = folder.file("changed", changed);
+    REQUIRE_THROWS_AS(Journal(path), CheckpointError);
+  }
+}
+
+TEST_CASE("a journal that is being written cannot be opened by another", "[journal]") {
+  const ScratchFolder folder;
+  const Journal journal(folder.path("journal"));
+  CHECK_THROWS_WITH(Journal(folder.path("journal")), Catch::Contains("another process is writing it"));
+}
+
+}  // namespace
+}  // namespace unisono::experiment
