@@ -111,10 +111,9 @@ void SvgDrawing::text(Point at, std::string_view text, const TextStyle& style) {
   const std::string x = number(at.x), y = number(at.y);
   std::string more;
   if (!style.colour.empty()) more += fmt::format(R"( fill="{}")", xml_escaped(style.colour));
-  if (style.upwards)
-    more += fmt::format(" transform=\"rotate(-90 {} {})\"", x, y);
-        shapes_ += fmt::format("<text x=\"{}\" y=\"{}\" font-size=\"{}\" text-anchor=\"{}\"{}>{}</text>\n", x, y,
-                               number(style.size), name_of(style.anchor), more, xml_escaped(text));
+  if (style.upwards) more += fmt::format(" transform=\"rotate(-90 {} {})\"", x, y);
+  shapes_ += fmt::format("<text x=\"{}\" y=\"{}\" font-size=\"{}\" text-anchor=\"{}\"{}>{}</text>\n", x, y,
+                         number(style.size), name_of(style.anchor), more, xml_escaped(text));
 }
 
 void SvgDrawing::begin_group(std::string_view kind, std::span<const Datum> data) {

@@ -27,7 +27,8 @@ ExitCode run(const Arguments& arguments, const models::ModelKinds& models, comm:
 void add_find_rate(Command app, Chosen& chosen) {
   const auto arguments = std::make_shared<Arguments>();
   Command command = app.add_subcommand(
-      "find-rate", "a short training with a rising learning rate, which shows where the loss falls and where it explodes");
+      "find-rate",
+      "a short training with a rising learning rate, which shows where the loss falls and where it explodes");
   arguments->config.add_to(command);
   experiment::FindRateOptions& options = arguments->options;
   command.add_option("--lowest", options.lowest, "learning rate of the first step").capture_default_str().positive();

@@ -29,7 +29,8 @@ ExitCode run(Arguments arguments, const models::ModelKinds& models, comm::MpiSes
 void add_study(Command app, Chosen& chosen) {
   const auto arguments = std::make_shared<Arguments>();
   Command command = app.add_subcommand(
-      "study", "train the serial run of a config and the variants of its [study] with the same seeds, and compare them");
+      "study",
+      "train the serial run of a config and the variants of its [study] with the same seeds, and compare them");
   arguments->config.add_to(command);
   command.add_option("--output", arguments->options.output, "the study's folder (default: studies/<name>)")
       .type_name("DIR");

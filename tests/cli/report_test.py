@@ -14,6 +14,12 @@ from harness import BinaryTest, messages, settings
 TRAIN = settings("train.epochs=3", "data.validation_fraction=0.2", "train.batch_size=16", "train.report_every_steps=2")
 
 
+PAGES = [
+    (("runs/a", "--examples", "3"), "runs/a/report.html"),
+    (("runs/a", "runs/b"), "report.html"),
+]
+
+
 class Reports(BinaryTest):
     @classmethod
     def setUpClass(cls):
@@ -50,7 +56,8 @@ class Contents(Reports):
     def test_a_run_has_its_result_and_curves(self):
         page = self.figures("runs/a")
         self.assertEqual(page.headings[0], "a")
-        self.assertEqual(page.headings[1:], ["Result", "Losses and metrics", "Steps", "Time", "Other figures", "Settings"])
+        sections = ["Result", "Losses and metrics", "Steps", "Time", "Other figures", "Settings"]
+        self.assertEqual(page.headings[1:], sections)
         summary = self.summary("runs/a")
         ended = dict(page.tables["How it ended"])
         self.assertEqual(ended["status"], "complete")
@@ -142,6 +149,47 @@ class Contents(Reports):
         shown = [int(n) for n in re.findall(r'alt="example (\d+):', text)]
         self.assertEqual(shown, list(numpy.argsort(-wrong, kind="stable")[:5]))
 
+    def test_examples_of_a_regression_are_a_table(self):
+        rows = ["x,y"] + [f"{i},{3 * i + (50 if i in (7, 21) else 0)}" for i in range(40)]
+        self.write("line.csv", "\n".join(rows))
+        self.succeed("data", "import", "csv", "line.csv", "--target", "y", "--output", "line.h5")
+        config = """
+            name = "line"
+            data.path = "line.h5"
+            model = { kind = "linear", loss = "squared" }
+            optimizer.kind = "lbfgs"
+            strategy.kind = "batch"
+            """
+        self.write("line.toml", config)
+        self.train("runs/line", config="line.toml")
+        page = self.figures("runs/line", "--examples", "3", file="runs/line/report.html")
+        head, *worst = page.tables["Worst examples"]
+        self.assertEqual(head, ["example", "answer", "predicted", "distance from the target"])
+        self.assertEqual({row[0] for row in worst[:2]}, {"7", "21"})
+        errors = [float(row[3]) for row in worst]
+        self.assertEqual(errors, sorted(errors, reverse=True))
+        self.assertIn("objective", page.plots)
+
+    def test_vectors_have_their_neighbours(self):
+        sentence = " ".join(f"w{i % 7} w{i % 5 + 7}" for i in range(60))
+        self.write("text.txt", "\n".join([sentence] * 20))
+        self.succeed("data", "import", "text", "text.txt", "--output", "text.h5")
+        config = """
+            name = "words"
+            data.path = "text.h5"
+            model = { kind = "word2vec", dimension = 8 }
+            optimizer = { kind = "sgd", learning_rate = 0.05 }
+            strategy.kind = "serial"
+            train = { epochs = 2, batch_size = 64, threads = 1 }
+            """
+        self.write("words.toml", config)
+        self.train("runs/words", config="words.toml")
+        page = self.figures("runs/words", "--examples", "1", file="runs/words/report.html")
+        head, first, *_ = page.tables["Nearest neighbours of the first words"]
+        nearest = json.loads(self.succeed("neighbors", "runs/words", first[0], "--top", "6", "--json").out)
+        expected = [f"{one['name']} {one['cosine']:.2f}" for one in nearest["lists"][0]["neighbors"]]
+        self.assertEqual(first[1].split(", "), expected)
+
     def test_examples_that_are_gone_are_named(self):
         os.rename(self.digits, f"{self.digits}.away")
         try:
@@ -204,7 +252,7 @@ class Contents(Reports):
         self.assertEqual(text.count("</pre>"), 2)
 
     def test_a_page_needs_nothing_else(self):
-        for arguments, file in ((("runs/a", "--examples", "3"), "runs/a/report.html"), (("runs/a", "runs/b"), "report.html")):
+        for arguments, file in PAGES:
             text = self.report(*arguments, file=file)
             for name in ("http://", "https://", "@import", "url("):
                 self.assertNotIn(name, text.replace("http://www.w3.org/2000/svg", ""))
@@ -234,6 +282,22 @@ class Errors(Reports):
         self.report("runs/a/")
         self.report("runs/a")
 
+    def test_a_run_that_diverged_has_a_page(self):
+        run = ("runs/wild", *TRAIN, *settings("optimizer.learning_rate=1e18", "optimizer.kind=sgd"))
+        self.train(*run, code=1)
+        self.succeed("report", "runs/wild")
+        self.assertIn("diverged", (self.folder / "runs/wild/report.html").read_text())
+        self.succeed("watch", "runs/wild")
+
+    def test_summaries_of_another_shape(self):
+        path = self.folder / "runs/a/summary.json"
+        summary = json.loads(path.read_text())
+        for damage in ({"best": {"metric": 1, "value": None}}, {"seconds": 3}, {"serving": [1]}, {"device": []}):
+            path.write_text(json.dumps({**summary, **damage}))
+            result = self.unisono("report", "runs/a")
+            self.assertIn(result.code, (0, 4), (damage, result))
+            self.assertEqual(len(messages(result)), int(result.code == 4), result)
+
     def test_a_damaged_run(self):
         (self.folder / "runs/a/summary.json").write_text("[")
         self.assert_refused(["runs/a"], 4, "runs/a: its summary.json is damaged")
@@ -254,7 +318,7 @@ class InTheBrowser(Reports):
         return browser.Figures(seen.dom)
 
     def test_pages_are_seen(self):
-        for arguments, file in ((("runs/a", "--examples", "3"), "runs/a/report.html"), (("runs/a", "runs/b"), "report.html")):
+        for arguments, file in PAGES:
             written = self.figures(*arguments, file=file)
             for dark in (False, True):
                 seen = self.assert_well(file, dark)

@@ -121,15 +121,16 @@ class Tensorboard(BinaryTest):
         self.assertFalse((self.folder / "run/tensorboard").exists())
 
     def test_a_resumed_run_has_each_step_once(self):
-        self.train("whole", *SETTINGS)
-        stop = settings("checkpoint.every_steps=4", "fault.slow_rank=0", "fault.pause_seconds=0.05")
-        with self.started("train", "config.toml", "--output", "run", *SETTINGS, *stop) as process:
+        often = settings("checkpoint.every_steps=4")  # with a report each
+        self.train("whole", *SETTINGS, *often)
+        stop = settings("fault.slow_rank=0", "fault.pause_seconds=0.05")
+        with self.started("train", "config.toml", "--output", "run", *SETTINGS, *often, *stop) as process:
             self.wait_for_step("run", 9, process)
             process.kill()
             process.wait()
         with open(self.file("run"), "ab") as file:
             file.write(b"cut short")
-        self.train("run", *SETTINGS, "--resume")
+        self.train("run", *SETTINGS, *often, "--resume")
         found, versions = scalars(self.file("run").read_bytes())
         self.assertEqual(versions, ["brain.Event:2"])
         self.assertEqual(found, self.expected("run"))

@@ -8,9 +8,10 @@ import unittest
 
 from harness import BINARY, BinaryTest, messages, settings
 
-SLOW = settings(
-    "fault.slow_rank=0", "fault.pause_seconds=0.02", "data.validation_fraction=0.2", "train.batch_size=16", "train.epochs=6"
-)
+SLOW = [
+    *settings("fault.slow_rank=0", "fault.pause_seconds=0.02"),
+    *settings("data.validation_fraction=0.2", "train.batch_size=16", "train.epochs=6"),
+]
 
 
 class Watch(BinaryTest):

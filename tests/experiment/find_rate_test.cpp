@@ -1,5 +1,6 @@
 #include "unisono/experiment/find_rate.hpp"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <limits>

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <vector>
 
+#include "statistics/student.hpp"
+
 using namespace unisono::experiment;
 
 // The references are scipy 1.x's (scipy.stats.t).

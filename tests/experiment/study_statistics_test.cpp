@@ -6,7 +6,7 @@
 
 #include "small_runs.hpp"
 #include "study/statistics.hpp"
-#include "study/student.hpp"
+#include "statistics/student.hpp"
 #include "unisono/data/digits.hpp"
 
 namespace unisono::experiment {
@@ -99,14 +99,13 @@ TEST_CASE("each verdict", "[study]") {
     for (std::size_t i = 0; i < values.size(); ++i) values[i] += shift + (i % 2 == 0 ? spread : -spread);
     return values;
   };
-  std::vector<Pairs> variants = {
-      {.variant = serial, .reference = serial, .same_bits = true},
-      {.variant = serial, .reference = serial, .within_rounding = true},
-      {.variant = plus(0.0005, 0.001), .reference = serial},  // 0.0005 ± 0.0011
-      {.variant = plus(0.02, 0.001), .reference = serial},
-      {.variant = plus(-0.02, 0.001), .reference = serial},
-      {.variant = plus(0.002, 0.01), .reference = serial},
-      {.variant = {}, .reference = {}, .diverged = 6}};
+  std::vector<Pairs> variants = {{.variant = serial, .reference = serial, .same_bits = true},
+                                 {.variant = serial, .reference = serial, .within_rounding = true},
+                                 {.variant = plus(0.0005, 0.001), .reference = serial},  // 0.0005 ± 0.0011
+                                 {.variant = plus(0.02, 0.001), .reference = serial},
+                                 {.variant = plus(-0.02, 0.001), .reference = serial},
+                                 {.variant = plus(0.002, 0.01), .reference = serial},
+                                 {.variant = {}, .reference = {}, .diverged = 6}};
   const std::vector<Judgement> judged = judge(variants, 0.003, /*larger_is_better=*/true);
   const std::vector<Verdict> expected = {Verdict::same_bits, Verdict::rounding, Verdict::equivalent, Verdict::better,
                                          Verdict::worse,     Verdict::unclear,  Verdict::diverged};

@@ -14,22 +14,24 @@ namespace {
 using Catch::Matchers::Contains;
 
 /// A config with these variants.
-ConfigText study_of(const std::string& variants) {
+ConfigText config_with(const std::string& variants) {
   return {"study.toml",
           "name = \"s\"\n[data]\npath = \"set.h5\"\n[model]\nkind = \"network\"\nloss = \"softmax_cross_entropy\"\n"
-          "layers = [{ kind = \"dense\", units = 10 }]\n[optimizer]\nkind = \"sgd\"\nmomentum = 0.9\n[train]\n"
+          "layers = [{ kind = \"dense\", units = 10 }]\n[optimizer]\nkind = \"sgd\"\nlearning_rate = 0.1\nmomentum = "
+          "0.9\n[train]\n"
           "batch_size = 8\n[strategy]\nkind = \"allreduce\"\n[study]\nseeds = 2\nmargin = 0.01\nvariants = [\n" +
               variants + "\n]\n",
           {}};
 }
 
 TEST_CASE("a variant's ranks and threads are ways of their own, with names and folders", "[study]") {
-  const auto ways = ways_of(study_of("{ ranks = [1, 2] },\n"
-                                     "{ strategy = { kind = \"averaging\", period = 16 }, ranks = 4, threads = [1, 2] },\n"
-                                     "{ optimizer.learning_rate = 0.5, name = \"Fast: ½\" },\n"
-                                     "{ strategy = { kind = \"hogwild\" }, threads = 2 },\n"
-                                     "{ strategy = { kind = \"hogwild\", threads = 3 } }"),
-                            {}, 4);
+  const auto ways =
+      ways_of(config_with("{ ranks = [1, 2] },\n"
+                       "{ strategy = { kind = \"averaging\", period = 16 }, ranks = 4, threads = [1, 2] },\n"
+                       "{ optimizer.learning_rate = 0.5, name = \"Fast: ½\" },\n"
+                       "{ strategy = { kind = \"hogwild\" }, threads = 2 },\n"
+                       "{ strategy = { kind = \"hogwild\", threads = 3 } }"),
+              {}, 4);
   REQUIRE(ways.size() == 8);
   CHECK(ways[6].config.strategy.threads == 2);
   CHECK(ways[7].threads() == 3);
@@ -52,15 +54,16 @@ TEST_CASE("a variant's ranks and threads are ways of their own, with names and f
 }
 
 TEST_CASE("a variant's mistakes are named with its place", "[study]") {
-  CHECK_THROWS_WITH(ways_of(study_of("{ ranks = 2 }"), {}, 1),
-                    "study.toml:17:1: study.variants[0]: ranks = 2, but this job has 1 rank: start it with mpirun -n 2, "
-                    "or ask for fewer");
-  CHECK_THROWS_WITH(ways_of(study_of("{}, { train = { batch_size = 0.5 } }"), {}, 1),
+  CHECK_THROWS_WITH(
+      ways_of(config_with("{ ranks = 2 }"), {}, 1),
+      "study.toml:20:1: study.variants[0]: ranks = 2, but this job has 1 rank: start it with mpirun -n 2, "
+      "or ask for fewer");
+  CHECK_THROWS_WITH(ways_of(config_with("{}, { train = { batch_size = 0.5 } }"), {}, 1),
                     Contains("study.variants[1]: train.batch_size=0.5"));
-  CHECK_THROWS_WITH(ways_of(study_of(""), {}, 1), Contains("the study has no variants"));
-  CHECK_THROWS_WITH(ways_of(study_of("{ name = 3 }"), {}, 1), Contains("name is a text"));
-  CHECK_THROWS_WITH(ways_of(study_of("{ ranks = [2, 2] }"), {}, 4), Contains("2 is there twice"));
-  CHECK_THROWS_WITH(ways_of(study_of("{ output = \"x\" }"), {}, 4), Contains("see --output"));
+  CHECK_THROWS_WITH(ways_of(config_with(""), {}, 1), Contains("the study has no variants"));
+  CHECK_THROWS_WITH(ways_of(config_with("{ name = 3 }"), {}, 1), Contains("name is a text"));
+  CHECK_THROWS_WITH(ways_of(config_with("{ ranks = [2, 2] }"), {}, 4), Contains("2 is there twice"));
+  CHECK_THROWS_WITH(ways_of(config_with("{ output = \"x\" }"), {}, 4), Contains("see --output"));
 }
 
 TEST_CASE("a record is the same after it was written and read", "[study]") {
@@ -107,8 +110,9 @@ TEST_CASE("what rounding explains grows with the steps, and not without end", "[
 
 TEST_CASE("a study's figures, by hand", "[study]") {
   StudyPlan plan{.name = "s", .folder = "f"};
-  plan.ways = ways_of(study_of("{ ranks = 2 }, { train.batch_size = 4, name = \"lost\" }"), {}, 2);
-  plan.settings = plan.ways[0].config.study;
+  const ConfigText text = config_with("{ ranks = 2 }, { train.batch_size = 4, name = \"lost\" }");
+  plan.ways = ways_of(text, {}, 2);
+  plan.settings = study_of(text, {});
   plan.metric = {data::Split::validation, "accuracy", true};
   plan.first_seed = 1;
   const auto record = [&](std::size_t way, std::int64_t seed, double value, double seconds) {
@@ -121,7 +125,9 @@ TEST_CASE("a study's figures, by hand", "[study]") {
                        .curve = {{10, 80, seconds / 2, value / 2}, {20, 160, seconds, value}},
                        .distance = {.known = way > 0, .different = 1, .relative = 0.5, .classes = 0.25}};
   };
-  const std::vector<StudyRecord> records = {record(0, 1, 0.8, 4), record(1, 1, 0.9, 2), record(0, 2, 0.84, 4),
+  const std::vector<StudyRecord> records = {record(0, 1, 0.8, 4),
+                                            record(1, 1, 0.9, 2),
+                                            record(0, 2, 0.84, 4),
                                             record(1, 2, 0.92, 2.4),
                                             {.way = plan.ways[2].identity, .seed = 1, .diverged = true},
                                             record(2, 2, 0.8, 8)};
@@ -140,13 +146,13 @@ TEST_CASE("a study's figures, by hand", "[study]") {
   CHECK(serial.reached == 1);
   CHECK(two.reached == 2);
   CHECK(result.updates == 20);
-  CHECK(result.seconds == Approx(2));       // the fastest training
+  CHECK(result.seconds == Approx(2));        // the fastest training
   CHECK(serial.at_seconds == Approx(0.41));  // half of the way: (0.4 + 0.42) / 2
   CHECK(two.loss_difference == Approx(-0.09));
   CHECK(two.classes == 0.25);
-  const std::string text = to_markdown(plan, result);
-  CHECK_THAT(text, Contains("| diverged for 1 of 2 seeds"));
-  CHECK_THAT(text, Contains("1.82 ×"));
+  const std::string page = to_markdown(plan, result);
+  CHECK_THAT(page, Contains("| diverged for 1 of 2 seeds"));
+  CHECK_THAT(page, Contains("1.82 ×"));
   CHECK(to_json(plan, result, records)["trainings"].size() == 6);
 }
 

@@ -8,6 +8,7 @@
 #include <regex>
 #include <set>
 
+#include "report/texts.hpp"
 #include "run/run_folder.hpp"
 
 namespace unisono::experiment {
@@ -35,7 +36,7 @@ void add_line(const std::string& line, RunHistory& run) {
   const double step = json["step"].get<double>();
   const bool evaluated = json.value("event", "") == "evaluation";
   if (evaluated) {
-    const double epoch = json.value("epoch", 0.0);
+    const double epoch = number_in(json, "epoch");
     if (epoch > 0) run.steps_per_epoch = step / epoch;
   }
   add_numbers(json, (evaluated ? json.value("split", "test") : "train") + " ", step, run.curves);

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "report/pages.hpp"
 #include "run/run_folder.hpp"
@@ -48,6 +49,16 @@ void require_replaceable(const std::string& path) {
       "--output {}: exists and is not a report of this program, so it is not replaced; choose another file", path));
 }
 
+/// The page; JSON of other shapes than ours is reported as damage.
+Page page_of(const PageKind& kind, const ReportOptions& options, Log& log) {
+  try {
+    return kind.make(options, log);
+  } catch (const nlohmann::json::exception& error) {
+    throw CheckpointError(
+        fmt::format("{}: its summary.json or metrics.jsonl is damaged: {}", options.folders.front(), error.what()));
+  }
+}
+
 }  // namespace
 
 void report(const ReportOptions& given, Log& log) {
@@ -58,7 +69,7 @@ void report(const ReportOptions& given, Log& log) {
   }
   const PageKind& kind = kind_of(options.folders);
   require_replaceable(options.output);
-  const std::string html = to_html(kind.make(options, log));
+  const std::string html = to_html(page_of(kind, options, log));
   const std::string reason = try_to_write_text_file(options.output, html);
   if (!reason.empty()) {
     throw OutputError(fmt::format("--output {}: cannot be written: {}; choose another file", options.output, reason));

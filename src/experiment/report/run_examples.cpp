@@ -188,11 +188,12 @@ Section section_of_examples(const RunHistory& run, const ReportOptions& options,
   const auto alone = comm::make_self_communicator();
   try {
     TrainedModel model(*alone, apply, log);
-    add_evaluation(section, model);
     const std::vector<std::string> names = class_names_of(model, apply);
     add_classes(section, model, names);
     add_worst(section, model, static_cast<std::size_t>(options.examples), names);
     add_neighbours(section, model);
+    const bool is_held_out = model.split != data::Split::train;  // training sets may take long
+    if (is_held_out) add_evaluation(section, model);
   } catch (const Error& error) {
     log.warning(fmt::format("{}: the report has no examples: {}", run.record.folder, error.what()));
     section.blocks.emplace_back(Paragraph{fmt::format("The model could not be applied: {}", error.what())});

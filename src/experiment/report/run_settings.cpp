@@ -15,12 +15,6 @@ std::string setting(const RunHistory& run, const std::string& key) {
   return found == run.record.config.end() ? "" : unquoted(found->second);
 }
 
-/// A number of an object; a negative one where there is none.
-double number(const Json& object, const char* name) {
-  const auto found = object.find(name);
-  return found != object.end() && found->is_number() ? found->get<double>() : -1;
-}
-
 std::string whole(double value) { return grouped(static_cast<std::int64_t>(value)); }
 
 class Facts {
@@ -35,8 +29,8 @@ class Facts {
 };
 
 std::string ranks_of(const Json& summary) {
-  const double ranks = number(summary, "ranks"), threads = number(summary, "threads");
-  if (ranks < 0) return "";
+  const double ranks = number_in(summary, "ranks"), threads = number_in(summary, "threads");
+  if (!(ranks > 0)) return "";
   return fmt::format("{} × {}", count_of(static_cast<std::int64_t>(ranks), "rank"),
                      count_of(static_cast<std::int64_t>(threads), "thread"));
 }
@@ -46,7 +40,7 @@ Table facts_of(const RunHistory& run) {
   Facts facts;
   facts.add("folder", run.record.folder);
   facts.add("model", setting(run, "model.kind"));
-  if (const double parameters = number(summary, "parameters"); parameters >= 0) {
+  if (const double parameters = number_in(summary, "parameters"); parameters >= 0) {
     facts.add("parameters", whole(parameters));
   }
   facts.add("data", setting(run, "data.path"));
@@ -85,19 +79,20 @@ Table ending_table(const RunHistory& run) {
   Table table{.caption = "How it ended", .head = {}, .rows = {{"status", run.record.status}}};
   table.rows.push_back({"epochs made", grouped(run.record.epochs)});
   table.rows.push_back({"steps made", grouped(run.record.steps)});
-  if (const double resumed = number(summary, "resumed_at_step"); resumed > 0) {
+  if (const double resumed = number_in(summary, "resumed_at_step"); resumed > 0) {
     table.rows.push_back({"resumed at step", whole(resumed)});
   }
   if (const Json best = summary.value("best", Json::object()); best.contains("metric") && best.contains("value")) {
-    table.rows.push_back({"best " + best.value("metric", ""),
-                          fmt::format("{}, epoch {}", number_text(best.value("value", 0.0)), best.value("epoch", 0))});
+    table.rows.push_back(
+        {"best " + best.value("metric", ""),
+         fmt::format("{}, epoch {}", number_text(number_in(best, "value")), number_text(number_in(best, "epoch")))});
   }
   if (summary.contains("stopped_early")) table.rows.push_back({"stopped early", "yes, with the best weights"});
   if (run.record.examples_per_second > 0) {
     table.rows.push_back({"examples per second", number_text(std::round(run.record.examples_per_second))});
   }
   if (summary.contains("seconds")) {
-    table.rows.push_back({"time", duration_text(number(summary["seconds"], "total"))});
+    table.rows.push_back({"time", duration_text(number_in(summary["seconds"], "total"))});
   }
   return table;
 }

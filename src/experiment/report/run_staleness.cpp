@@ -35,9 +35,10 @@ void add_histogram(Section& section, const Json& staleness) {
     rows.back() += " or more";
   }
   plot::BarPlot plot;
-  plot.caption = {.title = "Staleness of updates",
-                  .description = fmt::format("{} updates behind on average, at most {}.",
-                                             number_text(staleness.value("mean", 0.0)), staleness.value("largest", 0))};
+  plot.caption = {
+      .title = "Staleness of updates",
+      .description = fmt::format("{} updates behind on average, at most {}.", number_text(number_in(staleness, "mean")),
+                                 number_text(number_in(staleness, "largest")))};
   plot.value.label = "updates that were so many others behind";
   plot.rows = rows;
   plot.series.push_back({.name = "", .values = counts});
@@ -55,7 +56,7 @@ void add_servers(Section& section, const Json& serving) {
                 .rows = {}};
   for (const Json& one : serving.value("servers", Json::array())) {
     servers.rows.push_back({fmt::format("{}", servers.rows.size()), cell(one, "rank"), cell(one, "shard_bytes"),
-                            cell(one, "pulls"), cell(one, "pushes"), share_text(one.value("busy", 0.0), 1),
+                            cell(one, "pulls"), cell(one, "pushes"), share_text(number_in(one, "busy"), 1),
                             cell(one, "updates_per_second")});
   }
   if (!servers.rows.empty()) section.blocks.emplace_back(std::move(servers));

@@ -75,6 +75,7 @@ plot::BarPlot time_plot(const std::string& title, const std::vector<std::string>
   plot.caption = {.title = title, .description = "Seconds of compute, of waiting and of other parts."};
   plot.value.label = "seconds";
   plot.rows = rows;
+  plot.width = 545;
   for (std::size_t part = 0; part < kTimeParts.size(); ++part) {
     plot::BarSeries series{.name = words_of(kTimeParts[part]), .values = {}};
     for (const auto& row : seconds) series.values.push_back(row[part]);
@@ -93,8 +94,8 @@ Section section_of_time(const RunHistory& run) {
   const std::vector<double> seconds = seconds_of(run);
   if (std::all_of(seconds.begin(), seconds.end(), [](double part) { return part <= 0; })) return section;
   section.blocks.emplace_back(drawing_of(time_plot("Time by part", {"all"}, {seconds})));
-  section.blocks.emplace_back(time_table(seconds));
   add_time_of_epochs(section, run);
+  section.blocks.emplace_back(time_table(seconds));
   return section;
 }
 

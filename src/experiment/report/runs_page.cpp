@@ -41,6 +41,19 @@ Runs read_runs(const std::vector<std::string>& folders) {
   return {.runs = std::move(runs), .names = std::move(names), .table = RunTable(std::move(records))};
 }
 
+/// The table as it is, or with a column a run where a row a run would be much wider.
+Table narrow(Table table) {
+  constexpr std::size_t kMostColumns = 8, kMostRuns = 6;
+  if (table.head.size() <= kMostColumns || table.rows.size() > kMostRuns) return table;
+  Table turned{.caption = table.caption, .head = {table.head.front()}, .rows = {}};
+  for (const auto& row : table.rows) turned.head.push_back(row.front());
+  for (std::size_t column = 1; column < table.head.size(); ++column) {
+    std::vector<std::string>& cells = turned.rows.emplace_back(1, table.head[column]);
+    for (const auto& row : table.rows) cells.push_back(row[column]);
+  }
+  return turned;
+}
+
 Table table_of_differences(const Runs& all) {
   Table table{.caption = "What differs in the settings", .head = {"run"}, .rows = {}};
   if (all.table.seeds_differ) table.head.emplace_back("seed");
@@ -176,7 +189,7 @@ Page runs_page(const ReportOptions& options, Log&) {
   Page page{.title = count_of(static_cast<std::int64_t>(all.runs.size()), "run") + " beside each other",
             .subtitle = {}};
   for (const std::string& folder : options.folders) page.subtitle += (page.subtitle.empty() ? "" : ", ") + folder;
-  Section results{.title = "Results", .blocks = {table_of_differences(all), table_of_results(all)}};
+  Section results{.title = "Results", .blocks = {narrow(table_of_differences(all)), narrow(table_of_results(all))}};
   if (!all.table.groups.empty()) results.blocks.emplace_back(table_of_seeds(all));
   page.add(std::move(results));
   page.add(section_of_curves(all));

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 #include "report/plot/scale.hpp"
@@ -12,6 +13,8 @@ using plot::number_text;
 std::string duration_text(double seconds);
 /// A part of a whole: "12.3 %"
 std::string share_text(double part, double whole);
+/// The number of this name in an object; NaN where there is none.
+double number_in(const nlohmann::ordered_json& object, const char* name);
 /// "straggler wait" of "straggler_wait"
 std::string words_of(std::string name);
 /// A value of a config without the quotes of a string.

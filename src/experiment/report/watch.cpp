@@ -70,8 +70,11 @@ std::string best_text(const RunHistory& run) {
   if (metric == "auto") metric = run.curve(on + " accuracy").empty() ? "loss" : "accuracy";
   const Curve& curve = run.curve(on + " " + metric);
   if (on == "train" || curve.empty()) return "";
-  const auto best = is_error(metric) ? std::min_element(curve.values.begin(), curve.values.end())
-                                     : std::max_element(curve.values.begin(), curve.values.end());
+  const bool error = is_error(metric);
+  const auto best = std::max_element(curve.values.begin(), curve.values.end(), [&](double a, double b) {
+    if (!std::isfinite(a) || !std::isfinite(b)) return !std::isfinite(a) && std::isfinite(b);
+    return error ? a > b : a < b;
+  });
   const double step = curve.steps[static_cast<std::size_t>(best - curve.values.begin())];
   return fmt::format("  best {:<21} {:>9}  at step {}\n", on + " " + words_of(metric), number_text(*best),
                      grouped(std::llround(step)));

@@ -18,9 +18,9 @@ struct WayResult {
   Judgement judgement = {};
 
   // From the serial run of the same seed; the serial run itself from that of the first seed.
-  std::int64_t different = 0;      ///< parameters with other bits: the most of any seed
-  double relative = kUnknown;      ///< mean; see ModelDistance
-  double largest = kUnknown;       ///< the largest of any seed
+  std::int64_t different = 0;                         ///< parameters with other bits: the most of any seed
+  double relative = kUnknown;                         ///< mean; see ModelDistance
+  double largest = kUnknown;                          ///< the largest of any seed
   double predictions = kUnknown, classes = kUnknown;  ///< means
   double loss_difference = kUnknown;                  ///< mean, of the loss on the metric's examples
   double above_optimum = kUnknown;                    ///< mean of f(θ) − f*
@@ -36,7 +36,7 @@ struct WayResult {
 struct StudyResult {
   std::vector<WayResult> ways;  ///< the serial run first
   double target = kUnknown;
-  double optimum = kUnknown;                                             ///< f*
+  double optimum = kUnknown;                                           ///< f*
   double updates = kUnknown, examples = kUnknown, seconds = kUnknown;  ///< at which ways are compared: all reach them
   /// Of the differences between a way and the serial run: the median over the ways that are tested.
   double deviation = kUnknown;

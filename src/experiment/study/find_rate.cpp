@@ -98,8 +98,9 @@ void clear(const std::string& folder) {
 }
 
 std::string text_of(const RateRange& range, const std::string& folder) {
-  const std::string end = range.exploded ? fmt::format("the loss explodes at {:.3g}", range.points.back().rate)
-                                         : fmt::format("the loss does not explode up to {:.3g}", range.points.back().rate);
+  const std::string end = range.exploded
+                              ? fmt::format("the loss explodes at {:.3g}", range.points.back().rate)
+                              : fmt::format("the loss does not explode up to {:.3g}", range.points.back().rate);
   const std::string files = fmt::format("  files       {0}/find-rate.svg, {0}/find-rate.csv", folder);
   if (range.suggestion() == 0)
     return fmt::format("  {}, and falls at none of these rates: try a lower --lowest\n{}", end, files);
@@ -126,10 +127,9 @@ RateRange find_rate(comm::Communicator& world, const Config& given, const FindRa
   world.barrier();
   Follower follower(config.run_folder() + "/metrics.jsonl", options.steps);
   if (!one_rank || world.is_root()) {
-    run(job, group, config,
-        {.existing = Existing::overwrite,
-         .watching = Watching::none,
-         .stop = [&] { return world.is_root() && follower.look(); }});
+    run(job, group, config, {.existing = Existing::overwrite, .watching = Watching::none, .stop = [&] {
+                               return world.is_root() && follower.look();
+                             }});
   }
   RateRange& range = follower.range();
   if (world.is_root()) {

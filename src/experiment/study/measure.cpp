@@ -23,7 +23,8 @@ std::vector<float> parameters_without_state(const ModelParts& parts) {
     if (block.role == Role::state || block.size() == 0) continue;
     const std::size_t before = kept.size();
     kept.resize(before + static_cast<std::size_t>(block.size()));
-    const View stored = values.subspan(static_cast<std::size_t>(block.offset), static_cast<std::size_t>(block.stored_size()));
+    const View stored =
+        values.subspan(static_cast<std::size_t>(block.offset), static_cast<std::size_t>(block.stored_size()));
     to_canonical(block, stored, MutableView(kept).subspan(before));
   }
   return kept;
@@ -122,7 +123,8 @@ void compare_predictions(const MeasuredModel& model, const MeasuredModel& other,
   const auto outputs = static_cast<std::size_t>(model.outputs);
   std::int64_t changed = 0;
   for (std::size_t i = 0; i < own.size(); i += outputs) {
-    const bool same = model.classes->class_of(own.subspan(i, outputs)) == model.classes->class_of(theirs.subspan(i, outputs));
+    const bool same =
+        model.classes->class_of(own.subspan(i, outputs)) == model.classes->class_of(theirs.subspan(i, outputs));
     changed += same ? 0 : 1;
   }
   distance.classes = static_cast<double>(changed) / static_cast<double>(own.size() / outputs);

@@ -18,7 +18,7 @@ struct MeasuredModel {
   std::vector<float> parameters;   ///< θ, without the sums that some update rules keep in it
   std::vector<float> predictions;  ///< [n, outputs] for the first 10,000 examples; empty for models of words
   Index outputs = 1;
-  std::optional<ClassReading> classes = {};  ///< how to read a class from the outputs
+  std::optional<ClassReading> classes = {};                        ///< how to read a class from the outputs
   double value = kUnknown, loss = kUnknown, objective = kUnknown;  ///< see StudyRecord
   std::int64_t train = 0;                                          ///< training examples
 };

@@ -15,8 +15,8 @@ namespace {
 std::vector<models::Metric> metrics_of(const Config& config, const data::DatasetInfo& data, data::Split split) {
   const auto backend = kernels::make_cpu_backend(1);
   LocalReducer reducer;
-  const auto model =
-      models::make_model(config.model, inputs_of(data), model_context(*backend, reducer, /*steps_together=*/true, config));
+  const auto model = models::make_model(config.model, inputs_of(data),
+                                        model_context(*backend, reducer, /*steps_together=*/true, config));
   return possible_metrics(*model, split);
 }
 
@@ -35,9 +35,10 @@ StudyMetric metric_of(const Config& given, const std::string& wanted) {
   if (wanted == "auto") {
     const data::Split split = watched_split(data);
     if (examples_of(data, split) == 0) {
-      throw ConfigError(config.data.path +
-                        " has neither validation nor test examples, by which a study could compare; hold some back with "
-                        "data.validation_fraction = 0.1");
+      throw ConfigError(
+          config.data.path +
+          " has neither validation nor test examples, by which a study could compare; hold some back with "
+          "data.validation_fraction = 0.1");
     }
     const models::Metric metric = decisive(metrics_of(config, data, split));
     return {split, metric.name, metric.larger_is_better};

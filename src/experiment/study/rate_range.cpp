@@ -9,8 +9,8 @@
 namespace unisono::experiment {
 namespace {
 
-constexpr double kKept = 0.95;         // of the moving average, in each step
-constexpr double kExplosion = 4;       // times the lowest average
+constexpr double kKept = 0.95;           // of the moving average, in each step
+constexpr double kExplosion = 4;         // times the lowest average
 constexpr std::size_t kFirstSteps = 10;  // whose averages are of too few losses
 
 /// The slope of the smoothed loss over ln(rate) around a point, by least squares over `half` points on each side.

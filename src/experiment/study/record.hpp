@@ -24,10 +24,10 @@ struct CurvePoint {
 /// How far a trained model is from another one: from the serial run of the same seed, or a serial run from that of the
 /// first seed.
 struct ModelDistance {
-  bool known = false;          ///< false: there is no other one, or it is of another shape
-  std::int64_t different = 0;  ///< parameters with different bits
-  double relative = kUnknown;  ///< ‖θ − θ'‖ / ‖θ'‖
-  double largest = kUnknown;   ///< max |θ_i − θ'_i|
+  bool known = false;             ///< false: there is no other one, or it is of another shape
+  std::int64_t different = 0;     ///< parameters with different bits
+  double relative = kUnknown;     ///< ‖θ − θ'‖ / ‖θ'‖
+  double largest = kUnknown;      ///< max |θ_i − θ'_i|
   double predictions = kUnknown;  ///< root mean square of the outputs' differences
   double classes = kUnknown;      ///< share of examples whose predicted class differs
 };

@@ -21,17 +21,19 @@ void StudySettings::describe(ConfigVisitor& visitor) {
   visitor.numbers_or({.name = "target", .meaning = "value of the metric for the time to target"}, target, target_word,
                      {{"serial", "the mean of the serial runs, less the margin"}});
   visitor.require("target", target.size() <= 1, "target is one number, or \"serial\"");
-  visitor.field({.name = "optimum",
-                 .meaning = "for linear models, also compute the minimum by L-BFGS, and say how far from it each variant "
-                            "ends"},
-                optimum);
-  visitor.any_value({.name = "variants",
-                     .meaning = "an array of tables, each of keys of this config with other values: { strategy = { kind "
-                                "= \"averaging\", period = 16 }, ranks = [2, 4] }. A table with a kind replaces the "
-                                "config's; of one without, each key replaces the config's. ranks and threads: numbers "
-                                "of ranks, and of threads of a rank, each of which is a variant; unset: keys that it "
-                                "removes from the config, as [\"train.batch_size\"]; name: how it is called"},
-                    variants);
+  visitor.field(
+      {.name = "optimum",
+       .meaning = "for linear models, also compute the minimum by L-BFGS, and say how far from it each variant "
+                  "ends"},
+      optimum);
+  visitor.any_value(
+      {.name = "variants",
+       .meaning = "an array of tables, each of keys of this config with other values: { strategy = { kind "
+                  "= \"averaging\", period = 16 }, ranks = [2, 4] }. A table with a kind replaces the "
+                  "config's; of one without, each key replaces the config's. ranks and threads: numbers "
+                  "of ranks, and of threads of a rank, each of which is a variant; unset: keys that it "
+                  "removes from the config, as [\"train.batch_size\"]; name: how it is called"},
+      variants);
 }
 
 }  // namespace unisono::experiment

@@ -7,7 +7,7 @@
 #include <limits>
 #include <numeric>
 
-#include "study/student.hpp"
+#include "statistics/student.hpp"
 
 namespace unisono::experiment {
 
@@ -114,7 +114,8 @@ std::vector<Judgement> judge(std::span<const Pairs> variants, double margin, boo
     Judgement& one = judgements[i];
     one.p = is_tested(variants[i]) ? adjusted[test++] : one.difference.p;
     one.verdict = verdict_of(variants[i], one, margin, larger_is_better);
-    if (one.verdict == Verdict::unclear && margin > 0) one.seeds_needed = pairs_needed(margin, one.difference.deviation);
+    if (one.verdict == Verdict::unclear && margin > 0)
+      one.seeds_needed = pairs_needed(margin, one.difference.deviation);
   }
   return judgements;
 }

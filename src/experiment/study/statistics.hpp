@@ -8,10 +8,10 @@
 #include "unisono/base/config.hpp"
 
 // Comparisons of many ways of training with a reference, over the same seeds.
-//   Each seed gives a pair, a training of each; what counts are the differences within pairs, since seeds differ by more
-//   than ways do. Their mean is tested against 0 by Student's t test (Biometrika 6, 1908).
-//   Holm, Scandinavian Journal of Statistics 6, 1979: the chance that any of several tests finds a difference where
-//   there is none remains that of one.
+//   Each seed gives a pair, a training of each; what counts are the differences within pairs, since seeds differ by
+//   more than ways do. Their mean is tested against 0 by Student's t test (Biometrika 6, 1908). Holm, Scandinavian
+//   Journal of Statistics 6, 1979: the chance that any of several tests finds a difference where there is none remains
+//   that of one.
 
 namespace unisono::experiment {
 

@@ -62,14 +62,16 @@ class StudyFolder {
     std::error_code error;
     const bool is_there = fs::exists(journal(), error);
     if (is_there && !options.resume && !options.overwrite) {
-      throw OutputError(fmt::format("{}: already holds a study; go on with it (--resume), replace it (--overwrite), or "
-                                    "choose another folder (--output DIR)",
-                                    path_));
+      throw OutputError(
+          fmt::format("{}: already holds a study; go on with it (--resume), replace it (--overwrite), or "
+                      "choose another folder (--output DIR)",
+                      path_));
     }
     if (!is_there && options.resume) {
-      throw CheckpointError(fmt::format("{}: there is no study to resume; start one without --resume, or name its folder "
-                                        "with --output DIR",
-                                        path_));
+      throw CheckpointError(
+          fmt::format("{}: there is no study to resume; start one without --resume, or name its folder "
+                      "with --output DIR",
+                      path_));
     }
     fs::create_directories(path_, error);
     if (error) throw OutputError(fmt::format("{}: cannot be created: {}", path_, error.message()));
@@ -111,7 +113,8 @@ class StudyFolder {
   void require_study() const {
     if (journal_->entries().empty()) return;  // just begun
     if (journal_->entries().front().value("event", "") == "study") return;
-    throw OutputError(fmt::format("{}: holds something else than a study; choose another folder (--output DIR)", path_));
+    throw OutputError(
+        fmt::format("{}: holds something else than a study; choose another folder (--output DIR)", path_));
   }
 
   std::string path_;
@@ -141,9 +144,8 @@ bool study(comm::Communicator& world, const ConfigText& text, const StudyOptions
   world.barrier();  // nothing is done before rank 0 has looked
 
   const auto total = std::ssize(trainings_of(plan));
-  log.info(fmt::format("{}: {} of the serial run and {}, compared by {}; in {}", plan.name,
-                       count_of(total, "training"), count_of(std::ssize(plan.ways) - 1, "variant"), plan.metric.text(),
-                       plan.folder));
+  log.info(fmt::format("{}: {} of the serial run and {}, compared by {}; in {}", plan.name, count_of(total, "training"),
+                       count_of(std::ssize(plan.ways) - 1, "variant"), plan.metric.text(), plan.folder));
   Log quiet(world.rank(), /*terminal=*/false);  // the trainings have log files of their own
   Job job(world, quiet, {.heeds_signals = true});
   StudyTrainings trainings(job, plan, std::move(records), quiet);

@@ -90,8 +90,8 @@ std::string verdicts_table(const StudyPlan& plan, const StudyResult& result) {
   std::vector<Row> rows = {
       {"way", "ranks × threads", plan.metric.text() + ", ± deviation", "difference, ± 95 %", "p", "verdict"}};
   for (const WayResult& one : result.ways) {
-    rows.push_back({way_text(one), cores_text(one), mean_text(one.values), difference_text(one), p_text(one),
-                    verdict_of(one)});
+    rows.push_back(
+        {way_text(one), cores_text(one), mean_text(one.values), difference_text(one), p_text(one), verdict_of(one)});
   }
   return table(rows);
 }
@@ -123,15 +123,16 @@ std::string speed_table(const StudyResult& result) {
     std::string to_target = seconds_text(one.to_target);
     if (one.reached < one.trainings) to_target += fmt::format(" ({} of {})", one.reached, one.trainings);
     rows.push_back({way_text(one), cores_text(one), seconds_text(one.seconds),
-                    std::isfinite(one.speed_up) ? fmt::format("{:.2f} ×", one.speed_up) : "—", percent(one.efficiency, 0),
-                    number(one.at_updates), number(one.at_examples), number(one.at_seconds), to_target});
+                    std::isfinite(one.speed_up) ? fmt::format("{:.2f} ×", one.speed_up) : "—",
+                    percent(one.efficiency, 0), number(one.at_updates), number(one.at_examples), number(one.at_seconds),
+                    to_target});
   }
   return table(rows);
 }
 
 std::string time_table(const StudyResult& result) {
-  std::vector<Row> rows = {{"way", "ranks × threads", "compute", "communication", "waiting for ranks", "bubble", "input",
-                            "optimizer", "other"}};
+  std::vector<Row> rows = {{"way", "ranks × threads", "compute", "communication", "waiting for ranks", "bubble",
+                            "input", "optimizer", "other"}};
   for (const WayResult& one : result.ways) {
     const strategies::Seconds& parts = one.parts;
     const double total = parts.sum() - parts.evaluation - parts.checkpoint;
@@ -183,15 +184,18 @@ nlohmann::ordered_json way_json(const WayResult& one) {
                                  {"deviation", deviation_of(one.values)}};
   if (has_difference(one)) {
     const PairedDifference& difference = one.judgement.difference;
-    json["difference"] = {{"pairs", difference.pairs},   {"mean", difference.mean},
-                          {"low", difference.low()},     {"high", difference.high()},
+    json["difference"] = {{"pairs", difference.pairs},         {"mean", difference.mean},
+                          {"low", difference.low()},           {"high", difference.high()},
                           {"deviation", difference.deviation}, {"p", difference.p},
                           {"p_adjusted", one.judgement.p}};
     if (one.judgement.seeds_needed > 0) json["difference"]["seeds_needed"] = one.judgement.seeds_needed;
   }
-  json["distance"] = {{"different_parameters", one.different},   {"relative", known(one.relative)},
-                      {"largest", known(one.largest)},           {"predictions", known(one.predictions)},
-                      {"classes", known(one.classes)},           {"loss", known(one.loss_difference)},
+  json["distance"] = {{"different_parameters", one.different},
+                      {"relative", known(one.relative)},
+                      {"largest", known(one.largest)},
+                      {"predictions", known(one.predictions)},
+                      {"classes", known(one.classes)},
+                      {"loss", known(one.loss_difference)},
                       {"above_optimum", known(one.above_optimum)}};
   json["at_equal"] = {
       {"updates", known(one.at_updates)}, {"examples", known(one.at_examples)}, {"seconds", known(one.at_seconds)}};
@@ -208,23 +212,25 @@ nlohmann::ordered_json way_json(const WayResult& one) {
 
 std::string to_markdown(const StudyPlan& plan, const StudyResult& result) {
   std::string text = fmt::format(
-      "# Study: {}\n\nThe serial run and {} with {}. Compared by {} ({} is better); {}. Verdicts: paired tests over the "
+      "# Study: {}\n\nThe serial run and {} with {}. Compared by {} ({} is better); {}. Verdicts: paired tests over "
+      "the "
       "seeds at a level of {:g} %, corrected for the number of variants (Holm).\n\n",
       plan.name, count_of(std::ssize(plan.ways) - 1, "variant"), seeds_text(plan), plan.metric.text(),
       plan.metric.larger_is_better ? "larger" : "smaller",
       plan.settings.margin > 0 ? fmt::format("margin ± {:g}", plan.settings.margin) : "no margin", 100 * kLevel);
   text += "## Does it reach the state of the serial run?\n\n" + verdicts_table(plan, result) + "\n" +
           power_text(plan, result);
-  text += "\n## How far is it from the serial run?\n\nParameters: ‖θ − θ'‖ / ‖θ'‖, and the largest difference of one; "
-          "outputs: the root mean square of their differences on the examples that count. " +
-          std::string(kSerialNote) + "\n" + distances_table(result);
+  text +=
+      "\n## How far is it from the serial run?\n\nParameters: ‖θ − θ'‖ / ‖θ'‖, and the largest difference of one; "
+      "outputs: the root mean square of their differences on the examples that count. " +
+      std::string(kSerialNote) + "\n" + distances_table(result);
   if (std::isfinite(result.optimum)) text += fmt::format("\nThe minimum by L-BFGS is {:.8g}.\n", result.optimum);
-  if (!plan.no_optimum.empty() && plan.settings.optimum)
-    text += fmt::format("\nNo minimum: {}.\n", plan.no_optimum);
-  text += fmt::format("\n## How much faster is it?\n\nSeconds of training, without evaluations and checkpoints: the "
-                      "median of the seeds. Then the {}: at as many updates, examples and seconds as every training "
-                      "reaches; and the seconds to reach a value.\n\n",
-                      plan.metric.text()) +
+  if (!plan.no_optimum.empty() && plan.settings.optimum) text += fmt::format("\nNo minimum: {}.\n", plan.no_optimum);
+  text += fmt::format(
+              "\n## How much faster is it?\n\nSeconds of training, without evaluations and checkpoints: the "
+              "median of the seeds. Then the {}: at as many updates, examples and seconds as every training "
+              "reaches; and the seconds to reach a value.\n\n",
+              plan.metric.text()) +
           speed_table(result);
   text += "\n## Where does the time go?\n\n" + time_table(result);
   return text;
@@ -241,14 +247,16 @@ nlohmann::ordered_json to_json(const StudyPlan& plan, const StudyResult& result,
       {"study", plan.name},
       {"first_seed", plan.first_seed},
       {"seeds", plan.settings.seeds},
-      {"metric", {{"split", data::name_of(plan.metric.split)}, {"name", plan.metric.name},
-                  {"larger_is_better", plan.metric.larger_is_better}}},
+      {"metric",
+       {{"split", data::name_of(plan.metric.split)},
+        {"name", plan.metric.name},
+        {"larger_is_better", plan.metric.larger_is_better}}},
       {"margin", plan.settings.margin},
       {"level", kLevel},
       {"target", known(result.target)},
       {"optimum", known(result.optimum)},
-      {"equal", {{"updates", known(result.updates)}, {"examples", known(result.examples)},
-                 {"seconds", known(result.seconds)}}},
+      {"equal",
+       {{"updates", known(result.updates)}, {"examples", known(result.examples)}, {"seconds", known(result.seconds)}}},
       {"deviation_of_differences", known(result.deviation)}};
   auto power = nlohmann::ordered_json::array();
   for (const auto& [seeds, chance] : result.power) power.push_back({{"seeds", seeds}, {"power", chance}});

@@ -136,7 +136,8 @@ void StudyTrainings::compare(const StudyTraining& training, MeasuredModel model,
   const bool is_serial = training.way == &plan_.ways.front();
   const std::int64_t other = is_serial ? plan_.first_seed : training.seed;
   const bool is_first = is_serial && training.seed == plan_.first_seed;
-  if (const MeasuredModel* reference = is_first ? nullptr : serial(other)) record.distance = distance_between(model, *reference);
+  if (const MeasuredModel* reference = is_first ? nullptr : serial(other))
+    record.distance = distance_between(model, *reference);
   if (!is_serial) return;
   std::erase_if(serials_, [&](const auto& one) { return one.first != plan_.first_seed; });
   serials_[training.seed] = std::move(model);

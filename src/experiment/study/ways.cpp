@@ -101,7 +101,8 @@ std::vector<std::string> keys_of(const Variant& variant, const ConfigValue& valu
 
 Variant variant_of(const ConfigValue& value, std::size_t number, const std::string& path) {
   Variant variant{.place = fmt::format("{}: study.variants[{}]", value.place.empty() ? path : value.place, number)};
-  if (value.table() == nullptr) variant.fail("a table is expected, as in { strategy = { kind = \"allreduce\" }, ranks = [1, 2] }");
+  if (value.table() == nullptr)
+    variant.fail("a table is expected, as in { strategy = { kind = \"allreduce\" }, ranks = [1, 2] }");
   for (const auto& [key, part] : *value.table()) {
     if (key == "name") {
       const auto* name = std::get_if<std::string>(&part.value);
@@ -215,7 +216,8 @@ class Ways {
     overrides.push_back(fmt::format("train.threads={}", threads));
     try {
       Way way = way_of(with(overrides, variant.removals), models_, variant.name, ranks);
-      if (traits_of(way.config.strategy).shares_model && (!variant.threads.empty() || way.config.strategy.threads == 0)) {
+      if (traits_of(way.config.strategy).shares_model &&
+          (!variant.threads.empty() || way.config.strategy.threads == 0)) {
         overrides.push_back(fmt::format("strategy.threads={}", threads));
         way = way_of(with(overrides, variant.removals), models_, variant.name, ranks);
       }
@@ -276,14 +278,14 @@ std::optional<Way> way_to_optimum(const Way& serial, std::string& why) {
   }
   if (!why.empty()) return std::nullopt;
   // The effective config has every key, so that those that mean nothing here can be removed.
-  const ConfigText text{.path = "the study's optimum",
-                        .text = effective_config(config),
-                        .overrides = {"optimizer={ kind = \"lbfgs\", gradient_tolerance = 1e-7 }",
-                                      fmt::format("optimizer.weight_decay={}", config.optimizer.weight_decay),
-                                      "strategy={ kind = \"batch\" }", "train.epochs=2000",
-                                      "train.evaluate_every_epochs=0", "train.early_stopping={}",
-                                      "checkpoint={ every_epochs = 500, keep = 1, keep_best = false }"},
-                        .removals = {}};
+  const ConfigText text{
+      .path = "the study's optimum",
+      .text = effective_config(config),
+      .overrides = {"optimizer={ kind = \"lbfgs\", gradient_tolerance = 1e-7 }",
+                    fmt::format("optimizer.weight_decay={}", config.optimizer.weight_decay),
+                    "strategy={ kind = \"batch\" }", "train.epochs=2000", "train.evaluate_every_epochs=0",
+                    "train.early_stopping={}", "checkpoint={ every_epochs = 500, keep = 1, keep_best = false }"},
+      .removals = {}};
   ConfigText shorter = text;
   for (const std::string key : {"schedule", "train.batch_size", "train.accumulate", "train.micro_batches"}) {
     if (key == "schedule" ? !config.whole_batch() : !value_of_key(text.text, key).empty())

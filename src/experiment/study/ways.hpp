@@ -11,9 +11,9 @@ namespace unisono::experiment {
 
 /// One way of training that a study compares with the serial run.
 struct Way {
-  std::string name;      ///< "averaging (period 16)"
-  std::string folder;    ///< of its runs: "averaging-period-16-4-ranks"
-  Config config;         ///< seed and output are set for each training
+  std::string name;    ///< "averaging (period 16)"
+  std::string folder;  ///< of its runs: "averaging-period-16-4-ranks"
+  Config config;       ///< seed and output are set for each training
   int ranks = 1;
   std::string identity;  ///< of all that decides its results and times
 
@@ -31,8 +31,8 @@ StudySettings study_of(const ConfigText& text, const models::ModelKinds& models)
 /// \throws ConfigError naming the variant
 std::vector<Way> ways_of(const ConfigText& text, const models::ModelKinds& models, int ranks);
 
-/// The same experiment by L-BFGS, to find the minimum; nothing where its model is not linear, or the minimum is not that
-/// of what is trained. \param why on return why not
+/// The same experiment by L-BFGS, to find the minimum; nothing where its model is not linear, or the minimum is not
+/// that of what is trained. \param why on return why not
 std::optional<Way> way_to_optimum(const Way& serial, std::string& why);
 
 /// By what a study compares.

@@ -40,7 +40,8 @@ Journal::Journal(std::string path)
   if (descriptor_ < 0) fail("cannot be opened");
   try {
     if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-      throw OutputError(path_ + ": another process is writing it; wait for that, or choose another folder with --output");
+      throw OutputError(path_ +
+                        ": another process is writing it; wait for that, or choose another folder with --output");
     }
     read();
   } catch (...) {
@@ -59,9 +60,10 @@ void Journal::read() {
     const bool is_whole = line.size() > kHashDigits + 1 && line[kHashDigits] == ' ' &&
                           line.substr(0, kHashDigits) == hash_of(line.substr(kHashDigits + 1));
     if (!is_whole) {
-      throw CheckpointError(fmt::format("{}:{}: this line was changed or damaged since it was written; begin anew with "
-                                        "--overwrite, or remove the lines from there on to lose only these",
-                                        path_, entries_->size() + 1));
+      throw CheckpointError(
+          fmt::format("{}:{}: this line was changed or damaged since it was written; begin anew with "
+                      "--overwrite, or remove the lines from there on to lose only these",
+                      path_, entries_->size() + 1));
     }
     entries_->push_back(nlohmann::json::parse(line.substr(kHashDigits + 1)));
   }

@@ -15,7 +15,7 @@ namespace unisono::experiment {
 struct FoldMetric {
   std::string name;            ///< "accuracy"
   Interval interval;           ///< of the folds' values
-  std::optional<double> pooled;  ///< over all validation examples; empty where the folds' values do not give it
+  std::optional<double> pooled = {};  ///< over all validation examples; empty where the folds' values do not give it
 };
 
 /// What came of each fold. Nothing but seconds depends on ranks or time.

@@ -4,11 +4,6 @@
 
 namespace unisono::experiment {
 
-/// P(T ≤ t) for Student's t with so many degrees of freedom. \pre degrees > 0
-double student_cdf(double t, double degrees);
-/// The t with P(T ≤ t) = p. \pre 0 < p < 1
-double student_quantile(double p, double degrees);
-
 /// A mean over folds with its two-sided confidence interval.
 struct Interval {
   double mean = 0;

@@ -88,6 +88,7 @@ TEST_CASE("numbers as people read them", "[plot]") {
   CHECK(number_text(-0.0) == "0");
   CHECK(number_text(0.25) == "0.25");
   CHECK(number_text(1e-6) == "1e-06");
+  CHECK(number_text(NAN) == "–");
   CHECK(number_text(3e9) == "3e+09");
 }
 
@@ -113,7 +114,7 @@ TEST_CASE("long series are thinned and keep their extremes", "[plot]") {
   Series series{.name = "", .x = {}, .y = {}};
   for (int i = 0; i < 100'000; ++i) {
     series.x.push_back(i);
-    series.y.push_back(i == 34'567 ? 50 : i == 77'001 ? -50 : std::sin(i));
+    series.y.push_back(i == 34'567 ? 50 : i == 77'001 ? -50 : i % 1000 == 0 ? NAN : std::sin(i));
   }
   const Series fewer = thinned(series, 900);
   CHECK(fewer.x.size() <= 910);
@@ -121,8 +122,8 @@ TEST_CASE("long series are thinned and keep their extremes", "[plot]") {
   CHECK(fewer.x.front() == 0);
   CHECK(fewer.x.back() == 99'999);
   CHECK(std::is_sorted(fewer.x.begin(), fewer.x.end()));
-  CHECK(*std::max_element(fewer.y.begin(), fewer.y.end()) == 50);
-  CHECK(*std::min_element(fewer.y.begin(), fewer.y.end()) == -50);
+  CHECK(std::count(fewer.y.begin(), fewer.y.end(), 50) == 1);
+  CHECK(std::count(fewer.y.begin(), fewer.y.end(), -50) == 1);
   CHECK(thinned(fewer, 1000).x.size() == fewer.x.size());
 }
 

@@ -5,8 +5,8 @@
 
 namespace unisono::experiment::plot {
 
-// Colours are CSS variables, which a page sets for light and for dark (page_style.cpp). The first seven of series follow
-// Okabe and Ito, which people with any kind of colour vision tell apart.
+// Colours are CSS variables, which a page sets for light and for dark (page_style.cpp). The first seven of series
+// follow Okabe and Ito, which people with any kind of colour vision tell apart.
 
 inline constexpr std::size_t kSeriesColours = 9;
 inline constexpr const char* kText = "var(--text)";

@@ -35,6 +35,7 @@ Range widened(Range range, Spacing spacing) {
 
 std::string number_text(double value) {
   if (value == 0) return "0";  // neither "-0"
+  if (std::isnan(value)) return "–";
   if (std::abs(value) < 1e7 && std::abs(value) >= 1000 && value == std::round(value)) {
     return grouped(static_cast<std::int64_t>(value));
   }

@@ -66,7 +66,7 @@ class Scale {
   std::vector<Tick> ticks_;
 };
 
-/// A number as people read it: "20,000", "0.25", "1e-06".
+/// A number as people read it: "20,000", "0.25", "1e-06"; "–" where there is none.
 std::string number_text(double value);
 
 }  // namespace unisono::experiment::plot

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "report/plot/colours.hpp"
 
@@ -138,11 +139,14 @@ Series thinned(const Series& series, std::size_t most) {
   const std::size_t part = 3 * points / most + 1;
   std::vector<std::size_t> kept;
   for (std::size_t first = 0; first < points; first += part) {
-    const auto begin = series.y.begin() + static_cast<std::ptrdiff_t>(first);
-    const auto end = series.y.begin() + static_cast<std::ptrdiff_t>(std::min(points, first + part));
-    const auto [least, largest] = std::minmax_element(begin, end);
-    kept.insert(kept.end(), {first, static_cast<std::size_t>(least - series.y.begin()),
-                             static_cast<std::size_t>(largest - series.y.begin())});
+    std::size_t least = first, largest = first;
+    for (std::size_t i = first; i < std::min(points, first + part); ++i) {
+      if (!std::isfinite(series.y[i])) continue;
+      // Any of these replaces one that is not a number, too.
+      if (!(series.y[least] <= series.y[i])) least = i;
+      if (!(series.y[largest] >= series.y[i])) largest = i;
+    }
+    kept.insert(kept.end(), {first, least, largest});
   }
   kept.push_back(points - 1);
   std::sort(kept.begin(), kept.end());

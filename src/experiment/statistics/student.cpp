@@ -1,4 +1,4 @@
-#include "study/student.hpp"
+#include "statistics/student.hpp"
 
 #include <algorithm>
 #include <cmath>
