@@ -53,20 +53,6 @@ std::unique_ptr<GroupLoader> make_loader(const hdf5::File& file, const SparseSch
   }
 }
 
-/// Only what is trained on is shuffled and held back from.
-Arrangement arrangement_of(const DataSettings& settings, std::uint64_t seed, Split split, Index grid,
-                           const NodeShare& share) {
-  const bool own = settings.partition == Partition::strata, shuffle = settings.shuffle && split == Split::train;
-  return {.shuffle = shuffle,
-          .seed = settings.arrangement_seed < 0 ? seed : static_cast<std::uint64_t>(settings.arrangement_seed),
-          .validation_fraction = split == Split::train ? settings.validation_fraction : 0,
-          .split_seed = static_cast<std::uint64_t>(settings.split_seed),
-          .stratify = settings.stratify,
-          .grid = own || shuffle ? grid : 0,
-          .rank = share.rank,
-          .ranks = own ? share.size : 0};
-}
-
 /// A trained model is applied to all examples, in their order.
 DataSettings without_training(DataSettings settings) {
   settings.shuffle = false;

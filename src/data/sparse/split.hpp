@@ -34,6 +34,11 @@ struct Arrangement {
   int rank = 0, ranks = 0;         ///< ratings: load only this rank's rows of the grid; 0 ranks: all
 };
 
+/// How a split's group is arranged: only what is trained on is shuffled and held back from.
+/// \param seed of the run \param grid side of a grid of ratings
+Arrangement arrangement_of(const DataSettings& settings, std::uint64_t seed, Split split, Index grid,
+                           const NodeShare& share);
+
 /// Loads a group of a file into memory, as one split or as a training and a validation split.
 class GroupLoader {
  public:
