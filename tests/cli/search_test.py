@@ -61,7 +61,7 @@ class Trials(SearchTest):
         self.assertIn(f"trial {best['trial']}, validation accuracy", result.out)
         self.train("again", "--compare-with", f"found/trials/000{best['trial']}", config="found/best.toml")
         summary = json.loads((self.folder / "again/summary.json").read_text())
-        self.assertEqual(summary["evaluations"]["validation"]["accuracy"], float(best["value"]))
+        self.assertEqual(summary["validation"]["accuracy"], float(best["value"]))
         ours, theirs = self.vectors("again"), self.vectors(f"found/trials/000{best['trial']}")
         for name, values in ours.items():
             self.assertEqual(values.tobytes(), theirs[name].tobytes(), name)
@@ -86,7 +86,7 @@ class Trials(SearchTest):
             values = []
             for repeat in (0, 1):
                 folder = self.folder / f"twice/trials/000{row['trial']}/repeat-{repeat}"
-                values.append(json.loads((folder / "summary.json").read_text())["evaluations"]["validation"]["accuracy"])
+                values.append(json.loads((folder / "summary.json").read_text())["validation"]["accuracy"])
             self.assertAlmostEqual(float(row["value"]), sum(values) / 2, places=12)
             self.assertGreater(float(row["deviation"]), 0)
 

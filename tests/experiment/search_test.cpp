@@ -82,9 +82,10 @@ TEST_CASE("ratings are searched over one copy in memory, whatever the seeds of t
                               "\"\nvalidation_fraction = 0.2\n"
                               "[model]\nkind = \"factorization\"\ndimension = 4\n"
                               "[optimizer]\nkind = \"sgd\"\nlearning_rate = 0.05\n"
-                              "[train]\nepochs = 2\n"
+                              "[train]\nepochs = 2\n[strategy]\nkind = \"serial\"\n"
                               "[search]\nmethod = \"random\"\ntrials = 4\nkeep = \"none\"\n"
-                              "[search.space]\n\"optimizer.learning_rate\" = { log = [1e-2, 0.1] }\n"};
+                              "[search.space]\n\"optimizer.learning_rate\" = { log = [1e-2, 0.1] }\n",
+                          {}};
   CHECK(table_on(1, folder, config) == table_on(3, folder, config));
 }
 

@@ -30,10 +30,9 @@ Answer PlanDispatcher::take() {
   if (stopped_ || plan_.is_complete()) return {.kind = Answer::Kind::stop};
   const auto training = plan_.next();
   if (!training) return {.kind = Answer::Kind::wait};
-  TrainingOrder order = order_for_(*training);
   if (journal_ != nullptr) journal_->append({{"started", to_json(*training)}});
   plan_.started(*training);
-  return {.kind = Answer::Kind::work, .order = std::move(order)};
+  return {.kind = Answer::Kind::work, .order = order_for_(*training)};
 }
 
 void PlanDispatcher::give(const Training& training, const TrainingResult& result) {
