@@ -112,7 +112,8 @@ class Folds(CrossValidationTest):
         self.validate("whole", keys=long)
         resume = ()
         for _ in range(3):
-            words = ("cross-validate", "folds.toml", "--output", "killed", *settings("data.augmentation.shift=0", *long))
+            keys = settings("data.augmentation.shift=0", *long)
+            words = ("cross-validate", "folds.toml", "--output", "killed", *keys)
             with self.started(*words, *resume, ranks=2) as process:
                 journal = self.folder / "killed/journal.jsonl"
                 before = len(journal.read_text().splitlines()) if journal.exists() else 0

@@ -38,7 +38,8 @@ inline constexpr Named<FoldSolver> kFoldSolvers[] = {
     {FoldSolver::automatic, "auto", "exact for leave_one_out and leave_p_out where that is possible, otherwise train"},
     {FoldSolver::train, "train", "each is trained as the config says"},
     {FoldSolver::exact, "exact",
-     "by normal equations, for linear models of tables with squared loss; leave_one_out and leave_p_out need only one fit"},
+     "by normal equations, for linear models of tables with squared loss; leave_one_out and leave_p_out need only one "
+     "fit"},
     {FoldSolver::exact_fits, "exact_fits", "the same with a fit for each fold"}};
 
 /// `[cross_validation]`

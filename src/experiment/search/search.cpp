@@ -31,14 +31,16 @@ std::uint64_t seed_of(const Config& config) { return static_cast<std::uint64_t>(
 PlannedConfig parse_search(const ConfigText& text, const models::ModelKinds& models) {
   PlannedConfig planned = parse_plans(text, models);
   if (planned.plans.search) return planned;
-  throw ConfigError(fmt::format("{}: has no section [search]; say there what varies, as docs/search.md shows", text.path));
+  throw ConfigError(
+      fmt::format("{}: has no section [search]; say there what varies, as docs/search.md shows", text.path));
 }
 
 std::optional<Folds> folds_of(const PlannedConfig& planned) {
   if (!planned.plans.search->cross_validate) return std::nullopt;
   if (planned.config.data.validation_fraction > 0) {
-    throw ConfigError("data.validation_fraction: with search.cross_validate, folds of all training examples take turns in "
-                      "validating; remove it");
+    throw ConfigError(
+        "data.validation_fraction: with search.cross_validate, folds of all training examples take turns in "
+        "validating; remove it");
   }
   return folds_of_set(planned.plans.cross_validation.value_or(CrossValidationSettings{}), planned.config.data.path);
 }
@@ -88,25 +90,33 @@ Search::Search(Job& job, const ConfigText& config, const models::ModelKinds& mod
             {.repeats = settings().repeats, .folds = folds_ ? folds_->size() : 0, .refit = settings().refit}),
       metric_(settings().metric) {
   require_same_experiment(job.ranks(), planned_.config);
-  require_same(job.ranks(), "search", hash_bytes(identity()), "give every rank the same config file and the same --set");
+  require_same(job.ranks(), "search", hash_bytes(identity()),
+               "give every rank the same config file and the same --set");
   metric_.require(planned_.config, set_.info(), folds_.has_value());
   const SearchKind kind = settings().method;
-  const bool in_steps =
-      kind == SearchKind::halving || kind == SearchKind::hyperband || kind == SearchKind::population;
+  const bool in_steps = kind == SearchKind::halving || kind == SearchKind::hyperband || kind == SearchKind::population;
   if (!in_steps || settings().keep != KeptTrials::none) return;
-  throw ConfigError(fmt::format("search.keep = \"none\": with search.method = \"{}\", trials go on from their "
-                                "checkpoints; set keep = \"best\"",
-                                name_of(kind, kSearchKinds)));
+  throw ConfigError(
+      fmt::format("search.keep = \"none\": with search.method = \"{}\", trials go on from their "
+                  "checkpoints; set keep = \"best\"",
+                  name_of(kind, kSearchKinds)));
 }
 
 std::string Search::identity() const { return effective_config(planned_.config) + effective_plans(planned_.plans); }
 
 /// Whether a search that goes on may have another value of this key.
 bool may_change(const std::string& key) {
-  static const std::vector<std::string> free = {
-      "search.trials", "search.keep",   "search.refit",         "search.stop_after_seconds", "search.target",
-      "output",        "data.path",     "search.threads_per_trial", "train.threads",           "search.trial_seconds",
-      "train.report_every_steps"};
+  static const std::vector<std::string> free = {"search.trials",
+                                                "search.keep",
+                                                "search.refit",
+                                                "search.stop_after_seconds",
+                                                "search.target",
+                                                "output",
+                                                "data.path",
+                                                "search.threads_per_trial",
+                                                "train.threads",
+                                                "search.trial_seconds",
+                                                "train.report_every_steps"};
   return std::find(free.begin(), free.end(), key) != free.end() || key.starts_with("checkpoint.");
 }
 
@@ -142,8 +152,9 @@ void Search::say_begin() const {
   job_.log().info(fmt::format("{}: {} by {}, {} at a time, by {}", folder_, count_of(plan_.method().trials(), "trial"),
                               name_of(settings().method, kSearchKinds), slots, metric_.text()));
   if (plan_.method().depends_on_timing()) {
-    job_.log().info("which trials are trained for how long depends on the order in which they end: another run of this "
-                    "search may give another table");
+    job_.log().info(
+        "which trials are trained for how long depends on the order in which they end: another run of this "
+        "search may give another table");
   }
 }
 
@@ -163,9 +174,9 @@ void Search::say_end(const Training& training) const {
 }
 
 EndOfTrials Search::end() const {
-  EndOfTrials end{.seconds = settings().stop_after_seconds,
-                  .median_rule = settings().median_rule,
-                  .signal = [this] { return job_.received_signal(); }};
+  EndOfTrials end{.seconds = settings().stop_after_seconds, .median_rule = settings().median_rule, .signal = [this] {
+                    return job_.received_signal();
+                  }};
   if (settings().has_target) end.loss = metric_.larger_is_better() ? -settings().target : settings().target;
   return end;
 }
@@ -174,27 +185,27 @@ RunStatus Search::run() {
   say_begin();
   const bool on_gpus = planned_.config.device != DeviceChoice::cpu;
   const SlotShape shape = slot_shape(job_, settings().ranks_per_trial, settings().threads_per_trial, on_gpus);
-  const bool is_complete = run_trials(
-      job_, {.folder = folder_,
-             .identity = identity(),
-             .may_change = may_change,
-             .existing = existing_,
-             .keep = settings().keep,
-             .hands_on = settings().method == SearchKind::population,
-             .plan = plan_,
-             .terms = {.config = set_.text(),
-                       .models = models_,
-                       .folds = folds_ ? &*folds_ : nullptr,
-                       .metric = metric_.name(),
-                       .threads = settings().threads_per_trial,
-                       .seconds = settings().trial_seconds,
-                       .leaves_nothing = settings().keep == KeptTrials::none,
-                       .reports_epochs = settings().median_rule},
-             .shape = shape,
-             .end = end(),
-             .folder_of = [this](const Training& training) { return folder_of(training); },
-             .overrides = [this](const Training& training) { return overrides(training); },
-             .on_end = [this](const Training& training, const TrainingResult&) { say_end(training); }});
+  const bool is_complete =
+      run_trials(job_, {.folder = folder_,
+                        .identity = identity(),
+                        .may_change = may_change,
+                        .existing = existing_,
+                        .keep = settings().keep,
+                        .hands_on = settings().method == SearchKind::population,
+                        .plan = plan_,
+                        .terms = {.config = set_.text(),
+                                  .models = models_,
+                                  .folds = folds_ ? &*folds_ : nullptr,
+                                  .metric = metric_.name(),
+                                  .threads = settings().threads_per_trial,
+                                  .seconds = settings().trial_seconds,
+                                  .leaves_nothing = settings().keep == KeptTrials::none,
+                                  .reports_epochs = settings().median_rule},
+                        .shape = shape,
+                        .end = end(),
+                        .folder_of = [this](const Training& training) { return folder_of(training); },
+                        .overrides = [this](const Training& training) { return overrides(training); },
+                        .on_end = [this](const Training& training, const TrainingResult&) { say_end(training); }});
   if (job_.ranks().is_root()) write_results(is_complete);
   return is_complete ? RunStatus::complete : RunStatus::interrupted;
 }

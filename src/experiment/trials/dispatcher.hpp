@@ -39,10 +39,10 @@ class Dispatcher {
 
 /// When a job hands out nothing more, and when it ends a training.
 struct EndOfTrials {
-  double seconds = 0;                   ///< since the job began; 0: never
-  std::optional<double> loss = {};      ///< as soon as a trial's is so low
-  bool median_rule = false;             ///< ends trainings that are worse than most others were at the same epoch
-  std::function<int()> signal = {};     ///< the stop signal that was received, or 0
+  double seconds = 0;                ///< since the job began; 0: never
+  std::optional<double> loss = {};   ///< as soon as a trial's is so low
+  bool median_rule = false;          ///< ends trainings that are worse than most others were at the same epoch
+  std::function<int()> signal = {};  ///< the stop signal that was received, or 0
 };
 
 /// Rank 0's: asks the plan, and writes what happens to the journal.

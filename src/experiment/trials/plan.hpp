@@ -22,9 +22,9 @@ struct PlanShape {
 
 /// A trial, as far as it is known.
 struct TrialRecord {
-  Training step;                           ///< what all of its trainings have in common now: epochs, copied
+  Training step;  ///< what all of its trainings have in common now: epochs, copied
   std::map<std::pair<std::int64_t, std::int64_t>, TrainingResult> results = {};  ///< by repeat and fold
-  bool has_ended = false;                  ///< all trainings of the current step have
+  bool has_ended = false;                            ///< all trainings of the current step have
   TrainingStatus status = TrainingStatus::complete;  ///< of the first training that is not complete
   std::string message = {};
   double value = 0;      ///< mean of the metric over repeats and folds
@@ -32,9 +32,9 @@ struct TrialRecord {
   double seconds = 0;    ///< over all trainings
 };
 
-/// Which trainings a job makes: the steps that a search method asks for, each with every seed and on every fold. Nothing
-/// depends on which ranks make them. Called again with the same trainings and results, a new object comes to the same
-/// state.
+/// Which trainings a job makes: the steps that a search method asks for, each with every seed and on every fold.
+/// Nothing depends on which ranks make them. Called again with the same trainings and results, a new object comes to
+/// the same state.
 class TrialPlan {
  public:
   TrialPlan(std::unique_ptr<SearchMethod> method, const PlanShape& shape);
@@ -65,7 +65,7 @@ class TrialPlan {
   std::unique_ptr<SearchMethod> method_;
   PlanShape shape_;
   std::map<std::int64_t, TrialRecord> trials_;
-  std::deque<Training> waiting_;   ///< of steps that have begun
+  std::deque<Training> waiting_;  ///< of steps that have begun
   std::vector<Training> running_;
   std::optional<TrainingResult> refitted_;
   bool begins_no_more_ = false;

@@ -118,9 +118,9 @@ void take_end(comm::Communicator& group, const TrainingTerms& terms, Early early
   if (agreed == Early::no || result.status != TrainingStatus::interrupted) return;
   const bool pruned = agreed == Early::pruned;
   result.status = pruned ? TrainingStatus::pruned : TrainingStatus::failed;
-  result.message = pruned ? fmt::format("worse than the median of other trials after {}",
-                                        count_of(result.epochs, "epoch"))
-                          : fmt::format("it took longer than {} s", terms.seconds);
+  result.message = pruned
+                       ? fmt::format("worse than the median of other trials after {}", count_of(result.epochs, "epoch"))
+                       : fmt::format("it took longer than {} s", terms.seconds);
 }
 
 /// The raw floats. \throws OutputError

@@ -67,8 +67,8 @@ void make_folder(const std::string& folder) {
   std::error_code error;
   fs::create_directories(folder, error);
   if (!error) return;
-  throw OutputError(fmt::format("{}: the folder cannot be created: {}; choose another one with --output", folder,
-                                error.message()));
+  throw OutputError(
+      fmt::format("{}: the folder cannot be created: {}; choose another one with --output", folder, error.message()));
 }
 
 /// Makes the folder ready: refuses, keeps or removes what an earlier job has left there.
@@ -82,9 +82,8 @@ void prepare_folder(const std::string& folder, Existing existing) {
                     folder));
   }
   if (!holds_job && existing == Existing::resume) {
-    throw CheckpointError(
-        fmt::format("{}: there is nothing to resume; start without --resume, or name the folder with --output DIR",
-                    folder));
+    throw CheckpointError(fmt::format(
+        "{}: there is nothing to resume; start without --resume, or name the folder with --output DIR", folder));
   }
   for (const char* name : kMade) {
     if (holds_job || !fs::exists(folder + name, error)) continue;
@@ -106,9 +105,10 @@ void begin_or_check(Journal& journal, const TrialJob& trials) {
       changed_keys(journal.entries().front().at("config").get<std::string>(), trials.identity);
   std::erase_if(changed, trials.may_change);
   if (changed.empty()) return;
-  throw CheckpointError(fmt::format("{}: the config has changed since these trials began, in {}; take the config with "
-                                    "which they began, or begin anew in another folder (--output DIR)",
-                                    trials.folder, fmt::join(changed, ", ")));
+  throw CheckpointError(
+      fmt::format("{}: the config has changed since these trials began, in {}; take the config with "
+                  "which they began, or begin anew in another folder (--output DIR)",
+                  trials.folder, fmt::join(changed, ", ")));
 }
 
 /// Rank 0's part of the work.
@@ -132,7 +132,8 @@ class TrialDesk {
     if (trials_.keep != KeptTrials::best) return;
     for (const auto& [number, trial] : trials_.plan.trials()) {
       if (trials_.plan.best() == number) continue;
-      for (const auto& [which, result] : trial.results) remove_checkpoints({.trial = number, .repeat = which.first, .fold = which.second});
+      for (const auto& [which, result] : trial.results)
+        remove_checkpoints({.trial = number, .repeat = which.first, .fold = which.second});
     }
   }
 

@@ -42,9 +42,10 @@ PlannedConfig parse(const ConfigText& text, const models::ModelKinds& models) {
   if (!planned.plans.cross_validation) planned.plans.cross_validation.emplace();
   const double fraction = planned.config.data.validation_fraction;
   if (fraction == 0) return planned;
-  throw ConfigError(fmt::format("data.validation_fraction = {}: a cross-validation divides all training examples itself; "
-                                "remove it",
-                                fraction));
+  throw ConfigError(
+      fmt::format("data.validation_fraction = {}: a cross-validation divides all training examples itself; "
+                  "remove it",
+                  fraction));
 }
 
 /// A cross-validation from its config to its tables. Its functions are collective unless they say otherwise.
@@ -100,12 +101,9 @@ SlotShape CrossValidation::shape() const {
 
 /// Whether one that goes on may have another value of this key.
 bool may_change(const std::string& key) {
-  static const std::vector<std::string> free = {"cross_validation.refit",
-                                                "cross_validation.threads_per_fold",
-                                                "output",
-                                                "data.path",
-                                                "train.threads",
-                                                "train.report_every_steps"};
+  static const std::vector<std::string> free = {
+      "cross_validation.refit", "cross_validation.threads_per_fold", "output", "data.path",
+      "train.threads",          "train.report_every_steps"};
   return std::find(free.begin(), free.end(), key) != free.end() || key.starts_with("checkpoint.");
 }
 
@@ -122,8 +120,8 @@ FoldResults CrossValidation::results() const {
   const auto trial = plan_.trials().find(0);
   for (std::int64_t fold = 0; fold < folds_.size(); ++fold) {
     TrainingResult missing{.status = TrainingStatus::interrupted};
-    const auto found = trial == plan_.trials().end() ? decltype(trial->second.results.end())()
-                                                     : trial->second.results.find({0, fold});
+    const auto found =
+        trial == plan_.trials().end() ? decltype(trial->second.results.end())() : trial->second.results.find({0, fold});
     const bool has_ended = trial != plan_.trials().end() && found != trial->second.results.end();
     results.results.push_back(has_ended ? found->second : missing);
   }
@@ -204,8 +202,8 @@ bool CrossValidation::solves_exactly() const {
   const bool is_possible = ridge_of(planned_.config, set_.set(), why).has_value();
   if (solver == FoldSolver::automatic) return is_possible && leaves_few_out && !settings().refit;
   if (is_possible) return true;
-  throw ConfigError(fmt::format("cross_validation.solver = \"{}\": {}; set it to \"train\"",
-                                name_of(solver, kFoldSolvers), why));
+  throw ConfigError(
+      fmt::format("cross_validation.solver = \"{}\": {}; set it to \"train\"", name_of(solver, kFoldSolvers), why));
 }
 
 /// Rank 0 solves all folds: that takes it less time than handing them out.
@@ -217,7 +215,8 @@ RunStatus CrossValidation::solve() {
   const ExactFolds exact = solve_folds(*ridge_of(planned_.config, set_.set(), why), set_.set(), folds_, by_fits);
   job_.log().info("linear models with squared loss: solved exactly, not trained (cross_validation.solver)");
   std::vector<std::size_t> first{0};
-  for (std::int64_t fold = 0; fold < folds_.size(); ++fold) first.push_back(first.back() + folds_.validation(fold).size());
+  for (std::int64_t fold = 0; fold < folds_.size(); ++fold)
+    first.push_back(first.back() + folds_.validation(fold).size());
   write_results({.folds = folds_, .results = exact.results, .overlap = overlap()}, [&](std::int64_t fold) {
     const auto begin = exact.predictions.begin() + static_cast<std::ptrdiff_t>(first[static_cast<std::size_t>(fold)]);
     return std::vector<float>(begin, begin + std::ssize(folds_.validation(fold)));
@@ -233,9 +232,8 @@ void CrossValidation::write_results(const FoldResults& results,
   write_predictions(folder_, folds_, {planned_.config.data.path, set_.set().class_names()}, outputs);
   job_.log().info(fmt::format("{}: {} of {}\n{}", folder_, count_of(folds_.size(), "fold"),
                               count_of(folds_.rows(), "example"), results.text()));
-  const auto failed = std::find_if(results.results.begin(), results.results.end(), [](const TrainingResult& one) {
-    return one.status != TrainingStatus::complete;
-  });
+  const auto failed = std::find_if(results.results.begin(), results.results.end(),
+                                   [](const TrainingResult& one) { return one.status != TrainingStatus::complete; });
   if (failed == results.results.end()) return;
   throw TrainingError(fmt::format("{}: fold {} was not trained to its end: {}", folder_,
                                   failed - results.results.begin(), failed->message));

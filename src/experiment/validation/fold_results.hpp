@@ -13,8 +13,8 @@ namespace unisono::experiment {
 
 /// A metric over all folds.
 struct FoldMetric {
-  std::string name;            ///< "accuracy"
-  Interval interval;           ///< of the folds' values
+  std::string name;                   ///< "accuracy"
+  Interval interval;                  ///< of the folds' values
   std::optional<double> pooled = {};  ///< over all validation examples; empty where the folds' values do not give it
 };
 
