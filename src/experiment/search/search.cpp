@@ -20,6 +20,7 @@
 #include "unisono/base/errors.hpp"
 #include "unisono/base/hash.hpp"
 #include "unisono/base/text.hpp"
+#include "unisono/experiment/check.hpp"
 #include "unisono/experiment/plans.hpp"
 #include "validation/splitters.hpp"
 
@@ -92,7 +93,9 @@ Search::Search(Job& job, const ConfigText& config, const models::ModelKinds& mod
   require_same_experiment(job.ranks(), planned_.config);
   require_same(job.ranks(), "search", hash_bytes(identity()),
                "give every rank the same config file and the same --set");
+  if (folds_) set_.set().fold_view(folds_->fold(0));  // says what makes folds impossible
   metric_.require(planned_.config, set_.info(), folds_.has_value());
+  if (job.ranks().is_root()) check(planned_.config, static_cast<int>(settings().ranks_per_trial));
   const SearchKind kind = settings().method;
   const bool in_steps = kind == SearchKind::halving || kind == SearchKind::hyperband || kind == SearchKind::population;
   if (!in_steps || settings().keep != KeptTrials::none) return;
@@ -199,7 +202,6 @@ RunStatus Search::run() {
                                   .metric = metric_.name(),
                                   .threads = settings().threads_per_trial,
                                   .seconds = settings().trial_seconds,
-                                  .leaves_nothing = settings().keep == KeptTrials::none,
                                   .reports_epochs = settings().median_rule},
                         .shape = shape,
                         .end = end(),

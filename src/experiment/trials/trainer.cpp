@@ -102,10 +102,10 @@ class Watch {
   Early early_ = Early::no;
 };
 
-RunOptions options_for(const TrainingTerms& terms, const TrainingOrder& order, const data::Fold* fold, Watch& watch) {
+RunOptions options_for(const TrainingOrder& order, const data::Fold* fold, Watch& watch) {
   return {.existing = order.goes_on ? Existing::resume : Existing::overwrite,
           .watching = Watching::none,
-          .results = terms.leaves_nothing ? Results::nowhere : Results::in_folder,
+          .results = order.folder.empty() ? Results::nowhere : Results::in_folder,
           .takes_over = order.takes_over,
           .fold = fold,
           .stop = [&watch] { return watch.must_stop(); },
@@ -151,7 +151,7 @@ TrainingResult make_training(Job& whole, comm::Communicator& group, const Traini
     Job job(whole, *ranks, log);
     data::Fold fold;
     if (order.training.fold >= 0) fold = terms.folds->fold(order.training.fold);
-    RunOptions options = options_for(terms, order, order.training.fold < 0 ? nullptr : &fold, watch);
+    RunOptions options = options_for(order, order.training.fold < 0 ? nullptr : &fold, watch);
     std::vector<float> outputs;
     if (!order.outputs.empty()) options.validation_outputs = &outputs;
     result = result_of(run_in(job, *ranks, config_of(terms, order), options), terms);

@@ -17,7 +17,6 @@ struct TrainingTerms {
   std::string metric = "auto";   ///< the validation metric that counts
   std::int64_t threads = 1;      ///< of each rank
   double seconds = 0;            ///< a training that takes longer fails; 0: none does
-  bool leaves_nothing = false;   ///< no run folders
   bool reports_epochs = false;   ///< whether a training may be ended after any epoch
 };
 

@@ -142,7 +142,7 @@ class TrialDesk {
     TrainingOrder order{.training = training, .overrides = trials_.overrides(training)};
     if (trials_.outputs_of) order.outputs = trials_.outputs_of(training);
     if (!order.outputs.empty()) make_folder(fs::path(order.outputs).parent_path());
-    if (trials_.keep == KeptTrials::none) return order;
+    if (trials_.keep == KeptTrials::none && !training.refit) return order;
     order.folder = trials_.folder_of(training);
     if (training.copied) take_over(training, order.folder);
     order.goes_on = has_checkpoint(order.folder);

@@ -13,6 +13,7 @@
 #include "unisono/base/errors.hpp"
 #include "unisono/base/hash.hpp"
 #include "unisono/base/text.hpp"
+#include "unisono/experiment/check.hpp"
 #include "unisono/experiment/cross_validation.hpp"
 #include "unisono/experiment/plans.hpp"
 #include "validation/exact_folds.hpp"
@@ -92,6 +93,8 @@ CrossValidation::CrossValidation(Job& job, const ConfigText& config, const model
   require_same_experiment(job.ranks(), planned_.config);
   require_same(job.ranks(), "cross-validation", hash_bytes(identity()),
                "give every rank the same config file and the same --set");
+  set_.set().fold_view(folds_.fold(0));  // says what makes folds impossible
+  if (job.ranks().is_root()) check(planned_.config, static_cast<int>(settings().ranks_per_fold));
 }
 
 SlotShape CrossValidation::shape() const {
@@ -162,8 +165,7 @@ TrialJob CrossValidation::trials() {
           .terms = {.config = set_.text(),
                     .models = models_,
                     .folds = &folds_,
-                    .threads = settings().threads_per_fold,
-                    .leaves_nothing = settings().keep == KeptTrials::none},
+                    .threads = settings().threads_per_fold},
           .shape = shape(),
           .end = {.signal = [this] { return job_.received_signal(); }},
           .folder_of =
