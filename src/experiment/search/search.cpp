@@ -1,7 +1,6 @@
 #include "unisono/experiment/search.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -12,9 +11,9 @@
 #include "run/rank_checks.hpp"
 #include "run/run_folder.hpp"
 #include "search/method.hpp"
+#include "search/trial_overrides.hpp"
 #include "search/trial_table.hpp"
 #include "trials/metric.hpp"
-#include "trials/seeds.hpp"
 #include "trials/shared_set.hpp"
 #include "trials/trial_job.hpp"
 #include "unisono/base/errors.hpp"
@@ -56,7 +55,7 @@ class Search {
   const SearchSettings& settings() const { return *planned_.plans.search; }
   std::vector<std::string> overrides(const Training& training) const;
   std::string folder_of(const Training& training) const;
-  std::string values_text(std::int64_t trial) const;
+  std::optional<data::Fold> fold_of(const Training& training) const;
   void say_begin() const;
   void say_end(const Training& training) const;
   EndOfTrials end() const;
@@ -125,9 +124,7 @@ bool may_change(const std::string& key) {
 
 /// What a trial changes of the config. Called on rank 0.
 std::vector<std::string> Search::overrides(const Training& training) const {
-  std::vector<std::string> changes;
-  for (const Assignment& one : space_.at(plan_.method().point(training.trial))) changes.push_back(one.override_text());
-  changes.push_back(fmt::format("seed={}", seed_of_trial(planned_.config.seed, training.trial, training.repeat)));
+  std::vector<std::string> changes = trial_overrides(space_, plan_, planned_.config.seed, training);
   if (training.refit) changes.emplace_back("data.validation_fraction=0");
   return changes;
 }
@@ -141,12 +138,8 @@ std::string Search::folder_of(const Training& training) const {
   return path;
 }
 
-std::string Search::values_text(std::int64_t trial) const {
-  std::vector<std::string> parts;
-  for (const Assignment& one : space_.at(plan_.method().point(trial))) {
-    parts.push_back(one.key + " = " + toml_text(one.value));
-  }
-  return fmt::format("{}", fmt::join(parts, ", "));
+std::optional<data::Fold> Search::fold_of(const Training& training) const {
+  return folds_ && training.fold >= 0 ? std::optional(folds_->fold(training.fold)) : std::nullopt;
 }
 
 void Search::say_begin() const {
@@ -172,7 +165,7 @@ void Search::say_end(const Training& training) const {
                                  : fmt::format("{}: {}", name_of(trial.status, kTrainingStatuses), trial.message);
   const std::string epochs = training.epochs > 0 ? fmt::format(" after {}", count_of(training.epochs, "epoch")) : "";
   job_.log().info(fmt::format("trial {}: {}{} ({}); {:.1f} s{}", training.trial, ending, epochs,
-                              values_text(training.trial), trial.seconds,
+                              trial_text(space_, plan_, training.trial), trial.seconds,
                               best ? fmt::format("; best so far: trial {}", *best) : ""));
 }
 
@@ -193,12 +186,14 @@ RunStatus Search::run() {
                         .identity = identity(),
                         .may_change = may_change,
                         .existing = existing_,
-                        .keep = settings().keep,
+                        .keeps_runs = settings().keep != KeptTrials::none,
+                        .only_best = settings().keep == KeptTrials::best,
                         .hands_on = settings().method == SearchKind::population,
                         .plan = plan_,
+                        .compared = &plan_,
                         .terms = {.config = set_.text(),
                                   .models = models_,
-                                  .folds = folds_ ? &*folds_ : nullptr,
+                                  .fold_of = [this](const Training& training) { return fold_of(training); },
                                   .metric = metric_.name(),
                                   .threads = settings().threads_per_trial,
                                   .seconds = settings().trial_seconds,
@@ -240,7 +235,7 @@ void Search::write_results(bool is_complete) const {
                                                       plan_.trials().at(*best).value, best_config()));
   job_.log().info(fmt::format("{}: best of {}: trial {}, {} {:.6g} ({}); its config is {}/best.toml", folder_,
                               count_of(std::ssize(plan_.trials()), "trial"), *best, metric_.text(),
-                              plan_.trials().at(*best).value, values_text(*best), folder_));
+                              plan_.trials().at(*best).value, trial_text(space_, plan_, *best), folder_));
 }
 
 }  // namespace

@@ -149,9 +149,8 @@ TrainingResult make_training(Job& whole, comm::Communicator& group, const Traini
     // The run's own messages stay apart: where its ranks find the config impossible, those of the group still match.
     const auto ranks = group.size() > 1 ? group.split(0, group.rank()) : group.alone();
     Job job(whole, *ranks, log);
-    data::Fold fold;
-    if (order.training.fold >= 0) fold = terms.folds->fold(order.training.fold);
-    RunOptions options = options_for(order, order.training.fold < 0 ? nullptr : &fold, watch);
+    const auto fold = terms.fold_of ? terms.fold_of(order.training) : std::nullopt;
+    RunOptions options = options_for(order, fold ? &*fold : nullptr, watch);
     std::vector<float> outputs;
     if (!order.outputs.empty()) options.validation_outputs = &outputs;
     result = result_of(run_in(job, *ranks, config_of(terms, order), options), terms);

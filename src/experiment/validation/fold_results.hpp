@@ -22,6 +22,7 @@ struct FoldMetric {
 struct FoldResults {
   const Folds& folds;
   std::vector<TrainingResult> results;  ///< by fold
+  std::vector<std::string> choices;     ///< by fold: what a nested search chose; empty: nothing was nested
   /// Validation examples over training examples, where folds share both: the intervals then take the overlap into
   /// account. 0: they do not.
   double overlap = 0;
