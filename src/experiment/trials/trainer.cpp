@@ -48,6 +48,8 @@ Config config_of(const TrainingTerms& terms, const TrainingOrder& order) {
   text.overrides.insert(text.overrides.end(), order.overrides.begin(), order.overrides.end());
   Config config = parse_config(text, terms.models);
   config.train.threads = terms.threads;
+  // Lock-free threads that are left open would otherwise take the cores of the trainings beside.
+  if (traits_of(config.strategy).shares_model && config.strategy.threads == 0) config.strategy.threads = terms.threads;
   if (!order.folder.empty()) config.output = order.folder;
   if (order.training.epochs > 0) {
     // The learning rate's schedule is that of a trial that is trained to the end.
