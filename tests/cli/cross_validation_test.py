@@ -49,6 +49,11 @@ class Folds(CrossValidationTest):
         self.assertEqual([int(line["label"]) for line in lines], labels.tolist())
         folds = numpy.array([int(line["fold"]) for line in lines])
         self.assertEqual(numpy.bincount(folds).tolist(), [48] * 5)
+        with h5py.File(self.folder / "run/predictions.h5", "r") as file:
+            outputs, stored = file["predictions"][()], file["labels"][()]
+        self.assertEqual(outputs.shape, (240, 10))
+        self.assertEqual(stored.reshape(-1).tolist(), labels.tolist())
+        self.assertEqual(outputs[7, 3], numpy.float32(list(lines[7].values())[3 + 3]))
         for digit in range(10):
             counts = numpy.bincount(folds[labels == digit], minlength=5)
             self.assertLessEqual(counts.max() - counts.min(), 1)
