@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "machine/device.hpp"
+#include "machine/parts.hpp"
 #include "run/agreement.hpp"
 #include "run/rank_checks.hpp"
 #include "run/run_folder.hpp"
@@ -135,6 +136,7 @@ Search::Search(Job& job, const ConfigText& config, const models::ModelKinds& mod
                "give every rank the same config file and the same --set");
   if (folds_) set_.set().fold_view(folds_->fold(0));  // says what makes folds impossible
   metric_.require(planned_.config, set_.info(), folds_.has_value());
+  grid_shape(planned_.config, static_cast<int>(settings().ranks_per_trial));
   if (job.ranks().is_root()) check(planned_.config, static_cast<int>(settings().ranks_per_trial), folds_.has_value());
   require_settings(planned_, set_.info());
   require_space(space_, text_, planned_, models_);

@@ -153,7 +153,10 @@ class TrialDesk {
     resume(*journal_, trials.plan);
     dispatcher_.emplace(
         trials.plan, &*journal_, trials.end, job.clock(), [this](const Training& training) { return order(training); },
-        [this](const Training& training, const TrainingResult& result) { note_end(training, result); });
+        [this](const Training& training, const TrainingResult& result) { note_end(training, result); },
+        [this](const Training& training) {
+          if (trials_.hands_on && !training.refit) keep_state(trials_.folder_of(training), training.epochs);
+        });
   }
 
   PlanDispatcher& dispatcher() { return *dispatcher_; }
@@ -206,7 +209,6 @@ class TrialDesk {
   }
 
   void note_end(const Training& training, const TrainingResult& result) {
-    if (trials_.hands_on && !training.refit) keep_state(trials_.folder_of(training), training.epochs);
     trials_.on_end(training, result);
     const bool may_go_on = training.epochs > 0;  // methods that train in several steps tidy up at their end
     if (trials_.keep == KeptTrials::best && !may_go_on && !training.refit) forget_loser(training);
