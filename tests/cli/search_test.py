@@ -91,7 +91,7 @@ class Trials(SearchTest):
             self.assertGreater(float(row["deviation"]), 0)
 
     def test_trials_that_cannot_be_trained_or_diverge_are_rows(self):
-        space = SPACE.replace("[2, 4]", "[2, 3000000000]").replace("[1e-2, 0.3]", "[1e20, 1e25]")
+        space = SPACE.replace('channels" = [2, 4]', 'kernel" = [5, 50]').replace("[1e-2, 0.3]", "[1e20, 1e25]")
         self.write("search.toml", self.config() + space.replace("trials = 6", "trials = 16"))
         self.search("mixed", ranks=2)
         rows = self.rows("mixed")
@@ -109,14 +109,15 @@ class Trials(SearchTest):
         self.assertFalse((self.folder / "dry").exists())
 
 
-class Resumption(SearchTest):
+class KilledTest(SearchTest):
     LONG = ("train.epochs=6", "search.trials=8")
 
-    def kill_at_random(self, output, ranks, how, times=5):
+    def kill_at_random(self, output, ranks, how, times=5, keys=LONG):
+        """Starts a search so many times and stops it each time: the first with some lines more in its journal."""
         draw = random.Random(7)
         resume = ()
         for _ in range(times):
-            held_back = settings("data.validation_fraction=0.25", "data.augmentation.shift=0", *self.LONG)
+            held_back = settings("data.validation_fraction=0.25", "data.augmentation.shift=0", *keys)
             words = ("search", "search.toml", "--output", output, *held_back, *resume)
             with self.started(*words, ranks=ranks) as process:
                 journal = self.folder / output / "journal.jsonl"
@@ -138,6 +139,8 @@ class Resumption(SearchTest):
                     self.assertEqual(process.returncode, INTERRUPTED)
             resume = ("--resume",)
 
+
+class Resumption(KilledTest):
     def test_killed_five_times_and_resumed_gives_the_same_table(self):
         self.search("whole", keys=self.LONG)
         for ranks in (0, 2):
@@ -169,6 +172,143 @@ class Resumption(SearchTest):
         self.assertIn("--resume", messages(result)[0])
         self.search("found", "--overwrite", keys=["search.trials=3"])
         self.assertEqual(len(self.rows("found")), 3)
+
+
+class Methods(KilledTest):
+    """Each method, killed and resumed."""
+
+    CHOICES = SPACE.replace("{ log = [1e-2, 0.3] }", "{ choices = [0.01, 0.1] }").replace(
+        "{ log = [1e-3, 0.03] }", "{ choices = [0.003, 0.01] }"
+    )
+
+    def setUp(self):
+        super().setUp()
+        self.write("grid.toml", self.config() + self.CHOICES.replace('"random"\ntrials = 6', '"grid"'))
+
+    def journal(self, output):
+        """What happened, in order: what began, and with which loss it ended."""
+        lines = (self.folder / output / "journal.jsonl").read_text().splitlines()
+        return [json.loads(line[17:]) for line in lines][1:]
+
+    def test_tables_that_do_not_depend_on_timing_are_the_same_after_kills_on_any_ranks(self):
+        for method, keys in (
+            ("grid", ()),
+            ("sobol", ("search.trials=8",)),
+            ("tpe", ("search.trials=8", "search.lookahead=3", "search.startup_trials=4")),
+            ("random", ("search.trials=3", "search.repeats=2")),
+        ):
+            config = "grid.toml" if method == "grid" else "search.toml"
+            keys = (f"search.method={method}", *keys)
+            (self.folder / "search.toml").write_text((self.folder / config).read_text())
+            self.search(f"{method}-whole", keys=keys)
+            for ranks in (0, 2, 4):
+                output = f"{method}-on-{ranks}"
+                self.kill_at_random(output, ranks, signal.SIGKILL, times=2, keys=keys)
+                self.search(output, "--resume", ranks=4 - ranks, keys=keys)
+                self.assertEqual(self.table(output), self.table(f"{method}-whole"), (method, ranks))
+            self.write("search.toml", self.config() + SPACE)
+
+    def test_every_promotion_of_halving_is_legal(self):
+        keys = ("search.method=halving", "search.trials=12", "train.epochs=9")
+        for ranks in (0, 3):
+            output = f"halving-{ranks}"
+            self.kill_at_random(output, ranks, signal.SIGKILL, times=3, keys=keys)
+            self.search(output, "--resume", ranks=ranks, keys=keys)
+            losses = {1: {}, 3: {}, 9: {}}  # of the trials that have ended so many epochs
+            promotions = set()
+            for entry in self.journal(output):
+                step = entry.get("started") or entry.get("ended")
+                if "ended" in entry:
+                    result = entry["result"]
+                    failed = result["status"] != "complete"
+                    losses[step["epochs"]][step["trial"]] = float("inf") if failed else -result["value"]
+                elif step["epochs"] > 1:
+                    rung = losses[step["epochs"] // 3]
+                    best = sorted(rung, key=lambda trial: (rung[trial], trial))[: len(rung) // 3]
+                    if (step["trial"], step["epochs"]) not in promotions:  # a kill makes it start again
+                        self.assertIn(step["trial"], best)
+                    promotions.add((step["trial"], step["epochs"]))
+            self.assertEqual(len(losses[1]), 12)
+            self.assertGreaterEqual(len(losses[9]), 1)
+            # It went on from where it was: its summary counts all epochs, and it trained only those that were missing.
+            last = next(iter(losses[9]))
+            self.assertEqual(self.summary(f"{output}/trials/{last:04}")["epochs"], 9)
+
+    def test_copies_of_a_population_go_from_the_better_to_the_worse(self):
+        keys = ("search.method=population", "search.trials=6", "train.epochs=4", "search.exploited_fraction=0.34")
+        for ranks in (0, 3):
+            output = f"population-{ranks}"
+            self.kill_at_random(output, ranks, signal.SIGKILL, times=3, keys=keys)
+            self.search(output, "--resume", ranks=ranks, keys=keys)
+            losses = {epochs: {} for epochs in range(1, 5)}
+            seen, copies = set(), 0
+            for entry in self.journal(output):
+                step = entry.get("started") or entry.get("ended")
+                if "ended" in entry:
+                    result = entry["result"]
+                    failed = result["status"] != "complete"
+                    losses[step["epochs"]][step["trial"]] = float("inf") if failed else -result["value"]
+                elif "copied" in step and (step["trial"], step["epochs"]) not in seen:
+                    rung = losses[step["epochs"] - 1]
+                    ranking = sorted(rung, key=lambda trial: (rung[trial], trial))
+                    count = int(0.34 * len(ranking))
+                    self.assertIn(step["copied"], ranking[:count])
+                    self.assertTrue(step["trial"] in ranking[-count:] or rung[step["trial"]] == float("inf"))
+                    self.assertLess(rung[step["copied"]], rung[step["trial"]])
+                    copies += 1
+                seen.add((step["trial"], step["epochs"]))
+            self.assertEqual(len(losses[4]), 6)
+            self.assertGreater(copies, 0)
+
+
+class Ends(SearchTest):
+    def test_a_trial_that_stopped_early_counts_by_the_metric_of_the_search(self):
+        keys = ["train.early_stopping.patience=1", "train.early_stopping.metric=loss", "train.epochs=30"]
+        self.search("early", keys=[*keys, "search.trials=4"])
+        for row in self.rows("early"):
+            self.assertEqual(row["value"], row["validation.accuracy"])
+
+    def test_the_best_trial_is_trained_again_on_all_examples_also_after_it_stopped_early(self):
+        keys = ["train.early_stopping.patience=1", "train.epochs=30", "search.refit=true", "search.trials=3"]
+        result = self.search("early", keys=keys)
+        self.assertIn("the best trial was trained again on all examples", result.out)
+        best = max(self.rows("early"), key=lambda row: float(row["value"]))["trial"]
+        kept = self.summary(f"early/trials/000{best}")["best"]["epoch"]
+        again = self.summary("early/best")
+        self.assertEqual(again["epochs"], kept)
+        self.assertEqual(again["steps"], kept * 240 // 24)
+        self.search("early", "--resume", keys=[*keys[:-1], "search.trials=5"])
+        trials = [line for line in (self.folder / "early/journal.jsonl").read_text().splitlines() if '"refit"' in line]
+        self.assertEqual(len(trials), 4)  # it began and ended twice
+
+    def test_the_best_config_of_a_trial_that_did_not_go_on_trains_as_long_as_it_did(self):
+        self.search("halving", keys=["search.method=halving", "train.epochs=9", "search.trials=9"])
+        rows = self.rows("halving")
+        best = max(rows, key=lambda row: float(row["value"]))
+        self.train("again", config="halving/best.toml")
+        self.assertEqual(self.summary("again")["epochs"], int(best["epochs"]))
+        self.assertEqual(self.summary("again")["validation"]["accuracy"], float(best["value"]))
+
+    def test_a_search_in_which_no_trial_begins_says_so(self):
+        result = self.search("none", keys=["search.stop_after_seconds=1e-6"], code=1)
+        self.assertIn("no trial has begun within search.stop_after_seconds", messages(result)[0])
+        self.search("none", "--resume", keys=["search.trials=2"])
+
+    def test_fewer_trials_than_have_begun_are_refused(self):
+        self.search("found", keys=["search.trials=3"])
+        result = self.search("found", "--resume", keys=["search.trials=2"], ranks=2, code=2)
+        self.assertIn("3 trials have begun", messages(result)[0])
+
+    def test_a_search_that_runs_is_not_overwritten(self):
+        words = ("search", "search.toml", "--output", "found", *settings("data.validation_fraction=0.25"))
+        with self.started(*words, *settings("train.epochs=200")) as process:
+            journal = self.folder / "found/journal.jsonl"
+            while process.poll() is None and not (journal.exists() and journal.stat().st_size > 0):
+                time.sleep(0.01)
+            result = self.unisono(*words, "--overwrite")
+            self.assertEqual(result.code, 1, result)
+            self.assertIn("another process is writing it", messages(result)[0])
+            self.assertTrue((self.folder / "found/journal.jsonl").stat().st_size > 0)
 
 
 if __name__ == "__main__":

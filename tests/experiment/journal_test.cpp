@@ -58,6 +58,29 @@ TEST_CASE("a changed byte in a whole line is found", "[journal]") {
   }
 }
 
+TEST_CASE("a line that is missing, or in another place, is found", "[journal]") {
+  const ScratchFolder folder;
+  write_three(folder.path("whole"));
+  const std::string whole = bytes_of(folder.path("whole"));
+  const std::size_t second = whole.find('\n') + 1, third = whole.find('\n', second) + 1;
+  const std::string a = whole.substr(0, second), b = whole.substr(second, third - second), c = whole.substr(third);
+  for (const std::string& changed : {b + c, a + c, a + c + b, b + a + c, a + b + b + c}) {
+    const std::string path = folder.file("changed", changed);
+    CHECK_THROWS_AS(Journal(path), CheckpointError);
+  }
+}
+
+TEST_CASE("a journal that begins anew has no lines, whatever was in it", "[journal]") {
+  const ScratchFolder folder;
+  const std::string path = folder.file("damaged", "something else\n");
+  {
+    Journal journal(path, /*anew=*/true);
+    CHECK(journal.entries().empty());
+    journal.append({{"number", 7}});
+  }
+  CHECK(Journal(path).entries().size() == 1);
+}
+
 TEST_CASE("a journal that is being written cannot be opened by another", "[journal]") {
   const ScratchFolder folder;
   const Journal journal(folder.path("journal"));

@@ -86,8 +86,46 @@ TEST_CASE("the best trial is trained once more when all others have ended", "[pl
   }
   CHECK(plan.is_complete());
   REQUIRE(all.size() == 4);
-  CHECK(all.back() == Training{.trial = 0, .refit = true});
+  CHECK(all.back() == Training{.trial = 0, .epochs = 3, .refit = true});
   CHECK(plan.refitted());
+}
+
+TEST_CASE("without examples that say when to stop, a trial is trained for as long as the weights that it kept", "[plan]") {
+  TrialPlan plan = plan_of(2, {.folds = 4, .refit = true});
+  std::optional<Training> last;
+  while (const auto training = plan.next()) {
+    last = training;
+    plan.started(*training);
+    TrainingResult result = result_of(*training);
+    result.epochs = 3;
+    if (training->fold == 1) result.kept_epochs = 1;
+    if (training->fold == 2) result.kept_epochs = 2;
+    plan.ended(*training, result);
+  }
+  REQUIRE(last);
+  CHECK(*last == Training{.trial = 0, .epochs = 2, .refit = true});  // (3 + 1 + 2 + 3) / 4 = 2.25
+}
+
+TEST_CASE("a search that goes on to more trials trains the best one of all of them once more", "[plan]") {
+  std::vector<nlohmann::json> journal;
+  const auto finish = [&](TrialPlan& plan) {
+    std::vector<std::string> texts;
+    while (const auto training = plan.next()) {
+      journal.push_back({{"started", to_json(*training)}});
+      journal.push_back({{"ended", to_json(*training)}, {"result", to_json(result_of(*training))}});
+      plan.started(*training);
+      plan.ended(*training, result_of(*training));
+      if (training->refit) texts.push_back(training->text());
+    }
+    return texts;
+  };
+  TrialPlan plan = plan_of(2, {.refit = true});
+  CHECK(finish(plan).size() == 1);
+  TrialPlan same = plan_of(2, {.refit = true}), more = plan_of(4, {.refit = true});
+  replay(journal, same);
+  CHECK(finish(same).empty());
+  replay(journal, more);
+  CHECK(finish(more).size() == 1);
 }
 
 TEST_CASE("a trial of which one training failed is no candidate, and says why", "[plan]") {

@@ -7,10 +7,12 @@
 #include <nlohmann/json.hpp>
 
 #include "machine/device.hpp"
+#include "machine/parts.hpp"
 #include "run/agreement.hpp"
 #include "run/rank_checks.hpp"
 #include "run/run_folder.hpp"
 #include "search/method.hpp"
+#include "search/space_check.hpp"
 #include "search/trial_overrides.hpp"
 #include "search/trial_table.hpp"
 #include "trials/metric.hpp"
@@ -43,6 +45,45 @@ std::optional<Folds> folds_of(const PlannedConfig& planned) {
         "validating; remove it");
   }
   return folds_of_set(planned.plans.cross_validation.value_or(CrossValidationSettings{}), planned.config.data.path);
+}
+
+/// Whether trials are trained in several steps, from their checkpoints.
+bool is_in_steps(SearchKind kind) {
+  return kind == SearchKind::halving || kind == SearchKind::hyperband || kind == SearchKind::population;
+}
+
+/// Refuses a space of which some values could be in no trial.
+void require_space(const Space& space, const ConfigText& given, const PlannedConfig& planned,
+                   const models::ModelKinds& models) {
+  require_free_keys(space, is_in_steps(planned.plans.search->method));
+  require_values(space, [&](const std::vector<Assignment>& values) {
+    ConfigText text = given;
+    for (const Assignment& one : values) text.overrides.push_back(one.override_text());
+    parse_config(text, models);
+  });
+}
+
+/// Refuses settings of a search that contradict each other.
+void require_settings(const PlannedConfig& planned, const data::DatasetInfo& data) {
+  const SearchSettings& settings = *planned.plans.search;
+  const Config& config = planned.config;
+  if (is_in_steps(settings.method) && settings.keep == KeptTrials::none) {
+    throw ConfigError(fmt::format("search.keep = \"none\": with search.method = \"{}\", trials go on from their "
+                                  "checkpoints; set keep = \"best\"",
+                                  name_of(settings.method, kSearchKinds)));
+  }
+  const std::int64_t every = config.train.evaluate_every_epochs;
+  if (settings.median_rule && (every == 0 || every >= config.train.epochs)) {
+    throw ConfigError(fmt::format("search.median_rule compares trials after each evaluation, but there is none before "
+                                  "their end (train.evaluate_every_epochs = {}); set it to 1, or remove median_rule",
+                                  every));
+  }
+  if (settings.refit && !settings.cross_validate && config.data.validation_fraction == 0 && data.validation > 0) {
+    throw ConfigError(fmt::format("search.refit: the validation examples of {} are a group of their own, which training "
+                                  "cannot join to the training examples; remove refit, or import all as training "
+                                  "examples and set data.validation_fraction",
+                                  config.data.path));
+  }
 }
 
 /// A search from its config to its table. Its functions are collective unless they say otherwise.
@@ -94,14 +135,10 @@ Search::Search(Job& job, const ConfigText& config, const models::ModelKinds& mod
                "give every rank the same config file and the same --set");
   if (folds_) set_.set().fold_view(folds_->fold(0));  // says what makes folds impossible
   metric_.require(planned_.config, set_.info(), folds_.has_value());
-  if (job.ranks().is_root()) check(planned_.config, static_cast<int>(settings().ranks_per_trial));
-  const SearchKind kind = settings().method;
-  const bool in_steps = kind == SearchKind::halving || kind == SearchKind::hyperband || kind == SearchKind::population;
-  if (!in_steps || settings().keep != KeptTrials::none) return;
-  throw ConfigError(
-      fmt::format("search.keep = \"none\": with search.method = \"{}\", trials go on from their "
-                  "checkpoints; set keep = \"best\"",
-                  name_of(kind, kSearchKinds)));
+  grid_shape(planned_.config, static_cast<int>(settings().ranks_per_trial));
+  if (job.ranks().is_root()) check(planned_.config, static_cast<int>(settings().ranks_per_trial), folds_.has_value());
+  require_settings(planned_, set_.info());
+  require_space(space_, text_, planned_, models_);
 }
 
 std::string Search::identity() const { return effective_config(planned_.config) + effective_plans(planned_.plans); }
@@ -125,7 +162,7 @@ bool may_change(const std::string& key) {
 /// What a trial changes of the config. Called on rank 0.
 std::vector<std::string> Search::overrides(const Training& training) const {
   std::vector<std::string> changes = trial_overrides(space_, plan_, planned_.config.seed, training);
-  if (training.refit) changes.emplace_back("data.validation_fraction=0");
+  if (training.refit) changes.insert(changes.end(), kRefitOverrides.begin(), kRefitOverrides.end());
   return changes;
 }
 
@@ -156,6 +193,7 @@ void Search::say_begin() const {
 
 /// Called on rank 0 after a training.
 void Search::say_end(const Training& training) const {
+  if (training.refit && plan_.refitted()->status != TrainingStatus::complete) return;  // write_results says why
   if (training.refit) return job_.log().info("the best trial was trained again on all examples: " + folder_ + "/best");
   const TrialRecord& trial = plan_.trials().at(training.trial);
   if (!trial.has_ended) return;
@@ -207,13 +245,15 @@ RunStatus Search::run() {
   return is_complete ? RunStatus::complete : RunStatus::interrupted;
 }
 
-/// The config of the best trial, which trains as it did.
+/// The config of the best trial, which trains as it did: as long as it was trained, too.
 std::string Search::best_config() const {
   ConfigText text = set_.text();
   for (const std::string& change : overrides({.trial = *plan_.best()})) text.overrides.push_back(change);
   Config config = parse_config(text, models_);
   config.name = planned_.config.name + "-best";
   config.output = "";
+  config.train.threads = settings().threads_per_trial;
+  take_epochs(config, plan_.trials().at(*plan_.best()).step.epochs);
   return effective_config(config);
 }
 
@@ -224,18 +264,33 @@ void Search::write_results(bool is_complete) const {
   write_text_file(folder_ + "/search.json", table.json(is_complete).dump(2) + "\n");
   const auto best = plan_.best();
   if (!is_complete) {
-    return job_.log().info(fmt::format("{}: stopped after {} of {}; --resume goes on", folder_, plan_.trials().size(),
+    const auto ended = std::ranges::count_if(plan_.trials(), [](const auto& one) { return one.second.has_ended; });
+    return job_.log().info(fmt::format("{}: stopped; {} of {} have ended; --resume goes on", folder_, ended,
                                        count_of(plan_.method().trials(), "trial")));
+  }
+  if (plan_.trials().empty()) {
+    throw TrainingError(fmt::format("{}: no trial has begun within search.stop_after_seconds = {}; raise it, and go on "
+                                    "with --resume",
+                                    folder_, settings().stop_after_seconds));
   }
   if (!best) {
     throw TrainingError(fmt::format("{}: no trial was trained to its end; trials.csv says why, e.g. {}", folder_,
                                     plan_.trials().begin()->second.message));
   }
-  write_text_file(folder_ + "/best.toml", fmt::format("# trial {} of {}: {} = {}\n{}", *best, folder_, metric_.text(),
-                                                      plan_.trials().at(*best).value, best_config()));
-  job_.log().info(fmt::format("{}: best of {}: trial {}, {} {:.6g} ({}); its config is {}/best.toml", folder_,
-                              count_of(std::ssize(plan_.trials()), "trial"), *best, metric_.text(),
-                              plan_.trials().at(*best).value, trial_text(space_, plan_, *best), folder_));
+  const std::string changed = settings().method == SearchKind::population
+                                  ? "\n# with its last settings, which have changed while it was trained"
+                                  : "";
+  write_text_file(folder_ + "/best.toml", fmt::format("# trial {} of {}: {} = {}{}\n{}", *best, folder_, metric_.text(),
+                                                      plan_.trials().at(*best).value, changed, best_config()));
+  const auto begun = std::ssize(plan_.trials()), wanted = plan_.method().trials();
+  job_.log().info(fmt::format("{}: best of {}{}: trial {}, {} {:.6g} ({}); its config is {}/best.toml", folder_,
+                              begun < wanted ? fmt::format("{} of ", begun) : "", count_of(wanted, "trial"), *best,
+                              metric_.text(), plan_.trials().at(*best).value, trial_text(space_, plan_, *best),
+                              folder_));
+  const auto& refitted = plan_.refitted();
+  if (!refitted || refitted->status == TrainingStatus::complete) return;
+  throw TrainingError(fmt::format("{}: the best trial could not be trained again on all examples: {}", folder_,
+                                  refitted->message));
 }
 
 }  // namespace
@@ -247,6 +302,7 @@ RunStatus search(Job& job, const ConfigText& config, const models::ModelKinds& m
 std::string list_trials(const ConfigText& config, const models::ModelKinds& models) {
   const PlannedConfig planned = parse_search(config, models);
   const Space space(planned.plans.search->space);
+  require_space(space, config, planned, models);
   const auto method =
       make_search_method(*planned.plans.search, space, seed_of(planned.config), planned.config.train.epochs);
   std::string text;

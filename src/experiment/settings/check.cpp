@@ -16,14 +16,15 @@
 
 namespace unisono::experiment {
 
-std::string check(const Config& given, int ranks) {
+std::string check(const Config& given, int ranks, bool with_folds) {
   const std::string& path = given.data.path;
   std::error_code ignored;
   if (!std::filesystem::exists(path, ignored)) {
     return fmt::format("{} does not exist: the config is valid, but was not checked against the data", path);
   }
   Config config = given;
-  const data::DatasetInfo data = data::inspect_dataset(config.data);
+  data::DatasetInfo data = data::inspect_dataset(config.data);
+  if (with_folds) data.validation = std::max<std::int64_t>(data.validation, 1);
   settle(config, data);
   require_way_to_device(config);
   const auto strategy = strategies::make_strategy(config.strategy);

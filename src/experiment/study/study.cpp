@@ -102,7 +102,7 @@ class StudyFolder {
 
   /// Nothing but what a study has written.
   void clear() const {
-    { const Journal locked(journal()); }  // no other process writes it
+    { const Journal locked(journal(), true); }  // no other process writes it
     std::error_code error;
     for (const char* name : {"runs", "study.json", "study.md", "journal.txt"}) {
       fs::remove_all(fs::path(path_) / name, error);

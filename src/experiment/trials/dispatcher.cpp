@@ -11,13 +11,15 @@ namespace unisono::experiment {
 
 PlanDispatcher::PlanDispatcher(Plan& plan, Journal* journal, EndOfTrials end, const Clock& clock,
                                std::function<TrainingOrder(const Training&)> order_for,
-                               std::function<void(const Training&, const TrainingResult&)> on_end)
+                               std::function<void(const Training&, const TrainingResult&)> on_end,
+                               std::function<void(const Training&)> before_end)
     : plan_(plan),
       journal_(journal),
       end_(std::move(end)),
       watch_(clock),
       order_for_(std::move(order_for)),
-      on_end_(std::move(on_end)) {}
+      on_end_(std::move(on_end)),
+      before_end_(std::move(before_end)) {}
 
 void PlanDispatcher::look_for_end() {
   if (end_.signal && end_.signal() != 0) stopped_ = true;
@@ -41,6 +43,7 @@ void PlanDispatcher::give(const Training& training, const TrainingResult& result
     stopped_ = true;  // it starts once more when the job is resumed
     return;
   }
+  if (before_end_) before_end_(training);
   if (journal_ != nullptr) journal_->append({{"ended", to_json(training)}, {"result", to_json(result)}});
   plan_.ended(training, result);
   if (end_.loss && !training.refit && result.loss() <= *end_.loss) plan_.begin_no_more();

@@ -50,9 +50,11 @@ class PlanDispatcher final : public Dispatcher {
  public:
   /// \param plan brought up to date with the journal \param journal null: nothing is written
   /// \param order_for makes an order \param on_end called after each training that has ended, with the lock held
+  /// \param before_end the same, but before the journal says so: for what must be there if the job is killed then
   PlanDispatcher(Plan& plan, Journal* journal, EndOfTrials end, const Clock& clock,
                  std::function<TrainingOrder(const Training&)> order_for,
-                 std::function<void(const Training&, const TrainingResult&)> on_end);
+                 std::function<void(const Training&, const TrainingResult&)> on_end,
+                 std::function<void(const Training&)> before_end = {});
 
   Answer take() override;
   void give(const Training& training, const TrainingResult& result) override;
@@ -72,6 +74,7 @@ class PlanDispatcher final : public Dispatcher {
   Stopwatch watch_;
   std::function<TrainingOrder(const Training&)> order_for_;
   std::function<void(const Training&, const TrainingResult&)> on_end_;
+  std::function<void(const Training&)> before_end_;
   MedianRule median_;
   bool stopped_ = false;
 };

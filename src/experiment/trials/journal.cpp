@@ -18,7 +18,9 @@ namespace {
 
 constexpr std::size_t kHashDigits = 16;
 
-std::string hash_of(std::string_view text) { return fmt::format("{:016x}", hash_bytes(text)); }
+std::string hash_of(const std::string& last, std::string_view text) {
+  return fmt::format("{:016x}", hash_bytes(fmt::format("{}{}", last, text)));
+}
 
 std::string read_all(int descriptor) {
   std::string text;
@@ -33,7 +35,7 @@ std::string read_all(int descriptor) {
 
 }  // namespace
 
-Journal::Journal(std::string path)
+Journal::Journal(std::string path, bool anew)
     : path_(std::move(path)),
       descriptor_(::open(path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666)),
       entries_(std::make_unique<std::vector<nlohmann::json>>()) {
@@ -43,6 +45,7 @@ Journal::Journal(std::string path)
       throw OutputError(path_ +
                         ": another process is writing it; wait for that, or choose another folder with --output");
     }
+    if (anew && ::ftruncate(descriptor_, 0) != 0) fail("cannot be shortened");
     read();
   } catch (...) {
     ::close(descriptor_);
@@ -57,27 +60,30 @@ void Journal::read() {
   std::size_t begin = 0;
   for (std::size_t end = 0; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1) {
     const std::string_view line(text.data() + begin, end - begin);
-    const bool is_whole = line.size() > kHashDigits + 1 && line[kHashDigits] == ' ' &&
-                          line.substr(0, kHashDigits) == hash_of(line.substr(kHashDigits + 1));
+    const bool is_long = line.size() > kHashDigits + 1 && line[kHashDigits] == ' ';
+    const std::string hash = is_long ? hash_of(last_hash_, line.substr(kHashDigits + 1)) : "";
+    const bool is_whole = is_long && line.substr(0, kHashDigits) == hash;
     if (!is_whole) {
       throw CheckpointError(
-          fmt::format("{}:{}: this line was changed or damaged since it was written; begin anew with "
-                      "--overwrite, or remove the lines from there on to lose only these",
+          fmt::format("{}:{}: this line was changed since it was written, or lines before it are missing; begin anew "
+                      "with --overwrite, or remove the lines from there on to lose only these",
                       path_, entries_->size() + 1));
     }
     entries_->push_back(nlohmann::json::parse(line.substr(kHashDigits + 1)));
+    last_hash_ = hash;
   }
   if (begin < text.size() && ::ftruncate(descriptor_, static_cast<off_t>(begin)) != 0) fail("cannot be shortened");
 }
 
 void Journal::append(const nlohmann::json& entry) {
-  const std::string text = entry.dump(), line = hash_of(text) + " " + text + "\n";
+  const std::string text = entry.dump(), hash = hash_of(last_hash_, text), line = hash + " " + text + "\n";
   for (std::size_t done = 0; done < line.size();) {
     const ssize_t count = ::write(descriptor_, line.data() + done, line.size() - done);
     if (count < 0 && errno == EINTR) continue;
     if (count <= 0) fail("cannot be written");
     done += static_cast<std::size_t>(count);
   }
+  last_hash_ = hash;
 }
 
 void Journal::fail(const std::string& what) const {

@@ -9,17 +9,20 @@
 namespace unisono::experiment {
 
 /// What a job has done, line by line, in a file that is only appended to: a process that is killed loses at most the
-/// line that it was writing. A line is the hash of its text (16 hexadecimal digits), a blank, and one JSON object.
+/// line that it was writing. A line is a hash (16 hexadecimal digits), a blank, and one JSON object. The hash is that of
+/// the previous line's hash and this line's text, so that a line that was changed, removed or added is found.
 class Journal {
  public:
   /// Opens the file, or creates it, and locks it as long as this object lives. A last line that is cut off is removed.
+  /// \param anew remove all lines
   /// \throws CheckpointError for a line that was changed; OutputError where the file cannot be written, or another
   /// process writes it
-  explicit Journal(std::string path);
+  explicit Journal(std::string path, bool anew = false);
   ~Journal();
   Journal(const Journal&) = delete;
   Journal& operator=(const Journal&) = delete;
 
+  const std::string& path() const { return path_; }
   /// The lines that were there when it was opened.
   const std::vector<nlohmann::json>& entries() const { return *entries_; }
   /// \throws OutputError
@@ -31,6 +34,7 @@ class Journal {
 
   std::string path_;
   int descriptor_ = -1;
+  std::string last_hash_;
   std::unique_ptr<std::vector<nlohmann::json>> entries_;
 };
 

@@ -15,7 +15,7 @@ MetricThatCounts::MetricThatCounts(const std::string& key) : name_(key) {
   if (!key.starts_with(kPrefix) || key.size() == kPrefix.size()) {
     const bool of_test = key.starts_with("test.");
     throw ConfigError(fmt::format(
-        "metric = \"{}\": {}; write it as in \"validation.accuracy\", or \"auto\"", key,
+        "search.metric = \"{}\": {}; write it as in \"validation.accuracy\", or \"auto\"", key,
         of_test ? "who chooses by the test examples cannot measure with them any more how good the choice is"
                 : "trials are compared by a metric of the validation examples"));
   }
@@ -42,7 +42,7 @@ void MetricThatCounts::require(const Config& given, const data::DatasetInfo& dat
   }
   if (!names.empty()) {
     throw ConfigError(
-        fmt::format("metric = \"validation.{}\": this model has no such metric; it has {}", name_, names));
+        fmt::format("search.metric = \"validation.{}\": this model has no such metric; it has {}", name_, names));
   }
   if (data.validation > 0 || has_folds) return;
   throw ConfigError(

@@ -24,6 +24,19 @@ double loss_of(const TrialRecord& trial) {
   return sum / static_cast<double>(trial.results.size());
 }
 
+/// For as long as the trial was trained; where trainings stopped early, until the epochs whose weights they kept (on
+/// average): then no examples are left that could say when to stop.
+std::int64_t epochs_of_refit(const TrialRecord& trial) {
+  double sum = 0;
+  bool stopped_early = false;
+  for (const auto& [which, result] : trial.results) {
+    stopped_early = stopped_early || result.kept_epochs > 0;
+    sum += static_cast<double>(result.kept_epochs > 0 ? result.kept_epochs : result.epochs);
+  }
+  if (!stopped_early) return trial.step.epochs;
+  return std::max<std::int64_t>(1, std::llround(sum / static_cast<double>(trial.results.size())));
+}
+
 }  // namespace
 
 TrialPlan::TrialPlan(std::unique_ptr<SearchMethod> method, const PlanShape& shape)
@@ -47,7 +60,7 @@ std::optional<Training> TrialPlan::next() const {
     return trainings_of(training_of(*step)).front();
   const bool ends = running_.empty() && (begins_no_more_ || method_->is_complete());
   if (!ends || !shape_.refit || refitted_ || !best()) return std::nullopt;
-  return Training{.trial = *best(), .refit = true};
+  return Training{.trial = *best(), .epochs = epochs_of_refit(trials_.at(*best())), .refit = true};
 }
 
 void TrialPlan::started(const Training& training) {
@@ -59,6 +72,7 @@ void TrialPlan::started(const Training& training) {
     return;
   }
   if (training.refit) return;
+  refitted_.reset();  // of a best trial that may no longer be it
   TrialRecord& trial = trials_[training.trial];
   trial = {.step = training_of(step_of(training)), .seconds = trial.seconds};
   method_->started(step_of(training));
@@ -70,7 +84,7 @@ void TrialPlan::started(const Training& training) {
 void TrialPlan::ended(const Training& training, const TrainingResult& result) {
   const auto found = std::find(running_.begin(), running_.end(), training);
   if (found == running_.end())
-    throw CheckpointError("the journal ends a training that has not begun: " + training.text());
+    throw CheckpointError("it ends a training that has not begun: " + training.text());
   running_.erase(found);
   if (training.refit) {
     refitted_ = result;

@@ -104,13 +104,12 @@ std::vector<int> leaders_but_rank_0(int ranks, int together) {
 
 }  // namespace
 
-SlotShape slot_shape(const Job& job, std::int64_t ranks, std::int64_t threads, bool device) {
+SlotShape slot_shape(const Job& job, std::int64_t ranks, std::int64_t threads, bool device, std::string_view key) {
   const int all = job.ranks().size();
   if (ranks > all || all % ranks != 0) {
     throw ConfigError(
-        fmt::format("ranks_per_trial = {}: the {} of this job cannot be divided into groups of so many; "
-                    "start a multiple of {}",
-                    ranks, count_of(all, "rank"), ranks));
+        fmt::format("{} = {}: {} cannot be divided into groups of {}; start a multiple of {} ranks (mpirun -n {} …)",
+                    key, ranks, count_of(all, "rank"), ranks, ranks, ranks));
   }
   const int share = fair_share(job.place().cores(), job.place().cores_of_ranks());
   const bool alone = ranks == 1 && !device;

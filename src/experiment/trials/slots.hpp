@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 #include "trials/dispatcher.hpp"
 #include "trials/trainer.hpp"
@@ -14,9 +15,10 @@ struct SlotShape {
   int here = 1;   ///< trainings that this rank makes at the same time, where `ranks` is 1
 };
 
-/// \param ranks of one training \param threads of each of its ranks \param device whether they train on GPUs
+/// \param ranks of one training, as `key` of the config says \param threads of each of its ranks \param device whether they train on GPUs
 /// \throws ConfigError where the job's ranks cannot be divided so
-SlotShape slot_shape(const Job& job, std::int64_t ranks, std::int64_t threads, bool device);
+SlotShape slot_shape(const Job& job, std::int64_t ranks, std::int64_t threads, bool device,
+                     std::string_view key = "search.ranks_per_trial");
 
 /// Makes all trainings that the plan hands out, on all ranks of the job, and returns when it hands out no more.
 /// Collective over the job. \param plan on rank 0; null elsewhere

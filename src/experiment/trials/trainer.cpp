@@ -39,7 +39,7 @@ void take_value(const RunResult& run, const TrainingTerms& terms, TrainingResult
   if (validation == run.evaluations.end()) return;
   const models::Metric* const metric = counted(validation->second, terms);
   if (metric == nullptr) return;
-  result.value = run.stopped_early && !run.best.criterion.empty() ? run.best.value : metric->value;
+  result.value = metric->value;
   result.larger_is_better = metric->larger_is_better;
 }
 
@@ -51,16 +51,13 @@ Config config_of(const TrainingTerms& terms, const TrainingOrder& order) {
   // Lock-free threads that are left open would otherwise take the cores of the trainings beside.
   if (traits_of(config.strategy).shares_model && config.strategy.threads == 0) config.strategy.threads = terms.threads;
   if (!order.folder.empty()) config.output = order.folder;
-  if (order.training.epochs > 0) {
-    // The learning rate's schedule is that of a trial that is trained to the end.
-    if (config.schedule.epochs == 0) config.schedule.epochs = config.train.epochs;
-    config.train.epochs = order.training.epochs;
-  }
+  take_epochs(config, order.training.epochs);
   return config;
 }
 
 TrainingResult result_of(const RunResult& run, const TrainingTerms& terms) {
   TrainingResult result{.metrics = measured(run), .epochs = run.epochs, .steps = run.steps};
+  if (run.stopped_early) result.kept_epochs = run.best.step / run.steps_per_epoch;
   take_value(run, terms, result);
   if (run.status == RunStatus::diverged) {
     result.status = TrainingStatus::diverged;
@@ -141,6 +138,12 @@ RunResult run_in(Job& job, comm::Communicator& ranks, const Config& config, RunO
 }
 
 }  // namespace
+
+void take_epochs(Config& config, std::int64_t epochs) {
+  if (epochs == 0) return;
+  if (config.schedule.epochs == 0) config.schedule.epochs = config.train.epochs;
+  config.train.epochs = epochs;
+}
 
 TrainingResult make_training(Job& whole, comm::Communicator& group, const TrainingTerms& terms,
                              const TrainingOrder& order, Dispatcher* dispatcher) {

@@ -1,7 +1,10 @@
 #pragma once
 
+#include <array>
+#include <cstdint>
 #include <functional>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "trials/dispatcher.hpp"
@@ -21,6 +24,13 @@ struct TrainingTerms {
   double seconds = 0;           ///< a training that takes longer fails; 0: none does
   bool reports_epochs = false;  ///< whether a training may be ended after any epoch
 };
+
+/// What a config changes for a training on all examples, none of which says when to stop or which weights are the best.
+inline constexpr std::array kRefitOverrides = {"data.validation_fraction=0", "train.early_stopping={}",
+                                               "checkpoint.best={}"};
+
+/// Trains for so many epochs, of a run that would have train.epochs, to which its learning rates belong. 0: for all
+void take_epochs(Config& config, std::int64_t epochs);
 
 /// Makes the training that is ordered, on all ranks of a group. Collective over the group; every rank gets the same
 /// result. What is wrong with the training itself is a result; other errors are thrown.

@@ -108,6 +108,7 @@ json to_json(const TrainingResult& result) {
           {"metrics", metrics},
           {"epochs", result.epochs},
           {"steps", result.steps},
+          {"kept_epochs", result.kept_epochs},
           {"seconds", result.seconds}};
 }
 
@@ -123,6 +124,7 @@ TrainingResult result_from(const json& json) {
   }
   result.epochs = json.at("epochs").get<std::int64_t>();
   result.steps = json.at("steps").get<std::int64_t>();
+  result.kept_epochs = json.at("kept_epochs").get<std::int64_t>();
   result.seconds = json.at("seconds").get<double>();
   return result;
 }

@@ -11,6 +11,7 @@
 
 #include "run/run_folder.hpp"
 #include "unisono/base/errors.hpp"
+#include "unisono/base/text.hpp"
 
 namespace unisono::experiment {
 namespace {
@@ -71,8 +72,8 @@ void make_folder(const std::string& folder) {
       fmt::format("{}: the folder cannot be created: {}; choose another one with --output", folder, error.message()));
 }
 
-/// Makes the folder ready: refuses, keeps or removes what an earlier job has left there.
-void prepare_folder(const std::string& folder, Existing existing) {
+/// Refuses a folder that holds what does not fit.
+void require_folder(const std::string& folder, Existing existing) {
   std::error_code error;
   const bool holds_job = fs::exists(journal_of(folder), error);
   if (holds_job && existing == Existing::refuse) {
@@ -90,12 +91,26 @@ void prepare_folder(const std::string& folder, Existing existing) {
     throw OutputError(fmt::format("{}: there is '{}', but no journal of trials; choose another folder (--output DIR)",
                                   folder, name + 1));
   }
-  if (holds_job && existing == Existing::overwrite) {
-    for (const char* name : kMade) fs::remove_all(folder + name, error);
-    if (!error) fs::remove(journal_of(folder), error);
-    if (error) throw OutputError(fmt::format("{}: cannot be replaced: {}", folder, error.message()));
+}
+
+void remove_made(const std::string& folder) {
+  std::error_code error;
+  for (const char* name : kMade) {
+    if (!error) fs::remove_all(folder + name, error);
   }
-  make_folder(folder);
+  if (error) throw OutputError(fmt::format("{}: cannot be replaced: {}", folder, error.message()));
+}
+
+/// A journal without its first line says nothing about trials that are there.
+void require_begin(const Journal& journal, const std::string& folder) {
+  const bool is_empty = journal.entries().empty();
+  std::error_code ignored;
+  const bool holds_trials =
+      std::ranges::any_of(kMade, [&](const char* name) { return fs::exists(folder + name, ignored); });
+  if (is_empty ? !holds_trials : journal.entries().front().contains("config")) return;
+  throw CheckpointError(fmt::format("{}: it does not begin with a config, so that nobody knows to what the trials in this "
+                                    "folder belong; begin anew (--overwrite), or choose another folder (--output DIR)",
+                                    journal.path()));
 }
 
 /// The first entry says of which job the journal is.
@@ -111,14 +126,37 @@ void begin_or_check(Journal& journal, const TrialJob& trials) {
                   trials.folder, fmt::join(changed, ", ")));
 }
 
+/// No trial is beyond the last one that the config asks for.
+void require_enough_trials(const Journal& journal, const TrialPlan& plan) {
+  std::int64_t begun = 0;
+  for (const auto& entry : journal.entries()) {
+    if (entry.contains("started")) begun = std::max(begun, training_from(entry.at("started")).trial + 1);
+  }
+  if (begun <= plan.method().trials()) return;
+  throw ConfigError(fmt::format("search.trials = {}, but {} have begun in this folder; raise it to at least {}",
+                                plan.method().trials(), count_of(begun, "trial"), begun));
+}
+
+void resume(const Journal& journal, Plan& plan) {
+  try {
+    replay(journal.entries(), plan);
+  } catch (const CheckpointError& error) {
+    throw CheckpointError(fmt::format("{}: {}; begin anew with --overwrite", journal.path(), error.what()));
+  }
+}
+
 /// Rank 0's part of the work.
 class TrialDesk {
  public:
   TrialDesk(Job& job, const TrialJob& trials) : trials_(trials), journal_(open_journal(trials)) {
-    replay(journal_->entries(), trials.plan);
+    if (trials.compared != nullptr) require_enough_trials(*journal_, *trials.compared);
+    resume(*journal_, trials.plan);
     dispatcher_.emplace(
         trials.plan, &*journal_, trials.end, job.clock(), [this](const Training& training) { return order(training); },
-        [this](const Training& training, const TrainingResult& result) { note_end(training, result); });
+        [this](const Training& training, const TrainingResult& result) { note_end(training, result); },
+        [this](const Training& training) {
+          if (trials_.hands_on && !training.refit) keep_state(trials_.folder_of(training), training.epochs);
+        });
   }
 
   PlanDispatcher& dispatcher() { return *dispatcher_; }
@@ -140,12 +178,19 @@ class TrialDesk {
     TrainingOrder order{.training = training, .overrides = trials_.overrides(training)};
     if (trials_.outputs_of) order.outputs = trials_.outputs_of(training);
     if (!order.outputs.empty()) make_folder(fs::path(order.outputs).parent_path());
+    if (!training.refit && training.outer < 0) forget_refit();
     if (!trials_.keeps_runs && !training.refit) return order;
     order.folder = trials_.folder_of(training);
     if (training.copied) take_over(training, order.folder);
     order.goes_on = has_checkpoint(order.folder);
     order.takes_over = trials_.hands_on;
     return order;
+  }
+
+  /// A model that was trained on all examples before more trials were asked for.
+  void forget_refit() const {
+    std::error_code ignored;
+    fs::remove_all(trials_.folder_of({.refit = true}), ignored);
   }
 
   /// Puts another trial's state in the place of this one's checkpoints.
@@ -162,7 +207,6 @@ class TrialDesk {
   }
 
   void note_end(const Training& training, const TrainingResult& result) {
-    if (trials_.hands_on && !training.refit) keep_state(trials_.folder_of(training), training.epochs);
     trials_.on_end(training, result);
     const bool may_go_on = training.epochs > 0;  // methods that train in several steps tidy up at their end
     if (trials_.only_best && !may_go_on && !training.refit) forget_loser(training);
@@ -194,8 +238,12 @@ class TrialDesk {
 }  // namespace
 
 std::unique_ptr<Journal> open_journal(const TrialJob& trials) {
-  prepare_folder(trials.folder, trials.existing);
-  auto journal = std::make_unique<Journal>(journal_of(trials.folder));
+  require_folder(trials.folder, trials.existing);
+  make_folder(trials.folder);
+  const bool anew = trials.existing == Existing::overwrite;
+  auto journal = std::make_unique<Journal>(journal_of(trials.folder), anew);  // from here on no other job writes there
+  if (anew) remove_made(trials.folder);
+  require_begin(*journal, trials.folder);
   begin_or_check(*journal, trials);
   return journal;
 }

@@ -110,12 +110,16 @@ CrossValidation::CrossValidation(Job& job, const ConfigText& config, const model
                "give every rank the same config file and the same --set");
   if (nested_) MetricThatCounts(planned_.plans.search->metric).require(planned_.config, set_.info(), true);
   set_.set().fold_view(folds_.fold(0));  // says what makes folds impossible
-  if (job.ranks().is_root()) check(planned_.config, static_cast<int>(settings().ranks_per_fold));
+  if (planned_.config.stages() > 1) {
+    throw ConfigError("replica.stages: the predictions of a fold need a model that each rank holds as a whole; remove "
+                      "[replica]");
+  }
+  if (job.ranks().is_root()) check(planned_.config, static_cast<int>(settings().ranks_per_fold), /*with_folds=*/true);
 }
 
 SlotShape CrossValidation::shape() const {
   const bool on_gpus = planned_.config.device != DeviceChoice::cpu;
-  return slot_shape(job_, settings().ranks_per_fold, settings().threads_per_fold, on_gpus);
+  return slot_shape(job_, settings().ranks_per_fold, settings().threads_per_fold, on_gpus, "cross_validation.ranks_per_fold");
 }
 
 /// Whether one that goes on may have another value of this key.
@@ -171,9 +175,8 @@ std::optional<data::Fold> CrossValidation::fold_of(const Training& training) con
 
 void CrossValidation::say_end(const Training& training, const TrainingResult& result) const {
   if (training.refit && !nested_) {
-    return job_.log().info(result.status == TrainingStatus::complete
-                               ? fmt::format("a model was trained on all examples: {}/final", folder_)
-                               : fmt::format("no model was trained on all examples: {}", result.message));
+    if (result.status != TrainingStatus::complete) return;  // write_results says why
+    return job_.log().info(fmt::format("a model was trained on all examples: {}/final", folder_));
   }
   if (nested_ && !training.refit) return;  // one of many trials
   constexpr std::int64_t kMostLines = 200;
@@ -209,7 +212,9 @@ TrialJob CrossValidation::trials() {
           .outputs_of = [this](const Training& training) { return outputs_of(training); },
           .overrides =
               [this](const Training& training) {
-                return nested_ ? nested_->overrides(training) : std::vector<std::string>();
+                if (nested_) return nested_->overrides(training);
+                if (!training.refit) return std::vector<std::string>();
+                return std::vector<std::string>(kRefitOverrides.begin(), kRefitOverrides.end());
               },
           .on_end = [this](const Training& training, const TrainingResult& result) { say_end(training, result); }};
 }
@@ -277,6 +282,10 @@ void CrossValidation::write_results(const FoldResults& results,
                               count_of(folds_.rows(), "example"), results.text()));
   const auto failed = std::find_if(results.results.begin(), results.results.end(),
                                    [](const TrainingResult& one) { return one.status != TrainingStatus::complete; });
+  const auto& refitted = plan_.refitted();
+  if (failed == results.results.end() && refitted && refitted->status != TrainingStatus::complete) {
+    throw TrainingError(fmt::format("{}: no model was trained on all examples: {}", folder_, refitted->message));
+  }
   if (failed == results.results.end()) return;
   throw TrainingError(fmt::format("{}: fold {} was not trained to its end: {}", folder_,
                                   failed - results.results.begin(), failed->message));

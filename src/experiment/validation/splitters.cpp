@@ -246,6 +246,7 @@ Folds make_folds(const CrossValidationSettings& settings, const FoldInput& input
     case FoldMethod::leave_p_out:
       return leave_p_out(input.rows, settings.p, settings.most_fits);
     case FoldMethod::group_k_fold:
+      require(!settings.group.empty(), "group is empty; name the column that says which examples belong together");
       return group_k_fold(input.column, settings.folds);
     case FoldMethod::shuffle_split:
       return stratified ? stratified_shuffle_split(input.labels, settings.folds, settings.held_out_fraction, seed)
@@ -253,6 +254,7 @@ Folds make_folds(const CrossValidationSettings& settings, const FoldInput& input
     case FoldMethod::time_series:
       return time_series(input.rows, input.column, settings.folds, settings.gap);
     case FoldMethod::predefined:
+      require(!settings.column.empty(), "column is empty; name the column that says in which fold an example is");
       return predefined(input.column);
   }
   throw ConfigError("[cross_validation] unknown method");
