@@ -175,7 +175,8 @@ RunStatus Search::run() {
   const bool on_gpus = planned_.config.device != DeviceChoice::cpu;
   const SlotShape shape = slot_shape(job_, settings().ranks_per_trial, settings().threads_per_trial, on_gpus);
   const bool is_complete = run_trials(
-      job_, {.folder = folder_,
+      job_, {.kind = "search",
+             .folder = folder_,
              .identity = identity(),
              .may_change = may_change,
              .existing = existing_,

@@ -64,6 +64,8 @@ class PlanDispatcher final : public Dispatcher {
 
  private:
   void look_for_end();
+  /// Since the job began, for the journal.
+  double seconds() const;
 
   std::mutex mutex_;
   TrialPlan& plan_;

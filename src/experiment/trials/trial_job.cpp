@@ -99,11 +99,14 @@ void prepare_folder(const std::string& folder, Existing existing) {
   make_folder(folder);
 }
 
-/// The first entry says of which job the journal is.
-void begin_or_check(Journal& journal, const TrialJob& trials) {
-  if (journal.entries().empty()) return journal.append({{"config", trials.identity}});
-  std::vector<std::string> changed =
-      changed_keys(journal.entries().front().at("config").get<std::string>(), trials.identity);
+/// Checks that a journal is of this job. \param first its first entry
+void require_same_job(const nlohmann::json& first, const TrialJob& trials) {
+  const std::string kind = first.value("job", "");
+  if (kind != trials.kind) {
+    throw CheckpointError(fmt::format("{}: holds a {}, not a {}; choose another folder (--output DIR)", trials.folder,
+                                      kind, trials.kind));
+  }
+  std::vector<std::string> changed = changed_keys(first.at("config").get<std::string>(), trials.identity);
   std::erase_if(changed, trials.may_change);
   if (changed.empty()) return;
   throw CheckpointError(fmt::format("{}: the config has changed since these trials began, in {}; take the config with "
@@ -197,7 +200,9 @@ class TrialDesk {
 std::unique_ptr<Journal> open_journal(const TrialJob& trials) {
   prepare_folder(trials.folder, trials.existing);
   auto journal = std::make_unique<Journal>(journal_of(trials.folder));
-  begin_or_check(*journal, trials);
+  if (!journal->entries().empty()) require_same_job(journal->entries().front(), trials);
+  // Each time that the job begins or goes on: the seconds of later entries are since then.
+  journal->append({{"job", trials.kind}, {"config", trials.identity}, {"folds", trials.plan.shape().folds}});
   return journal;
 }
 

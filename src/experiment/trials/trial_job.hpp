@@ -13,6 +13,7 @@ namespace unisono::experiment {
 
 /// A job of many trainings, as a search or a cross-validation describes it.
 struct TrialJob {
+  std::string kind;      ///< "search", "cross_validation"
   std::string folder;    ///< journal.jsonl, trials/, and what the caller writes
   std::string identity;  ///< the config as TOML: a journal is resumed only where it is the same, but for …
   std::function<bool(const std::string& key)> may_change;  ///< … these keys

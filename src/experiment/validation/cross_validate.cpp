@@ -155,7 +155,8 @@ void CrossValidation::say_end(const Training& training, const TrainingResult& re
 }
 
 TrialJob CrossValidation::trials() {
-  return {.folder = folder_,
+  return {.kind = "cross_validation",
+          .folder = folder_,
           .identity = identity(),
           .may_change = may_change,
           .existing = existing_,
