@@ -113,12 +113,7 @@ Section section_of_search_result(const SearchHistory& search) {
 Section section_of_trials(const SearchHistory& search) {
   const auto& trials = search.plan->trials();
   if (trials.empty()) return {.title = "Trials"};
-  std::vector<std::string> keys;
-  for (const auto& [number, trial] : trials) {
-    for (const auto& [key, value] : search.settings_of(number)) {
-      if (std::find(keys.begin(), keys.end(), key) == keys.end()) keys.push_back(key);
-    }
-  }
+  const std::vector<std::string> keys = column_names(search);
   const bool has_deviations = search.plan->trainings_per_step() > 1;
   const bool has_messages =
       std::any_of(trials.begin(), trials.end(), [](const auto& trial) { return !trial.second.message.empty(); });
@@ -137,11 +132,8 @@ Section section_of_trials(const SearchHistory& search) {
     if (has_deviations) row.push_back(std::isnan(value) ? "" : number_text(trial.deviation));
     row.push_back(trial.results.empty() ? "" : grouped(trial.results.begin()->second.epochs));
     row.push_back(number_text(trial.seconds));
-    const auto settings = search.settings_of(number);
-    for (const std::string& key : keys) {
-      const auto found = std::find_if(settings.begin(), settings.end(), [&](auto& one) { return one.first == key; });
-      row.push_back(found == settings.end() ? "" : unquoted(found->second));
-    }
+    const std::vector<std::string> cells = cells_of(search, number);
+    row.insert(row.end(), cells.begin(), cells.end());
     if (has_messages) row.push_back(trial.message);
     table.rows.push_back(std::move(row));
   }

@@ -70,6 +70,11 @@ std::vector<std::size_t> ordered(const SearchHistory& search, const SearchTable&
   std::iota(rows.begin(), rows.end(), 0);
   std::stable_sort(rows.begin(), rows.end(),
                    [&](auto a, auto b) { return search.is_better(table.values[b], table.values[a]); });
+  // Of equal ones the first is the best, as for the search.
+  for (std::size_t first = 0, end = 0; first < rows.size(); first = end) {
+    while (end < rows.size() && table.values[rows[end]] == table.values[rows[first]]) ++end;
+    std::reverse(rows.begin() + static_cast<std::ptrdiff_t>(first), rows.begin() + static_cast<std::ptrdiff_t>(end));
+  }
   return rows;
 }
 
@@ -318,6 +323,28 @@ SearchTable table_of(const SearchHistory& search) {
     }
   }
   return table;
+}
+
+std::vector<std::string> column_names(const SearchHistory& search) {
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < search.space.parameters().size(); ++i) {
+    names.push_back(name_of_parameter(search.space, i));
+  }
+  return names;
+}
+
+std::vector<std::string> cells_of(const SearchHistory& search, std::int64_t trial) {
+  const Point point = search.plan->method().point(trial);
+  std::vector<std::string> cells;
+  for (std::size_t i = 0; i < search.space.parameters().size(); ++i) {
+    const Parameter& parameter = search.space.parameters()[i];
+    std::string& cell = cells.emplace_back();
+    if (!search.space.is_active(i, point)) continue;
+    cell = parameter.scale == Scale::choice
+               ? name_of_choice(parameter, static_cast<std::size_t>(parameter.index(point[i])))
+               : toml_text(parameter.at(point[i]));
+  }
+  return cells;
 }
 
 Section section_of_space(const SearchHistory& search) {

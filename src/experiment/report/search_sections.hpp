@@ -22,6 +22,9 @@ struct SearchTable {
   std::vector<SearchColumn> columns;
 };
 SearchTable table_of(const SearchHistory& search);
+/// The names of the columns, and what a trial has there as text; empty where it does not have it.
+std::vector<std::string> column_names(const SearchHistory& search);
+std::vector<std::string> cells_of(const SearchHistory& search, std::int64_t trial);
 
 /// What was searched, how it ended, the best settings.
 Section section_of_search_result(const SearchHistory& search);

@@ -191,16 +191,19 @@ Section section_of_speed(const StudyHistory& study) {
   std::vector<std::string> rows;
   std::vector<std::vector<double>> seconds;
   for (const Json& way : study.ways()) {
-    rows.push_back(name_of_way(way));
-    std::vector<double>& parts = seconds.emplace_back();
+    const std::string name = name_of_way(way);
+    std::vector<double> parts;
     for (const std::string part : kTimeParts) {
       const double value = part == "evaluation" || part == "checkpoint" ? 0 : number_in(way.at("seconds"), part.c_str());
       parts.push_back(value > 0 ? value : 0);
     }
     if (const double factor = number_in(way, "speed_up"); factor > 0) {
-      speed.rows.push_back(rows.back());
+      speed.rows.push_back(name);
       speed.series.front().values.push_back(factor);
     }
+    if (std::all_of(parts.begin(), parts.end(), [](double part) { return part == 0; })) continue;  // it diverged
+    rows.push_back(name);
+    seconds.push_back(std::move(parts));
   }
   if (!speed.rows.empty()) section.blocks.emplace_back(drawing_of(speed));
   section.blocks.emplace_back(drawing_of(time_plot("Where the time goes, without evaluations", rows, seconds)));
@@ -253,6 +256,7 @@ Section section_of_curves(const StudyHistory& study) {
     plot.caption = {.title = fmt::format("{} over {}", study.metric(), name),
                     .description = "The mean over seeds; the band is from the least to the largest."};
     plot.x.label = name;
+    plot.x.minimum = 0;
     for (std::size_t i = 0; i < study.ways().size(); ++i) {
       const Json& way = study.ways()[i];
       const auto curves = curves_of(study, way.at("identity").get<std::string>());

@@ -60,7 +60,7 @@ Drawing folds_drawing(const ValidationHistory& validation, const FoldFigures& fi
   if (folds.titles.size() > kMostTitles) folds.titles.clear();
   const auto last = static_cast<double>(std::max<std::int64_t>(1, validation.job.folds - 1));
   const Interval& interval = figures.interval;
-  plot::Series mean{.name = "mean, with its interval", .x = {0, last}, .y = {interval.mean, interval.mean}};
+  plot::Series mean{.name = "mean, with its interval", .x = {-0.5, last + 0.5}, .y = {interval.mean, interval.mean}};
   mean.colour = 1;
   if (!std::isnan(interval.low)) {
     mean.low = {interval.low, interval.low};
@@ -70,6 +70,8 @@ Drawing folds_drawing(const ValidationHistory& validation, const FoldFigures& fi
   plot.caption = {.title = words_of(figures.name),
                   .description = fmt::format("Of each fold; the mean is {}.", number_text(interval.mean))};
   plot.x.label = "fold";
+  plot.x.minimum = -0.5;
+  plot.x.maximum = last + 0.5;
   plot.y = axis_for({folds});
   plot.series = {std::move(mean), std::move(folds)};
   plot.width = 545;

@@ -12,7 +12,7 @@
 namespace unisono::experiment::plot {
 namespace {
 
-constexpr double kTop = 30, kBottom = 12, kSide = 70;
+constexpr double kTop = 48, kBottom = 12, kSide = 80;
 
 class Drawer {
  public:
@@ -51,8 +51,11 @@ class Drawer {
                              SvgDrawing::Datum{"maximum", fmt::format("{:.9g}", scale.maximum())}};
     drawing_.begin_group("axis parallel", data);
     drawing_.line({x, kTop}, {x, kTop + plot_.height}, kFaint);
-    const double room = (plot_.width - 2 * kSide) / static_cast<double>(std::max<std::size_t>(1, scales_.size() - 1));
-    drawing_.text({x, 16}, shortened(plot_.axes[axis].label, std::min(room, 2 * kSide) - 6),
+    // Names stand in two rows by turns, so that each has the room of two; those at the ends have less.
+    const bool at_end = axis == 0 || axis + 1 == scales_.size();
+    const double room = 2 * (plot_.width - 2 * kSide) / static_cast<double>(std::max<std::size_t>(2, scales_.size()) - 1);
+    drawing_.text({x, axis % 2 == 0 ? 16.0 : 33.0},
+                  shortened(plot_.axes[axis].label, std::min(room, at_end ? 2 * kSide : room) - 6),
                   {.size = kFontSize, .anchor = Anchor::middle, .colour = kText});
     for (const auto& [value, text] : scale.ticks()) {
       drawing_.text({x - 5, scale(value) + 4}, shortened(text, kSide - 8, 10),
