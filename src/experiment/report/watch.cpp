@@ -17,6 +17,7 @@
 #include "report/watch_trials.hpp"
 #include "run/progress.hpp"
 #include "unisono/base/clock.hpp"
+#include "unisono/base/errors.hpp"
 #include "unisono/base/text.hpp"
 #include "unisono/experiment/report.hpp"
 
@@ -108,7 +109,7 @@ bool has_ended(const std::string& status, const std::string& file) {
   return status != "running" && (status != "unfinished" || silence(file) > kSilentSeconds);
 }
 
-Look look_at(const std::string& folder, const models::ModelKinds& models) {
+Look look_at(const std::string& folder, const models::ModelKinds& models) try {
   const std::string journal = folder + "/journal.jsonl";
   if (holds_trials(folder, "search")) {
     const SearchHistory search = read_search(folder, models);
@@ -120,6 +121,8 @@ Look look_at(const std::string& folder, const models::ModelKinds& models) {
   }
   const RunHistory run = read_history(folder);
   return {picture_of(run), has_ended(run.record.status, folder + "/metrics.jsonl")};
+} catch (const nlohmann::json::exception& error) {
+  throw CheckpointError(fmt::format("{}: one of its JSON files is damaged: {}", folder, error.what()));
 }
 
 /// Draws pictures over each other on a terminal, and below each other elsewhere.
