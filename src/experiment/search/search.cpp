@@ -220,13 +220,15 @@ RunStatus Search::run() {
   const bool on_gpus = planned_.config.device != DeviceChoice::cpu;
   const SlotShape shape = slot_shape(job_, settings().ranks_per_trial, settings().threads_per_trial, on_gpus);
   const bool is_complete =
-      run_trials(job_, {.folder = folder_,
+      run_trials(job_, {.kind = "search",
+                        .folder = folder_,
                         .identity = identity(),
                         .may_change = may_change,
                         .existing = existing_,
                         .keeps_runs = settings().keep != KeptTrials::none,
                         .only_best = settings().keep == KeptTrials::best,
                         .hands_on = settings().method == SearchKind::population,
+                        .folds = plan_.shape().folds,
                         .plan = plan_,
                         .compared = &plan_,
                         .terms = {.config = set_.text(),

@@ -66,6 +66,8 @@ class PlanDispatcher final : public Dispatcher {
 
  private:
   void look_for_end();
+  /// Since the job began, for the journal.
+  double seconds() const;
 
   std::mutex mutex_;
   Plan& plan_;

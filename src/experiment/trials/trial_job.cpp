@@ -113,11 +113,14 @@ void require_begin(const Journal& journal, const std::string& folder) {
                                     journal.path()));
 }
 
-/// The first entry says of which job the journal is.
-void begin_or_check(Journal& journal, const TrialJob& trials) {
-  if (journal.entries().empty()) return journal.append({{"config", trials.identity}});
-  std::vector<std::string> changed =
-      changed_keys(journal.entries().front().at("config").get<std::string>(), trials.identity);
+/// Checks that a journal is of this job. \param first its first entry
+void require_same_job(const nlohmann::json& first, const TrialJob& trials) {
+  const std::string kind = first.value("job", "");
+  if (kind != trials.kind) {
+    throw CheckpointError(fmt::format("{}: holds a {}, not a {}; choose another folder (--output DIR)", trials.folder,
+                                      kind, trials.kind));
+  }
+  std::vector<std::string> changed = changed_keys(first.at("config").get<std::string>(), trials.identity);
   std::erase_if(changed, trials.may_change);
   if (changed.empty()) return;
   throw CheckpointError(
@@ -244,7 +247,9 @@ std::unique_ptr<Journal> open_journal(const TrialJob& trials) {
   auto journal = std::make_unique<Journal>(journal_of(trials.folder), anew);  // from here on no other job writes there
   if (anew) remove_made(trials.folder);
   require_begin(*journal, trials.folder);
-  begin_or_check(*journal, trials);
+  if (!journal->entries().empty()) require_same_job(journal->entries().front(), trials);
+  // Each time that the job begins or goes on: the seconds of later entries are since then.
+  journal->append({{"job", trials.kind}, {"config", trials.identity}, {"folds", trials.folds}});
   return journal;
 }
 

@@ -195,11 +195,13 @@ void CrossValidation::say_end(const Training& training, const TrainingResult& re
 }
 
 TrialJob CrossValidation::trials() {
-  return {.folder = folder_,
+  return {.kind = "cross_validation",
+          .folder = folder_,
           .identity = identity(),
           .may_change = may_change,
           .existing = existing_,
           .keeps_runs = settings().keep != KeptTrials::none,
+          .folds = folds_.size(),
           .plan = nested_ ? static_cast<Plan&>(nested_->plan()) : plan_,
           .terms = {.config = set_.text(),
                     .models = models_,
