@@ -76,11 +76,20 @@ def accuracy(model, images, labels):
         return (model(images).argmax(1) == labels).float().mean().item()
 
 
+def rungs_of(arguments):
+    """The epochs at which trials are compared: 1, 3, 9."""
+    rungs = [1]
+    while rungs[-1] * arguments.reduction <= arguments.epochs:
+        rungs.append(rungs[-1] * arguments.reduction)
+    return rungs
+
+
 def work(path, arguments, trials):
     """Takes trials until there are no more."""
     torch.set_num_threads(1)
     optuna.logging.set_verbosity(logging.WARNING)
     images, labels, held_back, held_back_labels = load(arguments.file)
+    rungs = rungs_of(arguments)
 
     def objective(trial):
         if trial.number >= len(trials):
@@ -91,10 +100,11 @@ def work(path, arguments, trials):
         optimizer = optimizer_of(model, config)
         for epoch in range(1, arguments.epochs + 1):
             train_epoch(model, optimizer, images, labels, config["batch_size"])
-            found = accuracy(model, held_back, held_back_labels)
-            trial.report(found, epoch)
-            if epoch < arguments.epochs and trial.should_prune():
-                raise optuna.TrialPruned
+            if epoch in rungs:
+                found = accuracy(model, held_back, held_back_labels)
+                trial.report(found, epoch)
+                if epoch < arguments.epochs and trial.should_prune():
+                    raise optuna.TrialPruned
         return found
 
     study = open_study(path, arguments)
@@ -124,7 +134,7 @@ def main():
         for worker in workers:
             worker.join()
         done = study.get_trials(deepcopy=False)
-    epochs = [len(trial.intermediate_values) for trial in done]
+    epochs = [max(trial.intermediate_values, default=0) for trial in done]
     best = max(max(trial.intermediate_values.values(), default=0) for trial in done)
     print(json.dumps({"trials": sum(count > 0 for count in epochs), "epochs": sum(epochs), "best": best}))
 
