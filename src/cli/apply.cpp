@@ -127,6 +127,13 @@ void add_predict(Command app, Chosen& chosen) {
                   "for networks: write this layer's outputs in place of the model's; 'unisono info' lists the layers")
       .excludes(top)
       .type_name("NAME");
+  command
+      .add_option("--ensemble", predicted.ensemble,
+                  "runs or checkpoints of further models: the mean of all outputs is written, such as that of the best "
+                  "trials of a search; may be repeated")
+      .excludes(top)
+      .repeated()
+      .type_name("RUN|CHECKPOINT");
   command.callback([arguments, top, &chosen] {
     chosen.together = [arguments, top](comm::MpiSession& session, Log& log) {
       const auto world = session.world({}, warn_to(log));

@@ -147,15 +147,15 @@ TEST_CASE("a job that is killed at any entry of its journal goes on to the same 
 }
 
 TEST_CASE("results survive their way through a message, also those that are no numbers", "[plan]") {
-  TrainingResult result{.status = TrainingStatus::diverged,
-                        .message = "\"loss\"\n",
-                        .value = std::numeric_limits<double>::infinity(),
-                        .larger_is_better = true,
-                        .metrics = {{data::Split::test, "accuracy", 0.1, true},
-                                    {data::Split::validation, "loss", std::nan(""), false}},
-                        .epochs = 3,
-                        .steps = 40,
-                        .seconds = 0.1 + 0.2};
+  TrainingResult result{
+      .status = TrainingStatus::diverged,
+      .message = "\"loss\"\n",
+      .value = std::numeric_limits<double>::infinity(),
+      .larger_is_better = true,
+      .metrics = {{data::Split::test, "accuracy", 0.1, true}, {data::Split::validation, "loss", std::nan(""), false}},
+      .epochs = 3,
+      .steps = 40,
+      .seconds = 0.1 + 0.2};
   const TrainingResult back = result_from(nlohmann::json::parse(to_json(result).dump()));
   CHECK(back.status == result.status);
   CHECK(back.message == result.message);

@@ -67,9 +67,9 @@ TEST_CASE("two ranks together train the trials that one group of two trains", "[
 
 TEST_CASE("a search over other data settings opens these sets", "[search]") {
   const ScratchFolder folder;
-  const ConfigText config = search_config(
-      testing::make_points(folder),
-      {"search.method=\"grid\"", "search.space={ \"data.normalization\" = [\"none\", \"feature\"] }"});
+  const ConfigText config =
+      search_config(testing::make_points(folder),
+                    {"search.method=\"grid\"", "search.space={ \"data.normalization\" = [\"none\", \"feature\"] }"});
   const std::string table = table_on(2, folder, config);
   CHECK(std::count(table.begin(), table.end(), '\n') == 3);
   CHECK(table.find("refused") == std::string::npos);

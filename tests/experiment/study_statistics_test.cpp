@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "small_runs.hpp"
-#include "study/statistics.hpp"
 #include "statistics/student.hpp"
+#include "study/statistics.hpp"
 #include "unisono/data/digits.hpp"
 
 namespace unisono::experiment {

@@ -27,10 +27,10 @@ ConfigText config_with(const std::string& variants) {
 TEST_CASE("a variant's ranks and threads are ways of their own, with names and folders", "[study]") {
   const auto ways =
       ways_of(config_with("{ ranks = [1, 2] },\n"
-                       "{ strategy = { kind = \"averaging\", period = 16 }, ranks = 4, threads = [1, 2] },\n"
-                       "{ optimizer.learning_rate = 0.5, name = \"Fast: ½\" },\n"
-                       "{ strategy = { kind = \"hogwild\" }, threads = 2 },\n"
-                       "{ strategy = { kind = \"hogwild\", threads = 3 } }"),
+                          "{ strategy = { kind = \"averaging\", period = 16 }, ranks = 4, threads = [1, 2] },\n"
+                          "{ optimizer.learning_rate = 0.5, name = \"Fast: ½\" },\n"
+                          "{ strategy = { kind = \"hogwild\" }, threads = 2 },\n"
+                          "{ strategy = { kind = \"hogwild\", threads = 3 } }"),
               {}, 4);
   REQUIRE(ways.size() == 8);
   CHECK(ways[6].config.strategy.threads == 2);

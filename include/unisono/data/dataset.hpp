@@ -145,8 +145,8 @@ class Dataset {
   /// \throws ConfigError if the set is streamed, text or co-occurrences, or if data.validation_fraction or partition
   /// say otherwise; DataError for rows that are no such division, or that the recipe cannot encode
   virtual std::unique_ptr<Dataset> fold_view(const Fold& fold) const = 0;
-  /// The same set with the same examples, over the same memory, for another thread; otherwise as `fold_view`. Null where
-  /// the set is streamed, or each rank holds examples of its own.
+  /// The same set with the same examples, over the same memory, for another thread; otherwise as `fold_view`. Null
+  /// where the set is streamed, or each rank holds examples of its own.
   virtual std::unique_ptr<Dataset> view() const = 0;
 };
 

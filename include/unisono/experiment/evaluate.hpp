@@ -53,6 +53,8 @@ struct PredictOptions {
   std::string output;  ///< FILE.csv or FILE.h5
   bool overwrite = false;
   std::string layer;  ///< whose outputs are written in place of the model's; empty: the model's
+  /// Run folders or checkpoints of other models of the same outputs: the mean over all is written.
+  std::vector<std::string> ensemble = {};
 };
 
 /// Writes the model's outputs for a split, in the set's order, to FILE.h5 (dataset "predictions" [n, K], and "classes"

@@ -28,8 +28,8 @@ class Job {
   /// Collective over `ranks`. \param ranks all ranks of the job; they and the log must outlive it
   Job(comm::Communicator& ranks, Log& log, const JobOptions& options = {});
   /// A part of a job, for runs that go on at the same time as others, also on other threads of these processes: with a
-  /// log of its own, but the whole job's signals, cores and clock. Its runs train on views of the set that the whole job
-  /// has opened last, where that is theirs. Not collective. \param ranks some ranks of the whole job, or a group of
+  /// log of its own, but the whole job's signals, cores and clock. Its runs train on views of the set that the whole
+  /// job has opened last, where that is theirs. Not collective. \param ranks some ranks of the whole job, or a group of
   /// this rank alone; they, the log and the whole job must outlive it
   Job(Job& whole, comm::Communicator& ranks, Log& log);
   ~Job();

@@ -10,8 +10,8 @@
 
 namespace unisono::experiment {
 
-/// Sections of a config file that are about many trainings; empty: the file does not have it. `unisono train` checks and
-/// ignores them, and a run's config.toml does not have them.
+/// Sections of a config file that are about many trainings; empty: the file does not have it. `unisono train` checks
+/// and ignores them, and a run's config.toml does not have them.
 struct Plans {
   std::optional<SearchSettings> search;
   std::optional<CrossValidationSettings> cross_validation;

@@ -14,8 +14,8 @@ struct TrialOptions {
 };
 
 /// Trains the trials of a config's [search], on all ranks of the job, and writes what came of them to a folder: a
-/// journal from which it can be resumed, trials.csv, search.json, and best.toml, the config of the best trial. The table
-/// is the same for any number of ranks, except where the method depends on timing. Collective over the job.
+/// journal from which it can be resumed, trials.csv, search.json, and best.toml, the config of the best trial. The
+/// table is the same for any number of ranks, except where the method depends on timing. Collective over the job.
 /// \return complete, or interrupted
 /// \throws any Error
 RunStatus search(Job& job, const ConfigText& config, const models::ModelKinds& models, const TrialOptions& options);

@@ -34,9 +34,9 @@ inline constexpr Named<KeptTrials> kKeptTrials[] = {
 /// `[search]`
 struct SearchSettings {
   SearchKind method = SearchKind::random;
-  std::int64_t trials = 0;   ///< 0: the grid's, or one pass over Hyperband's brackets; required elsewhere
-  std::int64_t repeats = 1;  ///< trainings of each trial with seeds of their own; the mean counts
-  bool cross_validate = false;         ///< whether each trial is trained on the folds of [cross_validation]
+  std::int64_t trials = 0;      ///< 0: the grid's, or one pass over Hyperband's brackets; required elsewhere
+  std::int64_t repeats = 1;     ///< trainings of each trial with seeds of their own; the mean counts
+  bool cross_validate = false;  ///< whether each trial is trained on the folds of [cross_validation]
   std::int64_t ranks_per_trial = 1;
   std::int64_t threads_per_trial = 1;  ///< cores of each rank; a rank with more of them trains several trials at once
   /// "validation.accuracy"; auto: the validation accuracy where there is one, else the loss

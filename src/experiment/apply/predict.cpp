@@ -12,6 +12,8 @@
 #include "apply/trained_model.hpp"
 #include "apply/vectors/tables.hpp"
 #include "run/progress.hpp"
+#include "unisono/base/errors.hpp"
+#include "unisono/base/text.hpp"
 #include "unisono/experiment/evaluate.hpp"
 
 namespace unisono::experiment {
@@ -26,13 +28,12 @@ struct Rows {
   std::vector<float> answers;                  ///< [count, A]
 };
 
+/// One model's outputs for this rank's part of the split, batch after batch.
 class Predictor {
  public:
-  Predictor(TrainedModel& model, comm::Communicator& world)
+  Predictor(TrainedModel& model, comm::Communicator& world, Index batch_size)
       : model_(model),
-        source_((*model.data)
-                    ->evaluate(model.split, world.rank(), world.size(), model.config.train.evaluation_batch_size,
-                               model.parts->delivery())),
+        source_((*model.data)->evaluate(model.split, world.rank(), world.size(), batch_size, model.parts->delivery())),
         next_(source_->first()) {}
 
   Rows next() {
@@ -52,6 +53,65 @@ class Predictor {
   std::unique_ptr<data::EvaluationSource> source_;
   std::int64_t next_;
 };
+
+/// The mean of the models' outputs. Batches have the size of the first model's: all cut the split in the same way.
+class MeanPredictor {
+ public:
+  MeanPredictor(TrainedModel& model, const std::vector<std::unique_ptr<TrainedModel>>& others,
+                comm::Communicator& world) {
+    const Index batch_size = model.config.train.evaluation_batch_size;
+    predictors_.emplace_back(model, world, batch_size);
+    for (const auto& other : others) predictors_.emplace_back(*other, world, batch_size);
+  }
+
+  Rows next() {
+    Rows rows = predictors_.front().next();
+    if (predictors_.size() == 1) return rows;
+    std::vector<double> sums(rows.values.begin(), rows.values.end());
+    for (std::size_t i = 1; i < predictors_.size(); ++i) {
+      const Rows other = predictors_[i].next();
+      for (std::size_t j = 0; j < sums.size(); ++j) sums[j] += static_cast<double>(other.values[j]);
+    }
+    const auto count = static_cast<double>(predictors_.size());
+    for (std::size_t j = 0; j < sums.size(); ++j) rows.values[j] = static_cast<float>(sums[j] / count);
+    return rows;
+  }
+
+ private:
+  std::vector<Predictor> predictors_;
+};
+
+/// Checks that a model gives the same outputs for the same examples as the first one. \throws ConfigError
+void require_same_outputs(TrainedModel& first, TrainedModel& other, const std::string& path) {
+  const auto refuse = [&](bool differs, const std::string& what) {
+    if (differs)
+      throw ConfigError(fmt::format("--ensemble {}: {}, unlike the first model's; leave it out", path, what));
+  };
+  const models::Model &a = *first.parts->model, &b = *other.parts->model;
+  refuse(a.output_size() != b.output_size(), fmt::format("this model has {}", count_of(b.output_size(), "output")));
+  refuse(a.prediction() != b.prediction(), "this model's outputs mean something else");
+  refuse(first.checkpoint.header.preprocessing.class_names != other.checkpoint.header.preprocessing.class_names,
+         "this model has other classes, or has them in another order");
+  const std::int64_t examples = examples_of((*other.data)->info(), other.split);
+  refuse(examples != examples_of((*first.data)->info(), first.split) || first.split != other.split,
+         fmt::format("this model would be applied to {}", count_of(examples, "example")));
+}
+
+/// The other models of an ensemble, applied to the same file as the first one. Collective.
+std::vector<std::unique_ptr<TrainedModel>> models_beside(TrainedModel& first, comm::Communicator& world,
+                                                         const ApplyOptions& options, const PredictOptions& how,
+                                                         Log& log) {
+  std::vector<std::unique_ptr<TrainedModel>> others;
+  for (const std::string& path : how.ensemble) {
+    ApplyOptions other = options;
+    other.model = path;
+    if (other.data.empty() && other.input.empty()) other.data = first.config.data.path;
+    if (other.split.empty()) other.split = data::name_of(first.split);
+    others.push_back(std::make_unique<TrainedModel>(world, other, log));
+    require_same_outputs(first, *others.back(), path);
+  }
+  return others;
+}
 
 void send_rows(comm::Communicator& world, const Rows& rows) {
   world.send(std::as_bytes(std::span(rows.range)), kRoot, kTag);
@@ -73,7 +133,7 @@ Rows receive_rows(comm::Communicator& world, int rank, Index outputs, Index answ
 
 /// In rounds: each rank predicts its next batch, and rank 0 writes them, so that it holds at most one batch of each
 /// rank.
-void collect(comm::Communicator& world, Predictor& predictor, const SinkOptions& options, PredictionSink& sink) {
+void collect(comm::Communicator& world, MeanPredictor& predictor, const SinkOptions& options, PredictionSink& sink) {
   std::vector<bool> open(static_cast<std::size_t>(world.size()), true);
   const auto take = [&](int rank, const Rows& rows) {
     open[static_cast<std::size_t>(rank)] = rows.range[1] > 0;
@@ -135,7 +195,8 @@ void predict_into_file(comm::Communicator& world, const ApplyOptions& options, c
   TrainedModel model(world, options, log);
   if (!how.layer.empty()) model.parts->model->predict_layer(how.layer);
   const std::int64_t examples = examples_of((*model.data)->info(), model.split);
-  Predictor predictor(model, world);
+  const auto others = models_beside(model, world, options, how, log);
+  MeanPredictor predictor(model, others, world);
   if (world.is_root()) {
     const SinkOptions to = sink_options(model, options, how, world.size());
     const auto sink = make_prediction_sink(to);
@@ -149,7 +210,8 @@ void predict_into_file(comm::Communicator& world, const ApplyOptions& options, c
   world.barrier();
   const std::string what = how.layer.empty() ? count_of(examples, "prediction")
                                              : fmt::format("{} of {}'s outputs", count_of(examples, "row"), how.layer);
-  log.info(fmt::format("{}: {} of {}, for {}", how.output, what, model.checkpoint.path, model.data_text()));
+  const std::string mean = others.empty() ? "" : fmt::format(" and {}", count_of(std::ssize(others), "other model"));
+  log.info(fmt::format("{}: {} of {}{}, for {}", how.output, what, model.checkpoint.path, mean, model.data_text()));
 }
 
 }  // namespace

@@ -151,7 +151,8 @@ std::vector<std::string> Run::initialise() {
 void Run::resume(const StoredCheckpoint& checkpoint) {
   const auto changed = changed_keys(checkpoint.header.config, header_.config);
   ends_otherwise_ = std::ranges::any_of(changed, [](const auto& key) { return key.starts_with("optimizer."); });
-  resume_from(checkpoint, {config_, parts_, training_, criteria_, header_, source_->steps_per_epoch(), options_.takes_over}, log_);
+  resume_from(checkpoint,
+              {config_, parts_, training_, criteria_, header_, source_->steps_per_epoch(), options_.takes_over}, log_);
   source_->seek(header_.cursor);
   for (strategies::Worker& worker : workers_.workers()) worker.source.seek(header_.cursor);
 }

@@ -8,8 +8,9 @@ namespace unisono::experiment {
 std::vector<float> validation_outputs(ModelParts& parts, TrainingParts& training, data::Dataset& data,
                                       const Config& config) {
   if (parts.stages || parts.division != nullptr) {
-    throw ConfigError("predictions of validation examples need a model that each rank holds as a whole: remove "
-                      "replica.stages, or choose another strategy than stratified");
+    throw ConfigError(
+        "predictions of validation examples need a model that each rank holds as a whole: remove "
+        "replica.stages, or choose another strategy than stratified");
   }
   if (data.info().validation == 0) return {};
   const WeightAverage::InPlace applied(parts, training.average.get());

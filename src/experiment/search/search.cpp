@@ -1,7 +1,6 @@
 #include "unisono/experiment/search.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -12,14 +11,15 @@
 #include "run/rank_checks.hpp"
 #include "run/run_folder.hpp"
 #include "search/method.hpp"
+#include "search/trial_overrides.hpp"
 #include "search/trial_table.hpp"
 #include "trials/metric.hpp"
-#include "trials/seeds.hpp"
 #include "trials/shared_set.hpp"
 #include "trials/trial_job.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/base/hash.hpp"
 #include "unisono/base/text.hpp"
+#include "unisono/experiment/check.hpp"
 #include "unisono/experiment/plans.hpp"
 #include "validation/splitters.hpp"
 
@@ -31,14 +31,16 @@ std::uint64_t seed_of(const Config& config) { return static_cast<std::uint64_t>(
 PlannedConfig parse_search(const ConfigText& text, const models::ModelKinds& models) {
   PlannedConfig planned = parse_plans(text, models);
   if (planned.plans.search) return planned;
-  throw ConfigError(fmt::format("{}: has no section [search]; say there what varies, as docs/search.md shows", text.path));
+  throw ConfigError(
+      fmt::format("{}: has no section [search]; say there what varies, as docs/search.md shows", text.path));
 }
 
 std::optional<Folds> folds_of(const PlannedConfig& planned) {
   if (!planned.plans.search->cross_validate) return std::nullopt;
   if (planned.config.data.validation_fraction > 0) {
-    throw ConfigError("data.validation_fraction: with search.cross_validate, folds of all training examples take turns in "
-                      "validating; remove it");
+    throw ConfigError(
+        "data.validation_fraction: with search.cross_validate, folds of all training examples take turns in "
+        "validating; remove it");
   }
   return folds_of_set(planned.plans.cross_validation.value_or(CrossValidationSettings{}), planned.config.data.path);
 }
@@ -53,7 +55,7 @@ class Search {
   const SearchSettings& settings() const { return *planned_.plans.search; }
   std::vector<std::string> overrides(const Training& training) const;
   std::string folder_of(const Training& training) const;
-  std::string values_text(std::int64_t trial) const;
+  std::optional<data::Fold> fold_of(const Training& training) const;
   void say_begin() const;
   void say_end(const Training& training) const;
   EndOfTrials end() const;
@@ -90,33 +92,41 @@ Search::Search(Job& job, const ConfigText& config, const models::ModelKinds& mod
             {.repeats = settings().repeats, .folds = folds_ ? folds_->size() : 0, .refit = settings().refit}),
       metric_(settings().metric) {
   require_same_experiment(job.ranks(), planned_.config);
-  require_same(job.ranks(), "search", hash_bytes(identity()), "give every rank the same config file and the same --set");
+  require_same(job.ranks(), "search", hash_bytes(identity()),
+               "give every rank the same config file and the same --set");
+  if (folds_) set_.set().fold_view(folds_->fold(0));  // says what makes folds impossible
   metric_.require(planned_.config, set_.info(), folds_.has_value());
+  if (job.ranks().is_root()) check(planned_.config, static_cast<int>(settings().ranks_per_trial));
   const SearchKind kind = settings().method;
-  const bool in_steps =
-      kind == SearchKind::halving || kind == SearchKind::hyperband || kind == SearchKind::population;
+  const bool in_steps = kind == SearchKind::halving || kind == SearchKind::hyperband || kind == SearchKind::population;
   if (!in_steps || settings().keep != KeptTrials::none) return;
-  throw ConfigError(fmt::format("search.keep = \"none\": with search.method = \"{}\", trials go on from their "
-                                "checkpoints; set keep = \"best\"",
-                                name_of(kind, kSearchKinds)));
+  throw ConfigError(
+      fmt::format("search.keep = \"none\": with search.method = \"{}\", trials go on from their "
+                  "checkpoints; set keep = \"best\"",
+                  name_of(kind, kSearchKinds)));
 }
 
 std::string Search::identity() const { return effective_config(planned_.config) + effective_plans(planned_.plans); }
 
 /// Whether a search that goes on may have another value of this key.
 bool may_change(const std::string& key) {
-  static const std::vector<std::string> free = {
-      "search.trials", "search.keep",   "search.refit",         "search.stop_after_seconds", "search.target",
-      "output",        "data.path",     "search.threads_per_trial", "train.threads",           "search.trial_seconds",
-      "train.report_every_steps"};
+  static const std::vector<std::string> free = {"search.trials",
+                                                "search.keep",
+                                                "search.refit",
+                                                "search.stop_after_seconds",
+                                                "search.target",
+                                                "output",
+                                                "data.path",
+                                                "search.threads_per_trial",
+                                                "train.threads",
+                                                "search.trial_seconds",
+                                                "train.report_every_steps"};
   return std::find(free.begin(), free.end(), key) != free.end() || key.starts_with("checkpoint.");
 }
 
 /// What a trial changes of the config. Called on rank 0.
 std::vector<std::string> Search::overrides(const Training& training) const {
-  std::vector<std::string> changes;
-  for (const Assignment& one : space_.at(plan_.method().point(training.trial))) changes.push_back(one.override_text());
-  changes.push_back(fmt::format("seed={}", seed_of_trial(planned_.config.seed, training.trial, training.repeat)));
+  std::vector<std::string> changes = trial_overrides(space_, plan_, planned_.config.seed, training);
   if (training.refit) changes.emplace_back("data.validation_fraction=0");
   return changes;
 }
@@ -130,12 +140,8 @@ std::string Search::folder_of(const Training& training) const {
   return path;
 }
 
-std::string Search::values_text(std::int64_t trial) const {
-  std::vector<std::string> parts;
-  for (const Assignment& one : space_.at(plan_.method().point(trial))) {
-    parts.push_back(one.key + " = " + toml_text(one.value));
-  }
-  return fmt::format("{}", fmt::join(parts, ", "));
+std::optional<data::Fold> Search::fold_of(const Training& training) const {
+  return folds_ && training.fold >= 0 ? std::optional(folds_->fold(training.fold)) : std::nullopt;
 }
 
 SlotShape Search::shape() const {
@@ -150,8 +156,9 @@ void Search::say_begin() const {
   job_.log().info(fmt::format("{}: {} by {}, {} at a time, by {}", folder_, count_of(plan_.method().trials(), "trial"),
                               name_of(settings().method, kSearchKinds), at_a_time(), metric_.text()));
   if (plan_.method().depends_on_timing()) {
-    job_.log().info("which trials are trained for how long depends on the order in which they end: another run of this "
-                    "search may give another table");
+    job_.log().info(
+        "which trials are trained for how long depends on the order in which they end: another run of this "
+        "search may give another table");
   }
 }
 
@@ -166,14 +173,14 @@ void Search::say_end(const Training& training) const {
                                  : fmt::format("{}: {}", name_of(trial.status, kTrainingStatuses), trial.message);
   const std::string epochs = training.epochs > 0 ? fmt::format(" after {}", count_of(training.epochs, "epoch")) : "";
   job_.log().info(fmt::format("trial {}: {}{} ({}); {:.1f} s{}", training.trial, ending, epochs,
-                              values_text(training.trial), trial.seconds,
+                              trial_text(space_, plan_, training.trial), trial.seconds,
                               best ? fmt::format("; best so far: trial {}", *best) : ""));
 }
 
 EndOfTrials Search::end() const {
-  EndOfTrials end{.seconds = settings().stop_after_seconds,
-                  .median_rule = settings().median_rule,
-                  .signal = [this] { return job_.received_signal(); }};
+  EndOfTrials end{.seconds = settings().stop_after_seconds, .median_rule = settings().median_rule, .signal = [this] {
+                    return job_.received_signal();
+                  }};
   if (settings().has_target) end.loss = metric_.larger_is_better() ? -settings().target : settings().target;
   return end;
 }
@@ -181,27 +188,28 @@ EndOfTrials Search::end() const {
 RunStatus Search::run() {
   say_begin();
   const Stopwatch watch(job_.clock());
-  const bool is_complete = run_trials(
-      job_, {.folder = folder_,
-             .identity = identity(),
-             .may_change = may_change,
-             .existing = existing_,
-             .keep = settings().keep,
-             .hands_on = settings().method == SearchKind::population,
-             .plan = plan_,
-             .terms = {.config = set_.text(),
-                       .models = models_,
-                       .folds = folds_ ? &*folds_ : nullptr,
-                       .metric = metric_.name(),
-                       .threads = settings().threads_per_trial,
-                       .seconds = settings().trial_seconds,
-                       .leaves_nothing = settings().keep == KeptTrials::none,
-                       .reports_epochs = settings().median_rule},
-             .shape = shape(),
-             .end = end(),
-             .folder_of = [this](const Training& training) { return folder_of(training); },
-             .overrides = [this](const Training& training) { return overrides(training); },
-             .on_end = [this](const Training& training, const TrainingResult&) { say_end(training); }});
+  const bool is_complete =
+      run_trials(job_, {.folder = folder_,
+                        .identity = identity(),
+                        .may_change = may_change,
+                        .existing = existing_,
+                        .keeps_runs = settings().keep != KeptTrials::none,
+                        .only_best = settings().keep == KeptTrials::best,
+                        .hands_on = settings().method == SearchKind::population,
+                        .plan = plan_,
+                        .compared = &plan_,
+                        .terms = {.config = set_.text(),
+                                  .models = models_,
+                                  .fold_of = [this](const Training& training) { return fold_of(training); },
+                                  .metric = metric_.name(),
+                                  .threads = settings().threads_per_trial,
+                                  .seconds = settings().trial_seconds,
+                                  .reports_epochs = settings().median_rule},
+                        .shape = shape(),
+                        .end = end(),
+                        .folder_of = [this](const Training& training) { return folder_of(training); },
+                        .overrides = [this](const Training& training) { return overrides(training); },
+                        .on_end = [this](const Training& training, const TrainingResult&) { say_end(training); }});
   if (job_.ranks().is_root()) write_results(is_complete, watch.seconds());
   return is_complete ? RunStatus::complete : RunStatus::interrupted;
 }
@@ -235,7 +243,7 @@ void Search::write_results(bool is_complete, double seconds) const {
                                                       plan_.trials().at(*best).value, best_config()));
   job_.log().info(fmt::format("{}: best of {}: trial {}, {} {:.6g} ({}); its config is {}/best.toml", folder_,
                               count_of(std::ssize(plan_.trials()), "trial"), *best, metric_.text(),
-                              plan_.trials().at(*best).value, values_text(*best), folder_));
+                              plan_.trials().at(*best).value, trial_text(space_, plan_, *best), folder_));
 }
 
 }  // namespace

@@ -30,9 +30,10 @@ void describe_size(ConfigVisitor& visitor, SearchSettings& settings) {
   visitor.require("repeats", settings.repeats == 1 || settings.method != SearchKind::population,
                   "the trials of a population take over weights of each other, so that there is no mean over repeats: "
                   "remove repeats, and compare searches with different seeds");
-  visitor.field({.name = "cross_validate",
-                 .meaning = "train each trial on the folds of [cross_validation]; the mean of the metric over them counts"},
-                settings.cross_validate);
+  visitor.field(
+      {.name = "cross_validate",
+       .meaning = "train each trial on the folds of [cross_validation]; the mean of the metric over them counts"},
+      settings.cross_validate);
   visitor.require("cross_validate", !settings.cross_validate || settings.method != SearchKind::population,
                   "the trials of a population take over weights of each other, so that there is no mean over folds: "
                   "remove cross_validate, or choose another method");

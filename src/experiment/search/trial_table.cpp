@@ -82,8 +82,9 @@ std::string TrialTable::csv() const {
   for (const auto& [trial_number, trial] : plan.trials()) {
     const auto values = values_at(space, plan.method().point(trial_number));
     const bool has_value = trial.has_ended && trial.status == TrainingStatus::complete;
-    text += fmt::format("{},{},{},{},{}", trial_number, status_of(trial), has_value ? fmt::format("{}", trial.value) : "",
-                        has_value ? fmt::format("{}", trial.deviation) : "", epochs_of(trial));
+    text +=
+        fmt::format("{},{},{},{},{}", trial_number, status_of(trial), has_value ? fmt::format("{}", trial.value) : "",
+                    has_value ? fmt::format("{}", trial.deviation) : "", epochs_of(trial));
     for (const std::string& key : keys) text += "," + (values.contains(key) ? csv_field(values.at(key)) : "");
     const Means means = means_of(trial);
     for (const std::string& name : metrics) {

@@ -44,7 +44,8 @@ struct StudyMetric {
   std::string text() const { return std::string(data::name_of(split)) + " " + name; }
 };
 
-/// \param wanted StudySettings::metric \throws ConfigError for a metric that the model or the set does not have; DataError where there is no set
+/// \param wanted StudySettings::metric \throws ConfigError for a metric that the model or the set does not have;
+/// DataError where there is no set
 StudyMetric metric_of(const Config& config, const std::string& wanted);
 
 }  // namespace unisono::experiment

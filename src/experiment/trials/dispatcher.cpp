@@ -9,7 +9,7 @@
 
 namespace unisono::experiment {
 
-PlanDispatcher::PlanDispatcher(TrialPlan& plan, Journal* journal, EndOfTrials end, const Clock& clock,
+PlanDispatcher::PlanDispatcher(Plan& plan, Journal* journal, EndOfTrials end, const Clock& clock,
                                std::function<TrainingOrder(const Training&)> order_for,
                                std::function<void(const Training&, const TrainingResult&)> on_end)
     : plan_(plan),
@@ -63,7 +63,7 @@ void PlanDispatcher::request_stop() {
   stopped_ = true;
 }
 
-void replay(const std::vector<nlohmann::json>& entries, TrialPlan& plan) {
+void replay(const std::vector<nlohmann::json>& entries, Plan& plan) {
   for (const auto& entry : entries) {
     if (entry.contains("started")) {
       plan.started(training_from(entry.at("started")));

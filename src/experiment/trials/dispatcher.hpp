@@ -39,10 +39,10 @@ class Dispatcher {
 
 /// When a job hands out nothing more, and when it ends a training.
 struct EndOfTrials {
-  double seconds = 0;                   ///< since the job began; 0: never
-  std::optional<double> loss = {};      ///< as soon as a trial's is so low
-  bool median_rule = false;             ///< ends trainings that are worse than most others were at the same epoch
-  std::function<int()> signal = {};     ///< the stop signal that was received, or 0
+  double seconds = 0;                ///< since the job began; 0: never
+  std::optional<double> loss = {};   ///< as soon as a trial's is so low
+  bool median_rule = false;          ///< ends trainings that are worse than most others were at the same epoch
+  std::function<int()> signal = {};  ///< the stop signal that was received, or 0
 };
 
 /// Rank 0's: asks the plan, and writes what happens to the journal.
@@ -50,7 +50,7 @@ class PlanDispatcher final : public Dispatcher {
  public:
   /// \param plan brought up to date with the journal \param journal null: nothing is written
   /// \param order_for makes an order \param on_end called after each training that has ended, with the lock held
-  PlanDispatcher(TrialPlan& plan, Journal* journal, EndOfTrials end, const Clock& clock,
+  PlanDispatcher(Plan& plan, Journal* journal, EndOfTrials end, const Clock& clock,
                  std::function<TrainingOrder(const Training&)> order_for,
                  std::function<void(const Training&, const TrainingResult&)> on_end);
 
@@ -66,7 +66,7 @@ class PlanDispatcher final : public Dispatcher {
   void look_for_end();
 
   std::mutex mutex_;
-  TrialPlan& plan_;
+  Plan& plan_;
   Journal* journal_;
   EndOfTrials end_;
   Stopwatch watch_;
@@ -78,6 +78,6 @@ class PlanDispatcher final : public Dispatcher {
 
 /// Brings a plan to the state of a journal's entries, and lets what has not ended start once more.
 /// \throws CheckpointError where the entries do not fit the plan
-void replay(const std::vector<nlohmann::json>& entries, TrialPlan& plan);
+void replay(const std::vector<nlohmann::json>& entries, Plan& plan);
 
 }  // namespace unisono::experiment

@@ -45,9 +45,10 @@ void MetricThatCounts::require(const Config& given, const data::DatasetInfo& dat
         fmt::format("metric = \"validation.{}\": this model has no such metric; it has {}", name_, names));
   }
   if (data.validation > 0 || has_folds) return;
-  throw ConfigError(fmt::format("{} has no validation examples, by which trials are compared; hold some back with "
-                                "data.validation_fraction = 0.1, or set search.cross_validate = true",
-                                config.data.path));
+  throw ConfigError(
+      fmt::format("{} has no validation examples, by which trials are compared; hold some back with "
+                  "data.validation_fraction = 0.1, or set search.cross_validate = true",
+                  config.data.path));
 }
 
 }  // namespace unisono::experiment

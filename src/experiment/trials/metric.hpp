@@ -16,7 +16,7 @@ class MetricThatCounts {
   /// examples validate \throws ConfigError where the model has no such metric, or nothing validates
   void require(const Config& config, const data::DatasetInfo& data, bool has_folds);
 
-  const std::string& name() const { return name_; }             ///< "accuracy"
+  const std::string& name() const { return name_; }  ///< "accuracy"
   std::string text() const { return "validation " + name_; }
   bool larger_is_better() const { return larger_is_better_; }
 

@@ -43,7 +43,8 @@ std::vector<Training> TrialPlan::trainings_of(const Training& step) const {
 
 std::optional<Training> TrialPlan::next() const {
   if (!waiting_.empty()) return waiting_.front();
-  if (const auto step = begins_no_more_ ? std::nullopt : method_->next()) return trainings_of(training_of(*step)).front();
+  if (const auto step = begins_no_more_ ? std::nullopt : method_->next())
+    return trainings_of(training_of(*step)).front();
   const bool ends = running_.empty() && (begins_no_more_ || method_->is_complete());
   if (!ends || !shape_.refit || refitted_ || !best()) return std::nullopt;
   return Training{.trial = *best(), .refit = true};
@@ -68,7 +69,8 @@ void TrialPlan::started(const Training& training) {
 
 void TrialPlan::ended(const Training& training, const TrainingResult& result) {
   const auto found = std::find(running_.begin(), running_.end(), training);
-  if (found == running_.end()) throw CheckpointError("the journal ends a training that has not begun: " + training.text());
+  if (found == running_.end())
+    throw CheckpointError("the journal ends a training that has not begun: " + training.text());
   running_.erase(found);
   if (training.refit) {
     refitted_ = result;

@@ -9,8 +9,8 @@
 #include "trials/dispatcher.hpp"
 #include "unisono/comm/communicator.hpp"
 
-// How ranks other than 0 reach the plan: each question is a message to rank 0 and each answer one back. A rank asks again
-// while it must wait; so no message is awaited for as long as a training takes.
+// How ranks other than 0 reach the plan: each question is a message to rank 0 and each answer one back. A rank asks
+// again while it must wait; so no message is awaited for as long as a training takes.
 
 namespace unisono::experiment {
 

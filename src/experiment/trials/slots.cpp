@@ -107,9 +107,10 @@ std::vector<int> leaders_but_rank_0(int ranks, int together) {
 SlotShape slot_shape(const Job& job, std::int64_t ranks, std::int64_t threads, bool device) {
   const int all = job.ranks().size();
   if (ranks > all || all % ranks != 0) {
-    throw ConfigError(fmt::format("ranks_per_trial = {}: the {} of this job cannot be divided into groups of so many; "
-                                  "start a multiple of {}",
-                                  ranks, count_of(all, "rank"), ranks));
+    throw ConfigError(
+        fmt::format("ranks_per_trial = {}: the {} of this job cannot be divided into groups of so many; "
+                    "start a multiple of {}",
+                    ranks, count_of(all, "rank"), ranks));
   }
   const int share = fair_share(job.place().cores(), job.place().cores_of_ranks());
   const bool alone = ranks == 1 && !device;

@@ -10,8 +10,8 @@ namespace unisono::experiment {
 
 /// How the ranks of a job are divided for its trainings.
 struct SlotShape {
-  int ranks = 1;   ///< that make one training together
-  int here = 1;    ///< trainings that this rank makes at the same time, where `ranks` is 1
+  int ranks = 1;  ///< that make one training together
+  int here = 1;   ///< trainings that this rank makes at the same time, where `ranks` is 1
 };
 
 /// \param ranks of one training \param threads of each of its ranks \param device whether they train on GPUs

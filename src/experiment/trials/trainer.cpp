@@ -48,6 +48,8 @@ Config config_of(const TrainingTerms& terms, const TrainingOrder& order) {
   text.overrides.insert(text.overrides.end(), order.overrides.begin(), order.overrides.end());
   Config config = parse_config(text, terms.models);
   config.train.threads = terms.threads;
+  // Lock-free threads that are left open would otherwise take the cores of the trainings beside.
+  if (traits_of(config.strategy).shares_model && config.strategy.threads == 0) config.strategy.threads = terms.threads;
   if (!order.folder.empty()) config.output = order.folder;
   if (order.training.epochs > 0) {
     // The learning rate's schedule is that of a trial that is trained to the end.
@@ -102,10 +104,10 @@ class Watch {
   Early early_ = Early::no;
 };
 
-RunOptions options_for(const TrainingTerms& terms, const TrainingOrder& order, const data::Fold* fold, Watch& watch) {
+RunOptions options_for(const TrainingOrder& order, const data::Fold* fold, Watch& watch) {
   return {.existing = order.goes_on ? Existing::resume : Existing::overwrite,
           .watching = Watching::none,
-          .results = terms.leaves_nothing ? Results::nowhere : Results::in_folder,
+          .results = order.folder.empty() ? Results::nowhere : Results::in_folder,
           .takes_over = order.takes_over,
           .fold = fold,
           .stop = [&watch] { return watch.must_stop(); },
@@ -118,9 +120,9 @@ void take_end(comm::Communicator& group, const TrainingTerms& terms, Early early
   if (agreed == Early::no || result.status != TrainingStatus::interrupted) return;
   const bool pruned = agreed == Early::pruned;
   result.status = pruned ? TrainingStatus::pruned : TrainingStatus::failed;
-  result.message = pruned ? fmt::format("worse than the median of other trials after {}",
-                                        count_of(result.epochs, "epoch"))
-                          : fmt::format("it took longer than {} s", terms.seconds);
+  result.message = pruned
+                       ? fmt::format("worse than the median of other trials after {}", count_of(result.epochs, "epoch"))
+                       : fmt::format("it took longer than {} s", terms.seconds);
 }
 
 /// The raw floats. \throws OutputError
@@ -149,9 +151,8 @@ TrainingResult make_training(Job& whole, comm::Communicator& group, const Traini
     // The run's own messages stay apart: where its ranks find the config impossible, those of the group still match.
     const auto ranks = group.size() > 1 ? group.split(0, group.rank()) : group.alone();
     Job job(whole, *ranks, log);
-    data::Fold fold;
-    if (order.training.fold >= 0) fold = terms.folds->fold(order.training.fold);
-    RunOptions options = options_for(terms, order, order.training.fold < 0 ? nullptr : &fold, watch);
+    const auto fold = terms.fold_of ? terms.fold_of(order.training) : std::nullopt;
+    RunOptions options = options_for(order, fold ? &*fold : nullptr, watch);
     std::vector<float> outputs;
     if (!order.outputs.empty()) options.validation_outputs = &outputs;
     result = result_of(run_in(job, *ranks, config_of(terms, order), options), terms);

@@ -1,24 +1,25 @@
 #pragma once
 
+#include <functional>
+#include <optional>
 #include <vector>
 
 #include "trials/dispatcher.hpp"
 #include "trials/training.hpp"
 #include "unisono/experiment/run.hpp"
-#include "validation/folds.hpp"
 
 namespace unisono::experiment {
 
 /// What all trainings of a job have in common.
 struct TrainingTerms {
-  const ConfigText& config;          ///< of which an order changes keys
+  const ConfigText& config;  ///< of which an order changes keys
   const models::ModelKinds& models;
-  const Folds* folds = nullptr;      ///< into which the examples are divided; null: they are not
-  std::string metric = "auto";       ///< the validation metric that counts
-  std::int64_t threads = 1;          ///< of each rank
-  double seconds = 0;                ///< a training that takes longer fails; 0: none does
-  bool leaves_nothing = false;       ///< no run folders
-  bool reports_epochs = false;       ///< whether a training may be ended after any epoch
+  /// The examples of a training; empty: as the config says.
+  std::function<std::optional<data::Fold>(const Training&)> fold_of = {};
+  std::string metric = "auto";  ///< the validation metric that counts
+  std::int64_t threads = 1;     ///< of each rank
+  double seconds = 0;           ///< a training that takes longer fails; 0: none does
+  bool reports_epochs = false;  ///< whether a training may be ended after any epoch
 };
 
 /// Makes the training that is ordered, on all ranks of a group. Collective over the group; every rank gets the same

@@ -14,9 +14,10 @@ namespace unisono::experiment {
 /// One of the trainings that a job hands out to its ranks: a trial of a search, or a part of it.
 struct Training {
   std::int64_t trial = 0;
-  std::int64_t repeat = 0;                 ///< which of the trial's seeds
-  std::int64_t fold = -1;                  ///< which of the folds; −1: the examples are not divided into folds
-  std::int64_t epochs = 0;                 ///< to be trained for in all; 0: as the config says
+  std::int64_t repeat = 0;                  ///< which of the trial's seeds
+  std::int64_t outer = -1;                  ///< nested: which of the outer folds; else −1
+  std::int64_t fold = -1;                   ///< which of the folds; −1: the examples are not divided into folds
+  std::int64_t epochs = 0;                  ///< to be trained for in all; 0: as the config says
   std::optional<std::int64_t> copied = {};  ///< begins with this trial's weights and optimizer
   bool refit = false;                       ///< the best trial, on training and validation examples together
 
@@ -45,12 +46,9 @@ enum class TrainingStatus {
 };
 
 inline constexpr Named<TrainingStatus> kTrainingStatuses[] = {
-    {TrainingStatus::complete, "complete", ""},
-    {TrainingStatus::diverged, "diverged", ""},
-    {TrainingStatus::refused, "refused", ""},
-    {TrainingStatus::failed, "failed", ""},
-    {TrainingStatus::pruned, "pruned", ""},
-    {TrainingStatus::interrupted, "interrupted", ""}};
+    {TrainingStatus::complete, "complete", ""}, {TrainingStatus::diverged, "diverged", ""},
+    {TrainingStatus::refused, "refused", ""},   {TrainingStatus::failed, "failed", ""},
+    {TrainingStatus::pruned, "pruned", ""},     {TrainingStatus::interrupted, "interrupted", ""}};
 
 /// A metric of the trained model.
 struct MeasuredMetric {

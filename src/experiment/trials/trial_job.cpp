@@ -67,8 +67,8 @@ void make_folder(const std::string& folder) {
   std::error_code error;
   fs::create_directories(folder, error);
   if (!error) return;
-  throw OutputError(fmt::format("{}: the folder cannot be created: {}; choose another one with --output", folder,
-                                error.message()));
+  throw OutputError(
+      fmt::format("{}: the folder cannot be created: {}; choose another one with --output", folder, error.message()));
 }
 
 /// Makes the folder ready: refuses, keeps or removes what an earlier job has left there.
@@ -82,9 +82,8 @@ void prepare_folder(const std::string& folder, Existing existing) {
                     folder));
   }
   if (!holds_job && existing == Existing::resume) {
-    throw CheckpointError(
-        fmt::format("{}: there is nothing to resume; start without --resume, or name the folder with --output DIR",
-                    folder));
+    throw CheckpointError(fmt::format(
+        "{}: there is nothing to resume; start without --resume, or name the folder with --output DIR", folder));
   }
   for (const char* name : kMade) {
     if (holds_job || !fs::exists(folder + name, error)) continue;
@@ -106,9 +105,10 @@ void begin_or_check(Journal& journal, const TrialJob& trials) {
       changed_keys(journal.entries().front().at("config").get<std::string>(), trials.identity);
   std::erase_if(changed, trials.may_change);
   if (changed.empty()) return;
-  throw CheckpointError(fmt::format("{}: the config has changed since these trials began, in {}; take the config with "
-                                    "which they began, or begin anew in another folder (--output DIR)",
-                                    trials.folder, fmt::join(changed, ", ")));
+  throw CheckpointError(
+      fmt::format("{}: the config has changed since these trials began, in {}; take the config with "
+                  "which they began, or begin anew in another folder (--output DIR)",
+                  trials.folder, fmt::join(changed, ", ")));
 }
 
 /// Rank 0's part of the work.
@@ -123,16 +123,15 @@ class TrialDesk {
 
   PlanDispatcher& dispatcher() { return *dispatcher_; }
 
-  /// Removes the checkpoints of all trials but the best one.
+  /// Removes what only trials that go on need, and the checkpoints that are not kept.
   void tidy() const {
+    if (trials_.compared == nullptr) return;
     std::error_code ignored;
-    for (const auto& [number, trial] : trials_.plan.trials()) {
+    for (const auto& [number, trial] : trials_.compared->trials()) {
       if (trials_.hands_on) fs::remove_all(states_of(trials_.folder_of({.trial = number})), ignored);
-    }
-    if (trials_.keep != KeptTrials::best) return;
-    for (const auto& [number, trial] : trials_.plan.trials()) {
-      if (trials_.plan.best() == number) continue;
-      for (const auto& [which, result] : trial.results) remove_checkpoints({.trial = number, .repeat = which.first, .fold = which.second});
+      if (!trials_.only_best || trials_.compared->best() == number) continue;
+      for (const auto& [which, result] : trial.results)
+        remove_checkpoints({.trial = number, .repeat = which.first, .fold = which.second});
     }
   }
 
@@ -141,7 +140,7 @@ class TrialDesk {
     TrainingOrder order{.training = training, .overrides = trials_.overrides(training)};
     if (trials_.outputs_of) order.outputs = trials_.outputs_of(training);
     if (!order.outputs.empty()) make_folder(fs::path(order.outputs).parent_path());
-    if (trials_.keep == KeptTrials::none) return order;
+    if (!trials_.keeps_runs && !training.refit) return order;
     order.folder = trials_.folder_of(training);
     if (training.copied) take_over(training, order.folder);
     order.goes_on = has_checkpoint(order.folder);
@@ -166,17 +165,17 @@ class TrialDesk {
     if (trials_.hands_on && !training.refit) keep_state(trials_.folder_of(training), training.epochs);
     trials_.on_end(training, result);
     const bool may_go_on = training.epochs > 0;  // methods that train in several steps tidy up at their end
-    if (trials_.keep == KeptTrials::best && !may_go_on && !training.refit) forget_loser(training);
+    if (trials_.only_best && !may_go_on && !training.refit) forget_loser(training);
   }
 
   /// Of a trial that has ended: its checkpoints if it is not the best, else those of the best one before.
   void forget_loser(const Training& training) {
-    if (!trials_.plan.trials().at(training.trial).has_ended) return;
-    const auto best = trials_.plan.best();
+    if (!trials_.compared->trials().at(training.trial).has_ended) return;
+    const auto best = trials_.compared->best();
     const auto loser = best == training.trial ? best_ : std::optional(training.trial);
     best_ = best;
     if (!loser) return;
-    for (const auto& [which, result] : trials_.plan.trials().at(*loser).results) {
+    for (const auto& [which, result] : trials_.compared->trials().at(*loser).results) {
       remove_checkpoints({.trial = *loser, .repeat = which.first, .fold = which.second});
     }
   }

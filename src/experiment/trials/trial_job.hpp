@@ -17,9 +17,11 @@ struct TrialJob {
   std::string identity;  ///< the config as TOML: a journal is resumed only where it is the same, but for …
   std::function<bool(const std::string& key)> may_change;  ///< … these keys
   Existing existing = Existing::refuse;
-  KeptTrials keep = KeptTrials::best;
-  bool hands_on = false;  ///< whether trials take over the weights of others
-  TrialPlan& plan;
+  bool keeps_runs = true;  ///< whether trainings leave run folders
+  bool only_best = false;  ///< whether only the best trial keeps its checkpoints
+  bool hands_on = false;   ///< whether trials take over the weights of others
+  Plan& plan;
+  const TrialPlan* compared = nullptr;  ///< the plan, where its trials are compared; else null
   TrainingTerms terms;
   SlotShape shape;
   EndOfTrials end;

@@ -8,16 +8,19 @@
 #include "run/agreement.hpp"
 #include "run/rank_checks.hpp"
 #include "run/run_folder.hpp"
+#include "trials/metric.hpp"
 #include "trials/shared_set.hpp"
 #include "trials/trial_job.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/base/hash.hpp"
 #include "unisono/base/text.hpp"
+#include "unisono/experiment/check.hpp"
 #include "unisono/experiment/cross_validation.hpp"
 #include "unisono/experiment/plans.hpp"
 #include "validation/exact_folds.hpp"
 #include "validation/fold_predictions.hpp"
 #include "validation/fold_results.hpp"
+#include "validation/nested.hpp"
 #include "validation/splitters.hpp"
 
 namespace unisono::experiment {
@@ -40,12 +43,21 @@ class OneTrial final : public SearchMethod {
 PlannedConfig parse(const ConfigText& text, const models::ModelKinds& models) {
   PlannedConfig planned = parse_plans(text, models);
   if (!planned.plans.cross_validation) planned.plans.cross_validation.emplace();
+  if (planned.config.train.early_stopping.is_on()) {
+    throw ConfigError(
+        "train.early_stopping: a fold that decides when training stops cannot measure the result any more; "
+        "remove it, and train for a fixed number of epochs");
+  }
   const double fraction = planned.config.data.validation_fraction;
   if (fraction == 0) return planned;
-  throw ConfigError(fmt::format("data.validation_fraction = {}: a cross-validation divides all training examples itself; "
-                                "remove it",
-                                fraction));
+  throw ConfigError(
+      fmt::format("data.validation_fraction = {}: a cross-validation divides all training examples itself; "
+                  "remove it",
+                  fraction));
 }
+
+/// "accuracy", or "auto"
+std::string metric_of(const SearchSettings& search) { return MetricThatCounts(search.metric).name(); }
 
 /// A cross-validation from its config to its tables. Its functions are collective unless they say otherwise.
 class CrossValidation {
@@ -63,6 +75,9 @@ class CrossValidation {
   TrialJob trials();
   FoldResults results() const;
   std::string outputs_of(const Training& training) const;
+  std::string folder_of(const Training& training) const;
+  std::optional<data::Fold> fold_of(const Training& training) const;
+  std::optional<TrainingResult> result_of(std::int64_t fold) const;
   void say_end(const Training& training, const TrainingResult& result) const;
   void write_results(const FoldResults& results, const std::function<std::vector<float>(std::int64_t)>& outputs) const;
 
@@ -74,7 +89,8 @@ class CrossValidation {
   Existing existing_;
   SharedSet set_;
   Folds folds_;
-  TrialPlan plan_;
+  std::optional<NestedSearch> nested_;
+  TrialPlan plan_;  ///< where nothing is nested
 };
 
 CrossValidation::CrossValidation(Job& job, const ConfigText& config, const models::ModelKinds& models,
@@ -87,10 +103,14 @@ CrossValidation::CrossValidation(Job& job, const ConfigText& config, const model
       existing_(options.existing),
       set_(job, text_, planned_.config),
       folds_(folds_of_set(settings(), planned_.config.data.path)),
+      nested_(settings().nested ? std::optional<NestedSearch>(std::in_place, planned_, folds_) : std::nullopt),
       plan_(std::make_unique<OneTrial>(), {.folds = folds_.size(), .refit = settings().refit}) {
   require_same_experiment(job.ranks(), planned_.config);
   require_same(job.ranks(), "cross-validation", hash_bytes(identity()),
                "give every rank the same config file and the same --set");
+  if (nested_) MetricThatCounts(planned_.plans.search->metric).require(planned_.config, set_.info(), true);
+  set_.set().fold_view(folds_.fold(0));  // says what makes folds impossible
+  if (job.ranks().is_root()) check(planned_.config, static_cast<int>(settings().ranks_per_fold));
 }
 
 SlotShape CrossValidation::shape() const {
@@ -100,12 +120,9 @@ SlotShape CrossValidation::shape() const {
 
 /// Whether one that goes on may have another value of this key.
 bool may_change(const std::string& key) {
-  static const std::vector<std::string> free = {"cross_validation.refit",
-                                                "cross_validation.threads_per_fold",
-                                                "output",
-                                                "data.path",
-                                                "train.threads",
-                                                "train.report_every_steps"};
+  static const std::vector<std::string> free = {
+      "cross_validation.refit", "cross_validation.threads_per_fold", "output", "data.path",
+      "train.threads",          "train.report_every_steps"};
   return std::find(free.begin(), free.end(), key) != free.end() || key.starts_with("checkpoint.");
 }
 
@@ -117,30 +134,48 @@ double CrossValidation::overlap() const {
   return static_cast<double>(folds_.validation(0).size()) / static_cast<double>(folds_.training_size(0));
 }
 
-FoldResults CrossValidation::results() const {
-  FoldResults results{.folds = folds_, .results = {}, .overlap = overlap()};
+/// Of the training that a fold measures; nothing: it has not ended.
+std::optional<TrainingResult> CrossValidation::result_of(std::int64_t fold) const {
+  if (nested_) return nested_->plan().of(fold).refitted();
   const auto trial = plan_.trials().find(0);
+  if (trial == plan_.trials().end()) return std::nullopt;
+  const auto found = trial->second.results.find({0, fold});
+  return found == trial->second.results.end() ? std::nullopt : std::optional(found->second);
+}
+
+FoldResults CrossValidation::results() const {
+  FoldResults results{.folds = folds_, .results = {}, .choices = {}, .overlap = overlap()};
   for (std::int64_t fold = 0; fold < folds_.size(); ++fold) {
-    TrainingResult missing{.status = TrainingStatus::interrupted};
-    const auto found = trial == plan_.trials().end() ? decltype(trial->second.results.end())()
-                                                     : trial->second.results.find({0, fold});
-    const bool has_ended = trial != plan_.trials().end() && found != trial->second.results.end();
-    results.results.push_back(has_ended ? found->second : missing);
+    results.results.push_back(result_of(fold).value_or(TrainingResult{.status = TrainingStatus::interrupted}));
+    if (nested_) results.choices.push_back(nested_->choice(fold));
   }
   return results;
 }
 
 std::string CrossValidation::outputs_of(const Training& training) const {
-  if (training.refit) return "";
-  return fmt::format("{}/outputs/{:06}", folder_, training.fold);
+  if (training.refit != nested_.has_value()) return "";
+  return fmt::format("{}/outputs/{:06}", folder_, nested_ ? training.outer : training.fold);
+}
+
+std::string CrossValidation::folder_of(const Training& training) const {
+  if (!nested_) return training.refit ? folder_ + "/final" : fmt::format("{}/folds/{:04}", folder_, training.fold);
+  const std::string outer = fmt::format("{}/folds/{:04}", folder_, training.outer);
+  if (training.refit) return outer + "/best";
+  return fmt::format("{}/trials/{:04}/repeat-{}/fold-{}", outer, training.trial, training.repeat, training.fold);
+}
+
+std::optional<data::Fold> CrossValidation::fold_of(const Training& training) const {
+  if (nested_) return nested_->fold_of(training);
+  return training.refit ? std::nullopt : std::optional(folds_.fold(training.fold));
 }
 
 void CrossValidation::say_end(const Training& training, const TrainingResult& result) const {
-  if (training.refit) {
+  if (training.refit && !nested_) {
     return job_.log().info(result.status == TrainingStatus::complete
                                ? fmt::format("a model was trained on all examples: {}/final", folder_)
                                : fmt::format("no model was trained on all examples: {}", result.message));
   }
+  if (nested_ && !training.refit) return;  // one of many trials
   constexpr std::int64_t kMostLines = 200;
   if (folds_.size() > kMostLines && result.status == TrainingStatus::complete) return;
   std::string text;
@@ -151,7 +186,9 @@ void CrossValidation::say_end(const Training& training, const TrainingResult& re
   if (result.status != TrainingStatus::complete) {
     text = fmt::format("{}: {}", name_of(result.status, kTrainingStatuses), result.message);
   }
-  job_.log().info(fmt::format("fold {} of {}: {}; {:.1f} s", training.fold, folds_.size(), text, result.seconds));
+  const std::int64_t fold = nested_ ? training.outer : training.fold;
+  const std::string choice = nested_ ? fmt::format(" ({})", nested_->choice(fold)) : "";
+  job_.log().info(fmt::format("fold {} of {}: {}{}; {:.1f} s", fold, folds_.size(), text, choice, result.seconds));
 }
 
 TrialJob CrossValidation::trials() {
@@ -159,21 +196,21 @@ TrialJob CrossValidation::trials() {
           .identity = identity(),
           .may_change = may_change,
           .existing = existing_,
-          .keep = settings().keep,
-          .plan = plan_,
+          .keeps_runs = settings().keep != KeptTrials::none,
+          .plan = nested_ ? static_cast<Plan&>(nested_->plan()) : plan_,
           .terms = {.config = set_.text(),
                     .models = models_,
-                    .folds = &folds_,
-                    .threads = settings().threads_per_fold,
-                    .leaves_nothing = settings().keep == KeptTrials::none},
+                    .fold_of = [this](const Training& training) { return fold_of(training); },
+                    .metric = nested_ ? metric_of(*planned_.plans.search) : "auto",
+                    .threads = settings().threads_per_fold},
           .shape = shape(),
           .end = {.signal = [this] { return job_.received_signal(); }},
-          .folder_of =
-              [this](const Training& training) {
-                return training.refit ? folder_ + "/final" : fmt::format("{}/folds/{:04}", folder_, training.fold);
-              },
+          .folder_of = [this](const Training& training) { return folder_of(training); },
           .outputs_of = [this](const Training& training) { return outputs_of(training); },
-          .overrides = [](const Training&) { return std::vector<std::string>(); },
+          .overrides =
+              [this](const Training& training) {
+                return nested_ ? nested_->overrides(training) : std::vector<std::string>();
+              },
           .on_end = [this](const Training& training, const TrainingResult& result) { say_end(training, result); }};
 }
 
@@ -189,7 +226,9 @@ RunStatus CrossValidation::run() {
   if (is_complete) {
     FoldResults all = results();
     all.seconds = watch.seconds();
-    write_results(all, [this](std::int64_t fold) { return read_floats(outputs_of({.fold = fold})); });
+    write_results(all, [this](std::int64_t fold) {
+      return read_floats(outputs_of(nested_ ? Training{.outer = fold, .refit = true} : Training{.fold = fold}));
+    });
     return RunStatus::complete;
   }
   write_text_file(folder_ + "/folds.csv", results().csv());
@@ -200,15 +239,15 @@ RunStatus CrossValidation::run() {
 /// Whether the folds' models are solved, and not trained. \throws ConfigError where that is asked for, but impossible
 bool CrossValidation::solves_exactly() const {
   const FoldSolver solver = settings().solver;
-  if (solver == FoldSolver::train) return false;
+  if (solver == FoldSolver::train || nested_) return false;
   const bool leaves_few_out =
       settings().method == FoldMethod::leave_one_out || settings().method == FoldMethod::leave_p_out;
   std::string why;
   const bool is_possible = ridge_of(planned_.config, set_.set(), why).has_value();
   if (solver == FoldSolver::automatic) return is_possible && leaves_few_out && !settings().refit;
   if (is_possible) return true;
-  throw ConfigError(fmt::format("cross_validation.solver = \"{}\": {}; set it to \"train\"",
-                                name_of(solver, kFoldSolvers), why));
+  throw ConfigError(
+      fmt::format("cross_validation.solver = \"{}\": {}; set it to \"train\"", name_of(solver, kFoldSolvers), why));
 }
 
 /// Rank 0 solves all folds: that takes it less time than handing them out.
@@ -219,13 +258,17 @@ RunStatus CrossValidation::solve() {
   const bool by_fits = settings().solver == FoldSolver::exact_fits;
   const Stopwatch watch(job_.clock());
   const ExactFolds exact = solve_folds(*ridge_of(planned_.config, set_.set(), why), set_.set(), folds_, by_fits);
+  const double seconds = watch.seconds();
   job_.log().info("linear models with squared loss: solved exactly, not trained (cross_validation.solver)");
   std::vector<std::size_t> first{0};
-  for (std::int64_t fold = 0; fold < folds_.size(); ++fold) first.push_back(first.back() + folds_.validation(fold).size());
-  write_results({.folds = folds_, .results = exact.results, .overlap = overlap(), .seconds = watch.seconds()}, [&](std::int64_t fold) {
-    const auto begin = exact.predictions.begin() + static_cast<std::ptrdiff_t>(first[static_cast<std::size_t>(fold)]);
-    return std::vector<float>(begin, begin + std::ssize(folds_.validation(fold)));
-  });
+  for (std::int64_t fold = 0; fold < folds_.size(); ++fold)
+    first.push_back(first.back() + folds_.validation(fold).size());
+  write_results({.folds = folds_, .results = exact.results, .choices = {}, .overlap = overlap(), .seconds = seconds},
+                [&](std::int64_t fold) {
+                  const auto begin =
+                      exact.predictions.begin() + static_cast<std::ptrdiff_t>(first[static_cast<std::size_t>(fold)]);
+                  return std::vector<float>(begin, begin + std::ssize(folds_.validation(fold)));
+                });
   return RunStatus::complete;
 }
 
@@ -237,9 +280,8 @@ void CrossValidation::write_results(const FoldResults& results,
   write_predictions(folder_, folds_, {planned_.config.data.path, set_.set().class_names()}, outputs);
   job_.log().info(fmt::format("{}: {} of {}\n{}", folder_, count_of(folds_.size(), "fold"),
                               count_of(folds_.rows(), "example"), results.text()));
-  const auto failed = std::find_if(results.results.begin(), results.results.end(), [](const TrainingResult& one) {
-    return one.status != TrainingStatus::complete;
-  });
+  const auto failed = std::find_if(results.results.begin(), results.results.end(),
+                                   [](const TrainingResult& one) { return one.status != TrainingStatus::complete; });
   if (failed == results.results.end()) return;
   throw TrainingError(fmt::format("{}: fold {} was not trained to its end: {}", folder_,
                                   failed - results.results.begin(), failed->message));

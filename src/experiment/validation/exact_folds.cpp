@@ -64,7 +64,8 @@ std::optional<Ridge> ridge_of(const Config& config, const data::Dataset& set, st
     why = reason;
     return std::nullopt;
   }
-  return Ridge{.l2 = linear.l2 + config.optimizer.weight_decay, .bias = linear.bias, .standardised = standard && linear.bias};
+  return Ridge{
+      .l2 = linear.l2 + config.optimizer.weight_decay, .bias = linear.bias, .standardised = standard && linear.bias};
 }
 
 ExactFolds solve_folds(const Ridge& ridge, data::Dataset& set, const Folds& folds, bool by_fits) {

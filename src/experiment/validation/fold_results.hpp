@@ -13,8 +13,8 @@ namespace unisono::experiment {
 
 /// A metric over all folds.
 struct FoldMetric {
-  std::string name;            ///< "accuracy"
-  Interval interval;           ///< of the folds' values
+  std::string name;                   ///< "accuracy"
+  Interval interval;                  ///< of the folds' values
   std::optional<double> pooled = {};  ///< over all validation examples; empty where the folds' values do not give it
 };
 
@@ -22,6 +22,7 @@ struct FoldMetric {
 struct FoldResults {
   const Folds& folds;
   std::vector<TrainingResult> results;  ///< by fold
+  std::vector<std::string> choices;     ///< by fold: what a nested search chose; empty: nothing was nested
   /// Validation examples over training examples, where folds share both: the intervals then take the overlap into
   /// account. 0: they do not.
   double overlap = 0;
