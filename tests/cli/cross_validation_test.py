@@ -68,7 +68,9 @@ class Folds(CrossValidationTest):
         accuracies = [float(line["accuracy"]) for line in self.lines("run", "folds.csv")]
         for fold in range(5):
             self.assertAlmostEqual(accuracies[fold], right[folds == fold].mean(), places=12)
-        figures = json.loads((self.folder / "run/cross_validation.json").read_text())["metrics"]["accuracy"]
+        written = json.loads((self.folder / "run/cross_validation.json").read_text())
+        self.assertGreaterEqual(written["seconds"], max(fold["seconds"] for fold in written["results"]))
+        figures = written["metrics"]["accuracy"]
         self.assertAlmostEqual(figures["pooled"], right.mean(), places=12)
         self.assertAlmostEqual(figures["mean"], numpy.mean(accuracies), places=12)
         deviation = numpy.std(accuracies, ddof=1)

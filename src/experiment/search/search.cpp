@@ -100,7 +100,9 @@ class Search {
   void say_begin() const;
   void say_end(const Training& training) const;
   EndOfTrials end() const;
-  void write_results(bool is_complete) const;
+  SlotShape shape() const;
+  std::int64_t at_a_time() const;
+  void write_results(bool is_complete, double seconds) const;
   std::string best_config() const;
   std::string identity() const;
 
@@ -179,11 +181,17 @@ std::optional<data::Fold> Search::fold_of(const Training& training) const {
   return folds_ && training.fold >= 0 ? std::optional(folds_->fold(training.fold)) : std::nullopt;
 }
 
+SlotShape Search::shape() const {
+  const bool on_gpus = planned_.config.device != DeviceChoice::cpu;
+  return slot_shape(job_, settings().ranks_per_trial, settings().threads_per_trial, on_gpus);
+}
+
+/// How many trainings run side by side.
+std::int64_t Search::at_a_time() const { return job_.ranks().size() / shape().ranks * shape().here; }
+
 void Search::say_begin() const {
-  const SlotShape shape = slot_shape(job_, settings().ranks_per_trial, settings().threads_per_trial, false);
-  const std::int64_t slots = job_.ranks().size() / shape.ranks * shape.here;
   job_.log().info(fmt::format("{}: {} by {}, {} at a time, by {}", folder_, count_of(plan_.method().trials(), "trial"),
-                              name_of(settings().method, kSearchKinds), slots, metric_.text()));
+                              name_of(settings().method, kSearchKinds), at_a_time(), metric_.text()));
   if (plan_.method().depends_on_timing()) {
     job_.log().info(
         "which trials are trained for how long depends on the order in which they end: another run of this "
@@ -217,8 +225,7 @@ EndOfTrials Search::end() const {
 
 RunStatus Search::run() {
   say_begin();
-  const bool on_gpus = planned_.config.device != DeviceChoice::cpu;
-  const SlotShape shape = slot_shape(job_, settings().ranks_per_trial, settings().threads_per_trial, on_gpus);
+  const Stopwatch watch(job_.clock());
   const bool is_complete =
       run_trials(job_, {.kind = "search",
                         .folder = folder_,
@@ -238,12 +245,12 @@ RunStatus Search::run() {
                                   .threads = settings().threads_per_trial,
                                   .seconds = settings().trial_seconds,
                                   .reports_epochs = settings().median_rule},
-                        .shape = shape,
+                        .shape = shape(),
                         .end = end(),
                         .folder_of = [this](const Training& training) { return folder_of(training); },
                         .overrides = [this](const Training& training) { return overrides(training); },
                         .on_end = [this](const Training& training, const TrainingResult&) { say_end(training); }});
-  if (job_.ranks().is_root()) write_results(is_complete);
+  if (job_.ranks().is_root()) write_results(is_complete, watch.seconds());
   return is_complete ? RunStatus::complete : RunStatus::interrupted;
 }
 
@@ -260,8 +267,9 @@ std::string Search::best_config() const {
 }
 
 /// Called on rank 0.
-void Search::write_results(bool is_complete) const {
-  const TrialTable table{.plan = plan_, .space = space_, .metric = metric_.text()};
+void Search::write_results(bool is_complete, double seconds) const {
+  const TrialTable table{
+      .plan = plan_, .space = space_, .metric = metric_.text(), .at_a_time = at_a_time(), .seconds = seconds};
   write_text_file(folder_ + "/trials.csv", table.csv());
   write_text_file(folder_ + "/search.json", table.json(is_complete).dump(2) + "\n");
   const auto best = plan_.best();

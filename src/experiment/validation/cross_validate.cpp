@@ -227,10 +227,13 @@ RunStatus CrossValidation::run() {
   job_.log().info(fmt::format("{}: {} of {} by {}, {} at a time", folder_, count_of(folds_.size(), "fold"),
                               count_of(folds_.rows(), "example"), name_of(settings().method, kFoldMethods),
                               job_.ranks().size() / slots.ranks * slots.here));
+  const Stopwatch watch(job_.clock());
   const bool is_complete = run_trials(job_, trials());
   if (!job_.ranks().is_root()) return is_complete ? RunStatus::complete : RunStatus::interrupted;
   if (is_complete) {
-    write_results(results(), [this](std::int64_t fold) {
+    FoldResults all = results();
+    all.seconds = watch.seconds();
+    write_results(all, [this](std::int64_t fold) {
       return read_floats(outputs_of(nested_ ? Training{.outer = fold, .refit = true} : Training{.fold = fold}));
     });
     return RunStatus::complete;
@@ -260,12 +263,14 @@ RunStatus CrossValidation::solve() {
   const auto journal = open_journal(trials());
   std::string why;
   const bool by_fits = settings().solver == FoldSolver::exact_fits;
+  const Stopwatch watch(job_.clock());
   const ExactFolds exact = solve_folds(*ridge_of(planned_.config, set_.set(), why), set_.set(), folds_, by_fits);
+  const double seconds = watch.seconds();
   job_.log().info("linear models with squared loss: solved exactly, not trained (cross_validation.solver)");
   std::vector<std::size_t> first{0};
   for (std::int64_t fold = 0; fold < folds_.size(); ++fold)
     first.push_back(first.back() + folds_.validation(fold).size());
-  write_results({.folds = folds_, .results = exact.results, .choices = {}, .overlap = overlap()},
+  write_results({.folds = folds_, .results = exact.results, .choices = {}, .overlap = overlap(), .seconds = seconds},
                 [&](std::int64_t fold) {
                   const auto begin =
                       exact.predictions.begin() + static_cast<std::ptrdiff_t>(first[static_cast<std::size_t>(fold)]);

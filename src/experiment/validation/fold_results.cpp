@@ -87,6 +87,7 @@ nlohmann::ordered_json FoldResults::json() const {
   nlohmann::ordered_json made = {{"kind", "cross_validation"}, {"status", "complete"}};
   made["folds"] = folds.size();
   made["examples"] = folds.rows();
+  made["seconds"] = seconds;
   made["corrected_for_overlap"] = overlap > 0;
   made["metrics"] = nlohmann::ordered_json::object();
   for (const FoldMetric& metric : metrics()) {
