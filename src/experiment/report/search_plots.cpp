@@ -108,8 +108,9 @@ Drawing parallel_drawing(const SearchHistory& search, const SearchTable& table, 
                          const std::vector<std::size_t>& columns) {
   plot::ParallelPlot plot;
   plot.caption = {.title = "Trials: the better, the more orange",
-                  .description = "A line for each trial, which crosses the axis of each setting at its value, and the "
-                                 "last axis at its metric."};
+                  .description =
+                      "A line for each trial, which crosses the axis of each setting at its value, and the "
+                      "last axis at its metric."};
   for (const std::size_t column : columns) plot.axes.push_back(table.columns[column].axis);
   plot.axes.push_back(metric_axis(search, table.values));
   plot.width = std::max(800.0, 140 * static_cast<double>(plot.axes.size()));
@@ -189,11 +190,11 @@ void add_importance(Section& section, const Importances& importances) {
   }
   section.blocks.emplace_back(drawing_of(plot));
   const double explained = std::max(0.0, importances.found.explained);
-  section.blocks.emplace_back(Paragraph{
-      fmt::format("Importance by permutation: a random forest predicts the rank of a trial from its settings; then the "
-                  "values of one setting are exchanged between trials, and the error grows. The forest explains {:.0f} % "
-                  "of the variance of trials that it has not seen{}.",
-                  100 * explained, explained < 0.3 ? ": too little to rely on the bars" : "")});
+  section.blocks.emplace_back(Paragraph{fmt::format(
+      "Importance by permutation: a random forest predicts the rank of a trial from its settings; then the "
+      "values of one setting are exchanged between trials, and the error grows. The forest explains {:.0f} % "
+      "of the variance of trials that it has not seen{}.",
+      100 * explained, explained < 0.3 ? ": too little to rely on the bars" : "")});
 }
 
 /// The best value after each step that has ended.
@@ -204,8 +205,8 @@ Drawing best_drawing(const SearchHistory& search) {
     const StepEnd& step = search.steps[i];
     values.x.push_back(static_cast<double>(i + 1));
     values.y.push_back(step.value);
-    values.titles.push_back(fmt::format("trial {}, {}: {}", step.trial, count_of(step.epochs, "epoch"),
-                                        number_text(step.value)));
+    values.titles.push_back(
+        fmt::format("trial {}, {}: {}", step.trial, count_of(step.epochs, "epoch"), number_text(step.value)));
     const bool is_better = std::isnan(reached) || search.is_better(step.value, reached);
     if (!std::isnan(step.value) && is_better) {
       best.x.push_back(values.x.back());
@@ -219,8 +220,8 @@ Drawing best_drawing(const SearchHistory& search) {
   best.colour = 1;
   values.colour = 0;
   plot::XyPlot plot;
-  plot.caption = {.title = "Best so far", .description = fmt::format("The best {} is {}.", words_of(search.metric),
-                                                                     number_text(reached))};
+  plot.caption = {.title = "Best so far",
+                  .description = fmt::format("The best {} is {}.", words_of(search.metric), number_text(reached))};
   plot.x.label = search.is_in_steps() ? "steps of trials that have ended" : "trials that have ended";
   plot.y = metric_axis(search, values.y);
   plot.series = {std::move(values), std::move(best)};
@@ -244,8 +245,8 @@ Drawing rungs_drawing(const SearchHistory& search) {
     for (const StepEnd* step : steps) {
       series.x.push_back(static_cast<double>(step->epochs));
       series.y.push_back(step->value);
-      series.titles.push_back(fmt::format("trial {}, {}: {}", number, count_of(step->epochs, "epoch"),
-                                          number_text(step->value)));
+      series.titles.push_back(
+          fmt::format("trial {}, {}: {}", number, count_of(step->epochs, "epoch"), number_text(step->value)));
     }
     series.x.push_back(kNone);  // the next trial's line begins anew
     series.y.push_back(kNone);
@@ -291,15 +292,14 @@ Table rungs_table(const SearchHistory& search) {
   table.head.insert(table.head.end(), {"trials", "failed", is_population ? "began with others' weights" : "went on",
                                        "best " + metric, "median"});
   for (auto& [which, rung] : rungs) {
-    std::sort(rung.values.begin(), rung.values.end(),
-              [&](double a, double b) { return search.is_better(a, b); });
+    std::sort(rung.values.begin(), rung.values.end(), [&](double a, double b) { return search.is_better(a, b); });
     std::vector<std::string> row = {grouped(which.second)};
     if (has_brackets) row.insert(row.begin(), grouped(which.first));
     const bool any = !rung.values.empty();
-    row.insert(row.end(), {grouped(rung.trials), grouped(rung.failed),
-                           grouped(is_population ? rung.copied : rung.went_on),
-                           any ? number_text(rung.values.front()) : "",
-                           any ? number_text(rung.values[rung.values.size() / 2]) : ""});
+    row.insert(
+        row.end(),
+        {grouped(rung.trials), grouped(rung.failed), grouped(is_population ? rung.copied : rung.went_on),
+         any ? number_text(rung.values.front()) : "", any ? number_text(rung.values[rung.values.size() / 2]) : ""});
     table.rows.push_back(std::move(row));
   }
   return table;
@@ -309,7 +309,8 @@ Table rungs_table(const SearchHistory& search) {
 
 SearchTable table_of(const SearchHistory& search) {
   SearchTable table;
-  for (std::size_t i = 0; i < search.space.parameters().size(); ++i) table.columns.push_back(column_of(search.space, i));
+  for (std::size_t i = 0; i < search.space.parameters().size(); ++i)
+    table.columns.push_back(column_of(search.space, i));
   for (const auto& [number, trial] : search.plan->trials()) {
     const double value = search.value(number);
     if (!std::isfinite(value)) continue;
@@ -381,8 +382,8 @@ Section section_of_timeline(const TrialsHistory& job) {
   Section section{.title = "Timeline"};
   if (job.trainings.empty()) return section;
   if (job.trainings.size() > kMostBlocks) {
-    section.blocks.emplace_back(
-        Paragraph{fmt::format("The first {} of {} trainings.", grouped(kMostBlocks), grouped(std::ssize(job.trainings)))});
+    section.blocks.emplace_back(Paragraph{
+        fmt::format("The first {} of {} trainings.", grouped(kMostBlocks), grouped(std::ssize(job.trainings)))});
   }
   const TrialsHistory::Rows rows = job.rows();
   const bool is_search = job.kind == "search";
@@ -393,13 +394,13 @@ Section section_of_timeline(const TrialsHistory& job) {
   for (std::size_t row = 0; row < rows.count; ++row) timeline.rows.push_back(fmt::format("{}", row + 1));
   for (std::size_t i = 0; i < std::min(job.trainings.size(), kMostBlocks); ++i) {
     const TrainingSpan& span = job.trainings[i];
-    const std::string kind(span.result        ? name_of(span.result->status, kTrainingStatuses)
+    const std::string kind(span.result       ? name_of(span.result->status, kTrainingStatuses)
                            : span.is_running ? "running"
                                              : "stopped");
     auto found = std::find(timeline.kinds.begin(), timeline.kinds.end(), kind);
     if (found == timeline.kinds.end()) found = timeline.kinds.insert(found, kind);
     const std::int64_t number = is_search ? span.training.trial : std::max<std::int64_t>(0, span.training.fold);
-    const std::string what = is_search              ? span.training.text()
+    const std::string what = is_search             ? span.training.text()
                              : span.training.refit ? "all examples"
                                                    : fmt::format("fold {}", span.training.fold);
     timeline.blocks.push_back({.row = rows.of_training[i],

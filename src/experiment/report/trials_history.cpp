@@ -124,8 +124,7 @@ std::unique_ptr<TrialPlan> plan_of(const SearchHistory& search) {
   auto method =
       make_search_method(settings, search.space, static_cast<std::uint64_t>(config.seed), config.train.epochs);
   auto plan = std::make_unique<TrialPlan>(
-      std::move(method),
-      PlanShape{.repeats = settings.repeats, .folds = search.job.folds, .refit = settings.refit});
+      std::move(method), PlanShape{.repeats = settings.repeats, .folds = search.job.folds, .refit = settings.refit});
   replay(search.job.entries, *plan);
   return plan;
 }
