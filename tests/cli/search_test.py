@@ -224,7 +224,7 @@ class Methods(KilledTest):
             self.search(output, "--resume", ranks=ranks, keys=keys)
             losses = {1: {}, 3: {}, 9: {}}  # of the trials that have ended so many epochs
             promotions = set()
-            for entry in self.journal(output):
+            for entry in self.trainings(output):
                 step = entry.get("started") or entry.get("ended")
                 if "ended" in entry:
                     result = entry["result"]
@@ -250,7 +250,7 @@ class Methods(KilledTest):
             self.search(output, "--resume", ranks=ranks, keys=keys)
             losses = {epochs: {} for epochs in range(1, 5)}
             seen, copies = set(), 0
-            for entry in self.journal(output):
+            for entry in self.trainings(output):
                 step = entry.get("started") or entry.get("ended")
                 if "ended" in entry:
                     result = entry["result"]

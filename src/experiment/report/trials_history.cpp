@@ -259,8 +259,8 @@ bool holds_trials(const std::string& folder, const std::string& kind) {
 TrialsHistory read_trials(const std::string& folder) {
   TrialsHistory history;
   history.folder = folder;
+  const bool is_running = is_locked(journal_of(folder));  // before reading: what has ended is read to its end
   history.entries = read_journal(journal_of(folder));
-  const bool is_running = is_locked(journal_of(folder));
   try {
     Reader reader(history);
     for (const json& entry : history.entries) reader.add(entry);
