@@ -184,6 +184,9 @@ CROSS_VALIDATIONS = [
 
 STUDIES = [
     study("a study without variants", r"no variants", "study.variants=[]"),
+    study("variants that are no list", r"must be a list of tables", "study.variants=3"),
+    study("a variant of a set that is not there", r"none\.h5: there is no such file", 'study.variants=[{ data.path = "none.h5" }]', code=DATA),
+    Case("a range of rates without data", DATA, r"none\.h5: there is no such file", "find-rate", PLAIN, ("data.path=none.h5",)),
     study("an unknown key of a variant", r"did you mean 'ranks'", "study.variants=[{ rank = 2 }]"),
     study("a variant on too many ranks", r"start it with mpirun -n 3", "study.variants=[{ ranks = 3 }]"),
     study("a study's unknown strategy", r"did you mean 'averaging'", 'study.variants=[{ strategy = { kind = "averging" } }]'),
