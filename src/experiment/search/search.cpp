@@ -95,6 +95,7 @@ class Search {
 
  private:
   const SearchSettings& settings() const { return *planned_.plans.search; }
+  std::int64_t cores() const { return cores_of_training(planned_.config, settings().threads_per_trial); }
   std::vector<std::string> overrides(const Training& training) const;
   std::string folder_of(const Training& training) const;
   std::string values_text(std::int64_t trial) const;
@@ -189,7 +190,7 @@ std::string Search::values_text(std::int64_t trial) const {
 }
 
 void Search::say_begin() const {
-  const SlotShape shape = slot_shape(job_, settings().ranks_per_trial, settings().threads_per_trial, false);
+  const SlotShape shape = slot_shape(job_, settings().ranks_per_trial, cores(), false);
   const std::int64_t slots = job_.ranks().size() / shape.ranks * shape.here;
   job_.log().info(fmt::format("{}: {} by {}, {} at a time, by {}", folder_, count_of(plan_.method().trials(), "trial"),
                               name_of(settings().method, kSearchKinds), slots, metric_.text()));
@@ -227,7 +228,7 @@ EndOfTrials Search::end() const {
 RunStatus Search::run() {
   say_begin();
   const bool on_gpus = planned_.config.device != DeviceChoice::cpu;
-  const SlotShape shape = slot_shape(job_, settings().ranks_per_trial, settings().threads_per_trial, on_gpus);
+  const SlotShape shape = slot_shape(job_, settings().ranks_per_trial, cores(), on_gpus);
   const bool is_complete =
       run_trials(job_, {.folder = folder_,
                         .identity = identity(),
