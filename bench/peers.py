@@ -190,6 +190,31 @@ def machine():
     return f"{processor()}, {len(os.sched_getaffinity(0))} cores"
 
 
+class Findings:
+    """Aims and checks, with what was measured."""
+
+    def __init__(self):
+        self.missed, self.wrong = [], []
+
+    def aim(self, what, measured, bound, least=False):
+        """Whether an aim is met: at most the bound, or at least; "1.2 (≤ 1.05)" for a table."""
+        met = measured >= bound if least else measured <= bound
+        if not met:
+            self.missed.append(f"{what}: {measured:.3g}, the aim is {'≥' if least else '≤'} {bound:.3g}")
+        return f"{measured:.2f} ({'≥' if least else '≤'} {bound:.3g})"
+
+    def check(self, what, holds):
+        if not holds:
+            self.wrong.append(what)
+
+    def report(self):
+        """Says what is missed and wrong. Returns the script's exit code: 1 where something is wrong"""
+        for title, lines in (("aims that are missed", self.missed), ("WRONG", self.wrong)):
+            if lines:
+                say(f"{title}:\n" + "\n".join(f"  {line}" for line in lines))
+        return 1 if self.wrong else 0
+
+
 def median_ratio(rounds, one, other):
     """The median, over the rounds, of the ratios within a round: the machine's noise cancels there."""
     return statistics.median(rates[one] / rates[other] for rates in rounds)

@@ -8,9 +8,9 @@ namespace unisono::cli {
 
 void add_report(Command app, Chosen& chosen) {
   Command command =
-      app.add_subcommand("report", "write one HTML page about a run, or about several runs beside each other");
+      app.add_subcommand("report", "write one HTML page about a run, several runs, a search, a cross-validation or a study");
   const auto options = std::make_shared<experiment::ReportOptions>();
-  command.add_option("folders", options->folders, "run folders").required().type_name("FOLDER");
+  command.add_option("folders", options->folders, "the folder of one of these, or of several runs").required().type_name("FOLDER");
   command
       .add_option("--output", options->output,
                   "the file to write (default: FOLDER/report.html; report.html of several runs)")
@@ -34,14 +34,15 @@ void add_report(Command app, Chosen& chosen) {
 }
 
 void add_watch(Command app, Chosen& chosen) {
-  Command command = app.add_subcommand("watch", "follow a run in the terminal until it ends");
+  Command command = app.add_subcommand("watch", "follow a run, a search or a cross-validation in the terminal until it ends");
   const auto options = std::make_shared<experiment::WatchOptions>();
-  command.add_option("folder", options->folder, "run folder").required().type_name("FOLDER");
+  command.add_option("folder", options->folder, "its folder").required().type_name("FOLDER");
   command.add_flag("--once", options->once, "print how it goes now, and end");
   command.add_option("--every", options->every_seconds, "seconds between two looks")
       .capture_default_str()
       .between(0.05, 3600.0)
       .type_name("SECONDS");
+  options->models = chosen.models;
   command.callback([options, &chosen] { chosen.alone = [options] { experiment::watch(*options); }; });
 }
 

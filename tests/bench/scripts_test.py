@@ -3,6 +3,7 @@
 import gzip
 import os
 import pathlib
+import re
 import struct
 import subprocess
 import sys
@@ -148,6 +149,44 @@ class Scripts(unittest.TestCase):
         for rule in ("sgd", "sgd with momentum", "adam"):
             self.assertRegex(done.stdout, rf"{rule} +[\d.]+ GB/s, +[\d.]+ % of a copy's [\d.]+")
         self.assertEqual(subprocess.run([bench, "--floats", "x"], capture_output=True).returncode, 2)
+
+    def test_searches_without_their_peers(self):
+        """A set of one column that tells the classes apart, and wines whose quality is nearly that of their alcohol."""
+        random = numpy.random.default_rng(1)
+        labels = random.integers(0, 2, 200)
+        (self.folder / "a9a").write_text("".join(f"{2 * one - 1} {one + 1}:1 3:1\n" for one in labels))
+        rows = random.normal(0, 1, (40, 3))
+        rows[:, 2] = 5 + rows[:, 0] + 0.1 * rows[:, 1]
+        lines = [";".join(f"{value:.4f}" for value in row) for row in rows]
+        (self.folder / "winequality-red.csv").write_text("\n".join(["alcohol;acid;quality", *lines]) + "\n")
+        parts = ("grid", "halving", "folds", "busy")
+        self.output.write_text("".join(f"<!-- compare-search {p}: {e} -->\n" for p in parts for e in ("begin", "end")))
+        words = ["--a9a", self.folder, "--wine", self.folder, "--alone"]
+        done = self.run_script("compare-search", *words, code=1)
+        # The error of these wines is another one than that of the real ones, and this is the only thing that is wrong.
+        wrong = done.stdout.split("WRONG:\n")[1].splitlines()
+        self.assertEqual(len(wrong), 2, wrong)
+        self.assertTrue(all("leave-one-out: the error of" in line for line in wrong), wrong)
+        text = self.output.read_text()
+        self.assertRegex(text, r"\| unisono, 2 ranks \| [\d.]+ s \| [\d.]+ s \|  \|  \| 1\.0000 ± 0\.0000 \|")
+        self.assertRegex(text, r"\| unisono, 2 threads \| \d+ \| [\d.]+ s \| [\d.]+ s \|  \|  \|  \| 0\.\d{4} \|")
+        errors = re.findall(r"\| unisono, (?:a fit for each fold|from one fit) .* \| (0\.\d{6}) \|", text)
+        self.assertEqual(errors, [self.error_without(rows)] * 2)
+        self.assertRegex(text, r"\| sleeping on 8 ranks \| 0\.1\d+ s \| [\d.]+ s \| [\d.]+ \(≥ 0\.95\) \|")
+        done = self.run_script("compare-search", "--parts", "gird", code=1)
+        self.assertIn("unknown part gird; there are grid, halving, folds, busy", done.stderr)
+
+    @staticmethod
+    def error_without(rows):
+        """The mean squared error on rows that are left out one by one: ridge with a penalty of 1, by numpy."""
+        squares = []
+        for i in range(len(rows)):
+            x, y = numpy.delete(rows[:, :2], i, 0), numpy.delete(rows[:, 2], i)
+            x, y = x - x.mean(0), y - y.mean()
+            weights = numpy.linalg.solve(x.T @ x + numpy.eye(2), x.T @ y)
+            others = numpy.delete(rows, i, 0).mean(0)
+            squares.append((others[2] + (rows[i, :2] - others[:2]) @ weights - rows[i, 2]) ** 2)
+        return f"{numpy.mean(squares):.6f}"
 
     def test_a_model_that_there_is_not_is_named(self):
         done = self.run_script("compare-locking", "--models", "linaer", code=1)

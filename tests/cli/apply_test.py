@@ -1,12 +1,13 @@
 """A trained model applied to sets: the same figures and predictions on any number of ranks."""
 
+import contextlib
 import json
 import unittest
 
 import h5py
 import numpy
 
-from harness import BinaryTest, messages
+from harness import BinaryTest, messages, settings
 
 
 class Applying(BinaryTest):
@@ -80,6 +81,33 @@ class Applying(BinaryTest):
             self.succeed("predict", "run", "--output", f"{ranks}.h5", ranks=ranks)
             with h5py.File(self.folder / f"{ranks}.h5", "r") as file:
                 numpy.testing.assert_array_equal(file["predictions"], one)
+
+    def test_an_ensemble_predicts_the_mean_of_its_models(self):
+        others = ("--set", "seed=4", "--set", "data.normalization=none", "--set", "train.evaluation_batch_size=7")
+        self.train("other", *others)
+        for run in ("run", "other"):
+            self.succeed("predict", run, "--output", f"{run}.h5")
+        for ranks in (0, 3):
+            with self.subTest(ranks=ranks):
+                words = ("predict", "run", "--ensemble", "other", "--output", f"both-{ranks}.h5")
+                self.assertIn("and 1 other model", self.succeed(*words, ranks=ranks).out)
+                with contextlib.ExitStack() as files:
+                    a, b, both = (
+                        files.enter_context(h5py.File(self.folder / f"{name}.h5", "r"))["predictions"][()]
+                        for name in ("run", "other", f"both-{ranks}")
+                    )
+                # Halves of sums in double, rounded once.
+                mean = (a.astype(numpy.float64) + b.astype(numpy.float64)) / 2
+                numpy.testing.assert_array_equal(both, mean.astype(numpy.float32))
+
+    def test_models_of_other_outputs_are_no_ensemble(self):
+        layers = '[{ kind = "flatten" }, { kind = "dense", units = 784 }]'
+        keys = (f"model.layers={layers}", "model.loss=mean_squared_error", "data.targets=features", "train.epochs=1")
+        self.train("wider", *settings(*keys, "optimizer.learning_rate=1e-4", "data.augmentation.shift=0"))
+        result = self.unisono("predict", "run", "--ensemble", "wider", "--output", "both.h5", ranks=2)
+        self.assertEqual(result.code, 2, result)
+        self.assertEqual(len(messages(result)), 1, result)
+        self.assertIn("--ensemble wider: this model has 784 outputs", result.err)
 
     def test_a_table_of_predictions_has_a_line_an_example(self):
         for ranks in (0, 2):

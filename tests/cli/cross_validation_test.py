@@ -49,6 +49,11 @@ class Folds(CrossValidationTest):
         self.assertEqual([int(line["label"]) for line in lines], labels.tolist())
         folds = numpy.array([int(line["fold"]) for line in lines])
         self.assertEqual(numpy.bincount(folds).tolist(), [48] * 5)
+        with h5py.File(self.folder / "run/predictions.h5", "r") as file:
+            outputs, stored = file["predictions"][()], file["labels"][()]
+        self.assertEqual(outputs.shape, (240, 10))
+        self.assertEqual(stored.reshape(-1).tolist(), labels.tolist())
+        self.assertEqual(outputs[7, 3], numpy.float32(list(lines[7].values())[3 + 3]))
         for digit in range(10):
             counts = numpy.bincount(folds[labels == digit], minlength=5)
             self.assertLessEqual(counts.max() - counts.min(), 1)
@@ -63,7 +68,9 @@ class Folds(CrossValidationTest):
         accuracies = [float(line["accuracy"]) for line in self.lines("run", "folds.csv")]
         for fold in range(5):
             self.assertAlmostEqual(accuracies[fold], right[folds == fold].mean(), places=12)
-        figures = json.loads((self.folder / "run/cross_validation.json").read_text())["metrics"]["accuracy"]
+        written = json.loads((self.folder / "run/cross_validation.json").read_text())
+        self.assertGreaterEqual(written["seconds"], max(fold["seconds"] for fold in written["results"]))
+        figures = written["metrics"]["accuracy"]
         self.assertAlmostEqual(figures["pooled"], right.mean(), places=12)
         self.assertAlmostEqual(figures["mean"], numpy.mean(accuracies), places=12)
         deviation = numpy.std(accuracies, ddof=1)
@@ -132,10 +139,53 @@ class Folds(CrossValidationTest):
         self.assertEqual(self.tables("killed"), self.tables("whole"))
 
 
+class Nested(CrossValidationTest):
+    SEARCH = """
+[search]
+method = "grid"
+[search.space]
+"optimizer.learning_rate" = [1e-5, 0.01]
+"""
+    KEYS = ("cross_validation.nested=true", "cross_validation.inner_folds=3", "cross_validation.folds=4")
+
+    def setUp(self):
+        super().setUp()
+        self.write("folds.toml", (self.folder / "folds.toml").read_text() + self.SEARCH)
+
+    def test_each_fold_measures_a_search_that_never_saw_it(self):
+        self.validate("one", keys=self.KEYS)
+        folds = self.lines("one", "folds.csv")
+        self.assertEqual({line["choice"] for line in folds}, {"optimizer.learning_rate = 0.01"})
+        self.assertEqual([line["validation_examples"] for line in folds], ["60"] * 4)
+        self.assertEqual(len(self.lines("one", "predictions.csv")), 240)
+        self.validate("two", keys=self.KEYS, ranks=2)
+        self.assertEqual(self.tables("two"), self.tables("one"))
+        # 4 folds of 2 trials on 3 inner folds, and the best trial of each.
+        ended = [line for line in (self.folder / "one/journal.jsonl").read_text().splitlines() if '"ended"' in line]
+        self.assertEqual(len(ended), 4 * 2 * 3 + 4)
+
+    def test_the_chosen_model_is_what_its_config_trains_on_the_outer_training_examples(self):
+        self.validate("run", keys=[*self.KEYS, "cross_validation.keep=all", "data.normalization=feature"])
+        with h5py.File(self.digits, "r") as file:
+            features = file["train/features"][()].reshape(240, -1).astype(numpy.float64)
+            scale = float(file["train/features"].attrs.get("scale", 1 / 255))
+        folds = numpy.array([int(line["fold"]) for line in self.lines("run", "predictions.csv")])
+        for fold in range(4):
+            with h5py.File(self.checkpoints(f"run/folds/000{fold}/best")[-1], "r") as file:
+                mean = numpy.array(json.loads(file["header"][()].tobytes())["normalization"]["mean"])
+            self.assertLess(numpy.abs(mean - features[folds != fold].mean(axis=0) * scale).max(), 1e-6)
+
+    def test_a_nested_search_without_a_space_is_refused(self):
+        self.write("folds.toml", (self.folder / "folds.toml").read_text().replace(self.SEARCH, ""))
+        result = self.validate("refused", keys=self.KEYS, code=2)
+        self.assertIn("[search]", messages(result)[0])
+
+
 class Refusals(CrossValidationTest):
     def test_bad_settings_are_refused_with_one_message(self):
         for keys, code, text in (
             (["data.validation_fraction=0.1"], 2, "validation_fraction"),
+            (["train.early_stopping.patience=2"], 2, "early_stopping"),
             (["cross_validation.folds=1"], 2, "folds"),
             (["cross_validation.folds=100"], 2, "class"),
             (["cross_validation.method=leave_p_out"], 2, "most_fits"),

@@ -1,5 +1,6 @@
 """`report`: pages about runs, seen in a real browser where there is one; and what they are made of."""
 
+import csv
 import json
 import os
 import re
@@ -301,6 +302,270 @@ class Errors(Reports):
     def test_a_damaged_run(self):
         (self.folder / "runs/a/summary.json").write_text("[")
         self.assert_refused(["runs/a"], 4, "runs/a: its summary.json is damaged")
+
+
+EVIL = "<script>document.title='taken'</script>"
+
+SEARCH = """
+[search]
+method = "random"
+trials = 12
+[search.space]
+"optimizer" = [
+  { kind = "sgd", learning_rate = { log = [1e-2, 0.3] } },
+  { kind = "adam", learning_rate = { log = [1e-3, 0.03] } },
+]
+"train.batch_size" = [24, 48]
+"""
+
+STUDY = """
+[study]
+seeds = 2
+margin = 0.05
+variants = [
+  { name = "%s", strategy = { kind = "averaging", period = 2 } },
+  { name = "slow", optimizer.learning_rate = 1e-5 },
+]
+"""
+
+
+class Experiments(BinaryTest):
+    """Searches, cross-validations and studies, each made once."""
+
+    PLAIN = settings("data.augmentation.shift=0", "train.epochs=2")
+    HELD_BACK = settings("data.validation_fraction=0.25")
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.made = cls("run_once")
+        BinaryTest.setUp(cls.made)
+        cls.made.make()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.made.tearDown()
+        super().tearDownClass()
+
+    def run_once(self):
+        """What setUpClass makes a test of, for its folder."""
+
+    def make(self):
+        config = (self.folder / "config.toml").read_text()
+        self.write("search.toml", config.replace('"test"', f'"{EVIL[:25]}"') + SEARCH)
+        choices = f'[search]\nmethod = "grid"\n[search.space]\n"optimizer.kind" = ["adam", "{EVIL}"]\n'
+        self.write("evil.toml", config + choices)
+        self.write("study.toml", config + STUDY % EVIL)
+        search = ("search", "search.toml", *self.PLAIN, *self.HELD_BACK)
+        self.succeed(*search, *settings("search.refit=true"), "--output", "random")
+        halving = settings("search.method=halving", "search.reduction_factor=2", "train.epochs=4")
+        self.succeed("search", "search.toml", *self.HELD_BACK, *settings("data.augmentation.shift=0"), *halving,
+                     "--output", "halving")
+        self.succeed("search", "evil.toml", *self.PLAIN, *self.HELD_BACK, "--output", "evil")
+        self.succeed("cross-validate", "config.toml", *self.PLAIN, "--output", "folds")
+        self.succeed("study", "study.toml", *self.PLAIN, "--output", "study")
+
+    def setUp(self):
+        super().setUp()
+        for name in ("random", "halving", "evil", "folds", "study"):
+            shutil.copytree(self.made.folder / name, self.folder / name)
+
+    def text(self, folder):
+        result = self.succeed("report", folder)
+        self.assertIn(f"{folder}/report.html", result.out)
+        return (self.folder / folder / "report.html").read_text()
+
+    def page(self, folder):
+        return browser.Figures(self.text(folder))
+
+    def rows(self, path):
+        return list(csv.DictReader((self.folder / path).read_text().splitlines()))
+
+    def json(self, path):
+        return json.loads((self.folder / path).read_text())
+
+
+class Searches(Experiments):
+    def test_a_search_has_its_table(self):
+        page = self.page("random")
+        sections = ["random", "Result", "What the settings do", "Course", "Timeline", "Trials", "Settings"]
+        self.assertEqual(page.headings, sections)
+        rows = self.rows("random/trials.csv")
+        head, *shown = page.tables["Trials"]
+        self.assertEqual(head[:3], ["trial", "status", "validation accuracy"])
+        names = ["optimizer", "optimizer[sgd].learning_rate", "optimizer[adam].learning_rate", "train.batch_size"]
+        self.assertEqual(head[5:], names)
+        self.assertEqual([row[0] for row in shown], [row["trial"] for row in rows])
+        for row, line in zip(shown, rows):
+            self.assertAlmostEqual(float(row[2]), float(line["value"]), delta=1e-4)
+            self.assertIn(f'kind = "{row[5]}"', line["optimizer"])
+            self.assertEqual(row[6] == "", row[5] == "adam")
+            self.assertIn(f"learning_rate = {row[6] or row[7]}", line["optimizer"])
+            self.assertEqual(row[8], line["train.batch_size"])
+        best = max(rows, key=lambda row: float(row["value"]))
+        found = dict(page.tables["The best trial"])
+        self.assertEqual(found["trial"], best["trial"])
+        self.assertEqual(dict(page.tables["The search"])["ended as"], "12 complete")
+        self.assertIn("The best trial's settings, trained on all examples", page.tables)
+
+    def test_plots_span_the_values(self):
+        text = self.text("random")
+        page = browser.Figures(text)
+        values = [float(row["value"]) for row in self.rows("random/trials.csv")]
+        for name in ("train.batch_size", "optimizer", "optimizer[sgd].learning_rate", "Best so far"):
+            low, high = page.plots[name]["y"]
+            self.assertLessEqual(low, min(values))
+            self.assertGreaterEqual(high, max(values))
+        self.assertEqual(page.plots["optimizer"]["x"], (-0.5, 1.5))
+        self.assertEqual(page.plots["optimizer[sgd].learning_rate"]["spacing"]["x"], "logarithmic")
+        self.assertEqual(text.count("</title></polyline>"), 12)  # a line of parallel coordinates each
+        self.assertIn("Importance of each setting", page.plots)
+        self.assertEqual(len(set(re.findall(r"<title>trial (\d+): complete", text))), 12)  # blocks of the timeline
+
+    def test_rungs_are_those_of_the_journal(self):
+        page = self.page("halving")
+        head, *rows = page.tables["Rungs"]
+        self.assertEqual(head[:4], ["epochs", "trials", "failed", "went on"])
+        self.assertEqual([int(row[0]) for row in rows], [1, 2, 4])
+        lines = (self.folder / "halving/journal.jsonl").read_text().splitlines()
+        ended = [json.loads(line[17:])["ended"]["epochs"] for line in lines if '"ended"' in line]
+        self.assertEqual([int(row[1]) for row in rows], [ended.count(epochs) for epochs in (1, 2, 4)])
+        self.assertEqual([row[3] for row in rows], [rows[1][1], rows[2][1], "0"])
+        self.assertIn("Trials from rung to rung", page.plots)
+
+    def test_a_search_that_was_killed_has_a_page(self):
+        journal = self.folder / "random/journal.jsonl"
+        lines = journal.read_text().splitlines(keepends=True)
+        journal.write_text("".join(lines[:8]) + lines[8][:30])
+        for name in ("search.json", "trials.csv"):
+            (self.folder / "random" / name).unlink()
+        page = self.page("random")
+        self.assertEqual(dict(page.tables["The search"])["status"], "unfinished")
+        self.assertLess(len(page.tables["Trials"]), 9)
+        journal.write_text("".join(lines[:1]))
+        self.assertEqual(self.page("random").headings, ["random", "Result", "Settings"])
+
+    def test_names_in_configs_are_text(self):
+        for folder in ("random", "evil", "study"):
+            text = self.text(folder)
+            self.assertEqual(text.count("<script"), 1)
+            self.assertIn("&lt;script&gt;document", text)
+
+    def test_what_has_no_page(self):
+        journal = self.folder / "random/journal.jsonl"
+        damaged = journal.read_text().replace("random", "rondom", 1)
+        (self.folder / "study/study.json").unlink()
+        for arguments, part in (
+            (("study",), "this study has not ended"),
+            (("random", "folds"), "report on it alone"),
+        ):
+            result = self.unisono("report", *arguments)
+            self.assertEqual((result.code, len(messages(result))), (4, 1), result)
+            self.assertIn(part, result.err)
+        journal.write_text(damaged)
+        result = self.unisono("report", "random")
+        self.assertEqual((result.code, len(messages(result))), (4, 1), result)
+        self.assertIn("journal.jsonl:1: this line was changed", result.err)
+
+
+class Validations(Experiments):
+    def test_a_cross_validation_has_its_figures(self):
+        page = self.page("folds")
+        self.assertEqual(page.headings, ["folds", "Result", "Classes", "Timeline", "Folds", "Settings"])
+        results = self.json("folds/cross_validation.json")
+        head, *rows = page.tables["Metrics of the validation examples"]
+        for name, mean, deviation, interval, pooled in rows:
+            expected = results["metrics"][name.replace(" ", "_")]
+            self.assertAlmostEqual(float(mean), expected["mean"], delta=1e-3)
+            low, high = map(float, interval.split(" to "))
+            self.assertAlmostEqual(low, expected["low"], delta=1e-3)
+            self.assertAlmostEqual(high, expected["high"], delta=1e-3)
+            self.assertAlmostEqual(float(pooled), expected["pooled"], delta=1e-3)
+        head, *rows = page.tables["Folds"]
+        for row, line in zip(rows, self.rows("folds/folds.csv"), strict=True):
+            self.assertEqual(row[2:4], [line["training_examples"], line["validation_examples"]])
+            self.assertAlmostEqual(float(row[head.index("loss")]), float(line["loss"]), delta=1e-3)
+        low, high = page.plots["accuracy"]["y"]
+        for line in self.rows("folds/folds.csv"):
+            self.assertTrue(low <= float(line["accuracy"]) <= high)
+
+    def test_the_confusion_matrix_is_that_of_the_predictions(self):
+        text = self.text("folds")
+        matrix = numpy.zeros((10, 10), int)
+        for line in self.rows("folds/predictions.csv"):
+            outputs = [float(line[f"output_{digit}"]) for digit in range(10)]
+            matrix[int(line["label"]), int(numpy.argmax(outputs))] += 1
+        cells = [int(n) for n in re.findall(r"<title>label \d, predicted \d: (\d+)</title>", text)]
+        self.assertEqual(cells, matrix.ravel().tolist())
+
+    def test_exact_fits_have_a_page(self):
+        rows = ["x,y"] + [f"{i},{3 * i + i * i % 7}" for i in range(30)]
+        self.write("line.csv", "\n".join(rows))
+        self.succeed("data", "import", "csv", "line.csv", "--target", "y", "--output", "line.h5")
+        self.write(
+            "line.toml",
+            """
+            name = "line"
+            data.path = "line.h5"
+            model = { kind = "linear", loss = "squared" }
+            optimizer.kind = "lbfgs"
+            strategy.kind = "batch"
+            cross_validation.method = "leave_one_out"
+            """,
+        )
+        self.succeed("cross-validate", "line.toml", "--output", "line")
+        page = self.page("line")
+        facts = dict(page.tables["The cross-validation"])
+        self.assertEqual((facts["status"], facts["folds"]), ("complete", "30"))
+        self.assertEqual(facts["models"], "solved exactly, not trained")
+        self.assertNotIn("Classes", page.headings)
+        self.assertIn("line: complete", self.succeed("watch", "line").out)
+
+
+class Studies(Experiments):
+    def test_a_study_has_its_verdicts(self):
+        page = self.page("study")
+        study = self.json("study/study.json")
+        head, *rows = page.tables["Does it reach the state of the serial run?"]
+        self.assertEqual([row[0] for row in rows], ["serial", EVIL, "slow"])
+        for row, way in zip(rows, study["ways"]):
+            self.assertEqual(row[-1], way["verdict_text"])
+            self.assertAlmostEqual(float(row[2]), way["mean"], delta=1e-3)
+        plot = page.plots["Difference from the serial run: test accuracy"]
+        for way in study["ways"][1:]:
+            self.assertLessEqual(plot["x"][0], way["difference"]["low"])
+            self.assertGreaterEqual(plot["x"][1], way["difference"]["high"])
+        self.assertEqual(len(page.tables["Trainings"]), 7)
+        self.assertEqual(len(page.plots["test accuracy over updates"]["series"]), 3)
+        for title in ("Speed-up", "Where the time goes, without evaluations", "test accuracy over seconds"):
+            self.assertIn(title, page.plots)
+
+    def test_a_study_of_another_shape(self):
+        path = self.folder / "study/study.json"
+        study = self.json("study/study.json")
+        for damage in ({"ways": 3}, {"trainings": None}, {"metric": []}, {"seeds": "two"}):
+            path.write_text(json.dumps({**study, **damage}))
+            result = self.unisono("report", "study")
+            self.assertIn(result.code, (0, 4), (damage, result))
+            self.assertEqual(len(messages(result)), int(result.code == 4), result)
+        path.write_text("{")
+        self.assertEqual(self.unisono("report", "study").code, 4)
+
+
+@unittest.skipUnless(browser.CHROMIUM, "there is no Chromium; scripts/install-deps browser installs it")
+class ExperimentsInTheBrowser(Experiments):
+    def test_pages_are_seen(self):
+        for folder in ("random", "halving", "folds", "evil", "study"):
+            written = self.page(folder)
+            for dark in (False, True) if folder == "random" else (False,):
+                seen = browser.visit(self.folder / folder / "report.html", dark)
+                self.assertEqual((seen.messages, seen.requests), ([], []))
+                figures = browser.Figures(seen.dom)
+                self.assertEqual(figures.plots, written.plots)
+                self.assertEqual(figures.tables, written.tables)
+                colours = numpy.unique(seen.screenshot[:, :, :3].reshape(-1, 3), axis=0)
+                self.assertGreater(len(colours), 20)
+        self.assertNotIn("<title>taken", seen.dom)
 
 
 @unittest.skipUnless(browser.CHROMIUM, "there is no Chromium; scripts/install-deps browser installs it")

@@ -75,6 +75,14 @@ class Trials(SearchTest):
         self.assertEqual(self.table("lean"), self.table("found"))
         self.assertFalse((self.folder / "lean/trials").exists())
 
+    def test_times_say_how_busy_the_cores_were(self):
+        self.search("timed", ranks=2, keys=["search.threads_per_trial=1"])
+        found = json.loads((self.folder / "timed/search.json").read_text())
+        self.assertGreaterEqual(found["at_a_time"], 2)
+        in_trials = sum(trial["seconds"] for trial in found["trials"])
+        self.assertGreater(in_trials, 0)
+        self.assertLessEqual(in_trials, found["at_a_time"] * found["seconds"])
+
     def test_trials_on_two_ranks_each(self):
         self.search("pairs", ranks=4, keys=["search.ranks_per_trial=2", "search.trials=4"])
         self.search("pair", ranks=2, keys=["search.ranks_per_trial=2", "search.trials=4"])

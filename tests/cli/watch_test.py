@@ -4,6 +4,7 @@ import os
 import pty
 import re
 import subprocess
+import time
 import unittest
 
 from harness import BINARY, BinaryTest, messages, settings
@@ -65,6 +66,48 @@ class Watch(BinaryTest):
             os.close(main)
         self.assertEqual(watching.returncode, 0)
         self.assertRegex(seen.decode(), r"\x1b\[\d+A\x1b\[J")
+
+    def test_it_follows_a_search_to_its_end(self):
+        space = """
+            [search]
+            method = "random"
+            trials = 8
+            [search.space]
+            "optimizer.learning_rate" = { log = [1e-3, 1e-2] }
+            """
+        self.write("search.toml", (self.folder / "config.toml").read_text() + space)
+        with self.started("search", "search.toml", "--output", "found", *SLOW) as process:
+            self.wait_for(self.folder / "found/journal.jsonl", process, '"ended"')
+            once = self.succeed("watch", "found", "--once").out
+            self.assertEqual(once.splitlines()[0], "found: running, random")
+            self.assertRegex(once, r"trials \d/8  \d running")
+            self.assertRegex(once, r"best validation accuracy +[\d.]+  trial \d")
+            self.assertRegex(once, r"\n  trial \d +\d+:\d\d .*optimizer.learning_rate = ")
+            self.assertRegex(once, r"\d+:\d\d left")
+            out = self.succeed("watch", "found", "--every", "0.05").out
+        trials = [int(done) for done in re.findall(r"trials (\d)/8", out)]
+        self.assertEqual(trials, sorted(trials))
+        self.assertEqual(trials[-1], 8)
+        self.assertIn("found: complete, random", out)
+        self.assertNotIn("left", out[out.index("found: complete") :])
+
+    def test_it_follows_a_cross_validation_to_its_end(self):
+        with self.started("cross-validate", "config.toml", "--output", "folds", *SLOW, *settings("data.validation_fraction=0")) as process:
+            self.wait_for(self.folder / "folds/journal.jsonl", process, '"ended"')
+            once = self.succeed("watch", "folds", "--once").out
+            self.assertEqual(once.splitlines()[0], "folds: running")
+            self.assertRegex(once, r"folds [1-4]/5  \d running")
+            self.assertRegex(once, r"mean accuracy +[\d.]+")
+            out = self.succeed("watch", "folds", "--every", "0.05").out
+        self.assertIn("folds: complete", out)
+        self.assertIn("folds 5/5", out)
+
+    def wait_for(self, path, process, text):
+        end = time.monotonic() + 60
+        while not path.exists() or text not in path.read_text():
+            self.assertIsNone(process.poll())
+            self.assertLess(time.monotonic(), end)
+            time.sleep(0.02)
 
     def test_errors(self):
         result = self.unisono("watch", "nothing")

@@ -1,6 +1,7 @@
 #include "ordered_sum.hpp"
 
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <vector>
 
 using namespace unisono::comm;
@@ -20,6 +21,17 @@ TEST_CASE("values are added in the order of the ranks", "[ordered_sum]") {
   sum({one.data(), one.data(), large.data()}, last);
   CHECK(first == std::vector<float>(size, kLarge));
   CHECK(last == std::vector<float>(size, kLarge + 2));
+}
+
+TEST_CASE("the values of a group of one rank stay as they are, or are copied", "[ordered_sum]") {
+  std::vector<float> values{1, -0.0F, 3}, copy(3);
+  const float* const input = values.data();
+  for (float* const target : {values.data(), copy.data()}) {
+    unisono::comm::combine_in_order<float>(std::span(&input, 1), std::span(&target, 1), 3, unisono::comm::Sum{});
+  }
+  CHECK(values == std::vector<float>{1, 0, 3});
+  CHECK(std::signbit(values[1]));
+  CHECK(copy == values);
 }
 
 TEST_CASE("all inputs may be targets", "[ordered_sum]") {

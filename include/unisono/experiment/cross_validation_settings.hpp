@@ -58,7 +58,9 @@ struct CrossValidationSettings {
   std::string column = "folds";    ///< predefined
   std::int64_t split_seed = 1;
   FoldSolver solver = FoldSolver::automatic;
-  bool refit = false;  ///< whether a model is trained on all examples at the end
+  bool nested = false;           ///< whether [search] chooses the settings within each fold
+  std::int64_t inner_folds = 5;  ///< nested: of the training examples of a fold, by which trials are compared
+  bool refit = false;            ///< whether a model is trained on all examples at the end
   std::int64_t ranks_per_fold = 1;
   std::int64_t threads_per_fold = 1;  ///< cores of each rank; a rank with more of them trains several folds at once
   KeptTrials keep = KeptTrials::none;

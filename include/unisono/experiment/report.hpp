@@ -18,7 +18,7 @@ struct ReportOptions {
   models::ModelKinds models = {};  ///< of one's own
 };
 
-/// Writes one HTML file about a run, or about several beside each other. It needs no other file and no network. One
+/// Writes one HTML file about a run, several runs beside each other, a search, a cross-validation or a study. It needs no other file and no network. One
 /// process does it. An earlier report is replaced; no other file is.
 /// \throws CheckpointError for a folder that holds nothing to report on, or a damaged run; OutputError
 void report(const ReportOptions& options, Log& log);
@@ -28,10 +28,11 @@ struct WatchOptions {
   std::string folder;
   bool once = false;  ///< print one picture
   double every_seconds = 1;
+  models::ModelKinds models = {};  ///< of one's own
 };
 
-/// Shows how a run goes, until it ends: on a terminal one picture that is drawn again, elsewhere one for each change.
-/// \throws CheckpointError for a folder that holds no run
+/// Shows how a run, a search or a cross-validation goes, until it ends: on a terminal one picture that is drawn again, elsewhere one for each change.
+/// \throws CheckpointError for a folder that holds none of these
 void watch(const WatchOptions& options);
 
 }  // namespace unisono::experiment

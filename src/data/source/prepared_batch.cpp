@@ -9,7 +9,8 @@ BatchWriter::BatchWriter(const GroupSchema& group, const Normalization& normaliz
       style_(style),
       augments_(has_effect(style.augmentation)),
       feature_size_(static_cast<std::size_t>(style.inputs || style.features_are_targets ? group.features.size() : 0)),
-      target_size_(static_cast<std::size_t>(style.features_are_targets ? 0 : style.target_size)) {}
+      target_size_(static_cast<std::size_t>(style.features_are_targets ? 0 : style.target_size)),
+      stored_bytes_(static_cast<std::size_t>(group.features.size()) * size_of(group.storage)) {}
 
 void BatchWriter::deliver_kept(const RowBlock& rows, const KeepFeatures& keep) {
   if (!keep || !style_.inputs || style_.features_are_targets) return;  // the loss reads the features as targets
@@ -54,9 +55,16 @@ float BatchWriter::weight_of(const RawExample& example) const {
   return example.weight * style_.class_weights[static_cast<std::size_t>(example.label)];
 }
 
+void BatchWriter::fetch_ahead(const RawExample& example) const {
+  constexpr std::size_t kLine = 64, kMost = 4096;
+  if (feature_size_ == 0 || kept_ != nullptr) return;
+  for (std::size_t at = 0; at < std::min(stored_bytes_, kMost); at += kLine) __builtin_prefetch(example.features + at);
+}
+
 void BatchWriter::write(const std::vector<RawExample>& examples, const Batch& header, PreparedBatch& prepared) {
   for (std::size_t i = 0; i < examples.size(); ++i) {
     const RawExample& example = examples[i];
+    if (i + 1 < examples.size()) fetch_ahead(examples[i + 1]);
     write_features(example, header.epoch, i, prepared);
     if (style_.labels) prepared.labels[i] = example.label;
     if (has_weights()) prepared.weights[i] = weight_of(example);

@@ -47,6 +47,8 @@ class BatchWriter {
 
  private:
   void write_features(const RawExample& example, std::int64_t epoch, std::size_t i, PreparedBatch& prepared);
+  /// Brings the features of the next example near: rows come in random order, which the processor cannot guess.
+  void fetch_ahead(const RawExample& example) const;
   /// The factor of an example's loss: its own weight times its class's.
   float weight_of(const RawExample& example) const;
   bool has_weights() const { return style_.example_weights || !style_.class_weights.empty(); }
@@ -57,6 +59,7 @@ class BatchWriter {
   KeptFeatures* kept_ = nullptr;
   std::size_t feature_size_, target_size_;  ///< of an example in a batch; 0 features if a device keeps them
   std::size_t movement_size_ = 0;           ///< 1 if a device augments the features that it keeps; else 0
+  std::size_t stored_bytes_;                ///< of an example's features in the set
 };
 
 }  // namespace unisono::data

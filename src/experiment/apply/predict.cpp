@@ -33,8 +33,7 @@ class Predictor {
  public:
   Predictor(TrainedModel& model, comm::Communicator& world, Index batch_size)
       : model_(model),
-        source_((*model.data)
-                    ->evaluate(model.split, world.rank(), world.size(), batch_size, model.parts->delivery())),
+        source_((*model.data)->evaluate(model.split, world.rank(), world.size(), batch_size, model.parts->delivery())),
         next_(source_->first()) {}
 
   Rows next() {
@@ -85,7 +84,8 @@ class MeanPredictor {
 /// Checks that a model gives the same outputs for the same examples as the first one. \throws ConfigError
 void require_same_outputs(TrainedModel& first, TrainedModel& other, const std::string& path) {
   const auto refuse = [&](bool differs, const std::string& what) {
-    if (differs) throw ConfigError(fmt::format("--ensemble {}: {}, unlike the first model's; leave it out", path, what));
+    if (differs)
+      throw ConfigError(fmt::format("--ensemble {}: {}, unlike the first model's; leave it out", path, what));
   };
   const models::Model &a = *first.parts->model, &b = *other.parts->model;
   refuse(a.output_size() != b.output_size(), fmt::format("this model has {}", count_of(b.output_size(), "output")));

@@ -95,11 +95,14 @@ Placement place_rank(comm::Communicator& group, const NodePlace& place, std::int
 }
 
 std::string cpu_name() {
-  std::ifstream info("/proc/cpuinfo");
-  for (std::string line; std::getline(info, line);) {
-    if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
-  }
-  return "unknown CPU";
+  static const std::string name = [] {
+    std::ifstream info("/proc/cpuinfo");
+    for (std::string line; std::getline(info, line);) {
+      if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
+    }
+    return std::string("unknown CPU");
+  }();
+  return name;
 }
 
 std::uint64_t build_hash() {

@@ -32,7 +32,8 @@ table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 th, td { text-align: right; padding: .15rem .7rem; border-top: 1px solid var(--grid); vertical-align: top; }
 th:first-child, td:first-child { padding-left: 0; }
 tbody th { text-align: left; font-weight: 500; white-space: nowrap; }
-td { overflow-wrap: break-word; max-width: 34rem; }
+td { white-space: nowrap; }
+td:last-child { white-space: normal; overflow-wrap: break-word; max-width: 34rem; }
 thead th { border-top: 0; color: var(--faint); font-weight: 600; white-space: nowrap; }
 thead th:first-child { text-align: left; }
 thead button { all: unset; cursor: pointer; }

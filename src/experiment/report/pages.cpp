@@ -5,7 +5,7 @@
 namespace unisono::experiment {
 
 std::span<const PageKind* const> page_kinds() {
-  static constexpr std::array kKinds = {&kRunPage, &kRunsPage};
+  static constexpr std::array kKinds = {&kRunPage, &kRunsPage, &kSearchPage, &kValidationPage, &kStudyPage};
   return kKinds;
 }
 

@@ -18,6 +18,9 @@ struct PageKind {
 
 extern const PageKind kRunPage;   ///< one run
 extern const PageKind kRunsPage;  ///< several runs beside each other
+extern const PageKind kSearchPage;
+extern const PageKind kValidationPage;  ///< a cross-validation
+extern const PageKind kStudyPage;
 
 /// In the order in which they are tried.
 std::span<const PageKind* const> page_kinds();

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "report/pages.hpp"
+#include "report/trials_history.hpp"
 #include "run/run_folder.hpp"
 #include "runs/run_record.hpp"
 #include "unisono/base/errors.hpp"
@@ -26,7 +27,19 @@ std::vector<std::string> plain(std::vector<std::string> folders) {
 
 /// Says of the first folder that is no run what is wrong with it.
 [[noreturn]] void refuse(const std::vector<std::string>& folders) {
-  for (const std::string& folder : folders) read_run(folder);
+  for (const std::string& folder : folders) {
+    std::error_code ignored;
+    if (fs::exists(folder + "/journal.txt", ignored)) {
+      throw CheckpointError(fmt::format(
+          "{}: this study has not ended; finish it with 'unisono study CONFIG --resume', then report on it", folder));
+    }
+    if (holds_trials(folder)) {
+      throw CheckpointError(fmt::format("{}: there is no page about a search or a cross-validation beside others; "
+                                        "report on it alone",
+                                        folder));
+    }
+    read_run(folder);
+  }
   throw CheckpointError(fmt::format("{}: there is no report on these folders together", folders.front()));
 }
 
@@ -55,7 +68,7 @@ Page page_of(const PageKind& kind, const ReportOptions& options, Log& log) {
     return kind.make(options, log);
   } catch (const nlohmann::json::exception& error) {
     throw CheckpointError(
-        fmt::format("{}: its summary.json or metrics.jsonl is damaged: {}", options.folders.front(), error.what()));
+        fmt::format("{}: one of its JSON files is damaged: {}", options.folders.front(), error.what()));
   }
 }
 

@@ -15,17 +15,6 @@ namespace {
 
 constexpr double kFarApart = 50;  // largest value / smallest value of a logarithmic axis
 
-/// An axis for such curves: logarithmic where all values are positive and far apart.
-plot::Axis axis_for(const std::vector<plot::Series>& series) {
-  plot::Span span;
-  for (const plot::Series& one : series) span.add(one.y);
-  const auto range = span.range();
-  const bool logarithmic = range && range->minimum > 0 && range->maximum > kFarApart * range->minimum;
-  plot::Axis axis;
-  if (logarithmic) axis.spacing = plot::Spacing::logarithmic;
-  return axis;
-}
-
 /// What curves do: "train: from 2.3 to 0.32; …"
 std::string course_of(const std::vector<plot::Series>& series) {
   std::string text;
@@ -80,6 +69,16 @@ Table table_of_evaluations(const RunHistory& run) {
 }
 
 }  // namespace
+
+plot::Axis axis_for(const std::vector<plot::Series>& series) {
+  plot::Span span;
+  for (const plot::Series& one : series) span.add(one.y);
+  const auto range = span.range();
+  const bool logarithmic = range && range->minimum > 0 && range->maximum > kFarApart * range->minimum;
+  plot::Axis axis;
+  if (logarithmic) axis.spacing = plot::Spacing::logarithmic;
+  return axis;
+}
 
 plot::Series series_of(const RunHistory& run, const std::string& curve, const std::string& name) {
   const Curve& found = run.curve(curve);

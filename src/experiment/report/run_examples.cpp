@@ -8,8 +8,8 @@
 #include "apply/figures/classification.hpp"
 #include "apply/vectors/nearest.hpp"
 #include "apply/vectors/tables.hpp"
+#include "report/class_figures.hpp"
 #include "report/encode.hpp"
-#include "report/plot/matrix.hpp"
 #include "report/run_sections.hpp"
 #include "report/texts.hpp"
 #include "report/worst.hpp"
@@ -18,54 +18,14 @@
 namespace unisono::experiment {
 namespace {
 
-constexpr Index kMostMatrixClasses = 60;
 constexpr Index kNeighboursOf = 16;
 constexpr std::size_t kNeighbours = 6, kMostOutputs = 8;
-
-std::string class_name(const std::vector<std::string>& names, Index label) {
-  const auto i = static_cast<std::size_t>(label);
-  return i < names.size() ? names[i] : fmt::format("{}", label);
-}
-
-plot::MatrixPlot matrix_plot(const ConfusionMatrix& matrix, const std::vector<std::string>& names) {
-  plot::MatrixPlot plot;
-  plot.caption = {.title = "Confusion matrix",
-                  .description =
-                      "How many examples of each class were taken for which class; shaded by their share of "
-                      "the class."};
-  plot.row_label = "label";
-  plot.column_label = "predicted";
-  for (Index label = 0; label < matrix.classes(); ++label) {
-    plot.rows.push_back(class_name(names, label));
-    for (Index predicted = 0; predicted < matrix.classes(); ++predicted) {
-      const auto count = static_cast<double>(matrix.cell(label, predicted));
-      plot.values.push_back(count);
-      plot.shades.push_back(count / static_cast<double>(std::max<std::int64_t>(1, matrix.support(label))));
-    }
-  }
-  plot.columns = plot.rows;
-  return plot;
-}
-
-Table class_table(const ConfusionMatrix& matrix, const std::vector<std::string>& names) {
-  Table table{.caption = "Classes", .head = {"class", "examples", "precision", "recall", "F1"}, .rows = {}};
-  for (Index label = 0; label < matrix.classes(); ++label) {
-    const ClassFigures figures = matrix.of(label);
-    table.rows.push_back({class_name(names, label), grouped(figures.support), fmt::format("{:.3f}", figures.precision),
-                          fmt::format("{:.3f}", figures.recall), fmt::format("{:.3f}", figures.f1)});
-  }
-  return table;
-}
 
 void add_classes(Section& section, TrainedModel& model, const std::vector<std::string>& names) {
   const auto reading = class_reading(model);
   if (!reading) return;
   const auto figures = classify_split(model, model.parts->grid.data(), *reading);
-  if (!figures || !figures->matrix.has_cells()) return;
-  if (figures->matrix.classes() <= kMostMatrixClasses) {
-    section.blocks.emplace_back(drawing_of(matrix_plot(figures->matrix, names)));
-  }
-  section.blocks.emplace_back(class_table(figures->matrix, names));
+  if (figures && figures->matrix.has_cells()) add_matrix(section, figures->matrix, names);
 }
 
 /// Channels as a picture has them: one, or three, interleaved.

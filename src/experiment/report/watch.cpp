@@ -14,8 +14,10 @@
 #include <thread>
 
 #include "report/texts.hpp"
+#include "report/watch_trials.hpp"
 #include "run/progress.hpp"
 #include "unisono/base/clock.hpp"
+#include "unisono/base/errors.hpp"
 #include "unisono/base/text.hpp"
 #include "unisono/experiment/report.hpp"
 
@@ -32,14 +34,9 @@ double number_of(const RunHistory& run, const std::string& key) {
   return found == run.record.config.end() ? 0 : std::atof(found->second.c_str());
 }
 
-std::string bar(double done) {
-  const auto filled = static_cast<std::size_t>(std::clamp(done, 0.0, 1.0) * kBarWidth);
-  return fmt::format("[{:<{}}] {:3.0f} %", std::string(filled, '='), kBarWidth, 100 * done);
-}
-
 std::string progress_line(const RunHistory& run) {
   const double planned = planned_steps(run);
-  std::string text = planned > 0 ? bar(static_cast<double>(run.record.steps) / planned) + "  " : "";
+  std::string text = planned > 0 ? progress_bar(static_cast<double>(run.record.steps) / planned) + "  " : "";
   text += fmt::format("epoch {}/{:.0f}  step {}", run.record.epochs, number_of(run, "train.epochs"),
                       grouped(run.record.steps));
   return planned > 0 ? text + "/" + grouped(std::llround(planned)) : text;
@@ -93,18 +90,39 @@ std::size_t width_of_terminal() {
   return known ? size.ws_col : 100;
 }
 
-/// Seconds since the run's last report.
-double silence(const std::string& folder) {
+/// Seconds since a file was written to.
+double silence(const std::string& path) {
   std::error_code error;
-  const auto written = fs::last_write_time(folder + "/metrics.jsonl", error);
+  const auto written = fs::last_write_time(path, error);
   if (error) return 0;
   return std::chrono::duration<double>(fs::file_time_type::clock::now() - written).count();
 }
 
-/// Whether nothing more is to be expected. A run on another machine is seen by its reports alone.
-bool has_ended(const RunHistory& run) {
-  if (run.record.status == "running") return false;
-  return run.record.status != "unfinished" || silence(run.record.folder) > kSilentSeconds;
+/// What is shown, and whether nothing more is to be expected.
+struct Look {
+  std::string picture;
+  bool has_ended = false;
+};
+
+/// \param file that grows: what happens on another machine is seen by it alone
+bool has_ended(const std::string& status, const std::string& file) {
+  return status != "running" && (status != "unfinished" || silence(file) > kSilentSeconds);
+}
+
+Look look_at(const std::string& folder, const models::ModelKinds& models) try {
+  const std::string journal = folder + "/journal.jsonl";
+  if (holds_trials(folder, "search")) {
+    const SearchHistory search = read_search(folder, models);
+    return {picture_of(search), has_ended(search.job.status, journal)};
+  }
+  if (holds_trials(folder, "cross_validation")) {
+    const ValidationHistory validation = read_validation(folder);
+    return {picture_of(validation), has_ended(validation.job.status, journal)};
+  }
+  const RunHistory run = read_history(folder);
+  return {picture_of(run), has_ended(run.record.status, folder + "/metrics.jsonl")};
+} catch (const nlohmann::json::exception& error) {
+  throw CheckpointError(fmt::format("{}: one of its JSON files is damaged: {}", folder, error.what()));
 }
 
 /// Draws pictures over each other on a terminal, and below each other elsewhere.
@@ -136,7 +154,23 @@ std::string cut(const std::string& line, std::size_t width) {
   return line.substr(0, i);
 }
 
+/// Each line so.
+std::string cut_lines(const std::string& text, std::size_t width) {
+  std::string lines;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = text.find('\n', begin);
+    lines += cut(text.substr(begin, end - begin), width) + "\n";
+    begin = end + 1;
+  }
+  return lines;
+}
+
 }  // namespace
+
+std::string progress_bar(double done) {
+  const auto filled = static_cast<std::size_t>(std::clamp(done, 0.0, 1.0) * kBarWidth);
+  return fmt::format("[{:<{}}] {:3.0f} %", std::string(filled, '='), kBarWidth, 100 * done);
+}
 
 std::string sparkline(const std::vector<double>& values, std::size_t width) {
   constexpr std::array<const char*, 8> kBlocks = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
@@ -173,19 +207,12 @@ double seconds_left(const RunHistory& run) {
   return steps > 0 ? std::max(0.0, left) * sum / steps : -1;
 }
 
-std::string picture_of(const RunHistory& run, std::size_t width) {
+std::string picture_of(const RunHistory& run) {
   std::string text = fmt::format("{}: {}\n  {}\n", run.name(), run.record.status, progress_line(run));
   for (const std::string& metric : run.metrics()) {
     for (const std::string split : {"train ", "validation ", "test "}) add_curve(run, split + metric, text);
   }
-  text += best_text(run) + speed_text(run, run.record.status == "running");
-  std::string lines;
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = text.find('\n', begin);
-    lines += cut(text.substr(begin, end - begin), width) + "\n";
-    begin = end + 1;
-  }
-  return lines;
+  return text + best_text(run) + speed_text(run, run.record.status == "running");
 }
 
 void watch(const WatchOptions& options) {
@@ -194,9 +221,9 @@ void watch(const WatchOptions& options) {
   Screen screen(!options.once);
   while (true) {
     const Stopwatch watch;
-    const RunHistory run = read_history(folder);
-    screen.show(picture_of(run, width_of_terminal() - 1));
-    if (options.once || has_ended(run)) return;
+    const Look look = look_at(folder, options.models);
+    screen.show(cut_lines(look.picture, width_of_terminal() - 1));
+    if (options.once || look.has_ended) return;
     // Long histories take time to read: no more than a tenth of this process's.
     std::this_thread::sleep_for(std::chrono::duration<double>(std::max(options.every_seconds, 9 * watch.seconds())));
   }

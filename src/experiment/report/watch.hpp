@@ -7,9 +7,10 @@
 namespace unisono::experiment {
 
 /// How a run goes, as a few lines of text: how far it is, losses and metrics, speed, time left.
-/// \param width of the lines, in characters
-std::string picture_of(const RunHistory& run, std::size_t width);
+std::string picture_of(const RunHistory& run);
 
+/// "[====      ]  40 %" \param done from 0 to 1
+std::string progress_bar(double done);
 /// A curve as a line of blocks: "▇▅▃▂▁". \param width at most so many characters
 std::string sparkline(const std::vector<double>& values, std::size_t width);
 

@@ -31,11 +31,11 @@ bool exists(const std::string& path) {
   return fs::exists(path, ignored);
 }
 
-/// Whether a process of this machine holds the folder's lock. Queries the lock without taking it, because a run that
-/// starts meanwhile would mistake it for another run.
-bool is_running(const std::string& folder) {
+}  // namespace
+
+bool is_locked(const std::string& path) {
   struct stat lock {};
-  if (::stat((folder + "/.lock").c_str(), &lock) != 0) return false;
+  if (::stat(path.c_str(), &lock) != 0) return false;
   const std::string inode = fmt::format(":{} ", lock.st_ino);
   std::ifstream locks("/proc/locks");
   for (std::string line; std::getline(locks, line);) {
@@ -43,6 +43,8 @@ bool is_running(const std::string& folder) {
   }
   return false;
 }
+
+namespace {
 
 std::int64_t integer(const Json& json, const char* key) {
   const auto found = json.find(key);
@@ -132,7 +134,7 @@ RunRecord read_run(const std::string& folder) {
   if (!run.config.contains("name") || !run.config.contains("model.kind")) fail(folder, "its config.toml is damaged");
   add_reports(folder + "/metrics.jsonl", run);
   add_summary(folder + "/summary.json", run);
-  if (is_running(folder)) run.status = "running";
+  if (is_locked(folder + "/.lock")) run.status = "running";
   return run;
 }
 

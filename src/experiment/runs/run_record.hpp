@@ -27,6 +27,10 @@ bool holds_run(const std::string& folder);
 /// Whether a number of metrics.jsonl is a metric of the model: neither a time, nor a norm, nor a count.
 bool is_metric(std::string_view name);
 
+/// Whether a process of this machine holds the lock of a file. Queries the lock without taking it, because a run that
+/// starts meanwhile would mistake it for another run.
+bool is_locked(const std::string& path);
+
 /// \throws CheckpointError saying what is wrong with the folder
 RunRecord read_run(const std::string& folder);
 

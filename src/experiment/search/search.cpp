@@ -1,7 +1,6 @@
 #include "unisono/experiment/search.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -14,9 +13,9 @@
 #include "run/run_folder.hpp"
 #include "search/method.hpp"
 #include "search/space_check.hpp"
+#include "search/trial_overrides.hpp"
 #include "search/trial_table.hpp"
 #include "trials/metric.hpp"
-#include "trials/seeds.hpp"
 #include "trials/shared_set.hpp"
 #include "trials/trial_job.hpp"
 #include "unisono/base/errors.hpp"
@@ -98,11 +97,13 @@ class Search {
   std::int64_t cores() const { return cores_of_training(planned_.config, settings().threads_per_trial); }
   std::vector<std::string> overrides(const Training& training) const;
   std::string folder_of(const Training& training) const;
-  std::string values_text(std::int64_t trial) const;
+  std::optional<data::Fold> fold_of(const Training& training) const;
   void say_begin() const;
   void say_end(const Training& training) const;
   EndOfTrials end() const;
-  void write_results(bool is_complete) const;
+  SlotShape shape() const;
+  std::int64_t at_a_time() const;
+  void write_results(bool is_complete, double seconds) const;
   std::string best_config() const;
   std::string identity() const;
 
@@ -163,12 +164,8 @@ bool may_change(const std::string& key) {
 
 /// What a trial changes of the config. Called on rank 0.
 std::vector<std::string> Search::overrides(const Training& training) const {
-  std::vector<std::string> changes;
-  for (const Assignment& one : space_.at(plan_.method().point(training.trial))) changes.push_back(one.override_text());
-  changes.push_back(fmt::format("seed={}", seed_of_trial(planned_.config.seed, training.trial, training.repeat)));
-  if (training.refit) {
-    changes.insert(changes.end(), kRefitOverrides.begin(), kRefitOverrides.end());
-  }
+  std::vector<std::string> changes = trial_overrides(space_, plan_, planned_.config.seed, training);
+  if (training.refit) changes.insert(changes.end(), kRefitOverrides.begin(), kRefitOverrides.end());
   return changes;
 }
 
@@ -181,19 +178,21 @@ std::string Search::folder_of(const Training& training) const {
   return path;
 }
 
-std::string Search::values_text(std::int64_t trial) const {
-  std::vector<std::string> parts;
-  for (const Assignment& one : space_.at(plan_.method().point(trial))) {
-    parts.push_back(one.key + " = " + toml_text(one.value));
-  }
-  return fmt::format("{}", fmt::join(parts, ", "));
+std::optional<data::Fold> Search::fold_of(const Training& training) const {
+  return folds_ && training.fold >= 0 ? std::optional(folds_->fold(training.fold)) : std::nullopt;
 }
 
+SlotShape Search::shape() const {
+  const bool on_gpus = planned_.config.device != DeviceChoice::cpu;
+  return slot_shape(job_, settings().ranks_per_trial, cores(), on_gpus);
+}
+
+/// How many trainings run side by side.
+std::int64_t Search::at_a_time() const { return job_.ranks().size() / shape().ranks * shape().here; }
+
 void Search::say_begin() const {
-  const SlotShape shape = slot_shape(job_, settings().ranks_per_trial, cores(), false);
-  const std::int64_t slots = job_.ranks().size() / shape.ranks * shape.here;
   job_.log().info(fmt::format("{}: {} by {}, {} at a time, by {}", folder_, count_of(plan_.method().trials(), "trial"),
-                              name_of(settings().method, kSearchKinds), slots, metric_.text()));
+                              name_of(settings().method, kSearchKinds), at_a_time(), metric_.text()));
   if (plan_.method().depends_on_timing()) {
     job_.log().info(
         "which trials are trained for how long depends on the order in which they end: another run of this "
@@ -213,7 +212,7 @@ void Search::say_end(const Training& training) const {
                                  : fmt::format("{}: {}", name_of(trial.status, kTrainingStatuses), trial.message);
   const std::string epochs = training.epochs > 0 ? fmt::format(" after {}", count_of(training.epochs, "epoch")) : "";
   job_.log().info(fmt::format("trial {}: {}{} ({}); {:.1f} s{}", training.trial, ending, epochs,
-                              values_text(training.trial), trial.seconds,
+                              trial_text(space_, plan_, training.trial), trial.seconds,
                               best ? fmt::format("; best so far: trial {}", *best) : ""));
 }
 
@@ -227,29 +226,32 @@ EndOfTrials Search::end() const {
 
 RunStatus Search::run() {
   say_begin();
-  const bool on_gpus = planned_.config.device != DeviceChoice::cpu;
-  const SlotShape shape = slot_shape(job_, settings().ranks_per_trial, cores(), on_gpus);
+  const Stopwatch watch(job_.clock());
   const bool is_complete =
-      run_trials(job_, {.folder = folder_,
+      run_trials(job_, {.kind = "search",
+                        .folder = folder_,
                         .identity = identity(),
                         .may_change = may_change,
                         .existing = existing_,
-                        .keep = settings().keep,
+                        .keeps_runs = settings().keep != KeptTrials::none,
+                        .only_best = settings().keep == KeptTrials::best,
                         .hands_on = settings().method == SearchKind::population,
+                        .folds = plan_.shape().folds,
                         .plan = plan_,
+                        .compared = &plan_,
                         .terms = {.config = set_.text(),
                                   .models = models_,
-                                  .folds = folds_ ? &*folds_ : nullptr,
+                                  .fold_of = [this](const Training& training) { return fold_of(training); },
                                   .metric = metric_.name(),
                                   .threads = settings().threads_per_trial,
                                   .seconds = settings().trial_seconds,
                                   .reports_epochs = settings().median_rule},
-                        .shape = shape,
+                        .shape = shape(),
                         .end = end(),
                         .folder_of = [this](const Training& training) { return folder_of(training); },
                         .overrides = [this](const Training& training) { return overrides(training); },
                         .on_end = [this](const Training& training, const TrainingResult&) { say_end(training); }});
-  if (job_.ranks().is_root()) write_results(is_complete);
+  if (job_.ranks().is_root()) write_results(is_complete, watch.seconds());
   return is_complete ? RunStatus::complete : RunStatus::interrupted;
 }
 
@@ -266,8 +268,9 @@ std::string Search::best_config() const {
 }
 
 /// Called on rank 0.
-void Search::write_results(bool is_complete) const {
-  const TrialTable table{.plan = plan_, .space = space_, .metric = metric_.text()};
+void Search::write_results(bool is_complete, double seconds) const {
+  const TrialTable table{
+      .plan = plan_, .space = space_, .metric = metric_.text(), .at_a_time = at_a_time(), .seconds = seconds};
   write_text_file(folder_ + "/trials.csv", table.csv());
   write_text_file(folder_ + "/search.json", table.json(is_complete).dump(2) + "\n");
   const auto best = plan_.best();
@@ -293,8 +296,8 @@ void Search::write_results(bool is_complete) const {
   const auto begun = std::ssize(plan_.trials()), wanted = plan_.method().trials();
   job_.log().info(fmt::format("{}: best of {}{}: trial {}, {} {:.6g} ({}); its config is {}/best.toml", folder_,
                               begun < wanted ? fmt::format("{} of ", begun) : "", count_of(wanted, "trial"), *best,
-                              metric_.text(),
-                              plan_.trials().at(*best).value, values_text(*best), folder_));
+                              metric_.text(), plan_.trials().at(*best).value, trial_text(space_, plan_, *best),
+                              folder_));
   const auto& refitted = plan_.refitted();
   if (!refitted || refitted->status == TrainingStatus::complete) return;
   throw TrainingError(fmt::format("{}: the best trial could not be trained again on all examples: {}", folder_,

@@ -99,6 +99,8 @@ std::string TrialTable::csv() const {
 nlohmann::ordered_json TrialTable::json(bool is_complete) const {
   nlohmann::ordered_json made = {{"kind", "search"}, {"status", is_complete ? "complete" : "interrupted"}};
   made["metric"] = metric;
+  made["at_a_time"] = at_a_time;
+  made["seconds"] = seconds;
   if (const auto best = plan.best()) made["best"] = *best;
   made["trials"] = nlohmann::ordered_json::array();
   for (const auto& [trial_number, trial] : plan.trials()) {

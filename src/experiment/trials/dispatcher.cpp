@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -9,7 +10,7 @@
 
 namespace unisono::experiment {
 
-PlanDispatcher::PlanDispatcher(TrialPlan& plan, Journal* journal, EndOfTrials end, const Clock& clock,
+PlanDispatcher::PlanDispatcher(Plan& plan, Journal* journal, EndOfTrials end, const Clock& clock,
                                std::function<TrainingOrder(const Training&)> order_for,
                                std::function<void(const Training&, const TrainingResult&)> on_end,
                                std::function<void(const Training&)> before_end)
@@ -26,13 +27,15 @@ void PlanDispatcher::look_for_end() {
   if (end_.seconds > 0 && watch_.seconds() > end_.seconds) plan_.begin_no_more();
 }
 
+double PlanDispatcher::seconds() const { return std::round(1000 * watch_.seconds()) / 1000; }
+
 Answer PlanDispatcher::take() {
   const std::lock_guard lock(mutex_);
   look_for_end();
   if (stopped_ || plan_.is_complete()) return {.kind = Answer::Kind::stop};
   const auto training = plan_.next();
   if (!training) return {.kind = Answer::Kind::wait};
-  if (journal_ != nullptr) journal_->append({{"started", to_json(*training)}});
+  if (journal_ != nullptr) journal_->append({{"started", to_json(*training)}, {"at", seconds()}});
   plan_.started(*training);
   return {.kind = Answer::Kind::work, .order = order_for_(*training)};
 }
@@ -44,7 +47,7 @@ void PlanDispatcher::give(const Training& training, const TrainingResult& result
     return;
   }
   if (before_end_) before_end_(training);
-  if (journal_ != nullptr) journal_->append({{"ended", to_json(training)}, {"result", to_json(result)}});
+  if (journal_ != nullptr) journal_->append({{"ended", to_json(training)}, {"result", to_json(result)}, {"at", seconds()}});
   plan_.ended(training, result);
   if (end_.loss && !training.refit && result.loss() <= *end_.loss) plan_.begin_no_more();
   on_end_(training, result);
@@ -66,7 +69,7 @@ void PlanDispatcher::request_stop() {
   stopped_ = true;
 }
 
-void replay(const std::vector<nlohmann::json>& entries, TrialPlan& plan) {
+void replay(const std::vector<nlohmann::json>& entries, Plan& plan) {
   for (const auto& entry : entries) {
     if (entry.contains("started")) {
       plan.started(training_from(entry.at("started")));

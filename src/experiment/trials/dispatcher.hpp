@@ -51,7 +51,7 @@ class PlanDispatcher final : public Dispatcher {
   /// \param plan brought up to date with the journal \param journal null: nothing is written
   /// \param order_for makes an order \param on_end called after each training that has ended, with the lock held
   /// \param before_end the same, but before the journal says so: for what must be there if the job is killed then
-  PlanDispatcher(TrialPlan& plan, Journal* journal, EndOfTrials end, const Clock& clock,
+  PlanDispatcher(Plan& plan, Journal* journal, EndOfTrials end, const Clock& clock,
                  std::function<TrainingOrder(const Training&)> order_for,
                  std::function<void(const Training&, const TrainingResult&)> on_end,
                  std::function<void(const Training&)> before_end = {});
@@ -66,9 +66,11 @@ class PlanDispatcher final : public Dispatcher {
 
  private:
   void look_for_end();
+  /// Since the job began, for the journal.
+  double seconds() const;
 
   std::mutex mutex_;
-  TrialPlan& plan_;
+  Plan& plan_;
   Journal* journal_;
   EndOfTrials end_;
   Stopwatch watch_;
@@ -81,6 +83,6 @@ class PlanDispatcher final : public Dispatcher {
 
 /// Brings a plan to the state of a journal's entries, and lets what has not ended start once more.
 /// \throws CheckpointError where the entries do not fit the plan
-void replay(const std::vector<nlohmann::json>& entries, TrialPlan& plan);
+void replay(const std::vector<nlohmann::json>& entries, Plan& plan);
 
 }  // namespace unisono::experiment

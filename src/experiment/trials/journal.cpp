@@ -33,7 +33,38 @@ std::string read_all(int descriptor) {
   }
 }
 
+/// Takes the entries of all whole lines. \param last_hash of the last one \return where the last of them ends
+std::size_t parse(const std::string& text, const std::string& path, std::vector<nlohmann::json>& entries,
+                  std::string& last_hash) {
+  std::size_t begin = 0;
+  for (std::size_t end = 0; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1) {
+    const std::string_view line(text.data() + begin, end - begin);
+    const bool is_long = line.size() > kHashDigits + 1 && line[kHashDigits] == ' ';
+    const std::string hash = is_long ? hash_of(last_hash, line.substr(kHashDigits + 1)) : "";
+    if (!is_long || line.substr(0, kHashDigits) != hash) {
+      throw CheckpointError(
+          fmt::format("{}:{}: this line was changed since it was written, or lines before it are missing; begin anew "
+                      "with --overwrite, or remove the lines from there on to lose only these",
+                      path, entries.size() + 1));
+    }
+    entries.push_back(nlohmann::json::parse(line.substr(kHashDigits + 1)));
+    last_hash = hash;
+  }
+  return begin;
+}
+
 }  // namespace
+
+std::vector<nlohmann::json> read_journal(const std::string& path) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) throw CheckpointError(fmt::format("{}: cannot be read: {}", path, std::strerror(errno)));
+  const std::string text = read_all(descriptor);
+  ::close(descriptor);
+  std::vector<nlohmann::json> entries;
+  std::string last_hash;
+  parse(text, path, entries, last_hash);
+  return entries;
+}
 
 Journal::Journal(std::string path, bool anew)
     : path_(std::move(path)),
@@ -57,22 +88,8 @@ Journal::~Journal() { ::close(descriptor_); }
 
 void Journal::read() {
   const std::string text = read_all(descriptor_);
-  std::size_t begin = 0;
-  for (std::size_t end = 0; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1) {
-    const std::string_view line(text.data() + begin, end - begin);
-    const bool is_long = line.size() > kHashDigits + 1 && line[kHashDigits] == ' ';
-    const std::string hash = is_long ? hash_of(last_hash_, line.substr(kHashDigits + 1)) : "";
-    const bool is_whole = is_long && line.substr(0, kHashDigits) == hash;
-    if (!is_whole) {
-      throw CheckpointError(
-          fmt::format("{}:{}: this line was changed since it was written, or lines before it are missing; begin anew "
-                      "with --overwrite, or remove the lines from there on to lose only these",
-                      path_, entries_->size() + 1));
-    }
-    entries_->push_back(nlohmann::json::parse(line.substr(kHashDigits + 1)));
-    last_hash_ = hash;
-  }
-  if (begin < text.size() && ::ftruncate(descriptor_, static_cast<off_t>(begin)) != 0) fail("cannot be shortened");
+  const std::size_t end = parse(text, path_, *entries_, last_hash_);
+  if (end < text.size() && ::ftruncate(descriptor_, static_cast<off_t>(end)) != 0) fail("cannot be shortened");
 }
 
 void Journal::append(const nlohmann::json& entry) {

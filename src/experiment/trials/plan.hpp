@@ -32,22 +32,34 @@ struct TrialRecord {
   double seconds = 0;    ///< over all trainings
 };
 
-/// Which trainings a job makes: the steps that a search method asks for, each with every seed and on every fold.
-/// Nothing depends on which ranks make them. Called again with the same trainings and results, a new object comes to
-/// the same state.
-class TrialPlan {
+/// Which trainings a job makes. Nothing depends on which ranks make them. Called again with the same trainings and
+/// results, a new object comes to the same state.
+class Plan {
+ public:
+  virtual ~Plan() = default;
+  /// The next training that could start now; nothing: none can before another one has ended, or the plan is complete.
+  virtual std::optional<Training> next() const = 0;
+  virtual void started(const Training& training) = 0;
+  /// \throws CheckpointError for a training that has not started
+  virtual void ended(const Training& training, const TrainingResult& result) = 0;
+  virtual bool is_complete() const = 0;
+  /// Begins no other trial; what belongs to those that have begun still starts.
+  virtual void begin_no_more() = 0;
+  /// The trainings that have started and not ended start once more: who made them is gone.
+  virtual void restart_unended() = 0;
+};
+
+/// The steps that a search method asks for, each with every seed and on every fold.
+class TrialPlan final : public Plan {
  public:
   TrialPlan(std::unique_ptr<SearchMethod> method, const PlanShape& shape);
 
-  /// The next training that could start now; nothing: none can before another one has ended, or the plan is complete.
-  std::optional<Training> next() const;
-  void started(const Training& training);
-  void ended(const Training& training, const TrainingResult& result);
-  bool is_complete() const;
-  /// Begins no other trial; what belongs to those that have begun still starts.
-  void begin_no_more() { begins_no_more_ = true; }
-  /// The trainings that have started and not ended start once more: who made them is gone.
-  void restart_unended();
+  std::optional<Training> next() const override;
+  void started(const Training& training) override;
+  void ended(const Training& training, const TrainingResult& result) override;
+  bool is_complete() const override;
+  void begin_no_more() override { begins_no_more_ = true; }
+  void restart_unended() override;
 
   const SearchMethod& method() const { return *method_; }
   const PlanShape& shape() const { return shape_; }

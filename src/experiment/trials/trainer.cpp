@@ -48,6 +48,8 @@ Config config_of(const TrainingTerms& terms, const TrainingOrder& order) {
   text.overrides.insert(text.overrides.end(), order.overrides.begin(), order.overrides.end());
   Config config = parse_config(text, terms.models);
   config.train.threads = terms.threads;
+  // Lock-free threads that are left open would otherwise take the cores of the trainings beside.
+  if (traits_of(config.strategy).shares_model && config.strategy.threads == 0) config.strategy.threads = terms.threads;
   if (!order.folder.empty()) config.output = order.folder;
   take_epochs(config, order.training.epochs);
   return config;
@@ -152,9 +154,8 @@ TrainingResult make_training(Job& whole, comm::Communicator& group, const Traini
     // The run's own messages stay apart: where its ranks find the config impossible, those of the group still match.
     const auto ranks = group.size() > 1 ? group.split(0, group.rank()) : group.alone();
     Job job(whole, *ranks, log);
-    data::Fold fold;
-    if (order.training.fold >= 0) fold = terms.folds->fold(order.training.fold);
-    RunOptions options = options_for(order, order.training.fold < 0 ? nullptr : &fold, watch);
+    const auto fold = terms.fold_of ? terms.fold_of(order.training) : std::nullopt;
+    RunOptions options = options_for(order, fold ? &*fold : nullptr, watch);
     std::vector<float> outputs;
     if (!order.outputs.empty()) options.validation_outputs = &outputs;
     result = result_of(run_in(job, *ranks, config_of(terms, order), options), terms);

@@ -2,13 +2,14 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "trials/dispatcher.hpp"
 #include "trials/training.hpp"
 #include "unisono/experiment/run.hpp"
-#include "validation/folds.hpp"
 
 namespace unisono::experiment {
 
@@ -16,11 +17,12 @@ namespace unisono::experiment {
 struct TrainingTerms {
   const ConfigText& config;  ///< of which an order changes keys
   const models::ModelKinds& models;
-  const Folds* folds = nullptr;  ///< into which the examples are divided; null: they are not
-  std::string metric = "auto";   ///< the validation metric that counts
-  std::int64_t threads = 1;      ///< of each rank
-  double seconds = 0;            ///< a training that takes longer fails; 0: none does
-  bool reports_epochs = false;   ///< whether a training may be ended after any epoch
+  /// The examples of a training; empty: as the config says.
+  std::function<std::optional<data::Fold>(const Training&)> fold_of = {};
+  std::string metric = "auto";  ///< the validation metric that counts
+  std::int64_t threads = 1;     ///< of each rank
+  double seconds = 0;           ///< a training that takes longer fails; 0: none does
+  bool reports_epochs = false;  ///< whether a training may be ended after any epoch
 };
 
 /// What a config changes for a training on all examples, none of which says when to stop or which weights are the best.

@@ -42,8 +42,9 @@ data::Split split_called(const std::string& name) {
 }  // namespace
 
 std::string Training::text() const {
-  if (refit) return fmt::format("trial {} on all examples", trial);
-  return fmt::format("trial {}", trial) + (repeat > 0 ? fmt::format(", repeat {}", repeat) : "") +
+  const std::string where = outer >= 0 ? fmt::format("outer fold {}, ", outer) : "";
+  if (refit) return where + fmt::format("trial {} once more", trial);
+  return where + fmt::format("trial {}", trial) + (repeat > 0 ? fmt::format(", repeat {}", repeat) : "") +
          (fold >= 0 ? fmt::format(", fold {}", fold) : "");
 }
 
@@ -55,6 +56,7 @@ double TrainingResult::loss() const {
 json to_json(const Training& training) {
   json made = {{"trial", training.trial}};
   if (training.repeat != 0) made["repeat"] = training.repeat;
+  if (training.outer >= 0) made["outer"] = training.outer;
   if (training.fold >= 0) made["fold"] = training.fold;
   if (training.epochs > 0) made["epochs"] = training.epochs;
   if (training.copied) made["copied"] = *training.copied;
@@ -66,6 +68,7 @@ Training training_from(const json& json) {
   Training training;
   training.trial = json.at("trial").get<std::int64_t>();
   training.repeat = json.value("repeat", std::int64_t{0});
+  training.outer = json.value("outer", std::int64_t{-1});
   training.fold = json.value("fold", std::int64_t{-1});
   training.epochs = json.value("epochs", std::int64_t{0});
   training.refit = json.value("refit", false);

@@ -15,6 +15,7 @@ namespace unisono::experiment {
 struct Training {
   std::int64_t trial = 0;
   std::int64_t repeat = 0;                  ///< which of the trial's seeds
+  std::int64_t outer = -1;                  ///< nested: which of the outer folds; else −1
   std::int64_t fold = -1;                   ///< which of the folds; −1: the examples are not divided into folds
   std::int64_t epochs = 0;                  ///< to be trained for in all; 0: as the config says
   std::optional<std::int64_t> copied = {};  ///< begins with this trial's weights and optimizer

@@ -113,11 +113,14 @@ void require_begin(const Journal& journal, const std::string& folder) {
                                     journal.path()));
 }
 
-/// The first entry says of which job the journal is.
-void begin_or_check(Journal& journal, const TrialJob& trials) {
-  if (journal.entries().empty()) return journal.append({{"config", trials.identity}});
-  std::vector<std::string> changed =
-      changed_keys(journal.entries().front().at("config").get<std::string>(), trials.identity);
+/// Checks that a journal is of this job. \param first its first entry
+void require_same_job(const nlohmann::json& first, const TrialJob& trials) {
+  const std::string kind = first.value("job", "");
+  if (kind != trials.kind) {
+    throw CheckpointError(fmt::format("{}: holds a {}, not a {}; choose another folder (--output DIR)", trials.folder,
+                                      kind, trials.kind));
+  }
+  std::vector<std::string> changed = changed_keys(first.at("config").get<std::string>(), trials.identity);
   std::erase_if(changed, trials.may_change);
   if (changed.empty()) return;
   throw CheckpointError(
@@ -137,7 +140,7 @@ void require_enough_trials(const Journal& journal, const TrialPlan& plan) {
                                 plan.method().trials(), count_of(begun, "trial"), begun));
 }
 
-void resume(const Journal& journal, TrialPlan& plan) {
+void resume(const Journal& journal, Plan& plan) {
   try {
     replay(journal.entries(), plan);
   } catch (const CheckpointError& error) {
@@ -149,7 +152,7 @@ void resume(const Journal& journal, TrialPlan& plan) {
 class TrialDesk {
  public:
   TrialDesk(Job& job, const TrialJob& trials) : trials_(trials), journal_(open_journal(trials)) {
-    require_enough_trials(*journal_, trials.plan);
+    if (trials.compared != nullptr) require_enough_trials(*journal_, *trials.compared);
     resume(*journal_, trials.plan);
     dispatcher_.emplace(
         trials.plan, &*journal_, trials.end, job.clock(), [this](const Training& training) { return order(training); },
@@ -161,15 +164,13 @@ class TrialDesk {
 
   PlanDispatcher& dispatcher() { return *dispatcher_; }
 
-  /// Removes the checkpoints of all trials but the best one.
+  /// Removes what only trials that go on need, and the checkpoints that are not kept.
   void tidy() const {
+    if (trials_.compared == nullptr) return;
     std::error_code ignored;
-    for (const auto& [number, trial] : trials_.plan.trials()) {
+    for (const auto& [number, trial] : trials_.compared->trials()) {
       if (trials_.hands_on) fs::remove_all(states_of(trials_.folder_of({.trial = number})), ignored);
-    }
-    if (trials_.keep != KeptTrials::best) return;
-    for (const auto& [number, trial] : trials_.plan.trials()) {
-      if (trials_.plan.best() == number) continue;
+      if (!trials_.only_best || trials_.compared->best() == number) continue;
       for (const auto& [which, result] : trial.results)
         remove_checkpoints({.trial = number, .repeat = which.first, .fold = which.second});
     }
@@ -180,8 +181,8 @@ class TrialDesk {
     TrainingOrder order{.training = training, .overrides = trials_.overrides(training)};
     if (trials_.outputs_of) order.outputs = trials_.outputs_of(training);
     if (!order.outputs.empty()) make_folder(fs::path(order.outputs).parent_path());
-    if (!training.refit) forget_refit();
-    if (trials_.keep == KeptTrials::none && !training.refit) return order;
+    if (!training.refit && training.outer < 0) forget_refit();
+    if (!trials_.keeps_runs && !training.refit) return order;
     order.folder = trials_.folder_of(training);
     if (training.copied) take_over(training, order.folder);
     order.goes_on = has_checkpoint(order.folder);
@@ -211,17 +212,17 @@ class TrialDesk {
   void note_end(const Training& training, const TrainingResult& result) {
     trials_.on_end(training, result);
     const bool may_go_on = training.epochs > 0;  // methods that train in several steps tidy up at their end
-    if (trials_.keep == KeptTrials::best && !may_go_on && !training.refit) forget_loser(training);
+    if (trials_.only_best && !may_go_on && !training.refit) forget_loser(training);
   }
 
   /// Of a trial that has ended: its checkpoints if it is not the best, else those of the best one before.
   void forget_loser(const Training& training) {
-    if (!trials_.plan.trials().at(training.trial).has_ended) return;
-    const auto best = trials_.plan.best();
+    if (!trials_.compared->trials().at(training.trial).has_ended) return;
+    const auto best = trials_.compared->best();
     const auto loser = best == training.trial ? best_ : std::optional(training.trial);
     best_ = best;
     if (!loser) return;
-    for (const auto& [which, result] : trials_.plan.trials().at(*loser).results) {
+    for (const auto& [which, result] : trials_.compared->trials().at(*loser).results) {
       remove_checkpoints({.trial = *loser, .repeat = which.first, .fold = which.second});
     }
   }
@@ -246,7 +247,9 @@ std::unique_ptr<Journal> open_journal(const TrialJob& trials) {
   auto journal = std::make_unique<Journal>(journal_of(trials.folder), anew);  // from here on no other job writes there
   if (anew) remove_made(trials.folder);
   require_begin(*journal, trials.folder);
-  begin_or_check(*journal, trials);
+  if (!journal->entries().empty()) require_same_job(journal->entries().front(), trials);
+  // Each time that the job begins or goes on: the seconds of later entries are since then.
+  journal->append({{"job", trials.kind}, {"config", trials.identity}, {"folds", trials.folds}});
   return journal;
 }
 

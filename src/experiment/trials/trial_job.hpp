@@ -13,13 +13,17 @@ namespace unisono::experiment {
 
 /// A job of many trainings, as a search or a cross-validation describes it.
 struct TrialJob {
+  std::string kind;      ///< "search", "cross_validation"
   std::string folder;    ///< journal.jsonl, trials/, and what the caller writes
   std::string identity;  ///< the config as TOML: a journal is resumed only where it is the same, but for …
   std::function<bool(const std::string& key)> may_change;  ///< … these keys
   Existing existing = Existing::refuse;
-  KeptTrials keep = KeptTrials::best;
-  bool hands_on = false;  ///< whether trials take over the weights of others
-  TrialPlan& plan;
+  bool keeps_runs = true;  ///< whether trainings leave run folders
+  bool only_best = false;  ///< whether only the best trial keeps its checkpoints
+  std::int64_t folds = 0;  ///< of each trial; 0: none
+  bool hands_on = false;   ///< whether trials take over the weights of others
+  Plan& plan;
+  const TrialPlan* compared = nullptr;  ///< the plan, where its trials are compared; else null
   TrainingTerms terms;
   SlotShape shape;
   EndOfTrials end;

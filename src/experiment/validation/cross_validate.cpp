@@ -8,6 +8,7 @@
 #include "run/agreement.hpp"
 #include "run/rank_checks.hpp"
 #include "run/run_folder.hpp"
+#include "trials/metric.hpp"
 #include "trials/shared_set.hpp"
 #include "trials/trial_job.hpp"
 #include "unisono/base/errors.hpp"
@@ -19,6 +20,7 @@
 #include "validation/exact_folds.hpp"
 #include "validation/fold_predictions.hpp"
 #include "validation/fold_results.hpp"
+#include "validation/nested.hpp"
 #include "validation/splitters.hpp"
 
 namespace unisono::experiment {
@@ -41,6 +43,11 @@ class OneTrial final : public SearchMethod {
 PlannedConfig parse(const ConfigText& text, const models::ModelKinds& models) {
   PlannedConfig planned = parse_plans(text, models);
   if (!planned.plans.cross_validation) planned.plans.cross_validation.emplace();
+  if (planned.config.train.early_stopping.is_on()) {
+    throw ConfigError(
+        "train.early_stopping: a fold that decides when training stops cannot measure the result any more; "
+        "remove it, and train for a fixed number of epochs");
+  }
   const double fraction = planned.config.data.validation_fraction;
   if (fraction == 0) return planned;
   throw ConfigError(
@@ -48,6 +55,9 @@ PlannedConfig parse(const ConfigText& text, const models::ModelKinds& models) {
                   "remove it",
                   fraction));
 }
+
+/// "accuracy", or "auto"
+std::string metric_of(const SearchSettings& search) { return MetricThatCounts(search.metric).name(); }
 
 /// A cross-validation from its config to its tables. Its functions are collective unless they say otherwise.
 class CrossValidation {
@@ -65,6 +75,9 @@ class CrossValidation {
   TrialJob trials();
   FoldResults results() const;
   std::string outputs_of(const Training& training) const;
+  std::string folder_of(const Training& training) const;
+  std::optional<data::Fold> fold_of(const Training& training) const;
+  std::optional<TrainingResult> result_of(std::int64_t fold) const;
   void say_end(const Training& training, const TrainingResult& result) const;
   void write_results(const FoldResults& results, const std::function<std::vector<float>(std::int64_t)>& outputs) const;
 
@@ -76,7 +89,8 @@ class CrossValidation {
   Existing existing_;
   SharedSet set_;
   Folds folds_;
-  TrialPlan plan_;
+  std::optional<NestedSearch> nested_;
+  TrialPlan plan_;  ///< where nothing is nested
 };
 
 CrossValidation::CrossValidation(Job& job, const ConfigText& config, const models::ModelKinds& models,
@@ -89,10 +103,12 @@ CrossValidation::CrossValidation(Job& job, const ConfigText& config, const model
       existing_(options.existing),
       set_(job, text_, planned_.config),
       folds_(folds_of_set(settings(), planned_.config.data.path)),
+      nested_(settings().nested ? std::optional<NestedSearch>(std::in_place, planned_, folds_) : std::nullopt),
       plan_(std::make_unique<OneTrial>(), {.folds = folds_.size(), .refit = settings().refit}) {
   require_same_experiment(job.ranks(), planned_.config);
   require_same(job.ranks(), "cross-validation", hash_bytes(identity()),
                "give every rank the same config file and the same --set");
+  if (nested_) MetricThatCounts(planned_.plans.search->metric).require(planned_.config, set_.info(), true);
   set_.set().fold_view(folds_.fold(0));  // says what makes folds impossible
   if (planned_.config.stages() > 1) {
     throw ConfigError("replica.stages: the predictions of a fold need a model that each rank holds as a whole; remove "
@@ -123,29 +139,47 @@ double CrossValidation::overlap() const {
   return static_cast<double>(folds_.validation(0).size()) / static_cast<double>(folds_.training_size(0));
 }
 
-FoldResults CrossValidation::results() const {
-  FoldResults results{.folds = folds_, .results = {}, .overlap = overlap()};
+/// Of the training that a fold measures; nothing: it has not ended.
+std::optional<TrainingResult> CrossValidation::result_of(std::int64_t fold) const {
+  if (nested_) return nested_->plan().of(fold).refitted();
   const auto trial = plan_.trials().find(0);
+  if (trial == plan_.trials().end()) return std::nullopt;
+  const auto found = trial->second.results.find({0, fold});
+  return found == trial->second.results.end() ? std::nullopt : std::optional(found->second);
+}
+
+FoldResults CrossValidation::results() const {
+  FoldResults results{.folds = folds_, .results = {}, .choices = {}, .overlap = overlap()};
   for (std::int64_t fold = 0; fold < folds_.size(); ++fold) {
-    TrainingResult missing{.status = TrainingStatus::interrupted};
-    const auto found =
-        trial == plan_.trials().end() ? decltype(trial->second.results.end())() : trial->second.results.find({0, fold});
-    const bool has_ended = trial != plan_.trials().end() && found != trial->second.results.end();
-    results.results.push_back(has_ended ? found->second : missing);
+    results.results.push_back(result_of(fold).value_or(TrainingResult{.status = TrainingStatus::interrupted}));
+    if (nested_) results.choices.push_back(nested_->choice(fold));
   }
   return results;
 }
 
 std::string CrossValidation::outputs_of(const Training& training) const {
-  if (training.refit) return "";
-  return fmt::format("{}/outputs/{:06}", folder_, training.fold);
+  if (training.refit != nested_.has_value()) return "";
+  return fmt::format("{}/outputs/{:06}", folder_, nested_ ? training.outer : training.fold);
+}
+
+std::string CrossValidation::folder_of(const Training& training) const {
+  if (!nested_) return training.refit ? folder_ + "/final" : fmt::format("{}/folds/{:04}", folder_, training.fold);
+  const std::string outer = fmt::format("{}/folds/{:04}", folder_, training.outer);
+  if (training.refit) return outer + "/best";
+  return fmt::format("{}/trials/{:04}/repeat-{}/fold-{}", outer, training.trial, training.repeat, training.fold);
+}
+
+std::optional<data::Fold> CrossValidation::fold_of(const Training& training) const {
+  if (nested_) return nested_->fold_of(training);
+  return training.refit ? std::nullopt : std::optional(folds_.fold(training.fold));
 }
 
 void CrossValidation::say_end(const Training& training, const TrainingResult& result) const {
-  if (training.refit) {
+  if (training.refit && !nested_) {
     if (result.status != TrainingStatus::complete) return;  // write_results says why
     return job_.log().info(fmt::format("a model was trained on all examples: {}/final", folder_));
   }
+  if (nested_ && !training.refit) return;  // one of many trials
   constexpr std::int64_t kMostLines = 200;
   if (folds_.size() > kMostLines && result.status == TrainingStatus::complete) return;
   std::string text;
@@ -156,29 +190,32 @@ void CrossValidation::say_end(const Training& training, const TrainingResult& re
   if (result.status != TrainingStatus::complete) {
     text = fmt::format("{}: {}", name_of(result.status, kTrainingStatuses), result.message);
   }
-  job_.log().info(fmt::format("fold {} of {}: {}; {:.1f} s", training.fold, folds_.size(), text, result.seconds));
+  const std::int64_t fold = nested_ ? training.outer : training.fold;
+  const std::string choice = nested_ ? fmt::format(" ({})", nested_->choice(fold)) : "";
+  job_.log().info(fmt::format("fold {} of {}: {}{}; {:.1f} s", fold, folds_.size(), text, choice, result.seconds));
 }
 
 TrialJob CrossValidation::trials() {
-  return {.folder = folder_,
+  return {.kind = "cross_validation",
+          .folder = folder_,
           .identity = identity(),
           .may_change = may_change,
           .existing = existing_,
-          .keep = settings().keep,
-          .plan = plan_,
+          .keeps_runs = settings().keep != KeptTrials::none,
+          .folds = folds_.size(),
+          .plan = nested_ ? static_cast<Plan&>(nested_->plan()) : plan_,
           .terms = {.config = set_.text(),
                     .models = models_,
-                    .folds = &folds_,
+                    .fold_of = [this](const Training& training) { return fold_of(training); },
+                    .metric = nested_ ? metric_of(*planned_.plans.search) : "auto",
                     .threads = settings().threads_per_fold},
           .shape = shape(),
           .end = {.signal = [this] { return job_.received_signal(); }},
-          .folder_of =
-              [this](const Training& training) {
-                return training.refit ? folder_ + "/final" : fmt::format("{}/folds/{:04}", folder_, training.fold);
-              },
+          .folder_of = [this](const Training& training) { return folder_of(training); },
           .outputs_of = [this](const Training& training) { return outputs_of(training); },
           .overrides =
-              [](const Training& training) {
+              [this](const Training& training) {
+                if (nested_) return nested_->overrides(training);
                 if (!training.refit) return std::vector<std::string>();
                 return std::vector<std::string>(kRefitOverrides.begin(), kRefitOverrides.end());
               },
@@ -191,10 +228,15 @@ RunStatus CrossValidation::run() {
   job_.log().info(fmt::format("{}: {} of {} by {}, {} at a time", folder_, count_of(folds_.size(), "fold"),
                               count_of(folds_.rows(), "example"), name_of(settings().method, kFoldMethods),
                               job_.ranks().size() / slots.ranks * slots.here));
+  const Stopwatch watch(job_.clock());
   const bool is_complete = run_trials(job_, trials());
   if (!job_.ranks().is_root()) return is_complete ? RunStatus::complete : RunStatus::interrupted;
   if (is_complete) {
-    write_results(results(), [this](std::int64_t fold) { return read_floats(outputs_of({.fold = fold})); });
+    FoldResults all = results();
+    all.seconds = watch.seconds();
+    write_results(all, [this](std::int64_t fold) {
+      return read_floats(outputs_of(nested_ ? Training{.outer = fold, .refit = true} : Training{.fold = fold}));
+    });
     return RunStatus::complete;
   }
   write_text_file(folder_ + "/folds.csv", results().csv());
@@ -205,7 +247,7 @@ RunStatus CrossValidation::run() {
 /// Whether the folds' models are solved, and not trained. \throws ConfigError where that is asked for, but impossible
 bool CrossValidation::solves_exactly() const {
   const FoldSolver solver = settings().solver;
-  if (solver == FoldSolver::train) return false;
+  if (solver == FoldSolver::train || nested_) return false;
   const bool leaves_few_out =
       settings().method == FoldMethod::leave_one_out || settings().method == FoldMethod::leave_p_out;
   std::string why;
@@ -222,15 +264,19 @@ RunStatus CrossValidation::solve() {
   const auto journal = open_journal(trials());
   std::string why;
   const bool by_fits = settings().solver == FoldSolver::exact_fits;
+  const Stopwatch watch(job_.clock());
   const ExactFolds exact = solve_folds(*ridge_of(planned_.config, set_.set(), why), set_.set(), folds_, by_fits);
+  const double seconds = watch.seconds();
   job_.log().info("linear models with squared loss: solved exactly, not trained (cross_validation.solver)");
   std::vector<std::size_t> first{0};
   for (std::int64_t fold = 0; fold < folds_.size(); ++fold)
     first.push_back(first.back() + folds_.validation(fold).size());
-  write_results({.folds = folds_, .results = exact.results, .overlap = overlap()}, [&](std::int64_t fold) {
-    const auto begin = exact.predictions.begin() + static_cast<std::ptrdiff_t>(first[static_cast<std::size_t>(fold)]);
-    return std::vector<float>(begin, begin + std::ssize(folds_.validation(fold)));
-  });
+  write_results({.folds = folds_, .results = exact.results, .choices = {}, .overlap = overlap(), .seconds = seconds},
+                [&](std::int64_t fold) {
+                  const auto begin =
+                      exact.predictions.begin() + static_cast<std::ptrdiff_t>(first[static_cast<std::size_t>(fold)]);
+                  return std::vector<float>(begin, begin + std::ssize(folds_.validation(fold)));
+                });
   return RunStatus::complete;
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "apply/csv_field.hpp"
+#include "apply/prediction_sink.hpp"
 #include "run/run_folder.hpp"
 #include "unisono/data/training_columns.hpp"
 
@@ -19,6 +20,39 @@ struct Line {
   std::int64_t example = 0, fold = 0;
   std::size_t at = 0;  ///< of its outputs among all
 };
+
+/// Whether every example has one line. \param lines by example
+bool each_once(const std::vector<Line>& lines, std::int64_t examples) {
+  if (std::ssize(lines) != examples) return false;
+  for (std::int64_t i = 0; i < examples; ++i) {
+    if (lines[static_cast<std::size_t>(i)].example != i) return false;
+  }
+  return true;
+}
+
+/// \param lines one for each example, in their order
+void write_hdf5(const std::string& path, const std::vector<Line>& lines, const std::vector<float>& outputs,
+                std::size_t width, const std::vector<std::int32_t>& labels,
+                const std::vector<std::string>& class_names) {
+  SinkOptions options{.path = path,
+                      .examples = std::ssize(lines),
+                      .outputs = static_cast<Index>(width),
+                      .class_names = class_names,
+                      .overwrite = true};
+  if (!labels.empty()) {
+    options.answer = "label";
+    options.answer_width = 1;
+  }
+  std::vector<float> rows;
+  for (const Line& line : lines) {
+    const auto begin = outputs.begin() + static_cast<std::ptrdiff_t>(line.at);
+    rows.insert(rows.end(), begin, begin + static_cast<std::ptrdiff_t>(width));
+  }
+  const std::vector<float> answers(labels.begin(), labels.end());
+  const auto sink = make_prediction_sink(options);
+  sink->write(0, 0, rows, answers);
+  sink->finish();
+}
 
 }  // namespace
 
@@ -59,6 +93,9 @@ void write_predictions(const std::string& folder, const Folds& folds, const Pred
     text += "\n";
   }
   write_text_file(folder + "/predictions.csv", text);
+  if (width > 0 && each_once(lines, folds.rows())) {
+    write_hdf5(folder + "/predictions.h5", lines, all, width, labels, names);
+  }
 }
 
 }  // namespace unisono::experiment

@@ -15,7 +15,8 @@ struct PredictedSet {
 };
 
 /// Collects what the models of the folds predicted for their validation examples: FOLDER/predictions.csv has a line for
-/// each fold and example, by example: its number, the fold, its label where there is one, and the outputs.
+/// each fold and example, by example: its number, the fold, its label where there is one, and the outputs. Where every
+/// example was predicted once, FOLDER/predictions.h5 has the outputs, too, as `unisono predict` writes them.
 /// \param outputs_of a fold's outputs, [examples, outputs]; a fold that has none is left out
 /// \throws OutputError
 void write_predictions(const std::string& folder, const Folds& folds, const PredictedSet& set,

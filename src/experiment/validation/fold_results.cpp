@@ -68,7 +68,7 @@ std::string FoldResults::csv() const {
   const std::vector<std::string> names = names_in(results);
   std::string text = "fold,status,training_examples,validation_examples";
   for (const std::string& name : names) text += "," + name;
-  text += ",message\n";
+  text += choices.empty() ? ",message\n" : ",choice,message\n";
   for (std::size_t i = 0; i < results.size(); ++i) {
     const auto fold = static_cast<std::int64_t>(i);
     text += fmt::format("{},{},{},{}", fold, name_of(results[i].status, kTrainingStatuses), folds.training_size(fold),
@@ -77,6 +77,7 @@ std::string FoldResults::csv() const {
       const auto value = value_of(results[i], name);
       text += "," + (value ? fmt::format("{}", *value) : "");
     }
+    if (!choices.empty()) text += "," + csv_field(choices[i]);
     text += "," + csv_field(results[i].message) + "\n";
   }
   return text;
@@ -86,6 +87,7 @@ nlohmann::ordered_json FoldResults::json() const {
   nlohmann::ordered_json made = {{"kind", "cross_validation"}, {"status", "complete"}};
   made["folds"] = folds.size();
   made["examples"] = folds.rows();
+  made["seconds"] = seconds;
   made["corrected_for_overlap"] = overlap > 0;
   made["metrics"] = nlohmann::ordered_json::object();
   for (const FoldMetric& metric : metrics()) {
@@ -105,6 +107,7 @@ nlohmann::ordered_json FoldResults::json() const {
     for (const MeasuredMetric& metric : results[i].metrics) {
       if (metric.split == data::Split::validation) row["metrics"][metric.name] = number(metric.value);
     }
+    if (!choices.empty()) row["choice"] = choices[i];
     if (!results[i].message.empty()) row["message"] = results[i].message;
     made["results"].push_back(std::move(row));
   }

@@ -22,9 +22,11 @@ struct FoldMetric {
 struct FoldResults {
   const Folds& folds;
   std::vector<TrainingResult> results;  ///< by fold
+  std::vector<std::string> choices;     ///< by fold: what a nested search chose; empty: nothing was nested
   /// Validation examples over training examples, where folds share both: the intervals then take the overlap into
   /// account. 0: they do not.
   double overlap = 0;
+  double seconds = 0;  ///< from the first fold's begin to the last one's end, in this job
 
   /// The validation metrics of folds that are complete. \pre one is
   std::vector<FoldMetric> metrics() const;

@@ -83,6 +83,16 @@ TEST_CASE("values without a range, or without values, still make an axis", "[plo
   CHECK(scale_of({0, 0}, Spacing::linear, Scale::Ends::ticks).minimum() < 0);
 }
 
+TEST_CASE("choices have a tick each", "[plot]") {
+  Axis axis;
+  axis.choices = {"sgd", "adam"};
+  axis.spacing = Spacing::logarithmic;  // no number of a choice is its logarithm
+  const Scale scale(axis, Span(), Scale::Ends::ticks, 0, 200);
+  CHECK(texts_of(scale) == Texts{"sgd", "adam"});
+  CHECK(scale(0) == Approx(50));
+  CHECK(scale(1) == Approx(150));
+}
+
 TEST_CASE("numbers as people read them", "[plot]") {
   CHECK(number_text(20000) == "20,000");
   CHECK(number_text(-0.0) == "0");
@@ -163,7 +173,7 @@ TEST_CASE("a matrix has a cell for each number", "[plot]") {
 
 TEST_CASE("lines of parallel coordinates pass each axis; the best one is drawn last", "[plot]") {
   ParallelPlot plot;
-  plot.axes = {{.name = "rate", .spacing = Spacing::logarithmic}, {.name = "kind", .choices = {"sgd", "adam"}}};
+  plot.axes = {{.label = "rate", .spacing = Spacing::logarithmic}, {.label = "kind", .choices = {"sgd", "adam"}}};
   plot.lines = {{.values = {0.1, 0}, .merit = 1, .title = "best"},
                 {.values = {0.001, 1}, .merit = 0, .title = "worst"},
                 {.values = {NAN, 1}, .merit = 0.5, .title = "without rate"}};

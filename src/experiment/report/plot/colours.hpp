@@ -17,6 +17,8 @@ inline constexpr const char* kOnShade = "var(--on-series)";  ///< texts on it, w
 
 /// The colour of series i.
 std::string colour_of(std::size_t i);
+/// A colour between those of series i and j. \param share of j, from 0 to 1
+std::string colour_between(std::size_t i, std::size_t j, double share);
 /// The dashes of line i: solid as long as colours are new.
 const char* dashes_of(std::size_t i);
 

@@ -12,7 +12,7 @@
 namespace unisono::experiment::plot {
 namespace {
 
-constexpr double kTop = 30, kBottom = 12, kSide = 70;
+constexpr double kTop = 48, kBottom = 12, kSide = 80;
 
 class Drawer {
  public:
@@ -37,41 +37,31 @@ class Drawer {
   }
 
   Scale scale_of(std::size_t axis) const {
-    const ParallelAxis& one = plot_.axes[axis];
+    const Axis& one = plot_.axes[axis];
     Span span(one.spacing);
     for (const ParallelLine& line : plot_.lines) span.add(line.values[axis]);
-    Axis shown{.label = one.name, .spacing = one.spacing};
-    if (!one.choices.empty()) {
-      shown.minimum = -0.5;
-      shown.maximum = static_cast<double>(one.choices.size()) - 0.5;
-    }
-    return {shown, span, one.choices.empty() ? Scale::Ends::ticks : Scale::Ends::values, kTop + plot_.height, kTop};
+    return {one, span, Scale::Ends::ticks, kTop + plot_.height, kTop};
   }
 
   void draw_axis(std::size_t axis) {
     const double x = x_of(axis);
     const Scale& scale = scales_[axis];
-    const std::array data = {SvgDrawing::Datum{"name", plot_.axes[axis].name},
+    const std::array data = {SvgDrawing::Datum{"name", plot_.axes[axis].label},
                              SvgDrawing::Datum{"minimum", fmt::format("{:.9g}", scale.minimum())},
                              SvgDrawing::Datum{"maximum", fmt::format("{:.9g}", scale.maximum())}};
     drawing_.begin_group("axis parallel", data);
     drawing_.line({x, kTop}, {x, kTop + plot_.height}, kFaint);
-    const double room = (plot_.width - 2 * kSide) / static_cast<double>(std::max<std::size_t>(1, scales_.size() - 1));
-    drawing_.text({x, 16}, shortened(plot_.axes[axis].name, std::min(room, 2 * kSide) - 6),
+    // Names stand in two rows by turns, so that each has the room of two; those at the ends have less.
+    const bool at_end = axis == 0 || axis + 1 == scales_.size();
+    const double room = 2 * (plot_.width - 2 * kSide) / static_cast<double>(std::max<std::size_t>(2, scales_.size()) - 1);
+    drawing_.text({x, axis % 2 == 0 ? 16.0 : 33.0},
+                  shortened(plot_.axes[axis].label, std::min(room, at_end ? 2 * kSide : room) - 6),
                   {.size = kFontSize, .anchor = Anchor::middle, .colour = kText});
-    for (const auto& [value, text] : ticks_of(axis)) {
+    for (const auto& [value, text] : scale.ticks()) {
       drawing_.text({x - 5, scale(value) + 4}, shortened(text, kSide - 8, 10),
                     {.size = 10, .anchor = Anchor::end, .colour = kFaint});
     }
     drawing_.end_group();
-  }
-
-  std::vector<Scale::Tick> ticks_of(std::size_t axis) const {
-    const auto& choices = plot_.axes[axis].choices;
-    if (choices.empty()) return scales_[axis].ticks();
-    std::vector<Scale::Tick> ticks;
-    for (std::size_t i = 0; i < choices.size(); ++i) ticks.push_back({static_cast<double>(i), choices[i]});
-    return ticks;
   }
 
   void draw_line(const ParallelLine& line) {
@@ -80,8 +70,8 @@ class Drawer {
       if (scales_[axis].shows(line.values[axis])) points.push_back({x_of(axis), scales_[axis](line.values[axis])});
     }
     const double merit = std::clamp(line.merit, 0.0, 1.0);
-    const std::string colour = colour_of(merit >= 1 ? 1 : 0);  // the best one stands out
-    drawing_.polyline(points, {.colour = colour, .width = 1 + 1.5 * merit, .opacity = 0.15 + 0.8 * merit}, line.title);
+    const std::string colour = colour_between(0, 1, merit);
+    drawing_.polyline(points, {.colour = colour, .width = 1 + 1.5 * merit, .opacity = 0.25 + 0.7 * merit}, line.title);
   }
 
   const ParallelPlot& plot_;

@@ -54,8 +54,14 @@ void Span::add(std::span<const double> values) {
 }
 
 Scale::Scale(const Axis& axis, const Span& values, Ends ends, double from, double to)
-    : spacing_(axis.spacing), from_(from), to_(to) {
+    : spacing_(axis.choices.empty() ? axis.spacing : Spacing::linear), from_(from), to_(to) {
   const Range empty = is_logarithmic() ? Range{1, 10} : Range{0, 1};
+  if (!axis.choices.empty()) {
+    minimum_ = -0.5;
+    maximum_ = static_cast<double>(axis.choices.size()) - 0.5;
+    for (std::size_t i = 0; i < axis.choices.size(); ++i) ticks_.push_back({static_cast<double>(i), axis.choices[i]});
+    return;
+  }
   Range range = values.range().value_or(empty);
   if (axis.minimum) range.minimum = *axis.minimum;
   if (axis.maximum) range.maximum = *axis.maximum;

@@ -14,6 +14,7 @@ struct Axis {
   std::string label = {};
   Spacing spacing = Spacing::linear;
   std::optional<double> minimum = {}, maximum = {};  ///< in place of what the values span
+  std::vector<std::string> choices = {};             ///< values are numbers of these; empty: quantities
 };
 
 struct Range {

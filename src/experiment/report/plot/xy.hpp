@@ -12,8 +12,8 @@ enum class Mark { line, points, line_and_points };
 
 /// Points, joined or not. Those with a value that an axis cannot show are left out, and interrupt the line.
 struct Series {
-  std::string name;
-  std::vector<double> x, y;                 ///< of the same length
+  std::string name = {};
+  std::vector<double> x = {}, y = {};       ///< of the same length
   std::vector<double> low = {}, high = {};  ///< a band around the line, as long as x; empty: none
   Mark mark = Mark::line;
   std::vector<std::string> titles = {};    ///< shown where the mouse rests on a point; empty: the point's numbers

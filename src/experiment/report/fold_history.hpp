@@ -1,0 +1,55 @@
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "apply/figures/confusion.hpp"
+#include "report/trials_history.hpp"
+#include "validation/intervals.hpp"
+
+namespace unisono::experiment {
+
+/// A fold that has ended.
+struct FoldLine {
+  std::int64_t fold = 0;
+  std::string status, message;
+  double training_examples = 0, validation_examples = 0;  ///< NaN: not known yet
+  double seconds = 0;
+  std::map<std::string, double> metrics;  ///< of its validation examples
+};
+
+struct FoldFigures {
+  std::string name;
+  Interval interval;
+  double pooled = 0;  ///< NaN: there is none
+};
+
+/// What is known of a cross-validation: its results, or while it has not ended those that the journal has.
+struct ValidationHistory {
+  TrialsHistory job;
+  bool corrected_for_overlap = false;
+  double examples = 0;  ///< NaN: not known yet
+  std::vector<FoldLine> folds;
+  std::vector<FoldFigures> figures;
+
+  /// [folds] of those that have it.
+  std::vector<double> values(const std::string& metric) const;
+};
+
+/// \throws CheckpointError, nlohmann::json::exception
+ValidationHistory read_validation(const std::string& folder);
+
+/// What all examples of predictions.csv were taken for by models that were not trained on them.
+struct PooledClasses {
+  ConfusionMatrix matrix;
+  std::vector<std::string> names;  ///< empty: they have none
+};
+/// Nothing where there are no predictions with labels that are classes.
+std::optional<PooledClasses> read_classes(const std::string& path);
+
+/// The fields of the next line of a CSV file, in which quoted fields may have line ends. \return false at the end
+bool read_csv_line(std::istream& file, std::vector<std::string>& fields);
+
+}  // namespace unisono::experiment

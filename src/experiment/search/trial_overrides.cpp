@@ -1,0 +1,26 @@
+#include "search/trial_overrides.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "trials/seeds.hpp"
+
+namespace unisono::experiment {
+
+std::vector<std::string> trial_overrides(const Space& space, const TrialPlan& plan, std::int64_t seed,
+                                         const Training& training) {
+  std::vector<std::string> changes;
+  for (const Assignment& one : space.at(plan.method().point(training.trial))) changes.push_back(one.override_text());
+  changes.push_back(fmt::format("seed={}", seed_of_trial(seed, training.trial, training.repeat)));
+  return changes;
+}
+
+std::string trial_text(const Space& space, const TrialPlan& plan, std::int64_t trial) {
+  std::vector<std::string> parts;
+  for (const Assignment& one : space.at(plan.method().point(trial))) {
+    parts.push_back(one.key + " = " + toml_text(one.value));
+  }
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+}  // namespace unisono::experiment

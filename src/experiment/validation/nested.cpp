@@ -1,0 +1,97 @@
+#include "validation/nested.hpp"
+
+#include <utility>
+
+#include "search/trial_overrides.hpp"
+#include "unisono/base/errors.hpp"
+#include "unisono/data/training_columns.hpp"
+#include "validation/splitters.hpp"
+
+namespace unisono::experiment {
+namespace {
+
+template <typename T>
+std::vector<T> at_rows(const std::vector<T>& all, const std::vector<std::int64_t>& rows) {
+  std::vector<T> some;
+  if (all.empty()) return some;
+  for (const std::int64_t row : rows) some.push_back(all[static_cast<std::size_t>(row)]);
+  return some;
+}
+
+/// How the training examples of an outer fold are divided: by groups or in time where the outer folds are; else k-fold.
+CrossValidationSettings inner_settings(const CrossValidationSettings& outer) {
+  CrossValidationSettings inner = outer;
+  inner.folds = outer.inner_folds;
+  inner.shuffle = true;
+  if (outer.method != FoldMethod::group_k_fold && outer.method != FoldMethod::time_series) {
+    inner.method = FoldMethod::k_fold;
+  }
+  return inner;
+}
+
+std::vector<Folds> inner_folds(const CrossValidationSettings& settings, const std::string& path, const Folds& outer) {
+  const CrossValidationSettings inner = inner_settings(settings);
+  std::vector<std::int32_t> labels;
+  std::vector<std::int64_t> column;
+  if (inner.stratified) labels = data::read_training_labels(path);
+  if (const std::string name = column_of(inner); !name.empty()) column = data::read_training_column(path, name);
+  std::vector<Folds> all;
+  for (std::int64_t fold = 0; fold < outer.size(); ++fold) {
+    const std::vector<std::int64_t> rows = outer.fold(fold).train;
+    const auto own_labels = at_rows(labels, rows);
+    const auto own_column = at_rows(column, rows);
+    all.push_back(make_folds(inner, {.rows = std::ssize(rows), .labels = own_labels, .column = own_column}));
+  }
+  return all;
+}
+
+std::vector<std::unique_ptr<TrialPlan>> plans_of(const PlannedConfig& planned, const Space& space,
+                                                 const std::vector<Folds>& inner) {
+  const SearchSettings& search = *planned.plans.search;
+  std::vector<std::unique_ptr<TrialPlan>> plans;
+  for (const Folds& folds : inner) {
+    auto method =
+        make_search_method(search, space, static_cast<std::uint64_t>(planned.config.seed), planned.config.train.epochs);
+    const PlanShape shape{.repeats = search.repeats, .folds = folds.size(), .refit = true};
+    plans.push_back(std::make_unique<TrialPlan>(std::move(method), shape));
+  }
+  return plans;
+}
+
+const SearchSettings& search_of(const PlannedConfig& planned) {
+  if (!planned.plans.search) {
+    throw ConfigError("cross_validation.nested = true: the config has no section [search]; say there what varies");
+  }
+  const SearchKind kind = planned.plans.search->method;
+  if (kind == SearchKind::halving || kind == SearchKind::hyperband || kind == SearchKind::population) {
+    throw ConfigError("search.method: a nested search takes grid, random, sobol or tpe");
+  }
+  return *planned.plans.search;
+}
+
+}  // namespace
+
+NestedSearch::NestedSearch(const PlannedConfig& planned, const Folds& outer)
+    : outer_(outer),
+      seed_(planned.config.seed),
+      inner_(inner_folds(*planned.plans.cross_validation, planned.config.data.path, outer)),
+      space_(search_of(planned).space),
+      plan_(plans_of(planned, space_, inner_)) {}
+
+data::Fold NestedSearch::fold_of(const Training& training) const {
+  data::Fold fold = outer_.fold(training.outer);
+  if (training.refit) return fold;
+  const data::Fold places = inner_[static_cast<std::size_t>(training.outer)].fold(training.fold);
+  return {.train = at_rows(fold.train, places.train), .validation = at_rows(fold.train, places.validation)};
+}
+
+std::vector<std::string> NestedSearch::overrides(const Training& training) const {
+  return trial_overrides(space_, plan_.of(training.outer), seed_, training);
+}
+
+std::string NestedSearch::choice(std::int64_t outer) const {
+  const TrialPlan& plan = plan_.of(outer);
+  return plan.refitted() ? trial_text(space_, plan, *plan.best()) : "";
+}
+
+}  // namespace unisono::experiment

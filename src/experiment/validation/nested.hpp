@@ -1,0 +1,35 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "search/space.hpp"
+#include "trials/nested_plan.hpp"
+#include "unisono/experiment/plans.hpp"
+#include "validation/folds.hpp"
+
+namespace unisono::experiment {
+
+/// A search within each outer fold: its trials are compared on folds of the outer fold's training examples alone, and
+/// the best one is trained on all of these and measured on the outer fold, which had no part in the choice.
+class NestedSearch {
+ public:
+  /// \param outer must outlive it \throws ConfigError, DataError
+  NestedSearch(const PlannedConfig& planned, const Folds& outer);
+
+  NestedPlan& plan() { return plan_; }
+  const NestedPlan& plan() const { return plan_; }
+  data::Fold fold_of(const Training& training) const;
+  std::vector<std::string> overrides(const Training& training) const;
+  /// What the search in an outer fold has chosen: "optimizer.learning_rate = 0.1"; empty: it is not known yet.
+  std::string choice(std::int64_t outer) const;
+
+ private:
+  const Folds& outer_;
+  std::int64_t seed_;
+  std::vector<Folds> inner_;  ///< of the training examples of each outer fold, by their places among these
+  Space space_;
+  NestedPlan plan_;
+};
+
+}  // namespace unisono::experiment
