@@ -90,7 +90,8 @@ TEST_CASE("the best trial is trained once more when all others have ended", "[pl
   CHECK(plan.refitted());
 }
 
-TEST_CASE("without examples that say when to stop, a trial is trained for as long as the weights that it kept", "[plan]") {
+TEST_CASE("without examples that say when to stop, a trial is trained for as long as the weights that it kept",
+          "[plan]") {
   TrialPlan plan = plan_of(2, {.folds = 4, .refit = true});
   std::optional<Training> last;
   while (const auto training = plan.next()) {

@@ -14,7 +14,8 @@ std::string problem_with(const std::string& text) {
   return complaint_of([&] {
     require_values(space, [](const std::vector<Assignment>& values) {
       bool b = false;
-      for (const auto& [key, value] : values) b = b || (key == "mode" && value == ConfigValue{.value = std::string("b")});
+      for (const auto& [key, value] : values)
+        b = b || (key == "mode" && value == ConfigValue{.value = std::string("b")});
       for (const auto& [key, value] : values) {
         if (key == "x" && *value.number() > 1) throw ConfigError("x is above 1");
         if (key == "y" && !std::holds_alternative<std::int64_t>(value.value)) throw ConfigError("y is no whole number");
@@ -39,7 +40,8 @@ TEST_CASE("keys that a trial cannot have for itself are refused, also within tab
     return complaint_of([&] { require_free_keys(space_of(text), in_steps); });
   };
   CHECK(problem("seed = [1, 2]\n").starts_with("[search.space] 'seed' cannot vary: "));
-  CHECK(problem("train = [{ epochs = 1 }, { threads = 2 }]\n").starts_with("[search.space] 'train.threads' cannot vary: "));
+  CHECK(problem("train = [{ epochs = 1 }, { threads = 2 }]\n")
+            .starts_with("[search.space] 'train.threads' cannot vary: "));
   CHECK(problem("train.threads = [1]\n").starts_with("[search.space] 'train.threads' cannot vary: "));
   CHECK(problem("\"search.trials\" = [1, 2]\n").starts_with("[search.space] 'search' cannot vary: "));
   CHECK(problem("\"train.epochs\" = [1, 2]\n") == "");

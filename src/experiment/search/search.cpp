@@ -68,21 +68,24 @@ void require_settings(const PlannedConfig& planned, const data::DatasetInfo& dat
   const SearchSettings& settings = *planned.plans.search;
   const Config& config = planned.config;
   if (is_in_steps(settings.method) && settings.keep == KeptTrials::none) {
-    throw ConfigError(fmt::format("search.keep = \"none\": with search.method = \"{}\", trials go on from their "
-                                  "checkpoints; set keep = \"best\"",
-                                  name_of(settings.method, kSearchKinds)));
+    throw ConfigError(
+        fmt::format("search.keep = \"none\": with search.method = \"{}\", trials go on from their "
+                    "checkpoints; set keep = \"best\"",
+                    name_of(settings.method, kSearchKinds)));
   }
   const std::int64_t every = config.train.evaluate_every_epochs;
   if (settings.median_rule && (every == 0 || every >= config.train.epochs)) {
-    throw ConfigError(fmt::format("search.median_rule compares trials after each evaluation, but there is none before "
-                                  "their end (train.evaluate_every_epochs = {}); set it to 1, or remove median_rule",
-                                  every));
+    throw ConfigError(
+        fmt::format("search.median_rule compares trials after each evaluation, but there is none before "
+                    "their end (train.evaluate_every_epochs = {}); set it to 1, or remove median_rule",
+                    every));
   }
   if (settings.refit && !settings.cross_validate && config.data.validation_fraction == 0 && data.validation > 0) {
-    throw ConfigError(fmt::format("search.refit: the validation examples of {} are a group of their own, which training "
-                                  "cannot join to the training examples; remove refit, or import all as training "
-                                  "examples and set data.validation_fraction",
-                                  config.data.path));
+    throw ConfigError(
+        fmt::format("search.refit: the validation examples of {} are a group of their own, which training "
+                    "cannot join to the training examples; remove refit, or import all as training "
+                    "examples and set data.validation_fraction",
+                    config.data.path));
   }
 }
 
@@ -280,9 +283,10 @@ void Search::write_results(bool is_complete, double seconds) const {
                                        count_of(plan_.method().trials(), "trial")));
   }
   if (plan_.trials().empty()) {
-    throw TrainingError(fmt::format("{}: no trial has begun within search.stop_after_seconds = {}; raise it, and go on "
-                                    "with --resume",
-                                    folder_, settings().stop_after_seconds));
+    throw TrainingError(
+        fmt::format("{}: no trial has begun within search.stop_after_seconds = {}; raise it, and go on "
+                    "with --resume",
+                    folder_, settings().stop_after_seconds));
   }
   if (!best) {
     throw TrainingError(fmt::format("{}: no trial was trained to its end; trials.csv says why, e.g. {}", folder_,
@@ -300,8 +304,8 @@ void Search::write_results(bool is_complete, double seconds) const {
                               folder_));
   const auto& refitted = plan_.refitted();
   if (!refitted || refitted->status == TrainingStatus::complete) return;
-  throw TrainingError(fmt::format("{}: the best trial could not be trained again on all examples: {}", folder_,
-                                  refitted->message));
+  throw TrainingError(
+      fmt::format("{}: the best trial could not be trained again on all examples: {}", folder_, refitted->message));
 }
 
 }  // namespace

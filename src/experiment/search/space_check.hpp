@@ -13,8 +13,8 @@ namespace unisono::experiment {
 /// \throws ConfigError naming the key and its value
 void require_values(const Space& space, const std::function<void(const std::vector<Assignment>&)>& parse);
 
-/// Refuses keys that a trial cannot have for itself. \param in_steps whether the method decides how long each is trained
-/// \throws ConfigError naming the key, and what to do instead
+/// Refuses keys that a trial cannot have for itself. \param in_steps whether the method decides how long each is
+/// trained \throws ConfigError naming the key, and what to do instead
 void require_free_keys(const Space& space, bool in_steps);
 
 }  // namespace unisono::experiment

@@ -12,7 +12,7 @@ namespace unisono::experiment {
 struct TrialTable {
   const TrialPlan& plan;
   const Space& space;
-  std::string metric;  ///< "validation accuracy"
+  std::string metric;          ///< "validation accuracy"
   std::int64_t at_a_time = 1;  ///< how many trainings could run side by side
   double seconds = 0;          ///< from the first trial's begin to the last one's end, in this job
 

@@ -47,7 +47,8 @@ void PlanDispatcher::give(const Training& training, const TrainingResult& result
     return;
   }
   if (before_end_) before_end_(training);
-  if (journal_ != nullptr) journal_->append({{"ended", to_json(training)}, {"result", to_json(result)}, {"at", seconds()}});
+  if (journal_ != nullptr)
+    journal_->append({{"ended", to_json(training)}, {"result", to_json(result)}, {"at", seconds()}});
   plan_.ended(training, result);
   if (end_.loss && !training.refit && result.loss() <= *end_.loss) plan_.begin_no_more();
   on_end_(training, result);

@@ -9,8 +9,8 @@
 namespace unisono::experiment {
 
 /// What a job has done, line by line, in a file that is only appended to: a process that is killed loses at most the
-/// line that it was writing. A line is a hash (16 hexadecimal digits), a blank, and one JSON object. The hash is that of
-/// the previous line's hash and this line's text, so that a line that was changed, removed or added is found.
+/// line that it was writing. A line is a hash (16 hexadecimal digits), a blank, and one JSON object. The hash is that
+/// of the previous line's hash and this line's text, so that a line that was changed, removed or added is found.
 class Journal {
  public:
   /// Opens the file, or creates it, and locks it as long as this object lives. A last line that is cut off is removed.
@@ -38,8 +38,8 @@ class Journal {
   std::unique_ptr<std::vector<nlohmann::json>> entries_;
 };
 
-/// The whole lines of a journal that another process may be writing. \throws CheckpointError for a line that was changed,
-/// or where there is no such file
+/// The whole lines of a journal that another process may be writing. \throws CheckpointError for a line that was
+/// changed, or where there is no such file
 std::vector<nlohmann::json> read_journal(const std::string& path);
 
 }  // namespace unisono::experiment

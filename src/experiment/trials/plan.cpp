@@ -83,8 +83,7 @@ void TrialPlan::started(const Training& training) {
 
 void TrialPlan::ended(const Training& training, const TrainingResult& result) {
   const auto found = std::find(running_.begin(), running_.end(), training);
-  if (found == running_.end())
-    throw CheckpointError("it ends a training that has not begun: " + training.text());
+  if (found == running_.end()) throw CheckpointError("it ends a training that has not begun: " + training.text());
   running_.erase(found);
   if (training.refit) {
     refitted_ = result;

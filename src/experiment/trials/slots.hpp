@@ -18,8 +18,8 @@ struct SlotShape {
   int here = 1;   ///< trainings that this rank makes at the same time, where `ranks` is 1
 };
 
-/// \param ranks of one training, as `key` of the config says \param threads of each of its ranks \param device whether they train on GPUs
-/// \throws ConfigError where the job's ranks cannot be divided so
+/// \param ranks of one training, as `key` of the config says \param threads of each of its ranks \param device whether
+/// they train on GPUs \throws ConfigError where the job's ranks cannot be divided so
 SlotShape slot_shape(const Job& job, std::int64_t ranks, std::int64_t threads, bool device,
                      std::string_view key = "search.ranks_per_trial");
 

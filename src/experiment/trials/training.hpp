@@ -68,7 +68,7 @@ struct TrainingResult {
   std::vector<MeasuredMetric> metrics = {};
   std::int64_t epochs = 0, steps = 0;
   std::int64_t kept_epochs = 0;  ///< it stopped early: it has the weights of this epoch; 0: it did not
-  double seconds = 0;  ///< from its start to its end
+  double seconds = 0;            ///< from its start to its end
 
   /// Lower is better; infinite where there is no value.
   double loss() const;

@@ -108,9 +108,10 @@ void require_begin(const Journal& journal, const std::string& folder) {
   const bool holds_trials =
       std::ranges::any_of(kMade, [&](const char* name) { return fs::exists(folder + name, ignored); });
   if (is_empty ? !holds_trials : journal.entries().front().contains("config")) return;
-  throw CheckpointError(fmt::format("{}: it does not begin with a config, so that nobody knows to what the trials in this "
-                                    "folder belong; begin anew (--overwrite), or choose another folder (--output DIR)",
-                                    journal.path()));
+  throw CheckpointError(
+      fmt::format("{}: it does not begin with a config, so that nobody knows to what the trials in this "
+                  "folder belong; begin anew (--overwrite), or choose another folder (--output DIR)",
+                  journal.path()));
 }
 
 /// Checks that a journal is of this job. \param first its first entry

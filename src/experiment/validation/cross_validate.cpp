@@ -111,8 +111,9 @@ CrossValidation::CrossValidation(Job& job, const ConfigText& config, const model
   if (nested_) MetricThatCounts(planned_.plans.search->metric).require(planned_.config, set_.info(), true);
   set_.set().fold_view(folds_.fold(0));  // says what makes folds impossible
   if (planned_.config.stages() > 1) {
-    throw ConfigError("replica.stages: the predictions of a fold need a model that each rank holds as a whole; remove "
-                      "[replica]");
+    throw ConfigError(
+        "replica.stages: the predictions of a fold need a model that each rank holds as a whole; remove "
+        "[replica]");
   }
   if (job.ranks().is_root()) check(planned_.config, static_cast<int>(settings().ranks_per_fold), /*with_folds=*/true);
 }
