@@ -17,9 +17,9 @@ struct Arguments {
 ExitCode run(const Arguments& arguments, const models::ModelKinds& models, comm::MpiSession& session, Log& log) {
   const experiment::Config config = arguments.config.read(models);
   const auto world = session.world(config.communication, warn_to(log));
-  experiment::find_rate(*world, config, arguments.options, log);
+  const experiment::RateRange range = experiment::find_rate(*world, config, arguments.options, log);
   world->barrier();  // detects ranks that do not reach the end
-  return ExitCode::success;
+  return range.interrupted ? ExitCode::interrupted : ExitCode::success;
 }
 
 }  // namespace

@@ -1,10 +1,13 @@
 """unisono find-rate: its suggestion trains well, and what is far above it does not."""
 
 import csv
+import os
+import signal
+import time
 import unittest
 import xml.etree.ElementTree
 
-from harness import BinaryTest, settings
+from harness import INTERRUPTED, BinaryTest, ranks_of, settings
 
 CONFIG = """
 name = "small"
@@ -50,6 +53,18 @@ class FindRate(BinaryTest):
     def rows(self, output="rates"):
         with open(self.folder / output / "find-rate.csv") as file:
             return [{key: float(value) for key, value in row.items()} for row in csv.DictReader(file)]
+
+    def test_a_signal_ends_it_without_a_suggestion(self):
+        for ranks in (0, 2):
+            words = ("find-rate", "small.toml", "--output", "rates", "--steps", 1_000_000)
+            with self.started(*words, ranks=ranks) as process:
+                while process.poll() is None and not list((self.folder / "rates").rglob("metrics.jsonl")):
+                    time.sleep(0.01)
+                os.kill(ranks_of(process)[-1], signal.SIGTERM)
+                out, _ = process.communicate(timeout=60)
+            self.assertEqual(process.returncode, INTERRUPTED, out)
+            self.assertNotIn("suggestion", out)
+            self.assertEqual(list((self.folder / "rates").glob("find-rate.*")), [])
 
     @staticmethod
     def number_after(text, words):

@@ -29,6 +29,7 @@ struct RatePoint {
 struct RateRange {
   std::vector<RatePoint> points;  ///< until the loss explodes
   bool exploded = false;
+  bool interrupted = false;   ///< by a signal: nothing else is known, and no file was written
   double lowest_loss_at = 0;  ///< the rate at which the smoothed loss is lowest
   double steepest_at = 0;     ///< at which it falls fastest, over the logarithm of the rate; 0: it never falls
   /// A tenth of the first; 0 where the loss never falls.

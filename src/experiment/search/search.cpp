@@ -97,6 +97,7 @@ class Search {
 
  private:
   const SearchSettings& settings() const { return *planned_.plans.search; }
+  std::int64_t cores() const { return cores_of_training(planned_.config, settings().threads_per_trial); }
   std::vector<std::string> overrides(const Training& training) const;
   std::string folder_of(const Training& training) const;
   std::optional<data::Fold> fold_of(const Training& training) const;
@@ -186,7 +187,7 @@ std::optional<data::Fold> Search::fold_of(const Training& training) const {
 
 SlotShape Search::shape() const {
   const bool on_gpus = planned_.config.device != DeviceChoice::cpu;
-  return slot_shape(job_, settings().ranks_per_trial, settings().threads_per_trial, on_gpus);
+  return slot_shape(job_, settings().ranks_per_trial, cores(), on_gpus);
 }
 
 /// How many trainings run side by side.
@@ -237,8 +238,8 @@ RunStatus Search::run() {
                         .existing = existing_,
                         .keeps_runs = settings().keep != KeptTrials::none,
                         .only_best = settings().keep == KeptTrials::best,
-                        .hands_on = settings().method == SearchKind::population,
                         .folds = plan_.shape().folds,
+                        .hands_on = settings().method == SearchKind::population,
                         .plan = plan_,
                         .compared = &plan_,
                         .terms = {.config = set_.text(),

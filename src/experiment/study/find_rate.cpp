@@ -11,6 +11,7 @@
 
 #include "run/run_folder.hpp"
 #include "unisono/base/text.hpp"
+#include "unisono/data/dataset.hpp"
 #include "unisono/experiment/run.hpp"
 
 namespace unisono::experiment {
@@ -119,6 +120,7 @@ RateRange find_rate(comm::Communicator& world, const Config& given, const FindRa
   const Config config = test_of(given, options, folder);
   log.info(fmt::format("{}: {} with learning rates from {:g} to {:g}", given.name, count_of(options.steps, "step"),
                        options.lowest, options.highest));
+  if (world.is_root()) data::inspect_dataset(config.data);  // before there is a folder
   Log quiet(world.rank(), /*terminal=*/false);
   Job job(world, quiet, {.heeds_signals = true});
   const bool one_rank = config.strategy.kind == "serial";
@@ -132,8 +134,14 @@ RateRange find_rate(comm::Communicator& world, const Config& given, const FindRa
                              }});
   }
   RateRange& range = follower.range();
+  range.interrupted = world.max(job.received_signal() != 0 ? 1 : 0) != 0;
+  if (range.interrupted) {
+    if (world.is_root()) clear(folder);
+    log.info(given.name + ": interrupted; start it again");
+    return range;
+  }
   if (world.is_root()) {
-    if (!follower.look() && job.received_signal() == 0) range.exploded = true;  // it diverged
+    if (!follower.look()) range.exploded = true;  // it diverged
     find_rates(range);
     clear(folder);
     if (range.points.empty()) throw TrainingError("the loss is not finite at the lowest rate; try a lower --lowest");

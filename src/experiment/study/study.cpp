@@ -13,6 +13,7 @@
 #include "study/trainings.hpp"
 #include "trials/journal.hpp"
 #include "unisono/base/text.hpp"
+#include "unisono/data/dataset.hpp"
 #include "unisono/experiment/check.hpp"
 
 namespace unisono::experiment {
@@ -37,6 +38,7 @@ StudyPlan plan_of(const ConfigText& text, const StudyOptions& options, int ranks
 void require_trainable(const StudyPlan& plan, const std::string& path) {
   for (const Way& way : plan.ways) {
     try {
+      data::inspect_dataset(way.config.data);
       check(way.config, way.ranks);
     } catch (const ConfigError& error) {
       throw ConfigError(fmt::format("{}: the study's '{}': {}", path, way.text(), error.what()));

@@ -186,6 +186,11 @@ class Ways {
 
   std::vector<Way> all() {
     const ConfigValue::Array* variants = study_.variants.array();
+    if (variants == nullptr && study_.variants.table() == nullptr) {
+      throw ConfigError(text_.path +
+                        ": study.variants must be a list of tables, as in\n  [study]\n  variants = [{ strategy "
+                        "= { kind = \"allreduce\" }, ranks = [2] }]");
+    }
     if (variants == nullptr || variants->empty()) {
       throw ConfigError(text_.path +
                         ": the study has no variants; add some, as in\n  [study]\n  variants = [{ strategy = { kind = "

@@ -104,6 +104,10 @@ std::vector<int> leaders_but_rank_0(int ranks, int together) {
 
 }  // namespace
 
+std::int64_t cores_of_training(const Config& config, std::int64_t threads) {
+  return traits_of(config.strategy).shares_model ? std::max(threads, config.strategy.threads) : threads;
+}
+
 SlotShape slot_shape(const Job& job, std::int64_t ranks, std::int64_t threads, bool device, std::string_view key) {
   const int all = job.ranks().size();
   if (ranks > all || all % ranks != 0) {

@@ -9,6 +9,9 @@
 
 namespace unisono::experiment {
 
+/// The cores that a rank needs for a training: strategies whose threads share a model say themselves how many.
+std::int64_t cores_of_training(const Config& config, std::int64_t threads);
+
 /// How the ranks of a job are divided for its trainings.
 struct SlotShape {
   int ranks = 1;  ///< that make one training together

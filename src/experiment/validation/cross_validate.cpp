@@ -120,8 +120,8 @@ CrossValidation::CrossValidation(Job& job, const ConfigText& config, const model
 
 SlotShape CrossValidation::shape() const {
   const bool on_gpus = planned_.config.device != DeviceChoice::cpu;
-  return slot_shape(job_, settings().ranks_per_fold, settings().threads_per_fold, on_gpus,
-                    "cross_validation.ranks_per_fold");
+  const std::int64_t cores = cores_of_training(planned_.config, settings().threads_per_fold);
+  return slot_shape(job_, settings().ranks_per_fold, cores, on_gpus, "cross_validation.ranks_per_fold");
 }
 
 /// Whether one that goes on may have another value of this key.
