@@ -353,7 +353,7 @@ class Experiments(BinaryTest):
     def make(self):
         config = (self.folder / "config.toml").read_text()
         self.write("search.toml", config.replace('"test"', f'"{EVIL[:25]}"') + SEARCH)
-        choices = f'[search]\nmethod = "grid"\n[search.space]\n"optimizer.kind" = ["adam", "{EVIL}"]\n'
+        choices = f'[search]\nmethod = "grid"\n[search.space]\n"train.freeze" = ["convolution1.weight", "{EVIL}"]\n'
         self.write("evil.toml", config + choices)
         self.write("study.toml", config + STUDY % EVIL)
         search = ("search", "search.toml", *self.PLAIN, *self.HELD_BACK)
