@@ -4,8 +4,9 @@
 
 TRIALS.json lists the configurations, as {"kind": "adamw", "learning_rate": 0.01, "units": 64, "rate": 0.1,
 "batch_size": 32}. Optuna hands them out in this order and prunes by its SuccessiveHalvingPruner, by the accuracy on the
-last fifth of the training examples. The processes share a journal file, as Optuna's documentation advises; each keeps
-the set in memory and trains on one thread. Runs inside the virtual environment that bench/compare-search makes.
+last fifth of the training examples after 1, 3, 9, … epochs. The processes share a journal file, as Optuna's
+documentation advises; each keeps the set in memory and trains on one thread. Runs inside the virtual environment that
+bench/compare-search makes.
 """
 
 import argparse
@@ -57,9 +58,7 @@ def network(config):
 def optimizer_of(model, config):
     if config["kind"] == "adamw":
         return torch.optim.AdamW(model.parameters(), lr=config["learning_rate"], fused=True)
-    return torch.optim.SGD(
-        model.parameters(), lr=config["learning_rate"], momentum=config["momentum"], fused=True
-    )
+    return torch.optim.SGD(model.parameters(), lr=config["learning_rate"], momentum=config["momentum"], fused=True)
 
 
 def train_epoch(model, optimizer, images, labels, batch_size):

@@ -201,7 +201,8 @@ class Findings:
         met = measured >= bound if least else measured <= bound
         if not met:
             self.missed.append(f"{what}: {measured:.3g}, the aim is {'≥' if least else '≤'} {bound:.3g}")
-        return f"{measured:.2f} ({'≥' if least else '≤'} {bound:.3g})"
+        shown = f"{measured:.2f}" if measured < 100 else f"{measured:,.0f}"
+        return f"{shown} ({'≥' if least else '≤'} {bound:.3g})"
 
     def check(self, what, holds):
         if not holds:

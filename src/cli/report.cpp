@@ -7,10 +7,12 @@
 namespace unisono::cli {
 
 void add_report(Command app, Chosen& chosen) {
-  Command command =
-      app.add_subcommand("report", "write one HTML page about a run, several runs, a search, a cross-validation or a study");
+  Command command = app.add_subcommand(
+      "report", "write one HTML page about a run, several runs, a search, a cross-validation or a study");
   const auto options = std::make_shared<experiment::ReportOptions>();
-  command.add_option("folders", options->folders, "the folder of one of these, or of several runs").required().type_name("FOLDER");
+  command.add_option("folders", options->folders, "the folder of one of these, or of several runs")
+      .required()
+      .type_name("FOLDER");
   command
       .add_option("--output", options->output,
                   "the file to write (default: FOLDER/report.html; report.html of several runs)")
@@ -34,7 +36,8 @@ void add_report(Command app, Chosen& chosen) {
 }
 
 void add_watch(Command app, Chosen& chosen) {
-  Command command = app.add_subcommand("watch", "follow a run, a search or a cross-validation in the terminal until it ends");
+  Command command =
+      app.add_subcommand("watch", "follow a run, a search or a cross-validation in the terminal until it ends");
   const auto options = std::make_shared<experiment::WatchOptions>();
   command.add_option("folder", options->folder, "its folder").required().type_name("FOLDER");
   command.add_flag("--once", options->once, "print how it goes now, and end");

@@ -92,7 +92,8 @@ class Watch(BinaryTest):
         self.assertNotIn("left", out[out.index("found: complete") :])
 
     def test_it_follows_a_cross_validation_to_its_end(self):
-        with self.started("cross-validate", "config.toml", "--output", "folds", *SLOW, *settings("data.validation_fraction=0")) as process:
+        slow = [*SLOW, *settings("data.validation_fraction=0")]
+        with self.started("cross-validate", "config.toml", "--output", "folds", *slow) as process:
             self.wait_for(self.folder / "folds/journal.jsonl", process, '"ended"')
             once = self.succeed("watch", "folds", "--once").out
             self.assertEqual(once.splitlines()[0], "folds: running")

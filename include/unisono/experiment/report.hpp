@@ -18,9 +18,9 @@ struct ReportOptions {
   models::ModelKinds models = {};  ///< of one's own
 };
 
-/// Writes one HTML file about a run, several runs beside each other, a search, a cross-validation or a study. It needs no other file and no network. One
-/// process does it. An earlier report is replaced; no other file is.
-/// \throws CheckpointError for a folder that holds nothing to report on, or a damaged run; OutputError
+/// Writes one HTML file about a run, several runs beside each other, a search, a cross-validation or a study. It needs
+/// no other file and no network. One process does it. An earlier report is replaced; no other file is. \throws
+/// CheckpointError for a folder that holds nothing to report on, or a damaged run; OutputError
 void report(const ReportOptions& options, Log& log);
 
 /// The arguments of `unisono watch`.
@@ -31,8 +31,8 @@ struct WatchOptions {
   models::ModelKinds models = {};  ///< of one's own
 };
 
-/// Shows how a run, a search or a cross-validation goes, until it ends: on a terminal one picture that is drawn again, elsewhere one for each change.
-/// \throws CheckpointError for a folder that holds none of these
+/// Shows how a run, a search or a cross-validation goes, until it ends: on a terminal one picture that is drawn again,
+/// elsewhere one for each change. \throws CheckpointError for a folder that holds none of these
 void watch(const WatchOptions& options);
 
 }  // namespace unisono::experiment

@@ -1,6 +1,6 @@
 // Importance by permutation. Breiman, "Random forests", Machine Learning 45, 2001:
-//   Each tree is grown on n trials drawn with replacement, without pruning; a node looks at a third of the settings, and
-//   takes the split x ≤ t that leaves the least variance in its two parts. The trials that a tree has not drawn
+//   Each tree is grown on n trials drawn with replacement, without pruning; a node looks at a third of the settings,
+//   and takes the split x ≤ t that leaves the least variance in its two parts. The trials that a tree has not drawn
 //   test it. Setting j's importance is
 //       mean over trees of  (error with column j shuffled among these trials − error) / variance
 // Ranks in place of values: a few trials that nearly diverged would otherwise decide everything. A setting that a trial

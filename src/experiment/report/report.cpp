@@ -34,9 +34,10 @@ std::vector<std::string> plain(std::vector<std::string> folders) {
           "{}: this study has not ended; finish it with 'unisono study CONFIG --resume', then report on it", folder));
     }
     if (holds_trials(folder)) {
-      throw CheckpointError(fmt::format("{}: there is no page about a search or a cross-validation beside others; "
-                                        "report on it alone",
-                                        folder));
+      throw CheckpointError(
+          fmt::format("{}: there is no page about a search or a cross-validation beside others; "
+                      "report on it alone",
+                      folder));
     }
     read_run(folder);
   }

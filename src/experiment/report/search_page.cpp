@@ -35,11 +35,11 @@ Table facts_of(const SearchHistory& search) {
   Table table{.caption = "The search", .head = {}, .rows = {{"status", job.status}}};
   const auto add = [&](const char* name, std::string value) { table.rows.push_back({name, std::move(value)}); };
   add("method", std::string(name_of(settings.method, kSearchKinds)));
-  add("trials", fmt::format("{} of {}", grouped(std::ssize(search.plan->trials())),
-                            grouped(search.plan->method().trials())));
+  add("trials",
+      fmt::format("{} of {}", grouped(std::ssize(search.plan->trials())), grouped(search.plan->method().trials())));
   add("ended as", ends_text(search));
-  add("compared by", fmt::format("{}; {} is better", words_of(search.metric),
-                                 search.larger_is_better ? "larger" : "smaller"));
+  add("compared by",
+      fmt::format("{}; {} is better", words_of(search.metric), search.larger_is_better ? "larger" : "smaller"));
   if (settings.repeats > 1) add("seeds of a trial", grouped(settings.repeats));
   if (job.folds > 0) add("folds of a trial", grouped(job.folds));
   add("time", duration_text(job.seconds));

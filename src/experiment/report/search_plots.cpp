@@ -2,16 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
-#include <map>
+#include <functional>
 #include <numeric>
 
 #include "report/importance.hpp"
 #include "report/plot/bars.hpp"
 #include "report/plot/parallel.hpp"
-#include "report/plot/rows.hpp"
 #include "report/plot/xy.hpp"
-#include "report/run_curves.hpp"
 #include "report/search_sections.hpp"
 #include "report/texts.hpp"
 #include "unisono/base/text.hpp"
@@ -19,50 +16,7 @@
 namespace unisono::experiment {
 namespace {
 
-constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
-constexpr std::size_t kMostDrawn = 1000, kMostAxes = 12, kMostSlices = 24, kMostBlocks = 4000;
-
-std::string kind_of(const ConfigValue& option) {
-  const ConfigValue* const kind = option.table() == nullptr ? nullptr : option.find("kind");
-  return kind == nullptr ? "" : unquoted(toml_text(*kind));
-}
-
-/// A choice in a few characters: a table's kind, where no other choice has the same.
-std::string name_of_choice(const Parameter& parameter, std::size_t option) {
-  const std::string kind = kind_of(parameter.choices[option]);
-  const auto same = std::ranges::count_if(parameter.choices, [&](const auto& one) { return kind_of(one) == kind; });
-  if (!kind.empty() && same == 1) return kind;
-  if (!kind.empty()) return fmt::format("{} {}", kind, option + 1);
-  return unquoted(toml_text(parameter.choices[option]));
-}
-
-/// "optimizer[adam].learning_rate" of "optimizer[1].learning_rate"
-std::string name_of_parameter(const Space& space, std::size_t i) {
-  const Parameter& parameter = space.parameters()[i];
-  if (parameter.owner < 0) return parameter.key;
-  const auto owner = static_cast<std::size_t>(parameter.owner);
-  const Parameter& around = space.parameters()[owner];
-  const std::size_t prefix = fmt::format("{}[{}]", around.key, parameter.option).size();
-  return fmt::format("{}[{}]{}", name_of_parameter(space, owner),
-                     name_of_choice(around, static_cast<std::size_t>(parameter.option)), parameter.key.substr(prefix));
-}
-
-double number_at(const Parameter& parameter, double u) {
-  if (parameter.scale == Scale::choice) return static_cast<double>(parameter.index(u));
-  return parameter.at(u).number().value_or(kNone);
-}
-
-SearchColumn column_of(const Space& space, std::size_t i) {
-  const Parameter& parameter = space.parameters()[i];
-  SearchColumn column{.name = name_of_parameter(space, i), .axis = {}, .values = {}};
-  column.axis.label = column.name;
-  if (parameter.scale == Scale::log) column.axis.spacing = plot::Spacing::logarithmic;
-  if (parameter.scale != Scale::choice) return column;
-  for (std::size_t option = 0; option < parameter.choices.size(); ++option) {
-    column.axis.choices.push_back(plot::shortened(name_of_choice(parameter, option), 130));
-  }
-  return column;
-}
+constexpr std::size_t kMostDrawn = 1000, kMostAxes = 12, kMostSlices = 24;
 
 /// The rows of a table from the worst to the best.
 std::vector<std::size_t> ordered(const SearchHistory& search, const SearchTable& table) {
@@ -81,12 +35,6 @@ std::vector<std::size_t> ordered(const SearchHistory& search, const SearchTable&
 std::string text_of(const SearchColumn& column, double value) {
   if (std::isnan(value)) return "–";
   return column.axis.choices.empty() ? number_text(value) : column.axis.choices[static_cast<std::size_t>(value)];
-}
-
-plot::Axis metric_axis(const SearchHistory& search, const std::vector<double>& values) {
-  plot::Axis axis = axis_for({{.y = values}});
-  axis.label = words_of(search.metric);
-  return axis;
 }
 
 /// Only so many axes can be told apart: the most important ones.
@@ -108,8 +56,9 @@ Drawing parallel_drawing(const SearchHistory& search, const SearchTable& table, 
                          const std::vector<std::size_t>& columns) {
   plot::ParallelPlot plot;
   plot.caption = {.title = "Trials: the better, the more orange",
-                  .description = "A line for each trial, which crosses the axis of each setting at its value, and the "
-                                 "last axis at its metric."};
+                  .description =
+                      "A line for each trial, which crosses the axis of each setting at its value, and the "
+                      "last axis at its metric."};
   for (const std::size_t column : columns) plot.axes.push_back(table.columns[column].axis);
   plot.axes.push_back(metric_axis(search, table.values));
   plot.width = std::max(800.0, 140 * static_cast<double>(plot.axes.size()));
@@ -189,163 +138,14 @@ void add_importance(Section& section, const Importances& importances) {
   }
   section.blocks.emplace_back(drawing_of(plot));
   const double explained = std::max(0.0, importances.found.explained);
-  section.blocks.emplace_back(Paragraph{
-      fmt::format("Importance by permutation: a random forest predicts the rank of a trial from its settings; then the "
-                  "values of one setting are exchanged between trials, and the error grows. The forest explains {:.0f} % "
-                  "of the variance of trials that it has not seen{}.",
-                  100 * explained, explained < 0.3 ? ": too little to rely on the bars" : "")});
-}
-
-/// The best value after each step that has ended.
-Drawing best_drawing(const SearchHistory& search) {
-  plot::Series values{.name = "trials", .mark = plot::Mark::points}, best{.name = "best so far"};
-  double reached = kNone;
-  for (std::size_t i = 0; i < search.steps.size(); ++i) {
-    const StepEnd& step = search.steps[i];
-    values.x.push_back(static_cast<double>(i + 1));
-    values.y.push_back(step.value);
-    values.titles.push_back(fmt::format("trial {}, {}: {}", step.trial, count_of(step.epochs, "epoch"),
-                                        number_text(step.value)));
-    const bool is_better = std::isnan(reached) || search.is_better(step.value, reached);
-    if (!std::isnan(step.value) && is_better) {
-      best.x.push_back(values.x.back());
-      best.y.push_back(reached);  // a step: NaN, or the best one before
-      reached = step.value;
-    }
-    best.x.push_back(values.x.back());
-    best.y.push_back(reached);
-  }
-  if (values.x.size() > kMostDrawn) values.titles.clear();  // then points may be thinned
-  best.colour = 1;
-  values.colour = 0;
-  plot::XyPlot plot;
-  plot.caption = {.title = "Best so far", .description = fmt::format("The best {} is {}.", words_of(search.metric),
-                                                                     number_text(reached))};
-  plot.x.label = search.is_in_steps() ? "steps of trials that have ended" : "trials that have ended";
-  plot.y = metric_axis(search, values.y);
-  plot.series = {std::move(values), std::move(best)};
-  plot.width = 545;
-  return drawing_of(plot);
-}
-
-std::map<std::int64_t, std::vector<const StepEnd*>> steps_by_trial(const SearchHistory& search) {
-  std::map<std::int64_t, std::vector<const StepEnd*>> steps;
-  for (const StepEnd& step : search.steps) steps[step.trial].push_back(&step);
-  return steps;
-}
-
-/// How each trial went from rung to rung.
-Drawing rungs_drawing(const SearchHistory& search) {
-  plot::Series trials{.name = "trials", .mark = plot::Mark::line_and_points};
-  plot::Series best{.name = "best trial", .mark = plot::Mark::line_and_points};
-  const auto winner = search.plan->best();
-  for (const auto& [number, steps] : steps_by_trial(search)) {
-    plot::Series& series = winner == number ? best : trials;
-    for (const StepEnd* step : steps) {
-      series.x.push_back(static_cast<double>(step->epochs));
-      series.y.push_back(step->value);
-      series.titles.push_back(fmt::format("trial {}, {}: {}", number, count_of(step->epochs, "epoch"),
-                                          number_text(step->value)));
-    }
-    series.x.push_back(kNone);  // the next trial's line begins anew
-    series.y.push_back(kNone);
-    series.titles.emplace_back();
-  }
-  plot::XyPlot plot;
-  plot.caption = {.title = "Trials from rung to rung",
-                  .description = "A line for each trial: its metric after so many epochs."};
-  plot.x.label = "epochs";
-  if (search.settings().method != SearchKind::population) plot.x.spacing = plot::Spacing::logarithmic;
-  plot.y = metric_axis(search, trials.y);
-  plot.series = {std::move(trials), std::move(best)};
-  plot.width = 545;
-  return drawing_of(plot);
-}
-
-/// Trials of one rung; those of Hyperband's brackets are told apart by where they began.
-struct RungFigures {
-  std::int64_t trials = 0, failed = 0, went_on = 0, copied = 0;
-  std::vector<double> values = {};
-};
-
-Table rungs_table(const SearchHistory& search) {
-  std::map<std::pair<std::int64_t, std::int64_t>, RungFigures> rungs;
-  for (const auto& [number, steps] : steps_by_trial(search)) {
-    for (std::size_t i = 0; i < steps.size(); ++i) {
-      RungFigures& rung = rungs[{steps.front()->epochs, steps[i]->epochs}];
-      ++rung.trials;
-      rung.went_on += i + 1 < steps.size() ? 1 : 0;
-      rung.copied += steps[i]->copied ? 1 : 0;
-      if (std::isnan(steps[i]->value)) {
-        ++rung.failed;
-      } else {
-        rung.values.push_back(steps[i]->value);
-      }
-    }
-  }
-  const bool is_population = search.settings().method == SearchKind::population;
-  const bool has_brackets = search.settings().method == SearchKind::hyperband;
-  Table table{.caption = "Rungs", .head = {"epochs"}, .rows = {}};
-  if (has_brackets) table.head = {"bracket, from epochs", "epochs"};
-  const std::string metric = words_of(search.metric);
-  table.head.insert(table.head.end(), {"trials", "failed", is_population ? "began with others' weights" : "went on",
-                                       "best " + metric, "median"});
-  for (auto& [which, rung] : rungs) {
-    std::sort(rung.values.begin(), rung.values.end(),
-              [&](double a, double b) { return search.is_better(a, b); });
-    std::vector<std::string> row = {grouped(which.second)};
-    if (has_brackets) row.insert(row.begin(), grouped(which.first));
-    const bool any = !rung.values.empty();
-    row.insert(row.end(), {grouped(rung.trials), grouped(rung.failed),
-                           grouped(is_population ? rung.copied : rung.went_on),
-                           any ? number_text(rung.values.front()) : "",
-                           any ? number_text(rung.values[rung.values.size() / 2]) : ""});
-    table.rows.push_back(std::move(row));
-  }
-  return table;
+  section.blocks.emplace_back(Paragraph{fmt::format(
+      "Importance by permutation: a random forest predicts the rank of a trial from its settings; then the "
+      "values of one setting are exchanged between trials, and the error grows. The forest explains {:.0f} % "
+      "of the variance of trials that it has not seen{}.",
+      100 * explained, explained < 0.3 ? ": too little to rely on the bars" : "")});
 }
 
 }  // namespace
-
-SearchTable table_of(const SearchHistory& search) {
-  SearchTable table;
-  for (std::size_t i = 0; i < search.space.parameters().size(); ++i) table.columns.push_back(column_of(search.space, i));
-  for (const auto& [number, trial] : search.plan->trials()) {
-    const double value = search.value(number);
-    if (!std::isfinite(value)) continue;
-    table.trials.push_back(number);
-    table.values.push_back(value);
-    table.epochs.push_back(static_cast<double>(trial.results.begin()->second.epochs));
-    const Point point = search.plan->method().point(number);
-    for (std::size_t i = 0; i < table.columns.size(); ++i) {
-      const bool is_active = search.space.is_active(i, point);
-      table.columns[i].values.push_back(is_active ? number_at(search.space.parameters()[i], point[i]) : kNone);
-    }
-  }
-  return table;
-}
-
-std::vector<std::string> column_names(const SearchHistory& search) {
-  std::vector<std::string> names;
-  for (std::size_t i = 0; i < search.space.parameters().size(); ++i) {
-    names.push_back(name_of_parameter(search.space, i));
-  }
-  return names;
-}
-
-std::vector<std::string> cells_of(const SearchHistory& search, std::int64_t trial) {
-  const Point point = search.plan->method().point(trial);
-  std::vector<std::string> cells;
-  for (std::size_t i = 0; i < search.space.parameters().size(); ++i) {
-    const Parameter& parameter = search.space.parameters()[i];
-    std::string& cell = cells.emplace_back();
-    if (!search.space.is_active(i, point)) continue;
-    cell = parameter.scale == Scale::choice
-               ? name_of_choice(parameter, static_cast<std::size_t>(parameter.index(point[i])))
-               : toml_text(parameter.at(point[i]));
-  }
-  return cells;
-}
 
 Section section_of_space(const SearchHistory& search) {
   Section section{.title = "What the settings do"};
@@ -364,52 +164,6 @@ Section section_of_space(const SearchHistory& search) {
   for (const std::size_t column : shown_columns(table, found, kMostSlices)) {
     section.blocks.emplace_back(slice_drawing(search, table, table.columns[column], rows));
   }
-  return section;
-}
-
-Section section_of_course(const SearchHistory& search) {
-  Section section{.title = "Course"};
-  if (search.steps.empty()) return section;
-  section.blocks.emplace_back(best_drawing(search));
-  if (!search.is_in_steps()) return section;
-  section.blocks.emplace_back(rungs_drawing(search));
-  section.blocks.emplace_back(rungs_table(search));
-  return section;
-}
-
-Section section_of_timeline(const TrialsHistory& job) {
-  Section section{.title = "Timeline"};
-  if (job.trainings.empty()) return section;
-  if (job.trainings.size() > kMostBlocks) {
-    section.blocks.emplace_back(
-        Paragraph{fmt::format("The first {} of {} trainings.", grouped(kMostBlocks), grouped(std::ssize(job.trainings)))});
-  }
-  const TrialsHistory::Rows rows = job.rows();
-  const bool is_search = job.kind == "search";
-  plot::Timeline timeline;
-  timeline.caption = {.title = fmt::format("Which {} ran when", is_search ? "trials" : "folds"),
-                      .description = "A row for each training that ran at the same time as others."};
-  timeline.time.label = "seconds";
-  for (std::size_t row = 0; row < rows.count; ++row) timeline.rows.push_back(fmt::format("{}", row + 1));
-  for (std::size_t i = 0; i < std::min(job.trainings.size(), kMostBlocks); ++i) {
-    const TrainingSpan& span = job.trainings[i];
-    const std::string kind(span.result        ? name_of(span.result->status, kTrainingStatuses)
-                           : span.is_running ? "running"
-                                             : "stopped");
-    auto found = std::find(timeline.kinds.begin(), timeline.kinds.end(), kind);
-    if (found == timeline.kinds.end()) found = timeline.kinds.insert(found, kind);
-    const std::int64_t number = is_search ? span.training.trial : std::max<std::int64_t>(0, span.training.fold);
-    const std::string what = is_search              ? span.training.text()
-                             : span.training.refit ? "all examples"
-                                                   : fmt::format("fold {}", span.training.fold);
-    timeline.blocks.push_back({.row = rows.of_training[i],
-                               .start = span.start,
-                               .end = span.end,
-                               .colour = static_cast<std::size_t>(found - timeline.kinds.begin()),
-                               .text = span.training.refit ? "all" : fmt::format("{}", number),
-                               .title = fmt::format("{}: {}, {}", what, kind, duration_text(span.end - span.start))});
-  }
-  section.blocks.emplace_back(drawing_of(timeline));
   return section;
 }
 

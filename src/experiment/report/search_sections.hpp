@@ -26,6 +26,9 @@ SearchTable table_of(const SearchHistory& search);
 std::vector<std::string> column_names(const SearchHistory& search);
 std::vector<std::string> cells_of(const SearchHistory& search, std::int64_t trial);
 
+/// A y axis for values of the metric.
+plot::Axis metric_axis(const SearchHistory& search, const std::vector<double>& values);
+
 /// What was searched, how it ended, the best settings.
 Section section_of_search_result(const SearchHistory& search);
 /// Parallel coordinates, slices, importance.

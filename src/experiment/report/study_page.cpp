@@ -76,15 +76,16 @@ Table facts_of(const StudyHistory& study) {
     add(fmt::format("chance to find the margin with {} seeds", one.at("seeds").get<int>()),
         percent_in(one, "power", 0));
   }
-  if (!std::isnan(number_in(json, "optimum"))) add("minimum, by L-BFGS", fmt::format("{:.8g}", number_in(json, "optimum")));
+  if (!std::isnan(number_in(json, "optimum")))
+    add("minimum, by L-BFGS", fmt::format("{:.8g}", number_in(json, "optimum")));
   return table;
 }
 
 Table verdicts_table(const StudyHistory& study) {
-  Table table{.caption = "Does it reach the state of the serial run?",
-              .head = {"way", "ranks × threads", study.metric(), "deviation", "difference", "95 % interval", "p",
-                       "verdict"},
-              .rows = {}};
+  Table table{
+      .caption = "Does it reach the state of the serial run?",
+      .head = {"way", "ranks × threads", study.metric(), "deviation", "difference", "95 % interval", "p", "verdict"},
+      .rows = {}};
   for (const Json& way : study.ways()) {
     std::vector<std::string> row = {way.at("name").get<std::string>(), cores_of(way), text_in(way, "mean"),
                                     text_in(way, "deviation")};
@@ -150,8 +151,8 @@ Section section_of_verdicts(const StudyHistory& study) {
 
 Section section_of_distances(const StudyHistory& study) {
   Table table{.caption = "How far from the serial run of the same seed?",
-              .head = {"way", "ranks × threads", "parameters, of their norm", "largest", "outputs", "other class", "loss",
-                       "above the minimum"},
+              .head = {"way", "ranks × threads", "parameters, of their norm", "largest", "outputs", "other class",
+                       "loss", "above the minimum"},
               .rows = {}};
   for (const Json& way : study.ways()) {
     const Json& distance = way.at("distance");
@@ -194,7 +195,8 @@ Section section_of_speed(const StudyHistory& study) {
     const std::string name = name_of_way(way);
     std::vector<double> parts;
     for (const std::string part : kTimeParts) {
-      const double value = part == "evaluation" || part == "checkpoint" ? 0 : number_in(way.at("seconds"), part.c_str());
+      const double value =
+          part == "evaluation" || part == "checkpoint" ? 0 : number_in(way.at("seconds"), part.c_str());
       parts.push_back(value > 0 ? value : 0);
     }
     if (const double factor = number_in(way, "speed_up"); factor > 0) {
@@ -279,9 +281,8 @@ Section section_of_trainings(const StudyHistory& study) {
               .head = {"way", "ranks × threads", "seed", study.metric(), "loss", "steps", "seconds", "why not"},
               .rows = {}};
   for (const Json& training : study.json.at("trainings")) {
-    const auto way = std::find_if(study.ways().begin(), study.ways().end(), [&](const Json& one) {
-      return one.at("identity") == training.at("way");
-    });
+    const auto way = std::find_if(study.ways().begin(), study.ways().end(),
+                                  [&](const Json& one) { return one.at("identity") == training.at("way"); });
     if (way == study.ways().end()) continue;
     table.rows.push_back({way->at("name").get<std::string>(), cores_of(*way),
                           fmt::format("{}", training.at("seed").get<std::int64_t>()), text_in(training, "value"),

@@ -124,8 +124,7 @@ std::unique_ptr<TrialPlan> plan_of(const SearchHistory& search) {
   auto method =
       make_search_method(settings, search.space, static_cast<std::uint64_t>(config.seed), config.train.epochs);
   auto plan = std::make_unique<TrialPlan>(
-      std::move(method),
-      PlanShape{.repeats = settings.repeats, .folds = search.job.folds, .refit = settings.refit});
+      std::move(method), PlanShape{.repeats = settings.repeats, .folds = search.job.folds, .refit = settings.refit});
   replay(search.job.entries, *plan);
   return plan;
 }
@@ -260,8 +259,8 @@ bool holds_trials(const std::string& folder, const std::string& kind) {
 TrialsHistory read_trials(const std::string& folder) {
   TrialsHistory history;
   history.folder = folder;
+  const bool is_running = is_locked(journal_of(folder));  // before reading: what has ended is read to its end
   history.entries = read_journal(journal_of(folder));
-  const bool is_running = is_locked(journal_of(folder));
   try {
     Reader reader(history);
     for (const json& entry : history.entries) reader.add(entry);

@@ -112,9 +112,10 @@ Section section_of_folds(const ValidationHistory& validation) {
   const std::size_t shown = std::min(kMostRows, validation.folds.size());
   const bool has_messages = std::any_of(validation.folds.begin(), validation.folds.end(),
                                         [](const FoldLine& line) { return !line.message.empty(); });
-  Table table{.caption = shown < validation.folds.size() ? fmt::format("The first {} folds", grouped(kMostRows)) : "Folds",
-              .head = {"fold", "status", "training examples", "validation examples", "seconds"},
-              .rows = {}};
+  Table table{
+      .caption = shown < validation.folds.size() ? fmt::format("The first {} folds", grouped(kMostRows)) : "Folds",
+      .head = {"fold", "status", "training examples", "validation examples", "seconds"},
+      .rows = {}};
   for (const FoldFigures& one : validation.figures) table.head.push_back(words_of(one.name));
   if (has_messages) table.head.emplace_back("why");
   for (std::size_t i = 0; i < shown; ++i) {
@@ -147,12 +148,10 @@ Page validation_page(const ReportOptions& options, Log&) {
 
 }  // namespace
 
-const PageKind kValidationPage = {.what = "a cross-validation",
-                                  .fits =
-                                      [](const auto& folders) {
-                                        return folders.size() == 1 &&
-                                               holds_trials(folders.front(), "cross_validation");
-                                      },
-                                  .make = validation_page};
+const PageKind kValidationPage = {
+    .what = "a cross-validation",
+    .fits =
+        [](const auto& folders) { return folders.size() == 1 && holds_trials(folders.front(), "cross_validation"); },
+    .make = validation_page};
 
 }  // namespace unisono::experiment

@@ -95,10 +95,12 @@ std::string picture_of(const SearchHistory& search) {
   const bool by_time = search.is_in_steps() && left >= 0 && job.ended() > 0;
   double done = static_cast<double>(ended) / static_cast<double>(std::max<std::int64_t>(1, all));
   if (by_time) done = job.seconds / std::max(1e-9, job.seconds + left);
-  std::string text = fmt::format("{}: {}, {}\n", job.name(), job.status, name_of(search.settings().method, kSearchKinds));
+  std::string text =
+      fmt::format("{}: {}, {}\n", job.name(), job.status, name_of(search.settings().method, kSearchKinds));
   text += fmt::format("  {}  trials {}/{}", progress_bar(done), grouped(ended), grouped(all));
   if (job.running() > 0) text += fmt::format("  {} running", job.running());
-  if (const std::int64_t failed = failed_trials(search); failed > 0) text += fmt::format("  {} failed", grouped(failed));
+  if (const std::int64_t failed = failed_trials(search); failed > 0)
+    text += fmt::format("  {} failed", grouped(failed));
   text += "\n" + best_lines(search);
   text += running_lines(
       job, [](const Training& training) { return training.text(); },
@@ -113,8 +115,8 @@ std::string picture_of(const ValidationHistory& validation) {
   const TrialsHistory& job = validation.job;
   const auto ended = std::ssize(validation.folds);
   const double done = static_cast<double>(ended) / static_cast<double>(std::max<std::int64_t>(1, job.folds));
-  std::string text = fmt::format("{}: {}\n  {}  folds {}/{}", job.name(), job.status, progress_bar(done), grouped(ended),
-                                 grouped(job.folds));
+  std::string text = fmt::format("{}: {}\n  {}  folds {}/{}", job.name(), job.status, progress_bar(done),
+                                 grouped(ended), grouped(job.folds));
   if (job.running() > 0) text += fmt::format("  {} running", job.running());
   text += "\n";
   for (const FoldFigures& one : validation.figures) {

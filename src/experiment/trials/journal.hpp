@@ -38,8 +38,8 @@ class Journal {
   std::unique_ptr<std::vector<nlohmann::json>> entries_;
 };
 
-/// The whole lines of a journal that another process may be writing. \throws CheckpointError for a line that was
-/// changed, or where there is no such file
+/// The whole lines of a journal that another process may be writing.
+/// \throws CheckpointError for a line that was changed, or where there is no such file
 std::vector<nlohmann::json> read_journal(const std::string& path);
 
 }  // namespace unisono::experiment

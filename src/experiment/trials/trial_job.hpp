@@ -20,8 +20,8 @@ struct TrialJob {
   Existing existing = Existing::refuse;
   bool keeps_runs = true;  ///< whether trainings leave run folders
   bool only_best = false;  ///< whether only the best trial keeps its checkpoints
-  std::int64_t folds = 0;  ///< of each trial; 0: none
   bool hands_on = false;   ///< whether trials take over the weights of others
+  std::int64_t folds = 0;  ///< of each trial; 0: none
   Plan& plan;
   const TrialPlan* compared = nullptr;  ///< the plan, where its trials are compared; else null
   TrainingTerms terms;

@@ -126,8 +126,9 @@ TEST_CASE("the journal tells all about a search", "[report]") {
 TEST_CASE("of halving, the time left is that of the steps to come", "[report]") {
   const ScratchFolder folder;
   Writer job(folder, "search",
-             std::string(kConfig) + "[search]\nmethod = \"halving\"\ntrials = 4\nreduction_factor = 2\n"
-                                    "[search.space]\n\"optimizer.learning_rate\" = [0.1, 0.2, 0.3]\n");
+             std::string(kConfig) +
+                 "[search]\nmethod = \"halving\"\ntrials = 4\nreduction_factor = 2\n"
+                 "[search.space]\n\"optimizer.learning_rate\" = [0.1, 0.2, 0.3]\n");
   for (int trial = 0; trial < 2; ++trial) {
     job.start({.trial = trial, .epochs = 1}, trial);
     job.end({.trial = trial, .epochs = 1}, trial + 1, 0.1 * trial);
@@ -218,7 +219,8 @@ TEST_CASE("classes are pooled from predictions", "[report]") {
   CHECK(three->matrix.cell(0, 0) == 1);
   CHECK(three->matrix.cell(2, 1) == 1);
   CHECK(three->matrix.cell(1, 1) == 1);
-  const auto margins = read_classes(folder.file("m.csv", "example,fold,label,output_0\n0,0,1,0.3\n1,0,0,-2\n2,0,0,3\n"));
+  const auto margins =
+      read_classes(folder.file("m.csv", "example,fold,label,output_0\n0,0,1,0.3\n1,0,0,-2\n2,0,0,3\n"));
   REQUIRE(margins);
   CHECK(margins->names.empty());
   CHECK(margins->matrix.cell(1, 1) == 1);

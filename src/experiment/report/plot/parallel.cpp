@@ -53,7 +53,8 @@ class Drawer {
     drawing_.line({x, kTop}, {x, kTop + plot_.height}, kFaint);
     // Names stand in two rows by turns, so that each has the room of two; those at the ends have less.
     const bool at_end = axis == 0 || axis + 1 == scales_.size();
-    const double room = 2 * (plot_.width - 2 * kSide) / static_cast<double>(std::max<std::size_t>(2, scales_.size()) - 1);
+    const double room =
+        2 * (plot_.width - 2 * kSide) / static_cast<double>(std::max<std::size_t>(2, scales_.size()) - 1);
     drawing_.text({x, axis % 2 == 0 ? 16.0 : 33.0},
                   shortened(plot_.axes[axis].label, std::min(room, at_end ? 2 * kSide : room) - 6),
                   {.size = kFontSize, .anchor = Anchor::middle, .colour = kText});
