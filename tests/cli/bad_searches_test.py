@@ -128,6 +128,8 @@ SPACES = [
 ]  # fmt: skip
 
 SEARCHES = [
+    Case("a bad space of a config that is only trained", CONFIGURATION, r"has no choices", "train",
+         SEARCH + '"train.batch_size" = []'),
     Case("no section", CONFIGURATION, r"has no section \[search\]", "search", PLAIN),
     search("an unknown key of the search", r"unknown key 'trails'.*did you mean 'trials'", "search.trails=5"),
     search("no trials", r"'trials' in \[search\] is 0, but must be at least 1", "search.trials=0"),

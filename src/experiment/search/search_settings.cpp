@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "search/method_kind.hpp"
+#include "search/space.hpp"
 
 namespace unisono::experiment {
 namespace {
@@ -57,6 +58,8 @@ void describe_space(ConfigVisitor& visitor, SearchSettings& settings) {
   visitor.require("space", settings.space.table() != nullptr && !settings.space.table()->empty(),
                   "space must be a table with at least one key that varies: \"optimizer.learning_rate\" = { log = "
                   "[1e-4, 1] }");
+  const ConfigValue::Table* const keys = settings.space.table();
+  if (keys != nullptr && !keys->empty()) Space{settings.space};  // says what is wrong in it, also to `unisono train`
   ConfigValue baselines{.value = ConfigValue::Array(settings.baselines.begin(), settings.baselines.end())};
   visitor.any_value({.name = "baselines",
                      .meaning = "trials given by hand, which come first: tables of values for all keys of the space, "

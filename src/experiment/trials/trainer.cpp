@@ -162,6 +162,8 @@ TrainingResult make_training(Job& whole, comm::Communicator& group, const Traini
     if (!order.outputs.empty() && ranks->is_root()) write_outputs(order.outputs, outputs);
   } catch (const ConfigError& error) {
     result = {.status = TrainingStatus::refused, .message = error.what()};
+  } catch (const DataError& error) {  // the same on all ranks, which read the same examples
+    result = {.status = TrainingStatus::failed, .message = error.what()};
   } catch (const std::bad_alloc&) {
     if (group.size() > 1) throw;
     result = {.status = TrainingStatus::failed, .message = "there is not enough memory"};
