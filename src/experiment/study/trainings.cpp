@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <filesystem>
-#include <thread>
 #include <utility>
+
+#include "trials/remote_dispatcher.hpp"
 
 namespace unisono::experiment {
 namespace {
@@ -23,15 +23,8 @@ std::int64_t told_by_root(comm::Communicator& ranks, std::int64_t outcome) {
     return outcome;
   }
   const auto request = ranks.start_receive(std::as_writable_bytes(std::span(message)), 0, kTag);
-  constexpr auto kPause = std::chrono::milliseconds(2);
-  constexpr int kPauses = 100, kTurns = 128;
-  for (bool is_told = false; !is_told;) {
-    for (int pause = 0; pause < kPauses && !(is_told = request->test()); ++pause) std::this_thread::sleep_for(kPause);
-    // Waiting, as `test` does not, notices that another rank has failed; so it waits for a moment, of some turns.
-    int turns = 0;
-    if (!is_told) is_told = request->wait_unless([&turns] { return ++turns > kTurns; });
-  }
-  request->wait();
+  constexpr double kPauseSeconds = 2e-3;
+  wait_asleep(ranks, *request, kPauseSeconds);
   return message[0];
 }
 
