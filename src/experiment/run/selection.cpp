@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "apply/evaluator.hpp"
+#include "machine/parts.hpp"
 #include "run/losses.hpp"
 #include "unisono/base/errors.hpp"
 
@@ -67,6 +68,17 @@ const models::Metric* find(const std::vector<models::Metric>* metrics, const std
 std::vector<models::Metric> possible_metrics(const models::Model& model, data::Split split) {
   std::vector<models::Metric> metrics = model.metrics(full_sums(split, /*targets=*/false));
   return metrics.size() > 1 ? metrics : model.metrics(full_sums(split, /*targets=*/true));
+}
+
+std::vector<models::Metric> possible_metrics(const Config& given, const data::DatasetInfo& data, data::Split split) {
+  Config config = given;
+  settle(config, data);
+  const auto strategy = strategies::make_strategy(config.strategy);
+  const auto backend = kernels::make_cpu_backend(1);
+  LocalReducer reducer;
+  const auto model = models::make_model(config.model, inputs_of(data),
+                                        model_context(*backend, reducer, strategy->steps_together(), config));
+  return possible_metrics(*model, split);
 }
 
 Criteria criteria_of(const Config& config, const models::Model& model, const data::DatasetInfo& data) {

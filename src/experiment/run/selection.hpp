@@ -29,6 +29,9 @@ struct Criteria {
 
 /// All metrics that this model may have on a split.
 std::vector<models::Metric> possible_metrics(const models::Model& model, data::Split split);
+/// The same for the model that a config would train on these data. \throws ConfigError for a model that does not fit
+/// them
+std::vector<models::Metric> possible_metrics(const Config& config, const data::DatasetInfo& data, data::Split split);
 
 /// The criteria of a config. \throws ConfigError for a metric that the model does not have, naming those that it has,
 /// and for a split without examples

@@ -3,22 +3,12 @@
 #include <algorithm>
 
 #include "apply/evaluator.hpp"
-#include "machine/parts.hpp"
 #include "run/losses.hpp"
 #include "run/selection.hpp"
 #include "study/ways.hpp"
 
 namespace unisono::experiment {
 namespace {
-
-/// Metrics of the model of a config on a split.
-std::vector<models::Metric> metrics_of(const Config& config, const data::DatasetInfo& data, data::Split split) {
-  const auto backend = kernels::make_cpu_backend(1);
-  LocalReducer reducer;
-  const auto model = models::make_model(config.model, inputs_of(data),
-                                        model_context(*backend, reducer, /*steps_together=*/true, config));
-  return possible_metrics(*model, split);
-}
 
 std::string names_of(const std::vector<models::Metric>& metrics) {
   std::string names;
@@ -28,10 +18,8 @@ std::string names_of(const std::vector<models::Metric>& metrics) {
 
 }  // namespace
 
-StudyMetric metric_of(const Config& given, const std::string& wanted) {
-  Config config = given;
+StudyMetric metric_of(const Config& config, const std::string& wanted) {
   const data::DatasetInfo data = data::inspect_dataset(config.data);
-  settle(config, data);
   if (wanted == "auto") {
     const data::Split split = watched_split(data);
     if (examples_of(data, split) == 0) {
@@ -40,7 +28,7 @@ StudyMetric metric_of(const Config& given, const std::string& wanted) {
           " has neither validation nor test examples, by which a study could compare; hold some back with "
           "data.validation_fraction = 0.1");
     }
-    const models::Metric metric = decisive(metrics_of(config, data, split));
+    const models::Metric metric = decisive(possible_metrics(config, data, split));
     return {split, metric.name, metric.larger_is_better};
   }
   const std::size_t dot = wanted.find('.');
@@ -51,7 +39,7 @@ StudyMetric metric_of(const Config& given, const std::string& wanted) {
   if (examples_of(data, *split) == 0) {
     throw ConfigError(fmt::format("{}: {} has no {} examples", what, config.data.path, data::name_of(*split)));
   }
-  const std::vector<models::Metric> metrics = metrics_of(config, data, *split);
+  const std::vector<models::Metric> metrics = possible_metrics(config, data, *split);
   const auto metric = std::ranges::find(metrics, wanted.substr(dot + 1), &models::Metric::name);
   if (metric == metrics.end())
     throw ConfigError(fmt::format("{}: this model has no such metric; it has {}", what, names_of(metrics)));

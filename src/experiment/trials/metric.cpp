@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "machine/parts.hpp"
 #include "run/losses.hpp"
 #include "run/selection.hpp"
 #include "unisono/base/errors.hpp"
@@ -22,15 +21,8 @@ MetricThatCounts::MetricThatCounts(const std::string& key) : name_(key) {
   name_ = key.substr(kPrefix.size());
 }
 
-void MetricThatCounts::require(const Config& given, const data::DatasetInfo& data, bool has_folds) {
-  Config config = given;
-  settle(config, data);
-  const auto strategy = strategies::make_strategy(config.strategy);
-  const auto backend = kernels::make_cpu_backend(1);
-  LocalReducer reducer;
-  const auto model = models::make_model(config.model, inputs_of(data),
-                                        model_context(*backend, reducer, strategy->steps_together(), config));
-  const std::vector<models::Metric> possible = possible_metrics(*model, data::Split::validation);
+void MetricThatCounts::require(const Config& config, const data::DatasetInfo& data, bool has_folds) {
+  const std::vector<models::Metric> possible = possible_metrics(config, data, data::Split::validation);
   if (name_ == "auto") name_ = decisive(possible).name;
   std::string names;
   for (const models::Metric& one : possible) {
