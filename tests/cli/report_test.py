@@ -381,6 +381,9 @@ class Experiments(BinaryTest):
     def rows(self, path):
         return list(csv.DictReader((self.folder / path).read_text().splitlines()))
 
+    def lines(self, path):
+        return (self.folder / path).read_text().splitlines()
+
     def json(self, path):
         return json.loads((self.folder / path).read_text())
 
@@ -497,6 +500,37 @@ class Validations(Experiments):
             matrix[int(line["label"]), int(numpy.argmax(outputs))] += 1
         cells = [int(n) for n in re.findall(r"<title>label \d, predicted \d: (\d+)</title>", text)]
         self.assertEqual(cells, matrix.ravel().tolist())
+
+    def nested(self):
+        keys = ("cross_validation.nested=true", "cross_validation.inner_folds=2", "cross_validation.folds=3")
+        space = '[search]\nmethod = "grid"\n[search.space]\n"optimizer.learning_rate" = [1e-4, 0.05]\n'
+        self.write("nested.toml", (self.folder / "config.toml").read_text() + space)
+        self.succeed("cross-validate", "nested.toml", *self.PLAIN, *settings(*keys), "--output", "nested")
+
+    def test_searches_within_folds_have_a_table(self):
+        self.nested()
+        page = self.page("nested")
+        trainings = [json.loads(line.split(" ", 1)[1]) for line in self.lines("nested/journal.jsonl")]
+        ended = [(entry["ended"], entry["result"]["value"]) for entry in trainings if "ended" in entry]
+        head, *rows = page.tables["What was chosen"]
+        for fold, (row, line) in enumerate(zip(rows, self.rows("nested/folds.csv"), strict=True)):
+            inner = [value for one, value in ended if one["outer"] == fold and one["trial"] == 1 and "refit" not in one]
+            self.assertEqual(len(inner), 2)
+            self.assertEqual(row[:4], [str(fold), "2", "trial 1", line["choice"]])
+            self.assertAlmostEqual(float(row[4]), sum(inner) / 2, delta=1e-3)
+            self.assertAlmostEqual(float(row[5]), float(line["accuracy"]), delta=1e-3)
+
+    def test_searches_within_folds_that_were_killed_have_a_page(self):
+        self.nested()
+        journal = self.folder / "nested/journal.jsonl"
+        lines = self.lines("nested/journal.jsonl")
+        last = max(i for i, line in enumerate(lines) if '"outer":1' in line and '"ended"' in line and "refit" in line)
+        journal.write_text("\n".join(lines[: last + 1]) + "\n")
+        (self.folder / "nested/cross_validation.json").unlink()
+        page = self.page("nested")
+        self.assertEqual(dict(page.tables["The cross-validation"])["folds that have ended"], "2")
+        self.assertEqual([row[0] for row in page.tables["Folds"][1:]], ["0", "1"])
+        self.assertIn("folds 2/3", self.succeed("watch", "nested").out)
 
     def test_exact_fits_have_a_page(self):
         rows = ["x,y"] + [f"{i},{3 * i + i * i % 7}" for i in range(30)]

@@ -83,6 +83,25 @@ class Trials(SearchTest):
         self.assertGreater(in_trials, 0)
         self.assertLessEqual(in_trials, found["at_a_time"] * found["seconds"])
 
+    def started(self, output):
+        lines = (self.folder / output / "journal.jsonl").read_text().splitlines()
+        entries = [json.loads(line.split(" ", 1)[1]) for line in lines]
+        return [entry["started"]["trial"] for entry in entries if "started" in entry]
+
+    def test_the_longest_trials_start_first_where_all_are_known(self):
+        space = SPACE.replace("[2, 4]", "[2, 30]") + '"train.epochs" = [1, 2]\n'
+        self.write("search.toml", self.config() + space.replace("trials = 6", "trials = 8"))
+        self.search("found")
+        rows = self.rows("found")
+
+        def length(trial):
+            return int(rows[trial]["model.layers.0.channels"]) * int(rows[trial]["train.epochs"])
+
+        self.assertEqual(self.started("found"), sorted(range(8), key=lambda trial: (-length(trial), trial)))
+        self.search("by-number", keys=["search.stop_after_seconds=1000"])
+        self.assertEqual(self.started("by-number"), list(range(8)))
+        self.assertEqual(self.table("by-number"), self.table("found"))
+
     def test_trials_on_two_ranks_each(self):
         self.search("pairs", ranks=4, keys=["search.ranks_per_trial=2", "search.trials=4"])
         self.search("pair", ranks=2, keys=["search.ranks_per_trial=2", "search.trials=4"])
@@ -306,7 +325,7 @@ class Ends(SearchTest):
     def test_fewer_trials_than_have_begun_are_refused(self):
         self.search("found", keys=["search.trials=3"])
         result = self.search("found", "--resume", keys=["search.trials=2"], ranks=2, code=2)
-        self.assertIn("3 trials have begun", messages(result)[0])
+        self.assertIn("trial 2 has begun", messages(result)[0])
 
     def test_a_search_that_runs_is_not_overwritten(self):
         words = ("search", "search.toml", "--output", "found", *settings("data.validation_fraction=0.25"))

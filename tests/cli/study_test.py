@@ -197,6 +197,12 @@ class Refusals(Study):
         self.assertIn("no study to resume", self.study("--resume", *small, code=4, ranks=0).err)
         self.study(*small, ranks=0)
         self.assertIn("already holds a study", self.study(*small, code=1, ranks=0).err)
+        search = settings(
+            "data.validation_fraction=0.25",
+            "search={ method = 'random', trials = 1, space = { train.batch_size = [30] } }",
+        )
+        refused = self.unisono("search", "study.toml", "--output", "study", "--overwrite", *search)
+        self.assertIn("study: holds a study; choose another folder", refused.err)
         before = self.without_times(self.result())
         self.study("--resume", *small, ranks=0)  # nothing is left to do
         self.assertEqual(self.without_times(self.result()), before)

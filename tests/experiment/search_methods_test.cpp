@@ -49,6 +49,25 @@ TEST_CASE("a grid is run point by point, after the baselines", "[search]") {
   CHECK(texts == std::vector<std::string>{"x=2", "x=1", "x=2", "x=3"});
 }
 
+TEST_CASE("the longest trials start first, after the baselines, and equally long ones in the order of their numbers",
+          "[search]") {
+  const SearchSettings settings = search_settings(
+      "[search]\nmethod = \"grid\"\nbaselines = [{ x = 2, y = 1 }]\n[search.space]\nx = [1, 2, 3]\ny = [1, 2]");
+  const Space space(settings.space);
+  const auto make = [&] {
+    return make_search_method(settings, space, 1, 1, [](const Point& point) { return point[0]; });
+  };
+  const auto method = make();
+  const auto events = simulate(*method, 3, quadratic, order_of(1));
+  std::vector<std::int64_t> started;
+  for (const SearchEvent& event : events) {
+    if (event.is_start) started.push_back(event.step.trial);
+  }
+  CHECK(started == std::vector<std::int64_t>{0, 5, 6, 3, 4, 1, 2});
+  CHECK(method->is_complete());
+  CHECK(wrong_restarts(make, events) == 0);
+}
+
 TEST_CASE("each method goes on after a restart as if it had not stopped", "[search]") {
   const std::string keys =
       GENERATE("method = \"random\"\ntrials = 20", "method = \"tpe\"\ntrials = 40\nlookahead = 4",

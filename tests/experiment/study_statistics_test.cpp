@@ -116,6 +116,10 @@ TEST_CASE("each verdict", "[study]") {
   CHECK(verdict_text(judged[4]) == "worse by 0.02 ± 0.0011");
   CHECK(verdict_text(judged[0]) == "equal bit for bit");
   CHECK(verdict_text(judged[5]).starts_with("too few seeds to tell; about "));
+  std::vector<double> failed_twice = serial;
+  for (const std::size_t seed : {1U, 4U}) failed_twice[seed] -= 0.75;
+  const Pairs failing[] = {{.variant = failed_twice, .reference = serial}};
+  CHECK(verdict_text(judge(failing, 0.003, true)[0]) == "too few seeds to tell: differences of -0.75 to +0");
   CHECK(judged[3].p == Approx(4 * judged[3].difference.p));  // of four tests it has the smallest p
   // Where smaller is better, as of a loss, better and worse change places.
   CHECK(judge(variants, 0.003, false)[3].verdict == Verdict::worse);

@@ -42,6 +42,10 @@ inline constexpr Named<FoldSolver> kFoldSolvers[] = {
      "fit"},
     {FoldSolver::exact_fits, "exact_fits", "the same with a fit for each fold"}};
 
+inline constexpr Named<KeptTrials> kKeptFolds[] = {
+    {KeptTrials::all, "all", "the run folder of every fold, with its checkpoints"},
+    {KeptTrials::none, "none", "nothing but the tables and predictions; a fold that was running begins anew"}};
+
 /// `[cross_validation]`
 struct CrossValidationSettings {
   FoldMethod method = FoldMethod::k_fold;

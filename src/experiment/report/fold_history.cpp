@@ -45,13 +45,50 @@ void add_results(const Json& results, ValidationHistory& history) {
   }
 }
 
+bool is_nested(const Training& training) { return training.outer >= 0; }
+
+/// The fold that a training measures; nothing: it is one of many trials within a fold, or that on all examples.
+std::optional<std::int64_t> measured_fold(const Training& training) {
+  if (training.refit != is_nested(training)) return std::nullopt;
+  return is_nested(training) ? training.outer : training.fold;
+}
+
+/// What the journal has of searches within folds, and the results of what they chose.
+void add_searches(const Json& results, ValidationHistory& history) {
+  std::map<std::int64_t, FoldSearch> searches;
+  std::map<std::pair<std::int64_t, std::int64_t>, std::vector<double>> values;  // by fold and trial
+  for (const TrainingSpan& span : history.job.trainings) {
+    const Training& training = span.training;
+    if (!span.result || !is_nested(training)) continue;
+    FoldSearch& search =
+        searches.try_emplace(training.outer, FoldSearch{training.outer, 0, -1, "", kNone, kNone}).first->second;
+    if (!training.refit) {
+      values[{training.outer, training.trial}].push_back(span.result->value);
+      continue;
+    }
+    search.chosen = training.trial;
+    search.measured = span.result->value;
+  }
+  for (const auto& [which, all] : values) ++searches.at(which.first).trials;
+  for (auto& [fold, search] : searches) {
+    if (search.chosen >= 0) search.value = mean_interval(values[{fold, search.chosen}]).mean;
+    history.searches.push_back(std::move(search));
+  }
+  for (const Json& result : results) {
+    const auto fold = result.at("fold").get<std::int64_t>();
+    const auto found = std::ranges::find(history.searches, fold, &FoldSearch::fold);
+    if (found != history.searches.end()) found->choice = result.value("choice", "");
+  }
+}
+
 /// What the journal has.
 void add_journal(ValidationHistory& history) {
   std::map<std::int64_t, FoldLine> lines;
   std::vector<std::string> names;
   for (const TrainingSpan& span : history.job.trainings) {
-    if (!span.result || span.training.refit) continue;
-    FoldLine line{.fold = span.training.fold,
+    const auto fold = measured_fold(span.training);
+    if (!span.result || !fold) continue;
+    FoldLine line{.fold = *fold,
                   .status = std::string(name_of(span.result->status, kTrainingStatuses)),
                   .message = span.result->message,
                   .training_examples = kNone,
@@ -130,9 +167,12 @@ ValidationHistory read_validation(const std::string& folder) {
   history.job = read_trials(folder);
   history.examples = kNone;
   if (history.job.status == "complete") {
-    add_results(Json::parse(std::ifstream(folder + "/cross_validation.json")), history);
+    const Json results = Json::parse(std::ifstream(folder + "/cross_validation.json"));
+    add_results(results, history);
+    add_searches(results.at("results"), history);
   } else {
     add_journal(history);
+    add_searches({}, history);
   }
   return history;
 }

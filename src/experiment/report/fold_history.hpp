@@ -26,6 +26,16 @@ struct FoldFigures {
   double pooled = 0;  ///< NaN: there is none
 };
 
+/// A search within a fold (cross_validation.nested).
+struct FoldSearch {
+  std::int64_t fold = 0;
+  std::int64_t trials = 0;  ///< of which a training has ended
+  std::int64_t chosen = 0;  ///< the best trial; −1: not known yet
+  std::string choice;       ///< its settings; empty: not known yet
+  double value = 0;         ///< of the metric that counts: the chosen trial's mean; NaN: not known yet
+  double measured = 0;      ///< of the same metric, on the fold
+};
+
 /// What is known of a cross-validation: its results, or while it has not ended those that the journal has.
 struct ValidationHistory {
   TrialsHistory job;
@@ -33,6 +43,7 @@ struct ValidationHistory {
   double examples = 0;  ///< NaN: not known yet
   std::vector<FoldLine> folds;
   std::vector<FoldFigures> figures;
+  std::vector<FoldSearch> searches;  ///< where it is nested
 
   /// [folds] of those that have it.
   std::vector<double> values(const std::string& metric) const;

@@ -1,4 +1,5 @@
 #include "unisono/experiment/report.hpp"
+#include "trials/journal.hpp"
 
 #include <fmt/format.h>
 
@@ -29,7 +30,7 @@ std::vector<std::string> plain(std::vector<std::string> folders) {
 [[noreturn]] void refuse(const std::vector<std::string>& folders) {
   for (const std::string& folder : folders) {
     std::error_code ignored;
-    if (fs::exists(folder + "/journal.txt", ignored)) {
+    if (fs::exists(study_journal_of(folder), ignored)) {
       throw CheckpointError(fmt::format(
           "{}: this study has not ended; finish it with 'unisono study CONFIG --resume', then report on it", folder));
     }

@@ -25,8 +25,6 @@ using nlohmann::json;
 
 constexpr double kNotKnown = std::numeric_limits<double>::quiet_NaN();
 
-std::string journal_of(const std::string& folder) { return folder + "/journal.jsonl"; }
-
 /// Seconds since the file was last written to.
 double age_of(const std::string& path) {
   std::error_code error;
@@ -248,7 +246,7 @@ TrialsHistory::Rows TrialsHistory::rows() const {
 }
 
 bool holds_trials(const std::string& folder, const std::string& kind) {
-  std::ifstream file(journal_of(folder));
+  std::ifstream file(trial_journal_of(folder));
   std::string line;
   if (!std::getline(file, line)) return false;
   const json first = json::parse(line.substr(std::min(line.size(), line.find(' '))), nullptr, false);
@@ -259,12 +257,12 @@ bool holds_trials(const std::string& folder, const std::string& kind) {
 TrialsHistory read_trials(const std::string& folder) {
   TrialsHistory history;
   history.folder = folder;
-  const bool is_running = is_locked(journal_of(folder));  // before reading: what has ended is read to its end
-  history.entries = read_journal(journal_of(folder));
+  const bool is_running = is_locked(trial_journal_of(folder));  // before reading: what has ended is read to its end
+  history.entries = read_journal(trial_journal_of(folder));
   try {
     Reader reader(history);
     for (const json& entry : history.entries) reader.add(entry);
-    if (is_running) history.seconds += age_of(journal_of(folder));
+    if (is_running) history.seconds += age_of(trial_journal_of(folder));
     reader.end_part(is_running);
   } catch (const json::exception& error) {
     throw CheckpointError(fmt::format("{}: its journal.jsonl is damaged: {}", folder, error.what()));
@@ -303,7 +301,7 @@ std::string SearchHistory::folder_of(const Training& training) const {
 SearchHistory read_search(const std::string& folder, const models::ModelKinds& models) {
   SearchHistory search;
   search.job = read_trials(folder);
-  search.planned = parse_plans({.path = journal_of(folder), .text = search.job.config, .overrides = {}}, models);
+  search.planned = parse_plans({.path = trial_journal_of(folder), .text = search.job.config, .overrides = {}}, models);
   if (!search.planned.plans.search) throw CheckpointError(folder + ": its journal.jsonl has no config of a search");
   search.space = Space(search.settings().space);
   search.plan = plan_of(search);
@@ -333,6 +331,9 @@ double seconds_left(const SearchHistory& search) {
 }
 
 double seconds_left(const TrialsHistory& validation) {
+  const bool is_nested =
+      std::ranges::any_of(validation.trainings, [](const auto& one) { return one.training.outer >= 0; });
+  if (is_nested) return -1;
   Work work(1);
   const double rate = rate_of(validation, work);
   return seconds_left(validation, rate * static_cast<double>(validation.folds - validation.ended()));

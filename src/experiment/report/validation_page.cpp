@@ -133,12 +133,33 @@ Section section_of_folds(const ValidationHistory& validation) {
   return section;
 }
 
+/// What the search within each fold chose, and how far its own folds were too hopeful about it.
+Section section_of_searches(const ValidationHistory& validation) {
+  Section section{.title = "Searches within folds"};
+  if (validation.searches.empty()) return section;
+  section.blocks.emplace_back(Paragraph{
+      "Within each fold a search chose the settings, on the fold's training examples alone. The first value is that by "
+      "which they were chosen, the second that of the fold, which had no part in the choice."});
+  Table table{.caption = "What was chosen",
+              .head = {"fold", "trials", "chosen", "settings", "within the fold", "on the fold"},
+              .rows = {}};
+  for (const FoldSearch& search : validation.searches) {
+    const bool is_known = search.chosen >= 0;
+    table.rows.push_back({fmt::format("{}", search.fold), grouped(search.trials),
+                          is_known ? fmt::format("trial {}", search.chosen) : "", search.choice,
+                          is_known ? number_text(search.value) : "", is_known ? number_text(search.measured) : ""});
+  }
+  section.blocks.emplace_back(std::move(table));
+  return section;
+}
+
 Page validation_page(const ReportOptions& options, Log&) {
   const ValidationHistory validation = read_validation(options.folders.front());
   Page page{.title = validation.job.name(),
             .subtitle = fmt::format("A cross-validation of unisono: {}, {}", validation.job.status,
                                     count_of(validation.job.folds, "fold"))};
   page.add(section_of_figures(validation));
+  page.add(section_of_searches(validation));
   page.add(section_of_classes(validation));
   page.add(section_of_timeline(validation.job));
   page.add(section_of_folds(validation));

@@ -16,6 +16,7 @@
 #include "report/texts.hpp"
 #include "report/watch_trials.hpp"
 #include "run/progress.hpp"
+#include "trials/journal.hpp"
 #include "unisono/base/clock.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/base/text.hpp"
@@ -110,7 +111,7 @@ bool has_ended(const std::string& status, const std::string& file) {
 }
 
 Look look_at(const std::string& folder, const models::ModelKinds& models) try {
-  const std::string journal = folder + "/journal.jsonl";
+  const std::string journal = trial_journal_of(folder);
   if (holds_trials(folder, "search")) {
     const SearchHistory search = read_search(folder, models);
     return {picture_of(search), has_ended(search.job.status, journal)};

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "apply/evaluator.hpp"
+#include "machine/model_of_config.hpp"
 #include "machine/parts.hpp"
 #include "run/losses.hpp"
 #include "unisono/base/errors.hpp"
@@ -73,12 +74,7 @@ std::vector<models::Metric> possible_metrics(const models::Model& model, data::S
 std::vector<models::Metric> possible_metrics(const Config& given, const data::DatasetInfo& data, data::Split split) {
   Config config = given;
   settle(config, data);
-  const auto strategy = strategies::make_strategy(config.strategy);
-  const auto backend = kernels::make_cpu_backend(1);
-  LocalReducer reducer;
-  const auto model = models::make_model(config.model, inputs_of(data),
-                                        model_context(*backend, reducer, strategy->steps_together(), config));
-  return possible_metrics(*model, split);
+  return possible_metrics(ModelOfConfig(config, data).model(), split);
 }
 
 Criteria criteria_of(const Config& config, const models::Model& model, const data::DatasetInfo& data) {

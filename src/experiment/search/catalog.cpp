@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <utility>
 
 #include "search/method_kind.hpp"
 #include "unisono/base/errors.hpp"
@@ -17,8 +18,9 @@ const std::vector<SearchMethodKind>& search_method_kinds() {
 }
 
 std::unique_ptr<SearchMethod> make_search_method(const SearchSettings& settings, const Space& space, std::uint64_t seed,
-                                                 std::int64_t epochs) {
-  SearchProblem problem{.settings = settings, .space = space, .baselines = {}, .seed = seed, .epochs = epochs};
+                                                 std::int64_t epochs, TrialWork work) {
+  SearchProblem problem{
+      .settings = settings, .space = space, .baselines = {}, .seed = seed, .epochs = epochs, .work = std::move(work)};
   for (const ConfigValue& values : settings.baselines) problem.baselines.push_back(space.point_of(values));
   const auto& kinds = search_method_kinds();
   return std::ranges::find(kinds, settings.method, &SearchMethodKind::kind)->make(std::move(problem));

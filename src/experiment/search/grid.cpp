@@ -10,8 +10,9 @@ std::unique_ptr<SearchMethod> make(SearchProblem problem) {
   const std::vector<Point> grid = problem.space.grid();
   points.insert(points.end(), grid.begin(), grid.end());
   const auto count = static_cast<std::int64_t>(points.size());
-  return std::make_unique<FixedTrials>(
-      count, [points = std::move(points)](std::int64_t trial) { return points[static_cast<std::size_t>(trial)]; });
+  return std::make_unique<FixedTrials>(problem, count, [points = std::move(points)](std::int64_t trial) {
+    return points[static_cast<std::size_t>(trial)];
+  });
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -20,6 +21,9 @@ struct SearchStep {
   std::optional<std::int64_t> copied = {};
   bool operator==(const SearchStep&) const = default;
 };
+
+/// About how long the training of a trial at a point takes, in any unit. Empty: nobody knows.
+using TrialWork = std::function<double(const Point&)>;
 
 /// Decides which trials there are and how far each is trained. It never sees ranks, files or time: who calls it starts
 /// steps, in any number at once, and reports how they ended. Called with the same steps and losses in the same order, a
@@ -47,8 +51,9 @@ class SearchMethod {
 };
 
 /// \param seed of the experiment \param epochs of a trial that is trained to the end (train.epochs)
+/// \param work methods that know all of their trials in advance start the longest first
 /// \throws ConfigError for settings that do not suit the space, and for the reasons that Space::grid and point_of have
 std::unique_ptr<SearchMethod> make_search_method(const SearchSettings& settings, const Space& space, std::uint64_t seed,
-                                                 std::int64_t epochs);
+                                                 std::int64_t epochs, TrialWork work = {});
 
 }  // namespace unisono::experiment

@@ -18,6 +18,7 @@ struct SearchProblem {
   std::vector<Point> baselines;  ///< trials 0 … b − 1
   std::uint64_t seed = 0;
   std::int64_t epochs = 0;  ///< of a trial that is trained to the end
+  TrialWork work = {};
 
   std::int64_t first_drawn() const { return static_cast<std::int64_t>(baselines.size()); }
   bool is_baseline(std::int64_t trial) const { return trial < first_drawn(); }

@@ -5,9 +5,8 @@ namespace unisono::experiment {
 namespace {
 
 std::unique_ptr<SearchMethod> make(SearchProblem problem) {
-  const std::int64_t count = problem.settings.trials;
-  return std::make_unique<FixedTrials>(
-      count, [problem = std::move(problem)](std::int64_t trial) { return random_point(problem, trial); });
+  return std::make_unique<FixedTrials>(problem, problem.settings.trials,
+                                       [problem](std::int64_t trial) { return random_point(problem, trial); });
 }
 
 void describe(ConfigVisitor& visitor, SearchSettings& settings) {

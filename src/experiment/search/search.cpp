@@ -15,6 +15,7 @@
 #include "search/space_check.hpp"
 #include "search/trial_overrides.hpp"
 #include "search/trial_table.hpp"
+#include "search/trial_work.hpp"
 #include "trials/metric.hpp"
 #include "trials/shared_set.hpp"
 #include "trials/trial_job.hpp"
@@ -133,7 +134,8 @@ Search::Search(Job& job, const ConfigText& config, const models::ModelKinds& mod
       set_(job, text_, planned_.config),
       folds_(folds_of(planned_)),
       space_(settings().space),
-      plan_(make_search_method(settings(), space_, seed_of(planned_.config), planned_.config.train.epochs),
+      plan_(make_search_method(settings(), space_, seed_of(planned_.config), planned_.config.train.epochs,
+                               work_of_trials(settings(), space_, text_, models, set_.info())),
             {.repeats = settings().repeats, .folds = folds_ ? folds_->size() : 0, .refit = settings().refit}),
       metric_(settings().metric) {
   require_same_experiment(job.ranks(), planned_.config);
@@ -201,6 +203,7 @@ void Search::say_begin() const {
         "which trials are trained for how long depends on the order in which they end: another run of this "
         "search may give another table");
   }
+  warn_if_crowded(job_, settings().threads_per_trial, "search.threads_per_trial");
 }
 
 /// Called on rank 0 after a training.
@@ -228,7 +231,6 @@ EndOfTrials Search::end() const {
 }
 
 RunStatus Search::run() {
-  say_begin();
   const Stopwatch watch(job_.clock());
   const bool is_complete =
       run_trials(job_, {.kind = "search",
@@ -251,6 +253,7 @@ RunStatus Search::run() {
                                   .reports_epochs = settings().median_rule},
                         .shape = shape(),
                         .end = end(),
+                        .on_begin = [this] { say_begin(); },
                         .folder_of = [this](const Training& training) { return folder_of(training); },
                         .overrides = [this](const Training& training) { return overrides(training); },
                         .on_end = [this](const Training& training, const TrainingResult&) { say_end(training); }});

@@ -65,9 +65,8 @@ std::unique_ptr<SearchMethod> make(SearchProblem problem) {
     sequence.emplace_back(j);
     sequence.back().scramble(search_stream(problem, Draw::scrambling, j));
   }
-  const std::int64_t count = problem.settings.trials;
   return std::make_unique<FixedTrials>(
-      count, [problem = std::move(problem), sequence = std::move(sequence)](std::int64_t trial) {
+      problem, problem.settings.trials, [problem, sequence = std::move(sequence)](std::int64_t trial) {
         if (problem.is_baseline(trial)) return problem.baselines[static_cast<std::size_t>(trial)];
         Point point;
         for (const SobolDimension& dimension : sequence) {

@@ -6,16 +6,17 @@
 
 namespace unisono::experiment {
 
-/// Trials that start in the order of their numbers, once each, and end in any order.
+/// Which trials have started and ended, each once. Those that start in the order of their numbers ask for `next`.
 class TrialOrder {
  public:
   explicit TrialOrder(std::int64_t count) : count_(count) {}
 
   std::int64_t count() const { return count_; }
-  /// The next one to start; `count` where all have started.
+  /// The lowest number of those that have not started; `count` where all have.
   std::int64_t next() const { return next_; }
   /// The lowest number of those that have not ended.
   std::int64_t first_open() const { return first_open_; }
+  bool has_started(std::int64_t trial) const { return losses_.contains(trial); }
   bool all_started() const { return next_ == count_; }
   bool all_ended() const { return first_open_ == count_; }
   /// Of a trial that has ended.

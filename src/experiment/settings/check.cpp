@@ -9,6 +9,7 @@
 #include "machine/abilities.hpp"
 #include "machine/device.hpp"
 #include "machine/method.hpp"
+#include "machine/model_of_config.hpp"
 #include "machine/parts.hpp"
 #include "run/class_weights.hpp"
 #include "run/progress.hpp"
@@ -27,23 +28,20 @@ std::string check(const Config& given, int ranks, bool with_folds) {
   if (with_folds) data.validation = std::max<std::int64_t>(data.validation, 1);
   settle(config, data);
   require_way_to_device(config);
-  const auto strategy = strategies::make_strategy(config.strategy);
-  const auto backend = kernels::make_cpu_backend(1);
-  LocalReducer reducer;
-  const auto model = models::make_model(config.model, inputs_of(data),
-                                        model_context(*backend, reducer, strategy->steps_together(), config));
-  strategy->require(*model, std::max(1, ranks / config.stages()));
-  require_method(config, *model, data);
-  require_placeable(config, *model, *backend);
-  if (!config.is_placed_automatically()) make_stages(config, *model, *backend, /*replicas=*/1);
-  require_divisible_steps(config, *strategy, *model);
-  if (!config.whole_batch()) optimizer_settings(config, *strategy, *model);
-  require_class_weights(config, *model, data);
-  criteria_of(config, *model, data);
+  ModelOfConfig parts(config, data);
+  const models::Model& model = parts.model();
+  parts.strategy().require(model, std::max(1, ranks / config.stages()));
+  require_method(config, parts.model(), data);
+  require_placeable(config, model, parts.backend());
+  if (!config.is_placed_automatically()) make_stages(config, model, parts.backend(), /*replicas=*/1);
+  require_divisible_steps(config, parts.strategy(), model);
+  if (!config.whole_batch()) optimizer_settings(config, parts.strategy(), model);
+  require_class_weights(config, model, data);
+  criteria_of(config, model, data);
   if (const std::string& other = config.train.weights.initialise_from; !other.empty()) require_checkpoint(other);
   return fmt::format("{} fits: {} training, {} validation and {} test examples; the model has {} parameters", path,
                      grouped(data.train), grouped(data.validation), grouped(data.test),
-                     grouped(model->layout().parameters()));
+                     grouped(model.layout().parameters()));
 }
 
 }  // namespace unisono::experiment

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <numeric>
 
@@ -17,7 +18,7 @@ double mean_of(std::span<const double> values) {
 }
 
 double deviation_of(std::span<const double> values) {
-  if (values.size() < 2) return 0;
+  if (values.size() < 2 || std::ranges::adjacent_find(values, std::not_equal_to<>()) == values.end()) return 0;
   const double mean = mean_of(values);
   double squares = 0;
   for (const double value : values) squares += (value - mean) * (value - mean);
@@ -38,6 +39,11 @@ PairedDifference paired_difference(std::span<const double> a, std::span<const do
   PairedDifference result{.pairs = static_cast<std::int64_t>(a.size()),
                           .mean = mean_of(differences),
                           .deviation = deviation_of(differences)};
+  if (!differences.empty()) {
+    const auto [lowest, highest] = std::ranges::minmax(differences);
+    result.lowest = lowest;
+    result.highest = highest;
+  }
   if (result.pairs < 2) {
     result.half_width = std::numeric_limits<double>::infinity();
     return result;
@@ -125,9 +131,11 @@ std::string verdict_text(const Judgement& judgement) {
   const PairedDifference& difference = judgement.difference;
   if (judgement.verdict == Verdict::better || judgement.verdict == Verdict::worse)
     return fmt::format("{} by {:.3g} ± {:.2g}", name, std::abs(difference.mean), difference.half_width);
-  if (judgement.verdict == Verdict::unclear && judgement.seeds_needed > difference.pairs)
+  if (judgement.verdict != Verdict::unclear || difference.pairs < 2) return name;
+  if (judgement.seeds_needed > difference.pairs)
     return fmt::format("{}; about {} would do", name, judgement.seeds_needed);
-  return name;
+  // Some seeds may have failed where others did not: the mean and its interval say little about that.
+  return fmt::format("{}: differences of {:+.3g} to {:+.3g}", name, difference.lowest, difference.highest);
 }
 
 }  // namespace unisono::experiment

@@ -25,6 +25,7 @@ struct PairedDifference {
   double deviation = 0;   ///< of the differences; 0 for fewer than two
   double half_width = 0;  ///< of the mean's 95 % interval; infinite for fewer than two pairs
   double p = 1;           ///< two-sided, that the expected difference is 0
+  double lowest = 0, highest = 0;
   double low() const { return mean - half_width; }
   double high() const { return mean + half_width; }
   /// Whether the interval lies inside ±margin.
@@ -79,7 +80,8 @@ struct Judgement {
 /// All variants of a study together, since the tests of all of them are corrected.
 std::vector<Judgement> judge(std::span<const Pairs> variants, double margin, bool larger_is_better);
 
-/// "better by 0.0051 ± 0.0012", "too few seeds to tell; about 24 would do"
+/// "better by 0.0051 ± 0.0012", "too few seeds to tell; about 24 would do", "too few seeds to tell: differences of
+/// -0.891 to +0.00151"
 std::string verdict_text(const Judgement& judgement);
 
 }  // namespace unisono::experiment

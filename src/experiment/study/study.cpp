@@ -62,6 +62,10 @@ class StudyFolder {
  public:
   StudyFolder(const std::string& path, const StudyOptions& options) : path_(path) {
     std::error_code error;
+    if (fs::exists(trial_journal_of(path_), error)) {
+      throw OutputError(
+          fmt::format("{}: holds a search or a cross-validation; choose another folder (--output DIR)", path_));
+    }
     const bool is_there = fs::exists(journal(), error);
     if (is_there && !options.resume && !options.overwrite) {
       throw OutputError(
@@ -100,7 +104,7 @@ class StudyFolder {
   }
 
  private:
-  std::string journal() const { return path_ + "/journal.txt"; }
+  std::string journal() const { return study_journal_of(path_); }
 
   /// Nothing but what a study has written.
   void clear() const {

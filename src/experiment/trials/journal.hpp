@@ -8,6 +8,11 @@
 
 namespace unisono::experiment {
 
+/// The journal of a search's or cross-validation's trainings.
+inline std::string trial_journal_of(const std::string& folder) { return folder + "/journal.jsonl"; }
+/// The journal of a study.
+inline std::string study_journal_of(const std::string& folder) { return folder + "/journal.txt"; }
+
 /// What a job has done, line by line, in a file that is only appended to: a process that is killed loses at most the
 /// line that it was writing. A line is a hash (16 hexadecimal digits), a blank, and one JSON object. The hash is that
 /// of the previous line's hash and this line's text, so that a line that was changed, removed or added is found.

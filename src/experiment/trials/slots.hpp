@@ -23,6 +23,9 @@ struct SlotShape {
 SlotShape slot_shape(const Job& job, std::int64_t ranks, std::int64_t threads, bool device,
                      std::string_view key = "search.ranks_per_trial");
 
+/// Warns where the threads of one training are more than a rank's share of the cores. \param key of the config
+void warn_if_crowded(Job& job, std::int64_t threads, std::string_view key);
+
 /// Makes all trainings that the plan hands out, on all ranks of the job, and returns when it hands out no more.
 /// Collective over the job. \param plan on rank 0; null elsewhere
 void make_trainings(Job& job, const SlotShape& shape, const TrainingTerms& terms, PlanDispatcher* plan);

@@ -21,8 +21,6 @@ namespace fs = std::filesystem;
 /// What trials leave, beside the journal.
 constexpr std::array kMade = {"/trials", "/best", "/folds", "/final", "/outputs"};
 
-std::string journal_of(const std::string& folder) { return folder + "/journal.jsonl"; }
-
 bool has_checkpoint(const std::string& run_folder) {
   std::error_code ignored;
   const fs::path checkpoints = checkpoints_of(run_folder);
@@ -75,7 +73,10 @@ void make_folder(const std::string& folder) {
 /// Refuses a folder that holds what does not fit.
 void require_folder(const std::string& folder, Existing existing) {
   std::error_code error;
-  const bool holds_job = fs::exists(journal_of(folder), error);
+  if (fs::exists(study_journal_of(folder), error)) {
+    throw OutputError(fmt::format("{}: holds a study; choose another folder (--output DIR)", folder));
+  }
+  const bool holds_job = fs::exists(trial_journal_of(folder), error);
   if (holds_job && existing == Existing::refuse) {
     throw OutputError(
         fmt::format("{}: already holds trials; go on with them (--resume), replace them (--overwrite), or choose "
@@ -137,8 +138,8 @@ void require_enough_trials(const Journal& journal, const TrialPlan& plan) {
     if (entry.contains("started")) begun = std::max(begun, training_from(entry.at("started")).trial + 1);
   }
   if (begun <= plan.method().trials()) return;
-  throw ConfigError(fmt::format("search.trials = {}, but {} have begun in this folder; raise it to at least {}",
-                                plan.method().trials(), count_of(begun, "trial"), begun));
+  throw ConfigError(fmt::format("search.trials = {}, but trial {} has begun in this folder; raise it to at least {}",
+                                plan.method().trials(), begun - 1, begun));
 }
 
 void resume(const Journal& journal, Plan& plan) {
@@ -155,6 +156,7 @@ class TrialDesk {
   TrialDesk(Job& job, const TrialJob& trials) : trials_(trials), journal_(open_journal(trials)) {
     if (trials.compared != nullptr) require_enough_trials(*journal_, *trials.compared);
     resume(*journal_, trials.plan);
+    trials.on_begin();
     dispatcher_.emplace(
         trials.plan, &*journal_, trials.end, job.clock(), [this](const Training& training) { return order(training); },
         [this](const Training& training, const TrainingResult& result) { note_end(training, result); },
@@ -245,7 +247,8 @@ std::unique_ptr<Journal> open_journal(const TrialJob& trials) {
   require_folder(trials.folder, trials.existing);
   make_folder(trials.folder);
   const bool anew = trials.existing == Existing::overwrite;
-  auto journal = std::make_unique<Journal>(journal_of(trials.folder), anew);  // from here on no other job writes there
+  auto journal =
+      std::make_unique<Journal>(trial_journal_of(trials.folder), anew);  // from here on no other job writes there
   if (anew) remove_made(trials.folder);
   require_begin(*journal, trials.folder);
   if (!journal->entries().empty()) require_same_job(journal->entries().front(), trials);

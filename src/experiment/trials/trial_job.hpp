@@ -27,7 +27,9 @@ struct TrialJob {
   TrainingTerms terms;
   SlotShape shape;
   EndOfTrials end;
-  /// Where a training leaves its run. Called on rank 0, as are the following.
+  /// Called when the folder has been found to be right, before the first training. On rank 0, as are the following.
+  std::function<void()> on_begin;
+  /// Where a training leaves its run.
   std::function<std::string(const Training&)> folder_of;
   std::function<std::string(const Training&)> outputs_of = {};  ///< TrainingOrder::outputs; empty: none
   /// What a trial changes of the config.

@@ -78,6 +78,7 @@ class CrossValidation {
   std::string folder_of(const Training& training) const;
   std::optional<data::Fold> fold_of(const Training& training) const;
   std::optional<TrainingResult> result_of(std::int64_t fold) const;
+  void say_begin() const;
   void say_end(const Training& training, const TrainingResult& result) const;
   void write_results(const FoldResults& results, const std::function<std::vector<float>(std::int64_t)>& outputs) const;
 
@@ -103,7 +104,9 @@ CrossValidation::CrossValidation(Job& job, const ConfigText& config, const model
       existing_(options.existing),
       set_(job, text_, planned_.config),
       folds_(folds_of_set(settings(), planned_.config.data.path)),
-      nested_(settings().nested ? std::optional<NestedSearch>(std::in_place, planned_, folds_) : std::nullopt),
+      nested_(settings().nested
+                  ? std::optional<NestedSearch>(std::in_place, planned_, folds_, text_, models, set_.info())
+                  : std::nullopt),
       plan_(std::make_unique<OneTrial>(), {.folds = folds_.size(), .refit = settings().refit}) {
   require_same_experiment(job.ranks(), planned_.config);
   require_same(job.ranks(), "cross-validation", hash_bytes(identity()),
@@ -175,6 +178,14 @@ std::optional<data::Fold> CrossValidation::fold_of(const Training& training) con
   return training.refit ? std::nullopt : std::optional(folds_.fold(training.fold));
 }
 
+void CrossValidation::say_begin() const {
+  const SlotShape slots = shape();
+  job_.log().info(fmt::format("{}: {} of {} by {}, {} at a time", folder_, count_of(folds_.size(), "fold"),
+                              count_of(folds_.rows(), "example"), name_of(settings().method, kFoldMethods),
+                              job_.ranks().size() / slots.ranks * slots.here));
+  warn_if_crowded(job_, settings().threads_per_fold, "cross_validation.threads_per_fold");
+}
+
 void CrossValidation::say_end(const Training& training, const TrainingResult& result) const {
   if (training.refit && !nested_) {
     if (result.status != TrainingStatus::complete) return;  // write_results says why
@@ -212,6 +223,7 @@ TrialJob CrossValidation::trials() {
                     .threads = settings().threads_per_fold},
           .shape = shape(),
           .end = {.signal = [this] { return job_.received_signal(); }},
+          .on_begin = [this] { say_begin(); },
           .folder_of = [this](const Training& training) { return folder_of(training); },
           .outputs_of = [this](const Training& training) { return outputs_of(training); },
           .overrides =
@@ -225,10 +237,6 @@ TrialJob CrossValidation::trials() {
 
 RunStatus CrossValidation::run() {
   if (solves_exactly()) return solve();
-  const SlotShape slots = shape();
-  job_.log().info(fmt::format("{}: {} of {} by {}, {} at a time", folder_, count_of(folds_.size(), "fold"),
-                              count_of(folds_.rows(), "example"), name_of(settings().method, kFoldMethods),
-                              job_.ranks().size() / slots.ranks * slots.here));
   const Stopwatch watch(job_.clock());
   const bool is_complete = run_trials(job_, trials());
   if (!job_.ranks().is_root()) return is_complete ? RunStatus::complete : RunStatus::interrupted;

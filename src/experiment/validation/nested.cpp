@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "search/trial_overrides.hpp"
+#include "search/trial_work.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/data/training_columns.hpp"
 #include "validation/splitters.hpp"
@@ -46,12 +47,12 @@ std::vector<Folds> inner_folds(const CrossValidationSettings& settings, const st
 }
 
 std::vector<std::unique_ptr<TrialPlan>> plans_of(const PlannedConfig& planned, const Space& space,
-                                                 const std::vector<Folds>& inner) {
+                                                 const std::vector<Folds>& inner, const TrialWork& work) {
   const SearchSettings& search = *planned.plans.search;
   std::vector<std::unique_ptr<TrialPlan>> plans;
   for (const Folds& folds : inner) {
-    auto method =
-        make_search_method(search, space, static_cast<std::uint64_t>(planned.config.seed), planned.config.train.epochs);
+    auto method = make_search_method(search, space, static_cast<std::uint64_t>(planned.config.seed),
+                                     planned.config.train.epochs, work);
     const PlanShape shape{.repeats = search.repeats, .folds = folds.size(), .refit = true};
     plans.push_back(std::make_unique<TrialPlan>(std::move(method), shape));
   }
@@ -71,12 +72,13 @@ const SearchSettings& search_of(const PlannedConfig& planned) {
 
 }  // namespace
 
-NestedSearch::NestedSearch(const PlannedConfig& planned, const Folds& outer)
+NestedSearch::NestedSearch(const PlannedConfig& planned, const Folds& outer, const ConfigText& text,
+                           const models::ModelKinds& models, const data::DatasetInfo& data)
     : outer_(outer),
       seed_(planned.config.seed),
       inner_(inner_folds(*planned.plans.cross_validation, planned.config.data.path, outer)),
       space_(search_of(planned).space),
-      plan_(plans_of(planned, space_, inner_)) {}
+      plan_(plans_of(planned, space_, inner_, work_of_trials(*planned.plans.search, space_, text, models, data))) {}
 
 data::Fold NestedSearch::fold_of(const Training& training) const {
   data::Fold fold = outer_.fold(training.outer);

@@ -5,6 +5,7 @@
 
 #include "search/space.hpp"
 #include "trials/nested_plan.hpp"
+#include "unisono/data/dataset.hpp"
 #include "unisono/experiment/plans.hpp"
 #include "validation/folds.hpp"
 
@@ -14,8 +15,9 @@ namespace unisono::experiment {
 /// the best one is trained on all of these and measured on the outer fold, which had no part in the choice.
 class NestedSearch {
  public:
-  /// \param outer must outlive it \throws ConfigError, DataError
-  NestedSearch(const PlannedConfig& planned, const Folds& outer);
+  /// \param text of `planned` \param data the set. All but `planned` must outlive it. \throws ConfigError, DataError
+  NestedSearch(const PlannedConfig& planned, const Folds& outer, const ConfigText& text,
+               const models::ModelKinds& models, const data::DatasetInfo& data);
 
   NestedPlan& plan() { return plan_; }
   const NestedPlan& plan() const { return plan_; }

@@ -118,7 +118,7 @@ void CrossValidationSettings::describe(ConfigVisitor& visitor) {
        .minimum = 1,
        .maximum = 1 << 16},
       threads_per_fold);
-  visitor.choice({.name = "keep", .meaning = "what is kept of the folds' runs"}, keep, kKeptTrials);
+  visitor.choice({.name = "keep", .meaning = "what is kept of the folds' runs"}, keep, kKeptFolds);
 }
 
 }  // namespace unisono::experiment

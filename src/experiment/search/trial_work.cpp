@@ -1,0 +1,44 @@
+#include "search/trial_work.hpp"
+
+#include <algorithm>
+
+#include "machine/model_of_config.hpp"
+#include "unisono/base/errors.hpp"
+
+namespace unisono::experiment {
+namespace {
+
+/// A training step takes about as long as so many flops, however small its batch is.
+constexpr double kFlopsOfStep = 2e5;
+
+bool makes_longer(const Parameter& parameter) {
+  return parameter.key.starts_with("model") || parameter.key == "train" || parameter.key == "train.epochs" ||
+         parameter.key == "train.batch_size";
+}
+
+/// In flops, for each example of the training set.
+double work_of(Config config, const data::DatasetInfo& data) {
+  settle(config, data);
+  const double batches = config.train.batch_size > 0 ? 1.0 / static_cast<double>(config.train.batch_size) : 0;
+  return static_cast<double>(config.train.epochs) *
+         (ModelOfConfig(config, data).model().flops_per_example() + kFlopsOfStep * batches);
+}
+
+}  // namespace
+
+TrialWork work_of_trials(const SearchSettings& settings, const Space& space, const ConfigText& text,
+                         const models::ModelKinds& models, const data::DatasetInfo& data) {
+  const bool may_end_early = settings.has_target || settings.stop_after_seconds > 0 || settings.median_rule;
+  if (may_end_early || std::ranges::none_of(space.parameters(), makes_longer)) return {};
+  return [&space, &text, &models, &data](const Point& point) {
+    ConfigText trial = text;
+    for (const Assignment& one : space.at(point)) trial.overrides.push_back(one.override_text());
+    try {
+      return work_of(parse_config(trial, models), data);
+    } catch (const ConfigError&) {  // the trial ends at once with this reason
+      return 0.0;
+    }
+  };
+}
+
+}  // namespace unisono::experiment
