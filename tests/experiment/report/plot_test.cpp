@@ -204,6 +204,7 @@ TEST_CASE("a timeline has a block for each piece of work", "[plot]") {
 TEST_CASE("names are shortened between characters", "[plot]") {
   CHECK(shortened("short", 100) == "short");
   CHECK(shortened("ééééééééé", 43.2) == "éé…");
+  CHECK(shortened("elastic_averaging, batches of 64, 2 × 1", 220) == "elastic_averaging, b…4, 2 × 1");
 }
 
 }  // namespace unisono::experiment::plot

@@ -21,9 +21,14 @@ Box area_of(const RowFrame::Size& size, const std::vector<std::string>& rows, co
 
 std::string shortened(const std::string& name, double width, double size) {
   if (width_of(name, size) <= width) return name;
-  auto bytes = std::min(name.size(), static_cast<std::size_t>(std::max(1.0, width / (0.6 * size) - 1)));
-  while (bytes > 0 && (static_cast<unsigned char>(name[bytes]) & 0xC0U) == 0x80U) --bytes;  // whole characters
-  return name.substr(0, bytes) + "…";
+  const auto bytes = std::min(name.size(), static_cast<std::size_t>(std::max(1.0, width / (0.6 * size) - 1)));
+  const auto is_within_character = [&](std::size_t at) {
+    return at < name.size() && (static_cast<unsigned char>(name[at]) & 0xC0U) == 0x80U;
+  };
+  std::size_t head = bytes - bytes / 3, tail = name.size() - bytes / 3;
+  while (head > 0 && is_within_character(head)) --head;
+  while (is_within_character(tail)) ++tail;
+  return name.substr(0, head) + "…" + name.substr(tail);
 }
 
 RowFrame::RowFrame(const Size& size, const std::vector<std::string>& rows, const std::vector<Key>& keys,

@@ -29,7 +29,7 @@ class RowFrame {
   SvgDrawing drawing_;
 };
 
-/// A name that is no wider than this: "a-very-long-…".
+/// A name that is no wider than this: "a-very-long-…-name".
 std::string shortened(const std::string& name, double width, double size = kFontSize);
 
 }  // namespace unisono::experiment::plot
