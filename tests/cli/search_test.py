@@ -102,6 +102,19 @@ class Trials(SearchTest):
         self.assertEqual(self.started("by-number"), list(range(8)))
         self.assertEqual(self.table("by-number"), self.table("found"))
 
+    def test_more_threads_than_cores_are_warned_of(self):
+        threads = os.cpu_count() + 1
+        keys = [f"search.threads_per_trial={threads}", "search.trials=1", "train.epochs=1"]
+        result = self.search("crowded", ranks=2, keys=keys)
+        self.assertIn(f"search.threads_per_trial = {threads}, but a rank has", result.err)
+        self.assertEqual(result.err.count("threads_per_trial"), 1, result)
+
+    def test_a_folder_that_holds_trials_is_the_only_thing_that_is_said(self):
+        self.search("found", keys=["search.trials=1"])
+        result = self.search("found", keys=["search.trials=1"], code=1)
+        self.assertIn("found: already holds trials", messages(result)[0])
+        self.assertNotIn("1 trial by", result.out)
+
     def test_trials_on_two_ranks_each(self):
         self.search("pairs", ranks=4, keys=["search.ranks_per_trial=2", "search.trials=4"])
         self.search("pair", ranks=2, keys=["search.ranks_per_trial=2", "search.trials=4"])

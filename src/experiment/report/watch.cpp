@@ -146,13 +146,15 @@ class Screen {
   std::string shown_;
 };
 
-/// A line of at most so many characters, which a terminal does not break.
+/// A line of at most so many characters, which a terminal does not break: "a line that is too lo…".
 std::string cut(const std::string& line, std::size_t width) {
-  std::size_t characters = 0, i = 0;
-  for (; i < line.size(); ++i) {
-    if ((static_cast<unsigned char>(line[i]) & 0xC0U) != 0x80U && ++characters > width) break;
+  std::size_t characters = 0, last = 0;  // where the last character that fits begins
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    if ((static_cast<unsigned char>(line[i]) & 0xC0U) == 0x80U) continue;
+    if (++characters > width) return line.substr(0, last) + "…";
+    last = i;
   }
-  return line.substr(0, i);
+  return line;
 }
 
 /// Each line so.
