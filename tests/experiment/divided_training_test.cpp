@@ -167,7 +167,9 @@ TEST_CASE("a divided θ trains to the undivided run's bits, and goes on from its
   const std::string path = folder.path("a.h5");
   const Network network;
   const auto divisions = all_divisions(network.model->layout());
-  for (const auto& [rule, settings] : rules()) {
+  for (const auto& named : rules()) {
+    const auto& rule = named.first;
+    const optim::OptimizerSettings& settings = named.second;  // clang's lambdas take no structured bindings
     const std::vector<Vectors> expected = undivided_run(settings);
     REQUIRE(expected[0].at("parameters") != expected[kAll].at("parameters"));
     if (settings.clip_norm != 0) {  // it is clipped indeed
@@ -176,8 +178,8 @@ TEST_CASE("a divided θ trains to the undivided run's bits, and goes on from its
       REQUIRE(undivided_run(free)[kAll] != expected[kAll]);
     }
     for (std::size_t i = 0; i < divisions.size(); ++i) {
-      const auto& [name, map] = divisions[i];
-      INFO(rule << ", " << name);
+      const auto& map = divisions[i].second;
+      INFO(rule << ", " << divisions[i].first);
       comm::run_as_threads(map.ranks(), [&](comm::Communicator& world) {
         DividedRun run(world, map, settings);
         EXPECT(run.is_part_of(expected[0]));
@@ -189,8 +191,8 @@ TEST_CASE("a divided θ trains to the undivided run's bits, and goes on from its
       });
       // Every division is written and read in every rule; in one of them, each is read in all others.
       for (std::size_t next = 1; next < (rule == "LAMB" ? divisions.size() : 2); ++next) {
-        const auto& [other, other_map] = divisions[(i + next) % divisions.size()];
-        INFO("goes on " << other);
+        const auto& other_map = divisions[(i + next) % divisions.size()].second;
+        INFO("goes on " << divisions[(i + next) % divisions.size()].first);
         comm::run_as_threads(other_map.ranks(), [&](comm::Communicator& world) {
           DividedRun run(world, other_map, settings);
           run.restore(path, kHalf);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <set>
 
 namespace unisono::experiment {
 namespace {
@@ -147,10 +148,7 @@ void set_power(const StudyPlan& plan, StudyResult& result) {
   }
   result.deviation = deviations.median();
   if (!std::isfinite(result.deviation) || plan.settings.margin == 0) return;
-  std::vector<std::int64_t> seeds = {5, 10, 20, plan.settings.seeds};
-  std::ranges::sort(seeds);
-  const auto twice = std::ranges::unique(seeds);
-  seeds.erase(twice.begin(), twice.end());
+  const std::set<std::int64_t> seeds = {5, 10, 20, plan.settings.seeds};
   for (const std::int64_t count : seeds)
     result.power.emplace_back(count, power_of_pairs(plan.settings.margin, result.deviation, count));
 }
