@@ -155,12 +155,10 @@ def set_words(settings):
 
 
 def train(unisono, config, folder, settings, threads=1, ranks=1, mpirun=MPIRUN):
-    """A training of unisono on as many cores as it has threads. Settings: {"train.epochs": 3}. Where there are more
-    threads than cores, those that wait give theirs away."""
+    """A training of unisono on as many cores as it has threads. Settings: {"train.epochs": 3}."""
     words = [unisono, "train", config, "--output", folder, "--overwrite", "--progress", "none"]
     words += set_words(settings)
-    waiting = {"OMP_WAIT_POLICY": "passive"} if threads > len(os.sched_getaffinity(0)) else {}
-    run([*mpirun, "-n", ranks, *words] if ranks > 1 else pinned(threads, words), environment=waiting)
+    run([*mpirun, "-n", ranks, *words] if ranks > 1 else pinned(threads, words))
     return Run(folder)
 
 

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <atomic>
-#include <exception>
 #include <system_error>
 #include <utility>
 
@@ -33,22 +31,6 @@ void Threads::start(std::function<void()> work) {
 void Threads::join() {
   for (std::thread& thread : threads_) thread.join();
   threads_.clear();
-}
-
-void require_threads(const std::string& purpose, int wanted) {
-  std::atomic<bool> end = false;
-  const auto wait_for_the_end = [&end] { end.wait(false); };
-  Threads threads(purpose, wanted);
-  std::exception_ptr error;
-  try {
-    for (int thread = 0; thread < wanted; ++thread) threads.start(wait_for_the_end);
-  } catch (...) {
-    error = std::current_exception();
-  }
-  end = true;
-  end.notify_all();
-  threads.join();
-  if (error) std::rethrow_exception(error);
 }
 
 }  // namespace unisono

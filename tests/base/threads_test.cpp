@@ -24,7 +24,6 @@ TEST_CASE("threads are joined by their owner, and can be started again", "[threa
     threads.start([&done] { ++done; });
   }
   CHECK(done == 4);
-  CHECK_NOTHROW(require_threads("a test", 4));
 }
 
 TEST_CASE("of the control groups above a process the one with the least limit is named", "[threads]") {

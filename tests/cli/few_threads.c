@@ -1,4 +1,4 @@
-/* Loaded before a program's libraries: of the threads that C++ or OpenMP start, MOST_THREADS may live at a time; the
+/* Loaded before a program's libraries: of the threads that C++ starts, MOST_THREADS may live at a time; the
  * system refuses others as it does where a limit is reached. Those of other libraries are not counted. */
 #define _GNU_SOURCE
 #include <dlfcn.h>

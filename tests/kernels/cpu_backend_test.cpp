@@ -3,28 +3,9 @@
 #include <atomic>
 #include <cstdlib>
 
-#include "cpu/parallel.hpp"
 #include "cpu_fixture.hpp"
 
 namespace unisono::kernels::cpu {
-
-TEST_CASE("parallel ranges cover every index once, in at most so many parts", "[parallel]") {
-  for (int threads : {1, 2, 3, 7}) {
-    for (Index count : {0, 1, 2, 5, 100}) {
-      std::vector<std::atomic<int>> visits(static_cast<std::size_t>(count));
-      std::atomic<int> parts = 0;
-      std::atomic<bool> known = true;
-      parallel_ranges(threads, count, [&](Index first, Index last, int thread) {
-        ++parts;
-        if (thread < 0 || thread >= threads) known = false;
-        for (Index i = first; i < last; ++i) ++visits[static_cast<std::size_t>(i)];
-      });
-      CHECK(known);
-      CHECK(parts <= std::max<Index>(1, std::min<Index>(threads, count)));
-      CHECK(std::all_of(visits.begin(), visits.end(), [](const auto& visit) { return visit == 1; }));
-    }
-  }
-}
 
 TEST_CASE("the backend takes the best instruction set that the CPU has, and says so", "[cpu_backend]") {
   const auto backend = make_cpu_backend(2);

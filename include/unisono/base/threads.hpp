@@ -31,9 +31,4 @@ class Threads {
   std::vector<std::thread> threads_;
 };
 
-/// Checks that `wanted` threads can be started now. For libraries that start threads and end the process if they
-/// cannot.
-/// \throws DeviceError as Threads::start
-void require_threads(const std::string& purpose, int wanted);
-
 }  // namespace unisono

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "run/training_observer.hpp"
+#include "unisono/base/text.hpp"
 #include "unisono/models/convex.hpp"
 
 namespace unisono::experiment {
@@ -36,6 +37,11 @@ void TrainingObserver::say_epoch() {
     text += fmt::format("; {} {}", data::name_of(split), text_of(metrics));
   context_.records->progress.line(
       fmt::format("{}{}; {} examples/s", text, text_of(last_.iteration), rate_text(examples_per_second_)));
+  if (said_crowded_ || !kernels::threads_lacked_cores()) return;
+  said_crowded_ = true;
+  context_.records->progress.line(
+      fmt::format("the {} of rank 0 have no cores of their own: loops take fewer where that is faster",
+                  count_of(context_.parts.backend->threads(), "thread")));
 }
 
 std::optional<Minimisation> TrainingObserver::minimisation() const {

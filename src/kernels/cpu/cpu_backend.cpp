@@ -5,7 +5,6 @@
 #include <cassert>
 
 #include "cpu/parallel.hpp"
-#include "unisono/base/threads.hpp"
 
 namespace unisono::kernels {
 namespace cpu {
@@ -24,20 +23,12 @@ Index CpuBackend::scratch_size() const { return packed_.size() + partials_.size(
 
 }  // namespace cpu
 
-namespace {
-
-/// Checks that OpenMP can start its threads. It would end the process if it could not; here that gives a message.
-void start_threads(int threads) {
-  if (threads > 1) require_threads("a kernel's loop (train.threads)", threads - 1);
-  cpu::parallel_for(threads, threads, [](Index) {});
-}
-
-}  // namespace
-
 std::unique_ptr<Backend> make_cpu_backend(int threads) {
-  start_threads(threads);
+  cpu::ThreadTeam::of_this_thread().grow(threads);
   return std::make_unique<cpu::CpuBackend>(cpu::CpuSettings{.threads = threads});
 }
+
+bool threads_lacked_cores() { return cpu::TeamSize::was_reduced(); }
 
 std::string cpu_instruction_set() { return cpu::loops_for(cpu::chosen_instruction_set()).name; }
 

@@ -1,0 +1,163 @@
+#include "cpu/thread_team.hpp"
+
+#include <algorithm>
+#include <chrono>
+
+#include "unisono/base/clock.hpp"
+#include "unisono/base/errors.hpp"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace unisono::kernels::cpu {
+namespace {
+
+/// Longer than a wait takes where each thread has a core, and than most code between two loops.
+constexpr double kSpinSeconds = 50e-6;
+
+void pause() {
+#if defined(__x86_64__)
+  _mm_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+/// Waits until a value is another one: a moment with the core kept, then asleep. \return whether it slept
+template <typename Value>
+bool wait_while(const std::atomic<Value>& atomic, Value value) {
+  constexpr int kTriesBetweenLooks = 32;
+  const Stopwatch watch;
+  do {
+    for (int i = 0; i < kTriesBetweenLooks; ++i) {
+      if (atomic.load(std::memory_order_acquire) != value) return false;
+      pause();
+    }
+  } while (watch.seconds() < kSpinSeconds);
+  atomic.wait(value, std::memory_order_acquire);
+  return true;
+}
+
+/// Wakes who sleeps in wait_while.
+template <typename Value>
+void wake(std::atomic<Value>& atomic) {
+  std::atomic_thread_fence(std::memory_order_seq_cst);  // the new value comes before the look for sleepers
+  atomic.notify_all();
+}
+
+constexpr std::uint64_t ticket(std::uint32_t loop, std::uint64_t chunk) { return std::uint64_t{loop} << 32 | chunk; }
+
+Index border(Index count, Index i, Index n) { return count * i / n; }
+
+}  // namespace
+
+ThreadTeam& ThreadTeam::of_this_thread() {
+  thread_local ThreadTeam team;
+  return team;
+}
+
+ThreadTeam::~ThreadTeam() {
+  if (helpers() == 0) return;
+  ends_ = true;
+  ++loop_;
+  wake(loop_);
+  helpers_->join();
+}
+
+void ThreadTeam::grow(int threads) {
+  const int wanted = std::min(threads, kMostThreads) - 1;
+  if (helpers() >= wanted) return;
+  if (!helpers_) {
+    helpers_ = std::make_unique<Threads>("a kernel's loop (train.threads)", wanted);
+    parts_ = std::make_unique<Part[]>(kMostThreads);
+  }
+  while (helpers() < wanted) {
+    helpers_->start([this, thread = helpers() + 1] { help(thread); });
+  }
+}
+
+void ThreadTeam::help(int thread) {
+  std::uint32_t seen = 0;
+  for (;;) {
+    while (loop_.load(std::memory_order_acquire) == seen) wait_while(loop_, seen);
+    seen = loop_.load(std::memory_order_acquire);
+    if (ends_.load(std::memory_order_relaxed)) return;
+    if (thread < members_.load(std::memory_order_relaxed)) finish(take_chunks(seen, thread));
+  }
+}
+
+void ThreadTeam::publish(int members, Index count, Work work) {
+  members_.store(members, std::memory_order_relaxed);
+  count_.store(count, std::memory_order_relaxed);
+  call_.store(work.call, std::memory_order_relaxed);
+  context_.store(work.context, std::memory_order_relaxed);
+  pending_.store(members * kChunks, std::memory_order_relaxed);
+  const std::uint32_t loop = loop_.load(std::memory_order_relaxed) + 1;
+  for (int part = 0; part < members; ++part) parts_[part].next.store(ticket(loop, 0), std::memory_order_release);
+  loop_.store(loop, std::memory_order_release);
+  wake(loop_);
+}
+
+/// Its own part first, then those of the threads after it. \return how many chunks it has done
+int ThreadTeam::take_chunks(std::uint32_t loop, int thread) {
+  const int members = members_.load(std::memory_order_relaxed);
+  int done = 0;
+  for (int i = 0; i < members; ++i) done += take_chunks_of(loop, (thread + i) % members, thread);
+  return done;
+}
+
+int ThreadTeam::take_chunks_of(std::uint32_t loop, int part, int thread) {
+  std::atomic<std::uint64_t>& next = parts_[part].next;
+  const Index count = count_.load(std::memory_order_relaxed), parts = members_.load(std::memory_order_relaxed);
+  const auto call = call_.load(std::memory_order_relaxed);
+  const void* const context = context_.load(std::memory_order_relaxed);
+  const Index first = border(count, part, parts), size = border(count, part + 1, parts) - first;
+  int done = 0;
+  std::uint64_t expected = next.load(std::memory_order_acquire);
+  for (;;) {
+    // A helper that comes late may see a later loop. It takes a chunk only if the part is still of its own loop: then what
+    // it has read above is of that loop, too, since the caller cannot go on before the chunk is done.
+    const std::uint64_t chunk_number = expected - ticket(loop, 0);
+    if (chunk_number >= kChunks) return done;
+    if (!next.compare_exchange_weak(expected, expected + 1, std::memory_order_acq_rel)) continue;
+    const auto chunk = static_cast<Index>(chunk_number);
+    const Index from = first + border(size, chunk, kChunks), to = first + border(size, chunk + 1, kChunks);
+    if (from < to) call(context, from, to, thread);
+    ++done;
+    expected = next.load(std::memory_order_acquire);
+  }
+}
+
+void ThreadTeam::finish(int chunks) {
+  if (chunks > 0 && pending_.fetch_sub(chunks, std::memory_order_acq_rel) == chunks) wake(pending_);
+}
+
+double ThreadTeam::wait_for_helpers() {
+  const Stopwatch watch;
+  bool slept = false;
+  for (int left = pending_.load(std::memory_order_acquire); left != 0; left = pending_.load(std::memory_order_acquire)) {
+    slept = wait_while(pending_, left) || slept;
+  }
+  return slept ? watch.seconds() : 0;
+}
+
+void ThreadTeam::run(int threads, Index count, Work work) {
+  int members = static_cast<int>(std::min<Index>(size_.members(std::min(threads, kMostThreads)), count));
+  if (members > 1 && members - 1 > helpers()) {
+    try {
+      grow(members);
+    } catch (const DeviceError&) {
+      members = helpers() + 1;
+    }
+  }
+  if (members <= 1) return work.call(work.context, 0, count, 0);
+  const Stopwatch watch;
+  publish(members, count, work);
+  const int own = take_chunks(loop_.load(std::memory_order_relaxed), 0);
+  finish(own);
+  const double waited = wait_for_helpers();
+  size_.note({.seconds = watch.seconds(), .waited = waited, .own_share = own / static_cast<double>(members * kChunks)});
+}
+
+}  // namespace unisono::kernels::cpu
