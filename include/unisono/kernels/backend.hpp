@@ -18,8 +18,8 @@ class Backend : public UpdateKernels, public Activations, public LayerKernels, p
 /// \param threads at least 1
 std::unique_ptr<Backend> make_cpu_backend(int threads);
 
-/// Whether loops of CPU kernels have taken fewer threads than they could, again and again, since other programs or ranks
-/// use the same cores. True once: then it begins to watch anew.
+/// Whether loops of CPU kernels have taken fewer threads than they could, again and again, since other programs or
+/// ranks use the same cores. True once: then it begins to watch anew.
 bool threads_lacked_cores();
 
 /// The instruction set of the CPU kernels in use: "AVX-512", "AVX2" or "portable". Their results differ by rounding.

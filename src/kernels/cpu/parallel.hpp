@@ -8,7 +8,8 @@
 namespace unisono::kernels::cpu {
 
 /// Calls work(first, last, thread) on parts of [0, count) until each index has been worked on once; a thread may be
-/// called several times. What is computed for an index must not depend on the part that it is in. `work` must not throw.
+/// called several times. What is computed for an index must not depend on the part that it is in. `work` must not
+/// throw.
 template <typename Work>
 void parallel_ranges(int threads, Index count, const Work& work) {
   if (threads <= 1 || count <= 1) return work(Index{0}, count, 0);

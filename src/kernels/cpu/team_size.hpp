@@ -15,8 +15,8 @@ struct LoopTimes {
 
 /// Decides how many threads take part in loops. The caller alone would have taken about
 ///     Σ (seconds − waited) / own_share
-/// for the loops of a window. Where that is less than they took, helpers have no cores of their own: they lose them in the
-/// middle of what they have taken. Then only half as many threads take part, for a pause that doubles each time.
+/// for the loops of a window. Where that is less than they took, helpers have no cores of their own: they lose them in
+/// the middle of what they have taken. Then only half as many threads take part, for a pause that doubles each time.
 class TeamSize {
  public:
   explicit TeamSize(const Clock& clock = steady_clock()) : clock_(&clock) {}
@@ -37,12 +37,12 @@ class TeamSize {
   void judge();
 
   const Clock* clock_;
-  int most_ = kAll;      ///< threads that take part now
-  int last_ = 1;         ///< that took part in the last loop
-  double until_ = 0;     ///< when all may take part again
+  int most_ = kAll;   ///< threads that take part now
+  int last_ = 1;      ///< that took part in the last loop
+  double until_ = 0;  ///< when all may take part again
   double pause_ = kFirstPause;
-  int failures_ = 0;     ///< windows in a row that had too many threads
-  int loops_ = 0;        ///< of the window
+  int failures_ = 0;  ///< windows in a row that had too many threads
+  int loops_ = 0;     ///< of the window
   double seconds_ = 0, alone_ = 0;
 };
 

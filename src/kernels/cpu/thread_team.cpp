@@ -39,13 +39,6 @@ bool wait_while(const std::atomic<Value>& atomic, Value value) {
   return true;
 }
 
-/// Wakes who sleeps in wait_while.
-template <typename Value>
-void wake(std::atomic<Value>& atomic) {
-  std::atomic_thread_fence(std::memory_order_seq_cst);  // the new value comes before the look for sleepers
-  atomic.notify_all();
-}
-
 constexpr std::uint64_t ticket(std::uint32_t loop, std::uint64_t chunk) { return std::uint64_t{loop} << 32 | chunk; }
 
 Index border(Index count, Index i, Index n) { return count * i / n; }
@@ -61,7 +54,7 @@ ThreadTeam::~ThreadTeam() {
   if (helpers() == 0) return;
   ends_ = true;
   ++loop_;
-  wake(loop_);
+  loop_.notify_all();
   helpers_->join();
 }
 
@@ -95,8 +88,8 @@ void ThreadTeam::publish(int members, Index count, Work work) {
   pending_.store(members * kChunks, std::memory_order_relaxed);
   const std::uint32_t loop = loop_.load(std::memory_order_relaxed) + 1;
   for (int part = 0; part < members; ++part) parts_[part].next.store(ticket(loop, 0), std::memory_order_release);
-  loop_.store(loop, std::memory_order_release);
-  wake(loop_);
+  loop_.store(loop);  // sequentially consistent: notify_all looks for sleepers after it
+  loop_.notify_all();
 }
 
 /// Its own part first, then those of the threads after it. \return how many chunks it has done
@@ -116,8 +109,8 @@ int ThreadTeam::take_chunks_of(std::uint32_t loop, int part, int thread) {
   int done = 0;
   std::uint64_t expected = next.load(std::memory_order_acquire);
   for (;;) {
-    // A helper that comes late may see a later loop. It takes a chunk only if the part is still of its own loop: then what
-    // it has read above is of that loop, too, since the caller cannot go on before the chunk is done.
+    // A helper that comes late may see a later loop. It takes a chunk only if the part is still of its own loop: then
+    // what it has read above is of that loop, too, since the caller cannot go on before the chunk is done.
     const std::uint64_t chunk_number = expected - ticket(loop, 0);
     if (chunk_number >= kChunks) return done;
     if (!next.compare_exchange_weak(expected, expected + 1, std::memory_order_acq_rel)) continue;
@@ -130,13 +123,14 @@ int ThreadTeam::take_chunks_of(std::uint32_t loop, int part, int thread) {
 }
 
 void ThreadTeam::finish(int chunks) {
-  if (chunks > 0 && pending_.fetch_sub(chunks, std::memory_order_acq_rel) == chunks) wake(pending_);
+  if (chunks > 0 && pending_.fetch_sub(chunks) == chunks) pending_.notify_all();
 }
 
 double ThreadTeam::wait_for_helpers() {
   const Stopwatch watch;
   bool slept = false;
-  for (int left = pending_.load(std::memory_order_acquire); left != 0; left = pending_.load(std::memory_order_acquire)) {
+  for (int left = pending_.load(std::memory_order_acquire); left != 0;
+       left = pending_.load(std::memory_order_acquire)) {
     slept = wait_while(pending_, left) || slept;
   }
   return slept ? watch.seconds() : 0;

@@ -12,10 +12,11 @@ namespace unisono::kernels::cpu {
 
 /// The threads that share a loop: the caller and its helpers.
 ///
-/// Each thread has a part of the loop of its own, as long as it comes: the same part in each loop, whose data are in its
-/// caches. A part is divided into chunks. Who has done its own chunks takes those of others, so a helper that has no core
-/// holds nobody up, unless it lost its core in the middle of a chunk. Who waits spins for a moment and then sleeps: other
-/// programs get the core. Where the waits cost more than helpers bring, fewer threads take part (TeamSize).
+/// Each thread has a part of the loop of its own, as long as it comes: the same part in each loop, whose data are in
+/// its caches. A part is divided into chunks. Who has done its own chunks takes those of others, so a helper that has
+/// no core holds nobody up, unless it lost its core in the middle of a chunk. Who waits spins for a moment and then
+/// sleeps: other programs get the core. Where the waits cost more than helpers bring, fewer threads take part
+/// (TeamSize).
 class ThreadTeam {
  public:
   /// Work on the indices [first, last), by one of the threads 0, 1, …
