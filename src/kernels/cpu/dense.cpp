@@ -82,14 +82,24 @@ void data_inputs(const Loops& loops, const Dense& dense, View w, View dy, Mutabl
   }
 }
 
+constexpr Index kColumns = 6;  ///< of a product's tile
+
+/// Calls work(first, last) on parts of so many columns of a product; but for the last one, they are whole tiles.
+template <typename Work>
+void parallel_columns(int threads, Index columns, const Work& work) {
+  parallel_ranges(threads, (columns + kColumns - 1) / kColumns, [&](Index first, Index last, int) {
+    if (first < last) work(first * kColumns, std::min(last * kColumns, columns));
+  });
+}
+
 }  // namespace
 
 void CpuBackend::dense_forward(const DenseSpec& spec, Index batch, View x, View w, View b, MutableView y) {
   const Dense dense(spec, batch);
   assert(static_cast<Index>(w.size()) == dense.units * dense.in);
   assert(b.empty() || static_cast<Index>(b.size()) == dense.units);
-  const Index tile = std::max<Index>(1, kWeightsAtOnce / dense.in / 6) * 6;
-  parallel_ranges(settings_.threads, dense.units, [&](Index first, Index end, int) {
+  const Index tile = std::max<Index>(1, kWeightsAtOnce / dense.in / kColumns) * kColumns;
+  parallel_columns(settings_.threads, dense.units, [&](Index first, Index end) {
     for (Index unit = first; unit < end; unit += tile) {
       forward_units(loops_, dense, spec, x, w, b, y, unit, std::min(unit + tile, end));
     }
@@ -105,8 +115,8 @@ void CpuBackend::dense_backward(const DenseSpec& spec, Index batch, View x, View
 
 void CpuBackend::dense_backward_data(const DenseSpec& spec, Index batch, View w, View dy, MutableView dx) {
   const Dense dense(spec, batch);
-  parallel_ranges(settings_.threads, dense.in,
-                  [&](Index first, Index end, int) { data_inputs(loops_, dense, w, dy, dx, first, end); });
+  parallel_columns(settings_.threads, dense.in,
+                   [&](Index first, Index end) { data_inputs(loops_, dense, w, dy, dx, first, end); });
 }
 
 void CpuBackend::dense_backward_weights(const DenseSpec& spec, Index batch, View x, View dy, MutableView dw,

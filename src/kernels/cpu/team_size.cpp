@@ -13,24 +13,29 @@ std::atomic<bool> any_was_reduced{false};
 bool TeamSize::was_reduced() { return any_was_reduced.exchange(false, std::memory_order_relaxed); }
 
 int TeamSize::members(int threads) {
-  if (most_ < threads && clock_->seconds() >= until_) most_ = kAll;
+  if (most_ < threads && clock_->seconds() >= until_) {
+    most_ = kAll;
+    loops_ = 0;
+    seconds_ = alone_ = 0;
+  }
   last_ = std::min(threads, most_);
   return last_;
 }
 
 void TeamSize::note(const LoopTimes& loop) {
+  if (loop.own_share == 0) return;  // says nothing about how long the caller would have taken
   ++loops_;
   seconds_ += loop.seconds;
-  alone_ += loop.own_share > 0 ? (loop.seconds - loop.waited) / loop.own_share : loop.seconds * last_;
+  alone_ += (loop.seconds - loop.waited) / loop.own_share;
   if (loops_ >= kWindowLoops && seconds_ >= kWindowSeconds) judge();
 }
 
 void TeamSize::judge() {
-  if (alone_ < seconds_) {
+  if (alone_ < kGain * seconds_) {
+    if (most_ == kAll && ++failures_ >= kFailuresInARow) any_was_reduced.store(true, std::memory_order_relaxed);
     most_ = std::max(1, last_ / 2);
     until_ = clock_->seconds() + pause_;
     pause_ = std::min(2 * pause_, kLongestPause);
-    if (++failures_ >= kFailuresInARow) any_was_reduced.store(true, std::memory_order_relaxed);
   } else if (most_ == kAll) {
     pause_ = kFirstPause;
     failures_ = 0;

@@ -15,8 +15,9 @@ struct LoopTimes {
 
 /// Decides how many threads take part in loops. The caller alone would have taken about
 ///     Σ (seconds − waited) / own_share
-/// for the loops of a window. Where that is less than they took, helpers have no cores of their own: they lose them in
-/// the middle of what they have taken. Then only half as many threads take part, for a pause that doubles each time.
+/// for the loops of a window. Where that is clearly less than they took, helpers have no cores of their own: they lose
+/// them in the middle of what they have taken. Then only half as many threads take part, for a pause that doubles each
+/// time.
 class TeamSize {
  public:
   explicit TeamSize(const Clock& clock = steady_clock()) : clock_(&clock) {}
@@ -26,11 +27,12 @@ class TeamSize {
   /// Notes a loop that several threads took part in.
   void note(const LoopTimes& loop);
 
-  /// Whether several windows in a row had too many threads since this was last asked, in any team of this process.
+  /// Whether all threads were too many several times in a row since this was last asked, in any team of this process.
   static bool was_reduced();
 
  private:
   static constexpr double kWindowSeconds = 0.02, kFirstPause = 0.1, kLongestPause = 5;  // 0.1, 0.2, … s
+  static constexpr double kGain = 0.9;  // of the time, at most, that the caller alone would take
   static constexpr int kWindowLoops = 16, kFailuresInARow = 3;
   static constexpr int kAll = std::numeric_limits<int>::max();
 
@@ -41,7 +43,7 @@ class TeamSize {
   int last_ = 1;      ///< that took part in the last loop
   double until_ = 0;  ///< when all may take part again
   double pause_ = kFirstPause;
-  int failures_ = 0;  ///< windows in a row that had too many threads
+  int failures_ = 0;  ///< times in a row that all threads were too many
   int loops_ = 0;     ///< of the window
   double seconds_ = 0, alone_ = 0;
 };

@@ -1,7 +1,6 @@
 #include "cpu/thread_team.hpp"
 
 #include <algorithm>
-#include <chrono>
 
 #include "unisono/base/clock.hpp"
 #include "unisono/base/errors.hpp"
@@ -53,30 +52,31 @@ ThreadTeam& ThreadTeam::of_this_thread() {
 ThreadTeam::~ThreadTeam() {
   if (helpers() == 0) return;
   ends_ = true;
-  ++loop_;
-  loop_.notify_all();
+  for (int thread = 1; thread <= helpers(); ++thread) {
+    ++parts_[thread].loop;
+    parts_[thread].loop.notify_all();
+  }
   helpers_->join();
 }
 
 void ThreadTeam::grow(int threads) {
   const int wanted = std::min(threads, kMostThreads) - 1;
   if (helpers() >= wanted) return;
-  if (!helpers_) {
-    helpers_ = std::make_unique<Threads>("a kernel's loop (train.threads)", wanted);
-    parts_ = std::make_unique<Part[]>(kMostThreads);
-  }
+  if (!parts_) parts_ = std::make_unique<Part[]>(kMostThreads);
+  if (!helpers_) helpers_ = std::make_unique<Threads>("a kernel's loop (train.threads)", wanted);
   while (helpers() < wanted) {
     helpers_->start([this, thread = helpers() + 1] { help(thread); });
   }
 }
 
 void ThreadTeam::help(int thread) {
-  std::uint32_t seen = 0;
-  for (;;) {
-    while (loop_.load(std::memory_order_acquire) == seen) wait_while(loop_, seen);
-    seen = loop_.load(std::memory_order_acquire);
+  std::atomic<std::uint32_t>& loop = parts_[thread].loop;
+  for (std::uint32_t seen = 0;;) {
+    wait_while(loop, seen);
+    seen = loop.load(std::memory_order_acquire);
     if (ends_.load(std::memory_order_relaxed)) return;
-    if (thread < members_.load(std::memory_order_relaxed)) finish(take_chunks(seen, thread));
+    const int done = take_chunks(seen, thread);
+    if (done > 0 && pending_.fetch_sub(done) == done) pending_.notify_all();
   }
 }
 
@@ -86,13 +86,15 @@ void ThreadTeam::publish(int members, Index count, Work work) {
   call_.store(work.call, std::memory_order_relaxed);
   context_.store(work.context, std::memory_order_relaxed);
   pending_.store(members * kChunks, std::memory_order_relaxed);
-  const std::uint32_t loop = loop_.load(std::memory_order_relaxed) + 1;
-  for (int part = 0; part < members; ++part) parts_[part].next.store(ticket(loop, 0), std::memory_order_release);
-  loop_.store(loop);  // sequentially consistent: notify_all looks for sleepers after it
-  loop_.notify_all();
+  ++loop_;
+  for (int part = 0; part < members; ++part) parts_[part].next.store(ticket(loop_, 0), std::memory_order_release);
+  for (int thread = 1; thread < members; ++thread) {
+    parts_[thread].loop.store(loop_);  // sequentially consistent: notify_all looks for sleepers after it
+    parts_[thread].loop.notify_all();
+  }
 }
 
-/// Its own part first, then those of the threads after it. \return how many chunks it has done
+/// Its own part first, then those of the threads after it.
 int ThreadTeam::take_chunks(std::uint32_t loop, int thread) {
   const int members = members_.load(std::memory_order_relaxed);
   int done = 0;
@@ -122,10 +124,6 @@ int ThreadTeam::take_chunks_of(std::uint32_t loop, int part, int thread) {
   }
 }
 
-void ThreadTeam::finish(int chunks) {
-  if (chunks > 0 && pending_.fetch_sub(chunks) == chunks) pending_.notify_all();
-}
-
 double ThreadTeam::wait_for_helpers() {
   const Stopwatch watch;
   bool slept = false;
@@ -138,18 +136,19 @@ double ThreadTeam::wait_for_helpers() {
 
 void ThreadTeam::run(int threads, Index count, Work work) {
   int members = static_cast<int>(std::min<Index>(size_.members(std::min(threads, kMostThreads)), count));
-  if (members > 1 && members - 1 > helpers()) {
+  if (members - 1 > helpers() && !refused_) {
     try {
       grow(members);
     } catch (const DeviceError&) {
-      members = helpers() + 1;
+      refused_ = true;
     }
   }
+  members = std::min(members, helpers() + 1);
   if (members <= 1) return work.call(work.context, 0, count, 0);
   const Stopwatch watch;
   publish(members, count, work);
-  const int own = take_chunks(loop_.load(std::memory_order_relaxed), 0);
-  finish(own);
+  const int own = take_chunks(loop_, 0);
+  pending_ -= own;
   const double waited = wait_for_helpers();
   size_.note({.seconds = watch.seconds(), .waited = waited, .own_share = own / static_cast<double>(members * kChunks)});
 }

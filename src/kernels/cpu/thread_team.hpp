@@ -44,23 +44,25 @@ class ThreadTeam {
  private:
   static constexpr int kChunks = 4;  ///< of a part
 
-  /// Which chunk of a part is next: loop · 2³² + chunk.
+  /// A thread's part of a loop.
   struct alignas(64) Part {
-    std::atomic<std::uint64_t> next{0};
+    std::atomic<std::uint64_t> next{kChunks};  ///< its next chunk: loop · 2³² + chunk
+    std::atomic<std::uint32_t> loop{0};        ///< in which the thread takes part; a helper waits for the next one
   };
 
   void help(int thread);
   void publish(int members, Index count, Work work);
+  /// \return how many chunks the thread has done
   int take_chunks(std::uint32_t loop, int thread);
   int take_chunks_of(std::uint32_t loop, int part, int thread);
-  void finish(int chunks);
   /// \return the seconds that it took, if they were more than a moment; else 0
   double wait_for_helpers();
 
   int helpers() const { return helpers_ ? helpers_->size() : 0; }
 
   std::unique_ptr<Part[]> parts_;
-  alignas(64) std::atomic<std::uint32_t> loop_{0};  ///< its number; helpers wait for the next one
+  std::uint32_t loop_ = 0;  ///< the caller's
+  bool refused_ = false;    ///< the system has started fewer helpers than wanted
   std::atomic<bool> ends_{false};
   std::atomic<int> members_{0};
   std::atomic<Index> count_{0};
