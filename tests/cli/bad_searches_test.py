@@ -181,6 +181,7 @@ CROSS_VALIDATIONS = [
     folds("one fold", r"'folds' in \[cross_validation\] is 1, but must be at least 2", "folds=1"),
     folds("more folds than examples of a class", r"a class has only \d+ training examples", "folds=100"),
     folds("more folds than examples", r"only 240 training examples", "folds=241", "stratified=false"),
+    folds("a nested search and a model of all examples", r"remove refit", "nested=true", "refit=true"),
     folds("an unknown way to divide", r"did you mean 'k_fold'", "method=kfold"),
     folds("a key of another way", r"it is a key of 'repeated_k_fold'", "repeats=3"),
     folds("no column of groups", r"has no dataset /train/groups", "method=group_k_fold", code=DATA),

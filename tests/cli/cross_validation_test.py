@@ -158,6 +158,7 @@ method = "grid"
         self.assertEqual({line["choice"] for line in folds}, {"optimizer.learning_rate = 0.01"})
         self.assertEqual([line["validation_examples"] for line in folds], ["60"] * 4)
         self.assertEqual(len(self.lines("one", "predictions.csv")), 240)
+        self.assertFalse((self.folder / "one/folds").exists())  # cross_validation.keep = "none"
         self.validate("two", keys=self.KEYS, ranks=2)
         self.assertEqual(self.tables("two"), self.tables("one"))
         # 4 folds of 2 trials on 3 inner folds, and the best trial of each.

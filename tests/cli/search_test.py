@@ -102,6 +102,23 @@ class Trials(SearchTest):
         self.assertEqual(self.started("by-number"), list(range(8)))
         self.assertEqual(self.table("by-number"), self.table("found"))
 
+    def test_folders_of_other_commands_are_refused(self):
+        self.search("found", keys=["search.trials=1"])
+        for words in ((), ("--overwrite",), ("--resume",)):
+            result = self.unisono("train", "config.toml", "--output", "found", *words)
+            self.assertEqual(result.code, 1, result)
+            self.assertIn("found: holds a search", messages(result)[0])
+        self.train("run")
+        self.assertIn("run: holds a run", messages(self.search("run", "--overwrite", code=1))[0])
+
+    def test_what_is_replaced_goes_away(self):
+        self.search("found", keys=["search.trials=1"])
+        folds = settings("data.augmentation.shift=0", "cross_validation.folds=2", "train.epochs=1")
+        done = self.unisono("cross-validate", "config.toml", "--output", "found", "--overwrite", *folds)
+        self.assertEqual(done.code, 0, done)
+        left = {path.name for path in (self.folder / "found").iterdir()}
+        self.assertFalse(left & {"search.json", "trials.csv", "best.toml", "trials"}, left)
+
     def test_more_threads_than_cores_are_warned_of(self):
         threads = os.cpu_count() + 1
         keys = [f"search.threads_per_trial={threads}", "search.trials=1", "train.epochs=1"]

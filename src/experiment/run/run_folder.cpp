@@ -14,6 +14,7 @@
 #include <iterator>
 #include <utility>
 
+#include "trials/journal.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/base/gone_folder.hpp"
 #include "unisono/base/seal.hpp"
@@ -44,14 +45,12 @@ bool holds_results(const std::string& path) {
       fmt::format("{}: {}: {}; choose another folder with --output, or make this one writable", path, what, reason));
 }
 
-/// Whether the files were made by a run: a config.toml or a log.txt alone may be the user's.
-bool is_run(const std::string& path) {
-  std::error_code error;
-  const auto is_there = [&](const char* name) { return fs::exists(fs::path(path) / name, error); };
-  return is_there(".lock") || is_there("metrics.jsonl") || is_there("summary.json");
-}
-
 void require_choice(const std::string& path, Existing existing) {
+  std::error_code error;
+  if (fs::exists(trial_journal_of(path), error) || fs::exists(study_journal_of(path), error)) {
+    throw OutputError(
+        fmt::format("{}: holds a search, a cross-validation or a study; choose another folder (--output DIR)", path));
+  }
   const bool results = holds_results(path);
   if (results && existing == Existing::refuse) {
     throw OutputError(
@@ -59,7 +58,7 @@ void require_choice(const std::string& path, Existing existing) {
                     "folder (--output DIR)",
                     path));
   }
-  if (results && existing == Existing::overwrite && !is_run(path)) {
+  if (results && existing == Existing::overwrite && !has_run_files(path)) {
     throw OutputError(fmt::format(
         "{}: holds files that a run would replace, but no run; choose another folder (--output DIR)", path));
   }
@@ -78,6 +77,12 @@ void remove_unfinished(const std::string& path) {
 }
 
 }  // namespace
+
+bool has_run_files(const std::string& path) {
+  std::error_code error;
+  const auto is_there = [&](const char* name) { return fs::exists(fs::path(path) / name, error); };
+  return is_there(".lock") || is_there("metrics.jsonl") || is_there("summary.json");
+}
 
 RunFolder::RunFolder(std::string path, Existing existing) : path_(std::move(path)) {
   require_choice(path_, existing);

@@ -20,6 +20,10 @@ namespace fs = std::filesystem;
 
 /// What trials leave, beside the journal.
 constexpr std::array kMade = {"/trials", "/best", "/folds", "/final", "/outputs"};
+/// And at its end.
+constexpr std::array kResults = {
+    "/trials.csv",      "/search.json",    "/best.toml",  "/folds.csv", "/cross_validation.json",
+    "/predictions.csv", "/predictions.h5", "/report.html"};
 
 bool has_checkpoint(const std::string& run_folder) {
   std::error_code ignored;
@@ -77,6 +81,9 @@ void require_folder(const std::string& folder, Existing existing) {
     throw OutputError(fmt::format("{}: holds a study; choose another folder (--output DIR)", folder));
   }
   const bool holds_job = fs::exists(trial_journal_of(folder), error);
+  if (!holds_job && has_run_files(folder)) {
+    throw OutputError(fmt::format("{}: holds a run; choose another folder (--output DIR)", folder));
+  }
   if (holds_job && existing == Existing::refuse) {
     throw OutputError(
         fmt::format("{}: already holds trials; go on with them (--resume), replace them (--overwrite), or choose "
@@ -98,6 +105,9 @@ void remove_made(const std::string& folder) {
   std::error_code error;
   for (const char* name : kMade) {
     if (!error) fs::remove_all(folder + name, error);
+  }
+  for (const char* name : kResults) {
+    if (!error) fs::remove(folder + name, error);
   }
   if (error) throw OutputError(fmt::format("{}: cannot be replaced: {}", folder, error.message()));
 }
@@ -185,7 +195,8 @@ class TrialDesk {
     if (trials_.outputs_of) order.outputs = trials_.outputs_of(training);
     if (!order.outputs.empty()) make_folder(fs::path(order.outputs).parent_path());
     if (!training.refit && training.outer < 0) forget_refit();
-    if (!trials_.keeps_runs && !training.refit) return order;
+    const bool is_result = training.refit && training.outer < 0;
+    if (!trials_.keeps_runs && !is_result) return order;
     order.folder = trials_.folder_of(training);
     if (training.copied) take_over(training, order.folder);
     order.goes_on = has_checkpoint(order.folder);

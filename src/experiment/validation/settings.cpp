@@ -102,13 +102,13 @@ void CrossValidationSettings::describe(ConfigVisitor& visitor) {
                  .minimum = 2,
                  .maximum = 1 << 20},
                 inner_folds);
+  visitor.field({.name = "refit", .meaning = "train a model on all examples at the end"}, refit);
   visitor.require(
       "nested", !nested || !refit,
       "refit trains the config as it is on all examples, but nested searches choose settings for each fold: "
       "remove refit, and run unisono search with search.refit for a model of all examples");
   visitor.require("nested", !nested || solver == FoldSolver::automatic || solver == FoldSolver::train,
                   "nested trains its trials: remove solver");
-  visitor.field({.name = "refit", .meaning = "train a model on all examples at the end"}, refit);
   visitor.field(
       {.name = "ranks_per_fold", .meaning = "ranks that train a fold together", .minimum = 1, .maximum = 1 << 20},
       ranks_per_fold);
