@@ -57,11 +57,7 @@ bool is_in_steps(SearchKind kind) {
 void require_space(const Space& space, const ConfigText& given, const PlannedConfig& planned,
                    const models::ModelKinds& models) {
   require_free_keys(space, is_in_steps(planned.plans.search->method));
-  require_values(space, [&](const std::vector<Assignment>& values) {
-    ConfigText text = given;
-    for (const Assignment& one : values) text.overrides.push_back(one.override_text());
-    parse_config(text, models);
-  });
+  require_values(space, [&](const std::vector<Assignment>& values) { config_at(given, values, models); });
 }
 
 /// Refuses settings of a search that contradict each other.

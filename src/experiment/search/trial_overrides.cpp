@@ -15,6 +15,12 @@ std::vector<std::string> trial_overrides(const Space& space, const TrialPlan& pl
   return changes;
 }
 
+Config config_at(const ConfigText& text, const std::vector<Assignment>& values, const models::ModelKinds& models) {
+  ConfigText trial = text;
+  for (const Assignment& one : values) trial.overrides.push_back(one.override_text());
+  return parse_config(trial, models);
+}
+
 std::string trial_text(const Space& space, const TrialPlan& plan, std::int64_t trial) {
   std::vector<std::string> parts;
   for (const Assignment& one : space.at(plan.method().point(trial))) {

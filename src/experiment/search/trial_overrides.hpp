@@ -5,6 +5,7 @@
 
 #include "search/space.hpp"
 #include "trials/plan.hpp"
+#include "unisono/experiment/config.hpp"
 
 namespace unisono::experiment {
 
@@ -12,6 +13,9 @@ namespace unisono::experiment {
 /// and of its numbers.
 std::vector<std::string> trial_overrides(const Space& space, const TrialPlan& plan, std::int64_t seed,
                                          const Training& training);
+
+/// The config of all trials with the values of a point. \throws ConfigError where they are impossible
+Config config_at(const ConfigText& text, const std::vector<Assignment>& values, const models::ModelKinds& models);
 
 /// "optimizer.learning_rate = 0.1, train.batch_size = 32"
 std::string trial_text(const Space& space, const TrialPlan& plan, std::int64_t trial);

@@ -1,8 +1,11 @@
 #include "search/trial_work.hpp"
 
 #include <algorithm>
+#include <map>
+#include <memory>
 
 #include "machine/model_of_config.hpp"
+#include "search/trial_overrides.hpp"
 #include "unisono/base/errors.hpp"
 
 namespace unisono::experiment {
@@ -30,14 +33,16 @@ TrialWork work_of_trials(const SearchSettings& settings, const Space& space, con
                          const models::ModelKinds& models, const data::DatasetInfo& data) {
   const bool may_end_early = settings.has_target || settings.stop_after_seconds > 0 || settings.median_rule;
   if (may_end_early || std::ranges::none_of(space.parameters(), makes_longer)) return {};
-  return [&space, &text, &models, &data](const Point& point) {
-    ConfigText trial = text;
-    for (const Assignment& one : space.at(point)) trial.overrides.push_back(one.override_text());
+  const auto known =
+      std::make_shared<std::map<Point, double>>();  // the searches of all outer folds have the same points
+  return [&space, &text, &models, &data, known](const Point& point) {
+    const auto [found, is_new] = known->try_emplace(point, 0);
+    if (!is_new) return found->second;
     try {
-      return work_of(parse_config(trial, models), data);
+      found->second = work_of(config_at(text, space.at(point), models), data);
     } catch (const ConfigError&) {  // the trial ends at once with this reason
-      return 0.0;
     }
+    return found->second;
   };
 }
 
