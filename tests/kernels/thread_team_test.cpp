@@ -30,15 +30,6 @@ class Visits {
   std::atomic<bool> known_ = true;
 };
 
-/// A function as ThreadTeam takes it.
-template <typename Function>
-ThreadTeam::Work work_of(const Function& function) {
-  return {[](const void* context, Index first, Index last, int thread) {
-            (*static_cast<const Function*>(context))(first, last, thread);
-          },
-          &function};
-}
-
 class SetClock final : public Clock {
  public:
   double seconds() const override { return now; }
@@ -71,7 +62,7 @@ TEST_CASE("loops that follow each other at once are each done once, with helpers
       if (thread >= threads) ++wrong;
       for (Index i = first; i < last; ++i) sum += i + loop;
     };
-    team.run(threads, count, work_of(add));
+    team.run(threads, count, ThreadTeam::Work::of(add));
     if (sum != count * (count - 1) / 2 + count * loop) ++wrong;
     for (auto& other : sums) {
       if (&other != &sum && other != 0) ++wrong;
@@ -117,7 +108,7 @@ TEST_CASE("a helper that has no core holds up no more than what it has taken", "
     for (Index others = left; others > 1; others = left) left.wait(others);
     --left;
   };
-  team.run(2, 8, work_of(work));
+  team.run(2, 8, ThreadTeam::Work::of(work));
   CHECK(left == 0);
 }
 

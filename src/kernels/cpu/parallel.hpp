@@ -13,10 +13,7 @@ namespace unisono::kernels::cpu {
 template <typename Work>
 void parallel_ranges(int threads, Index count, const Work& work) {
   if (threads <= 1 || count <= 1) return work(Index{0}, count, 0);
-  const auto call = [](const void* context, Index first, Index last, int thread) noexcept {
-    (*static_cast<const Work*>(context))(first, last, thread);
-  };
-  ThreadTeam::of_this_thread().run(threads, count, {call, &work});
+  ThreadTeam::of_this_thread().run(threads, count, ThreadTeam::Work::of(work));
 }
 
 /// Calls work(i) for every i in [0, count), in no particular order.

@@ -15,8 +15,7 @@ bool TeamSize::was_reduced() { return any_was_reduced.exchange(false, std::memor
 int TeamSize::members(int threads) {
   if (most_ < threads && clock_->seconds() >= until_) {
     most_ = kAll;
-    loops_ = 0;
-    seconds_ = alone_ = 0;
+    window_ = {};
   }
   last_ = std::min(threads, most_);
   return last_;
@@ -24,14 +23,14 @@ int TeamSize::members(int threads) {
 
 void TeamSize::note(const LoopTimes& loop) {
   if (loop.own_share == 0) return;  // says nothing about how long the caller would have taken
-  ++loops_;
-  seconds_ += loop.seconds;
-  alone_ += (loop.seconds - loop.waited) / loop.own_share;
-  if (loops_ >= kWindowLoops && seconds_ >= kWindowSeconds) judge();
+  ++window_.loops;
+  window_.seconds += loop.seconds;
+  window_.alone += (loop.seconds - loop.waited) / loop.own_share;
+  if (window_.loops >= kWindowLoops && window_.seconds >= kWindowSeconds) judge();
 }
 
 void TeamSize::judge() {
-  if (alone_ < kGain * seconds_) {
+  if (window_.alone < kGain * window_.seconds) {
     if (most_ == kAll && ++failures_ >= kFailuresInARow) any_was_reduced.store(true, std::memory_order_relaxed);
     most_ = std::max(1, last_ / 2);
     until_ = clock_->seconds() + pause_;
@@ -40,8 +39,7 @@ void TeamSize::judge() {
     pause_ = kFirstPause;
     failures_ = 0;
   }
-  loops_ = 0;
-  seconds_ = alone_ = 0;
+  window_ = {};
 }
 
 }  // namespace unisono::kernels::cpu

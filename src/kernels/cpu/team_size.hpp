@@ -44,8 +44,11 @@ class TeamSize {
   double until_ = 0;  ///< when all may take part again
   double pause_ = kFirstPause;
   int failures_ = 0;  ///< times in a row that all threads were too many
-  int loops_ = 0;     ///< of the window
-  double seconds_ = 0, alone_ = 0;
+
+  struct Window {
+    int loops = 0;
+    double seconds = 0, alone = 0;  ///< that they took, and that the caller alone would have taken
+  } window_;
 };
 
 }  // namespace unisono::kernels::cpu

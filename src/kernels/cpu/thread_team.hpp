@@ -23,6 +23,15 @@ class ThreadTeam {
   struct Work {
     void (*call)(const void* context, Index first, Index last, int thread);
     const void* context;
+
+    /// \param function (first, last, thread); it must outlive the work, and must not throw
+    template <typename Function>
+    static Work of(const Function& function) {
+      return {[](const void* context, Index first, Index last, int thread) noexcept {
+                (*static_cast<const Function*>(context))(first, last, thread);
+              },
+              &function};
+    }
   };
 
   ThreadTeam() = default;
