@@ -45,12 +45,10 @@ void add_results(const Json& results, ValidationHistory& history) {
   }
 }
 
-bool is_nested(const Training& training) { return training.outer >= 0; }
-
 /// The fold that a training measures; nothing: it is one of many trials within a fold, or that on all examples.
 std::optional<std::int64_t> measured_fold(const Training& training) {
-  if (training.refit != is_nested(training)) return std::nullopt;
-  return is_nested(training) ? training.outer : training.fold;
+  if (training.refit != training.is_nested()) return std::nullopt;
+  return training.is_nested() ? training.outer : training.fold;
 }
 
 /// What the journal has of searches within folds, and the results of what they chose.
@@ -59,9 +57,9 @@ void add_searches(const Json& results, ValidationHistory& history) {
   std::map<std::pair<std::int64_t, std::int64_t>, std::vector<double>> values;  // by fold and trial
   for (const TrainingSpan& span : history.job.trainings) {
     const Training& training = span.training;
-    if (!span.result || !is_nested(training)) continue;
-    FoldSearch& search =
-        searches.try_emplace(training.outer, FoldSearch{training.outer, 0, -1, "", kNone, kNone}).first->second;
+    if (!span.result || !training.is_nested()) continue;
+    FoldSearch& search = searches[training.outer];
+    search.fold = training.outer;
     if (!training.refit) {
       values[{training.outer, training.trial}].push_back(span.result->value);
       continue;

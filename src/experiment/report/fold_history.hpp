@@ -29,11 +29,11 @@ struct FoldFigures {
 /// A search within a fold (cross_validation.nested).
 struct FoldSearch {
   std::int64_t fold = 0;
-  std::int64_t trials = 0;  ///< of which a training has ended
-  std::int64_t chosen = 0;  ///< the best trial; −1: not known yet
-  std::string choice;       ///< its settings; empty: not known yet
-  double value = 0;         ///< of the metric that counts: the chosen trial's mean; NaN: not known yet
-  double measured = 0;      ///< of the same metric, on the fold
+  std::int64_t trials = 0;   ///< of which a training has ended
+  std::int64_t chosen = -1;  ///< the best trial; −1: not known yet, as are the following
+  std::string choice = {};   ///< its settings; empty: only the journal is there
+  double value = 0;          ///< of the metric that counts: the chosen trial's mean
+  double measured = 0;       ///< of the same metric, on the fold
 };
 
 /// What is known of a cross-validation: its results, or while it has not ended those that the journal has.

@@ -1,5 +1,4 @@
 #include "unisono/experiment/report.hpp"
-#include "trials/journal.hpp"
 
 #include <fmt/format.h>
 
@@ -11,6 +10,7 @@
 #include "report/trials_history.hpp"
 #include "run/run_folder.hpp"
 #include "runs/run_record.hpp"
+#include "trials/journal.hpp"
 #include "unisono/base/errors.hpp"
 
 namespace unisono::experiment {

@@ -332,7 +332,7 @@ double seconds_left(const SearchHistory& search) {
 
 double seconds_left(const TrialsHistory& validation) {
   const bool is_nested =
-      std::ranges::any_of(validation.trainings, [](const auto& one) { return one.training.outer >= 0; });
+      std::ranges::any_of(validation.trainings, [](const auto& one) { return one.training.is_nested(); });
   if (is_nested) return -1;
   Work work(1);
   const double rate = rate_of(validation, work);

@@ -126,7 +126,7 @@ std::string picture_of(const ValidationHistory& validation) {
   text += running_lines(
       job,
       [](const Training& training) {
-        if (training.outer >= 0) return training.text();
+        if (training.is_nested()) return training.text();
         return training.refit ? std::string("all examples") : fmt::format("fold {}", training.fold);
       },
       [](const Training&) { return ""; });

@@ -29,9 +29,9 @@ std::string check(const Config& given, int ranks, bool with_folds) {
   settle(config, data);
   require_way_to_device(config);
   ModelOfConfig parts(config, data);
-  const models::Model& model = parts.model();
+  models::Model& model = parts.model();
   parts.strategy().require(model, std::max(1, ranks / config.stages()));
-  require_method(config, parts.model(), data);
+  require_method(config, model, data);
   require_placeable(config, model, parts.backend());
   if (!config.is_placed_automatically()) make_stages(config, model, parts.backend(), /*replicas=*/1);
   require_divisible_steps(config, parts.strategy(), model);

@@ -22,10 +22,10 @@ inline constexpr double kLevel = 0.05;
 struct PairedDifference {
   std::int64_t pairs = 0;
   double mean = 0;
-  double deviation = 0;   ///< of the differences; 0 for fewer than two
-  double half_width = 0;  ///< of the mean's 95 % interval; infinite for fewer than two pairs
-  double p = 1;           ///< two-sided, that the expected difference is 0
-  double lowest = 0, highest = 0;
+  double deviation = 0;            ///< of the differences; 0 for fewer than two
+  double half_width = 0;           ///< of the mean's 95 % interval; infinite for fewer than two pairs
+  double p = 1;                    ///< two-sided, that the expected difference is 0
+  double lowest = 0, highest = 0;  ///< of the differences
   double low() const { return mean - half_width; }
   double high() const { return mean + half_width; }
   /// Whether the interval lies inside ±margin.

@@ -42,7 +42,7 @@ data::Split split_called(const std::string& name) {
 }  // namespace
 
 std::string Training::text() const {
-  const std::string where = outer >= 0 ? fmt::format("outer fold {}, ", outer) : "";
+  const std::string where = is_nested() ? fmt::format("outer fold {}, ", outer) : "";
   if (refit) return where + fmt::format("trial {} once more", trial);
   return where + fmt::format("trial {}", trial) + (repeat > 0 ? fmt::format(", repeat {}", repeat) : "") +
          (fold >= 0 ? fmt::format(", fold {}", fold) : "");

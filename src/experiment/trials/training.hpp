@@ -22,6 +22,8 @@ struct Training {
   bool refit = false;                       ///< the best trial, on training and validation examples together
 
   bool operator==(const Training&) const = default;
+  /// Whether it belongs to a search within an outer fold.
+  bool is_nested() const { return outer >= 0; }
   /// "trial 7", "trial 7, repeat 1, fold 3"
   std::string text() const;
 };

@@ -194,8 +194,8 @@ class TrialDesk {
     TrainingOrder order{.training = training, .overrides = trials_.overrides(training)};
     if (trials_.outputs_of) order.outputs = trials_.outputs_of(training);
     if (!order.outputs.empty()) make_folder(fs::path(order.outputs).parent_path());
-    if (!training.refit && training.outer < 0) forget_refit();
-    const bool is_result = training.refit && training.outer < 0;
+    if (!training.refit && !training.is_nested()) forget_refit();
+    const bool is_result = training.refit && !training.is_nested();
     if (!trials_.keeps_runs && !is_result) return order;
     order.folder = trials_.folder_of(training);
     if (training.copied) take_over(training, order.folder);
