@@ -162,11 +162,11 @@ def train(unisono, config, folder, settings, threads=1, ranks=1, mpirun=MPIRUN):
     return Run(folder)
 
 
-def measured(unisono, command, config, shape, settings, ranks=1, **environment):
+def measured(unisono, command, config, shape, settings, ranks=1):
     """What `unisono bench` or `info` says of a model on examples of a shape, as JSON; on any number of cores."""
     words = [unisono, command, config, "--json", *shape, *set_words(settings)]
     launcher = [*MPIRUN, "--oversubscribe", "--bind-to", "none", "-n", ranks] if ranks > 1 else []
-    return output_of([*launcher, *words], **environment)
+    return output_of([*launcher, *words])
 
 
 def refusal(unisono, config, settings):

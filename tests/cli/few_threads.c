@@ -29,8 +29,7 @@ static void* do_work(void* pointer) {
 int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, thread_function function, void* argument) {
   const create_function create = (create_function)dlsym(RTLD_NEXT, "pthread_create");
   Dl_info caller;
-  if (dladdr(__builtin_return_address(0), &caller) == 0 ||
-      (strstr(caller.dli_fname, "libstdc++") == NULL && strstr(caller.dli_fname, "libgomp") == NULL)) {
+  if (dladdr(__builtin_return_address(0), &caller) == 0 || strstr(caller.dli_fname, "libstdc++") == NULL) {
     return create(thread, attributes, function, argument);
   }
   if (atomic_fetch_add(&living, 1) >= atoi(getenv("MOST_THREADS"))) {
