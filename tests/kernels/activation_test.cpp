@@ -74,7 +74,7 @@ TEST_CASE("activations and their gradients are the reference's, in place, too", 
         y.push_back(value(activation, static_cast<double>(x[i])));
         dx.push_back(static_cast<double>(dy[i]) * slope(activation, static_cast<double>(x[i])));
       }
-      everywhere(
+      in_all_layouts(
           [&](CpuBackend& backend) {
             const Buffer device_x = to_device(backend, shape, x, 5);
             Buffer device_y = fresh(backend, shape), dx_apart = fresh(backend, shape);
@@ -84,7 +84,7 @@ TEST_CASE("activations and their gradients are the reference's, in place, too", 
                                         device_dy.view(), dx_apart.view());
             backend.activation_backward(activation, shape.extent, shape.batch, device_x.view(), device_y.view(),
                                         device_dy.view(), device_dy.view());
-            CHECK(largest_unused(shape, dx_apart.view()) == 0);
+            CHECK(largest_unused(backend, shape, dx_apart.view()) == 0);
             CHECK(from_device(backend, shape, dx_apart) == from_device(backend, shape, device_dy));
             return Outputs{{from_device(backend, shape, device_y), from_device(backend, shape, device_dy)}, {}};
           },
@@ -127,7 +127,7 @@ TEST_CASE("adding adds", "[activation]") {
   const Floats x = random_floats(shape.size(), 43), y = random_floats(shape.size(), 44);
   Floats sum(y);
   for (std::size_t i = 0; i < x.size(); ++i) sum[i] += x[i];
-  everywhere(
+  in_all_layouts(
       [&](CpuBackend& backend) {
         Buffer device_y = to_device(backend, shape, y);
         backend.add(shape.extent, shape.batch, to_device(backend, shape, x).view(), device_y.view());

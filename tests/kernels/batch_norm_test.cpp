@@ -53,8 +53,8 @@ Outputs run(CpuBackend& backend, const Case& c, bool constant_statistics = false
   if (constant_statistics) gradient_sums.back() = 0;
   backend.batch_norm_backward(c.spec, c.batch, x.view(), c.mean, c.inverse, c.gamma, dy.view(), gradient_sums,
                               dx.view());
-  CHECK(std::isfinite(largest_unused(shape, y.view())));
-  CHECK(largest_unused(shape, dx.view()) == 0);
+  CHECK(std::isfinite(largest_unused(backend, shape, y.view())));
+  CHECK(largest_unused(backend, shape, dx.view()) == 0);
   Outputs outputs{{from_device(backend, shape, y), from_device(backend, shape, dy), from_device(backend, shape, dx)},
                   sums};
   outputs.sums.pop_back();
@@ -135,8 +135,8 @@ TEST_CASE("batch normalisation gives the reference's sums, outputs and gradients
     INFO(shape.text());
     for (Activation activation : {Activation::none, Activation::relu}) {
       const Case c(shape, activation, activation == Activation::relu);
-      everywhere([&](CpuBackend& backend) { return run(backend, c); },
-                 [&](const Outputs& outputs) { check(c, outputs); });
+      in_all_layouts([&](CpuBackend& backend) { return run(backend, c); },
+                     [&](const Outputs& outputs) { check(c, outputs); });
     }
   }
 }
@@ -144,15 +144,15 @@ TEST_CASE("batch normalisation gives the reference's sums, outputs and gradients
 TEST_CASE("batch normalisation fuses a residual or a relu alone, too", "[batch_norm]") {
   for (Activation activation : {Activation::none, Activation::relu}) {
     const Case c({{20, 7, 5}, 65}, activation, activation == Activation::none);
-    everywhere([&](CpuBackend& backend) { return run(backend, c); },
-               [&](const Outputs& outputs) { check(c, outputs); });
+    in_all_layouts([&](CpuBackend& backend) { return run(backend, c); },
+                   [&](const Outputs& outputs) { check(c, outputs); });
   }
 }
 
 TEST_CASE("with constant statistics no gradient flows through them", "[batch_norm]") {
   const Case c({{3, 4, 4}, 17}, Activation::relu, false);
-  everywhere([&](CpuBackend& backend) { return run(backend, c, true); },
-             [&](const Outputs& outputs) { check(c, outputs, true); });
+  in_all_layouts([&](CpuBackend& backend) { return run(backend, c, true); },
+                 [&](const Outputs& outputs) { check(c, outputs, true); });
 }
 
 TEST_CASE("an example worked out by hand is normalised", "[batch_norm]") {
@@ -186,7 +186,7 @@ TEST_CASE("the variance survives a mean thousands of deviations large", "[batch_
     Floats x = random_floats(shape.size(), 17, -1.7320508F, 1.7320508F);  // variance 1
     for (float& value : x) value += mean;
     const auto exact = reference::statistics(Over::channel, {shape.extent, 0, Activation::none}, shape.batch, widen(x));
-    everywhere(
+    in_all_layouts(
         [&](CpuBackend& backend) {
           Outputs outputs{{}, std::vector<double>(3)};
           backend.batch_norm_sums({shape.extent, 0, Activation::none}, shape.batch, to_device(backend, shape, x).view(),

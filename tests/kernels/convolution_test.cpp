@@ -10,8 +10,8 @@ void check_convolution(const ConvolutionSpec& spec, const ProductOptions& option
                 << spec.padding_height << " × " << spec.padding_width << ", dilation " << spec.dilation_height << " × "
                 << spec.dilation_width << ", groups " << spec.groups);
   const ProductCase c(spec, options);
-  everywhere([&](CpuBackend& backend) { return run(backend, c, convolution_layer(backend, c)); },
-             [&](const Outputs& outputs) { check(c, outputs); });
+  in_all_layouts([&](CpuBackend& backend) { return run(backend, c, convolution_layer(backend, c)); },
+                 [&](const Outputs& outputs) { check(c, outputs); });
 }
 
 ConvolutionSpec square(Index in, Index size, Index out, Index kernel, Index stride, Index padding) {

@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -51,18 +52,24 @@ inline Floats random_floats(Index count, std::uint64_t stream, float low = -1, f
   return values;
 }
 
+inline Lanes lanes_of(const CpuBackend& backend, const Shape& shape) {
+  return Lanes::of(backend.methods().innermost_of(shape.extent, shape.batch), shape.batch);
+}
+
 /// Writes a value into all lanes that hold no example: what layers may leave there must not count.
-inline void fill_unused(const Shape& shape, MutableView activations, float value) {
-  const Lanes lanes(shape.batch);
+inline void fill_unused(const CpuBackend& backend, const Shape& shape, MutableView activations, float value) {
+  const Lanes lanes = lanes_of(backend, shape);
   for (Index i = 0; i < lanes.blocks * shape.extent.size(); ++i) {
     const Index used = lanes.used(i / shape.extent.size());
     std::fill_n(activations.data() + i * lanes.width + used, lanes.width - used, value);
   }
+  const Index values = lanes.blocks * lanes.block_size(shape.extent);
+  std::fill(activations.begin() + values, activations.end(), value);
 }
 
 /// The largest absolute value in lanes that hold no example.
-inline float largest_unused(const Shape& shape, View activations) {
-  const Lanes lanes(shape.batch);
+inline float largest_unused(const CpuBackend& backend, const Shape& shape, View activations) {
+  const Lanes lanes = lanes_of(backend, shape);
   float largest = 0;
   for (Index i = 0; i < lanes.blocks * shape.extent.size(); ++i) {
     for (Index lane = lanes.used(i / shape.extent.size()); lane < lanes.width; ++lane) {
@@ -77,7 +84,7 @@ inline float largest_unused(const Shape& shape, View activations) {
 inline Buffer to_device(CpuBackend& backend, const Shape& shape, View values, float unused = 0) {
   Buffer buffer(backend.activation_size(shape.extent, shape.batch));
   backend.load(shape.extent, shape.batch, values, buffer.view());
-  fill_unused(shape, buffer.view(), unused);
+  fill_unused(backend, shape, buffer.view(), unused);
   return buffer;
 }
 
@@ -114,13 +121,26 @@ inline bool same_bits(const Outputs& a, const Outputs& b) {
 
 /// Calls check(run(backend)) with every instruction set, and requires that the number of threads changes no bit.
 template <typename Run, typename Check>
-void everywhere(const Run& run, const Check& check) {
+void everywhere(const Run& run, const Check& check, const Methods& methods = {}) {
   for (InstructionSet set : available_instruction_sets()) {
     INFO(loops_for(set).name);
-    CpuBackend one({.threads = 1, .instruction_set = set}), three({.threads = 3, .instruction_set = set});
+    CpuBackend one({.threads = 1, .instruction_set = set, .methods = methods});
+    CpuBackend three({.threads = 3, .instruction_set = set, .methods = methods});
     const Outputs outputs = run(one);
     CHECK(same_bits(outputs, run(three)));
     check(outputs);
+  }
+}
+
+/// The same with the layouts that images have by their shape, and with either layout for all of them. Not Winograd's
+/// method, whose errors have another bound.
+template <typename Run, typename Check>
+void in_all_layouts(const Run& run, const Check& check) {
+  using Layout = std::optional<Innermost>;
+  for (const Layout& innermost : {Layout(), Layout(Innermost::examples), Layout(Innermost::channels)}) {
+    INFO("innermost: " << (!innermost ? "by shape" : *innermost == Innermost::examples ? "examples" : "channels"));
+    const Methods methods{.innermost = innermost, .winograd = false};
+    everywhere(run, check, methods);
   }
 }
 

@@ -7,8 +7,8 @@ void check_dense(const DenseSpec& spec, const ProductOptions& options) {
   INFO("batch " << options.batch << ", " << spec.in.channels << " × " << spec.in.height << " × " << spec.in.width
                 << " → " << spec.units);
   const ProductCase c(reference::as_convolution(spec), options);
-  everywhere([&](CpuBackend& backend) { return run(backend, c, dense_layer(backend, c)); },
-             [&](const Outputs& outputs) { check(c, outputs); });
+  in_all_layouts([&](CpuBackend& backend) { return run(backend, c, dense_layer(backend, c)); },
+                 [&](const Outputs& outputs) { check(c, outputs); });
 }
 
 }  // namespace

@@ -54,8 +54,8 @@ Outputs run(CpuBackend& backend, const Case& c, Write write) {
   Floats dgamma = stored(block, c.before), dbeta = dgamma;
   backend.layer_norm_forward(c.spec, c.batch, x.view(), gamma, beta, y.view());
   backend.layer_norm_backward(c.spec, c.batch, x.view(), gamma, dy.view(), dx.view(), dgamma, dbeta, write);
-  CHECK(std::isfinite(largest_unused(shape, y.view())));
-  CHECK(largest_unused(shape, dx.view()) == 0);
+  CHECK(std::isfinite(largest_unused(backend, shape, y.view())));
+  CHECK(largest_unused(backend, shape, dx.view()) == 0);
   return {{from_device(backend, shape, y), from_device(backend, shape, dx), canonical(block, dgamma),
            canonical(block, dbeta)},
           {}};
@@ -101,8 +101,8 @@ TEST_CASE("layer normalisation gives the reference's outputs and gradients", "[l
     INFO(shape.text());
     const Case c(shape);
     const Write write = shape.batch % 2 == 0 ? Write::overwrite : Write::add;
-    everywhere([&](CpuBackend& backend) { return run(backend, c, write); },
-               [&](const Outputs& outputs) { check(c, outputs, write); });
+    in_all_layouts([&](CpuBackend& backend) { return run(backend, c, write); },
+                   [&](const Outputs& outputs) { check(c, outputs, write); });
   }
 }
 
@@ -126,10 +126,10 @@ TEST_CASE("gradients of parameters and of inputs can be had apart", "[layer_norm
 
 TEST_CASE("an empty batch overwrites the gradients of layer normalisation with zero, or adds none", "[layer_norm]") {
   const Case c(Shape{{3, 2, 1}, 0});
-  everywhere([&](CpuBackend& backend) { return run(backend, c, Write::overwrite); },
-             [&](const Outputs& outputs) { CHECK(outputs.tensors[2] == Floats(6, 0.0F)); });
-  everywhere([&](CpuBackend& backend) { return run(backend, c, Write::add); },
-             [&](const Outputs& outputs) { CHECK(outputs.tensors[3] == c.before); });
+  in_all_layouts([&](CpuBackend& backend) { return run(backend, c, Write::overwrite); },
+                 [&](const Outputs& outputs) { CHECK(outputs.tensors[2] == Floats(6, 0.0F)); });
+  in_all_layouts([&](CpuBackend& backend) { return run(backend, c, Write::add); },
+                 [&](const Outputs& outputs) { CHECK(outputs.tensors[3] == c.before); });
 }
 
 TEST_CASE("each example has mean 0 and deviation 1 of its own", "[layer_norm]") {

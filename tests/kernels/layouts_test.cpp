@@ -27,27 +27,38 @@ TEST_CASE("a batch of 65 is a block of 48 and one of 17 examples; none is a bloc
   CHECK(Lanes(0).used(0) == 0);
 }
 
+TEST_CASE("images of 16 channels, or of few examples, have their channels innermost; features their examples",
+          "[layouts]") {
+  const Methods methods;
+  for (Index batch : {0, 1, 8, 9, 64}) {
+    CHECK(methods.innermost_of({32, 4, 1}, batch) == Innermost::channels);
+    CHECK(methods.innermost_of({32, 1, 1}, batch) == Innermost::examples);
+    CHECK(methods.innermost_of({20, 4, 4}, batch) == (batch <= 8 ? Innermost::channels : Innermost::examples));
+  }
+}
+
 TEST_CASE("load puts [example][c][y][x] at [block][y][x][c][lane], zeros beside it; store is its inverse",
           "[layouts]") {
   for (const Shape& shape : odd_shapes()) {
     INFO(shape.text());
     const Extent& e = shape.extent;
-    const Lanes lanes(shape.batch);
+    Lanes lanes(0);
     const Floats values = random_floats(shape.size(), 1);
     const auto run = [&](CpuBackend& backend) {
+      lanes = lanes_of(backend, shape);
       Buffer x = fresh(backend, shape);
       backend.load(e, shape.batch, values, x.view());
       return Outputs{{Floats(x.data(), x.data() + x.size()), from_device(backend, shape, x)}, {}};
     };
-    everywhere(run, [&](const Outputs& outputs) {
+    in_all_layouts(run, [&](const Outputs& outputs) {
       const Floats& x = outputs.tensors[0];
-      bool right = static_cast<Index>(x.size()) == lanes.blocks * lanes.width * e.size();
+      bool right = static_cast<Index>(x.size()) == lanes.size(e);
       for (std::size_t i = 0; right && i < x.size(); ++i) {
         const auto at = static_cast<Index>(i);
         const Index lane = at % lanes.width, c = at / lanes.width % e.channels;
         const Index pixel = at / lanes.width / e.channels % (e.height * e.width);
         const Index block = at / lanes.width / e.size(), example = block * lanes.width + lane;
-        const bool real = lane < lanes.used(block);
+        const bool real = block < lanes.blocks && lane < lanes.used(block);
         const Index from = (example * e.channels + c) * e.height * e.width + pixel;
         right = x[i] == (real ? values[static_cast<std::size_t>(from)] : 0.0F);
       }

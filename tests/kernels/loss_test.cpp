@@ -43,7 +43,7 @@ Outputs softmax(CpuBackend& backend, Index classes, const Floats& logits, const 
   backend.softmax_cross_entropy(classes, shape.batch, z.view(), labels, smoothing, kScale, d.view(), sums);
   backend.softmax_cross_entropy(classes, shape.batch, z.view(), labels, smoothing, kScale, {}, without);
   CHECK(same_bits({{}, listed(sums)}, {{}, listed(without)}));  // NaN included
-  CHECK(largest_unused(shape, d.view()) == 0);
+  CHECK(largest_unused(backend, shape, d.view()) == 0);
   return {{from_device(backend, shape, d)}, listed(sums)};
 }
 
@@ -69,16 +69,16 @@ TEST_CASE("softmax cross-entropy gives the reference's losses, hits and gradient
           top5 += reference::rank_of(z, labels[n]) < 5 ? 1 : 0;
           for (double d : reference::softmax_gradient(z, target)) gradient.push_back(d * static_cast<double>(kScale));
         }
-        everywhere([&](CpuBackend& backend) { return softmax(backend, classes, logits, labels, smoothing); },
-                   [&](const Outputs& outputs) {
-                     // Exponentials err by 2 u, their sum is in double; z − largest is exact for these logits. The loss
-                     // so errs by 2 u an example, a gradient by 5 u of softmax and 2 u of target, both ≤ 1.
-                     CHECK(std::abs(outputs.sums[0] - loss) <= (2 * static_cast<double>(batch) + 1e-5) * kRoundoff);
-                     CHECK(outputs.sums[1] == 7 + batch);
-                     CHECK(outputs.sums[2] == correct);
-                     CHECK(outputs.sums[3] == top5);
-                     CHECK(excess(outputs.tensors[0], gradient, 7 * kRoundoff * static_cast<double>(kScale)) <= 1);
-                   });
+        in_all_layouts([&](CpuBackend& backend) { return softmax(backend, classes, logits, labels, smoothing); },
+                       [&](const Outputs& outputs) {
+                         // Exponentials err by 2 u, their sum is in double; z − largest is exact for these logits. The
+                         // loss so errs by 2 u an example, a gradient by 5 u of softmax and 2 u of target, both ≤ 1.
+                         CHECK(std::abs(outputs.sums[0] - loss) <= (2 * static_cast<double>(batch) + 1e-5) * kRoundoff);
+                         CHECK(outputs.sums[1] == 7 + batch);
+                         CHECK(outputs.sums[2] == correct);
+                         CHECK(outputs.sums[3] == top5);
+                         CHECK(excess(outputs.tensors[0], gradient, 7 * kRoundoff * static_cast<double>(kScale)) <= 1);
+                       });
       }
     }
   }
@@ -135,7 +135,7 @@ TEST_CASE("sigmoid cross-entropy and squared error give the reference's losses a
       }
     }
     const LossSums before = begun();
-    everywhere(
+    in_all_layouts(
         [&](CpuBackend& backend) {
           const Buffer device = to_device(backend, shape, z, 30);
           Buffer d = fresh(backend, shape), d_sigmoid = fresh(backend, shape);
@@ -148,8 +148,8 @@ TEST_CASE("sigmoid cross-entropy and squared error give the reference's losses a
                                         without_sigmoid);
           CHECK(listed(s) == listed(without));
           CHECK(listed(s_sigmoid) == listed(without_sigmoid));
-          CHECK(largest_unused(shape, d.view()) == 0);
-          CHECK(largest_unused(shape, d_sigmoid.view()) == 0);
+          CHECK(largest_unused(backend, shape, d.view()) == 0);
+          CHECK(largest_unused(backend, shape, d_sigmoid.view()) == 0);
           Outputs outputs{{from_device(backend, shape, d), from_device(backend, shape, d_sigmoid)}, listed(s)};
           outputs.sums.push_back(s_sigmoid.loss);
           outputs.sums.push_back(static_cast<double>(s_sigmoid.examples));
@@ -208,7 +208,7 @@ TEST_CASE("sigmoid cross-entropy takes labels as one-hot targets, and hits where
       correct += rank < 1 ? 1 : 0;
       top5 += rank < 5 ? 1 : 0;
     }
-    everywhere(
+    in_all_layouts(
         [&](CpuBackend& backend) {
           const Buffer z = to_device(backend, shape, logits, 30);
           Buffer d = fresh(backend, shape), d_targets = fresh(backend, shape);
@@ -219,7 +219,7 @@ TEST_CASE("sigmoid cross-entropy takes labels as one-hot targets, and hits where
                                         d_targets.view(), of_targets);
           CHECK(sums.loss == of_targets.loss);
           CHECK(from_device(backend, shape, d) == from_device(backend, shape, d_targets));
-          CHECK(largest_unused(shape, d.view()) == 0);
+          CHECK(largest_unused(backend, shape, d.view()) == 0);
           return Outputs{{from_device(backend, shape, d)}, listed(sums)};
         },
         [&](const Outputs& outputs) {
@@ -281,7 +281,7 @@ TEST_CASE("the multiclass hinge gives the reference's losses, hits and gradients
         top5 += reference::rank_of(z, labels[n]) < 5 ? 1 : 0;
         for (double d : reference::hinge_gradient(z, labels[n])) gradient.push_back(d * static_cast<double>(kScale));
       }
-      everywhere(
+      in_all_layouts(
           [&](CpuBackend& backend) {
             const Buffer z = to_device(backend, shape, scores, 30);
             Buffer d = fresh(backend, shape);
@@ -289,7 +289,7 @@ TEST_CASE("the multiclass hinge gives the reference's losses, hits and gradients
             backend.multiclass_hinge(classes, batch, z.view(), labels, kScale, d.view(), sums);
             backend.multiclass_hinge(classes, batch, z.view(), labels, kScale, {}, without);
             CHECK(listed(sums) == listed(without));
-            CHECK(largest_unused(shape, d.view()) == 0);
+            CHECK(largest_unused(backend, shape, d.view()) == 0);
             return Outputs{{from_device(backend, shape, d)}, listed(sums)};
           },
           [&](const Outputs& outputs) {
@@ -333,7 +333,7 @@ TEST_CASE("absolute and Huber errors give the reference's losses and gradients",
         for (double d : reference::error_gradient(spec, outputs, t))
           gradient.push_back(d * static_cast<double>(kScale));
       }
-      everywhere(
+      in_all_layouts(
           [&](CpuBackend& backend) {
             const Buffer device = to_device(backend, shape, y, 30);
             Buffer d = fresh(backend, shape);
@@ -341,7 +341,7 @@ TEST_CASE("absolute and Huber errors give the reference's losses and gradients",
             backend.error_loss(spec, shape.batch, device.view(), targets, kScale, d.view(), sums);
             backend.error_loss(spec, shape.batch, device.view(), targets, kScale, {}, without);
             CHECK(listed(sums) == listed(without));
-            CHECK(largest_unused(shape, d.view()) == 0);
+            CHECK(largest_unused(backend, shape, d.view()) == 0);
             backend.error_loss({shape.extent}, shape.batch, device.view(), targets, kScale, {}, squared);
             squared.loss = sums.loss;
             CHECK(listed(sums) == listed(squared));  // the other figures are those of every loss of errors
@@ -397,7 +397,7 @@ TEST_CASE("weights multiply each example's loss and gradient, and nothing else",
     for (std::size_t which = 0; which < losses.size(); ++which) {
       INFO("loss " << which);
       const Apply& apply = losses[which];
-      everywhere(
+      in_all_layouts(
           [&](CpuBackend& backend) {
             const auto count = static_cast<std::size_t>(shape.batch), size = static_cast<std::size_t>(classes);
             const Buffer device = to_device(backend, shape, z);
@@ -417,7 +417,7 @@ TEST_CASE("weights multiply each example's loss and gradient, and nothing else",
             CHECK(weighted.loss == Approx(loss).epsilon(1e-13).margin(1e-13));  // sums of doubles in another order
             weighted.loss = unweighted.loss;
             CHECK(listed(weighted) == listed(unweighted));
-            CHECK(largest_unused(shape, d.view()) == 0);
+            CHECK(largest_unused(backend, shape, d.view()) == 0);
             Floats expected = from_device(backend, shape, plain);
             for (std::size_t i = 0; i < expected.size(); ++i) expected[i] *= weights[i / size];
             CHECK(from_device(backend, shape, d) == expected);

@@ -28,7 +28,7 @@ Outputs pool(CpuBackend& backend, const PoolSpec& spec, Index batch, View x, Vie
   Buffer y = fresh(backend, out), dx = fresh(backend, in);
   backend.pool_forward(spec, batch, device_x.view(), y.view());
   backend.pool_backward(spec, batch, device_x.view(), y.view(), device_dy.view(), dx.view());
-  CHECK(largest_unused(in, dx.view()) == 0);
+  CHECK(largest_unused(backend, in, dx.view()) == 0);
   return {{from_device(backend, out, y), from_device(backend, in, dx)}, {}};
 }
 
@@ -43,15 +43,15 @@ TEST_CASE("pooling gives the reference's outputs and gradients, ties, padding an
         const Floats dy = random_floats(shape.batch * spec.out().size(), 2);
         const auto y = reference::pool_forward(spec, shape.batch, widen(x));
         const auto dx = reference::pool_backward(spec, shape.batch, widen(x), widen(dy));
-        everywhere([&](CpuBackend& backend) { return pool(backend, spec, shape.batch, x, dy); },
-                   [&](const Outputs& outputs) {
-                     // Numbers below 1: a maximum is exact, a mean of n has n roundings. A gradient adds up at most
-                     // height · width windows, one rounding for each addition and one for the share.
-                     const auto taps = static_cast<double>(spec.height * spec.width);
-                     const double exact = kind == PoolKind::max ? 0 : 1;
-                     CHECK(excess(outputs.tensors[0], y, exact * (taps + 1) * kRoundoff) <= 1);
-                     CHECK(excess(outputs.tensors[1], dx, taps * (taps + 1) * kRoundoff) <= 1);
-                   });
+        in_all_layouts([&](CpuBackend& backend) { return pool(backend, spec, shape.batch, x, dy); },
+                       [&](const Outputs& outputs) {
+                         // Numbers below 1: a maximum is exact, a mean of n has n roundings. A gradient adds up at most
+                         // height · width windows, one rounding for each addition and one for the share.
+                         const auto taps = static_cast<double>(spec.height * spec.width);
+                         const double exact = kind == PoolKind::max ? 0 : 1;
+                         CHECK(excess(outputs.tensors[0], y, exact * (taps + 1) * kRoundoff) <= 1);
+                         CHECK(excess(outputs.tensors[1], dx, taps * (taps + 1) * kRoundoff) <= 1);
+                       });
       }
     }
   }
@@ -72,11 +72,11 @@ TEST_CASE("the reference's pooling gradients are central differences", "[pool]")
 TEST_CASE("a maximum's gradient goes to the first of equal inputs", "[pool]") {
   const PoolSpec spec{PoolKind::max, {1, 2, 2}, 2, 2, 2, 2, 0, 0};
   const Floats x{3, 7, 7, 7}, dy{1.5F};
-  everywhere([&](CpuBackend& backend) { return pool(backend, spec, 1, x, dy); },
-             [](const Outputs& outputs) {
-               CHECK(outputs.tensors[0] == Floats{7});
-               CHECK(outputs.tensors[1] == Floats{0, 1.5F, 0, 0});
-             });
+  in_all_layouts([&](CpuBackend& backend) { return pool(backend, spec, 1, x, dy); },
+                 [](const Outputs& outputs) {
+                   CHECK(outputs.tensors[0] == Floats{7});
+                   CHECK(outputs.tensors[1] == Floats{0, 1.5F, 0, 0});
+                 });
 }
 
 TEST_CASE("a maximum over a NaN is NaN, wherever in the window it stands", "[pool]") {
@@ -99,11 +99,11 @@ TEST_CASE("a window all in the padding gives zero and takes no gradient", "[pool
   for (PoolKind kind : {PoolKind::max, PoolKind::average}) {
     const PoolSpec spec{kind, {1, 1, 1}, 1, 1, 1, 1, 1, 1};  // 3 × 3 windows of one pixel, round one pixel
     const Floats x{2}, dy(9, 1.0F);
-    everywhere([&](CpuBackend& backend) { return pool(backend, spec, 1, x, dy); },
-               [](const Outputs& outputs) {
-                 CHECK(outputs.tensors[0] == Floats{0, 0, 0, 0, 2, 0, 0, 0, 0});
-                 CHECK(outputs.tensors[1] == Floats{1});
-               });
+    in_all_layouts([&](CpuBackend& backend) { return pool(backend, spec, 1, x, dy); },
+                   [](const Outputs& outputs) {
+                     CHECK(outputs.tensors[0] == Floats{0, 0, 0, 0, 2, 0, 0, 0, 0});
+                     CHECK(outputs.tensors[1] == Floats{1});
+                   });
   }
 }
 
@@ -115,13 +115,13 @@ TEST_CASE("global average pooling is the mean over the image, and spreads gradie
     const Shape pooled{{shape.extent.channels, 1, 1}, shape.batch};
     const Floats x = random_floats(shape.size(), 5), dy = random_floats(planes, 6);
     const PoolSpec whole{PoolKind::average, shape.extent, shape.extent.height, shape.extent.width, 1, 1, 0, 0};
-    everywhere(
+    in_all_layouts(
         [&](CpuBackend& backend) {
           const Buffer device_x = to_device(backend, shape, x, 5), device_dy = to_device(backend, pooled, dy);
           Buffer y = fresh(backend, pooled), dx = fresh(backend, shape);
           backend.global_average_pool_forward(shape.extent, shape.batch, device_x.view(), y.view());
           backend.global_average_pool_backward(shape.extent, shape.batch, device_dy.view(), dx.view());
-          CHECK(largest_unused(shape, dx.view()) == 0);
+          CHECK(largest_unused(backend, shape, dx.view()) == 0);
           return Outputs{{from_device(backend, pooled, y), from_device(backend, shape, dx)}, {}};
         },
         [&](const Outputs& outputs) {

@@ -86,8 +86,8 @@ inline Outputs run(CpuBackend& backend, const ProductCase& c, const ProductLayer
   Buffer y = fresh(backend, c.out()), dy = to_device(backend, c.out(), c.dy), dx = fresh(backend, c.in());
   layer.forward(x.view(), w.view(), c.b, y.view());
   layer.backward(x.view(), w.view(), given_y.view(), dy.view(), dx.view(), dw.view(), db);
-  CHECK(std::isfinite(largest_unused(c.out(), y.view())));
-  CHECK(largest_unused(c.in(), dx.view()) == 0);
+  CHECK(std::isfinite(largest_unused(backend, c.out(), y.view())));
+  CHECK(largest_unused(backend, c.in(), dx.view()) == 0);
   Floats canonical(static_cast<std::size_t>(c.weights()));
   to_canonical(block, dw.view(), canonical);
   return {{from_device(backend, c.out(), y), from_device(backend, c.out(), dy), from_device(backend, c.in(), dx),

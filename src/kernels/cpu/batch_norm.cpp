@@ -10,8 +10,9 @@
 namespace unisono::kernels::cpu {
 namespace {
 
-/// A batch of activations, cut into tiles of equal size: kPixels × kTileChannels × 64 lanes are 128 KiB, so that what a
-/// tile reads twice comes from the level-2 cache.
+/// A batch of activations, cut into tiles of equal size: 32 pixels × kTileChannels × 64 lanes are 128 KiB, so that what
+/// a tile reads twice comes from the level-2 cache. With the channels innermost, the pixels of all examples are one
+/// row.
 class Tiles {
  public:
   struct TileRange {
@@ -20,22 +21,26 @@ class Tiles {
     Index channel;  ///< its first
   };
 
-  Tiles(const Extent& extent, Index batch)
-      : lanes_(batch),
+  Tiles(const Extent& extent, const Lanes& lanes)
+      : lanes_(lanes),
+        blocks_(lanes.innermost() == Innermost::channels ? 1 : lanes.blocks),
         channels_(extent.channels),
-        pixels_(extent.height * extent.width),
+        pixels_(extent.height * extent.width * lanes.blocks / blocks_),
+        pixels_at_once_(lanes.innermost() == Innermost::channels ? 512 : 32),
         groups_((channels_ + kTileChannels - 1) / kTileChannels),
-        runs_((pixels_ + kPixels - 1) / kPixels) {}
+        runs_((pixels_ + pixels_at_once_ - 1) / pixels_at_once_),
+        values_(static_cast<double>(lanes.batch * extent.height * extent.width)) {}
 
-  Index count() const { return lanes_.blocks * runs_ * groups_; }
-  /// The number of values per channel.
-  double values() const { return static_cast<double>(lanes_.batch * pixels_); }
+  Index count() const { return blocks_ * runs_ * groups_; }
+  const BatchNormLoops& loops(const Loops& loops) const {
+    return lanes_.innermost() == Innermost::channels ? loops.channels_batch_norm : loops.batch_norm;
+  }
 
   TileRange part(Index number) const {
     const Index block = number / (runs_ * groups_);
-    const Index pixel = number / groups_ % runs_ * kPixels, channel = number % groups_ * kTileChannels;
-    const Tile tile{std::min(kPixels, pixels_ - pixel), std::min(kTileChannels, channels_ - channel), lanes_.width,
-                    lanes_.used(block), channels_ * lanes_.width};
+    const Index pixel = number / groups_ % runs_ * pixels_at_once_, channel = number % groups_ * kTileChannels;
+    const Tile tile{std::min(pixels_at_once_, pixels_ - pixel), std::min(kTileChannels, channels_ - channel),
+                    lanes_.width, lanes_.used(block), channels_ * lanes_.width};
     return {tile, ((block * pixels_ + pixel) * channels_ + channel) * lanes_.width, channel};
   }
 
@@ -50,14 +55,14 @@ class Tiles {
         sums[static_cast<std::size_t>(channels_ + channel + c)] += tile_sums[kTileChannels + c];
       }
     }
-    sums[static_cast<std::size_t>(2 * channels_)] = values();
+    sums[static_cast<std::size_t>(2 * channels_)] = values_;
   }
 
  private:
-  static constexpr Index kPixels = 32;
   Lanes lanes_;
-  Index channels_, pixels_;
+  Index blocks_, channels_, pixels_, pixels_at_once_;
   Index groups_, runs_;  ///< of channels, of pixels
+  double values_;        ///< the number of values per channel
 };
 
 float inverse_of(double variance, double epsilon) { return static_cast<float>(1.0 / std::sqrt(variance + epsilon)); }
@@ -69,12 +74,12 @@ void CpuBackend::batch_norm_sums(const NormSpec& spec, Index batch, View x, std:
     std::ranges::fill(sums, 0.0);
     return;
   }
-  const Tiles tiles(spec.extent, batch);
+  const Tiles tiles(spec.extent, lanes(spec.extent, batch));
   double* tile_sums = partials_.doubles(2 * kTileChannels * tiles.count());
   parallel_for(settings_.threads, tiles.count(), [&](Index i) {
     const Tiles::TileRange part = tiles.part(i);
     double* to = tile_sums + 2 * kTileChannels * i;
-    loops_.batch_norm.sums(part.tile, x.data() + part.offset, to, to + kTileChannels);
+    tiles.loops(loops_).sums(part.tile, x.data() + part.offset, to, to + kTileChannels);
   });
   tiles.add_up(tile_sums, sums);
 }
@@ -113,18 +118,18 @@ void CpuBackend::batch_norm_running_moments(const NormSpec& spec, View running_m
 void CpuBackend::batch_norm_forward(const NormSpec& spec, Index batch, View x, View mean, View inverse_deviation,
                                     View gamma, View beta, View residual, MutableView y) {
   assert(spec.activation == Activation::none || spec.activation == Activation::relu);
-  const Tiles tiles(spec.extent, batch);
+  const Tiles tiles(spec.extent, lanes(spec.extent, batch));
   parallel_for(settings_.threads, tiles.count(), [&](Index i) {
     const auto [tile, offset, channel] = tiles.part(i);
-    ChannelTerms terms;
+    ChannelTerms terms{};
     for (Count c = 0; c < tile.channels; ++c) {
       const auto k = static_cast<std::size_t>(channel + c);
       terms.mean[c] = mean[k];
       terms.slope[c] = gamma[k] * inverse_deviation[k];
       terms.shift[c] = beta[k];
     }
-    loops_.batch_norm.forward(tile, terms, x.data() + offset, residual.empty() ? nullptr : residual.data() + offset,
-                              spec.activation == Activation::relu, y.data() + offset);
+    tiles.loops(loops_).forward(tile, terms, x.data() + offset, residual.empty() ? nullptr : residual.data() + offset,
+                                spec.activation == Activation::relu, y.data() + offset);
   });
 }
 
@@ -134,14 +139,14 @@ void CpuBackend::batch_norm_backward_sums(const NormSpec& spec, Index batch, Vie
     std::ranges::fill(sums, 0.0);
     return;
   }
-  const Tiles tiles(spec.extent, batch);
+  const Tiles tiles(spec.extent, lanes(spec.extent, batch));
   const bool relu = spec.activation == Activation::relu;
   double* tile_sums = partials_.doubles(2 * kTileChannels * tiles.count());
   parallel_for(settings_.threads, tiles.count(), [&](Index i) {
     const auto [tile, offset, channel] = tiles.part(i);
     double* to = tile_sums + 2 * kTileChannels * i;
-    loops_.batch_norm.backward_sums(tile, x.data() + offset, mean.data() + channel, relu ? y.data() + offset : nullptr,
-                                    dy.data() + offset, to, to + kTileChannels);
+    tiles.loops(loops_).backward_sums(tile, x.data() + offset, mean.data() + channel,
+                                      relu ? y.data() + offset : nullptr, dy.data() + offset, to, to + kTileChannels);
   });
   tiles.add_up(tile_sums, sums);
   const auto channels = static_cast<std::size_t>(spec.extent.channels);
@@ -163,12 +168,12 @@ void CpuBackend::batch_norm_parameter_gradients(const NormSpec& spec, std::span<
 // With i = inverse_deviation:  dx = γ i dy − (γ i² Σ dy x̂ / count) (x − mean) − γ i Σ dy / count
 void CpuBackend::batch_norm_backward(const NormSpec& spec, Index batch, View x, View mean, View inverse_deviation,
                                      View gamma, View dy, std::span<const double> sums, MutableView dx) {
-  const Tiles tiles(spec.extent, batch);
+  const Tiles tiles(spec.extent, lanes(spec.extent, batch));
   const auto channels = static_cast<std::size_t>(spec.extent.channels);
   const double count = sums[2 * channels], share = count == 0 ? 0 : 1 / count;
   parallel_for(settings_.threads, tiles.count(), [&](Index i) {
     const auto [tile, offset, channel] = tiles.part(i);
-    ChannelTerms terms;
+    ChannelTerms terms{};
     for (Count c = 0; c < tile.channels; ++c) {
       const auto k = static_cast<std::size_t>(channel + c);
       const double inverse = static_cast<double>(inverse_deviation[k]);
@@ -178,7 +183,7 @@ void CpuBackend::batch_norm_backward(const NormSpec& spec, Index batch, View x, 
       terms.tilt[c] = static_cast<float>(-slope * inverse * sums[channels + k] * share);
       terms.shift[c] = static_cast<float>(-slope * sums[k] * share);
     }
-    loops_.batch_norm.backward(tile, terms, x.data() + offset, dy.data() + offset, dx.data() + offset);
+    tiles.loops(loops_).backward(tile, terms, x.data() + offset, dy.data() + offset, dx.data() + offset);
   });
 }
 

@@ -7,10 +7,11 @@
 #include "cpu/lanes.hpp"
 #include "cpu/loops.hpp"
 
-// Direct convolutions, position by position: at each position of the output, all lanes and channels are one sum of
-// matrix products over the kernel's taps that meet the input there. Borders, strides and dilation only decide which
-// taps these are. Weights are stored [O][KH][KW][I / groups]. Neighbouring taps of a row read neighbouring positions,
-// which are contiguous in memory: without groups and dilation they are joined to one longer product, a run.
+// What the methods of convolutions have in common. Direct ones, examples_convolution_*.cpp and
+// channels_convolution.cpp, compute each position of the output as a sum of matrix products over the kernel's taps that
+// meet the input there. Borders, strides and dilation only decide which taps these are. Weights are stored
+// [O][KH][KW][I / groups]. Neighbouring taps of a row read neighbouring positions, which are contiguous in memory:
+// without groups and dilation they are joined to one longer product, a run.
 
 namespace unisono::kernels::cpu {
 
@@ -36,6 +37,20 @@ struct Axis {
   }
 };
 
+/// An element of the kernel, and the position of one side that it connects with a position of the other side.
+struct Tap {
+  Index element, position;
+  Index place;  ///< of the element in element_order
+};
+
+/// The kernel's elements of an axis by residue classes modulo the stride, each in descending order: the order in which
+/// the output's positions ascend that an input's position meets.
+std::vector<Index> element_order(const Axis& axis);
+/// For each position of the output, the taps that meet the input, in ascending order of their elements; for each of the
+/// input, those that meet the output, in element_order.
+std::vector<std::vector<Tap>> taps_of_outputs(const Axis& axis);
+std::vector<std::vector<Tap>> taps_of_inputs(const Axis& axis);
+
 /// A convolution of a batch, with the offsets of its weights, inputs and outputs in memory.
 struct Convolution {
   Lanes lanes;
@@ -43,8 +58,8 @@ struct Convolution {
   Index groups, in, out;  ///< channels of a group
   bool runs;              ///< whether neighbouring taps are joined
 
-  Convolution(const ConvolutionSpec& spec, Index batch)
-      : lanes(batch),
+  Convolution(const ConvolutionSpec& spec, const Lanes& layout)
+      : lanes(layout),
         y{spec.in.height,     spec.out().height,   spec.kernel_height,
           spec.stride_height, spec.padding_height, spec.dilation_height},
         x{spec.in.width,     spec.out().width,   spec.kernel_width,

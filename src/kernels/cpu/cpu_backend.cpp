@@ -19,7 +19,9 @@ std::string CpuBackend::description() const {
 
 int CpuBackend::threads() const { return settings_.threads; }
 
-Index CpuBackend::scratch_size() const { return packed_.size() + partials_.size(); }
+Index CpuBackend::scratch_size() const {
+  return packed_.size() + partials_.size() + x_copy_.size() + y_copy_.size() + dx_copy_.size();
+}
 
 }  // namespace cpu
 

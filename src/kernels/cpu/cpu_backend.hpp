@@ -1,20 +1,21 @@
 #pragma once
 
 #include "cpu/instruction_set.hpp"
-#include "cpu/lanes.hpp"
+#include "cpu/methods.hpp"
 #include "cpu/scratch.hpp"
 #include "unisono/kernels/backend.hpp"
 
 namespace unisono::kernels::cpu {
 
-/// The settings of a backend; only tests choose the instruction set.
+/// The settings of a backend; only tests and benchmarks choose anything but the number of threads.
 struct CpuSettings {
   int threads = 1;
   InstructionSet instruction_set = chosen_instruction_set();
+  Methods methods = {};
 };
 
-/// The CPU's kernels, on activations that are laid out as `Lanes` says. Each call uses all of the backend's threads, so
-/// only one caller may use it at a time.
+/// The CPU's kernels, on activations that are laid out as `Lanes` and methods.hpp say. Each call uses all of the
+/// backend's threads, so only one caller may use it at a time.
 class CpuBackend final : public Backend {
  public:
   explicit CpuBackend(const CpuSettings& settings);
@@ -22,6 +23,7 @@ class CpuBackend final : public Backend {
   std::string_view platform() const override { return "CPU"; }
   std::string description() const override;
   int threads() const override;
+  const Methods& methods() const { return settings_.methods; }
   double measure_peak_flops_per_second() override;
   double measure_bandwidth_bytes_per_second() override;
 
@@ -36,7 +38,7 @@ class CpuBackend final : public Backend {
   void load(const Extent& extent, Index batch, View values, MutableView x) override;
   void store(const Extent& extent, Index batch, View x, MutableView values) override;
 
-  // Dense and convolution: dense.cpp, convolution_*.cpp
+  // Dense and convolution: dense.cpp, convolution.cpp
 
   void dense_forward(const DenseSpec& spec, Index batch, View x, View w, View b, MutableView y) override;
   void dense_backward(const DenseSpec& spec, Index batch, View x, View w, View y, MutableView dy, MutableView dx,
@@ -124,13 +126,48 @@ class CpuBackend final : public Backend {
                   View first, View second) override;
 
  private:
+  // Layouts: layouts.cpp
+
+  Innermost innermost(const Extent& extent, Index batch) const { return settings_.methods.innermost_of(extent, batch); }
+  Lanes lanes(const Extent& extent, Index batch) const { return Lanes::of(innermost(extent, batch), batch); }
+  /// x in a layout: x itself where it is laid out so, or is empty; else a copy.
+  View in_layout(Innermost layout, const Extent& extent, Index batch, View x, Scratch& scratch);
+  /// Where to write activations in a layout: y itself where it is laid out so, or is empty; else the scratch memory.
+  MutableView room_in_layout(Innermost layout, const Extent& extent, Index batch, MutableView y, Scratch& scratch);
+  /// y = x, which is in a layout, and may be y itself.
+  void settle(Innermost layout, const Extent& extent, Index batch, View x, MutableView y);
+  void examples_to_channels(const Extent& extent, Index batch, View x, MutableView to);
+  void channels_to_examples(const Extent& extent, Index batch, View x, MutableView to);
+
+  // Dense and convolution
+
   void mask_and_sum(const Extent& extent, Index batch, View y, MutableView dy, MutableView db, Write write);
+  void mask_and_sum_rows(const Extent& extent, Index batch, View y, MutableView dy, MutableView db, Write write);
   static void add_up_bias(const float* sums, Index parts, MutableView db, Write write);
   void dense_backward_data(const DenseSpec& spec, Index batch, View w, View dy, MutableView dx);
   void dense_backward_weights(const DenseSpec& spec, Index batch, View x, View dy, MutableView dw, Write write);
-  void convolution_backward_data(const ConvolutionSpec& spec, Index batch, View w, View dy, MutableView dx);
-  void convolution_backward_weights(const ConvolutionSpec& spec, Index batch, View x, View y, MutableView dy,
-                                    MutableView dw, MutableView db, Write write);
+  void examples_forward(const ConvolutionSpec& spec, Index batch, View x, View w, View b, MutableView y);
+  void examples_backward_data(const ConvolutionSpec& spec, Index batch, View w, View dy, MutableView dx);
+  void examples_backward_weights(const ConvolutionSpec& spec, Index batch, View x, View y, MutableView dy,
+                                 MutableView dw, MutableView db, Write write);
+  void channels_forward(const ConvolutionSpec& spec, Index batch, View x, View w, View b, MutableView y);
+  void channels_backward_data(const ConvolutionSpec& spec, Index batch, View w, View dy, MutableView dx);
+  void channels_backward_weights(const ConvolutionSpec& spec, Index batch, View x, View dy, MutableView dw,
+                                 Write write);
+  void winograd_forward(const ConvolutionSpec& spec, Index batch, View x, View w, View b, MutableView y);
+  void winograd_backward_data(const ConvolutionSpec& spec, Index batch, View w, View dy, MutableView dx);
+  void winograd_backward_weights(const ConvolutionSpec& spec, Index batch, View x, View dy, MutableView dw,
+                                 Write write);
+  void add_up_parts(const float* sums, Index parts, MutableView dw, Write write);
+
+  void pool_rows_forward(const PoolSpec& spec, const Lanes& lanes, View x, MutableView y);
+  void pool_rows_backward(const PoolSpec& spec, const Lanes& lanes, View x, View y, View dy, MutableView dx);
+
+  void layer_norm_backward_of_lanes(const NormSpec& spec, Index batch, View x, View gamma, View dy, MutableView dx,
+                                    MutableView dgamma, MutableView dbeta, Write write);
+
+  // Losses and updates
+
   void count_hits(const Extent& extent, Index batch, View logits, std::span<const std::int32_t> labels, View targets,
                   LossSums& sums);
   void sgd_chunk(const RangeStep<SgdStep>& step, Index first, Index length, View g, MutableView theta,
@@ -144,8 +181,9 @@ class CpuBackend final : public Backend {
 
   CpuSettings settings_;
   Loops loops_;
-  Scratch packed_;    ///< transposed operands of products
-  Scratch partials_;  ///< sums of parts of a batch, to be added up in a fixed order
+  Scratch packed_;                     ///< transposed operands of products
+  Scratch partials_;                   ///< sums of parts of a batch, to be added up in a fixed order
+  Scratch x_copy_, y_copy_, dx_copy_;  ///< activations in another layout
 };
 
 }  // namespace unisono::kernels::cpu

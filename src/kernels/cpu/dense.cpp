@@ -96,12 +96,13 @@ void parallel_columns(int threads, Index columns, const Work& work) {
 
 void CpuBackend::dense_forward(const DenseSpec& spec, Index batch, View x, View w, View b, MutableView y) {
   const Dense dense(spec, batch);
+  const View from = in_layout(Innermost::examples, spec.in, batch, x, x_copy_);
   assert(static_cast<Index>(w.size()) == dense.units * dense.in);
   assert(b.empty() || static_cast<Index>(b.size()) == dense.units);
   const Index tile = std::max<Index>(1, kWeightsAtOnce / dense.in / kColumns) * kColumns;
   parallel_columns(settings_.threads, dense.units, [&](Index first, Index end) {
     for (Index unit = first; unit < end; unit += tile) {
-      forward_units(loops_, dense, spec, x, w, b, y, unit, std::min(unit + tile, end));
+      forward_units(loops_, dense, spec, from, w, b, y, unit, std::min(unit + tile, end));
     }
   });
 }
@@ -109,8 +110,13 @@ void CpuBackend::dense_forward(const DenseSpec& spec, Index batch, View x, View 
 void CpuBackend::dense_backward(const DenseSpec& spec, Index batch, View x, View w, View y, MutableView dy,
                                 MutableView dx, MutableView dw, MutableView db, Write write) {
   mask_and_sum({spec.units, 1, 1}, batch, spec.activation == Activation::relu ? y : View{}, dy, db, write);
-  if (!dx.empty()) dense_backward_data(spec, batch, w, dy, dx);
-  if (!dw.empty()) dense_backward_weights(spec, batch, x, dy, dw, write);
+  if (!dx.empty()) {
+    const MutableView to = room_in_layout(Innermost::examples, spec.in, batch, dx, dx_copy_);
+    dense_backward_data(spec, batch, w, dy, to);
+    settle(Innermost::examples, spec.in, batch, to, dx);
+  }
+  if (dw.empty()) return;
+  dense_backward_weights(spec, batch, in_layout(Innermost::examples, spec.in, batch, x, x_copy_), dy, dw, write);
 }
 
 void CpuBackend::dense_backward_data(const DenseSpec& spec, Index batch, View w, View dy, MutableView dx) {

@@ -19,7 +19,10 @@ namespace unisono::kernels::cpu {
 void CpuBackend::dropout(const DropoutKey& key, const Extent& extent, std::span<const std::uint64_t> examples, View x,
                          MutableView y) {
   assert(key.rate >= 0 && key.rate < 1);
-  const Lanes lanes(static_cast<Index>(examples.size()));
+  const auto batch = static_cast<Index>(examples.size());
+  const Lanes lanes(batch);
+  const View from = in_layout(Innermost::examples, extent, batch, x, x_copy_);
+  const MutableView to = room_in_layout(Innermost::examples, extent, batch, y, y_copy_);
   std::vector<std::uint32_t> low(static_cast<std::size_t>(lanes.blocks * lanes.width)), high(low.size());
   for (std::size_t i = 0; i < examples.size(); ++i) {
     low[i] = static_cast<std::uint32_t>(examples[i]);
@@ -43,8 +46,9 @@ void CpuBackend::dropout(const DropoutKey& key, const Extent& extent, std::span<
     DropoutBlock block = first_block;
     block.example_low = low.data() + number * lanes.width;
     block.example_high = high.data() + number * lanes.width;
-    loops_.dropout.apply(block, first, std::min(first + kPixels, block.pixels), x.data() + at, y.data() + at);
+    loops_.dropout.apply(block, first, std::min(first + kPixels, block.pixels), from.data() + at, to.data() + at);
   });
+  settle(Innermost::examples, extent, batch, to, y);
 }
 
 }  // namespace unisono::kernels::cpu

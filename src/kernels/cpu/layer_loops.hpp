@@ -15,7 +15,8 @@ inline constexpr Count kMaximumLanes = 64;  ///< of a block
 inline constexpr Count kTileChannels = 16;  ///< of a tile
 
 /// Some channels of some consecutive pixels of one block: channel c of pixel p has `width` lanes from
-/// p · pixel_stride + c · width on, of which `used` hold examples.
+/// p · pixel_stride + c · width on, of which `used` hold examples. With the channels innermost, the width is 1, and all
+/// examples' pixels are consecutive.
 struct Tile {
   Count pixels = 0, channels = 0;  ///< channels ≤ kTileChannels
   Count width = 0, used = 0;
@@ -23,7 +24,7 @@ struct Tile {
 };
 
 struct PoolLoops {
-  /// y[i] = the largest of x[taps[t] + i] over t < count, for i < n, a multiple of 16. NaN is larger than any number.
+  /// y[i] = the largest of x[taps[t] + i] over t < count, for i < n. NaN is larger than any number.
   void (*maximum)(const float* x, const Count* taps, Count count, Count n, float* y);
   /// dx[taps[t] + i] = dy[i] where t is the first tap with x = y, and 0 at the others; with `add` it is added.
   void (*maximum_backward)(const float* x, const float* y, const float* dy, const Count* taps, Count count, Count n,
@@ -72,6 +73,21 @@ struct LayerNormLoops {
   /// dgamma[e] += Σ dy x̂, dbeta[e] += Σ dy over the used lanes.
   void (*parameters)(const Columns& columns, const float* x, const float* mean, const float* inverse, const float* dy,
                      double* dgamma, double* dbeta);
+};
+
+/// Winograd's F(2 × 2, 3 × 3), see winograd.cpp: its 16 transformed values lie `plane` floats apart. Counts of channels
+/// are multiples of 16.
+struct WinogradLoops {
+  /// planes = Bᵀ d B of 4 × 4 pixels d of the input. \param pixels [16]
+  void (*input)(const float* const* pixels, Count channels, float* planes, Count plane);
+  /// 2 × 2 pixels of the output = f(Aᵀ m A + bias), m from planes. \param pixels [4], null where there is none
+  void (*output)(const float* planes, Count plane, Count channels, const float* bias, bool relu, float* const* pixels);
+  /// planes = A d Aᵀ of 2 × 2 pixels d of the output's gradient. \param pixels [4]
+  void (*output_gradient)(const float* const* pixels, Count channels, float* planes, Count plane);
+  /// planes = G g Gᵀ of kernels g, `count` of them at once. \param tap floats from one tap to the next
+  void (*weights)(const float* w, Count tap, Count count, float* planes, Count plane);
+  /// dw = Gᵀ u G, u from planes, or dw += it.
+  void (*weight_gradient)(const float* planes, Count plane, Count count, bool add, float* dw, Count tap);
 };
 
 struct ActivationLoops {

@@ -34,19 +34,32 @@ class Groups {
 
 void CpuBackend::layer_norm_forward(const NormSpec& spec, Index batch, View x, View gamma, View beta, MutableView y) {
   assert(spec.activation == Activation::none);
+  const View values = in_layout(Innermost::examples, spec.extent, batch, x, x_copy_);
+  const MutableView to = room_in_layout(Innermost::examples, spec.extent, batch, y, y_copy_);
   const Groups groups(spec.extent, Lanes(batch), settings_.threads);
   parallel_for(settings_.threads, groups.count(), [&](Index group) {
     float mean[kMaximumLanes], inverse[kMaximumLanes];
-    const float* from = x.data() + groups.offset(group);
+    const float* from = values.data() + groups.offset(group);
     loops_.layer_norm.moments(groups.columns(), from, static_cast<float>(spec.epsilon), mean, inverse);
     loops_.layer_norm.forward(groups.columns(), from, mean, inverse, gamma.data(), beta.data(),
-                              y.data() + groups.offset(group));
+                              to.data() + groups.offset(group));
   });
+  settle(Innermost::examples, spec.extent, batch, to, y);
 }
 
 void CpuBackend::layer_norm_backward(const NormSpec& spec, Index batch, View x, View gamma, View dy, MutableView dx,
                                      MutableView dgamma, MutableView dbeta, Write write) {
   assert(spec.activation == Activation::none);
+  const View values = in_layout(Innermost::examples, spec.extent, batch, x, x_copy_);
+  const View gradients = in_layout(Innermost::examples, spec.extent, batch, dy, y_copy_);
+  const MutableView to = room_in_layout(Innermost::examples, spec.extent, batch, dx, dx_copy_);
+  layer_norm_backward_of_lanes(spec, batch, values, gamma, gradients, to, dgamma, dbeta, write);
+  settle(Innermost::examples, spec.extent, batch, to, dx);
+}
+
+/// As layer_norm_backward, with the examples innermost.
+void CpuBackend::layer_norm_backward_of_lanes(const NormSpec& spec, Index batch, View x, View gamma, View dy,
+                                              MutableView dx, MutableView dgamma, MutableView dbeta, Write write) {
   const Lanes lanes(batch);
   const Groups groups(spec.extent, lanes, settings_.threads);
   float* mean = partials_.floats(2 * lanes.blocks * lanes.width);

@@ -22,14 +22,15 @@ namespace unisono::kernels::cpu {
 using Count = std::ptrdiff_t;
 
 /// C (m × n) = f([C +] Σ_r A_r (m × k) B_r (k × n) + bias), all column-major: C[i + j · ldc], and so on. B_r is given
-/// as its transpose (n × k) where `transposed`. The bias, where there is one, has one value for each column; f is
-/// max(·, 0) where `relu`.
+/// as its transpose (n × k) where `transposed`. The bias, where there is one, has one value for each column, or for
+/// each row where `bias_of_rows`; f is max(·, 0) where `relu`.
 struct ProductShape {
   Count m = 0, n = 0, k = 0;
   Count lda = 0, ldb = 0, ldc = 0;
   bool transposed = false;
   bool accumulate = false;
   bool relu = false;
+  bool bias_of_rows = false;
 };
 
 /// What to prefetch for later products: each step of a product prefetches the cache lines at `a` and `b`, and advances
@@ -53,7 +54,7 @@ struct Loops {
 
   // products.cpp
   // ------------
-  /// 2·m·n·k·count flops. \param a, b [count] matrices \param bias [n] or null \param ahead may be null
+  /// 2·m·n·k·count flops. \param a, b [count] matrices \param bias [n] or [m], or null \param ahead may be null
   void (*product)(const ProductShape& shape, const float* const* a, const float* const* b, Count count,
                   const float* bias, float* c, Ahead* ahead);
   double multiply_adds_per_step;
@@ -73,6 +74,8 @@ struct Loops {
   /// For `channels` rows of `width` lanes: dy ← dy ⊙ (y > 0) where y is not null; then, where `sums` [channels][16] is
   /// not null, lane l of dy is added to sums[channel][l mod 16].
   void (*mask_and_sum)(Count channels, Count width, const float* y, float* dy, float* sums);
+  /// The same with the channels innermost: of rows [rows][channels], sums[channel] += Σ dy.
+  void (*mask_and_sum_rows)(Count rows, Count channels, const float* y, float* dy, float* sums);
 
   // peak.cpp
   // --------
@@ -85,7 +88,9 @@ struct Loops {
   // Files of these names
   // --------------------
   PoolLoops pool;
-  BatchNormLoops batch_norm;
+  BatchNormLoops batch_norm;           ///< of tiles of lanes
+  BatchNormLoops channels_batch_norm;  ///< of tiles with the channels innermost
+  WinogradLoops winograd;
   LayerNormLoops layer_norm;
   ActivationLoops activation;
   DropoutLoops dropout;

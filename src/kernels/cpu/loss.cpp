@@ -63,6 +63,8 @@ void CpuBackend::sigmoid_cross_entropy(const Extent& extent, Index batch, View l
                                        const LossScale& scale, MutableView dlogits, LossSums& sums) {
   const Lanes lanes(batch);
   const Planes planes(extent);
+  const View z = in_layout(Innermost::examples, extent, batch, logits, x_copy_);
+  const MutableView dz = room_in_layout(Innermost::examples, extent, batch, dlogits, dx_copy_);
   const auto size = static_cast<float>(extent.size());
   std::vector<double> parts(static_cast<std::size_t>(planes.tiles(lanes)));
   for_each_tile(settings_.threads, lanes, planes, [&](const PlaneTile& tile) {
@@ -70,11 +72,12 @@ void CpuBackend::sigmoid_cross_entropy(const Extent& extent, Index batch, View l
                                              : TargetTile(lanes, tile, planes.stride, labels, extent.size());
     const LaneWeights weights(scale.weights, tile.block * lanes.width, target.columns().used);
     const Index at = tile.block * lanes.block_size(extent) + tile.to;
-    float* const d = dlogits.empty() ? nullptr : dlogits.data() + at;
+    float* const d = dz.empty() ? nullptr : dz.data() + at;
     parts[static_cast<std::size_t>(tile.number)] = loops_.loss.sigmoid(
-        target.columns(), logits.data() + at, target.values(), weights.values(), smoothing, scale.factor / size, d);
+        target.columns(), z.data() + at, target.values(), weights.values(), smoothing, scale.factor / size, d);
     if (d != nullptr && weights.any()) loops_.loss.weigh(target.columns(), weights.values(), d);
   });
+  settle(Innermost::examples, extent, batch, dz, dlogits);
   double loss = 0;
   for (double part : parts) loss += part;
   sums.loss += loss / static_cast<double>(extent.size());
@@ -106,6 +109,8 @@ void CpuBackend::error_loss(const ErrorSpec& spec, Index batch, View outputs, Vi
                             MutableView doutputs, LossSums& sums) {
   const Lanes lanes(batch);
   const Planes planes(spec.extent);
+  const View y = in_layout(Innermost::examples, spec.extent, batch, outputs, x_copy_);
+  const MutableView dy = room_in_layout(Innermost::examples, spec.extent, batch, doutputs, dx_copy_);
   const Index values = spec.extent.size();
   const auto size = static_cast<float>(values);
   const float factor = spec.loss == ErrorLoss::squared ? 2.0F * scale.factor / size : scale.factor / size;
@@ -114,11 +119,12 @@ void CpuBackend::error_loss(const ErrorSpec& spec, Index batch, View outputs, Vi
     const TargetTile target(loops_, lanes, tile, planes.stride, targets, values);
     const LaneWeights weights(scale.weights, tile.block * lanes.width, target.columns().used);
     const Index at = tile.block * lanes.block_size(spec.extent) + tile.to;
-    float* const d = doutputs.empty() ? nullptr : doutputs.data() + at;
+    float* const d = dy.empty() ? nullptr : dy.data() + at;
     parts[static_cast<std::size_t>(tile.number)] = loops_.loss.errors(
-        target.columns(), {spec.loss, spec.delta, factor, weights.values()}, outputs.data() + at, target.values(), d);
+        target.columns(), {spec.loss, spec.delta, factor, weights.values()}, y.data() + at, target.values(), d);
     if (d != nullptr && weights.any()) loops_.loss.weigh(target.columns(), weights.values(), d);
   });
+  settle(Innermost::examples, spec.extent, batch, dy, doutputs);
   ErrorSums total;
   for (const ErrorSums& part : parts) {
     total.loss += part.loss;

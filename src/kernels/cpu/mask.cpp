@@ -14,7 +14,8 @@ constexpr Index kChannelsAtOnce = 64;  ///< … and of so many channels
 /// dy ← dy ⊙ (y > 0) where y is not empty; db (+)= Σ dy over examples and positions where db is not empty.
 void CpuBackend::mask_and_sum(const Extent& extent, Index batch, View y, MutableView dy, MutableView db, Write write) {
   if (y.empty() && db.empty()) return;
-  const Lanes lanes(batch);
+  const Lanes lanes = this->lanes(extent, batch);
+  if (lanes.innermost() == Innermost::channels) return mask_and_sum_rows(extent, batch, y, dy, db, write);
   const Index channels = extent.channels, rows = lanes.blocks * extent.height, parts = std::min(rows, kParts);
   const Index slices = (channels + kChannelsAtOnce - 1) / kChannelsAtOnce;
   float* const sums = db.empty() ? nullptr : partials_.floats(parts * channels * Lanes::kVector);
@@ -29,6 +30,24 @@ void CpuBackend::mask_and_sum(const Extent& extent, Index batch, View y, Mutable
     }
   });
   add_up_bias(sums, parts, db, write);
+}
+
+/// The same, with the channels innermost.
+void CpuBackend::mask_and_sum_rows(const Extent& extent, Index batch, View y, MutableView dy, MutableView db,
+                                   Write write) {
+  const Index channels = extent.channels, rows = batch * extent.height * extent.width, parts = std::min(rows, kParts);
+  float* const sums = db.empty() ? nullptr : partials_.floats(parts * channels);
+  parallel_for(settings_.threads, parts, [&](Index part) {
+    float* const sum = sums == nullptr ? nullptr : sums + part * channels;
+    if (sum != nullptr) std::fill_n(sum, channels, 0.0F);
+    const Index first = rows * part / parts, last = rows * (part + 1) / parts, at = first * channels;
+    loops_.mask_and_sum_rows(last - first, channels, y.empty() ? nullptr : y.data() + at, dy.data() + at, sum);
+  });
+  for (std::size_t c = 0; c < db.size(); ++c) {
+    float total = write == Write::add ? db[c] : 0.0F;
+    for (Index part = 0; part < parts; ++part) total += sums[part * channels + static_cast<Index>(c)];
+    db[c] = total;
+  }
 }
 
 /// db (+)= Σ over parts and lanes of sums [parts][channels][16].

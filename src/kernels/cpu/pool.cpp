@@ -79,8 +79,16 @@ struct Gradient {
 
 }  // namespace
 
+// Both sides have the layout of the input here. Where the output is a single pixel, that is not always its own.
+
 void CpuBackend::pool_forward(const PoolSpec& spec, Index batch, View x, MutableView y) {
-  const Lanes lanes(batch);
+  const Lanes lanes = this->lanes(spec.in, batch);
+  const MutableView to = room_in_layout(lanes.innermost(), spec.out(), batch, y, y_copy_);
+  pool_rows_forward(spec, lanes, x, to);
+  settle(lanes.innermost(), spec.out(), batch, to, y);
+}
+
+void CpuBackend::pool_rows_forward(const PoolSpec& spec, const Lanes& lanes, View x, MutableView y) {
   const Extent out = spec.out();
   const Index pixel = spec.in.channels * lanes.width;
   const auto reduce = spec.kind == PoolKind::max ? loops_.pool.maximum : loops_.pool.mean;
@@ -102,20 +110,27 @@ void CpuBackend::pool_forward(const PoolSpec& spec, Index batch, View x, Mutable
   });
 }
 
-// Windows that do not overlap write disjoint rows, each in one pass; windows that overlap are added up channel by
-// channel.
 void CpuBackend::pool_backward(const PoolSpec& spec, Index batch, View x, View y, View dy, MutableView dx) {
-  const Lanes lanes(batch);
+  const Lanes lanes = this->lanes(spec.in, batch);
+  pool_rows_backward(spec, lanes, x, in_layout(lanes.innermost(), spec.out(), batch, y, x_copy_),
+                     in_layout(lanes.innermost(), spec.out(), batch, dy, y_copy_), dx);
+}
+
+// Windows that do not overlap write disjoint rows, each in one pass; windows that overlap are added up by slices of a
+// pixel's floats.
+void CpuBackend::pool_rows_backward(const PoolSpec& spec, const Lanes& lanes, View x, View y, View dy, MutableView dx) {
   const Extent out = spec.out();
-  const Index channels = spec.in.channels, pixel = channels * lanes.width;
+  const Index pixel = spec.in.channels * lanes.width;
   const auto gradient = [&](Index block, Index first, Index floats) {
     const Index in_at = block * lanes.block_size(spec.in) + first, out_at = block * lanes.block_size(out) + first;
     return Gradient{loops_,           spec, pixel, floats, x.data() + in_at, y.data() + out_at, dy.data() + out_at,
                     dx.data() + in_at};
   };
   if (windows_overlap(spec)) {
-    parallel_for(settings_.threads, lanes.blocks * channels, [&](Index i) {
-      const Gradient part = gradient(i / channels, i % channels * lanes.width, lanes.width);
+    const Index slice = std::max(lanes.width, Lanes::kVector), slices = (pixel + slice - 1) / slice;
+    parallel_for(settings_.threads, lanes.blocks * slices, [&](Index i) {
+      const Index first = i % slices * slice;
+      const Gradient part = gradient(i / slices, first, std::min(slice, pixel - first));
       Taps taps(spec, pixel);
       part.zero(0, spec.in.height);
       for (Index row = 0; row < out.height; ++row) part.row(taps, row, true);
@@ -137,21 +152,26 @@ void CpuBackend::pool_backward(const PoolSpec& spec, Index batch, View x, View y
 }
 
 void CpuBackend::global_average_pool_forward(const Extent& extent, Index batch, View x, MutableView y) {
-  const Lanes lanes(batch);
+  const Lanes lanes = this->lanes(extent, batch);
+  const Extent flat{extent.channels, 1, 1};
+  const MutableView to = room_in_layout(lanes.innermost(), flat, batch, y, y_copy_);
   const Index pixel = extent.channels * lanes.width;
-  parallel_for(settings_.threads, lanes.blocks * extent.channels, [&](Index i) {
-    const Index block = i / extent.channels, first = i % extent.channels * lanes.width;
+  const Index slice = std::max(lanes.width, Lanes::kVector), slices = (pixel + slice - 1) / slice;
+  parallel_for(settings_.threads, lanes.blocks * slices, [&](Index i) {
+    const Index block = i / slices, first = i % slices * slice;
     loops_.pool.mean_over_pixels(x.data() + block * lanes.block_size(extent) + first, extent.height * extent.width,
-                                 pixel, lanes.width, y.data() + i * lanes.width);
+                                 pixel, std::min(slice, pixel - first), to.data() + block * pixel + first);
   });
+  settle(lanes.innermost(), flat, batch, to, y);
 }
 
 void CpuBackend::global_average_pool_backward(const Extent& extent, Index batch, View dy, MutableView dx) {
-  const Lanes lanes(batch);
+  const Lanes lanes = this->lanes(extent, batch);
+  const View from = in_layout(lanes.innermost(), {extent.channels, 1, 1}, batch, dy, y_copy_);
   const Index pixel = extent.channels * lanes.width, pixels = extent.height * extent.width;
   const float share = 1.0F / static_cast<float>(pixels);
   parallel_for(settings_.threads, lanes.blocks * pixels, [&](Index i) {
-    loops_.algebra.axpby(share, dy.data() + i / pixels * pixel, 0.0F, dx.data() + i * pixel, pixel);
+    loops_.algebra.axpby(share, from.data() + i / pixels * pixel, 0.0F, dx.data() + i * pixel, pixel);
   });
 }
 

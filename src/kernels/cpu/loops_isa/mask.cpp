@@ -43,8 +43,45 @@ void mask_and_sum(Count count, Count width, const float* y, float* dy, float* su
   }
 }
 
+/// Some channels, at most kLanes, of all rows. Runs of kRun rows are added up first, so that rounding errors grow with
+/// kRun + rows / kRun at most.
+template <bool masked, typename Lanes>
+void rows_of(Count rows, Count channels, Lanes lanes, const float* y, float* dy, float* sums) {
+  constexpr Count kRun = 64;
+  Vector sum{};
+  for (Count first = 0; first < rows; first += kRun) {
+    const Count last = rows - first < kRun ? rows : first + kRun;
+    Vector run{};
+    for (Count row = first; row < last; ++row) {
+      float* const at = dy + row * channels;
+      Vector value = lanes.get(at);
+      if (masked) {
+        value = lanes.get(y + row * channels) > 0.0F ? value : Vector{};
+        lanes.put(at, value);
+      }
+      run += value;
+    }
+    sum += run;
+  }
+  if (sums != nullptr) lanes.put(sums, lanes.get(sums) + sum);
+}
+
+void mask_and_sum_rows(Count rows, Count channels, const float* y, float* dy, float* sums) {
+  for_each_vector(channels, [&](Count c, auto lanes) {
+    float* const sum = sums == nullptr ? nullptr : sums + c;
+    if (y != nullptr) {
+      rows_of<true>(rows, channels, lanes, y + c, dy + c, sum);
+    } else {
+      rows_of<false>(rows, channels, lanes, nullptr, dy + c, sum);
+    }
+  });
+}
+
 }  // namespace
 
-void add_mask(Loops& loops) { loops.mask_and_sum = mask_and_sum; }
+void add_mask(Loops& loops) {
+  loops.mask_and_sum = mask_and_sum;
+  loops.mask_and_sum_rows = mask_and_sum_rows;
+}
 
 }  // namespace unisono::kernels::cpu::UNISONO_ISA

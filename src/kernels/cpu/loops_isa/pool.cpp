@@ -9,14 +9,14 @@ namespace {
 template <int kCount>
 void maximum_of(const float* x, const Count* taps, Count count, Count n, float* y) {
   const Count last = kCount > 0 ? kCount : count;
-  for (Count i = 0; i < n; i += kLanes) {
-    Vector best = load(x + taps[0] + i);
+  for_each_vector(n, [&](Count i, auto lanes) {
+    Vector best = lanes.get(x + taps[0] + i);
     for (Count t = 1; t < last; ++t) {
-      const Vector v = load(x + taps[t] + i);
+      const Vector v = lanes.get(x + taps[t] + i);
       best = ((v > best) | (v != v)) ? v : best;
     }
-    store(y + i, best);
-  }
+    lanes.put(y + i, best);
+  });
 }
 
 void maximum(const float* x, const Count* taps, Count count, Count n, float* y) {
@@ -27,17 +27,17 @@ template <int kCount, bool kAdd>
 void maximum_backward_of(const float* x, const float* y, const float* dy, const Count* taps, Count count, Count n,
                          float* dx) {
   const Count last = kCount > 0 ? kCount : count;
-  for (Count i = 0; i < n; i += kLanes) {
-    const Vector best = load(y + i);
-    Vector left = load(dy + i);  // zero once it has been given away
+  for_each_vector(n, [&](Count i, auto lanes) {
+    const Vector best = lanes.get(y + i);
+    Vector left = lanes.get(dy + i);  // zero once it has been given away
     for (Count t = 0; t < last; ++t) {
       const Count at = taps[t] + i;
-      const Integers here = load(x + at) == best;
+      const Integers here = lanes.get(x + at) == best;
       const Vector given = keep(here, left);
       left = keep(~here, left);
-      store(dx + at, kAdd ? load(dx + at) + given : given);
+      lanes.put(dx + at, kAdd ? lanes.get(dx + at) + given : given);
     }
-  }
+  });
 }
 
 void maximum_backward(const float* x, const float* y, const float* dy, const Count* taps, Count count, Count n,
@@ -51,11 +51,11 @@ void maximum_backward(const float* x, const float* y, const float* dy, const Cou
 
 void mean(const float* x, const Count* taps, Count count, Count n, float* y) {
   const float share = 1.0F / static_cast<float>(count);
-  for (Count i = 0; i < n; i += kLanes) {
-    Vector sum = load(x + taps[0] + i);
-    for (Count t = 1; t < count; ++t) sum += load(x + taps[t] + i);
-    store(y + i, sum * share);
-  }
+  for_each_vector(n, [&](Count i, auto lanes) {
+    Vector sum = lanes.get(x + taps[0] + i);
+    for (Count t = 1; t < count; ++t) sum += lanes.get(x + taps[t] + i);
+    lanes.put(y + i, sum * share);
+  });
 }
 
 /// Sums of 32 pixels are added up first, so that rounding errors grow with pixels / 32 + 32 at most. In strips that
@@ -69,7 +69,8 @@ void mean_over_pixels(const float* x, Count pixels, Count stride, Count n, float
     for (Count i = 0; i < length; ++i) sum[i] = run[i] = 0.0F;
     for (Count p = 0; p < pixels; ++p) {
       const float* row = x + p * stride + first;
-      for (Count i = 0; i < length; i += kLanes) store(run + i, load(run + i) + load(row + i));
+      for_each_vector(length,
+                      [&](Count i, auto lanes) { lanes.put(run + i, lanes.get(run + i) + lanes.get(row + i)); });
       if (p % kRun != kRun - 1 && p != pixels - 1) continue;
       for (Count i = 0; i < length; ++i) sum[i] += run[i], run[i] = 0.0F;
     }

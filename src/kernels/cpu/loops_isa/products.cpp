@@ -51,7 +51,19 @@ inline void finish_tile(const Operands& product, const Place& place, Vector (&su
       sum += cut ? load_first(old, place.height) : load(old);
     });
   }
-  if (product.bias != nullptr) {
+  if (product.bias != nullptr && shape.bias_of_rows) {
+    Vector bias[vectors];
+#pragma GCC unroll 4
+    for (Count v = 0; v < vectors; ++v) {
+      const float* const from = product.bias + place.row + v * kLanes;
+      bias[v] = partial && v == vectors - 1 ? load_first(from, place.height) : load(from);
+    }
+#pragma GCC unroll 24
+    for (Count n = 0; n < columns; ++n) {
+#pragma GCC unroll 4
+      for (Count v = 0; v < vectors; ++v) sums[n][v] += bias[v];
+    }
+  } else if (product.bias != nullptr) {
     for_each([&](Count n, Vector& sum, const float*, bool) { sum += broadcast(product.bias[place.column + n]); });
   }
   if (shape.relu) {
@@ -128,12 +140,13 @@ void tile(const Operands& product, const Place& place) {
 
 using Tile = void (*)(const Operands& product, const Place& place);
 
-/// The widths of tiles, in columns; each is compiled separately.
-constexpr bool exists(Count columns) { return columns <= 10 || columns % 4 == 0; }
+/// The widths of tiles, in columns; each is compiled separately. Tiles of one register need many columns to hide the
+/// latency of multiply-adds, so that they have all widths.
+constexpr bool exists(Count vectors, Count columns) { return vectors == 1 || columns <= 10 || columns % 4 == 0; }
 
 template <Count vectors, bool partial, Count columns>
 constexpr Tile tile_if_exists() {
-  if constexpr (exists(columns)) {
+  if constexpr (exists(vectors, columns)) {
     return tile<vectors, columns, partial>;
   } else {
     return nullptr;
@@ -147,9 +160,9 @@ inline Tile tile_of(Count columns, std::integer_sequence<Count, less...>) {
 }
 
 /// How wide the next tile should be, so that the remaining tiles are about equal.
-constexpr Count next_width(Count left, Count widest) {
+constexpr Count next_width(Count vectors, Count left, Count widest) {
   const Count tiles = (left + widest - 1) / widest, width = (left + tiles - 1) / tiles;
-  if (exists(width)) return width;
+  if (exists(vectors, width)) return width;
   const Count above = (width + 3) / 4 * 4;
   return above <= left ? above : width / 4 * 4;
 }
@@ -159,7 +172,7 @@ template <Count vectors, bool partial>
 void row_of_tiles(const Operands& product, Count row, Count height) {
   constexpr Count widest = kSums / vectors;
   for (Count column = 0; column < product.shape.n;) {
-    const Count columns = next_width(product.shape.n - column, widest);
+    const Count columns = next_width(vectors, product.shape.n - column, widest);
     tile_of<vectors, partial>(columns, std::make_integer_sequence<Count, widest>())(product, {row, column, height});
     column += columns;
   }

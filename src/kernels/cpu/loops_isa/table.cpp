@@ -18,6 +18,8 @@ Loops make_loops() {
   add_peak(loops);
   add_pool(loops);
   add_batch_norm(loops);
+  add_channels_batch_norm(loops);
+  add_winograd(loops);
   add_layer_norm(loops);
   add_activation(loops);
   add_dropout(loops);

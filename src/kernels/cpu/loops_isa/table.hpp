@@ -13,6 +13,8 @@ void add_mask(Loops& loops);
 void add_peak(Loops& loops);
 void add_pool(Loops& loops);
 void add_batch_norm(Loops& loops);
+void add_channels_batch_norm(Loops& loops);
+void add_winograd(Loops& loops);
 void add_layer_norm(Loops& loops);
 void add_activation(Loops& loops);
 void add_dropout(Loops& loops);

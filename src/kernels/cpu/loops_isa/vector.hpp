@@ -90,6 +90,26 @@ __attribute__((always_inline)) static inline void store_first(float* to, Vector 
 #endif
 }
 
+/// The lanes of a Vector that are in use: all, known to the compiler, or the first few.
+struct AllLanes {
+  static constexpr Count count = kLanes;
+  Vector get(const float* from) const { return load(from); }
+  void put(float* to, Vector value) const { store(to, value); }
+};
+struct FirstLanes {
+  Count count;
+  Vector get(const float* from) const { return load_first(from, count); }
+  void put(float* to, Vector value) const { store_first(to, value, count); }
+};
+
+/// Calls work(i, lanes) for i = 0, kLanes, … < n, with the lanes that belong to [0, n).
+template <typename Work>
+__attribute__((always_inline)) static inline void for_each_vector(Count n, const Work& work) {
+  Count i = 0;
+  for (; i + kLanes <= n; i += kLanes) work(i, AllLanes{});
+  if (i < n) work(i, FirstLanes{n - i});
+}
+
 template <int distance, int... column>
 __attribute__((always_inline)) static inline void exchange(Vector& upper, Vector& lower,
                                                            std::integer_sequence<int, column...>) {

@@ -6,47 +6,9 @@
 #include "cpu/parallel.hpp"
 
 namespace unisono::kernels::cpu {
-namespace {
 
-/// The kernel's elements of a row: class by class, each in descending order.
-std::vector<Index> element_order(const Axis& axis) {
-  std::vector<Index> order;
-  for (Index residue = 0; residue < std::min(axis.stride, axis.kernel); ++residue) {
-    const Index last = residue + (axis.kernel - 1 - residue) / axis.stride * axis.stride;
-    for (Index k = last; k >= residue; k -= axis.stride) order.push_back(k);
-  }
-  return order;
-}
-
-/// A tap of an input's position: an element of the kernel and the output's position that it belongs to.
-struct Tap {
-  Index place;  ///< of the element in `element_order`
-  Index element, position;
-};
-
-/// All taps of one position of the input, in ascending order of `place`.
-std::vector<Tap> taps(const Axis& axis, Index input) {
-  std::vector<Tap> found;
-  const std::vector<Index> order = element_order(axis);
-  for (std::size_t place = 0; place < order.size(); ++place) {
-    const Index distance = input + axis.padding - order[place] * axis.dilation;
-    if (distance < 0 || distance % axis.stride != 0 || distance / axis.stride >= axis.out) continue;
-    found.push_back({static_cast<Index>(place), order[place], distance / axis.stride});
-  }
-  return found;
-}
-
-/// The taps of all positions of an axis.
-std::vector<std::vector<Tap>> all_taps(const Axis& axis) {
-  std::vector<std::vector<Tap>> all;
-  for (Index input = 0; input < axis.in; ++input) all.push_back(taps(axis, input));
-  return all;
-}
-
-}  // namespace
-
-void CpuBackend::convolution_backward_data(const ConvolutionSpec& spec, Index batch, View w, View dy, MutableView dx) {
-  const Convolution convolution(spec, batch);
+void CpuBackend::examples_backward_data(const ConvolutionSpec& spec, Index batch, View w, View dy, MutableView dx) {
+  const Convolution convolution(spec, Lanes(batch));
   const Index width = convolution.lanes.width, in = convolution.in, out = convolution.out, taps = convolution.taps();
   const std::vector<Index> order = element_order(convolution.x);
   float* const transposed = packed_.floats(convolution.weights());  // [groups][I][KH][KW in order][O]
@@ -56,7 +18,7 @@ void CpuBackend::convolution_backward_data(const ConvolutionSpec& spec, Index ba
                      taps * in, transposed + (group * in * taps + ky * convolution.x.kernel + place) * out, taps * out);
   });
 
-  const auto rows = all_taps(convolution.y), columns = all_taps(convolution.x);
+  const auto rows = taps_of_inputs(convolution.y), columns = taps_of_inputs(convolution.x);
   const Index image = convolution.y.in * convolution.x.in;
   const ProductShape common{.m = width, .n = in, .lda = width, .ldb = taps * out, .ldc = width};
   parallel_ranges(settings_.threads, convolution.lanes.blocks * image, [&](Index first, Index end, int) {

@@ -26,10 +26,10 @@ Range slice_of(Index channels, Index slices, Index s) {
 
 }  // namespace
 
-/// As convolution_backward without dx. \param y empty where there is nothing to mask
-void CpuBackend::convolution_backward_weights(const ConvolutionSpec& spec, Index batch, View x, View y, MutableView dy,
-                                              MutableView dw, MutableView db, Write write) {
-  const Convolution convolution(spec, batch);
+/// As convolution_backward without dx, which masks dy, too. \param y empty where there is nothing to mask
+void CpuBackend::examples_backward_weights(const ConvolutionSpec& spec, Index batch, View x, View y, MutableView dy,
+                                           MutableView dw, MutableView db, Write write) {
+  const Convolution convolution(spec, Lanes(batch));
   const WeightGradient gradient(convolution, loops_, x, y, dy);
   const Index size = convolution.weights(), rows = gradient.rows(), parts = parts_of(convolution, rows);
   // Slices divide the work further where there are many threads; they change no result.

@@ -26,8 +26,8 @@ Index gather_taps(const Convolution& convolution, Index block, Index oy, Index o
 
 }  // namespace
 
-void CpuBackend::convolution_forward(const ConvolutionSpec& spec, Index batch, View x, View w, View b, MutableView y) {
-  const Convolution convolution(spec, batch);
+void CpuBackend::examples_forward(const ConvolutionSpec& spec, Index batch, View x, View w, View b, MutableView y) {
+  const Convolution convolution(spec, Lanes(batch));
   assert(static_cast<Index>(w.size()) == convolution.weights());
   const Index width = convolution.lanes.width, out = convolution.out, image = convolution.y.out * convolution.x.out;
   const ProductShape common{.m = width,
@@ -53,17 +53,6 @@ void CpuBackend::convolution_forward(const ConvolutionSpec& spec, Index batch, V
       }
     }
   });
-}
-
-void CpuBackend::convolution_backward(const ConvolutionSpec& spec, Index batch, View x, View w, View y, MutableView dy,
-                                      MutableView dx, MutableView dw, MutableView db, Write write) {
-  const View mask = spec.activation == Activation::relu ? y : View{};
-  if (dw.empty()) {
-    mask_and_sum(spec.out(), batch, mask, dy, db, write);
-  } else {
-    convolution_backward_weights(spec, batch, x, mask, dy, dw, db, write);
-  }
-  if (!dx.empty()) convolution_backward_data(spec, batch, w, dy, dx);
 }
 
 }  // namespace unisono::kernels::cpu

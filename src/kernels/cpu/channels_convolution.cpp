@@ -1,0 +1,212 @@
+// Convolutions of activations with the channels innermost, [example][y][x][channel]. Neighbouring positions of a row of
+// the output are the columns of one matrix product, [channels out × channels in] · [channels in × positions], which is
+// summed over the kernel's taps. Borders, strides and dilation decide which taps a position has: positions with the
+// same ones form a run. The sums are those of examples_convolution_*.cpp, in the same order.
+#include <algorithm>
+#include <vector>
+
+#include "cpu/chunks.hpp"
+#include "cpu/convolution.hpp"
+#include "cpu/cpu_backend.hpp"
+
+namespace unisono::kernels::cpu {
+namespace {
+
+constexpr Index kChannelsAtOnce = 64;            ///< of a product's result: four registers
+constexpr Index kFloatsAtOnce = Index{1} << 13;  ///< 32 KiB of x and dy, summed into dw at a time
+
+/// Neighbouring positions of a row (or column) to which the same elements of the kernel contribute: first, first +
+/// step, …; the positions of the other side advance with them.
+struct Run {
+  Index first, count;
+  std::vector<Tap> taps;  ///< of the first position
+};
+
+bool same_elements(const std::vector<Tap>& a, const std::vector<Tap>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](const Tap& left, const Tap& right) { return left.element == right.element; });
+}
+
+/// The runs of an axis, of positions that are `step` apart.
+std::vector<Run> runs_of(const std::vector<std::vector<Tap>>& taps, Index step) {
+  const auto size = static_cast<Index>(taps.size());
+  std::vector<Run> runs;
+  for (Index residue = 0; residue < std::min(step, size); ++residue) {
+    for (Index position = residue; position < size; position += step) {
+      const auto& here = taps[static_cast<std::size_t>(position)];
+      if (position > residue && same_elements(runs.back().taps, here)) {
+        ++runs.back().count;
+      } else {
+        runs.push_back({position, 1, here});
+      }
+    }
+  }
+  return runs;
+}
+
+/// One side of a convolution: rows and columns of pixels, and channels.
+struct Side {
+  Index height, width, channels;
+  explicit Side(const Extent& extent) : height(extent.height), width(extent.width), channels(extent.channels) {}
+  Index at(Index example, Index y, Index x) const { return ((example * height + y) * width + x) * channels; }
+};
+
+/// to[position] = Σ over taps of W_tap · from[position of the tap]: a forward pass, or a gradient of inputs.
+struct Correlation {
+  Side from, to;
+  std::vector<std::vector<Tap>> rows;  ///< the taps of each row of `to`
+  std::vector<Run> columns;
+  Index step, from_step;        ///< of the positions of a run, in `to` and in `from`
+  Index tap_height, tap_width;  ///< floats from one tap's weights to the next's
+  Index channel_stride;         ///< of the weights: from one channel of `from` to the next
+  bool joined;                  ///< whether the taps of a row are contiguous, in W and in `from`
+};
+
+void correlate(const Loops& loops, int threads, const Correlation& c, Index batch, const float* from, const float* w,
+               const float* bias, bool relu, float* to) {
+  std::size_t most = 0;
+  for (const auto& row : c.rows) most = std::max(most, row.size());
+  std::size_t widest = 0;
+  for (const Run& run : c.columns) widest = std::max(widest, run.taps.size());
+  parallel_ranges(threads, batch * c.to.height, [&](Index first, Index end, int) {
+    Pairs pairs(static_cast<Index>(most * widest));
+    for (Index channel = 0; channel < c.to.channels; channel += kChannelsAtOnce) {
+      ProductShape shape{.m = std::min(kChannelsAtOnce, c.to.channels - channel),
+                         .lda = c.channel_stride,
+                         .ldb = c.from_step * c.from.channels,
+                         .ldc = c.step * c.to.channels,
+                         .relu = relu,
+                         .bias_of_rows = true};
+      for (Index i = first; i < end; ++i) {
+        const Index example = i / c.to.height, row = i % c.to.height;
+        for (const Run& run : c.columns) {
+          const std::size_t together = c.joined ? std::max<std::size_t>(1, run.taps.size()) : 1;
+          pairs.clear();
+          for (const Tap& y : c.rows[static_cast<std::size_t>(row)]) {
+            for (std::size_t x = 0; x < run.taps.size(); x += together) {
+              pairs.add(w + y.element * c.tap_height + run.taps[x].element * c.tap_width + channel,
+                        from + c.from.at(example, y.position, run.taps[x].position));
+            }
+          }
+          shape.n = run.count;
+          shape.k = static_cast<Index>(together) * c.from.channels;
+          loops.product(shape, pairs.a.data(), pairs.b.data(), pairs.count(),
+                        bias == nullptr ? nullptr : bias + channel, to + c.to.at(example, row, run.first) + channel,
+                        nullptr);
+        }
+      }
+    }
+  });
+}
+
+constexpr Index kParts = 8;                    ///< at most
+constexpr Index kPartFloats = Index{1} << 18;  ///< of all parts, if there are more than two
+
+/// Rows of the output are summed in a few parts, as in examples_convolution_weights.cpp.
+Index parts_of(Index weights, Index rows) {
+  return std::min(std::max<Index>(1, rows), std::clamp<Index>(kPartFloats / weights, 2, kParts));
+}
+
+/// sum [O][taps][I] += what rows [first, end) of all examples' outputs contribute.
+void add_rows(const Loops& loops, const Convolution& c, const std::vector<Run>& columns, View x, View dy, Index first,
+              Index end, Pairs& pairs, float* sum) {
+  const Side in({c.in, c.y.in, c.x.in}), out({c.out, c.y.out, c.x.out});
+  for (Index ky = 0; ky < c.y.kernel; ++ky) {
+    for (const Run& run : columns) {
+      const std::size_t together = c.runs ? run.taps.size() : 1;
+      for (std::size_t tap = 0; tap < run.taps.size(); tap += together) {
+        pairs.clear();
+        for (Index i = first; i < end; ++i) {
+          const Index example = i / c.y.out, oy = i % c.y.out;
+          const Range elements = c.y.elements(oy);
+          if (ky < elements.first || ky >= elements.end) continue;
+          pairs.add(x.data() + in.at(example, c.y.input(oy, ky), run.taps[tap].position),
+                    dy.data() + out.at(example, oy, run.first));
+        }
+        if (pairs.count() == 0) continue;
+        const ProductShape shape{.m = static_cast<Index>(together) * c.in,
+                                 .n = c.out,
+                                 .k = run.count,
+                                 .lda = c.x.stride * c.in,
+                                 .ldb = c.out,
+                                 .ldc = c.taps() * c.in,
+                                 .transposed = true,
+                                 .accumulate = true};
+        loops.product(shape, pairs.a.data(), pairs.b.data(), pairs.count(), nullptr,
+                      sum + c.weight_at(0, ky, run.taps[tap].element), nullptr);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+void CpuBackend::channels_forward(const ConvolutionSpec& spec, Index batch, View x, View w, View b, MutableView y) {
+  const Convolution c(spec, Lanes::channels_innermost(batch));
+  float* const transposed = packed_.floats(c.weights());  // [KH][KW][I][O]
+  parallel_for(settings_.threads, c.taps(), [&](Index tap) {
+    loops_.transpose(c.out, c.in, w.data() + tap * c.in, c.taps() * c.in, transposed + tap * c.in * c.out, c.out);
+  });
+  const Correlation correlation{.from = Side(spec.in),
+                                .to = Side(spec.out()),
+                                .rows = taps_of_outputs(c.y),
+                                .columns = runs_of(taps_of_outputs(c.x), 1),
+                                .step = 1,
+                                .from_step = c.x.stride,
+                                .tap_height = c.x.kernel * c.in * c.out,
+                                .tap_width = c.in * c.out,
+                                .channel_stride = c.out,
+                                .joined = c.runs};
+  correlate(loops_, settings_.threads, correlation, batch, x.data(), transposed, b.empty() ? nullptr : b.data(),
+            spec.activation == Activation::relu, y.data());
+}
+
+void CpuBackend::channels_backward_data(const ConvolutionSpec& spec, Index batch, View w, View dy, MutableView dx) {
+  const Convolution c(spec, Lanes::channels_innermost(batch));
+  const Correlation correlation{.from = Side(spec.out()),
+                                .to = Side(spec.in),
+                                .rows = taps_of_inputs(c.y),
+                                .columns = runs_of(taps_of_inputs(c.x), c.x.stride),
+                                .step = c.x.stride,
+                                .from_step = 1,
+                                .tap_height = c.x.kernel * c.in,
+                                .tap_width = c.in,
+                                .channel_stride = c.taps() * c.in,
+                                .joined = false};
+  correlate(loops_, settings_.threads, correlation, batch, dy.data(), w.data(), nullptr, false, dx.data());
+}
+
+void CpuBackend::channels_backward_weights(const ConvolutionSpec& spec, Index batch, View x, View dy, MutableView dw,
+                                           Write write) {
+  const Convolution c(spec, Lanes::channels_innermost(batch));
+  const std::vector<Run> columns = runs_of(taps_of_outputs(c.x), 1);
+  const Index size = c.weights(), rows = batch * c.y.out, parts = parts_of(size, rows);
+  const Index row_floats = c.x.out * (c.out + c.x.stride * c.in);
+  const Index at_once = std::max<Index>(1, kFloatsAtOnce / row_floats);
+  float* const sums = partials_.floats(parts * size);
+  parallel_ranges(settings_.threads, parts, [&](Index first_part, Index end_part, int) {
+    Pairs pairs(at_once);
+    for (Index part = first_part; part < end_part; ++part) {
+      float* const sum = sums + part * size;
+      std::fill_n(sum, size, 0.0F);
+      const Index end = rows * (part + 1) / parts;
+      for (Index row = rows * part / parts; row < end; row += at_once) {
+        add_rows(loops_, c, columns, x, dy, row, std::min(row + at_once, end), pairs, sum);
+      }
+    }
+  });
+  add_up_parts(sums, parts, dw, write);
+}
+
+/// dw (+)= Σ over parts of sums [parts][size of dw], in the parts' order.
+void CpuBackend::add_up_parts(const float* sums, Index parts, MutableView dw, Write write) {
+  const auto size = static_cast<Index>(dw.size());
+  parallel_chunks(settings_.threads, size, [&](Index first, Index length) {
+    for (Index part = 0; part < parts; ++part) {
+      const float old = part > 0 || write == Write::add ? 1.0F : 0.0F;
+      loops_.algebra.axpby(1, sums + part * size + first, old, dw.data() + first, length);
+    }
+  });
+}
+
+}  // namespace unisono::kernels::cpu

@@ -1,0 +1,78 @@
+// Convolutions by the method that methods.hpp says for their shape. Where a side of the layer has another layout than
+// the method, it is converted here: at the edges of a network's images, not between its convolutions.
+#include "cpu/cpu_backend.hpp"
+
+namespace unisono::kernels::cpu {
+namespace {
+
+Innermost layout_of(ConvolutionMethod method) {
+  return method == ConvolutionMethod::examples ? Innermost::examples : Innermost::channels;
+}
+
+}  // namespace
+
+void CpuBackend::convolution_forward(const ConvolutionSpec& spec, Index batch, View x, View w, View b, MutableView y) {
+  const ConvolutionMethod method = method_of(spec, batch, settings_.methods);
+  const Innermost layout = layout_of(method);
+  const View from = in_layout(layout, spec.in, batch, x, x_copy_);
+  const MutableView to = room_in_layout(layout, spec.out(), batch, y, y_copy_);
+  switch (method) {
+    case ConvolutionMethod::examples:
+      examples_forward(spec, batch, from, w, b, to);
+      break;
+    case ConvolutionMethod::channels:
+      channels_forward(spec, batch, from, w, b, to);
+      break;
+    case ConvolutionMethod::winograd:
+      winograd_forward(spec, batch, from, w, b, to);
+      break;
+  }
+  settle(layout, spec.out(), batch, to, y);
+}
+
+void CpuBackend::convolution_backward(const ConvolutionSpec& spec, Index batch, View x, View w, View y, MutableView dy,
+                                      MutableView dx, MutableView dw, MutableView db, Write write) {
+  const ConvolutionMethod method = method_of(spec, batch, settings_.methods);
+  const Innermost layout = layout_of(method);
+  View mask = spec.activation == Activation::relu ? y : View{};
+  // The weights' gradient with the examples innermost masks dy and sums it for the bias on its way.
+  const bool on_the_way =
+      method == ConvolutionMethod::examples && !dw.empty() && innermost(spec.out(), batch) == layout;
+  if (!on_the_way) {
+    mask_and_sum(spec.out(), batch, mask, dy, db, write);
+    mask = {};
+    db = {};
+  }
+  const MutableView masked = room_in_layout(layout, spec.out(), batch, dy, y_copy_);
+  if (masked.data() != dy.data()) in_layout(layout, spec.out(), batch, dy, y_copy_);
+  if (!dw.empty()) {
+    const View from = in_layout(layout, spec.in, batch, x, x_copy_);
+    switch (method) {
+      case ConvolutionMethod::examples:
+        examples_backward_weights(spec, batch, from, mask, masked, dw, db, write);
+        break;
+      case ConvolutionMethod::channels:
+        channels_backward_weights(spec, batch, from, masked, dw, write);
+        break;
+      case ConvolutionMethod::winograd:
+        winograd_backward_weights(spec, batch, from, masked, dw, write);
+        break;
+    }
+  }
+  if (dx.empty()) return;
+  const MutableView to = room_in_layout(layout, spec.in, batch, dx, dx_copy_);
+  switch (method) {
+    case ConvolutionMethod::examples:
+      examples_backward_data(spec, batch, w, masked, to);
+      break;
+    case ConvolutionMethod::channels:
+      channels_backward_data(spec, batch, w, masked, to);
+      break;
+    case ConvolutionMethod::winograd:
+      winograd_backward_data(spec, batch, w, masked, to);
+      break;
+  }
+  settle(layout, spec.in, batch, to, dx);
+}
+
+}  // namespace unisono::kernels::cpu
