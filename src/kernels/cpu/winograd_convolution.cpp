@@ -7,7 +7,7 @@
 // Rounding: a transform adds up to 4 numbers each way, so that errors are some 4 times those of direct sums (see
 // tests/kernels/winograd_test.cpp for the bound).
 #include <algorithm>
-#include <vector>
+#include <array>
 
 #include "cpu/cpu_backend.hpp"
 #include "cpu/parallel.hpp"
@@ -25,7 +25,7 @@ constexpr Index kPartFloats = Index{1} << 18;  ///< of all parts, if there are m
 /// Floats of one of a transform's 16 planes. They must not lie a power of two apart: they would share cache sets.
 Index plane_of(Index rows, Index columns) { return rows * columns + Lanes::kVector; }
 
-/// The tiles of all examples' outputs, in rows, and the pixels that they read and write.
+/// The tiles of all examples' outputs, row by row, and the pixels that they read and write.
 struct Tiles {
   Extent in, out;
   Index padding_height, padding_width;
@@ -41,49 +41,50 @@ struct Tiles {
 
   Index count(Index batch) const { return batch * rows * columns; }
 
-  /// The size² pixels from (y, x) on of an example; `outside` for those that it has not.
-  template <Index size, typename Float>
-  static void pixels(const Extent& extent, Float* values, Index example, Index y, Index x, Float* outside,
-                     Float* (&to)[size * size]) {
-    Float* const image = values + example * extent.size();
-    for (Index i = 0; i < size; ++i) {
-      const bool row = y + i >= 0 && y + i < extent.height;
-      for (Index j = 0; j < size; ++j) {
-        const bool inside = row && x + j >= 0 && x + j < extent.width;
-        to[i * size + j] = inside ? image + ((y + i) * extent.width + x + j) * extent.channels : outside;
-      }
+  /// Some tiles of a row of tiles.
+  struct Part {
+    Index example, row, column, tiles;
+  };
+  /// Calls work(part, tiles before it) for the parts of the tiles [first, first + count).
+  template <typename Work>
+  void for_each_part(Index first, Index count, const Work& work) const {
+    Part part{first / columns / rows, first / columns % rows, first % columns, 0};
+    for (Index done = 0; done < count; done += part.tiles) {
+      part.tiles = std::min(count - done, columns - part.column);
+      work(part, done);
+      part.column = 0;
+      if (++part.row < rows) continue;
+      part.row = 0;
+      ++part.example;
     }
   }
-  void input(Index tile, const float* x, const float* zeros, const float* (&to)[16]) const {
-    const Index example = tile / (rows * columns), row = tile / columns % rows, column = tile % columns;
-    pixels<4>(in, x, example, 2 * row - padding_height, 2 * column - padding_width, zeros, to);
+
+  /// Rows of pixels of an image, null where it has none.
+  template <std::size_t size, typename Float>
+  static std::array<Float*, size> pixel_rows(const Extent& extent, Float* values, Index example, Index y) {
+    std::array<Float*, size> to;
+    for (std::size_t i = 0; i < size; ++i) {
+      const Index row = y + static_cast<Index>(i);
+      const bool inside = row >= 0 && row < extent.height;
+      to[i] = inside ? values + (example * extent.height + row) * extent.width * extent.channels : nullptr;
+    }
+    return to;
+  }
+  auto input_rows(const Part& part, const float* x) const {
+    return pixel_rows<4>(in, x, part.example, 2 * part.row - padding_height);
+  }
+  TileRow input(const Part& part) const {
+    return {2 * part.column - padding_width, in.width, part.tiles, in.channels};
   }
   template <typename Float>
-  void output(Index tile, Float* y, Float* outside, Float* (&to)[4]) const {
-    const Index example = tile / (rows * columns), row = tile / columns % rows, column = tile % columns;
-    pixels<2>(out, y, example, 2 * row, 2 * column, outside, to);
+  auto output_rows(const Part& part, Float* y) const {
+    return pixel_rows<2>(out, y, part.example, 2 * part.row);
   }
+  TileRow output(const Part& part) const { return {2 * part.column, out.width, part.tiles, out.channels}; }
 };
 
-/// The memory of one thread, and a pixel of zeros for all.
-class Workspace {
- public:
-  Workspace(Scratch& scratch, int threads, Index channels, Index floats, Index shared)
-      : floats_(floats),
-        shared_(shared),
-        memory_(scratch.floats(channels + shared + threads * floats)),
-        channels_(channels) {
-    std::fill_n(memory_, channels, 0.0F);
-  }
-  const float* zeros() const { return memory_; }
-  float* shared() const { return memory_ + channels_; }
-  float* of(int thread) const { return memory_ + channels_ + shared_ + thread * floats_; }
-
- private:
-  Index floats_, shared_;
-  float* memory_;
-  Index channels_;
-};
+/// Floats that one thread needs.
+Index correlation_floats(Index in, Index out) { return kValues * (plane_of(kTiles, in) + plane_of(kTiles, out)); }
 
 struct Correlation {
   const Tiles& tiles;
@@ -94,44 +95,56 @@ struct Correlation {
   float* y;
 };
 
-/// y = f(x ∗ w + bias), w transformed.
-void correlate(const Loops& loops, int threads, const Correlation& c, const Workspace& work) {
+/// Prefetches the pixels of some tiles: products then hide the time that memory takes.
+template <std::size_t size, typename Float>
+void fetch(const std::array<Float*, size>& rows, const TileRow& tiles) {
+  const Count first = std::max<Count>(tiles.x, 0), last = std::min(tiles.x + 2 * tiles.tiles, tiles.width);
+  for (std::size_t i = size - 2; i < size; ++i) {  // the rows above were those of earlier tiles
+    if (rows[i] == nullptr) continue;
+    for (Count at = first * tiles.channels; at < last * tiles.channels; at += Lanes::kVector) {
+      __builtin_prefetch(rows[i] + at, std::is_const_v<Float> ? 0 : 1, 2);
+    }
+  }
+}
+
+/// y = f(x ∗ w + bias), w transformed. \param memory [threads][correlation_floats]
+void correlate(const Loops& loops, int threads, const Correlation& c, float* memory) {
   const Index in = c.tiles.in.channels, out = c.tiles.out.channels, count = c.tiles.count(c.batch);
   const Index v_plane = plane_of(kTiles, in), m_plane = plane_of(kTiles, out), u_plane = plane_of(in, out);
   parallel_ranges(threads, (count + kTiles - 1) / kTiles, [&](Index first, Index end, int thread) {
-    float* const v = work.of(thread);
+    float* const v = memory + thread * correlation_floats(in, out);
     float* const m = v + kValues * v_plane;
     for (Index group = first; group < end; ++group) {
       const Index from = group * kTiles, tiles = std::min(kTiles, count - from);
-      for (Index tile = 0; tile < tiles; ++tile) {
-        const float* pixels[16];
-        c.tiles.input(from + tile, c.x, work.zeros(), pixels);
-        loops.winograd.input(pixels, in, v + tile * in, v_plane);
-      }
+      c.tiles.for_each_part(from, tiles, [&](const Tiles::Part& part, Index before) {
+        loops.winograd.input(c.tiles.input_rows(part, c.x).data(), c.tiles.input(part), v + before * in, v_plane);
+      });
+      c.tiles.for_each_part(from, tiles, [&](const Tiles::Part& part, Index) {
+        fetch(c.tiles.output_rows(part, c.y), c.tiles.output(part));
+      });
+      c.tiles.for_each_part(from + tiles, std::min(kTiles, count - from - tiles), [&](const Tiles::Part& part, Index) {
+        fetch(c.tiles.input_rows(part, c.x), c.tiles.input(part));
+      });
       const ProductShape shape{.m = out, .n = tiles, .k = in, .lda = out, .ldb = in, .ldc = out};
       for (Index value = 0; value < kValues; ++value) {
         const float* const a = c.u + value * u_plane;
         const float* const b = v + value * v_plane;
         loops.product(shape, &a, &b, 1, nullptr, m + value * m_plane, nullptr);
       }
-      for (Index tile = 0; tile < tiles; ++tile) {
-        float* pixels[4];
-        c.tiles.output<float>(from + tile, c.y, nullptr, pixels);
-        loops.winograd.output(m + tile * out, m_plane, out, c.bias, c.relu, pixels);
-      }
+      c.tiles.for_each_part(from, tiles, [&](const Tiles::Part& part, Index before) {
+        loops.winograd.output(m + before * out, m_plane, c.tiles.output(part), c.bias, c.relu,
+                              c.tiles.output_rows(part, c.y).data());
+      });
     }
   });
 }
-
-Index correlation_floats(Index in, Index out) { return kValues * (plane_of(kTiles, in) + plane_of(kTiles, out)); }
 
 }  // namespace
 
 void CpuBackend::winograd_forward(const ConvolutionSpec& spec, Index batch, View x, View w, View b, MutableView y) {
   const Tiles tiles(spec.in, spec.out(), spec.padding_height, spec.padding_width);
   const Index in = spec.in.channels, out = spec.channels, size = in * out, plane = plane_of(in, out);
-  const Workspace work(packed_, settings_.threads, in, correlation_floats(in, out), kValues * plane + 9 * size);
-  float* const u = work.shared();
+  float* const u = packed_.floats(kValues * plane + 9 * size + settings_.threads * correlation_floats(in, out));
   float* const transposed = u + kValues * plane;  // [9][I][O]
   parallel_for(settings_.threads, 9, [&](Index tap) {
     loops_.transpose(out, in, w.data() + tap * in, 9 * in, transposed + tap * size, out);
@@ -141,19 +154,18 @@ void CpuBackend::winograd_forward(const ConvolutionSpec& spec, Index batch, View
   });
   const Correlation correlation{
       tiles, batch, x.data(), u, b.empty() ? nullptr : b.data(), spec.activation == Activation::relu, y.data()};
-  correlate(loops_, settings_.threads, correlation, work);
+  correlate(loops_, settings_.threads, correlation, transposed + 9 * size);
 }
 
 /// dx = dy ∗ w with its taps in reverse order.
 void CpuBackend::winograd_backward_data(const ConvolutionSpec& spec, Index batch, View w, View dy, MutableView dx) {
   const Tiles tiles(spec.out(), spec.in, 2 - spec.padding_height, 2 - spec.padding_width);
   const Index in = spec.in.channels, out = spec.channels, plane = plane_of(out, in);
-  const Workspace work(packed_, settings_.threads, out, correlation_floats(out, in), kValues * plane);
-  float* const u = work.shared();
+  float* const u = packed_.floats(kValues * plane + settings_.threads * correlation_floats(out, in));
   parallel_for(settings_.threads, out, [&](Index channel) {
     loops_.winograd.weights(w.data() + (channel * 9 + 8) * in, -in, in, u + channel * in, plane);
   });
-  correlate(loops_, settings_.threads, {tiles, batch, dy.data(), u, nullptr, false, dx.data()}, work);
+  correlate(loops_, settings_.threads, {tiles, batch, dy.data(), u, nullptr, false, dx.data()}, u + kValues * plane);
 }
 
 void CpuBackend::winograd_backward_weights(const ConvolutionSpec& spec, Index batch, View x, View dy, MutableView dw,
@@ -167,9 +179,9 @@ void CpuBackend::winograd_backward_weights(const ConvolutionSpec& spec, Index ba
   const Index parts =
       std::min(std::max<Index>(1, groups), std::clamp<Index>(kPartFloats / (kValues * plane), 2, kParts));
   float* const sums = partials_.floats(parts * kValues * plane);
-  const Workspace work(packed_, settings_.threads, std::max(in, out), kValues * (v_plane + z_plane), 0);
+  float* const memory = packed_.floats(settings_.threads * kValues * (v_plane + z_plane));
   parallel_ranges(settings_.threads, parts, [&](Index first_part, Index end_part, int thread) {
-    float* const v = work.of(thread);
+    float* const v = memory + thread * kValues * (v_plane + z_plane);
     float* const z = v + kValues * v_plane;
     for (Index part = first_part; part < end_part; ++part) {
       float* const sum = sums + part * kValues * plane;
@@ -177,13 +189,11 @@ void CpuBackend::winograd_backward_weights(const ConvolutionSpec& spec, Index ba
       if (first == end) std::fill_n(sum, kValues * plane, 0.0F);
       for (Index group = first; group < end; ++group) {
         const Index from = group * at_once, some = std::min(at_once, count - from);
-        for (Index tile = 0; tile < some; ++tile) {
-          const float *inputs[16], *outputs[4];
-          tiles.input(from + tile, x.data(), work.zeros(), inputs);
-          loops_.winograd.input(inputs, in, v + tile * in, v_plane);
-          tiles.output<const float>(from + tile, dy.data(), work.zeros(), outputs);
-          loops_.winograd.output_gradient(outputs, out, z + tile * out, z_plane);
-        }
+        tiles.for_each_part(from, some, [&](const Tiles::Part& row, Index before) {
+          loops_.winograd.input(tiles.input_rows(row, x.data()).data(), tiles.input(row), v + before * in, v_plane);
+          loops_.winograd.output_gradient(tiles.output_rows(row, dy.data()).data(), tiles.output(row), z + before * out,
+                                          z_plane);
+        });
         const ProductShape shape{.m = in,
                                  .n = out,
                                  .k = some,

@@ -27,55 +27,107 @@ __attribute__((always_inline)) inline void load_planes(const float* planes, Coun
   for (Count f = 0; f < 16; ++f) d[f / 4][f % 4] = load(planes + f * plane);
 }
 
-/// Bᵀ = (1 0 −1 0; 0 1 1 0; 0 −1 1 0; 0 1 0 −1)
-void input(const float* const* pixels, Count channels, float* planes, Count plane) {
-  for (Count c = 0; c < channels; c += kLanes) {
-    Patch d;
-#pragma GCC unroll 16
-    for (Count i = 0; i < 16; ++i) d[i / 4][i % 4] = load(pixels[i] + c);
-    both_ways<4>(
-        d, [](Vector & a, Vector & b, Vector & c_, Vector & e) __attribute__((always_inline)) {
-          const Vector first = a - c_, sum = b + c_, difference = c_ - b, last = b - e;
-          a = first, b = sum, c_ = difference, e = last;
-        });
-    store_planes(d, planes + c, plane);
-  }
-}
+constexpr Count kTilesAhead = 4;  ///< whose pixels are prefetched
 
-/// Aᵀ = (1 1 1 0; 0 1 −1 −1)
-void output(const float* planes, Count plane, Count channels, const float* bias, bool relu, float* const* pixels) {
-  for (Count c = 0; c < channels; c += kLanes) {
-    Patch d;
-    load_planes(planes + c, plane, d);
-    both_ways<4>(
-        d, [](Vector & a, Vector & b, Vector & c_, Vector & e) __attribute__((always_inline)) {
-          const Vector first = a + b + c_, second = b - c_ - e;
-          a = first, b = second;
+/// Calls work(place in the planes, get) for each tile and vector of channels, where get(i, j) is its pixel.
+template <Count size, typename Work>
+__attribute__((always_inline)) inline void for_each_tile(const float* const* rows, const TileRow& tiles,
+                                                         const Work& work) {
+  const Count channels = tiles.channels;
+  bool whole = true;
+  for (Count i = 0; i < size; ++i) whole = whole && rows[i] != nullptr;
+  for (Count t = 0; t < tiles.tiles; ++t) {
+    const Count x = tiles.x + 2 * t;
+    if (whole && x >= 0 && x + size <= tiles.width) {
+      const float* from[size];
+      for (Count i = 0; i < size; ++i) from[i] = rows[i] + x * channels;
+      for (Count c = 0; c < channels; c += kLanes) {
+        work(t * channels + c, [&](Count i, Count j) __attribute__((always_inline)) {
+          return load(from[i] + j * channels + c);
         });
-#pragma GCC unroll 4
-    for (Count i = 0; i < 4; ++i) {
-      Vector v = d[i / 2][i % 2];
-      if (bias != nullptr) v += load(bias + c);
-      if (relu) v = v < 0.0F ? Vector{} : v;  // a NaN stays NaN
-      if (pixels[i] != nullptr) store(pixels[i] + c, v);
+#pragma GCC unroll 2
+        for (Count i = size - 2; i < size; ++i) {
+          const float* const ahead = from[i] + 2 * kTilesAhead * channels + c;
+          __builtin_prefetch(ahead);
+          __builtin_prefetch(ahead + channels);
+        }
+      }
+    } else {
+      for (Count c = 0; c < channels; c += kLanes) {
+        work(t * channels + c, [&](Count i, Count j) __attribute__((always_inline)) {
+          const bool inside = rows[i] != nullptr && x + j >= 0 && x + j < tiles.width;
+          return inside ? load(rows[i] + (x + j) * channels + c) : Vector{};
+        });
+      }
     }
   }
 }
 
-/// A = the transpose of Aᵀ above
-void output_gradient(const float* const* pixels, Count channels, float* planes, Count plane) {
-  for (Count c = 0; c < channels; c += kLanes) {
+/// Bᵀ = (1 0 −1 0; 0 1 1 0; 0 −1 1 0; 0 1 0 −1)
+void input(const float* const* rows, const TileRow& tiles, float* planes, Count plane) {
+  for_each_tile<4>(rows, tiles, [&](Count to, const auto& get) __attribute__((always_inline)) {
+    Patch d;
+#pragma GCC unroll 16
+    for (Count i = 0; i < 16; ++i) d[i / 4][i % 4] = get(i / 4, i % 4);
+    both_ways<4>(d, [](Vector& a, Vector& b, Vector& c, Vector& e) __attribute__((always_inline)) {
+      const Vector first = a - c, sum = b + c, difference = c - b, last = b - e;
+      a = first, b = sum, c = difference, e = last;
+    });
+    store_planes(d, planes + to, plane);
+  });
+}
+
+/// A, the transpose of Aᵀ below
+void output_gradient(const float* const* rows, const TileRow& tiles, float* planes, Count plane) {
+  for_each_tile<2>(rows, tiles, [&](Count to, const auto& get) __attribute__((always_inline)) {
     Patch d = {};
 #pragma GCC unroll 4
-    for (Count i = 0; i < 4; ++i) d[i / 2][i % 2] = load(pixels[i] + c);
-    both_ways<2>(
-        d, [](Vector & a, Vector & b, Vector & c_, Vector & e) __attribute__((always_inline)) {
-          const Vector sum = a + b, difference = a - b;
-          e = Vector{} - b;
-          b = sum, c_ = difference;
-        });
-    store_planes(d, planes + c, plane);
+    for (Count i = 0; i < 4; ++i) d[i / 2][i % 2] = get(i / 2, i % 2);
+    both_ways<2>(d, [](Vector& a, Vector& b, Vector& c, Vector& e) __attribute__((always_inline)) {
+      const Vector sum = a + b, difference = a - b;
+      e = Vector{} - b;
+      b = sum, c = difference;
+    });
+    store_planes(d, planes + to, plane);
+  });
+}
+
+/// Aᵀ = (1 1 1 0; 0 1 −1 −1)
+template <bool finish>
+void output_of(const float* planes, Count plane, const TileRow& tiles, const float* bias, bool relu,
+               float* const* rows) {
+  const Count channels = tiles.channels;
+  for (Count t = 0; t < tiles.tiles; ++t) {
+    const Count x = tiles.x + 2 * t;
+    float* const upper = rows[0] + x * channels;
+    float* const lower = rows[1] == nullptr ? nullptr : rows[1] + x * channels;
+    for (Count c = 0; c < channels; c += kLanes) {
+      Patch d;
+      load_planes(planes + t * channels + c, plane, d);
+      both_ways<4>(d, [](Vector& a, Vector& b, Vector& c_, Vector& e) __attribute__((always_inline)) {
+        const Vector first = a + b + c_, second = b - c_ - e;
+        a = first, b = second;
+      });
+      if (finish) {
+#pragma GCC unroll 4
+        for (Count i = 0; i < 4; ++i) {
+          Vector& v = d[i / 2][i % 2];
+          if (bias != nullptr) v += load(bias + c);
+          if (relu) v = v < 0.0F ? Vector{} : v;  // a NaN stays NaN
+        }
+      }
+      const bool right = x + 1 < tiles.width;
+      store(upper + c, d[0][0]);
+      if (right) store(upper + channels + c, d[0][1]);
+      if (lower == nullptr) continue;
+      store(lower + c, d[1][0]);
+      if (right) store(lower + channels + c, d[1][1]);
+    }
   }
+}
+
+void output(const float* planes, Count plane, const TileRow& tiles, const float* bias, bool relu, float* const* rows) {
+  (bias != nullptr || relu ? output_of<true> : output_of<false>)(planes, plane, tiles, bias, relu, rows);
 }
 
 /// G = (1 0 0; ½ ½ ½; ½ −½ ½; 0 0 1)
