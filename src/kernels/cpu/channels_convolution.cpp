@@ -44,6 +44,42 @@ std::vector<Run> runs_of(const std::vector<std::vector<Tap>>& taps, Index step) 
   return runs;
 }
 
+/// The positions that an element of the kernel reaches: first, first + step, …
+struct Reach {
+  Index element, first, from, count;  ///< `from`: the position of the other side that belongs to the first
+};
+
+/// The reaches of the elements, in the order in which the positions' sums have them.
+std::vector<Reach> reaches_of(const std::vector<std::vector<Tap>>& taps, const std::vector<Index>& order, Index step) {
+  const auto size = static_cast<Index>(taps.size());
+  std::vector<Reach> reaches;
+  for (const Index element : order) {
+    Reach reach{element, 0, 0, 0};
+    for (Index position = 0; position < size; ++position) {
+      for (const Tap& tap : taps[static_cast<std::size_t>(position)]) {
+        if (tap.element != element) continue;
+        if (reach.count == 0) reach = {element, position, tap.position, 0};
+        reach.count = (position - reach.first) / step + 1;
+      }
+    }
+    if (reach.count > 0) reaches.push_back(reach);
+  }
+  return reaches;
+}
+
+/// Whether most positions are in runs so short that a product waits for its additions, while the products of single
+/// taps are long enough to pay for reading and writing the sums.
+bool taps_are_faster(const std::vector<Run>& runs, Index channels, Index terms) {
+  constexpr Index kSums = 8;  // registers that hide the latency
+  const Index registers = std::min<Index>(4, Lanes::round_up(channels) / Lanes::kVector);
+  Index cost = 0, positions = 0;
+  for (const Run& run : runs) {
+    cost += std::max(run.count * registers, kSums);
+    positions += run.count * registers;
+  }
+  return terms >= Lanes::kVector && 2 * cost > 3 * positions;
+}
+
 /// One side of a convolution: rows and columns of pixels, and channels.
 struct Side {
   Index height, width, channels;
@@ -56,43 +92,82 @@ struct Correlation {
   Side from, to;
   std::vector<std::vector<Tap>> rows;  ///< the taps of each row of `to`
   std::vector<Run> columns;
+  std::vector<Reach> reaches;   ///< of the columns; empty where runs are faster
   Index step, from_step;        ///< of the positions of a run, in `to` and in `from`
   Index tap_height, tap_width;  ///< floats from one tap's weights to the next's
   Index channel_stride;         ///< of the weights: from one channel of `from` to the next
   bool joined;                  ///< whether the taps of a row are contiguous, in W and in `from`
 };
 
+/// A row of `to`, as seen by the functions below.
+struct Row {
+  Index example, row, channel;  ///< the channels from `channel` on
+  const float *from, *w, *bias;
+  float* to;
+};
+
+/// Run by run: each position is summed at once.
+void correlate_runs(const Loops& loops, const Correlation& c, const Row& row, ProductShape shape, Pairs& pairs) {
+  for (const Run& run : c.columns) {
+    const std::size_t together = c.joined ? std::max<std::size_t>(1, run.taps.size()) : 1;
+    pairs.clear();
+    for (const Tap& y : c.rows[static_cast<std::size_t>(row.row)]) {
+      for (std::size_t x = 0; x < run.taps.size(); x += together) {
+        pairs.add(row.w + y.element * c.tap_height + run.taps[x].element * c.tap_width,
+                  row.from + c.from.at(row.example, y.position, run.taps[x].position));
+      }
+    }
+    shape.n = run.count;
+    shape.k = static_cast<Index>(together) * c.from.channels;
+    loops.product(shape, pairs.a.data(), pairs.b.data(), pairs.count(), row.bias,
+                  row.to + c.to.at(row.example, row.row, run.first) + row.channel, nullptr);
+  }
+}
+
+/// Tap by tap: the positions that a tap reaches are many, even where those with the same taps are few.
+void correlate_taps(const Loops& loops, const Correlation& c, const Row& row, ProductShape shape) {
+  for (Index x = 0; x < c.to.width; ++x) {
+    std::fill_n(row.to + c.to.at(row.example, row.row, x) + row.channel, shape.m, 0.0F);
+  }
+  shape.accumulate = true;
+  shape.k = c.from.channels;
+  for (const Tap& y : c.rows[static_cast<std::size_t>(row.row)]) {
+    for (const Reach& reach : c.reaches) {
+      const float* const a = row.w + y.element * c.tap_height + reach.element * c.tap_width;
+      const float* const b = row.from + c.from.at(row.example, y.position, reach.from);
+      shape.n = reach.count;
+      loops.product(shape, &a, &b, 1, nullptr, row.to + c.to.at(row.example, row.row, reach.first) + row.channel,
+                    nullptr);
+    }
+  }
+}
+
 void correlate(const Loops& loops, int threads, const Correlation& c, Index batch, const float* from, const float* w,
                const float* bias, bool relu, float* to) {
-  std::size_t most = 0;
+  std::size_t most = 0, widest = 0;
   for (const auto& row : c.rows) most = std::max(most, row.size());
-  std::size_t widest = 0;
   for (const Run& run : c.columns) widest = std::max(widest, run.taps.size());
   parallel_ranges(threads, batch * c.to.height, [&](Index first, Index end, int) {
     Pairs pairs(static_cast<Index>(most * widest));
     for (Index channel = 0; channel < c.to.channels; channel += kChannelsAtOnce) {
-      ProductShape shape{.m = std::min(kChannelsAtOnce, c.to.channels - channel),
-                         .lda = c.channel_stride,
-                         .ldb = c.from_step * c.from.channels,
-                         .ldc = c.step * c.to.channels,
-                         .relu = relu,
-                         .bias_of_rows = true};
+      const ProductShape shape{.m = std::min(kChannelsAtOnce, c.to.channels - channel),
+                               .lda = c.channel_stride,
+                               .ldb = c.from_step * c.from.channels,
+                               .ldc = c.step * c.to.channels,
+                               .relu = relu,
+                               .bias_of_rows = true};
       for (Index i = first; i < end; ++i) {
-        const Index example = i / c.to.height, row = i % c.to.height;
-        for (const Run& run : c.columns) {
-          const std::size_t together = c.joined ? std::max<std::size_t>(1, run.taps.size()) : 1;
-          pairs.clear();
-          for (const Tap& y : c.rows[static_cast<std::size_t>(row)]) {
-            for (std::size_t x = 0; x < run.taps.size(); x += together) {
-              pairs.add(w + y.element * c.tap_height + run.taps[x].element * c.tap_width + channel,
-                        from + c.from.at(example, y.position, run.taps[x].position));
-            }
-          }
-          shape.n = run.count;
-          shape.k = static_cast<Index>(together) * c.from.channels;
-          loops.product(shape, pairs.a.data(), pairs.b.data(), pairs.count(),
-                        bias == nullptr ? nullptr : bias + channel, to + c.to.at(example, row, run.first) + channel,
-                        nullptr);
+        const Row row{i / c.to.height,
+                      i % c.to.height,
+                      channel,
+                      from,
+                      w + channel,
+                      bias == nullptr ? nullptr : bias + channel,
+                      to};
+        if (c.reaches.empty()) {
+          correlate_runs(loops, c, row, shape, pairs);
+        } else {
+          correlate_taps(loops, c, row, shape);
         }
       }
     }
@@ -151,6 +226,7 @@ void CpuBackend::channels_forward(const ConvolutionSpec& spec, Index batch, View
                                 .to = Side(spec.out()),
                                 .rows = taps_of_outputs(c.y),
                                 .columns = runs_of(taps_of_outputs(c.x), 1),
+                                .reaches = {},
                                 .step = 1,
                                 .from_step = c.x.stride,
                                 .tap_height = c.x.kernel * c.in * c.out,
@@ -163,16 +239,21 @@ void CpuBackend::channels_forward(const ConvolutionSpec& spec, Index batch, View
 
 void CpuBackend::channels_backward_data(const ConvolutionSpec& spec, Index batch, View w, View dy, MutableView dx) {
   const Convolution c(spec, Lanes::channels_innermost(batch));
-  const Correlation correlation{.from = Side(spec.out()),
-                                .to = Side(spec.in),
-                                .rows = taps_of_inputs(c.y),
-                                .columns = runs_of(taps_of_inputs(c.x), c.x.stride),
-                                .step = c.x.stride,
-                                .from_step = 1,
-                                .tap_height = c.x.kernel * c.in,
-                                .tap_width = c.in,
-                                .channel_stride = c.taps() * c.in,
-                                .joined = false};
+  const std::vector<std::vector<Tap>> taps = taps_of_inputs(c.x);
+  const std::vector<Run> runs = runs_of(taps, c.x.stride);
+  const bool by_taps = taps_are_faster(runs, c.in, c.out);
+  const Correlation correlation{
+      .from = Side(spec.out()),
+      .to = Side(spec.in),
+      .rows = taps_of_inputs(c.y),
+      .columns = runs,
+      .reaches = by_taps ? reaches_of(taps, element_order(c.x), c.x.stride) : std::vector<Reach>{},
+      .step = c.x.stride,
+      .from_step = 1,
+      .tap_height = c.x.kernel * c.in,
+      .tap_width = c.in,
+      .channel_stride = c.taps() * c.in,
+      .joined = false};
   correlate(loops_, settings_.threads, correlation, batch, dy.data(), w.data(), nullptr, false, dx.data());
 }
 

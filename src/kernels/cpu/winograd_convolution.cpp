@@ -73,9 +73,7 @@ struct Tiles {
   auto input_rows(const Part& part, const float* x) const {
     return pixel_rows<4>(in, x, part.example, 2 * part.row - padding_height);
   }
-  TileRow input(const Part& part) const {
-    return {2 * part.column - padding_width, in.width, part.tiles, in.channels};
-  }
+  TileRow input(const Part& part) const { return {2 * part.column - padding_width, in.width, part.tiles, in.channels}; }
   template <typename Float>
   auto output_rows(const Part& part, Float* y) const {
     return pixel_rows<2>(out, y, part.example, 2 * part.row);

@@ -32,7 +32,21 @@ struct Place {
   Count row, column, height;
 };
 
-/// C = f([C +] sums + bias), for one tile.
+/// The sums of one tile begin at C, or at zero.
+template <Count vectors, Count columns, bool partial>
+inline void begin_tile(const Operands& product, const Place& place, Vector (&sums)[columns][vectors]) {
+  const float* const c = product.c + place.column * product.shape.ldc + place.row;
+#pragma GCC unroll 24
+  for (Count n = 0; n < columns; ++n) {
+#pragma GCC unroll 4
+    for (Count v = 0; v < vectors; ++v) {
+      const float* const old = c + n * product.shape.ldc + v * kLanes;
+      sums[n][v] = partial && v == vectors - 1 ? load_first(old, place.height) : load(old);
+    }
+  }
+}
+
+/// C = f(sums + bias), for one tile.
 template <Count vectors, Count columns, bool partial>
 inline void finish_tile(const Operands& product, const Place& place, Vector (&sums)[columns][vectors]) {
   const ProductShape& shape = product.shape;
@@ -46,11 +60,6 @@ inline void finish_tile(const Operands& product, const Place& place, Vector (&su
       }
     }
   };
-  if (shape.accumulate) {
-    for_each([&](Count, Vector& sum, const float* old, bool cut) {
-      sum += cut ? load_first(old, place.height) : load(old);
-    });
-  }
   if (product.bias != nullptr && shape.bias_of_rows) {
     Vector bias[vectors];
 #pragma GCC unroll 4
@@ -97,8 +106,12 @@ void tile(const Operands& product, const Place& place) {
   const Count row_ahead = shape.transposed ? kPrefetchFloats : 0;
   const auto cut = [](Count v) { return partial && v == vectors - 1; };
   constexpr Count groups = (columns + kGroup - 1) / kGroup;
-  fetch_tile<vectors, columns>(product, place);
   Vector sums[columns][vectors] = {};
+  if (shape.accumulate) {
+    begin_tile<vectors, columns, partial>(product, place, sums);
+  } else {
+    fetch_tile<vectors, columns>(product, place);
+  }
   Ahead ahead = product.ahead;
   for (Count r = 0; r < product.count; ++r) {
     if (vectors == 1) fetch_ahead(ahead, shape.k);  // not in the loop below, whose bottleneck is loads

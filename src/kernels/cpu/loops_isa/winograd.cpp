@@ -42,9 +42,9 @@ __attribute__((always_inline)) inline void for_each_tile(const float* const* row
       const float* from[size];
       for (Count i = 0; i < size; ++i) from[i] = rows[i] + x * channels;
       for (Count c = 0; c < channels; c += kLanes) {
-        work(t * channels + c, [&](Count i, Count j) __attribute__((always_inline)) {
-          return load(from[i] + j * channels + c);
-        });
+        work(
+            t * channels + c, [&](Count i, Count j)
+                                  __attribute__((always_inline)) { return load(from[i] + j * channels + c); });
 #pragma GCC unroll 2
         for (Count i = size - 2; i < size; ++i) {
           const float* const ahead = from[i] + 2 * kTilesAhead * channels + c;
@@ -54,10 +54,11 @@ __attribute__((always_inline)) inline void for_each_tile(const float* const* row
       }
     } else {
       for (Count c = 0; c < channels; c += kLanes) {
-        work(t * channels + c, [&](Count i, Count j) __attribute__((always_inline)) {
-          const bool inside = rows[i] != nullptr && x + j >= 0 && x + j < tiles.width;
-          return inside ? load(rows[i] + (x + j) * channels + c) : Vector{};
-        });
+        work(
+            t * channels + c, [&](Count i, Count j) __attribute__((always_inline)) {
+              const bool inside = rows[i] != nullptr && x + j >= 0 && x + j < tiles.width;
+              return inside ? load(rows[i] + (x + j) * channels + c) : Vector{};
+            });
       }
     }
   }
@@ -65,31 +66,35 @@ __attribute__((always_inline)) inline void for_each_tile(const float* const* row
 
 /// Bᵀ = (1 0 −1 0; 0 1 1 0; 0 −1 1 0; 0 1 0 −1)
 void input(const float* const* rows, const TileRow& tiles, float* planes, Count plane) {
-  for_each_tile<4>(rows, tiles, [&](Count to, const auto& get) __attribute__((always_inline)) {
-    Patch d;
+  for_each_tile<4>(
+      rows, tiles, [&](Count to, const auto& get) __attribute__((always_inline)) {
+        Patch d;
 #pragma GCC unroll 16
-    for (Count i = 0; i < 16; ++i) d[i / 4][i % 4] = get(i / 4, i % 4);
-    both_ways<4>(d, [](Vector& a, Vector& b, Vector& c, Vector& e) __attribute__((always_inline)) {
-      const Vector first = a - c, sum = b + c, difference = c - b, last = b - e;
-      a = first, b = sum, c = difference, e = last;
-    });
-    store_planes(d, planes + to, plane);
-  });
+        for (Count i = 0; i < 16; ++i) d[i / 4][i % 4] = get(i / 4, i % 4);
+        both_ways<4>(
+            d, [](Vector & a, Vector & b, Vector & c, Vector & e) __attribute__((always_inline)) {
+              const Vector first = a - c, sum = b + c, difference = c - b, last = b - e;
+              a = first, b = sum, c = difference, e = last;
+            });
+        store_planes(d, planes + to, plane);
+      });
 }
 
 /// A, the transpose of Aᵀ below
 void output_gradient(const float* const* rows, const TileRow& tiles, float* planes, Count plane) {
-  for_each_tile<2>(rows, tiles, [&](Count to, const auto& get) __attribute__((always_inline)) {
-    Patch d = {};
+  for_each_tile<2>(
+      rows, tiles, [&](Count to, const auto& get) __attribute__((always_inline)) {
+        Patch d = {};
 #pragma GCC unroll 4
-    for (Count i = 0; i < 4; ++i) d[i / 2][i % 2] = get(i / 2, i % 2);
-    both_ways<2>(d, [](Vector& a, Vector& b, Vector& c, Vector& e) __attribute__((always_inline)) {
-      const Vector sum = a + b, difference = a - b;
-      e = Vector{} - b;
-      b = sum, c = difference;
-    });
-    store_planes(d, planes + to, plane);
-  });
+        for (Count i = 0; i < 4; ++i) d[i / 2][i % 2] = get(i / 2, i % 2);
+        both_ways<2>(
+            d, [](Vector & a, Vector & b, Vector & c, Vector & e) __attribute__((always_inline)) {
+              const Vector sum = a + b, difference = a - b;
+              e = Vector{} - b;
+              b = sum, c = difference;
+            });
+        store_planes(d, planes + to, plane);
+      });
 }
 
 /// Aᵀ = (1 1 1 0; 0 1 −1 −1)
@@ -104,10 +109,11 @@ void output_of(const float* planes, Count plane, const TileRow& tiles, const flo
     for (Count c = 0; c < channels; c += kLanes) {
       Patch d;
       load_planes(planes + t * channels + c, plane, d);
-      both_ways<4>(d, [](Vector& a, Vector& b, Vector& c_, Vector& e) __attribute__((always_inline)) {
-        const Vector first = a + b + c_, second = b - c_ - e;
-        a = first, b = second;
-      });
+      both_ways<4>(
+          d, [](Vector & a, Vector & b, Vector & c_, Vector & e) __attribute__((always_inline)) {
+            const Vector first = a + b + c_, second = b - c_ - e;
+            a = first, b = second;
+          });
       if (finish) {
 #pragma GCC unroll 4
         for (Count i = 0; i < 4; ++i) {
