@@ -59,10 +59,8 @@ std::int64_t left_by_groups(const std::string& root, const GroupFiles& files) {
 std::optional<std::int64_t> available_memory_bytes(const std::string& root) {
   const auto machine = find_entry(root + "/proc/meminfo", "MemAvailable:");
   if (!machine) return std::nullopt;
-  const std::int64_t version2 = left_by_groups(root, {.controller = "",
-                                                      .limit = "memory.max",
-                                                      .usage = "memory.current",
-                                                      .cached = "inactive_file"});
+  const std::int64_t version2 = left_by_groups(
+      root, {.controller = "", .limit = "memory.max", .usage = "memory.current", .cached = "inactive_file"});
   const std::int64_t version1 = left_by_groups(root, {.controller = "memory",
                                                       .limit = "memory.limit_in_bytes",
                                                       .usage = "memory.usage_in_bytes",
