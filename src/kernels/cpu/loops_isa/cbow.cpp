@@ -5,6 +5,7 @@
 // D (2 C + 6 O) flops; C + O rows are read and written.
 #include "cpu/loops_isa/fold.hpp"
 #include "cpu/loops_isa/math.hpp"
+#include "cpu/loops_isa/next_rows.hpp"
 #include "cpu/loops_isa/table.hpp"
 #include "cpu/loops_isa/vector_math.hpp"
 #include "cpu/races.hpp"
@@ -19,6 +20,7 @@ struct Work {
   float* y[kMaximumOutputs];
   Count words, outputs, width;
   float share, rate;
+  NextRows next;
   alignas(64) float margins[kMaximumOutputs + kLanes];
   alignas(64) float errors[kMaximumOutputs + kLanes];
 };
@@ -31,6 +33,7 @@ void find_rows(const Window& window, const RowMatrix& inputs, const RowMatrix& o
   work.rate = window.rate;
   for (Count a = 0; a < work.words; ++a) work.x[a] = inputs.values + window.context[a] * inputs.stride;
   for (Count o = 0; o < work.outputs; ++o) work.y[o] = outputs.values + window.rows[o] * outputs.stride;
+  work.next.find(window, inputs, outputs);
 }
 
 /// One register of h.
@@ -44,6 +47,7 @@ template <Count columns>
 UNISONO_RACES_BY_DESIGN void find_margins(Work& work, Count o) {
   Vector sums[columns] = {};
   for (Count at = 0; at < work.width; at += kLanes) {
+    if (o == 0 && at % kLine == 0) work.next.fetch_outputs(at);
     const Vector h = mean(work, at);
 #pragma GCC unroll 6
     for (Count j = 0; j < columns; ++j) sums[j] += h * load(work.y[o + j] + at);
@@ -88,6 +92,7 @@ __attribute__((always_inline)) inline Vector move_outputs(const Work& work, Coun
 template <Count columns>
 UNISONO_RACES_BY_DESIGN void update(const Work& work) {
   for (Count at = 0; at < work.width; at += kLanes) {
+    if (at % kLine == 0) work.next.fetch_inputs(at);
     const Vector h = mean(work, at);
     Vector delta{};
     if constexpr (columns > 0) {
