@@ -1,6 +1,8 @@
 #include "unisono/base/cpu_quota.hpp"
 
+#include <algorithm>
 #include <sstream>
+#include <thread>
 
 #include "control_group.hpp"
 
@@ -25,6 +27,12 @@ std::vector<CpuQuota> cpu_quotas(const std::string& root) {
     add(quotas, text_of_file(group / "cpu.cfs_quota_us") + text_of_file(group / "cpu.cfs_period_us"), group);
   }
   return quotas;
+}
+
+int usable_cpus() {
+  int cpus = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));  // it heeds the affinity
+  for (const CpuQuota& quota : cpu_quotas()) cpus = std::min(cpus, std::max(1, static_cast<int>(quota.cores + 0.5)));
+  return cpus;
 }
 
 }  // namespace unisono

@@ -16,4 +16,7 @@ struct CpuQuota {
 /// \param root prefix of /proc and /sys, for tests
 std::vector<CpuQuota> cpu_quotas(const std::string& root = "");
 
+/// How many CPUs this process may use: those that it may run on, and no more than its smallest quota; at least 1.
+int usable_cpus();
+
 }  // namespace unisono

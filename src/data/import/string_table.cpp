@@ -46,7 +46,8 @@ std::uint64_t hash_of(std::string_view text, const Ends& ends) {
 }
 
 std::uint32_t tag_of(std::uint64_t hash, std::size_t size) {
-  return (static_cast<std::uint32_t>(hash >> 32) & ~0xFFU) | static_cast<std::uint32_t>(std::min<std::size_t>(size, 255));
+  return (static_cast<std::uint32_t>(hash >> 32) & ~0xFFU) |
+         static_cast<std::uint32_t>(std::min<std::size_t>(size, 255));
 }
 
 }  // namespace

@@ -25,8 +25,8 @@ class StringTable {
   std::vector<std::string> strings() const;
 
  private:
-  /// What tells strings apart without a look at their text: their first bytes, which are all of a string of up to eight,
-  /// and a tag of hash and length.
+  /// What tells strings apart without a look at their text: their first bytes, which are all of a string of up to
+  /// eight, and a tag of hash and length.
   struct Slot {
     std::uint64_t head = 0;
     std::uint32_t tag = 0, number = 0;

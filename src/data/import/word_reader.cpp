@@ -68,7 +68,8 @@ WordReader::Token WordReader::next() {
   return Token::word;
 }
 
-/// Behind the word that begins at `at_`, all of which is in the buffer then. \param is_plain false where it has odd bytes
+/// Behind the word that begins at `at_`, all of which is in the buffer then. \param is_plain false where it has odd
+/// bytes
 std::size_t WordReader::find_end(bool& is_plain) {
   std::size_t end = at_;
   for (;;) {
