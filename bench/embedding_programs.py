@@ -10,6 +10,7 @@ import dataclasses
 import gzip
 import pathlib
 import re
+import time
 
 import peers
 
@@ -57,7 +58,10 @@ class Text:
 
 
 class Unisono:
-    def __init__(self, binary, text, folder, mpirun=peers.MPIRUN):
+    """`whole_seconds`: how long the last job took with its start and, where `imports`, with an import of the text."""
+
+    def __init__(self, binary, text, folder, mpirun=peers.MPIRUN, imports=False):
+        self.imports = imports
         self.binary, self.text, self.run, self.mpirun = binary, text, folder / "run", mpirun
 
     def __call__(self, job, output=None):
@@ -72,9 +76,17 @@ class Unisono:
             settings |= {"strategy.kind": "averaging", "train.threads": 1}
         else:
             settings["strategy.threads"] = job.threads
+        start = time.perf_counter()
+        if self.imports:
+            self.import_text(job)
         trained = self.train("word2vec.toml", settings | job.settings, job)
+        self.whole_seconds = time.perf_counter() - start
         self.export(output)
         return trained.rate
+
+    def import_text(self, job):
+        words = ["--output", self.text.set.with_name("again.h5"), "--overwrite"]
+        peers.run(peers.pinned(job.threads, [self.binary, "data", "import", "text", self.text.lines, *words]))
 
     def train(self, config, settings, job):
         config = peers.ROOT / "configs" / config
@@ -95,7 +107,8 @@ class Unisono:
 
 
 class Gensim:
-    """In the faster of its two ways to take a text, which is found on the text's beginning."""
+    """In the faster of its two ways to take a text, which is found on the text's beginning. `train_seconds` and
+    `whole_seconds`: of the last job, without and with its start, reading the text and counting its words."""
 
     def __init__(self, python, text, folder):
         self.python, self.text, self.modes = python, text, {}
@@ -116,7 +129,10 @@ class Gensim:
             tried = {mode: self.seconds(self.sample, mode, Job(*case)) for mode in ("memory", "file")}
             self.modes[case] = min(tried, key=tried.get)
             peers.say(f"gensim, {case[0]}, {case[1]} workers: fastest with the text in '{self.modes[case]}'")
-        return self.text.words * job.epochs / self.seconds(self.text.lines, self.modes[case], job, output)
+        start = time.perf_counter()
+        self.train_seconds = self.seconds(self.text.lines, self.modes[case], job, output)
+        self.whole_seconds = time.perf_counter() - start
+        return self.text.words * job.epochs / self.train_seconds
 
 
 class Word2Vec:

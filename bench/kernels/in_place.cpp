@@ -82,13 +82,13 @@ struct Windows {
   std::span<const std::int32_t> words(Index i) const {
     return {context.data() + i * kWords, static_cast<std::size_t>(kWords)};
   }
-  kernels::OutputWords wanted(Index i) const {
-    return {{outputs.data() + i * kOutputs, static_cast<std::size_t>(kOutputs)}, targets};
+  std::span<const std::int32_t> rows(Index i) const {
+    return {outputs.data() + i * kOutputs, static_cast<std::size_t>(kOutputs)};
   }
-  void fetch(const kernels::InPlaceKernels& kernels, Index i) {
-    if (i >= kWindows) return;
-    kernels.prefetch(words(i), x.view());
-    kernels.prefetch(wanted(i).rows, y.view());
+  /// \param ahead whether the next window's rows are prefetched
+  kernels::OutputWords wanted(Index i, bool ahead = false) const {
+    if (!ahead || i + 1 == kWindows) return {rows(i), targets};
+    return {rows(i), targets, words(i + 1), rows(i + 1)};
   }
 };
 
@@ -130,12 +130,11 @@ void plain_cbow(Windows& w) {
   }
 }
 
-void add_windows(const std::string& name, Index vocabulary, Index ahead) {
+void add_windows(const std::string& name, Index vocabulary, bool ahead) {
   const auto w = std::make_shared<Windows>(vocabulary);
   const auto all = [=](const kernels::InPlaceKernels& kernels, auto kernel) {
     for (Index i = 0; i < kWindows; ++i) {
-      if (ahead > 0) w->fetch(kernels, i + ahead);
-      (kernels.*kernel)(w->words(i), w->wanted(i), kTinyRate, w->x.view(), w->y.view(), false, w->sums);
+      (kernels.*kernel)(w->words(i), w->wanted(i, ahead), kTinyRate, w->x.view(), w->y.view(), false, w->sums);
     }
   };
   add_pair(
@@ -342,8 +341,8 @@ void add_softmax(Index rows, Index features, Index a_row) {
 }
 
 const bool registered = [] {
-  add_windows("near", 500, 0);
-  add_windows("far", 68000, 2);
+  add_windows("near", 500, /*ahead=*/false);
+  add_windows("far", 68000, /*ahead=*/true);
   add_factorize("32", 32, 1000, 1000);
   add_factorize("100", 100, 500, 500);
   add_glove("near", 500);

@@ -5,6 +5,8 @@
 #include <limits>
 #include <sstream>
 
+#include "control_group.hpp"
+
 namespace unisono {
 namespace {
 
@@ -30,32 +32,26 @@ std::optional<std::int64_t> find_entry(const std::string& path, const std::strin
   return std::nullopt;
 }
 
-/// This process's control group for a controller; in version 2 the controller's name is empty.
-std::string group_of(const std::string& root, const std::string& controller) {
-  std::ifstream file(root + "/proc/self/cgroup");
-  for (std::string line; std::getline(file, line);) {  // "4:memory:/user", or "0::/user"
-    const auto first = line.find(':'), second = line.find(':', first + 1);
-    if (second == std::string::npos) continue;
-    if (line.substr(first + 1, second - first - 1) == controller) return line.substr(second + 1);
-  }
-  return "";
-}
+/// The files of a version of control groups.
+struct GroupFiles {
+  const char* controller;
+  const char *limit, *usage;
+  const char* cached;  ///< an entry of memory.stat
+};
 
-/// The bytes that the limits of a control group and its ancestors leave. Cached file pages count as usage but can be
-/// reclaimed.
-std::int64_t left_by_groups(const std::string& mount, std::string group, const char* limit, const char* usage,
-                            const char* cached) {
+/// The bytes that the limits of this process's control group and its ancestors leave. Cached file pages count as usage
+/// but can be reclaimed.
+std::int64_t left_by_groups(const std::string& root, const GroupFiles& files) {
   std::int64_t left = kUnlimited;
-  for (;;) {
-    const std::string folder = mount + group + (group.empty() || group.back() == '/' ? "" : "/");
-    if (const auto most = read_number(folder + limit)) {
-      const std::int64_t used =
-          read_number(folder + usage).value_or(0) - find_entry(folder + "memory.stat", cached).value_or(0);
-      left = std::min(left, std::max<std::int64_t>(0, *most - std::max<std::int64_t>(0, used)));
-    }
-    if (group.empty() || group == "/") return left;
-    group.erase(group.rfind('/'));
+  const std::string memberships = text_of_file(root + "/proc/self/cgroup");
+  for (const auto& group : control_groups(memberships, files.controller, root + "/sys/fs/cgroup")) {
+    const auto most = read_number(group / files.limit);
+    if (!most) continue;
+    const std::int64_t used =
+        read_number(group / files.usage).value_or(0) - find_entry(group / "memory.stat", files.cached).value_or(0);
+    left = std::min(left, std::max<std::int64_t>(0, *most - std::max<std::int64_t>(0, used)));
   }
+  return left;
 }
 
 }  // namespace
@@ -63,11 +59,12 @@ std::int64_t left_by_groups(const std::string& mount, std::string group, const c
 std::optional<std::int64_t> available_memory_bytes(const std::string& root) {
   const auto machine = find_entry(root + "/proc/meminfo", "MemAvailable:");
   if (!machine) return std::nullopt;
-  const std::string mount = root + "/sys/fs/cgroup";
-  const std::int64_t version2 =
-      left_by_groups(mount, group_of(root, ""), "memory.max", "memory.current", "inactive_file");
-  const std::int64_t version1 = left_by_groups(mount + "/memory", group_of(root, "memory"), "memory.limit_in_bytes",
-                                               "memory.usage_in_bytes", "total_inactive_file");
+  const std::int64_t version2 = left_by_groups(
+      root, {.controller = "", .limit = "memory.max", .usage = "memory.current", .cached = "inactive_file"});
+  const std::int64_t version1 = left_by_groups(root, {.controller = "memory",
+                                                      .limit = "memory.limit_in_bytes",
+                                                      .usage = "memory.usage_in_bytes",
+                                                      .cached = "total_inactive_file"});
   return std::min({1024 * *machine, version2, version1});
 }
 

@@ -8,8 +8,9 @@
 #include <fstream>
 #include <limits>
 #include <optional>
-#include <sstream>
 #include <vector>
+
+#include "control_group.hpp"
 
 namespace unisono {
 namespace {
@@ -31,33 +32,15 @@ std::optional<std::uint64_t> soft_limit(__rlimit_resource resource) {
   return limit.rlim_cur;
 }
 
-/// The folder, below the cgroup root, of the control group that limits processes: cgroup version 1 has a hierarchy
-/// "pids"; version 2 has a single one, whose line begins with "0::".
-std::string group_folder(const std::string& memberships) {
-  std::string folder;
-  std::istringstream lines(memberships);
-  for (std::string line; std::getline(lines, line);) {
-    if (line.starts_with("0::") && folder.empty()) folder = line.substr(3);
-    const auto pids = line.find(":pids:");
-    if (pids != std::string::npos) folder = "/pids" + line.substr(pids + 6);
-  }
-  return folder;
-}
-
-std::string text_of_file(const std::string& path) {
-  std::ifstream file(path);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
 }  // namespace
 
 std::string cgroup_limit(const std::string& memberships, const std::string& root) {
   std::int64_t least = std::numeric_limits<std::int64_t>::max();
   std::string where;
-  for (fs::path group = group_folder(memberships); group.has_relative_path(); group = group.parent_path()) {
-    const fs::path file = fs::path(root) / group.relative_path() / "pids.max";
+  auto groups = control_groups(memberships, "pids", root);
+  if (groups.empty()) groups = control_groups(memberships, "", root);
+  for (const fs::path& group : groups) {
+    const fs::path file = group / "pids.max";
     const auto limit = number_in(file);
     if (!limit || *limit >= least) continue;
     least = *limit;

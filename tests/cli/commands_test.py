@@ -83,6 +83,14 @@ class Commands(BinaryTest):
         self.assertEqual(figures["parameters"], 4 * 25 + 2 * 4 + (10 * 4 * 12 * 12 + 10))
         self.assertEqual(sum(figures["memory"].values()), figures["peak_memory_bytes"])
 
+    def test_info_counts_the_cores_that_a_process_is_bound_to(self):
+        cores = os.sched_getaffinity(0)
+        self.addCleanup(os.sched_setaffinity, 0, cores)
+        os.sched_setaffinity(0, {min(cores)})
+        figures = json.loads(self.succeed("info", "config.toml", "--json").out)
+        self.assertEqual([figures["threads"], figures["cores"]], [1, 1])
+        self.assertIn("1 thread a rank, which may run on 1 core\n", self.succeed("info", "config.toml").out)
+
     def test_info_says_that_it_predicts_a_cpus_memory(self):
         self.assertIn("peak memory of a rank, predicted", self.succeed("info", "config.toml").out)
         text = self.succeed("info", "config.toml", "--set", "device=cuda").out

@@ -69,12 +69,12 @@ TEST_CASE("groups that run side by side share the node's cores out", "[job]") {
   comm::run_as_threads(4, [](comm::Communicator& world) {
     Log log(world.rank(), false);
     Job job(world, log);
-    const auto cores = static_cast<int>(cores_of_this_process().size());
+    const RankCores own{cores_of_this_process(), cpu_quotas()};
     comm::Communicator& half = job.split(world.rank() / 2, world.rank());
     EXPECT(job.place().number() == world.rank());
-    EXPECT(job.place().cores_of_ranks().size() == 4);
-    EXPECT(place_rank(half, job.place(), 0, log).threads == std::max(1, cores / 4));
-    EXPECT(place_rank(half, NodePlace(half), 0, log).threads == std::max(1, cores / 2));  // were it alone
+    EXPECT(job.place().ranks().size() == 4);
+    EXPECT(place_rank(half, job.place(), 0, log).threads == fair_share(own, {4, own}));
+    EXPECT(place_rank(half, NodePlace(half), 0, log).threads == fair_share(own, {2, own}));  // were it alone
   });
 }
 

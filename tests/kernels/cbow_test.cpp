@@ -75,6 +75,19 @@ TEST_CASE("bags of words: the same bits again, with the loss and without", "[cbo
   });
 }
 
+TEST_CASE("bags of words: the next window's rows are prefetched, and nothing else", "[cbow]") {
+  with_all_kernels([](const InPlaceKernels& kernels) {
+    for (Index outputs : {6, 13}) {
+      WindowCase one({1, 2, 3, 2, 9}, outputs, 100), two({1, 2, 3, 2, 9}, outputs, 100);
+      two.next_context = {5, 1, 0};
+      two.next_rows = {69, 0, 12, 3};
+      CHECK(equal_sums(one.cbow(kernels, true), two.cbow(kernels, true)));
+      CHECK(one.x.values() == two.x.values());
+      CHECK(one.y.values() == two.y.values());
+    }
+  });
+}
+
 TEST_CASE("bags of words: none changes nothing, and what diverged shows", "[cbow]") {
   with_all_kernels([](const InPlaceKernels& kernels) {
     WindowCase empty({}, 3, 20), untouched({}, 3, 20);

@@ -96,6 +96,8 @@ TEST_CASE("two threads train on windows without locks", "[hogwild]") {
   for (Index outputs : {6, 13}) {
     with_all_kernels([&](const InPlaceKernels& kernels) {
       WindowCase skip({1, 2, 3, 2, 9}, outputs, 100), bag({1, 2, 3, 2, 9}, outputs, 100);
+      skip.next_context = bag.next_context = skip.context;
+      skip.next_rows = bag.next_rows = skip.outputs;
       const auto repeat = [&](const auto& window) {
         double loss = 0;
         for (int i = 0; i < 50; ++i) loss += window();
@@ -104,7 +106,6 @@ TEST_CASE("two threads train on windows without locks", "[hogwild]") {
       const auto pass = [&](WindowCase& c, auto kernel) {
         return [&, kernel] {
           InPlaceSums sums;
-          kernels.prefetch(c.context, c.x.view());
           (kernels.*kernel)(c.context, c.wanted(), 0.01F, c.x.view(), c.y.view(), true, sums);
           return sums.loss;
         };

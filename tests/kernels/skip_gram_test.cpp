@@ -80,6 +80,19 @@ TEST_CASE("skip-gram: the same window gives the same bits, with the loss and wit
   });
 }
 
+TEST_CASE("skip-gram: the next window's rows are prefetched, and nothing else", "[skip_gram]") {
+  with_all_kernels([](const InPlaceKernels& kernels) {
+    for (Index outputs : {6, 13}) {
+      WindowCase one({1, 2, 3, 2, 9}, outputs, 100), two({1, 2, 3, 2, 9}, outputs, 100);
+      two.next_context = {5, 1, 0};
+      two.next_rows = {69, 0, 12, 3};
+      CHECK(equal_sums(one.skip_gram(kernels, true), two.skip_gram(kernels, true)));
+      CHECK(one.x.values() == two.x.values());
+      CHECK(one.y.values() == two.y.values());
+    }
+  });
+}
+
 TEST_CASE("skip-gram: a window of no words changes nothing", "[skip_gram]") {
   with_all_kernels([](const InPlaceKernels& kernels) {
     WindowCase c({}, 3, 20), untouched({}, 3, 20);

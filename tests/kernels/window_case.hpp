@@ -13,6 +13,7 @@ struct WindowCase {
   Words context, outputs;
   Floats targets;
   TestMatrix x, y;
+  Words next_context, next_rows;  ///< of the next window
 
   WindowCase(Words words, Index outputs_count, Index width)
       : context(std::move(words)), x(70, width, 1), y(70, width, 2) {
@@ -21,7 +22,7 @@ struct WindowCase {
       targets.push_back(o % 3 == 0 ? 1.0F : 0.0F);
     }
   }
-  OutputWords wanted() const { return {outputs, targets}; }
+  OutputWords wanted() const { return {outputs, targets, next_context, next_rows}; }
   InPlaceSums skip_gram(const InPlaceKernels& kernels, bool want_loss) {
     InPlaceSums sums;
     kernels.skip_gram(context, wanted(), kRate, x.view(), y.view(), want_loss, sums);

@@ -106,6 +106,8 @@ struct FactorRows {
 struct OutputWords {
   std::span<const std::int32_t> rows;  ///< [O], distinct, O ≤ kMaximumOutputs
   std::span<const float> targets;      ///< [O]
+  /// The next window's context and outputs: their rows are prefetched while this window is trained on. Empty: none.
+  std::span<const std::int32_t> next_context = {}, next_rows = {};
 };
 
 inline constexpr Index kMaximumOutputs = 64;
@@ -176,8 +178,6 @@ class InPlaceKernels {
   /// not divided by the size of the context). With want_loss, each output is added to the sums as one example.
   virtual void cbow(std::span<const std::int32_t> context, const OutputWords& outputs, float rate,
                     const RowMatrix& inputs, const RowMatrix& output_rows, bool want_loss, InPlaceSums& sums) const = 0;
-  /// Prefetches a window's rows into the cache.
-  virtual void prefetch(std::span<const std::int32_t> rows, const RowMatrix& matrix) const = 0;
 
   /// A GloveStep for each entry, in order; the loss is J.
   virtual InPlaceSums glove(std::span<const SparseEntry> entries, const GloveStep& step, const GloveRows& words,

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 
 #include "unisono/base/errors.hpp"
 
@@ -45,6 +46,31 @@ class FileBytes final : public ByteSource {
   std::unique_ptr<gzFile_s, int (*)(gzFile)> file_;
 };
 
+class PieceBytes final : public ByteSource {
+ public:
+  PieceBytes(const std::string& path, std::uint64_t begin, std::uint64_t end)
+      : path_(path), at_(begin), end_(end), file_(path, std::ios::binary) {
+    file_.seekg(static_cast<std::streamoff>(begin));
+    if (!file_) throw DataError(fmt::format("{}: cannot be read: {}", path, std::strerror(errno)));
+  }
+
+  std::size_t read(std::span<char> buffer) override {
+    const auto count = static_cast<std::size_t>(std::min<std::uint64_t>(buffer.size(), end_ - at_));
+    file_.read(buffer.data(), static_cast<std::streamsize>(count));
+    if (file_.gcount() != static_cast<std::streamsize>(count)) {
+      throw DataError(path_ + ": cannot be read to its end; has it changed meanwhile?");
+    }
+    at_ += count;
+    return count;
+  }
+  const std::string& name() const override { return path_; }
+
+ private:
+  std::string path_;
+  std::uint64_t at_, end_;
+  std::ifstream file_;
+};
+
 class MemoryBytes final : public ByteSource {
  public:
   MemoryBytes(std::string_view text, const std::string& name) : rest_(text), name_(name) {}
@@ -72,6 +98,22 @@ std::unique_ptr<ByteSource> open_bytes(const std::string& path) {
     throw DataError(path + ": this is not a regular file; it must be one, because it is read more than once");
   }
   return std::make_unique<FileBytes>(path);
+}
+
+std::unique_ptr<ByteSource> open_bytes(const std::string& path, std::uint64_t begin, std::uint64_t end) {
+  return std::make_unique<PieceBytes>(path, begin, end);
+}
+
+std::optional<std::uint64_t> plain_size(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error)) return {};
+  std::ifstream file(path, std::ios::binary);
+  char start[2] = {};
+  file.read(start, sizeof start);
+  if (start[0] == '\x1F' && start[1] == '\x8B') return {};
+  const auto size = std::filesystem::file_size(path, error);
+  if (error) return {};
+  return size;
 }
 
 std::unique_ptr<ByteSource> bytes_of(std::string_view text, const std::string& name) {

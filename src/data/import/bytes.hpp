@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -22,6 +23,10 @@ class ByteSource {
 
 /// \throws DataError where it does not exist or cannot be read
 std::unique_ptr<ByteSource> open_bytes(const std::string& path);
+/// Bytes [begin, end) of a file as it is, also where it is gzipped. \throws DataError where it cannot be read
+std::unique_ptr<ByteSource> open_bytes(const std::string& path, std::uint64_t begin, std::uint64_t end);
+/// Of a regular file that is not gzipped; nothing: it is something else.
+std::optional<std::uint64_t> plain_size(const std::string& path);
 /// Of memory that outlives it.
 std::unique_ptr<ByteSource> bytes_of(std::string_view text, const std::string& name);
 

@@ -8,7 +8,7 @@
 namespace unisono::data {
 
 /// Distinct strings, numbered from 0 in the order in which they came first: a hash table with open addressing (linear
-/// probing), whose strings lie one behind the other in one piece of memory. Takes 24 to 40 bytes a string and its
+/// probing), whose strings lie one behind the other in one piece of memory. Takes 40 to 72 bytes a string and its
 /// bytes.
 class StringTable {
  public:
@@ -25,8 +25,10 @@ class StringTable {
   std::vector<std::string> strings() const;
 
  private:
-  /// `tag`: the upper half of the hash, which tells most strings apart without a look at them.
+  /// What tells strings apart without a look at their text: their first bytes, which are all of a string of up to
+  /// eight, and a tag of hash and length.
   struct Slot {
+    std::uint64_t head = 0;
     std::uint32_t tag = 0, number = 0;
   };
 

@@ -4,11 +4,10 @@
 #include <optional>
 
 #include "import/column_writer.hpp"
+#include "import/read_text.hpp"
 #include "import/row_split.hpp"
 #include "import/text_files.hpp"
-#include "import/utf8.hpp"
-#include "import/vocabulary.hpp"
-#include "import/word_reader.hpp"
+#include "unisono/base/cpu_quota.hpp"
 #include "unisono/base/errors.hpp"
 
 namespace unisono::data {
@@ -22,23 +21,6 @@ void check_options(const TextOptions& options) {
   if (options.sentence_length < 1)
     throw ConfigError(fmt::format("--sentence-length {}: it must be at least 1", options.sentence_length));
   check_shares({0, options.test_fraction, options.seed}, "sentences", "");
-}
-
-/// Appends a file's words; its end ends a sentence.
-void read_words(const std::string& path, Lowercase* lowercase, ReadText& text) {
-  WordReader reader(open_bytes(path));
-  for (auto token = reader.next(); token != WordReader::Token::end; token = reader.next()) {
-    if (token == WordReader::Token::line_end) {
-      text.numbers.append(kLineEnd);
-      continue;
-    }
-    const std::uint32_t number = text.words.number_of(lowercase ? (*lowercase)(reader.word()) : reader.word());
-    if (number == text.counts.size()) text.counts.push_back(0);
-    ++text.counts[number];
-    ++text.length;
-    text.numbers.append(static_cast<std::int32_t>(number));
-  }
-  text.numbers.append(kLineEnd);
 }
 
 /// By number in the text: the place in the vocabulary.
@@ -67,6 +49,15 @@ TextPlan deal_sentences(ReadText& text, const std::vector<std::int32_t>& number_
   for_each_sentence(text, number_of, options.sentence_length, [&](std::span<const std::int32_t>) { ++sentences; });
   TextPlan plan{RowSplit(sentences, {0, options.test_fraction, options.seed}), {}, {}};
   plan.training_counts.resize(vocabulary);
+  if (options.test_fraction == 0) {  // nothing is dealt
+    plan.groups[0].sentences = sentences;
+    for (std::size_t word = 0; word < number_of.size(); ++word) {
+      if (number_of[word] == kDropped) continue;
+      plan.training_counts[static_cast<std::size_t>(number_of[word])] = text.counts[word];
+      plan.groups[0].words += text.counts[word];
+    }
+    return plan;
+  }
   std::int64_t sentence = 0;
   for_each_sentence(text, number_of, options.sentence_length, [&](std::span<const std::int32_t> words) {
     const Split split = plan.split.of(sentence++);
@@ -154,11 +145,7 @@ TextSummary import_text(const std::vector<std::string>& paths, const TextOptions
   check_options(options);
   const std::vector<std::string> files = list_files(paths);
   SetWriter writer(output);
-  ReadText text(output.path);
-  std::optional<Lowercase> lowercase;
-  if (options.lowercase) lowercase.emplace();
-  for (const std::string& file : files) read_words(file, lowercase ? &*lowercase : nullptr, text);
-
+  ReadText text = read_text(files, options.lowercase, output.path, usable_cpus());
   std::vector<std::uint32_t> chosen = choose_words(text.words, text.counts, options);
   if (text.words.size() == 0) throw DataError(paths[0] + ": has no words");
   if (chosen.empty()) {

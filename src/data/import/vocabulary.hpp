@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "import/spill.hpp"
@@ -12,13 +13,22 @@ namespace unisono::data {
 inline constexpr std::int32_t kLineEnd = -1;  ///< between the words of a text that is set aside
 inline constexpr std::int32_t kDropped = -1;  ///< the number of a word that is left out
 
+/// A part of a text as it was read: words by the order in which they came first in it.
+struct TextPart {
+  explicit TextPart(const std::string& beside) : numbers(beside) {}
+  StringTable words;
+  std::vector<std::int64_t> counts;        ///< beside `words`
+  SpillFile numbers;                       ///< int32: a word's number, or kLineEnd
+  std::int64_t length = 0;                 ///< words in all
+  std::vector<std::uint32_t> places = {};  ///< the number in the whole text, by the number in this part
+};
+
 /// A text as it was read: words by the order in which they came first.
 struct ReadText {
-  explicit ReadText(const std::string& beside) : numbers(beside) {}
   StringTable words;
-  std::vector<std::int64_t> counts;  ///< beside `words`
-  SpillFile numbers;                 ///< int32: a word's number, or kLineEnd
-  std::int64_t length = 0;           ///< words in all
+  std::vector<std::int64_t> counts;              ///< beside `words`
+  std::vector<std::unique_ptr<TextPart>> parts;  ///< one after the other
+  std::int64_t length = 0;                       ///< words in all
 };
 
 /// The words that are kept, from the most frequent to the least, those of the same frequency by their bytes.
@@ -38,11 +48,15 @@ void for_each_sentence(ReadText& text, const std::vector<std::int32_t>& number_o
     if (!sentence.empty()) visit(std::span<const std::int32_t>(sentence));
     sentence.clear();
   };
-  SpillReader reader(text.numbers);
-  for (std::int32_t word = 0; reader.next(word);) {
-    const std::int32_t number = word == kLineEnd ? kDropped : number_of[static_cast<std::size_t>(word)];
-    if (number != kDropped) sentence.push_back(number);
-    if (word == kLineEnd || static_cast<std::int64_t>(sentence.size()) == longest) end_sentence();
+  for (const auto& part : text.parts) {
+    std::vector<std::int32_t> number_in_part;
+    for (const std::uint32_t place : part->places) number_in_part.push_back(number_of[place]);
+    SpillReader reader(part->numbers);
+    for (std::int32_t word = 0; reader.next(word);) {
+      const std::int32_t number = word == kLineEnd ? kDropped : number_in_part[static_cast<std::size_t>(word)];
+      if (number != kDropped) sentence.push_back(number);
+      if (word == kLineEnd || static_cast<std::int64_t>(sentence.size()) == longest) end_sentence();
+    }
   }
   end_sentence();
 }

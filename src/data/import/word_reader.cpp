@@ -15,10 +15,13 @@ constexpr std::size_t kBufferBytes = 256 << 10;
 constexpr std::size_t kLongestWord = 64 << 10;
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
-enum Kind : unsigned char { plain, blank, newline };
+/// `odd`: zero and parts of characters of several bytes, which need a closer look.
+enum Kind : unsigned char { plain, odd, blank, newline };
 
 constexpr std::array<Kind, 256> kinds() {
   std::array<Kind, 256> kinds{};
+  kinds[0] = odd;
+  for (std::size_t c = 0x80; c < kinds.size(); ++c) kinds[c] = odd;
   for (const unsigned char c : {' ', '\t', '\r', '\f', '\v'}) kinds[c] = blank;
   kinds['\n'] = newline;
   return kinds;
@@ -57,18 +60,24 @@ WordReader::Token WordReader::next() {
     line_begin_ = before_ + at_;
     return Token::line_end;
   }
-  const std::size_t end = find_end();
+  bool is_plain = true;
+  const std::size_t end = find_end(is_plain);
   word_ = {buffer_.data() + at_, end - at_};
-  check_word();
+  if (!is_plain) check_word();
   at_ = end;
   return Token::word;
 }
 
-/// Behind the word that begins at `at_`, all of which is in the buffer then.
-std::size_t WordReader::find_end() {
+/// Behind the word that begins at `at_`, all of which is in the buffer then. \param is_plain false where it has odd
+/// bytes
+std::size_t WordReader::find_end(bool& is_plain) {
   std::size_t end = at_;
   for (;;) {
-    while (end < end_ && kind_of(buffer_[end]) == plain) ++end;
+    for (; end < end_; ++end) {
+      const Kind kind = kind_of(buffer_[end]);
+      if (kind >= blank) break;
+      if (kind == odd) is_plain = false;
+    }
     if (end - at_ > kLongestWord)
       fail(at_, fmt::format("a word of more than {} KiB begins here; this is not a text file", kLongestWord >> 10));
     if (end < end_) return end;
@@ -78,9 +87,6 @@ std::size_t WordReader::find_end() {
 }
 
 void WordReader::check_word() const {
-  // Most words have neither a zero byte nor characters of several bytes, and need no closer look.
-  const bool simple = std::all_of(word_.begin(), word_.end(), [](char c) { return static_cast<signed char>(c) > 0; });
-  if (simple) return;
   if (const std::size_t zero = word_.find('\0'); zero != std::string_view::npos)
     fail(at_ + zero, "a zero byte; this is not a text file");
   const std::size_t invalid = find_invalid_utf8(word_);

@@ -23,7 +23,7 @@ class WordReader {
 
  private:
   bool fill();
-  std::size_t find_end();
+  std::size_t find_end(bool& is_plain);
   void check_word() const;
   [[noreturn]] void fail(std::size_t at, const std::string& what) const;
 

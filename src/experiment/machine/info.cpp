@@ -95,10 +95,22 @@ std::optional<TimelineFile> timeline_file(const InfoOptions& options, const comm
   return file;
 }
 
+/// A rank's threads, and the cores and quotas that they come from.
+std::string text_of(const RankCores& rank, const Placement& placement) {
+  std::string text = fmt::format("{} a rank, which may run on {}", count_of(placement.threads, "thread"),
+                                 count_of(placement.cores, "core"));
+  for (const CpuQuota& quota : rank.quotas) {
+    text += fmt::format(", with a CPU quota of {:.4g} cores ({})", quota.cores, quota.group);
+  }
+  return text + "\n";
+}
+
 /// What is printed.
 struct Findings {
   const Config& config;
   const models::Model& model;
+  const NodePlace& place;
+  const Placement& placement;
   Index batch;  ///< examples of a micro-batch on a rank
   std::vector<models::LayerSummary> layers;
   const StageReport* stages;       ///< null: every rank holds the whole model
@@ -111,6 +123,12 @@ nlohmann::ordered_json json_of(const Findings& found) {
   nlohmann::ordered_json json = {{"parameters", found.model.layout().parameters()},
                                  {"flops_per_example", found.model.flops_per_example()}};
   json["peak_memory_bytes"] = found.stages != nullptr ? found.stages->peak_memory_bytes() : sum(found.memory);
+  json["threads"] = found.placement.threads;
+  json["cores"] = found.placement.cores;
+  json["cpu_quotas"] = nlohmann::ordered_json::array();
+  for (const CpuQuota& quota : found.place.own().quotas) {
+    json["cpu_quotas"].push_back({{"cores", quota.cores}, {"group", quota.group}});
+  }
   json["layers"] = nlohmann::ordered_json::array();
   for (const models::LayerSummary& layer : found.layers) {
     json["layers"].push_back({{"name", layer.name},
@@ -142,6 +160,7 @@ std::string text_of(const Findings& found) {
                       grouped(static_cast<std::int64_t>(found.model.flops_per_example())),
                       count_of(found.batch, "example"));
   for (const std::string& note : found.model.notes()) text += note + "\n";
+  text += text_of(found.place.own(), found.placement);
   if (found.sparsity) text += text_of(*found.sparsity);
   if (found.stages != nullptr) text += found.stages->text();
   if (!found.refusal.empty()) text += found.refusal + "\n";
@@ -164,8 +183,9 @@ void info(comm::Communicator& world, const Config& given, const InfoOptions& opt
   const data::DatasetInfo data = data_info(config, options.data);
   settle(config, data);
   const auto strategy = strategies::make_strategy(config.strategy);
-  const auto backend =
-      kernels::make_cpu_backend(place_rank(world, NodePlace(world), config.train.threads, log).threads);
+  const NodePlace place(world);
+  const Placement placement = place_rank(world, place, config.train.threads, log);
+  const auto backend = kernels::make_cpu_backend(placement.threads);
   LocalReducer reducer;
   models::ModelContext context = model_context(*backend, reducer, strategy->steps_together(), config);
   context.training_examples = data.train;
@@ -196,6 +216,8 @@ void info(comm::Communicator& world, const Config& given, const InfoOptions& opt
   }
   const Findings found{.config = config,
                        .model = *model,
+                       .place = place,
+                       .placement = placement,
                        .batch = batch,
                        .layers = model->summary(batch),
                        .stages = placing.report.get(),

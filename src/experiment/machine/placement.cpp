@@ -24,19 +24,31 @@ int core_of(int cpu) {
   return first;
 }
 
-std::string text_of(const std::vector<int>& cores) { return fmt::format("{}", fmt::join(cores, " ")); }
-
-std::vector<int> cores_from(const std::string& text) {
-  std::istringstream words(text);
-  return {std::istream_iterator<int>(words), {}};
+/// A line of cores, then a line for each quota: "0 1 2 3\n1.5 /sys/fs/cgroup/jobs\n".
+std::string text_of(const RankCores& rank) {
+  std::string text = fmt::format("{}\n", fmt::join(rank.cores, " "));
+  for (const CpuQuota& quota : rank.quotas) text += fmt::format("{} {}\n", quota.cores, quota.group);
+  return text;
 }
 
-/// Gathers every rank's host and cores. \return the cores of this node's ranks, including this one
-std::vector<std::vector<int>> cores_on_this_node(comm::Communicator& world, const std::vector<int>& own) {
-  std::vector<std::vector<int>> ranks;
+RankCores rank_from(const std::string& text) {
+  std::istringstream lines(text);
+  std::string line;
+  std::getline(lines, line);
+  std::istringstream cores(line);
+  RankCores rank{{std::istream_iterator<int>(cores), {}}, {}};
+  for (CpuQuota quota; lines >> quota.cores && std::getline(lines >> std::ws, quota.group);) {
+    rank.quotas.push_back(quota);
+  }
+  return rank;
+}
+
+/// Gathers every rank's host and cores. \return those of this node's ranks, including this one
+std::vector<RankCores> ranks_on_this_node(comm::Communicator& world, const RankCores& own) {
+  std::vector<RankCores> ranks;
   const std::string host = world.host() + "\n";
   for (const std::string& text : world.all_gather_text(host + text_of(own))) {
-    if (text.starts_with(host)) ranks.push_back(cores_from(text.substr(host.size())));
+    if (text.starts_with(host)) ranks.push_back(rank_from(text.substr(host.size())));
   }
   return ranks;
 }
@@ -59,37 +71,22 @@ std::vector<int> cores_of_this_process() {
   return {0};
 }
 
-int fair_share(const std::vector<int>& cores, const std::vector<std::vector<int>>& ranks) {
-  double share = 0;
-  for (const int core : cores) {
-    const auto sharers = std::count_if(ranks.begin(), ranks.end(), [core](const std::vector<int>& other) {
-      return std::find(other.begin(), other.end(), core) != other.end();
-    });
-    share += 1.0 / static_cast<double>(std::max<std::ptrdiff_t>(sharers, 1));
-  }
-  return std::max(1, static_cast<int>(share + 1e-6));
-}
-
-NodePlace::NodePlace(comm::Communicator& job)
-    : number_(job.node_rank()), cores_(cores_of_this_process()), ranks_(cores_on_this_node(job, cores_)) {}
+NodePlace::NodePlace(comm::Communicator& job, const std::string& root)
+    : number_(job.node_rank()),
+      own_{cores_of_this_process(), cpu_quotas(root)},
+      ranks_(ranks_on_this_node(job, own_)) {}
 
 Placement place_rank(comm::Communicator& group, const NodePlace& place, std::int64_t wanted, Log& log, int beside) {
-  const auto& ranks = place.cores_of_ranks();
-  const Placement placement{
-      .cores = static_cast<int>(place.cores().size()),
-      .threads = wanted > 0 ? static_cast<int>(wanted) : std::max(1, fair_share(place.cores(), ranks) - beside)};
-  std::set<int> cores;
-  for (const auto& rank : ranks) cores.insert(rank.begin(), rank.end());
-  const std::int64_t node_threads = static_cast<std::int64_t>(ranks.size()) * placement.threads;
-  const bool crowded = placement.threads > placement.cores || node_threads > static_cast<std::int64_t>(cores.size());
-  const std::int64_t crowded_ranks = group.sum(static_cast<std::int64_t>(crowded));
+  const Placement placement{.cores = static_cast<int>(place.own().cores.size()),
+                            .threads = wanted > 0 ? static_cast<int>(wanted) : std::max(1, place.fair_share() - beside),
+                            .quota_text = wanted > 0 ? "" : text_of_limit(place.own(), place.ranks())};
+  const std::string crowd = text_of_crowd(place.own(), place.ranks(), placement.threads);
+  const std::int64_t crowded_ranks = group.sum(static_cast<std::int64_t>(!crowd.empty()));
   if (crowded_ranks > 0 && group.is_root()) {
-    log.warning(
-        fmt::format("{} of {} more threads than cores (here {} of {} on {}): expect less "
-                    "speed; use fewer ranks{}",
-                    crowded_ranks, count_of(group.size(), "rank") + (crowded_ranks == 1 ? " has" : " have"),
-                    count_of(std::ssize(ranks), "rank"), count_of(placement.threads, "thread"),
-                    count_of(std::ssize(cores), "core"), placement.threads > 1 ? " or a lower train.threads" : ""));
+    log.warning(fmt::format("{} of {} more threads than cores{}: expect less speed; use fewer ranks{}", crowded_ranks,
+                            count_of(group.size(), "rank") + (crowded_ranks == 1 ? " has" : " have"),
+                            crowd.empty() ? "" : " (here " + crowd + ")",
+                            placement.threads > 1 ? " or a lower train.threads" : ""));
   }
   return placement;
 }

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "machine/fair_share.hpp"
 #include "unisono/base/log.hpp"
 #include "unisono/comm/communicator.hpp"
 
@@ -12,38 +13,35 @@ namespace unisono::experiment {
 /// The cores on which this process may run, each named by the first of its hardware threads.
 std::vector<int> cores_of_this_process();
 
-/// A rank's fair share of its cores: Σ over its cores of 1 / (number of the node's ranks that may run on the core),
-/// rounded down, at least 1. So a rank bound to cores of its own gets all of them, and unbound ranks divide the node's.
-/// \param ranks the cores of every rank of the node, this one included
-int fair_share(const std::vector<int>& cores, const std::vector<std::vector<int>>& ranks);
-
 /// How many cores and threads a rank has.
 struct Placement {
-  int cores = 1;    ///< on which this rank may run
-  int threads = 1;  ///< that it uses
+  int cores = 1;                ///< on which this rank may run
+  int threads = 1;              ///< that it uses
+  std::string quota_text = {};  ///< how a quota limits its default number of threads; empty: none does
 };
 
 /// A rank's number on its node and its cores, among all ranks of a job. They are the same in every group, so groups
 /// that run at the same time get different cores and GPUs, if the node has enough.
 class NodePlace {
  public:
-  /// Collective over all ranks of the job.
-  explicit NodePlace(comm::Communicator& job);
+  /// Collective over all ranks of the job. \param root prefix of /proc and /sys, for tests of quotas
+  explicit NodePlace(comm::Communicator& job, const std::string& root = "");
 
   int number() const { return number_; }  ///< of this rank on its node
-  const std::vector<int>& cores() const { return cores_; }
-  /// The cores of every rank of the job on this node, including this one.
-  const std::vector<std::vector<int>>& cores_of_ranks() const { return ranks_; }
+  const RankCores& own() const { return own_; }
+  /// Every rank of the job on this node, including this one.
+  const std::vector<RankCores>& ranks() const { return ranks_; }
+  int fair_share() const { return experiment::fair_share(own_, ranks_); }
 
  private:
   int number_;
-  std::vector<int> cores_;
-  std::vector<std::vector<int>> ranks_;
+  RankCores own_;
+  std::vector<RankCores> ranks_;
 };
 
-/// Chooses this rank's number of threads; warns where the node's ranks together have more threads than cores.
-/// Collective over the group. \param wanted threads; 0: the fair share \param beside additional threads of this rank
-/// that need a core
+/// Chooses this rank's number of threads; warns where the node's ranks together have more threads than cores, or than
+/// cores of a quota. Collective over the group. \param wanted threads; 0: the fair share \param beside additional
+/// threads of this rank that need a core
 Placement place_rank(comm::Communicator& group, const NodePlace& place, std::int64_t wanted, Log& log, int beside = 0);
 
 /// This machine's CPU: "AMD EPYC 9R14", or "unknown CPU".

@@ -95,11 +95,12 @@ void TrainSettings::describe(ConfigVisitor& visitor, bool whole_batch) {
                  .unit = "steps",
                  .minimum = 1},
                 report_every_steps);
-  visitor.field({.name = "threads",
-                 .meaning = "threads per rank; 0: the rank's equal share of the cores that it may run on",
-                 .minimum = 0,
-                 .maximum = 4096},
-                threads);
+  visitor.field(
+      {.name = "threads",
+       .meaning = "threads per rank; 0: the rank's equal share of the cores that it may run on, and of CPU quotas",
+       .minimum = 0,
+       .maximum = 4096},
+      threads);
   describe_ends(visitor, *this);
   visitor.numbers_or({.name = "class_weights",
                       .meaning = "weight of an example's loss in training, by its class; a list has one weight per "

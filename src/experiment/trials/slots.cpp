@@ -102,9 +102,6 @@ std::vector<int> leaders_but_rank_0(int ranks, int together) {
   return leaders;
 }
 
-/// This one's share of the node's cores.
-int cores_of_rank(const Job& job) { return fair_share(job.place().cores(), job.place().cores_of_ranks()); }
-
 }  // namespace
 
 std::int64_t cores_of_training(const Config& config, std::int64_t threads) {
@@ -120,11 +117,11 @@ SlotShape slot_shape(const Job& job, std::int64_t ranks, std::int64_t threads, b
   }
   const bool alone = ranks == 1 && !device;
   return {.ranks = static_cast<int>(ranks),
-          .here = alone ? std::max(1, cores_of_rank(job) / static_cast<int>(threads)) : 1};
+          .here = alone ? std::max(1, job.place().fair_share() / static_cast<int>(threads)) : 1};
 }
 
 void warn_if_crowded(Job& job, std::int64_t threads, std::string_view key) {
-  const int cores = cores_of_rank(job);
+  const int cores = job.place().fair_share();
   if (threads <= cores) return;
   job.log().warning(fmt::format("{} = {}, but a rank has {}: expect less speed; lower it, or use fewer ranks", key,
                                 threads, count_of(cores, "core")));

@@ -84,13 +84,6 @@ class CpuInPlaceKernels final : public InPlaceKernels {
     sums.examples += count(outputs.rows.size());
   }
 
-  void prefetch(std::span<const std::int32_t> rows, const RowMatrix& matrix) const override {
-    for (const std::int32_t row : rows) {
-      const float* const values = matrix.row(row);
-      for (Index at = 0; at < matrix.width; at += 16) __builtin_prefetch(values + at, 1);
-    }
-  }
-
   InPlaceSums glove(std::span<const SparseEntry> entries, const GloveStep& step, const GloveRows& words,
                     const GloveRows& contexts) const override {
     assert(words.weights.width == contexts.weights.width && words.dimension == contexts.dimension);
@@ -124,13 +117,18 @@ class CpuInPlaceKernels final : public InPlaceKernels {
   static Window window(std::span<const std::int32_t> context, const OutputWords& outputs, float rate, bool want_loss) {
     assert(count(context.size()) <= kMaximumWindow && count(outputs.rows.size()) <= kMaximumOutputs);
     assert(outputs.targets.size() == outputs.rows.size());
+    assert(count(outputs.next_context.size()) <= kMaximumWindow && count(outputs.next_rows.size()) <= kMaximumOutputs);
     return {context.data(),
             count(context.size()),
             outputs.rows.data(),
             outputs.targets.data(),
             count(outputs.rows.size()),
             rate,
-            want_loss};
+            want_loss,
+            outputs.next_context.data(),
+            count(outputs.next_context.size()),
+            outputs.next_rows.data(),
+            count(outputs.next_rows.size())};
   }
 
   Loops loops_;

@@ -47,6 +47,10 @@ struct Window {
   Count outputs = 0;                      ///< 1 … kMaximumOutputs
   float rate = 0;
   bool want_loss = false;
+  const std::int32_t* next_context = nullptr;  ///< [next_words] of the next window, as above
+  Count next_words = 0;
+  const std::int32_t* next_rows = nullptr;  ///< [next_outputs]
+  Count next_outputs = 0;
 };
 
 struct InPlaceLoops {

@@ -39,8 +39,11 @@ class AliasTable {
   explicit AliasTable(std::span<const double> weights);
 
   std::int32_t draw(FastRandom& random) const {
-    const Slot& slot = slots_[random.below(static_cast<std::uint32_t>(slots_.size()))];
-    return random.bits() < slot.own ? static_cast<std::int32_t>(&slot - slots_.data()) : slot.other;
+    const std::uint32_t own = random.below(static_cast<std::uint32_t>(slots_.size()));
+    const Slot& slot = slots_[own];
+    // Without a branch, which the CPU could not predict: all bits are set where the slot's own number is drawn.
+    const std::uint32_t chosen = 0U - static_cast<std::uint32_t>(random.bits() < slot.own);
+    return static_cast<std::int32_t>((own & chosen) | (static_cast<std::uint32_t>(slot.other) & ~chosen));
   }
 
  private:

@@ -63,13 +63,21 @@ void WindowSampler::subsample(std::span<const std::int32_t> sentence, FastRandom
 }
 
 void WindowSampler::draw_negatives(std::int32_t word, FastRandom& random, Window& window) const {
-  constexpr int kMostTries = 1000;  // a few frequent words may be all that is ever drawn
+  constexpr std::size_t kMostTries = 1000;  // a few frequent words may be all that is ever drawn
+  std::array<std::int32_t, kernels::kMaximumOutputs> drawn;
   std::size_t count = 1;
   window.drawn[0] = word;
-  for (int tries = 0; count < outputs_ && tries < kMostTries; ++tries) {
-    const std::int32_t drawn = negatives_.draw(random);
-    const auto end = window.drawn.begin() + static_cast<std::ptrdiff_t>(count);
-    if (std::find(window.drawn.begin(), end, drawn) == end) window.drawn[count++] = drawn;
+  for (std::size_t tries = 0; count < outputs_ && tries < kMostTries;) {
+    // As many as are missing, together: so the CPU has their cache lines under way at the same time.
+    const std::size_t missing = std::min(outputs_ - count, kMostTries - tries);
+    for (std::size_t i = 0; i < missing; ++i) drawn[i] = negatives_.draw(random);
+    for (std::size_t i = 0; i < missing; ++i) {
+      bool twice = false;
+      for (std::size_t k = 0; k < count; ++k) twice |= window.drawn[k] == drawn[i];
+      window.drawn[count] = drawn[i];
+      if (!twice) ++count;
+    }
+    tries += missing;
   }
   window.outputs = {window.drawn.data(), count};
   window.targets = {first_is_right_.data(), count};

@@ -68,8 +68,8 @@ std::vector<VectorTable> Word2vecModel::vectors(View) const {
   return {{.name = "words", .rows = words_, .width = dimension_, .parts = {{inputs_, width_}}}};
 }
 
-void Word2vecModel::train_on_window(const Window& window, const InPlaceStep& step, RowLocks::Set& locked,
-                                    bool want_loss, kernels::InPlaceSums& sums) const {
+void Word2vecModel::train_on_window(const Window& window, const Window* next, const InPlaceStep& step,
+                                    RowLocks::Set& locked, bool want_loss, kernels::InPlaceSums& sums) const {
   if (step.touched != nullptr) mark(window, *step.touched);
   if (step.meter != nullptr) {
     step.meter->begin(step.thread);
@@ -83,7 +83,11 @@ void Word2vecModel::train_on_window(const Window& window, const InPlaceStep& ste
     for (const std::int32_t row : window.outputs) locked.add(*step.locks, 1, row);
     guard.emplace(step.locks->lock(locked));
   }
-  const kernels::OutputWords outputs{.rows = window.outputs, .targets = window.targets};
+  kernels::OutputWords outputs{.rows = window.outputs, .targets = window.targets};
+  if (next != nullptr) {
+    outputs.next_context = next->context;
+    outputs.next_rows = next->outputs;
+  }
   const kernels::RowMatrix inputs = matrix(inputs_, step.parameters), output_rows = matrix(outputs_, step.parameters);
   const auto rate = static_cast<float>(step.rate);
   if (cbow_) {
@@ -135,19 +139,14 @@ void Word2vecModel::train_on(const data::Batch& batch, data::ExampleRange range,
                              Scratch& scratch, std::size_t every_loss, kernels::LossSums& sums) const {
   auto& own = static_cast<WordScratch&>(scratch);
   kernels::InPlaceSums losses;
-  const Window* waiting = nullptr;  // its rows are being prefetched
+  const Window* waiting = nullptr;
   std::size_t number = 0;
-  const auto train = [&] {
-    if (waiting == nullptr) return;
-    train_on_window(*waiting, step, own.locked, number++ % every_loss == 0, losses);
+  const auto train_before = [&](const Window* next) {
+    if (waiting != nullptr) train_on_window(*waiting, next, step, own.locked, number++ % every_loss == 0, losses);
+    waiting = next;
   };
-  for_each_window(batch, range, scratch, [&](const Window& window) {
-    kernels_->prefetch(window.context, matrix(inputs_, step.parameters));
-    kernels_->prefetch(window.outputs, matrix(outputs_, step.parameters));
-    train();
-    waiting = &window;
-  });
-  train();
+  for_each_window(batch, range, scratch, [&](const Window& window) { train_before(&window); });
+  train_before(nullptr);
   add(losses, sums);
 }
 

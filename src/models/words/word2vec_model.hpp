@@ -41,8 +41,9 @@ class Word2vecModel final : public InPlaceModel {
   /// but one is drawn.
   template <typename Visit>
   void for_each_window(const data::Batch& batch, data::ExampleRange range, Scratch& scratch, Visit visit) const;
-  void train_on_window(const Window& window, const InPlaceStep& step, RowLocks::Set& locked, bool want_loss,
-                       kernels::InPlaceSums& sums) const;
+  /// \param next is trained on after this one, so its rows are prefetched; may be null
+  void train_on_window(const Window& window, const Window* next, const InPlaceStep& step, RowLocks::Set& locked,
+                       bool want_loss, kernels::InPlaceSums& sums) const;
   kernels::RowMatrix matrix(Index offset, MutableView parameters) const {
     return {.values = parameters.data() + offset, .stride = width_, .width = width_};
   }

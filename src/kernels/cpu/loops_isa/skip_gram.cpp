@@ -5,6 +5,7 @@
 // context streams by, so that all 2 C O D multiply-adds have their operands in registers. 6 C O D flops in all.
 #include "cpu/loops_isa/fold.hpp"
 #include "cpu/loops_isa/math.hpp"
+#include "cpu/loops_isa/next_rows.hpp"
 #include "cpu/loops_isa/table.hpp"
 #include "cpu/loops_isa/vector_math.hpp"
 #include "cpu/races.hpp"
@@ -29,12 +30,20 @@ struct Work {
   Count words, outputs, width;
   bool repeated;
   float rate;
+  NextRows next;
   alignas(64) float targets[kRows * kColumns + kSlack];                  ///< of one tile
   alignas(64) float margins[kMaximumWindow * kMaximumOutputs + kSlack];  ///< [words][outputs]
   alignas(64) float errors[kMaximumWindow * kMaximumOutputs + kSlack];
 };
 
 bool any_twice(const std::int32_t* words, Count count) {
+  if (count <= 8) {  // a few comparisons take less time than getting at lanes of a register
+    bool twice = false;
+    for (Count i = 1; i < count; ++i) {
+      for (Count k = 0; k < i; ++k) twice |= words[k] == words[i];
+    }
+    return twice;
+  }
   for (Count start = 0; start < count; start += kLanes) {
     const Integers lanes = load_first(words + start, count - start < kLanes ? count - start : kLanes);
     Integers found{};
@@ -71,6 +80,7 @@ void find_rows(const Window& window, const RowMatrix& inputs, const RowMatrix& o
     for (Count a = 0; a < work.words; ++a) work.x[a] = inputs.values + window.context[a] * inputs.stride;
   }
   for (Count o = 0; o < work.outputs; ++o) work.y[o] = outputs.values + window.rows[o] * outputs.stride;
+  work.next.find(window, inputs, outputs);
 }
 
 // Z = X Yᵀ, E = rate · (T − σ(Z))
@@ -98,6 +108,7 @@ template <Count rows, Count columns>
 UNISONO_RACES_BY_DESIGN void error_tile(Work& work, Count a, Count o) {
   Vector sums[rows * columns] = {};
   for (Count at = 0; at < work.width; at += kLanes) {
+    if (a + o == 0 && at % kLine == 0) work.next.fetch_outputs(at);
     Vector x[rows];
 #pragma GCC unroll 4
     for (Count i = 0; i < rows; ++i) x[i] = load(work.x[a + i] + at);
@@ -202,8 +213,14 @@ UNISONO_RACES_BY_DESIGN void update_tile(const Work& work, Count o, Count at, co
 template <Count columns>
 void update_all(const Work& work) {
   Count at = 0;
-  for (; at + kStep <= work.width; at += kStep) update_tile<columns, kStep / kLanes, false>(work, 0, at, nullptr);
-  for (; at < work.width; at += kLanes) update_tile<columns, 1, false>(work, 0, at, nullptr);
+  for (; at + kStep <= work.width; at += kStep) {
+    for (Count line = at; line < at + kStep; line += kLine) work.next.fetch_inputs(line);
+    update_tile<columns, kStep / kLanes, false>(work, 0, at, nullptr);
+  }
+  for (; at < work.width; at += kLanes) {
+    work.next.fetch_inputs(at);
+    update_tile<columns, 1, false>(work, 0, at, nullptr);
+  }
 }
 
 template <Count most>
@@ -218,6 +235,7 @@ void update_some(const Work& work, Count o, Count at, const float* kept) {
 UNISONO_RACES_BY_DESIGN void update_in_parts(const Work& work) {
   alignas(64) float kept[kMaximumWindow * kLanes];
   for (Count at = 0; at < work.width; at += kLanes) {
+    work.next.fetch_inputs(at);
     for (Count a = 0; a < work.words; ++a) store(kept + a * kLanes, load(work.x[a] + at));
     for (Count o = 0; o < work.outputs; o += kColumns) update_some<kColumns>(work, o, at, kept);
   }

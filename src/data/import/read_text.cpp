@@ -1,0 +1,152 @@
+#include "import/read_text.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <utility>
+
+#include "import/utf8.hpp"
+#include "import/word_reader.hpp"
+#include "unisono/base/errors.hpp"
+#include "unisono/base/threads.hpp"
+
+namespace unisono::data {
+namespace {
+
+constexpr std::uint64_t kSmallestPart = 1 << 20;  // bytes
+constexpr std::size_t kTogether = 1 << 14;        // numbers that are set aside at a time
+
+/// Bytes [begin, end) of a file, from a blank to a blank; without an end: all of a file, which may be gzipped.
+struct Piece {
+  std::string path;
+  std::uint64_t begin = 0;
+  std::optional<std::uint64_t> end = {};
+  bool ends_file = true;
+};
+
+/// The first blank from `at` on, or the end of the file.
+std::uint64_t next_blank(std::ifstream& file, std::uint64_t at, std::uint64_t size) {
+  file.clear();
+  file.seekg(static_cast<std::streamoff>(at));
+  for (char c = 0; at < size && file.get(c); ++at) {
+    if (c == ' ' || (c >= '\t' && c <= '\r')) return at;
+  }
+  return size;
+}
+
+using Pieces = std::vector<Piece>;
+
+/// Divides texts into at most so many parts of about the same size. Files that are gzipped are not cut.
+std::vector<Pieces> divide(const std::vector<std::string>& files, std::size_t most) {
+  std::uint64_t all = 0;
+  std::error_code ignored;
+  for (const std::string& path : files) all += std::max<std::uint64_t>(1, std::filesystem::file_size(path, ignored));
+  const std::uint64_t share = std::max(kSmallestPart, all / most + 1);
+  std::vector<Pieces> parts(1);
+  std::uint64_t filled = 0;
+  const auto add = [&](Piece piece, std::uint64_t bytes) {
+    parts.back().push_back(std::move(piece));
+    filled += bytes;
+    if (filled < share || parts.size() == most) return;
+    parts.emplace_back();
+    filled = 0;
+  };
+  for (const std::string& path : files) {
+    const auto size = plain_size(path);
+    if (!size || filled + *size <= share) {
+      add({.path = path}, std::filesystem::file_size(path, ignored));
+      continue;
+    }
+    std::ifstream file(path, std::ios::binary);
+    for (std::uint64_t begin = 0, end = 0; begin < *size; begin = end) {
+      end = parts.size() == most ? *size : next_blank(file, std::min(*size, begin + share - filled), *size);
+      add({.path = path, .begin = begin, .end = end, .ends_file = end == *size}, end - begin);
+    }
+  }
+  if (parts.back().empty()) parts.pop_back();
+  return parts;
+}
+
+void read_piece(const Piece& piece, Lowercase* lowercase, TextPart& part) {
+  WordReader reader(piece.end ? open_bytes(piece.path, piece.begin, *piece.end) : open_bytes(piece.path));
+  std::vector<std::int32_t> numbers;
+  const auto add = [&](std::int32_t number) {
+    numbers.push_back(number);
+    if (numbers.size() < kTogether) return;
+    part.numbers.append(std::span<const std::int32_t>(numbers));
+    numbers.clear();
+  };
+  for (auto token = reader.next(); token != WordReader::Token::end; token = reader.next()) {
+    if (token == WordReader::Token::line_end) {
+      add(kLineEnd);
+      continue;
+    }
+    const std::uint32_t number = part.words.number_of(lowercase ? (*lowercase)(reader.word()) : reader.word());
+    if (number == part.counts.size()) part.counts.push_back(0);
+    ++part.counts[number];
+    ++part.length;
+    add(static_cast<std::int32_t>(number));
+  }
+  if (piece.ends_file) add(kLineEnd);
+  part.numbers.append(std::span<const std::int32_t>(numbers));
+}
+
+/// Numbers the words of all parts, as they come first.
+void merge(ReadText& text) {
+  for (const auto& part : text.parts) {
+    for (std::uint32_t number = 0; number < part->words.size(); ++number) {
+      const std::uint32_t place = text.words.number_of(part->words[number]);
+      if (place == text.counts.size()) text.counts.push_back(0);
+      text.counts[place] += part->counts[number];
+      part->places.push_back(place);
+    }
+    text.length += part->length;
+    part->words = {};
+    part->counts = {};
+  }
+}
+
+void read_part(const Pieces& pieces, bool lowercase, TextPart& part) {
+  std::optional<Lowercase> own;
+  if (lowercase) own.emplace();
+  for (const Piece& piece : pieces) read_piece(piece, own ? &*own : nullptr, part);
+}
+
+/// Reads each part on a thread of its own. \return false where one has a mistake
+bool read_parts(const std::vector<Pieces>& parts, bool lowercase, ReadText& text) {
+  std::atomic<bool> failed{false};
+  const auto read = [&](std::size_t i) {
+    try {
+      read_part(parts[i], lowercase, *text.parts[i]);
+    } catch (...) {
+      failed = true;
+    }
+  };
+  Threads others("reading text", static_cast<int>(parts.size()) - 1);
+  for (std::size_t i = 1; i < parts.size(); ++i) others.start([&read, i] { read(i); });
+  read(0);
+  others.join();
+  return !failed;
+}
+
+}  // namespace
+
+ReadText read_text(const std::vector<std::string>& files, bool lowercase, const std::string& beside, int threads) {
+  const auto parts = divide(files, static_cast<std::size_t>(threads));
+  ReadText text;
+  for (std::size_t i = 0; i < parts.size(); ++i) text.parts.push_back(std::make_unique<TextPart>(beside));
+  if (parts.size() == 1 || !read_parts(parts, lowercase, text)) {
+    // Whole files, one after the other: where there is a mistake, this names the first one's line.
+    text.parts.clear();
+    text.parts.push_back(std::make_unique<TextPart>(beside));
+    Pieces whole;
+    for (const std::string& path : files) whole.push_back({.path = path});
+    read_part(whole, lowercase, *text.parts[0]);
+  }
+  merge(text);
+  return text;
+}
+
+}  // namespace unisono::data
