@@ -44,6 +44,8 @@ class DividedSteps {
         model_(*run.model.in_place()->by_features()),
         team_(run.threads, "feature_parallel"),
         threads_(static_cast<std::size_t>(run.threads)),
+        begun_(1),
+        ended_(run.threads),
         margins_(run.threads) {
     std::vector<std::int64_t> counts(static_cast<std::size_t>(run.communicator.size()));
     const auto rank = counts.begin() + run.communicator.rank();
@@ -54,7 +56,8 @@ class DividedSteps {
     for (Thread& thread : threads_) thread.scratch = run.model.in_place()->make_scratch();
   }
 
-  StepRecord make(std::int64_t step);
+  /// Makes steps [first, last), between which nothing is reported. \return the record of the last one
+  StepRecord make(std::int64_t first, std::int64_t last);
   /// Puts the ranks' parts of θ together, on all ranks. Collective.
   void gather();
 
@@ -67,7 +70,10 @@ class DividedSteps {
 
   void divide(const data::Batch& batch);
   void cut(const data::Batch& batch);
-  void train_on(const data::Batch& batch, double rate, int number);
+  void begin(std::int64_t step);
+  void make_all(std::int64_t first, std::int64_t last, int number);
+  /// \return whether no other thread failed
+  bool train_on_batch(int number);
   /// Over the ranks, on the thread that communicates.
   void sum_over_ranks(std::span<float> margins) {
     const Stopwatch watch(run_.clock);
@@ -79,12 +85,17 @@ class DividedSteps {
   const models::ByFeatures& model_;
   ThreadTeam team_;
   std::vector<Thread> threads_;
+  ThreadRounds begun_, ended_;  ///< steps: by thread 0, and by each thread
   PartialMargins margins_;
+  std::optional<data::Batch> batch_;  ///< of the present step
+  double rate_ = 0;
+  std::int64_t steps_made_ = 0;  ///< before the present call of `make`
+  Index examples_ = 0;           ///< of this call's steps, on all ranks
   int first_part_ = 0, parts_ = 1;                     ///< this rank's first; of all ranks
   std::vector<Index> bounds_;                          ///< of this rank's parts; empty: not divided yet
   std::vector<std::vector<std::uint64_t>> positions_;  ///< of the bounds between parts in the rows of the set
   std::vector<data::ExampleRange> mini_batches_;       ///< of the present step
-  std::int64_t made_ = 0;                              ///< mini-batches of earlier steps
+  std::int64_t made_ = 0;                              ///< mini-batches before the present step
   double waited_ = 0;
 };
 
@@ -117,34 +128,69 @@ void DividedSteps::cut(const data::Batch& batch) {
   }
 }
 
-StepRecord DividedSteps::make(std::int64_t step) {
-  const double rate = run_.schedule.rate(step);
-  const data::Batch batch = next_batch(run_);
-  if (bounds_.empty()) divide(batch);
-  cut(batch);
+StepRecord DividedSteps::make(std::int64_t first, std::int64_t last) {
+  examples_ = 0;
+  if (bounds_.empty()) {
+    batch_ = next_batch(run_);
+    divide(*batch_);
+  }
+  const double input_before = run_.seconds.input;
   {
     const ComputeScope computes(run_);
     team_.run([&](int number) {
       try {
-        train_on(batch, rate, number);
+        make_all(first, last, number);
       } catch (...) {
+        begun_.fail();
+        ended_.fail();
         margins_.fail();
         throw;
       }
     });
   }
-  made_ += std::ssize(mini_batches_);
+  steps_made_ += last - first;
   for (Thread& thread : threads_) run_.sums += std::exchange(thread.sums, {});
   const double waited = std::exchange(waited_, 0);
-  run_.seconds.compute -= waited;
+  run_.seconds.compute -= waited + (run_.seconds.input - input_before);
   run_.seconds.exposed_communication += waited;
-  return make_record(batch, step + 1, rate, /*consistent=*/true);
+  StepRecord record = make_record(*batch_, last, run_.schedule.rate(last - 1), /*consistent=*/true);
+  record.global_size = examples_;
+  batch_.reset();
+  return record;
 }
 
-void DividedSteps::train_on(const data::Batch& batch, double rate, int number) {
+/// Thread 0 reads the batches. The others wait awake between steps: were they asleep, waking them would take longer than
+/// many a step.
+void DividedSteps::make_all(std::int64_t first, std::int64_t last, int number) {
+  for (std::int64_t step = first; step < last; ++step) {
+    const std::int64_t round = steps_made_ + step - first + 1;
+    if (number == 0) {
+      if (step > first || !batch_) batch_ = next_batch(run_);
+      begin(step);
+      begun_.finish(0, round);
+    } else if (!begun_.wait(0, round)) {
+      return;
+    }
+    if (!train_on_batch(number)) return;
+    ended_.finish(number, round);
+    if (number > 0) continue;
+    if (!ended_.wait_for_all(round)) return;
+    made_ += std::ssize(mini_batches_);
+  }
+}
+
+void DividedSteps::begin(std::int64_t step) {
+  cut(*batch_);
+  rate_ = run_.schedule.rate(step);
+  examples_ += batch_->global_size;
+}
+
+bool DividedSteps::train_on_batch(int number) {
   Thread& thread = threads_[static_cast<std::size_t>(number)];
-  models::InPlaceStep step{
-      .rate = rate, .examples_before = own_examples_before(run_, batch, 1), .parameters = run_.state.parameters};
+  const data::Batch& batch = *batch_;
+  models::InPlaceStep step{.rate = rate_,
+                           .examples_before = own_examples_before(run_, batch, 1),
+                           .parameters = run_.state.parameters};
   const bool alone = run_.communicator.size() == 1;
   const RanksSum over_ranks = alone ? RanksSum() : [this](std::span<float> margins) { sum_over_ranks(margins); };
   for (std::size_t i = 0; i < mini_batches_.size(); ++i) {
@@ -153,11 +199,12 @@ void DividedSteps::train_on(const data::Batch& batch, double rate, int number) {
     const MutableView own = margins_.own(number, round, now.size());
     model_.part_margins(batch, now, thread.share, run_.state.parameters, *thread.scratch, own);
     const auto z = margins_.sum(number, round, now.size(), over_ranks);
-    if (!z) return;  // another thread failed
+    if (!z) return false;
     const bool counts = static_cast<int>(i % static_cast<std::size_t>(parts_)) == first_part_ + number;
     model_.step_on_part(batch, now, thread.share, step, *z, *thread.scratch, counts ? &thread.sums : nullptr);
     step.examples_before += now.size();
   }
+  return true;
 }
 
 void DividedSteps::gather() {
@@ -177,17 +224,14 @@ void DividedSteps::gather() {
 
 void FeatureParallel::train(TrainContext& run) {
   DividedSteps steps(run);
-  std::int64_t due = run.observer.next_due(run.first_step);
+  const std::int64_t epoch = run.source.steps_per_epoch();
   bool go_on = true;
   for (std::int64_t made = run.first_step; go_on && made < run.total_steps;) {
-    StepRecord record = steps.make(made);
-    made = record.step;
-    record.consistent = made >= due || record.last_of_epoch || made == run.total_steps;
-    if (record.consistent) {
-      steps.gather();
-      due = run.observer.next_due(made);
-    }
-    go_on = run.observer.step(record) || !record.consistent;
+    const std::int64_t last = std::min({run.total_steps, (made / epoch + 1) * epoch, run.observer.next_due(made)});
+    const StepRecord record = steps.make(made, last);
+    steps.gather();
+    made = last;
+    go_on = run.observer.step(record);
   }
 }
 

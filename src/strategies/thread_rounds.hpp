@@ -22,7 +22,7 @@ class ThreadRounds {
   }
   /// Waits until a thread has made so many. \return false where a thread failed, which then finishes no more
   bool wait(int thread, std::int64_t rounds) const {
-    constexpr int kSpins = 4000;  // some 20 to 50 µs
+    constexpr int kSpins = 4000;  // some microseconds: two threads may be on one core
     const std::atomic<std::int64_t>& made = made_[static_cast<std::size_t>(thread)].count;
     for (int tries = 0; made.load(std::memory_order_acquire) < rounds; ++tries) {
       if (failed_.load(std::memory_order_relaxed)) return false;

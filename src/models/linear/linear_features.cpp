@@ -42,6 +42,8 @@ std::vector<Index> LinearModel::divide_features(const data::Batch& batch, int pa
 std::vector<std::uint64_t> LinearModel::first_values(const data::Batch& batch, Index feature) const {
   const SparseRows* const rows = rows_of(batch);
   if (rows == nullptr) return {};
+  if (feature == 0) return {rows->offsets.begin(), rows->offsets.end() - 1};
+  if (feature == features_) return {rows->offsets.begin() + 1, rows->offsets.end()};
   std::vector<std::uint64_t> first(static_cast<std::size_t>(rows->rows()));
   for (std::size_t i = 0; i < first.size(); ++i) {
     const auto begin = rows->columns.begin() + static_cast<std::ptrdiff_t>(rows->offsets[i]);

@@ -16,8 +16,8 @@ void LinearSettings::describe(ConfigVisitor& visitor) {
                 averaged);
   visitor.field({.name = "mini_batch",
                  .meaning = "strategies that update in place: examples whose gradients are computed with the same "
-                            "weights before any of them is applied; their sum, not their mean, is the step. 1: a step "
-                            "for each example. Several are faster",
+                            "weights before any of them is applied; each weight takes their sum, the bias their mean. "
+                            "1: a step for each example. Several are faster where features are few",
                  .unit = "examples",
                  .minimum = 1,
                  .maximum = kernels::kMostMiniBatch},

@@ -122,7 +122,10 @@ template <bool kValues, bool kAveraged>
 __attribute__((always_inline)) static inline void far_update(const SparseExamples& rows, Row row, const Shares& shares,
                                                              float* w, float move, float before) {
   if (row.begin < row.end && shares.value_spread[row.begin] == 0.0F) {  // the first visit
-    for (Count k = row.begin; k < row.end; ++k) shares.value_spread[k] = shares.spread[rows.columns[k]];
+    for (Count k = row.begin; k < row.end; k += kLanes) {
+      const __mmask16 mask = first_lanes(row.end - k);
+      _mm512_mask_storeu_ps(shares.value_spread + k, mask, gather(shares.spread, rows.columns + k, mask));
+    }
   }
   for (Count k = row.begin; k < row.end; k += kLanes) {
     const __mmask16 mask = first_lanes(row.end - k);
