@@ -14,6 +14,7 @@
 #include <numeric>
 #include <utility>
 
+#include "feature_parallel/part_of_rows.hpp"
 #include "feature_parallel/partial_margins.hpp"
 #include "step.hpp"
 #include "unisono/base/errors.hpp"
@@ -64,6 +65,7 @@ class DividedSteps {
  private:
   struct alignas(kAlignmentBytes) Thread {
     models::FeatureShare share;
+    PartOfRows rows;  ///< of sparse rows, the values of its features
     std::unique_ptr<models::Scratch> scratch;
     kernels::LossSums sums;
   };
@@ -93,7 +95,6 @@ class DividedSteps {
   Index examples_ = 0;           ///< of this call's steps, on all ranks
   int first_part_ = 0, parts_ = 1;                     ///< this rank's first; of all ranks
   std::vector<Index> bounds_;                          ///< of this rank's parts; empty: not divided yet
-  std::vector<std::vector<std::uint64_t>> positions_;  ///< of the bounds between parts in the rows of the set
   std::vector<data::ExampleRange> mini_batches_;       ///< of the present step
   std::int64_t made_ = 0;                              ///< mini-batches before the present step
   double waited_ = 0;
@@ -103,19 +104,18 @@ class DividedSteps {
 void DividedSteps::divide(const data::Batch& batch) {
   const std::vector<Index> all = model_.divide_features(batch, parts_);
   bounds_.assign(all.begin() + first_part_, all.begin() + first_part_ + run_.threads + 1);
-  positions_.resize(bounds_.size());
   team_.run([&](int number) {
-    for (auto i = static_cast<std::size_t>(number); i < bounds_.size(); i += threads_.size()) {
-      positions_[i] = model_.first_values(batch, bounds_[i]);
-    }
+    const auto i = static_cast<std::size_t>(number);
+    Thread& thread = threads_[i];
+    thread.share = {.part = {.first = bounds_[i], .last = bounds_[i + 1]},
+                    .adds_bias = first_part_ + number == 0,
+                    .keeps_rest = number == 0};
+    if (batch.set == nullptr) return;
+    thread.rows.take(std::get<data::LabelledRows>(*batch.set), model_.first_values(batch, bounds_[i]),
+                     model_.first_values(batch, bounds_[i + 1]));
+    thread.share.part.begins = thread.rows.begins();
+    thread.share.part.ends = thread.rows.ends();
   });
-  for (std::size_t i = 0; i < threads_.size(); ++i) {
-    const int part = first_part_ + static_cast<int>(i);
-    threads_[i].share = {
-        .part = {.first = bounds_[i], .last = bounds_[i + 1], .begins = positions_[i], .ends = positions_[i + 1]},
-        .adds_bias = part == 0,
-        .keeps_rest = i == 0};
-  }
 }
 
 /// The mini-batches of a step: those that the serial run makes.
@@ -187,7 +187,8 @@ void DividedSteps::begin(std::int64_t step) {
 
 bool DividedSteps::train_on_batch(int number) {
   Thread& thread = threads_[static_cast<std::size_t>(number)];
-  const data::Batch& batch = *batch_;
+  data::Batch batch = *batch_;
+  if (batch.set != nullptr) batch.set = &thread.rows.set();
   models::InPlaceStep step{.rate = rate_,
                            .examples_before = own_examples_before(run_, batch, 1),
                            .parameters = run_.state.parameters};
