@@ -57,10 +57,8 @@ class DividedSteps {
     for (Thread& thread : threads_) thread.scratch = run.model.in_place()->make_scratch();
   }
 
-  /// Makes steps [first, last), between which nothing is reported. \return the record of the last one
-  StepRecord make(std::int64_t first, std::int64_t last);
-  /// Puts the ranks' parts of θ together, on all ranks. Collective.
-  void gather();
+  /// All steps of the run, with its reports.
+  void train();
 
  private:
   struct alignas(kAlignmentBytes) Thread {
@@ -72,8 +70,10 @@ class DividedSteps {
 
   void divide(const data::Batch& batch);
   void cut(const data::Batch& batch);
-  void begin(std::int64_t step);
-  void make_all(std::int64_t first, std::int64_t last, int number);
+  void lead();
+  void follow(int number);
+  std::optional<StepRecord> make(std::int64_t first, std::int64_t last);
+  void gather();
   /// \return whether no other thread failed
   bool train_on_batch(int number);
   /// Over the ranks, on the thread that communicates.
@@ -91,12 +91,10 @@ class DividedSteps {
   PartialMargins margins_;
   std::optional<data::Batch> batch_;  ///< of the present step
   double rate_ = 0;
-  std::int64_t steps_made_ = 0;  ///< before the present call of `make`
-  Index examples_ = 0;           ///< of this call's steps, on all ranks
-  int first_part_ = 0, parts_ = 1;                     ///< this rank's first; of all ranks
-  std::vector<Index> bounds_;                          ///< of this rank's parts; empty: not divided yet
-  std::vector<data::ExampleRange> mini_batches_;       ///< of the present step
-  std::int64_t made_ = 0;                              ///< mini-batches before the present step
+  int first_part_ = 0, parts_ = 1;                ///< this rank's first; of all ranks
+  std::vector<Index> bounds_;                     ///< of this rank's parts; empty: not divided yet
+  std::vector<data::ExampleRange> mini_batches_;  ///< of the present step
+  std::int64_t made_ = 0;                         ///< mini-batches before the present step
   double waited_ = 0;
 };
 
@@ -128,70 +126,83 @@ void DividedSteps::cut(const data::Batch& batch) {
   }
 }
 
-StepRecord DividedSteps::make(std::int64_t first, std::int64_t last) {
-  examples_ = 0;
-  if (bounds_.empty()) {
-    batch_ = next_batch(run_);
-    divide(*batch_);
+void DividedSteps::train() {
+  if (run_.first_step >= run_.total_steps) return;
+  batch_ = next_batch(run_);
+  divide(*batch_);
+  team_.run([&](int number) {
+    const auto end = [&] {
+      begun_.fail();
+      ended_.fail();
+      margins_.fail();
+    };
+    try {
+      number == 0 ? lead() : follow(number);
+    } catch (...) {
+      end();
+      throw;
+    }
+    if (number == 0) end();
+  });
+}
+
+/// Thread 0 reads the batches and reports.
+void DividedSteps::lead() {
+  const std::int64_t epoch = run_.source.steps_per_epoch();
+  bool go_on = true;
+  for (std::int64_t made = run_.first_step; go_on && made < run_.total_steps;) {
+    const std::int64_t last = std::min({run_.total_steps, (made / epoch + 1) * epoch, run_.observer.next_due(made)});
+    const std::optional<StepRecord> record = make(made, last);
+    if (!record) return;
+    gather();
+    made = last;
+    go_on = run_.observer.step(*record);
   }
+}
+
+/// The other threads wait for it, awake while the steps go on.
+void DividedSteps::follow(int number) {
+  for (std::int64_t round = 1; begun_.wait(0, round); ++round) {
+    if (!train_on_batch(number)) return;
+    ended_.finish(number, round);
+  }
+}
+
+/// Makes steps [first, last), between which nothing is reported. \return the record of the last one; none where another
+/// thread failed, whose exception ends the run
+std::optional<StepRecord> DividedSteps::make(std::int64_t first, std::int64_t last) {
   const double input_before = run_.seconds.input;
+  Index examples = 0;
   {
     const ComputeScope computes(run_);
-    team_.run([&](int number) {
-      try {
-        make_all(first, last, number);
-      } catch (...) {
-        begun_.fail();
-        ended_.fail();
-        margins_.fail();
-        throw;
-      }
-    });
+    for (std::int64_t step = first; step < last; ++step) {
+      const std::int64_t round = step - run_.first_step + 1;
+      if (round > 1) batch_ = next_batch(run_);
+      cut(*batch_);
+      rate_ = run_.schedule.rate(step);
+      examples += batch_->global_size;
+      begun_.finish(0, round);
+      if (!train_on_batch(0)) return {};
+      ended_.finish(0, round);
+      if (!ended_.wait_for_all(round)) return {};
+      made_ += std::ssize(mini_batches_);
+    }
   }
-  steps_made_ += last - first;
   for (Thread& thread : threads_) run_.sums += std::exchange(thread.sums, {});
   const double waited = std::exchange(waited_, 0);
   run_.seconds.compute -= waited + (run_.seconds.input - input_before);
   run_.seconds.exposed_communication += waited;
-  StepRecord record = make_record(*batch_, last, run_.schedule.rate(last - 1), /*consistent=*/true);
-  record.global_size = examples_;
-  batch_.reset();
+  StepRecord record = make_record(*batch_, last, rate_, /*consistent=*/true);
+  record.global_size = examples;
   return record;
-}
-
-/// Thread 0 reads the batches. The others wait awake between steps: were they asleep, waking them would take longer than
-/// many a step.
-void DividedSteps::make_all(std::int64_t first, std::int64_t last, int number) {
-  for (std::int64_t step = first; step < last; ++step) {
-    const std::int64_t round = steps_made_ + step - first + 1;
-    if (number == 0) {
-      if (step > first || !batch_) batch_ = next_batch(run_);
-      begin(step);
-      begun_.finish(0, round);
-    } else if (!begun_.wait(0, round)) {
-      return;
-    }
-    if (!train_on_batch(number)) return;
-    ended_.finish(number, round);
-    if (number > 0) continue;
-    if (!ended_.wait_for_all(round)) return;
-    made_ += std::ssize(mini_batches_);
-  }
-}
-
-void DividedSteps::begin(std::int64_t step) {
-  cut(*batch_);
-  rate_ = run_.schedule.rate(step);
-  examples_ += batch_->global_size;
 }
 
 bool DividedSteps::train_on_batch(int number) {
   Thread& thread = threads_[static_cast<std::size_t>(number)];
   data::Batch batch = *batch_;
   if (batch.set != nullptr) batch.set = &thread.rows.set();
-  models::InPlaceStep step{.rate = rate_,
-                           .examples_before = own_examples_before(run_, batch, 1),
-                           .parameters = run_.state.parameters};
+  models::InPlaceStep step{
+      .rate = rate_, .examples_before = own_examples_before(run_, batch, 1), .parameters = run_.state.parameters};
   const bool alone = run_.communicator.size() == 1;
   const RanksSum over_ranks = alone ? RanksSum() : [this](std::span<float> margins) { sum_over_ranks(margins); };
   for (std::size_t i = 0; i < mini_batches_.size(); ++i) {
@@ -208,6 +219,7 @@ bool DividedSteps::train_on_batch(int number) {
   return true;
 }
 
+/// Puts the ranks' parts of θ together, on all ranks. Collective.
 void DividedSteps::gather() {
   if (run_.communicator.size() == 1) return;
   meet(run_);
@@ -223,18 +235,7 @@ void DividedSteps::gather() {
   }
 }
 
-void FeatureParallel::train(TrainContext& run) {
-  DividedSteps steps(run);
-  const std::int64_t epoch = run.source.steps_per_epoch();
-  bool go_on = true;
-  for (std::int64_t made = run.first_step; go_on && made < run.total_steps;) {
-    const std::int64_t last = std::min({run.total_steps, (made / epoch + 1) * epoch, run.observer.next_due(made)});
-    const StepRecord record = steps.make(made, last);
-    steps.gather();
-    made = last;
-    go_on = run.observer.step(record);
-  }
-}
+void FeatureParallel::train(TrainContext& run) { DividedSteps(run).train(); }
 
 void describe(StrategySettings& settings, ConfigVisitor& visitor) { settings.describe_threads(visitor); }
 
