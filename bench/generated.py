@@ -2,7 +2,8 @@
 
     python3 bench/generated.py ratings FOLDER [--users 20000 --items 8000 --per-user 150 --seed 1]
     python3 bench/generated.py stars FOLDER [--seed 1]
-    python3 bench/generated.py sparse FILE.h5 [--examples 400000 --features 1250000 --seed 1]
+    python3 bench/generated.py sparse FILE.h5 [--examples 400000 --features 1250000 --values 50 --stop-words 100]
+                                              [--seed 1]
 
 Needs numpy, and h5py for `sparse`.
 """
@@ -14,7 +15,6 @@ import pathlib
 import numpy as np
 
 RANK = 8  # of the true ratings
-STOP_WORDS = 100  # most frequent features that were taken out
 INFORMATIVE = 0.1  # share of the features that have a true weight
 NOISE = 0.5  # standard deviation of a rating about its truth: what no model's RMSE can fall below
 
@@ -76,18 +76,18 @@ def write_ratings(path, ratings):
         file.writelines(f"{u} {i} {r:.5f}\n" for u, i, r in zip(*map(np.ndarray.tolist, ratings)))
 
 
-def draw_sparse(examples=400000, features=1250000, mean_values=50, seed=1):
+def draw_sparse(examples=400000, features=1250000, mean_values=50, stop_words=100, seed=1):
     """(indptr, indices, values, labels): rows of unit length with some `mean_values` features each, and their classes.
 
-    Features are drawn with probabilities ~ 1/(rank + 100), as words are once the hundred most frequent ones are taken
-    out: the first is in one example of twenty, the last in two of all. A tenth of them has a true weight, normal; the
-    class is 1 with the probability σ(4z), z = w · x, standardised.
+    Features are drawn with probabilities ~ 1/(rank + stop_words), as words are once the most frequent ones are taken
+    out: of a hundred, the first is in one example of twenty, the last in two of all. A tenth of them has a true weight,
+    normal; the class is 1 with the probability σ(4z), z = w · x, standardised.
     """
     rng = np.random.default_rng(seed)
     counts = rng.poisson(mean_values - 1, examples) + 1
     rows = np.repeat(np.arange(examples), counts)
     # The logarithm of 1/(rank + s) is uniform.
-    drawn = np.exp(rng.uniform(np.log(STOP_WORDS), np.log(STOP_WORDS + features), len(rows))) - STOP_WORDS
+    drawn = np.exp(rng.uniform(np.log(stop_words), np.log(stop_words + features), len(rows))) - stop_words
     # Sorted and without repetitions; the numbers of the features say nothing about how frequent they are.
     keys = np.unique(rows * features + rng.permutation(features)[np.minimum(drawn.astype("i8"), features - 1)])
     indices = (keys % features).astype("u4")
@@ -128,6 +128,8 @@ def main():
     sparse.add_argument("file", type=pathlib.Path)
     sparse.add_argument("--examples", type=int, default=400000)
     sparse.add_argument("--features", type=int, default=1250000)
+    sparse.add_argument("--values", type=int, default=50, help="of an example, on average")
+    sparse.add_argument("--stop-words", type=int, default=100, help="most frequent features that were taken out")
     stars = kinds.add_parser("stars")
     stars.add_argument("folder", type=pathlib.Path, help="gets train.txt and test.txt")
     for kind in (ratings, stars, sparse):
@@ -143,7 +145,9 @@ def main():
             write_ratings(arguments.folder / f"{name}.txt", part)
         print(json.dumps({"train": len(drawn[0][0]), "test": len(drawn[1][0])}))
     else:
-        drawn = draw_sparse(arguments.examples, arguments.features, seed=arguments.seed)
+        drawn = draw_sparse(
+            arguments.examples, arguments.features, arguments.values, arguments.stop_words, arguments.seed
+        )
         write_sparse(arguments.file, drawn, arguments.features)
         print(json.dumps({"examples": len(drawn[3]), "entries": len(drawn[1]), "ones": int(drawn[3].sum())}))
 

@@ -275,10 +275,12 @@ void add_linear(const std::string& name, Index rows, Index columns, Index a_row)
   const auto set = std::make_shared<SparseSet>(rows, columns, a_row, 2);
   const auto w = std::make_shared<Floats>(columns + 1), u = std::make_shared<Floats>(columns + 1);
   const auto spread = std::make_shared<Floats>(columns, 2.0F);
-  const auto pass = [=](bool values, bool penalties, bool averaged) {
+  const auto kept = std::make_shared<Floats>(set->columns.size());
+  const auto pass = [=](bool values, bool penalties, bool averaged, Index mini_batch = 1) {
     return [=](const kernels::InPlaceKernels& kernels) {
-      kernels::LinearStep step{.rate = kTinyRate};
-      if (penalties) step.l1 = step.l2 = 1e-7F, step.spread = spread->data();
+      kernels::LinearStep step{.rate = kTinyRate, .mini_batch = mini_batch};
+      if (penalties) step.l2 = 1e-7F, step.spread = spread->data();
+      if (penalties && kernels.keeps_spreads(columns)) step.value_spread = kept->data();
       kernels::LinearWeights weights{w->data(), &w->back()};
       if (averaged) weights.weight_sums = u->data(), weights.bias_sum = &u->back();
       benchmark::DoNotOptimize(
@@ -290,6 +292,8 @@ void add_linear(const std::string& name, Index rows, Index columns, Index a_row)
   add_pair("logistic_values/" + name, rows, in_bytes(20 * set->a_row()), pass(true, false, false));
   add_pair("logistic_penalties/" + name, rows, in_bytes(20 * set->a_row()), pass(false, true, false));
   add_pair("logistic_averaged/" + name, rows, in_bytes(24 * set->a_row()), pass(false, false, true));
+  add_pair("logistic_batches/" + name, rows, ones, pass(false, false, false, 64));
+  add_pair("logistic_penalties_batches/" + name, rows, in_bytes(20 * set->a_row()), pass(false, true, false, 64));
 }
 
 void plain_softmax(const Floats& x, const SparseSet& labels, Index features, Rows& w) {

@@ -12,21 +12,16 @@ namespace unisono::strategies {
 
 // Each in the file of its name.
 StrategyKind allreduce_strategy(), averaging_strategy(), batch_strategy(), elastic_averaging_strategy();
+StrategyKind feature_parallel_strategy();
 StrategyKind gossip_strategy(), gossip_async_strategy(), gradient_sharing_strategy(), hogwild_strategy();
-StrategyKind parameter_server_strategy(), serial_strategy(), stratified_strategy();
+StrategyKind parameter_server_strategy(), private_copies_strategy(), serial_strategy(), stratified_strategy();
 
 const std::vector<StrategyKind>& strategy_kinds() {
-  static const std::vector<StrategyKind> kinds = {allreduce_strategy(),
-                                                  averaging_strategy(),
-                                                  batch_strategy(),
-                                                  elastic_averaging_strategy(),
-                                                  gossip_strategy(),
-                                                  gossip_async_strategy(),
-                                                  gradient_sharing_strategy(),
-                                                  hogwild_strategy(),
-                                                  parameter_server_strategy(),
-                                                  serial_strategy(),
-                                                  stratified_strategy()};
+  static const std::vector<StrategyKind> kinds = {
+      allreduce_strategy(),        averaging_strategy(),        batch_strategy(),          elastic_averaging_strategy(),
+      feature_parallel_strategy(), gossip_strategy(),           gossip_async_strategy(),   gradient_sharing_strategy(),
+      hogwild_strategy(),          parameter_server_strategy(), private_copies_strategy(), serial_strategy(),
+      stratified_strategy()};
   return kinds;
 }
 

@@ -52,6 +52,36 @@ struct Expected {
   InPlaceSums sums;
 };
 
+/// The same as reference_run in mini-batches, all of whose margins come first; the bias takes the mean of their steps.
+Expected reference_run_in_batches(const SparseCase& c, const Options& options, std::size_t batch) {
+  const TestWeights begin(c.width);
+  Expected result{{widen(begin.w), std::vector<double>(begin.w.size())}, {}, {}};
+  auto& [w, u] = result.weights;
+  const LinearStep step = step_of(c, options);
+  for (std::size_t first = 0; first < c.size(); first += batch) {
+    const std::size_t last = std::min(first + batch, c.size());
+    const reference::Weights old = result.weights;
+    for (std::size_t i = first; i < last; ++i) {
+      const double answer = c.answers[i], before = step.updates_before + static_cast<double>(i);
+      double z = options.bias ? old.w.back() : 0;
+      for (const auto& [j, value] : c.row(i, options.values)) z += old.w[j] * value;
+      const double move = step.rate * reference::margin_derivative(options.loss, z, answer);
+      for (const auto& [j, value] : c.row(i, options.values)) {
+        reference::linear_update(w[j], u[j], move * value, step.spread == nullptr ? 0 : step.spread[j], step, before);
+      }
+      const double share = options.bias ? move / static_cast<double>(last - first) : 0;
+      w.back() -= share;
+      u.back() -= before * share;
+      result.sums.loss += reference::margin_loss(options.loss, z, answer);
+      result.sums.squared_error += (z - answer) * (z - answer);
+      result.sums.absolute_error += std::abs(z - answer);
+      if ((z > 0) == (answer > 0.5)) ++result.sums.correct;
+    }
+  }
+  if (!options.averaged) std::fill(u.begin(), u.end(), 0.0);
+  return result;
+}
+
 Expected reference_run(const SparseCase& c, const Options& options) {
   const TestWeights begin(c.width);
   Expected result{{widen(begin.w), std::vector<double>(begin.w.size())}, {}, {}};
@@ -133,6 +163,117 @@ TEST_CASE("linear models' steps on dense rows are the reference's, for all optio
       });
     });
   }
+}
+
+TEST_CASE("steps on mini-batches are the reference's, for all options", "[linear]") {
+  for (const auto& shape : {std::array<Index, 3>{37, 30, 12}, {300, 9000, 40}}) {
+    const SparseCase c(shape[0], shape[1], shape[2], 2);
+    for (const Index batch : {2, 16, 1024}) {
+      for_all_options([&](const Options& options) {
+        const Expected expected = reference_run_in_batches(c, options, static_cast<std::size_t>(batch));
+        with_all_kernels([&](const InPlaceKernels& kernels) {
+          INFO(shape[0] << " rows of " << shape[1] << " in batches of " << batch << ", " << options.text());
+          TestWeights weights(c.width);
+          LinearStep step = step_of(c, options);
+          step.mini_batch = batch;
+          const InPlaceSums sums = kernels.linear(c.rows(options.values), c.answers, 0, c.count(), options.loss, step,
+                                                  weights.view(options));
+          check(c, options, expected, sums, weights);
+        });
+      });
+    }
+  }
+}
+
+TEST_CASE("… and on dense rows", "[linear]") {
+  const SparseCase c(37, 30, 12, 2);
+  const Floats dense = c.dense();
+  for_all_options([&](Options options) {
+    if (!options.values || options.penalties) return;  // which change weights of features that are 0, too
+    const Expected expected = reference_run_in_batches(c, options, 16);
+    with_all_kernels([&](const InPlaceKernels& kernels) {
+      INFO(options.text());
+      TestWeights weights(c.width);
+      LinearStep step = step_of(c, options);
+      step.mini_batch = 16;
+      const InPlaceSums sums =
+          kernels.linear(dense, c.answers, c.count(), c.width, options.loss, step, weights.view(options));
+      check(c, options, expected, sums, weights);
+    });
+  });
+}
+
+TEST_CASE("kept spreads do not change a step", "[linear]") {
+  const SparseCase c(300, 9000, 40, 2);
+  for_all_options([&](const Options& options) {
+    if (!options.penalties) return;
+    const Expected expected = reference_run(c, options);
+    with_all_kernels([&](const InPlaceKernels& kernels) {
+      if (!kernels.keeps_spreads(c.width)) return;
+      INFO(options.text());
+      Floats spreads(c.columns.size());
+      LinearStep step = step_of(c, options);
+      step.value_spread = spreads.data();
+      for (int pass = 0; pass < 2; ++pass) {  // which fills them; which reads them
+        TestWeights weights(c.width);
+        const InPlaceSums sums =
+            kernels.linear(c.rows(options.values), c.answers, 0, c.count(), options.loss, step, weights.view(options));
+        check(c, options, expected, sums, weights);
+      }
+      for (std::size_t k = 0; k < spreads.size(); ++k) CHECK(spreads[k] == c.spread[c.columns[k]]);
+    });
+  });
+}
+
+TEST_CASE("steps on the parts of the features are the steps on all of them", "[linear]") {
+  const SparseCase c(37, 60, 30, 2);
+  const Floats dense = c.dense();
+  std::vector<std::uint64_t> cuts;  // of features below 32
+  for (std::size_t i = 0; i < c.size(); ++i) {
+    const auto begin = c.columns.begin() + static_cast<std::ptrdiff_t>(c.offsets[i]);
+    const auto end = c.columns.begin() + static_cast<std::ptrdiff_t>(c.offsets[i + 1]);
+    cuts.push_back(static_cast<std::uint64_t>(std::lower_bound(begin, end, 32U) - c.columns.begin()));
+  }
+  const std::span<const std::uint64_t> offsets = c.offsets;
+  const FeaturePart parts[2] = {{0, 32, offsets.first(c.size()), cuts}, {32, 60, cuts, offsets.subspan(1)}};
+  for_all_options([&](const Options& options) {
+    with_all_kernels([&](const InPlaceKernels& kernels) {
+      for (const bool sparse : {true, false}) {
+        if (!sparse && !options.values) continue;
+        INFO(options.text() << (sparse ? ", sparse" : ", dense"));
+        const SparseRows all = c.rows(options.values);
+        const LinearRows rows{.sparse = sparse ? &all : nullptr, .last = c.count(), .values = dense, .features = 60};
+        LinearStep step = step_of(c, options);
+        TestWeights whole(c.width), divided(c.width);
+        step.mini_batch = kMostMiniBatch;
+        const InPlaceSums sums =
+            sparse ? kernels.linear(all, c.answers, 0, c.count(), options.loss, step, whole.view(options))
+                   : kernels.linear(dense, c.answers, c.count(), c.width, options.loss, step, whole.view(options));
+        Floats z(c.size()), share(c.size()), moves(c.size());
+        LinearWeights weights = divided.view(options);
+        for (const FeaturePart& part : parts) {
+          kernels.part_margins(rows, part, weights, share);
+          for (std::size_t i = 0; i < z.size(); ++i) z[i] += share[i];
+          weights.bias = nullptr;
+        }
+        InPlaceSums added;
+        kernels.moves(options.loss, c.answers, {}, step.rate, z, moves, &added);
+        weights = divided.view(options);
+        for (const FeaturePart& part : parts) {
+          kernels.part_steps(rows, part, step, weights, moves);
+          weights.bias = weights.bias_sum = nullptr;
+        }
+        // Margins of at most 30 values whose sums have another order: some 30 u each, and each weight takes at most 37
+        // steps of 0.05 times that.
+        const double limit = 30 * 37 * kRoundoff;
+        CHECK(excess(divided.w, widen(whole.w), limit) <= 1);
+        CHECK(excess(divided.u, widen(whole.u), 200 * limit) <= 1);
+        CHECK(added.loss == Approx(sums.loss).margin(37 * limit));
+        CHECK(added.correct == sums.correct);
+        CHECK(added.examples == sums.examples);
+      }
+    });
+  });
 }
 
 TEST_CASE("the derivatives of margin losses are those of their losses", "[linear]") {

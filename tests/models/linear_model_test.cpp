@@ -658,6 +658,13 @@ TEST_CASE("losses that the data cannot serve are refused, and auto takes one tha
                     Catch::Contains("needs labels, but the data set has none; use \"squared\""));
 }
 
+TEST_CASE("mini-batches are refused where every example makes a step", "[linear]") {
+  LinearSettings settings{.loss = LinearLoss::softmax};
+  settings.mini_batch = 2;
+  CHECK_THROWS_WITH(LinearTrial(settings, true),
+                    Catch::Contains("model.mini_batch: softmax makes a step for each example"));
+}
+
 TEST_CASE("the area under the curve, by hand", "[linear]") {
   const auto area = [](std::vector<float> negative, std::vector<float> positive) {
     return area_under_roc(negative, positive);

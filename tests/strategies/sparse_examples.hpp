@@ -125,9 +125,11 @@ inline std::vector<InPlaceCase> in_place_cases(const InPlaceMemory& memory) {
     one.units = one.examples = 100;
     return one;
   };
-  for (const bool averaged : {false, true}) {
-    auto& linear = add(averaged ? "averaged logistic regression" : "logistic regression", "linear", "sgd", 0.25);
+  for (const std::string name : {"logistic regression", "averaged logistic regression", "mini-batches"}) {
+    const bool averaged = name == "averaged logistic regression";
+    auto& linear = add(name, "linear", "sgd", 0.25);
     linear.model.linear.averaged = averaged;
+    linear.model.linear.mini_batch = name == "mini-batches" ? 4 : 1;
     linear.model.linear.l2 = 1e-3;
     linear.model.linear.l1 = averaged ? 1e-3 : 0;
     linear.inputs = {.kind = data::SetKind::sparse, .features = {.channels = 40}, .classes = 2};

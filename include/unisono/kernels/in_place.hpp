@@ -48,12 +48,22 @@ struct LinearStep {
   float rate = 0;
   float l1 = 0, l2 = 0;
   const float* spread = nullptr;  ///< [features] s_j; null where both penalties are 0
+  /// Sparse rows: memory in which s is kept beside each of their values, zeros at first; null: nothing is kept. Only
+  /// where InPlaceKernels::keeps_spreads says so.
+  float* value_spread = nullptr;
   /// The examples' weights, indexed as their answers: factors of ℓ and ℓ', but not of the penalties. Null: all are 1.
   const float* weights = nullptr;
   /// For averaged SGD: the number of updates of the run before this call. Update number t, counted from 0, also makes u
   /// ← u + t · (change of w); after T updates, the mean of w over all of them is w − u / T.
   double updates_before = 0;
+  /// The margins of so many consecutive examples are computed before the first of their steps. Weights take the sum of
+  /// these steps, in order; the bias, which is in all examples, takes their mean. From 1, plain SGD, to kMostMiniBatch.
+  Index mini_batch = 1;
 };
+
+inline constexpr Index kMostMiniBatch = 1024;
+/// Weights of more features do not stay in the first cache.
+inline constexpr Index kFarFeatures = 8192;
 
 /// Weights of one margin.
 struct LinearWeights {
@@ -61,6 +71,23 @@ struct LinearWeights {
   float* bias = nullptr;         ///< [1]; null: none
   float* weight_sums = nullptr;  ///< [features] u of averaged SGD; null: not kept
   float* bias_sum = nullptr;     ///< [1]; null where weight_sums or bias is
+};
+
+/// A part of a linear model's features, [first, last).
+struct FeaturePart {
+  Index first = 0, last = 0;
+  /// Sparse rows: row i has their values at [begins[i], ends[i]). \param begins, ends [rows]
+  std::span<const std::uint64_t> begins = {}, ends = {};
+};
+
+/// Examples of a linear model, sparse rows or a table's.
+struct LinearRows {
+  const SparseRows* sparse = nullptr;  ///< null: a table
+  Index first = 0, last = 0;           ///< of the sparse rows; of a table all `count` examples are meant
+  View values = {};                    ///< table: [count, features]
+  Index features = 0;
+
+  Index count() const { return last - first; }
 };
 
 /// Weights of K margins: row j has feature j's weight for each class.
@@ -139,6 +166,8 @@ class InPlaceKernels {
   virtual ~InPlaceKernels() = default;
   virtual const char* name() const = 0;  ///< "AVX-512", "AVX2", "portable"
 
+  /// Whether LinearStep::value_spread makes penalties on sparse rows faster: it takes 4 bytes for each value of a set.
+  virtual bool keeps_spreads(Index features) const = 0;
   /// A LinearStep for each of the rows [first, last), in order. \param answers [rows.rows()]
   virtual InPlaceSums linear(const SparseRows& rows, View answers, Index first, Index last, MarginLoss loss,
                              const LinearStep& step, const LinearWeights& weights) const = 0;
@@ -150,6 +179,19 @@ class InPlaceKernels {
                               const SoftmaxWeights& weights) const = 0;
   virtual InPlaceSums softmax(View values, View answers, Index count, Index features, const LinearStep& step,
                               const SoftmaxWeights& weights) const = 0;
+
+  // What a step on a mini-batch is made of, for threads that divide its features: sums of the parts' margins, moves,
+  // the parts' steps.
+  /// margins[i] = Σ w_j x_ij over the part's features, + b where there is a bias. \param margins [count], overwritten
+  virtual void part_margins(const LinearRows& rows, const FeaturePart& part, const LinearWeights& weights,
+                            MutableView margins) const = 0;
+  /// moves[i] = rate · weight_i · ℓ'(margins[i]); adds the losses of these margins to the sums, where there are any.
+  /// \param answers, weights of these examples; weights may be empty
+  virtual void moves(MarginLoss loss, View answers, View weights, float rate, View margins, MutableView moves,
+                     InPlaceSums* sums) const = 0;
+  /// The steps of these examples on the weights of the part's features, and on the bias, where there is one.
+  virtual void part_steps(const LinearRows& rows, const FeaturePart& part, const LinearStep& step,
+                          const LinearWeights& weights, View moves) const = 0;
 
   /// margins[i] = w · x_{first + i} + b. \param margins [last − first]
   virtual void margins(const SparseRows& rows, Index first, Index last, const LinearWeights& weights,

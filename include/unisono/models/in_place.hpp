@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "unisono/kernels/in_place.hpp"
 #include "unisono/models/model.hpp"
 #include "unisono/models/row_locks.hpp"
 
@@ -77,7 +78,7 @@ struct InPlaceStep {
   ConflictMeter* meter = nullptr;    ///< measures conflicts; null: not wanted
   int thread = 0;                    ///< for the meter
 
-  /// Whether examples must be handled one by one, not in one kernel call.
+  /// Whether examples (or mini-batches) must be handled one by one, not in one kernel call.
   bool one_by_one() const { return locks != nullptr || meter != nullptr; }
 };
 
@@ -108,6 +109,34 @@ class Bipartite {
   virtual void initialise_rows(std::uint64_t seed, std::size_t space, RowSeries series, float* rows) const = 0;
 };
 
+/// A part of the features of a model, and what else its thread is in charge of.
+struct FeatureShare {
+  kernels::FeaturePart part;
+  bool adds_bias = false;   ///< to its margins
+  bool keeps_rest = false;  ///< makes the steps of what belongs to no feature: of the bias, and of counts
+};
+
+/// Implemented by a model whose margin is a sum over features, with one step of SGD for each mini-batch: threads and
+/// ranks may then each hold the weights of a part of the features. Calls for different parts may run at the same time.
+class ByFeatures {
+ public:
+  virtual ~ByFeatures() = default;
+  /// The largest mini-batch.
+  virtual Index mini_batch() const = 0;
+  /// Bounds of parts that about equally many values belong to, by a sample of the batch's set: [parts + 1], the same on
+  /// all ranks.
+  virtual std::vector<Index> divide_features(const data::Batch& batch, int parts) const = 0;
+  /// For each row of the batch's set, the position of its first value of this feature or a later one; empty for tables.
+  virtual std::vector<std::uint64_t> first_values(const data::Batch& batch, Index feature) const = 0;
+  /// The part's shares of the examples' margins. \param range at most mini_batch() examples \param margins [count],
+  /// overwritten
+  virtual void part_margins(const data::Batch& batch, data::ExampleRange range, const FeatureShare& share,
+                            MutableView parameters, Scratch& scratch, MutableView margins) const = 0;
+  /// The step of these examples on the part. \param margins whole \param sums not null: the examples' losses are added
+  virtual void step_on_part(const data::Batch& batch, data::ExampleRange range, const FeatureShare& share,
+                            const InPlaceStep& step, View margins, Scratch& scratch, kernels::LossSums* sums) const = 0;
+};
+
 /// How a row is merged that several ranks changed: by adding their changes, which suits models where an example touches
 /// few of many rows, or by the mean, where it touches a good part of them.
 enum class RowMerging { sum, mean };
@@ -133,6 +162,8 @@ class InPlace {
   virtual std::vector<RowSpace> row_spaces() const = 0;
   /// Null if an example may touch more than one row in each of two tables.
   virtual const Bipartite* bipartite() const { return nullptr; }
+  /// Null if its features cannot be divided.
+  virtual const ByFeatures* by_features() const { return nullptr; }
 };
 
 }  // namespace unisono::models

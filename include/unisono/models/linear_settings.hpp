@@ -21,6 +21,7 @@ struct LinearSettings {
   double l1 = 0, l2 = 0;
   bool bias = true;
   bool averaged = false;
+  std::int64_t mini_batch = 1;
   void describe(ConfigVisitor& visitor);
 };
 

@@ -10,15 +10,18 @@ Index count(std::size_t size) { return static_cast<Index>(size); }
 
 class CpuInPlaceKernels final : public InPlaceKernels {
  public:
-  explicit CpuInPlaceKernels(InstructionSet set) : loops_(loops_for(set)) {}
+  explicit CpuInPlaceKernels(InstructionSet set) : loops_(loops_for(set)), gathers_(set == InstructionSet::avx512) {}
   const char* name() const override { return loops_.name; }
+  bool keeps_spreads(Index features) const override { return gathers_ && features > kFarFeatures; }
 
   InPlaceSums linear(const SparseRows& rows, View answers, Index first, Index last, MarginLoss loss,
                      const LinearStep& step, const LinearWeights& weights) const override {
     assert(last <= count(answers.size()));
     InPlaceSums sums;
     sums.examples = last - first;
-    loops_.in_place.linear_sparse(examples(rows, answers, first, last), {loss, step, weights}, sums);
+    assert(step.mini_batch >= 1 && step.mini_batch <= kMostMiniBatch);
+    const auto loop = step.mini_batch > 1 ? loops_.in_place.linear_sparse_batches : loops_.in_place.linear_sparse;
+    loop(examples(rows, answers, first, last), {loss, step, weights}, sums);
     return sums;
   }
 
@@ -27,8 +30,43 @@ class CpuInPlaceKernels final : public InPlaceKernels {
     assert(count(values.size()) >= examples * features && count(answers.size()) >= examples);
     InPlaceSums sums;
     sums.examples = examples;
-    loops_.in_place.linear_dense({values.data(), answers.data(), examples, features}, {loss, step, weights}, sums);
+    loops_.in_place.linear_dense({values.data(), answers.data(), examples, features, features}, {loss, step, weights},
+                                 sums);
     return sums;
+  }
+
+  void part_margins(const LinearRows& rows, const FeaturePart& part, const LinearWeights& weights,
+                    MutableView margins) const override {
+    assert(count(margins.size()) == rows.count());
+    if (rows.sparse != nullptr) {
+      const SparseExamples all = examples(*rows.sparse, {}, rows.first, rows.last);
+      loops_.in_place.sparse_part_margins(all, {part.begins.data(), part.ends.data()}, weights, margins.data());
+    } else {
+      loops_.in_place.dense_part_margins(part_of(rows, part), weights_of(weights, part), margins.data());
+    }
+  }
+
+  void moves(MarginLoss loss, View answers, View weights, float rate, View margins, MutableView moves,
+             InPlaceSums* sums) const override {
+    const StepAnswers of{answers.data(), weights.empty() ? nullptr : weights.data(), rate, count(moves.size())};
+    loops_.in_place.linear_moves(loss, of, margins.data(), moves.data());
+    if (sums == nullptr) return;
+    sums->examples += of.count;
+    loops_.in_place.margin_sums(loss, of, margins.data(), *sums);
+  }
+
+  void part_steps(const LinearRows& rows, const FeaturePart& part, const LinearStep& step, const LinearWeights& weights,
+                  View moves) const override {
+    assert(count(moves.size()) == rows.count());
+    constexpr MarginLoss any = MarginLoss::squared;  // the moves have it
+    if (rows.sparse != nullptr) {
+      const SparseExamples all = examples(*rows.sparse, {}, rows.first, rows.last);
+      const RowParts parts{part.begins.data(), part.ends.data()};
+      return loops_.in_place.sparse_part_steps(all, parts, {any, step, weights}, moves.data());
+    }
+    LinearStep own = step;
+    if (own.spread != nullptr) own.spread += part.first;
+    loops_.in_place.dense_part_steps(part_of(rows, part), {any, own, weights_of(weights, part)}, moves.data());
   }
 
   InPlaceSums softmax(const SparseRows& rows, View answers, Index first, Index last, const LinearStep& step,
@@ -106,6 +144,15 @@ class CpuInPlaceKernels final : public InPlaceKernels {
             last};
   }
 
+  static DenseExamples part_of(const LinearRows& rows, const FeaturePart& part) {
+    return {rows.values.data() + part.first, nullptr, rows.count(), part.last - part.first, rows.features};
+  }
+  static LinearWeights weights_of(LinearWeights weights, const FeaturePart& part) {
+    weights.weights += part.first;
+    if (weights.weight_sums != nullptr) weights.weight_sums += part.first;
+    return weights;
+  }
+
   InPlaceSums softmax(const SparseExamples& rows, const LinearStep& step, const SoftmaxWeights& weights) const {
     InPlaceSums sums;
     sums.examples = rows.last - rows.first;
@@ -132,6 +179,7 @@ class CpuInPlaceKernels final : public InPlaceKernels {
   }
 
   Loops loops_;
+  bool gathers_;
 };
 
 }  // namespace

@@ -19,11 +19,12 @@ struct SparseExamples {
   Count first = 0, last = 0;
 };
 
-/// Contiguous rows of `features` values, and their answers.
+/// Rows of `features` values, a stride apart, and their answers.
 struct DenseExamples {
   const float* values = nullptr;
   const float* answers = nullptr;
   Count count = 0, features = 0;
+  Count stride = 0;  ///< `features`, or more where these are a part of all
 };
 
 struct SoftmaxWork {
@@ -53,10 +54,39 @@ struct Window {
   Count next_outputs = 0;
 };
 
+/// Of each row the values [begins[i], ends[i]): those of some features, or all.
+struct RowParts {
+  const std::uint64_t* begins = nullptr;
+  const std::uint64_t* ends = nullptr;
+};
+
+/// Answers of consecutive examples, and what their derivatives are multiplied by.
+struct StepAnswers {
+  const float* answers = nullptr;
+  const float* weights = nullptr;  ///< null: all are 1
+  float rate = 0;
+  Count count = 0;
+};
+
 struct InPlaceLoops {
   // linear_sparse.cpp, linear_dense.cpp, softmax_in_place.cpp: all but the number of examples is added to the sums
   void (*linear_sparse)(const SparseExamples& rows, const LinearWork& work, InPlaceSums& sums);
+  /// The same with LinearStep::mini_batch above 1.
+  void (*linear_sparse_batches)(const SparseExamples& rows, const LinearWork& work, InPlaceSums& sums);
+  /// z_i = b + Σ w_j x_ij over the features of a part, for the rows [first, last)
+  void (*sparse_part_margins)(const SparseExamples& rows, const RowParts& parts, const LinearWeights& weights,
+                              float* z);
+  /// The steps of these rows on the features of a part. \param moves [last − first] rate · ℓ'(z)
+  void (*sparse_part_steps)(const SparseExamples& rows, const RowParts& parts, const LinearWork& work,
+                            const float* moves);
+  /// moves_i = rate w_i ℓ'(z_i)
+  void (*linear_moves)(MarginLoss loss, const StepAnswers& of, const float* z, float* moves);
+  /// Adds losses and hits to the sums.
+  void (*margin_sums)(MarginLoss loss, const StepAnswers& of, const float* z, InPlaceSums& sums);
   void (*linear_dense)(const DenseExamples& rows, const LinearWork& work, InPlaceSums& sums);
+  /// The same two of a part of dense rows' features; weights, spreads and sums begin with that part's.
+  void (*dense_part_margins)(const DenseExamples& rows, const LinearWeights& weights, float* z);
+  void (*dense_part_steps)(const DenseExamples& rows, const LinearWork& work, const float* moves);
   void (*margins_sparse)(const SparseExamples& rows, const LinearWeights& weights, float* margins);
   /// Dense rows have no offsets and no columns.
   void (*softmax)(const SparseExamples& rows, const SoftmaxWork& work, InPlaceSums& sums);

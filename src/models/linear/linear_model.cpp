@@ -6,21 +6,11 @@
 #include <atomic>
 #include <cmath>
 
+#include "linear/linear_scratch.hpp"
 #include "rows.hpp"
 #include "unisono/base/errors.hpp"
 
 namespace unisono::models {
-namespace {
-
-class LinearScratch final : public Scratch {
- public:
-  RowLocks::Set rows;
-  std::vector<float> answers;
-};
-
-float* pointer_at(Index offset, MutableView values) { return offset < 0 ? nullptr : values.data() + offset; }
-
-}  // namespace
 
 LinearModel::Kind LinearModel::kind_of(LinearLoss loss, const ModelInputs& inputs) {
   const auto refuse = [&](std::string_view why) {
@@ -59,6 +49,9 @@ LinearModel::LinearModel(const LinearSettings& settings, const ModelInputs& inpu
       width_(loss_ == Kind::softmax ? round_up_to_line(classes_) : 1),
       kernels_(kernels::make_in_place_kernels()),
       passes_(kernels::make_linear_passes(context.backend.threads())) {
+  if (settings.mini_batch > 1 && loss_ == Kind::softmax) {
+    throw ConfigError("model.mini_batch: softmax makes a step for each example; remove it, or choose another loss");
+  }
   declare();
   prepare_penalties(context);
 }
@@ -87,6 +80,10 @@ void LinearModel::prepare_penalties(const ModelContext& context) {
     spread_[j] =
         static_cast<float>(context.training_examples) / static_cast<float>(std::max<std::int64_t>(1, counts[j]));
   }
+  if (loss_ == Kind::softmax || !kernels_->keeps_spreads(features_)) return;
+  value_spreads_ = std::make_unique<ValueSpreads>();
+  const double values = row_values_ * static_cast<double>(context.training_examples);
+  value_spread_bytes_ = static_cast<Index>(values) * static_cast<Index>(sizeof(float));
 }
 
 void LinearModel::initialise(std::uint64_t, ModelState state) const {
@@ -159,17 +156,20 @@ LinearModel::ExampleSlice LinearModel::part_of(const data::Batch& batch, data::E
   return part;
 }
 
-kernels::LinearStep LinearModel::linear_step(const InPlaceStep& step, std::int64_t examples_before) const {
+kernels::LinearStep LinearModel::linear_step(const ExampleSlice& part, const InPlaceStep& step,
+                                             std::int64_t examples_before) const {
   return {.rate = static_cast<float>(step.rate),
           .l1 = static_cast<float>(settings_.l1),
           .l2 = static_cast<float>(settings_.l2),
           .spread = spread_.empty() ? nullptr : spread_.data(),
-          .updates_before = static_cast<double>(examples_before)};
+          .value_spread = value_spreads_ && part.rows != nullptr ? value_spreads_->of(*part.rows) : nullptr,
+          .updates_before = static_cast<double>(examples_before),
+          .mini_batch = settings_.mini_batch};
 }
 
 void LinearModel::update(const ExampleSlice& part, const InPlaceStep& step, std::int64_t examples_before,
                          kernels::LossSums& sums) const {
-  kernels::LinearStep with = linear_step(step, examples_before);
+  kernels::LinearStep with = linear_step(part, step, examples_before);
   with.weights = part.weights.empty() ? nullptr : part.weights.data();
   if (loss_ == Kind::softmax) {
     kernels::SoftmaxWeights weights = softmax_weights(weights_, step.parameters);
@@ -192,16 +192,16 @@ void LinearModel::update(const ExampleSlice& part, const InPlaceStep& step, std:
       sums);
 }
 
-/// Example i of a part.
-LinearModel::ExampleSlice LinearModel::one_of(const ExampleSlice& part, Index i) const {
+/// The mini-batch of a part that begins with its example i.
+LinearModel::ExampleSlice LinearModel::mini_batch_of(const ExampleSlice& part, Index i) const {
   ExampleSlice one = part;
-  one.count = 1;
+  one.count = std::min<Index>(settings_.mini_batch, part.count - i);
   one.first = part.first + i;
   if (part.rows != nullptr) return one;
-  const auto width = static_cast<std::size_t>(features_);
-  one.answers = part.answers.subspan(static_cast<std::size_t>(i), 1);
-  if (!part.weights.empty()) one.weights = part.weights.subspan(static_cast<std::size_t>(i), 1);
-  one.values = part.values.subspan(static_cast<std::size_t>(i) * width, width);
+  const auto width = static_cast<std::size_t>(features_), count = static_cast<std::size_t>(one.count);
+  one.answers = part.answers.subspan(static_cast<std::size_t>(i), count);
+  if (!part.weights.empty()) one.weights = part.weights.subspan(static_cast<std::size_t>(i), count);
+  one.values = part.values.subspan(static_cast<std::size_t>(i) * width, count * width);
   return one;
 }
 
@@ -259,8 +259,8 @@ void LinearModel::update_in_place(const data::Batch& batch, data::ExampleRange r
   const ExampleSlice part = part_of(batch, range, own.answers);
   if (step.touched != nullptr) mark(part, *step.touched);
   if (step.one_by_one()) {
-    for (Index i = 0; i < part.count; ++i) {
-      const ExampleSlice one = one_of(part, i);
+    for (Index i = 0; i < part.count; i += settings_.mini_batch) {
+      const ExampleSlice one = mini_batch_of(part, i);
       const auto guard = enter(one, step, own.rows);
       update(one, step, step.examples_before + i, sums);
     }
@@ -287,7 +287,8 @@ std::vector<LayerSummary> LinearModel::summary(Index) const {
 double LinearModel::flops_per_example() const { return 4.0 * row_values_ * static_cast<double>(outputs()); }
 
 Index LinearModel::workspace_bytes(Index batch) const {
-  return batch * ((settings_.averaged ? 2 : 1) * outputs() + 1) * static_cast<Index>(sizeof(float));
+  const Index of_batch = batch * ((settings_.averaged ? 2 : 1) * outputs() + 1) * static_cast<Index>(sizeof(float));
+  return of_batch + value_spread_bytes_;
 }
 
 }  // namespace unisono::models

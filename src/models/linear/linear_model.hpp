@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "linear/value_spreads.hpp"
 #include "unisono/kernels/in_place.hpp"
 #include "unisono/kernels/linear.hpp"
 #include "unisono/models/convex.hpp"
@@ -19,7 +20,7 @@ namespace unisono::models {
 ///   In place, an example applies the penalty only to the weights of its features, multiplied by n/n_j to make up for
 ///   the other examples (see LinearStep; n_j of n examples have feature j).
 ///   Averaged SGD: Polyak & Juditsky, SIAM J. Control Optim. 30(4), 1992.
-class LinearModel final : public Model, public InPlace, public Convex {
+class LinearModel final : public Model, public InPlace, public ByFeatures, public Convex {
  public:
   /// \throws ConfigError if the loss does not suit the data
   LinearModel(const LinearSettings& settings, const ModelInputs& inputs, const ModelContext& context);
@@ -67,6 +68,15 @@ class LinearModel final : public Model, public InPlace, public Convex {
   std::vector<VectorTable> vectors(View parameters) const override;
   RowMerging usual_merge() const override { return RowMerging::mean; }
 
+  const ByFeatures* by_features() const override { return loss_ == Kind::softmax ? nullptr : this; }
+  Index mini_batch() const override { return settings_.mini_batch; }
+  std::vector<Index> divide_features(const data::Batch& batch, int parts) const override;
+  std::vector<std::uint64_t> first_values(const data::Batch& batch, Index feature) const override;
+  void part_margins(const data::Batch& batch, data::ExampleRange range, const FeatureShare& share,
+                    MutableView parameters, Scratch& scratch, MutableView margins) const override;
+  void step_on_part(const data::Batch& batch, data::ExampleRange range, const FeatureShare& share,
+                    const InPlaceStep& step, View margins, Scratch& scratch, kernels::LossSums* sums) const override;
+
   std::vector<Metric> metrics(const kernels::LossSums& sums) const override;
   std::vector<LayerSummary> summary(Index batch) const override;
   double flops_per_example() const override;
@@ -90,14 +100,16 @@ class LinearModel final : public Model, public InPlace, public Convex {
   void update(const ExampleSlice& part, const InPlaceStep& step, std::int64_t examples_before,
               kernels::LossSums& sums) const;
   void mark(const ExampleSlice& part, TouchedRows& touched) const;
-  ExampleSlice one_of(const ExampleSlice& part, Index i) const;
+  ExampleSlice mini_batch_of(const ExampleSlice& part, Index i) const;
   template <typename Visit>
   void for_each_feature(const ExampleSlice& part, Visit visit) const;
-  /// Meters an example and takes the locks of its rows, if the step asks for these.
+  /// Meters a mini-batch and takes the locks of its rows, if the step asks for these.
   std::optional<RowLocks::Guard> enter(const ExampleSlice& one, const InPlaceStep& step, RowLocks::Set& rows) const;
   void note_updates(MutableView parameters, std::int64_t updates) const;
 
-  kernels::LinearStep linear_step(const InPlaceStep& step, std::int64_t examples_before) const;
+  kernels::LinearStep linear_step(const ExampleSlice& part, const InPlaceStep& step,
+                                  std::int64_t examples_before) const;
+  kernels::LinearRows kernel_rows(const ExampleSlice& part) const;
   /// Offsets in θ of weights, or of their sums; −1: there are none.
   struct Place {
     Index weights = -1, bias = -1;
@@ -132,9 +144,11 @@ class LinearModel final : public Model, public InPlace, public Convex {
   std::unique_ptr<kernels::InPlaceKernels> kernels_;
   std::unique_ptr<kernels::LinearPasses> passes_;
   ParameterLayout layout_, statistics_;
-  Place weights_, sums_;       ///< sums_: the vector u of averaged SGD
-  Index updates_ = -1;         ///< offset in θ of averaged SGD's number of updates; -1: not averaged
-  std::vector<float> spread_;  ///< s_j, factors of the penalty by feature; empty: no penalty
+  Place weights_, sums_;                         ///< sums_: the vector u of averaged SGD
+  Index updates_ = -1;                           ///< offset in θ of averaged SGD's number of updates; -1: not averaged
+  std::vector<float> spread_;                    ///< s_j, factors of the penalty by feature; empty: no penalty
+  std::unique_ptr<ValueSpreads> value_spreads_;  ///< null: the kernels do not keep any
+  Index value_spread_bytes_ = 0;                 ///< that they will take
 };
 
 /// The area under the ROC curve: the share of (positive, negative) pairs in which the positive example has the higher

@@ -1,5 +1,7 @@
 #include "unisono/models/linear_settings.hpp"
 
+#include "unisono/kernels/in_place.hpp"
+
 namespace unisono::models {
 
 void LinearSettings::describe(ConfigVisitor& visitor) {
@@ -12,6 +14,14 @@ void LinearSettings::describe(ConfigVisitor& visitor) {
                  .meaning = "averaged SGD: predict with the mean of the weights over all updates; only with strategies "
                             "that update in place"},
                 averaged);
+  visitor.field({.name = "mini_batch",
+                 .meaning = "strategies that update in place: examples whose gradients are computed with the same "
+                            "weights before any of them is applied; each weight takes their sum, the bias their mean. "
+                            "1: a step for each example. Several are faster where features are few",
+                 .unit = "examples",
+                 .minimum = 1,
+                 .maximum = kernels::kMostMiniBatch},
+                mini_batch);
 }
 
 }  // namespace unisono::models

@@ -38,25 +38,51 @@ UNISONO_RACES_BY_DESIGN void update(const float* x, Count n, const LinearWork& w
   }
 }
 
-template <MarginLoss kLoss, bool kPenalties, bool kAveraged>
-UNISONO_RACES_BY_DESIGN void run(const DenseExamples& rows, const LinearWork& work, InPlaceSums& sums) {
+/// The steps of rows on the features of a part, or on all; the bias takes their mean.
+template <bool kPenalties, bool kAveraged>
+UNISONO_RACES_BY_DESIGN void steps(const DenseExamples& rows, const LinearWork& work, const float* moves) {
   const LinearWeights& weights = work.weights;
-  float margins[kMarginBlock];
-  for (Count start = 0; start < rows.count; start += kMarginBlock) {
-    const Count count = rows.count - start < kMarginBlock ? rows.count - start : kMarginBlock;
-    for (Count i = 0; i < count; ++i) {
-      const float* const x = rows.values + (start + i) * rows.features;
-      float z = dot(x, weights.weights, rows.features);
-      if (weights.bias != nullptr) z += *weights.bias;
-      margins[i] = z;
-      const float move = rate_of(work.step, start + i) * derivative<kLoss>(z, rows.answers[start + i]);
-      const auto before = static_cast<float>(work.step.updates_before + static_cast<double>(start + i));
-      update<kPenalties, kAveraged>(x, rows.features, work, move, before);
-      if (weights.bias == nullptr) continue;
-      *weights.bias -= move;
-      if (kAveraged) *weights.bias_sum -= before * move;
+  const float share = 1.0F / static_cast<float>(rows.count);
+  for (Count i = 0; i < rows.count; ++i) {
+    const auto before = static_cast<float>(work.step.updates_before + static_cast<double>(i));
+    update<kPenalties, kAveraged>(rows.values + i * rows.stride, rows.features, work, moves[i], before);
+    if (weights.bias == nullptr) continue;
+    *weights.bias -= share * moves[i];
+    if (kAveraged) *weights.bias_sum -= before * (share * moves[i]);
+  }
+}
+
+/// z_i = w · x_i + b
+UNISONO_RACES_BY_DESIGN void margins_of(const DenseExamples& rows, const LinearWeights& weights, float* z) {
+  for (Count i = 0; i < rows.count; ++i) {
+    z[i] = dot(rows.values + i * rows.stride, weights.weights, rows.features);
+    if (weights.bias != nullptr) z[i] += *weights.bias;
+  }
+}
+
+/// The examples [first, first + count).
+DenseExamples part_of(const DenseExamples& rows, Count first, Count count) {
+  return {rows.values + first * rows.stride, rows.answers + first, count, rows.features, rows.stride};
+}
+
+template <MarginLoss kLoss, bool kPenalties, bool kAveraged>
+void run(const DenseExamples& rows, const LinearWork& work, InPlaceSums& sums) {
+  const Count batch = work.step.mini_batch, group = batch < kMarginBlock ? kMarginBlock / batch * batch : batch;
+  float margins[kMostMiniBatch], moves[kMostMiniBatch];
+  LinearStep step = work.step;
+  for (Count start = 0; start < rows.count; start += group) {
+    const Count end = start + group < rows.count ? start + group : rows.count;
+    for (Count first = start; first < end; first += batch) {
+      const DenseExamples now = part_of(rows, first, first + batch < end ? batch : end - first);
+      float* const z = margins + (first - start);
+      margins_of(now, work.weights, z);
+      for (Count i = 0; i < now.count; ++i) {
+        moves[i] = rate_of(work.step, first + i) * derivative<kLoss>(z[i], now.answers[i]);
+      }
+      step.updates_before = work.step.updates_before + static_cast<double>(first);
+      steps<kPenalties, kAveraged>(now, {work.loss, step, work.weights}, moves);
     }
-    add_margins<kLoss>(margins, rows.answers + start, weights_from(work.step, start), count, sums);
+    add_margins<kLoss>(margins, rows.answers + start, weights_from(work.step, start), end - start, sums);
   }
 }
 
@@ -83,8 +109,21 @@ void linear_dense(const DenseExamples& rows, const LinearWork& work, InPlaceSums
   }
 }
 
+void dense_part_steps(const DenseExamples& rows, const LinearWork& work, const float* moves) {
+  const bool penalties = work.step.l1 != 0.0F || work.step.l2 != 0.0F;
+  if (work.weights.weight_sums != nullptr) {
+    (penalties ? steps<true, true> : steps<false, true>)(rows, work, moves);
+  } else {
+    (penalties ? steps<true, false> : steps<false, false>)(rows, work, moves);
+  }
+}
+
 }  // namespace
 
-void add_linear_dense(Loops& loops) { loops.in_place.linear_dense = linear_dense; }
+void add_linear_dense(Loops& loops) {
+  loops.in_place.linear_dense = linear_dense;
+  loops.in_place.dense_part_margins = margins_of;
+  loops.in_place.dense_part_steps = dense_part_steps;
+}
 
 }  // namespace unisono::kernels::cpu::UNISONO_ISA
