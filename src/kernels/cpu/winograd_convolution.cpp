@@ -3,9 +3,7 @@
 // the kernels, are transformed to 16 values for each channel (or pair of channels); what was a convolution is then 16
 // products of matrices, [channels out × channels in] · [channels in × tiles]: 16 multiplications for 4 pixels and 9
 // taps, instead of 36.
-//
-// Rounding: a transform adds up to 4 numbers each way, so that errors are some 4 times those of direct sums (see
-// tests/kernels/winograd_test.cpp for the bound).
+// Errors are about those of direct sums, see decision 19.
 #include <algorithm>
 #include <array>
 
