@@ -864,7 +864,7 @@ OUTPUTS = [
         OTHER,
         r"new\.h5: a temporary file in its folder cannot be written: File too large",
         ("data", "import", "text", "long.txt", "--output", "new.h5"),
-        lambda folder: (folder / "long.txt").write_text("a b " * (FILE_LIMIT // 8 + 1000)),
+        lambda folder: (folder / "long.txt").write_text("a b " * (os.cpu_count() * (FILE_LIMIT // 8 + 1000))),
         limited=True,
     ),
     Case(

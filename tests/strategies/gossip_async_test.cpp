@@ -206,7 +206,8 @@ TEST_CASE("averages of pairs keep the mean of the ranks, and bring them together
       const auto ended = train(examples, training);
       REQUIRE(ended[0].records.back().step == 32);
       const auto exchanges = static_cast<double>(exchanges_of(ended));
-      CHECK(exchanges >= 15);  // Of 30 · P steps. Even ranks make some, even if they are rarely given one.
+      // Of 30 · P steps. How many depends on the threads' timing; two ranks agree after a single one.
+      CHECK(exchanges >= std::min(15, 5 * (ranks - 1)));
       for (const std::size_t i : {std::size_t{0}, std::size_t{1}, std::size_t{2}, kBias}) {
         // Values are at most 1. In each average one sum of two is rounded, by at most 2u, and becomes that of the pair.
         CHECK(std::abs(mean_of(ended, i) - mean_of(stopped, i)) <= exchanges * 2 * kUnitRoundoff / ranks);

@@ -86,7 +86,7 @@ TEST_CASE("the table says what others ask about a strategy", "[strategy]") {
   CHECK(names(&StrategyTraits::whole_batch) == "batch ");
   CHECK(names(&StrategyTraits::has_servers) == "elastic_averaging parameter_server ");
   CHECK(names(&StrategyTraits::at_own_pace) == "elastic_averaging gossip_async gradient_sharing parameter_server ");
-  CHECK(names(&StrategyTraits::shares_model) == "hogwild stratified ");
+  CHECK(names(&StrategyTraits::shares_model) == "feature_parallel hogwild private_copies stratified ");
   CHECK(names(&StrategyTraits::has_one_model) == "allreduce averaging batch serial ");
   for (const StrategyKind& kind : strategy_kinds()) {
     const StrategySettings settings{.kind = std::string(kind.name)};
@@ -136,8 +136,8 @@ TEST_CASE("what a strategy cannot mean is refused", "[strategy][config]") {
   CHECK_THROWS_WITH(
       make_strategy({.kind = "rumour"}),
       Catch::Contains("rumour") &&
-          Catch::Contains("allreduce, averaging, batch, elastic_averaging, gossip, gossip_async, gradient_sharing, "
-                          "hogwild, parameter_server, serial or stratified"));
+          Catch::Contains("allreduce, averaging, batch, elastic_averaging, feature_parallel, gossip, gossip_async, "
+                          "gradient_sharing, hogwild, parameter_server, private_copies, serial or stratified"));
 }
 
 TEST_CASE("strategies say what norms and checkpoints must know of them", "[strategy]") {
