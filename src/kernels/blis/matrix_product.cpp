@@ -42,6 +42,7 @@ void matrix_product(const MatrixShape& shape, const float* a, const float* b, co
 bool has_blis() { return true; }
 
 Loops with_blis(Loops loops) {
+  bli_init();  // else BLIS_ARCH_TYPE in the environment, which chooses kernels, ends the program in the next line
   // BLIS's kernels depend on the CPU, and so do bits.
   static const std::string name = std::string("portable, BLIS for ") + bli_arch_string(bli_arch_query_id());
   loops.name = name.c_str();
