@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "harness.hpp"
+#include "shapes.hpp"
 
 namespace unisono::bench {
 namespace {
@@ -85,37 +86,17 @@ void add_dense(Index in, Index units) {
                &kernels::Backend::dense_forward, &kernels::Backend::dense_backward);
 }
 
-/// Flops are those of the taps that lie in the image or its padding, as everywhere.
 void add_convolution(const std::string& name, const kernels::ConvolutionSpec& spec) {
   const Index taps = spec.kernel_height * spec.kernel_width;
   const Index x = kBatch * spec.in.size(), w = spec.channels * spec.in.channels * taps, y = kBatch * spec.out().size();
   add_products("convolution/" + name, spec, {x, w, spec.channels, y, x, w, spec.channels},
-               in_flops(2.0 * static_cast<double>(y * spec.in.channels * taps)), &kernels::Backend::convolution_forward,
+               in_flops(flops_of(spec, kBatch)), &kernels::Backend::convolution_forward,
                &kernels::Backend::convolution_backward);
 }
 
-kernels::ConvolutionSpec square(kernels::Extent in, Index channels, Index kernel, Index stride, Index padding) {
-  return {.in = in,
-          .channels = channels,
-          .kernel_height = kernel,
-          .kernel_width = kernel,
-          .stride_height = stride,
-          .stride_width = stride,
-          .padding_height = padding,
-          .padding_width = padding};
-}
-
 const bool registered = [] {
-  add_dense(784, 512);
-  add_dense(512, 512);
-  add_dense(4096, 4096);
-  add_convolution("1x28x28_to_20_by_5x5", square({1, 28, 28}, 20, 5, 1, 0));
-  add_convolution("20x12x12_to_50_by_5x5", square({20, 12, 12}, 50, 5, 1, 0));
-  add_convolution("3x32x32_to_16_by_3x3", square({3, 32, 32}, 16, 3, 1, 1));
-  add_convolution("16x32x32_to_16_by_3x3", square({16, 32, 32}, 16, 3, 1, 1));
-  add_convolution("16x32x32_to_32_by_3x3_stride_2", square({16, 32, 32}, 32, 3, 2, 1));
-  add_convolution("32x16x16_to_32_by_3x3", square({32, 16, 16}, 32, 3, 1, 1));
-  add_convolution("64x8x8_to_64_by_3x3", square({64, 8, 8}, 64, 3, 1, 1));
+  for (const auto& [in, units] : kDenseShapes) add_dense(in, units);
+  for (const auto& [name, spec] : convolutions()) add_convolution(name, spec);
   return true;
 }();
 

@@ -1001,7 +1001,7 @@ LAUNCHES = [
     Case(
         "an instruction set that nobody knows",
         CONFIGURATION,
-        r"UNISONO_MAX_ISA is 'sse' in the environment; it may be portable, avx2, avx512",
+        r"UNISONO_MAX_ISA is 'sse' in the environment; it may be portable, blis, avx2, avx512",
         TRAIN_NEW,
         environment={"UNISONO_MAX_ISA": "sse"},
     ),

@@ -43,6 +43,44 @@ TEST_CASE("… with fused relu, without bias, and added to what is there (dense)
   }
 }
 
+TEST_CASE("large layers are right, whatever the number of examples", "[dense]") {
+  for (Index batch : {1, 20, 130}) {
+    for (const auto& [in, units] : {std::pair<Index, Index>{300, 70}, {33, 500}, {700, 32}}) {
+      check_dense({{in, 1, 1}, units, Activation::relu}, {.batch = batch});
+      check_dense({{in, 1, 1}, units}, {.batch = batch, .bias = false, .write = Write::add});
+    }
+  }
+}
+
+TEST_CASE("an example's outputs and gradients do not depend on how many there are beside it", "[dense]") {
+  const auto outputs = [](InstructionSet set, Index batch) {
+    ProductCase c(reference::as_convolution({{300, 1, 1}, 70, Activation::none}), {.batch = batch});
+    CpuBackend backend({.instruction_set = set});
+    return run(backend, c, dense_layer(backend, c));
+  };
+  for (InstructionSet set : available_instruction_sets()) {
+    INFO(loops_for(set).name);
+    const Outputs one = outputs(set, 1), many = outputs(set, 70);
+    for (std::size_t tensor : {0, 2}) {
+      const Floats& first = one.tensors[tensor];
+      CHECK(std::equal(first.begin(), first.end(), many.tensors[tensor].begin()));
+    }
+  }
+}
+
+TEST_CASE("NaNs pass through a large layer, and those of what is overwritten do not", "[dense]") {
+  ProductCase c(reference::as_convolution({{300, 1, 1}, 70, Activation::relu}), {.batch = 2});
+  c.x[0] = std::nanf("");
+  for (float& weight : c.dw) weight = std::nanf("");
+  for (InstructionSet set : available_instruction_sets()) {
+    CpuBackend backend({.instruction_set = set});
+    const Outputs outputs = run(backend, c, dense_layer(backend, c));  // y is full of NaNs before
+    for (std::size_t i = 0; i < 140; ++i) CHECK(std::isnan(outputs.tensors[0][i]) == (i < 70));
+    const Floats& dw = outputs.tensors[3];  // [units][in]
+    for (std::size_t i = 0; i < dw.size(); ++i) CHECK(std::isnan(dw[i]) == (i % 300 == 0));
+  }
+}
+
 TEST_CASE("infinities and NaNs of a diverged run pass through a dense layer", "[dense]") {
   ProductCase c(reference::as_convolution({{4, 1, 1}, 3, Activation::relu}), {.batch = 2});
   c.x[0] = std::nanf("");

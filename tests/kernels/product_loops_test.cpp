@@ -1,3 +1,5 @@
+#include <array>
+
 #include "cpu_fixture.hpp"
 
 // The inner loops of products by themselves, for every instruction set: sizes at and around those of registers and
@@ -87,6 +89,66 @@ TEST_CASE("products transpose B, accumulate, add a bias and cut at zero, in ever
 TEST_CASE("a product of no pairs is the bias, or zero", "[product]") {
   check_product({.m = 20, .n = 5, .k = 4, .lda = 20, .ldb = 5, .ldc = 20}, 0, true);
   check_product({.m = 20, .n = 5, .k = 4, .lda = 20, .ldb = 5, .ldc = 20}, 0, false);
+}
+
+TEST_CASE("products of large matrices give the same bits in parts as at once, and the reference's results",
+          "[product]") {
+  for (InstructionSet set : available_instruction_sets()) {
+    const auto matrix_product = loops_for(set).matrix_product;
+    if (matrix_product == nullptr) continue;
+    INFO(loops_for(set).name);
+    for (int options = 0; options < 32; ++options) {
+      for (const auto& [m, n, k] : {std::array<Count, 3>{1, 1, 1}, {16, 50, 300}, {70, 13, 20}, {130, 51, 700}}) {
+        INFO(m << " × " << n << " × " << k << ", options " << options);
+        const MatrixShape shape{.m = m,
+                                .n = n,
+                                .k = k,
+                                .a = (options & 1) != 0 ? Strides{k + 1, 1} : Strides{1, m + 2},
+                                .b = (options & 2) != 0 ? Strides{n + 1, 1} : Strides{1, k + 3},
+                                .ldc = m + 2,
+                                .accumulate = (options & 4) != 0,
+                                .relu = (options & 8) != 0};
+        const Floats a = random_floats((m + 2) * (k + 2), 1), b = random_floats((n + 1) * (k + 3), 2);
+        const Floats bias = random_floats((options & 16) != 0 ? n : 0, 3), old = random_floats(shape.ldc * n, 4);
+        Floats before(old.size(), kUntouched);
+        for (Count j = 0; j < n; ++j) std::copy_n(old.begin() + j * shape.ldc, m, before.begin() + j * shape.ldc);
+        const float* const biases = bias.empty() ? nullptr : bias.data();
+        Floats whole = before, parts = before;
+        matrix_product(shape, a.data(), b.data(), biases, whole.data());
+        const Count rows = std::max<Count>(1, m / 3), columns = std::max<Count>(1, n / 4);
+        for (Count i = 0; i < m; i += rows) {
+          for (Count j = 0; j < n; j += columns) {
+            MatrixShape part = shape;
+            part.m = std::min(rows, m - i);
+            part.n = std::min(columns, n - j);
+            matrix_product(part, a.data() + i * shape.a.row, b.data() + j * shape.b.column,
+                           biases == nullptr ? nullptr : biases + j, parts.data() + j * shape.ldc + i);
+          }
+        }
+        CHECK(whole == parts);
+        double worst = 0;  // of the bound of check_product
+        for (Count j = 0; j < n; ++j) {
+          for (Count i = 0; i < m; ++i) {
+            const auto at = static_cast<std::size_t>(i + j * shape.ldc);
+            const double first = shape.accumulate ? before[at] : 0,
+                         last = bias.empty() ? 0 : bias[static_cast<std::size_t>(j)];
+            double sum = first + last, size = std::abs(first) + std::abs(last);
+            for (Count l = 0; l < k; ++l) {
+              const double term =
+                  static_cast<double>(a[static_cast<std::size_t>(i * shape.a.row + l * shape.a.column)]) *
+                  b[static_cast<std::size_t>(l * shape.b.row + j * shape.b.column)];
+              sum += term;
+              size += std::abs(term);
+            }
+            if (shape.relu) sum = std::max(sum, 0.0);
+            worst = std::max(worst, std::abs(whole[at] - sum) / (static_cast<double>(k + 2) * kRoundoff * size));
+          }
+          for (Count i = m; i < shape.ldc; ++i) CHECK(whole[static_cast<std::size_t>(i + j * shape.ldc)] == kUntouched);
+        }
+        CHECK(worst <= 1);
+      }
+    }
+  }
 }
 
 TEST_CASE("sums along the lanes are right for any number of rows and columns", "[product]") {

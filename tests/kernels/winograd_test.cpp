@@ -202,8 +202,13 @@ TEST_CASE("Winograd's method is chosen by shape alone", "[winograd]") {
   }
 }
 
+TEST_CASE("… for as many channels as a product of large matrices needs", "[winograd]") {
+  check_winograd(three_by_three({64, 5, 6}, 80, 1), {.batch = 4});
+  check_winograd(three_by_three({80, 6, 4}, 64, 1), {.batch = 2, .write = Write::add});
+}
+
 // Outputs and gradients of inputs are the same sums in the same order: they do not depend on how many examples there
-// are beside one.
+// are beside one. This holds with BLIS, too, because these two methods do not use it.
 TEST_CASE("convolutions with either dimension innermost give the same bits", "[convolution]") {
   for (Index in : {3, 16, 20}) {
     for (Index stride : {1, 2, 3}) {

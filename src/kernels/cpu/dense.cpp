@@ -29,6 +29,54 @@ struct Dense {
   }
 };
 
+/// Whether a product of large matrices, where the device has one, is faster than products of parts. This depends on the
+/// layer alone, so that an example's results do not depend on the batch.
+bool is_large(const Dense& dense) {
+  constexpr Index kLeast = 32, kLeastWeights = Index{1} << 14;
+  return std::min(dense.in, dense.units) >= kLeast && dense.in * dense.units >= kLeastWeights;
+}
+
+/// The same as forward_units, data_inputs and dense_backward_weights below, by products of large matrices.
+void large_forward(const Loops& loops, const Dense& dense, const DenseSpec& spec, View x, View w, View b, MutableView y,
+                   Index first, Index end) {
+  const Index width = dense.lanes.width, in = dense.in;
+  const MatrixShape shape{.m = width,
+                          .n = end - first,
+                          .k = in,
+                          .a = {1, width},
+                          .b = {1, in},
+                          .ldc = width,
+                          .relu = spec.activation == Activation::relu};
+  for (Index block = 0; block < dense.lanes.blocks; ++block) {
+    loops.matrix_product(shape, dense.x(x, block), w.data() + first * in, b.empty() ? nullptr : b.data() + first,
+                         dense.y(y, block) + first * width);
+  }
+}
+
+void large_data(const Loops& loops, const Dense& dense, View w, View dy, MutableView dx, Index first, Index end) {
+  const Index width = dense.lanes.width, in = dense.in;
+  const MatrixShape shape{.m = width, .n = end - first, .k = dense.units, .a = {1, width}, .b = {in, 1}, .ldc = width};
+  for (Index block = 0; block < dense.lanes.blocks; ++block) {
+    loops.matrix_product(shape, dense.y(dy, block), w.data() + first, nullptr,
+                         dx.data() + (block * in + first) * width);
+  }
+}
+
+void large_weights(const Loops& loops, const Dense& dense, View x, View dy, MutableView dw, Write write, Index first,
+                   Index end) {
+  const Index width = dense.lanes.width, in = dense.in;
+  for (Index block = 0; block < dense.lanes.blocks; ++block) {
+    const MatrixShape shape{.m = in,
+                            .n = end - first,
+                            .k = width,
+                            .a = {width, 1},
+                            .b = {1, width},
+                            .ldc = in,
+                            .accumulate = block > 0 || write == Write::add};
+    loops.matrix_product(shape, dense.x(x, block), dense.y(dy, block) + first * width, nullptr, dw.data() + first * in);
+  }
+}
+
 /// y of units [first, end), for all blocks.
 void forward_units(const Loops& loops, const Dense& dense, const DenseSpec& spec, View x, View w, View b, MutableView y,
                    Index first, Index end) {
@@ -82,13 +130,14 @@ void data_inputs(const Loops& loops, const Dense& dense, View w, View dy, Mutabl
   }
 }
 
-constexpr Index kColumns = 6;  ///< of a product's tile
+constexpr Index kColumns = 6;        ///< of a product's tile
+constexpr Index kLargeColumns = 48;  ///< of a product of large matrices, which copies the whole first matrix
 
-/// Calls work(first, last) on parts of so many columns of a product; but for the last one, they are whole tiles.
+/// Calls work(first, last) on parts of the columns of a product; but for the last one, they are multiples of `tile`.
 template <typename Work>
-void parallel_columns(int threads, Index columns, const Work& work) {
-  parallel_ranges(threads, (columns + kColumns - 1) / kColumns, [&](Index first, Index last, int) {
-    if (first < last) work(first * kColumns, std::min(last * kColumns, columns));
+void parallel_columns(int threads, Index columns, Index tile, const Work& work) {
+  parallel_ranges(threads, (columns + tile - 1) / tile, [&](Index first, Index last, int) {
+    if (first < last) work(first * tile, std::min(last * tile, columns));
   });
 }
 
@@ -99,8 +148,13 @@ void CpuBackend::dense_forward(const DenseSpec& spec, Index batch, View x, View 
   const View from = in_layout(Innermost::examples, spec.in, batch, x, x_copy_);
   assert(static_cast<Index>(w.size()) == dense.units * dense.in);
   assert(b.empty() || static_cast<Index>(b.size()) == dense.units);
+  if (loops_.matrix_product != nullptr && is_large(dense)) {
+    return parallel_columns(settings_.threads, dense.units, kLargeColumns, [&](Index first, Index end) {
+      large_forward(loops_, dense, spec, from, w, b, y, first, end);
+    });
+  }
   const Index tile = std::max<Index>(1, kWeightsAtOnce / dense.in / kColumns) * kColumns;
-  parallel_columns(settings_.threads, dense.units, [&](Index first, Index end) {
+  parallel_columns(settings_.threads, dense.units, kColumns, [&](Index first, Index end) {
     for (Index unit = first; unit < end; unit += tile) {
       forward_units(loops_, dense, spec, from, w, b, y, unit, std::min(unit + tile, end));
     }
@@ -121,14 +175,21 @@ void CpuBackend::dense_backward(const DenseSpec& spec, Index batch, View x, View
 
 void CpuBackend::dense_backward_data(const DenseSpec& spec, Index batch, View w, View dy, MutableView dx) {
   const Dense dense(spec, batch);
-  parallel_columns(settings_.threads, dense.in,
-                   [&](Index first, Index end) { data_inputs(loops_, dense, w, dy, dx, first, end); });
+  const bool large = loops_.matrix_product != nullptr && is_large(dense);
+  parallel_columns(settings_.threads, dense.in, large ? kLargeColumns : kColumns, [&](Index first, Index end) {
+    (large ? large_data : data_inputs)(loops_, dense, w, dy, dx, first, end);
+  });
 }
 
 void CpuBackend::dense_backward_weights(const DenseSpec& spec, Index batch, View x, View dy, MutableView dw,
                                         Write write) {
   const Dense dense(spec, batch);
   const Index width = dense.lanes.width, blocks = dense.lanes.blocks, in = dense.in;
+  if (loops_.matrix_product != nullptr && is_large(dense)) {
+    return parallel_columns(settings_.threads, dense.units, kLargeColumns, [&](Index first, Index end) {
+      large_weights(loops_, dense, x, dy, dw, write, first, end);
+    });
+  }
   const Index panels = (in + kPanel - 1) / kPanel, slices = (dense.units + kUnitsAtOnce - 1) / kUnitsAtOnce;
   // xᵀ as [panel][block][lane][kPanel]
   float* const transposed = packed_.floats(panels * blocks * width * kPanel);

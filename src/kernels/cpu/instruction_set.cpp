@@ -6,9 +6,11 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <iterator>
 #include <stdexcept>
 #include <string_view>
 
+#include "cpu/blis.hpp"
 #include "unisono/base/errors.hpp"
 
 #ifdef UNISONO_X86
@@ -18,7 +20,8 @@
 namespace unisono::kernels::cpu {
 namespace {
 
-constexpr std::array<std::string_view, 3> kNames = {"portable", "avx2", "avx512"};  // in the order of InstructionSet
+constexpr std::array<std::string_view, 4> kNames = {"portable", "blis", "avx2",
+                                                    "avx512"};  // in the order of InstructionSet
 
 }  // namespace
 
@@ -38,6 +41,7 @@ bool has_rest_of_v3() {
 
 std::vector<InstructionSet> available_instruction_sets() {
   std::vector<InstructionSet> sets{InstructionSet::portable};
+  if (has_blis()) sets.push_back(InstructionSet::blis);
 #ifdef UNISONO_X86
   // The levels of the x86-64 psABI: what -march=x86-64-v3 and -v4 let a compiler use.
   const bool v3 = has_rest_of_v3() && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
@@ -60,13 +64,16 @@ InstructionSet chosen_instruction_set() {
     throw ConfigError(
         fmt::format("UNISONO_MAX_ISA is '{}' in the environment; it may be {}", most, fmt::join(kNames, ", ")));
   }
-  return std::min(sets.back(), static_cast<InstructionSet>(named - kNames.begin()));
+  // The first set is portable, which every name allows.
+  return *std::prev(std::upper_bound(sets.begin(), sets.end(), static_cast<InstructionSet>(named - kNames.begin())));
 }
 
 Loops loops_for(InstructionSet set) {
   switch (set) {
     case InstructionSet::portable:
       return portable::make_loops();
+    case InstructionSet::blis:
+      return with_blis(portable::make_loops());
 #ifdef UNISONO_X86
     case InstructionSet::avx2:
       return avx2::make_loops();

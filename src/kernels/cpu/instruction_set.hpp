@@ -6,13 +6,15 @@
 
 namespace unisono::kernels::cpu {
 
-/// The instruction sets that the inner loops are compiled for, slowest first.
-enum class InstructionSet { portable, avx2, avx512 };
+/// The instruction sets that the inner loops are compiled for, slowest first. `blis` is the portable loops with the
+/// matrix products of BLIS, which chooses instructions by itself.
+enum class InstructionSet { portable, blis, avx2, avx512 };
 
 /// Those that both this build and this CPU have, slowest first; never empty.
 std::vector<InstructionSet> available_instruction_sets();
 
-/// The fastest of them up to the one that the environment's UNISONO_MAX_ISA names: portable, avx2 or avx512.
+/// The fastest of them up to the one that the environment's UNISONO_MAX_ISA names: portable, blis, avx2 or
+/// avx512.
 /// \throws ConfigError where that is something else
 InstructionSet chosen_instruction_set();
 

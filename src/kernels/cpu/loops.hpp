@@ -33,6 +33,20 @@ struct ProductShape {
   bool bias_of_rows = false;
 };
 
+/// How far apart the elements of a matrix lie, in floats: from one row to the next, and from one column to the next.
+struct Strides {
+  Count row, column;
+};
+
+/// C (m × n) = f([C +] A (m × k) B (k × n) + bias), C column-major; bias and f as above, one bias for each column.
+struct MatrixShape {
+  Count m = 0, n = 0, k = 0;
+  Strides a{}, b{};
+  Count ldc = 0;
+  bool accumulate = false;
+  bool relu = false;
+};
+
 /// What to prefetch for later products: each step of a product prefetches the cache lines at `a` and `b`, and advances
 /// these by `a_step` and `b_step` floats. A step is Loops::multiply_adds_per_step multiply-adds.
 struct Ahead {
@@ -58,6 +72,10 @@ struct Loops {
   void (*product)(const ProductShape& shape, const float* const* a, const float* const* b, Count count,
                   const float* bias, float* c, Ahead* ahead);
   double multiply_adds_per_step;
+  /// A product of large matrices, which are not cut into parts that fit into caches. Null where `product` on such parts
+  /// is faster. No element depends on how many other rows and columns there are. \param bias [n], or null
+  void (*matrix_product)(const MatrixShape& shape, const float* a, const float* b, const float* bias,
+                         float* c) = nullptr;
 
   // dots.cpp
   // --------

@@ -19,7 +19,11 @@
 //
 // The first and the last of these methods give the same outputs and gradients of inputs bit for bit, so that results do
 // not depend on the batch. Winograd's method rounds differently: it is chosen by shapes alone. bench_kernels times them
-// all (bench/kernels/convolutions.cpp).
+// all (bench/kernels/methods.cpp).
+//
+// BLIS, where the device has it (InstructionSet::blis), multiplies the matrices of large dense layers and of Winograd's
+// method with many channels, by the layer's shape alone. The other two methods never use it: it adds in another order
+// than `Loops::product`, and their outputs would no longer be the same bits.
 
 namespace unisono::kernels::cpu {
 

@@ -80,6 +80,12 @@ struct Tiles {
 };
 
 /// Floats that one thread needs.
+/// Whether the device has a product of large matrices, and a convolution's are such.
+bool by_large_products(const Loops& loops, Index in, Index out) {
+  constexpr Index kLeast = 64;
+  return loops.matrix_product != nullptr && std::min(in, out) >= kLeast;
+}
+
 Index correlation_floats(Index in, Index out) { return kValues * (plane_of(kTiles, in) + plane_of(kTiles, out)); }
 
 struct Correlation {
@@ -122,10 +128,15 @@ void correlate(const Loops& loops, int threads, const Correlation& c, float* mem
         fetch(c.tiles.input_rows(part, c.x), c.tiles.input(part));
       });
       const ProductShape shape{.m = out, .n = tiles, .k = in, .lda = out, .ldb = in, .ldc = out};
+      const MatrixShape large{.m = out, .n = tiles, .k = in, .a = {1, out}, .b = {1, in}, .ldc = out};
       for (Index value = 0; value < kValues; ++value) {
         const float* const a = c.u + value * u_plane;
         const float* const b = v + value * v_plane;
-        loops.product(shape, &a, &b, 1, nullptr, m + value * m_plane, nullptr);
+        if (by_large_products(loops, in, out)) {
+          loops.matrix_product(large, a, b, nullptr, m + value * m_plane);
+        } else {
+          loops.product(shape, &a, &b, 1, nullptr, m + value * m_plane, nullptr);
+        }
       }
       c.tiles.for_each_part(from, tiles, [&](const Tiles::Part& part, Index before) {
         loops.winograd.output(m + before * out, m_plane, c.tiles.output(part), c.bias, c.relu,
@@ -198,10 +209,16 @@ void CpuBackend::winograd_backward_weights(const ConvolutionSpec& spec, Index ba
                                  .ldc = in,
                                  .transposed = true,
                                  .accumulate = group > first};
+        const MatrixShape large{
+            .m = in, .n = out, .k = some, .a = {1, in}, .b = {out, 1}, .ldc = in, .accumulate = group > first};
         for (Index value = 0; value < kValues; ++value) {
           const float* const a = v + value * v_plane;
           const float* const b = z + value * z_plane;
-          loops_.product(shape, &a, &b, 1, nullptr, sum + value * plane, nullptr);
+          if (by_large_products(loops_, in, out)) {
+            loops_.matrix_product(large, a, b, nullptr, sum + value * plane);
+          } else {
+            loops_.product(shape, &a, &b, 1, nullptr, sum + value * plane, nullptr);
+          }
         }
       }
     }

@@ -1,0 +1,58 @@
+// The layers whose kernels are timed.
+#pragma once
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "cpu/instruction_set.hpp"
+#include "unisono/kernels/specs.hpp"
+
+namespace unisono::bench {
+
+inline kernels::ConvolutionSpec square(kernels::Extent in, Index channels, Index kernel, Index stride, Index padding) {
+  return {.in = in,
+          .channels = channels,
+          .kernel_height = kernel,
+          .kernel_width = kernel,
+          .stride_height = stride,
+          .stride_width = stride,
+          .padding_height = padding,
+          .padding_width = padding};
+}
+
+struct NamedConvolution {
+  std::string name;
+  kernels::ConvolutionSpec spec;
+};
+
+/// LeNet's and ResNet-20's.
+inline std::vector<NamedConvolution> convolutions() {
+  return {{"1x28x28_to_20_by_5x5", square({1, 28, 28}, 20, 5, 1, 0)},
+          {"20x12x12_to_50_by_5x5", square({20, 12, 12}, 50, 5, 1, 0)},
+          {"3x32x32_to_16_by_3x3", square({3, 32, 32}, 16, 3, 1, 1)},
+          {"16x32x32_to_16_by_3x3", square({16, 32, 32}, 16, 3, 1, 1)},
+          {"16x32x32_to_32_by_3x3_stride_2", square({16, 32, 32}, 32, 3, 2, 1)},
+          {"32x16x16_to_32_by_3x3", square({32, 16, 16}, 32, 3, 1, 1)},
+          {"64x8x8_to_64_by_3x3", square({64, 8, 8}, 64, 3, 1, 1)}};
+}
+
+/// A dense layer: inputs and units.
+using DenseShape = std::array<Index, 2>;
+inline constexpr std::array<DenseShape, 3> kDenseShapes = {{{784, 512}, {512, 512}, {4096, 4096}}};
+
+inline constexpr std::array<Index, 3> kBatches = {1, 8, 64};
+
+/// For names of benchmarks.
+inline const char* name_of(kernels::cpu::InstructionSet set) {
+  constexpr std::array<const char*, 4> kNames = {"portable", "portable_and_blis", "avx2", "avx512"};
+  return kNames[static_cast<std::size_t>(set)];
+}
+
+/// Flops of a pass are those of the taps that lie in the image or its padding, as everywhere.
+inline double flops_of(const kernels::ConvolutionSpec& spec, Index batch) {
+  return 2.0 *
+         static_cast<double>(batch * spec.out().size() * spec.in.channels * spec.kernel_height * spec.kernel_width);
+}
+
+}  // namespace unisono::bench
