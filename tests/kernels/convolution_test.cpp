@@ -3,6 +3,10 @@
 namespace unisono::kernels::cpu {
 namespace {
 
+ConvolutionSpec square(Index in, Index size, Index out, Index kernel, Index stride, Index padding) {
+  return square_kernel({in, size, size}, out, kernel, stride, padding);
+}
+
 void check_convolution(const ConvolutionSpec& spec, const ProductOptions& options) {
   INFO("batch " << options.batch << ", " << spec.in.channels << " × " << spec.in.height << " × " << spec.in.width
                 << " → " << spec.channels << ", kernel " << spec.kernel_height << " × " << spec.kernel_width
@@ -12,17 +16,6 @@ void check_convolution(const ConvolutionSpec& spec, const ProductOptions& option
   const ProductCase c(spec, options);
   in_all_layouts([&](CpuBackend& backend) { return run(backend, c, convolution_layer(backend, c)); },
                  [&](const Outputs& outputs) { check(c, outputs); });
-}
-
-ConvolutionSpec square(Index in, Index size, Index out, Index kernel, Index stride, Index padding) {
-  return {.in = {in, size, size},
-          .channels = out,
-          .kernel_height = kernel,
-          .kernel_width = kernel,
-          .stride_height = stride,
-          .stride_width = stride,
-          .padding_height = padding,
-          .padding_width = padding};
 }
 
 }  // namespace

@@ -152,13 +152,8 @@ void check_winograd(const ConvolutionSpec& spec, const ProductOptions& options) 
       });
 }
 
-ConvolutionSpec three_by_three(Extent in, Index out, Index padding) {
-  return {.in = in,
-          .channels = out,
-          .kernel_height = 3,
-          .kernel_width = 3,
-          .padding_height = padding,
-          .padding_width = padding};
+ConvolutionSpec three_by_three(const Extent& in, Index out, Index padding) {
+  return square_kernel(in, out, /*kernel=*/3, /*stride=*/1, padding);
 }
 
 }  // namespace

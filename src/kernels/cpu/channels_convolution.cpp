@@ -276,12 +276,6 @@ void CpuBackend::channels_backward_weights(const ConvolutionSpec& spec, Index ba
       }
     }
   });
-  add_up_parts(sums, parts, dw, write);
-}
-
-/// dw (+)= Σ over parts of sums [parts][size of dw], in the parts' order.
-void CpuBackend::add_up_parts(const float* sums, Index parts, MutableView dw, Write write) {
-  const auto size = static_cast<Index>(dw.size());
   parallel_chunks(settings_.threads, size, [&](Index first, Index length) {
     for (Index part = 0; part < parts; ++part) {
       const float old = part > 0 || write == Write::add ? 1.0F : 0.0F;

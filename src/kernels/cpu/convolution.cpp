@@ -44,7 +44,7 @@ void CpuBackend::convolution_backward(const ConvolutionSpec& spec, Index batch, 
     db = {};
   }
   const MutableView masked = room_in_layout(layout, spec.out(), batch, dy, y_copy_);
-  if (masked.data() != dy.data()) in_layout(layout, spec.out(), batch, dy, y_copy_);
+  if (masked.data() != dy.data()) convert(layout, spec.out(), batch, dy, masked);
   if (!dw.empty()) {
     const View from = in_layout(layout, spec.in, batch, x, x_copy_);
     switch (method) {

@@ -136,6 +136,8 @@ class CpuBackend final : public Backend {
   MutableView room_in_layout(Innermost layout, const Extent& extent, Index batch, MutableView y, Scratch& scratch);
   /// y = x, which is in a layout, and may be y itself.
   void settle(Innermost layout, const Extent& extent, Index batch, View x, MutableView y);
+  /// to = x, which has the other layout than `layout`, in `layout`.
+  void convert(Innermost layout, const Extent& extent, Index batch, View x, MutableView to);
   void examples_to_channels(const Extent& extent, Index batch, View x, MutableView to);
   void channels_to_examples(const Extent& extent, Index batch, View x, MutableView to);
 
@@ -143,7 +145,7 @@ class CpuBackend final : public Backend {
 
   void mask_and_sum(const Extent& extent, Index batch, View y, MutableView dy, MutableView db, Write write);
   void mask_and_sum_rows(const Extent& extent, Index batch, View y, MutableView dy, MutableView db, Write write);
-  static void add_up_bias(const float* sums, Index parts, MutableView db, Write write);
+  static void add_up_bias(const float* sums, Index parts, Index lanes, MutableView db, Write write);
   void dense_backward_data(const DenseSpec& spec, Index batch, View w, View dy, MutableView dx);
   void dense_backward_weights(const DenseSpec& spec, Index batch, View x, View dy, MutableView dw, Write write);
   void examples_forward(const ConvolutionSpec& spec, Index batch, View x, View w, View b, MutableView y);
@@ -158,7 +160,7 @@ class CpuBackend final : public Backend {
   void winograd_backward_data(const ConvolutionSpec& spec, Index batch, View w, View dy, MutableView dx);
   void winograd_backward_weights(const ConvolutionSpec& spec, Index batch, View x, View dy, MutableView dw,
                                  Write write);
-  void add_up_parts(const float* sums, Index parts, MutableView dw, Write write);
+  void add_up_parts(float* sums, Index parts, Index size);
 
   void pool_rows_forward(const PoolSpec& spec, const Lanes& lanes, View x, MutableView y);
   void pool_rows_backward(const PoolSpec& spec, const Lanes& lanes, View x, View y, View dy, MutableView dx);

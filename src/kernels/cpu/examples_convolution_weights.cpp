@@ -55,15 +55,20 @@ void CpuBackend::examples_backward_weights(const ConvolutionSpec& spec, Index ba
       if (slice == slices - 1) gradient.add_along_lanes(share, sum);
     }
   });
-  add_up_bias(bias_sums, parts, db, write);
+  add_up_bias(bias_sums, parts, Lanes::kVector, db, write);
+  add_up_parts(sums, parts, size);
+  if (write == Write::overwrite) return gradient.write(sums, dw.data());
+  gradient.write(sums, sums + parts * size);
+  axpby(1, {sums + parts * size, dw.size()}, 1, dw);
+}
+
+/// sums [parts][size]: the first part becomes the sum of all, in their order.
+void CpuBackend::add_up_parts(float* sums, Index parts, Index size) {
   parallel_chunks(settings_.threads, size, [&](Index first, Index length) {
     for (Index part = 1; part < parts; ++part) {
       loops_.algebra.axpby(1, sums + part * size + first, 1, sums + first, length);
     }
   });
-  if (write == Write::overwrite) return gradient.write(sums, dw.data());
-  gradient.write(sums, sums + parts * size);
-  axpby(1, {sums + parts * size, dw.size()}, 1, dw);
 }
 
 }  // namespace unisono::kernels::cpu

@@ -95,15 +95,19 @@ void CpuBackend::channels_to_examples(const Extent& extent, Index batch, View x,
   });
 }
 
+void CpuBackend::convert(Innermost layout, const Extent& extent, Index batch, View x, MutableView to) {
+  if (layout == Innermost::channels) {
+    examples_to_channels(extent, batch, x, to);
+  } else {
+    channels_to_examples(extent, batch, x, to);
+  }
+}
+
 View CpuBackend::in_layout(Innermost layout, const Extent& extent, Index batch, View x, Scratch& scratch) {
   if (x.empty() || innermost(extent, batch) == layout) return x;
   const Index size = Lanes::of(layout, batch).size(extent);
   const MutableView copy(scratch.floats(size), static_cast<std::size_t>(size));
-  if (layout == Innermost::channels) {
-    examples_to_channels(extent, batch, x, copy);
-  } else {
-    channels_to_examples(extent, batch, x, copy);
-  }
+  convert(layout, extent, batch, x, copy);
   return copy;
 }
 
@@ -115,12 +119,8 @@ MutableView CpuBackend::room_in_layout(Innermost layout, const Extent& extent, I
 }
 
 void CpuBackend::settle(Innermost layout, const Extent& extent, Index batch, View x, MutableView y) {
-  if (y.empty() || innermost(extent, batch) == layout) return;
-  if (layout == Innermost::channels) {
-    channels_to_examples(extent, batch, x, y);
-  } else {
-    examples_to_channels(extent, batch, x, y);
-  }
+  const Innermost own = innermost(extent, batch);
+  if (!y.empty() && own != layout) convert(own, extent, batch, x, y);
 }
 
 }  // namespace unisono::kernels::cpu

@@ -29,7 +29,7 @@ void CpuBackend::mask_and_sum(const Extent& extent, Index batch, View y, Mutable
       loops_.mask_and_sum(count, lanes.width, y.empty() ? nullptr : y.data() + at, dy.data() + at, sum);
     }
   });
-  add_up_bias(sums, parts, db, write);
+  add_up_bias(sums, parts, Lanes::kVector, db, write);
 }
 
 /// The same, with the channels innermost.
@@ -43,21 +43,17 @@ void CpuBackend::mask_and_sum_rows(const Extent& extent, Index batch, View y, Mu
     const Index first = rows * part / parts, last = rows * (part + 1) / parts, at = first * channels;
     loops_.mask_and_sum_rows(last - first, channels, y.empty() ? nullptr : y.data() + at, dy.data() + at, sum);
   });
-  for (std::size_t c = 0; c < db.size(); ++c) {
-    float total = write == Write::add ? db[c] : 0.0F;
-    for (Index part = 0; part < parts; ++part) total += sums[part * channels + static_cast<Index>(c)];
-    db[c] = total;
-  }
+  add_up_bias(sums, parts, 1, db, write);
 }
 
-/// db (+)= Σ over parts and lanes of sums [parts][channels][16].
-void CpuBackend::add_up_bias(const float* sums, Index parts, MutableView db, Write write) {
+/// db (+)= Σ over parts and lanes of sums [parts][channels][lanes].
+void CpuBackend::add_up_bias(const float* sums, Index parts, Index lanes, MutableView db, Write write) {
   const auto channels = static_cast<Index>(db.size());
   for (std::size_t c = 0; c < db.size(); ++c) {
     float total = write == Write::add ? db[c] : 0.0F;
     for (Index part = 0; part < parts; ++part) {
-      const float* const sum = sums + (part * channels + static_cast<Index>(c)) * Lanes::kVector;
-      for (Index lane = 0; lane < Lanes::kVector; ++lane) total += sum[lane];
+      const float* const sum = sums + (part * channels + static_cast<Index>(c)) * lanes;
+      for (Index lane = 0; lane < lanes; ++lane) total += sum[lane];
     }
     db[c] = total;
   }

@@ -97,18 +97,6 @@ struct Correlation {
   float* y;
 };
 
-/// Prefetches the pixels of some tiles: products then hide the time that memory takes.
-template <std::size_t size, typename Float>
-void fetch(const std::array<Float*, size>& rows, const TileRow& tiles) {
-  const Count first = std::max<Count>(tiles.x, 0), last = std::min(tiles.x + 2 * tiles.tiles, tiles.width);
-  for (std::size_t i = size - 2; i < size; ++i) {  // the rows above were those of earlier tiles
-    if (rows[i] == nullptr) continue;
-    for (Count at = first * tiles.channels; at < last * tiles.channels; at += Lanes::kVector) {
-      __builtin_prefetch(rows[i] + at, std::is_const_v<Float> ? 0 : 1, 2);
-    }
-  }
-}
-
 /// y = f(x ∗ w + bias), w transformed. \param memory [threads][correlation_floats]
 void correlate(const Loops& loops, int threads, const Correlation& c, float* memory) {
   const Index in = c.tiles.in.channels, out = c.tiles.out.channels, count = c.tiles.count(c.batch);
@@ -120,12 +108,6 @@ void correlate(const Loops& loops, int threads, const Correlation& c, float* mem
       const Index from = group * kTiles, tiles = std::min(kTiles, count - from);
       c.tiles.for_each_part(from, tiles, [&](const Tiles::Part& part, Index before) {
         loops.winograd.input(c.tiles.input_rows(part, c.x).data(), c.tiles.input(part), v + before * in, v_plane);
-      });
-      c.tiles.for_each_part(from, tiles, [&](const Tiles::Part& part, Index) {
-        fetch(c.tiles.output_rows(part, c.y), c.tiles.output(part));
-      });
-      c.tiles.for_each_part(from + tiles, std::min(kTiles, count - from - tiles), [&](const Tiles::Part& part, Index) {
-        fetch(c.tiles.input_rows(part, c.x), c.tiles.input(part));
       });
       const ProductShape shape{.m = out, .n = tiles, .k = in, .lda = out, .ldb = in, .ldc = out};
       const MatrixShape large{.m = out, .n = tiles, .k = in, .a = {1, out}, .b = {1, in}, .ldc = out};
@@ -223,13 +205,8 @@ void CpuBackend::winograd_backward_weights(const ConvolutionSpec& spec, Index ba
       }
     }
   });
+  add_up_parts(sums, parts, kValues * plane);
   parallel_for(settings_.threads, out, [&](Index channel) {
-    for (Index value = 0; parts > 1 && value < kValues; ++value) {
-      float* const total = sums + value * plane + channel * in;
-      for (Index part = 1; part < parts; ++part) {
-        loops_.algebra.axpby(1, total + part * kValues * plane, 1, total, in);
-      }
-    }
     loops_.winograd.weight_gradient(sums + channel * in, plane, in, write == Write::add, dw.data() + channel * 9 * in,
                                     in);
   });
