@@ -97,16 +97,7 @@ void choose(const DenseExamples& rows, const LinearWork& work, InPlaceSums& sums
 }
 
 void linear_dense(const DenseExamples& rows, const LinearWork& work, InPlaceSums& sums) {
-  switch (work.loss) {
-    case MarginLoss::logistic:
-      return choose<MarginLoss::logistic>(rows, work, sums);
-    case MarginLoss::hinge:
-      return choose<MarginLoss::hinge>(rows, work, sums);
-    case MarginLoss::squared_hinge:
-      return choose<MarginLoss::squared_hinge>(rows, work, sums);
-    case MarginLoss::squared:
-      return choose<MarginLoss::squared>(rows, work, sums);
-  }
+  with_loss(work.loss, [&]<MarginLoss kLoss>() { choose<kLoss>(rows, work, sums); });
 }
 
 void dense_part_steps(const DenseExamples& rows, const LinearWork& work, const float* moves) {

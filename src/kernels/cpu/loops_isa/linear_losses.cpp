@@ -4,6 +4,7 @@
 #include "cpu/loops_isa/fold.hpp"
 #include "cpu/loops_isa/math.hpp"
 #include "cpu/loops_isa/table.hpp"
+#include "cpu/loops_isa/with_loss.hpp"
 
 namespace unisono::kernels::cpu::UNISONO_ISA {
 namespace {
@@ -104,16 +105,7 @@ void derivatives_of(const BlockAnswers& block, const float* z, float* d, PassSum
 }
 
 void derivatives(MarginLoss loss, const BlockAnswers& block, const float* z, float* d, PassSums& sums) {
-  switch (loss) {
-    case MarginLoss::logistic:
-      return derivatives_of<MarginLoss::logistic>(block, z, d, sums);
-    case MarginLoss::hinge:
-      return derivatives_of<MarginLoss::hinge>(block, z, d, sums);
-    case MarginLoss::squared_hinge:
-      return derivatives_of<MarginLoss::squared_hinge>(block, z, d, sums);
-    case MarginLoss::squared:
-      return derivatives_of<MarginLoss::squared>(block, z, d, sums);
-  }
+  with_loss(loss, [&]<MarginLoss kLoss>() { derivatives_of<kLoss>(block, z, d, sums); });
 }
 
 /// ℓ''(z)
@@ -149,16 +141,7 @@ void bends_of(const BlockAnswers& block, const float* z, float* u, PassSums& sum
 }
 
 void bends(MarginLoss loss, const BlockAnswers& block, const float* z, float* u, PassSums& sums) {
-  switch (loss) {
-    case MarginLoss::logistic:
-      return bends_of<MarginLoss::logistic>(block, z, u, sums);
-    case MarginLoss::hinge:
-      return bends_of<MarginLoss::hinge>(block, z, u, sums);
-    case MarginLoss::squared_hinge:
-      return bends_of<MarginLoss::squared_hinge>(block, z, u, sums);
-    case MarginLoss::squared:
-      return bends_of<MarginLoss::squared>(block, z, u, sums);
-  }
+  with_loss(loss, [&]<MarginLoss kLoss>() { bends_of<kLoss>(block, z, u, sums); });
 }
 
 /// z ← exp(z − largest) in the first K columns, 0 behind them.

@@ -77,16 +77,7 @@ void choose(const SparseExamples& rows, const LinearWork& work, InPlaceSums& sum
 
 void linear_sparse(const SparseExamples& rows, const LinearWork& work, InPlaceSums& sums) {
   if (rows.first >= rows.last) return;
-  switch (work.loss) {
-    case MarginLoss::logistic:
-      return choose<MarginLoss::logistic>(rows, work, sums);
-    case MarginLoss::hinge:
-      return choose<MarginLoss::hinge>(rows, work, sums);
-    case MarginLoss::squared_hinge:
-      return choose<MarginLoss::squared_hinge>(rows, work, sums);
-    case MarginLoss::squared:
-      return choose<MarginLoss::squared>(rows, work, sums);
-  }
+  with_loss(work.loss, [&]<MarginLoss kLoss>() { choose<kLoss>(rows, work, sums); });
 }
 
 UNISONO_RACES_BY_DESIGN void margins_sparse(const SparseExamples& rows, const LinearWeights& weights, float* margins) {

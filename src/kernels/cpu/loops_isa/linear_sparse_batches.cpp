@@ -31,29 +31,11 @@ void moves_of(const float* answers, const float* weights, float rate, Count coun
 }
 
 void moves(MarginLoss loss, const StepAnswers& of, const float* z, float* to) {
-  switch (loss) {
-    case MarginLoss::logistic:
-      return moves_of<MarginLoss::logistic>(of.answers, of.weights, of.rate, of.count, z, to);
-    case MarginLoss::hinge:
-      return moves_of<MarginLoss::hinge>(of.answers, of.weights, of.rate, of.count, z, to);
-    case MarginLoss::squared_hinge:
-      return moves_of<MarginLoss::squared_hinge>(of.answers, of.weights, of.rate, of.count, z, to);
-    case MarginLoss::squared:
-      return moves_of<MarginLoss::squared>(of.answers, of.weights, of.rate, of.count, z, to);
-  }
+  with_loss(loss, [&]<MarginLoss kLoss>() { moves_of<kLoss>(of.answers, of.weights, of.rate, of.count, z, to); });
 }
 
 void margin_sums(MarginLoss loss, const StepAnswers& of, const float* z, InPlaceSums& sums) {
-  switch (loss) {
-    case MarginLoss::logistic:
-      return add_margins<MarginLoss::logistic>(z, of.answers, of.weights, of.count, sums);
-    case MarginLoss::hinge:
-      return add_margins<MarginLoss::hinge>(z, of.answers, of.weights, of.count, sums);
-    case MarginLoss::squared_hinge:
-      return add_margins<MarginLoss::squared_hinge>(z, of.answers, of.weights, of.count, sums);
-    case MarginLoss::squared:
-      return add_margins<MarginLoss::squared>(z, of.answers, of.weights, of.count, sums);
-  }
+  with_loss(loss, [&]<MarginLoss kLoss>() { add_margins<kLoss>(z, of.answers, of.weights, of.count, sums); });
 }
 
 template <bool kValues, Penalty kPenalty, bool kAveraged>

@@ -3,6 +3,7 @@
 #include "cpu/in_place_loops.hpp"
 #include "cpu/loops_isa/math.hpp"
 #include "cpu/loops_isa/vector_math.hpp"
+#include "cpu/loops_isa/with_loss.hpp"
 
 // Losses of one margin z, and their sums over a block of examples. The margins of a block are stored first, so that
 // computing the losses does not delay the updates, each of which waits for the one before.
