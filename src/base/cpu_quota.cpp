@@ -29,9 +29,11 @@ std::vector<CpuQuota> cpu_quotas(const std::string& root) {
   return quotas;
 }
 
+int threads_of_quota(double cores) { return std::max(1, static_cast<int>(cores + 0.5)); }
+
 int usable_cpus() {
   int cpus = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));  // it heeds the affinity
-  for (const CpuQuota& quota : cpu_quotas()) cpus = std::min(cpus, std::max(1, static_cast<int>(quota.cores + 0.5)));
+  for (const CpuQuota& quota : cpu_quotas()) cpus = std::min(cpus, threads_of_quota(quota.cores));
   return cpus;
 }
 

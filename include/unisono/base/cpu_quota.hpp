@@ -16,6 +16,11 @@ struct CpuQuota {
 /// \param root prefix of /proc and /sys, for tests
 std::vector<CpuQuota> cpu_quotas(const std::string& root = "");
 
+/// The threads for a quota, or a part of one: rounded to the nearest, at least 1. Two threads on 1.5 cores use all of
+/// them, a thread on 1.5 does not; but who uses the quota up stands still until its next period, and so gains nothing
+/// on 1.2.
+int threads_of_quota(double cores);
+
 /// How many CPUs this process may use: those that it may run on, and no more than its smallest quota; at least 1.
 int usable_cpus();
 

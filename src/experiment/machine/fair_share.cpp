@@ -45,16 +45,12 @@ double share_of_cores(const RankCores& rank, const std::vector<RankCores>& ranks
 /// The threads for a share of cores: rounded down, but not by an inexact sum; at least 1.
 int threads_on(double cores) { return std::max(1, static_cast<int>(cores + 1e-6)); }
 
-/// The threads for a part of a quota: rounded to the nearest, at least 1. Two threads on 1.5 cores use all of them, a
-/// thread on 1.5 does not; but who uses the quota up stands still until its next period, and so gains nothing on 1.2.
-int threads_of(double part) { return std::max(1, static_cast<int>(part + 0.5)); }
-
 }  // namespace
 
 int fair_share(const RankCores& rank, const std::vector<RankCores>& ranks) {
   const CpuQuota* quota = tightest_quota(rank, ranks);
   const int threads = threads_on(share_of_cores(rank, ranks));
-  return quota == nullptr ? threads : std::min(threads, threads_of(part_of(*quota, ranks)));
+  return quota == nullptr ? threads : std::min(threads, threads_of_quota(part_of(*quota, ranks)));
 }
 
 std::string text_of_limit(const RankCores& rank, const std::vector<RankCores>& ranks) {
