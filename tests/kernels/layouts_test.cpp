@@ -5,7 +5,7 @@ namespace unisono::kernels::cpu {
 TEST_CASE("lanes hold every example once, in blocks of at most 64 lanes", "[lanes]") {
   for (Index batch = 1; batch <= 400; ++batch) {
     const Lanes lanes(batch);
-    CHECK(lanes.width % Lanes::kVector == 0);
+    CHECK((lanes.width == Lanes::kNarrow || lanes.width % Lanes::kVector == 0));
     CHECK(lanes.width <= Lanes::kMaximum);
     Index used = 0;
     for (Index block = 0; block < lanes.blocks; ++block) {
@@ -23,17 +23,17 @@ TEST_CASE("a batch of 65 is a block of 48 and one of 17 examples; none is a bloc
   CHECK(Lanes(65).used(0) == 48);
   CHECK(Lanes(65).used(1) == 17);
   CHECK(Lanes(0).blocks == 1);
-  CHECK(Lanes(0).width == 16);
+  CHECK(Lanes(0).width == 8);
   CHECK(Lanes(0).used(0) == 0);
 }
 
 TEST_CASE("images of 16 channels, or of few examples, have their channels innermost; features their examples",
           "[layouts]") {
   const Methods methods;
-  for (Index batch : {0, 1, 8, 9, 64}) {
+  for (Index batch : {0, 1, 4, 5, 64}) {
     CHECK(methods.innermost_of({32, 4, 1}, batch) == Innermost::channels);
     CHECK(methods.innermost_of({32, 1, 1}, batch) == Innermost::examples);
-    CHECK(methods.innermost_of({20, 4, 4}, batch) == (batch <= 8 ? Innermost::channels : Innermost::examples));
+    CHECK(methods.innermost_of({20, 4, 4}, batch) == (batch <= 4 ? Innermost::channels : Innermost::examples));
   }
 }
 

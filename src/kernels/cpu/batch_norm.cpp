@@ -32,9 +32,6 @@ class Tiles {
         values_(static_cast<double>(lanes.batch * extent.height * extent.width)) {}
 
   Index count() const { return blocks_ * runs_ * groups_; }
-  const BatchNormLoops& loops(const Loops& loops) const {
-    return lanes_.innermost() == Innermost::channels ? loops.channels_batch_norm : loops.batch_norm;
-  }
 
   TileRange part(Index number) const {
     const Index block = number / (runs_ * groups_);
@@ -69,17 +66,23 @@ float inverse_of(double variance, double epsilon) { return static_cast<float>(1.
 
 }  // namespace
 
+const BatchNormLoops& CpuBackend::batch_norm_loops_of(const Lanes& lanes) const {
+  return lanes.innermost() == Innermost::channels ? loops_.channels_batch_norm : loops_of(lanes).batch_norm;
+}
+
 void CpuBackend::batch_norm_sums(const NormSpec& spec, Index batch, View x, std::span<double> sums) {
   if (batch == 0) {
     std::ranges::fill(sums, 0.0);
     return;
   }
-  const Tiles tiles(spec.extent, lanes(spec.extent, batch));
+  const Lanes lanes = this->lanes(spec.extent, batch);
+  const Tiles tiles(spec.extent, lanes);
+  const BatchNormLoops& loops = batch_norm_loops_of(lanes);
   double* tile_sums = partials_.doubles(2 * kTileChannels * tiles.count());
   parallel_for(settings_.threads, tiles.count(), [&](Index i) {
     const Tiles::TileRange part = tiles.part(i);
     double* to = tile_sums + 2 * kTileChannels * i;
-    tiles.loops(loops_).sums(part.tile, x.data() + part.offset, to, to + kTileChannels);
+    loops.sums(part.tile, x.data() + part.offset, to, to + kTileChannels);
   });
   tiles.add_up(tile_sums, sums);
 }
@@ -118,7 +121,9 @@ void CpuBackend::batch_norm_running_moments(const NormSpec& spec, View running_m
 void CpuBackend::batch_norm_forward(const NormSpec& spec, Index batch, View x, View mean, View inverse_deviation,
                                     View gamma, View beta, View residual, MutableView y) {
   assert(spec.activation == Activation::none || spec.activation == Activation::relu);
-  const Tiles tiles(spec.extent, lanes(spec.extent, batch));
+  const Lanes lanes = this->lanes(spec.extent, batch);
+  const Tiles tiles(spec.extent, lanes);
+  const BatchNormLoops& loops = batch_norm_loops_of(lanes);
   parallel_for(settings_.threads, tiles.count(), [&](Index i) {
     const auto [tile, offset, channel] = tiles.part(i);
     ChannelTerms terms{};
@@ -128,7 +133,7 @@ void CpuBackend::batch_norm_forward(const NormSpec& spec, Index batch, View x, V
       terms.slope[c] = gamma[k] * inverse_deviation[k];
       terms.shift[c] = beta[k];
     }
-    tiles.loops(loops_).forward(tile, terms, x.data() + offset, residual.empty() ? nullptr : residual.data() + offset,
+    loops.forward(tile, terms, x.data() + offset, residual.empty() ? nullptr : residual.data() + offset,
                                 spec.activation == Activation::relu, y.data() + offset);
   });
 }
@@ -139,13 +144,15 @@ void CpuBackend::batch_norm_backward_sums(const NormSpec& spec, Index batch, Vie
     std::ranges::fill(sums, 0.0);
     return;
   }
-  const Tiles tiles(spec.extent, lanes(spec.extent, batch));
+  const Lanes lanes = this->lanes(spec.extent, batch);
+  const Tiles tiles(spec.extent, lanes);
+  const BatchNormLoops& loops = batch_norm_loops_of(lanes);
   const bool relu = spec.activation == Activation::relu;
   double* tile_sums = partials_.doubles(2 * kTileChannels * tiles.count());
   parallel_for(settings_.threads, tiles.count(), [&](Index i) {
     const auto [tile, offset, channel] = tiles.part(i);
     double* to = tile_sums + 2 * kTileChannels * i;
-    tiles.loops(loops_).backward_sums(tile, x.data() + offset, mean.data() + channel,
+    loops.backward_sums(tile, x.data() + offset, mean.data() + channel,
                                       relu ? y.data() + offset : nullptr, dy.data() + offset, to, to + kTileChannels);
   });
   tiles.add_up(tile_sums, sums);
@@ -168,7 +175,9 @@ void CpuBackend::batch_norm_parameter_gradients(const NormSpec& spec, std::span<
 // With i = inverse_deviation:  dx = γ i dy − (γ i² Σ dy x̂ / count) (x − mean) − γ i Σ dy / count
 void CpuBackend::batch_norm_backward(const NormSpec& spec, Index batch, View x, View mean, View inverse_deviation,
                                      View gamma, View dy, std::span<const double> sums, MutableView dx) {
-  const Tiles tiles(spec.extent, lanes(spec.extent, batch));
+  const Lanes lanes = this->lanes(spec.extent, batch);
+  const Tiles tiles(spec.extent, lanes);
+  const BatchNormLoops& loops = batch_norm_loops_of(lanes);
   const auto channels = static_cast<std::size_t>(spec.extent.channels);
   const double count = sums[2 * channels], share = count == 0 ? 0 : 1 / count;
   parallel_for(settings_.threads, tiles.count(), [&](Index i) {
@@ -183,7 +192,7 @@ void CpuBackend::batch_norm_backward(const NormSpec& spec, Index batch, View x, 
       terms.tilt[c] = static_cast<float>(-slope * inverse * sums[channels + k] * share);
       terms.shift[c] = static_cast<float>(-slope * sums[k] * share);
     }
-    tiles.loops(loops_).backward(tile, terms, x.data() + offset, dy.data() + offset, dx.data() + offset);
+    loops.backward(tile, terms, x.data() + offset, dy.data() + offset, dx.data() + offset);
   });
 }
 

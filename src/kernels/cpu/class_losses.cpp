@@ -27,18 +27,18 @@ struct Scores {
   View weights;
 };
 
-/// Calls work(group) for every Lanes::kVector lanes, and adds the LossSums that it gives in their order.
+/// Calls work(group) for every Lanes::kVector lanes, or the only 8, and adds the LossSums that it gives in their order.
 template <typename Work>
 void add_groups(int threads, const Scores& scores, LossSums& sums, const Work& work) {
   const Lanes lanes(scores.batch);
   assert(static_cast<Index>(scores.labels.size()) == scores.batch);
-  const Index groups = lanes.width / Lanes::kVector;
+  const Index size = std::min(lanes.width, Lanes::kVector), groups = lanes.width / size;
   std::vector<LossSums> parts(static_cast<std::size_t>(lanes.blocks * groups));
   // A few examples of a few classes take less time than waking a thread.
   parallel_for(scores.classes * scores.batch < kChunk ? 1 : threads, lanes.blocks * groups, [&](Index i) {
-    const Index block = i / groups, lane = i % groups * Lanes::kVector, example = block * lanes.width + lane;
-    const Index used = std::clamp<Index>(scores.batch - example, 0, Lanes::kVector);
-    LabelGroup group{.columns = {scores.classes, Lanes::kVector, lanes.width, used},
+    const Index block = i / groups, lane = i % groups * size, example = block * lanes.width + lane;
+    const Index used = std::clamp<Index>(scores.batch - example, 0, size);
+    LabelGroup group{.columns = {scores.classes, size, lanes.width, used},
                      .at = block * scores.classes * lanes.width + lane,
                      .weights = LaneWeights(scores.weights, used > 0 ? example : 0, used)};
     for (Index n = 0; n < used; ++n) {

@@ -9,7 +9,10 @@
 namespace unisono::kernels {
 namespace cpu {
 
-CpuBackend::CpuBackend(const CpuSettings& settings) : settings_(settings), loops_(loops_for(settings.instruction_set)) {
+CpuBackend::CpuBackend(const CpuSettings& settings)
+    : settings_(settings),
+      loops_(loops_for(settings.instruction_set)),
+      narrow_loops_(narrow_loops_for(settings.instruction_set)) {
   assert(settings.threads >= 1);
 }
 

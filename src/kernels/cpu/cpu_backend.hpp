@@ -130,6 +130,8 @@ class CpuBackend final : public Backend {
 
   Innermost innermost(const Extent& extent, Index batch) const { return settings_.methods.innermost_of(extent, batch); }
   Lanes lanes(const Extent& extent, Index batch) const { return Lanes::of(innermost(extent, batch), batch); }
+  /// The loops for vectors of lanes.
+  const Loops& loops_of(const Lanes& lanes) const { return lanes.width == Lanes::kNarrow ? narrow_loops_ : loops_; }
   /// x in a layout: x itself where it is laid out so, or is empty; else a copy.
   View in_layout(Innermost layout, const Extent& extent, Index batch, View x, Scratch& scratch);
   /// Where to write activations in a layout: y itself where it is laid out so, or is empty; else the scratch memory.
@@ -162,6 +164,7 @@ class CpuBackend final : public Backend {
                                  Write write);
   void add_up_parts(float* sums, Index parts, Index size);
 
+  const BatchNormLoops& batch_norm_loops_of(const Lanes& lanes) const;
   void pool_rows_forward(const PoolSpec& spec, const Lanes& lanes, View x, MutableView y);
   void pool_rows_backward(const PoolSpec& spec, const Lanes& lanes, View x, View y, View dy, MutableView dx);
 
@@ -182,7 +185,7 @@ class CpuBackend final : public Backend {
   double sum_of_squares(View x);
 
   CpuSettings settings_;
-  Loops loops_;
+  Loops loops_, narrow_loops_;
   Scratch packed_;                     ///< transposed operands of products
   Scratch partials_;                   ///< sums of parts of a batch, to be added up in a fixed order
   Scratch x_copy_, y_copy_, dx_copy_;  ///< activations in another layout

@@ -156,7 +156,7 @@ void CpuBackend::dense_forward(const DenseSpec& spec, Index batch, View x, View 
   const Index tile = std::max<Index>(1, kWeightsAtOnce / dense.in / kColumns) * kColumns;
   parallel_columns(settings_.threads, dense.units, kColumns, [&](Index first, Index end) {
     for (Index unit = first; unit < end; unit += tile) {
-      forward_units(loops_, dense, spec, from, w, b, y, unit, std::min(unit + tile, end));
+      forward_units(loops_of(dense.lanes), dense, spec, from, w, b, y, unit, std::min(unit + tile, end));
     }
   });
 }
@@ -177,7 +177,7 @@ void CpuBackend::dense_backward_data(const DenseSpec& spec, Index batch, View w,
   const Dense dense(spec, batch);
   const bool large = loops_.matrix_product != nullptr && is_large(dense);
   parallel_columns(settings_.threads, dense.in, large ? kLargeColumns : kColumns, [&](Index first, Index end) {
-    (large ? large_data : data_inputs)(loops_, dense, w, dy, dx, first, end);
+    (large ? large_data : data_inputs)(loops_of(dense.lanes), dense, w, dy, dx, first, end);
   });
 }
 

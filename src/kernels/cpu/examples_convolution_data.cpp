@@ -20,6 +20,7 @@ void CpuBackend::examples_backward_data(const ConvolutionSpec& spec, Index batch
 
   const auto rows = taps_of_inputs(convolution.y), columns = taps_of_inputs(convolution.x);
   const Index image = convolution.y.in * convolution.x.in;
+  const Loops& loops = loops_of(convolution.lanes);
   const ProductShape common{.m = width, .n = in, .lda = width, .ldb = taps * out, .ldc = width};
   parallel_ranges(settings_.threads, convolution.lanes.blocks * image, [&](Index first, Index end, int) {
     ProductShape shape = common;
@@ -40,9 +41,9 @@ void CpuBackend::examples_backward_data(const ConvolutionSpec& spec, Index batch
         }
         Ahead ahead{dy.data(), 0, dy.data(), 0};
         if (convolution.runs && pairs.count() > 0) {
-          ahead = successors_of(loops_, shape, pairs, out, out * width / convolution.x.stride);
+          ahead = successors_of(loops, shape, pairs, out, out * width / convolution.x.stride);
         }
-        loops_.product(shape, pairs.a.data(), pairs.b.data(), pairs.count(), nullptr,
+        loops.product(shape, pairs.a.data(), pairs.b.data(), pairs.count(), nullptr,
                        dx.data() + convolution.input_at(block, iy, ix) + group * in * width, &ahead);
       }
     }

@@ -29,6 +29,7 @@ Index gather_taps(const Convolution& convolution, Index block, Index oy, Index o
 void CpuBackend::examples_forward(const ConvolutionSpec& spec, Index batch, View x, View w, View b, MutableView y) {
   const Convolution convolution(spec, Lanes(batch));
   assert(static_cast<Index>(w.size()) == convolution.weights());
+  const Loops& loops = loops_of(convolution.lanes);
   const Index width = convolution.lanes.width, out = convolution.out, image = convolution.y.out * convolution.x.out;
   const ProductShape common{.m = width,
                             .n = out,
@@ -45,9 +46,9 @@ void CpuBackend::examples_forward(const ConvolutionSpec& spec, Index batch, View
         shape.k = gather_taps(convolution, block, oy, ox, group, x, w, pairs) * convolution.in;
         Ahead ahead{x.data(), 0, x.data(), 0};
         if (convolution.runs && pairs.count() > 0) {
-          ahead = successors_of(loops_, shape, pairs, convolution.in, convolution.x.stride * convolution.in * width);
+          ahead = successors_of(loops, shape, pairs, convolution.in, convolution.x.stride * convolution.in * width);
         }
-        loops_.product(shape, pairs.a.data(), pairs.b.data(), pairs.count(),
+        loops.product(shape, pairs.a.data(), pairs.b.data(), pairs.count(),
                        b.empty() ? nullptr : b.data() + group * out,
                        y.data() + convolution.output_at(block, oy, ox) + group * out * width, &ahead);
       }

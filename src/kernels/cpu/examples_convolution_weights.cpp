@@ -30,7 +30,7 @@ Range slice_of(Index channels, Index slices, Index s) {
 void CpuBackend::examples_backward_weights(const ConvolutionSpec& spec, Index batch, View x, View y, MutableView dy,
                                            MutableView dw, MutableView db, Write write) {
   const Convolution convolution(spec, Lanes(batch));
-  const WeightGradient gradient(convolution, loops_, x, y, dy);
+  const WeightGradient gradient(convolution, loops_, loops_of(convolution.lanes), x, y, dy);
   const Index size = convolution.weights(), rows = gradient.rows(), parts = parts_of(convolution, rows);
   // Slices divide the work further where there are many threads; they change no result.
   const Index slices =

@@ -87,4 +87,8 @@ Loops loops_for(InstructionSet set) {
   throw std::logic_error("loops_for: an instruction set that this build lacks");
 }
 
+Loops narrow_loops_for(InstructionSet set) {
+  return loops_for(set == InstructionSet::avx512 ? InstructionSet::avx2 : set);
+}
+
 }  // namespace unisono::kernels::cpu

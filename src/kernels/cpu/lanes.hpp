@@ -12,12 +12,13 @@ enum class Innermost { examples, channels };
 /// How the examples of a batch lie in memory: [block][y][x][channel][lane]. Example e is lane e % width of block e /
 /// width. There are two such layouts:
 ///
-/// * examples innermost: `width` is a multiple of kVector. The batch is the SIMD dimension, so that channels need no
-///   padding, whatever their number. Lanes without an example are zero after `load`; layers may leave anything finite
-///   there.
+/// * examples innermost: `width` is a multiple of kVector, or kNarrow for a batch of so few examples. The batch is the
+///   SIMD dimension, so that channels need no padding, whatever their number. Lanes without an example are zero after
+///   `load`; layers may leave anything finite there.
 /// * channels innermost: a block is one example, and `width` is 1. Channels are the SIMD dimension.
 struct Lanes {
   static constexpr Index kVector = 16;   ///< floats of an AVX-512 register, of a cache line
+  static constexpr Index kNarrow = 8;    ///< floats of an AVX2 register
   static constexpr Index kMaximum = 64;  ///< four registers: the block size of the products
 
   Index batch = 0;        ///< examples; may be 0 (a rank without any)
@@ -28,7 +29,7 @@ struct Lanes {
   explicit Lanes(Index examples)
       : batch(examples),
         blocks(std::max<Index>(1, (examples + kMaximum - 1) / kMaximum)),
-        width(std::max(kVector, round_up((examples + blocks - 1) / blocks))) {}
+        width(examples <= kNarrow ? kNarrow : round_up((examples + blocks - 1) / blocks)) {}
   static Lanes channels_innermost(Index examples) { return {examples, examples, 1}; }
 
   static Lanes of(Innermost layout, Index examples) {

@@ -55,7 +55,7 @@ struct BatchNormLoops {
   void (*backward)(const Tile& tile, const ChannelTerms& terms, const float* x, const float* dy, float* dx);
 };
 
-/// Elements × examples: element e has `lanes` lanes (a multiple of 16) from e · stride on, of which `used` hold
+/// Elements × examples: element e has `lanes` lanes (a block's width) from e · stride on, of which `used` hold
 /// examples.
 struct Columns {
   Count elements = 0, lanes = 0, stride = 0, used = 0;

@@ -14,7 +14,7 @@ namespace {
 class Groups {
  public:
   Groups(const Extent& extent, const Lanes& lanes, int threads)
-      : size_(extent.size()), lanes_(lanes), width_(lanes.blocks >= threads ? lanes.width : Lanes::kVector) {}
+      : size_(extent.size()), lanes_(lanes), width_(lanes.blocks >= threads ? lanes.width : std::min(lanes.width, Lanes::kVector)) {}
 
   Index count() const { return lanes_.blocks * lanes_.width / width_; }
   Index first_lane(Index group) const { return group * width_; }  ///< among all lanes of all blocks
@@ -36,12 +36,14 @@ void CpuBackend::layer_norm_forward(const NormSpec& spec, Index batch, View x, V
   assert(spec.activation == Activation::none);
   const View values = in_layout(Innermost::examples, spec.extent, batch, x, x_copy_);
   const MutableView to = room_in_layout(Innermost::examples, spec.extent, batch, y, y_copy_);
-  const Groups groups(spec.extent, Lanes(batch), settings_.threads);
+  const Lanes lanes(batch);
+  const Groups groups(spec.extent, lanes, settings_.threads);
+  const LayerNormLoops& loops = loops_of(lanes).layer_norm;
   parallel_for(settings_.threads, groups.count(), [&](Index group) {
     float mean[kMaximumLanes], inverse[kMaximumLanes];
     const float* from = values.data() + groups.offset(group);
-    loops_.layer_norm.moments(groups.columns(), from, static_cast<float>(spec.epsilon), mean, inverse);
-    loops_.layer_norm.forward(groups.columns(), from, mean, inverse, gamma.data(), beta.data(),
+    loops.moments(groups.columns(), from, static_cast<float>(spec.epsilon), mean, inverse);
+    loops.forward(groups.columns(), from, mean, inverse, gamma.data(), beta.data(),
                               to.data() + groups.offset(group));
   });
   settle(Innermost::examples, spec.extent, batch, to, y);
@@ -62,14 +64,15 @@ void CpuBackend::layer_norm_backward_of_lanes(const NormSpec& spec, Index batch,
                                               MutableView dx, MutableView dgamma, MutableView dbeta, Write write) {
   const Lanes lanes(batch);
   const Groups groups(spec.extent, lanes, settings_.threads);
+  const LayerNormLoops& loops = loops_of(lanes).layer_norm;
   float* mean = partials_.floats(2 * lanes.blocks * lanes.width);
   float* inverse = mean + lanes.blocks * lanes.width;
   parallel_for(settings_.threads, groups.count(), [&](Index group) {
     const Index lane = groups.first_lane(group), at = groups.offset(group);
-    loops_.layer_norm.moments(groups.columns(), x.data() + at, static_cast<float>(spec.epsilon), mean + lane,
+    loops.moments(groups.columns(), x.data() + at, static_cast<float>(spec.epsilon), mean + lane,
                               inverse + lane);
     if (dx.empty()) return;
-    loops_.layer_norm.backward(groups.columns(), x.data() + at, mean + lane, inverse + lane, gamma.data(),
+    loops.backward(groups.columns(), x.data() + at, mean + lane, inverse + lane, gamma.data(),
                                dy.data() + at, dx.data() + at);
   });
 
@@ -81,7 +84,7 @@ void CpuBackend::layer_norm_backward_of_lanes(const NormSpec& spec, Index batch,
     double gamma_sums[kElements] = {}, beta_sums[kElements] = {};
     for (Index block = 0; block < lanes.blocks; ++block) {
       const Index lane = block * lanes.width, at = (block * size + first) * lanes.width;
-      loops_.layer_norm.parameters({count, lanes.width, lanes.width, lanes.used(block)}, x.data() + at, mean + lane,
+      loops.parameters({count, lanes.width, lanes.width, lanes.used(block)}, x.data() + at, mean + lane,
                                    inverse + lane, dy.data() + at, gamma_sums, beta_sums);
     }
     for (Index e = 0; e < count; ++e) {

@@ -31,13 +31,14 @@ void CpuBackend::load(const Extent& extent, Index batch, View values, MutableVie
   assert(static_cast<Index>(values.size()) == batch * extent.size());
   assert(static_cast<Index>(x.size()) >= activation_size(extent, batch));
   const Lanes lanes = this->lanes(extent, batch);
+  // Sizes are rounded up to whole vectors.
+  std::fill(x.data() + lanes.blocks * lanes.block_size(extent), x.data() + lanes.size(extent), 0.0F);
   if (lanes.innermost() == Innermost::channels) {
     const Index pixels = extent.height * extent.width;
     for_each_pixel_tile(settings_.threads, extent, batch, [&](Index example, Index first, Index size) {
       loops_.transpose(extent.channels, size, values.data() + example * extent.size() + first, pixels,
                        x.data() + example * extent.size() + first * extent.channels, extent.channels);
     });
-    std::fill(x.data() + batch * extent.size(), x.data() + lanes.size(extent), 0.0F);
     return;
   }
   const Planes planes(extent);

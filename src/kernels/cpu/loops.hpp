@@ -15,7 +15,8 @@
 // another header may be instantiated in these files (see cmake/UnisonoInstructionSets.cmake). All run on the calling
 // thread.
 //
-// Width: lanes of a block, a multiple of 16. Pointers to activations are aligned to 64 bytes.
+// Width: lanes of a block, a multiple of 16; or 8, where the vectors of a set are not longer (narrow_loops_for).
+// Pointers to activations are aligned to 64 bytes.
 
 namespace unisono::kernels::cpu {
 

@@ -19,6 +19,7 @@ void CpuBackend::mask_and_sum(const Extent& extent, Index batch, View y, Mutable
   const Index channels = extent.channels, rows = lanes.blocks * extent.height, parts = std::min(rows, kParts);
   const Index slices = (channels + kChannelsAtOnce - 1) / kChannelsAtOnce;
   float* const sums = db.empty() ? nullptr : partials_.floats(parts * channels * Lanes::kVector);
+  const Loops& loops = loops_of(lanes);
   parallel_for(settings_.threads, parts * slices, [&](Index task) {
     const Index part = task / slices, channel = task % slices * kChannelsAtOnce;
     const Index count = std::min(kChannelsAtOnce, channels - channel);
@@ -26,7 +27,7 @@ void CpuBackend::mask_and_sum(const Extent& extent, Index batch, View y, Mutable
     if (sum != nullptr) std::fill(sum, sum + count * Lanes::kVector, 0.0F);
     for (Index i = rows * part / parts * extent.width; i < rows * (part + 1) / parts * extent.width; ++i) {
       const Index at = (i * channels + channel) * lanes.width;
-      loops_.mask_and_sum(count, lanes.width, y.empty() ? nullptr : y.data() + at, dy.data() + at, sum);
+      loops.mask_and_sum(count, lanes.width, y.empty() ? nullptr : y.data() + at, dy.data() + at, sum);
     }
   });
   add_up_bias(sums, parts, Lanes::kVector, db, write);

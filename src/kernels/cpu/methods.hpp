@@ -27,7 +27,7 @@
 
 namespace unisono::kernels::cpu {
 
-inline constexpr Index kFewExamples = 8;
+inline constexpr Index kFewExamples = 4;
 
 /// What the tables say, or what a test or benchmark has chosen instead for all shapes.
 struct Methods {

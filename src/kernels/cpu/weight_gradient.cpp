@@ -36,8 +36,15 @@ Index channels_of_products(const Convolution& convolution) {
 
 }  // namespace
 
-WeightGradient::WeightGradient(const Convolution& convolution, const Loops& loops, View x, View y, MutableView dy)
-    : convolution_(convolution), loops_(loops), x_(x), y_(y), dy_(dy), products_(channels_of_products(convolution)) {
+WeightGradient::WeightGradient(const Convolution& convolution, const Loops& loops, const Loops& along_lanes, View x,
+                               View y, MutableView dy)
+    : convolution_(convolution),
+      loops_(loops),
+      along_lanes_(along_lanes),
+      x_(x),
+      y_(y),
+      dy_(dy),
+      products_(channels_of_products(convolution)) {
   find_segments();
 }
 
@@ -89,7 +96,7 @@ void WeightGradient::mask_and_sum(const Piece& piece, Range channels, float* db)
   float* const sums = db == nullptr ? nullptr : db + (piece.group * convolution_.out + channels.first) * Lanes::kVector;
   for (Index ox = piece.positions.first; ox < piece.positions.end; ++ox) {
     const Index at = dy_at(piece, ox, channels.first);
-    loops_.mask_and_sum(channels.size(), convolution_.lanes.width, y_.empty() ? nullptr : y_.data() + at,
+    along_lanes_.mask_and_sum(channels.size(), convolution_.lanes.width, y_.empty() ? nullptr : y_.data() + at,
                         dy_.data() + at, sums);
   }
 }
@@ -193,7 +200,7 @@ void WeightGradient::add_rows_along_lanes(Range rows, Index group, Pairs& pairs,
                            .n = segment.elements.size() * convolution_.in,
                            .width = convolution_.lanes.width,
                            .ldc = group_stride()};
-      loops_.dots(shape, pairs.a.data(), pairs.b.data(), pairs.count(),
+      along_lanes_.dots(shape, pairs.a.data(), pairs.b.data(), pairs.count(),
                   sum + convolution_.weight_at(0, ky, segment.elements.first));
     }
   }

@@ -17,8 +17,9 @@ class WeightGradient {
  public:
   static constexpr Index kChannelsAtOnce = 64;  ///< of products: four registers
 
-  /// \param y empty where there is nothing to mask
-  WeightGradient(const Convolution& convolution, const Loops& loops, View x, View y, MutableView dy);
+  /// \param along_lanes the loops for vectors of lanes \param y empty where there is nothing to mask
+  WeightGradient(const Convolution& convolution, const Loops& loops, const Loops& along_lanes, View x, View y,
+                 MutableView dy);
 
   Index rows() const { return convolution_.lanes.blocks * convolution_.y.out; }  ///< of the output, in all blocks
   Index products() const { return products_; }  ///< P: the first channels of a group, which are computed by products
@@ -64,6 +65,7 @@ class WeightGradient {
 
   const Convolution& convolution_;
   const Loops& loops_;
+  const Loops& along_lanes_;
   View x_, y_;
   MutableView dy_;
   Index products_;

@@ -79,13 +79,13 @@ struct Tiles {
   TileRow output(const Part& part) const { return {2 * part.column, out.width, part.tiles, out.channels}; }
 };
 
-/// Floats that one thread needs.
 /// Whether the device has a product of large matrices, and a convolution's are such.
 bool by_large_products(const Loops& loops, Index in, Index out) {
   constexpr Index kLeast = 64;
   return loops.matrix_product != nullptr && std::min(in, out) >= kLeast;
 }
 
+/// Floats that one thread needs.
 Index correlation_floats(Index in, Index out) { return kValues * (plane_of(kTiles, in) + plane_of(kTiles, out)); }
 
 struct Correlation {

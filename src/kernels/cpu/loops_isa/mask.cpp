@@ -9,10 +9,11 @@ template <bool masked, bool summed>
 inline void channel(Count width, const float* y, float* dy, float* sums) {
   constexpr Count kSums = 16 / kLanes;  // registers
   Vector parts[kSums] = {};
-  for (Count lane = 0; lane < width; lane += 16) {
+  for (Count first = 0; first < width; first += 16) {
 #pragma GCC unroll 4
     for (Count part = 0; part < kSums; ++part) {
-      const Count at = lane + part * kLanes;
+      const Count at = first + part * kLanes;
+      if (at >= width) break;  // a width of 8
       Vector value = load(dy + at);
       if (masked) {
         value = load(y + at) > 0.0F ? value : Vector{};
