@@ -55,16 +55,20 @@ void add_dense(const DenseShape& shape, Index batch, kernels::cpu::InstructionSe
 
 void add_convolution(const NamedConvolution& layer, Index batch, kernels::cpu::InstructionSet set) {
   using kernels::cpu::ConvolutionMethod, kernels::cpu::Innermost, kernels::cpu::Methods, kernels::cpu::method_of;
-  const kernels::ConvolutionSpec& spec = layer.spec;
-  const Index weights = spec.channels * spec.in.channels * spec.kernel_height * spec.kernel_width;
-  const auto add_method = [&](const std::string& method, const Methods& methods) {
+  const Index weights =
+      layer.spec.channels * layer.spec.in.channels * layer.spec.kernel_height * layer.spec.kernel_width;
+  const auto add_method = [&](const std::string& method, const kernels::ConvolutionSpec& spec, const Methods& methods) {
     add_passes("convolution/" + layer.name + "/batch:" + std::to_string(batch) + "/" + method + "/" + name_of(set),
                {.instruction_set = set, .methods = methods}, spec, spec.out(), weights, batch, flops_of(spec, batch),
                &CpuBackend::convolution_forward, &CpuBackend::convolution_backward);
   };
-  add_method("examples_innermost", {.innermost = Innermost::examples});
-  add_method("channels_innermost", {.innermost = Innermost::channels, .winograd = false});
-  if (method_of(spec, batch, {}) == ConvolutionMethod::winograd) add_method("winograd", {});
+  add_method("examples_innermost", layer.spec, {.innermost = Innermost::examples});
+  add_method("channels_innermost", layer.spec, {.innermost = Innermost::channels, .winograd = false});
+  if (method_of(layer.spec, batch, {}) != ConvolutionMethod::winograd) return;
+  kernels::ConvolutionSpec spec = layer.spec;
+  add_method("winograd_2x2", spec, {});
+  spec.winograd = kernels::Winograd::tiles_4x4;
+  add_method("winograd_4x4", spec, {});
 }
 
 const bool registered = [] {

@@ -22,10 +22,7 @@ struct Place {
 
 class GraphBuilder {
  public:
-  GraphBuilder(const Shape& in, bool steps_together) : shape_(in) {
-    graph_.in = in;
-    context_.steps_together = steps_together;
-  }
+  GraphBuilder(const Shape& in, const LayerContext& context) : context_(context), shape_(in) { graph_.in = in; }
 
   void sequence(const std::vector<LayerSettings>& layers, const Place& place);
   Graph take() { return std::move(graph_); }
@@ -158,7 +155,7 @@ void cut_after(Graph& graph, const std::string& layer) {
 }
 
 Graph build_graph(const NetworkSettings& settings, const Shape& in, bool steps_together) {
-  GraphBuilder builder(in, steps_together);
+  GraphBuilder builder(in, {.steps_together = steps_together, .winograd = settings.winograd});
   builder.sequence(settings.layers, {"model.layers", ""});
   Graph graph = builder.take();
   if (graph.nodes.empty()) throw ConfigError("model.layers: the network has no layers; give it at least one");

@@ -34,6 +34,11 @@ void NetworkSettings::describe(ConfigVisitor& visitor) {
                  .maximum = 1,
                  .maximum_excluded = true},
                 label_smoothing);
+  visitor.choice(
+      {.name = "winograd",
+       .meaning = "on CPUs: how convolutions with kernel = 3 and stride = 1 between multiples of 16 channels "
+                  "are computed: tiles of Winograd's method"},
+      winograd, kWinogradTiles);
   visitor.list({.name = "layers", .meaning = "the layers, from the inputs to the outputs", .required = true}, layers);
 }
 

@@ -7,10 +7,34 @@ namespace {
 
 using Values = std::vector<double>;
 
-// The magnitudes of Winograd's matrices: Bᵀ and G turn tiles and kernels to 4 values each way, Aᵀ these to 2 outputs.
-constexpr double kB[4][4] = {{1, 0, 1, 0}, {0, 1, 1, 0}, {0, 1, 1, 0}, {0, 1, 0, 1}};
-constexpr double kG[4][3] = {{1, 0, 0}, {0.5, 0.5, 0.5}, {0.5, 0.5, 0.5}, {0, 0, 1}};
-constexpr double kA[2][4] = {{1, 1, 1, 0}, {0, 1, 1, 1}};
+// The magnitudes of Winograd's matrices: Bᵀ and G turn tiles and kernels to `size` values each way, Aᵀ these to `tile`
+// outputs. A value goes through at most so many roundings: in Bᵀ, Aᵀ and G, or in Bᵀ, A and Gᵀ, each of them twice.
+
+struct F2 {
+  static constexpr Winograd winograd = Winograd::tiles_2x2;
+  static constexpr std::size_t tile = 2, size = 4;
+  static constexpr double b[4][4] = {{1, 0, 1, 0}, {0, 1, 1, 0}, {0, 1, 1, 0}, {0, 1, 0, 1}};
+  static constexpr double g[4][3] = {{1, 0, 0}, {0.5, 0.5, 0.5}, {0.5, 0.5, 0.5}, {0, 0, 1}};
+  static constexpr double a[2][4] = {{1, 1, 1, 0}, {0, 1, 1, 1}};
+  static constexpr Index roundings = 2 * (1 + 2 + 2);
+};
+
+struct F4 {
+  static constexpr Winograd winograd = Winograd::tiles_4x4;
+  static constexpr std::size_t tile = 4, size = 6;
+  static constexpr double b[6][6] = {{4, 0, 5, 0, 1, 0}, {0, 4, 4, 1, 1, 0}, {0, 4, 4, 1, 1, 0},
+                                     {0, 2, 1, 2, 1, 0}, {0, 2, 1, 2, 1, 0}, {0, 4, 0, 5, 0, 1}};
+  static constexpr double g[6][3] = {{1. / 4, 0, 0},
+                                     {1. / 6, 1. / 6, 1. / 6},
+                                     {1. / 6, 1. / 6, 1. / 6},
+                                     {1. / 24, 1. / 12, 1. / 6},
+                                     {1. / 24, 1. / 12, 1. / 6},
+                                     {0, 0, 1}};
+  static constexpr double a[4][6] = {{1, 1, 1, 1, 1, 0}, {0, 1, 1, 2, 2, 0}, {0, 1, 1, 4, 4, 0}, {0, 1, 1, 8, 8, 1}};
+  // 5 x and two additions; three additions; a rounded constant, its product and two additions. Backward, A has two
+  // additions, and Gᵀ three, with a constant and its product.
+  static constexpr Index roundings = 2 * (3 + 3 + 5);
+};
 
 /// M values Mᵀ, for M (rows × columns) or, transposed, Mᵀ values M.
 template <std::size_t rows, std::size_t columns>
@@ -47,42 +71,50 @@ struct Images {
   }
 };
 
-std::array<double, 16> input_tile(const Images& x, Index example, Index channel, Index y, Index first) {
-  double d[16];
-  for (Index i = 0; i < 16; ++i) d[i] = x.at(example, channel, y + i / 4, first + i % 4);
-  return both_ways(kB, d);
+template <typename F>
+using Tile = std::array<double, F::size * F::size>;
+
+template <typename F>
+Tile<F> input_tile(const Images& x, Index example, Index channel, Index y, Index first) {
+  constexpr Index size = F::size;
+  double d[size * size];
+  for (Index i = 0; i < size * size; ++i) d[i] = x.at(example, channel, y + i / size, first + i % size);
+  return both_ways(F::b, d);
 }
 
 /// What Σ |terms| is to a direct sum: the magnitudes of all that is added up for each value of x ∗ w by Winograd's
 /// method. \param weight (o, i, tap)
-template <typename Weight>
+template <typename F, typename Weight>
 Values magnitudes(const Images& x, const Extent& out, Index padding_height, Index padding_width, Index batch,
                   const Weight& weight) {
+  constexpr Index tile = F::tile;
   Values y(static_cast<std::size_t>(batch * out.size()));
-  std::vector<std::array<double, 16>> u;
+  std::vector<Tile<F>> u;
   for (Index o = 0; o < out.channels; ++o) {
     for (Index c = 0; c < x.extent.channels; ++c) {
       double g[9];
       for (Index tap = 0; tap < 9; ++tap) g[tap] = std::abs(static_cast<double>(weight(o, c, tap)));
-      u.push_back(both_ways(kG, g));
+      u.push_back(both_ways(F::g, g));
     }
   }
   for (Index example = 0; example < batch; ++example) {
-    for (Index oy = 0; oy < out.height; oy += 2) {
-      for (Index ox = 0; ox < out.width; ox += 2) {
-        std::vector<std::array<double, 16>> v;
+    for (Index oy = 0; oy < out.height; oy += tile) {
+      for (Index ox = 0; ox < out.width; ox += tile) {
+        std::vector<Tile<F>> v;
         for (Index c = 0; c < x.extent.channels; ++c) {
-          v.push_back(input_tile(x, example, c, oy - padding_height, ox - padding_width));
+          v.push_back(input_tile<F>(x, example, c, oy - padding_height, ox - padding_width));
         }
         for (Index o = 0; o < out.channels; ++o) {
-          double m[16] = {};
+          double m[F::size * F::size] = {};
           for (std::size_t c = 0; c < v.size(); ++c) {
-            for (std::size_t i = 0; i < 16; ++i) m[i] += v[c][i] * u[static_cast<std::size_t>(o) * v.size() + c][i];
+            for (std::size_t i = 0; i < std::size(m); ++i)
+              m[i] += v[c][i] * u[static_cast<std::size_t>(o) * v.size() + c][i];
           }
-          const auto pixels = both_ways(kA, m);
-          for (Index i = 0; i < 4; ++i) {
-            if (oy + i / 2 >= out.height || ox + i % 2 >= out.width) continue;
-            const Index at = ((example * out.channels + o) * out.height + oy + i / 2) * out.width + ox + i % 2;
+          const auto pixels = both_ways(F::a, m);
+          for (Index i = 0; i < tile * tile; ++i) {
+            const Index row = oy + i / tile, column = ox + i % tile;
+            if (row >= out.height || column >= out.width) continue;
+            const Index at = ((example * out.channels + o) * out.height + row) * out.width + column;
             y[static_cast<std::size_t>(at)] = pixels[static_cast<std::size_t>(i)];
           }
         }
@@ -92,64 +124,79 @@ Values magnitudes(const Images& x, const Extent& out, Index padding_height, Inde
   return y;
 }
 
+template <typename F>
 Values weight_magnitudes(const ProductCase& c, View dy) {
+  constexpr Index tile = F::tile;
   const Extent out = c.spec.out();
   const Images x{c.spec.in, c.x}, gradient{out, dy};
   Values dw;
   for (Index o = 0; o < out.channels; ++o) {
     for (Index channel = 0; channel < c.spec.in.channels; ++channel) {
-      std::array<double, 16> u{};
+      Tile<F> u{};
       for (Index example = 0; example < c.options.batch; ++example) {
-        for (Index oy = 0; oy < out.height; oy += 2) {
-          for (Index ox = 0; ox < out.width; ox += 2) {
-            const auto v = input_tile(x, example, channel, oy - c.spec.padding_height, ox - c.spec.padding_width);
-            std::array<double, 4> d;
-            for (Index i = 0; i < 4; ++i)
-              d[static_cast<std::size_t>(i)] = gradient.at(example, o, oy + i / 2, ox + i % 2);
-            const auto z = both_ways_back(kA, d);
-            for (std::size_t i = 0; i < 16; ++i) u[i] += v[i] * z[i];
+        for (Index oy = 0; oy < out.height; oy += tile) {
+          for (Index ox = 0; ox < out.width; ox += tile) {
+            const auto v = input_tile<F>(x, example, channel, oy - c.spec.padding_height, ox - c.spec.padding_width);
+            std::array<double, tile * tile> d;
+            for (Index i = 0; i < tile * tile; ++i) {
+              d[static_cast<std::size_t>(i)] = gradient.at(example, o, oy + i / tile, ox + i % tile);
+            }
+            const auto z = both_ways_back(F::a, d);
+            for (std::size_t i = 0; i < u.size(); ++i) u[i] += v[i] * z[i];
           }
         }
       }
-      for (double value : both_ways_back(kG, u)) dw.push_back(value);
+      for (double value : both_ways_back(F::g, u)) dw.push_back(value);
     }
   }
   return dw;
 }
 
 /// The longest chain of roundings that a value goes through, each at most u of the magnitudes above: the sum of the
-/// products, at most 2 in each transform each way (4 + 2 + 4), the bias, what was there before, and one of the parts.
-double roundings(Index terms) { return static_cast<double>(terms + 13) * kRoundoff; }
+/// products, the transforms, the bias, what was there before, and one of the parts.
+template <typename F>
+double roundings(Index terms) {
+  return static_cast<double>(terms + F::roundings + 3) * kRoundoff;
+}
 
-void check_winograd(const ConvolutionSpec& spec, const ProductOptions& options) {
-  INFO("batch " << options.batch << ", " << spec.in.channels << " × " << spec.in.height << " × " << spec.in.width
-                << " → " << spec.channels << ", padding " << spec.padding_height << " × " << spec.padding_width);
+template <typename F>
+void check_winograd_of(ConvolutionSpec spec, const ProductOptions& options) {
+  spec.winograd = F::winograd;
+  INFO("tiles of " << F::tile << ", batch " << options.batch << ", " << spec.in.channels << " × " << spec.in.height
+                   << " × " << spec.in.width << " → " << spec.channels << ", padding " << spec.padding_height << " × "
+                   << spec.padding_width);
   const ProductCase c(spec, options);
   REQUIRE(method_of(spec, options.batch, {}) == ConvolutionMethod::winograd);
   const auto values = expected(c, false), sizes = expected(c, true);
   const Index in = spec.in.channels, out = spec.channels, batch = options.batch;
   const auto w = [&](Index o, Index i, Index tap) { return c.w[static_cast<std::size_t>((o * in + i) * 9 + tap)]; };
-  auto y = magnitudes({spec.in, c.x}, spec.out(), spec.padding_height, spec.padding_width, batch, w);
+  auto y = magnitudes<F>({spec.in, c.x}, spec.out(), spec.padding_height, spec.padding_width, batch, w);
   for (std::size_t i = 0; options.bias && i < y.size(); ++i) {
     y[i] += std::abs(static_cast<double>(c.b[reference::channel_of(spec.out(), i)]));
   }
   const Floats dy(values[1].begin(), values[1].end());  // masked
-  const auto dx = magnitudes({spec.out(), dy}, spec.in, 2 - spec.padding_height, 2 - spec.padding_width, batch,
-                             [&](Index i, Index o, Index tap) { return w(o, i, 8 - tap); });
-  auto dw = weight_magnitudes(c, dy);
+  const auto dx = magnitudes<F>({spec.out(), dy}, spec.in, 2 - spec.padding_height, 2 - spec.padding_width, batch,
+                                [&](Index i, Index o, Index tap) { return w(o, i, 8 - tap); });
+  auto dw = weight_magnitudes<F>(c, dy);
   for (std::size_t i = 0; options.write == Write::add && i < dw.size(); ++i) dw[i] += std::abs(double{c.dw[i]});
-  const Index tiles = batch * ((spec.out().height + 1) / 2) * ((spec.out().width + 1) / 2);
+  constexpr Index tile = F::tile;
+  const Index tiles = batch * ((spec.out().height + tile - 1) / tile) * ((spec.out().width + tile - 1) / tile);
   everywhere(
       [&](CpuBackend& backend) { return run(backend, c, convolution_layer(backend, c)); },
       [&](const Outputs& outputs) {
         const auto& found = outputs.tensors;
-        CHECK(excess(found[0], values[0], [&](std::size_t i) { return roundings(in) * y[i]; }) <= 1);
+        CHECK(excess(found[0], values[0], [&](std::size_t i) { return roundings<F>(in) * y[i]; }) <= 1);
         CHECK(excess(found[1], values[1], 0.0) <= 1);
-        CHECK(excess(found[2], values[2], [&](std::size_t i) { return roundings(out) * dx[i]; }) <= 1);
-        CHECK(excess(found[3], values[3], [&](std::size_t i) { return roundings(tiles) * dw[i]; }) <= 1);
+        CHECK(excess(found[2], values[2], [&](std::size_t i) { return roundings<F>(out) * dx[i]; }) <= 1);
+        CHECK(excess(found[3], values[3], [&](std::size_t i) { return roundings<F>(tiles) * dw[i]; }) <= 1);
         const double positions = static_cast<double>(batch * spec.out().height * spec.out().width + 4);
         CHECK(excess(found[4], values[4], [&](std::size_t i) { return positions * kRoundoff * sizes[4][i]; }) <= 1);
       });
+}
+
+void check_winograd(const ConvolutionSpec& spec, const ProductOptions& options) {
+  check_winograd_of<F2>(spec, options);
+  check_winograd_of<F4>(spec, options);
 }
 
 ConvolutionSpec three_by_three(const Extent& in, Index out, Index padding) {
@@ -194,6 +241,9 @@ TEST_CASE("Winograd's method is chosen by shape alone", "[winograd]") {
     ConvolutionSpec strided = three_by_three({16, 8, 8}, 32, 1);
     strided.stride_height = 2;
     CHECK(method_of(strided, batch, {}) != ConvolutionMethod::winograd);
+    ConvolutionSpec direct = three_by_three({16, 8, 8}, 32, 1);
+    direct.winograd = Winograd::none;
+    CHECK(method_of(direct, batch, {}) == ConvolutionMethod::channels);
   }
 }
 

@@ -119,6 +119,31 @@ TEST_CASE("a pass gives the same bits again", "[network]") {
   CHECK(first.canonical_gradient() == second.canonical_gradient());
 }
 
+// The transforms of tiles of 4 × 4 pixels multiply errors by some 5 (decision 19); 1e-4 leaves room for much more.
+TEST_CASE("model.winograd changes how convolutions are rounded, and nothing else", "[network]") {
+  const auto backend = kernels::make_cpu_backend(1);
+  LocalReducer reducer;
+  const auto gradient = [&](kernels::Winograd winograd) {
+    Trial trial(*backend,
+                {.layers = {convolution(16, {1}), convolution(32, {3}, {1}), layer("relu"), dense(3)},
+                 .in = {2, 9, 10},
+                 .winograd = winograd},
+                reducer);
+    trial.loss_and_gradient(kernels::Write::overwrite);
+    return canonical(trial.network.parameters(), trial.gradient.view());
+  };
+  const auto direct = gradient(kernels::Winograd::none), two = gradient(kernels::Winograd::tiles_2x2);
+  const auto four = gradient(kernels::Winograd::tiles_4x4);
+  CHECK(direct != two);
+  CHECK(direct != four);
+  CHECK(two != four);
+  const float largest = std::abs(*std::ranges::max_element(direct, {}, [](float g) { return std::abs(g); }));
+  for (std::size_t i = 0; i < direct.size(); ++i) {
+    REQUIRE(std::abs(two[i] - direct[i]) < 1e-4F * largest);
+    REQUIRE(std::abs(four[i] - direct[i]) < 1e-4F * largest);
+  }
+}
+
 TEST_CASE("dropout masks depend on the example, not on how the batch is cut", "[network]") {
   ReferenceBackend backend;
   LocalReducer reducer;

@@ -25,6 +25,7 @@ struct TrialSettings {
   Index classes = 0;       ///< of labels; 0: one an output, where the loss wants labels
   bool weighted = false;   ///< whether the examples have weights
   std::vector<std::string> freeze = {};
+  kernels::Winograd winograd = kernels::Winograd::tiles_2x2;
 };
 
 /// Values that are as good as any, in canonical order: gains in [½, 3/2], variances likewise, weights of variance
@@ -72,7 +73,11 @@ struct Trial {
   Trial(kernels::Backend& b, const TrialSettings& s, Reducer& r, Index first, Index last)
       : backend(b),
         reducer(r),
-        network({value_of(s.loss, kLossKinds), s.label_smoothing, s.layers}, s.in, b, s.steps_together, s.freeze),
+        network({.loss = value_of(s.loss, kLossKinds),
+                 .label_smoothing = s.label_smoothing,
+                 .layers = s.layers,
+                 .winograd = s.winograd},
+                s.in, b, s.steps_together, s.freeze),
         batch(last - first),
         theta(network.parameters().size()),
         statistics(network.statistics().size()),

@@ -53,6 +53,14 @@ struct DenseSpec {
   Activation activation = Activation::none;  ///< none or relu: what is fused into the product
 };
 
+/// The tiles of the output in which a CPU computes convolutions of 3 × 3 taps and stride 1 between multiples of 16
+/// channels by Winograd's method; none: it adds up the taps. Other convolutions and other devices take no notice.
+enum class Winograd {
+  none,
+  tiles_2x2,  ///< F(2 × 2, 3 × 3): rounding errors are about those of direct sums
+  tiles_4x4   ///< F(4 × 4, 3 × 3): fewer multiplications, larger errors
+};
+
 struct ConvolutionSpec {
   Extent in;
   Index channels = 1;  ///< of the output
@@ -61,6 +69,7 @@ struct ConvolutionSpec {
   Index padding_height = 0, padding_width = 0;  ///< zeros on each side
   Index dilation_height = 1, dilation_width = 1;
   Index groups = 1;
+  Winograd winograd = Winograd::tiles_2x2;
   Activation activation = Activation::none;  ///< none or relu
 
   Extent out() const {

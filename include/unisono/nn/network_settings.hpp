@@ -5,6 +5,7 @@
 
 #include "unisono/base/config.hpp"
 #include "unisono/base/own_settings.hpp"
+#include "unisono/kernels/specs.hpp"
 
 namespace unisono::nn {
 
@@ -45,12 +46,20 @@ inline constexpr Named<LossKind> kLossKinds[] = {
     {LossKind::huber, "huber",
      "½ (y − t)² up to |y − t| = delta and linear beyond, averaged over the outputs of an example"}};
 
+inline constexpr Named<kernels::Winograd> kWinogradTiles[] = {
+    {kernels::Winograd::none, "none", "direct sums over the taps"},
+    {kernels::Winograd::tiles_2x2, "2x2",
+     "F(2×2, 3×3): 4/9 of the multiplications; errors are about those of direct sums"},
+    {kernels::Winograd::tiles_4x4, "4x4",
+     "F(4×4, 3×3): 1/4 of the multiplications; errors are some 5 times those of direct sums (Lavin & Gray 2016)"}};
+
 /// A network's part of `[model]`.
 struct NetworkSettings {
   LossKind loss = LossKind::softmax_cross_entropy;
   double label_smoothing = 0;
   std::vector<LayerSettings> layers;
   double delta = 1;  ///< huber
+  kernels::Winograd winograd = kernels::Winograd::tiles_2x2;
   void describe(ConfigVisitor& visitor);
 };
 

@@ -134,7 +134,7 @@ void CpuBackend::batch_norm_forward(const NormSpec& spec, Index batch, View x, V
       terms.shift[c] = beta[k];
     }
     loops.forward(tile, terms, x.data() + offset, residual.empty() ? nullptr : residual.data() + offset,
-                                spec.activation == Activation::relu, y.data() + offset);
+                  spec.activation == Activation::relu, y.data() + offset);
   });
 }
 
@@ -152,8 +152,8 @@ void CpuBackend::batch_norm_backward_sums(const NormSpec& spec, Index batch, Vie
   parallel_for(settings_.threads, tiles.count(), [&](Index i) {
     const auto [tile, offset, channel] = tiles.part(i);
     double* to = tile_sums + 2 * kTileChannels * i;
-    loops.backward_sums(tile, x.data() + offset, mean.data() + channel,
-                                      relu ? y.data() + offset : nullptr, dy.data() + offset, to, to + kTileChannels);
+    loops.backward_sums(tile, x.data() + offset, mean.data() + channel, relu ? y.data() + offset : nullptr,
+                        dy.data() + offset, to, to + kTileChannels);
   });
   tiles.add_up(tile_sums, sums);
   const auto channels = static_cast<std::size_t>(spec.extent.channels);

@@ -158,6 +158,7 @@ class CpuBackend final : public Backend {
   void channels_backward_data(const ConvolutionSpec& spec, Index batch, View w, View dy, MutableView dx);
   void channels_backward_weights(const ConvolutionSpec& spec, Index batch, View x, View dy, MutableView dw,
                                  Write write);
+  const WinogradLoops& winograd_of(const ConvolutionSpec& spec) const;
   void winograd_forward(const ConvolutionSpec& spec, Index batch, View x, View w, View b, MutableView y);
   void winograd_backward_data(const ConvolutionSpec& spec, Index batch, View w, View dy, MutableView dx);
   void winograd_backward_weights(const ConvolutionSpec& spec, Index batch, View x, View dy, MutableView dw,

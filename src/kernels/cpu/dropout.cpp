@@ -46,7 +46,8 @@ void CpuBackend::dropout(const DropoutKey& key, const Extent& extent, std::span<
     DropoutBlock block = first_block;
     block.example_low = low.data() + number * lanes.width;
     block.example_high = high.data() + number * lanes.width;
-    loops_of(lanes).dropout.apply(block, first, std::min(first + kPixels, block.pixels), from.data() + at, to.data() + at);
+    loops_of(lanes).dropout.apply(block, first, std::min(first + kPixels, block.pixels), from.data() + at,
+                                  to.data() + at);
   });
   settle(Innermost::examples, extent, batch, to, y);
 }

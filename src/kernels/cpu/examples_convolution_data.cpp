@@ -44,7 +44,7 @@ void CpuBackend::examples_backward_data(const ConvolutionSpec& spec, Index batch
           ahead = successors_of(loops, shape, pairs, out, out * width / convolution.x.stride);
         }
         loops.product(shape, pairs.a.data(), pairs.b.data(), pairs.count(), nullptr,
-                       dx.data() + convolution.input_at(block, iy, ix) + group * in * width, &ahead);
+                      dx.data() + convolution.input_at(block, iy, ix) + group * in * width, &ahead);
       }
     }
   });

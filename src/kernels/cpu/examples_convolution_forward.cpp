@@ -49,8 +49,8 @@ void CpuBackend::examples_forward(const ConvolutionSpec& spec, Index batch, View
           ahead = successors_of(loops, shape, pairs, convolution.in, convolution.x.stride * convolution.in * width);
         }
         loops.product(shape, pairs.a.data(), pairs.b.data(), pairs.count(),
-                       b.empty() ? nullptr : b.data() + group * out,
-                       y.data() + convolution.output_at(block, oy, ox) + group * out * width, &ahead);
+                      b.empty() ? nullptr : b.data() + group * out,
+                      y.data() + convolution.output_at(block, oy, ox) + group * out * width, &ahead);
       }
     }
   });

@@ -75,22 +75,23 @@ struct LayerNormLoops {
                      double* dgamma, double* dbeta);
 };
 
-/// Tiles of an image's pixels that follow one another in a row, 2 pixels apart: the first begins at pixel x. What lies
-/// outside of the image's width is zero, or is not written.
+/// Tiles of an image's pixels that follow one another in a row, a tile of the output apart: the first begins at pixel
+/// x. What lies outside of the image's width is zero, or is not written.
 struct TileRow {
   Count x = 0, width = 0, tiles = 0;
   Count channels = 0;  ///< a multiple of 16
 };
 
-/// Winograd's F(2 × 2, 3 × 3), see winograd.cpp. The 16 transformed values of channel c of tile t are those at planes +
-/// t · channels + c, `plane` floats apart. Rows of pixels are null where they lie outside of the image.
+/// Winograd's F(m × m, 3 × 3), see winograd.cpp. The (m + 2)² transformed values of channel c of tile t are those at
+/// planes + t · channels + c, `plane` floats apart. Rows of pixels are null where they lie outside of the image.
 struct WinogradLoops {
-  /// planes = Bᵀ d B of tiles of 4 × 4 pixels d of the input. \param rows [4]
+  Count tile;  ///< m
+  /// planes = Bᵀ d B of tiles of (m + 2) × (m + 2) pixels d of the input. \param rows [m + 2]
   void (*input)(const float* const* rows, const TileRow& tiles, float* planes, Count plane);
-  /// 2 × 2 pixels of the output = f(Aᵀ m A + bias), m from planes. \param rows [2]
+  /// m × m pixels of the output = f(Aᵀ p A + bias), p from planes. \param rows [m]
   void (*output)(const float* planes, Count plane, const TileRow& tiles, const float* bias, bool relu,
                  float* const* rows);
-  /// planes = A d Aᵀ of tiles of 2 × 2 pixels d of the output's gradient. \param rows [2]
+  /// planes = A d Aᵀ of tiles of m × m pixels d of the output's gradient. \param rows [m]
   void (*output_gradient)(const float* const* rows, const TileRow& tiles, float* planes, Count plane);
   /// planes = G g Gᵀ of kernels g, `count` of them at once. \param tap floats from one tap to the next
   void (*weights)(const float* w, Count tap, Count count, float* planes, Count plane);

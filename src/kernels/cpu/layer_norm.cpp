@@ -14,7 +14,9 @@ namespace {
 class Groups {
  public:
   Groups(const Extent& extent, const Lanes& lanes, int threads)
-      : size_(extent.size()), lanes_(lanes), width_(lanes.blocks >= threads ? lanes.width : std::min(lanes.width, Lanes::kVector)) {}
+      : size_(extent.size()),
+        lanes_(lanes),
+        width_(lanes.blocks >= threads ? lanes.width : std::min(lanes.width, Lanes::kVector)) {}
 
   Index count() const { return lanes_.blocks * lanes_.width / width_; }
   Index first_lane(Index group) const { return group * width_; }  ///< among all lanes of all blocks
@@ -43,8 +45,7 @@ void CpuBackend::layer_norm_forward(const NormSpec& spec, Index batch, View x, V
     float mean[kMaximumLanes], inverse[kMaximumLanes];
     const float* from = values.data() + groups.offset(group);
     loops.moments(groups.columns(), from, static_cast<float>(spec.epsilon), mean, inverse);
-    loops.forward(groups.columns(), from, mean, inverse, gamma.data(), beta.data(),
-                              to.data() + groups.offset(group));
+    loops.forward(groups.columns(), from, mean, inverse, gamma.data(), beta.data(), to.data() + groups.offset(group));
   });
   settle(Innermost::examples, spec.extent, batch, to, y);
 }
@@ -69,11 +70,10 @@ void CpuBackend::layer_norm_backward_of_lanes(const NormSpec& spec, Index batch,
   float* inverse = mean + lanes.blocks * lanes.width;
   parallel_for(settings_.threads, groups.count(), [&](Index group) {
     const Index lane = groups.first_lane(group), at = groups.offset(group);
-    loops.moments(groups.columns(), x.data() + at, static_cast<float>(spec.epsilon), mean + lane,
-                              inverse + lane);
+    loops.moments(groups.columns(), x.data() + at, static_cast<float>(spec.epsilon), mean + lane, inverse + lane);
     if (dx.empty()) return;
-    loops.backward(groups.columns(), x.data() + at, mean + lane, inverse + lane, gamma.data(),
-                               dy.data() + at, dx.data() + at);
+    loops.backward(groups.columns(), x.data() + at, mean + lane, inverse + lane, gamma.data(), dy.data() + at,
+                   dx.data() + at);
   });
 
   if (dgamma.empty()) return;
@@ -84,8 +84,8 @@ void CpuBackend::layer_norm_backward_of_lanes(const NormSpec& spec, Index batch,
     double gamma_sums[kElements] = {}, beta_sums[kElements] = {};
     for (Index block = 0; block < lanes.blocks; ++block) {
       const Index lane = block * lanes.width, at = (block * size + first) * lanes.width;
-      loops.parameters({count, lanes.width, lanes.width, lanes.used(block)}, x.data() + at, mean + lane,
-                                   inverse + lane, dy.data() + at, gamma_sums, beta_sums);
+      loops.parameters({count, lanes.width, lanes.width, lanes.used(block)}, x.data() + at, mean + lane, inverse + lane,
+                       dy.data() + at, gamma_sums, beta_sums);
     }
     for (Index e = 0; e < count; ++e) {
       const auto k = static_cast<std::size_t>(first + e);

@@ -109,7 +109,7 @@ struct Loops {
   PoolLoops pool;
   BatchNormLoops batch_norm;           ///< of tiles of lanes
   BatchNormLoops channels_batch_norm;  ///< of tiles with the channels innermost
-  WinogradLoops winograd;
+  WinogradLoops winograd2, winograd4;
   LayerNormLoops layer_norm;
   ActivationLoops activation;
   DropoutLoops dropout;

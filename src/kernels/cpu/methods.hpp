@@ -14,7 +14,8 @@
 //
 //   convolutions                                        method
 //   groups, or neither side has channels innermost      examples innermost: products over the lanes
-//   3 × 3, stride 1, both channels multiples of 16      Winograd's F(2 × 2, 3 × 3): 4/9 of the multiplications
+//   3 × 3, stride 1, both channels multiples of 16      Winograd's F(2 × 2, 3 × 3): 4/9 of the multiplications; or
+//                                                       another of Winograd's, or none: ConvolutionSpec::winograd
 //   others                                              channels innermost: products over the positions of a row
 //
 // The first and the last of these methods give the same outputs and gradients of inputs bit for bit, so that results do
@@ -47,10 +48,10 @@ enum class ConvolutionMethod { examples, channels, winograd };
 
 inline bool winograd_is_faster(const ConvolutionSpec& spec) {
   const auto whole = [](Index channels) { return channels % Lanes::kVector == 0; };
-  return spec.kernel_height == 3 && spec.kernel_width == 3 && spec.stride_height == 1 && spec.stride_width == 1 &&
-         spec.dilation_height == 1 && spec.dilation_width == 1 && spec.padding_height <= 2 && spec.padding_width <= 2 &&
-         whole(spec.in.channels) && whole(spec.channels) && spec.in.height * spec.in.width > 1 &&
-         spec.out().height * spec.out().width > 1;
+  return spec.winograd != Winograd::none && spec.kernel_height == 3 && spec.kernel_width == 3 &&
+         spec.stride_height == 1 && spec.stride_width == 1 && spec.dilation_height == 1 && spec.dilation_width == 1 &&
+         spec.padding_height <= 2 && spec.padding_width <= 2 && whole(spec.in.channels) && whole(spec.channels) &&
+         spec.in.height * spec.in.width > 1 && spec.out().height * spec.out().width > 1;
 }
 
 inline ConvolutionMethod method_of(const ConvolutionSpec& spec, Index batch, const Methods& methods) {

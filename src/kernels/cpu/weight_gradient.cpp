@@ -97,7 +97,7 @@ void WeightGradient::mask_and_sum(const Piece& piece, Range channels, float* db)
   for (Index ox = piece.positions.first; ox < piece.positions.end; ++ox) {
     const Index at = dy_at(piece, ox, channels.first);
     along_lanes_.mask_and_sum(channels.size(), convolution_.lanes.width, y_.empty() ? nullptr : y_.data() + at,
-                        dy_.data() + at, sums);
+                              dy_.data() + at, sums);
   }
 }
 
@@ -201,7 +201,7 @@ void WeightGradient::add_rows_along_lanes(Range rows, Index group, Pairs& pairs,
                            .width = convolution_.lanes.width,
                            .ldc = group_stride()};
       along_lanes_.dots(shape, pairs.a.data(), pairs.b.data(), pairs.count(),
-                  sum + convolution_.weight_at(0, ky, segment.elements.first));
+                        sum + convolution_.weight_at(0, ky, segment.elements.first));
     }
   }
 }

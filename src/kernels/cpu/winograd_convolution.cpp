@@ -1,9 +1,9 @@
-// Convolutions of 3 × 3 kernels and stride 1 by Winograd's minimal filtering F(2 × 2, 3 × 3), Lavin & Gray, CVPR 2016,
-// with the channels innermost. The output is cut into tiles of 2 × 2 pixels. Tiles of 4 × 4 pixels of the input, and
-// the kernels, are transformed to 16 values for each channel (or pair of channels); what was a convolution is then 16
-// products of matrices, [channels out × channels in] · [channels in × tiles]: 16 multiplications for 4 pixels and 9
-// taps, instead of 36.
-// Errors are about those of direct sums, see decision 19.
+// Convolutions of 3 × 3 kernels and stride 1 by Winograd's minimal filtering F(m × m, 3 × 3), Lavin & Gray, CVPR 2016,
+// with the channels innermost. The output is cut into tiles of m × m pixels. Tiles of (m + 2)² pixels of the input, and
+// the kernels, are transformed to (m + 2)² values for each channel (or pair of channels); what was a convolution is
+// then (m + 2)² products of matrices, [channels out × channels in] · [channels in × tiles]. For m = 2, these are 16
+// multiplications for 4 pixels and 9 taps, instead of 36; for m = 4, 36 instead of 144.
+// Errors: see decision 19.
 #include <algorithm>
 #include <array>
 
@@ -13,29 +13,32 @@
 namespace unisono::kernels::cpu {
 namespace {
 
-constexpr Index kValues = 16;  ///< of a transformed tile or kernel
-constexpr Index kTiles = 24;   ///< transformed at a time; a multiple of the products' tiles' widths
+constexpr Index kTiles = 24;  ///< transformed at a time; a multiple of the products' tiles' widths
 constexpr Index kGradientFloats = Index{1}
                                   << 16;       ///< of both sides' tiles, transformed at a time for a weights' gradient
 constexpr Index kParts = 8;                    ///< at most, of a weights' gradient
 constexpr Index kPartFloats = Index{1} << 18;  ///< of all parts, if there are more than two
 
-/// Floats of one of a transform's 16 planes. They must not lie a power of two apart: they would share cache sets.
+/// Floats of one of a transform's planes. They must not lie a power of two apart: they would share cache sets.
 Index plane_of(Index rows, Index columns) { return rows * columns + Lanes::kVector; }
 
 /// The tiles of all examples' outputs, row by row, and the pixels that they read and write.
 struct Tiles {
+  const WinogradLoops& loops;
   Extent in, out;
   Index padding_height, padding_width;
   Index rows, columns;  ///< of an example
 
-  Tiles(const Extent& in_, const Extent& out_, Index padding_height_, Index padding_width_)
-      : in(in_),
+  Tiles(const WinogradLoops& loops_, const Extent& in_, const Extent& out_, Index padding_height_, Index padding_width_)
+      : loops(loops_),
+        in(in_),
         out(out_),
         padding_height(padding_height_),
         padding_width(padding_width_),
-        rows((out.height + 1) / 2),
-        columns((out.width + 1) / 2) {}
+        rows((out.height + loops.tile - 1) / loops.tile),
+        columns((out.width + loops.tile - 1) / loops.tile) {}
+
+  Index values() const { return (loops.tile + 2) * (loops.tile + 2); }  ///< of a transformed tile or kernel
 
   Index count(Index batch) const { return batch * rows * columns; }
 
@@ -57,26 +60,31 @@ struct Tiles {
     }
   }
 
-  /// Rows of pixels of an image, null where it has none.
-  template <std::size_t size, typename Float>
-  static std::array<Float*, size> pixel_rows(const Extent& extent, Float* values, Index example, Index y) {
-    std::array<Float*, size> to;
-    for (std::size_t i = 0; i < size; ++i) {
+  /// Rows of pixels of an image from row y on, null where it has none.
+  template <typename Float>
+  static std::array<Float*, 6> pixel_rows(const Extent& extent, Float* values, Index example, Index y) {
+    std::array<Float*, 6> to;
+    for (std::size_t i = 0; i < to.size(); ++i) {
       const Index row = y + static_cast<Index>(i);
       const bool inside = row >= 0 && row < extent.height;
       to[i] = inside ? values + (example * extent.height + row) * extent.width * extent.channels : nullptr;
     }
     return to;
   }
-  auto input_rows(const Part& part, const float* x) const {
-    return pixel_rows<4>(in, x, part.example, 2 * part.row - padding_height);
+  void transform_input(const Part& part, const float* x, float* planes, Index plane) const {
+    const auto pixels = pixel_rows(in, x, part.example, loops.tile * part.row - padding_height);
+    const TileRow row{loops.tile * part.column - padding_width, in.width, part.tiles, in.channels};
+    loops.input(pixels.data(), row, planes, plane);
   }
-  TileRow input(const Part& part) const { return {2 * part.column - padding_width, in.width, part.tiles, in.channels}; }
-  template <typename Float>
-  auto output_rows(const Part& part, Float* y) const {
-    return pixel_rows<2>(out, y, part.example, 2 * part.row);
+  void transform_gradient(const Part& part, const float* dy, float* planes, Index plane) const {
+    loops.output_gradient(pixel_rows(out, dy, part.example, loops.tile * part.row).data(), output(part), planes, plane);
   }
-  TileRow output(const Part& part) const { return {2 * part.column, out.width, part.tiles, out.channels}; }
+  void transform_output(const Part& part, const float* planes, Index plane, const float* bias, bool relu,
+                        float* y) const {
+    loops.output(planes, plane, output(part), bias, relu,
+                 pixel_rows(out, y, part.example, loops.tile * part.row).data());
+  }
+  TileRow output(const Part& part) const { return {loops.tile * part.column, out.width, part.tiles, out.channels}; }
 };
 
 /// Whether the device has a product of large matrices, and a convolution's are such.
@@ -86,12 +94,14 @@ bool by_large_products(const Loops& loops, Index in, Index out) {
 }
 
 /// Floats that one thread needs.
-Index correlation_floats(Index in, Index out) { return kValues * (plane_of(kTiles, in) + plane_of(kTiles, out)); }
+Index correlation_floats(const Tiles& tiles) {
+  return tiles.values() * (plane_of(kTiles, tiles.in.channels) + plane_of(kTiles, tiles.out.channels));
+}
 
 struct Correlation {
   const Tiles& tiles;
   Index batch;
-  const float *x, *u;  ///< u [16][in][out]
+  const float *x, *u;  ///< u [values][in][out]
   const float* bias;
   bool relu;
   float* y;
@@ -100,18 +110,19 @@ struct Correlation {
 /// y = f(x ∗ w + bias), w transformed. \param memory [threads][correlation_floats]
 void correlate(const Loops& loops, int threads, const Correlation& c, float* memory) {
   const Index in = c.tiles.in.channels, out = c.tiles.out.channels, count = c.tiles.count(c.batch);
+  const Index values = c.tiles.values();
   const Index v_plane = plane_of(kTiles, in), m_plane = plane_of(kTiles, out), u_plane = plane_of(in, out);
   parallel_ranges(threads, (count + kTiles - 1) / kTiles, [&](Index first, Index end, int thread) {
-    float* const v = memory + thread * correlation_floats(in, out);
-    float* const m = v + kValues * v_plane;
+    float* const v = memory + thread * correlation_floats(c.tiles);
+    float* const m = v + values * v_plane;
     for (Index group = first; group < end; ++group) {
       const Index from = group * kTiles, tiles = std::min(kTiles, count - from);
       c.tiles.for_each_part(from, tiles, [&](const Tiles::Part& part, Index before) {
-        loops.winograd.input(c.tiles.input_rows(part, c.x).data(), c.tiles.input(part), v + before * in, v_plane);
+        c.tiles.transform_input(part, c.x, v + before * in, v_plane);
       });
       const ProductShape shape{.m = out, .n = tiles, .k = in, .lda = out, .ldb = in, .ldc = out};
       const MatrixShape large{.m = out, .n = tiles, .k = in, .a = {1, out}, .b = {1, in}, .ldc = out};
-      for (Index value = 0; value < kValues; ++value) {
+      for (Index value = 0; value < values; ++value) {
         const float* const a = c.u + value * u_plane;
         const float* const b = v + value * v_plane;
         if (by_large_products(loops, in, out)) {
@@ -121,8 +132,7 @@ void correlate(const Loops& loops, int threads, const Correlation& c, float* mem
         }
       }
       c.tiles.for_each_part(from, tiles, [&](const Tiles::Part& part, Index before) {
-        loops.winograd.output(m + before * out, m_plane, c.tiles.output(part), c.bias, c.relu,
-                              c.tiles.output_rows(part, c.y).data());
+        c.tiles.transform_output(part, m + before * out, m_plane, c.bias, c.relu, c.y);
       });
     }
   });
@@ -130,16 +140,21 @@ void correlate(const Loops& loops, int threads, const Correlation& c, float* mem
 
 }  // namespace
 
+const WinogradLoops& CpuBackend::winograd_of(const ConvolutionSpec& spec) const {
+  return spec.winograd == Winograd::tiles_4x4 ? loops_.winograd4 : loops_.winograd2;
+}
+
 void CpuBackend::winograd_forward(const ConvolutionSpec& spec, Index batch, View x, View w, View b, MutableView y) {
-  const Tiles tiles(spec.in, spec.out(), spec.padding_height, spec.padding_width);
+  const Tiles tiles(winograd_of(spec), spec.in, spec.out(), spec.padding_height, spec.padding_width);
   const Index in = spec.in.channels, out = spec.channels, size = in * out, plane = plane_of(in, out);
-  float* const u = packed_.floats(kValues * plane + 9 * size + settings_.threads * correlation_floats(in, out));
-  float* const transposed = u + kValues * plane;  // [9][I][O]
+  const Index u_floats = tiles.values() * plane;
+  float* const u = packed_.floats(u_floats + 9 * size + settings_.threads * correlation_floats(tiles));
+  float* const transposed = u + u_floats;  // [9][I][O]
   parallel_for(settings_.threads, 9, [&](Index tap) {
     loops_.transpose(out, in, w.data() + tap * in, 9 * in, transposed + tap * size, out);
   });
   parallel_for(settings_.threads, in, [&](Index channel) {
-    loops_.winograd.weights(transposed + channel * out, size, out, u + channel * out, plane);
+    tiles.loops.weights(transposed + channel * out, size, out, u + channel * out, plane);
   });
   const Correlation correlation{
       tiles, batch, x.data(), u, b.empty() ? nullptr : b.data(), spec.activation == Activation::relu, y.data()};
@@ -148,40 +163,41 @@ void CpuBackend::winograd_forward(const ConvolutionSpec& spec, Index batch, View
 
 /// dx = dy ∗ w with its taps in reverse order.
 void CpuBackend::winograd_backward_data(const ConvolutionSpec& spec, Index batch, View w, View dy, MutableView dx) {
-  const Tiles tiles(spec.out(), spec.in, 2 - spec.padding_height, 2 - spec.padding_width);
+  const Tiles tiles(winograd_of(spec), spec.out(), spec.in, 2 - spec.padding_height, 2 - spec.padding_width);
   const Index in = spec.in.channels, out = spec.channels, plane = plane_of(out, in);
-  float* const u = packed_.floats(kValues * plane + settings_.threads * correlation_floats(out, in));
+  const Index u_floats = tiles.values() * plane;
+  float* const u = packed_.floats(u_floats + settings_.threads * correlation_floats(tiles));
   parallel_for(settings_.threads, out, [&](Index channel) {
-    loops_.winograd.weights(w.data() + (channel * 9 + 8) * in, -in, in, u + channel * in, plane);
+    tiles.loops.weights(w.data() + (channel * 9 + 8) * in, -in, in, u + channel * in, plane);
   });
-  correlate(loops_, settings_.threads, {tiles, batch, dy.data(), u, nullptr, false, dx.data()}, u + kValues * plane);
+  correlate(loops_, settings_.threads, {tiles, batch, dy.data(), u, nullptr, false, dx.data()}, u + u_floats);
 }
 
 void CpuBackend::winograd_backward_weights(const ConvolutionSpec& spec, Index batch, View x, View dy, MutableView dw,
                                            Write write) {
-  const Tiles tiles(spec.in, spec.out(), spec.padding_height, spec.padding_width);
+  const Tiles tiles(winograd_of(spec), spec.in, spec.out(), spec.padding_height, spec.padding_width);
   const Index in = spec.in.channels, out = spec.channels, count = tiles.count(batch);
-  const Index at_once = std::clamp<Index>(kGradientFloats / kValues / (in + out), 8, 64);
+  const Index values = tiles.values();
+  const Index at_once = std::clamp<Index>(kGradientFloats / values / (in + out), 8, 64);
   const Index plane = plane_of(in, out), v_plane = plane_of(at_once, in), z_plane = plane_of(at_once, out);
   // Parts have sums of their own: threads have independent work, and results depend only on the shape.
   const Index groups = (count + at_once - 1) / at_once;
   const Index parts =
-      std::min(std::max<Index>(1, groups), std::clamp<Index>(kPartFloats / (kValues * plane), 2, kParts));
-  float* const sums = partials_.floats(parts * kValues * plane);
-  float* const memory = packed_.floats(settings_.threads * kValues * (v_plane + z_plane));
+      std::min(std::max<Index>(1, groups), std::clamp<Index>(kPartFloats / (values * plane), 2, kParts));
+  float* const sums = partials_.floats(parts * values * plane);
+  float* const memory = packed_.floats(settings_.threads * values * (v_plane + z_plane));
   parallel_ranges(settings_.threads, parts, [&](Index first_part, Index end_part, int thread) {
-    float* const v = memory + thread * kValues * (v_plane + z_plane);
-    float* const z = v + kValues * v_plane;
+    float* const v = memory + thread * values * (v_plane + z_plane);
+    float* const z = v + values * v_plane;
     for (Index part = first_part; part < end_part; ++part) {
-      float* const sum = sums + part * kValues * plane;
+      float* const sum = sums + part * values * plane;
       const Index first = groups * part / parts, end = groups * (part + 1) / parts;
-      if (first == end) std::fill_n(sum, kValues * plane, 0.0F);
+      if (first == end) std::fill_n(sum, values * plane, 0.0F);
       for (Index group = first; group < end; ++group) {
         const Index from = group * at_once, some = std::min(at_once, count - from);
         tiles.for_each_part(from, some, [&](const Tiles::Part& row, Index before) {
-          loops_.winograd.input(tiles.input_rows(row, x.data()).data(), tiles.input(row), v + before * in, v_plane);
-          loops_.winograd.output_gradient(tiles.output_rows(row, dy.data()).data(), tiles.output(row), z + before * out,
-                                          z_plane);
+          tiles.transform_input(row, x.data(), v + before * in, v_plane);
+          tiles.transform_gradient(row, dy.data(), z + before * out, z_plane);
         });
         const ProductShape shape{.m = in,
                                  .n = out,
@@ -193,7 +209,7 @@ void CpuBackend::winograd_backward_weights(const ConvolutionSpec& spec, Index ba
                                  .accumulate = group > first};
         const MatrixShape large{
             .m = in, .n = out, .k = some, .a = {1, in}, .b = {out, 1}, .ldc = in, .accumulate = group > first};
-        for (Index value = 0; value < kValues; ++value) {
+        for (Index value = 0; value < values; ++value) {
           const float* const a = v + value * v_plane;
           const float* const b = z + value * z_plane;
           if (by_large_products(loops_, in, out)) {
@@ -205,10 +221,9 @@ void CpuBackend::winograd_backward_weights(const ConvolutionSpec& spec, Index ba
       }
     }
   });
-  add_up_parts(sums, parts, kValues * plane);
+  add_up_parts(sums, parts, values * plane);
   parallel_for(settings_.threads, out, [&](Index channel) {
-    loops_.winograd.weight_gradient(sums + channel * in, plane, in, write == Write::add, dw.data() + channel * 9 * in,
-                                    in);
+    tiles.loops.weight_gradient(sums + channel * in, plane, in, write == Write::add, dw.data() + channel * 9 * in, in);
   });
 }
 

@@ -12,7 +12,8 @@ namespace unisono::nn {
 /// What a layer may need to know about its network when it is made.
 struct LayerContext {
   bool steps_together = true;  ///< all ranks compute each step together: statistics over all of them make sense
-  std::uint32_t number = 0;    ///< counts the layers of the config from 0; keys random numbers
+  kernels::Winograd winograd = kernels::Winograd::tiles_2x2;
+  std::uint32_t number = 0;  ///< counts the layers of the config from 0; keys random numbers
 };
 
 using MakeLayer = std::unique_ptr<Layer> (*)(const LayerSettings& settings, const Shape& in,

@@ -164,10 +164,11 @@ void describe(LayerSettings& settings, ConfigVisitor& visitor) {
   visitor.choice({.name = "initialiser", .meaning = "initial values of the weights"}, own.initialiser, kInitialisers);
 }
 
-std::unique_ptr<Layer> make(const LayerSettings& settings, const Shape& in, const LayerContext&) {
+std::unique_ptr<Layer> make(const LayerSettings& settings, const Shape& in, const LayerContext& context) {
   require_image(in, "convolution");
   const auto own = settings.own.of<ConvolutionSettings>();
-  const kernels::ConvolutionSpec spec = spec_of(own, in.extent);
+  kernels::ConvolutionSpec spec = spec_of(own, in.extent);
+  spec.winograd = context.winograd;
   check_groups(spec);
   check_fit(spec);
   return std::make_unique<Convolution>(spec, own.bias, own.initialiser);

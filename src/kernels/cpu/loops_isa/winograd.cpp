@@ -1,4 +1,4 @@
-// The transforms of Winograd's minimal filtering F(2 × 2, 3 × 3): Lavin & Gray, CVPR 2016, whose names these are. Each
+// The transforms of Winograd's minimal filtering F(m × m, 3 × 3): Lavin & Gray, CVPR 2016, whose names these are. Each
 // vector holds a pixel of some channels.
 #include "cpu/loops_isa/table.hpp"
 #include "cpu/loops_isa/vector.hpp"
@@ -6,163 +6,225 @@
 namespace unisono::kernels::cpu::UNISONO_ISA {
 namespace {
 
-using Patch = Vector[4][4];
+#define UNISONO_INLINE __attribute__((always_inline))
 
-/// Applies f to the first `columns` columns of a patch, then to all of its rows.
-template <Count columns, typename Transform>
-__attribute__((always_inline)) inline void both_ways(Patch& d, const Transform& f) {
-#pragma GCC unroll 4
-  for (Count j = 0; j < columns; ++j) f(d[0][j], d[1][j], d[2][j], d[3][j]);
-#pragma GCC unroll 4
-  for (Count i = 0; i < 4; ++i) f(d[i][0], d[i][1], d[i][2], d[i][3]);
+/// F(2, 3), in one dimension: each function replaces the first values of v by their transform.
+struct F2 {
+  static constexpr Count kTile = 2, kSize = 4;  ///< pixels of the output and of the input, each way
+  using Line = Vector[kSize];
+
+  /// Bᵀ = (1 0 −1 0; 0 1 1 0; 0 −1 1 0; 0 1 0 −1)
+  UNISONO_INLINE static void input(Line& v) {
+    const Vector first = v[0] - v[2], sum = v[1] + v[2], difference = v[2] - v[1], last = v[1] - v[3];
+    v[0] = first, v[1] = sum, v[2] = difference, v[3] = last;
+  }
+  /// Aᵀ = (1 1 1 0; 0 1 −1 −1)
+  UNISONO_INLINE static void output(Line& v) {
+    const Vector first = v[0] + v[1] + v[2], second = v[1] - v[2] - v[3];
+    v[0] = first, v[1] = second;
+  }
+  /// A
+  UNISONO_INLINE static void output_gradient(Line& v) {
+    const Vector sum = v[0] + v[1], difference = v[0] - v[1];
+    v[3] = Vector{} - v[1];
+    v[1] = sum, v[2] = difference;
+  }
+  /// G = (1 0 0; ½ ½ ½; ½ −½ ½; 0 0 1)
+  UNISONO_INLINE static void weights(Line& v) {
+    const Vector outer = (v[0] + v[2]) * 0.5F, inner = v[1] * 0.5F;
+    v[3] = v[2];
+    v[1] = outer + inner, v[2] = outer - inner;
+  }
+  /// Gᵀ
+  UNISONO_INLINE static void weight_gradient(Line& v) {
+    const Vector half = (v[1] + v[2]) * 0.5F, difference = (v[1] - v[2]) * 0.5F;
+    v[0] += half;
+    v[1] = difference;
+    v[2] = half + v[3];
+  }
+};
+
+/// F(4, 3), likewise.
+struct F4 {
+  static constexpr Count kTile = 4, kSize = 6;
+  using Line = Vector[kSize];
+
+  /// Bᵀ = (4 0 −5 0 1 0; 0 −4 −4 1 1 0; 0 4 −4 −1 1 0; 0 −2 −1 2 1 0; 0 2 −1 −2 1 0; 0 4 0 −5 0 1)
+  UNISONO_INLINE static void input(Line& v) {
+    const Vector first = 4.0F * v[0] - 5.0F * v[2] + v[4], last = 4.0F * v[1] - 5.0F * v[3] + v[5];
+    const Vector even = v[4] - 4.0F * v[2], odd = v[3] - 4.0F * v[1];
+    const Vector near = v[4] - v[2], far = 2.0F * (v[3] - v[1]);
+    v[0] = first, v[1] = even + odd, v[2] = even - odd, v[3] = near + far, v[4] = near - far, v[5] = last;
+  }
+  /// Aᵀ = (1 1 1 1 1 0; 0 1 −1 2 −2 0; 0 1 1 4 4 0; 0 1 −1 8 −8 1)
+  UNISONO_INLINE static void output(Line& v) {
+    const Vector sum = v[1] + v[2], difference = v[1] - v[2], sum2 = v[3] + v[4], difference2 = v[3] - v[4];
+    v[0] += sum + sum2;
+    v[1] = difference + 2.0F * difference2;
+    v[2] = sum + 4.0F * sum2;
+    v[3] = difference + 8.0F * difference2 + v[5];
+  }
+  /// A
+  UNISONO_INLINE static void output_gradient(Line& v) {
+    const Vector even = v[0] + v[2], odd = v[1] + v[3], even2 = v[0] + 4.0F * v[2], odd2 = 2.0F * (v[1] + 4.0F * v[3]);
+    v[5] = v[3];
+    v[1] = even + odd, v[2] = even - odd, v[3] = even2 + odd2, v[4] = even2 - odd2;
+  }
+  /// G = (¼ 0 0; −⅙ −⅙ −⅙; −⅙ ⅙ −⅙; 1/24 1/12 ⅙; 1/24 −1/12 ⅙; 0 0 1)
+  UNISONO_INLINE static void weights(Line& v) {
+    const Vector outer = (v[0] + v[2]) * (-1.0F / 6), inner = v[1] * (1.0F / 6);
+    const Vector outer2 = (0.25F * v[0] + v[2]) * (1.0F / 6), inner2 = v[1] * (1.0F / 12);
+    v[5] = v[2];
+    v[0] *= 0.25F;
+    v[1] = outer - inner, v[2] = outer + inner, v[3] = outer2 + inner2, v[4] = outer2 - inner2;
+  }
+  /// Gᵀ
+  UNISONO_INLINE static void weight_gradient(Line& v) {
+    const Vector sum = (v[1] + v[2]) * (1.0F / 6), sum2 = (v[3] + v[4]) * (1.0F / 6);
+    const Vector middle = (v[2] - v[1] + 0.5F * (v[3] - v[4])) * (1.0F / 6);
+    v[0] = 0.25F * (v[0] + sum2) - sum;
+    v[1] = middle;
+    v[2] = sum2 - sum + v[5];
+  }
+};
+
+template <typename F>
+using Patch = Vector[F::kSize][F::kSize];
+
+/// Applies f to the first `columns` columns of a patch, then to the first `rows` rows.
+template <typename F, Count columns, Count rows, typename Transform>
+UNISONO_INLINE inline void both_ways(Patch<F>& d, const Transform& f) {
+#pragma GCC unroll 6
+  for (Count j = 0; j < columns; ++j) {
+    Vector column[F::kSize];
+#pragma GCC unroll 6
+    for (Count i = 0; i < F::kSize; ++i) column[i] = d[i][j];
+    f(column);
+#pragma GCC unroll 6
+    for (Count i = 0; i < F::kSize; ++i) d[i][j] = column[i];
+  }
+#pragma GCC unroll 6
+  for (Count i = 0; i < rows; ++i) f(d[i]);
 }
 
-__attribute__((always_inline)) inline void store_planes(const Patch& d, float* planes, Count plane) {
-#pragma GCC unroll 16
-  for (Count f = 0; f < 16; ++f) store(planes + f * plane, d[f / 4][f % 4]);
+template <typename F>
+UNISONO_INLINE inline void store_planes(const Patch<F>& d, float* planes, Count plane) {
+#pragma GCC unroll 36
+  for (Count f = 0; f < F::kSize * F::kSize; ++f) store(planes + f * plane, d[f / F::kSize][f % F::kSize]);
 }
 
-__attribute__((always_inline)) inline void load_planes(const float* planes, Count plane, Patch& d) {
-#pragma GCC unroll 16
-  for (Count f = 0; f < 16; ++f) d[f / 4][f % 4] = load(planes + f * plane);
+template <typename F>
+UNISONO_INLINE inline void load_planes(const float* planes, Count plane, Patch<F>& d) {
+#pragma GCC unroll 36
+  for (Count f = 0; f < F::kSize * F::kSize; ++f) d[f / F::kSize][f % F::kSize] = load(planes + f * plane);
 }
 
 constexpr Count kTilesAhead = 4;  ///< whose pixels are prefetched
 
 /// Calls work(place in the planes, get) for each tile and vector of channels, where get(i, j) is its pixel.
-template <Count size, typename Work>
-__attribute__((always_inline)) inline void for_each_tile(const float* const* rows, const TileRow& tiles,
-                                                         const Work& work) {
+template <typename F, Count size, typename Work>
+UNISONO_INLINE inline void for_each_tile(const float* const* rows, const TileRow& tiles, const Work& work) {
   const Count channels = tiles.channels;
   bool whole = true;
   for (Count i = 0; i < size; ++i) whole = whole && rows[i] != nullptr;
   for (Count t = 0; t < tiles.tiles; ++t) {
-    const Count x = tiles.x + 2 * t;
+    const Count x = tiles.x + F::kTile * t;
     if (whole && x >= 0 && x + size <= tiles.width) {
       const float* from[size];
       for (Count i = 0; i < size; ++i) from[i] = rows[i] + x * channels;
       for (Count c = 0; c < channels; c += kLanes) {
-        work(
-            t * channels + c, [&](Count i, Count j)
-                                  __attribute__((always_inline)) { return load(from[i] + j * channels + c); });
-#pragma GCC unroll 2
-        for (Count i = size - 2; i < size; ++i) {
-          const float* const ahead = from[i] + 2 * kTilesAhead * channels + c;
-          __builtin_prefetch(ahead);
-          __builtin_prefetch(ahead + channels);
+        work(t * channels + c, [&](Count i, Count j) UNISONO_INLINE { return load(from[i] + j * channels + c); });
+#pragma GCC unroll 4
+        for (Count i = size - F::kTile; i < size; ++i) {
+          const float* const ahead = from[i] + F::kTile * kTilesAhead * channels + c;
+#pragma GCC unroll 4
+          for (Count j = 0; j < F::kTile; ++j) __builtin_prefetch(ahead + j * channels);
         }
       }
     } else {
       for (Count c = 0; c < channels; c += kLanes) {
-        work(
-            t * channels + c, [&](Count i, Count j) __attribute__((always_inline)) {
-              const bool inside = rows[i] != nullptr && x + j >= 0 && x + j < tiles.width;
-              return inside ? load(rows[i] + (x + j) * channels + c) : Vector{};
-            });
+        work(t * channels + c, [&](Count i, Count j) UNISONO_INLINE {
+          const bool inside = rows[i] != nullptr && x + j >= 0 && x + j < tiles.width;
+          return inside ? load(rows[i] + (x + j) * channels + c) : Vector{};
+        });
       }
     }
   }
 }
 
-/// Bᵀ = (1 0 −1 0; 0 1 1 0; 0 −1 1 0; 0 1 0 −1)
+template <typename F>
 void input(const float* const* rows, const TileRow& tiles, float* planes, Count plane) {
-  for_each_tile<4>(
-      rows, tiles, [&](Count to, const auto& get) __attribute__((always_inline)) {
-        Patch d;
-#pragma GCC unroll 16
-        for (Count i = 0; i < 16; ++i) d[i / 4][i % 4] = get(i / 4, i % 4);
-        both_ways<4>(
-            d, [](Vector & a, Vector & b, Vector & c, Vector & e) __attribute__((always_inline)) {
-              const Vector first = a - c, sum = b + c, difference = c - b, last = b - e;
-              a = first, b = sum, c = difference, e = last;
-            });
-        store_planes(d, planes + to, plane);
-      });
+  constexpr Count size = F::kSize;
+  for_each_tile<F, size>(rows, tiles, [&](Count to, const auto& get) UNISONO_INLINE {
+    Patch<F> d;
+#pragma GCC unroll 36
+    for (Count i = 0; i < size * size; ++i) d[i / size][i % size] = get(i / size, i % size);
+    both_ways<F, size, size>(d, F::input);
+    store_planes<F>(d, planes + to, plane);
+  });
 }
 
-/// A, the transpose of Aᵀ below
+template <typename F>
 void output_gradient(const float* const* rows, const TileRow& tiles, float* planes, Count plane) {
-  for_each_tile<2>(
-      rows, tiles, [&](Count to, const auto& get) __attribute__((always_inline)) {
-        Patch d = {};
-#pragma GCC unroll 4
-        for (Count i = 0; i < 4; ++i) d[i / 2][i % 2] = get(i / 2, i % 2);
-        both_ways<2>(
-            d, [](Vector & a, Vector & b, Vector & c, Vector & e) __attribute__((always_inline)) {
-              const Vector sum = a + b, difference = a - b;
-              e = Vector{} - b;
-              b = sum, c = difference;
-            });
-        store_planes(d, planes + to, plane);
-      });
+  constexpr Count size = F::kTile;
+  for_each_tile<F, size>(rows, tiles, [&](Count to, const auto& get) UNISONO_INLINE {
+    Patch<F> d = {};
+#pragma GCC unroll 16
+    for (Count i = 0; i < size * size; ++i) d[i / size][i % size] = get(i / size, i % size);
+    both_ways<F, size, F::kSize>(d, F::output_gradient);
+    store_planes<F>(d, planes + to, plane);
+  });
 }
 
-/// Aᵀ = (1 1 1 0; 0 1 −1 −1)
-template <bool finish>
+template <typename F, bool finish>
 void output_of(const float* planes, Count plane, const TileRow& tiles, const float* bias, bool relu,
                float* const* rows) {
   const Count channels = tiles.channels;
   for (Count t = 0; t < tiles.tiles; ++t) {
-    const Count x = tiles.x + 2 * t;
-    float* const upper = rows[0] + x * channels;
-    float* const lower = rows[1] == nullptr ? nullptr : rows[1] + x * channels;
+    const Count x = tiles.x + F::kTile * t;
     for (Count c = 0; c < channels; c += kLanes) {
-      Patch d;
-      load_planes(planes + t * channels + c, plane, d);
-      both_ways<4>(
-          d, [](Vector & a, Vector & b, Vector & c_, Vector & e) __attribute__((always_inline)) {
-            const Vector first = a + b + c_, second = b - c_ - e;
-            a = first, b = second;
-          });
-      if (finish) {
+      Patch<F> d;
+      load_planes<F>(planes + t * channels + c, plane, d);
+      both_ways<F, F::kSize, F::kTile>(d, F::output);
 #pragma GCC unroll 4
-        for (Count i = 0; i < 4; ++i) {
-          Vector& v = d[i / 2][i % 2];
-          if (bias != nullptr) v += load(bias + c);
-          if (relu) v = v < 0.0F ? Vector{} : v;  // a NaN stays NaN
+      for (Count i = 0; i < F::kTile; ++i) {
+        if (rows[i] == nullptr) break;
+#pragma GCC unroll 4
+        for (Count j = 0; j < F::kTile; ++j) {
+          Vector v = d[i][j];
+          if (finish) {
+            if (bias != nullptr) v += load(bias + c);
+            if (relu) v = v < 0.0F ? Vector{} : v;  // a NaN stays NaN
+          }
+          if (x + j < tiles.width) store(rows[i] + (x + j) * channels + c, v);
         }
       }
-      const bool right = x + 1 < tiles.width;
-      store(upper + c, d[0][0]);
-      if (right) store(upper + channels + c, d[0][1]);
-      if (lower == nullptr) continue;
-      store(lower + c, d[1][0]);
-      if (right) store(lower + channels + c, d[1][1]);
     }
   }
 }
 
+template <typename F>
 void output(const float* planes, Count plane, const TileRow& tiles, const float* bias, bool relu, float* const* rows) {
-  (bias != nullptr || relu ? output_of<true> : output_of<false>)(planes, plane, tiles, bias, relu, rows);
+  (bias != nullptr || relu ? output_of<F, true> : output_of<F, false>)(planes, plane, tiles, bias, relu, rows);
 }
 
-/// G = (1 0 0; ½ ½ ½; ½ −½ ½; 0 0 1)
+template <typename F>
 void weights(const float* w, Count tap, Count count, float* planes, Count plane) {
   for (Count i = 0; i < count; i += kLanes) {
-    Patch d = {};
+    Patch<F> d = {};
 #pragma GCC unroll 9
     for (Count t = 0; t < 9; ++t) d[t / 3][t % 3] = load(w + t * tap + i);
-    both_ways<3>(
-        d, [](Vector & a, Vector & b, Vector & c, Vector & e) __attribute__((always_inline)) {
-          const Vector outer = (a + c) * 0.5F, inner = b * 0.5F;
-          e = c;
-          b = outer + inner, c = outer - inner;
-        });
-    store_planes(d, planes + i, plane);
+    both_ways<F, 3, F::kSize>(d, F::weights);
+    store_planes<F>(d, planes + i, plane);
   }
 }
 
+template <typename F>
 void weight_gradient(const float* planes, Count plane, Count count, bool add, float* dw, Count tap) {
   for (Count i = 0; i < count; i += kLanes) {
-    Patch d;
-    load_planes(planes + i, plane, d);
-    both_ways<4>(
-        d, [](Vector & a, Vector & b, Vector & c, Vector & e) __attribute__((always_inline)) {
-          const Vector half = (b + c) * 0.5F, difference = (b - c) * 0.5F;
-          a += half;
-          b = difference;
-          c = half + e;
-        });
+    Patch<F> d;
+    load_planes<F>(planes + i, plane, d);
+    both_ways<F, F::kSize, 3>(d, F::weight_gradient);
 #pragma GCC unroll 9
     for (Count t = 0; t < 9; ++t) {
       float* const to = dw + t * tap + i;
@@ -171,8 +233,16 @@ void weight_gradient(const float* planes, Count plane, Count count, bool add, fl
   }
 }
 
+template <typename F>
+constexpr WinogradLoops loops_of() {
+  return {F::kTile, input<F>, output<F>, output_gradient<F>, weights<F>, weight_gradient<F>};
+}
+
 }  // namespace
 
-void add_winograd(Loops& loops) { loops.winograd = {input, output, output_gradient, weights, weight_gradient}; }
+void add_winograd(Loops& loops) {
+  loops.winograd2 = loops_of<F2>();
+  loops.winograd4 = loops_of<F4>();
+}
 
 }  // namespace unisono::kernels::cpu::UNISONO_ISA
