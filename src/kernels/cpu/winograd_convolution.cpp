@@ -133,13 +133,15 @@ void correlate(const Loops& loops, int threads, const Correlation& c, float* mem
 void CpuBackend::winograd_forward(const ConvolutionSpec& spec, Index batch, View x, View w, View b, MutableView y) {
   const Tiles tiles(spec.in, spec.out(), spec.padding_height, spec.padding_width);
   const Index in = spec.in.channels, out = spec.channels, size = in * out, plane = plane_of(in, out);
-  float* const u = packed_.floats(kValues * plane + 9 * size + settings_.threads * correlation_floats(in, out));
-  float* const transposed = u + kValues * plane;  // [9][I][O]
-  parallel_for(settings_.threads, 9, [&](Index tap) {
-    loops_.transpose(out, in, w.data() + tap * in, 9 * in, transposed + tap * size, out);
-  });
-  parallel_for(settings_.threads, in, [&](Index channel) {
-    loops_.winograd.weights(transposed + channel * out, size, out, u + channel * out, plane);
+  float* const memory = packed_.floats(kValues * plane + 9 * size + settings_.threads * correlation_floats(in, out));
+  float* const transposed = memory + kValues * plane;  // [9][I][O]
+  const float* const u = prepared(w, kValues * plane, memory, [&](float* to) {
+    parallel_for(settings_.threads, 9, [&](Index tap) {
+      loops_.transpose(out, in, w.data() + tap * in, 9 * in, transposed + tap * size, out);
+    });
+    parallel_for(settings_.threads, in, [&](Index channel) {
+      loops_.winograd.weights(transposed + channel * out, size, out, to + channel * out, plane);
+    });
   });
   const Correlation correlation{
       tiles, batch, x.data(), u, b.empty() ? nullptr : b.data(), spec.activation == Activation::relu, y.data()};
