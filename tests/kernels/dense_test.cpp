@@ -52,6 +52,10 @@ TEST_CASE("large layers are right, whatever the number of examples", "[dense]") 
   }
 }
 
+TEST_CASE("a gradient of so many weights that it is written past the caches is right", "[dense]") {
+  for (Write write : {Write::overwrite, Write::add}) check_dense({{1040, 1, 1}, 2020}, {.batch = 2, .write = write});
+}
+
 TEST_CASE("an example's outputs and gradients do not depend on how many there are beside it", "[dense]") {
   const auto outputs = [](InstructionSet set, Index batch) {
     ProductCase c(reference::as_convolution({{300, 1, 1}, 70, Activation::none}), {.batch = batch});

@@ -1,7 +1,9 @@
 // Dense layers. In a block, x is a matrix [in][lane] and y one [units][lane]; W is [units][in], `in` in the order of
 // activations. Lanes are the M of each product, except for the weights' gradient, which sums over them.
 #include <algorithm>
+#include <atomic>
 #include <cassert>
+#include <cstdint>
 #include <numeric>
 
 #include "cpu/cpu_backend.hpp"
@@ -15,6 +17,8 @@ constexpr Index kForwardDepth = 2048;             ///< inputs that are summed at
 constexpr Index kWeightsAtOnce = Index{1} << 16;  ///< 256 KiB of W, for all blocks of the batch
 constexpr Index kPanel = 64;                      ///< columns of W whose gradients are computed at a time
 constexpr Index kUnitsAtOnce = 24;
+/// 8 MiB: of so many weights, no cache keeps the gradient until the update; reading their lines first would be in vain.
+constexpr Index kStreamedWeights = Index{1} << 21;
 
 struct Dense {
   Lanes lanes;
@@ -34,6 +38,12 @@ struct Dense {
 bool is_large(const Dense& dense) {
   constexpr Index kLeast = 32, kLeastWeights = Index{1} << 14;
   return std::min(dense.in, dense.units) >= kLeast && dense.in * dense.units >= kLeastWeights;
+}
+
+/// Whether the weights' gradient is written past the caches.
+bool is_streamed(const Dense& dense, View dw) {
+  const bool at_lines = dense.in % Lanes::kVector == 0 && reinterpret_cast<std::uintptr_t>(dw.data()) % kAlignmentBytes == 0;
+  return at_lines && dense.in * dense.units >= kStreamedWeights;
 }
 
 /// The same as forward_units, data_inputs and dense_backward_weights below, by products of large matrices.
@@ -198,6 +208,7 @@ void CpuBackend::dense_backward_weights(const DenseSpec& spec, Index batch, View
     loops_.transpose(std::min(kPanel, in - first), width, dense.x(x, block) + first * width, width,
                      transposed + i * width * kPanel, kPanel);
   });
+  const bool streams = write == Write::overwrite && is_streamed(dense, dw);
   parallel_ranges(settings_.threads, slices * panels, [&](Index from, Index to, int) {
     std::vector<const float*> left(static_cast<std::size_t>(blocks)), right(left);
     for (Index i = from; i < to; ++i) {
@@ -212,9 +223,11 @@ void CpuBackend::dense_backward_weights(const DenseSpec& spec, Index batch, View
                                .lda = kPanel,
                                .ldb = width,
                                .ldc = in,
-                               .accumulate = write == Write::add};
+                               .accumulate = write == Write::add,
+                               .streams = streams};
       loops_.product(shape, left.data(), right.data(), blocks, nullptr, dw.data() + unit * in + first, nullptr);
     }
+    std::atomic_thread_fence(std::memory_order_seq_cst);  // other threads see what was streamed
   });
 }
 
