@@ -42,7 +42,8 @@ bool is_large(const Dense& dense) {
 
 /// Whether the weights' gradient is written past the caches.
 bool is_streamed(const Dense& dense, View dw) {
-  const bool at_lines = dense.in % Lanes::kVector == 0 && reinterpret_cast<std::uintptr_t>(dw.data()) % kAlignmentBytes == 0;
+  const bool at_lines =
+      dense.in % Lanes::kVector == 0 && reinterpret_cast<std::uintptr_t>(dw.data()) % kAlignmentBytes == 0;
   return at_lines && dense.in * dense.units >= kStreamedWeights;
 }
 
