@@ -12,6 +12,7 @@ namespace cpu {
 CpuBackend::CpuBackend(const CpuSettings& settings) : settings_(settings), loops_(loops_for(settings.instruction_set)) {
   assert(settings.threads >= 1);
 }
+CpuBackend::~CpuBackend() = default;
 
 std::string CpuBackend::description() const {
   return fmt::format("CPU, {}, {} thread{}", loops_.name, settings_.threads, settings_.threads == 1 ? "" : "s");

@@ -22,6 +22,7 @@ struct CpuSettings {
 class CpuBackend final : public Backend {
  public:
   explicit CpuBackend(const CpuSettings& settings);
+  ~CpuBackend() override;
 
   std::string_view platform() const override { return "CPU"; }
   std::string description() const override;
