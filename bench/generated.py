@@ -1,11 +1,12 @@
-"""Draws the sets that the comparisons train on, as functions of a seed: ratings, and sparse examples of two classes.
+"""Draws the sets of the comparisons, as functions of a seed: ratings, sparse examples of two classes, and images.
 
     python3 bench/generated.py ratings FOLDER [--users 20000 --items 8000 --per-user 150 --seed 1]
     python3 bench/generated.py stars FOLDER [--seed 1]
     python3 bench/generated.py sparse FILE.h5 [--examples 400000 --features 1250000 --values 50 --stop-words 100]
                                               [--seed 1]
+    python3 bench/generated.py images FILE.h5 [--examples 2000 --shape 1x28x28 --seed 1]
 
-Needs numpy, and h5py for `sparse`.
+Needs numpy, and h5py for `sparse` and `images`.
 """
 
 import argparse
@@ -116,6 +117,18 @@ def write_sparse(path, drawn, features, held_out=0.1):
             file[f"{group}/labels"] = labels[begin:end]
 
 
+def write_images(path, examples, shape, seed=1):
+    """Noise of variance 1 with classes from 0 to 9 at random: 64 training images, and as many test images as asked."""
+    import h5py
+
+    rng = np.random.default_rng(seed)
+    with h5py.File(path, "w") as file:
+        for group, count in (("train", 64), ("test", examples)):
+            file[f"{group}/features"] = rng.standard_normal((count, *shape), dtype="f4")
+            file[f"{group}/labels"] = rng.integers(0, 10, count, dtype="i4")
+        file.attrs["classes"] = 10
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     kinds = parser.add_subparsers(dest="kind", required=True)
@@ -132,7 +145,11 @@ def main():
     sparse.add_argument("--stop-words", type=int, default=100, help="most frequent features that were taken out")
     stars = kinds.add_parser("stars")
     stars.add_argument("folder", type=pathlib.Path, help="gets train.txt and test.txt")
-    for kind in (ratings, stars, sparse):
+    images = kinds.add_parser("images")
+    images.add_argument("file", type=pathlib.Path)
+    images.add_argument("--examples", type=int, default=2000, help="test images")
+    images.add_argument("--shape", default="1x28x28", help="channels x height x width")
+    for kind in (ratings, stars, sparse, images):
         kind.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
     if arguments.kind in ("ratings", "stars"):
@@ -144,6 +161,9 @@ def main():
         for name, part in zip(("train", "test"), drawn):
             write_ratings(arguments.folder / f"{name}.txt", part)
         print(json.dumps({"train": len(drawn[0][0]), "test": len(drawn[1][0])}))
+    elif arguments.kind == "images":
+        shape = [int(length) for length in arguments.shape.split("x")]
+        write_images(arguments.file, arguments.examples, shape, arguments.seed)
     else:
         drawn = draw_sparse(
             arguments.examples, arguments.features, arguments.values, arguments.stop_words, arguments.seed

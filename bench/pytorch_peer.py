@@ -39,22 +39,23 @@ def lenet():
 
 
 class ResidualBlock(nn.Module):
-    """Two 3×3 convolutions; where the shape changes, a 1×1 convolution with batch norm replaces the identity."""
+    """Two 3×3 convolutions; where the shape changes, a 1×1 convolution with batch norm replaces the identity.
+    The parameters are in the order of unisono's."""
 
     def __init__(self, inputs, channels, stride):
         super().__init__()
+        same = inputs == channels and stride == 1
+        self.shortcut = (
+            nn.Identity()
+            if same
+            else nn.Sequential(nn.Conv2d(inputs, channels, 1, stride, bias=False), nn.BatchNorm2d(channels))
+        )
         self.branch = nn.Sequential(
             nn.Conv2d(inputs, channels, 3, stride, 1, bias=False),
             nn.BatchNorm2d(channels),
             nn.ReLU(),
             nn.Conv2d(channels, channels, 3, 1, 1, bias=False),
             nn.BatchNorm2d(channels),
-        )
-        same = inputs == channels and stride == 1
-        self.shortcut = (
-            nn.Identity()
-            if same
-            else nn.Sequential(nn.Conv2d(inputs, channels, 1, stride, bias=False), nn.BatchNorm2d(channels))
         )
 
     def forward(self, x):

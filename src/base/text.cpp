@@ -1,5 +1,7 @@
 #include "unisono/base/text.hpp"
 
+#include <fmt/format.h>
+
 #include <cstddef>
 
 namespace unisono {
@@ -29,6 +31,11 @@ std::string any_of(const std::vector<std::string_view>& names) {
     text += names[i];
   }
   return text;
+}
+
+std::string duration_text(double seconds) {
+  if (seconds < 1e-3) return fmt::format("{:.3g} µs", 1e6 * seconds);
+  return seconds < 1 ? fmt::format("{:.3g} ms", 1e3 * seconds) : fmt::format("{:.3g} s", seconds);
 }
 
 std::string count_of(std::int64_t count, std::string_view noun) {

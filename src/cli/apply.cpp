@@ -128,6 +128,11 @@ void add_predict(Command app, Chosen& chosen) {
       .excludes(top)
       .type_name("NAME");
   command
+      .add_option("--batch-size", predicted.batch_size,
+                  "examples that a rank predicts at once (default: train.evaluation_batch_size of the model's config)")
+      .between(1, 1 << 20)
+      .excludes(top);
+  command
       .add_option("--ensemble", predicted.ensemble,
                   "runs or checkpoints of further models: the mean of all outputs is written, such as that of the best "
                   "trials of a search; may be repeated")

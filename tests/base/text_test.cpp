@@ -22,6 +22,12 @@ TEST_CASE("one thing is named in the singular, any other number in the plural", 
   CHECK(count_of(3, "key") == "3 keys");
 }
 
+TEST_CASE("durations have three digits and a unit that suits them", "[text]") {
+  CHECK(duration_text(12.34e-6) == "12.3 µs");
+  CHECK(duration_text(0.004) == "4 ms");
+  CHECK(duration_text(78.96) == "79 s");
+}
+
 TEST_CASE("names to choose from are joined by commas, the last one by or", "[text]") {
   CHECK(any_of({}) == "");
   CHECK(any_of({"a"}) == "a");

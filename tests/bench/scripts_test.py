@@ -140,6 +140,15 @@ class Scripts(unittest.TestCase):
         done = self.run_script("compare-pytorch", *words, "--cases", "mlp-512:2:fp8", code=1)
         self.assertIn("each is MODEL:BATCH:PRECISION", done.stderr)
 
+    def test_predictions_without_peers(self):
+        self.output.write_text("<!-- compare-predict: begin -->\n<!-- compare-predict: end -->\n")
+        words = ["--models", "mlp-512,lenet", "--against", ""]
+        self.run_script("compare-predict", *words)
+        for model in ("mlp-512", "lenet"):
+            self.assertRegex(self.output.read_text(), rf"\| {model} \| unisono \| [\d,]+ µs \|  \| [\d,]+ ms \|  \|")
+        done = self.run_script("compare-predict", "--against", "torch", code=1)
+        self.assertIn("unknown program torch; there are pytorch, onnxruntime", done.stderr)
+
     def test_update_rules_on_a_gpu(self):
         if "UNISONO_SIMULATED" not in os.environ:
             self.skipTest("built without CUDA")

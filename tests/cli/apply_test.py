@@ -82,6 +82,19 @@ class Applying(BinaryTest):
             with h5py.File(self.folder / f"{ranks}.h5", "r") as file:
                 numpy.testing.assert_array_equal(file["predictions"], one)
 
+    def test_the_size_of_a_batch_changes_no_prediction(self):
+        for size, largest in ((1, 1), (40, 40), (1000, 101)):
+            done = self.succeed("predict", "run", "--batch-size", str(size), "--output", f"{size}.h5")
+            self.assertRegex(done.out, rf"for test of .*; a batch of {largest} took [\d.]+ (µs|ms|s) \(the median\)")
+        with contextlib.ExitStack() as files:
+            one, some, all_of_them = (
+                files.enter_context(h5py.File(self.folder / f"{size}.h5", "r"))["predictions"][()]
+                for size in (1, 40, 1000)
+            )
+        numpy.testing.assert_array_equal(one, all_of_them)
+        numpy.testing.assert_array_equal(some, all_of_them)
+        self.assertEqual(self.unisono("predict", "run", "--batch-size", "0", "--output", "no.h5").code, 2)
+
     def test_an_ensemble_predicts_the_mean_of_its_models(self):
         others = ("--set", "seed=4", "--set", "data.normalization=none", "--set", "train.evaluation_batch_size=7")
         self.train("other", *others)

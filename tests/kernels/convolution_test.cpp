@@ -138,4 +138,28 @@ TEST_CASE("the reference's gradients of a convolution are those of central diffe
   CHECK(gradient_error([&](const auto& v) { return sum(x, w, v); }, b, gradients.db) < 1e-9);
 }
 
+TEST_CASE("where parameters are fixed, what is made of weights is made once and gives the same bits", "[convolution]") {
+  CpuBackend fixed({.threads = 2}), plain({.threads = 2});
+  fixed.fix_parameters();
+  std::vector<Buffer> weights;  // of which the device knows the addresses
+  for (const ConvolutionSpec& spec : {square(3, 6, 20, 5, 1, 0), square(16, 6, 32, 3, 1, 1)}) {
+    for (Index batch : {1, 3, 20}) {
+      const ProductCase c(spec, {.batch = batch});
+      if (batch == 1) {
+        weights.emplace_back(c.weights());
+        from_canonical(c.block(fixed.convolution_weight_axes()), c.w, weights.back().view());
+      }
+      const auto outputs = [&](CpuBackend& backend) {
+        const Buffer x = to_device(backend, c.in(), c.x);
+        Buffer y = fresh(backend, c.out());
+        backend.convolution_forward(spec, batch, x.view(), weights.back().view(), c.b, y.view());
+        return from_device(backend, c.out(), y);
+      };
+      const Floats expected = outputs(plain);
+      CHECK(outputs(fixed) == expected);
+      CHECK(outputs(fixed) == expected);
+    }
+  }
+}
+
 }  // namespace unisono::kernels::cpu

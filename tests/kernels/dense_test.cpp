@@ -52,6 +52,10 @@ TEST_CASE("large layers are right, whatever the number of examples", "[dense]") 
   }
 }
 
+TEST_CASE("a gradient of so many weights that it is written past the caches is right", "[dense]") {
+  check_dense({{1040, 1, 1}, 2020}, {.batch = 1});
+}
+
 TEST_CASE("an example's outputs and gradients do not depend on how many there are beside it", "[dense]") {
   const auto outputs = [](InstructionSet set, Index batch) {
     ProductCase c(reference::as_convolution({{300, 1, 1}, 70, Activation::none}), {.batch = batch});
@@ -64,6 +68,26 @@ TEST_CASE("an example's outputs and gradients do not depend on how many there ar
     for (std::size_t tensor : {0, 2}) {
       const Floats& first = one.tensors[tensor];
       CHECK(std::equal(first.begin(), first.end(), many.tensors[tensor].begin()));
+    }
+  }
+}
+
+TEST_CASE("where parameters are fixed, few examples have the same outputs", "[dense]") {
+  for (const auto& [in, units] : {std::pair<Index, Index>{300, 70}, {2100, 5}, {7, 130}}) {
+    for (Index batch : {0, 1, 3, 8, 9}) {
+      const DenseSpec spec{{in, 1, 1}, units, Activation::relu};
+      const ProductCase c(reference::as_convolution(spec), {.batch = batch});
+      for (InstructionSet set : available_instruction_sets()) {
+        const auto outputs = [&](bool fixed) {
+          CpuBackend backend({.threads = 2, .instruction_set = set});
+          if (fixed) backend.fix_parameters();
+          const Buffer x = to_device(backend, c.in(), c.x);
+          Buffer y = fresh(backend, c.out());
+          backend.dense_forward(spec, batch, x.view(), c.w, c.b, y.view());
+          return from_device(backend, c.out(), y);
+        };
+        CHECK(outputs(true) == outputs(false));
+      }
     }
   }
 }

@@ -14,6 +14,9 @@ std::string grouped(std::int64_t number);
 /// \param noun a regular one, in the singular
 std::string count_of(std::int64_t count, std::string_view noun);
 
+/// Seconds with three digits: "12.3 µs", "4.56 ms", "7.89 s".
+std::string duration_text(double seconds);
+
 /// "a, b or c"
 std::string any_of(const std::vector<std::string_view>& names);
 

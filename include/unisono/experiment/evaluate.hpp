@@ -52,7 +52,8 @@ void evaluate_words(comm::Communicator& world, const WordTestOptions& options, b
 struct PredictOptions {
   std::string output;  ///< FILE.csv or FILE.h5
   bool overwrite = false;
-  std::string layer;  ///< whose outputs are written in place of the model's; empty: the model's
+  std::string layer;            ///< whose outputs are written in place of the model's; empty: the model's
+  std::int64_t batch_size = 0;  ///< examples that a rank predicts at once; 0: train.evaluation_batch_size
   /// Run folders or checkpoints of other models of the same outputs: the mean over all is written.
   std::vector<std::string> ensemble = {};
 };

@@ -28,6 +28,8 @@ class Activations {
   /// Call it before the first kernel of a forward pass, with the part of θ that the weights of this pass and of its
   /// backward pass are views into. These parameters must not change until the backward pass has ended.
   virtual void begin_pass(View /*parameters*/) {}
+  /// No parameter changes from now on: what kernels make of weights may be kept from pass to pass.
+  virtual void fix_parameters() {}
   /// x = values. \param values [batch, C, H, W] row-major, in plain memory
   virtual void load(const Extent& extent, Index batch, View values, MutableView x) = 0;
   /// values = x. Waits for the device. \param values [batch, C, H, W] row-major, in plain memory

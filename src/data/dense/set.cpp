@@ -206,7 +206,9 @@ std::unique_ptr<EvaluationSource> Table::sequential(const Pass& pass, const Batc
   } else {
     reader = read_streaming(*file_, group, positions);
   }
-  return std::make_unique<SequentialSource>(part, pass.batch_size, std::move(reader), writer, *delivery.memory);
+  constexpr Index kFew = 16;  // examples in memory that are converted sooner than handed from thread to thread
+  const bool ahead = !plan_.info.resident || pass.batch_size > kFew;
+  return std::make_unique<SequentialSource>(part, pass.batch_size, std::move(reader), writer, *delivery.memory, ahead);
 }
 
 std::unique_ptr<Dataset> open_table(const DataSettings& settings, const NodeShare& share,

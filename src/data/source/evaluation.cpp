@@ -68,12 +68,15 @@ std::unique_ptr<SequentialReader> read_streaming(const hdf5::File& file, const G
 }
 
 SequentialSource::SequentialSource(Range part, Index batch_size, std::unique_ptr<SequentialReader> reader,
-                                   const BatchWriter& writer, Allocator& memory)
+                                   const BatchWriter& writer, Allocator& memory, bool ahead)
     : part_(part), batch_size_(batch_size), next_(part.first), reader_(std::move(reader)), writer_(writer) {
-  std::vector<PreparedBatch> buffers;
-  for (int i = 0; i < kBuffers; ++i) {
-    buffers.push_back(writer_.make(std::min<Index>(batch_size, part.size()), memory));
+  const Index largest = std::min<Index>(batch_size, part.size());
+  if (!ahead) {
+    prepared_ = writer_.make(largest, memory);
+    return;
   }
+  std::vector<PreparedBatch> buffers;
+  for (int i = 0; i < kBuffers; ++i) buffers.push_back(writer_.make(largest, memory));
   prefetcher_.emplace(std::move(buffers), [this](PreparedBatch& prepared) { return prepare(prepared); });
 }
 
@@ -90,6 +93,7 @@ bool SequentialSource::prepare(PreparedBatch& prepared) {
 }
 
 std::optional<Batch> SequentialSource::next() {
+  if (!prefetcher_) return prepare(prepared_) ? std::optional(prepared_.batch) : std::nullopt;
   const Batch* batch = prefetcher_->next();
   if (batch == nullptr) return std::nullopt;
   return *batch;

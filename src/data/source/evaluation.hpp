@@ -21,11 +21,12 @@ std::unique_ptr<SequentialReader> read_resident(RowBlock rows, const RowRuns& po
 std::unique_ptr<SequentialReader> read_streaming(const hdf5::File& file, const GroupSchema& group,
                                                  const RowRuns& positions);
 
-/// Batches of a rank's part of a split, in the set's order, prefetched.
+/// Batches of a rank's part of a split, in the set's order.
 class SequentialSource final : public EvaluationSource {
  public:
+  /// \param ahead whether a thread prepares them while earlier ones are in use
   SequentialSource(Range part, Index batch_size, std::unique_ptr<SequentialReader> reader, const BatchWriter& writer,
-                   Allocator& memory);
+                   Allocator& memory, bool ahead);
 
   std::optional<Batch> next() override;
   std::int64_t first() const override { return part_.first; }
@@ -40,6 +41,7 @@ class SequentialSource final : public EvaluationSource {
   std::unique_ptr<SequentialReader> reader_;
   BatchWriter writer_;
   std::vector<RawExample> examples_;
+  PreparedBatch prepared_;  ///< if there is no prefetcher
   std::optional<Prefetcher> prefetcher_;
 };
 

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <memory>
 #include <optional>
@@ -11,7 +12,8 @@
 #include "apply/prediction_sink.hpp"
 #include "apply/trained_model.hpp"
 #include "apply/vectors/tables.hpp"
-#include "run/progress.hpp"
+#include "study/statistics.hpp"
+#include "unisono/base/clock.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/base/text.hpp"
 #include "unisono/experiment/evaluate.hpp"
@@ -34,7 +36,9 @@ class Predictor {
   Predictor(TrainedModel& model, comm::Communicator& world, Index batch_size)
       : model_(model),
         source_((*model.data)->evaluate(model.split, world.rank(), world.size(), batch_size, model.parts->delivery())),
-        next_(source_->first()) {}
+        next_(source_->first()) {
+    model.parts->backend->fix_parameters();
+  }
 
   Rows next() {
     Rows rows;
@@ -58,13 +62,26 @@ class Predictor {
 class MeanPredictor {
  public:
   MeanPredictor(TrainedModel& model, const std::vector<std::unique_ptr<TrainedModel>>& others,
-                comm::Communicator& world) {
-    const Index batch_size = model.config.train.evaluation_batch_size;
+                comm::Communicator& world, Index batch_size) {
     predictors_.emplace_back(model, world, batch_size);
     for (const auto& other : others) predictors_.emplace_back(*other, world, batch_size);
   }
 
   Rows next() {
+    const Stopwatch watch;
+    Rows rows = mean();
+    if (rows.range[1] > 0) seconds_.push_back(watch.seconds());
+    largest_ = std::max(largest_, rows.range[1]);
+    return rows;
+  }
+
+  /// How long a batch took here, from its examples in memory to its outputs.
+  std::string times() const {
+    return fmt::format("a batch of {} took {} (the median)", grouped(largest_), duration_text(median_of(seconds_)));
+  }
+
+ private:
+  Rows mean() {
     Rows rows = predictors_.front().next();
     if (predictors_.size() == 1) return rows;
     std::vector<double> sums(rows.values.begin(), rows.values.end());
@@ -77,8 +94,9 @@ class MeanPredictor {
     return rows;
   }
 
- private:
   std::vector<Predictor> predictors_;
+  std::vector<double> seconds_;  ///< of the batches so far
+  std::int64_t largest_ = 0;     ///< examples of a batch
 };
 
 /// Checks that a model gives the same outputs for the same examples as the first one. \throws ConfigError
@@ -196,7 +214,8 @@ void predict_into_file(comm::Communicator& world, const ApplyOptions& options, c
   if (!how.layer.empty()) model.parts->model->predict_layer(how.layer);
   const std::int64_t examples = examples_of((*model.data)->info(), model.split);
   const auto others = models_beside(model, world, options, how, log);
-  MeanPredictor predictor(model, others, world);
+  const Index batch_size = how.batch_size > 0 ? how.batch_size : model.config.train.evaluation_batch_size;
+  MeanPredictor predictor(model, others, world, batch_size);
   if (world.is_root()) {
     const SinkOptions to = sink_options(model, options, how, world.size());
     const auto sink = make_prediction_sink(to);
@@ -211,7 +230,8 @@ void predict_into_file(comm::Communicator& world, const ApplyOptions& options, c
   const std::string what = how.layer.empty() ? count_of(examples, "prediction")
                                              : fmt::format("{} of {}'s outputs", count_of(examples, "row"), how.layer);
   const std::string mean = others.empty() ? "" : fmt::format(" and {}", count_of(std::ssize(others), "other model"));
-  log.info(fmt::format("{}: {} of {}{}, for {}", how.output, what, model.checkpoint.path, mean, model.data_text()));
+  log.info(fmt::format("{}: {} of {}{}, for {}; {}", how.output, what, model.checkpoint.path, mean, model.data_text(),
+                       predictor.times()));
 }
 
 }  // namespace

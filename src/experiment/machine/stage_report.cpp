@@ -15,12 +15,6 @@ namespace {
 const std::vector<std::string> kVectors = {"parameters and gradient", "optimizer state", "averaged weights"};
 const std::vector<std::string> kActivations = {"activations and their gradients"};
 
-/// Seconds with three digits.
-std::string seconds_text(double seconds) {
-  if (seconds < 1e-3) return fmt::format("{:.3g} µs", 1e6 * seconds);
-  return seconds < 1 ? fmt::format("{:.3g} ms", 1e3 * seconds) : fmt::format("{:.3g} s", seconds);
-}
-
 strategies::ReplicaSettings by_hand(const StagePlan& plan, const PlacedModel& placed) {
   strategies::ReplicaSettings settings = plan.with(placed.sizes).replica;
   settings.placement.first_layers = plan.first_layers(placed.placement.cuts);
@@ -88,9 +82,9 @@ std::string StageReport::step_text() const {
   std::string text = fmt::format(
       "a step of {} in {} micro-batch{} on {} takes {}, predicted{}; stages wait for {:.1f} % of it",
       count_of(placed_.sizes.batch_size, "example"), placed_.sizes.micro_batches,
-      placed_.sizes.micro_batches == 1 ? "" : "es", count_of(replicas_, "replica"), seconds_text(forecast_.seconds),
+      placed_.sizes.micro_batches == 1 ? "" : "es", count_of(replicas_, "replica"), duration_text(forecast_.seconds),
       assumes_speed_ ? fmt::format(" for ranks of {} GFLOP/s", kAssumedGflops) : std::string(), 100 * forecast_.bubble);
-  if (forecast_.formula) text += fmt::format("; of equal stages {}", seconds_text(*forecast_.formula));
+  if (forecast_.formula) text += fmt::format("; of equal stages {}", duration_text(*forecast_.formula));
   return text + "\n" + forecast_.timeline;
 }
 

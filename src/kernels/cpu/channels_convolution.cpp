@@ -218,9 +218,11 @@ void add_rows(const Loops& loops, const Convolution& c, const std::vector<Run>& 
 
 void CpuBackend::channels_forward(const ConvolutionSpec& spec, Index batch, View x, View w, View b, MutableView y) {
   const Convolution c(spec, Lanes::channels_innermost(batch));
-  float* const transposed = packed_.floats(c.weights());  // [KH][KW][I][O]
-  parallel_for(settings_.threads, c.taps(), [&](Index tap) {
-    loops_.transpose(c.out, c.in, w.data() + tap * c.in, c.taps() * c.in, transposed + tap * c.in * c.out, c.out);
+  // [KH][KW][I][O]
+  const float* const transposed = prepared(w, c.weights(), packed_.floats(c.weights()), [&](float* to) {
+    parallel_for(settings_.threads, c.taps(), [&](Index tap) {
+      loops_.transpose(c.out, c.in, w.data() + tap * c.in, c.taps() * c.in, to + tap * c.in * c.out, c.out);
+    });
   });
   const Correlation correlation{.from = Side(spec.in),
                                 .to = Side(spec.out()),

@@ -1,5 +1,7 @@
 // Convolutions by the method that methods.hpp says for their shape. Where a side of the layer has another layout than
 // the method, it is converted here: at the edges of a network's images, not between its convolutions.
+#include <cassert>
+
 #include "cpu/cpu_backend.hpp"
 
 namespace unisono::kernels::cpu {
@@ -10,6 +12,20 @@ Innermost layout_of(ConvolutionMethod method) {
 }
 
 }  // namespace
+
+const float* CpuBackend::prepared(View w, Index floats, float* scratch, const std::function<void(float* to)>& make) {
+  if (!fixed_) {
+    make(scratch);
+    return scratch;
+  }
+  const auto [entry, is_new] = prepared_.try_emplace(w.data());
+  if (is_new) {
+    entry->second = Buffer(floats);
+    make(entry->second.data());
+  }
+  assert(entry->second.size() == floats);
+  return entry->second.data();
+}
 
 void CpuBackend::convolution_forward(const ConvolutionSpec& spec, Index batch, View x, View w, View b, MutableView y) {
   const ConvolutionMethod method = method_of(spec, batch, settings_.methods);

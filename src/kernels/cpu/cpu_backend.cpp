@@ -15,6 +15,7 @@ CpuBackend::CpuBackend(const CpuSettings& settings)
       narrow_loops_(narrow_loops_for(settings.instruction_set)) {
   assert(settings.threads >= 1);
 }
+CpuBackend::~CpuBackend() = default;
 
 std::string CpuBackend::description() const {
   return fmt::format("CPU, {}, {} thread{}", loops_.name, settings_.threads, settings_.threads == 1 ? "" : "s");

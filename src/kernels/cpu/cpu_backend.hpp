@@ -1,5 +1,8 @@
 #pragma once
 
+#include <functional>
+#include <map>
+
 #include "cpu/instruction_set.hpp"
 #include "cpu/methods.hpp"
 #include "cpu/scratch.hpp"
@@ -19,6 +22,7 @@ struct CpuSettings {
 class CpuBackend final : public Backend {
  public:
   explicit CpuBackend(const CpuSettings& settings);
+  ~CpuBackend() override;
 
   std::string_view platform() const override { return "CPU"; }
   std::string description() const override;
@@ -35,6 +39,7 @@ class CpuBackend final : public Backend {
   std::vector<int> convolution_weight_axes() const override;
   std::vector<int> feature_axes() const override;
 
+  void fix_parameters() override { fixed_ = true; }
   void load(const Extent& extent, Index batch, View values, MutableView x) override;
   void store(const Extent& extent, Index batch, View x, MutableView values) override;
 
@@ -148,8 +153,11 @@ class CpuBackend final : public Backend {
   void mask_and_sum(const Extent& extent, Index batch, View y, MutableView dy, MutableView db, Write write);
   void mask_and_sum_rows(const Extent& extent, Index batch, View y, MutableView dy, MutableView db, Write write);
   static void add_up_bias(const float* sums, Index parts, Index lanes, MutableView db, Write write);
+  void dense_forward_of_few(const DenseSpec& spec, Index batch, View x, View w, View b, MutableView y);
   void dense_backward_data(const DenseSpec& spec, Index batch, View w, View dy, MutableView dx);
   void dense_backward_weights(const DenseSpec& spec, Index batch, View x, View dy, MutableView dw, Write write);
+  /// What a layer makes of its weights w: made in the scratch memory, or once where parameters are fixed.
+  const float* prepared(View w, Index floats, float* scratch, const std::function<void(float* to)>& make);
   void examples_forward(const ConvolutionSpec& spec, Index batch, View x, View w, View b, MutableView y);
   void examples_backward_data(const ConvolutionSpec& spec, Index batch, View w, View dy, MutableView dx);
   void examples_backward_weights(const ConvolutionSpec& spec, Index batch, View x, View y, MutableView dy,
@@ -187,9 +195,11 @@ class CpuBackend final : public Backend {
 
   CpuSettings settings_;
   Loops loops_, narrow_loops_;
-  Scratch packed_;                     ///< transposed operands of products
-  Scratch partials_;                   ///< sums of parts of a batch, to be added up in a fixed order
-  Scratch x_copy_, y_copy_, dx_copy_;  ///< activations in another layout
+  bool fixed_ = false;                       ///< whether parameters are
+  std::map<const float*, Buffer> prepared_;  ///< by weights: see prepared()
+  Scratch packed_;                           ///< transposed operands of products
+  Scratch partials_;                         ///< sums of parts of a batch, to be added up in a fixed order
+  Scratch x_copy_, y_copy_, dx_copy_;        ///< activations in another layout
 };
 
 }  // namespace unisono::kernels::cpu

@@ -2,7 +2,12 @@
 // activations. Lanes are the M of each product, except for the weights' gradient, which sums over them.
 #include <algorithm>
 #include <cassert>
+#include <cstdint>
 #include <numeric>
+
+#ifdef __SSE2__
+#include <xmmintrin.h>
+#endif
 
 #include "cpu/cpu_backend.hpp"
 #include "cpu/parallel.hpp"
@@ -15,6 +20,9 @@ constexpr Index kForwardDepth = 2048;             ///< inputs that are summed at
 constexpr Index kWeightsAtOnce = Index{1} << 16;  ///< 256 KiB of W, for all blocks of the batch
 constexpr Index kPanel = 64;                      ///< columns of W whose gradients are computed at a time
 constexpr Index kUnitsAtOnce = 24;
+constexpr Index kKeptWeights = Index{1} << 24;  ///< 64 MiB: of more weights, no second copy is kept for few examples
+/// 8 MiB: of so many weights, no cache keeps the gradient until the update; reading their lines first would be in vain.
+constexpr Index kStreamedWeights = Index{1} << 21;
 
 struct Dense {
   Lanes lanes;
@@ -34,6 +42,20 @@ struct Dense {
 bool is_large(const Dense& dense) {
   constexpr Index kLeast = 32, kLeastWeights = Index{1} << 14;
   return std::min(dense.in, dense.units) >= kLeast && dense.in * dense.units >= kLeastWeights;
+}
+
+/// Whether the weights' gradient is written past the caches.
+bool is_streamed(const Dense& dense, View dw) {
+  const bool at_lines =
+      dense.in % Lanes::kVector == 0 && reinterpret_cast<std::uintptr_t>(dw.data()) % kAlignmentBytes == 0;
+  return at_lines && dense.in * dense.units >= kStreamedWeights;
+}
+
+/// Lets other threads see what this one has streamed.
+void finish_streams() {
+#ifdef __SSE2__
+  _mm_sfence();
+#endif
 }
 
 /// The same as forward_units, data_inputs and dense_backward_weights below, by products of large matrices.
@@ -153,11 +175,46 @@ void CpuBackend::dense_forward(const DenseSpec& spec, Index batch, View x, View 
       large_forward(loops_, dense, spec, from, w, b, y, first, end);
     });
   }
+  if (fixed_ && batch <= Lanes::kNarrow && dense.in * dense.units <= kKeptWeights) {
+    return dense_forward_of_few(spec, batch, from, w, b, y);
+  }
   const Index tile = std::max<Index>(1, kWeightsAtOnce / dense.in / kColumns) * kColumns;
   parallel_columns(settings_.threads, dense.units, kColumns, [&](Index first, Index end) {
     for (Index unit = first; unit < end; unit += tile) {
       forward_units(loops_of(dense.lanes), dense, spec, from, w, b, y, unit, std::min(unit + tile, end));
     }
+  });
+}
+
+/// The same sums in the same order for few examples, where weights are fixed: a transposed copy of W lets vectors hold
+/// units, of which there are enough to fill them, so that each weight is read once and multiplied with no empty lane.
+void CpuBackend::dense_forward_of_few(const DenseSpec& spec, Index batch, View x, View w, View b, MutableView y) {
+  const Dense dense(spec, batch);
+  const Index width = dense.lanes.width, in = dense.in, units = dense.units, panels = (units + kPanel - 1) / kPanel;
+  const auto size_of = [&](Index panel) { return std::min(kPanel, units - panel * kPanel); };
+  const float* const transposed = prepared(w, panels * in * kPanel, nullptr, [&](float* to) {  // [panel][in][kPanel]
+    parallel_for(settings_.threads, panels, [&](Index panel) {
+      loops_.transpose(size_of(panel), in, w.data() + panel * kPanel * in, in, to + panel * in * kPanel, kPanel);
+    });
+  });
+  float* const sums = packed_.floats(panels * kPanel * Lanes::kNarrow);  // [panel][example][kPanel]
+  parallel_for(settings_.threads, panels, [&](Index panel) {
+    const ProductShape shape{.m = size_of(panel),
+                             .n = batch,
+                             .k = in,
+                             .lda = kPanel,
+                             .ldb = width,
+                             .ldc = kPanel,
+                             .transposed = true,
+                             .relu = spec.activation == Activation::relu,
+                             .bias_of_rows = true};
+    const float* const left = transposed + panel * in * kPanel;
+    const float* const right = x.data();
+    float* const sum = sums + panel * kPanel * Lanes::kNarrow;
+    float* const out = y.data() + panel * kPanel * width;
+    loops_.product(shape, &left, &right, 1, b.empty() ? nullptr : b.data() + panel * kPanel, sum, nullptr);
+    std::fill_n(out, shape.m * width, 0.0F);
+    loops_.transpose(batch, shape.m, sum, kPanel, out, width);
   });
 }
 
@@ -198,6 +255,7 @@ void CpuBackend::dense_backward_weights(const DenseSpec& spec, Index batch, View
     loops_.transpose(std::min(kPanel, in - first), width, dense.x(x, block) + first * width, width,
                      transposed + i * width * kPanel, kPanel);
   });
+  const bool streams = write == Write::overwrite && is_streamed(dense, dw);
   parallel_ranges(settings_.threads, slices * panels, [&](Index from, Index to, int) {
     std::vector<const float*> left(static_cast<std::size_t>(blocks)), right(left);
     for (Index i = from; i < to; ++i) {
@@ -212,9 +270,11 @@ void CpuBackend::dense_backward_weights(const DenseSpec& spec, Index batch, View
                                .lda = kPanel,
                                .ldb = width,
                                .ldc = in,
-                               .accumulate = write == Write::add};
+                               .accumulate = write == Write::add,
+                               .streams = streams};
       loops_.product(shape, left.data(), right.data(), blocks, nullptr, dw.data() + unit * in + first, nullptr);
     }
+    finish_streams();
   });
 }
 

@@ -24,7 +24,8 @@ using Count = std::ptrdiff_t;
 
 /// C (m × n) = f([C +] Σ_r A_r (m × k) B_r (k × n) + bias), all column-major: C[i + j · ldc], and so on. B_r is given
 /// as its transpose (n × k) where `transposed`. The bias, where there is one, has one value for each column, or for
-/// each row where `bias_of_rows`; f is max(·, 0) where `relu`.
+/// each row where `bias_of_rows`; f is max(·, 0) where `relu`. Where `streams`, C is written past the caches: m is a
+/// multiple of the vectors' length, the columns begin at cache lines, and the caller makes a fence at the end.
 struct ProductShape {
   Count m = 0, n = 0, k = 0;
   Count lda = 0, ldb = 0, ldc = 0;
@@ -32,6 +33,7 @@ struct ProductShape {
   bool accumulate = false;
   bool relu = false;
   bool bias_of_rows = false;
+  bool streams = false;
 };
 
 /// How far apart the elements of a matrix lie, in floats: from one row to the next, and from one column to the next.

@@ -148,13 +148,15 @@ void CpuBackend::winograd_forward(const ConvolutionSpec& spec, Index batch, View
   const Tiles tiles(winograd_of(spec), spec.in, spec.out(), spec.padding_height, spec.padding_width);
   const Index in = spec.in.channels, out = spec.channels, size = in * out, plane = plane_of(in, out);
   const Index u_floats = tiles.values() * plane;
-  float* const u = packed_.floats(u_floats + 9 * size + settings_.threads * correlation_floats(tiles));
-  float* const transposed = u + u_floats;  // [9][I][O]
-  parallel_for(settings_.threads, 9, [&](Index tap) {
-    loops_.transpose(out, in, w.data() + tap * in, 9 * in, transposed + tap * size, out);
-  });
-  parallel_for(settings_.threads, in, [&](Index channel) {
-    tiles.loops.weights(transposed + channel * out, size, out, u + channel * out, plane);
+  float* const memory = packed_.floats(u_floats + 9 * size + settings_.threads * correlation_floats(tiles));
+  float* const transposed = memory + u_floats;  // [9][I][O]
+  const float* const u = prepared(w, u_floats, memory, [&](float* to) {
+    parallel_for(settings_.threads, 9, [&](Index tap) {
+      loops_.transpose(out, in, w.data() + tap * in, 9 * in, transposed + tap * size, out);
+    });
+    parallel_for(settings_.threads, in, [&](Index channel) {
+      tiles.loops.weights(transposed + channel * out, size, out, to + channel * out, plane);
+    });
   });
   const Correlation correlation{
       tiles, batch, x.data(), u, b.empty() ? nullptr : b.data(), spec.activation == Activation::relu, y.data()};

@@ -78,6 +78,9 @@ inline void finish_tile(const Operands& product, const Place& place, Vector (&su
   if (shape.relu) {
     for_each([](Count, Vector& sum, const float*, bool) { sum = sum < 0.0F ? Vector{} : sum; });  // a NaN stays NaN
   }
+  if (!partial && shape.streams) {
+    return for_each([](Count, Vector& sum, float* to, bool) { stream(to, sum); });
+  }
   for_each([&](Count, Vector& sum, float* to, bool cut) { cut ? store_first(to, sum, place.height) : store(to, sum); });
 }
 
@@ -109,7 +112,7 @@ void tile(const Operands& product, const Place& place) {
   Vector sums[columns][vectors] = {};
   if (shape.accumulate) {
     begin_tile<vectors, columns, partial>(product, place, sums);
-  } else {
+  } else if (!shape.streams) {
     fetch_tile<vectors, columns>(product, place);
   }
   Ahead ahead = product.ahead;

@@ -36,6 +36,16 @@ __attribute__((always_inline)) static inline Vector load(const float* from) {
 __attribute__((always_inline)) static inline void store(float* to, Vector value) {
   *reinterpret_cast<UnalignedVector*>(to) = value;
 }
+/// Past the caches, where there is such an instruction. \pre `to` is aligned to a vector
+__attribute__((always_inline)) static inline void stream(float* to, Vector value) {
+#if defined(__AVX512F__)
+  _mm512_stream_ps(to, value);
+#elif defined(__AVX2__)
+  _mm256_stream_ps(to, value);
+#else
+  store(to, value);
+#endif
+}
 __attribute__((always_inline)) static inline Vector broadcast(float value) { return value - Vector{}; }
 __attribute__((always_inline)) static inline Integers load(const std::int32_t* from) {
   Integers values;
