@@ -63,7 +63,7 @@ class DividedSteps {
  private:
   struct alignas(kAlignmentBytes) Thread {
     models::FeatureShare share;
-    PartOfRows rows;  ///< of sparse rows, the values of its features
+    PartOfRows rows;  ///< of sparse rows, the values of its features; empty where one thread has all of them
     std::unique_ptr<models::Scratch> scratch;
     kernels::LossSums sums;
   };
@@ -109,6 +109,12 @@ void DividedSteps::divide(const data::Batch& batch) {
                     .adds_bias = first_part_ + number == 0,
                     .keeps_rest = number == 0};
     if (batch.set == nullptr) return;
+    if (parts_ == 1) {
+      const std::span<const std::uint64_t> offsets = std::get<data::LabelledRows>(*batch.set).rows.offsets;
+      thread.share.part.begins = offsets.first(offsets.size() - 1);
+      thread.share.part.ends = offsets.subspan(1);
+      return;
+    }
     thread.rows.take(std::get<data::LabelledRows>(*batch.set), model_.first_values(batch, bounds_[i]),
                      model_.first_values(batch, bounds_[i + 1]));
     thread.share.part.begins = thread.rows.begins();
@@ -200,7 +206,7 @@ std::optional<StepRecord> DividedSteps::make(std::int64_t first, std::int64_t la
 bool DividedSteps::train_on_batch(int number) {
   Thread& thread = threads_[static_cast<std::size_t>(number)];
   data::Batch batch = *batch_;
-  if (batch.set != nullptr) batch.set = &thread.rows.set();
+  if (batch.set != nullptr && parts_ > 1) batch.set = &thread.rows.set();
   models::InPlaceStep step{
       .rate = rate_, .examples_before = own_examples_before(run_, batch, 1), .parameters = run_.state.parameters};
   const bool alone = run_.communicator.size() == 1;
@@ -252,7 +258,7 @@ StrategyKind feature_parallel_strategy() {
               "margins",
           .describe = describe,
           .make = make,
-          .traits = {.shares_model = true},
+          .traits = {.shares_model = true, .times_threads = true},
           .relief = relief};
 }
 

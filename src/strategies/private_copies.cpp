@@ -218,7 +218,7 @@ StrategyKind private_copies_strategy() {
           .meaning = "threads of a rank train on copies of their own, which are merged every few hundred examples",
           .describe = describe,
           .make = make,
-          .traits = {.shares_model = true},
+          .traits = {.shares_model = true, .times_threads = true},
           .relief = relief};
 }
 

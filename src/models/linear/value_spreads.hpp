@@ -7,6 +7,7 @@
 #include <mutex>
 #include <new>
 
+#include "unisono/tensor/huge_pages.hpp"
 #include "unisono/tensor/sparse.hpp"
 
 namespace unisono::models {
@@ -44,8 +45,10 @@ class ValueSpreads {
       if (known == rows.columns.data()) return kept.memory.get();
       if (known != nullptr) continue;
       // Zeros that take memory only where they are written: by the threads that train on these rows.
-      kept.memory.reset(static_cast<float*>(std::calloc(rows.columns.size() + 1, sizeof(float))));
+      const std::size_t bytes = (rows.columns.size() + 1) * sizeof(float);
+      kept.memory.reset(static_cast<float*>(std::calloc(bytes, 1)));
       if (!kept.memory) throw std::bad_alloc();
+      ask_for_huge_pages(kept.memory.get(), bytes);
       kept.key.store(rows.columns.data(), std::memory_order_release);
       return kept.memory.get();
     }
