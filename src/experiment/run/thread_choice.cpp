@@ -146,12 +146,6 @@ double gain(const Estimates& estimates) {
   return median(ratios);
 }
 
-/// Examples of texts and co-occurrences take so long that threads gain everywhere.
-bool may_choose(const Config& config, data::SetKind set) {
-  const bool words = set == data::SetKind::text || set == data::SetKind::cooccurrences;
-  return traits_of(config.strategy).times_threads && config.strategy.threads == 0 && updates_in_place(config) && !words;
-}
-
 std::string text_of(double examples_per_second) {
   return examples_per_second < 1e6 ? grouped(std::llround(examples_per_second))
                                    : fmt::format("{:.3g} M", examples_per_second / 1e6);
@@ -159,8 +153,14 @@ std::string text_of(double examples_per_second) {
 
 }  // namespace
 
+// Examples of texts and co-occurrences take so long that threads gain everywhere.
+bool leaves_threads_open(const Config& config, data::SetKind set) {
+  const bool words = set == data::SetKind::text || set == data::SetKind::cooccurrences;
+  return traits_of(config.strategy).times_threads && config.strategy.threads == 0 && updates_in_place(config) && !words;
+}
+
 ThreadChoice choose_threads(const ModelPlace& where, const Config& config, data::Dataset& data) {
-  if (!may_choose(config, data.info().kind)) return {};
+  if (!leaves_threads_open(config, data.info().kind)) return {};
   std::array<std::int64_t, 2> shares = {where.place.fair_share(), -where.place.fair_share()};
   where.group.allreduce_max(std::span<std::int64_t>(shares));
   const int most = static_cast<int>(shares[0]), least = static_cast<int>(-shares[1]);
@@ -173,9 +173,9 @@ ThreadChoice choose_threads(const ModelPlace& where, const Config& config, data:
   const std::string all_rate = text_of(copy.examples_of_run() / median(estimates.all));
   const std::string all_text = least == most ? count_of(most, "thread") : fmt::format("{} to {} threads", least, most);
   const std::string found =
-      all ? fmt::format("{} a rank: by a short trial they will train on {} examples/s, 1 thread on {}", all_text,
+      all ? fmt::format("{} a rank, expected to train on {} examples/s, 1 thread on {} (by a short trial)", all_text,
                         all_rate, one_rate)
-          : fmt::format("1 thread a rank: by a short trial it will train on {} examples/s, {} on {}", one_rate,
+          : fmt::format("1 thread a rank, expected to train on {} examples/s, {} on {} (by a short trial)", one_rate,
                         all_text, all_rate);
   return {.threads = !all ? 1 : least == most ? most : 0, .found = "strategy.threads = 0: " + found};
 }
