@@ -118,7 +118,10 @@ void run(const SparseExamples& rows, const LinearWork& work, InPlaceSums& sums) 
   } else {
     const Vector l2 = broadcast(Shrinking(step).l2), one = broadcast(1.0F);
     keep.read(step.spread, rows.width);
-    for (Vector& kept : keep.of) kept = _mm512_max_ps(one - kept * l2, Vector{});
+    for (Vector& kept : keep.of) {
+      kept = one - kept * l2;
+      kept = kept > 0.0F ? kept : Vector{};
+    }
   }
   w.read(work.weights.weights, rows.width);
   float bias = work.weights.bias != nullptr ? *work.weights.bias : 0.0F;
