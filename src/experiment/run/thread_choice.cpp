@@ -18,32 +18,54 @@ constexpr Index kSampledExamples = 8192;
 constexpr int kRounds = 3;            // of each way; their medians count, which single disturbances do not affect
 constexpr double kClearly = 1.05;     // as fast
 constexpr double kShareOfRun = 0.01;  // that a timing may take
+constexpr double kMuchLonger = 3;     // than one thread: a trial of several ends there
 constexpr double kLeastSeconds = 0.002, kMostSeconds = 0.02;  // of a timing
-
-/// The seconds of the first steps, with all that is done before them, and of the others.
-class Watched final : public strategies::Observer {
- public:
-  explicit Watched(std::int64_t first_steps) : first_steps_(first_steps) {}
-  bool step(const strategies::StepRecord& record) override {
-    (record.step <= first_steps_ ? first_ : all_) = watch_.seconds();
-    return true;
-  }
-  std::int64_t next_due(std::int64_t step) const override {
-    return step < first_steps_ ? first_steps_ : std::numeric_limits<std::int64_t>::max();
-  }
-  double first() const { return first_; }
-  double later() const { return all_ - first_; }
-
- private:
-  std::int64_t first_steps_;
-  Stopwatch watch_;
-  double first_ = 0, all_ = 0;
-};
 
 /// Of the slowest rank.
 struct Timing {
-  double first_pass = 0;  ///< over the sample; of the set, more than one pass may be needed to prepare it
+  double first_pass = 0;  ///< over the sample, with all that is done before
   double later_step = 0;
+  bool stopped = false;  ///< it took so long that the rest is an estimate
+};
+
+/// Watches the first pass over the sample and the steps after it. Stops where they take too long: threads that wait for
+/// each other may need a hundred times as long while others use their cores.
+class Watched final : public strategies::Observer {
+ public:
+  struct Plan {
+    std::int64_t of_sample, later;  ///< steps
+    double most_seconds;
+  };
+  Watched(comm::Communicator& group, const Plan& plan) : group_(group), plan_(plan) {}
+
+  bool step(const strategies::StepRecord& record) override {
+    made_ = record.step;
+    (made_ <= plan_.of_sample ? first_ : all_) = watch_.seconds();
+    if (!record.consistent) return true;
+    stopped_ = group_.max(std::int64_t{watch_.seconds() > plan_.most_seconds ? 1 : 0}) != 0;
+    return !stopped_;
+  }
+  std::int64_t next_due(std::int64_t step) const override {
+    return std::min(step + std::max<std::int64_t>(1, plan_.later / 8),
+                    step < plan_.of_sample ? plan_.of_sample : std::numeric_limits<std::int64_t>::max());
+  }
+  /// Collective.
+  Timing timing() const {
+    const auto made = static_cast<double>(made_);
+    const double each = watch_.seconds() / made;
+    std::array<double, 2> slowest = {first_, (all_ - first_) / static_cast<double>(plan_.later)};
+    if (stopped_) slowest = {each * static_cast<double>(plan_.of_sample), each};
+    group_.allreduce_max(std::span<double>(slowest));
+    return {slowest[0], slowest[1], stopped_};
+  }
+
+ private:
+  comm::Communicator& group_;
+  Plan plan_;
+  Stopwatch watch_;
+  std::int64_t made_ = 0;
+  double first_ = 0, all_ = 0;
+  bool stopped_ = false;
 };
 
 /// A copy of a run's model and a sample of its examples, with which steps are timed.
@@ -61,13 +83,14 @@ class TimedCopy {
   }
 
   /// Trains on the sample once, and then makes so many steps. Collective.
-  Timing time(int threads, std::int64_t steps) {
+  Timing time(int threads, std::int64_t steps, double most_seconds) {
     // What a model keeps beside a set must not be taken for another set's.
     const auto model = models::make_model(
         config_.model, inputs_of(data_.info()),
         model_context(*parts_.backend, parts_.statistics_reducer, parts_.strategy->steps_together(), config_, &data_));
     const std::int64_t of_sample = source_.steps_per_epoch();
-    Watched watched(of_sample);
+    group_.barrier();
+    Watched watched(group_, {of_sample, steps, most_seconds});
     strategies::TrainContext context{.communicator = parts_.grid.data(),
                                      .backend = *parts_.backend,
                                      .model = *model,
@@ -88,12 +111,9 @@ class TimedCopy {
                                      .seed = static_cast<std::uint64_t>(config_.seed),
                                      .vectors = training_.vectors,
                                      .flops_per_example = parts_.model->flops_per_example()};
-    group_.barrier();
     parts_.strategy->train(context);
     training_.sums = {};
-    std::array<double, 2> slowest = {watched.first(), watched.later() / static_cast<double>(steps)};
-    group_.allreduce_max(std::span<double>(slowest));
-    return {slowest[0], slowest[1]};
+    return watched.timing();
   }
 
   double examples_of_run() const { return static_cast<double>(config_.train.epochs * data_.info().train); }
@@ -127,14 +147,22 @@ double median(std::array<double, kRounds> values) {
 }
 
 Estimates time_both(TimedCopy& copy, int threads) {
-  const Timing first = copy.time(1, copy.steps_of_sample());
+  constexpr double kNoLimit = std::numeric_limits<double>::infinity();
+  const Timing first = copy.time(1, copy.steps_of_sample(), kNoLimit);
   const double seconds = std::clamp(kShareOfRun * copy.seconds_of_run(first), kLeastSeconds, kMostSeconds);
   const std::int64_t steps =
       std::clamp<std::int64_t>(std::llround(seconds / std::max(first.later_step, 1e-9)), 2, 1 << 20);
+  const double most_seconds = kMuchLonger * (first.first_pass + static_cast<double>(steps) * first.later_step);
   Estimates estimates{};
   for (std::size_t round = 0; round < kRounds; ++round) {
-    estimates.one[round] = copy.seconds_of_run(copy.time(1, steps));
-    estimates.all[round] = copy.seconds_of_run(copy.time(threads, steps));
+    const Timing all = copy.time(threads, steps, most_seconds);
+    estimates.all[round] = copy.seconds_of_run(all);
+    if (all.stopped && round == 0) {  // all threads need not be tried again
+      estimates.all.fill(estimates.all[0]);
+      estimates.one.fill(copy.seconds_of_run(first));
+      return estimates;
+    }
+    estimates.one[round] = copy.seconds_of_run(copy.time(1, steps, kNoLimit));
   }
   return estimates;
 }
