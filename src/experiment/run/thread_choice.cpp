@@ -19,6 +19,8 @@ constexpr int kRounds = 3;            // of each way; their medians count, which
 constexpr double kClearly = 1.05;     // as fast
 constexpr double kShareOfRun = 0.01;  // that a timing may take
 constexpr double kMuchLonger = 3;     // than one thread: a trial of several ends there
+// What several threads lose by a checkpoint, while it is written on one of their cores.
+constexpr double kSecondsOfCheckpoint = 0.001;
 constexpr double kLeastSeconds = 0.002, kMostSeconds = 0.02;  // of a timing
 
 /// Of the slowest rank.
@@ -67,6 +69,12 @@ class Watched final : public strategies::Observer {
   double first_ = 0, all_ = 0;
   bool stopped_ = false;
 };
+
+double checkpoints_of_run(const Config& config, double steps_of_epoch) {
+  const auto epochs = static_cast<double>(config.train.epochs);
+  const auto part = [](double all, std::int64_t each) { return each > 0 ? all / static_cast<double>(each) : 0; };
+  return part(epochs, config.checkpoint.every_epochs) + part(epochs * steps_of_epoch, config.checkpoint.every_steps);
+}
 
 /// A copy of a run's model and a sample of its examples, with which steps are timed.
 class TimedCopy {
@@ -118,10 +126,11 @@ class TimedCopy {
 
   double examples_of_run() const { return static_cast<double>(config_.train.epochs * data_.info().train); }
   /// What the run would take.
-  double seconds_of_run(const Timing& timing) const {
+  double seconds_of_run(int threads, const Timing& timing) const {
     const double passes = static_cast<double>(data_.info().train) / static_cast<double>(source_.examples_per_epoch());
     const double steps_of_pass = passes * static_cast<double>(source_.steps_per_epoch());
-    return passes * timing.first_pass +
+    const double checkpoints = threads > 1 ? checkpoints_of_run(config_, steps_of_pass) : 0;
+    return kSecondsOfCheckpoint * checkpoints + passes * timing.first_pass +
            static_cast<double>(config_.train.epochs - 1) * steps_of_pass * timing.later_step;
   }
   std::int64_t steps_of_sample() const { return source_.steps_per_epoch(); }
@@ -149,20 +158,20 @@ double median(std::array<double, kRounds> values) {
 Estimates time_both(TimedCopy& copy, int threads) {
   constexpr double kNoLimit = std::numeric_limits<double>::infinity();
   const Timing first = copy.time(1, copy.steps_of_sample(), kNoLimit);
-  const double seconds = std::clamp(kShareOfRun * copy.seconds_of_run(first), kLeastSeconds, kMostSeconds);
+  const double seconds = std::clamp(kShareOfRun * copy.seconds_of_run(1, first), kLeastSeconds, kMostSeconds);
   const std::int64_t steps =
       std::clamp<std::int64_t>(std::llround(seconds / std::max(first.later_step, 1e-9)), 2, 1 << 20);
   const double most_seconds = kMuchLonger * (first.first_pass + static_cast<double>(steps) * first.later_step);
   Estimates estimates{};
   for (std::size_t round = 0; round < kRounds; ++round) {
     const Timing all = copy.time(threads, steps, most_seconds);
-    estimates.all[round] = copy.seconds_of_run(all);
+    estimates.all[round] = copy.seconds_of_run(threads, all);
     if (all.stopped && round == 0) {  // all threads need not be tried again
       estimates.all.fill(estimates.all[0]);
-      estimates.one.fill(copy.seconds_of_run(first));
+      estimates.one.fill(copy.seconds_of_run(1, first));
       return estimates;
     }
-    estimates.one[round] = copy.seconds_of_run(copy.time(1, steps, kNoLimit));
+    estimates.one[round] = copy.seconds_of_run(1, copy.time(1, steps, kNoLimit));
   }
   return estimates;
 }
