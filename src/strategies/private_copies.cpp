@@ -71,6 +71,7 @@ class CopiedSteps {
             [this] { rounds_.fail(); }) {
     for (Thread& thread : threads_) {
       thread.scratch = run.model.in_place()->make_scratch();
+      if (threads_.size() == 1) break;
       thread.base.assign(run.state.parameters.begin(), run.state.parameters.end());
       for (int place = 0; place < 2; ++place) {
         thread.copies.emplace_back(std::ssize(thread.base));
@@ -87,7 +88,7 @@ class CopiedSteps {
   struct alignas(2 * kAlignmentBytes) Thread {
     std::unique_ptr<models::Scratch> scratch;
     kernels::LossSums sums;
-    std::vector<Buffer> copies;  ///< two of θ; the others read one while it writes the other
+    std::vector<Buffer> copies;  ///< two of θ; the others read one while it writes the other. One thread has none
     std::vector<float> base;     ///< θ after the last merge, with the same bits on every thread
   };
   /// Floats of θ that are merged alike.
@@ -155,7 +156,7 @@ std::optional<StepRecord> CopiedSteps::make(std::int64_t step) {
   }
   made_ += rounds_of_step_;
   const std::vector<float>& merged = threads_.front().base;
-  std::copy(merged.begin(), merged.end(), run_.state.parameters.begin());
+  std::copy(merged.begin(), merged.end(), run_.state.parameters.begin());  // of one thread nothing
   for (Thread& thread : threads_) run_.sums += std::exchange(thread.sums, {});
   return make_record(*batch_, step + 1, rate_, /*consistent=*/true);
 }
@@ -168,12 +169,13 @@ bool CopiedSteps::train_on_batch(int number) {
   for (int round = 0; round < rounds_of_step_; ++round) {
     const std::int64_t made = made_ + round + 1;
     const auto place = static_cast<std::size_t>(made % 2);
-    step.parameters = own.copies[place].view();
+    step.parameters = threads_.size() == 1 ? run_.state.parameters : own.copies[place].view();
     for (const data::ExampleRange& piece :
          pieces_of(batch, round * run_.threads + number, rounds_of_step_ * run_.threads)) {
       run_.model.in_place()->update_in_place(batch, piece, step, *own.scratch, own.sums);
       step.examples_before += piece.size();
     }
+    if (threads_.size() == 1) return true;
     rounds_.finish(number, made);
     if (!rounds_.wait_for_all(made)) return false;
     merge(own, place);
@@ -184,12 +186,6 @@ bool CopiedSteps::train_on_batch(int number) {
 /// θ ← θ + a Σ_t (θ_t − θ), of the copies at this place, into the thread's own base and its copy at the other place.
 void CopiedSteps::merge(Thread& own, std::size_t place) {
   const MutableView next = own.copies[1 - place].view();
-  if (threads_.size() == 1) {
-    const View copy = own.copies[place].view();
-    std::copy(copy.begin(), copy.end(), next.begin());
-    std::copy(copy.begin(), copy.end(), own.base.begin());
-    return;
-  }
   for (const Share& share : shares_) {
     for (std::size_t i = share.first; i < share.last; ++i) next[i] = 0;
     for (Thread& other : threads_) {
