@@ -176,11 +176,11 @@ Estimates time_both(TimedCopy& copy, int threads) {
   return estimates;
 }
 
-/// How many times as fast all threads are.
-double gain(const Estimates& estimates) {
+/// Whether all threads are clearly faster: by the median, and at least a little each time.
+bool clearly_faster(const Estimates& estimates) {
   std::array<double, kRounds> ratios;
   for (std::size_t round = 0; round < kRounds; ++round) ratios[round] = estimates.one[round] / estimates.all[round];
-  return median(ratios);
+  return median(ratios) > kClearly && *std::ranges::min_element(ratios) > 1;
 }
 
 std::string text_of(double examples_per_second) {
@@ -205,7 +205,7 @@ ThreadChoice choose_threads(const ModelPlace& where, const Config& config, data:
   Log silent(where.group.rank(), /*terminal=*/false);
   TimedCopy copy({where.group, where.place, silent}, config, data);
   const Estimates estimates = time_both(copy, where.place.fair_share());
-  const bool all = gain(estimates) > kClearly;
+  const bool all = clearly_faster(estimates);
   const std::string one_rate = text_of(copy.examples_of_run() / median(estimates.one));
   const std::string all_rate = text_of(copy.examples_of_run() / median(estimates.all));
   const std::string all_text = least == most ? count_of(most, "thread") : fmt::format("{} to {} threads", least, most);
