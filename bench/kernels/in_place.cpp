@@ -276,11 +276,13 @@ void add_linear(const std::string& name, Index rows, Index columns, Index a_row)
   const auto w = std::make_shared<Floats>(columns + 1), u = std::make_shared<Floats>(columns + 1);
   const auto spread = std::make_shared<Floats>(columns, 2.0F);
   const auto kept = std::make_shared<Floats>(set->columns.size());
+  const auto bits = std::make_shared<std::vector<kernels::RowBits>>(static_cast<std::size_t>(rows));
   const auto pass = [=](bool values, bool penalties, bool averaged, Index mini_batch = 1) {
     return [=](const kernels::InPlaceKernels& kernels) {
       kernels::LinearStep step{.rate = kTinyRate, .mini_batch = mini_batch};
       if (penalties) step.l2 = 1e-7F, step.spread = spread->data();
       if (penalties && kernels.keeps_spreads(columns)) step.value_spread = kept->data();
+      if (mini_batch > 1 && !values && kernels.keeps_bits(columns, set->a_row())) step.row_bits = bits->data();
       kernels::LinearWeights weights{w->data(), &w->back()};
       if (averaged) weights.weight_sums = u->data(), weights.bias_sum = &u->back();
       benchmark::DoNotOptimize(

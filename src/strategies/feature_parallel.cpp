@@ -17,8 +17,8 @@
 #include "feature_parallel/part_of_rows.hpp"
 #include "feature_parallel/partial_margins.hpp"
 #include "step.hpp"
+#include "step_team.hpp"
 #include "unisono/base/errors.hpp"
-#include "unisono/base/thread_team.hpp"
 
 namespace unisono::strategies {
 namespace {
@@ -43,11 +43,11 @@ class DividedSteps {
   explicit DividedSteps(TrainContext& run)
       : run_(run),
         model_(*run.model.in_place()->by_features()),
-        team_(run.threads, "feature_parallel"),
         threads_(static_cast<std::size_t>(run.threads)),
-        begun_(1),
-        ended_(run.threads),
-        margins_(run.threads) {
+        margins_(run.threads),
+        team_(
+            run.threads, "feature_parallel", [this](int number) { return train_on_batch(number); },
+            [this] { margins_.fail(); }) {
     std::vector<std::int64_t> counts(static_cast<std::size_t>(run.communicator.size()));
     const auto rank = counts.begin() + run.communicator.rank();
     *rank = run.threads;
@@ -62,16 +62,17 @@ class DividedSteps {
 
  private:
   struct alignas(kAlignmentBytes) Thread {
+    bool has_part = false;
     models::FeatureShare share;
-    PartOfRows rows;  ///< of sparse rows, the values of its features
+    PartOfRows rows;  ///< of sparse rows, the values of its features; empty where one thread has all of them
     std::unique_ptr<models::Scratch> scratch;
     kernels::LossSums sums;
   };
 
   void divide(const data::Batch& batch);
+  void take_part(int number);
   void cut(const data::Batch& batch);
   void lead();
-  void follow(int number);
   std::optional<StepRecord> make(std::int64_t first, std::int64_t last);
   void gather();
   /// \return whether no other thread failed
@@ -85,10 +86,9 @@ class DividedSteps {
 
   TrainContext& run_;
   const models::ByFeatures& model_;
-  ThreadTeam team_;
   std::vector<Thread> threads_;
-  ThreadRounds begun_, ended_;  ///< steps: by thread 0, and by each thread
   PartialMargins margins_;
+  StepTeam team_;
   std::optional<data::Batch> batch_;  ///< of the present step
   double rate_ = 0;
   int first_part_ = 0, parts_ = 1;                ///< this rank's first; of all ranks
@@ -98,22 +98,31 @@ class DividedSteps {
   double waited_ = 0;
 };
 
-/// Gives each thread its part of the features.
+/// Bounds of the threads' parts of the features.
 void DividedSteps::divide(const data::Batch& batch) {
   const std::vector<Index> all = model_.divide_features(batch, parts_);
   bounds_.assign(all.begin() + first_part_, all.begin() + first_part_ + run_.threads + 1);
-  team_.run([&](int number) {
-    const auto i = static_cast<std::size_t>(number);
-    Thread& thread = threads_[i];
-    thread.share = {.part = {.first = bounds_[i], .last = bounds_[i + 1]},
-                    .adds_bias = first_part_ + number == 0,
-                    .keeps_rest = number == 0};
-    if (batch.set == nullptr) return;
-    thread.rows.take(std::get<data::LabelledRows>(*batch.set), model_.first_values(batch, bounds_[i]),
-                     model_.first_values(batch, bounds_[i + 1]));
-    thread.share.part.begins = thread.rows.begins();
-    thread.share.part.ends = thread.rows.ends();
-  });
+}
+
+/// A thread's part of the features and of the rows, which the whole run keeps.
+void DividedSteps::take_part(int number) {
+  const auto i = static_cast<std::size_t>(number);
+  Thread& thread = threads_[i];
+  thread.has_part = true;
+  thread.share = {.part = {.first = bounds_[i], .last = bounds_[i + 1]},
+                  .adds_bias = first_part_ + number == 0,
+                  .keeps_rest = number == 0};
+  if (batch_->set == nullptr) return;
+  const auto& set = std::get<data::LabelledRows>(*batch_->set);
+  if (parts_ == 1) {
+    const std::span<const std::uint64_t> offsets = set.rows.offsets;
+    thread.share.part.begins = offsets.first(offsets.size() - 1);
+    thread.share.part.ends = offsets.subspan(1);
+    return;
+  }
+  thread.rows.take(set, model_.first_values(*batch_, bounds_[i]), model_.first_values(*batch_, bounds_[i + 1]));
+  thread.share.part.begins = thread.rows.begins();
+  thread.share.part.ends = thread.rows.ends();
 }
 
 /// The mini-batches of a step: those that the serial run makes.
@@ -130,20 +139,7 @@ void DividedSteps::train() {
   if (run_.first_step >= run_.total_steps) return;
   batch_ = next_batch(run_);
   divide(*batch_);
-  team_.run([&](int number) {
-    const auto end = [&] {
-      begun_.fail();
-      ended_.fail();
-      margins_.fail();
-    };
-    try {
-      number == 0 ? lead() : follow(number);
-    } catch (...) {
-      end();
-      throw;
-    }
-    if (number == 0) end();
-  });
+  team_.run([this] { lead(); });
 }
 
 /// Thread 0 reads the batches and reports.
@@ -160,14 +156,6 @@ void DividedSteps::lead() {
   }
 }
 
-/// The other threads wait for it, awake while the steps go on.
-void DividedSteps::follow(int number) {
-  for (std::int64_t round = 1; begun_.wait(0, round); ++round) {
-    if (!train_on_batch(number)) return;
-    ended_.finish(number, round);
-  }
-}
-
 /// Makes steps [first, last), between which nothing is reported. \return the record of the last one; none where another
 /// thread failed, whose exception ends the run
 std::optional<StepRecord> DividedSteps::make(std::int64_t first, std::int64_t last) {
@@ -176,15 +164,11 @@ std::optional<StepRecord> DividedSteps::make(std::int64_t first, std::int64_t la
   {
     const ComputeScope computes(run_);
     for (std::int64_t step = first; step < last; ++step) {
-      const std::int64_t round = step - run_.first_step + 1;
-      if (round > 1) batch_ = next_batch(run_);
+      if (step > run_.first_step) batch_ = next_batch(run_);
       cut(*batch_);
       rate_ = run_.schedule.rate(step);
       examples += batch_->global_size;
-      begun_.finish(0, round);
-      if (!train_on_batch(0)) return {};
-      ended_.finish(0, round);
-      if (!ended_.wait_for_all(round)) return {};
+      if (!team_.step()) return {};
       made_ += std::ssize(mini_batches_);
     }
   }
@@ -199,8 +183,9 @@ std::optional<StepRecord> DividedSteps::make(std::int64_t first, std::int64_t la
 
 bool DividedSteps::train_on_batch(int number) {
   Thread& thread = threads_[static_cast<std::size_t>(number)];
+  if (!thread.has_part) take_part(number);
   data::Batch batch = *batch_;
-  if (batch.set != nullptr) batch.set = &thread.rows.set();
+  if (batch.set != nullptr && parts_ > 1) batch.set = &thread.rows.set();
   models::InPlaceStep step{
       .rate = rate_, .examples_before = own_examples_before(run_, batch, 1), .parameters = run_.state.parameters};
   const bool alone = run_.communicator.size() == 1;
@@ -252,7 +237,7 @@ StrategyKind feature_parallel_strategy() {
               "margins",
           .describe = describe,
           .make = make,
-          .traits = {.shares_model = true},
+          .traits = {.shares_model = true, .times_threads = true},
           .relief = relief};
 }
 

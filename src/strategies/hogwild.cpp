@@ -127,7 +127,7 @@ StrategyKind hogwild_strategy() {
           "intervals",
       .describe = describe,
       .make = make,
-      .traits = {.shares_model = true},
+      .traits = {.shares_model = true, .times_threads = true},
       .relief = relief_of_averages};
 }
 

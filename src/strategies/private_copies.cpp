@@ -12,9 +12,9 @@
 #include <utility>
 
 #include "step.hpp"
+#include "step_team.hpp"
 #include "thread_rounds.hpp"
 #include "unisono/base/errors.hpp"
-#include "unisono/base/thread_team.hpp"
 #include "unisono/tensor/allocator.hpp"
 
 namespace unisono::strategies {
@@ -64,11 +64,14 @@ class CopiedSteps {
   CopiedSteps(TrainContext& run, const PrivateCopiesSettings& settings)
       : run_(run),
         settings_(settings),
-        team_(run.threads, "private_copies"),
         rounds_(run.threads),
-        threads_(static_cast<std::size_t>(run.threads)) {
+        threads_(static_cast<std::size_t>(run.threads)),
+        team_(
+            run.threads, "private_copies", [this](int number) { return train_on_batch(number); },
+            [this] { rounds_.fail(); }) {
     for (Thread& thread : threads_) {
       thread.scratch = run.model.in_place()->make_scratch();
+      if (threads_.size() == 1) break;
       thread.base.assign(run.state.parameters.begin(), run.state.parameters.end());
       for (int place = 0; place < 2; ++place) {
         thread.copies.emplace_back(std::ssize(thread.base));
@@ -78,13 +81,14 @@ class CopiedSteps {
     find_shares();
   }
 
-  StepRecord make(std::int64_t step);
+  /// All steps of the run, with its reports.
+  void train();
 
  private:
   struct alignas(2 * kAlignmentBytes) Thread {
     std::unique_ptr<models::Scratch> scratch;
     kernels::LossSums sums;
-    std::vector<Buffer> copies;  ///< two of θ; the others read one while it writes the other
+    std::vector<Buffer> copies;  ///< two of θ; the others read one while it writes the other. One thread has none
     std::vector<float> base;     ///< θ after the last merge, with the same bits on every thread
   };
   /// Floats of θ that are merged alike.
@@ -94,15 +98,19 @@ class CopiedSteps {
   };
 
   void find_shares();
-  void train_on(const data::Batch& batch, double rate, int number);
+  void lead();
+  std::optional<StepRecord> make(std::int64_t step);
+  bool train_on_batch(int number);
   void merge(Thread& own, std::size_t place);
 
   TrainContext& run_;
   PrivateCopiesSettings settings_;
-  ThreadTeam team_;
   ThreadRounds rounds_;
   std::vector<Thread> threads_;
+  StepTeam team_;
   std::vector<Share> shares_;
+  std::optional<data::Batch> batch_;  ///< of the present step
+  double rate_ = 0;
   std::int64_t made_ = 0;  ///< rounds of earlier steps
   int rounds_of_step_ = 0;
 };
@@ -122,58 +130,62 @@ void CopiedSteps::find_shares() {
   shares_.push_back({at, size, mean});
 }
 
-StepRecord CopiedSteps::make(std::int64_t step) {
-  const double rate = run_.schedule.rate(step);
-  const data::Batch batch = next_batch(run_);
+void CopiedSteps::train() {
+  team_.run([this] { lead(); });
+}
+
+void CopiedSteps::lead() {
+  bool go_on = true;
+  for (std::int64_t step = run_.first_step; go_on && step < run_.total_steps; ++step) {
+    const std::optional<StepRecord> record = make(step);
+    if (!record) return;
+    go_on = run_.observer.step(*record);
+  }
+}
+
+/// \return none where another thread failed, whose exception ends the run
+std::optional<StepRecord> CopiedSteps::make(std::int64_t step) {
+  rate_ = run_.schedule.rate(step);
+  batch_ = next_batch(run_);
   const Index at_once = settings_.merge_every * run_.threads;
-  const Index rounds = run_.threads == 1 ? 1 : (batch.size + at_once - 1) / at_once;
+  const Index rounds = run_.threads == 1 ? 1 : (batch_->size + at_once - 1) / at_once;
   rounds_of_step_ = static_cast<int>(std::max<Index>(1, rounds));
   {
     const ComputeScope computes(run_);
-    team_.run([&](int number) {
-      try {
-        train_on(batch, rate, number);
-      } catch (...) {
-        rounds_.fail();
-        throw;
-      }
-    });
+    if (!team_.step()) return {};
   }
   made_ += rounds_of_step_;
   const std::vector<float>& merged = threads_.front().base;
-  std::copy(merged.begin(), merged.end(), run_.state.parameters.begin());
+  std::copy(merged.begin(), merged.end(), run_.state.parameters.begin());  // of one thread nothing
   for (Thread& thread : threads_) run_.sums += std::exchange(thread.sums, {});
-  return make_record(batch, step + 1, rate, /*consistent=*/true);
+  return make_record(*batch_, step + 1, rate_, /*consistent=*/true);
 }
 
-void CopiedSteps::train_on(const data::Batch& batch, double rate, int number) {
+bool CopiedSteps::train_on_batch(int number) {
   Thread& own = threads_[static_cast<std::size_t>(number)];
+  const data::Batch batch = *batch_;
   models::InPlaceStep step{
-      .rate = rate, .examples_before = own_examples_before(run_, batch, run_.threads), .parameters = {}};
+      .rate = rate_, .examples_before = own_examples_before(run_, batch, run_.threads), .parameters = {}};
   for (int round = 0; round < rounds_of_step_; ++round) {
     const std::int64_t made = made_ + round + 1;
     const auto place = static_cast<std::size_t>(made % 2);
-    step.parameters = own.copies[place].view();
+    step.parameters = threads_.size() == 1 ? run_.state.parameters : own.copies[place].view();
     for (const data::ExampleRange& piece :
          pieces_of(batch, round * run_.threads + number, rounds_of_step_ * run_.threads)) {
       run_.model.in_place()->update_in_place(batch, piece, step, *own.scratch, own.sums);
       step.examples_before += piece.size();
     }
+    if (threads_.size() == 1) return true;
     rounds_.finish(number, made);
-    if (!rounds_.wait_for_all(made)) return;
+    if (!rounds_.wait_for_all(made)) return false;
     merge(own, place);
   }
+  return true;
 }
 
 /// θ ← θ + a Σ_t (θ_t − θ), of the copies at this place, into the thread's own base and its copy at the other place.
 void CopiedSteps::merge(Thread& own, std::size_t place) {
   const MutableView next = own.copies[1 - place].view();
-  if (threads_.size() == 1) {
-    const View copy = own.copies[place].view();
-    std::copy(copy.begin(), copy.end(), next.begin());
-    std::copy(copy.begin(), copy.end(), own.base.begin());
-    return;
-  }
   for (const Share& share : shares_) {
     for (std::size_t i = share.first; i < share.last; ++i) next[i] = 0;
     for (Thread& other : threads_) {
@@ -186,13 +198,7 @@ void CopiedSteps::merge(Thread& own, std::size_t place) {
   }
 }
 
-void PrivateCopies::train(TrainContext& run) {
-  CopiedSteps steps(run, settings_);
-  bool go_on = true;
-  for (std::int64_t step = run.first_step; go_on && step < run.total_steps; ++step) {
-    go_on = run.observer.step(steps.make(step));
-  }
-}
+void PrivateCopies::train(TrainContext& run) { CopiedSteps(run, settings_).train(); }
 
 void describe(StrategySettings& settings, ConfigVisitor& visitor) {
   auto& own = settings.own.of<PrivateCopiesSettings>();
@@ -218,7 +224,7 @@ StrategyKind private_copies_strategy() {
           .meaning = "threads of a rank train on copies of their own, which are merged every few hundred examples",
           .describe = describe,
           .make = make,
-          .traits = {.shares_model = true},
+          .traits = {.shares_model = true, .times_threads = true},
           .relief = relief};
 }
 

@@ -7,7 +7,8 @@ namespace unisono::strategies {
 void StrategySettings::describe_threads(ConfigVisitor& visitor) {
   visitor.field({.name = "threads",
                  .meaning = "threads of a rank that train on the same parameters at the same time; 0: the rank's equal "
-                            "share of the cores that it may run on",
+                            "share of the cores that it may run on, or a single one where a short trial at the start "
+                            "finds several no faster (linear models and factorization, but not with stratified)",
                  .minimum = 0,
                  .maximum = 4096},
                 threads);

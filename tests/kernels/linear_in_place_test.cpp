@@ -185,6 +185,48 @@ TEST_CASE("steps on mini-batches are the reference's, for all options", "[linear
   }
 }
 
+TEST_CASE("… and with the bits of rows, also from one piece of them to the next", "[linear]") {
+  for (const auto& shape : {std::array<Index, 3>{37, 30, 12}, {300, 128, 12}, {40, 5, 4}, {70, 64, 7}}) {
+    SparseCase c(shape[0], shape[1], shape[2], 2);
+    for (const Index batch : {2, 16, 40, 1024}) {
+      for_all_options([&](const Options& options) {
+        if (options.values || options.averaged) return;
+        const auto step_with = [&](std::vector<RowBits>& bits) {
+          LinearStep step = step_of(c, options);
+          step.mini_batch = batch;
+          step.row_bits = bits.data();
+          step.l1 = 0;
+          return step;
+        };
+        with_all_kernels([&](const InPlaceKernels& kernels) {
+          if (!kernels.keeps_bits(c.width, static_cast<double>(c.width))) return;
+          INFO(shape[0] << " rows of " << shape[1] << " in batches of " << batch << ", " << options.text());
+          std::vector<RowBits> bits(c.size()), none;
+          LinearStep plain_step = step_with(none), step = step_with(bits);
+          plain_step.row_bits = nullptr;
+          const Index cut = c.count() / batch / 2 * batch;
+          for (int pass = 0; pass < 2; ++pass) {  // which fills them in; which reads them
+            TestWeights plain(c.width), weights(c.width), in_two(c.width);
+            const InPlaceSums expected =
+                kernels.linear(c.rows(false), c.answers, 0, c.count(), options.loss, plain_step, plain.view(options));
+            const InPlaceSums sums =
+                kernels.linear(c.rows(false), c.answers, 0, c.count(), options.loss, step, weights.view(options));
+            // Sums of at most 12 values in another order, and the same steps of them; see `bound`.
+            const double limit = bound(static_cast<double>(c.size()), 12);
+            CHECK(excess(weights.w, widen(plain.w), limit) <= 1);
+            CHECK(sums.loss == Approx(expected.loss).margin(static_cast<double>(c.size()) * limit));
+            CHECK(sums.correct == expected.correct);
+            for (const auto& [first, last] : {std::pair<Index, Index>{0, cut}, {cut, c.count()}}) {
+              kernels.linear(c.rows(false), c.answers, first, last, options.loss, step, in_two.view(options));
+            }
+            CHECK(in_two.w == weights.w);
+          }
+        });
+      });
+    }
+  }
+}
+
 TEST_CASE("… and on dense rows", "[linear]") {
   const SparseCase c(37, 30, 12, 2);
   const Floats dense = c.dense();
@@ -214,7 +256,8 @@ TEST_CASE("kept spreads do not change a step", "[linear]") {
       Floats spreads(c.columns.size());
       LinearStep step = step_of(c, options);
       step.value_spread = spreads.data();
-      for (int pass = 0; pass < 2; ++pass) {  // which fills them; which reads them
+      for (int pass = 0; pass < 3; ++pass) {  // which fills them; which reads them; beside other threads
+        step.alone = pass < 2;
         TestWeights weights(c.width);
         const InPlaceSums sums =
             kernels.linear(c.rows(options.values), c.answers, 0, c.count(), options.loss, step, weights.view(options));

@@ -66,8 +66,9 @@ struct CheckpointHeader {
   BestEvaluation best_by = {};      ///< step and metric of `best`
   BestEvaluation stopping_by = {};  ///< the same for early stopping
   DivergenceState divergence = {};
-  bool averaged = false;    ///< whether it also holds averaged weights, with which the model is then applied
-  std::uint64_t names = 0;  ///< hash of the training set's names (words, users, items, classes); 0 if it has none
+  bool averaged = false;        ///< whether it also holds averaged weights, with which the model is then applied
+  std::uint64_t names = 0;      ///< hash of the training set's names (words, users, items, classes); 0 if it has none
+  bool threads_chosen = false;  ///< whether strategy.threads in `config` was chosen when the run began
 
   // These must be equal for a resumed run to give the same bits.
   int ranks = 1, threads = 1;

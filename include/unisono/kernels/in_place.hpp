@@ -32,6 +32,13 @@ struct InPlaceSums {
 // Linear models
 // -------------------------------------------------------------------------------------------------------------------
 
+/// Models of at most so many features may train on RowBits.
+inline constexpr Index kMostBitFeatures = 128;
+/// Which features a sparse row has, all of whose values are 1: bit j % 16 of word j / 16. Zeros: not filled in yet.
+struct alignas(16) RowBits {
+  std::uint16_t words[kMostBitFeatures / 16];
+};
+
 /// Losses of a margin z = w·x + b. Answers are 0 or 1, where y = 2 · answer − 1, and numbers t for the last.
 enum class MarginLoss {
   logistic,       ///< ln(1 + e^−yz)
@@ -51,6 +58,10 @@ struct LinearStep {
   /// Sparse rows: memory in which s is kept beside each of their values, zeros at first; null: nothing is kept. Only
   /// where InPlaceKernels::keeps_spreads says so.
   float* value_spread = nullptr;
+  /// Sparse rows all of whose values are 1: memory for the bits of [rows], zeros at first; null: indices are read. Only
+  /// where InPlaceKernels::keeps_bits says so, with mini-batches, without l1 and sums of averaged SGD, and `alone`.
+  RowBits* row_bits = nullptr;
+  bool alone = true;  ///< no other thread updates these weights meanwhile: they may be read some time before a step
   /// The examples' weights, indexed as their answers: factors of ℓ and ℓ', but not of the penalties. Null: all are 1.
   const float* weights = nullptr;
   /// For averaged SGD: the number of updates of the run before this call. Update number t, counted from 0, also makes u
@@ -168,6 +179,8 @@ class InPlaceKernels {
 
   /// Whether LinearStep::value_spread makes penalties on sparse rows faster: it takes 4 bytes for each value of a set.
   virtual bool keeps_spreads(Index features) const = 0;
+  /// Whether LinearStep::row_bits makes mini-batches faster. \param row_values of a row, on average
+  virtual bool keeps_bits(Index features, double row_values) const = 0;
   /// A LinearStep for each of the rows [first, last), in order. \param answers [rows.rows()]
   virtual InPlaceSums linear(const SparseRows& rows, View answers, Index first, Index last, MarginLoss loss,
                              const LinearStep& step, const LinearWeights& weights) const = 0;

@@ -77,6 +77,7 @@ struct InPlaceStep {
   TouchedRows* touched = nullptr;    ///< marks the touched rows; null: not wanted
   ConflictMeter* meter = nullptr;    ///< measures conflicts; null: not wanted
   int thread = 0;                    ///< for the meter
+  bool alone = true;                 ///< no other thread updates θ meanwhile
 
   /// Whether examples (or mini-batches) must be handled one by one, not in one kernel call.
   bool one_by_one() const { return locks != nullptr || meter != nullptr; }

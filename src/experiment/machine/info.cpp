@@ -14,6 +14,7 @@
 #include "machine/stage_report.hpp"
 #include "machine/timeline_file.hpp"
 #include "run/progress.hpp"
+#include "run/thread_choice.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/base/text.hpp"
 #include "unisono/data/sparsity.hpp"
@@ -95,9 +96,10 @@ std::optional<TimelineFile> timeline_file(const InfoOptions& options, const comm
   return file;
 }
 
-/// A rank's threads, and the cores and quotas that they come from.
-std::string text_of(const RankCores& rank, const Placement& placement) {
-  std::string text = fmt::format("{} a rank, which may run on {}", count_of(placement.threads, "thread"),
+/// A rank's threads, and the cores and quotas that they come from. \param open whether a trial decides about them
+std::string text_of(const RankCores& rank, const Placement& placement, bool open) {
+  std::string text = fmt::format("{} a rank{}, which may run on {}", count_of(placement.threads, "thread"),
+                                 open && placement.threads > 1 ? " (or 1: a short trial at a run's start decides)" : "",
                                  count_of(placement.cores, "core"));
   for (const CpuQuota& quota : rank.quotas) {
     text += fmt::format(", with a CPU quota of {:.4g} cores ({})", quota.cores, quota.group);
@@ -111,7 +113,8 @@ struct Findings {
   const models::Model& model;
   const NodePlace& place;
   const Placement& placement;
-  Index batch;  ///< examples of a micro-batch on a rank
+  bool threads_open;  ///< whether a trial decides about the threads
+  Index batch;        ///< examples of a micro-batch on a rank
   std::vector<models::LayerSummary> layers;
   const StageReport* stages;       ///< null: every rank holds the whole model
   std::string refusal;             ///< why it does not fit into the ranks' memory; empty: it fits
@@ -160,7 +163,7 @@ std::string text_of(const Findings& found) {
                       grouped(static_cast<std::int64_t>(found.model.flops_per_example())),
                       count_of(found.batch, "example"));
   for (const std::string& note : found.model.notes()) text += note + "\n";
-  text += text_of(found.place.own(), found.placement);
+  text += text_of(found.place.own(), found.placement, found.threads_open);
   if (found.sparsity) text += text_of(*found.sparsity);
   if (found.stages != nullptr) text += found.stages->text();
   if (!found.refusal.empty()) text += found.refusal + "\n";
@@ -182,9 +185,11 @@ void info(comm::Communicator& world, const Config& given, const InfoOptions& opt
   Config config = given;
   const data::DatasetInfo data = data_info(config, options.data);
   settle(config, data);
-  const auto strategy = strategies::make_strategy(config.strategy);
+  const bool threads_open = leaves_threads_open(config, data.kind), share = traits_of(config.strategy).shares_model;
   const NodePlace place(world);
-  const Placement placement = place_rank(world, place, config.train.threads, log);
+  const Placement placement = place_rank(world, place, share ? config.strategy.threads : config.train.threads, log);
+  if (share) config.strategy.threads = placement.threads;
+  const auto strategy = strategies::make_strategy(config.strategy);
   const auto backend = kernels::make_cpu_backend(placement.threads);
   LocalReducer reducer;
   models::ModelContext context = model_context(*backend, reducer, strategy->steps_together(), config);
@@ -218,6 +223,7 @@ void info(comm::Communicator& world, const Config& given, const InfoOptions& opt
                        .model = *model,
                        .place = place,
                        .placement = placement,
+                       .threads_open = threads_open,
                        .batch = batch,
                        .layers = model->summary(batch),
                        .stages = placing.report.get(),

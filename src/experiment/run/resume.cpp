@@ -151,6 +151,7 @@ void take_progress(const CheckpointHeader& stored, CheckpointHeader& header) {
   header.step = stored.step;
   header.cursor = stored.cursor;
   header.worker_steps = stored.worker_steps;
+  header.threads_chosen = stored.threads_chosen;
   header.names = stored.names;
   header.epoch_sums = stored.epoch_sums;
   header.reported_step = stored.reported_step;
@@ -193,6 +194,7 @@ Config with_sizes_of_run(comm::Communicator& group, const Config& config) {
     return group.max(std::strtoll(value_of_key(text.str(), key).c_str(), nullptr, 10));
   };
   const std::int64_t batch_size = stored("train.batch_size"), micro_batches = stored("train.micro_batches");
+  if (config.strategy.threads == 0) result.strategy.threads = stored("strategy.threads");
   if (config.train.batch_size < 0 && batch_size > 0) result.train.batch_size = batch_size;
   if (config.train.micro_batches == 0 && micro_batches > 0) result.train.micro_batches = micro_batches;
   return result;

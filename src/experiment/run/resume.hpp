@@ -11,8 +11,8 @@
 
 namespace unisono::experiment {
 
-/// The config of a run that is resumed, in which the sizes of a step that are left to the placement are those with
-/// which the run was started. Collective.
+/// The config of a run that is resumed, in which the sizes of a step that are left to the placement, and the number of
+/// threads that share a model, are those with which the run was started. Collective.
 Config with_sizes_of_run(comm::Communicator& group, const Config& config);
 
 /// The freshly made run that is to continue from a checkpoint.

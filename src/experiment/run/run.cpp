@@ -24,9 +24,11 @@
 #include "run/selection.hpp"
 #include "run/start_messages.hpp"
 #include "run/summarise.hpp"
+#include "run/thread_choice.hpp"
 #include "run/training_observer.hpp"
 #include "run/validation_outputs.hpp"
 #include "run/whole_set_source.hpp"
+#include "unisono/base/text.hpp"
 
 namespace unisono::experiment {
 namespace {
@@ -47,6 +49,7 @@ class Run {
   RunResult train();
 
  private:
+  ThreadChoice settle_threads();
   void find_other_run();
   void begin();
   std::vector<std::string> initialise();
@@ -54,6 +57,8 @@ class Run {
   EventFileHeader events_header_now() const;
   void require_shared_folder();
   bool is_complete() const;
+  /// How the number of threads was chosen, if the config left it open; else empty.
+  std::string threads_text() const;
   RunResult already_complete();
   void make_steps(TrainingObserver& observer);
   ObserverContext observer_context();
@@ -71,6 +76,7 @@ class Run {
   RunOutputs outputs_;
   std::shared_ptr<SharedDataset> shared_data_;
   data::Dataset& data_;
+  ThreadChoice threads_;
   ModelParts parts_;
   TrainingParts training_;
   WorkerParts workers_;
@@ -95,7 +101,8 @@ Run::Run(Job& job, comm::Communicator& group, int given_rank, const Config& conf
       outputs_(group, config, options),
       shared_data_(job.open_set(group, config.data, seed_of(config), options.fold)),
       data_(**shared_data_),
-      parts_({group, job.place(), log_, job.clock()}, settle(config_, data_.info()), inputs_of(data_.info()), &data_),
+      threads_(settle_threads()),
+      parts_({group, job.place(), log_, job.clock()}, config_, inputs_of(data_.info()), &data_),
       training_(parts_, config_),
       workers_(parts_, training_, config_, inputs_of(data_.info()), data_),
       objective_(make_objective(parts_, config_, data_)),
@@ -106,10 +113,20 @@ Run::Run(Job& job, comm::Communicator& group, int given_rank, const Config& conf
   criteria_ = criteria_of(config_, *parts_.model, data_.info());
   require_same_data(group, data_.info());
   header_ = first_header(config_, parts_, data_, training_.average != nullptr);
+  header_.threads_chosen = threads_.threads > 0;
   find_other_run();
   begin();
   outputs_.open({config_, parts_, events_header_now(), job_.clock()}, header_, log_);
   require_shared_folder();
+}
+
+/// Fills in what the config leaves to the data and, in a new run, to a trial of the threads.
+ThreadChoice Run::settle_threads() {
+  settle(config_, data_.info());
+  if (options_.existing == Existing::resume) return {};
+  ThreadChoice choice = choose_threads({group_, job_.place(), log_}, config_, data_);
+  if (choice.threads > 0) config_.strategy.threads = choice.threads;
+  return choice;
 }
 
 /// Finds the run with which the result is compared, or that is replayed.
@@ -191,9 +208,14 @@ RunResult Run::already_complete() {
   return result;
 }
 
+std::string Run::threads_text() const {
+  if (!threads_.found.empty() || !header_.threads_chosen) return threads_.found;
+  return fmt::format("{} a rank, as chosen when the run began", count_of(parts_.placement.threads, "thread"));
+}
+
 RunResult Run::train() {
   if (is_complete()) return already_complete();
-  say_start({config_, parts_, training_, data_.info(), *source_}, log_);
+  say_start({config_, parts_, training_, data_.info(), *source_, threads_text()}, log_);
   TrainingObserver observer(observer_context());
   const Stopwatch watch(job_.clock());
   if (header_.step < total_steps()) make_steps(observer);

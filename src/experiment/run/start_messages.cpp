@@ -32,6 +32,7 @@ void say_ranks(const StartOfRun& run, Log& log) {
                        ranks_text(parts.grid.all().size(), parts.workers(), stages),
                        count_of(parts.placement.threads, "thread"), parts.device(), stages > 1 ? "replica" : "rank",
                        local_batch_text(run.config, parts.workers())));
+  if (!run.threads_text.empty()) log.info(run.threads_text);
   if (!parts.placement.quota_text.empty()) log.info(parts.placement.quota_text);
   for (int stage = 0; stage < stages && parts.stages; ++stage) {
     log.info(fmt::format("stage {}: {}", stage, parts.stages->text_of(stage)));

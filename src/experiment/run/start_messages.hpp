@@ -12,6 +12,7 @@ struct StartOfRun {
   const TrainingParts& training;
   const data::DatasetInfo& data;
   const data::BatchSource& source;
+  std::string threads_text;  ///< how their number was chosen; empty: it was not
 };
 /// Logs what a run is about to do, before its first step.
 void say_start(const StartOfRun& run, Log& log);

@@ -12,6 +12,12 @@ class CpuInPlaceKernels final : public InPlaceKernels {
  public:
   explicit CpuInPlaceKernels(InstructionSet set) : loops_(loops_for(set)), gathers_(set == InstructionSet::avx512) {}
   const char* name() const override { return loops_.name; }
+  bool keeps_bits(Index features, double row_values) const override {
+    // For each 16 features a mask costs about as much as an index does for each value.
+    constexpr double kFeaturesOfMask = 16;
+    return loops_.in_place.linear_bit_rows != nullptr && features <= kMostBitFeatures &&
+           row_values * kFeaturesOfMask >= static_cast<double>(features);
+  }
   bool keeps_spreads(Index features) const override { return gathers_ && features > kFarFeatures; }
 
   InPlaceSums linear(const SparseRows& rows, View answers, Index first, Index last, MarginLoss loss,
@@ -20,7 +26,10 @@ class CpuInPlaceKernels final : public InPlaceKernels {
     InPlaceSums sums;
     sums.examples = last - first;
     assert(step.mini_batch >= 1 && step.mini_batch <= kMostMiniBatch);
-    const auto loop = step.mini_batch > 1 ? loops_.in_place.linear_sparse_batches : loops_.in_place.linear_sparse;
+    assert(step.row_bits == nullptr || (rows.values.empty() && step.mini_batch > 1 && step.l1 == 0));
+    const auto loop = step.row_bits != nullptr ? loops_.in_place.linear_bit_rows
+                      : step.mini_batch > 1    ? loops_.in_place.linear_sparse_batches
+                                               : loops_.in_place.linear_sparse;
     loop(examples(rows, answers, first, last), {loss, step, weights}, sums);
     return sums;
   }

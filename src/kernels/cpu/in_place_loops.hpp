@@ -73,6 +73,8 @@ struct InPlaceLoops {
   void (*linear_sparse)(const SparseExamples& rows, const LinearWork& work, InPlaceSums& sums);
   /// The same with LinearStep::mini_batch above 1.
   void (*linear_sparse_batches)(const SparseExamples& rows, const LinearWork& work, InPlaceSums& sums);
+  /// The same with LinearStep::row_bits, too. Null: this instruction set has no masks.
+  void (*linear_bit_rows)(const SparseExamples& rows, const LinearWork& work, InPlaceSums& sums) = nullptr;
   /// z_i = b + Σ w_j x_ij over the features of a part, for the rows [first, last)
   void (*sparse_part_margins)(const SparseExamples& rows, const RowParts& parts, const LinearWeights& weights,
                               float* z);

@@ -54,6 +54,7 @@ LinearModel::LinearModel(const LinearSettings& settings, const ModelInputs& inpu
   }
   declare();
   prepare_penalties(context);
+  prepare_bits(context);
 }
 
 void LinearModel::declare() {
@@ -81,9 +82,16 @@ void LinearModel::prepare_penalties(const ModelContext& context) {
         static_cast<float>(context.training_examples) / static_cast<float>(std::max<std::int64_t>(1, counts[j]));
   }
   if (loss_ == Kind::softmax || !kernels_->keeps_spreads(features_)) return;
-  value_spreads_ = std::make_unique<ValueSpreads>();
+  value_spreads_ = std::make_unique<RowMemory>();
   const double values = row_values_ * static_cast<double>(context.training_examples);
-  value_spread_bytes_ = static_cast<Index>(values) * static_cast<Index>(sizeof(float));
+  kept_bytes_ += static_cast<Index>(values) * static_cast<Index>(sizeof(float));
+}
+
+void LinearModel::prepare_bits(const ModelContext& context) {
+  const bool possible = loss_ != Kind::softmax && settings_.mini_batch > 1 && settings_.l1 == 0 && !settings_.averaged;
+  if (!possible || !kernels_->keeps_bits(features_, row_values_)) return;
+  row_bits_ = std::make_unique<RowMemory>();
+  kept_bytes_ += context.training_examples * static_cast<Index>(sizeof(kernels::RowBits));
 }
 
 void LinearModel::initialise(std::uint64_t, ModelState state) const {
@@ -156,13 +164,21 @@ LinearModel::ExampleSlice LinearModel::part_of(const data::Batch& batch, data::E
   return part;
 }
 
+kernels::RowBits* LinearModel::bits_of(const SparseRows* rows, const InPlaceStep& step) const {
+  if (!row_bits_ || !step.alone || rows == nullptr || !rows->values.empty()) return nullptr;
+  return row_bits_->of<kernels::RowBits>(*rows, static_cast<std::size_t>(rows->rows()));
+}
+
 kernels::LinearStep LinearModel::linear_step(const ExampleSlice& part, const InPlaceStep& step,
                                              std::int64_t examples_before) const {
   return {.rate = static_cast<float>(step.rate),
           .l1 = static_cast<float>(settings_.l1),
           .l2 = static_cast<float>(settings_.l2),
           .spread = spread_.empty() ? nullptr : spread_.data(),
-          .value_spread = value_spreads_ && part.rows != nullptr ? value_spreads_->of(*part.rows) : nullptr,
+          .value_spread = value_spreads_ && part.rows != nullptr
+                              ? value_spreads_->of<float>(*part.rows, part.rows->columns.size())
+                              : nullptr,
+          .alone = step.alone,
           .updates_before = static_cast<double>(examples_before),
           .mini_batch = settings_.mini_batch};
 }
@@ -182,6 +198,7 @@ void LinearModel::update(const ExampleSlice& part, const InPlaceStep& step, std:
         sums);
     return;
   }
+  with.row_bits = bits_of(part.rows, step);
   kernels::LinearWeights weights = margin_weights(weights_, step.parameters);
   weights.weight_sums = pointer_at(sums_.weights, step.parameters);
   weights.bias_sum = pointer_at(sums_.bias, step.parameters);
@@ -288,7 +305,7 @@ double LinearModel::flops_per_example() const { return 4.0 * row_values_ * stati
 
 Index LinearModel::workspace_bytes(Index batch) const {
   const Index of_batch = batch * ((settings_.averaged ? 2 : 1) * outputs() + 1) * static_cast<Index>(sizeof(float));
-  return of_batch + value_spread_bytes_;
+  return of_batch + kept_bytes_;
 }
 
 }  // namespace unisono::models

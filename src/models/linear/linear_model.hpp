@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "linear/value_spreads.hpp"
+#include "linear/row_memory.hpp"
 #include "unisono/kernels/in_place.hpp"
 #include "unisono/kernels/linear.hpp"
 #include "unisono/models/convex.hpp"
@@ -87,6 +87,7 @@ class LinearModel final : public Model, public InPlace, public ByFeatures, publi
   static Kind kind_of(LinearLoss loss, const ModelInputs& inputs);
   void declare();
   void prepare_penalties(const ModelContext& context);
+  void prepare_bits(const ModelContext& context);
 
   /// Some examples of a batch, of sparse rows or of a table.
   struct ExampleSlice {
@@ -107,6 +108,8 @@ class LinearModel final : public Model, public InPlace, public ByFeatures, publi
   std::optional<RowLocks::Guard> enter(const ExampleSlice& one, const InPlaceStep& step, RowLocks::Set& rows) const;
   void note_updates(MutableView parameters, std::int64_t updates) const;
 
+  /// The bits of rows for steps on them; null: their indices are read.
+  kernels::RowBits* bits_of(const SparseRows* rows, const InPlaceStep& step) const;
   kernels::LinearStep linear_step(const ExampleSlice& part, const InPlaceStep& step,
                                   std::int64_t examples_before) const;
   kernels::LinearRows kernel_rows(const ExampleSlice& part) const;
@@ -144,11 +147,11 @@ class LinearModel final : public Model, public InPlace, public ByFeatures, publi
   std::unique_ptr<kernels::InPlaceKernels> kernels_;
   std::unique_ptr<kernels::LinearPasses> passes_;
   ParameterLayout layout_, statistics_;
-  Place weights_, sums_;                         ///< sums_: the vector u of averaged SGD
-  Index updates_ = -1;                           ///< offset in θ of averaged SGD's number of updates; -1: not averaged
-  std::vector<float> spread_;                    ///< s_j, factors of the penalty by feature; empty: no penalty
-  std::unique_ptr<ValueSpreads> value_spreads_;  ///< null: the kernels do not keep any
-  Index value_spread_bytes_ = 0;                 ///< that they will take
+  Place weights_, sums_;       ///< sums_: the vector u of averaged SGD
+  Index updates_ = -1;         ///< offset in θ of averaged SGD's number of updates; -1: not averaged
+  std::vector<float> spread_;  ///< s_j, factors of the penalty by feature; empty: no penalty
+  std::unique_ptr<RowMemory> value_spreads_, row_bits_;  ///< see LinearStep; null: the kernels keep none
+  Index kept_bytes_ = 0;                                 ///< that they will take
 };
 
 /// The area under the ROC curve: the share of (positive, negative) pairs in which the positive example has the higher

@@ -72,7 +72,8 @@ class InPlaceSteps {
                                        .locks = locks_,
                                        .touched = parameters_.touched(),
                                        .meter = meter,
-                                       .thread = number};
+                                       .thread = number,
+                                       .alone = run_.threads == 1};
         run_.model.in_place()->update_in_place(batch, pieces[i], step, *thread.scratch, thread.sums);
       }
     });

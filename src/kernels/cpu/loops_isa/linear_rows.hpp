@@ -107,20 +107,25 @@ __attribute__((always_inline)) static inline Vector gather(const float* w, const
   return _mm512_mask_i32gather_ps(_mm512_setzero_ps(), mask, _mm512_maskz_loadu_epi32(mask, columns), w, 4);
 }
 
+/// \param gathered null, or room for the row's weights, rounded up to whole vectors
 template <bool kValues>
-__attribute__((always_inline)) static inline float far_dot(const SparseExamples& rows, Row row, const float* w) {
+__attribute__((always_inline)) static inline float far_dot(const SparseExamples& rows, Row row, const float* w,
+                                                           float* gathered = nullptr) {
   Vector sum{};
   for (Count k = row.begin; k < row.end; k += kLanes) {
     const __mmask16 mask = first_lanes(row.end - k);
     const Vector weights = gather(w, rows.columns + k, mask);
+    if (gathered != nullptr) store(gathered + (k - row.begin), weights);
     sum += kValues ? weights * _mm512_maskz_loadu_ps(mask, rows.values + k) : weights;
   }
   return add_all_lanes(sum)[0];
 }
 
+/// \param gathered null, or the row's weights as they are now
 template <bool kValues, bool kAveraged>
 __attribute__((always_inline)) static inline void far_update(const SparseExamples& rows, Row row, const Shares& shares,
-                                                             float* w, float move, float before) {
+                                                             float* w, float move, float before,
+                                                             const float* gathered) {
   if (row.begin < row.end && shares.value_spread[row.begin] == 0.0F) {  // the first visit
     for (Count k = row.begin; k < row.end; k += kLanes) {
       const __mmask16 mask = first_lanes(row.end - k);
@@ -131,7 +136,8 @@ __attribute__((always_inline)) static inline void far_update(const SparseExample
     const __mmask16 mask = first_lanes(row.end - k);
     const Vector x = kValues ? Vector(_mm512_maskz_loadu_ps(mask, rows.values + k)) : broadcast(1.0F);
     const Vector spread = _mm512_maskz_loadu_ps(mask, shares.value_spread + k);
-    const Vector mine = broadcast(move) * x, before_it = gather(w, rows.columns + k, mask);
+    const Vector mine = broadcast(move) * x;
+    const Vector before_it = gathered != nullptr ? load(gathered + (k - row.begin)) : gather(w, rows.columns + k, mask);
     Vector after;
     for (Count i = 0; i < kLanes; ++i) after[i] = shrunk(before_it[i], mine[i], shares.by, spread[i]);
     float now[kLanes], old[kLanes];
@@ -154,18 +160,20 @@ __attribute__((always_inline)) static inline void far_update(const SparseExample
 inline constexpr bool kGathers = false;
 
 template <bool kValues>
-__attribute__((always_inline)) static inline float far_dot(const SparseExamples& rows, Row row, const float* w) {
+__attribute__((always_inline)) static inline float far_dot(const SparseExamples& rows, Row row, const float* w,
+                                                           float* = nullptr) {
   return near_dot<kValues>(rows, row, w);
 }
 #endif
 
-/// `update`, with kept spreads where there are any.
+/// `update`, with kept spreads where there are any. \param gathered null, or the row's weights as they are now
 template <bool kValues, Penalty kPenalty, bool kAveraged>
 __attribute__((always_inline)) static inline void step_row(const SparseExamples& rows, Row row, const Shares& shares,
-                                                           float* w, float move, float before) {
+                                                           float* w, float move, float before,
+                                                           [[maybe_unused]] const float* gathered = nullptr) {
 #if defined(__AVX512F__)
   if (kPenalty == Penalty::shrunk && shares.value_spread != nullptr) {
-    return far_update<kValues, kAveraged>(rows, row, shares, w, move, before);
+    return far_update<kValues, kAveraged>(rows, row, shares, w, move, before, gathered);
   }
 #endif
   update<kValues, kPenalty, kAveraged>(rows, row, shares, w, move, before);

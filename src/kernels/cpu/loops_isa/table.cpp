@@ -28,6 +28,7 @@ Loops make_loops() {
   add_updates(loops);
   add_linear_sparse(loops);
   add_linear_sparse_batches(loops);
+  add_linear_bit_rows(loops);
   add_linear_dense(loops);
   add_linear_losses(loops);
   add_linear_sparse_pass(loops);

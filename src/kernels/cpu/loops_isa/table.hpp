@@ -23,6 +23,7 @@ void add_algebra(Loops& loops);
 void add_updates(Loops& loops);
 void add_linear_sparse(Loops& loops);
 void add_linear_sparse_batches(Loops& loops);
+void add_linear_bit_rows(Loops& loops);
 void add_linear_dense(Loops& loops);
 void add_linear_losses(Loops& loops);
 void add_linear_sparse_pass(Loops& loops);

@@ -1,0 +1,75 @@
+"""How many threads share a model, where strategy.threads = 0 leaves it open: a short trial at the start decides."""
+
+import os
+import pathlib
+import tomllib
+import unittest
+
+from harness import BinaryTest
+from in_place_test import KINDS, write_sets
+
+WAYS = (
+    ("private_copies", "linear", ()),
+    ("feature_parallel", "linear", ("--set", "model.mini_batch=8")),
+    ("hogwild", "linear", ()),
+    ("hogwild", "factorization", ()),
+)
+
+
+@unittest.skipIf(len(os.sched_getaffinity(0)) < 2, "nothing is open on one core")
+class ThreadChoice(BinaryTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        write_sets(pathlib.Path(cls.shared.name))
+
+    def setUp(self):
+        super().setUp()
+        for name in ("linear", "factorization"):
+            os.symlink(pathlib.Path(self.shared.name) / KINDS[name].path, self.folder / KINDS[name].path)
+            self.write(f"{name}.toml", KINDS[name].config())
+
+    def run_way(self, way, run, threads, *more):
+        strategy, model, settings = way
+        chosen = ("--set", f"strategy.kind={strategy}", "--set", f"strategy.threads={threads}", *settings)
+        return self.train(run, *chosen, *more, config=f"{model}.toml")
+
+    def threads_of(self, run):
+        return tomllib.loads((self.folder / run / "config.toml").read_text())["strategy"]["threads"]
+
+    def test_the_run_is_that_of_a_config_that_names_the_number(self):
+        for i, way in enumerate(WAYS):
+            with self.subTest(way=way):
+                told = self.run_way(way, f"open{i}", 0).out
+                self.assertEqual(told.count("strategy.threads = 0: "), 1, told)
+                found = r"threads = 0: \d+ threads? a rank, expected to train on .* examples/s, .* \(by a short trial\)"
+                self.assertRegex(told, found)
+                threads = self.threads_of(f"open{i}")
+                self.assertIn(f"strategy.threads = 0: {threads} thread", told)
+                self.assertEqual(self.summary(f"open{i}")["threads"], threads)
+                named = self.run_way(way, f"named{i}", threads).out
+                self.assertNotIn("strategy.threads = 0", named)
+                if way[0] != "hogwild" or threads == 1:
+                    self.assert_same_bits(f"open{i}", f"named{i}")
+
+    def test_a_resumed_run_keeps_the_number(self):
+        way = WAYS[0]
+        self.run_way(way, "run", 0)
+        threads = self.threads_of("run")
+        told = self.run_way(way, "run", 0, "--resume", "--set", "train.epochs=6").out
+        self.assertRegex(told, rf"\n{threads} threads? a rank, as chosen when the run began\n")
+        self.assertNotIn("strategy.threads = 0", told)
+        self.assertNotIn("not bit for bit", told)
+        self.assertEqual((self.threads_of("run"), self.summary("run")["threads"]), (threads, threads))
+        self.run_way(way, "whole", threads, "--set", "train.epochs=6")
+        self.assert_same_bits("run", "whole")
+        again = self.succeed("train", "run", "--resume", "--set", "train.epochs=7").out
+        self.assertIn(f"{threads} thread", again)
+        self.assertIn("as chosen when the run began", again)
+
+    def test_networks_take_all_cores_untried(self):
+        self.assertNotIn("short trial", self.train("run", "--set", "strategy.kind=hogwild").out)
+
+
+if __name__ == "__main__":
+    unittest.main()
