@@ -109,8 +109,7 @@ void prepare(const SparseExamples& rows, RowBits* bits) {
 template <MarginLoss kLoss, int kVectors>
 void run(const SparseExamples& rows, const LinearWork& work, InPlaceSums& sums) {
   const LinearStep& step = work.step;
-  const Count batch = step.mini_batch, group = batch < kMarginBlock ? kMarginBlock / batch * batch : batch;
-  float margins[kMostMiniBatch], moves[kMostMiniBatch];
+  float moves[kMostMiniBatch];
   prepare(rows, step.row_bits);
   Registers<kVectors> w, keep;
   if (step.l2 == 0.0F) {
@@ -125,21 +124,19 @@ void run(const SparseExamples& rows, const LinearWork& work, InPlaceSums& sums) 
   }
   w.read(work.weights.weights, rows.width);
   float bias = work.weights.bias != nullptr ? *work.weights.bias : 0.0F;
-  for (Count start = rows.first; start < rows.last; start += group) {
-    const Count end = start + group < rows.last ? start + group : rows.last;
-    for (Count first = start; first < end; first += batch) {
-      const Count count = first + batch < end ? batch : end - first;
-      float* const z = margins + (first - start);
-      margins_of(w, step.row_bits + first, count, bias, z);
-      const float* const answers = rows.answers + first;
+  const auto train = [&](Count first, Count count, float* z) __attribute__((always_inline)) {
+    margins_of(w, step.row_bits + first, count, bias, z);
+    const float* const answers = rows.answers + first;
 #pragma omp simd
-      for (Count i = 0; i < count; ++i) moves[i] = step.rate * derivative<kLoss>(z[i], answers[i]);
-      for (Count i = 0; step.weights != nullptr && i < count; ++i) moves[i] *= step.weights[first + i];
-      steps(w, keep, step.row_bits + first, moves, count);
-      if (work.weights.bias != nullptr) bias -= sum_of(moves, count) / static_cast<float>(count);
-    }
-    add_margins<kLoss>(margins, rows.answers + start, weights_from(step, start), end - start, sums);
-  }
+    for (Count i = 0; i < count; ++i) moves[i] = step.rate * derivative<kLoss>(z[i], answers[i]);
+    for (Count i = 0; step.weights != nullptr && i < count; ++i) moves[i] *= step.weights[first + i];
+    steps(w, keep, step.row_bits + first, moves, count);
+    if (work.weights.bias != nullptr) bias -= sum_of(moves, count) / static_cast<float>(count);
+  };
+  for_each_mini_batch(rows.first, rows.last, step.mini_batch, train,
+                      [&](Count first, Count count, const float* margins) {
+                        add_margins<kLoss>(margins, rows.answers + first, weights_from(step, first), count, sums);
+                      });
   w.write(work.weights.weights, rows.width);
   if (work.weights.bias != nullptr) *work.weights.bias = bias;
 }

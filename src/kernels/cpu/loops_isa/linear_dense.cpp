@@ -67,23 +67,20 @@ DenseExamples part_of(const DenseExamples& rows, Count first, Count count) {
 
 template <MarginLoss kLoss, bool kPenalties, bool kAveraged>
 void run(const DenseExamples& rows, const LinearWork& work, InPlaceSums& sums) {
-  const Count batch = work.step.mini_batch, group = batch < kMarginBlock ? kMarginBlock / batch * batch : batch;
-  float margins[kMostMiniBatch], moves[kMostMiniBatch];
+  float moves[kMostMiniBatch];
   LinearStep step = work.step;
-  for (Count start = 0; start < rows.count; start += group) {
-    const Count end = start + group < rows.count ? start + group : rows.count;
-    for (Count first = start; first < end; first += batch) {
-      const DenseExamples now = part_of(rows, first, first + batch < end ? batch : end - first);
-      float* const z = margins + (first - start);
-      margins_of(now, work.weights, z);
-      for (Count i = 0; i < now.count; ++i) {
-        moves[i] = rate_of(work.step, first + i) * derivative<kLoss>(z[i], now.answers[i]);
-      }
-      step.updates_before = work.step.updates_before + static_cast<double>(first);
-      steps<kPenalties, kAveraged>(now, {work.loss, step, work.weights}, moves);
+  const auto train = [&](Count first, Count count, float* z) {
+    const DenseExamples now = part_of(rows, first, count);
+    margins_of(now, work.weights, z);
+    for (Count i = 0; i < now.count; ++i) {
+      moves[i] = rate_of(work.step, first + i) * derivative<kLoss>(z[i], now.answers[i]);
     }
-    add_margins<kLoss>(margins, rows.answers + start, weights_from(work.step, start), end - start, sums);
-  }
+    step.updates_before = work.step.updates_before + static_cast<double>(first);
+    steps<kPenalties, kAveraged>(now, {work.loss, step, work.weights}, moves);
+  };
+  for_each_mini_batch(0, rows.count, step.mini_batch, train, [&](Count first, Count count, const float* margins) {
+    add_margins<kLoss>(margins, rows.answers + first, weights_from(work.step, first), count, sums);
+  });
 }
 
 template <MarginLoss kLoss>

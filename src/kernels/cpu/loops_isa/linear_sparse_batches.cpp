@@ -81,27 +81,25 @@ void sparse_part_steps(const SparseExamples& rows, const RowParts& parts, const 
 void linear_sparse_batches(const SparseExamples& all, const LinearWork& work, InPlaceSums& sums) {
   if (all.first >= all.last) return;
   const RowParts parts = whole_rows(all);
-  const Count batch = work.step.mini_batch, group = batch < kMarginBlock ? kMarginBlock / batch * batch : batch;
-  float margins[kMostMiniBatch], to[kMostMiniBatch], keep[kMostKept];
+  float to[kMostMiniBatch], keep[kMostKept];
   const bool kept = keeps_table(all, work.step);
   if (kept) fill_table(work.step, all.width, keep);
   const auto answers_of = [&](Count first, Count count) {
     return StepAnswers{all.answers + first, weights_from(work.step, first), work.step.rate, count};
   };
   LinearStep step = work.step;
-  for (Count start = all.first; start < all.last; start += group) {
-    const Count end = start + group < all.last ? start + group : all.last;
-    SparseExamples rows = all;
-    for (rows.first = start; rows.first < end; rows.first = rows.last) {
-      rows.last = rows.first + batch < end ? rows.first + batch : end;
-      float* const z = margins + (rows.first - start);
-      part_margins(rows, parts, work.weights, z);
-      moves(work.loss, answers_of(rows.first, rows.last - rows.first), z, to);
-      step.updates_before = work.step.updates_before + static_cast<double>(rows.first - all.first);
-      part_steps(rows, parts, {work.loss, step, work.weights}, kept ? keep : nullptr, to);
-    }
-    margin_sums(work.loss, answers_of(start, end - start), margins, sums);
-  }
+  SparseExamples rows = all;
+  const auto train = [&](Count first, Count count, float* z) {
+    rows.first = first;
+    rows.last = first + count;
+    part_margins(rows, parts, work.weights, z);
+    moves(work.loss, answers_of(first, count), z, to);
+    step.updates_before = work.step.updates_before + static_cast<double>(first - all.first);
+    part_steps(rows, parts, {work.loss, step, work.weights}, kept ? keep : nullptr, to);
+  };
+  for_each_mini_batch(all.first, all.last, step.mini_batch, train, [&](Count first, Count count, const float* margins) {
+    margin_sums(work.loss, answers_of(first, count), margins, sums);
+  });
 }
 
 }  // namespace

@@ -71,6 +71,22 @@ static inline void add_margins(const float* margins, const float* answers, const
                                                                                     sums);
 }
 
+/// Calls train(first, count, z) for each mini-batch of the examples [first, last), which stores their margins to z;
+/// after some of them add_up(first, count, margins), for all of their examples at once.
+template <typename Train, typename AddUp>
+__attribute__((always_inline)) static inline void for_each_mini_batch(Count first, Count last, Count batch,
+                                                                      const Train& train, const AddUp& add_up) {
+  const Count group = batch < kMarginBlock ? kMarginBlock / batch * batch : batch;
+  float margins[kMostMiniBatch];
+  for (Count start = first; start < last; start += group) {
+    const Count end = start + group < last ? start + group : last;
+    for (Count at = start; at < end; at += batch) {
+      train(at, at + batch < end ? batch : end - at, margins + (at - start));
+    }
+    add_up(start, end - start, margins);
+  }
+}
+
 /// The weights of the examples from number `first` on; null where there are none.
 static inline const float* weights_from(const LinearStep& step, Count first) {
   return step.weights == nullptr ? nullptr : step.weights + first;
