@@ -274,7 +274,7 @@ void CpuBackend::dense_backward_weights(const DenseSpec& spec, Index batch, View
                                .streams = streams};
       loops_.product(shape, left.data(), right.data(), blocks, nullptr, dw.data() + unit * in + first, nullptr);
     }
-    finish_streams();
+    if (streams) finish_streams();
   });
 }
 
