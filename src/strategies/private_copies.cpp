@@ -163,7 +163,7 @@ std::optional<StepRecord> CopiedSteps::make(std::int64_t step) {
 
 bool CopiedSteps::train_on_batch(int number) {
   Thread& own = threads_[static_cast<std::size_t>(number)];
-  const data::Batch batch = *batch_;
+  const data::Batch& batch = *batch_;
   models::InPlaceStep step{
       .rate = rate_, .examples_before = own_examples_before(run_, batch, run_.threads), .parameters = {}};
   for (int round = 0; round < rounds_of_step_; ++round) {

@@ -9,6 +9,7 @@
 
 #include "run/sample_source.hpp"
 #include "run/schedule_span.hpp"
+#include "study/statistics.hpp"
 #include "unisono/base/text.hpp"
 
 namespace unisono::experiment {
@@ -147,13 +148,8 @@ class TimedCopy {
 
 /// What the run would take, by several timings of each way in turn.
 struct Estimates {
-  std::array<double, kRounds> one, all;
+  std::vector<double> one, all;
 };
-
-double median(std::array<double, kRounds> values) {
-  std::ranges::nth_element(values, values.begin() + kRounds / 2);
-  return values[kRounds / 2];
-}
 
 Estimates time_both(TimedCopy& copy, int threads) {
   constexpr double kNoLimit = std::numeric_limits<double>::infinity();
@@ -162,25 +158,24 @@ Estimates time_both(TimedCopy& copy, int threads) {
   const std::int64_t steps =
       std::clamp<std::int64_t>(std::llround(seconds / std::max(first.later_step, 1e-9)), 2, 1 << 20);
   const double most_seconds = kMuchLonger * (first.first_pass + static_cast<double>(steps) * first.later_step);
-  Estimates estimates{};
-  for (std::size_t round = 0; round < kRounds; ++round) {
+  Estimates estimates;
+  for (int round = 0; round < kRounds; ++round) {
     const Timing all = copy.time(threads, steps, most_seconds);
-    estimates.all[round] = copy.seconds_of_run(threads, all);
+    estimates.all.push_back(copy.seconds_of_run(threads, all));
     if (all.stopped && round == 0) {  // all threads need not be tried again
-      estimates.all.fill(estimates.all[0]);
-      estimates.one.fill(copy.seconds_of_run(1, first));
+      estimates.one.push_back(copy.seconds_of_run(1, first));
       return estimates;
     }
-    estimates.one[round] = copy.seconds_of_run(1, copy.time(1, steps, kNoLimit));
+    estimates.one.push_back(copy.seconds_of_run(1, copy.time(1, steps, kNoLimit)));
   }
   return estimates;
 }
 
 /// Whether all threads are clearly faster: by the median, and at least a little each time.
 bool clearly_faster(const Estimates& estimates) {
-  std::array<double, kRounds> ratios;
-  for (std::size_t round = 0; round < kRounds; ++round) ratios[round] = estimates.one[round] / estimates.all[round];
-  return median(ratios) > kClearly && *std::ranges::min_element(ratios) > 1;
+  std::vector<double> ratios;
+  for (std::size_t i = 0; i < estimates.one.size(); ++i) ratios.push_back(estimates.one[i] / estimates.all[i]);
+  return median_of(ratios) > kClearly && *std::ranges::min_element(ratios) > 1;
 }
 
 std::string text_of(double examples_per_second) {
@@ -206,8 +201,8 @@ ThreadChoice choose_threads(const ModelPlace& where, const Config& config, data:
   TimedCopy copy({where.group, where.place, silent}, config, data);
   const Estimates estimates = time_both(copy, where.place.fair_share());
   const bool all = clearly_faster(estimates);
-  const std::string one_rate = text_of(copy.examples_of_run() / median(estimates.one));
-  const std::string all_rate = text_of(copy.examples_of_run() / median(estimates.all));
+  const std::string one_rate = text_of(copy.examples_of_run() / median_of(estimates.one));
+  const std::string all_rate = text_of(copy.examples_of_run() / median_of(estimates.all));
   const std::string all_text = least == most ? count_of(most, "thread") : fmt::format("{} to {} threads", least, most);
   const std::string found =
       all ? fmt::format("{} a rank, expected to train on {} examples/s, 1 thread on {} (by a short trial)", all_text,
