@@ -6,20 +6,10 @@
 #include <vector>
 
 #include "cpu/instruction_set.hpp"
+#include "square_kernel.hpp"
 #include "unisono/kernels/specs.hpp"
 
 namespace unisono::bench {
-
-inline kernels::ConvolutionSpec square(kernels::Extent in, Index channels, Index kernel, Index stride, Index padding) {
-  return {.in = in,
-          .channels = channels,
-          .kernel_height = kernel,
-          .kernel_width = kernel,
-          .stride_height = stride,
-          .stride_width = stride,
-          .padding_height = padding,
-          .padding_width = padding};
-}
 
 struct NamedConvolution {
   std::string name;
@@ -28,13 +18,13 @@ struct NamedConvolution {
 
 /// LeNet's and ResNet-20's.
 inline std::vector<NamedConvolution> convolutions() {
-  return {{"1x28x28_to_20_by_5x5", square({1, 28, 28}, 20, 5, 1, 0)},
-          {"20x12x12_to_50_by_5x5", square({20, 12, 12}, 50, 5, 1, 0)},
-          {"3x32x32_to_16_by_3x3", square({3, 32, 32}, 16, 3, 1, 1)},
-          {"16x32x32_to_16_by_3x3", square({16, 32, 32}, 16, 3, 1, 1)},
-          {"16x32x32_to_32_by_3x3_stride_2", square({16, 32, 32}, 32, 3, 2, 1)},
-          {"32x16x16_to_32_by_3x3", square({32, 16, 16}, 32, 3, 1, 1)},
-          {"64x8x8_to_64_by_3x3", square({64, 8, 8}, 64, 3, 1, 1)}};
+  return {{"1x28x28_to_20_by_5x5", kernels::square_kernel({1, 28, 28}, 20, 5, 1, 0)},
+          {"20x12x12_to_50_by_5x5", kernels::square_kernel({20, 12, 12}, 50, 5, 1, 0)},
+          {"3x32x32_to_16_by_3x3", kernels::square_kernel({3, 32, 32}, 16, 3, 1, 1)},
+          {"16x32x32_to_16_by_3x3", kernels::square_kernel({16, 32, 32}, 16, 3, 1, 1)},
+          {"16x32x32_to_32_by_3x3_stride_2", kernels::square_kernel({16, 32, 32}, 32, 3, 2, 1)},
+          {"32x16x16_to_32_by_3x3", kernels::square_kernel({32, 16, 16}, 32, 3, 1, 1)},
+          {"64x8x8_to_64_by_3x3", kernels::square_kernel({64, 8, 8}, 64, 3, 1, 1)}};
 }
 
 /// A dense layer: inputs and units.

@@ -125,7 +125,9 @@ def write_sets(folder):
         file["dictionary/words"] = [f"word{i}" for i in range(30)]
 
 
-class InPlace(BinaryTest):
+class InPlaceSets(BinaryTest):
+    """Tests whose folder has a set and a config of each kind."""
+
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
@@ -140,6 +142,8 @@ class InPlace(BinaryTest):
         for name, kind in KINDS.items():
             self.write(f"{name}.toml", kind.config())
 
+
+class InPlace(InPlaceSets):
     def run_kind(self, name, run, *arguments, ranks=0):
         return self.train(run, *arguments, ranks=ranks, config=f"{name}.toml")
 

@@ -1,12 +1,10 @@
 """How many threads share a model, where strategy.threads = 0 leaves it open: a short trial at the start decides."""
 
 import os
-import pathlib
 import tomllib
 import unittest
 
-from harness import BinaryTest
-from in_place_test import KINDS, write_sets
+from in_place_test import InPlaceSets
 
 WAYS = (
     ("private_copies", "linear", ()),
@@ -17,18 +15,7 @@ WAYS = (
 
 
 @unittest.skipIf(len(os.sched_getaffinity(0)) < 2, "nothing is open on one core")
-class ThreadChoice(BinaryTest):
-    @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        write_sets(pathlib.Path(cls.shared.name))
-
-    def setUp(self):
-        super().setUp()
-        for name in ("linear", "factorization"):
-            os.symlink(pathlib.Path(self.shared.name) / KINDS[name].path, self.folder / KINDS[name].path)
-            self.write(f"{name}.toml", KINDS[name].config())
-
+class ThreadChoice(InPlaceSets):
     def run_way(self, way, run, threads, *more):
         strategy, model, settings = way
         chosen = ("--set", f"strategy.kind={strategy}", "--set", f"strategy.threads={threads}", *settings)

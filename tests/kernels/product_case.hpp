@@ -4,24 +4,13 @@
 
 #include "cpu_fixture.hpp"
 #include "reference_product.hpp"
+#include "square_kernel.hpp"
 #include "unisono/tensor/layout.hpp"
 
 // A dense layer or a convolution with its values, run forward and backward on a device and checked against the
 // reference.
 
 namespace unisono::kernels::cpu {
-
-/// A kernel × kernel convolution.
-inline ConvolutionSpec square_kernel(const Extent& in, Index out, Index kernel, Index stride, Index padding) {
-  return {.in = in,
-          .channels = out,
-          .kernel_height = kernel,
-          .kernel_width = kernel,
-          .stride_height = stride,
-          .stride_width = stride,
-          .padding_height = padding,
-          .padding_width = padding};
-}
 
 /// What a test of a product varies beside its spec.
 struct ProductOptions {
