@@ -70,7 +70,8 @@ TEST_CASE("threads with copies give the same bits in every run, also when stoppe
 
 TEST_CASE("several ranks are refused by strategies of one rank's threads", "[private_copies]") {
   const InPlaceMemory memory = draw_memory();
-  Training training = in_place_cases(memory).front().training(copies(2, "mean", 4));
+  const InPlaceCase one = in_place_cases(memory).front();
+  Training training = one.training(copies(2, "mean", 4));
   training.ranks = 2;
   CHECK_THROWS_AS(train({}, training), ConfigError);
 }

@@ -65,7 +65,9 @@ struct InPlaceCase {
   std::int64_t units = 0, examples = 0;
   std::vector<std::int64_t> occurrences{};
 
-  Training training(const StrategySettings& strategy) const {
+  /// The training refers to the case and must not outlive it.
+  Training training(const StrategySettings&) const&& = delete;
+  Training training(const StrategySettings& strategy) const& {
     return {.model = [this](const models::ModelInputs& in,
                             const models::ModelContext& context) { return models::make_model(model, in, context); },
             .strategy = strategy,
