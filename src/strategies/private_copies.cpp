@@ -184,16 +184,20 @@ bool CopiedSteps::train_on_batch(int number) {
 }
 
 /// θ ← θ + a Σ_t (θ_t − θ), of the copies at this place, into the thread's own base and its copy at the other place.
+/// Block by block, so that the sums stay in the first cache.
 void CopiedSteps::merge(Thread& own, std::size_t place) {
-  const MutableView next = own.copies[1 - place].view();
+  constexpr std::size_t kBlock = 512;
+  float* const base = own.base.data();
+  float* const next = own.copies[1 - place].data();
   for (const Share& share : shares_) {
-    for (std::size_t i = share.first; i < share.last; ++i) next[i] = 0;
-    for (Thread& other : threads_) {
-      const View copy = other.copies[place].view();
-      for (std::size_t i = share.first; i < share.last; ++i) next[i] += copy[i] - own.base[i];
-    }
-    for (std::size_t i = share.first; i < share.last; ++i) {
-      own.base[i] = next[i] = own.base[i] + share.factor * next[i];
+    for (std::size_t first = share.first; first < share.last; first += kBlock) {
+      const std::size_t last = std::min(first + kBlock, share.last);
+      float changes[kBlock] = {};
+      for (Thread& other : threads_) {
+        const float* const copy = other.copies[place].data();
+        for (std::size_t i = first; i < last; ++i) changes[i - first] += copy[i] - base[i];
+      }
+      for (std::size_t i = first; i < last; ++i) base[i] = next[i] = base[i] + share.factor * changes[i - first];
     }
   }
 }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "unisono/data/batch.hpp"
+#include "unisono/tensor/huge_pages.hpp"
 
 namespace unisono::strategies {
 
@@ -16,9 +17,10 @@ class PartOfRows {
   void take(const data::LabelledRows& whole, std::span<const std::uint64_t> begins,
             std::span<const std::uint64_t> ends) {
     offsets_.assign(1, 0);
+    offsets_.reserve(begins.size() + 1);
     for (std::size_t i = 0; i < begins.size(); ++i) offsets_.push_back(offsets_.back() + ends[i] - begins[i]);
-    columns_.reserve(offsets_.back());
-    values_.reserve(whole.rows.values.empty() ? 0 : offsets_.back());
+    reserve(columns_, offsets_.back());
+    reserve(values_, whole.rows.values.empty() ? 0 : offsets_.back());
     for (std::size_t i = 0; i < begins.size(); ++i) {
       const auto first = static_cast<std::ptrdiff_t>(begins[i]), last = static_cast<std::ptrdiff_t>(ends[i]);
       columns_.insert(columns_.end(), whole.rows.columns.begin() + first, whole.rows.columns.begin() + last);
@@ -37,6 +39,12 @@ class PartOfRows {
   std::span<const std::uint64_t> ends() const { return std::span(offsets_).subspan(1); }
 
  private:
+  template <typename Value>
+  static void reserve(std::vector<Value>& values, std::size_t count) {
+    values.reserve(count);
+    ask_for_huge_pages(values.data(), count * sizeof(Value));
+  }
+
   std::vector<std::uint64_t> offsets_{0};
   std::vector<std::uint32_t> columns_;
   std::vector<float> values_;

@@ -92,10 +92,13 @@ __attribute__((always_inline)) static inline void update(const SparseExamples& r
 // Features that are far
 // ---------------------
 // Gathers ask for sixteen weights at once, and the spreads of a row's features, which would be as far as their weights,
-// are kept beside its values.
+// are kept beside its values. What rows consist of is prefetched so far ahead that short rows and the jumps back of
+// mini-batches do not interrupt it.
 
 #if defined(__AVX512F__)
 inline constexpr bool kGathers = true;
+
+inline constexpr Count kRowsAhead = 1024;  ///< values
 
 /// The first of `left` lanes, at most 16.
 __attribute__((always_inline)) static inline __mmask16 first_lanes(Count left) {
@@ -114,6 +117,8 @@ __attribute__((always_inline)) static inline float far_dot(const SparseExamples&
   Vector sum{};
   for (Count k = row.begin; k < row.end; k += kLanes) {
     const __mmask16 mask = first_lanes(row.end - k);
+    __builtin_prefetch(rows.columns + k + kRowsAhead);
+    if (kValues) __builtin_prefetch(rows.values + k + kRowsAhead);
     const Vector weights = gather(w, rows.columns + k, mask);
     if (gathered != nullptr) store(gathered + (k - row.begin), weights);
     sum += kValues ? weights * _mm512_maskz_loadu_ps(mask, rows.values + k) : weights;
@@ -134,6 +139,7 @@ __attribute__((always_inline)) static inline void far_update(const SparseExample
   }
   for (Count k = row.begin; k < row.end; k += kLanes) {
     const __mmask16 mask = first_lanes(row.end - k);
+    __builtin_prefetch(shares.value_spread + k + kRowsAhead);
     const Vector x = kValues ? Vector(_mm512_maskz_loadu_ps(mask, rows.values + k)) : broadcast(1.0F);
     const Vector spread = _mm512_maskz_loadu_ps(mask, shares.value_spread + k);
     const Vector mine = broadcast(move) * x;
