@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "median.hpp"
 #include "unisono/base/clock.hpp"
+#include "unisono/base/median.hpp"
 #include "unisono/comm/mpi.hpp"
 
 using namespace unisono;
@@ -53,7 +53,7 @@ double exposed_share(unisono::comm::Communicator& communicator, unisono::Mutable
     communicator.allreduce_max(std::span(&waited, 1));
     exposed.push_back(waited);
   }
-  return median(exposed) / seconds;
+  return median_of(exposed) / seconds;
 }
 
 void compare(unisono::comm::Communicator& communicator, unisono::Index n, int rounds) {
@@ -63,8 +63,8 @@ void compare(unisono::comm::Communicator& communicator, unisono::Index n, int ro
         MPI_Allreduce(MPI_IN_PLACE, theirs.data(), static_cast<int>(n), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
       }}};
   measure(communicator, contenders, rounds);
-  const double window = median(contenders[0].seconds), messages = median(contenders[1].seconds),
-               library = median(contenders[2].seconds);
+  const double window = median_of(contenders[0].seconds), messages = median_of(contenders[1].seconds),
+               library = median_of(contenders[2].seconds);
   const double exposed = exposed_share(communicator, shared.view(), window, rounds);
   if (!communicator.is_root()) return;
   constexpr double kMicro = 1e6;

@@ -10,9 +10,9 @@
 #include <string_view>
 #include <vector>
 
-#include "median.hpp"
 #include "unisono/base/clock.hpp"
 #include "unisono/base/errors.hpp"
+#include "unisono/base/median.hpp"
 #include "unisono/kernels/cuda.hpp"
 
 namespace unisono {
@@ -42,7 +42,7 @@ double seconds_of(kernels::Backend& backend, const Rule& rule) {
   const int times = std::max(1, static_cast<int>(kRoundSeconds / run(1)));
   std::vector<double> seconds;
   for (int round = 0; round < kRounds; ++round) seconds.push_back(run(times));
-  return median(seconds);
+  return median_of(seconds);
 }
 
 void compare(Index floats) {

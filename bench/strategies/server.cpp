@@ -11,10 +11,10 @@
 #include <functional>
 #include <vector>
 
-#include "median.hpp"
 #include "server/client.hpp"
 #include "server/server.hpp"
 #include "unisono/base/clock.hpp"
+#include "unisono/base/median.hpp"
 #include "unisono/comm/mpi.hpp"
 #include "unisono/kernels/backend.hpp"
 
@@ -118,8 +118,8 @@ void compare(unisono::comm::Communicator& communicator, unisono::Index n, int ro
   seconds = {};
   for (int round = 0; round < rounds; ++round) bench.round(seconds);
   if (seconds.pull.empty()) return;  // the server
-  const double bytes = static_cast<double>(n) * sizeof(float), ping = median(seconds.ping);
-  const double pull = median(seconds.pull), push = median(seconds.push), stepped = median(seconds.push_and_step);
+  const double bytes = static_cast<double>(n) * sizeof(float), ping = median_of(seconds.ping);
+  const double pull = median_of(seconds.pull), push = median_of(seconds.push), stepped = median_of(seconds.push_and_step);
   fmt::print("{:>12.0f} {:>12.2f} {:>8.2f} {:>5.0f} % {:>8.2f} {:>5.0f} % {:>16.2f}\n", bytes, bytes / ping / kGiga,
              bytes / pull / kGiga, 100 * ping / pull, bytes / push / kGiga, 100 * ping / push, bytes / stepped / kGiga);
 }
@@ -135,9 +135,9 @@ void compare_step(unisono::Index n, int rounds) {
     triad.push_back(backend->measure_bandwidth_bytes_per_second());
     seconds.push_back(seconds_of([&] { shard->apply({.question = &question, .values = gradient.view()}); }));
   }
-  const double rate = 3 * sizeof(float) * static_cast<double>(n) / median(seconds);
-  fmt::print("{:>12} {:>12.2f} {:>8.2f} {:>5.0f} %\n", n * 4, median(triad) / kGiga, rate / kGiga,
-             100 * rate / median(triad));
+  const double rate = 3 * sizeof(float) * static_cast<double>(n) / median_of(seconds);
+  fmt::print("{:>12} {:>12.2f} {:>8.2f} {:>5.0f} %\n", n * 4, median_of(triad) / kGiga, rate / kGiga,
+             100 * rate / median_of(triad));
 }
 
 }  // namespace

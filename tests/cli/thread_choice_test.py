@@ -1,8 +1,11 @@
 """How many threads share a model, where strategy.threads = 0 leaves it open: a short trial at the start decides."""
 
+import json
 import os
 import tomllib
 import unittest
+
+import h5py
 
 from in_place_test import InPlaceSets
 
@@ -56,6 +59,29 @@ class ThreadChoice(InPlaceSets):
 
     def test_networks_take_all_cores_untried(self):
         self.assertNotIn("short trial", self.train("run", "--set", "strategy.kind=hogwild").out)
+
+
+class Predicted(InPlaceSets):
+    def told(self, *words):
+        return json.loads(self.succeed("info", "linear.toml", "--json", *words).out)
+
+    def test_info_tells_the_threads_of_a_run(self):
+        for strategy in ("serial", "averaging", "hogwild"):
+            with self.subTest(strategy=strategy):
+                words = ("--set", f"strategy.kind={strategy}", "--set", "train.threads=2")
+                words += ("--set", "strategy.threads=2") if strategy == "hogwild" else ()
+                self.train("run", "--overwrite", *words, config="linear.toml")
+                self.assertEqual(self.told(*words)["threads"], self.summary("run")["threads"])
+
+    def test_info_counts_the_copies_of_divided_rows(self):
+        with h5py.File(self.folder / "rows.h5") as file:
+            rows, values = len(file["train/labels"]), len(file["train/features/data"])
+        bytes_of = {}
+        for threads in (1, 2):
+            words = ("--set", "strategy.kind=feature_parallel", "--set", f"strategy.threads={threads}")
+            bytes_of[threads] = self.told(*words)["memory"]["buffers of the strategy"]
+        # A column and a value of four bytes each; eight bytes for each row's begin, in each part.
+        self.assertEqual(bytes_of, {1: 0, 2: 8 * values + 2 * 8 * (rows + 1)})
 
 
 if __name__ == "__main__":

@@ -12,9 +12,9 @@
 #include "apply/prediction_sink.hpp"
 #include "apply/trained_model.hpp"
 #include "apply/vectors/tables.hpp"
-#include "study/statistics.hpp"
 #include "unisono/base/clock.hpp"
 #include "unisono/base/errors.hpp"
+#include "unisono/base/median.hpp"
 #include "unisono/base/text.hpp"
 #include "unisono/experiment/evaluate.hpp"
 

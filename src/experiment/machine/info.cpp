@@ -185,10 +185,10 @@ void info(comm::Communicator& world, const Config& given, const InfoOptions& opt
   Config config = given;
   const data::DatasetInfo data = data_info(config, options.data);
   settle(config, data);
-  const bool threads_open = leaves_threads_open(config, data.kind), share = traits_of(config.strategy).shares_model;
+  const bool threads_open = leaves_threads_open(config, data.kind);
   const NodePlace place(world);
-  const Placement placement = place_rank(world, place, share ? config.strategy.threads : config.train.threads, log);
-  if (share) config.strategy.threads = placement.threads;
+  const Placement placement = place_rank(world, place, config, log);
+  if (traits_of(config.strategy).shares_model) config.strategy.threads = placement.threads;
   const auto strategy = strategies::make_strategy(config.strategy);
   const auto backend = kernels::make_cpu_backend(placement.threads);
   LocalReducer reducer;

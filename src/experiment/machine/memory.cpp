@@ -119,6 +119,17 @@ std::int64_t scratch_bytes(const MemoryContext& context, Index batch) {
   }
 }
 
+/// Of sparse rows, where threads copy their parts of the features: columns, values, and each part's offsets.
+std::int64_t copied_values_bytes(const MemoryContext& context) {
+  const strategies::StrategySettings& strategy = context.config.strategy;
+  const bool sparse = context.data.kind == data::SetKind::sparse;
+  if (!strategies::traits_of(strategy).copies_values || !sparse || strategy.threads * context.ranks < 2) return 0;
+  const double values = context.data.row_values * static_cast<double>(context.data.train) / context.ranks;
+  const std::int64_t offsets = strategy.threads * (context.data.train + 1);
+  return static_cast<std::int64_t>(values) * (kFloat + std::int64_t{sizeof(std::uint32_t)}) +
+         offsets * std::int64_t{sizeof(std::uint64_t)};
+}
+
 /// Of linear models.
 std::int64_t pass_bytes(const MemoryContext& context, Index batch) {
   const models::Convex* const convex = context.model.convex();
@@ -196,7 +207,8 @@ std::vector<MemoryItem> predict_memory(const MemoryContext& context) {
                                   method_bytes(context.config, context.model, context.rank, context.ranks)},
           {"averaged weights", kFloat * n * averages},
           {"buffers of the strategy", context.strategy.extra_bytes(model, context.ranks, static_cast<int>(states)) +
-                                          kFloat * n * reproducible_vectors(context.config, context.ranks)},
+                                          kFloat * n * reproducible_vectors(context.config, context.ranks) +
+                                          copied_values_bytes(context)},
           {"activations and their gradients",
            std::max(model.workspace_bytes(batch), model.inference_workspace_bytes(evaluated))},
           {"scratch of the kernels", in_place ? 0 : scratch_bytes(context, batch) + pass_bytes(context, batch)},

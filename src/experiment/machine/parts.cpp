@@ -95,6 +95,10 @@ optim::OptimizerSettings settings_in_place(const optim::OptimizerSettings& given
 
 }  // namespace
 
+Placement place_rank(comm::Communicator& group, const NodePlace& place, const Config& config, Log& log) {
+  return place_rank(group, place, wanted_threads(config), log, serves_too(config) ? 1 : 0);
+}
+
 optim::OptimizerSettings optimizer_settings(const Config& config, const strategies::Strategy& strategy,
                                             const models::Model& model) {
   return strategy.updates_in_place(model) ? settings_in_place(config.optimizer, config.model.kind) : config.optimizer;
@@ -207,7 +211,7 @@ std::unique_ptr<strategies::Replica> make_replica(ModelParts& parts, const Confi
 
 ModelParts::ModelParts(const ModelPlace& where, const Config& config, const models::ModelInputs& inputs,
                        data::Dataset* data)
-    : placement(place_rank(where.group, where.place, wanted_threads(config), where.log, serves_too(config) ? 1 : 0)),
+    : placement(place_rank(where.group, where.place, config, where.log)),
       strategy(strategies::make_strategy(config.strategy)),
       backend(make_backend(where.group, config, {where.place.number(), placement.threads}, where.log)),
       device_world(world_of_device(where.group, *backend, config, where.log)),

@@ -54,6 +54,9 @@ models::ModelInputs inputs_of(const data::DatasetInfo& info);
 /// The info of a hypothetical table with examples of these shapes, which takes no memory.
 data::DatasetInfo set_like(const models::ModelInputs& inputs);
 
+/// The threads of a rank that trains by this config, and its cores. Collective over the ranks of the node.
+Placement place_rank(comm::Communicator& group, const NodePlace& place, const Config& config, Log& log);
+
 /// Where and by which ranks a model is made.
 struct ModelPlace {
   comm::Communicator& group;  ///< the ranks that hold it

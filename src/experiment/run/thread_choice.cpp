@@ -9,7 +9,7 @@
 
 #include "run/sample_source.hpp"
 #include "run/schedule_span.hpp"
-#include "study/statistics.hpp"
+#include "unisono/base/median.hpp"
 #include "unisono/base/text.hpp"
 
 namespace unisono::experiment {

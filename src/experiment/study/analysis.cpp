@@ -5,6 +5,8 @@
 #include <optional>
 #include <set>
 
+#include "unisono/base/median.hpp"
+
 namespace unisono::experiment {
 namespace {
 

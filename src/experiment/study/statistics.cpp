@@ -25,13 +25,6 @@ double deviation_of(std::span<const double> values) {
   return std::sqrt(squares / static_cast<double>(values.size() - 1));
 }
 
-double median_of(std::vector<double> values) {
-  if (values.empty()) return 0;
-  std::ranges::sort(values);
-  const std::size_t half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half] : 0.5 * (values[half - 1] + values[half]);
-}
-
 PairedDifference paired_difference(std::span<const double> a, std::span<const double> b) {
   std::vector<double> differences(a.size());
   std::ranges::transform(a, b, differences.begin(), std::minus<>());

@@ -48,8 +48,6 @@ std::int64_t pairs_needed(double difference, double deviation);
 double mean_of(std::span<const double> values);
 /// With n − 1 in the denominator; 0 for fewer than two values.
 double deviation_of(std::span<const double> values);
-/// 0 for none.
-double median_of(std::vector<double> values);
 
 enum class Verdict { reference, same_bits, rounding, equivalent, better, worse, unclear, diverged };
 

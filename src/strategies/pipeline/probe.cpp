@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "unisono/base/median.hpp"
 #include "unisono/tensor/reducer.hpp"
 
 namespace unisono::strategies {
@@ -84,17 +85,11 @@ class Probe {
   LocalReducer alone_;
 };
 
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::ranges::nth_element(values, middle);
-  return *middle;
-}
-
 PassSeconds median(const std::vector<PassSeconds>& all) {
   const auto of = [&all](double PassSeconds::*pass) {
     std::vector<double> values;
     for (const PassSeconds& one : all) values.push_back(one.*pass);
-    return median(std::move(values));
+    return median_of(std::move(values));
   };
   return {of(&PassSeconds::forward), of(&PassSeconds::backward_inputs), of(&PassSeconds::backward_weights)};
 }
