@@ -1,12 +1,13 @@
 #include "unisono/models/row_locks.hpp"
 
 #include <algorithm>
-#include <thread>
+
+#include "unisono/base/idle.hpp"
 
 namespace unisono::models {
 namespace {
 
-constexpr int kSpins = 64;  // before the thread yields its core
+constexpr int kSpins = 64;  // before the thread sleeps: the owner may need its core
 
 }  // namespace
 
@@ -20,9 +21,7 @@ std::uint32_t RowLocks::stripe_of(std::size_t space, Index row) const {
 
 void RowLocks::take(std::uint32_t stripe) {
   std::atomic<bool>& taken = locks_[stripe].taken;
-  for (int spins = 0; taken.exchange(true, std::memory_order_acquire); ++spins) {
-    if (spins >= kSpins) std::this_thread::yield();
-  }
+  for (Idle idle(kSpins); taken.exchange(true, std::memory_order_acquire);) idle.pause();
 }
 
 RowLocks::Guard RowLocks::lock(Set& rows) {

@@ -5,16 +5,17 @@
 #include <algorithm>
 #include <deque>
 #include <functional>
-#include <thread>
 #include <vector>
 
 #include "unisono/base/clock.hpp"
 #include "unisono/base/errors.hpp"
+#include "unisono/base/idle.hpp"
 
 namespace unisono::strategies {
 namespace {
 
 constexpr int kTag = 83;
+constexpr int kSpins = 4000;  ///< some microseconds: blocks take a few
 
 }  // namespace
 
@@ -78,11 +79,10 @@ class ItemRing::Pass {
   bool await(Index row, std::int64_t diagonal, int thread) {
     if (is_ready(row, diagonal)) return true;
     const Stopwatch watch(clock_);
-    while (!is_ready(row, diagonal)) {
+    for (Idle idle(kSpins); !is_ready(row, diagonal); idle.pause()) {
       if (failed_) return false;
       if (thread == 0) see_to_messages();
       if (thread == 0) wait_for_message([&] { return is_ready(row, diagonal); });
-      std::this_thread::yield();
     }
     if (thread == 0 && row + 1 == ring_.rows() && !ring_.is_alone()) waited_ += watch.seconds();
     return true;
@@ -135,11 +135,10 @@ class ItemRing::Pass {
 
   void complete() {
     const Stopwatch watch(clock_);
-    while (!ring_.is_alone() && (sent_ < last_ || arrived_ < last_)) {
+    for (Idle idle(kSpins); !ring_.is_alone() && (sent_ < last_ || arrived_ < last_); idle.pause()) {
       if (failed_) return;
       see_to_messages();
       wait_for_message([] { return false; });
-      std::this_thread::yield();
     }
     waited_ += watch.seconds();
   }

@@ -1,19 +1,18 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
 #include <cstdint>
-#include <thread>
 #include <vector>
 
+#include "unisono/base/idle.hpp"
 #include "unisono/tensor/allocator.hpp"
 
 namespace unisono::strategies {
 
-/// Threads that wait for each other at the ends of rounds of a few microseconds. They spin for a moment, give their
-/// cores to others for another, and then sleep and look from time to time: were they woken instead, they would often be
-/// put on the core of the thread that woke them, and stay there for milliseconds. What a thread wrote before it
-/// finished a round is seen by those that waited for it.
+/// Threads that wait for each other at the ends of rounds of a few microseconds. They spin for a moment, and then sleep
+/// and look from time to time: were they woken instead, they would often be put on the core of the thread that woke
+/// them, and stay there for milliseconds. What a thread wrote before it finished a round is seen by those that waited
+/// for it.
 class ThreadRounds {
  public:
   explicit ThreadRounds(int threads) : made_(static_cast<std::size_t>(threads)) {}
@@ -25,16 +24,10 @@ class ThreadRounds {
   }
   /// Waits until a thread has made so many. \return false where a thread failed, which then finishes no more
   bool wait(int thread, std::int64_t rounds) const {
-    constexpr int kSpins = 4000, kYields = 200;  // some microseconds; some tens to hundreds of them
+    constexpr int kSpins = 4000;  // some microseconds
     const std::atomic<std::int64_t>& made = made_[static_cast<std::size_t>(thread)].count;
-    for (int tries = 0; made.load(std::memory_order_acquire) < rounds; ++tries) {
+    for (Idle idle(kSpins); made.load(std::memory_order_acquire) < rounds; idle.pause()) {
       if (failed_.load(std::memory_order_relaxed)) return false;
-      if (tries < kSpins) continue;
-      if (tries < kSpins + kYields) {
-        std::this_thread::yield();
-      } else {
-        std::this_thread::sleep_for(std::chrono::microseconds(20));
-      }
     }
     return true;
   }

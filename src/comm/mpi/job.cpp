@@ -1,7 +1,6 @@
 #include "job.hpp"
 
 #include <fmt/format.h>
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +12,7 @@
 #include "check.hpp"
 #include "message_operations.hpp"
 #include "unisono/base/clock.hpp"
+#include "unisono/base/idle.hpp"
 #include "unisono/comm/communicator.hpp"
 
 namespace unisono::comm {
@@ -23,24 +23,7 @@ constexpr double kAnswerSeconds = 3;      ///< how long a rank that is alive and
 constexpr double kLetGoSeconds = 1;       ///< how long peers may take to finish reading memory of abandoned operations
 constexpr double kMeetSeconds = 5;        ///< how long the others may take to learn of a failure
 
-/// What to do between two polls. At first it spins, since other ranks of the node mostly arrive within microseconds;
-/// then it yields the core, in case another rank needs it to arrive.
-class Idle {
- public:
-  explicit Idle(Waiting waiting) : spins_(waiting == Waiting::spins ? 2000 : 0) {}
-  bool spins() const { return spins_ > 0; }
-  void pause() {
-    if (spins_ > 0) {
-      --spins_;
-    } else {
-      sched_yield();
-    }
-  }
-
- private:
-  int spins_;
-};
-
+constexpr int kSpins = 2000;              ///< polls, after which other ranks may need this core to arrive
 }  // namespace
 
 /// The supervision of one wait: reads control messages, and finds out which rank is missing when the time is over.
@@ -178,7 +161,7 @@ void MpiJob::run(mpi::Operation& operation, const mpi::Place& place) {
 
 void MpiJob::wait_in_vigil(const std::function<bool()>& done, const mpi::Place& place, Waiting waiting) {
   constexpr std::uint64_t kTurns = 64;  // between two looks at the clock, as long as a turn takes next to nothing
-  Idle idle(roster_.oversubscribed() ? Waiting::yields : waiting);
+  Idle idle(roster_.oversubscribed() || waiting == Waiting::sleeps ? 0 : kSpins);
   Vigil vigil(*this, place);
   for (std::uint64_t turn = 1;; ++turn) {
     {
@@ -196,6 +179,7 @@ void MpiJob::let_go(mpi::Operation& operation) noexcept {
   progress_.stop_thread();
   gave_up_ = true;
   if (!since_letting_go_) since_letting_go_.emplace();
+  Idle idle(0);
   try {
     while (since_letting_go_->seconds() < kLetGoSeconds) {
       {
@@ -203,7 +187,7 @@ void MpiJob::let_go(mpi::Operation& operation) noexcept {
         if (operation.let_go()) return;
         control_.poll();  // others may ask who is missing: it is not this rank
       }
-      sched_yield();
+      idle.pause();
     }
   } catch (const std::exception&) {
     // MPI itself has failed: nothing moves any more.

@@ -17,7 +17,7 @@ namespace unisono::comm {
 /// What a thread does with its core while it waits.
 enum class Waiting {
   spins,   ///< keeps it at first: most waits take only microseconds
-  yields,  ///< yields it between two polls: other threads of this process need it
+  sleeps,  ///< sleeps between two polls: other threads of this process need it
 };
 
 /// The state that all communicators of this process share.

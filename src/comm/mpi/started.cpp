@@ -50,7 +50,7 @@ std::vector<std::size_t> Started::wait_any(std::span<Started* const> any, const 
     if (one->place_.peer != place.peer) place.peer = Place::kNobody;
   }
   // Other threads of this process work, or wait, at the same time.
-  any.front()->job_.wait([&] { return find_done() || enough(); }, place, Waiting::yields);
+  any.front()->job_.wait([&] { return find_done() || enough(); }, place, Waiting::sleeps);
   return done;
 }
 

@@ -3,6 +3,8 @@
 #include <memory>
 #include <utility>
 
+#include "unisono/base/idle.hpp"
+
 namespace unisono::strategies {
 
 class Background::Job final : public comm::Request {
@@ -19,9 +21,8 @@ class Background::Job final : public comm::Request {
     return is_over();
   }
   bool wait_unless(const std::function<bool()>& enough) override {
-    while (!test()) {
+    for (Idle idle(0); !test(); idle.pause()) {
       if (enough()) return false;
-      std::this_thread::yield();
     }
     return true;
   }
