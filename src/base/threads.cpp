@@ -22,7 +22,7 @@ void Threads::start(std::function<void()> work) {
     const std::string limits = thread_limits();
     throw DeviceError(
         fmt::format("{} needs {} more thread{}, but the system started {}: {}{}; raise the limit, or use fewer threads "
-                    "(train.threads) or ranks",
+                    "(train.threads, or strategy.threads where they share a model) or ranks",
                     purpose_, wanted_, wanted_ == 1 ? "" : "s", threads_.empty() ? "none" : std::to_string(size()),
                     error.code().message(), limits.empty() ? "" : " (" + limits + ")"));
   }

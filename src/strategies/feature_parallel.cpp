@@ -237,7 +237,7 @@ StrategyKind feature_parallel_strategy() {
               "margins",
           .describe = describe,
           .make = make,
-          .traits = {.shares_model = true, .times_threads = true, .copies_values = true},
+          .traits = {.shares_model = true, .times_threads = true, .divides_features = true},
           .relief = relief};
 }
 

@@ -20,6 +20,7 @@
 #include "hogwild/worker_steps.hpp"
 #include "parameter_average.hpp"
 #include "step.hpp"
+#include "unisono/base/errors.hpp"
 
 namespace unisono::strategies {
 namespace {
@@ -31,10 +32,11 @@ constexpr Named<Locking> kLockings[] = {
 
 class Hogwild final : public Strategy {
  public:
-  explicit Hogwild(const HogwildSettings& settings) : settings_(settings) {
+  Hogwild(const HogwildSettings& settings, std::int64_t threads) : settings_(settings), threads_(threads) {
     if (settings.locking != Locking::none) locks_.emplace(settings.locking == Locking::global ? 1 : kStripes);
   }
 
+  void require(const models::Model& model, int ranks) const override;
   void train(TrainContext& run) override;
   bool has_workers(const models::Model& model) const override { return model.in_place() == nullptr; }
   std::int64_t extra_bytes(const models::Model& model, int ranks, int) const override {
@@ -49,8 +51,17 @@ class Hogwild final : public Strategy {
   void train_by(TrainContext& run, ParameterAverage& parameters, const Steps& steps, Make make) const;
 
   HogwildSettings settings_;
+  std::int64_t threads_;  ///< 0: as many as the rank may use
   std::optional<models::RowLocks> locks_;
 };
+
+void Hogwild::require(const models::Model& model, int) const {
+  const bool may_lose = settings_.locking == Locking::none && threads_ != 1;
+  if (!may_lose || model.in_place() == nullptr || !model.in_place()->needs_every_update()) return;
+  throw ConfigError(
+      "model.averaged: the mean of the weights needs every update, but lock-free threads lose some; set "
+      "strategy.locking = \"striped\", strategy.threads = 1, or strategy.kind = \"private_copies\"");
+}
 
 bool Hogwild::averages_after(const TrainContext& run, std::int64_t steps) const {
   return run.communicator.size() > 1 &&
@@ -114,7 +125,7 @@ void describe(StrategySettings& settings, ConfigVisitor& visitor) {
 }
 
 std::unique_ptr<Strategy> make(const StrategySettings& settings) {
-  return std::make_unique<Hogwild>(settings.own.of<HogwildSettings>());
+  return std::make_unique<Hogwild>(settings.own.of<HogwildSettings>(), settings.threads);
 }
 
 }  // namespace

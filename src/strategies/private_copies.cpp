@@ -209,7 +209,7 @@ void describe(StrategySettings& settings, ConfigVisitor& visitor) {
   settings.describe_threads(visitor);
   visitor.choice({.name = "merge", .meaning = "what the threads' copies become"}, own.merge, kCopyMerges);
   visitor.field({.name = "merge_every",
-                 .meaning = "examples of each thread between two merges",
+                 .meaning = "examples of each thread between two merges; the end of a step is one, too",
                  .unit = "examples",
                  .minimum = 1},
                 own.merge_every);

@@ -1202,6 +1202,13 @@ IN_PLACE = [
         "model.averaged=true",
     ),
     sparse(
+        "an averaged model under lock-free threads",
+        r"model\.averaged.*lose some; set strategy\.locking",
+        "linear",
+        'strategy={kind="hogwild",threads=2}',
+        "model.averaged=true",
+    ),
+    sparse(
         "micro-batches of a sparse set",
         r"train\.accumulate.*set it to 1",
         "linear",

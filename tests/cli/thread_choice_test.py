@@ -7,6 +7,7 @@ import unittest
 
 import h5py
 
+from harness import messages
 from in_place_test import InPlaceSets
 
 WAYS = (
@@ -72,6 +73,25 @@ class Predicted(InPlaceSets):
                 words += ("--set", "strategy.threads=2") if strategy == "hogwild" else ()
                 self.train("run", "--overwrite", *words, config="linear.toml")
                 self.assertEqual(self.told(*words)["threads"], self.summary("run")["threads"])
+
+    def test_info_refuses_what_a_run_refuses(self):
+        for strategy, config in (("feature_parallel", "factorization.toml"), ("private_copies", "config.toml")):
+            words = (config, "--set", f"strategy.kind={strategy}")
+            said = [self.unisono(command, *words) for command in ("info", "train")]
+            self.assertEqual([result.code for result in said], [2, 2], said)
+            self.assertEqual(messages(said[0]), messages(said[1]))
+
+    def test_the_key_of_too_many_threads_is_named(self):
+        threads = os.cpu_count() + 1
+        words = ("--set", "strategy.kind=hogwild", "--set", f"strategy.threads={threads}", "--set", "train.epochs=1")
+        told = self.train("crowded", *words, config="linear.toml").err
+        self.assertIn("use fewer ranks or a lower strategy.threads", told)
+
+    def test_ranks_that_divide_features_all_train(self):
+        words = ("--set", "strategy.kind=feature_parallel", "--set", "strategy.threads=1")
+        told = self.train("divided", *words, config="linear.toml", ranks=2).out
+        self.assertIn("feature_parallel on 2 ranks, which divide the features, × 1 thread", told)
+        self.assertNotIn("of which", told + (self.folder / "divided/config.toml").read_text())
 
     def test_info_counts_the_copies_of_divided_rows(self):
         with h5py.File(self.folder / "rows.h5") as file:

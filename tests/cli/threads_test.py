@@ -38,9 +38,9 @@ class FewThreads(BinaryTest):
         self.assertEqual(len(said), 1, result)
         self.assertRegex(
             said[0],
-            r"^unisono: device error: [a-z' ]+ (\(train.threads\) )?needs \d+ more threads?, but the system "
+            r"^unisono: device error: [a-z' ]+ needs \d+ more threads?, but the system "
             r"started (none|\d+): "
-            r"Resource temporarily unavailable \(.*\); raise the limit, or use fewer threads \(train.threads\)",
+            r"Resource temporarily unavailable \(.*\); raise the limit, or use fewer threads \(train.threads, or strategy.threads where they share a model\)",
         )
         self.assertNotIn("terminate", result.err)
 

@@ -159,6 +159,9 @@ class InPlace {
                          TouchedRows& touched) const = 0;
   /// How rows that several ranks changed are merged if the config does not say.
   virtual RowMerging usual_merge() const { return RowMerging::sum; }
+  /// Whether an update that another thread writes over spoils more than itself: what is kept of all updates no longer
+  /// fits the parameters.
+  virtual bool needs_every_update() const { return false; }
   /// The tables of rows that `update_in_place` touches: all of θ except a few floats that belong to no row.
   virtual std::vector<RowSpace> row_spaces() const = 0;
   /// Null if an example may touch more than one row in each of two tables.

@@ -21,7 +21,7 @@ struct StrategyTraits {
   bool at_own_pace = false;      ///< each rank that trains makes steps of its own, some make more than others
   bool shares_model = false;     ///< `threads` threads of a rank train on the same θ, in the CPU's memory
   bool times_threads = false;    ///< where threads = 0, a run tries whether several are faster than one
-  bool copies_values = false;    ///< each thread copies its part of the features of all sparse rows
+  bool divides_features = false; ///< each thread of each rank has its part of the features of all examples
   bool only_on_cpus = false;     ///< threads beside that of the device read and write θ, in the CPU's memory
   bool has_one_model = false;    ///< all ranks regularly hold the same θ, so that a moving average of it can be kept
   bool whole_batch = false;      ///< a step is an iteration on the whole training set, for optimizers that ask for it

@@ -4,6 +4,7 @@
 #include <array>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "apply/csv_field.hpp"
@@ -70,17 +71,31 @@ class MeanPredictor {
   Rows next() {
     const Stopwatch watch;
     Rows rows = mean();
-    if (rows.range[1] > 0) seconds_.push_back(watch.seconds());
-    largest_ = std::max(largest_, rows.range[1]);
+    count(rows.range[1], watch.seconds());
     return rows;
   }
 
   /// How long a batch took here, from its examples in memory to its outputs.
   std::string times() const {
-    return fmt::format("a batch of {} took {} (the median)", grouped(largest_), duration_text(median_of(seconds_)));
+    const std::string batch = fmt::format("a batch of {} took ", grouped(largest_));
+    if (seconds_.empty()) return batch + duration_text(first_seconds_) + " (the first, with all preparations)";
+    return batch + duration_text(median_of(seconds_)) + " (the median)";
   }
 
  private:
+  /// Of the largest batches; the first batch also prepares what the others find.
+  void count(std::int64_t examples, double seconds) {
+    if (examples == 0) return;
+    if (std::exchange(is_first_, false)) {
+      first_seconds_ = seconds;
+      largest_ = examples;
+      return;
+    }
+    if (examples > largest_) seconds_.clear();
+    if (examples >= largest_) seconds_.push_back(seconds);
+    largest_ = std::max(largest_, examples);
+  }
+
   Rows mean() {
     Rows rows = predictors_.front().next();
     if (predictors_.size() == 1) return rows;
@@ -95,7 +110,9 @@ class MeanPredictor {
   }
 
   std::vector<Predictor> predictors_;
-  std::vector<double> seconds_;  ///< of the batches so far
+  bool is_first_ = true;
+  double first_seconds_ = 0;
+  std::vector<double> seconds_;  ///< of later batches with as many examples as the largest
   std::int64_t largest_ = 0;     ///< examples of a batch
 };
 

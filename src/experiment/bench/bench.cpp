@@ -209,7 +209,7 @@ std::string text_of(const nlohmann::ordered_json& report, const Config& config, 
       "  arithmetic  {:.1f} GFLOP/s, {:.1f} % of the peak of {:.1f} GFLOP/s measured on these ranks\n"
       "  memory      {:.1f} GB/s is the bandwidth measured on these ranks\n  time       ",
       report.at("name").get<std::string>(), report.at("strategy").get<std::string>(),
-      parts.stages ? ranks_text(parts.grid.all().size(), parts.workers(), parts.grid.shape().stages)
+      parts.stages ? ranks_text(config, parts.grid.all().size(), parts.workers(), parts.grid.shape().stages)
                    : count_of(parts.grid.all().size(), "rank"),
       count_of(report.at("threads").get<int>(), "thread"),
       count_of(report.at("batch_size").get<std::int64_t>(), "example"),

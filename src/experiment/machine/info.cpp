@@ -203,6 +203,7 @@ void info(comm::Communicator& world, const Config& given, const InfoOptions& opt
   }
   if (placing.placed) config = chosen(*placing.plan, config, *placing.placed);
   const int ranks = placing.plan ? placing.plan->abilities().ranks : world.size();
+  strategy->require(*model, ranks);
   const bool by_portions = config.whole_batch() && model->alternating() == nullptr;
   const Index batch = by_portions ? examples_of_pass(config, *model, data)
                                   : largest_part(config, strategy->workers(ranks / config.stages()));

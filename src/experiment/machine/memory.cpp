@@ -123,7 +123,7 @@ std::int64_t scratch_bytes(const MemoryContext& context, Index batch) {
 std::int64_t copied_values_bytes(const MemoryContext& context) {
   const strategies::StrategySettings& strategy = context.config.strategy;
   const bool sparse = context.data.kind == data::SetKind::sparse;
-  if (!strategies::traits_of(strategy).copies_values || !sparse || strategy.threads * context.ranks < 2) return 0;
+  if (!strategies::traits_of(strategy).divides_features || !sparse || strategy.threads * context.ranks < 2) return 0;
   const double values = context.data.row_values * static_cast<double>(context.data.train) / context.ranks;
   const std::int64_t offsets = strategy.threads * (context.data.train + 1);
   return static_cast<std::int64_t>(values) * (kFloat + std::int64_t{sizeof(std::uint32_t)}) +

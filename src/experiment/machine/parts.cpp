@@ -96,7 +96,8 @@ optim::OptimizerSettings settings_in_place(const optim::OptimizerSettings& given
 }  // namespace
 
 Placement place_rank(comm::Communicator& group, const NodePlace& place, const Config& config, Log& log) {
-  return place_rank(group, place, wanted_threads(config), log, serves_too(config) ? 1 : 0);
+  return place_rank(group, place, wanted_threads(config), log, serves_too(config) ? 1 : 0,
+                    traits_of(config.strategy).shares_model ? "strategy.threads" : "train.threads");
 }
 
 optim::OptimizerSettings optimizer_settings(const Config& config, const strategies::Strategy& strategy,

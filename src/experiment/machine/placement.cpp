@@ -76,7 +76,8 @@ NodePlace::NodePlace(comm::Communicator& job, const std::string& root)
       own_{cores_of_this_process(), cpu_quotas(root)},
       ranks_(ranks_on_this_node(job, own_)) {}
 
-Placement place_rank(comm::Communicator& group, const NodePlace& place, std::int64_t wanted, Log& log, int beside) {
+Placement place_rank(comm::Communicator& group, const NodePlace& place, std::int64_t wanted, Log& log, int beside,
+                     std::string_view key) {
   const Placement placement{.cores = static_cast<int>(place.own().cores.size()),
                             .threads = wanted > 0 ? static_cast<int>(wanted) : std::max(1, place.fair_share() - beside),
                             .quota_text = wanted > 0 ? "" : text_of_limit(place.own(), place.ranks())};
@@ -86,7 +87,7 @@ Placement place_rank(comm::Communicator& group, const NodePlace& place, std::int
     log.warning(fmt::format("{} of {} more threads than cores{}: expect less speed; use fewer ranks{}", crowded_ranks,
                             count_of(group.size(), "rank") + (crowded_ranks == 1 ? " has" : " have"),
                             crowd.empty() ? "" : " (here " + crowd + ")",
-                            placement.threads > 1 ? " or a lower train.threads" : ""));
+                            placement.threads > 1 ? fmt::format(" or a lower {}", key) : ""));
   }
   return placement;
 }

@@ -41,8 +41,9 @@ class NodePlace {
 
 /// Chooses this rank's number of threads; warns where the node's ranks together have more threads than cores, or than
 /// cores of a quota. Collective over the group. \param wanted threads; 0: the fair share \param beside additional
-/// threads of this rank that need a core
-Placement place_rank(comm::Communicator& group, const NodePlace& place, std::int64_t wanted, Log& log, int beside = 0);
+/// threads of this rank that need a core \param key of the config, which says how many are wanted
+Placement place_rank(comm::Communicator& group, const NodePlace& place, std::int64_t wanted, Log& log, int beside = 0,
+                     std::string_view key = "train.threads");
 
 /// This machine's CPU: "AMD EPYC 9R14", or "unknown CPU".
 std::string cpu_name();

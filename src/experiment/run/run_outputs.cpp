@@ -32,12 +32,13 @@ void require_possible_without_folder(const Config& config, const RunOptions& opt
 std::string config_text(const Config& config, const ModelParts& parts, const std::string& effective) {
   const int ranks = parts.grid.all().size(), workers = parts.workers(), stages = parts.grid.shape().stages;
   if (stages > 1) {
-    return fmt::format("# {}: a replica takes {} of each step\n{}", ranks_text(ranks, workers, stages),
+    return fmt::format("# {}: a replica takes {} of each step\n{}", ranks_text(config, ranks, workers, stages),
                        local_batch_text(config, workers), effective);
   }
+  const bool all_train = workers == ranks || traits_of(config.strategy).divides_features;
   return fmt::format("# {}{}: a rank takes {} of each step\n{}", count_of(ranks, "rank"),
-                     workers == ranks ? "" : fmt::format(", of which {} train", workers),
-                     local_batch_text(config, workers), effective);
+                     all_train ? "" : fmt::format(", of which {} train", workers), local_batch_text(config, workers),
+                     effective);
 }
 
 }  // namespace

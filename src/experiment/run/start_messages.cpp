@@ -29,7 +29,7 @@ void say_ranks(const StartOfRun& run, Log& log) {
   const ModelParts& parts = run.parts;
   const int stages = parts.grid.shape().stages;
   log.info(fmt::format("{} on {} × {} ({}), a {}'s batch: {}", run.config.strategy.kind,
-                       ranks_text(parts.grid.all().size(), parts.workers(), stages),
+                       ranks_text(run.config, parts.grid.all().size(), parts.workers(), stages),
                        count_of(parts.placement.threads, "thread"), parts.device(), stages > 1 ? "replica" : "rank",
                        local_batch_text(run.config, parts.workers())));
   if (!run.threads_text.empty()) log.info(run.threads_text);

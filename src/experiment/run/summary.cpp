@@ -216,11 +216,12 @@ double Summary::examples_per_second() const {
   return static_cast<double>(examples) / std::max(training, 1e-9);
 }
 
-std::string ranks_text(int ranks, int workers, int stages) {
+std::string ranks_text(const Config& config, int ranks, int workers, int stages) {
   const std::string all = count_of(ranks, "rank");
   if (stages > 1) return fmt::format("{} ({} of {})", all, count_of(workers, "replica"), count_of(stages, "stage"));
   if (workers > ranks) return fmt::format("{} that share {}", count_of(workers, "worker"), all);
   if (workers == ranks) return all;
+  if (traits_of(config.strategy).divides_features) return all + ", which divide the features,";
   return fmt::format("{}, of which {} {},", all, workers, workers == 1 ? "trains" : "train");
 }
 
@@ -314,7 +315,7 @@ std::string to_text(const Summary& summary, const Config& config) {
              "  time        {}\n",
              config.name, ending_text(summary), count_of(summary.epochs, "epoch"), count_of(summary.steps, "step"),
              clock_text(summary.seconds.sum()), way_on(summary), count_of(summary.parameters, "parameter"),
-             config.strategy.kind, ranks_text(summary.ranks, summary.workers, summary.stages),
+             config.strategy.kind, ranks_text(config, summary.ranks, summary.workers, summary.stages),
              count_of(summary.threads, "thread"), summary.stages > 1 ? "replica" : "rank",
              local_batch_text(config, summary.workers), result_line(summary), rate_text(speed),
              speed * summary.flops_per_example * 1e-9, time_line(summary.seconds, config)) +

@@ -65,7 +65,7 @@ bool stopped_early_by(const nlohmann::ordered_json& summary, const Config& confi
 std::string to_text(const Summary& summary, const Config& config);
 
 /// "4 ranks", "4 ranks, of which 3 train,", "4 ranks (2 replicas of 2 stages)"
-std::string ranks_text(int ranks, int workers, int stages = 1);
+std::string ranks_text(const Config& config, int ranks, int workers, int stages);
 
 /// "32 of 64 examples", "12 to 25 of 50 examples": how many of a step's examples a rank (with stages: a replica) takes.
 /// \param workers the ranks, or replicas, that train, at least 1

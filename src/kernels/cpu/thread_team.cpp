@@ -63,7 +63,7 @@ void ThreadTeam::grow(int threads) {
   const int wanted = std::min(threads, kMostThreads) - 1;
   if (helpers() >= wanted) return;
   if (!parts_) parts_ = std::make_unique<Part[]>(kMostThreads);
-  if (!helpers_) helpers_ = std::make_unique<Threads>("a kernel's loop (train.threads)", wanted);
+  if (!helpers_) helpers_ = std::make_unique<Threads>("a kernel's loop", wanted);
   while (helpers() < wanted) {
     helpers_->start([this, thread = helpers() + 1] { help(thread); });
   }

@@ -63,6 +63,7 @@ class LinearModel final : public Model, public InPlace, public ByFeatures, publi
                        kernels::LossSums& sums) const override;
   void mark_rows(const data::Batch& batch, data::ExampleRange range, Scratch& scratch,
                  TouchedRows& touched) const override;
+  bool needs_every_update() const override { return settings_.averaged; }
   std::vector<RowSpace> row_spaces() const override;
   /// The tables "features" and "bias"; with averaged SGD, the averaged weights.
   std::vector<VectorTable> vectors(View parameters) const override;
