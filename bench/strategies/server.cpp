@@ -119,7 +119,8 @@ void compare(unisono::comm::Communicator& communicator, unisono::Index n, int ro
   for (int round = 0; round < rounds; ++round) bench.round(seconds);
   if (seconds.pull.empty()) return;  // the server
   const double bytes = static_cast<double>(n) * sizeof(float), ping = median_of(seconds.ping);
-  const double pull = median_of(seconds.pull), push = median_of(seconds.push), stepped = median_of(seconds.push_and_step);
+  const double pull = median_of(seconds.pull), push = median_of(seconds.push),
+               stepped = median_of(seconds.push_and_step);
   fmt::print("{:>12.0f} {:>12.2f} {:>8.2f} {:>5.0f} % {:>8.2f} {:>5.0f} % {:>16.2f}\n", bytes, bytes / ping / kGiga,
              bytes / pull / kGiga, 100 * ping / pull, bytes / push / kGiga, 100 * ping / push, bytes / stepped / kGiga);
 }

@@ -1,7 +1,7 @@
 #include "unisono/base/idle.hpp"
 
-#include <catch2/catch.hpp>
 #include <atomic>
+#include <catch2/catch.hpp>
 
 #include "unisono/base/threads.hpp"
 

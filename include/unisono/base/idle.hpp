@@ -2,12 +2,14 @@
 
 namespace unisono {
 
-/// What a thread does between two looks at something that others will change: nothing for the first `spins` times, since
-/// they mostly do so within microseconds; then it sleeps, for 5 µs at first and at most 50, so that others get its core.
+/// What a thread does between two looks at something that others will change: nothing for the first `spins` times,
+/// since they mostly do so within microseconds; then it sleeps, for 5 µs at first and at most 50, so that others get
+/// its core.
 ///
-/// It never calls sched_yield: beside other programs, that costs a thread its turns, since each call puts it behind them
-/// by one more of Linux' time slices (6.6 and later). On a core shared with one busy program (6.18), a thread that waits
-/// after every 2 ms of work got 49 % of the core if it slept for 20 µs, 12 % if it yielded 10 times, 1 % if 200 times.
+/// It never calls sched_yield: beside other programs, that costs a thread its turns, since each call puts it behind
+/// them by one more of Linux' time slices (6.6 and later). On a core shared with one busy program (6.18), a thread that
+/// waits after every 2 ms of work got 49 % of the core if it slept for 20 µs, 12 % if it yielded 10 times, 1 % if 200
+/// times.
 class Idle {
  public:
   explicit Idle(int spins) : spins_(spins) {}

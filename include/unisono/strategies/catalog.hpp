@@ -14,18 +14,18 @@ class Strategy;
 
 /// Properties of a strategy by which other modules treat it; they never compare its name.
 struct StrategyTraits {
-  bool steps_together = false;   ///< all ranks make every step together: batch statistics can be the global batch's
-  bool needs_gradient = false;   ///< also of a model that could be updated in place
-  bool divides_model = false;    ///< θ is sharded: a rank trains on the examples (strata) that touch only its shard
-  bool has_servers = false;      ///< parameter servers hold θ
-  bool at_own_pace = false;      ///< each rank that trains makes steps of its own, some make more than others
-  bool shares_model = false;     ///< `threads` threads of a rank train on the same θ, in the CPU's memory
-  bool times_threads = false;    ///< where threads = 0, a run tries whether several are faster than one
-  bool divides_features = false; ///< each thread of each rank has its part of the features of all examples
-  bool only_on_cpus = false;     ///< threads beside that of the device read and write θ, in the CPU's memory
-  bool has_one_model = false;    ///< all ranks regularly hold the same θ, so that a moving average of it can be kept
-  bool whole_batch = false;      ///< a step is an iteration on the whole training set, for optimizers that ask for it
-  bool trains_replicas = false;  ///< a replica may consist of several ranks, the stages of a pipeline
+  bool steps_together = false;    ///< all ranks make every step together: batch statistics can be the global batch's
+  bool needs_gradient = false;    ///< also of a model that could be updated in place
+  bool divides_model = false;     ///< θ is sharded: a rank trains on the examples (strata) that touch only its shard
+  bool has_servers = false;       ///< parameter servers hold θ
+  bool at_own_pace = false;       ///< each rank that trains makes steps of its own, some make more than others
+  bool shares_model = false;      ///< `threads` threads of a rank train on the same θ, in the CPU's memory
+  bool times_threads = false;     ///< where threads = 0, a run tries whether several are faster than one
+  bool divides_features = false;  ///< each thread of each rank has its part of the features of all examples
+  bool only_on_cpus = false;      ///< threads beside that of the device read and write θ, in the CPU's memory
+  bool has_one_model = false;     ///< all ranks regularly hold the same θ, so that a moving average of it can be kept
+  bool whole_batch = false;       ///< a step is an iteration on the whole training set, for optimizers that ask for it
+  bool trains_replicas = false;   ///< a replica may consist of several ranks, the stages of a pipeline
 };
 
 /// The values from other sections of the config that a strategy's own checks need.

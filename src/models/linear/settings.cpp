@@ -14,15 +14,16 @@ void LinearSettings::describe(ConfigVisitor& visitor) {
                  .meaning = "averaged SGD: predict with the mean of the weights over all updates; only with strategies "
                             "that update in place, and not with lock-free threads"},
                 averaged);
-  visitor.field({.name = "mini_batch",
-                 .meaning = "strategies that update in place: examples whose gradients are computed with the same "
-                            "weights before any of them is applied; each weight takes their sum, the bias their mean. "
-                            "1: a step for each example. Several are faster where features are few. A mini-batch has at "
-                            "most 256 examples, and at most a 256th of the training set",
-                 .unit = "examples",
-                 .minimum = 1,
-                 .maximum = kernels::kMostMiniBatch},
-                mini_batch);
+  visitor.field(
+      {.name = "mini_batch",
+       .meaning = "strategies that update in place: examples whose gradients are computed with the same "
+                  "weights before any of them is applied; each weight takes their sum, the bias their mean. "
+                  "1: a step for each example. Several are faster where features are few. A mini-batch has at "
+                  "most 256 examples, and at most a 256th of the training set",
+       .unit = "examples",
+       .minimum = 1,
+       .maximum = kernels::kMostMiniBatch},
+      mini_batch);
 }
 
 }  // namespace unisono::models
