@@ -15,7 +15,7 @@ namespace unisono::strategies {
 namespace {
 
 constexpr int kTag = 83;
-constexpr int kSpins = 4000;  ///< some microseconds: blocks take a few
+constexpr int kSpins = 60000;  ///< some tens of microseconds: blocks take a few
 
 }  // namespace
 

@@ -186,7 +186,8 @@ class InPlace(InPlaceSets):
 
     def test_the_summary_tells_how_far_from_the_serial_run_it_ends(self):
         self.run_all((name, f"serial-{name}", SERIAL, 0) for name in ("averaged", "skip_gram"))
-        ways = (("one", 0, hogwild(1)), ("two", 0, hogwild(2, "--set", "strategy.locking=striped")), ("ranks", 2, AVERAGING))
+        two = hogwild(2, "--set", "strategy.locking=striped")
+        ways = (("one", 0, hogwild(1)), ("two", 0, two), ("ranks", 2, AVERAGING))
         for name in ("averaged", "skip_gram"):
             for run, ranks, strategy in ways:
                 with self.subTest(model=name, run=run):

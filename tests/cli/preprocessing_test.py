@@ -129,7 +129,8 @@ class ScalingTest(PreprocessingTest):
         self.train_table(table([("1", "n"), ("2", "y")] * 10, ["x", "k"]), "--label", "k")
         self.write("new.csv", "x\n1\n")
         result = self.check("predict", "runs/table", "--input", "new.csv", "--output", "p.csv")
-        self.assertRegex(result.out, r"p\.csv: 1 prediction of .*, for new\.csv; a batch of 1 took .* \(the first, .*\)\n")
+        told = r"p\.csv: 1 prediction of .*, for new\.csv; a batch of 1 took .* \(the first, .*\)\n"
+        self.assertRegex(result.out, told)
         result = self.check("evaluate", "runs/table", "--input", "table.csv")
         self.assertIn("on table.csv, 20 examples", result.out)
         self.refused(r"new\.csv: has no column 'k' to compare with", "evaluate", "runs/table", "--input", "new.csv")

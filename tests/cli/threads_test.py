@@ -40,7 +40,8 @@ class FewThreads(BinaryTest):
             said[0],
             r"^unisono: device error: [a-z' ]+ needs \d+ more threads?, but the system "
             r"started (none|\d+): "
-            r"Resource temporarily unavailable \(.*\); raise the limit, or use fewer threads \(train.threads, or strategy.threads where they share a model\)",
+            r"Resource temporarily unavailable \(.*\); raise the limit, or use fewer threads "
+            r"\(train.threads, or strategy.threads where they share a model\)",
         )
         self.assertNotIn("terminate", result.err)
 
