@@ -22,8 +22,8 @@ constexpr double kControlSeconds = 1e-3;  ///< how often control messages are re
 constexpr double kAnswerSeconds = 3;      ///< how long a rank that is alive and waiting may take to say so
 constexpr double kLetGoSeconds = 1;       ///< how long peers may take to finish reading memory of abandoned operations
 constexpr double kMeetSeconds = 5;        ///< how long the others may take to learn of a failure
+constexpr int kSpins = 2000;              ///< polls, after which other ranks may need this core to arrive
 
-constexpr int kSpins = 2000;  ///< polls, after which other ranks may need this core to arrive
 }  // namespace
 
 /// The supervision of one wait: reads control messages, and finds out which rank is missing when the time is over.
