@@ -36,6 +36,10 @@ void add_passes(const std::string& name, const CpuSettings& settings, const Spec
   };
   constexpr auto kOverwrite = kernels::Write::overwrite;
   add_pass("forward", [=](CpuBackend& b, Vectors& v) { (b.*forward)(spec, batch, v[0], v[1], v[2], v[3]); });
+  add_pass("forward_of_fixed_weights", [=](CpuBackend& b, Vectors& v) {  // as in predictions
+    b.fix_parameters();
+    (b.*forward)(spec, batch, v[0], v[1], v[2], v[3]);
+  });
   add_pass("backward_data", [=](CpuBackend& b, Vectors& v) {
     (b.*backward)(spec, batch, v[0], v[1], v[3], v[3], v[4], {}, {}, kOverwrite);
   });
