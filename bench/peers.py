@@ -90,9 +90,9 @@ def built(source, target, *words):
     return folder / target
 
 
-def pinned(threads, command):
-    """The command on as many of the first cores as it has threads, or on all that there are."""
-    cores = sorted(os.sched_getaffinity(0))[:threads]
+def pinned(threads, command, first=0):
+    """The command on as many cores as it has threads, from this one on, or on all that there are."""
+    cores = sorted(os.sched_getaffinity(0))[first : first + threads]
     return ["taskset", "-c", ",".join(map(str, cores)), *command]
 
 
@@ -154,11 +154,11 @@ def set_words(settings):
     return [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
 
 
-def train(unisono, config, folder, settings, threads=1, ranks=1, mpirun=MPIRUN):
+def train(unisono, config, folder, settings, threads=1, ranks=1, mpirun=MPIRUN, first_core=0):
     """A training of unisono on as many cores as it has threads. Settings: {"train.epochs": 3}."""
     words = [unisono, "train", config, "--output", folder, "--overwrite", "--progress", "none"]
     words += set_words(settings)
-    run([*mpirun, "-n", ranks, *words] if ranks > 1 else pinned(threads, words))
+    run([*mpirun, "-n", ranks, *words] if ranks > 1 else pinned(threads, words, first_core))
     return Run(folder)
 
 

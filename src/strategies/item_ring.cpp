@@ -15,7 +15,6 @@ namespace unisono::strategies {
 namespace {
 
 constexpr int kTag = 83;
-constexpr int kSpins = 60000;  ///< some tens of microseconds: blocks take a few
 
 }  // namespace
 
@@ -79,7 +78,7 @@ class ItemRing::Pass {
   bool await(Index row, std::int64_t diagonal, int thread) {
     if (is_ready(row, diagonal)) return true;
     const Stopwatch watch(clock_);
-    for (Idle idle(kSpins); !is_ready(row, diagonal); idle.pause()) {
+    for (Idle idle(Idle::kSpinsOfMeetings); !is_ready(row, diagonal); idle.pause()) {
       if (failed_) return false;
       if (thread == 0) see_to_messages();
       if (thread == 0) wait_for_message([&] { return is_ready(row, diagonal); });
@@ -135,7 +134,7 @@ class ItemRing::Pass {
 
   void complete() {
     const Stopwatch watch(clock_);
-    for (Idle idle(kSpins); !ring_.is_alone() && (sent_ < last_ || arrived_ < last_); idle.pause()) {
+    for (Idle idle(Idle::kSpinsOfMeetings); !ring_.is_alone() && (sent_ < last_ || arrived_ < last_); idle.pause()) {
       if (failed_) return;
       see_to_messages();
       wait_for_message([] { return false; });

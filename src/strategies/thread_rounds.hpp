@@ -24,9 +24,8 @@ class ThreadRounds {
   }
   /// Waits until a thread has made so many. \return false where a thread failed, which then finishes no more
   bool wait(int thread, std::int64_t rounds) const {
-    constexpr int kSpins = 60000;  // some tens of microseconds: shorter, and hiccups of one thread put others to sleep
     const std::atomic<std::int64_t>& made = made_[static_cast<std::size_t>(thread)].count;
-    for (Idle idle(kSpins); made.load(std::memory_order_acquire) < rounds; idle.pause()) {
+    for (Idle idle(Idle::kSpinsOfMeetings); made.load(std::memory_order_acquire) < rounds; idle.pause()) {
       if (failed_.load(std::memory_order_relaxed)) return false;
     }
     return true;

@@ -12,6 +12,10 @@ namespace unisono {
 /// times.
 class Idle {
  public:
+  /// Looks at an atomic for some tens of microseconds, for threads that meet every few of them: after fewer, each
+  /// hiccup of one thread would put the others to sleep.
+  static constexpr int kSpinsOfMeetings = 60000;
+
   explicit Idle(int spins) : spins_(spins) {}
   bool spins() const { return spins_ > 0; }
   void pause() {

@@ -1,10 +1,8 @@
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
 #include <memory>
 #include <optional>
-#include <utility>
 #include <vector>
 
 #include "apply/csv_field.hpp"
@@ -83,17 +81,14 @@ class MeanPredictor {
   }
 
  private:
-  /// Of the largest batches; the first batch also prepares what the others find.
+  /// The first batch also prepares what the others find; none is larger.
   void count(std::int64_t examples, double seconds) {
-    if (examples == 0) return;
-    if (std::exchange(is_first_, false)) {
+    if (largest_ == 0) {
       first_seconds_ = seconds;
       largest_ = examples;
-      return;
+    } else if (examples == largest_) {
+      seconds_.push_back(seconds);
     }
-    if (examples > largest_) seconds_.clear();
-    if (examples >= largest_) seconds_.push_back(seconds);
-    largest_ = std::max(largest_, examples);
   }
 
   Rows mean() {
@@ -110,7 +105,6 @@ class MeanPredictor {
   }
 
   std::vector<Predictor> predictors_;
-  bool is_first_ = true;
   double first_seconds_ = 0;
   std::vector<double> seconds_;  ///< of later batches with as many examples as the largest
   std::int64_t largest_ = 0;     ///< examples of a batch
