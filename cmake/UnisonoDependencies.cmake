@@ -20,10 +20,10 @@ target_compile_options(unisono_options INTERFACE
   "$<BUILD_INTERFACE:$<$<COMPILE_LANGUAGE:C,CXX>:${warnings}>>"
   # g++ 12 warns of std::string's own operator+ (GCC bug 105651).
   $<BUILD_INTERFACE:$<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-restrict>>)
-if(NOT CMAKE_DISABLE_PRECOMPILE_HEADERS)
-  # Of such code in precompiled headers, which it does not know as a system's, it warns in more ways (GCC bug 105329).
+if(UNISONO_UNITY)
+  # A source that another includes is no header: what it keeps in an unnamed namespace is its own.
   target_compile_options(unisono_options INTERFACE
-    "$<BUILD_INTERFACE:$<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-stringop-overflow;-Wno-array-bounds>>")
+    $<BUILD_INTERFACE:$<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-subobject-linkage>>)
 endif()
 if(UNISONO_SANITIZE)
   set(sanitizers -fsanitize=${UNISONO_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -g1)

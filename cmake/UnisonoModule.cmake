@@ -1,21 +1,20 @@
-# unisono_module(NAME [MODULES module...] [LIBRARIES library...]
-#                [PRECOMPILE header... | PRECOMPILED_BY module])
+# unisono_module(NAME [MODULES module...] [LIBRARIES library...])
 #
 # Makes the library unisono_NAME from src/NAME, with include/unisono/NAME as its public headers. Each module has an
 # include root of its own in the build tree (a link to its folder), so that a header of a module that is not linked is
 # not found.
 #   MODULES    the modules that this one may include, and through them theirs
 #   LIBRARIES  third parties, which no public header includes
-#   PRECOMPILE headers that most of its sources include, besides those of the standard library and fmt: parsed once
-#   PRECOMPILED_BY  a module with the same compiler options, whose precompiled headers serve this one, too
 function(unisono_module NAME)
-  cmake_parse_arguments(ARG "" "PRECOMPILED_BY" "MODULES;LIBRARIES;PRECOMPILE" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "MODULES;LIBRARIES" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${NAME}/*.cpp)
   list(FILTER sources EXCLUDE REGEX "_absent\\.cpp$|/blis/|/cuda/|/nccl/|/main\\.cpp$|/loops_isa/")
 
   if(NOT sources)  # headers alone
     set(sources ${CMAKE_BINARY_DIR}/${NAME}_headers.cpp)
     file(TOUCH ${sources})
+  else()
+    unisono_unity(sources ${CMAKE_SOURCE_DIR}/src/${NAME} ${sources})
   endif()
 
   set(root ${CMAKE_BINARY_DIR}/include/${NAME})
@@ -32,11 +31,6 @@ function(unisono_module NAME)
     target_link_libraries(unisono_${NAME} PUBLIC unisono_${module})
   endforeach()
   target_link_libraries(unisono_${NAME} PRIVATE ${ARG_LIBRARIES} PUBLIC unisono_options)
-  if(ARG_PRECOMPILED_BY)
-    target_precompile_headers(unisono_${NAME} REUSE_FROM unisono_${ARG_PRECOMPILED_BY})
-  else()
-    unisono_precompile(unisono_${NAME} ${ARG_PRECOMPILE})
-  endif()
   install(TARGETS unisono_${NAME} EXPORT unisono)
   install(DIRECTORY ${CMAKE_SOURCE_DIR}/include/unisono/${NAME} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/unisono)
 endfunction()

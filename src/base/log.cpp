@@ -21,7 +21,7 @@ spdlog::logger make_logger(const std::string& pattern, Arguments&&... arguments)
   return logger;
 }
 
-[[noreturn]] void fail(const std::string& path, std::string_view reason) {
+[[noreturn]] void fail_log(const std::string& path, std::string_view reason) {
   throw OutputError(
       fmt::format("{}: the log cannot be written: {}; free some space or choose another folder", path, reason));
 }
@@ -67,9 +67,9 @@ void Log::add_file(const std::string& path) {
   try {
     state_->file = make_logger<spdlog::sinks::basic_file_sink_mt>("%Y-%m-%d %H:%M:%S %l: %v", path);
   } catch (const spdlog::spdlog_ex& error) {
-    fail(path, error.what());
+    fail_log(path, error.what());
   }
-  state_->file->set_error_handler([path](const std::string& reason) { fail(path, reason); });
+  state_->file->set_error_handler([path](const std::string& reason) { fail_log(path, reason); });
 }
 
 void Log::info_to_file(std::string_view line) { state_->to_file(spdlog::level::info, line); }

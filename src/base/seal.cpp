@@ -22,7 +22,7 @@ constexpr std::uint64_t kSegmentBytes = 64 << 20;
 constexpr std::string_view kSealed = "unisono-xxh3-64M:", kOpen = "unisono-unsealed:";
 constexpr std::size_t kTrailerBytes = kSealed.size() + sizeof(std::uint64_t);
 
-[[noreturn]] void fail(const std::string& path, std::string_view what) {
+[[noreturn]] void fail_to(const std::string& path, std::string_view what) {
   const std::string reason = std::strerror(errno);
   throw OutputError(fmt::format("{}: cannot {}: {}; {}", path, what, reason,
                                 advice_about(path, "free some space or choose another folder with --output")));
@@ -49,12 +49,12 @@ std::string trailer_in(const RawFile& file) {
 
 void sync_folder(const std::string& path) {
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor < 0) fail(path, "open it to flush it to the disk");
+  if (descriptor < 0) fail_to(path, "open it to flush it to the disk");
   const int result = ::fsync(descriptor);
   const int reason = errno;
   ::close(descriptor);
   errno = reason;
-  if (result != 0 && reason != EINVAL) fail(path, "flush it to the disk");
+  if (result != 0 && reason != EINVAL) fail_to(path, "flush it to the disk");
 }
 
 }  // namespace
@@ -117,7 +117,7 @@ std::string seal_fingerprint(const std::string& path) {
 
 void sync_and_rename(const std::string& from, const std::string& to) {
   RawFile(from, RawFile::Mode::update).sync();
-  if (std::rename(from.c_str(), to.c_str()) != 0) fail(to, "rename the finished file to it");
+  if (std::rename(from.c_str(), to.c_str()) != 0) fail_to(to, "rename the finished file to it");
   const auto folder = std::filesystem::path(to).parent_path();
   sync_folder(folder.empty() ? "." : folder.string());
 }
@@ -131,7 +131,7 @@ void link_file(const std::string& first, const std::string& second) {
     std::filesystem::copy_file(first, aside, error);
     if (error) {
       errno = error.value();
-      fail(second, "copy a checkpoint to it");
+      fail_to(second, "copy a checkpoint to it");
     }
   }
   sync_and_rename(aside, second);

@@ -7,7 +7,7 @@
 namespace unisono::cli {
 namespace {
 
-struct Arguments {
+struct ApplyArguments {
   experiment::ApplyOptions options;
   experiment::EvaluateOptions evaluate;
   experiment::PredictOptions predict;
@@ -15,8 +15,8 @@ struct Arguments {
   experiment::TopOptions top;
 };
 
-std::shared_ptr<Arguments> add_apply_arguments(Command command, const Chosen& chosen) {
-  const auto arguments = std::make_shared<Arguments>();
+std::shared_ptr<ApplyArguments> add_apply_arguments(Command command, const Chosen& chosen) {
+  const auto arguments = std::make_shared<ApplyArguments>();
   arguments->options.models = chosen.models;
   command.add_option("model", arguments->options.model, "run folder (its newest checkpoint is used) or checkpoint file")
       .required()

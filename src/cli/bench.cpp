@@ -31,13 +31,13 @@ experiment::Config read_config_without_data(const ConfigArguments& arguments, co
 
 namespace {
 
-struct Arguments {
+struct BenchArguments {
   ConfigArguments config;
   ShapeArguments shapes;
   experiment::BenchOptions options;
 };
 
-ExitCode run(Arguments arguments, const models::ModelKinds& models, comm::MpiSession& session, Log& log) {
+ExitCode run_bench(BenchArguments arguments, const models::ModelKinds& models, comm::MpiSession& session, Log& log) {
   const experiment::Config config = read_config_without_data(arguments.config, arguments.shapes, models);
   arguments.options.data = arguments.shapes.shape();
   const auto world = session.world(config.communication, warn_to(log));
@@ -49,7 +49,7 @@ ExitCode run(Arguments arguments, const models::ModelKinds& models, comm::MpiSes
 }  // namespace
 
 void add_bench(Command app, Chosen& chosen) {
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<BenchArguments>();
   Command command = app.add_subcommand("bench", "measure the speed of training steps, on random data in memory");
   arguments->config.add_to(command);
   arguments->shapes.add_to(command);
@@ -63,7 +63,7 @@ void add_bench(Command app, Chosen& chosen) {
   command.add_flag("--json", arguments->options.json, "print the result as one JSON object");
   command.callback([arguments, &chosen] {
     chosen.together = [arguments, &chosen](comm::MpiSession& session, Log& log) {
-      return run(*arguments, chosen.models, session, log);
+      return run_bench(*arguments, chosen.models, session, log);
     };
   });
 }

@@ -9,12 +9,13 @@
 namespace unisono::cli {
 namespace {
 
-struct Arguments {
+struct FindRateArguments {
   ConfigArguments config;
   experiment::FindRateOptions options;
 };
 
-ExitCode run(const Arguments& arguments, const models::ModelKinds& models, comm::MpiSession& session, Log& log) {
+ExitCode run_find_rate(const FindRateArguments& arguments, const models::ModelKinds& models, comm::MpiSession& session,
+                       Log& log) {
   const experiment::Config config = arguments.config.read(models);
   const auto world = session.world(config.communication, warn_to(log));
   const experiment::RateRange range = experiment::find_rate(*world, config, arguments.options, log);
@@ -25,7 +26,7 @@ ExitCode run(const Arguments& arguments, const models::ModelKinds& models, comm:
 }  // namespace
 
 void add_find_rate(Command app, Chosen& chosen) {
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<FindRateArguments>();
   Command command = app.add_subcommand(
       "find-rate",
       "a short training with a rising learning rate, which shows where the loss falls and where it explodes");
@@ -39,7 +40,7 @@ void add_find_rate(Command app, Chosen& chosen) {
   command.callback([arguments, &chosen] {
     experiment::hold_stop_signals();
     chosen.together = [arguments, &chosen](comm::MpiSession& session, Log& log) {
-      return run(*arguments, chosen.models, session, log);
+      return run_find_rate(*arguments, chosen.models, session, log);
     };
   });
 }

@@ -9,14 +9,14 @@
 namespace unisono::cli {
 namespace {
 
-struct Arguments {
+struct InfoArguments {
   ConfigArguments config;
   ShapeArguments shapes;
   experiment::InfoOptions options;
   std::string timeline;
 };
 
-ExitCode run(Arguments arguments, const models::ModelKinds& models, comm::MpiSession& session, Log& log) {
+ExitCode run_info(InfoArguments arguments, const models::ModelKinds& models, comm::MpiSession& session, Log& log) {
   const experiment::Config config = read_config_without_data(arguments.config, arguments.shapes, models);
   arguments.options.data = arguments.shapes.shape();
   const auto world = session.world(config.communication, warn_to(log));
@@ -28,7 +28,7 @@ ExitCode run(Arguments arguments, const models::ModelKinds& models, comm::MpiSes
 }  // namespace
 
 void add_info(Command app, Chosen& chosen) {
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<InfoArguments>();
   Command command = app.add_subcommand(
       "info", "show the layers of a config's model, and the memory that training needs on these ranks");
   arguments->config.add_to(command);
@@ -41,7 +41,7 @@ void add_info(Command app, Chosen& chosen) {
   command.callback([arguments, timeline, &chosen] {
     if (timeline.is_given()) arguments->options.timeline = arguments->timeline;
     chosen.together = [arguments, &chosen](comm::MpiSession& session, Log& log) {
-      return run(*arguments, chosen.models, session, log);
+      return run_info(*arguments, chosen.models, session, log);
     };
   });
 }

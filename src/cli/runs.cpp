@@ -9,7 +9,7 @@
 namespace unisono::cli {
 namespace {
 
-struct Arguments {
+struct RunsArguments {
   std::vector<std::string> runs;
   std::string folder = "runs";
   bool json = false, csv = false;
@@ -18,7 +18,7 @@ struct Arguments {
   }
 };
 
-void add_formats(Command command, Arguments& arguments) {
+void add_formats(Command command, RunsArguments& arguments) {
   Option json = command.add_flag("--json", arguments.json, "print one JSON object");
   command.add_flag("--csv", arguments.csv, "print CSV, one line per run").excludes(json);
 }
@@ -28,7 +28,7 @@ void add_formats(Command command, Arguments& arguments) {
 void add_compare(Command app, Chosen& chosen) {
   Command command =
       app.add_subcommand("compare", "a table of some runs: what differs in their configs, results, speed");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<RunsArguments>();
   command.add_option("runs", arguments->runs, "run folders").required().type_name("RUN");
   add_formats(command, *arguments);
   command.callback([arguments, &chosen] {
@@ -38,7 +38,7 @@ void add_compare(Command app, Chosen& chosen) {
 
 void add_runs(Command app, Chosen& chosen) {
   Command command = app.add_subcommand("runs", "the same table of all runs in a folder");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<RunsArguments>();
   command.add_option("folder", arguments->folder, "where the runs are, or the folders that hold them")
       .capture_default_str()
       .type_name("FOLDER");

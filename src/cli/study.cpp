@@ -9,12 +9,12 @@
 namespace unisono::cli {
 namespace {
 
-struct Arguments {
+struct StudyArguments {
   ConfigArguments config;
   experiment::StudyOptions options;
 };
 
-ExitCode run(Arguments arguments, const models::ModelKinds& models, comm::MpiSession& session, Log& log) {
+ExitCode run_study(StudyArguments arguments, const models::ModelKinds& models, comm::MpiSession& session, Log& log) {
   const experiment::Config config = arguments.config.read(models);
   arguments.options.models = models;
   const auto world = session.world(config.communication, warn_to(log));
@@ -27,7 +27,7 @@ ExitCode run(Arguments arguments, const models::ModelKinds& models, comm::MpiSes
 }  // namespace
 
 void add_study(Command app, Chosen& chosen) {
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<StudyArguments>();
   Command command = app.add_subcommand(
       "study",
       "train the serial run of a config and the variants of its [study] with the same seeds, and compare them");
@@ -39,7 +39,7 @@ void add_study(Command app, Chosen& chosen) {
   command.callback([arguments, &chosen] {
     experiment::hold_stop_signals();
     chosen.together = [arguments, &chosen](comm::MpiSession& session, Log& log) {
-      return run(*arguments, chosen.models, session, log);
+      return run_study(*arguments, chosen.models, session, log);
     };
   });
 }

@@ -9,7 +9,7 @@
 namespace unisono::cli {
 namespace {
 
-struct Arguments {
+struct TrainArguments {
   ConfigArguments config;
   std::string output, compare_with;
   bool resume = false, overwrite = false;
@@ -22,7 +22,8 @@ experiment::Watching watching(const std::string& name) {
   return name == "none" ? experiment::Watching::none : experiment::Watching::automatic;
 }
 
-ExitCode run(const Arguments& arguments, const models::ModelKinds& models, comm::MpiSession& session, Log& log) {
+ExitCode run_train(const TrainArguments& arguments, const models::ModelKinds& models, comm::MpiSession& session,
+                   Log& log) {
   const experiment::Config config = read_train_config(arguments.config, arguments.output, arguments.resume, models);
   experiment::RunOptions options{.existing = experiment::Existing::refuse,
                                  .watching = watching(arguments.progress),
@@ -41,7 +42,7 @@ ExitCode run(const Arguments& arguments, const models::ModelKinds& models, comm:
 }  // namespace
 
 void add_train(Command app, Chosen& chosen) {
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<TrainArguments>();
   Command command =
       app.add_subcommand("train", "train the model of a config, on all ranks that the command is started on");
   arguments->config.add_to(command);
@@ -62,7 +63,7 @@ void add_train(Command app, Chosen& chosen) {
   command.callback([arguments, &chosen] {
     experiment::hold_stop_signals();
     chosen.together = [arguments, &chosen](comm::MpiSession& session, Log& log) {
-      return run(*arguments, chosen.models, session, log);
+      return run_train(*arguments, chosen.models, session, log);
     };
   });
 }

@@ -14,12 +14,12 @@ struct AdagradSettings {
   double epsilon = 1e-10;
 };
 
-std::vector<std::string> state_names(const OptimizerSettings&) { return {"accumulator"}; }
+std::vector<std::string> adagrad_state_names(const OptimizerSettings&) { return {"accumulator"}; }
 
 class Adagrad final : public UpdateRule {
  public:
   Adagrad(const OptimizerSettings& settings, const ParameterLayout& layout, kernels::UpdateKernels& kernels)
-      : UpdateRule(settings, layout, kernels, state_names(settings)),
+      : UpdateRule(settings, layout, kernels, adagrad_state_names(settings)),
         epsilon_(static_cast<float>(settings.own.of<AdagradSettings>().epsilon)) {}
 
  private:
@@ -31,12 +31,12 @@ class Adagrad final : public UpdateRule {
   float epsilon_;
 };
 
-void describe(OptimizerSettings& settings, ConfigVisitor& visitor) {
+void describe_adagrad(OptimizerSettings& settings, ConfigVisitor& visitor) {
   describe_epsilon(visitor, settings.own.of<AdagradSettings>().epsilon);
 }
 
-std::unique_ptr<Optimizer> make(const OptimizerSettings& settings, const ParameterLayout& layout,
-                                kernels::UpdateKernels& kernels) {
+std::unique_ptr<Optimizer> make_adagrad(const OptimizerSettings& settings, const ParameterLayout& layout,
+                                        kernels::UpdateKernels& kernels) {
   return std::make_unique<Adagrad>(settings, layout, kernels);
 }
 
@@ -45,9 +45,9 @@ std::unique_ptr<Optimizer> make(const OptimizerSettings& settings, const Paramet
 OptimizerKind adagrad() {
   return {.name = "adagrad",
           .meaning = "a learning rate for each parameter, from the sum of all squared gradients so far",
-          .describe = describe,
-          .state = state_names,
-          .make = make};
+          .describe = describe_adagrad,
+          .state = adagrad_state_names,
+          .make = make_adagrad};
 }
 
 }  // namespace unisono::optim

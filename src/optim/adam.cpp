@@ -17,13 +17,13 @@ struct AdamSettings {
   AdamConstants constants{};
 };
 
-std::vector<std::string> state_names(const OptimizerSettings&) { return {"first_moment", "second_moment"}; }
+std::vector<std::string> adam_state_names(const OptimizerSettings&) { return {"first_moment", "second_moment"}; }
 
 class Adam final : public UpdateRule {
  public:
   Adam(const OptimizerSettings& settings, const ParameterLayout& layout, kernels::UpdateKernels& kernels,
        bool decoupled)
-      : UpdateRule(settings, layout, kernels, state_names(settings)),
+      : UpdateRule(settings, layout, kernels, adam_state_names(settings)),
         adam_(settings.own.of<AdamSettings>().constants),
         decoupled_(decoupled) {}
 
@@ -37,13 +37,13 @@ class Adam final : public UpdateRule {
   bool decoupled_;
 };
 
-void describe(OptimizerSettings& settings, ConfigVisitor& visitor) {
+void describe_adam(OptimizerSettings& settings, ConfigVisitor& visitor) {
   settings.own.of<AdamSettings>().constants.describe(visitor);
 }
 
 template <bool kDecoupled>
-std::unique_ptr<Optimizer> make(const OptimizerSettings& settings, const ParameterLayout& layout,
-                                kernels::UpdateKernels& kernels) {
+std::unique_ptr<Optimizer> make_adam(const OptimizerSettings& settings, const ParameterLayout& layout,
+                                     kernels::UpdateKernels& kernels) {
   return std::make_unique<Adam>(settings, layout, kernels, kDecoupled);
 }
 
@@ -64,17 +64,17 @@ void AdamConstants::describe(ConfigVisitor& visitor) {
 OptimizerKind adam() {
   return {.name = "adam",
           .meaning = "moving averages of gradients and squared gradients",
-          .describe = describe,
-          .state = state_names,
-          .make = make</*kDecoupled=*/false>};
+          .describe = describe_adam,
+          .state = adam_state_names,
+          .make = make_adam</*kDecoupled=*/false>};
 }
 
 OptimizerKind adamw() {
   return {.name = "adamw",
           .meaning = "Adam with decoupled weight decay",
-          .describe = describe,
-          .state = state_names,
-          .make = make</*kDecoupled=*/true>};
+          .describe = describe_adam,
+          .state = adam_state_names,
+          .make = make_adam</*kDecoupled=*/true>};
 }
 
 }  // namespace unisono::optim

@@ -7,7 +7,7 @@
 namespace unisono::optim {
 namespace {
 
-void describe(OptimizerSettings& settings, ConfigVisitor& visitor) {
+void describe_als(OptimizerSettings& settings, ConfigVisitor& visitor) {
   visitor.field({.name = "function_tolerance",
                  .meaning = "the run ends after an iteration that changes the objective by at most this, relative to "
                             "it; 0: it makes all its epochs",
@@ -22,7 +22,7 @@ std::vector<std::string> no_state(const OptimizerSettings&) { return {}; }
 OptimizerKind als() {
   return {.name = "als",
           .meaning = "alternating least squares, for model.kind = \"factorization\" with strategy.kind = \"batch\"",
-          .describe = describe,
+          .describe = describe_als,
           .state = no_state,
           .traits = {.whole_batch = true, .alternating = true}};
 }

@@ -194,9 +194,11 @@ void ConjugateGradient::restore(const std::vector<double>& scalars) {
   progress_.restore(scalars.data() + 10);
 }
 
-std::vector<std::string> state_names(const OptimizerSettings&) { return {"gradient", "direction", "curvature"}; }
+std::vector<std::string> conjugate_gradient_state_names(const OptimizerSettings&) {
+  return {"gradient", "direction", "curvature"};
+}
 
-void describe(OptimizerSettings& settings, ConfigVisitor& visitor) {
+void describe_conjugate_gradient(OptimizerSettings& settings, ConfigVisitor& visitor) {
   auto& conjugate = settings.own.of<ConjugateSettings>();
   visitor.choice({.name = "beta", .meaning = "how much of the last direction the next one has"}, conjugate.beta,
                  kConjugateBetas);
@@ -208,7 +210,7 @@ void describe(OptimizerSettings& settings, ConfigVisitor& visitor) {
   conjugate.stopping.describe(visitor);
 }
 
-std::unique_ptr<BatchMethod> make(const OptimizerSettings& settings, Index size) {
+std::unique_ptr<BatchMethod> make_conjugate_gradient(const OptimizerSettings& settings, Index size) {
   return make_conjugate_gradient(settings.own.of<ConjugateSettings>(), size,
                                  make_line_search(LineSearchKind::strong_wolfe));
 }
@@ -223,9 +225,9 @@ std::unique_ptr<BatchMethod> make_conjugate_gradient(const ConjugateSettings& se
 OptimizerKind conjugate_gradient() {
   return {.name = "conjugate_gradient",
           .meaning = "nonlinear conjugate gradients on the whole training set",
-          .describe = describe,
-          .state = state_names,
-          .make_batch = make,
+          .describe = describe_conjugate_gradient,
+          .state = conjugate_gradient_state_names,
+          .make_batch = make_conjugate_gradient,
           .traits = {.whole_batch = true, .temporaries = 1 + kLineStepVectors}};
 }
 

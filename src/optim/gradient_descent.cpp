@@ -138,9 +138,9 @@ void GradientDescent::restore(const std::vector<double>& scalars) {
   values_.assign(scalars.begin() + 3 + static_cast<std::ptrdiff_t>(BatchProgress::kScalars), scalars.end());
 }
 
-std::vector<std::string> state_names(const OptimizerSettings&) { return {"descent"}; }
+std::vector<std::string> gradient_descent_state_names(const OptimizerSettings&) { return {"descent"}; }
 
-void describe(OptimizerSettings& settings, ConfigVisitor& visitor) {
+void describe_gradient_descent(OptimizerSettings& settings, ConfigVisitor& visitor) {
   auto& descent = settings.own.of<DescentSettings>();
   describe_line_search(visitor, descent.line_search,
                        "how the length of a step is found; armijo lets the loss rise below the largest of its last 10 "
@@ -148,7 +148,7 @@ void describe(OptimizerSettings& settings, ConfigVisitor& visitor) {
   descent.stopping.describe(visitor);
 }
 
-std::unique_ptr<BatchMethod> make(const OptimizerSettings& settings, Index size) {
+std::unique_ptr<BatchMethod> make_gradient_descent(const OptimizerSettings& settings, Index size) {
   return std::make_unique<GradientDescent>(settings.own.of<DescentSettings>(), size);
 }
 
@@ -157,9 +157,9 @@ std::unique_ptr<BatchMethod> make(const OptimizerSettings& settings, Index size)
 OptimizerKind gradient_descent() {
   return {.name = "gradient_descent",
           .meaning = "steepest descent with a line search, on the whole training set",
-          .describe = describe,
-          .state = state_names,
-          .make_batch = make,
+          .describe = describe_gradient_descent,
+          .state = gradient_descent_state_names,
+          .make_batch = make_gradient_descent,
           .traits = {.whole_batch = true, .temporaries = kLineStepVectors}};
 }
 

@@ -19,7 +19,7 @@ struct LambSettings {
   AdamConstants constants{.epsilon = 1e-6};
 };
 
-std::vector<std::string> state_names(const OptimizerSettings&) { return {"first_moment", "second_moment"}; }
+std::vector<std::string> lamb_state_names(const OptimizerSettings&) { return {"first_moment", "second_moment"}; }
 
 std::vector<kernels::UpdateRange> some_of(const std::vector<kernels::UpdateRange>& ranges, bool adapted) {
   std::vector<kernels::UpdateRange> some;
@@ -31,7 +31,7 @@ std::vector<kernels::UpdateRange> some_of(const std::vector<kernels::UpdateRange
 class Lamb final : public UpdateRule {
  public:
   Lamb(const OptimizerSettings& settings, const ParameterLayout& layout, kernels::UpdateKernels& kernels)
-      : UpdateRule(settings, layout, kernels, state_names(settings), /*adapt_weights=*/true),
+      : UpdateRule(settings, layout, kernels, lamb_state_names(settings), /*adapt_weights=*/true),
         lamb_(settings.own.of<LambSettings>().constants),
         adapted_(some_of(ranges(), true)),
         others_(some_of(ranges(), false)),
@@ -66,12 +66,12 @@ class Lamb final : public UpdateRule {
   RangeSums theta_norms_, directions_;  ///< squared
 };
 
-void describe(OptimizerSettings& settings, ConfigVisitor& visitor) {
+void describe_lamb(OptimizerSettings& settings, ConfigVisitor& visitor) {
   settings.own.of<LambSettings>().constants.describe(visitor);
 }
 
-std::unique_ptr<Optimizer> make(const OptimizerSettings& settings, const ParameterLayout& layout,
-                                kernels::UpdateKernels& kernels) {
+std::unique_ptr<Optimizer> make_lamb(const OptimizerSettings& settings, const ParameterLayout& layout,
+                                     kernels::UpdateKernels& kernels) {
   return std::make_unique<Lamb>(settings, layout, kernels);
 }
 
@@ -80,9 +80,9 @@ std::unique_ptr<Optimizer> make(const OptimizerSettings& settings, const Paramet
 OptimizerKind lamb() {
   return {.name = "lamb",
           .meaning = "AdamW with a learning rate for each block of weights; for large batches",
-          .describe = describe,
-          .state = state_names,
-          .make = make,
+          .describe = describe_lamb,
+          .state = lamb_state_names,
+          .make = make_lamb,
           .traits = {.has_block_rates = true}};
 }
 

@@ -16,7 +16,7 @@ struct LarsSettings {
   double trust = 0.001;  ///< η, the trust coefficient
 };
 
-std::vector<std::string> state_names(const OptimizerSettings& settings) {
+std::vector<std::string> lars_state_names(const OptimizerSettings& settings) {
   if (settings.own.of<LarsSettings>().momentum > 0) return {"velocity"};
   return {};
 }
@@ -24,7 +24,7 @@ std::vector<std::string> state_names(const OptimizerSettings& settings) {
 class Lars final : public UpdateRule {
  public:
   Lars(const OptimizerSettings& settings, const ParameterLayout& layout, kernels::UpdateKernels& kernels)
-      : UpdateRule(settings, layout, kernels, state_names(settings), /*adapt_weights=*/true),
+      : UpdateRule(settings, layout, kernels, lars_state_names(settings), /*adapt_weights=*/true),
         lars_(settings.own.of<LarsSettings>()),
         theta_norms_(ranges().size(), kernels),
         g_norms_(ranges().size(), kernels) {}
@@ -51,7 +51,7 @@ class Lars final : public UpdateRule {
   RangeSums theta_norms_, g_norms_;  ///< squared
 };
 
-void describe(OptimizerSettings& settings, ConfigVisitor& visitor) {
+void describe_lars(OptimizerSettings& settings, ConfigVisitor& visitor) {
   auto& lars = settings.own.of<LarsSettings>();
   describe_momentum(visitor, lars.momentum);
   visitor.field({.name = "trust",
@@ -61,8 +61,8 @@ void describe(OptimizerSettings& settings, ConfigVisitor& visitor) {
                 lars.trust);
 }
 
-std::unique_ptr<Optimizer> make(const OptimizerSettings& settings, const ParameterLayout& layout,
-                                kernels::UpdateKernels& kernels) {
+std::unique_ptr<Optimizer> make_lars(const OptimizerSettings& settings, const ParameterLayout& layout,
+                                     kernels::UpdateKernels& kernels) {
   return std::make_unique<Lars>(settings, layout, kernels);
 }
 
@@ -71,9 +71,9 @@ std::unique_ptr<Optimizer> make(const OptimizerSettings& settings, const Paramet
 OptimizerKind lars() {
   return {.name = "lars",
           .meaning = "SGD with momentum and a learning rate for each block of weights; for large batches",
-          .describe = describe,
-          .state = state_names,
-          .make = make,
+          .describe = describe_lars,
+          .state = lars_state_names,
+          .make = make_lars,
           .traits = {.has_block_rates = true}};
 }
 

@@ -108,13 +108,13 @@ void Lbfgs::restore(const std::vector<double>& scalars) {
 
 namespace {
 
-std::vector<std::string> state_names(const OptimizerSettings& settings) {
+std::vector<std::string> lbfgs_state_names(const OptimizerSettings& settings) {
   std::vector<std::string> names = LbfgsHistory::names(static_cast<int>(settings.own.of<LbfgsSettings>().history));
   names.insert(names.begin(), "gradient");
   return names;
 }
 
-void describe(OptimizerSettings& settings, ConfigVisitor& visitor) {
+void describe_lbfgs(OptimizerSettings& settings, ConfigVisitor& visitor) {
   auto& lbfgs = settings.own.of<LbfgsSettings>();
   visitor.field({.name = "history",
                  .meaning = "pairs of steps and changes of the gradient that are kept, each two vectors of θ's size",
@@ -125,7 +125,7 @@ void describe(OptimizerSettings& settings, ConfigVisitor& visitor) {
   lbfgs.stopping.describe(visitor);
 }
 
-std::unique_ptr<BatchMethod> make(const OptimizerSettings& settings, Index size) {
+std::unique_ptr<BatchMethod> make_lbfgs(const OptimizerSettings& settings, Index size) {
   return std::make_unique<Lbfgs>(settings.own.of<LbfgsSettings>(), size);
 }
 
@@ -134,9 +134,9 @@ std::unique_ptr<BatchMethod> make(const OptimizerSettings& settings, Index size)
 OptimizerKind lbfgs() {
   return {.name = "lbfgs",
           .meaning = "limited-memory BFGS on the whole training set; OWL-QN where the model has l1 penalties",
-          .describe = describe,
-          .state = state_names,
-          .make_batch = make,
+          .describe = describe_lbfgs,
+          .state = lbfgs_state_names,
+          .make_batch = make_lbfgs,
           .traits = {.whole_batch = true, .takes_l1 = true, .temporaries = 1 + kLineStepVectors}};
 }
 

@@ -21,9 +21,9 @@ namespace {
 constexpr double kForcing = 0.1;                                     // ξ
 constexpr double kAccept = 1e-4, kPoor = 0.25, kGood = 0.75;         // η₀, η₁, η₂
 constexpr double kShrinkMost = 0.25, kShrinkLeast = 0.5, kGrow = 4;  // σ₁, σ₂, σ₃
-constexpr int kMostProducts = 250;  // of an iteration: later ones would be lost in rounding errors
-constexpr int kMostTrials = 30;     // of steps, before one is accepted
-constexpr double kNoise = 1e-7;     // of sums of fp32 losses, relative
+constexpr int kMostProducts = 250;   // of an iteration: later ones would be lost in rounding errors
+constexpr int kMostStepTrials = 30;  // of steps, before one is accepted
+constexpr double kNoise = 1e-7;      // of sums of fp32 losses, relative
 
 struct NewtonSettings {
   BatchStopping stopping{};
@@ -93,7 +93,7 @@ BatchIteration NewtonCg::iterate(BatchFunction& f, MutableView x) {
   inner_steps_ = 0;
   for (int trials = 0; !progress_.ended(); ++trials) {
     if (try_step(f, x, solve(f, x))) break;
-    if (trials == kMostTrials) progress_.end(BatchEnd::no_decrease);
+    if (trials == kMostStepTrials) progress_.end(BatchEnd::no_decrease);
   }
   return progress_.iteration();
 }
@@ -212,13 +212,13 @@ void NewtonCg::restore(const std::vector<double>& scalars) {
   progress_.restore(scalars.data() + 3);
 }
 
-std::vector<std::string> state_names(const OptimizerSettings&) { return {"gradient"}; }
+std::vector<std::string> newton_cg_state_names(const OptimizerSettings&) { return {"gradient"}; }
 
-void describe(OptimizerSettings& settings, ConfigVisitor& visitor) {
+void describe_newton_cg(OptimizerSettings& settings, ConfigVisitor& visitor) {
   settings.own.of<NewtonSettings>().stopping.describe(visitor);
 }
 
-std::unique_ptr<BatchMethod> make(const OptimizerSettings& settings, Index size) {
+std::unique_ptr<BatchMethod> make_newton_cg(const OptimizerSettings& settings, Index size) {
   return std::make_unique<NewtonCg>(settings.own.of<NewtonSettings>(), size);
 }
 
@@ -227,9 +227,9 @@ std::unique_ptr<BatchMethod> make(const OptimizerSettings& settings, Index size)
 OptimizerKind newton_cg() {
   return {.name = "newton_cg",
           .meaning = "truncated Newton in a trust region, on the whole training set; for linear models",
-          .describe = describe,
-          .state = state_names,
-          .make_batch = make,
+          .describe = describe_newton_cg,
+          .state = newton_cg_state_names,
+          .make_batch = make_newton_cg,
           .traits = {.whole_batch = true, .needs_hessian = true, .temporaries = 6}};
 }
 

@@ -15,12 +15,13 @@ struct RmspropSettings {
   double epsilon = 1e-8;
 };
 
-std::vector<std::string> state_names(const OptimizerSettings&) { return {"mean_square"}; }
+std::vector<std::string> rmsprop_state_names(const OptimizerSettings&) { return {"mean_square"}; }
 
 class Rmsprop final : public UpdateRule {
  public:
   Rmsprop(const OptimizerSettings& settings, const ParameterLayout& layout, kernels::UpdateKernels& kernels)
-      : UpdateRule(settings, layout, kernels, state_names(settings)), rmsprop_(settings.own.of<RmspropSettings>()) {}
+      : UpdateRule(settings, layout, kernels, rmsprop_state_names(settings)),
+        rmsprop_(settings.own.of<RmspropSettings>()) {}
 
  private:
   void update(const RuleStep& step) override {
@@ -34,7 +35,7 @@ class Rmsprop final : public UpdateRule {
   RmspropSettings rmsprop_;
 };
 
-void describe(OptimizerSettings& settings, ConfigVisitor& visitor) {
+void describe_rmsprop(OptimizerSettings& settings, ConfigVisitor& visitor) {
   auto& rmsprop = settings.own.of<RmspropSettings>();
   visitor.field({.name = "smoothing",
                  .meaning = "decay rate of the moving average of squared gradients",
@@ -44,8 +45,8 @@ void describe(OptimizerSettings& settings, ConfigVisitor& visitor) {
   describe_epsilon(visitor, rmsprop.epsilon);
 }
 
-std::unique_ptr<Optimizer> make(const OptimizerSettings& settings, const ParameterLayout& layout,
-                                kernels::UpdateKernels& kernels) {
+std::unique_ptr<Optimizer> make_rmsprop(const OptimizerSettings& settings, const ParameterLayout& layout,
+                                        kernels::UpdateKernels& kernels) {
   return std::make_unique<Rmsprop>(settings, layout, kernels);
 }
 
@@ -54,9 +55,9 @@ std::unique_ptr<Optimizer> make(const OptimizerSettings& settings, const Paramet
 OptimizerKind rmsprop() {
   return {.name = "rmsprop",
           .meaning = "a learning rate for each parameter, from a moving average of squared gradients",
-          .describe = describe,
-          .state = state_names,
-          .make = make};
+          .describe = describe_rmsprop,
+          .state = rmsprop_state_names,
+          .make = make_rmsprop};
 }
 
 }  // namespace unisono::optim

@@ -17,7 +17,7 @@ struct SgdSettings {
   bool nesterov = false;
 };
 
-std::vector<std::string> state_names(const OptimizerSettings& settings) {
+std::vector<std::string> sgd_state_names(const OptimizerSettings& settings) {
   if (settings.own.of<SgdSettings>().momentum > 0) return {"velocity"};
   return {};
 }
@@ -25,7 +25,7 @@ std::vector<std::string> state_names(const OptimizerSettings& settings) {
 class Sgd final : public UpdateRule {
  public:
   Sgd(const OptimizerSettings& settings, const ParameterLayout& layout, kernels::UpdateKernels& kernels)
-      : UpdateRule(settings, layout, kernels, state_names(settings)), sgd_(settings.own.of<SgdSettings>()) {}
+      : UpdateRule(settings, layout, kernels, sgd_state_names(settings)), sgd_(settings.own.of<SgdSettings>()) {}
 
  private:
   void update(const RuleStep& step) override {
@@ -39,7 +39,7 @@ class Sgd final : public UpdateRule {
   SgdSettings sgd_;
 };
 
-void describe(OptimizerSettings& settings, ConfigVisitor& visitor) {
+void describe_sgd(OptimizerSettings& settings, ConfigVisitor& visitor) {
   auto& sgd = settings.own.of<SgdSettings>();
   describe_momentum(visitor, sgd.momentum);
   visitor.field({.name = "nesterov", .meaning = "use Nesterov momentum"}, sgd.nesterov);
@@ -47,8 +47,8 @@ void describe(OptimizerSettings& settings, ConfigVisitor& visitor) {
                   "nesterov = true needs momentum above 0: set momentum (0.9 is common), or remove nesterov");
 }
 
-std::unique_ptr<Optimizer> make(const OptimizerSettings& settings, const ParameterLayout& layout,
-                                kernels::UpdateKernels& kernels) {
+std::unique_ptr<Optimizer> make_sgd(const OptimizerSettings& settings, const ParameterLayout& layout,
+                                    kernels::UpdateKernels& kernels) {
   return std::make_unique<Sgd>(settings, layout, kernels);
 }
 
@@ -57,9 +57,9 @@ std::unique_ptr<Optimizer> make(const OptimizerSettings& settings, const Paramet
 OptimizerKind sgd() {
   return {.name = "sgd",
           .meaning = "stochastic gradient descent, plain or with momentum",
-          .describe = describe,
-          .state = state_names,
-          .make = make,
+          .describe = describe_sgd,
+          .state = sgd_state_names,
+          .make = make_sgd,
           .traits = {.is_gradient_descent = true}};
 }
 

@@ -23,30 +23,30 @@
 namespace unisono::strategies {
 namespace {
 
-enum class Shard { automatic, optimizer, none };
+enum class ShardChoice { automatic, optimizer, none };
 
-constexpr Named<Shard> kShards[] = {
-    {Shard::automatic, "automatic",
+constexpr Named<ShardChoice> kShards[] = {
+    {ShardChoice::automatic, "automatic",
      "\"optimizer\" where all ranks are on one node and that is faster: for large models; else \"none\""},
-    {Shard::optimizer, "optimizer",
+    {ShardChoice::optimizer, "optimizer",
      "each rank keeps the optimizer's state of its part of the parameters (ZeRO-1); on one node the ranks share one "
      "copy of the parameters"},
-    {Shard::none, "none", "every rank keeps the optimizer's whole state"}};
+    {ShardChoice::none, "none", "every rank keeps the optimizer's whole state"}};
 
 struct AllreduceSettings {
-  Shard shard = Shard::automatic;
+  ShardChoice shard = ShardChoice::automatic;
 };
 
 class Allreduce final : public Strategy {
  public:
-  Allreduce(Shard shard, CompressionSettings compression) : shard_(shard), compression_(std::move(compression)) {}
+  Allreduce(ShardChoice shard, CompressionSettings compression) : shard_(shard), compression_(std::move(compression)) {}
 
   void require(const models::Model& model, int ranks) const override;
   void train(TrainContext& run) override;
   Sharding sharding() const override;
   std::vector<StateVector> state_vectors() const override { return compression_vectors(compression_); }
   std::string obstacle_to_gpus() const override {
-    if (shard_ == Shard::optimizer) return "strategy.shard works only on CPUs";
+    if (shard_ == ShardChoice::optimizer) return "strategy.shard works only on CPUs";
     return compression_.is_on() ? "strategy.compression works only on CPUs" : "";
   }
   std::int64_t extra_bytes(const models::Model& model, int ranks, int) const override {
@@ -54,13 +54,13 @@ class Allreduce final : public Strategy {
   }
 
  private:
-  Shard shard_;
+  ShardChoice shard_;
   CompressionSettings compression_;
 };
 
 Sharding Allreduce::sharding() const {
-  if (shard_ == Shard::optimizer) return Sharding::always;
-  return shard_ == Shard::automatic && !compression_.is_on() ? Sharding::where_faster : Sharding::never;
+  if (shard_ == ShardChoice::optimizer) return Sharding::always;
+  return shard_ == ShardChoice::automatic && !compression_.is_on() ? Sharding::where_faster : Sharding::never;
 }
 
 void Allreduce::require(const models::Model& model, int ranks) const {
@@ -68,17 +68,17 @@ void Allreduce::require(const models::Model& model, int ranks) const {
   require_fitting_blocks(compression_, model.layout());
 }
 
-void describe(StrategySettings& settings, ConfigVisitor& visitor) {
+void describe_allreduce(StrategySettings& settings, ConfigVisitor& visitor) {
   visitor.choice({.name = "shard", .meaning = "what the ranks divide among them instead of each keeping all of it"},
                  settings.own.of<AllreduceSettings>().shard, kShards);
   visitor.section({.name = "compression", .meaning = "what ranks send instead of whole gradients"},
                   settings.own.of<CompressionSettings>());
 }
 
-void check(const StrategySettings& settings, const StrategyTerms& terms, ConfigVisitor& visitor) {
+void check_allreduce(const StrategySettings& settings, const StrategyTerms& terms, ConfigVisitor& visitor) {
   const auto compression = settings.own.of<CompressionSettings>();
   compression.check(terms, visitor);
-  if (settings.own.of<AllreduceSettings>().shard != Shard::optimizer) return;
+  if (settings.own.of<AllreduceSettings>().shard != ShardChoice::optimizer) return;
   visitor.require("strategy", !compression.is_on(),
                   "strategy.shard sums each part of the gradient on the rank that updates it, which compressed sums "
                   "are not made for: set strategy.shard = \"none\", or strategy.compression.kind = \"none\"");
@@ -87,7 +87,7 @@ void check(const StrategySettings& settings, const StrategyTerms& terms, ConfigV
                   "strategy.shard = \"none\"");
 }
 
-std::unique_ptr<Strategy> make(const StrategySettings& settings) {
+std::unique_ptr<Strategy> make_allreduce(const StrategySettings& settings) {
   return std::make_unique<Allreduce>(settings.own.of<AllreduceSettings>().shard,
                                      settings.own.of<CompressionSettings>());
 }
@@ -145,9 +145,9 @@ std::string relief_of_allreduce(const StrategySettings&, bool) {
 StrategyKind allreduce_strategy() {
   return {.name = "allreduce",
           .meaning = "all ranks make every step together, with the mean gradient over the global batch",
-          .describe = describe,
-          .check = check,
-          .make = make,
+          .describe = describe_allreduce,
+          .check = check_allreduce,
+          .make = make_allreduce,
           .traits = {.steps_together = true, .needs_gradient = true, .has_one_model = true, .trains_replicas = true},
           .relief = relief_of_allreduce};
 }

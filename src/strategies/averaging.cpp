@@ -215,17 +215,17 @@ void Averaging::train(TrainContext& run) {
   }
 }
 
-void describe(StrategySettings& settings, ConfigVisitor& visitor) {
+void describe_averaging(StrategySettings& settings, ConfigVisitor& visitor) {
   settings.own.of<AveragingSettings>().describe(visitor);
 }
 
-void check(const StrategySettings& settings, const StrategyTerms& terms, ConfigVisitor& visitor) {
+void check_averaging(const StrategySettings& settings, const StrategyTerms& terms, ConfigVisitor& visitor) {
   visitor.require("strategy", settings.own.of<AveragingSettings>().allreduce_epochs <= terms.epochs,
                   "strategy.allreduce_epochs is larger than train.epochs, so nothing would ever be averaged; use kind "
                   "= \"allreduce\", or more epochs");
 }
 
-std::unique_ptr<Strategy> make(const StrategySettings& settings) {
+std::unique_ptr<Strategy> make_averaging(const StrategySettings& settings) {
   return std::make_unique<Averaging>(settings.own.of<AveragingSettings>());
 }
 
@@ -234,9 +234,9 @@ std::unique_ptr<Strategy> make(const StrategySettings& settings) {
 StrategyKind averaging_strategy() {
   return {.name = "averaging",
           .meaning = "local SGD: ranks make steps on their own and average their parameters at intervals",
-          .describe = describe,
-          .check = check,
-          .make = make,
+          .describe = describe_averaging,
+          .check = check_averaging,
+          .make = make_averaging,
           .traits = {.has_one_model = true, .trains_replicas = true},
           .relief = relief_of_averages};
 }

@@ -43,9 +43,11 @@ class BatchStrategy final : public Strategy {
   BatchSettings settings_;
 };
 
-std::unique_ptr<Strategy> make(const StrategySettings& settings) { return std::make_unique<BatchStrategy>(settings); }
+std::unique_ptr<Strategy> make_batch(const StrategySettings& settings) {
+  return std::make_unique<BatchStrategy>(settings);
+}
 
-void describe(StrategySettings& settings, ConfigVisitor& visitor) {
+void describe_batch(StrategySettings& settings, ConfigVisitor& visitor) {
   auto& own = settings.own.of<BatchSettings>();
   visitor.number_or({.name = "portions",
                      .meaning = "portions that the training set is cut into, which are dealt to the ranks: more of "
@@ -60,7 +62,7 @@ void describe(StrategySettings& settings, ConfigVisitor& visitor) {
       own.backup);
 }
 
-void check(const StrategySettings& settings, const StrategyTerms& terms, ConfigVisitor& visitor) {
+void check_batch(const StrategySettings& settings, const StrategyTerms& terms, ConfigVisitor& visitor) {
   const auto own = settings.own.of<BatchSettings>();
   visitor.require("strategy", !terms.alternating || (own.portions == 0 && own.backup),
                   "portions and backup mean nothing to als, which divides users and items among the "
@@ -145,7 +147,7 @@ void BatchStrategy::count(TrainContext& run, const optim::BatchIteration& iterat
 
 namespace {
 
-std::string relief(const StrategySettings&, bool) {
+std::string batch_relief(const StrategySettings&, bool) {
   return "fewer strategy.portions, or strategy.backup = false, send fewer gradients";
 }
 
@@ -156,12 +158,12 @@ StrategyKind batch_strategy() {
           .meaning =
               "whole-batch methods: portions of the training set are dealt to the ranks, and each has a shard "
               "of the method's vectors",
-          .describe = describe,
-          .check = check,
-          .make = make,
+          .describe = describe_batch,
+          .check = check_batch,
+          .make = make_batch,
           .traits = {.steps_together = true, .needs_gradient = true, .has_one_model = true, .whole_batch = true},
           .waiting = "ranks waited for shards of vectors",
-          .relief = relief};
+          .relief = batch_relief};
 }
 
 }  // namespace unisono::strategies

@@ -135,7 +135,7 @@ void ElasticAveraging::train(TrainContext& run) {
   Serving(run, std::move(plan)).train();
 }
 
-void describe(StrategySettings& settings, ConfigVisitor& visitor) {
+void describe_elastic_averaging(StrategySettings& settings, ConfigVisitor& visitor) {
   auto& own = settings.own.of<ElasticSettings>();
   settings.describe_servers(visitor);
   visitor.field({.name = "period",
@@ -151,22 +151,24 @@ void describe(StrategySettings& settings, ConfigVisitor& visitor) {
                 own.elasticity);
 }
 
-std::unique_ptr<Strategy> make(const StrategySettings& settings) {
+std::unique_ptr<Strategy> make_elastic_averaging(const StrategySettings& settings) {
   return std::make_unique<ElasticAveraging>(settings);
 }
 
-std::string relief(const StrategySettings& settings, bool) { return relief_by_servers(settings) + "a longer period"; }
+std::string elastic_averaging_relief(const StrategySettings& settings, bool) {
+  return relief_by_servers(settings) + "a longer period";
+}
 
 }  // namespace
 
 StrategyKind elastic_averaging_strategy() {
   return {.name = "elastic_averaging",
           .meaning = "workers train on their own, and at intervals each is drawn towards a center that servers hold",
-          .describe = describe,
-          .make = make,
+          .describe = describe_elastic_averaging,
+          .make = make_elastic_averaging,
           .traits = {.needs_gradient = true, .has_servers = true, .at_own_pace = true},
           .waiting = "workers waited for messages",
-          .relief = relief};
+          .relief = elastic_averaging_relief};
 }
 
 }  // namespace unisono::strategies

@@ -222,11 +222,15 @@ void DividedSteps::gather() {
 
 void FeatureParallel::train(TrainContext& run) { DividedSteps(run).train(); }
 
-void describe(StrategySettings& settings, ConfigVisitor& visitor) { settings.describe_threads(visitor); }
+void describe_feature_parallel(StrategySettings& settings, ConfigVisitor& visitor) {
+  settings.describe_threads(visitor);
+}
 
-std::unique_ptr<Strategy> make(const StrategySettings&) { return std::make_unique<FeatureParallel>(); }
+std::unique_ptr<Strategy> make_feature_parallel(const StrategySettings&) { return std::make_unique<FeatureParallel>(); }
 
-std::string relief(const StrategySettings&, bool) { return "a larger model.mini_batch sends fewer, larger ones"; }
+std::string feature_parallel_relief(const StrategySettings&, bool) {
+  return "a larger model.mini_batch sends fewer, larger ones";
+}
 
 }  // namespace
 
@@ -235,10 +239,10 @@ StrategyKind feature_parallel_strategy() {
           .meaning =
               "for linear models: threads and ranks divide the features, and add up their shares of each mini-batch's "
               "margins",
-          .describe = describe,
-          .make = make,
+          .describe = describe_feature_parallel,
+          .make = make_feature_parallel,
           .traits = {.shares_model = true, .times_threads = true, .divides_features = true},
-          .relief = relief};
+          .relief = feature_parallel_relief};
 }
 
 }  // namespace unisono::strategies

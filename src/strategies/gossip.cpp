@@ -168,7 +168,7 @@ void Gossip::train(TrainContext& run) {
   }
 }
 
-void describe(StrategySettings& settings, ConfigVisitor& visitor) {
+void describe_gossip(StrategySettings& settings, ConfigVisitor& visitor) {
   auto& own = settings.own.of<GossipSettings>();
   visitor.choice({.name = "topology", .meaning = "with whom a rank exchanges parameters"}, own.topology, kTopologies);
   visitor.choice({.name = "order", .meaning = "whether parameters are mixed before the optimizer's step or after it"},
@@ -180,7 +180,7 @@ void describe(StrategySettings& settings, ConfigVisitor& visitor) {
       own.period);
 }
 
-void check(const StrategySettings& settings, const StrategyTerms& terms, ConfigVisitor& visitor) {
+void check_gossip(const StrategySettings& settings, const StrategyTerms& terms, ConfigVisitor& visitor) {
   const bool mixes = settings.own.of<GossipSettings>().momentum == GossipMomentum::mix;
   visitor.require(
       "strategy", !mixes || terms.optimizer_states > 0,
@@ -188,11 +188,11 @@ void check(const StrategySettings& settings, const StrategyTerms& terms, ConfigV
       "remove it, or set optimizer.momentum or another optimizer.kind");
 }
 
-std::unique_ptr<Strategy> make(const StrategySettings& settings) {
+std::unique_ptr<Strategy> make_gossip(const StrategySettings& settings) {
   return std::make_unique<Gossip>(settings.own.of<GossipSettings>());
 }
 
-std::string relief(const StrategySettings&, bool) {
+std::string gossip_relief(const StrategySettings&, bool) {
   return "a longer period, topology = \"exponential\" or order = \"combine_then_adapt\" waits less";
 }
 
@@ -203,12 +203,12 @@ StrategyKind gossip_strategy() {
           .meaning =
               "training without a centre (D-PSGD): each rank trains its own parameters, and mixes them with its "
               "neighbours'; the mean of all ranks is the model",
-          .describe = describe,
-          .check = check,
-          .make = make,
+          .describe = describe_gossip,
+          .check = check_gossip,
+          .make = make_gossip,
           .traits = {.needs_gradient = true, .trains_replicas = true},
           .waiting = "ranks waited for their neighbours",
-          .relief = relief};
+          .relief = gossip_relief};
 }
 
 }  // namespace unisono::strategies

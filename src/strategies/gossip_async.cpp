@@ -35,7 +35,7 @@
 namespace unisono::strategies {
 namespace {
 
-constexpr Named<PairTopology> kTopologies[] = {
+constexpr Named<PairTopology> kPairTopologies[] = {
     {PairTopology::complete, "complete", "an even rank with any odd one"},
     {PairTopology::ring, "ring",
      "with the ranks before and after it; on an odd number of ranks not from the last one to the first"}};
@@ -197,10 +197,10 @@ void GossipAsync::train(TrainContext& run) {
   }
 }
 
-void describe(StrategySettings& settings, ConfigVisitor& visitor) {
+void describe_gossip_async(StrategySettings& settings, ConfigVisitor& visitor) {
   auto& own = settings.own.of<GossipAsyncSettings>();
   visitor.choice({.name = "topology", .meaning = "with whom a rank averages its parameters"}, own.topology,
-                 kTopologies);
+                 kPairTopologies);
   visitor.field({.name = "period",
                  .meaning = "own steps of an even rank from one average that it begins to the next",
                  .unit = "steps",
@@ -212,9 +212,13 @@ void describe(StrategySettings& settings, ConfigVisitor& visitor) {
                 settings.record);
 }
 
-std::unique_ptr<Strategy> make(const StrategySettings& settings) { return std::make_unique<GossipAsync>(settings); }
+std::unique_ptr<Strategy> make_gossip_async(const StrategySettings& settings) {
+  return std::make_unique<GossipAsync>(settings);
+}
 
-std::string relief(const StrategySettings&, bool) { return "a longer period or a larger train.batch_size waits less"; }
+std::string gossip_async_relief(const StrategySettings&, bool) {
+  return "a longer period or a larger train.batch_size waits less";
+}
 
 }  // namespace
 
@@ -223,11 +227,11 @@ StrategyKind gossip_async_strategy() {
           .meaning =
               "training without a centre at each rank's own pace (AD-PSGD): each rank trains its own parameters, and "
               "averages them with one other rank at a time; the mean of all ranks is the model",
-          .describe = describe,
-          .make = make,
+          .describe = describe_gossip_async,
+          .make = make_gossip_async,
           .traits = {.needs_gradient = true, .at_own_pace = true, .only_on_cpus = true},
           .waiting = "ranks waited for averages with others",
-          .relief = relief};
+          .relief = gossip_async_relief};
 }
 
 }  // namespace unisono::strategies

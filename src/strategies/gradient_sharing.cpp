@@ -112,7 +112,7 @@ void GradientSharing::train(TrainContext& run) {
   }
 }
 
-void describe(StrategySettings& settings, ConfigVisitor& visitor) {
+void describe_gradient_sharing(StrategySettings& settings, ConfigVisitor& visitor) {
   auto& own = settings.own.of<GradientSharingSettings>();
   visitor.field({.name = "threshold",
                  .meaning = "the threshold, in units of the parameters: values of an update that reach it are sent, as "
@@ -147,9 +147,11 @@ void describe(StrategySettings& settings, ConfigVisitor& visitor) {
                   "record, or set another staleness_bound");
 }
 
-std::unique_ptr<Strategy> make(const StrategySettings& settings) { return std::make_unique<GradientSharing>(settings); }
+std::unique_ptr<Strategy> make_gradient_sharing(const StrategySettings& settings) {
+  return std::make_unique<GradientSharing>(settings);
+}
 
-std::string relief(const StrategySettings& settings, bool) {
+std::string gradient_sharing_relief(const StrategySettings& settings, bool) {
   const auto own = settings.own.of<GradientSharingSettings>();
   return own.is_bounded() ? "a larger staleness_bound, or -1, waits less"
                           : "a larger train.batch_size waits less often for the next step";
@@ -162,11 +164,11 @@ StrategyKind gradient_sharing_strategy() {
           .meaning =
               "ranks train their own parameters at their own pace, and send the large values of their updates to all "
               "others over a tree; each applies the others' updates as they arrive",
-          .describe = describe,
-          .make = make,
+          .describe = describe_gradient_sharing,
+          .make = make_gradient_sharing,
           .traits = {.needs_gradient = true, .at_own_pace = true},
           .waiting = "ranks waited for their next step",
-          .relief = relief};
+          .relief = gradient_sharing_relief};
 }
 
 }  // namespace unisono::strategies

@@ -110,7 +110,7 @@ void Hogwild::train_by(TrainContext& run, ParameterAverage& parameters, const St
   }
 }
 
-void describe(StrategySettings& settings, ConfigVisitor& visitor) {
+void describe_hogwild(StrategySettings& settings, ConfigVisitor& visitor) {
   auto& own = settings.own.of<HogwildSettings>();
   settings.describe_threads(visitor);
   visitor.choice({.name = "locking", .meaning = "what a thread locks during an update"}, own.locking, kLockings);
@@ -124,7 +124,7 @@ void describe(StrategySettings& settings, ConfigVisitor& visitor) {
   own.merge.describe(visitor);
 }
 
-std::unique_ptr<Strategy> make(const StrategySettings& settings) {
+std::unique_ptr<Strategy> make_hogwild(const StrategySettings& settings) {
   return std::make_unique<Hogwild>(settings.own.of<HogwildSettings>(), settings.threads);
 }
 
@@ -136,8 +136,8 @@ StrategyKind hogwild_strategy() {
       .meaning =
           "lock-free: threads of a rank train on the same parameters without waiting for each other; ranks average at "
           "intervals",
-      .describe = describe,
-      .make = make,
+      .describe = describe_hogwild,
+      .make = make_hogwild,
       .traits = {.shares_model = true, .times_threads = true},
       .relief = relief_of_averages};
 }

@@ -64,7 +64,9 @@ class ParameterServer final : public Strategy {
   ParameterServerSettings own_;
 };
 
-std::unique_ptr<Strategy> make(const StrategySettings& settings) { return std::make_unique<ParameterServer>(settings); }
+std::unique_ptr<Strategy> make_parameter_server(const StrategySettings& settings) {
+  return std::make_unique<ParameterServer>(settings);
+}
 
 }  // namespace
 
@@ -237,7 +239,7 @@ StrategyKind parameter_server_strategy() {
               "as gradients arrive",
           .describe = describe_parameter_server,
           .check = check_parameter_server,
-          .make = make,
+          .make = make_parameter_server,
           .traits = {.has_servers = true, .at_own_pace = true},
           .waiting = "workers waited for messages",
           .relief = relief_of_parameter_server};

@@ -204,7 +204,7 @@ void CopiedSteps::merge(Thread& own, std::size_t place) {
 
 void PrivateCopies::train(TrainContext& run) { CopiedSteps(run, settings_).train(); }
 
-void describe(StrategySettings& settings, ConfigVisitor& visitor) {
+void describe_private_copies(StrategySettings& settings, ConfigVisitor& visitor) {
   auto& own = settings.own.of<PrivateCopiesSettings>();
   settings.describe_threads(visitor);
   visitor.choice({.name = "merge", .meaning = "what the threads' copies become"}, own.merge, kCopyMerges);
@@ -215,21 +215,23 @@ void describe(StrategySettings& settings, ConfigVisitor& visitor) {
                 own.merge_every);
 }
 
-std::unique_ptr<Strategy> make(const StrategySettings& settings) {
+std::unique_ptr<Strategy> make_private_copies(const StrategySettings& settings) {
   return std::make_unique<PrivateCopies>(settings.own.of<PrivateCopiesSettings>(), settings.threads);
 }
 
-std::string relief(const StrategySettings&, bool) { return "with a larger merge_every, threads wait less often"; }
+std::string private_copies_relief(const StrategySettings&, bool) {
+  return "with a larger merge_every, threads wait less often";
+}
 
 }  // namespace
 
 StrategyKind private_copies_strategy() {
   return {.name = "private_copies",
           .meaning = "threads of a rank train on copies of their own, which are merged every few hundred examples",
-          .describe = describe,
-          .make = make,
+          .describe = describe_private_copies,
+          .make = make_private_copies,
           .traits = {.shares_model = true, .times_threads = true},
-          .relief = relief};
+          .relief = private_copies_relief};
 }
 
 }  // namespace unisono::strategies

@@ -101,17 +101,17 @@ void Stratified::train(TrainContext& run) {
   }
 }
 
-void describe(StrategySettings& settings, ConfigVisitor& visitor) { settings.describe_threads(visitor); }
+void describe_stratified(StrategySettings& settings, ConfigVisitor& visitor) { settings.describe_threads(visitor); }
 
-void check(const StrategySettings&, const StrategyTerms& terms, ConfigVisitor& visitor) {
+void check_stratified(const StrategySettings&, const StrategyTerms& terms, ConfigVisitor& visitor) {
   visitor.require(
       "data", terms.shuffle,
       "shuffle = false does not work with strategy.kind = \"stratified\", which has its own order; remove it");
 }
 
-std::unique_ptr<Strategy> make(const StrategySettings&) { return std::make_unique<Stratified>(); }
+std::unique_ptr<Strategy> make_stratified(const StrategySettings&) { return std::make_unique<Stratified>(); }
 
-std::string relief(const StrategySettings&, bool) { return "fewer ranks with more threads send fewer"; }
+std::string stratified_relief(const StrategySettings&, bool) { return "fewer ranks with more threads send fewer"; }
 
 }  // namespace
 
@@ -120,12 +120,12 @@ StrategyKind stratified_strategy() {
           .meaning =
               "for factorization: all threads and ranks work on blocks of ratings that share neither users nor "
               "items; each rank holds a part of the data and of the parameters",
-          .describe = describe,
-          .check = check,
-          .make = make,
+          .describe = describe_stratified,
+          .check = check_stratified,
+          .make = make_stratified,
           .traits = {.divides_model = true, .shares_model = true},
           .waiting = "ranks waited for items from each other",
-          .relief = relief};
+          .relief = stratified_relief};
 }
 
 }  // namespace unisono::strategies

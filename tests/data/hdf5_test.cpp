@@ -9,6 +9,7 @@
 #include <fstream>
 #include <thread>
 
+#include "source_folder.hpp"
 #include "support.hpp"
 #include "unisono/base/errors.hpp"
 
@@ -19,7 +20,7 @@ using unisono::test::TempDir;
 
 namespace {
 
-std::string fixture() { return UNISONO_SOURCE_DIR "/tests/data/fixtures/h5py.h5"; }
+std::string fixture() { return unisono::test::source_folder() + "/tests/data/fixtures/h5py.h5"; }
 
 /// Limits the size of files that this process writes; a write beyond it fails as on a full disk.
 class FileSizeLimit {
@@ -158,7 +159,7 @@ TEST_CASE("datasets of strings are read back, whole and in parts", "[hdf5]") {
 }
 
 TEST_CASE("strings of fixed length, as h5py writes them, are read", "[hdf5]") {
-  const File file(UNISONO_SOURCE_DIR "/tests/data/fixtures/h5py_strings.h5", File::Mode::read);
+  const File file(unisono::test::source_folder() + "/tests/data/fixtures/h5py_strings.h5", File::Mode::read);
   const std::vector<std::string> expected{"ab", "abcd", ""};
   CHECK(file.read_strings("fixed") == expected);     // numpy's S4
   CHECK(file.read_strings("variable") == expected);  // h5py's str

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "source_folder.hpp"
 #include "unisono/experiment/config.hpp"
 
 namespace unisono::experiment {
@@ -10,7 +11,7 @@ namespace {
 
 /// All TOML files of a folder of the project.
 std::vector<std::string> configs_in(const std::string& folder) {
-  const auto root = std::filesystem::path(UNISONO_SOURCE_DIR);
+  const auto root = std::filesystem::path(test::source_folder());
   std::vector<std::string> paths;
   for (const auto& entry : std::filesystem::directory_iterator(root / folder)) {
     if (entry.path().extension() == ".toml") paths.push_back(entry.path().string());

@@ -13,7 +13,7 @@
 namespace unisono::data {
 namespace {
 
-constexpr std::size_t kShownExamples = 5, kShownValues = 8;
+constexpr std::size_t kShownRows = 5, kShownEntriesOfRow = 8;
 
 [[noreturn]] void fail(const hdf5::File& file, const std::string& dataset, const std::string& what) {
   throw DataError(fmt::format("{}: /{}: {}", file.path(), dataset, what));
@@ -58,7 +58,7 @@ Tally tally_of(const hdf5::File& file, const std::string& dataset) {
   return tally;
 }
 
-std::string values_text(const hdf5::File& file, const std::string& features) {
+std::string stored_values_text(const hdf5::File& file, const std::string& features) {
   if (!file.exists(features + "/data")) return "            all values are 1\n";
   const Tally tally = tally_of(file, features + "/data");
   return tally.count() > 0 ? fmt::format("            values {}\n", survey_text(tally.survey(0))) : "";
@@ -90,8 +90,8 @@ std::string examples_text(const hdf5::File& file, const std::string& features) {
   std::string text;
   std::uint64_t begin = 0, end = 0;
   indptr.next(begin);
-  for (std::size_t row = 0; row < kShownExamples && indptr.next(end); ++row, begin = end) {
-    const std::size_t shown = std::min<std::size_t>(end - begin, kShownValues);
+  for (std::size_t row = 0; row < kShownRows && indptr.next(end); ++row, begin = end) {
+    const std::size_t shown = std::min<std::size_t>(end - begin, kShownEntriesOfRow);
     std::vector<std::uint32_t> indices(shown);
     std::vector<float> values(shown, 1);
     file.read_rows(features + "/indices", begin, shown, indices.data());
@@ -116,7 +116,8 @@ std::string describe_csr(const hdf5::File& file) {
       fail(file, features, fmt::format("has the attribute columns = {}; it must be at least 1", columns));
     text += fmt::format("\n{}: {} examples\n", group,
                         grouped(static_cast<std::int64_t>(file.shape(features + "/indptr").rows()) - 1));
-    text += rows_text(file, features, columns) + columns_text(file, features, columns) + values_text(file, features);
+    text +=
+        rows_text(file, features, columns) + columns_text(file, features, columns) + stored_values_text(file, features);
     if (file.exists(group + "/labels")) text += labels_text(file, group + "/labels");
     if (file.exists(group + "/targets")) text += targets_text(file, group + "/targets");
     if (first.empty())

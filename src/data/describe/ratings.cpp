@@ -65,7 +65,7 @@ std::string ranges_text(const hdf5::File& file, const std::string& dataset, cons
   return text;
 }
 
-std::string values_text(const hdf5::File& file, const std::string& dataset) {
+std::string rating_values_text(const hdf5::File& file, const std::string& dataset) {
   ColumnReader<float> values(file, dataset);
   Tally tally;
   Histogram histogram;
@@ -104,7 +104,7 @@ std::string group_text(const hdf5::File& file, const std::string& group, std::ui
              of_items = count_numbers(file, group + "/items", items);
   std::string text = fmt::format("\n{}: {} ratings by {} users of {} items\n", group, grouped(ratings),
                                  grouped(count_used(of_users)), grouped(count_used(of_items)));
-  text += values_text(file, group + "/ratings");
+  text += rating_values_text(file, group + "/ratings");
   if (file.exists(group + "/times")) {
     ColumnReader<double> times(file, group + "/times");
     Tally tally;

@@ -8,7 +8,7 @@
 namespace unisono::data::hdf5 {
 namespace {
 
-std::size_t count_of(hid_t attribute) {
+std::size_t element_count(hid_t attribute) {
   const Handle space{H5Aget_space(attribute), H5Sclose};
   return static_cast<std::size_t>(H5Sget_simple_extent_npoints(space.get()));
 }
@@ -17,7 +17,7 @@ std::size_t count_of(hid_t attribute) {
 template <typename T>
 T read_number(hid_t attribute, bool (*allowed)(Type), bool& failed) {
   const Handle stored{H5Aget_type(attribute), H5Tclose};
-  failed = !allowed(type_of(stored.get())) || count_of(attribute) != 1;
+  failed = !allowed(type_of(stored.get())) || element_count(attribute) != 1;
   T value{};
   if (!failed) failed = H5Aread(attribute, memory_type<T>().get(), &value) < 0;
   return value;
@@ -39,7 +39,7 @@ template <>
 std::vector<std::string> read_value(hid_t attribute, const ReadTexts& texts, bool& failed) {
   const Handle stored{H5Aget_type(attribute), H5Tclose};
   failed = H5Tget_class(stored.get()) != H5T_STRING;
-  return failed ? std::vector<std::string>{} : texts(stored.get(), count_of(attribute));
+  return failed ? std::vector<std::string>{} : texts(stored.get(), element_count(attribute));
 }
 template <>
 std::string read_value(hid_t attribute, const ReadTexts& texts, bool& failed) {

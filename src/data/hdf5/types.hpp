@@ -20,5 +20,19 @@ Type type_of(hid_t datatype);
 /// The library's type for T in memory.
 template <typename T>
 Handle memory_type();
+template <>
+Handle memory_type<std::uint8_t>();
+template <>
+Handle memory_type<std::uint32_t>();
+template <>
+Handle memory_type<std::int32_t>();
+template <>
+Handle memory_type<std::int64_t>();
+template <>
+Handle memory_type<std::uint64_t>();
+template <>
+Handle memory_type<float>();
+template <>
+Handle memory_type<double>();
 
 }  // namespace unisono::data::hdf5

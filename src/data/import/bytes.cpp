@@ -14,14 +14,14 @@
 namespace unisono::data {
 namespace {
 
-constexpr unsigned kBufferBytes = 256 << 10;
+constexpr unsigned kGzipBufferBytes = 256 << 10;
 
 /// zlib reads files that are not gzipped as they are.
 class FileBytes final : public ByteSource {
  public:
   explicit FileBytes(const std::string& path) : path_(path), file_(gzopen(path.c_str(), "rb"), gzclose) {
     if (file_ == nullptr) throw DataError(fmt::format("{}: cannot be read: {}", path, std::strerror(errno)));
-    gzbuffer(file_.get(), kBufferBytes);
+    gzbuffer(file_.get(), kGzipBufferBytes);
   }
 
   std::size_t read(std::span<char> buffer) override {
@@ -123,7 +123,7 @@ std::unique_ptr<ByteSource> bytes_of(std::string_view text, const std::string& n
 std::vector<std::uint8_t> read_bytes(const std::string& path) {
   const auto source = open_bytes(path);
   std::vector<std::uint8_t> bytes;
-  std::vector<char> buffer(kBufferBytes);
+  std::vector<char> buffer(kGzipBufferBytes);
   for (std::size_t count = buffer.size(); count == buffer.size();) {
     count = source->read(buffer);
     bytes.insert(bytes.end(), buffer.begin(), buffer.begin() + static_cast<std::ptrdiff_t>(count));

@@ -15,7 +15,7 @@
 namespace unisono::data {
 namespace {
 
-constexpr std::size_t kMostNames = 4000;  // an attribute of HDF5 holds 64 KiB: 16 bytes a name
+constexpr std::size_t kMostClassNames = 4000;  // an attribute of HDF5 holds 64 KiB: 16 bytes a name
 
 void check_options(const LibsvmOptions& options) {
   if (options.columns < 0 || options.columns > kMostColumns)
@@ -32,14 +32,14 @@ struct Plan {
   Classes classes;  ///< empty: targets
 };
 
-struct GroupSize {
+struct SparseGroupSize {
   std::uint64_t rows = 0, nonzeros = 0;
 };
 
 /// A group's dataset of each kind, in the layout of scipy's CSR matrices.
 class SparseGroupWriter {
  public:
-  SparseGroupWriter(SetWriter& writer, Split split, const GroupSize& size, const Plan& plan)
+  SparseGroupWriter(SetWriter& writer, Split split, const SparseGroupSize& size, const Plan& plan)
       : plan_(plan),
         indptr_(writer, path(split, "features/indptr"), size.rows + 1),
         indices_(writer, path(split, "features/indices"), size.nonzeros) {
@@ -78,17 +78,18 @@ class SparseGroupWriter {
   std::optional<ColumnWriter<std::int32_t>> labels_;
 };
 
-using VisitRow = std::function<void(Split, const LibsvmRow&)>;
+using VisitLibsvmRow = std::function<void(Split, const LibsvmRow&)>;
 
-void for_each_example(SpilledRows& training, SpilledRows& test, const RowSplit& split, const VisitRow& visit) {
+void for_each_row_of_split(SpilledRows& training, SpilledRows& test, const RowSplit& split,
+                           const VisitLibsvmRow& visit) {
   training.for_each([&](std::int64_t number, const LibsvmRow& row) { visit(split.of(number), row); });
   test.for_each([&](std::int64_t, const LibsvmRow& row) { visit(Split::test, row); });
 }
 
-std::array<GroupSize, 3> measure_groups(SpilledRows& training, SpilledRows& test, const RowSplit& split) {
-  std::array<GroupSize, 3> sizes;
-  for_each_example(training, test, split, [&](Split to, const LibsvmRow& row) {
-    GroupSize& size = sizes[static_cast<std::size_t>(to)];
+std::array<SparseGroupSize, 3> measure_groups(SpilledRows& training, SpilledRows& test, const RowSplit& split) {
+  std::array<SparseGroupSize, 3> sizes;
+  for_each_row_of_split(training, test, split, [&](Split to, const LibsvmRow& row) {
+    SparseGroupSize& size = sizes[static_cast<std::size_t>(to)];
     ++size.rows;
     size.nonzeros += row.indices.size();
   });
@@ -96,8 +97,8 @@ std::array<GroupSize, 3> measure_groups(SpilledRows& training, SpilledRows& test
 }
 
 /// \param visit_all calls what it gets for each example and the group that it belongs to
-void write_groups(const std::function<void(const VisitRow&)>& visit_all, const std::array<GroupSize, 3>& sizes,
-                  const Plan& plan, SetWriter& writer) {
+void write_groups(const std::function<void(const VisitLibsvmRow&)>& visit_all,
+                  const std::array<SparseGroupSize, 3>& sizes, const Plan& plan, SetWriter& writer) {
   std::array<std::optional<SparseGroupWriter>, 3> groups;
   for (const Split to : {Split::train, Split::validation, Split::test}) {
     const auto i = static_cast<std::size_t>(to);
@@ -118,15 +119,15 @@ std::vector<std::string> name_classes(const Classes& classes) {
 void write_classes(const std::vector<std::string>& names, hdf5::File& file) {
   if (names.empty()) return;
   file.write_attribute("", "classes", static_cast<std::int64_t>(names.size()));
-  if (names.size() <= kMostNames) file.write_attribute("", "class_names", names);
+  if (names.size() <= kMostClassNames) file.write_attribute("", "class_names", names);
 }
 
-SparseSummary summarize(const Plan& plan, const std::array<GroupSize, 3>& sizes, const std::string& path) {
+SparseSummary summarize(const Plan& plan, const std::array<SparseGroupSize, 3>& sizes, const std::string& path) {
   SparseSummary summary{.path = path, .columns = plan.columns, .base = plan.base, .all_ones = plan.all_ones};
   summary.train = static_cast<std::int64_t>(sizes[0].rows);
   summary.validation = static_cast<std::int64_t>(sizes[1].rows);
   summary.test = static_cast<std::int64_t>(sizes[2].rows);
-  for (const GroupSize& size : sizes) summary.nonzeros += static_cast<std::int64_t>(size.nonzeros);
+  for (const SparseGroupSize& size : sizes) summary.nonzeros += static_cast<std::int64_t>(size.nonzeros);
   summary.classes = name_classes(plan.classes);
   return summary;
 }
@@ -182,13 +183,13 @@ std::string write_raw_rows(const std::string& path, const RawForm& form, const I
   const bool known = trained.class_names.empty() || plan.classes.size() == labels.size();
   plan.answers = known;
   SetWriter writer(output);
-  std::array<GroupSize, 3> sizes;
-  GroupSize& test = sizes[static_cast<std::size_t>(Split::test)];
+  std::array<SparseGroupSize, 3> sizes;
+  SparseGroupSize& test = sizes[static_cast<std::size_t>(Split::test)];
   rows.for_each([&](std::int64_t, const LibsvmRow& row) {
     ++test.rows;
     test.nonzeros += row.indices.size();
   });
-  const auto visit_all = [&](const VisitRow& visit) {
+  const auto visit_all = [&](const VisitLibsvmRow& visit) {
     rows.for_each([&](std::int64_t, const LibsvmRow& row) { visit(Split::test, row); });
   };
   write_groups(visit_all, sizes, plan, writer);
@@ -226,11 +227,12 @@ SparseSummary import_libsvm(const std::vector<std::string>& paths, const LibsvmO
   plan.all_ones = found.all_ones;
 
   const RowSplit split(training.size(), shares);
-  const std::array<GroupSize, 3> sizes = measure_groups(training, test, split);
+  const std::array<SparseGroupSize, 3> sizes = measure_groups(training, test, split);
   if (sizes[0].rows == 0)
     throw DataError(fmt::format("{}: no examples are left for training (the files have {}); use smaller fractions",
                                 paths[0], training.size()));
-  write_groups([&](const VisitRow& visit) { for_each_example(training, test, split, visit); }, sizes, plan, writer);
+  write_groups([&](const VisitLibsvmRow& visit) { for_each_row_of_split(training, test, split, visit); }, sizes, plan,
+               writer);
   const SparseSummary summary = summarize(plan, sizes, output.path);
   write_classes(summary.classes, writer.file());
   write_recipe(writer.file(), {.base = plan.base});

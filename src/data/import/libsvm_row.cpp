@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t kShownBytes = 40;  // of a wrong word
 
-bool is_blank(char c) { return c == ' ' || c == '\t'; }
+bool is_separator(char c) { return c == ' ' || c == '\t'; }
 
 bool fits_float(double value) { return std::abs(value) <= double{std::numeric_limits<float>::max()}; }
 
@@ -25,7 +25,7 @@ class Scanner {
 
   /// To the next word. False at the line's end, or at its comment.
   bool skip_blanks() {
-    while (at_ < text_.size() && is_blank(text_[at_])) ++at_;
+    while (at_ < text_.size() && is_separator(text_[at_])) ++at_;
     return at_ < text_.size() && text_[at_] != '#';
   }
   std::size_t at() const { return at_; }
@@ -39,7 +39,7 @@ class Scanner {
     at_ = static_cast<std::size_t>(end - text_.data());
     return true;
   }
-  bool at_end_of_word() const { return at_ == text_.size() || is_blank(text_[at_]) || text_[at_] == '#'; }
+  bool at_end_of_word() const { return at_ == text_.size() || is_separator(text_[at_]) || text_[at_] == '#'; }
   bool take(char c) {
     const bool found = at_ < text_.size() && text_[at_] == c;
     if (found) ++at_;

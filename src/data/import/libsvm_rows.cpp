@@ -21,7 +21,7 @@ struct RowHead {
   std::uint64_t count;
 };
 
-[[noreturn]] void fail(const LineReader& line, std::size_t at, const std::string& what) {
+[[noreturn]] void fail_at(const LineReader& line, std::size_t at, const std::string& what) {
   throw DataError(fmt::format("{}:{}:{}: {}", line.name(), line.number(), at, what));
 }
 
@@ -29,8 +29,8 @@ void note_label(const LineReader& line, const LibsvmRow& row, const LibsvmOption
   const double label = row.label;
   const bool whole = label == std::trunc(label) && std::abs(label) < kMostLabel;
   if (!whole && options.task == Task::classes)
-    fail(line, row.label_at,
-         fmt::format("the label {} is not a whole number, so it cannot be a class; use --task regression", label));
+    fail_at(line, row.label_at,
+            fmt::format("the label {} is not a whole number, so it cannot be a class; use --task regression", label));
   found.whole_labels = found.whole_labels && whole;
   if (found.too_many_labels || !found.whole_labels || options.task == Task::regression) return;
   found.labels.emplace(label, 0);
@@ -43,16 +43,16 @@ void check_label(const LineReader& line, const LibsvmRow& row, const std::map<do
   for (const auto& [known, number] : classes) {
     if (shown.size() < kShownLabels) shown.push_back(known);
   }
-  fail(line, row.label_at,
-       fmt::format("the label {} does not occur in the training file, whose classes are {}{}", row.label,
-                   fmt::join(shown, ", "), classes.size() > shown.size() ? ", …" : ""));
+  fail_at(line, row.label_at,
+          fmt::format("the label {} does not occur in the training file, whose classes are {}{}", row.label,
+                      fmt::join(shown, ", "), classes.size() > shown.size() ? ", …" : ""));
 }
 
 void note_indices(const LineReader& line, const LibsvmRow& row, const LibsvmOptions& options, LibsvmFindings& found) {
   if (row.indices.empty()) return;
   if (row.indices.front() == 0 && options.base == IndexBase::one)
-    fail(line, row.first_at,
-         "has the index 0, but the first column has the index 1 (--base 1, or what the model was trained on)");
+    fail_at(line, row.first_at,
+            "has the index 0, but the first column has the index 1 (--base 1, or what the model was trained on)");
   found.zero_index = found.zero_index || row.indices.front() == 0;
   if (row.indices.back() > found.largest || found.largest_at.empty()) {
     found.largest = row.indices.back();

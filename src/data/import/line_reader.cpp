@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "import/utf8.hpp"
 #include "unisono/base/errors.hpp"
 
 namespace unisono::data {
@@ -11,7 +12,6 @@ namespace {
 
 constexpr std::size_t kBufferBytes = 256 << 10;
 constexpr std::size_t kLongestLine = 64 << 20;
-constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
 }  // namespace
 

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::string_view kMagic = "\x93NUMPY";
 
-[[noreturn]] void fail(const std::string& name, const std::string& what) {
+[[noreturn]] void fail_npy(const std::string& name, const std::string& what) {
   throw DataError(fmt::format("{}: {}; save it again with numpy.save", name, what));
 }
 
@@ -25,7 +25,7 @@ std::string entry(const std::string& header, const std::string& key, const std::
                   const std::string& name) {
   std::smatch match;
   if (!std::regex_search(header, match, std::regex("['\"]" + key + "['\"]\\s*:\\s*" + pattern))) {
-    fail(name, fmt::format("its header has no valid '{}': {}", key, header));
+    fail_npy(name, fmt::format("its header has no valid '{}': {}", key, header));
   }
   return match[1];
 }
@@ -73,9 +73,10 @@ const NumberType& type_of(const std::string& text, const std::string& name) {
     return text.size() == 3 && text.ends_with(type.name);
   });
   if (found == std::end(kTypes) || other_order) {
-    fail(name, fmt::format(
-                   "holds values of type '{}', but only integers and floats in this machine's byte order are supported",
-                   text));
+    fail_npy(name,
+             fmt::format(
+                 "holds values of type '{}', but only integers and floats in this machine's byte order are supported",
+                 text));
   }
   return *found;
 }
@@ -83,13 +84,13 @@ const NumberType& type_of(const std::string& text, const std::string& name) {
 /// The header's text; `bytes` begins at the values afterwards.
 std::string take_header(std::span<const std::uint8_t>& bytes, const std::string& name) {
   constexpr std::size_t kVersion = 6;
-  if (bytes.size() < kVersion + 4) fail(name, "ends inside its header");
+  if (bytes.size() < kVersion + 4) fail_npy(name, "ends inside its header");
   const std::size_t size_bytes = bytes[kVersion] == 1 ? 2 : 4, begin = kVersion + 2 + size_bytes;
   std::size_t size = 0;
   for (std::size_t i = 0; i < size_bytes && kVersion + 2 + i < bytes.size(); ++i) {
     size |= std::size_t{bytes[kVersion + 2 + i]} << (8 * i);
   }
-  if (begin > bytes.size() || size > bytes.size() - begin || size > (1 << 16)) fail(name, "ends inside its header");
+  if (begin > bytes.size() || size > bytes.size() - begin || size > (1 << 16)) fail_npy(name, "ends inside its header");
   const std::string header(reinterpret_cast<const char*>(bytes.data()) + begin, size);
   bytes = bytes.subspan(begin + size);
   return header;
@@ -102,11 +103,11 @@ bool is_npy(std::span<const std::uint8_t> bytes) {
 }
 
 NpyArray parse_npy(std::span<const std::uint8_t> bytes, const std::string& name) {
-  if (!is_npy(bytes)) fail(name, "is not a .npy file");
+  if (!is_npy(bytes)) fail_npy(name, "is not a .npy file");
   const std::string header = take_header(bytes, name);
   const NumberType& type = type_of(entry(header, "descr", "['\"]([^'\"]*)['\"]", name), name);
   if (entry(header, "fortran_order", "(True|False)", name) == "True") {
-    fail(name, "has its values in Fortran order; convert it with numpy.ascontiguousarray");
+    fail_npy(name, "has its values in Fortran order; convert it with numpy.ascontiguousarray");
   }
   NpyArray array;
   array.extent = parse_extent(entry(header, "shape", "\\(([0-9, ]{0,200})\\)", name));
@@ -114,8 +115,8 @@ NpyArray parse_npy(std::span<const std::uint8_t> bytes, const std::string& name)
   for (const std::int64_t n : array.extent)
     count = std::min<std::uint64_t>(count, bytes.size()) * static_cast<std::uint64_t>(n);
   if (count > bytes.size() || bytes.size() != count * type.size) {
-    fail(name, fmt::format("its header announces {} values of {} bytes each, but {} bytes follow", count, type.size,
-                           bytes.size()));
+    fail_npy(name, fmt::format("its header announces {} values of {} bytes each, but {} bytes follow", count, type.size,
+                               bytes.size()));
   }
   if (type.read == nullptr) {
     array.bytes = true;

@@ -15,18 +15,18 @@
 namespace unisono::data {
 namespace {
 
-constexpr std::size_t kSampledLines = 100;
+constexpr std::size_t kSampledRatings = 100;
 constexpr std::string_view kBlanks = " \t";
-constexpr std::array<const char*, 4> kNames = {"user", "item", "rating", "time"};
+constexpr std::array<const char*, 4> kRatingFields = {"user", "item", "rating", "time"};
 
-std::string_view trim(std::string_view text) {
+std::string_view without_blanks(std::string_view text) {
   const std::size_t begin = std::min(text.find_first_not_of(kBlanks), text.size());
   return text.substr(begin, text.find_last_not_of(kBlanks) + 1 - begin);
 }
 
 std::vector<std::string> sample_lines(LineReader& lines) {
   std::vector<std::string> sample;
-  for (std::string line; sample.size() < kSampledLines && lines.next(line);) sample.push_back(line);
+  for (std::string line; sample.size() < kSampledRatings && lines.next(line);) sample.push_back(line);
   if (sample.empty()) throw DataError(lines.name() + ": is empty; a file of ratings has at least one line");
   return sample;
 }
@@ -52,7 +52,7 @@ std::string detect_delimiter(const std::string& name, const std::vector<std::str
       name));
 }
 
-std::string parse_delimiter(const std::string& delimiter) {
+std::string parse_rating_delimiter(const std::string& delimiter) {
   if (delimiter == "tab" || delimiter == "\\t") return "\t";
   if (delimiter == "::" || (delimiter.size() == 1 && delimiter != "\n" && delimiter != "\r")) return delimiter;
   throw ConfigError(fmt::format("--delimiter '{}': it must be one character, '::', 'tab' or 'auto'", delimiter));
@@ -75,15 +75,15 @@ bool detect_header(const std::vector<std::string>& sample, std::string_view deli
   return words;
 }
 
-[[noreturn]] void fail(const LineReader& line, std::size_t column, const std::string& what) {
+[[noreturn]] void fail_in_column(const LineReader& line, std::size_t column, const std::string& what) {
   throw DataError(
-      fmt::format("{}:{}: column {} ({}): {}", line.name(), line.number(), column + 1, kNames[column], what));
+      fmt::format("{}:{}: column {} ({}): {}", line.name(), line.number(), column + 1, kRatingFields[column], what));
 }
 
 void check_id(const LineReader& line, std::size_t column, std::string_view id) {
-  if (id.empty()) fail(line, column, "is empty");
+  if (id.empty()) fail_in_column(line, column, "is empty");
   if (find_invalid_utf8(id) != std::string_view::npos)
-    fail(line, column, "is not UTF-8; convert the file, for example with 'iconv -f latin1 -t utf-8'");
+    fail_in_column(line, column, "is not UTF-8; convert the file, for example with 'iconv -f latin1 -t utf-8'");
 }
 
 }  // namespace
@@ -91,12 +91,12 @@ void check_id(const LineReader& line, std::size_t column, std::string_view id) {
 std::size_t split_rating(std::string_view text, std::string_view delimiter, RatingFields& fields) {
   const bool blanks = delimiter == " ";
   std::size_t count = 0;
-  for (text = trim(text); count < fields.size(); ++count) {
+  for (text = without_blanks(text); count < fields.size(); ++count) {
     const std::size_t end = blanks ? text.find_first_of(kBlanks) : text.find(delimiter);
-    fields[count] = trim(text.substr(0, end));
+    fields[count] = without_blanks(text.substr(0, end));
     if (end == std::string_view::npos) return count + 1;
     text.remove_prefix(end + delimiter.size());
-    if (blanks) text = trim(text);
+    if (blanks) text = without_blanks(text);
   }
   return count;
 }
@@ -105,7 +105,7 @@ RatingsDialect detect_ratings(const std::function<std::unique_ptr<LineReader>()>
                               Header header) {
   const auto lines = open();
   RatingsDialect dialect;
-  if (delimiter != "auto") dialect.delimiter = parse_delimiter(delimiter);
+  if (delimiter != "auto") dialect.delimiter = parse_rating_delimiter(delimiter);
   const std::vector<std::string> sample = sample_lines(*lines);
   if (delimiter == "auto") dialect.delimiter = detect_delimiter(lines->name(), sample);
   dialect.header = header == Header::automatic ? detect_header(sample, dialect.delimiter) : header == Header::yes;
@@ -130,11 +130,11 @@ Rating parse_rating(const LineReader& line, std::string_view text, const Ratings
   check_id(line, 1, rating.item);
   const auto value = parse_number(fields[2]);
   if (!value || std::abs(*value) > double{std::numeric_limits<float>::max()})
-    fail(line, 2, fmt::format("'{}' is not a number in the range of float32", fields[2]));
+    fail_in_column(line, 2, fmt::format("'{}' is not a number in the range of float32", fields[2]));
   rating.value = static_cast<float>(*value);
   if (count < 4) return rating;
   const auto time = parse_number(fields[3]);
-  if (!time) fail(line, 3, fmt::format("'{}' is not a number; write times as seconds", fields[3]));
+  if (!time) fail_in_column(line, 3, fmt::format("'{}' is not a number; write times as seconds", fields[3]));
   rating.time = *time;
   return rating;
 }

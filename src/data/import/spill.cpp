@@ -14,9 +14,9 @@
 namespace unisono::data {
 namespace {
 
-constexpr std::size_t kBufferBytes = 1 << 20;
+constexpr std::size_t kSpillBufferBytes = 1 << 20;
 
-[[noreturn]] void fail(const std::string& file, const char* what) {
+[[noreturn]] void fail_spill(const std::string& file, const char* what) {
   throw OutputError(
       fmt::format("{}: a temporary file in its folder cannot be {}: {}", file, what, std::strerror(errno)));
 }
@@ -26,15 +26,15 @@ constexpr std::size_t kBufferBytes = 1 << 20;
 SpillFile::SpillFile(const std::string& beside) : output_(beside) {
   std::string name = beside + ".spill-XXXXXX";
   file_ = mkostemp(name.data(), O_CLOEXEC);
-  if (file_ < 0) fail(beside, "created");
+  if (file_ < 0) fail_spill(beside, "created");
   unlink(name.c_str());
-  buffer_.reserve(kBufferBytes);
+  buffer_.reserve(kSpillBufferBytes);
 }
 
 SpillFile::~SpillFile() { close(file_); }
 
 void SpillFile::append_bytes(std::span<const std::byte> bytes) {
-  if (buffer_.size() + bytes.size() > kBufferBytes) flush();
+  if (buffer_.size() + bytes.size() > kSpillBufferBytes) flush();
   buffer_.insert(buffer_.end(), bytes.begin(), bytes.end());
 }
 
@@ -42,7 +42,7 @@ void SpillFile::flush() {
   for (std::size_t done = 0; done < buffer_.size();) {
     const ssize_t count = write(file_, buffer_.data() + done, buffer_.size() - done);
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0) fail(output_, "written");
+    if (count < 0) fail_spill(output_, "written");
     done += static_cast<std::size_t>(count);
   }
   written_ += buffer_.size();
@@ -54,7 +54,7 @@ void SpillFile::read(std::uint64_t offset, std::span<std::byte> bytes) const {
     const ssize_t count = pread(file_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
     if (count < 0 && errno == EINTR) continue;
     if (count == 0) errno = EIO;  // it is shorter than what was written
-    if (count <= 0) fail(output_, "read");
+    if (count <= 0) fail_spill(output_, "read");
     offset += static_cast<std::uint64_t>(count);
     bytes = bytes.subspan(static_cast<std::size_t>(count));
   }
@@ -63,7 +63,7 @@ void SpillFile::read(std::uint64_t offset, std::span<std::byte> bytes) const {
 SpillReader::SpillReader(const SpillFile& file, std::uint64_t begin, std::uint64_t end, std::size_t buffer_bytes)
     : file_(file), next_(begin), end_(end), buffer_bytes_(buffer_bytes) {}
 
-SpillReader::SpillReader(SpillFile& file) : SpillReader(file, 0, file.bytes(), kBufferBytes) { file.flush(); }
+SpillReader::SpillReader(SpillFile& file) : SpillReader(file, 0, file.bytes(), kSpillBufferBytes) { file.flush(); }
 
 void SpillReader::take_bytes(std::span<std::byte> bytes) {
   while (!bytes.empty()) {

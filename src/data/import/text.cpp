@@ -31,7 +31,7 @@ std::vector<std::int32_t> number_words(const std::vector<std::uint32_t>& chosen,
   return number_of;
 }
 
-struct GroupSize {
+struct TextGroupSize {
   std::int64_t words = 0, sentences = 0;
 };
 
@@ -39,7 +39,7 @@ struct GroupSize {
 /// numbers: occurrences in the training group
 struct TextPlan {
   RowSplit split;
-  std::array<GroupSize, 3> groups;
+  std::array<TextGroupSize, 3> groups;
   std::vector<std::int64_t> training_counts;
 };
 
@@ -61,7 +61,7 @@ TextPlan deal_sentences(ReadText& text, const std::vector<std::int32_t>& number_
   std::int64_t sentence = 0;
   for_each_sentence(text, number_of, options.sentence_length, [&](std::span<const std::int32_t> words) {
     const Split split = plan.split.of(sentence++);
-    GroupSize& group = plan.groups[static_cast<std::size_t>(split)];
+    TextGroupSize& group = plan.groups[static_cast<std::size_t>(split)];
     ++group.sentences;
     group.words += static_cast<std::int64_t>(words.size());
     if (split != Split::train) return;
@@ -72,7 +72,7 @@ TextPlan deal_sentences(ReadText& text, const std::vector<std::int32_t>& number_
 
 class SentenceWriter {
  public:
-  SentenceWriter(SetWriter& writer, Split split, const GroupSize& size)
+  SentenceWriter(SetWriter& writer, Split split, const TextGroupSize& size)
       : words_(writer, fmt::format("{}/words", name_of(split)), static_cast<std::uint64_t>(size.words)),
         sentences_(writer, fmt::format("{}/sentences", name_of(split)),
                    static_cast<std::uint64_t>(size.sentences + 1)) {
@@ -124,7 +124,7 @@ void write_dictionary(const ReadText& text, const std::vector<std::uint32_t>& ch
 }
 
 TextSummary summarize(const TextPlan& plan, const ReadText& text, const std::string& path) {
-  const GroupSize &train = plan.groups[0], &test = plan.groups[static_cast<std::size_t>(Split::test)];
+  const TextGroupSize &train = plan.groups[0], &test = plan.groups[static_cast<std::size_t>(Split::test)];
   return {.path = path,
           .train = train.words,
           .test = test.words,

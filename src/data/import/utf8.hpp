@@ -6,6 +6,9 @@
 
 namespace unisono::data {
 
+/// U+FEFF in UTF-8, with which some programs begin a file.
+inline constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+
 /// Where the first byte stands that is no part of a UTF-8 character (Unicode 15, table 3-7); npos: there is none.
 std::size_t find_invalid_utf8(std::string_view text);
 

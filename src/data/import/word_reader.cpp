@@ -11,9 +11,8 @@
 namespace unisono::data {
 namespace {
 
-constexpr std::size_t kBufferBytes = 256 << 10;
+constexpr std::size_t kWordBufferBytes = 256 << 10;
 constexpr std::size_t kLongestWord = 64 << 10;
-constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
 /// `odd`: zero and parts of characters of several bytes, which need a closer look.
 enum Kind : unsigned char { plain, odd, blank, newline };
@@ -32,7 +31,7 @@ Kind kind_of(char c) { return kKinds[static_cast<unsigned char>(c)]; }
 
 }  // namespace
 
-WordReader::WordReader(std::unique_ptr<ByteSource> source) : source_(std::move(source)), buffer_(kBufferBytes) {
+WordReader::WordReader(std::unique_ptr<ByteSource> source) : source_(std::move(source)), buffer_(kWordBufferBytes) {
   if (fill() && std::string_view(buffer_.data(), end_).starts_with(kByteOrderMark)) at_ = kByteOrderMark.size();
 }
 

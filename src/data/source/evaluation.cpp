@@ -5,7 +5,7 @@
 namespace unisono::data {
 namespace {
 
-constexpr int kBuffers = 3;
+constexpr int kEvaluationBuffers = 3;
 
 class ResidentReader final : public SequentialReader {
  public:
@@ -76,7 +76,7 @@ SequentialSource::SequentialSource(Range part, Index batch_size, std::unique_ptr
     return;
   }
   std::vector<PreparedBatch> buffers;
-  for (int i = 0; i < kBuffers; ++i) buffers.push_back(writer_.make(largest, memory));
+  for (int i = 0; i < kEvaluationBuffers; ++i) buffers.push_back(writer_.make(largest, memory));
   prefetcher_.emplace(std::move(buffers), [this](PreparedBatch& prepared) { return prepare(prepared); });
 }
 

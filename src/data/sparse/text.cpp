@@ -7,7 +7,7 @@
 namespace unisono::data {
 namespace {
 
-constexpr std::int64_t kLargestChunk = 10000, kChunks = 1024;  // words of a chunk; chunks of a small text
+constexpr std::int64_t kLargestTextChunk = 10000, kTextChunks = 1024;  // words of a chunk; chunks of a small text
 
 class TextLoader final : public GroupLoader {
  public:
@@ -47,7 +47,8 @@ class TextLoader final : public GroupLoader {
 LoadedSplit TextLoader::split(bool) const {
   LoadedSplit split;
   split.set = Text{.words = {words_, static_cast<std::size_t>(group_.values)}, .sentences = {sentences_, bounds()}};
-  const auto wanted = static_cast<std::uint64_t>(std::clamp<std::int64_t>(group_.values / kChunks, 1, kLargestChunk));
+  const auto wanted =
+      static_cast<std::uint64_t>(std::clamp<std::int64_t>(group_.values / kTextChunks, 1, kLargestTextChunk));
   for (std::int64_t first = 0; first < group_.units;) {
     std::int64_t last = first + 1;
     while (last < group_.units && sentences_[last] - sentences_[first] < wanted) ++last;

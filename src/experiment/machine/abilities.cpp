@@ -102,7 +102,7 @@ std::string text_of(const PlacedModel& placed, const Config& config, int ranks) 
 }
 
 /// Which rank takes each place of the grid; empty: as they are.
-std::vector<int> order_of(const Config& config, int ranks) {
+std::vector<int> order_of_places(const Config& config, int ranks) {
   const auto& stages = config.replica.placement.ranks;
   std::vector<int> order;
   if (stages.empty() || std::ranges::is_sorted(stages)) return order;
@@ -192,10 +192,10 @@ PlacedConfig placed_config(comm::Communicator& group, const NodePlace& place, co
   const PlacedModel placed = place_model(plan, config);
   if (!placed.fits()) throw ConfigError(refusal(plan, config, placed));
   if (!leaves_something_open(config) || as_by_flops(plan, config, placed))
-    return {given, order_of(given, group.size())};
+    return {given, order_of_places(given, group.size())};
   PlacedConfig result{chosen(plan, given, placed), {}};
   if (group.is_root()) log.info(text_of(placed, result.config, group.size()));
-  result.order = order_of(result.config, group.size());
+  result.order = order_of_places(result.config, group.size());
   return result;
 }
 

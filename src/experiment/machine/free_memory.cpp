@@ -10,12 +10,12 @@
 namespace unisono::experiment {
 namespace {
 
-constexpr double kNone = std::numeric_limits<double>::infinity();
+constexpr double kUnlimited = std::numeric_limits<double>::infinity();
 
 double resource_limit(int resource) {
   rlimit limit{};
   if (getrlimit(static_cast<__rlimit_resource_t>(resource), &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) {
-    return kNone;
+    return kUnlimited;
   }
   return static_cast<double>(limit.rlim_cur);
 }
@@ -31,7 +31,7 @@ double free_memory_bytes(int ranks_of_node, const ProcessLimits& limits, const s
     return limit - static_cast<double>(process_status_bytes(used, root));
   };
   const auto node = available_memory_bytes(root);
-  const double share = node ? static_cast<double>(*node) / ranks_of_node : kNone;
+  const double share = node ? static_cast<double>(*node) / ranks_of_node : kUnlimited;
   return std::max(0.0, std::min({share, left(limits.data, "VmData:"), left(limits.address_space, "VmSize:")}));
 }
 

@@ -24,7 +24,7 @@ constexpr std::int64_t kUsualPerStage = 4;       // … where the batch is chose
 constexpr Index kMostExamples = Index{1} << 20;  // of a micro-batch
 
 /// The order of the ranks that the config asks for.
-std::vector<int> order_of(const Config& config, int stages) {
+std::vector<int> order_of_stages(const Config& config, int stages) {
   const auto& given = config.replica.placement.ranks;
   std::vector<int> order(static_cast<std::size_t>(stages));
   std::iota(order.begin(), order.end(), 0);
@@ -39,7 +39,7 @@ class Placer {
 
   PlacedModel place(const StepSizes& sizes) const {
     PlacedModel placed{.sizes = sizes, .placement = {}, .problem = plan_.problem(sizes)};
-    const std::vector<int> order = order_of(config_, sizes.stages);
+    const std::vector<int> order = order_of_stages(config_, sizes.stages);
     placed.placement = in_order(reordered(placed.problem, order), sizes);
     for (int& rank : placed.placement.ranks) rank = order[static_cast<std::size_t>(rank)];
     return placed;

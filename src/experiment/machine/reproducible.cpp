@@ -34,7 +34,7 @@ void require_common_steps(const Config& config, const ModelParts& parts) {
   }
 }
 
-void require_whole_micro_batches(const Config& config, int replicas) {
+void require_micro_batches_to_sum(const Config& config, int replicas) {
   if (config.train.accumulate > 1) {
     refuse("train.accumulate divides each micro-batch among the ranks; use train.micro_batches instead");
   }
@@ -57,7 +57,7 @@ void require_whole_micro_batches(const Config& config, int replicas) {
 void require_reproducible(const Config& config, const ModelParts& parts) {
   if (config.communication.tree_leaves() == 0 || config.whole_batch()) return;  // whose sums always are
   require_common_steps(config, parts);
-  require_whole_micro_batches(config, parts.grid.data().size());
+  require_micro_batches_to_sum(config, parts.grid.data().size());
   if (parts.backend->device() == nullptr) return;
   require_same(parts.grid.all(), "GPU", hash_bytes(parts.backend->description()),
                "reproducible sums need GPUs of one kind: use such nodes, or set communication.reduction = \"fast\"");

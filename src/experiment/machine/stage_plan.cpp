@@ -9,8 +9,8 @@
 namespace unisono::experiment {
 namespace {
 
-constexpr std::int64_t kFloat = sizeof(float);
-constexpr double kNone = std::numeric_limits<double>::infinity();
+constexpr std::int64_t kFloatBytes = sizeof(float);
+constexpr double kNoStep = std::numeric_limits<double>::infinity();
 
 std::int64_t size_of(const FloatRange& range) { return range.last - range.first; }
 
@@ -122,16 +122,18 @@ std::vector<MemoryItem> StagePlan::piece_items(const StepSizes& sizes, int first
   const std::int64_t state_floats = n * (states_ - sharded) + (n * sharded + replicas - 1) / replicas;
   const std::int64_t statistics = size_of(piece.statistics());
   const std::int64_t prepared = (first == 0 ? data_.features.size() : 0) + (ends(last) ? data_.target_size : 0);
-  return {{"parameters and gradient", kFloat * (2 * n + peers)},
-          {"optimizer state", kFloat * state_floats},
-          {"averaged weights", kFloat * n * averages},
-          {"buffers of the strategy", static_cast<std::int64_t>(extra * share) +
-                                          kFloat * n * reproducible_vectors(with(sizes), static_cast<int>(replicas))},
-          {"statistics of batches", kFloat * (statistics + sizes.micro_batches * piece.moments_size())},
-          {"messages between stages", sizes.stages == 1 ? 0 : kFloat * flight(sizes, first, last).messages},
-          {"examples", examples_bytes(first == 0)},
-          {"batches prepared", kFloat * kPrefetchedBatches * prepared * (micro_batch(sizes) + evaluation_batch(sizes))},
-          {"checkpoint being written", kFloat * ((1 + states_ + averages) * n + statistics) / replicas}};
+  return {
+      {"parameters and gradient", kFloatBytes * (2 * n + peers)},
+      {"optimizer state", kFloatBytes * state_floats},
+      {"averaged weights", kFloatBytes * n * averages},
+      {"buffers of the strategy", static_cast<std::int64_t>(extra * share) +
+                                      kFloatBytes * n * reproducible_vectors(with(sizes), static_cast<int>(replicas))},
+      {"statistics of batches", kFloatBytes * (statistics + sizes.micro_batches * piece.moments_size())},
+      {"messages between stages", sizes.stages == 1 ? 0 : kFloatBytes * flight(sizes, first, last).messages},
+      {"examples", examples_bytes(first == 0)},
+      {"batches prepared",
+       kFloatBytes * kPrefetchedBatches * prepared * (micro_batch(sizes) + evaluation_batch(sizes))},
+      {"checkpoint being written", kFloatBytes * ((1 + states_ + averages) * n + statistics) / replicas}};
 }
 
 /// What every rank needs.
@@ -153,7 +155,7 @@ std::vector<MemoryItem> StagePlan::memory(const StepSizes& sizes, const strategi
     add(items, piece_items(sizes, placement.cuts[p], placement.cuts[p + 1]));
     activations.add(flight(sizes, placement.cuts[p], placement.cuts[p + 1]), flights.chunks[chunk]);
   }
-  add(items, {{"activations and their gradients", kFloat * activations.activations}});
+  add(items, {{"activations and their gradients", kFloatBytes * activations.activations}});
   return items;
 }
 
@@ -192,7 +194,7 @@ std::vector<strategies::PassSeconds> StagePlan::seconds(const StepSizes& sizes, 
 }
 
 double StagePlan::limit(const StepSizes& sizes, int slot) const {
-  double least = kNone;
+  double least = kNoStep;
   for (std::size_t rank = static_cast<std::size_t>(slot); rank < abilities_.limits.size();
        rank += static_cast<std::size_t>(sizes.stages)) {
     least = std::min(least, abilities_.limits[rank]);
@@ -208,7 +210,7 @@ strategies::PlacementProblem StagePlan::problem(const StepSizes& sizes) const {
                                        .any_order = replicas == 1 && config.replica.placement.ranks.empty()};
   for (const nn::CutPoint& point : points_) {
     const Index floats = backend_.activation_size(point.shape.extent, micro_batch(sizes));
-    problem.boundaries.push_back({.bytes = static_cast<double>(kFloat * round_up_to_line(floats))});
+    problem.boundaries.push_back({.bytes = static_cast<double>(kFloatBytes * round_up_to_line(floats))});
   }
   for (int slot = 0; slot < sizes.stages; ++slot) {
     problem.seconds.push_back(seconds(sizes, slot));
@@ -219,9 +221,9 @@ strategies::PlacementProblem StagePlan::problem(const StepSizes& sizes) const {
     const strategies::FlightMemory one = flight(sizes, first, last);
     const Index grown = std::max<Index>(0, one.evaluation - one.workspace);
     return strategies::PieceMemory{
-        .vectors = static_cast<double>(sum(piece_items(sizes, first, last)) + kFloat * grown),
-        .workspace = static_cast<double>(kFloat * one.workspace),
-        .input = static_cast<double>(kFloat * one.input)};
+        .vectors = static_cast<double>(sum(piece_items(sizes, first, last)) + kFloatBytes * grown),
+        .workspace = static_cast<double>(kFloatBytes * one.workspace),
+        .input = static_cast<double>(kFloatBytes * one.input)};
   };
   return problem;
 }

@@ -13,10 +13,11 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+constexpr double kUnknownNumber = std::numeric_limits<double>::quiet_NaN();
 
 void add_numbers(const Json& object, std::map<std::string, double>& numbers) {
-  for (const auto& [name, value] : object.items()) numbers[name] = value.is_number() ? value.get<double>() : kNone;
+  for (const auto& [name, value] : object.items())
+    numbers[name] = value.is_number() ? value.get<double>() : kUnknownNumber;
 }
 
 /// What cross_validation.json has.
@@ -89,8 +90,8 @@ void add_journal(ValidationHistory& history) {
     FoldLine line{.fold = *fold,
                   .status = std::string(name_of(span.result->status, kTrainingStatuses)),
                   .message = span.result->message,
-                  .training_examples = kNone,
-                  .validation_examples = kNone,
+                  .training_examples = kUnknownNumber,
+                  .validation_examples = kUnknownNumber,
                   .seconds = span.result->seconds,
                   .metrics = {}};
     for (const MeasuredMetric& metric : span.result->metrics) {
@@ -102,7 +103,8 @@ void add_journal(ValidationHistory& history) {
   }
   for (auto& [fold, line] : lines) history.folds.push_back(std::move(line));
   for (const std::string& name : names) {
-    history.figures.push_back({.name = name, .interval = mean_interval(history.values(name)), .pooled = kNone});
+    history.figures.push_back(
+        {.name = name, .interval = mean_interval(history.values(name)), .pooled = kUnknownNumber});
   }
 }
 
@@ -112,14 +114,14 @@ std::int32_t class_of(const std::vector<double>& outputs, double middle) {
   return static_cast<std::int32_t>(std::max_element(outputs.begin(), outputs.end()) - outputs.begin());
 }
 
-struct Predictions {
+struct FoldPredictions {
   std::vector<std::int32_t> labels;
   std::vector<std::vector<double>> outputs;
 };
 
 /// \param first column of the outputs
-Predictions read_predictions(std::istream& file, std::size_t first) {
-  Predictions read;
+FoldPredictions read_predictions(std::istream& file, std::size_t first) {
+  FoldPredictions read;
   std::vector<std::string> fields;
   while (read_csv_line(file, fields)) {
     if (fields.size() <= first) continue;
@@ -163,7 +165,7 @@ std::vector<double> ValidationHistory::values(const std::string& metric) const {
 ValidationHistory read_validation(const std::string& folder) {
   ValidationHistory history;
   history.job = read_trials(folder);
-  history.examples = kNone;
+  history.examples = kUnknownNumber;
   if (history.job.status == "complete") {
     const Json results = Json::parse(std::ifstream(folder + "/cross_validation.json"));
     add_results(results, history);
@@ -180,7 +182,7 @@ std::optional<PooledClasses> read_classes(const std::string& path) {
   std::vector<std::string> head;
   constexpr std::size_t kFirst = 3;
   if (!file || !read_csv_line(file, head) || head.size() <= kFirst || head[kFirst - 1] != "label") return std::nullopt;
-  const Predictions predictions = read_predictions(file, kFirst);
+  const FoldPredictions predictions = read_predictions(file, kFirst);
   const auto classes = static_cast<Index>(std::max<std::size_t>(2, head.size() - kFirst));
   if (classes > ConfusionMatrix::kMostClasses || predictions.labels.empty()) return std::nullopt;
   bool are_probabilities = true;  // else margins, around 0

@@ -11,7 +11,7 @@
 namespace unisono::experiment {
 namespace {
 
-constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+constexpr double kNoNumber = std::numeric_limits<double>::quiet_NaN();
 
 std::string kind_of(const ConfigValue& option) {
   const ConfigValue* const kind = option.table() == nullptr ? nullptr : option.find("kind");
@@ -40,7 +40,7 @@ std::string name_of_parameter(const Space& space, std::size_t i) {
 
 double number_at(const Parameter& parameter, double u) {
   if (parameter.scale == Scale::choice) return static_cast<double>(parameter.index(u));
-  return parameter.at(u).number().value_or(kNone);
+  return parameter.at(u).number().value_or(kNoNumber);
 }
 
 SearchColumn column_of(const Space& space, std::size_t i) {
@@ -70,7 +70,7 @@ SearchTable table_of(const SearchHistory& search) {
     const Point point = search.plan->method().point(number);
     for (std::size_t i = 0; i < table.columns.size(); ++i) {
       const bool is_active = search.space.is_active(i, point);
-      table.columns[i].values.push_back(is_active ? number_at(search.space.parameters()[i], point[i]) : kNone);
+      table.columns[i].values.push_back(is_active ? number_at(search.space.parameters()[i], point[i]) : kNoNumber);
     }
   }
   return table;

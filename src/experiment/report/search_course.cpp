@@ -15,13 +15,13 @@
 namespace unisono::experiment {
 namespace {
 
-constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
-constexpr std::size_t kMostTitles = 1000, kMostBlocks = 4000;
+constexpr double kGap = std::numeric_limits<double>::quiet_NaN();
+constexpr std::size_t kMostTrialTitles = 1000, kMostBlocks = 4000;
 
 /// The best value after each step that has ended.
 Drawing best_drawing(const SearchHistory& search) {
   plot::Series values{.name = "trials", .mark = plot::Mark::points}, best{.name = "best so far"};
-  double reached = kNone;
+  double reached = kGap;
   for (std::size_t i = 0; i < search.steps.size(); ++i) {
     const StepEnd& step = search.steps[i];
     values.x.push_back(static_cast<double>(i + 1));
@@ -37,7 +37,7 @@ Drawing best_drawing(const SearchHistory& search) {
     best.x.push_back(values.x.back());
     best.y.push_back(reached);
   }
-  if (values.x.size() > kMostTitles) values.titles.clear();  // then points may be thinned
+  if (values.x.size() > kMostTrialTitles) values.titles.clear();  // then points may be thinned
   best.colour = 1;
   values.colour = 0;
   plot::XyPlot plot;
@@ -69,8 +69,8 @@ Drawing rungs_drawing(const SearchHistory& search) {
       series.titles.push_back(
           fmt::format("trial {}, {}: {}", number, count_of(step->epochs, "epoch"), number_text(step->value)));
     }
-    series.x.push_back(kNone);  // the next trial's line begins anew
-    series.y.push_back(kNone);
+    series.x.push_back(kGap);  // the next trial's line begins anew
+    series.y.push_back(kGap);
     series.titles.emplace_back();
   }
   plot::XyPlot plot;

@@ -15,16 +15,17 @@
 namespace unisono::experiment {
 namespace {
 
-constexpr std::size_t kMostRows = 2000, kMostTitles = 1000;
+constexpr std::size_t kMostFolds = 2000, kMostFoldTitles = 1000;
 
-std::string whole(double number) { return std::isnan(number) ? "" : grouped(std::llround(number)); }
+std::string whole_or_empty(double number) { return std::isnan(number) ? "" : grouped(std::llround(number)); }
 
 Table facts_of(const ValidationHistory& validation) {
   const TrialsHistory& job = validation.job;
   Table table{.caption = "The cross-validation", .head = {}, .rows = {{"status", job.status}}};
   table.rows.push_back({"folds", grouped(job.folds)});
-  if (job.status != "complete") table.rows.push_back({"folds that have ended", whole(std::size(validation.folds))});
-  if (!std::isnan(validation.examples)) table.rows.push_back({"examples", whole(validation.examples)});
+  if (job.status != "complete")
+    table.rows.push_back({"folds that have ended", whole_or_empty(std::size(validation.folds))});
+  if (!std::isnan(validation.examples)) table.rows.push_back({"examples", whole_or_empty(validation.examples)});
   if (job.trainings.empty()) {
     table.rows.push_back({"models", "solved exactly, not trained"});
     return table;
@@ -57,7 +58,7 @@ Drawing folds_drawing(const ValidationHistory& validation, const FoldFigures& fi
     folds.y.push_back(line.metrics.at(figures.name));
     folds.titles.push_back(fmt::format("fold {}: {}", line.fold, number_text(folds.y.back())));
   }
-  if (folds.titles.size() > kMostTitles) folds.titles.clear();
+  if (folds.titles.size() > kMostFoldTitles) folds.titles.clear();
   const auto last = static_cast<double>(std::max<std::int64_t>(1, validation.job.folds - 1));
   const Interval& interval = figures.interval;
   plot::Series mean{.name = "mean, with its interval", .x = {-0.5, last + 0.5}, .y = {interval.mean, interval.mean}};
@@ -109,19 +110,19 @@ Section section_of_classes(const ValidationHistory& validation) {
 Section section_of_folds(const ValidationHistory& validation) {
   Section section{.title = "Folds"};
   if (validation.folds.empty()) return section;
-  const std::size_t shown = std::min(kMostRows, validation.folds.size());
+  const std::size_t shown = std::min(kMostFolds, validation.folds.size());
   const bool has_messages = std::any_of(validation.folds.begin(), validation.folds.end(),
                                         [](const FoldLine& line) { return !line.message.empty(); });
   Table table{
-      .caption = shown < validation.folds.size() ? fmt::format("The first {} folds", grouped(kMostRows)) : "Folds",
+      .caption = shown < validation.folds.size() ? fmt::format("The first {} folds", grouped(kMostFolds)) : "Folds",
       .head = {"fold", "status", "training examples", "validation examples", "seconds"},
       .rows = {}};
   for (const FoldFigures& one : validation.figures) table.head.push_back(words_of(one.name));
   if (has_messages) table.head.emplace_back("why");
   for (std::size_t i = 0; i < shown; ++i) {
     const FoldLine& line = validation.folds[i];
-    std::vector<std::string> row = {fmt::format("{}", line.fold), line.status, whole(line.training_examples),
-                                    whole(line.validation_examples), number_text(line.seconds)};
+    std::vector<std::string> row = {fmt::format("{}", line.fold), line.status, whole_or_empty(line.training_examples),
+                                    whole_or_empty(line.validation_examples), number_text(line.seconds)};
     for (const FoldFigures& one : validation.figures) {
       const auto found = line.metrics.find(one.name);
       row.push_back(found == line.metrics.end() ? "" : number_text(found->second));

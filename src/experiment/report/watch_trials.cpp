@@ -15,7 +15,7 @@
 namespace unisono::experiment {
 namespace {
 
-constexpr std::size_t kCurveWidth = 32, kMostRunning = 16;
+constexpr std::size_t kTrialCurveWidth = 32, kMostRunning = 16;
 
 /// "optimizer.learning_rate = 0.05, train.batch_size = 32"
 std::string settings_text(const SearchHistory& search, std::int64_t trial) {
@@ -81,7 +81,7 @@ std::string best_lines(const SearchHistory& search) {
   const auto best = search.plan->best();
   if (!best) return "";
   return fmt::format("  {:<24} {:>9}  trial {}  {}\n    {}\n", "best " + words_of(search.metric),
-                     number_text(search.value(*best)), *best, sparkline(course, kCurveWidth),
+                     number_text(search.value(*best)), *best, sparkline(course, kTrialCurveWidth),
                      settings_text(search, *best));
 }
 
@@ -121,7 +121,7 @@ std::string picture_of(const ValidationHistory& validation) {
   text += "\n";
   for (const FoldFigures& one : validation.figures) {
     text += fmt::format("  {:<24} {:>9}  {}\n", "mean " + words_of(one.name), number_text(one.interval.mean),
-                        sparkline(validation.values(one.name), kCurveWidth));
+                        sparkline(validation.values(one.name), kTrialCurveWidth));
   }
   text += running_lines(
       job,

@@ -19,7 +19,7 @@
 namespace unisono::experiment {
 namespace {
 
-void require_same_config(const ResumedRun& run, const CheckpointHeader& stored) {
+void require_same_config_as_stored(const ResumedRun& run, const CheckpointHeader& stored) {
   const auto changed = changes_that_forbid_resuming(stored.config, run.header.config);
   if (changed.empty()) return;
   throw ConfigError(
@@ -29,7 +29,7 @@ void require_same_config(const ResumedRun& run, const CheckpointHeader& stored) 
 }
 
 /// Versions without data.split_seed chose validation examples by `seed`, and without regard to classes.
-void require_same_split(const ResumedRun& run, const CheckpointHeader& stored) {
+void require_same_split_as_stored(const ResumedRun& run, const CheckpointHeader& stored) {
   const data::DataSettings& data = run.config.data;
   if (data.validation_fraction == 0 || stored.config.find("split_seed") != std::string::npos) return;
   if (run.header.inputs.kind == data::SetKind::sparse) {
@@ -51,7 +51,7 @@ int replicas_of(const CheckpointHeader& stored) {
   return stored.ranks / (stages.empty() ? 1 : std::stoi(stages));
 }
 
-void require_same_shares(const ResumedRun& run, const CheckpointHeader& stored) {
+void require_same_shares_as_stored(const ResumedRun& run, const CheckpointHeader& stored) {
   const bool at_own_pace = !stored.worker_steps.empty();  // workers do not go through their shares in step anyway
   if (run.config.data.partition != data::Partition::fixed || at_own_pace) return;
   if (replicas_of(stored) == run.parts.grid.data().size()) return;
@@ -61,7 +61,7 @@ void require_same_shares(const ResumedRun& run, const CheckpointHeader& stored) 
                   run.config.run_folder(), count_of(stored.ranks, "rank"), run.header.ranks));
 }
 
-void require_same_data(const ResumedRun& run, const CheckpointHeader& stored) {
+void require_same_data_as_stored(const ResumedRun& run, const CheckpointHeader& stored) {
   if (stored.data_identity != run.header.data_identity) {
     throw CheckpointError(
         fmt::format("{}: the run was started on different data from {}: resume with the same set, or start a new run "
@@ -76,7 +76,7 @@ void require_same_data(const ResumedRun& run, const CheckpointHeader& stored) {
   }
 }
 
-void require_same_reader(const ResumedRun& run, const CheckpointHeader& stored) {
+void require_same_reader_as_stored(const ResumedRun& run, const CheckpointHeader& stored) {
   if (stored.resident == run.header.resident) return;
   const auto reader = [](bool resident) { return resident ? "resident" : "streaming"; };
   throw ConfigError(fmt::format(
@@ -129,13 +129,13 @@ std::string_view consequence(const ResumedRun& run, const CheckpointHeader& stor
 /// Called on rank 0.
 void require_resumable(const ResumedRun& run, const CheckpointHeader& stored) {
   if (!run.takes_over) {
-    require_same_config(run, stored);
+    require_same_config_as_stored(run, stored);
     require_chosen_span(run.config, {stored.config, stored.step, run.steps_per_epoch});
   }
-  require_same_split(run, stored);
-  require_same_shares(run, stored);
-  require_same_data(run, stored);
-  require_same_reader(run, stored);
+  require_same_split_as_stored(run, stored);
+  require_same_shares_as_stored(run, stored);
+  require_same_data_as_stored(run, stored);
+  require_same_reader_as_stored(run, stored);
 }
 
 /// Logs where the run continues, and what prevents the same bits.

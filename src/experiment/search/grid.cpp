@@ -5,7 +5,7 @@
 namespace unisono::experiment {
 namespace {
 
-std::unique_ptr<SearchMethod> make(SearchProblem problem) {
+std::unique_ptr<SearchMethod> make_grid(SearchProblem problem) {
   std::vector<Point> points = problem.baselines;
   const std::vector<Point> grid = problem.space.grid();
   points.insert(points.end(), grid.begin(), grid.end());
@@ -17,6 +17,6 @@ std::unique_ptr<SearchMethod> make(SearchProblem problem) {
 
 }  // namespace
 
-SearchMethodKind grid_search() { return {SearchKind::grid, describe_median_rule, make}; }
+SearchMethodKind grid_search() { return {SearchKind::grid, describe_median_rule, make_grid}; }
 
 }  // namespace unisono::experiment

@@ -70,7 +70,7 @@ void Halving::started(const SearchStep& step) {
   ++running_;
 }
 
-void describe(ConfigVisitor& visitor, SearchSettings& settings) {
+void describe_halving(ConfigVisitor& visitor, SearchSettings& settings) {
   describe_trials(visitor, settings);
   describe_rungs(visitor, settings);
 }
@@ -92,7 +92,7 @@ void describe_rungs(ConfigVisitor& visitor, SearchSettings& settings) {
 }
 
 SearchMethodKind halving_search() {
-  return {SearchKind::halving, describe, [](SearchProblem problem) -> std::unique_ptr<SearchMethod> {
+  return {SearchKind::halving, describe_halving, [](SearchProblem problem) -> std::unique_ptr<SearchMethod> {
             return std::make_unique<Halving>(std::move(problem));
           }};
 }

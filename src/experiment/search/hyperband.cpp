@@ -117,7 +117,7 @@ void Hyperband::started(const SearchStep& step) {
   ++running_;
 }
 
-void describe(ConfigVisitor& visitor, SearchSettings& settings) {
+void describe_hyperband(ConfigVisitor& visitor, SearchSettings& settings) {
   visitor.field({.name = "trials",
                  .meaning = "number of trials, baselines included, up to the end of a bracket; 0: one pass over all "
                             "brackets",
@@ -130,7 +130,7 @@ void describe(ConfigVisitor& visitor, SearchSettings& settings) {
 }  // namespace
 
 SearchMethodKind hyperband_search() {
-  return {SearchKind::hyperband, describe, [](SearchProblem problem) -> std::unique_ptr<SearchMethod> {
+  return {SearchKind::hyperband, describe_hyperband, [](SearchProblem problem) -> std::unique_ptr<SearchMethod> {
             return std::make_unique<Hyperband>(std::move(problem));
           }};
 }

@@ -164,7 +164,7 @@ void Population::ended(const SearchStep& step, double loss) {
   --running_;
 }
 
-void describe(ConfigVisitor& visitor, SearchSettings& settings) {
+void describe_population(ConfigVisitor& visitor, SearchSettings& settings) {
   describe_trials(visitor, settings);
   visitor.field({.name = "exploit_every_epochs",
                  .meaning = "epochs after which a trial is compared with the others",
@@ -183,7 +183,7 @@ void describe(ConfigVisitor& visitor, SearchSettings& settings) {
 }  // namespace
 
 SearchMethodKind population_search() {
-  return {SearchKind::population, describe, [](SearchProblem problem) -> std::unique_ptr<SearchMethod> {
+  return {SearchKind::population, describe_population, [](SearchProblem problem) -> std::unique_ptr<SearchMethod> {
             return std::make_unique<Population>(std::move(problem));
           }};
 }

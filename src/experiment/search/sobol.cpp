@@ -52,7 +52,7 @@ constexpr Directions kJoeKuo[kSobolDimensions - 1] = {
     {637, {1, 1, 3, 13, 25, 47, 39, 87, 257}}};
 // clang-format on
 
-std::unique_ptr<SearchMethod> make(SearchProblem problem) {
+std::unique_ptr<SearchMethod> make_sobol(SearchProblem problem) {
   const std::size_t dimensions = problem.space.parameters().size();
   if (dimensions > kSobolDimensions) {
     throw ConfigError(
@@ -76,7 +76,7 @@ std::unique_ptr<SearchMethod> make(SearchProblem problem) {
       });
 }
 
-void describe(ConfigVisitor& visitor, SearchSettings& settings) {
+void describe_sobol(ConfigVisitor& visitor, SearchSettings& settings) {
   describe_trials(visitor, settings);
   describe_median_rule(visitor, settings);
 }
@@ -129,6 +129,6 @@ double SobolDimension::at(std::uint32_t n) const {
   return digits * 0x1p-32;
 }
 
-SearchMethodKind sobol_search() { return {SearchKind::sobol, describe, make}; }
+SearchMethodKind sobol_search() { return {SearchKind::sobol, describe_sobol, make_sobol}; }
 
 }  // namespace unisono::experiment

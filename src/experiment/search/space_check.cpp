@@ -14,7 +14,7 @@
 namespace unisono::experiment {
 namespace {
 
-constexpr double kBelowOne = 1 - 0x1p-53;
+constexpr double kLargestShare = 1 - 0x1p-53;
 constexpr std::uint64_t kOthers = 64;  ///< combinations of the other parameters with which a value is tried
 
 struct TakenKey {
@@ -74,7 +74,7 @@ Point point_with(const Space& space, std::size_t parameter, double u, std::uint6
 
 /// All choices, or the smallest and the largest number.
 std::vector<double> places_of(const Parameter& p) {
-  if (p.scale != Scale::choice) return {0.0, kBelowOne};
+  if (p.scale != Scale::choice) return {0.0, kLargestShare};
   std::vector<double> places;
   for (std::int64_t i = 0; i < p.values(); ++i) places.push_back(p.middle(i));
   return places;

@@ -126,7 +126,7 @@ double Tpe::best_draw(std::size_t parameter, const std::vector<std::int64_t>& ra
   return best;
 }
 
-void describe(ConfigVisitor& visitor, SearchSettings& settings) {
+void describe_tpe(ConfigVisitor& visitor, SearchSettings& settings) {
   describe_trials(visitor, settings);
   visitor.field({.name = "lookahead",
                  .meaning = "trial n knows the results of trials below n − lookahead, and waits for them: one more "
@@ -147,7 +147,7 @@ void describe(ConfigVisitor& visitor, SearchSettings& settings) {
 }  // namespace
 
 SearchMethodKind tpe_search() {
-  return {SearchKind::tpe, describe, [](SearchProblem problem) -> std::unique_ptr<SearchMethod> {
+  return {SearchKind::tpe, describe_tpe, [](SearchProblem problem) -> std::unique_ptr<SearchMethod> {
             return std::make_unique<Tpe>(std::move(problem));
           }};
 }

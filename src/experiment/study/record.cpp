@@ -12,7 +12,7 @@ nlohmann::json known(double value) { return std::isfinite(value) ? nlohmann::jso
 
 double number(const nlohmann::json& json) { return json.is_null() ? kUnknown : json.get<double>(); }
 
-nlohmann::json to_json(const ModelDistance& distance) {
+nlohmann::json distance_json(const ModelDistance& distance) {
   if (!distance.known) return {};
   return {{"different_parameters", distance.different},
           {"relative", known(distance.relative)},
@@ -60,7 +60,7 @@ nlohmann::json to_json(const StudyRecord& record) {
           {"examples", record.examples},
           {"seconds", nlohmann::json(to_json(record.seconds))},
           {"curve", curve},
-          {"distance", to_json(record.distance)}};
+          {"distance", distance_json(record.distance)}};
 }
 
 StudyRecord study_record_from(const nlohmann::json& json) {

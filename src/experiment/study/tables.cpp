@@ -37,7 +37,7 @@ std::string table(const std::vector<Row>& rows) {
   return text;
 }
 
-/// "0.9712", or "—" for what is not known.
+/// "0.9712", or "—" for what is not known_or_null.
 std::string number(double value, int digits = 4) {
   return std::isfinite(value) ? fmt::format("{:.{}g}", value, digits) : "—";
 }
@@ -164,24 +164,25 @@ std::string seeds_text(const StudyPlan& plan) {
 constexpr std::string_view kSerialNote =
     "Serial runs are compared with that of the first seed, so their line says how far seeds alone are apart.\n";
 
-nlohmann::ordered_json known(double value) {
+nlohmann::ordered_json known_or_null(double value) {
   return std::isfinite(value) ? nlohmann::ordered_json(value) : nlohmann::ordered_json();
 }
 
 nlohmann::ordered_json way_json(const WayResult& one) {
-  nlohmann::ordered_json json = {{"name", one.way->name},
-                                 {"ranks", one.way->ranks},
-                                 {"threads", one.way->threads()},
-                                 {"strategy", one.way->config.strategy.kind},
-                                 {"folder", one.way->folder},
-                                 {"identity", one.way->identity},
-                                 {"trainings", one.trainings},
-                                 {"diverged", one.diverged},
-                                 {"verdict", name_of(one.judgement.verdict, kVerdicts)},
-                                 {"verdict_text", verdict_of(one)},
-                                 {"values", one.values},
-                                 {"mean", one.values.empty() ? nlohmann::ordered_json() : known(mean_of(one.values))},
-                                 {"deviation", deviation_of(one.values)}};
+  nlohmann::ordered_json json = {
+      {"name", one.way->name},
+      {"ranks", one.way->ranks},
+      {"threads", one.way->threads()},
+      {"strategy", one.way->config.strategy.kind},
+      {"folder", one.way->folder},
+      {"identity", one.way->identity},
+      {"trainings", one.trainings},
+      {"diverged", one.diverged},
+      {"verdict", name_of(one.judgement.verdict, kVerdicts)},
+      {"verdict_text", verdict_of(one)},
+      {"values", one.values},
+      {"mean", one.values.empty() ? nlohmann::ordered_json() : known_or_null(mean_of(one.values))},
+      {"deviation", deviation_of(one.values)}};
   if (has_difference(one)) {
     const PairedDifference& difference = one.judgement.difference;
     json["difference"] = {{"pairs", difference.pairs},         {"mean", difference.mean},
@@ -191,19 +192,20 @@ nlohmann::ordered_json way_json(const WayResult& one) {
     if (one.judgement.seeds_needed > 0) json["difference"]["seeds_needed"] = one.judgement.seeds_needed;
   }
   json["distance"] = {{"different_parameters", one.different},
-                      {"relative", known(one.relative)},
-                      {"largest", known(one.largest)},
-                      {"predictions", known(one.predictions)},
-                      {"classes", known(one.classes)},
-                      {"loss", known(one.loss_difference)},
-                      {"above_optimum", known(one.above_optimum)}};
-  json["at_equal"] = {
-      {"updates", known(one.at_updates)}, {"examples", known(one.at_examples)}, {"seconds", known(one.at_seconds)}};
-  json["seconds_to_target"] = known(one.to_target);
+                      {"relative", known_or_null(one.relative)},
+                      {"largest", known_or_null(one.largest)},
+                      {"predictions", known_or_null(one.predictions)},
+                      {"classes", known_or_null(one.classes)},
+                      {"loss", known_or_null(one.loss_difference)},
+                      {"above_optimum", known_or_null(one.above_optimum)}};
+  json["at_equal"] = {{"updates", known_or_null(one.at_updates)},
+                      {"examples", known_or_null(one.at_examples)},
+                      {"seconds", known_or_null(one.at_seconds)}};
+  json["seconds_to_target"] = known_or_null(one.to_target);
   json["reached_target"] = one.reached;
-  json["training_seconds"] = known(one.seconds);
-  json["speed_up"] = known(one.speed_up);
-  json["efficiency"] = known(one.efficiency);
+  json["training_seconds"] = known_or_null(one.seconds);
+  json["speed_up"] = known_or_null(one.speed_up);
+  json["efficiency"] = known_or_null(one.efficiency);
   json["seconds"] = to_json(one.parts);
   return json;
 }
@@ -243,21 +245,22 @@ std::string to_text(const StudyPlan& plan, const StudyResult& result) {
 
 nlohmann::ordered_json to_json(const StudyPlan& plan, const StudyResult& result,
                                const std::vector<StudyRecord>& records) {
-  nlohmann::ordered_json json = {
-      {"study", plan.name},
-      {"first_seed", plan.first_seed},
-      {"seeds", plan.settings.seeds},
-      {"metric",
-       {{"split", data::name_of(plan.metric.split)},
-        {"name", plan.metric.name},
-        {"larger_is_better", plan.metric.larger_is_better}}},
-      {"margin", plan.settings.margin},
-      {"level", kLevel},
-      {"target", known(result.target)},
-      {"optimum", known(result.optimum)},
-      {"equal",
-       {{"updates", known(result.updates)}, {"examples", known(result.examples)}, {"seconds", known(result.seconds)}}},
-      {"deviation_of_differences", known(result.deviation)}};
+  nlohmann::ordered_json json = {{"study", plan.name},
+                                 {"first_seed", plan.first_seed},
+                                 {"seeds", plan.settings.seeds},
+                                 {"metric",
+                                  {{"split", data::name_of(plan.metric.split)},
+                                   {"name", plan.metric.name},
+                                   {"larger_is_better", plan.metric.larger_is_better}}},
+                                 {"margin", plan.settings.margin},
+                                 {"level", kLevel},
+                                 {"target", known_or_null(result.target)},
+                                 {"optimum", known_or_null(result.optimum)},
+                                 {"equal",
+                                  {{"updates", known_or_null(result.updates)},
+                                   {"examples", known_or_null(result.examples)},
+                                   {"seconds", known_or_null(result.seconds)}}},
+                                 {"deviation_of_differences", known_or_null(result.deviation)}};
   auto power = nlohmann::ordered_json::array();
   for (const auto& [seeds, chance] : result.power) power.push_back({{"seeds", seeds}, {"power", chance}});
   json["power"] = power;

@@ -174,12 +174,12 @@ void correlate(const Loops& loops, int threads, const Correlation& c, Index batc
   });
 }
 
-constexpr Index kParts = 8;                    ///< at most
+constexpr Index kMostWeightParts = 8;          ///< at most
 constexpr Index kPartFloats = Index{1} << 18;  ///< of all parts, if there are more than two
 
 /// Rows of the output are summed in a few parts, as in examples_convolution_weights.cpp.
 Index parts_of(Index weights, Index rows) {
-  return std::min(std::max<Index>(1, rows), std::clamp<Index>(kPartFloats / weights, 2, kParts));
+  return std::min(std::max<Index>(1, rows), std::clamp<Index>(kPartFloats / weights, 2, kMostWeightParts));
 }
 
 /// sum [O][taps][I] += what rows [first, end) of all examples' outputs contribute.

@@ -5,16 +5,17 @@
 namespace unisono::kernels::cpu {
 namespace {
 
-constexpr Index kParts = 8;                    ///< at most
-constexpr Index kPartFloats = Index{1} << 15;  ///< at most, for 64 examples of all parts, if there are more than two
-constexpr Index kLargest = Index{1} << 20;     ///< more weights than that are computed in one part
+constexpr Index kMostExampleParts = 8;  ///< at most
+constexpr Index kExamplePartFloats = Index{1}
+                                     << 15;  ///< at most, for 64 examples of all parts, if there are more than two
+constexpr Index kLargest = Index{1} << 20;   ///< more weights than that are computed in one part
 
 /// Rows of the output are summed in a few parts, which are added up at the end: threads have independent work, and
 /// results depend only on the shape.
 Index parts_of(const Convolution& convolution, Index rows) {
-  const Index affordable = kPartFloats * convolution.lanes.blocks / convolution.weights();
+  const Index affordable = kExamplePartFloats * convolution.lanes.blocks / convolution.weights();
   const Index fewest = convolution.weights() > kLargest ? 1 : 2;
-  return std::min(rows, std::clamp(affordable, fewest, kParts));
+  return std::min(rows, std::clamp(affordable, fewest, kMostExampleParts));
 }
 
 /// The s-th of so many slices of a group's channels, in whole registers.

@@ -8,7 +8,7 @@ namespace {
 constexpr Index kMostColumns = 4096;    ///< 16 sums of each then fit the second cache
 constexpr double kColumnsOfValue = 12;  ///< a mask is then about as fast as the values that it stands for
 constexpr Index kBlockChunks = 8;       ///< a block's lanes are added up once: it has at least so many chunks
-constexpr Index kMostBlocks = 32;       ///< of rows
+constexpr Index kMostBitBlocks = 32;    ///< of rows
 
 Index mask_blocks(Index rows) { return (rows + kMaskRows - 1) / kMaskRows; }
 
@@ -52,7 +52,7 @@ bool BitColumns::made_from(const SparseRows& rows) const {
 }
 
 Index bit_blocks(const PassWork& work) {
-  return std::clamp<Index>((last_chunk(work) - first_chunk(work)) / kBlockChunks, 1, kMostBlocks);
+  return std::clamp<Index>((last_chunk(work) - first_chunk(work)) / kBlockChunks, 1, kMostBitBlocks);
 }
 
 Index lane_floats(Index features) { return 16 * round_up_to_line(features); }

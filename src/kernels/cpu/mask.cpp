@@ -6,8 +6,8 @@
 namespace unisono::kernels::cpu {
 namespace {
 
-constexpr Index kParts = 8;            ///< the rows are summed in at most so many parts
-constexpr Index kChannelsAtOnce = 64;  ///< … and of so many channels
+constexpr Index kMostRowParts = 8;     ///< the rows are summed in at most so many parts
+constexpr Index kMaskedChannels = 64;  ///< … and of so many channels
 
 }  // namespace
 
@@ -16,13 +16,13 @@ void CpuBackend::mask_and_sum(const Extent& extent, Index batch, View y, Mutable
   if (y.empty() && db.empty()) return;
   const Lanes lanes = this->lanes(extent, batch);
   if (lanes.innermost() == Innermost::channels) return mask_and_sum_rows(extent, batch, y, dy, db, write);
-  const Index channels = extent.channels, rows = lanes.blocks * extent.height, parts = std::min(rows, kParts);
-  const Index slices = (channels + kChannelsAtOnce - 1) / kChannelsAtOnce;
+  const Index channels = extent.channels, rows = lanes.blocks * extent.height, parts = std::min(rows, kMostRowParts);
+  const Index slices = (channels + kMaskedChannels - 1) / kMaskedChannels;
   float* const sums = db.empty() ? nullptr : partials_.floats(parts * channels * Lanes::kVector);
   const Loops& loops = loops_of(lanes);
   parallel_for(settings_.threads, parts * slices, [&](Index task) {
-    const Index part = task / slices, channel = task % slices * kChannelsAtOnce;
-    const Index count = std::min(kChannelsAtOnce, channels - channel);
+    const Index part = task / slices, channel = task % slices * kMaskedChannels;
+    const Index count = std::min(kMaskedChannels, channels - channel);
     float* const sum = sums == nullptr ? nullptr : sums + (part * channels + channel) * Lanes::kVector;
     if (sum != nullptr) std::fill(sum, sum + count * Lanes::kVector, 0.0F);
     for (Index i = rows * part / parts * extent.width; i < rows * (part + 1) / parts * extent.width; ++i) {
@@ -36,7 +36,8 @@ void CpuBackend::mask_and_sum(const Extent& extent, Index batch, View y, Mutable
 /// The same, with the channels innermost.
 void CpuBackend::mask_and_sum_rows(const Extent& extent, Index batch, View y, MutableView dy, MutableView db,
                                    Write write) {
-  const Index channels = extent.channels, rows = batch * extent.height * extent.width, parts = std::min(rows, kParts);
+  const Index channels = extent.channels, rows = batch * extent.height * extent.width,
+              parts = std::min(rows, kMostRowParts);
   float* const sums = db.empty() ? nullptr : partials_.floats(parts * channels);
   parallel_for(settings_.threads, parts, [&](Index part) {
     float* const sum = sums == nullptr ? nullptr : sums + part * channels;

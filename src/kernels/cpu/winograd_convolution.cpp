@@ -1,9 +1,9 @@
 // Convolutions of 3 × 3 kernels and stride 1 by Winograd's minimal filtering F(m × m, 3 × 3), Lavin & Gray, CVPR 2016,
-// with the channels innermost. The output is cut into tiles of m × m pixels. Tiles of (m + 2)² pixels of the input, and
-// the kernels, are transformed to (m + 2)² values for each channel (or pair of channels); what was a convolution is
-// then (m + 2)² products of matrices, [channels out × channels in] · [channels in × tiles]. For m = 2, these are 16
-// multiplications for 4 pixels and 9 taps, instead of 36; for m = 4, 36 instead of 144.
-// Errors: see decision 19.
+// with the channels innermost. The output is cut into tiles of m × m pixels. WinogradTiles of (m + 2)² pixels of the
+// input, and the kernels, are transformed to (m + 2)² values for each channel (or pair of channels); what was a
+// convolution is then (m + 2)² products of matrices, [channels out × channels in] · [channels in × tiles]. For m = 2,
+// these are 16 multiplications for 4 pixels and 9 taps, instead of 36; for m = 4, 36 instead of 144. Errors: see
+// decision 19.
 #include <algorithm>
 #include <array>
 
@@ -15,21 +15,22 @@ namespace {
 
 constexpr Index kTiles = 24;  ///< transformed at a time; a multiple of the products' tiles' widths
 constexpr Index kGradientFloats = Index{1}
-                                  << 16;       ///< of both sides' tiles, transformed at a time for a weights' gradient
-constexpr Index kParts = 8;                    ///< at most, of a weights' gradient
-constexpr Index kPartFloats = Index{1} << 18;  ///< of all parts, if there are more than two
+                                  << 16;  ///< of both sides' tiles, transformed at a time for a weights' gradient
+constexpr Index kGradientParts = 8;       ///< at most, of a weights' gradient
+constexpr Index kGradientPartFloats = Index{1} << 18;  ///< of all parts, if there are more than two
 
 /// Floats of one of a transform's planes. They must not lie a power of two apart: they would share cache sets.
 Index plane_of(Index rows, Index columns) { return rows * columns + Lanes::kVector; }
 
 /// The tiles of all examples' outputs, row by row, and the pixels that they read and write.
-struct Tiles {
+struct WinogradTiles {
   const WinogradLoops& loops;
   Extent in, out;
   Index padding_height, padding_width;
   Index rows, columns;  ///< of an example
 
-  Tiles(const WinogradLoops& loops_, const Extent& in_, const Extent& out_, Index padding_height_, Index padding_width_)
+  WinogradTiles(const WinogradLoops& loops_, const Extent& in_, const Extent& out_, Index padding_height_,
+                Index padding_width_)
       : loops(loops_),
         in(in_),
         out(out_),
@@ -94,12 +95,12 @@ bool by_large_products(const Loops& loops, Index in, Index out) {
 }
 
 /// Floats that one thread needs.
-Index correlation_floats(const Tiles& tiles) {
+Index correlation_floats(const WinogradTiles& tiles) {
   return tiles.values() * (plane_of(kTiles, tiles.in.channels) + plane_of(kTiles, tiles.out.channels));
 }
 
-struct Correlation {
-  const Tiles& tiles;
+struct WinogradCorrelation {
+  const WinogradTiles& tiles;
   Index batch;
   const float *x, *u;  ///< u [values][in][out]
   const float* bias;
@@ -108,7 +109,7 @@ struct Correlation {
 };
 
 /// y = f(x ∗ w + bias), w transformed. \param memory [threads][correlation_floats]
-void correlate(const Loops& loops, int threads, const Correlation& c, float* memory) {
+void correlate(const Loops& loops, int threads, const WinogradCorrelation& c, float* memory) {
   const Index in = c.tiles.in.channels, out = c.tiles.out.channels, count = c.tiles.count(c.batch);
   const Index values = c.tiles.values();
   const Index v_plane = plane_of(kTiles, in), m_plane = plane_of(kTiles, out), u_plane = plane_of(in, out);
@@ -117,7 +118,7 @@ void correlate(const Loops& loops, int threads, const Correlation& c, float* mem
     float* const m = v + values * v_plane;
     for (Index group = first; group < end; ++group) {
       const Index from = group * kTiles, tiles = std::min(kTiles, count - from);
-      c.tiles.for_each_part(from, tiles, [&](const Tiles::Part& part, Index before) {
+      c.tiles.for_each_part(from, tiles, [&](const WinogradTiles::Part& part, Index before) {
         c.tiles.transform_input(part, c.x, v + before * in, v_plane);
       });
       const ProductShape shape{.m = out, .n = tiles, .k = in, .lda = out, .ldb = in, .ldc = out};
@@ -131,7 +132,7 @@ void correlate(const Loops& loops, int threads, const Correlation& c, float* mem
           loops.product(shape, &a, &b, 1, nullptr, m + value * m_plane, nullptr);
         }
       }
-      c.tiles.for_each_part(from, tiles, [&](const Tiles::Part& part, Index before) {
+      c.tiles.for_each_part(from, tiles, [&](const WinogradTiles::Part& part, Index before) {
         c.tiles.transform_output(part, m + before * out, m_plane, c.bias, c.relu, c.y);
       });
     }
@@ -145,7 +146,7 @@ const WinogradLoops& CpuBackend::winograd_of(const ConvolutionSpec& spec) const 
 }
 
 void CpuBackend::winograd_forward(const ConvolutionSpec& spec, Index batch, View x, View w, View b, MutableView y) {
-  const Tiles tiles(winograd_of(spec), spec.in, spec.out(), spec.padding_height, spec.padding_width);
+  const WinogradTiles tiles(winograd_of(spec), spec.in, spec.out(), spec.padding_height, spec.padding_width);
   const Index in = spec.in.channels, out = spec.channels, size = in * out, plane = plane_of(in, out);
   const Index u_floats = tiles.values() * plane;
   float* const memory = packed_.floats(u_floats + 9 * size + settings_.threads * correlation_floats(tiles));
@@ -158,14 +159,14 @@ void CpuBackend::winograd_forward(const ConvolutionSpec& spec, Index batch, View
       tiles.loops.weights(transposed + channel * out, size, out, to + channel * out, plane);
     });
   });
-  const Correlation correlation{
+  const WinogradCorrelation correlation{
       tiles, batch, x.data(), u, b.empty() ? nullptr : b.data(), spec.activation == Activation::relu, y.data()};
   correlate(loops_, settings_.threads, correlation, transposed + 9 * size);
 }
 
 /// dx = dy ∗ w with its taps in reverse order.
 void CpuBackend::winograd_backward_data(const ConvolutionSpec& spec, Index batch, View w, View dy, MutableView dx) {
-  const Tiles tiles(winograd_of(spec), spec.out(), spec.in, 2 - spec.padding_height, 2 - spec.padding_width);
+  const WinogradTiles tiles(winograd_of(spec), spec.out(), spec.in, 2 - spec.padding_height, 2 - spec.padding_width);
   const Index in = spec.in.channels, out = spec.channels, plane = plane_of(out, in);
   const Index u_floats = tiles.values() * plane;
   float* const u = packed_.floats(u_floats + settings_.threads * correlation_floats(tiles));
@@ -177,15 +178,15 @@ void CpuBackend::winograd_backward_data(const ConvolutionSpec& spec, Index batch
 
 void CpuBackend::winograd_backward_weights(const ConvolutionSpec& spec, Index batch, View x, View dy, MutableView dw,
                                            Write write) {
-  const Tiles tiles(winograd_of(spec), spec.in, spec.out(), spec.padding_height, spec.padding_width);
+  const WinogradTiles tiles(winograd_of(spec), spec.in, spec.out(), spec.padding_height, spec.padding_width);
   const Index in = spec.in.channels, out = spec.channels, count = tiles.count(batch);
   const Index values = tiles.values();
   const Index at_once = std::clamp<Index>(kGradientFloats / values / (in + out), 8, 64);
   const Index plane = plane_of(in, out), v_plane = plane_of(at_once, in), z_plane = plane_of(at_once, out);
   // Parts have sums of their own: threads have independent work, and results depend only on the shape.
   const Index groups = (count + at_once - 1) / at_once;
-  const Index parts =
-      std::min(std::max<Index>(1, groups), std::clamp<Index>(kPartFloats / (values * plane), 2, kParts));
+  const Index parts = std::min(std::max<Index>(1, groups),
+                               std::clamp<Index>(kGradientPartFloats / (values * plane), 2, kGradientParts));
   float* const sums = partials_.floats(parts * values * plane);
   float* const memory = packed_.floats(settings_.threads * values * (v_plane + z_plane));
   parallel_ranges(settings_.threads, parts, [&](Index first_part, Index end_part, int thread) {
@@ -197,7 +198,7 @@ void CpuBackend::winograd_backward_weights(const ConvolutionSpec& spec, Index ba
       if (first == end) std::fill_n(sum, values * plane, 0.0F);
       for (Index group = first; group < end; ++group) {
         const Index from = group * at_once, some = std::min(at_once, count - from);
-        tiles.for_each_part(from, some, [&](const Tiles::Part& row, Index before) {
+        tiles.for_each_part(from, some, [&](const WinogradTiles::Part& row, Index before) {
           tiles.transform_input(row, x.data(), v + before * in, v_plane);
           tiles.transform_gradient(row, dy.data(), z + before * out, z_plane);
         });

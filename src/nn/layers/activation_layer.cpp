@@ -39,7 +39,7 @@ void describe_elu(LayerSettings& settings, ConfigVisitor& visitor) {
 }
 
 template <kernels::Activation activation>
-std::unique_ptr<Layer> make(const LayerSettings&, const Shape& in, const LayerContext&) {
+std::unique_ptr<Layer> make_activation(const LayerSettings&, const Shape& in, const LayerContext&) {
   return std::make_unique<ActivationLayer>(activation, in);
 }
 
@@ -55,30 +55,32 @@ std::unique_ptr<Layer> make_elu(const LayerSettings& settings, const Shape& in, 
 
 }  // namespace
 
-LayerKind relu_layer() { return {.name = "relu", .meaning = "max(x, 0)", .make = make<kernels::Activation::relu>}; }
+LayerKind relu_layer() {
+  return {.name = "relu", .meaning = "max(x, 0)", .make = make_activation<kernels::Activation::relu>};
+}
 
 LayerKind gelu_layer() {
   return {.name = "gelu",
           .meaning = "x Φ(x), Φ the standard normal distribution (Hendrycks & Gimpel 2016)",
-          .make = make<kernels::Activation::gelu>};
+          .make = make_activation<kernels::Activation::gelu>};
 }
 
 LayerKind silu_layer() {
   return {.name = "silu",
           .meaning = "x / (1 + exp(−x)), also called swish (Elfwing et al. 2018)",
-          .make = make<kernels::Activation::silu>};
+          .make = make_activation<kernels::Activation::silu>};
 }
 
 LayerKind softplus_layer() {
-  return {.name = "softplus", .meaning = "ln(1 + exp(x))", .make = make<kernels::Activation::softplus>};
+  return {.name = "softplus", .meaning = "ln(1 + exp(x))", .make = make_activation<kernels::Activation::softplus>};
 }
 
 LayerKind tanh_layer() {
-  return {.name = "tanh", .meaning = "hyperbolic tangent", .make = make<kernels::Activation::tanh>};
+  return {.name = "tanh", .meaning = "hyperbolic tangent", .make = make_activation<kernels::Activation::tanh>};
 }
 
 LayerKind sigmoid_layer() {
-  return {.name = "sigmoid", .meaning = "1 / (1 + exp(−x))", .make = make<kernels::Activation::sigmoid>};
+  return {.name = "sigmoid", .meaning = "1 / (1 + exp(−x))", .make = make_activation<kernels::Activation::sigmoid>};
 }
 
 LayerKind leaky_relu_layer() {

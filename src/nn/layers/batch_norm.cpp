@@ -160,7 +160,7 @@ struct BatchNormSettings {
   double epsilon = 1e-5;
 };
 
-void describe(LayerSettings& settings, ConfigVisitor& visitor) {
+void describe_batch_norm(LayerSettings& settings, ConfigVisitor& visitor) {
   auto& own = settings.own.of<BatchNormSettings>();
   visitor.choice(
       {.name = "statistics", .meaning = "over which examples mean and variance are computed during training"},
@@ -174,7 +174,7 @@ void describe(LayerSettings& settings, ConfigVisitor& visitor) {
                 own.epsilon);
 }
 
-std::unique_ptr<Layer> make(const LayerSettings& settings, const Shape& in, const LayerContext& context) {
+std::unique_ptr<Layer> make_batch_norm(const LayerSettings& settings, const Shape& in, const LayerContext& context) {
   require_image({in.extent, in.flat && in.extent.height * in.extent.width > 1}, "batch_norm");
   const auto own = settings.own.of<BatchNormSettings>();
   if (own.statistics == Statistics::global && !context.steps_together) {
@@ -192,8 +192,8 @@ std::unique_ptr<Layer> make(const LayerSettings& settings, const Shape& in, cons
 LayerKind batch_norm_layer() {
   return {.name = "batch_norm",
           .meaning = "normalises each channel over the micro-batch (Ioffe & Szegedy 2015)",
-          .describe = describe,
-          .make = make};
+          .describe = describe_batch_norm,
+          .make = make_batch_norm};
 }
 
 }  // namespace unisono::nn

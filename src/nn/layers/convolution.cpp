@@ -124,7 +124,7 @@ void Convolution::backward(const Pass& pass, const BackwardViews& views) const {
                                     pass.gradient(views.gradient, weight_), db, views.write);
 }
 
-void describe(LayerSettings& settings, ConfigVisitor& visitor) {
+void describe_convolution(LayerSettings& settings, ConfigVisitor& visitor) {
   auto& own = settings.own.of<ConvolutionSettings>();
   visitor.field({.name = "channels",
                  .meaning = "number of output channels",
@@ -164,7 +164,7 @@ void describe(LayerSettings& settings, ConfigVisitor& visitor) {
   visitor.choice({.name = "initialiser", .meaning = "initial values of the weights"}, own.initialiser, kInitialisers);
 }
 
-std::unique_ptr<Layer> make(const LayerSettings& settings, const Shape& in, const LayerContext& context) {
+std::unique_ptr<Layer> make_convolution(const LayerSettings& settings, const Shape& in, const LayerContext& context) {
   require_image(in, "convolution");
   const auto own = settings.own.of<ConvolutionSettings>();
   kernels::ConvolutionSpec spec = spec_of(own, in.extent);
@@ -179,8 +179,8 @@ std::unique_ptr<Layer> make(const LayerSettings& settings, const Shape& in, cons
 LayerKind convolution_layer() {
   return {.name = "convolution",
           .meaning = "2D convolution (a cross-correlation, as in other frameworks)",
-          .describe = describe,
-          .make = make};
+          .describe = describe_convolution,
+          .make = make_convolution};
 }
 
 }  // namespace unisono::nn

@@ -80,7 +80,7 @@ void Dense::backward(const Pass& pass, const BackwardViews& views) const {
                               pass.gradient(views.gradient, weight_), db, views.write);
 }
 
-void describe(LayerSettings& settings, ConfigVisitor& visitor) {
+void describe_dense(LayerSettings& settings, ConfigVisitor& visitor) {
   auto& own = settings.own.of<DenseSettings>();
   visitor.field(
       {.name = "units", .meaning = "number of outputs", .minimum = 1, .maximum = kLargestSize, .required = true},
@@ -89,7 +89,7 @@ void describe(LayerSettings& settings, ConfigVisitor& visitor) {
   visitor.choice({.name = "initialiser", .meaning = "initial values of the weights"}, own.initialiser, kInitialisers);
 }
 
-std::unique_ptr<Layer> make(const LayerSettings& settings, const Shape& in, const LayerContext&) {
+std::unique_ptr<Layer> make_dense(const LayerSettings& settings, const Shape& in, const LayerContext&) {
   return std::make_unique<Dense>(settings.own.of<DenseSettings>(), in);
 }
 
@@ -98,8 +98,8 @@ std::unique_ptr<Layer> make(const LayerSettings& settings, const Shape& in, cons
 LayerKind dense_layer() {
   return {.name = "dense",
           .meaning = "fully connected layer: y = x Wᵀ + b; an image is flattened",
-          .describe = describe,
-          .make = make};
+          .describe = describe_dense,
+          .make = make_dense};
 }
 
 }  // namespace unisono::nn

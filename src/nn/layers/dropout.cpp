@@ -43,12 +43,12 @@ void Dropout::forward(const Pass& pass, const ForwardViews& views) const {
 
 void Dropout::backward(const Pass& pass, const BackwardViews& views) const { mask(pass, views.dy, views.dx); }
 
-void describe(LayerSettings& settings, ConfigVisitor& visitor) {
+void describe_dropout(LayerSettings& settings, ConfigVisitor& visitor) {
   visitor.field({.name = "rate", .meaning = "probability that a value is zeroed", .minimum = 0, .maximum = 0.999999},
                 settings.own.of<DropoutSettings>().rate);
 }
 
-std::unique_ptr<Layer> make(const LayerSettings& settings, const Shape& in, const LayerContext& context) {
+std::unique_ptr<Layer> make_dropout(const LayerSettings& settings, const Shape& in, const LayerContext& context) {
   return std::make_unique<Dropout>(settings.own.of<DropoutSettings>().rate, context.number, in);
 }
 
@@ -57,8 +57,8 @@ std::unique_ptr<Layer> make(const LayerSettings& settings, const Shape& in, cons
 LayerKind dropout_layer() {
   return {.name = "dropout",
           .meaning = "during training, sets random values to zero and scales up the others (Srivastava et al. 2014)",
-          .describe = describe,
-          .make = make};
+          .describe = describe_dropout,
+          .make = make_dropout};
 }
 
 }  // namespace unisono::nn

@@ -27,7 +27,7 @@ void GlobalAveragePool::backward(const Pass& pass, const BackwardViews& views) c
   pass.backend.global_average_pool_backward(in_, pass.batch, views.dy, views.dx);
 }
 
-std::unique_ptr<Layer> make(const LayerSettings&, const Shape& in, const LayerContext&) {
+std::unique_ptr<Layer> make_global_average_pool(const LayerSettings&, const Shape& in, const LayerContext&) {
   require_image(in, "global_average_pool");
   return std::make_unique<GlobalAveragePool>(in.extent);
 }
@@ -35,7 +35,9 @@ std::unique_ptr<Layer> make(const LayerSettings&, const Shape& in, const LayerCo
 }  // namespace
 
 LayerKind global_average_pool_layer() {
-  return {.name = "global_average_pool", .meaning = "mean of each channel over height and width", .make = make};
+  return {.name = "global_average_pool",
+          .meaning = "mean of each channel over height and width",
+          .make = make_global_average_pool};
 }
 
 }  // namespace unisono::nn

@@ -54,12 +54,12 @@ void LayerNorm::backward(const Pass& pass, const BackwardViews& views) const {
                                    views.write);
 }
 
-void describe(LayerSettings& settings, ConfigVisitor& visitor) {
+void describe_layer_norm(LayerSettings& settings, ConfigVisitor& visitor) {
   visitor.field({.name = "epsilon", .meaning = "small number that is added to the variance", .minimum = 1e-30},
                 settings.own.of<LayerNormSettings>().epsilon);
 }
 
-std::unique_ptr<Layer> make(const LayerSettings& settings, const Shape& in, const LayerContext&) {
+std::unique_ptr<Layer> make_layer_norm(const LayerSettings& settings, const Shape& in, const LayerContext&) {
   return std::make_unique<LayerNorm>(settings.own.of<LayerNormSettings>().epsilon, in);
 }
 
@@ -68,8 +68,8 @@ std::unique_ptr<Layer> make(const LayerSettings& settings, const Shape& in, cons
 LayerKind layer_norm_layer() {
   return {.name = "layer_norm",
           .meaning = "normalises each example over its own values (Ba et al. 2016)",
-          .describe = describe,
-          .make = make};
+          .describe = describe_layer_norm,
+          .make = make_layer_norm};
 }
 
 }  // namespace unisono::nn

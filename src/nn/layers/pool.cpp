@@ -72,7 +72,7 @@ void Pool::backward(const Pass& pass, const BackwardViews& views) const {
   pass.backend.pool_backward(spec_, pass.batch, views.x, views.y, views.dy, views.dx);
 }
 
-void describe(LayerSettings& settings, ConfigVisitor& visitor) {
+void describe_pool(LayerSettings& settings, ConfigVisitor& visitor) {
   auto& own = settings.own.of<PoolSettings>();
   visitor.field({.name = "size",
                  .meaning = "size of the window: one number, or [height, width]; 2 if left out",
@@ -104,13 +104,13 @@ std::unique_ptr<Layer> make_average(const LayerSettings& settings, const Shape& 
 }  // namespace
 
 LayerKind max_pool_layer() {
-  return {.name = "max_pool", .meaning = "maximum of each window", .describe = describe, .make = make_max};
+  return {.name = "max_pool", .meaning = "maximum of each window", .describe = describe_pool, .make = make_max};
 }
 
 LayerKind average_pool_layer() {
   return {.name = "average_pool",
           .meaning = "mean of each window, without the padding",
-          .describe = describe,
+          .describe = describe_pool,
           .make = make_average};
 }
 

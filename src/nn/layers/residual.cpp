@@ -22,7 +22,7 @@ void describe_inner(const Field& field, std::vector<LayerSettings>& layers, Conf
       });
 }
 
-void describe(LayerSettings& settings, ConfigVisitor& visitor) {
+void describe_residual(LayerSettings& settings, ConfigVisitor& visitor) {
   auto& own = settings.own.of<ResidualSettings>();
   describe_inner(
       {.name = "layers", .meaning = "layers of the branch, whose output is added to the input", .required = true},
@@ -38,7 +38,7 @@ void describe(LayerSettings& settings, ConfigVisitor& visitor) {
 LayerKind residual_block() {
   return {.name = "residual",
           .meaning = "layers whose outputs are added to their inputs (He et al. 2016)",
-          .describe = describe,
+          .describe = describe_residual,
           .form = LayerForm::residual};
 }
 

@@ -7,7 +7,7 @@
 namespace unisono::strategies {
 namespace {
 
-constexpr Index kPieceFloats = Index{1} << 16;
+constexpr Index kSumPieceFloats = Index{1} << 16;
 
 /// mean ← Σ_r weight_r own_r / Σ_r weight_r on the trainable segments. \return bytes that were averaged
 std::int64_t average(TrainContext& run, const ParameterLayout& layout, View own, MutableView mean, double weight = 1) {
@@ -23,10 +23,10 @@ std::int64_t average(TrainContext& run, const ParameterLayout& layout, View own,
 
 /// ‖a − b‖², in pieces.
 double squared_distance(kernels::Backend& backend, View a, View b) {
-  Buffer piece(std::min(std::ssize(a), kPieceFloats), backend.memory());
+  Buffer piece(std::min(std::ssize(a), kSumPieceFloats), backend.memory());
   double sum = 0;
-  for (Index first = 0; first < std::ssize(a); first += kPieceFloats) {
-    const FloatRange range{first, std::min(std::ssize(a), first + kPieceFloats)};
+  for (Index first = 0; first < std::ssize(a); first += kSumPieceFloats) {
+    const FloatRange range{first, std::min(std::ssize(a), first + kSumPieceFloats)};
     const MutableView difference = piece.view().first(static_cast<std::size_t>(range.last - range.first));
     backend.axpby(1, part(a, range), 0, difference);
     backend.axpby(-1, part(b, range), 1, difference);

@@ -13,7 +13,7 @@
 namespace unisono::strategies {
 namespace {
 
-constexpr Index kPieceFloats = Index{1} << 18;
+constexpr Index kPairPieceFloats = Index{1} << 18;
 constexpr int kCallTag = 1, kValuesTag = 2;
 
 }  // namespace
@@ -22,8 +22,8 @@ PairExchange::PairExchange(comm::Communicator& ranks, CommonFate& fate, std::vec
     : ranks_(ranks), fate_(fate) {
   Index longest = 0;
   for (const FloatRange& segment : segments) {
-    for (Index first = segment.first; first < segment.last; first += kPieceFloats) {
-      pieces_.push_back({first, std::min(segment.last, first + kPieceFloats)});
+    for (Index first = segment.first; first < segment.last; first += kPairPieceFloats) {
+      pieces_.push_back({first, std::min(segment.last, first + kPairPieceFloats)});
       longest = std::max(longest, pieces_.back().last - first);
     }
   }
@@ -32,7 +32,7 @@ PairExchange::PairExchange(comm::Communicator& ranks, CommonFate& fate, std::vec
 }
 
 std::int64_t PairExchange::extra_bytes(Index floats) {
-  return static_cast<std::int64_t>(sizeof(float)) * 2 * std::min(floats, kPieceFloats);
+  return static_cast<std::int64_t>(sizeof(float)) * 2 * std::min(floats, kPairPieceFloats);
 }
 
 void PairExchange::call(int peer, Call call) {

@@ -10,7 +10,7 @@
 namespace unisono::strategies {
 namespace {
 
-constexpr double kNone = std::numeric_limits<double>::infinity();
+constexpr double kNoCut = std::numeric_limits<double>::infinity();
 
 /// costs of the segments [from, to)
 class Sums {
@@ -26,11 +26,11 @@ class Sums {
 
 /// worst[k][n] of the formula above.
 double least_maximum(const Sums& cost, std::size_t n, std::size_t k) {
-  std::vector<double> worst(n + 1, kNone);  // for j runs
+  std::vector<double> worst(n + 1, kNoCut);  // for j runs
   worst[0] = 0;
   for (std::size_t j = 1; j <= k; ++j) {
     for (std::size_t i = n + 1; i-- > 0;) {  // from the end: worst[h < i] are still those of j − 1 runs
-      worst[i] = kNone;
+      worst[i] = kNoCut;
       for (std::size_t h = 0; h < i; ++h) worst[i] = std::min(worst[i], std::max(worst[h], cost(h, i)));
     }
   }
@@ -44,7 +44,7 @@ std::vector<int> balanced_cuts(std::span<const double> costs, std::span<const In
   assert(k >= 1 && k <= n && boundaries.size() + 1 == n);
   const Sums cost(costs);
   const double most = least_maximum(cost, n, k);
-  std::vector<std::vector<double>> bound(k + 1, std::vector<double>(n + 1, kNone));
+  std::vector<std::vector<double>> bound(k + 1, std::vector<double>(n + 1, kNoCut));
   std::vector<std::vector<std::size_t>> from(k + 1, std::vector<std::size_t>(n + 1, 0));
   bound[0][0] = 0;
   for (std::size_t j = 1; j <= k; ++j) {

@@ -38,7 +38,7 @@ std::vector<ChunkPass> forward_order(const std::vector<int>& groups, int chunks)
 }
 
 /// \param ahead forward passes before the first backward pass that are not matched by one
-std::vector<Operation> operations_of(const std::vector<ChunkPass>& order, int chunks, std::size_t ahead) {
+std::vector<Operation> operations_of_chunks(const std::vector<ChunkPass>& order, int chunks, std::size_t ahead) {
   std::vector<Operation> operations;
   const auto run = [&](OperationKind kind, ChunkPass pass) {
     const int chunk = kind == OperationKind::forward ? pass.chunk : chunks - 1 - pass.chunk;
@@ -60,7 +60,8 @@ Program interleaved_program(int stages, int chunks, int micro_batches) {
   Program program{stages, chunks, micro_batches, {}};
   for (int s = 0; s < stages; ++s) {
     const int ahead = (chunks - 1) * groups.front() + 2 * (stages - s - 1);
-    program.ranks.push_back(operations_of(order, chunks, std::min(order.size(), static_cast<std::size_t>(ahead))));
+    program.ranks.push_back(
+        operations_of_chunks(order, chunks, std::min(order.size(), static_cast<std::size_t>(ahead))));
   }
   return program;
 }

@@ -17,7 +17,7 @@
 namespace unisono::strategies {
 namespace {
 
-constexpr double kNone = std::numeric_limits<double>::infinity();
+constexpr double kImpossible = std::numeric_limits<double>::infinity();
 constexpr int kMostFreeRanks = 8;       // sets of ranks that are used up: 2^8
 constexpr std::size_t kMostTries = 96;  // maxima above the least possible one
 constexpr std::size_t kRefined = 8;     // best placements that are refined
@@ -60,7 +60,7 @@ class Search {
   };
   std::optional<Found> best(double largest) {
     const auto cost = [largest](double seconds, double alone, double lack) {
-      return lack > 0 || seconds > largest ? kNone : alone;
+      return lack > 0 || seconds > largest ? kImpossible : alone;
     };
     return run(cost, std::plus<>());
   }
@@ -68,7 +68,7 @@ class Search {
   std::optional<Found> least_lack() {
     const auto cost = [](double, double, double lack) { return lack; };
     return run(
-        cost, [](double a, double b) { return std::max(a, b); }, -kNone);
+        cost, [](double a, double b) { return std::max(a, b); }, -kImpossible);
   }
   /// All times that a stage may take, from the least.
   std::vector<double> times() const;
@@ -112,12 +112,12 @@ void Search::extend(Used used, int piece, const Cost& cost, const Join& join) {
   const State& before = levels_[at(piece)].at(used);
   for (const int rank : next_ranks(used, piece)) {
     State& next = levels_[at(piece + 1)]
-                      .try_emplace(with(used, rank), State{std::vector<double>(at(segments() + 1), kNone),
+                      .try_emplace(with(used, rank), State{std::vector<double>(at(segments() + 1), kImpossible),
                                                            std::vector<std::pair<int, int>>(at(segments() + 1))})
                       .first->second;
     for (int last = piece + 1; last <= segments() - (pieces() - piece - 1); ++last) {
       for (int first = piece; first < last; ++first) {
-        if (before.cost[at(first)] == kNone) continue;
+        if (before.cost[at(first)] == kImpossible) continue;
         const double lack = prices_.bytes(stage, chunk, first, last) - prices_.free_bytes(rank);
         const double sum = join(before.cost[at(first)], cost(prices_.seconds(rank, first, last),
                                                              prices_.seconds_alone(rank, first, last), lack));
@@ -132,14 +132,14 @@ void Search::extend(Used used, int piece, const Cost& cost, const Join& join) {
 template <typename Cost, typename Join>
 std::optional<Search::Found> Search::run(const Cost& cost, const Join& join, double empty) {
   levels_.assign(at(pieces() + 1), {});
-  State start{std::vector<double>(at(segments() + 1), kNone), {}};
+  State start{std::vector<double>(at(segments() + 1), kImpossible), {}};
   start.cost.front() = empty;
   levels_.front().emplace(0, std::move(start));
   for (int piece = 0; piece < pieces(); ++piece) {
     for (const auto& [used, state] : levels_[at(piece)]) extend(used, piece, cost, join);
   }
   const State& end = levels_.back().begin()->second;
-  if (end.cost.back() == kNone) return {};
+  if (end.cost.back() == kImpossible) return {};
   return found();
 }
 
@@ -183,7 +183,7 @@ double repetitions(const PlacementProblem& problem) {
 
 /// Candidates: for each of the maxima that may be the best. Empty where nothing fits.
 std::vector<Placement> candidates(Search& search, const PlacementProblem& problem) {
-  const auto least_sum = search.best(kNone);
+  const auto least_sum = search.best(kImpossible);
   if (!least_sum) return {};
   std::vector<Placement> found = {least_sum->placement};
   const double times_largest = repetitions(problem);

@@ -7,7 +7,7 @@
 namespace unisono::strategies {
 namespace {
 
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
+std::size_t index_of(int i) { return static_cast<std::size_t>(i); }
 
 PassSeconds difference(const PassSeconds& a, const PassSeconds& b) {
   return {a.forward - b.forward, a.backward_inputs - b.backward_inputs, a.backward_weights - b.backward_weights};
@@ -34,47 +34,51 @@ Prices::Prices(const PlacementProblem& problem, Recompute recompute)
     before_.push_back(std::move(before));
   }
   const int n = problem.segments();
-  memory_.resize(at((n + 1) * (n + 1)));
+  memory_.resize(index_of((n + 1) * (n + 1)));
   for (int first = 0; first < n; ++first) {
-    for (int last = first + 1; last <= n; ++last) memory_[at(first * (n + 1) + last)] = problem.memory(first, last);
+    for (int last = first + 1; last <= n; ++last)
+      memory_[index_of(first * (n + 1) + last)] = problem.memory(first, last);
   }
 }
 
 const PieceMemory& Prices::memory(int first, int last) const {
-  return memory_[at(first * (problem_.segments() + 1) + last)];
+  return memory_[index_of(first * (problem_.segments() + 1) + last)];
 }
 
 double Prices::seconds(int rank, int first, int last) const {
-  const PassSeconds passes = difference(before_[at(rank)][at(last)], before_[at(rank)][at(first)]);
+  const PassSeconds passes =
+      difference(before_[index_of(rank)][index_of(last)], before_[index_of(rank)][index_of(first)]);
   return passes.sum() + (recompute_ == Recompute::all ? passes.forward : 0);
 }
 
 double Prices::bytes(int stage, int chunk, int first, int last) const {
   const PieceMemory& piece = memory(first, last);
-  const StageFlights::Chunk& flights = flights_[at(stage)].chunks[at(chunk)];
+  const StageFlights::Chunk& flights = flights_[index_of(stage)].chunks[index_of(chunk)];
   return piece.vectors + flights.workspaces * piece.workspace + flights.inputs * piece.input;
 }
 
 double Prices::seconds_alone(int rank, int first, int last) const {
   double seconds = this->seconds(rank, first, last);
   if (problem_.settings.schedule == PipelineSchedule::zero_bubble) {
-    seconds -= difference(before_[at(rank)][at(last)], before_[at(rank)][at(first)]).backward_weights;
+    seconds -=
+        difference(before_[index_of(rank)][index_of(last)], before_[index_of(rank)][index_of(first)]).backward_weights;
   }
   if (first == 0) return seconds;
-  const BoundaryCost& boundary = problem_.boundaries[at(first - 1)];
+  const BoundaryCost& boundary = problem_.boundaries[index_of(first - 1)];
   return seconds + 2 * (boundary.latency + boundary.bytes / boundary.bandwidth);
 }
 
-double Prices::free_bytes(int rank) const { return problem_.limits[at(rank)] - problem_.bytes_of_each; }
+double Prices::free_bytes(int rank) const { return problem_.limits[index_of(rank)] - problem_.bytes_of_each; }
 
 SimulatedCosts Prices::costs_of(const Placement& placement) const {
   SimulatedCosts costs;
   for (int p = 0; p < problem_.pieces(); ++p) {
-    const auto& before = before_[at(placement.ranks[at(p % problem_.stages())])];
-    PassSeconds passes = difference(before[at(placement.cuts[at(p + 1)])], before[at(placement.cuts[at(p)])]);
+    const auto& before = before_[index_of(placement.ranks[index_of(p % problem_.stages())])];
+    PassSeconds passes =
+        difference(before[index_of(placement.cuts[index_of(p + 1)])], before[index_of(placement.cuts[index_of(p)])]);
     if (recompute_ == Recompute::all) passes.backward_inputs += passes.forward;
     costs.pieces.push_back(passes);
-    if (p > 0) costs.boundaries.push_back(problem_.boundaries[at(placement.cuts[at(p)] - 1)]);
+    if (p > 0) costs.boundaries.push_back(problem_.boundaries[index_of(placement.cuts[index_of(p)] - 1)]);
   }
   return costs;
 }
@@ -82,10 +86,11 @@ SimulatedCosts Prices::costs_of(const Placement& placement) const {
 Placement Prices::priced(Placement placement) const {
   placement.recompute = recompute_;
   placement.seconds = simulate(program_, costs_of(placement)).seconds;
-  placement.bytes.assign(at(problem_.stages()), problem_.bytes_of_each);
+  placement.bytes.assign(index_of(problem_.stages()), problem_.bytes_of_each);
   for (int p = 0; p < problem_.pieces(); ++p) {
     const int stage = p % problem_.stages();
-    placement.bytes[at(stage)] += bytes(stage, p / problem_.stages(), placement.cuts[at(p)], placement.cuts[at(p + 1)]);
+    placement.bytes[index_of(stage)] +=
+        bytes(stage, p / problem_.stages(), placement.cuts[index_of(p)], placement.cuts[index_of(p + 1)]);
   }
   return placement;
 }
@@ -97,7 +102,7 @@ Placement priced(const PlacementProblem& problem, Placement placement) {
 std::optional<Placement::Lack> Placement::lack(const std::vector<double>& limits) const {
   std::optional<Lack> most;
   for (std::size_t stage = 0; stage < bytes.size(); ++stage) {
-    const double missing = bytes[stage] - limits[at(ranks[stage])];
+    const double missing = bytes[stage] - limits[index_of(ranks[stage])];
     if (missing > 0 && (!most || missing > most->bytes)) most = {static_cast<int>(stage), missing};
   }
   return most;

@@ -42,7 +42,7 @@ class StageList {
   std::vector<Operation> list_;
 };
 
-std::vector<Operation> operations_of(int stages, int micro_batches, int stage) {
+std::vector<Operation> operations_of_stage(int stages, int micro_batches, int stage) {
   StageList list;
   while (list.forward_passes() < std::min(micro_batches, stages - stage)) list.forward();
   for (int i = 0; i < micro_batches; ++i) {
@@ -59,7 +59,7 @@ std::vector<Operation> operations_of(int stages, int micro_batches, int stage) {
 
 Program zero_bubble_program(int stages, int micro_batches) {
   Program program{stages, 1, micro_batches, {}};
-  for (int s = 0; s < stages; ++s) program.ranks.push_back(operations_of(stages, micro_batches, s));
+  for (int s = 0; s < stages; ++s) program.ranks.push_back(operations_of_stage(stages, micro_batches, s));
   return program;
 }
 

@@ -8,7 +8,7 @@
 
 namespace unisono::strategies {
 
-Server::Server(Wire& wire, const Roles& roles, int number, Shard& shard, ServerSettings settings,
+Server::Server(Wire& wire, const Roles& roles, int number, ServerShard& shard, ServerSettings settings,
                std::unique_ptr<const PushCode> code)
     : wire_(wire),
       number_(number),

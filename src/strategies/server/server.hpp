@@ -34,7 +34,7 @@ struct ServerSettings {
 class Server {
  public:
   /// \param code of the pushes; null: they are sent as they are
-  Server(Wire& wire, const Roles& roles, int number, Shard& shard, ServerSettings settings,
+  Server(Wire& wire, const Roles& roles, int number, ServerShard& shard, ServerSettings settings,
          std::unique_ptr<const PushCode> code = nullptr);
 
   /// Runs until all active workers of the segment have left. Called by one thread.
@@ -99,7 +99,7 @@ class Server {
 
   Wire& wire_;
   int number_;
-  Shard& shard_;
+  ServerShard& shard_;
   ServerSettings settings_;
   std::unique_ptr<const PushCode> code_;
   Segment segment_;

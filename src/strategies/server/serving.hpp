@@ -32,7 +32,7 @@ struct ServingPlan {
   std::function<std::unique_ptr<ServedWorker>(const TrainContext& run, Client client)> make_worker{};
   /// \param statistics running statistics that the shard holds as well; empty except for server 0 \param backend a CPU
   /// backend for the server's updates
-  std::function<std::unique_ptr<Shard>(comm::Slice place, MutableView statistics, kernels::Backend& backend)>
+  std::function<std::unique_ptr<ServerShard>(comm::Slice place, MutableView statistics, kernels::Backend& backend)>
       make_shard{};
   /// How pushes to this shard are encoded; empty: they are not.
   std::function<std::unique_ptr<PushCode>(comm::Slice place)> make_code{};
@@ -63,7 +63,7 @@ class Serving {
   };
   struct ServerRole {
     int number = 0;
-    std::unique_ptr<Shard> shard;
+    std::unique_ptr<ServerShard> shard;
     std::unique_ptr<Server> server;
     EventOrder order{};  ///< of the present segment
   };

@@ -12,14 +12,14 @@ std::shared_ptr<Buffer> BufferPool::take(Index floats) {
   return *free;
 }
 
-Shard::Shard(comm::Slice place, models::ModelState state, Allocator& memory)
+ServerShard::ServerShard(comm::Slice place, models::ModelState state, Allocator& memory)
     : place_(place), values_(pool_.take(place.last - place.first)), statistics_(state.statistics.size()) {
   memory.copy(slice(state.parameters, place), values_->view());
   memory.copy(state.statistics, statistics_);
 }
 
 /// Copies the values first if somebody else holds them (copy on write).
-MutableView Shard::mutable_values() {
+MutableView ServerShard::mutable_values() {
   constexpr long kHolders = 2;  // this one and the pool
   if (values_.use_count() > kHolders) {
     const std::shared_ptr<Buffer> copy = pool_.take(values_->size());
@@ -29,13 +29,13 @@ MutableView Shard::mutable_values() {
   return values_->view();
 }
 
-void Shard::apply(const Push& push) {
+void ServerShard::apply(const Push& push) {
   if (push.question->examples > 0) update(push);
   take_statistics(push);
   ++version_;
 }
 
-void Shard::apply_together(std::span<const Push> pushes) {
+void ServerShard::apply_together(std::span<const Push> pushes) {
   update_together(pushes);
   double total = 0;  // below 1 where a worker trains alone
   for (const Push& push : pushes) total += push.question->weight;
@@ -52,7 +52,7 @@ void Shard::apply_together(std::span<const Push> pushes) {
 
 /// An exponential average, weighted so that one push of each worker moves the statistics as far as the workers' own
 /// moved on average.
-void Shard::take_statistics(const Push& push) {
+void ServerShard::take_statistics(const Push& push) {
   const auto weight = static_cast<float>(push.question->weight);
   for (std::size_t i = 0; i < statistics_.size(); ++i) {
     if (unmoved_by({&push, 1}, i)) continue;
@@ -61,17 +61,17 @@ void Shard::take_statistics(const Push& push) {
 }
 
 /// True for statistics of frozen layers, which must not change even by rounding.
-bool Shard::unmoved_by(std::span<const Push> pushes, std::size_t i) const {
+bool ServerShard::unmoved_by(std::span<const Push> pushes, std::size_t i) const {
   return std::ranges::all_of(pushes, [&](const Push& push) { return push.statistics[i] == statistics_[i]; });
 }
 
 namespace {
 
-class GradientShard final : public Shard {
+class GradientShard final : public ServerShard {
  public:
   GradientShard(std::unique_ptr<optim::Optimizer> optimizer, comm::Slice place, models::ModelState state,
                 StaleGradients stale, Allocator& memory)
-      : Shard(place, state, memory), optimizer_(std::move(optimizer)), stale_(stale) {}
+      : ServerShard(place, state, memory), optimizer_(std::move(optimizer)), stale_(stale) {}
 
   optim::Optimizer* optimizer() override { return optimizer_.get(); }
 
@@ -105,9 +105,9 @@ class GradientShard final : public Shard {
   StaleGradients stale_;
 };
 
-class SumShard final : public Shard {
+class SumShard final : public ServerShard {
  public:
-  using Shard::Shard;
+  using ServerShard::ServerShard;
 
  private:
   void update(const Push& push) override {
@@ -119,10 +119,10 @@ class SumShard final : public Shard {
   }
 };
 
-class RowShard final : public Shard {
+class RowShard final : public ServerShard {
  public:
   RowShard(ShardRows rows, comm::Slice place, models::ModelState state, bool alone)
-      : Shard(place, state, plain_allocator()), rows_(std::move(rows)), alone_(alone) {}
+      : ServerShard(place, state, plain_allocator()), rows_(std::move(rows)), alone_(alone) {}
 
   Index floats_of(std::span<const std::uint32_t> rows) const override { return rows_.floats_of(rows); }
 
@@ -157,16 +157,16 @@ class RowShard final : public Shard {
 
 }  // namespace
 
-std::unique_ptr<Shard> make_gradient_shard(std::unique_ptr<optim::Optimizer> optimizer, comm::Slice place,
-                                           models::ModelState state, StaleGradients stale, Allocator& memory) {
+std::unique_ptr<ServerShard> make_gradient_shard(std::unique_ptr<optim::Optimizer> optimizer, comm::Slice place,
+                                                 models::ModelState state, StaleGradients stale, Allocator& memory) {
   return std::make_unique<GradientShard>(std::move(optimizer), place, state, stale, memory);
 }
 
-std::unique_ptr<Shard> make_sum_shard(comm::Slice place, models::ModelState state, Allocator& memory) {
+std::unique_ptr<ServerShard> make_sum_shard(comm::Slice place, models::ModelState state, Allocator& memory) {
   return std::make_unique<SumShard>(place, state, memory);
 }
 
-std::unique_ptr<Shard> make_row_shard(ShardRows rows, comm::Slice place, models::ModelState state, bool alone) {
+std::unique_ptr<ServerShard> make_row_shard(ShardRows rows, comm::Slice place, models::ModelState state, bool alone) {
   return std::make_unique<RowShard>(std::move(rows), place, state, alone);
 }
 

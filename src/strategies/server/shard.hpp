@@ -34,11 +34,11 @@ class BufferPool {
 };
 
 /// The part of θ that one server holds, in plain memory, and how pushes update it.
-class Shard {
+class ServerShard {
  public:
   /// \param memory in which `state` lies; the shard copies its part of it
-  Shard(comm::Slice place, models::ModelState state, Allocator& memory);
-  virtual ~Shard() = default;
+  ServerShard(comm::Slice place, models::ModelState state, Allocator& memory);
+  virtual ~ServerShard() = default;
 
   comm::Slice place() const { return place_; }
   View values() const { return std::as_const(*values_).view(); }
@@ -84,16 +84,16 @@ struct StaleGradients {
 };
 
 /// θ ← θ − rate · direction(g), by the optimizer; its vectors must lie in plain memory.
-std::unique_ptr<Shard> make_gradient_shard(std::unique_ptr<optim::Optimizer> optimizer, comm::Slice place,
-                                           models::ModelState state, StaleGradients stale,
-                                           Allocator& memory = plain_allocator());
+std::unique_ptr<ServerShard> make_gradient_shard(std::unique_ptr<optim::Optimizer> optimizer, comm::Slice place,
+                                                 models::ModelState state, StaleGradients stale,
+                                                 Allocator& memory = plain_allocator());
 
 /// θ ← θ + the pushed values.
-std::unique_ptr<Shard> make_sum_shard(comm::Slice place, models::ModelState state,
-                                      Allocator& memory = plain_allocator());
+std::unique_ptr<ServerShard> make_sum_shard(comm::Slice place, models::ModelState state,
+                                            Allocator& memory = plain_allocator());
 
 /// θ_row ← θ_row + change for the pushed rows. With only one worker (`alone`), pushes contain the rows themselves,
 /// which replace θ_row.
-std::unique_ptr<Shard> make_row_shard(ShardRows rows, comm::Slice place, models::ModelState state, bool alone);
+std::unique_ptr<ServerShard> make_row_shard(ShardRows rows, comm::Slice place, models::ModelState state, bool alone);
 
 }  // namespace unisono::strategies

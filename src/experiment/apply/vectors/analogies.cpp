@@ -53,7 +53,7 @@ void multiply(View v, const std::vector<float>& panel, float* products) {
 }
 
 /// The best word so far.
-struct Best {
+struct BestAnswer {
   std::int32_t word = -1;
   float score = -std::numeric_limits<float>::infinity();
 };
@@ -75,7 +75,7 @@ class ProductBlock {
     }
   }
 
-  void improve(const Analogy& question, const std::array<std::ptrdiff_t, 3>& places, Best& best) {
+  void improve(const Analogy& question, const std::array<std::ptrdiff_t, 3>& places, BestAnswer& best) {
     const auto row = [&](std::size_t i) { return products_.data() + places[i] * kBlock; };
     const float *const a = row(0), *const b = row(1), *const c = row(2);
     float largest = -std::numeric_limits<float>::infinity();
@@ -121,14 +121,14 @@ UnitRows unit_rows(const models::VectorTable& table, View parameters, std::span<
 
 std::vector<std::int32_t> solve_analogies(const UnitRows& words, std::span<const Analogy> questions) {
   const Given given(questions);
-  std::vector<Best> best(questions.size());
+  std::vector<BestAnswer> best(questions.size());
   ProductBlock block(words, given);
   for (Index first = 0; first < words.count; first += kBlock) {
     block.make(first);
     for (std::size_t q = 0; q < questions.size(); ++q) block.improve(questions[q], given.of_question[q], best[q]);
   }
   std::vector<std::int32_t> answers;
-  for (const Best& one : best) answers.push_back(one.word);
+  for (const BestAnswer& one : best) answers.push_back(one.word);
   return answers;
 }
 

@@ -16,15 +16,15 @@
 namespace unisono::experiment {
 namespace {
 
-constexpr const char* kBlanks = " \t\r";
+constexpr const char* kSeparators = " \t\r";
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
 std::vector<std::string> words_of(const std::string& line) {
   std::vector<std::string> words;
-  for (std::size_t first = line.find_first_not_of(kBlanks); first != std::string::npos;) {
-    const std::size_t last = std::min(line.find_first_of(kBlanks, first), line.size());
+  for (std::size_t first = line.find_first_not_of(kSeparators); first != std::string::npos;) {
+    const std::size_t last = std::min(line.find_first_of(kSeparators, first), line.size());
     words.push_back(line.substr(first, last - first));
-    first = line.find_first_not_of(kBlanks, last);
+    first = line.find_first_not_of(kSeparators, last);
   }
   return words;
 }

@@ -13,9 +13,9 @@ namespace {
 
 constexpr double kWidest = 620, kWidestName = 130;
 
-class Drawer {
+class MatrixDrawer {
  public:
-  explicit Drawer(const MatrixPlot& plot)
+  explicit MatrixDrawer(const MatrixPlot& plot)
       : plot_(plot),
         cell_(std::clamp(kWidest / static_cast<double>(std::max<std::size_t>(1, plot.columns.size())), 8.0, 44.0)),
         left_(26 + widest(plot.rows)),
@@ -88,6 +88,6 @@ class Drawer {
 
 }  // namespace
 
-std::string svg_of(const MatrixPlot& plot) { return Drawer(plot).draw(); }
+std::string svg_of(const MatrixPlot& plot) { return MatrixDrawer(plot).draw(); }
 
 }  // namespace unisono::experiment::plot

@@ -12,11 +12,12 @@
 namespace unisono::experiment::plot {
 namespace {
 
-constexpr double kTop = 48, kBottom = 12, kSide = 80;
+constexpr double kAxesTop = 48, kBottom = 12, kSide = 80;
 
-class Drawer {
+class ParallelDrawer {
  public:
-  explicit Drawer(const ParallelPlot& plot) : plot_(plot), drawing_(plot.width, kTop + plot.height + kBottom) {
+  explicit ParallelDrawer(const ParallelPlot& plot)
+      : plot_(plot), drawing_(plot.width, kAxesTop + plot.height + kBottom) {
     for (std::size_t axis = 0; axis < plot.axes.size(); ++axis) scales_.push_back(scale_of(axis));
   }
 
@@ -40,7 +41,7 @@ class Drawer {
     const Axis& one = plot_.axes[axis];
     Span span(one.spacing);
     for (const ParallelLine& line : plot_.lines) span.add(line.values[axis]);
-    return {one, span, Scale::Ends::ticks, kTop + plot_.height, kTop};
+    return {one, span, Scale::Ends::ticks, kAxesTop + plot_.height, kAxesTop};
   }
 
   void draw_axis(std::size_t axis) {
@@ -50,7 +51,7 @@ class Drawer {
                              SvgDrawing::Datum{"minimum", fmt::format("{:.9g}", scale.minimum())},
                              SvgDrawing::Datum{"maximum", fmt::format("{:.9g}", scale.maximum())}};
     drawing_.begin_group("axis parallel", data);
-    drawing_.line({x, kTop}, {x, kTop + plot_.height}, kFaint);
+    drawing_.line({x, kAxesTop}, {x, kAxesTop + plot_.height}, kFaint);
     // Names stand in two rows by turns, so that each has the room of two; those at the ends have less.
     const bool at_end = axis == 0 || axis + 1 == scales_.size();
     const double room =
@@ -82,6 +83,6 @@ class Drawer {
 
 }  // namespace
 
-std::string svg_of(const ParallelPlot& plot) { return Drawer(plot).draw(); }
+std::string svg_of(const ParallelPlot& plot) { return ParallelDrawer(plot).draw(); }
 
 }  // namespace unisono::experiment::plot

@@ -7,14 +7,14 @@
 namespace unisono::experiment::plot {
 namespace {
 
-constexpr double kRight = 64, kTop = 8, kWidestName = 220;  // right: room for a number behind a bar
+constexpr double kRoomForNumber = 64, kRowsTop = 8, kWidestRowName = 220;  // right: room for a number behind a bar
 
 Box area_of(const RowFrame::Size& size, const std::vector<std::string>& rows, const std::vector<Key>& keys) {
   double names = 0;
   for (const std::string& row : rows) names = std::max(names, width_of(row));
-  const double left = std::min(names, kWidestName) + 10;
-  const double top = kTop + legend_height(keys, size.width - 20);
-  return {left, top, size.width - left - kRight, size.row_height * static_cast<double>(rows.size())};
+  const double left = std::min(names, kWidestRowName) + 10;
+  const double top = kRowsTop + legend_height(keys, size.width - 20);
+  return {left, top, size.width - left - kRoomForNumber, size.row_height * static_cast<double>(rows.size())};
 }
 
 }  // namespace
@@ -37,10 +37,10 @@ RowFrame::RowFrame(const Size& size, const std::vector<std::string>& rows, const
       area_(area_of(size, rows, keys)),
       scale_(axis, values, ends, area_.x, area_.x + area_.width),
       drawing_(size.width, area_.y + area_.height + room_below(axis.label)) {
-  draw_legend(drawing_, {4, kTop - 4}, size.width - 20, keys);
+  draw_legend(drawing_, {4, kRowsTop - 4}, size.width - 20, keys);
   draw_x_axis(drawing_, area_, scale_, axis.label);
   for (std::size_t row = 0; row < rows.size(); ++row) {
-    drawing_.text({area_.x - 8, middle_of(row) + 4}, shortened(rows[row], kWidestName),
+    drawing_.text({area_.x - 8, middle_of(row) + 4}, shortened(rows[row], kWidestRowName),
                   {.size = kFontSize, .anchor = Anchor::end, .colour = kText});
   }
 }

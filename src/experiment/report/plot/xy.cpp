@@ -11,7 +11,7 @@
 namespace unisono::experiment::plot {
 namespace {
 
-constexpr double kRight = 16, kTop = 8;
+constexpr double kRight = 16, kXyTop = 8;
 constexpr std::size_t kMostPoints = 1200, kMostTitles = 80;
 
 std::vector<Key> keys_of(const XyPlot& plot) {
@@ -28,20 +28,20 @@ std::vector<Key> keys_of(const XyPlot& plot) {
   return needed ? keys : std::vector<Key>{};
 }
 
-class Drawer {
+class XyDrawer {
  public:
-  explicit Drawer(const XyPlot& plot)
+  explicit XyDrawer(const XyPlot& plot)
       : plot_(plot),
         keys_(keys_of(plot)),
         legend_(legend_height(keys_, plot.width - 40)),
-        y_(plot.y, span_of_y(plot), Scale::Ends::ticks, kTop + legend_ + plot.height, kTop + legend_),
+        y_(plot.y, span_of_y(plot), Scale::Ends::ticks, kXyTop + legend_ + plot.height, kXyTop + legend_),
         left_(room_left_of(y_, plot.y.label)),
-        area_{left_, kTop + legend_, plot.width - left_ - kRight, plot.height},
+        area_{left_, kXyTop + legend_, plot.width - left_ - kRight, plot.height},
         x_(plot.x, span_of_x(plot), Scale::Ends::values, area_.x, area_.x + area_.width),
         drawing_(plot.width, area_.y + area_.height + room_below(plot.x.label)) {}
 
   std::string draw() {
-    if (!keys_.empty()) draw_legend(drawing_, {left_, kTop - 4}, plot_.width - 40, keys_);
+    if (!keys_.empty()) draw_legend(drawing_, {left_, kXyTop - 4}, plot_.width - 40, keys_);
     draw_x_axis(drawing_, area_, x_, plot_.x.label);
     draw_y_axis(drawing_, area_, y_, plot_.y.label);
     for (std::size_t i = 0; i < plot_.series.size(); ++i) draw_series(thinned(plot_.series[i], kMostPoints), i);
@@ -131,7 +131,7 @@ class Drawer {
 
 }  // namespace
 
-std::string svg_of(const XyPlot& plot) { return Drawer(plot).draw(); }
+std::string svg_of(const XyPlot& plot) { return XyDrawer(plot).draw(); }
 
 Series thinned(const Series& series, std::size_t most) {
   const std::size_t points = series.x.size();
