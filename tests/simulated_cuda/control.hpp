@@ -54,6 +54,7 @@ enum class Call {
   synchronisation,    ///< of a stream, an event, a device: cudaErrorLaunchFailure, the work having run
   capture,            ///< cudaStreamBeginCapture: cudaErrorStreamCaptureUnsupported
   instantiation,      ///< cudaGraphInstantiate: cudaErrorMemoryAllocation
+  epilogue,           ///< cublasLtMatmulAlgoGetHeuristic with an epilogue: CUBLAS_STATUS_NOT_SUPPORTED
   matmul,             ///< cublasLtMatmul: CUBLAS_STATUS_EXECUTION_FAILED
   convolution,        ///< cudnnBackendExecute: CUDNN_STATUS_EXECUTION_FAILED
   collective,         ///< an operation of NCCL: ncclSystemError

@@ -7,7 +7,7 @@ namespace unisono::kernels::cuda {
 void CudaBackend::convolution_forward(const ConvolutionSpec& spec, Index batch, View x, View w, View b, MutableView y) {
   const Extent out = spec.out();
   ConvolutionMemory memory{.x = x.data(), .w = rounded(w), .y = y.data()};
-  const bool fused = !b.empty() && convolutions_.can(ConvolutionPass::forward_fused, spec, batch);
+  const bool fused = !b.empty() && convolutions_.can_fuse(spec, batch);
   const ConvolutionPass pass = fused ? ConvolutionPass::forward_fused : ConvolutionPass::forward;
   if (fused) memory.b = rounded(b);
   void* const workspace =

@@ -1,5 +1,7 @@
 #include "cuda/convolutions.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "cuda/descriptor.hpp"
@@ -171,9 +173,61 @@ bool has(const Descriptor& engine, cudnnBackendAttributeName_t name, cudnnBacken
   return std::find(notes.begin(), notes.end(), wanted) != notes.end();
 }
 
+Descriptor engine_of(const Descriptor& configuration) {
+  Descriptor engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+  cudnnBackendDescriptor_t handle = engine.get();
+  std::int64_t count = 0;
+  check(cudnn().cudnnBackendGetAttribute(configuration.get(), CUDNN_ATTR_ENGINECFG_ENGINE,
+                                         CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count, &handle),
+        "cudnnBackendGetAttribute");
+  return engine;
+}
+
+std::int64_t number_of(const Descriptor& engine) {
+  std::int64_t number = 0, count = 0;
+  check(cudnn().cudnnBackendGetAttribute(engine.get(), CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1, &count,
+                                         &number),
+        "cudnnBackendGetAttribute");
+  return number;
+}
+
+bool is_compiled(const Descriptor& engine) {
+  return has(engine, CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, CUDNN_TYPE_BEHAVIOR_NOTE,
+             CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION);
+}
+
+std::string text_of(ConvolutionPass pass) {
+  switch (pass) {
+    case ConvolutionPass::forward:
+      return "forward pass";
+    case ConvolutionPass::forward_fused:
+      return "forward pass with bias and activation";
+    case ConvolutionPass::data:
+      return "gradient of inputs";
+    case ConvolutionPass::weights:
+      return "gradient of weights";
+    case ConvolutionPass::weights_small:
+      return "gradient of weights, converted";
+  }
+  return "";
+}
+
+std::string text_of(const ConvolutionSpec& spec, Index batch) {
+  std::string text = fmt::format("{}×{}×{} to {} channels, {}×{}", spec.in.channels, spec.in.height, spec.in.width,
+                                 spec.channels, spec.kernel_height, spec.kernel_width);
+  if (spec.stride_height != 1 || spec.stride_width != 1) {
+    text += fmt::format(", stride {}×{}", spec.stride_height, spec.stride_width);
+  }
+  if (spec.dilation_height != 1 || spec.dilation_width != 1) {
+    text += fmt::format(", dilation {}×{}", spec.dilation_height, spec.dilation_width);
+  }
+  if (spec.groups != 1) text += fmt::format(", {} groups", spec.groups);
+  return text + fmt::format(", batch {}", batch);
+}
+
 }  // namespace
 
-Convolutions::Convolutions(Precision precision) : precision_(precision) {
+Convolutions::Convolutions(Precision precision, Fallbacks& fallbacks) : precision_(precision), fallbacks_(fallbacks) {
   check(cudnn().cudnnCreate(&handle_), "cudnnCreate");
 }
 
@@ -200,7 +254,39 @@ Convolutions::Plan& Convolutions::plan(ConvolutionPass pass, const ConvolutionSp
                    spec.groups,
                    static_cast<Index>(spec.activation)};
   const auto found = plans_.find(key);
-  return found != plans_.end() ? found->second : plans_.emplace(key, make_plan(pass, spec, batch)).first->second;
+  if (found != plans_.end()) return found->second;
+  Plan& made = plans_.emplace(key, make_plan(pass, spec, batch)).first->second;
+  made.engine.pass = text_of(pass);
+  made.engine.convolution = text_of(spec, batch);
+  made.engine.workspace_bytes = made.workspace_bytes;
+  if (made.engine.last_resort) note_last_resort(made.engine);
+  return made;
+}
+
+void Convolutions::note_last_resort(const ConvolutionEngine& engine) {
+  fallbacks_.note(Fallback::engine,
+                  fmt::format("cuDNN recommends no engine for the {} of a convolution ({}, {}): engine {} is taken{}, "
+                              "which it lists as a last resort",
+                              engine.pass, engine.convolution, name_of(precision_), engine.engine,
+                              engine.compiled ? ", compiled at run time" : ""));
+}
+
+bool Convolutions::can_fuse(const ConvolutionSpec& spec, Index batch) {
+  if (can(ConvolutionPass::forward_fused, spec, batch)) return true;
+  fallbacks_.note(
+      Fallback::convolution,
+      fmt::format("cuDNN has no kernel for a convolution ({}, {}) that includes the bias{}: another kernel "
+                  "adds it",
+                  text_of(spec, batch), name_of(precision_), spec.activation == Activation::relu ? " and ReLU" : ""));
+  return false;
+}
+
+std::vector<ConvolutionEngine> Convolutions::engines() const {
+  std::vector<ConvolutionEngine> found;
+  for (const auto& [key, plan] : plans_) {
+    if (plan.engine.times > 0) found.push_back(plan.engine);
+  }
+  return found;
 }
 
 Convolutions::Plan Convolutions::make_plan(ConvolutionPass pass, const ConvolutionSpec& spec, Index batch) const {
@@ -216,7 +302,10 @@ Convolutions::Plan Convolutions::make_plan(ConvolutionPass pass, const Convoluti
            std::span<const cudnnBackendDescriptor_t>(handles));
   if (graph.try_finalise() != CUDNN_STATUS_SUCCESS) return {};
   Plan plan = find_engine(graph, CUDNN_HEUR_MODE_A);
-  return plan.found ? std::move(plan) : find_engine(graph, CUDNN_HEUR_MODE_FALLBACK);
+  if (plan.found) return plan;
+  plan = find_engine(graph, CUDNN_HEUR_MODE_FALLBACK);
+  plan.engine.last_resort = plan.found;
+  return plan;
 }
 
 /// The first engine, best first, that is_welcome and for which a plan can be made.
@@ -236,7 +325,8 @@ Convolutions::Plan Convolutions::find_engine(const Descriptor& graph, cudnnBacke
                                          count, &count, handles.data()),
         "cudnnBackendGetAttribute");
   for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
-    if (!is_welcome(configurations[i])) continue;
+    const Descriptor engine = engine_of(configurations[i]);
+    if (!is_welcome(engine)) continue;
     auto execution = std::make_unique<Descriptor>(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
     execution->set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, handle_)
         .set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, configurations[i]);
@@ -248,18 +338,13 @@ Convolutions::Plan Convolutions::find_engine(const Descriptor& graph, cudnnBacke
     return {.configuration = std::make_unique<Descriptor>(std::move(configurations[i])),
             .execution = std::move(execution),
             .workspace_bytes = static_cast<std::size_t>(bytes),
-            .found = true};
+            .found = true,
+            .engine = {.engine = number_of(engine), .compiled = is_compiled(engine)}};
   }
   return {};
 }
 
-bool Convolutions::is_welcome(const Descriptor& configuration) const {
-  Descriptor engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
-  cudnnBackendDescriptor_t handle = engine.get();
-  std::int64_t count = 0;
-  check(cudnn().cudnnBackendGetAttribute(configuration.get(), CUDNN_ATTR_ENGINECFG_ENGINE,
-                                         CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count, &handle),
-        "cudnnBackendGetAttribute");
+bool Convolutions::is_welcome(const Descriptor& engine) const {
   const auto has_note = [&](cudnnBackendNumericalNote_t note) {
     return has(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE, note);
   };
@@ -274,12 +359,13 @@ bool Convolutions::is_welcome(const Descriptor& configuration) const {
 
 void Convolutions::run(Queue& queue, ConvolutionPass pass, const ConvolutionSpec& spec, Index batch,
                        const ConvolutionMemory& memory, void* workspace) {
-  const Plan& plan = this->plan(pass, spec, batch);
+  Plan& plan = this->plan(pass, spec, batch);
   if (!plan.found) {
     throw DeviceError(
         "cuDNN has no kernel for a convolution of this shape and precision; change its groups, dilation "
         "or channels, set precision = \"bf16\", or device = \"cpu\"");
   }
+  ++plan.engine.times;
   Signature signature;
   signature.add(&plan).add(memory.x).add(memory.w).add(memory.y).add(memory.b).add(workspace);
   const bool fused = pass == ConvolutionPass::forward_fused;
