@@ -2,32 +2,19 @@
 
 #include <array>
 #include <map>
-#include <memory>
+#include <vector>
 
-#include "cuda/libraries.hpp"
-#include "cuda/precision.hpp"
+#include "cuda/convolution_plans.hpp"
 #include "cuda/queue.hpp"
-#include "unisono/kernels/specs.hpp"
 
 namespace unisono::kernels::cuda {
-
-class Descriptor;
-
-enum class ConvolutionPass {
-  forward,        ///< y = x ∗ w
-  forward_fused,  ///< y = activation(x ∗ w + b)
-  data,           ///< dx from dy and w
-  weights,        ///< dw from x and dy, as floats
-  weights_small,  ///< … in the type of activations
-};
 
 /// x or dx, w or dw, y or dy, b; in the layouts of CudaBackend.
 struct ConvolutionMemory {
   const void *x = nullptr, *w = nullptr, *y = nullptr, *b = nullptr;
 };
 
-/// Convolutions by cuDNN's graph API, planned once for each shape and batch. Plans are deterministic, sum in fp32, and
-/// round inputs no further than the precision says.
+/// Convolutions by cuDNN's graph API, planned once for each shape and batch.
 class Convolutions {
  public:
   explicit Convolutions(Precision precision);
@@ -35,8 +22,8 @@ class Convolutions {
   Convolutions(const Convolutions&) = delete;
   Convolutions& operator=(const Convolutions&) = delete;
 
-  /// Whether the library has a kernel for it.
-  bool can(ConvolutionPass pass, const ConvolutionSpec& spec, Index batch) { return plan(pass, spec, batch).found; }
+  /// Whether the library has a kernel for it that is wanted; see ConvolutionPlanner.
+  bool can(ConvolutionPass pass, const ConvolutionSpec& spec, Index batch) { return plan(pass, spec, batch).found(); }
   std::size_t workspace_bytes(ConvolutionPass pass, const ConvolutionSpec& spec, Index batch) {
     return plan(pass, spec, batch).workspace_bytes;
   }
@@ -44,21 +31,29 @@ class Convolutions {
   void run(Queue& queue, ConvolutionPass pass, const ConvolutionSpec& spec, Index batch,
            const ConvolutionMemory& memory, void* workspace);
 
- private:
-  struct Plan {
-    std::unique_ptr<Descriptor> configuration, execution;
-    std::size_t workspace_bytes = 0;
-    bool found = false;
-  };
-  using Key = std::array<Index, 16>;
-  Plan& plan(ConvolutionPass pass, const ConvolutionSpec& spec, Index batch);
-  Plan make_plan(ConvolutionPass pass, const ConvolutionSpec& spec, Index batch) const;
-  Plan find_engine(const Descriptor& graph, cudnnBackendHeurMode_t mode) const;
-  bool is_welcome(const Descriptor& configuration) const;
+  WeightGradients weight_gradients() const { return weight_gradients_; }
 
-  Precision precision_;
+  /// A pass and the plan that was made for it, found or not.
+  struct Planned {
+    ConvolutionPass pass;
+    ConvolutionSpec spec;
+    Index batch;
+    ConvolutionPlan plan;
+    /// "weight gradient of 16×32×32 → 16, 3×3, batch 128: engine 57, bf16, workspace 1.5 MiB"
+    std::string text() const;
+  };
+  /// All plans so far, in the order in which they were made.
+  std::vector<const Planned*> plans() const { return order_; }
+
+ private:
+  using Key = std::array<Index, 16>;
+  ConvolutionPlan& plan(ConvolutionPass pass, const ConvolutionSpec& spec, Index batch);
+
+  WeightGradients weight_gradients_;
   cudnnHandle_t handle_ = nullptr;
-  std::map<Key, Plan> plans_;
+  ConvolutionPlanner planner_;
+  std::map<Key, Planned> plans_;
+  std::vector<const Planned*> order_;
 };
 
 }  // namespace unisono::kernels::cuda

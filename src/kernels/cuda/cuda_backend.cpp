@@ -16,7 +16,10 @@ CudaBackend::CudaBackend(int device, Precision precision)
       values_(device_.memory()),
       rounded_(device_.memory()) {}
 
-std::string CudaBackend::description() const { return fmt::format("{}, {}", device_.name(), name_of(precision_)); }
+std::string CudaBackend::description() const {
+  const bool unusual = stores_halves(precision_) && convolutions_.weight_gradients() == WeightGradients::fp32;
+  return fmt::format("{}{}, {}", device_.name(), unusual ? ", weight gradients in fp32" : "", name_of(precision_));
+}
 
 }  // namespace unisono::kernels::cuda
 
