@@ -1,6 +1,7 @@
 """The whole binary with device = "cuda", on the simulated device: it arrives where the CPU arrives, and says what is
 wrong."""
 
+import json
 import math
 import os
 import pathlib
@@ -80,6 +81,22 @@ class OnADevice(BinaryTest):
         memory = {"UNISONO_SIMULATED_MEMORY": str(96 << 20)}
         result = self.train("large", *arguments, "--set", "train.batch_size=500", code=6, environment=memory)
         self.assertRegex(result.err, r"out of GPU memory.*\(19\.1 MiB of that are examples.*streaming")
+
+    def test_the_number_of_steps_changes_no_number_of_blocking_copies(self):
+        counts = []
+        for examples in (96, 288):
+            with h5py.File(self.folder / "images.h5", "w") as file:
+                file["train/features"] = np.random.default_rng(1).integers(0, 256, (examples, 8, 8), np.uint8)
+                file["train/labels"] = np.arange(examples) % 3
+            layers = '[{kind="convolution",channels=4,kernel=3},{kind="flatten"},{kind="dense",units=3}]'
+            arguments = (*CUDA, *self.SGD, "--set", "data.path=images.h5", "--set", f"model.layers={layers}")
+            arguments += ("--set", "train.batch_size=8", "--set", "precision=bf16", "--overwrite")
+            report = self.folder / f"report-{examples}"
+            self.train("steps", *arguments, environment={"UNISONO_SIMULATED_REPORT": str(report)})
+            counts.append(json.loads(report.read_text().splitlines()[-1]))
+        self.assertGreater(counts[1]["graph_launches"], counts[0]["graph_launches"] + 20)
+        self.assertGreater(counts[0]["blocking_copies"], 0)  # θ and the losses, at the end
+        self.assertEqual(counts[0]["blocking_copies"], counts[1]["blocking_copies"])
 
     def test_every_strategy_follows_the_cpu(self):
         for ranks, words in (
