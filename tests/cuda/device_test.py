@@ -83,6 +83,22 @@ class OnADevice(BinaryTest):
         result = self.train("large", *arguments, "--set", "train.batch_size=500", code=6, environment=memory)
         self.assertRegex(result.err, r"out of GPU memory.*\(19\.1 MiB of that are examples.*streaming")
 
+    def test_the_number_of_steps_changes_no_number_of_blocking_copies(self):
+        counts = []
+        for examples in (96, 288):
+            with h5py.File(self.folder / "images.h5", "w") as file:
+                file["train/features"] = np.random.default_rng(1).integers(0, 256, (examples, 8, 8), np.uint8)
+                file["train/labels"] = np.arange(examples) % 3
+            layers = '[{kind="convolution",channels=4,kernel=3},{kind="flatten"},{kind="dense",units=3}]'
+            arguments = (*CUDA, *self.SGD, "--set", "data.path=images.h5", "--set", f"model.layers={layers}")
+            arguments += ("--set", "train.batch_size=8", "--set", "precision=bf16", "--overwrite")
+            report = self.folder / f"report-{examples}"
+            self.train("steps", *arguments, environment={"UNISONO_SIMULATED_REPORT": str(report)})
+            counts.append(json.loads(report.read_text().splitlines()[-1]))
+        self.assertGreater(counts[1]["graph_launches"], counts[0]["graph_launches"] + 20)
+        self.assertGreater(counts[0]["blocking_copies"], 0)  # θ and the losses, at the end
+        self.assertEqual(counts[0]["blocking_copies"], counts[1]["blocking_copies"])
+
     def test_every_strategy_follows_the_cpu(self):
         for ranks, words in (
             (2, strategy("allreduce")),
@@ -144,7 +160,7 @@ class WhatHappened(BinaryTest):
     """What `bench` and `info` tell of a GPU's work, and what the log says where it falls back."""
 
     WITH_BIAS = CONFIG.replace("stride = 2, bias = false }", "stride = 2 }")
-    FALLBACK = r"cuDNN has no kernel for a convolution \(1×28×28 to 4 channels, 5×5, stride 2×2, batch 24, fp32\) that"
+    FALLBACK = r"cuDNN has no fp32 kernel for a convolution \(1×28×28 → 4, 5×5, stride 2×2, batch 24\) that"
 
     def setUp(self):
         super().setUp()
@@ -162,7 +178,7 @@ class WhatHappened(BinaryTest):
         self.assertEqual(gpu["products_per_step"], 3)  # of one dense layer: y, dx, dw
         self.assertEqual(gpu["unfused_products_per_step"], 0)
         passes = {engine["pass"]: engine for engine in gpu["convolutions"]}
-        self.assertEqual(set(passes), {"forward pass", "gradient of weights"})
+        self.assertEqual(set(passes), {"forward", "weight gradient"})
         for engine in passes.values():
             self.assertEqual((engine["times_per_step"], engine["engine"]), (1, 0))
         self.assertEqual(len(gpu["fallbacks"]), 1)
@@ -177,7 +193,7 @@ class WhatHappened(BinaryTest):
     def test_info_makes_steps_on_the_device(self):
         text = self.succeed("info", "config.toml", *CUDA).out
         self.assertRegex(text, r"\nGPU, in steps on random data: .*simulated device 0, fp32\n")
-        engine = r"\n    1×28×28 to 4 channels, .*, forward pass: engine 0, .* of workspace, 1 times a step"
+        engine = r"\n    1×28×28 → 4, .*, forward: engine \d+, .* of workspace, 1 times a step"
         self.assertRegex(text, engine)
         told = json.loads(self.succeed("info", "config.toml", "--json", *CUDA).out)
         self.assertIn("simulated device 0", told["gpu"]["device"])

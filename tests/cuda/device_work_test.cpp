@@ -98,17 +98,17 @@ TEST_CASE("engines of convolutions are told, and that cuDNN has no fused kernel"
   const DeviceWork work = gpu.work();
   REQUIRE(work.convolutions.size() == 2);
   for (const ConvolutionEngine& engine : work.convolutions) {
-    CHECK(engine.convolution == "8×6×6 to 16 channels, 3×3, batch 4");
+    CHECK(engine.convolution == "8×6×6 → 16, 3×3, batch 4");
     CHECK(engine.engine == 0);  // the one that computes exactly
     CHECK(engine.times == 2);
     CHECK(!engine.last_resort);
     CHECK(!engine.compiled);
   }
-  CHECK(work.convolutions[0].pass == "forward pass");
-  CHECK(work.convolutions[1].pass == "gradient of weights");
+  CHECK(work.convolutions[0].pass == "forward");
+  CHECK(work.convolutions[1].pass == "weight gradient");
   REQUIRE(gpu.said.size() == 1);
   CHECK(gpu.said[0] ==
-        "cuDNN has no kernel for a convolution (8×6×6 to 16 channels, 3×3, batch 4, fp32) that includes the bias and "
+        "cuDNN has no fp32 kernel for a convolution (8×6×6 → 16, 3×3, batch 4) that includes the bias and "
         "ReLU: another kernel adds it");
 
   Watched halves(Precision::bf16);
@@ -116,7 +116,7 @@ TEST_CASE("engines of convolutions are told, and that cuDNN has no fused kernel"
   CHECK(halves.said.empty());
   const std::vector<ConvolutionEngine> engines = halves.work().convolutions;
   REQUIRE(!engines.empty());
-  CHECK(engines[0].pass == "forward pass with bias and activation");
+  CHECK(engines[0].pass == "forward, fused");
   CHECK(engines[0].engine == 1);
 }
 

@@ -27,7 +27,7 @@ BENCH = {
     "peak_gflops_per_second": 100000.0, "fraction_of_peak": 0.88, "bandwidth_gigabytes_per_second": 1000.0,
     "gpu": {"launches_per_step": 0.5, "graph_launches_per_step": 1.0, "graph_operations_per_step": 301.0,
             "refused_captures": 0, "unfused_products_per_step": 0.0,
-            "convolutions": [{"pass": "gradient of weights, converted", "convolution": "16×32×32 to 16 channels, 3×3",
+            "convolutions": [{"pass": "weight gradient, converted", "convolution": "16×32×32 → 16, 3×3",
                               "engine": 57, "times_per_step": 6.0}],
             "fallbacks": ["cuDNN has no kernel for something: another kernel adds it"]},
 }
@@ -120,7 +120,7 @@ exec {SIMULATED} "$@" """)
         self.assert_line(result, r"^ours-resnet20-128-bf16 +rc +0 ")
         self.assert_line(result, r"^  examples_per_second 200000\.0, fraction_of_peak 0\.88, .* refused_captures 0$")
         self.assert_line(result, r'^  "fallbacks":\["cuDNN has no kernel for something')
-        self.assert_line(result, r"^  pass:gradient of weights, converted,convolution:16×32×32 .*,engine:57,")
+        self.assert_line(result, r"^  pass:weight gradient, converted,convolution:16×32×32 .*,engine:57,")
         self.assert_line(result, r"^ours-mlp-512-64-tf32 +rc +0 ")
         rate = r"[\d.e-]+ TFLOP/s"
         self.assert_line(result, rf"^square m +16, n +16, k +16: first choice +{rate}, fastest of \d+ +{rate}$")

@@ -10,8 +10,8 @@ namespace unisono::kernels {
 
 /// The engine (one of cuDNN's implementations) that computes one pass of a convolution.
 struct ConvolutionEngine {
-  std::string pass = {};            ///< "forward pass", "gradient of inputs", …
-  std::string convolution = {};     ///< "16×32×32 to 16 channels, 3×3, batch 128"
+  std::string pass = {};            ///< "forward", "data gradient", …
+  std::string convolution = {};     ///< "16×32×32 → 16, 3×3, batch 128"
   std::int64_t engine = 0;          ///< cuDNN's number of it
   bool last_resort = false;         ///< cuDNN's heuristics had none: it is from the list that they fall back to
   bool compiled = false;            ///< at run time, when it was chosen, which takes most of a second

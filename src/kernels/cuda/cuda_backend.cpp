@@ -24,13 +24,16 @@ CudaBackend::CudaBackend(int device, Precision precision)
     : device_(device),
       precision_(precision),
       products_(precision),
-      convolutions_(precision, device_.fallbacks()),
+      convolutions_(precision, &device_.fallbacks()),
       workspace_(device_.memory()),
       partials_(device_.memory()),
       values_(device_.memory()),
       rounded_(device_.memory()) {}
 
-std::string CudaBackend::description() const { return fmt::format("{}, {}", device_.name(), name_of(precision_)); }
+std::string CudaBackend::description() const {
+  const bool unusual = stores_halves(precision_) && convolutions_.weight_gradients() == WeightGradients::fp32;
+  return fmt::format("{}{}, {}", device_.name(), unusual ? ", weight gradients in fp32" : "", name_of(precision_));
+}
 
 DeviceWork CudaBackend::device_work() const {
   const Queue& queue = device_.queue();
