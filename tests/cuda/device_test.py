@@ -187,9 +187,10 @@ class WhatHappened(BinaryTest):
         self.assertEqual(len(gpu["fallbacks"]), 2)
         self.assertNotIn("gpu", json.loads(self.succeed("bench", "config.toml", "--json", "--steps", "4").out))
         text = self.succeed("bench", "config.toml", "--steps", "4", *CUDA).out
-        self.assertRegex(text, r"\n  launches    1\.25 CUDA graphs a step with [\d.]+ operations, and 0 operations outside")
+        launches = r"\n  launches    1\.25 CUDA graphs a step with [\d.]+ operations, and 0 operations outside"
+        self.assertRegex(text, launches)
         self.assertIn("\n  products    3 a step, of which 1 need another kernel", text)
-        self.assertIn("\n  cuDNN       engine 0: 2 passes of convolutions a step", text)
+        self.assertIn("\n  cuDNN       passes of convolutions a step: 2 by engine 0", text)
         self.assertRegex(text, r"\n  fallback    " + self.FALLBACK)
 
     def test_info_makes_steps_on_the_device(self):

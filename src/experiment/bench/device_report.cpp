@@ -35,7 +35,7 @@ std::string name_of(const ConvolutionEngine& engine) {
                      engine.compiled ? ", compiled at run time" : "");
 }
 
-/// "engine 1: 38 of a step's passes; engine 0: 19"
+/// "38 by engine 1; 19 by engine 70, a last resort"
 std::string engines_text(const DeviceSteps& work) {
   std::map<std::string, double> passes;
   for (const ConvolutionEngine& engine : work.after.convolutions) {
@@ -43,7 +43,7 @@ std::string engines_text(const DeviceSteps& work) {
   }
   std::string text;
   for (const auto& [name, times] : passes) {
-    text += fmt::format("{}{}: {:.4g} passes of convolutions a step", text.empty() ? "" : "; ", name, times);
+    text += fmt::format("{}{:.4g} by {}", text.empty() ? "" : "; ", times, name);
   }
   return text;
 }
@@ -96,7 +96,9 @@ std::string summary_text(const DeviceSteps& work) {
     text += fmt::format("\n  refused     {} sequences of operations could not be recorded as CUDA graphs",
                         work.after.refused_captures);
   }
-  if (!work.after.convolutions.empty()) text += "\n  cuDNN       " + engines_text(work);
+  if (!work.after.convolutions.empty()) {
+    text += "\n  cuDNN       passes of convolutions a step: " + engines_text(work);
+  }
   for (const std::string& fallback : work.after.fallbacks) text += "\n  fallback    " + fallback;
   return text;
 }
