@@ -83,21 +83,28 @@ class OnADevice(BinaryTest):
         result = self.train("large", *arguments, "--set", "train.batch_size=500", code=6, environment=memory)
         self.assertRegex(result.err, r"out of GPU memory.*\(19\.1 MiB of that are examples.*streaming")
 
+    def counts_of_training(self, examples, ranks, *arguments):
+        """What the processes on the simulated device counted, added up."""
+        with h5py.File(self.folder / "images.h5", "w") as file:
+            file["train/features"] = np.random.default_rng(1).integers(0, 256, (examples, 8, 8), np.uint8)
+            file["train/labels"] = np.arange(examples) % 3
+        layers = '[{kind="convolution",channels=4,kernel=3},{kind="flatten"},{kind="dense",units=3}]'
+        arguments = (*CUDA, *self.SGD, "--set", "data.path=images.h5", "--set", f"model.layers={layers}", *arguments)
+        arguments += ("--set", "train.batch_size=8", "--set", "precision=bf16", "--overwrite")
+        arguments += ("--set", "data.normalization=channel", "--set", "train.report_every_steps=1000")
+        report = self.folder / "report"
+        report.unlink(missing_ok=True)
+        self.train("steps", *arguments, ranks=ranks, environment={"UNISONO_SIMULATED_REPORT": str(report)})
+        lines = [json.loads(line) for line in report.read_text().splitlines()]
+        return {key: sum(line[key] for line in lines) for key in lines[0]}
+
     def test_the_number_of_steps_changes_no_number_of_blocking_copies(self):
-        counts = []
-        for examples in (96, 288):
-            with h5py.File(self.folder / "images.h5", "w") as file:
-                file["train/features"] = np.random.default_rng(1).integers(0, 256, (examples, 8, 8), np.uint8)
-                file["train/labels"] = np.arange(examples) % 3
-            layers = '[{kind="convolution",channels=4,kernel=3},{kind="flatten"},{kind="dense",units=3}]'
-            arguments = (*CUDA, *self.SGD, "--set", "data.path=images.h5", "--set", f"model.layers={layers}")
-            arguments += ("--set", "train.batch_size=8", "--set", "precision=bf16", "--overwrite")
-            report = self.folder / f"report-{examples}"
-            self.train("steps", *arguments, environment={"UNISONO_SIMULATED_REPORT": str(report)})
-            counts.append(json.loads(report.read_text().splitlines()[-1]))
-        self.assertGreater(counts[1]["graph_launches"], counts[0]["graph_launches"] + 20)
-        self.assertGreater(counts[0]["blocking_copies"], 0)  # θ and the losses, at the end
-        self.assertEqual(counts[0]["blocking_copies"], counts[1]["blocking_copies"])
+        for ranks, words in ((0, ()), (0, ("--set", "data.reader=streaming")), (2, strategy("allreduce"))):
+            with self.subTest(ranks=ranks, words=words):
+                few, many = (self.counts_of_training(examples, ranks, *words) for examples in (96, 288))
+                self.assertGreater(many["graph_launches"], few["graph_launches"] + 20)
+                self.assertGreater(few["blocking_copies"], 0)  # θ, and what a report says, at the end
+                self.assertEqual(few["blocking_copies"], many["blocking_copies"])
 
     def test_every_strategy_follows_the_cpu(self):
         for ranks, words in (

@@ -3,8 +3,7 @@
 //   list_engines            the table that the simulated cuDNN includes, tests/simulated_cuda/cudnn_listed.inc
 //   list_engines --check    compares that file with cuDNN: exit code 1 if it differs, 77 without this version of cuDNN
 //   list_engines --plans    which of them unisono takes for batches of 32
-// Engines that cuDNN compiles at run time are listed where it finds libnvrtc and libcuda.so.1; the one of CUDA's
-// toolkit, lib64/stubs/libcuda.so, will do. Those that ask the driver for more cannot be listed without one.
+// Engines that cuDNN compiles at run time are left out: whether it offers them depends on the driver that it finds.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -71,15 +70,13 @@ std::string key_of(const Pass& pass, const ConvolutionSpec& s, Precision precisi
   return key.text();
 }
 
-/// "70tc": its number; t: tensor cores, d: inputs rounded to less, r: sums rounded to less, n: not deterministic, c:
-/// compiled at run time.
+/// "70t": its number; t: tensor cores, d: inputs rounded to less, r: sums rounded to less, n: not deterministic.
 std::string text_of(const EngineChoice& choice) {
   std::string text = std::to_string(choice.engine);
   if (choice.has(CUDNN_NUMERICAL_NOTE_TENSOR_CORE)) text += 't';
   if (choice.has(CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS)) text += 'd';
   if (choice.has(CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION)) text += 'r';
   if (choice.has(CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC)) text += 'n';
-  if (choice.has(CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION)) text += 'c';
   return text;
 }
 
@@ -91,6 +88,7 @@ std::string engines_of(const ConvolutionPlanner& planner, const Pass& pass, cons
   for (const Index batch : {32, 2, 1024}) {
     std::vector<std::string> offered;
     for (const EngineChoice& choice : planner.offers(pass.pass, spec, batch, mode)) {
+      if (choice.has(CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION)) continue;
       std::string text = text_of(choice);
       if (std::ranges::count(offered, text) + std::ranges::count(offered, text + '!') > 0) continue;
       offered.push_back(planner.builds(choice) ? text : text + '!');

@@ -187,8 +187,8 @@ Offers offers_for(const TensorGraph& graph) {
   const Engine unordered{.number = 2, .notes = {CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC}};
   const Engine refused{.number = 3, .notes = {CUDNN_NUMERICAL_NOTE_TENSOR_CORE}, .builds = false};
   const Engine compiled{.number = 70, .notes = {CUDNN_NUMERICAL_NOTE_TENSOR_CORE}, .compiled = true};
-  if (const auto known = listed(graph); known && !widened_filter_gradient(graph)) return *known;
   if (widened_filter_gradient(graph)) return {.tuned = {}, .fallback = {compiled}};
+  if (const auto known = listed(graph)) return *known;
   if (!known_pattern(graph)) return {};
   if (!single(graph) || !graph.operations[0].is_convolution()) {
     return {.tuned = {refused, tensor_cores}, .fallback = {tensor_cores}};

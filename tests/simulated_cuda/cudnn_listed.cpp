@@ -19,7 +19,7 @@ constexpr Row rows[] = {
 #include "simulated_cuda/cudnn_listed.inc"
 };
 
-/// "70tc": its number, and letters for its notes; see tests/cuda/list_engines.cpp.
+/// "70t": its number, and letters for its notes; see tests/cuda/list_engines.cpp.
 Engine engine_of(const std::string& word) {
   char* letters = nullptr;
   Engine engine{.number = static_cast<int>(std::strtol(word.c_str(), &letters, 10)), .notes = {}};
@@ -36,9 +36,6 @@ Engine engine_of(const std::string& word) {
         break;
       case 'n':
         engine.notes.push_back(CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC);
-        break;
-      case 'c':
-        engine.compiled = true;
         break;
       default:  // "!"
         engine.builds = false;

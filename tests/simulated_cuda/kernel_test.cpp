@@ -201,13 +201,6 @@ __global__ void barrier_against_shuffle(int* out) {
   if (threadIdx.x == 3) __syncthreads();
   out[threadIdx.x] = __shfl_sync(0xFFFFFFFFU, 1, 0);
 }
-struct alignas(16) Four {
-  int values[4];
-};
-__global__ void read_four(const int* in, int* out) {
-  const Four four = *reinterpret_cast<const Four*>(in + threadIdx.x);
-  out[threadIdx.x] = four.values[0] + four.values[3];
-}
 __global__ void too_much_shared() { dynamic_shared()[threadIdx.x] = std::byte{0}; }
 __global__ void write_one(int* out) { *out = 1; }
 
@@ -226,14 +219,34 @@ TEST_CASE("what a device leaves undefined aborts with a message", "[simulated][k
   CHECK_THAT(run(barrier_against_shuffle, 32, out.data()),
              Contains("an exchange of its warp") || Contains("a barrier"));
   CHECK_THAT(run(too_much_shared, 32), Contains("past its 0 bytes of dynamic shared memory"));
-  CHECK(run(read_four, 1, out.data() + 4, out.data()) == "exit 0");
-  CHECK_THAT(run(read_four, 1, out.data() + 2, out.data()), Contains("misaligned address"));
-  CHECK_THAT(run(read_four, 2, out.data(), out.data()), Contains("misaligned address"));
   int host = 0;
   CHECK_THAT(run(write_one, 1, &host), Contains("pageable host memory"));
   CHECK_THAT(run(write_one, 1, out.data() + 100), Contains("not allocated"));
   CHECK(host == 0);
 }
+
+#ifdef SIMULATED_CHECKS_ALIGNMENT
+struct alignas(16) Four {
+  int values[4];
+};
+__global__ void read_four(const int* in, int* out) {
+  const Four four = *reinterpret_cast<const Four*>(in + threadIdx.x);
+  out[threadIdx.x] = four.values[0] + four.values[3];
+}
+
+TEST_CASE("reads of several values at a misaligned address abort", "[simulated][kernel][death]") {
+  const DeviceArray<int> values(std::vector<int>(16));
+  const auto read_from = [&](int first, unsigned threads) {
+    return death([&] {
+      launch(read_four, 1, threads, 0, nullptr, values.data() + first, values.data() + 12);
+      cudaDeviceSynchronize();
+    });
+  };
+  CHECK(read_from(4, 1) == "exit 0");
+  CHECK_THAT(read_from(2, 1), Contains("misaligned address") && Contains("multiple of 16"));
+  CHECK_THAT(read_from(0, 2), Contains("thread (1, 0, 0)") && Contains("misaligned address"));
+}
+#endif
 
 TEST_CASE("writes behind an allocation abort at the next wait", "[simulated][kernel][death]") {
   DeviceArray<int> out(63);

@@ -1,3 +1,4 @@
+// The passes of a convolution as graphs of cuDNN's operations.
 #include "cuda/convolution_graph.hpp"
 
 namespace unisono::kernels::cuda {

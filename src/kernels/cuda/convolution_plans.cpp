@@ -1,3 +1,4 @@
+// Which of cuDNN's engines compute a convolution.
 #include "cuda/convolution_plans.hpp"
 
 #include <fmt/format.h>
