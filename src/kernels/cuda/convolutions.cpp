@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "unisono/base/errors.hpp"
 
 namespace unisono::kernels::cuda {
@@ -90,7 +92,8 @@ Convolutions::Planned& Convolutions::planned(ConvolutionPass pass, const Convolu
 }
 
 bool Convolutions::can_fuse(const ConvolutionSpec& spec, Index batch) {
-  if (can(ConvolutionPass::forward_fused, spec, batch)) return true;
+  Planned& fused = planned(ConvolutionPass::forward_fused, spec, batch);
+  if (fused.plan.found() || std::exchange(fused.is_noted, true)) return fused.plan.found();
   note(Fallback::convolution,
        fmt::format("cuDNN has no {} kernel for a convolution ({}) that includes the bias{}: another kernel adds it",
                    name_of(precision_), text_of(spec, batch), spec.activation == Activation::relu ? " and ReLU" : ""));

@@ -47,6 +47,7 @@ class Convolutions {
     Index batch;
     ConvolutionPlan plan;
     std::int64_t times = 0;  ///< how often it was run
+    bool is_noted = false;   ///< as a fallback
     /// "weight gradient of 16×32×32 → 16, 3×3, batch 128: engine 57, bf16, workspace 1.5 MiB"
     std::string text() const;
   };

@@ -2,6 +2,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <vector>
 
 #include "cuda/convolutions.hpp"
@@ -177,7 +178,7 @@ class CudaBackend final : public Backend, public DeviceRecord {
   /// The accumulators, in the device's memory, to which kernels add for these sums. losses.cu
   LossAccumulators* accumulators_of(const LossSums& sums);
   /// Counts a product whose epilogue cuBLASLt does not have. dense.cpp
-  void note_unfused(const DenseSpec& spec, Index batch, const char* epilogue);
+  void note_unfused(const ProductSpec& product, const DenseSpec& spec, Index batch, const char* epilogue);
   double seconds_of_product(Index n);    ///< [n, n] by [n, n]. measure.cpp
   double seconds_of_copy(Index floats);  ///< measure.cpp
   void convolution_weights(const ConvolutionSpec& spec, Index batch, View x, View dy, MutableView dw, Write write);
@@ -194,6 +195,7 @@ class CudaBackend final : public Backend, public DeviceRecord {
   std::vector<std::unique_ptr<KeptRows>> kept_;
   Buffer losses_;
   std::map<const LossSums*, int> loss_slots_;
+  std::set<ProductSpec> unfused_;  ///< products whose epilogue cuBLASLt does not have
   std::int64_t unfused_products_ = 0;
 };
 

@@ -17,7 +17,7 @@ void CudaBackend::dense_forward(const DenseSpec& spec, Index batch, View x, View
     products_.multiply(queue(), product, memory);
     return;
   }
-  note_unfused(spec, batch, b.empty() ? "ReLU" : relu ? "bias and ReLU" : "bias");
+  note_unfused(product, spec, batch, b.empty() ? "ReLU" : relu ? "bias and ReLU" : "bias");
   product.epilogue = Epilogue::none;
   products_.multiply(queue(), product, memory);
   add_bias(batch, spec.units, b, spec.activation, y);
@@ -32,7 +32,7 @@ void CudaBackend::dense_backward(const DenseSpec& spec, Index batch, View x, Vie
   // The pass that applies a ReLU's mask also sums dy.
   const bool sums_fit = !relu && !adds && !db.empty() && !dw.empty();
   const bool sums_in_product = sums_fit && products_.can(weights);
-  if (sums_fit && !sums_in_product) note_unfused(spec, batch, "gradient of the bias");
+  if (sums_fit && !sums_in_product) note_unfused(weights, spec, batch, "gradient of the bias");
   mask_and_sum(batch, spec.units, relu ? y : View{}, dy, sums_in_product ? MutableView{} : db, write);
   void* const workspace = workspace_.take<std::byte>(Products::kWorkspaceBytes);
   if (!dw.empty()) {
@@ -50,8 +50,9 @@ void CudaBackend::dense_backward(const DenseSpec& spec, Index batch, View x, Vie
   }
 }
 
-void CudaBackend::note_unfused(const DenseSpec& spec, Index batch, const char* epilogue) {
+void CudaBackend::note_unfused(const ProductSpec& product, const DenseSpec& spec, Index batch, const char* epilogue) {
   ++unfused_products_;
+  if (!unfused_.insert(product).second) return;
   device_.fallbacks().note(
       Fallback::product,
       fmt::format("cuBLASLt has no {} product for a dense layer of {} inputs and {} units with a batch of {} that "
