@@ -32,7 +32,7 @@ double seconds_of(const std::function<void()>& work) {
 
 /// A shard of n floats, updated by SGD.
 std::unique_ptr<unisono::strategies::ServerShard> make_sgd_shard(unisono::Index n, unisono::MutableView theta,
-                                                           unisono::kernels::Backend& backend) {
+                                                                 unisono::kernels::Backend& backend) {
   unisono::ParameterLayout layout;
   layout.add({.name = "theta", .shape = {n}});
   return unisono::strategies::make_gradient_shard(unisono::optim::make_optimizer({.kind = "sgd"}, layout, backend),
