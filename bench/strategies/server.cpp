@@ -31,8 +31,8 @@ double seconds_of(const std::function<void()>& work) {
 }
 
 /// A shard of n floats, updated by SGD.
-std::unique_ptr<unisono::strategies::Shard> make_sgd_shard(unisono::Index n, unisono::MutableView theta,
-                                                           unisono::kernels::Backend& backend) {
+std::unique_ptr<unisono::strategies::ServerShard> make_sgd_shard(unisono::Index n, unisono::MutableView theta,
+                                                                 unisono::kernels::Backend& backend) {
   unisono::ParameterLayout layout;
   layout.add({.name = "theta", .shape = {n}});
   return unisono::strategies::make_gradient_shard(unisono::optim::make_optimizer({.kind = "sgd"}, layout, backend),
@@ -107,7 +107,7 @@ class Bench {
   bool works_;
   unisono::Buffer theta_, gradient_;
   std::unique_ptr<unisono::kernels::Backend> backend_;
-  std::unique_ptr<unisono::strategies::Shard> shard_;
+  std::unique_ptr<unisono::strategies::ServerShard> shard_;
   std::unique_ptr<unisono::strategies::Server> server_;
 };
 

@@ -19,14 +19,12 @@ from typing import Callable, Optional
 import h5py
 import numpy
 
-from harness import BINARY, CONFIG, MPIRUN, BinaryTest, Result, command, draw_digits, messages
+from harness import AT_ONCE, BINARY, CONFIG, MPIRUN, BinaryTest, Result, command, draw_digits, messages
 
 OTHER, USAGE, CONFIGURATION, DATA, CHECKPOINT, COMMUNICATION = 1, 2, 2, 3, 4, 5
 TIMEOUT = 60  # seconds
 AT_A_TIME = 4  # runs: they mostly wait for MPI to start and to end
 FILE_LIMIT = 16 << 20  # bytes; Open MPI's own files, of some 10 MiB, must still fit
-# mpirun sleeps for two seconds between the signals that it sends to ranks which have ended already.
-AT_ONCE = ["--mca", "odls_base_sigkill_timeout", "0"]
 
 
 @dataclasses.dataclass
@@ -1707,8 +1705,6 @@ class BadInputs(BinaryTest):
 
     def run_case(self, case, ranks, folder):
         words = list(case.arguments) if ranks is None else command(ranks, *case.arguments)
-        if words[0] == MPIRUN[0]:
-            words[1:1] = AT_ONCE
 
         def limit():
             if case.limited:
@@ -1721,7 +1717,7 @@ class BadInputs(BinaryTest):
             text=True,
             capture_output=True,
             stdin=subprocess.DEVNULL,
-            env={**os.environ, **(case.environment or {})},
+            env={**os.environ, **AT_ONCE, **(case.environment or {})},
             preexec_fn=limit,
         )
         return Result(done.returncode, done.stdout, done.stderr)

@@ -10,13 +10,11 @@ import subprocess
 import tempfile
 import unittest
 
-from harness import BINARY, MPIRUN, BinaryTest, Result, messages, settings
+from harness import AT_ONCE, BINARY, MPIRUN, BinaryTest, Result, messages, settings
 
 OTHER, CONFIGURATION, DATA, CHECKPOINT = 1, 2, 3, 4
 TIMEOUT = 60  # seconds
 AT_A_TIME = 4
-# mpirun sleeps for two seconds between the signals that it sends to ranks which have ended already.
-AT_ONCE = ["--mca", "odls_base_sigkill_timeout", "0"]
 
 PLAIN = """
 name = "test"
@@ -230,9 +228,16 @@ class BadSearches(BinaryTest):
             before = set(folder.rglob("*"))
             words = [BINARY, case.command, "config.toml", "--output", "new", *settings(*case.sets), *case.arguments]
             if ranks:
-                words = [*MPIRUN, *AT_ONCE, "-n", str(ranks), *words]
-            done = subprocess.run(words, cwd=folder, timeout=TIMEOUT, text=True, capture_output=True,
-            stdin=subprocess.DEVNULL)
+                words = [*MPIRUN, "-n", str(ranks), *words]
+            done = subprocess.run(
+                words,
+                cwd=folder,
+                timeout=TIMEOUT,
+                text=True,
+                capture_output=True,
+                stdin=subprocess.DEVNULL,
+                env={**os.environ, **AT_ONCE},
+            )
             return Result(done.returncode, done.stdout, done.stderr), set(folder.rglob("*")) - before
 
     def check_table(self, name):

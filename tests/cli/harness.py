@@ -20,6 +20,8 @@ import numpy
 BINARY = os.environ["UNISONO"]
 MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-q"]
 INTERRUPTED = 75
+# mpirun sleeps for two seconds between the signals that it sends to ranks which have ended already.
+AT_ONCE = {"OMPI_MCA_odls_base_sigkill_timeout": "0"}
 
 # Everything that a run's continuation depends on: moments, dropout, batch statistics, augmentation, shuffling.
 CONFIG = """
@@ -136,6 +138,8 @@ class BinaryTest(unittest.TestCase):
 
     def train(self, output, *arguments, ranks=0, code=0, config="config.toml", environment=None):
         words = ("train", config, "--output", output, *arguments)
+        if code not in (0, INTERRUPTED):
+            environment = {**AT_ONCE, **(environment or {})}
         result = self.unisono(*words, ranks=ranks, environment=environment)
         self.assertEqual(result.code, code, result)
         return result

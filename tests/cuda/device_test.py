@@ -1,9 +1,11 @@
 """The whole binary with device = "cuda", on the simulated device: it arrives where the CPU arrives, and says what is
 wrong."""
 
+import json
 import math
 import os
 import pathlib
+import re
 import sys
 import unittest
 
@@ -81,6 +83,29 @@ class OnADevice(BinaryTest):
         result = self.train("large", *arguments, "--set", "train.batch_size=500", code=6, environment=memory)
         self.assertRegex(result.err, r"out of GPU memory.*\(19\.1 MiB of that are examples.*streaming")
 
+    def counts_of_training(self, examples, ranks, *arguments):
+        """What the processes on the simulated device counted, added up."""
+        with h5py.File(self.folder / "images.h5", "w") as file:
+            file["train/features"] = np.random.default_rng(1).integers(0, 256, (examples, 8, 8), np.uint8)
+            file["train/labels"] = np.arange(examples) % 3
+        layers = '[{kind="convolution",channels=4,kernel=3},{kind="flatten"},{kind="dense",units=3}]'
+        arguments = (*CUDA, *self.SGD, "--set", "data.path=images.h5", "--set", f"model.layers={layers}", *arguments)
+        arguments += ("--set", "train.batch_size=8", "--set", "precision=bf16", "--overwrite")
+        arguments += ("--set", "data.normalization=channel", "--set", "train.report_every_steps=1000")
+        report = self.folder / "report"
+        report.unlink(missing_ok=True)
+        self.train("steps", *arguments, ranks=ranks, environment={"UNISONO_SIMULATED_REPORT": str(report)})
+        lines = [json.loads(line) for line in report.read_text().splitlines()]
+        return {key: sum(line[key] for line in lines) for key in lines[0]}
+
+    def test_the_number_of_steps_changes_no_number_of_blocking_copies(self):
+        for ranks, words in ((0, ()), (0, ("--set", "data.reader=streaming")), (2, strategy("allreduce"))):
+            with self.subTest(ranks=ranks, words=words):
+                few, many = (self.counts_of_training(examples, ranks, *words) for examples in (96, 288))
+                self.assertGreater(many["graph_launches"], few["graph_launches"] + 20)
+                self.assertGreater(few["blocking_copies"], 0)  # θ, and what a report says, at the end
+                self.assertEqual(few["blocking_copies"], many["blocking_copies"])
+
     def test_every_strategy_follows_the_cpu(self):
         for ranks, words in (
             (2, strategy("allreduce")),
@@ -136,6 +161,70 @@ class OnADevice(BinaryTest):
         self.assertTrue(math.isclose(figures[0], figures[1], rel_tol=2**-8), figures)
         self.assertNotEqual(figures[0], figures[1])
         self.assertEqual(self.unisono("predict", "run", "--device", "cuda", "--output", "out.csv").code, 0)
+
+
+class WhatHappened(BinaryTest):
+    """What `bench` and `info` tell of a GPU's work, and what the log says where it falls back."""
+
+    WITH_BIAS = CONFIG.replace("stride = 2, bias = false }", "stride = 2 }")
+    FALLBACK = r"cuDNN has no fp32 kernel for a convolution \(1×28×28 → 4, 5×5, stride 2×2, batch 24\) that"
+
+    def setUp(self):
+        super().setUp()
+        self.write("config.toml", self.WITH_BIAS)
+
+    def test_bench_counts_launches_and_names_engines(self):
+        result = self.succeed("bench", "config.toml", "--json", "--steps", "4", *CUDA)
+        self.assertEqual(result.out.count("\n"), 1)  # one object and nothing else
+        gpu = json.loads(result.out)["gpu"]
+        software = r"^CUDA 1\d\.\d+, driver for CUDA 1\d\.\d+, cuBLASLt [\d.]+, cuDNN 9\.[\d.]+$"
+        self.assertRegex(gpu["software"], software)
+        # One more in all, for the losses at the end.
+        self.assertEqual(gpu["graph_launches_per_step"], 1.25)
+        self.assertGreater(gpu["graph_operations_per_step"], 10)
+        self.assertEqual(gpu["refused_captures"], 0)
+        self.assertEqual(gpu["products_per_step"], 3)  # of one dense layer: y, dx, dw
+        self.assertEqual(gpu["unfused_products_per_step"], 1)  # 10 units are too few for the bias' gradient
+        passes = {engine["pass"]: engine for engine in gpu["convolutions"]}
+        self.assertEqual(set(passes), {"forward", "weight gradient"})
+        for engine in passes.values():
+            self.assertEqual((engine["times_per_step"], engine["engine"]), (1, 0))
+        self.assertRegex(gpu["fallbacks"][0], self.FALLBACK)
+        self.assertIn("10 units with a batch of 24 that includes the gradient of the bias", gpu["fallbacks"][1])
+        self.assertEqual(len(gpu["fallbacks"]), 2)
+        self.assertNotIn("gpu", json.loads(self.succeed("bench", "config.toml", "--json", "--steps", "4").out))
+        text = self.succeed("bench", "config.toml", "--steps", "4", *CUDA).out
+        launches = r"\n  launches    1\.25 CUDA graphs a step with [\d.]+ operations, and 0 operations outside"
+        self.assertRegex(text, launches)
+        self.assertIn("\n  products    3 a step, of which 1 need another kernel", text)
+        self.assertIn("\n  cuDNN       passes of convolutions a step: 2 by engine 0", text)
+        self.assertRegex(text, r"\n  fallback    " + self.FALLBACK)
+
+    def test_info_makes_steps_on_the_device(self):
+        text = self.succeed("info", "config.toml", *CUDA).out
+        self.assertRegex(text, r"\nGPU, in steps on random data: .*simulated device 0, fp32\n")
+        engine = r"\n    1×28×28 → 4, .*, forward: engine \d+, .* of workspace, 1 times a step"
+        self.assertRegex(text, engine)
+        told = json.loads(self.succeed("info", "config.toml", "--json", *CUDA).out)
+        self.assertIn("simulated device 0", told["gpu"]["device"])
+        self.assertEqual(told["gpu"]["graph_launches_per_step"], 1.25)
+        self.assertNotIn("gpu", json.loads(self.succeed("info", "config.toml", "--json").out))
+
+    def test_info_says_why_it_does_not_look(self):
+        nothing = {"UNISONO_SIMULATED_DEVICES": "0"}
+        text = self.unisono("info", "config.toml", *CUDA, environment=nothing).out
+        self.assertRegex(text, r"\nGPU: not looked at: rank 0 .*: this process sees no GPU")
+        told = self.unisono("info", "config.toml", "--json", *CUDA, environment=nothing)
+        self.assertIn("sees no GPU", json.loads(told.out)["gpu"]["obstacle"])
+        words = ("--set", "replica.stages=2", "--set", "train.micro_batches=4")
+        text = self.succeed("info", "config.toml", *CUDA, *words).out
+        self.assertIn("the run has 2 ranks, of which 1 rank started", text)
+
+    def test_a_run_says_once_where_it_falls_back(self):
+        for ranks in (0, 2):
+            result = self.train("run", "--overwrite", *CUDA, "--set", "train.epochs=1", ranks=ranks)
+            pattern = self.FALLBACK.replace("batch 24", r"batch \d+")
+            self.assertEqual(len(re.findall(pattern, result.out)), 1, result.out)
 
 
 class InParts(BinaryTest):

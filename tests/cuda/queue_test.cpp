@@ -46,6 +46,10 @@ TEST_CASE("a sequence that comes again becomes a graph, whatever numbers it is g
   }
   CHECK(values_of(device, x.view()) == std::vector<float>(kSize, sum));
   CHECK(queue.graph_launches() == 6);  // the first two of each area were started kernel by kernel
+  CHECK(queue.launches() == 8);
+  CHECK(queue.graph_operations() == 12);
+  CHECK(queue.refused_captures() == 0);
+  CHECK(device.fallbacks().texts().empty());
 }
 
 TEST_CASE("other arguments, kernels or lengths are other sequences", "[gpu][queue]") {
@@ -123,10 +127,12 @@ TEST_CASE("a kernel that cannot start is an error that names the call", "[gpu][q
   CHECK_THROWS_WITH(queue.submit(), Catch::Matchers::Contains("a kernel's launch failed"));
 }
 
-TEST_CASE("a sequence that cannot be recorded runs kernel by kernel", "[gpu][queue]") {
+TEST_CASE("a sequence that cannot be recorded runs kernel by kernel, and that is said", "[gpu][queue]") {
   for (const auto refusal : {simulated::Call::capture, simulated::Call::launch, simulated::Call::instantiation}) {
     CudaDevice device(0);
     Queue& queue = device.queue();
+    std::vector<std::string> said;
+    device.fallbacks().set_say([&said](const std::string& text) { said.push_back(text); });
     Buffer x(kSize, device.memory());
     for (int step = 1; step <= 7; ++step) {
       queue.launch(add_number, kGrid, kSize, queue.stage(1.0F), x.data());
@@ -136,6 +142,12 @@ TEST_CASE("a sequence that cannot be recorded runs kernel by kernel", "[gpu][que
     }
     CHECK(values_of(device, x.view()) == std::vector<float>(kSize, 21));
     CHECK(queue.graph_launches() == 1);  // with the other area of staged memory, at step 6
+    CHECK(queue.graph_operations() == 2);
+    CHECK(queue.launches() == 12);
+    CHECK(queue.refused_captures() == 1);
+    REQUIRE(said.size() == 1);
+    CHECK_THAT(said[0], Catch::Matchers::Contains("a sequence of 2 operations cannot be recorded as a CUDA graph"));
+    CHECK(device.fallbacks().texts() == said);
   }
 }
 

@@ -6,6 +6,7 @@ UNISONO=… UNISONO_SIMULATED=… python3 tests/scripts/gpu_script_test.py     b
 import os
 import re
 import shutil
+import time
 import unittest
 from pathlib import Path
 
@@ -69,6 +70,81 @@ class TestGpu(ScriptTest):
         self.assert_line(result, r"^FAILED .* operations +assertions: 9 \| 1 failed; see ")
         self.assertEqual(self.calls("gpu_tests"), ["gpu_tests [gpu]"])
 
+    def test_a_failure_does_not_end_the_other_steps(self):
+        result = self.run_gpu("--only", "memory", "--only", "operations", tests=self.fake("gpu_tests", "exit 1"))
+        self.assertEqual(result.returncode, 1)
+        self.assert_line(result, r"^FAILED .* operations ")
+        self.assert_line(result, r"^ok .* memory .* exit code 6")
+
+    def test_what_there_is_no_time_for_is_named(self):
+        tests = self.fake("gpu_tests", "exec sleep 100")
+        began = time.monotonic()
+        result = self.run_gpu("--seconds", "15", "--only", "memory", "--only", "operations", tests=tests)
+        self.assertLess(time.monotonic() - began, 25)
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        self.assert_line(result, r"^SKIPPED .* operations +no time left: error: ended after \d+ s; see ")
+        self.assert_line(result, r"^SKIPPED .* memory +no time left: a model that is too large$")
+        lacking = r"(?s)there was no time for:\n  operations: .*\n  memory: a model that is too large"
+        self.assertRegex(result.stdout, lacking)
+        self.assertIn("test-gpu: what was tested passed", result.stdout)
+        self.assertNotIn("all passed", result.stdout)
+
+    def imitation(self):
+        """A unisono that trains nothing and leaves what a run leaves, so far as test-gpu looks at it; and an mpirun."""
+        self.fake("mpirun", 'while [[ $1 != */unisono ]]; do shift; done\nexec "$@"')
+        return self.fake("unisono", """
+words=" $* "
+output=${words##* --output }
+output=${output%% *}
+case $1 in
+  data) touch "$output" ;;
+  evaluate) echo '{"loss": 0.5}' ;;
+  train)
+    device="some CPU, CPU, AVX2, 1 thread"
+    precision=fp32
+    [[ $words != *precision=* ]] || { precision=${words##*precision=}; precision=${precision%% *}; }
+    [[ $words != *device=cuda* ]] || device="some CPU, some GPU, $precision"
+    mkdir -p "$output/checkpoints"
+    touch "$output"/checkpoints/step-{8,16}.h5
+    [[ $words != *300000* && $output != *too-large ]] || exit 6
+    printf '{\n  "device": "%s",\n  "relative_distance": 1e-3,\n  "different_parameters": 0,\n' "$device" \
+      >"$output/summary.json"
+    printf '  "resumed_at_step": 8,\n  "examples_per_second": 100,\n  "test": {\n    "accuracy": 0.95\n  }\n}\n' \
+      >>"$output/summary.json"
+    ;;
+esac
+""")
+
+    def test_references_made_beforehand_take_the_place_of_the_cpus_runs(self):
+        unisono, references = self.imitation(), self.folder / "references"
+        result = self.run_script(SCRIPT, "--make-references", references, "--binary", unisono)
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        self.assertNotIn("device=cuda", self.calls_file.read_text())
+        for kept in ("mlp/allreduce-1/cpu/checkpoints/step-16.h5", "lenet/pipeline-2/cpu/checkpoints/step-16.h5",
+                     "resnet20/allreduce-1/portable/summary.json", "checkpoints/cpu/checkpoints/step-8.h5",
+                     "checkpoints/avx2/summary.json", "learning/cpu/summary.json"):
+            self.assertTrue((references / "runs" / kept).exists(), kept)
+        for removed in ("mlp/start", "mlp/allreduce-1/avx2/checkpoints", "checkpoints/portable/checkpoints",
+                        "learning/cpu/checkpoints"):
+            self.assertFalse((references / "runs" / removed).exists(), removed)
+
+        self.calls_file.write_text("")
+        moved = references.rename(self.folder / "elsewhere")
+        steps = ("trainings", "learning", "checkpoints")
+        words = [word for step in steps for word in ("--only", step)]
+        result = self.run_gpu(*words, "--references", moved, binary=unisono)
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        self.assert_line(result, r"^trainings +24 +0 +0 ")
+        trained = [call for call in self.calls("unisono") if call.startswith("unisono train ")]
+        on_cpu = [call for call in trained if "device=cuda" not in call]
+        self.assertEqual(len(on_cpu), 1, on_cpu)  # the GPU's run that the CPU resumes
+        self.assertIn("checkpoints/gpu-cpu", on_cpu[0])
+
+        (moved / "stamp").write_text("another\n")
+        result = self.run_script(SCRIPT, "--references", moved, "--binary", unisono, "--tests", "/bin/true")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("was made by another version of this script or for other configs", result.stderr)
+
     @unittest.skipIf(shutil.which("compute-sanitizer"), "compute-sanitizer is there")
     def test_a_missing_sanitizer_is_told(self):
         result = self.run_gpu("--only", "sanitizers", CUDA_HOME="/nowhere")
@@ -80,14 +156,18 @@ class TestGpu(ScriptTest):
                   'echo "RACECHECK SUMMARY: 2 hazards displayed"; exit 99')
         result = self.run_gpu("--only", "sanitizers")
         self.assertEqual(result.returncode, 1)
-        self.assert_line(result, r"^ok .* memcheck: every operation: ERROR SUMMARY: 0 errors$")
+        self.assert_line(result, r"^ok .* memcheck: unisono's kernels: ERROR SUMMARY: 0 errors$")
         self.assert_line(result, r"^FAILED .* racecheck: .* RACECHECK SUMMARY: 2 hazards displayed; see ")
-        call = self.calls("compute-sanitizer")[0]
-        self.assertRegex(call, r"--tool memcheck .*--error-exitcode 99 .*/bin/true \[gpu\]$")
+        for tool, call in zip(("memcheck", "racecheck"), self.calls("compute-sanitizer")):
+            own = r"--error-exitcode 99 .*--kernel-regex kns=unisono /\S*/true \[gpu\]"
+            self.assertRegex(call, rf"--tool {tool} .*{own}")
 
     def test_bad_command_lines_are_refused(self):
         for arguments, complaint in (
-            (("--only", "memroy"), "there is no step 'memroy'; choose from device operations trainings"),
+            (("--only", "memroy"), "there is no step 'memroy'; choose from device operations memory trainings"),
+            (("--seconds", "soon"), "--seconds soon: a number of seconds is wanted"),
+            (("--references", "/nowhere"), "/nowhere holds no references; --make-references makes them"),
+            (("--make-references", "/tmp"), "/tmp is there already; --make-references makes a new folder"),
             (("--bundle",), "--bundle needs a value"),
             (("--fast",), "there is no option '--fast'"),
             (("--bundle", "/nowhere"), "/nowhere has no unisono: pack it with scripts/make-bundle"),

@@ -6,6 +6,7 @@
 //   UNISONO_SIMULATED_MEMORY   bytes of each device, 2³⁰
 //   UNISONO_SIMULATED_EAGER    1: work runs when it is given to a stream, not when somebody waits for it
 //   UNISONO_SIMULATED_ORDER    seed of the order in which the blocks of a grid run, 1; 0: the natural order
+//   UNISONO_SIMULATED_REPORT   file to which each process appends its counts when it ends, a line of JSON each
 //   CUDA_VISIBLE_DEVICES       indices that choose and reorder the devices
 
 #include <cstddef>
@@ -28,6 +29,8 @@ struct Statistics {
   std::uint64_t copies_on_device = 0;  ///< between devices, too
   std::uint64_t bytes_on_device = 0;
   std::uint64_t pageable_copies = 0;        ///< of these, copies whose host memory was not pinned
+  std::uint64_t blocking_copies = 0;        ///< cudaMemcpyAsync of such memory, for which the driver may wait
+  std::uint64_t unlisted_graphs = 0;        ///< of cuDNN, asked for and not in cudnn_listed.inc
   std::uint64_t memsets = 0;                ///< that ran
   std::uint64_t host_synchronisations = 0;  ///< waits of the host: synchronise calls, synchronous copies, cudaFree
   std::uint64_t allocations = 0;            ///< cudaMalloc that succeeded
@@ -54,6 +57,7 @@ enum class Call {
   synchronisation,    ///< of a stream, an event, a device: cudaErrorLaunchFailure, the work having run
   capture,            ///< cudaStreamBeginCapture: cudaErrorStreamCaptureUnsupported
   instantiation,      ///< cudaGraphInstantiate: cudaErrorMemoryAllocation
+  epilogue,           ///< cublasLtMatmulAlgoGetHeuristic with an epilogue: CUBLAS_STATUS_NOT_SUPPORTED
   matmul,             ///< cublasLtMatmul: CUBLAS_STATUS_EXECUTION_FAILED
   convolution,        ///< cudnnBackendExecute: CUDNN_STATUS_EXECUTION_FAILED
   collective,         ///< an operation of NCCL: ncclSystemError

@@ -83,7 +83,12 @@ struct MatmulPointers {
 Number number_of(std::uint32_t type);
 
 /// CUBLAS_STATUS_INVALID_VALUE for what contradicts itself, CUBLAS_STATUS_NOT_SUPPORTED for what is not simulated or
-/// what cublasLt does not offer.
+/// what cublasLt's documentation does not promise:
+///   - other types than those of its table for fp32 sums; biases and their gradients have D's type
+///   - epilogues that sum or mask gradients (BGRADA, BGRADB, DRELU…, …AUX) other than on tensor cores (bf16, tf32),
+///   with
+///     leading dimensions of whole 16 bytes, as "Tensor Core Usage" asks for; the library may do more
+///   - matrices that a leading dimension spreads over more than 2³¹ - 1 elements
 cublasStatus_t check(const MatmulProblem& problem);
 
 /// Bytes from a matrix's first element to its last.

@@ -30,6 +30,23 @@ bool types_known(const MatmulProblem& p) {
   }
 }
 
+bool whole_16_bytes(const MatrixLayout& layout) {
+  return static_cast<std::size_t>(layout.ld) * size_of(number_of(layout.type)) % 16 == 0;
+}
+
+bool epilogue_promised(const MatmulProblem& p) {
+  const bool known = std::count(std::begin(known_epilogues), std::end(known_epilogues), p.desc.epilogue) != 0;
+  if (!known || !(p.writes_bias() || p.uses_mask())) return known;
+  const bool tensor_cores = p.desc.compute == CUBLAS_COMPUTE_32F_FAST_TF32 ||
+                            (p.desc.compute == CUBLAS_COMPUTE_32F && p.a.type == CUDA_R_16BF);
+  return tensor_cores && whole_16_bytes(p.a) && whole_16_bytes(p.b) && whole_16_bytes(p.c) && whole_16_bytes(p.d);
+}
+
+bool addressable(const MatrixLayout& layout) {
+  constexpr std::int64_t most = (std::int64_t{1} << 31) - 1;
+  return layout.ld <= most / static_cast<std::int64_t>(layout.columns);
+}
+
 bool valid(const MatrixLayout& layout) {
   return layout.rows > 0 && layout.columns > 0 && layout.rows < (1U << 31) && layout.columns < (1U << 31) &&
          layout.ld >= static_cast<std::int64_t>(layout.rows) && layout.batches > 0 && layout.stride >= 0;
@@ -167,8 +184,10 @@ cublasStatus_t check(const MatmulProblem& p) {
   const bool modes =
       desc.transpose_c == CUBLAS_OP_N && desc.fill == CUBLAS_FILL_MODE_FULL && desc.processors >= 0 &&
       (desc.pointer_mode == CUBLASLT_POINTER_MODE_HOST || desc.pointer_mode == CUBLASLT_POINTER_MODE_DEVICE);
-  const bool epilogue = std::count(std::begin(known_epilogues), std::end(known_epilogues), desc.epilogue) != 0;
-  if (!modes || !epilogue || !types_known(p)) return CUBLAS_STATUS_NOT_SUPPORTED;
+  if (!modes || !epilogue_promised(p) || !types_known(p)) return CUBLAS_STATUS_NOT_SUPPORTED;
+  for (const MatrixLayout* layout : {&p.a, &p.b, &p.c, &p.d}) {
+    if (!addressable(*layout)) return CUBLAS_STATUS_NOT_SUPPORTED;
+  }
   const bool bias_type = desc.bias_type == -1 || static_cast<std::uint32_t>(desc.bias_type) == p.d.type;
   if (p.uses_bias() && !bias_type) return CUBLAS_STATUS_NOT_SUPPORTED;
   if (p.uses_bias() && (desc.bias_stride < 0 || (desc.bias_stride != 0 && desc.bias_stride < p.bias_size()))) {

@@ -130,6 +130,8 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
   if (!gather(problem, desc, {a, b, c, d}) || !preference || wanted <= 0 || results == nullptr || count == nullptr) {
     return CUBLAS_STATUS_INVALID_VALUE;
   }
+  const bool has_epilogue = problem.desc.epilogue != CUBLASLT_EPILOGUE_DEFAULT;
+  if (has_epilogue && machine().fails(Call::epilogue)) return CUBLAS_STATUS_NOT_SUPPORTED;
   return find_algorithms(problem, *preference, wanted, results, count);
 }
 

@@ -197,8 +197,18 @@ TEST_CASE("tf32 rounds what is multiplied, float does not", "[simulated][cublasl
   }
 }
 
-TEST_CASE("epilogues add the bias, clip, and sum gradients", "[simulated][cublaslt]") {
+/// What tensor cores take: leading dimensions of whole 16 bytes.
+Problem on_tensor_cores() {
   Problem p;
+  p.m = 8;
+  p.n = 12;
+  p.k = 4;
+  p.compute = CUBLAS_COMPUTE_32F_FAST_TF32;
+  return p;
+}
+
+TEST_CASE("epilogues add the bias, clip, and sum gradients", "[simulated][cublaslt]") {
+  Problem p = on_tensor_cores();
   p.transpose_a = GENERATE(false, true);
   p.transpose_b = GENERATE(false, true);
   p.epilogue = GENERATE(CUBLASLT_EPILOGUE_RELU, CUBLASLT_EPILOGUE_BIAS, CUBLASLT_EPILOGUE_RELU_BIAS,
@@ -206,8 +216,8 @@ TEST_CASE("epilogues add the bias, clip, and sum gradients", "[simulated][cublas
   Matmul matmul(p);
   const auto a = matrix_examples(matmul.size(p.rows_a(), p.columns_a()), 1);
   const auto b = matrix_examples(matmul.size(p.rows_b(), p.columns_b()), 2);
-  const Numbers on_a(p.in, a), on_b(p.in, b), on_d(p.out, std::vector<float>(20, NAN));
-  const auto bias = matrix_examples(5, 4);
+  const Numbers on_a(p.in, a), on_b(p.in, b), on_d(p.out, std::vector<float>(matmul.size(p.m, p.n), NAN));
+  const auto bias = matrix_examples(12, 4);
   const Numbers on_bias(p.out, bias);
   matmul.set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, on_bias.data());
   REQUIRE(matmul.run(on_a.data(), on_b.data(), on_d.data(), on_d.data()) == CUBLAS_STATUS_SUCCESS);
@@ -241,17 +251,19 @@ TEST_CASE("epilogues add the bias, clip, and sum gradients", "[simulated][cublas
 }
 
 TEST_CASE("the mask of a ReLU is read by its gradient", "[simulated][cublaslt]") {
-  Problem p;
+  Problem p = on_tensor_cores();
   p.epilogue = CUBLASLT_EPILOGUE_RELU_AUX;
-  const auto a = matrix_examples(15, 1);
-  const auto b = matrix_examples(12, 2);
-  const Numbers on_a(p.in, a), on_b(p.in, b), on_d(p.out, std::vector<float>(20)), on_g(p.out, std::vector<float>(20));
-  const Numbers on_bias(p.out, std::vector<float>(5));
-  const DeviceArray<std::byte> mask(128 / 8 * 4);
+  const auto m = static_cast<std::size_t>(p.m), n = static_cast<std::size_t>(p.n), k = static_cast<std::size_t>(p.k);
+  const auto a = matrix_examples(m * k, 1);
+  const auto b = matrix_examples(n * k, 2);
+  const Numbers on_a(p.in, a), on_b(p.in, b), on_d(p.out, std::vector<float>(m * n)),
+      on_g(p.out, std::vector<float>(m * n));
+  const Numbers on_bias(p.out, std::vector<float>(m));
+  const DeviceArray<std::byte> mask(128 / 8 * n);
   {
     Matmul forward(p);
     forward.set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, mask.data());
-    forward.set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, std::int64_t{5});
+    forward.set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, std::int64_t{8});
     CHECK(forward.run(on_a.data(), on_b.data(), on_d.data(), on_d.data()) == CUBLAS_STATUS_INVALID_VALUE);
     forward.set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, std::int64_t{128});
     REQUIRE(forward.run(on_a.data(), on_b.data(), on_d.data(), on_d.data()) == CUBLAS_STATUS_SUCCESS);
@@ -265,10 +277,10 @@ TEST_CASE("the mask of a ReLU is read by its gradient", "[simulated][cublaslt]")
   REQUIRE(backward.run(on_a.data(), on_b.data(), on_g.data(), on_g.data()) == CUBLAS_STATUS_SUCCESS);
   const auto y = on_d.read();
   const auto g = on_g.read();
-  std::vector<float> sums(5);
-  for (std::size_t i = 0; i < 20; ++i) {
+  std::vector<float> sums(m);
+  for (std::size_t i = 0; i < m * n; ++i) {
     REQUIRE(g[i] == -y[i]);  // where y is 0 the gradient is, and elsewhere the same product was negated
-    sums[i % 5] += g[i];
+    sums[i % m] += g[i];
   }
   CHECK(on_bias.read() == sums);
 }
@@ -335,6 +347,32 @@ TEST_CASE("what cublasLt does not offer or cannot be is refused", "[simulated][c
     p.epilogue = CUBLASLT_EPILOGUE_GELU;
     CHECK(Matmul(p).heuristic(results, count) == CUBLAS_STATUS_NOT_SUPPORTED);
     CHECK(count == 0);
+  }
+  SECTION("epilogues of gradients without tensor cores, or whose leading dimensions are not of whole 16 bytes") {
+    p = on_tensor_cores();
+    p.epilogue = GENERATE(CUBLASLT_EPILOGUE_BGRADA, CUBLASLT_EPILOGUE_BGRADB);
+    CHECK(Matmul(p).heuristic(results, count) == CUBLAS_STATUS_SUCCESS);
+    p.compute = CUBLAS_COMPUTE_32F;
+    CHECK(Matmul(p).heuristic(results, count) == CUBLAS_STATUS_NOT_SUPPORTED);
+    p.in = CUDA_R_16BF;  // of 4 elements, as b has, 8 bytes
+    CHECK(Matmul(p).heuristic(results, count) == CUBLAS_STATUS_NOT_SUPPORTED);
+    p.k = 8;
+    CHECK(Matmul(p).heuristic(results, count) == CUBLAS_STATUS_SUCCESS);
+    p.m = 10;
+    CHECK(Matmul(p).heuristic(results, count) == CUBLAS_STATUS_NOT_SUPPORTED);
+    p.epilogue = CUBLASLT_EPILOGUE_RELU_BIAS;
+    CHECK(Matmul(p).heuristic(results, count) == CUBLAS_STATUS_SUCCESS);
+  }
+  SECTION("leading dimensions that are too small, or spread a matrix too far") {
+    const Matmul matmul(p);
+    const auto with_ld = [&](std::int64_t ld) {
+      REQUIRE(cublasLtMatrixLayoutSetAttribute(matmul.layouts[0], CUBLASLT_MATRIX_LAYOUT_LD, &ld, sizeof ld) ==
+              CUBLAS_STATUS_SUCCESS);
+      return matmul.heuristic(results, count);
+    };
+    CHECK(with_ld(p.m - 1) == CUBLAS_STATUS_INVALID_VALUE);
+    CHECK(with_ld(p.m) == CUBLAS_STATUS_SUCCESS);
+    CHECK(with_ld(std::int64_t{1} << 30) == CUBLAS_STATUS_NOT_SUPPORTED);  // of three columns
   }
   SECTION("extents that do not fit") {
     const Matmul matmul(p);

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -37,6 +38,19 @@ struct AttributeValue {
 
 struct TensorGraph;
 
+/// An engine that is offered for a graph.
+struct Engine {
+  int number = -1;  ///< cuDNN's kind of number
+  std::vector<cudnnBackendNumericalNote_t> notes;
+  bool compiled = false;  ///< at run time, as its note says
+  bool builds = true;     ///< false: its plans are refused, as some are on a device
+
+  bool has(cudnnBackendNumericalNote_t note) const;
+  bool has_tensor_cores() const { return has(CUDNN_NUMERICAL_NOTE_TENSOR_CORE); }
+  bool is_unordered() const { return has(CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC); }
+  std::size_t workspace() const;
+};
+
 /// Any descriptor: attributes by name. What finalizing computed is kept beside them.
 struct Descriptor {
   cudnnBackendDescriptorType_t kind = CUDNN_BACKEND_TENSOR_DESCRIPTOR;
@@ -44,7 +58,7 @@ struct Descriptor {
   std::map<int, AttributeValue> attributes;
   std::shared_ptr<const TensorGraph> graph;  ///< of operation graphs and what is made from them
   std::vector<DescriptorPointer> results;    ///< of heuristics: engine configurations, best first
-  int engine = -1;                           ///< of engines and what is made from them
+  Engine engine;                             ///< of engines and what is made from them
 
   bool has(int name) const { return attributes.count(name) != 0; }
   const Descriptor& child(int name) const { return *attributes.at(name).children.at(0); }
@@ -101,19 +115,20 @@ void check_convolution(const Descriptor& operation);
 void check_pointwise(const Descriptor& operation);
 Tensor tensor_of(const Descriptor& descriptor);
 
-/// The engines that take a graph, by cuDNN's kind of number. See cudnn_engines.cpp.
-std::vector<int> engines_for(const TensorGraph& graph);
-std::vector<cudnnBackendNumericalNote_t> notes_of(int engine, const TensorGraph& graph);
-std::size_t workspace_of(int engine);
-bool builds(int engine);  ///< false: its plans are refused, as some are on a device
-constexpr int exact_engine = 0;
-constexpr int tensor_core_engine = 1;
-constexpr int unordered_engine = 2;
-constexpr int refused_engine = 3;
+/// The engines that take a graph, best first; see cudnn_engines.cpp.
+struct Offers {
+  std::vector<Engine> tuned;     ///< by the modes A, B and INSTANT
+  std::vector<Engine> fallback;  ///< by FALLBACK
+};
+Offers offers_for(const TensorGraph& graph);
+/// Whether cudnn_listed.inc may know it: channels are innermost, and memory is aligned to 16 bytes.
+bool is_listable(const TensorGraph& graph);
+/// What it says, if it knows the graph.
+std::optional<Offers> listed(const TensorGraph& graph);
 
-/// Computes with all memory open. Sums in double, and in float and an order that changes on the unordered engine.
+/// Computes with all memory open. Sums in double, and in float and an order that changes on an unordered engine.
 /// \param pointers  by id, of the tensors that are not virtual
-void run_graph(const TensorGraph& graph, const std::map<std::int64_t, void*>& pointers, int engine);
+void run_graph(const TensorGraph& graph, const std::map<std::int64_t, void*>& pointers, const Engine& engine);
 
 struct CudnnHandle {
   int device = 0;

@@ -50,7 +50,7 @@ CudnnHandle& need(cudnnHandle_t handle) {
 struct Execution {
   std::shared_ptr<const TensorGraph> graph;
   std::map<std::int64_t, void*> pointers;
-  int engine = 0;
+  Engine engine;
   int device = 0;
   void* workspace = nullptr;
 };
@@ -65,7 +65,7 @@ void check_memory(const Execution& e) {
   for (const auto& [id, pointer] : e.pointers) {
     need_memory(pointer, e.graph->tensors.at(id).bytes(), e.device, ("tensor " + std::to_string(id)).c_str());
   }
-  if (workspace_of(e.engine) != 0) need_memory(e.workspace, workspace_of(e.engine), e.device, "the workspace");
+  if (e.engine.workspace() != 0) need_memory(e.workspace, e.engine.workspace(), e.device, "the workspace");
   for (const auto& operation : e.graph->operations) {
     const Tensor& output = e.graph->tensors.at(operation.output);
     if (output.is_virtual) continue;
@@ -104,7 +104,7 @@ Execution execution_of(const Descriptor& plan, const Descriptor& pack, int devic
     std::memcpy(&e.workspace, pack.attributes.at(CUDNN_ATTR_VARIANT_PACK_WORKSPACE).bytes.data(), sizeof(void*));
   }
   const bool aligned = reinterpret_cast<std::uintptr_t>(e.workspace) % 16 == 0;
-  demand(workspace_of(e.engine) == 0 || (e.workspace != nullptr && aligned), "the plan needs an aligned workspace");
+  demand(e.engine.workspace() == 0 || (e.workspace != nullptr && aligned), "the plan needs an aligned workspace");
   return e;
 }
 
@@ -117,7 +117,7 @@ void execute(Session& session, const CudnnHandle& handle, const Descriptor& plan
   check_memory(execution);
   auto run = [execution] {
     check_memory(execution);
-    if (const auto bytes = workspace_of(execution.engine); bytes != 0) std::memset(execution.workspace, 0xFF, bytes);
+    if (const auto bytes = execution.engine.workspace(); bytes != 0) std::memset(execution.workspace, 0xFF, bytes);
     run_graph(*execution.graph, execution.pointers, execution.engine);
     ++machine().counts.convolutions;
   };

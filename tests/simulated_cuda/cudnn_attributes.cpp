@@ -8,6 +8,9 @@
 namespace simulated {
 namespace {
 
+constexpr std::int64_t most_engines = 100;
+constexpr std::int64_t refused_configurations = 3;
+
 enum Use { required, optional, read_only };
 
 /// An attribute of type FLOAT may be DOUBLE as well.
@@ -141,17 +144,19 @@ AttributeValue value_of(const std::vector<DescriptorPointer>& elements) {
 AttributeValue computed(const Descriptor& source, int name) {
   switch (name) {
     case CUDNN_ATTR_OPERATIONGRAPH_ENGINE_GLOBAL_COUNT:
-      return value_of<std::int64_t>(CUDNN_TYPE_INT64, {refused_engine + 1});
+      return value_of<std::int64_t>(CUDNN_TYPE_INT64, {most_engines});
     case CUDNN_ATTR_ENGINEHEUR_RESULTS:
       return value_of(source.results);
     case CUDNN_ATTR_ENGINE_NUMERICAL_NOTE:
-      return value_of(CUDNN_TYPE_NUMERICAL_NOTE, notes_of(source.engine, *source.graph));
+      return value_of(CUDNN_TYPE_NUMERICAL_NOTE, source.engine.notes);
     case CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE:
-      return value_of<int>(CUDNN_TYPE_BEHAVIOR_NOTE, {});
+      return value_of(CUDNN_TYPE_BEHAVIOR_NOTE, source.engine.compiled
+                                                    ? std::vector{CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION}
+                                                    : std::vector<cudnnBackendBehaviorNote_t>{});
     case CUDNN_ATTR_ENGINE_KNOB_INFO:
       return value_of({});
     default:  // the workspace of a configuration and of a plan
-      return value_of<std::int64_t>(CUDNN_TYPE_INT64, {static_cast<std::int64_t>(workspace_of(source.engine))});
+      return value_of<std::int64_t>(CUDNN_TYPE_INT64, {static_cast<std::int64_t>(source.engine.workspace())});
   }
 }
 
@@ -225,7 +230,9 @@ void get_attribute(const Descriptor& source, int name, cudnnBackendAttributeType
   demand(value.type == type, "the attribute was set with another type");
   demand(requested >= 0 && (requested == 0 ? count != nullptr : elements != nullptr), "there is nowhere to write to");
   const std::int64_t written = requested == 0 ? 0 : std::min(requested, value.count);
-  if (count != nullptr) *count = requested == 0 ? value.count : written;
+  // cuDNN counts all configurations that its heuristics name, and then gives those that the device takes.
+  const std::int64_t more = name == CUDNN_ATTR_ENGINEHEUR_RESULTS ? refused_configurations : 0;
+  if (count != nullptr) *count = requested == 0 ? value.count + more : written;
   if (type != CUDNN_TYPE_BACKEND_DESCRIPTOR) {
     if (written != 0) std::memcpy(elements, value.bytes.data(), static_cast<std::size_t>(written) * size_of_type(type));
     return;

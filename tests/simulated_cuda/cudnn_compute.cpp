@@ -112,7 +112,7 @@ class Convolution {
 
 class GraphRun {
  public:
-  GraphRun(const TensorGraph& graph, const std::map<std::int64_t, void*>& pointers, int engine)
+  GraphRun(const TensorGraph& graph, const std::map<std::int64_t, void*>& pointers, const Engine& engine)
       : graph_(graph), pointers_(pointers), engine_(engine) {}
 
   void run() {
@@ -142,7 +142,7 @@ class GraphRun {
     Values first = values(operation.inputs[0]);
     Values second = values(operation.inputs[1]);
     Values result(static_cast<std::size_t>(tensor(operation.output).size()), 0.0);
-    if (engine_ == tensor_core_engine && tensor(operation.inputs[0]).number == Number::float32) {
+    if (engine_.has_tensor_cores() && tensor(operation.inputs[0]).number == Number::float32) {
       for (double& value : first) value = to_tf32(static_cast<float>(value));
       for (double& value : second) value = to_tf32(static_cast<float>(value));
     }
@@ -156,7 +156,7 @@ class GraphRun {
     Values& f = filter ? result : second;
     Values& y = forward ? result : filter ? second : first;
     static std::int64_t runs = 0;  // under the machine's lock
-    const bool unordered = engine_ == unordered_engine;
+    const bool unordered = engine_.is_unordered();
     const auto first_channel = unordered ? ++runs : 0;
     Convolution(operation, tensor(x_id).extents, tensor(f_id).extents, tensor(y_id).extents)
         .run(x.data(), f.data(), y.data(), first_channel, unordered);
@@ -211,13 +211,13 @@ class GraphRun {
 
   const TensorGraph& graph_;
   const std::map<std::int64_t, void*>& pointers_;
-  int engine_;
+  const Engine& engine_;
   std::map<std::int64_t, Values> values_;
 };
 
 }  // namespace
 
-void run_graph(const TensorGraph& graph, const std::map<std::int64_t, void*>& pointers, int engine) {
+void run_graph(const TensorGraph& graph, const std::map<std::int64_t, void*>& pointers, const Engine& engine) {
   GraphRun(graph, pointers, engine).run();
 }
 

@@ -1,8 +1,11 @@
-// Finalizing descriptors, and the engines that are offered for a graph:
+// Finalizing descriptors, and the engines that are offered for a graph: those that cuDNN lists (cudnn_listed.inc) or,
+// for graphs that it was not asked about:
 //   0  computes exactly: one convolution of float tensors; no notes
 //   1  tensor cores: products of tf32 where tensors are float; takes pointwise operations behind a convolution as well
 //   2  sums in float, in an order that changes from run to run: one convolution
 //   3  is offered first and refused when its plan is built: what asks must try the next one
+//   70 gradients of filters as floats from tensors of bf16: for these cuDNN has nothing tuned, for any shape, and its
+//      fallback is this one alone, which it compiles at run time, and cannot list where there is no driver
 #include <algorithm>
 
 #include "simulated_cuda/cudnn.hpp"
@@ -16,10 +19,18 @@ bool convolution_supported(const TensorGraph& graph, const TensorOperation& oper
   const Tensor& output = graph.tensors.at(operation.output);
   if (first.number != second.number || first.is_virtual || second.is_virtual) return false;
   if (output.number == first.number) return true;
-  if (output.number != Number::float32) return false;
-  // Gradients of filters as floats: of whole packs of eight channels alone, as cuDNN 9.19 has it on an H100.
-  if (operation.kind == Operation::backward_filter) return first.extents[1] % 8 == 0 && second.extents[1] % 8 == 0;
-  return !alone;
+  return output.number == Number::float32 && !alone;
+}
+
+/// Of whole packs of eight channels.
+bool widened_filter_gradient(const TensorGraph& graph) {
+  if (graph.operations.size() != 1 || graph.operations[0].kind != Operation::backward_filter) return false;
+  const TensorOperation& operation = graph.operations[0];
+  const Tensor& x = graph.tensors.at(operation.inputs[0]);
+  const Tensor& dy = graph.tensors.at(operation.inputs[1]);
+  return x.number == Number::bfloat16 && dy.number == Number::bfloat16 &&
+         graph.tensors.at(operation.output).number == Number::float32 && x.extents[1] % 8 == 0 &&
+         dy.extents[1] % 8 == 0;
 }
 
 bool single(const TensorGraph& graph) { return graph.operations.size() == 1; }
@@ -104,19 +115,21 @@ void find_engines(Descriptor& heuristics) {
   take_over(heuristics, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
   const int mode = heuristics.enumerator(CUDNN_ATTR_ENGINEHEUR_MODE);
   demand(mode >= CUDNN_HEUR_MODE_INSTANT && mode < CUDNN_HEUR_MODES_COUNT, "no such mode of heuristics");
-  auto engines = engines_for(*heuristics.graph);
-  if (engines.empty()) throw Refused{CUDNN_STATUS_NOT_SUPPORTED_GRAPH_PATTERN, "no engine takes this graph"};
-  if (mode == CUDNN_HEUR_MODE_FALLBACK) engines = {single(*heuristics.graph) ? engines.back() : tensor_core_engine};
-  for (const int number : engines) {
+  if (is_listable(*heuristics.graph) && !listed(*heuristics.graph)) ++machine().counts.unlisted_graphs;
+  const Offers offers = offers_for(*heuristics.graph);
+  if (offers.tuned.empty() && offers.fallback.empty()) {
+    throw Refused{CUDNN_STATUS_NOT_SUPPORTED_GRAPH_PATTERN, "no engine takes this graph"};
+  }
+  for (const Engine& offered : mode == CUDNN_HEUR_MODE_FALLBACK ? offers.fallback : offers.tuned) {
     Descriptor engine;
     engine.kind = CUDNN_BACKEND_ENGINE_DESCRIPTOR;
     engine.finalized = true;
     engine.graph = heuristics.graph;
-    engine.engine = number;
+    engine.engine = offered;
     AttributeValue index;
     index.count = 1;
     index.bytes.assign(sizeof(std::int64_t), std::byte{0});
-    index.bytes[0] = static_cast<std::byte>(number);
+    index.bytes[0] = static_cast<std::byte>(offered.number);
     engine.attributes[CUDNN_ATTR_ENGINE_GLOBAL_INDEX] = index;
     engine.attributes[CUDNN_ATTR_ENGINE_OPERATION_GRAPH] =
         heuristics.attributes.at(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH);
@@ -134,16 +147,21 @@ void find_engines(Descriptor& heuristics) {
 
 void choose_engine(Descriptor& target) {
   take_over(target, CUDNN_ATTR_ENGINE_OPERATION_GRAPH, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
-  target.engine = static_cast<int>(target.integer(CUDNN_ATTR_ENGINE_GLOBAL_INDEX));
-  const auto engines = engines_for(*target.graph);
-  if (std::count(engines.begin(), engines.end(), target.engine) == 0) {
-    throw Refused{CUDNN_STATUS_NOT_SUPPORTED, "the engine does not take this graph"};
+  const auto number = target.integer(CUDNN_ATTR_ENGINE_GLOBAL_INDEX);
+  const Offers offers = offers_for(*target.graph);
+  for (const auto* list : {&offers.tuned, &offers.fallback}) {
+    for (const Engine& engine : *list) {
+      if (engine.number != number) continue;
+      target.engine = engine;
+      return;
+    }
   }
+  throw Refused{CUDNN_STATUS_NOT_SUPPORTED, "the engine does not take this graph"};
 }
 
 void build_plan(Descriptor& target) {
   take_over(target, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
-  if (!builds(target.engine)) throw Refused{CUDNN_STATUS_NOT_SUPPORTED, "the engine refuses; try the next one"};
+  if (!target.engine.builds) throw Refused{CUDNN_STATUS_NOT_SUPPORTED, "the engine refuses; try the next one"};
 }
 
 void check_pack(const Descriptor& target) {
@@ -156,23 +174,30 @@ void check_pack(const Descriptor& target) {
 
 }  // namespace
 
-std::vector<int> engines_for(const TensorGraph& graph) {
-  if (!known_pattern(graph)) return {};
-  if (!single(graph) || !graph.operations[0].is_convolution()) return {refused_engine, tensor_core_engine};
-  std::vector<int> engines{refused_engine, tensor_core_engine, unordered_engine};
-  if (floats(graph)) engines.push_back(exact_engine);
-  return engines;
+bool Engine::has(cudnnBackendNumericalNote_t note) const { return std::count(notes.begin(), notes.end(), note) != 0; }
+std::size_t Engine::workspace() const {
+  if (is_unordered()) return std::size_t{65536};
+  return has_tensor_cores() ? std::size_t{32768} : 0;
 }
 
 /// Of floats, too, a tensor core's engine has the one note: it makes tf32.
-std::vector<cudnnBackendNumericalNote_t> notes_of(int engine, const TensorGraph&) {
-  if (engine == unordered_engine) return {CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC};
-  if (engine == exact_engine) return {};
-  return {CUDNN_NUMERICAL_NOTE_TENSOR_CORE};
+Offers offers_for(const TensorGraph& graph) {
+  const Engine exact{.number = 0, .notes = {}};
+  const Engine tensor_cores{.number = 1, .notes = {CUDNN_NUMERICAL_NOTE_TENSOR_CORE}};
+  const Engine unordered{.number = 2, .notes = {CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC}};
+  const Engine refused{.number = 3, .notes = {CUDNN_NUMERICAL_NOTE_TENSOR_CORE}, .builds = false};
+  const Engine compiled{.number = 70, .notes = {CUDNN_NUMERICAL_NOTE_TENSOR_CORE}, .compiled = true};
+  if (widened_filter_gradient(graph)) return {.tuned = {}, .fallback = {compiled}};
+  if (const auto known = listed(graph)) return *known;
+  if (!known_pattern(graph)) return {};
+  if (!single(graph) || !graph.operations[0].is_convolution()) {
+    return {.tuned = {refused, tensor_cores}, .fallback = {tensor_cores}};
+  }
+  Offers offers{.tuned = {refused, tensor_cores, unordered}, .fallback = {}};
+  if (floats(graph)) offers.tuned.push_back(exact);
+  offers.fallback = {offers.tuned.back()};
+  return offers;
 }
-
-std::size_t workspace_of(int engine) { return engine == exact_engine ? 0 : std::size_t{16384} << engine; }
-bool builds(int engine) { return engine != refused_engine; }
 
 void finalize(Descriptor& target) {
   demand(!target.finalized, "the descriptor is finalized already");

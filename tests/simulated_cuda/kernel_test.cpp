@@ -225,6 +225,29 @@ TEST_CASE("what a device leaves undefined aborts with a message", "[simulated][k
   CHECK(host == 0);
 }
 
+#ifdef SIMULATED_CHECKS_ALIGNMENT
+struct alignas(16) Four {
+  int values[4];
+};
+__global__ void read_four(const int* in, int* out) {
+  const Four four = *reinterpret_cast<const Four*>(in + threadIdx.x);
+  out[threadIdx.x] = four.values[0] + four.values[3];
+}
+
+TEST_CASE("reads of several values at a misaligned address abort", "[simulated][kernel][death]") {
+  const DeviceArray<int> values(std::vector<int>(16));
+  const auto read_from = [&](int first, unsigned threads) {
+    return death([&] {
+      launch(read_four, 1, threads, 0, nullptr, values.data() + first, values.data() + 12);
+      cudaDeviceSynchronize();
+    });
+  };
+  CHECK(read_from(4, 1) == "exit 0");
+  CHECK_THAT(read_from(2, 1), Contains("misaligned address") && Contains("multiple of 16"));
+  CHECK_THAT(read_from(0, 2), Contains("thread (1, 0, 0)") && Contains("misaligned address"));
+}
+#endif
+
 TEST_CASE("writes behind an allocation abort at the next wait", "[simulated][kernel][death]") {
   DeviceArray<int> out(63);
   CHECK_THAT(death([&] {

@@ -1,5 +1,6 @@
 #include "simulated_cuda/machine.hpp"
 
+#include <cstdio>
 #include <cstdlib>
 #include <string>
 
@@ -21,6 +22,8 @@ std::uint64_t number(const char* name, std::uint64_t otherwise) {
   if (*end != '\0') fatal("%s is '%s'; a number is wanted", name, text);
   return value;
 }
+
+unsigned long long number_of(std::uint64_t count) { return count; }
 
 /// The devices that CUDA_VISIBLE_DEVICES lets through: as CUDA, those before the first that does not exist, and none if
 /// one is named twice.
@@ -44,6 +47,22 @@ std::vector<int> visible(int count) {
   return chosen;
 }
 
+/// Appends this process' counts to the file that the environment names, as a line of JSON.
+void report() {
+  const char* path = variable("UNISONO_SIMULATED_REPORT");
+  if (path == nullptr) return;
+  std::FILE* const file = std::fopen(path, "a");
+  if (file == nullptr) fatal("UNISONO_SIMULATED_REPORT is '%s', which cannot be written", path);
+  const Statistics counts = statistics();
+  std::fprintf(file,
+               "{\"kernels\": %llu, \"graph_launches\": %llu, \"convolutions\": %llu, \"matmuls\": %llu, "
+               "\"blocking_copies\": %llu, \"host_synchronisations\": %llu, \"unlisted_graphs\": %llu}\n",
+               number_of(counts.kernels), number_of(counts.graph_launches), number_of(counts.convolutions),
+               number_of(counts.matmuls), number_of(counts.blocking_copies), number_of(counts.host_synchronisations),
+               number_of(counts.unlisted_graphs));
+  std::fclose(file);
+}
+
 std::unique_ptr<Machine>& the_machine() {
   static auto& pointer = *new std::unique_ptr<Machine>(std::make_unique<Machine>());  // outlives all static objects
   return pointer;
@@ -63,6 +82,8 @@ Settings Settings::from_environment() {
 }
 
 Machine::Machine() {
+  static const int registered = std::atexit(report);
+  if (registered != 0) fatal("a function cannot be registered with atexit");
   for (const int place : settings.devices) {
     const int index = static_cast<int>(devices.size());
     auto legacy = std::make_shared<Stream>();
@@ -110,13 +131,20 @@ bool Machine::holds_pinned(const void* pointer, std::size_t bytes) const {
          (bytes > 0 || address - begin < memory.bytes);
 }
 
+bool Machine::touches_pinned(const void* pointer, std::size_t bytes) const {
+  const auto begin = reinterpret_cast<std::uintptr_t>(pointer);
+  const auto next = pinned.lower_bound(begin);
+  if (next != pinned.end() && next->first < begin + bytes) return true;
+  return next != pinned.begin() && std::prev(next)->first + std::prev(next)->second.bytes > begin;
+}
+
 Location Machine::locate(const void* pointer, std::size_t bytes) const {
   for (const auto& device : devices) {
     if (!device->memory.inside(pointer)) continue;
     return {device->memory.holds(pointer, bytes) ? Home::device : Home::nowhere, device->index};
   }
   if (holds_pinned(pointer, bytes)) return {Home::pinned, 0};
-  if (holds_pinned(pointer, 1)) return {};  // it begins in pinned memory and ends behind it
+  if (touches_pinned(pointer, bytes)) return {};  // in part, or in parts that were pinned one by one
   return {pointer == nullptr ? Home::nowhere : Home::pageable, 0};
 }
 

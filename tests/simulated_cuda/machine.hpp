@@ -71,6 +71,8 @@ struct Machine {
   Location locate(const void* pointer, std::size_t bytes) const;
   bool inside_device(const void* pointer) const;
   bool holds_pinned(const void* pointer, std::size_t bytes) const;
+  /// Whether a byte of these is pinned.
+  bool touches_pinned(const void* pointer, std::size_t bytes) const;
   /// Whether fail_next was asked for this call.
   bool fails(Call call);
   /// Opens the memory of the devices whose bits are set and closes that of the others.

@@ -104,6 +104,7 @@ cudaError_t copy_async(Session& session, Copy copy, cudaMemcpyKind kind, cudaStr
   if (copy.width == 0 || copy.height == 0) return cudaSuccess;
   if (const auto error = check(copy, kind); error != cudaSuccess) return error;
   if (stream->capture && copy.pageable()) return invalidate(*stream->capture), cudaErrorStreamCaptureUnsupported;
+  if (copy.pageable()) ++machine().counts.blocking_copies;
   if (copy.from_location.home == Home::pageable) take_snapshot(copy);
   const bool waits =
       copy.to_location.home == Home::pageable || (!copy.to_device() && !copy.from_device() && !stream->capture);

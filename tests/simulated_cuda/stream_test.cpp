@@ -142,6 +142,43 @@ TEST_CASE("registered memory is pinned", "[simulated][copy]") {
   CHECK(cudaGetLastError() == cudaErrorHostMemoryNotRegistered);
 }
 
+TEST_CASE("copies do not span registered and other memory, from either side", "[simulated][copy]") {
+  const DeviceArray<int> array(4);
+  std::vector<int> host(8);
+  const auto copy = [&](int from, int count) {
+    return cudaMemcpy(array.data(), &host[static_cast<std::size_t>(from)],
+                      static_cast<std::size_t>(count) * sizeof(int), cudaMemcpyHostToDevice);
+  };
+  REQUIRE(cudaHostRegister(&host[2], 2 * sizeof(int), cudaHostRegisterDefault) == cudaSuccess);
+  CHECK(copy(0, 2) == cudaSuccess);  // beside it
+  CHECK(copy(4, 4) == cudaSuccess);
+  CHECK(copy(2, 2) == cudaSuccess);
+  CHECK(copy(1, 2) == cudaErrorInvalidValue);  // into it
+  CHECK(copy(3, 2) == cudaErrorInvalidValue);  // out of it
+  CHECK(copy(1, 4) == cudaErrorInvalidValue);  // over it
+  REQUIRE(cudaHostRegister(&host[4], 2 * sizeof(int), cudaHostRegisterDefault) == cudaSuccess);
+  CHECK(copy(2, 4) == cudaErrorInvalidValue);  // two registrations are not one
+  REQUIRE(cudaHostUnregister(&host[2]) == cudaSuccess);
+  REQUIRE(cudaHostUnregister(&host[4]) == cudaSuccess);
+  cudaGetLastError();
+}
+
+TEST_CASE("asynchronous copies of pageable memory count as blocking", "[simulated][copy]") {
+  const TestStream stream;
+  const DeviceArray<int> array(1);
+  const Shared pinned;
+  int pageable = 1;
+  reset_statistics();
+  REQUIRE(cudaMemcpyAsync(array.data(), pinned.value, sizeof(int), cudaMemcpyDefault, stream.handle) == cudaSuccess);
+  REQUIRE(cudaMemcpyAsync(pinned.value, array.data(), sizeof(int), cudaMemcpyDefault, stream.handle) == cudaSuccess);
+  CHECK(statistics().blocking_copies == 0);
+  REQUIRE(cudaMemcpyAsync(array.data(), &pageable, sizeof(int), cudaMemcpyDefault, stream.handle) == cudaSuccess);
+  CHECK(statistics().blocking_copies == 1);
+  REQUIRE(cudaMemcpyAsync(&pageable, array.data(), sizeof(int), cudaMemcpyDefault, stream.handle) == cudaSuccess);
+  CHECK(statistics().blocking_copies == 2);
+  REQUIRE(cudaStreamSynchronize(stream.handle) == cudaSuccess);
+}
+
 TEST_CASE("rows are copied between pitches", "[simulated][copy]") {
   const DeviceArray<int> array(std::vector<int>(8, -1));
   std::vector<int> rows{1, 2, 3, 4, 5, 6};

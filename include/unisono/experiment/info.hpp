@@ -21,7 +21,8 @@ struct InfoOptions {
 };
 
 /// Prints the table of layers, and predicts a rank's peak memory for training the config on these ranks; of a pipeline,
-/// each stage's, and how a step goes. Trains nothing and reads no examples. Collective.
+/// each stage's, and how a step goes. Reads no examples, and trains nothing; but where the config asks for GPUs, it
+/// makes a few steps on random data there, and prints what the GPU was given. Collective.
 void info(comm::Communicator& world, const Config& config, const InfoOptions& options, Log& log);
 
 }  // namespace unisono::experiment

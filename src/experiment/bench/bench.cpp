@@ -10,136 +10,19 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "bench/trial.hpp"
 #include "machine/abilities.hpp"
-#include "machine/parts.hpp"
-#include "run/losses.hpp"
 #include "run/metrics_log.hpp"
 #include "run/pipeline_figures.hpp"
 #include "run/progress.hpp"
-#include "run/rank_checks.hpp"
 #include "run/summary.hpp"
-#include "run/synthetic_source.hpp"
 #include "unisono/base/text.hpp"
-#include "unisono/strategies/phase.hpp"
 
 namespace unisono::experiment {
 namespace {
 
-constexpr std::int64_t kWarmUpSteps = 8;
 constexpr double kAimedSeconds = 3;
 constexpr Index kLargestExtent = Index{1} << 16;
-
-/// Records only when steps end.
-class StepClock final : public strategies::Observer {
- public:
-  bool step(const strategies::StepRecord&) override {
-    ends_.push_back(watch_.seconds());
-    return true;
-  }
-  std::int64_t next_due(std::int64_t step) const override { return step + 1; }
-  /// The median of the steps' seconds, which single disturbed steps do not affect.
-  double median_seconds() const {
-    std::vector<double> lengths;
-    for (std::size_t i = 1; i < ends_.size(); ++i) lengths.push_back(ends_[i] - ends_[i - 1]);
-    if (lengths.empty()) return ends_.empty() ? 0 : ends_.front();
-    const auto middle = lengths.begin() + static_cast<std::ptrdiff_t>(lengths.size() / 2);
-    std::nth_element(lengths.begin(), middle, lengths.end());
-    return *middle;
-  }
-
- private:
-  Stopwatch watch_;
-  std::vector<double> ends_;
-};
-
-struct Timing {
-  std::int64_t steps = 0;
-  double seconds = 0;                     ///< of the slowest rank
-  double median_step_seconds = 0;         ///< of the slowest rank
-  strategies::Seconds parts;              ///< means over ranks
-  strategies::StrategyCounters counters;  ///< sums over ranks
-};
-
-/// A model that is trained on random data.
-class Trial {
- public:
-  /// \param given_rank this rank before the placement reordered them: that of which the config speaks
-  Trial(comm::Communicator& world, int given_rank, const Config& config, const models::ModelInputs& inputs, Log& log)
-      : world_(world),
-        config_(config),
-        place_(world),
-        parts_({world, place_, log}, config, inputs),
-        training_(parts_, config),
-        source_(inputs, source_options(parts_, config)),
-        fault_(config.fault, static_cast<std::uint64_t>(config.seed), given_rank) {
-    require_examples(config, parts_, config.train.batch_size);
-    parts_.initialise(static_cast<std::uint64_t>(config.seed));
-  }
-
-  ModelParts& parts() { return parts_; }
-  bool on_device() const { return parts_.backend->device() != nullptr; }
-
-  Timing run(std::int64_t steps) {
-    const optim::Schedule schedule({}, config_.optimizer.learning_rate, made_ + steps, source_.steps_per_epoch());
-    StepClock clock;
-    training_.seconds = {};
-    training_.counters = {};
-    parts_.share_parameters();
-    strategies::TrainContext context{.communicator = parts_.grid.data(),
-                                     .backend = *parts_.backend,
-                                     .model = *parts_.model,
-                                     .replica = *parts_.replica,
-                                     .optimizer = training_.optimizer.get(),
-                                     .optimizer_settings = config_.optimizer,
-                                     .source = source_,
-                                     .schedule = schedule,
-                                     .observer = clock,
-                                     .state = parts_.state(),
-                                     .gradient = training_.gradient.view(),
-                                     .sums = training_.sums,
-                                     .seconds = training_.seconds,
-                                     .counters = training_.counters,
-                                     .first_step = made_,
-                                     .total_steps = made_ + steps,
-                                     .bucket_bytes = config_.communication.bucket_bytes,
-                                     .leaves = config_.communication.tree_leaves(),
-                                     .statistics_reducer = &parts_.statistics_reducer,
-                                     .threads = parts_.placement.threads,
-                                     .vectors = training_.vectors,
-                                     .flops_per_example = parts_.model->flops_per_example(),
-                                     .state_shards = parts_.state_shards ? &*parts_.state_shards : nullptr,
-                                     .one_theta = parts_.node_memory != nullptr,
-                                     .fault = config_.fault.is_on() ? &fault_ : nullptr};
-    world_.barrier();
-    const Stopwatch watch;
-    parts_.strategy->train(context);
-    {
-      const strategies::Phase phase(*parts_.backend, training_.seconds, training_.seconds.compute);
-      parts_.backend->collect(training_.sums);  // waits for the device's pending work
-    }
-    std::array<double, 2> slowest = {watch.seconds(), clock.median_seconds()};
-    // Where steps end on a device nobody looks.
-    if (on_device()) slowest[1] = slowest[0] / static_cast<double>(steps);
-    training_.seconds.other = slowest[0] - training_.seconds.sum();
-    world_.allreduce_max(std::span<double>(slowest));
-    made_ += steps;
-    return {.steps = steps,
-            .seconds = slowest[0],
-            .median_step_seconds = slowest[1],
-            .parts = mean_over_ranks(world_, training_.seconds, parts_.trains()),
-            .counters = sum_over_ranks(world_, training_.counters)};
-  }
-
- private:
-  comm::Communicator& world_;
-  const Config& config_;
-  NodePlace place_;
-  ModelParts parts_;
-  TrainingParts training_;
-  SyntheticSource source_;
-  strategies::Fault fault_;
-  std::int64_t made_ = 0;
-};
 
 /// The measured peak of all ranks together.
 struct Peak {
@@ -165,13 +48,13 @@ void require_cores(comm::Communicator& world, const Placement& placement) {
                   count_of(crowded[0], "core"), count_of(placement.threads, "thread")));
 }
 
-PipelineFigures figures_of(const Config& config, const ModelParts& parts, const Timing& timing) {
+PipelineFigures figures_of(const Config& config, const ModelParts& parts, const BenchTiming& timing) {
   return pipeline_figures(
       config, parts.workers(),
       {.seconds = timing.parts, .boundary_bytes = timing.counters.boundary_bytes, .steps = timing.steps});
 }
 
-nlohmann::ordered_json report(const Config& config, Trial& trial, const Timing& timing, const Peak& peak) {
+nlohmann::ordered_json report(const Config& config, BenchTrial& trial, const BenchTiming& timing, const Peak& peak) {
   ModelParts& parts = trial.parts();
   const double rate = static_cast<double>(config.train.batch_size * timing.steps) / timing.seconds;
   const double flops = rate * parts.model->flops_per_example();
@@ -192,6 +75,7 @@ nlohmann::ordered_json report(const Config& config, Trial& trial, const Timing& 
                                  {"fraction_of_peak", flops / peak.flops_per_second},
                                  {"bandwidth_gigabytes_per_second", peak.bytes_per_second * 1e-9},
                                  {"seconds", to_json(timing.parts)}};
+  if (timing.device) json["gpu"] = to_json(*timing.device);
   if (parts.stages) {
     json["replicas"] = parts.workers();
     json["pipeline"] = to_json(figures_of(config, parts, timing));
@@ -200,7 +84,7 @@ nlohmann::ordered_json report(const Config& config, Trial& trial, const Timing& 
 }
 
 std::string text_of(const nlohmann::ordered_json& report, const Config& config, const ModelParts& parts,
-                    const Timing& timing) {
+                    const BenchTiming& timing) {
   const auto number = [&](const char* key) { return report.at(key).get<double>(); };
   std::string text = fmt::format(
       "{}: {} on {} × {}, {} a step, {}\n"
@@ -223,6 +107,7 @@ std::string text_of(const nlohmann::ordered_json& report, const Config& config, 
     if (part != "total" && std::abs(share) >= 0.0005) text += fmt::format(" {} {:.1f} %", part, 100 * share);
   }
   if (parts.stages) text += fmt::format("\n  pipeline    {}", to_text(figures_of(config, parts, timing)));
+  if (timing.device) text += fmt::format("\n  {}", summary_text(*timing.device));
   return text;
 }
 
@@ -286,12 +171,12 @@ void bench(comm::Communicator& world, const Config& given, const BenchOptions& o
   const PlacedConfig placed = placed_config(
       world, NodePlace(world), config, [&inputs] { return set_like(inputs); }, options.json ? silent : log);
   const auto ordered = reordered(world, placed.order);
-  Trial trial(ordered ? *ordered : world, world.rank(), placed.config, inputs, log);
+  BenchTrial trial(ordered ? *ordered : world, world.rank(), placed.config, inputs, options.json ? silent : log);
   require_cores(world, trial.parts().placement);
-  Timing warm_up = trial.run(kWarmUpSteps);
-  if (trial.on_device()) warm_up = trial.run(kWarmUpSteps);  // with libraries loaded, and kernels recorded
+  const BenchTiming warm_up = trial.warm_up();
   const auto aimed = static_cast<std::int64_t>(kAimedSeconds / std::max(warm_up.median_step_seconds, 1e-7));
-  const Timing timing = trial.run(options.steps > 0 ? options.steps : std::clamp<std::int64_t>(aimed, 5, 1'000'000));
+  const BenchTiming timing =
+      trial.run(options.steps > 0 ? options.steps : std::clamp<std::int64_t>(aimed, 5, 1'000'000));
   const auto result = report(placed.config, trial, timing, measure_peak(world, *trial.parts().backend));
   log.info(options.json ? result.dump() : text_of(result, placed.config, trial.parts(), timing));
 }

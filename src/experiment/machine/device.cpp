@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <optional>
+
 #include "unisono/base/errors.hpp"
+#include "unisono/kernels/device_work.hpp"
 #include "unisono/strategies/strategy.hpp"
 
 namespace unisono::experiment {
@@ -24,7 +27,27 @@ std::vector<FoundDevice> all_found(comm::Communicator& world, const kernels::Cud
   return all;
 }
 
+/// What the ranks found when they looked for GPUs.
+struct Search {
+  std::optional<kernels::CudaDevice> own;  ///< of this rank
+  std::string obstacle;
+};
+
+Search find_device(comm::Communicator& group, const Config& config, int node_rank) {
+  Search search{.own = {}, .obstacle = obstacle_to_gpus(config)};
+  if (!search.obstacle.empty()) return search;
+  const kernels::CudaDevices found = kernels::find_cuda_devices();
+  const kernels::CudaDevice* const device = device_of(found, node_rank);
+  search.obstacle = obstacle_to_found(all_found(group, found, device), config.allow_shared_device);
+  if (search.obstacle.empty()) search.own = *device;
+  return search;
+}
+
 }  // namespace
+
+std::string obstacle_to_devices(comm::Communicator& group, const Config& config, int node_rank) {
+  return find_device(group, config, node_rank).obstacle;
+}
 
 std::string obstacle_to_gpus(const Config& config) {
   if (config.model.kind != "network") {
@@ -68,18 +91,17 @@ std::unique_ptr<kernels::Backend> make_backend(comm::Communicator& group, const 
   const bool is_open = config.device == DeviceChoice::automatic;
   if (config.device == DeviceChoice::cpu) return kernels::make_cpu_backend(machine.threads);
   require_way_to_device(config);
-  std::string obstacle = obstacle_to_gpus(config);
-  if (obstacle.empty()) {
-    const kernels::CudaDevices found = kernels::find_cuda_devices();
-    const kernels::CudaDevice* const device = device_of(found, machine.node_rank);
-    obstacle = obstacle_to_found(all_found(group, found, device), config.allow_shared_device);
-    if (obstacle.empty()) {
-      if (is_open) log.info(fmt::format("device = \"auto\": {}", device->name));
-      return kernels::make_cuda_backend(device->number, config.precision);
+  const Search search = find_device(group, config, machine.node_rank);
+  if (search.own) {
+    if (is_open) log.info(fmt::format("device = \"auto\": {}", search.own->name));
+    auto backend = kernels::make_cuda_backend(search.own->number, config.precision);
+    if (auto* const record = dynamic_cast<kernels::DeviceRecord*>(backend.get())) {
+      record->say_fallbacks([&log](const std::string& text) { log.info(text); });
     }
+    return backend;
   }
-  if (!is_open) throw DeviceError(obstacle);
-  log.info(fmt::format("device = \"auto\": the CPU, in fp32 ({})", obstacle));
+  if (!is_open) throw DeviceError(search.obstacle);
+  log.info(fmt::format("device = \"auto\": the CPU, in fp32 ({})", search.obstacle));
   return kernels::make_cpu_backend(machine.threads);
 }
 

@@ -26,6 +26,10 @@ struct FoundDevice {
 /// Why the ranks cannot use the GPUs that they found: one found none, or two found the same. Empty if they can.
 std::string obstacle_to_found(const std::vector<FoundDevice>& ranks, bool allow_shared_device);
 
+/// Why this job cannot run the config on GPUs: its model or strategy, a rank without a GPU, or a GPU that ranks would
+/// share. Empty if it can. Collective. \param node_rank this rank's number among all ranks of the job on its node
+std::string obstacle_to_devices(comm::Communicator& group, const Config& config, int node_rank);
+
 /// Which CPU threads and which GPU a rank may use.
 struct RankMachine {
   int node_rank = 0;  ///< among all ranks of the job on this node
@@ -34,7 +38,7 @@ struct RankMachine {
 
 /// Makes the backend that the config asks for: on a GPU, of those that the process sees the one with number node_rank
 /// (modulo their count), or on the CPU. Collective: either all ranks use GPUs or none does; with device = "auto" the
-/// log says which.
+/// log says which. The log also says what a library refuses on a GPU, so that work is done in a slower way.
 /// \throws ConfigError, DeviceError if device = "cuda" is not possible
 std::unique_ptr<kernels::Backend> make_backend(comm::Communicator& group, const Config& config,
                                                const RankMachine& machine, Log& log);

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "bench/device_trial.hpp"
 #include "machine/abilities.hpp"
 #include "machine/memory.hpp"
 #include "machine/method.hpp"
@@ -120,7 +121,22 @@ struct Findings {
   std::string refusal;             ///< why it does not fit into the ranks' memory; empty: it fits
   std::vector<MemoryItem> memory;  ///< of a rank that holds the whole model; empty: none does
   std::optional<data::Sparsity> sparsity;
+  std::optional<DeviceTrial> gpu;  ///< nothing: the config asks for none, or may do without
 };
+
+nlohmann::ordered_json json_of(const DeviceTrial& gpu) {
+  if (!gpu.steps) return {{"obstacle", gpu.obstacle}};
+  nlohmann::ordered_json json = to_json(*gpu.steps);
+  json["device"] = gpu.device;
+  return json;
+}
+
+std::string text_of(const DeviceTrial& gpu) {
+  if (!gpu.steps) return "GPU: not looked at: " + gpu.obstacle + "\n";
+  const std::string engines = engine_table(*gpu.steps);
+  return fmt::format("GPU, in steps on random data: {}\n  {}\n{}{}", gpu.device, summary_text(*gpu.steps), engines,
+                     engines.empty() ? "" : "\n");
+}
 
 nlohmann::ordered_json json_of(const Findings& found) {
   nlohmann::ordered_json json = {{"parameters", found.model.layout().parameters()},
@@ -153,6 +169,7 @@ nlohmann::ordered_json json_of(const Findings& found) {
                         {"rho", sparsity->rho},
                         {"rho_at_random", sparsity->rho_at_random}};
   }
+  if (found.gpu) json["gpu"] = json_of(*found.gpu);
   return json;
 }
 
@@ -174,8 +191,18 @@ std::string text_of(const Findings& found) {
   }
   for (const MemoryItem& part : found.memory)
     text += fmt::format("  {:32} {:>12}\n", part.what, bytes_text(static_cast<double>(part.bytes)));
+  if (found.gpu) text += text_of(*found.gpu);
   text.pop_back();
   return text;
+}
+
+/// \param ranks of the run, of which not all need be here
+std::optional<DeviceTrial> look_at_device(comm::Communicator& world, const Config& config,
+                                          const data::DatasetInfo& data, int ranks, Log& log) {
+  if (ranks == world.size()) return try_device(world, config, inputs_of(data), log);
+  if (config.device == DeviceChoice::cpu) return {};
+  return DeviceTrial{.obstacle = fmt::format("the run has {}, of which {} started; start all of them",
+                                             count_of(ranks, "rank"), count_of(world.size(), "rank"))};
 }
 
 }  // namespace
@@ -184,7 +211,7 @@ void info(comm::Communicator& world, const Config& given, const InfoOptions& opt
   const std::optional<TimelineFile> timeline = timeline_file(options, world);
   Config config = given;
   const data::DatasetInfo data = data_info(config, options.data);
-  settle(config, data);
+  const Config settled = settle(config, data);
   const bool threads_open = leaves_threads_open(config, data.kind);
   const NodePlace place(world);
   const Placement placement = place_rank(world, place, config, log);
@@ -220,6 +247,7 @@ void info(comm::Communicator& world, const Config& given, const InfoOptions& opt
                              .strategy = *strategy,
                              .process_bytes = world.max(resident_memory_bytes())});
   }
+  Log silent(world.rank(), /*terminal=*/false);
   const Findings found{.config = config,
                        .model = *model,
                        .place = place,
@@ -230,7 +258,8 @@ void info(comm::Communicator& world, const Config& given, const InfoOptions& opt
                        .stages = placing.report.get(),
                        .refusal = placing.refusal,
                        .memory = std::move(memory),
-                       .sparsity = sparsity_for(config, options.data)};
+                       .sparsity = sparsity_for(config, options.data),
+                       .gpu = look_at_device(world, settled, data, ranks, options.json ? silent : log)};
   log.info(options.json ? json_of(found).dump() : text_of(found));
   if (timeline && world.is_root()) timeline->write(placing.report->svg());
 }

@@ -7,7 +7,7 @@ namespace unisono::kernels::cuda {
 void CudaBackend::convolution_forward(const ConvolutionSpec& spec, Index batch, View x, View w, View b, MutableView y) {
   const Extent out = spec.out();
   ConvolutionMemory memory{.x = x.data(), .w = rounded(w), .y = y.data()};
-  const bool fused = !b.empty() && convolutions_.can(ConvolutionPass::forward_fused, spec, batch);
+  const bool fused = !b.empty() && convolutions_.can_fuse(spec, batch);
   const ConvolutionPass pass = fused ? ConvolutionPass::forward_fused : ConvolutionPass::forward;
   if (fused) memory.b = rounded(b);
   void* const workspace =
@@ -28,7 +28,8 @@ void CudaBackend::convolution_backward(const ConvolutionSpec& spec, Index batch,
                     workspace_.take<std::byte>(bytes));
 }
 
-/// Where cuDNN has no kernel with a result in floats, or dw must be added to, its result goes to a temporary buffer.
+/// Where cuDNN has no kernel with a result in floats that is wanted, or dw must be added to, its result goes to a
+/// temporary buffer and is converted from there.
 void CudaBackend::convolution_weights(const ConvolutionSpec& spec, Index batch, View x, View dy, MutableView dw,
                                       Write write) {
   const bool floats = convolutions_.can(ConvolutionPass::weights, spec, batch);

@@ -2,6 +2,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <vector>
 
 #include "cuda/convolutions.hpp"
@@ -11,6 +12,7 @@
 #include "cuda/precision.hpp"
 #include "cuda/scratch.hpp"
 #include "unisono/kernels/backend.hpp"
+#include "unisono/kernels/device_work.hpp"
 
 namespace unisono::kernels::cuda {
 
@@ -22,7 +24,7 @@ struct LossAccumulators {
 
 /// Kernels of one GPU. Activations are [B, H, W, C], in the precision's type; a dense layer's inputs are such a row,
 /// and weights and biases are rounded to that type once per pass where it is not fp32.
-class CudaBackend final : public Backend {
+class CudaBackend final : public Backend, public DeviceRecord {
  public:
   CudaBackend(int device, Precision precision);
 
@@ -37,6 +39,8 @@ class CudaBackend final : public Backend {
   Device* device() override { return &device_; }
   void submit() override { device_.submit(); }
   double waited_seconds() const override { return device_.waited_seconds(); }
+  DeviceWork device_work() const override;
+  void say_fallbacks(Fallbacks::Say say) override { device_.fallbacks().set_say(std::move(say)); }
   void collect(LossSums& sums) override;
 
   // Layouts: layouts.cu
@@ -173,6 +177,8 @@ class CudaBackend final : public Backend {
   void add_chunks(const struct RangeChunks& cut, const double* partial, std::span<double> sums);
   /// The accumulators, in the device's memory, to which kernels add for these sums. losses.cu
   LossAccumulators* accumulators_of(const LossSums& sums);
+  /// Counts a product whose epilogue cuBLASLt does not have. dense.cpp
+  void note_unfused(const ProductSpec& product, const DenseSpec& spec, Index batch, const char* epilogue);
   double seconds_of_product(Index n);    ///< [n, n] by [n, n]. measure.cpp
   double seconds_of_copy(Index floats);  ///< measure.cpp
   void convolution_weights(const ConvolutionSpec& spec, Index batch, View x, View dy, MutableView dw, Write write);
@@ -189,6 +195,8 @@ class CudaBackend final : public Backend {
   std::vector<std::unique_ptr<KeptRows>> kept_;
   Buffer losses_;
   std::map<const LossSums*, int> loss_slots_;
+  std::set<ProductSpec> unfused_;  ///< products whose epilogue cuBLASLt does not have
+  std::int64_t unfused_products_ = 0;
 };
 
 }  // namespace unisono::kernels::cuda

@@ -100,7 +100,7 @@ void PinnedMemory::deallocate(void* pointer) noexcept {
 CudaDevice::CudaDevice(int number)
     : number_(made_current(number)),
       pool_(raw_memory(number)),
-      queue_(number, pool_, raw_memory(number)),
+      queue_(number, pool_, raw_memory(number), fallbacks_),
       memory_(pool_, queue_),
       pinned_(number) {
   cudaDeviceProp properties{};
@@ -142,8 +142,14 @@ std::unique_ptr<StartedCopy> CudaDevice::start_upload(const void* from, void* to
 
 void CudaDevice::pin(void* pointer, std::size_t bytes) {
   queue_.use_device();
-  // Where it fails, copies are slower, and synchronous.
-  if (bytes > 0 && cudaHostRegister(pointer, bytes, cudaHostRegisterDefault) != cudaSuccess) cudaGetLastError();
+  if (bytes == 0) return;
+  const cudaError_t error = cudaHostRegister(pointer, bytes, cudaHostRegisterDefault);
+  if (error == cudaSuccess) return;
+  cudaGetLastError();  // it is dealt with
+  fallbacks_.note(Fallback::pinning,
+                  fmt::format("{:.1f} MiB of plain memory cannot be pinned ({}): copies from and to it are slower, and "
+                              "the host waits for them; a higher limit of locked memory (ulimit -l) may help",
+                              static_cast<double>(bytes) / (1 << 20), cudaGetErrorString(error)));
 }
 
 void CudaDevice::unpin(void* pointer) noexcept {

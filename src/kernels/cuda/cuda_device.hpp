@@ -54,6 +54,9 @@ class CudaDevice final : public Device {
   std::string identity() const override { return identity_; }
 
   Queue& queue() { return queue_; }
+  const Queue& queue() const { return queue_; }
+  Fallbacks& fallbacks() { return fallbacks_; }
+  const Fallbacks& fallbacks() const { return fallbacks_; }
   /// Sets how much of its memory is taken by examples that it keeps: part of the message when memory is out.
   void set_kept_bytes(std::size_t bytes);
   /// Bytes of the device's memory that are free.
@@ -66,6 +69,7 @@ class CudaDevice final : public Device {
   int number_;
   std::string name_, identity_;
   int multiprocessors_ = 1;
+  Fallbacks fallbacks_;
   Pool pool_;
   Queue queue_;
   DeviceMemory memory_;

@@ -1,6 +1,7 @@
 #include "cuda/matmul.hpp"
 
 #include <utility>
+#include <vector>
 
 #include "unisono/base/errors.hpp"
 
@@ -67,11 +68,11 @@ cublasLtEpilogue_t epilogue_of(Epilogue epilogue) {
 struct Products::Plan {
   Description description;
   Layout a, b, d;
-  cublasLtMatmulAlgo_t algorithm{};
-  bool found = false;
+  std::vector<cublasLtMatmulAlgo_t> offers;
+  std::size_t chosen = 0;
 };
 
-Products::Products(Precision precision) : precision_(precision) {
+Products::Products(Precision precision, int most_offers) : precision_(precision), most_offers_(most_offers) {
   check(cublas_lt().cublasLtCreate(&handle_), "cublasLtCreate");
 }
 
@@ -111,33 +112,48 @@ std::unique_ptr<Products::Plan> Products::make_plan(const ProductSpec& spec) con
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
     set(preference, attribute, kAlignmentOfViews);
   }
-  cublasLtMatmulHeuristicResult_t result{};
+  std::vector<cublasLtMatmulHeuristicResult_t> results(static_cast<std::size_t>(most_offers_));
   int count = 0;
-  const cublasStatus_t status =
-      cublas_lt().cublasLtMatmulAlgoGetHeuristic(handle_, plan->description.get(), plan->a.get(), plan->b.get(),
-                                                 plan->d.get(), plan->d.get(), preference.get(), 1, &result, &count);
+  const cublasStatus_t status = cublas_lt().cublasLtMatmulAlgoGetHeuristic(
+      handle_, plan->description.get(), plan->a.get(), plan->b.get(), plan->d.get(), plan->d.get(), preference.get(),
+      most_offers_, results.data(), &count);
   // With an epilogue, any error means that cuBLASLt has none; the caller can do without it.
   if (status != CUBLAS_STATUS_NOT_SUPPORTED && spec.epilogue == Epilogue::none) {
     check(status, "cublasLtMatmulAlgoGetHeuristic");
   }
-  plan->found = status == CUBLAS_STATUS_SUCCESS && count > 0 && result.state == CUBLAS_STATUS_SUCCESS;
-  plan->algorithm = result.algo;
+  if (status != CUBLAS_STATUS_SUCCESS) return plan;
+  results.resize(static_cast<std::size_t>(count));
+  for (const cublasLtMatmulHeuristicResult_t& result : results) {
+    if (result.state == CUBLAS_STATUS_SUCCESS) plan->offers.push_back(result.algo);
+  }
   return plan;
 }
 
-bool Products::can(const ProductSpec& spec) { return plan(spec).found; }
+bool Products::can(const ProductSpec& spec) { return !plan(spec).offers.empty(); }
+
+int Products::offers(const ProductSpec& spec) { return static_cast<int>(plan(spec).offers.size()); }
+
+void Products::choose(const ProductSpec& spec, int offer) { plan(spec).chosen = static_cast<std::size_t>(offer); }
 
 void Products::multiply(Queue& queue, const ProductSpec& spec, const ProductMemory& memory) {
   Plan& plan = this->plan(spec);
-  if (!plan.found) throw DeviceError("cuBLASLt has no kernel for this product");
+  if (plan.offers.empty()) throw DeviceError("cuBLASLt has no kernel for this product");
+  ++multiplied_;
   Signature signature;
-  signature.add(&plan).add(memory.a).add(memory.b).add(memory.d).add(memory.bias).add(memory.workspace);
-  queue.add(signature, [this, &plan, memory, beta = spec.adds ? 1.0F : 0.0F](cudaStream_t stream) {
+  signature.add(&plan)
+      .add(plan.chosen)
+      .add(memory.a)
+      .add(memory.b)
+      .add(memory.d)
+      .add(memory.bias)
+      .add(memory.workspace);
+  const cublasLtMatmulAlgo_t& algorithm = plan.offers[plan.chosen];
+  queue.add(signature, [this, &plan, &algorithm, memory, beta = spec.adds ? 1.0F : 0.0F](cudaStream_t stream) {
     constexpr float kOne = 1;
     if (memory.bias != nullptr) set(plan.description, CUBLASLT_MATMUL_DESC_BIAS_POINTER, memory.bias);
     check(cublas_lt().cublasLtMatmul(handle_, plan.description.get(), &kOne, memory.a, plan.a.get(), memory.b,
-                                     plan.b.get(), &beta, memory.d, plan.d.get(), memory.d, plan.d.get(),
-                                     &plan.algorithm, memory.workspace, kWorkspaceBytes, stream),
+                                     plan.b.get(), &beta, memory.d, plan.d.get(), memory.d, plan.d.get(), &algorithm,
+                                     memory.workspace, kWorkspaceBytes, stream),
           "cublasLtMatmul");
   });
 }

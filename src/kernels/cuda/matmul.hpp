@@ -37,7 +37,8 @@ class Products {
  public:
   static constexpr std::size_t kWorkspaceBytes = std::size_t{32} << 20;
 
-  explicit Products(Precision precision);
+  /// \param most_offers how many algorithms to ask the library for; training takes its first one
+  explicit Products(Precision precision, int most_offers = 1);
   ~Products();
   Products(const Products&) = delete;
   Products& operator=(const Products&) = delete;
@@ -46,6 +47,12 @@ class Products {
   bool can(const ProductSpec& spec);
   /// 2·m·n·k flops. \pre can(spec)
   void multiply(Queue& queue, const ProductSpec& spec, const ProductMemory& memory);
+  /// How many algorithms the library offers for it, best first by its own estimate.
+  int offers(const ProductSpec& spec);
+  /// From now on, computes it by another one of these. \pre offer < offers(spec)
+  void choose(const ProductSpec& spec, int offer);
+  /// How often `multiply` was called.
+  std::int64_t multiplied() const { return multiplied_; }
 
  private:
   struct Plan;
@@ -53,7 +60,9 @@ class Products {
   std::unique_ptr<Plan> make_plan(const ProductSpec& spec) const;
 
   Precision precision_;
+  int most_offers_;
   cublasLtHandle_t handle_ = nullptr;
+  std::int64_t multiplied_ = 0;
   std::map<ProductSpec, std::unique_ptr<Plan>> plans_;
 };
 

@@ -1,5 +1,7 @@
 #include "cuda/queue.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cassert>
 #include <cstring>
@@ -15,6 +17,11 @@ constexpr std::size_t kStagedAlignment = 16;
 constexpr int kTimesBeforeRecording = 2;  // by then libraries have loaded their kernels, and buffers are large enough
 constexpr std::size_t kSequences = 64;    // that are remembered
 
+/// What went wrong in a call; empty where nothing did.
+std::string error_of(cudaError_t error, const char* call) {
+  return error == cudaSuccess ? "" : fmt::format("{} failed: {}", call, cudaGetErrorString(error));
+}
+
 }  // namespace
 
 Signature& Signature::add_bytes(std::span<const std::byte> bytes) {
@@ -29,7 +36,8 @@ Signature& Signature::add_bytes(std::span<const std::byte> bytes) {
   return *this;
 }
 
-Queue::Queue(int device, Pool& pool, const RawMemory& raw) : device_(device), pool_(pool), upload_memory_(raw) {
+Queue::Queue(int device, Pool& pool, const RawMemory& raw, Fallbacks& fallbacks)
+    : device_(device), pool_(pool), fallbacks_(fallbacks), upload_memory_(raw) {
   for (Area& area : areas_) {
     area.staged = static_cast<std::byte*>(pool_.allocate(kStagedBytes));
     void* memory = nullptr;
@@ -126,12 +134,14 @@ void Queue::submit() {
   Area& area = areas_[area_];
   if (area.is_open) send(area);
   Sequence& sequence = sequence_of(signature_.value());
-  if (sequence.times == kTimesBeforeRecording) sequence.graph = capture();
+  if (sequence.times == kTimesBeforeRecording) capture(sequence);
   if (sequence.graph) {
     sequence.graph.launch(stream_.get());
     ++graph_launches_;
+    graph_operations_ += sequence.operations;
   } else {
     run(stream_.get());
+    launches_ += static_cast<std::int64_t>(commands_.size());
   }
   ++sequence.times;
   commands_.clear();
@@ -149,7 +159,7 @@ Queue::Sequence& Queue::sequence_of(std::uint64_t signature) {
     known_.erase(sequences_.back().signature);
     sequences_.pop_back();
   }
-  sequences_.push_front({.signature = signature, .times = 0, .graph = {}});
+  sequences_.push_front({.signature = signature, .times = 0, .graph = {}, .operations = 0});
   known_.emplace(signature, sequences_.begin());
   return sequences_.front();
 }
@@ -158,23 +168,38 @@ void Queue::run(cudaStream_t stream) {
   for (const auto& command : commands_) command(stream);
 }
 
-/// Records the commands as a graph. Empty where a command cannot be recorded, as some libraries' cannot; nothing has
-/// been started then.
-GraphExecution Queue::capture() {
-  bool is_whole = true;
+/// Records the commands as the sequence's graph. Where a command cannot be recorded, as some libraries' cannot, there
+/// is no graph, and nothing has been started.
+void Queue::capture(Sequence& sequence) {
+  cudaGraph_t graph = nullptr;
+  std::string refusal = record(graph);
+  cudaGraphExec_t execution = nullptr;
+  std::size_t operations = 0;
+  if (refusal.empty()) refusal = error_of(cudaGraphGetNodes(graph, nullptr, &operations), "cudaGraphGetNodes");
+  if (refusal.empty()) refusal = error_of(cudaGraphInstantiate(&execution, graph, 0), "cudaGraphInstantiate");
+  if (graph != nullptr) cudaGraphDestroy(graph);
+  sequence.graph = GraphExecution(refusal.empty() ? execution : nullptr);
+  sequence.operations = static_cast<std::int64_t>(operations);
+  if (refusal.empty()) return;
+  cudaGetLastError();  // it is dealt with
+  ++refused_captures_;
+  fallbacks_.note(Fallback::capture,
+                  fmt::format("{}: a sequence of {} operations cannot be recorded as a CUDA graph, and is started one "
+                              "operation after the other",
+                              refusal, commands_.size()));
+}
+
+/// \return why it could not be recorded; else empty
+std::string Queue::record(cudaGraph_t& graph) {
+  std::string refusal;
   try {
     check(cudaStreamBeginCapture(stream_.get(), cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
     run(stream_.get());
-  } catch (const DeviceError&) {
-    is_whole = false;
+  } catch (const DeviceError& error) {
+    refusal = error.what();
   }
-  cudaGraph_t graph = nullptr;
-  is_whole &= cudaStreamEndCapture(stream_.get(), &graph) == cudaSuccess;
-  cudaGraphExec_t execution = nullptr;
-  if (is_whole && cudaGraphInstantiate(&execution, graph, 0) != cudaSuccess) execution = nullptr;
-  if (graph != nullptr) cudaGraphDestroy(graph);
-  cudaGetLastError();  // it is dealt with
-  return GraphExecution(execution);
+  const std::string end = error_of(cudaStreamEndCapture(stream_.get(), &graph), "cudaStreamEndCapture");
+  return refusal.empty() ? end : refusal;
 }
 
 void Queue::synchronise() {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "cuda/check.hpp"
+#include "cuda/fallbacks.hpp"
 #include "cuda/handles.hpp"
 #include "cuda/launch.hpp"
 #include "cuda/pool.hpp"
@@ -46,7 +47,8 @@ class Signature {
 class Queue {
  public:
   /// \param pool of the device's memory, whose blocks are used in this queue's order \param raw where memory comes from
-  Queue(int device, Pool& pool, const RawMemory& raw);
+  /// \param fallbacks is told of sequences that cannot be recorded
+  Queue(int device, Pool& pool, const RawMemory& raw, Fallbacks& fallbacks);
   ~Queue();
 
   /// Makes this queue's device the current one of the calling thread (cudaSetDevice).
@@ -95,7 +97,12 @@ class Queue {
   void set_wait(Device::Wait wait) { wait_ = std::move(wait); }
   cudaStream_t stream() { return stream_.get(); }
 
+  /// Commands that were started one by one.
+  std::int64_t launches() const { return launches_; }
   std::int64_t graph_launches() const { return graph_launches_; }
+  /// Operations in the graphs that were launched.
+  std::int64_t graph_operations() const { return graph_operations_; }
+  std::int64_t refused_captures() const { return refused_captures_; }
   /// Seconds spent so far in `wait` and the functions that use it.
   double waited_seconds() const { return waited_seconds_; }
 
@@ -105,7 +112,8 @@ class Queue {
   struct Sequence {
     std::uint64_t signature = 0;
     int times = 0;
-    GraphExecution graph;  ///< where it could be recorded
+    GraphExecution graph;         ///< where it could be recorded
+    std::int64_t operations = 0;  ///< of the graph
   };
   /// The values of a submission that change from step to step; two areas alternate. A stream of its own copies them,
   /// while kernels of the submission before still run.
@@ -129,11 +137,13 @@ class Queue {
   const void* upload_bytes(std::span<const std::byte> bytes);
   Sequence& sequence_of(std::uint64_t signature);
   void run(cudaStream_t stream);
-  GraphExecution capture();
+  void capture(Sequence& sequence);
+  std::string record(cudaGraph_t& graph);
   void wait_for(const Stream& stream);
 
   int device_;
   Pool& pool_;
+  Fallbacks& fallbacks_;
   Device::Wait wait_;
   Stream stream_, copies_;
   Event end_;  ///< of what is waited for
@@ -144,7 +154,7 @@ class Queue {
   Pool upload_memory_;  ///< its own, as uploads are not in the order in which kernels use pool_
   std::array<Area, 2> areas_;
   std::size_t area_ = 0;
-  std::int64_t graph_launches_ = 0;
+  std::int64_t launches_ = 0, graph_launches_ = 0, graph_operations_ = 0, refused_captures_ = 0;
   double waited_seconds_ = 0;
 };
 
