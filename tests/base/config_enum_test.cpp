@@ -33,7 +33,7 @@ struct EnumSettings {
   }
 };
 
-EnumSettings parse(const std::string& text) {
+EnumSettings parse_enums(const std::string& text) {
   EnumSettings settings;
   parse_config({.path = "test.toml", .text = text, .overrides = {}}, settings.visitor());
   return settings;
@@ -42,8 +42,8 @@ EnumSettings parse(const std::string& text) {
 }  // namespace
 
 TEST_CASE("an option that is an enum is read and written by the names of its table", "[config]") {
-  CHECK(parse("").locking == Locking::none);
-  EnumSettings settings = parse("locking = 'striped'\norder = 'bounded'\nbound = 5");
+  CHECK(parse_enums("").locking == Locking::none);
+  EnumSettings settings = parse_enums("locking = 'striped'\norder = 'bounded'\nbound = 5");
   CHECK(settings.locking == Locking::striped);
   CHECK(settings.order == Order::bounded);
   CHECK(settings.bound == 5);
@@ -51,13 +51,13 @@ TEST_CASE("an option that is an enum is read and written by the names of its tab
 }
 
 TEST_CASE("the fields of a value are visited when the value is known", "[config]") {
-  CHECK(parse("order = 'bounded'").seen == Order::bounded);
+  CHECK(parse_enums("order = 'bounded'").seen == Order::bounded);
 }
 
 TEST_CASE("names that the table lacks are refused, and so are the fields of other values", "[config]") {
-  CHECK_THROWS_WITH(parse("locking = 'stripped'"), Contains("'striped'"));
-  CHECK_THROWS_AS(parse("order = 'late'"), ConfigError);
-  CHECK_THROWS_WITH(parse("bound = 5"), Contains("order 'any'"));
+  CHECK_THROWS_WITH(parse_enums("locking = 'stripped'"), Contains("'striped'"));
+  CHECK_THROWS_AS(parse_enums("order = 'late'"), ConfigError);
+  CHECK_THROWS_WITH(parse_enums("bound = 5"), Contains("order 'any'"));
 }
 
 TEST_CASE("the reference lists an enum's names, and leaves its value as it is", "[config]") {

@@ -24,12 +24,12 @@ Parsed parse_all(const std::string& text, const Changes& changes) {
   return parsed;
 }
 
-TestSettings parse(const std::string& text, std::vector<std::string> overrides) {
+TestSettings parse_overridden(const std::string& text, std::vector<std::string> overrides) {
   return parse_all(text, {std::move(overrides), {}}).settings;
 }
 
 /// What parsing complains of; empty where it does not.
-std::string complaint(const std::string& text, const Changes& changes) {
+std::string override_complaint(const std::string& text, const Changes& changes) {
   try {
     parse_all(text, changes);
   } catch (const ConfigError& error) {
@@ -38,34 +38,28 @@ std::string complaint(const std::string& text, const Changes& changes) {
   return "";
 }
 
-const std::string kData = "data.path = 'x.h5'\n";  // the one key that is required
-
-struct Wrong {
-  std::string text, complaint;
-};
-
 TEST_CASE("an override wins over the text, and makes the section that the text lacks", "[config]") {
   const std::string text = kData + "[train]\nepochs = 3";
-  CHECK(parse(text, {"train.epochs=4"}).epochs == 4);
-  CHECK(parse(text, {"train.epochs=4", "train.epochs=5"}).epochs == 5);
-  CHECK(parse("", {"data.path=y.h5", "train.epochs = 6"}).epochs == 6);
-  CHECK(parse(text, {"train.milestones=[1, 2]"}).milestones == std::vector<double>{1, 2});
-  CHECK(parse(text, {"train.timeout=1e-3"}).timeout == 1e-3);
+  CHECK(parse_overridden(text, {"train.epochs=4"}).epochs == 4);
+  CHECK(parse_overridden(text, {"train.epochs=4", "train.epochs=5"}).epochs == 5);
+  CHECK(parse_overridden("", {"data.path=y.h5", "train.epochs = 6"}).epochs == 6);
+  CHECK(parse_overridden(text, {"train.milestones=[1, 2]"}).milestones == std::vector<double>{1, 2});
+  CHECK(parse_overridden(text, {"train.timeout=1e-3"}).timeout == 1e-3);
 }
 
 TEST_CASE("an override's string needs no quotes, but may have them", "[config]") {
-  CHECK(parse("", {"data.path=a=b.h5"}).path == "a=b.h5");
-  CHECK(parse("", {"data.path=\"b c\""}).path == "b c");
-  CHECK(parse("", {"data.path='c'"}).path == "c");
-  CHECK(parse("", {"data.path=../d\\e \"f\".h5"}).path == "../d\\e \"f\".h5");
-  CHECK(parse("", {"data.path=two\nlines = 3"}).path == "two\nlines = 3");
+  CHECK(parse_overridden("", {"data.path=a=b.h5"}).path == "a=b.h5");
+  CHECK(parse_overridden("", {"data.path=\"b c\""}).path == "b c");
+  CHECK(parse_overridden("", {"data.path='c'"}).path == "c");
+  CHECK(parse_overridden("", {"data.path=../d\\e \"f\".h5"}).path == "../d\\e \"f\".h5");
+  CHECK(parse_overridden("", {"data.path=two\nlines = 3"}).path == "two\nlines = 3");
 }
 
 TEST_CASE("an override reaches into arrays by number", "[config]") {
   const std::string text =
       kData + "[train]\nmilestones = [1, 2]\n[model]\nlayers = [{kind = 'relu'}, {kind = 'dense', units = 1}]";
-  CHECK(parse(text, {"model.layers.1.units=7"}).layers.at(1).units == 7);
-  CHECK(parse(text, {"train.milestones.0=5"}).milestones == std::vector<double>{5, 2});
+  CHECK(parse_overridden(text, {"model.layers.1.units=7"}).layers.at(1).units == 7);
+  CHECK(parse_overridden(text, {"train.milestones.0=5"}).milestones == std::vector<double>{5, 2});
 }
 
 TEST_CASE("a wrong override is refused by name", "[config]") {
@@ -87,7 +81,7 @@ TEST_CASE("a wrong override is refused by name", "[config]") {
       {"train.smoothing=0.5", "in [train]: smoothing needs more than one epoch; set epochs = 2"},
   }));
   const std::string text = "[data]\npath = 'x.h5'\nsizes = [1, 2]\n[train]\nepochs = 1";
-  CHECK(complaint(text, {{wrong.text}, {}}) == "--set " + wrong.text + ": " + wrong.complaint);
+  CHECK(override_complaint(text, {{wrong.text}, {}}) == "--set " + wrong.text + ": " + wrong.complaint);
 }
 
 const std::string kDense = kData + "[[model.layers]]\nkind = 'dense'\nunits = 3\nname = 'a'\n";
@@ -104,11 +98,11 @@ TEST_CASE("what other kinds than the file's have, and what overrides give, is no
   const std::string refused =
       "unknown key 'units' in model.layers[0]; kind 'relu' has no such key, it is a key of "
       "'dense'";
-  CHECK(complaint(kDense, {{"model.layers.0.kind=relu", "model.layers.0.units=4"}, {}}) ==
+  CHECK(override_complaint(kDense, {{"model.layers.0.kind=relu", "model.layers.0.units=4"}, {}}) ==
         "--set model.layers.0.units=4: " + refused);
-  CHECK(complaint(kData + "[[model.layers]]\nkind = 'convolution'\nunits = 3", {{"model.layers.0.kind=relu"}, {}}) ==
-        "runs/a.toml:4:1: " + refused);
-  CHECK(complaint(kData + "[[model.layers]]\nkind = 'relu'\nunits = 3", {}) == "runs/a.toml:4:1: " + refused);
+  CHECK(override_complaint(kData + "[[model.layers]]\nkind = 'convolution'\nunits = 3",
+                           {{"model.layers.0.kind=relu"}, {}}) == "runs/a.toml:4:1: " + refused);
+  CHECK(override_complaint(kData + "[[model.layers]]\nkind = 'relu'\nunits = 3", {}) == "runs/a.toml:4:1: " + refused);
 }
 
 TEST_CASE("an override that chooses the file's own kind drops nothing", "[config]") {
@@ -121,8 +115,8 @@ TEST_CASE("a branch of layers is dropped as a whole, and never with an override 
   const std::string text = kData + "[[model.layers]]\nkind = 'residual'\nlayers = [{ kind = 'dense', units = 2 }]\n";
   CHECK(parse_all(text, {{"model.layers.0.kind=relu"}, {}}).notes ==
         std::vector<std::string>{"--set model.layers.0.kind=relu: layers of the file's residual is dropped"});
-  CHECK(complaint(text, {{"model.layers.0.layers.0.units=3", "model.layers.0.kind=relu"}, {}}).find("unknown key") !=
-        std::string::npos);
+  CHECK(override_complaint(text, {{"model.layers.0.layers.0.units=3", "model.layers.0.kind=relu"}, {}})
+            .find("unknown key") != std::string::npos);
 }
 
 TEST_CASE("a key that is removed has its default, or what an override gives it", "[config]") {
@@ -149,7 +143,7 @@ TEST_CASE("a key that cannot be removed is refused by name", "[config]") {
       {"", "a key is empty; write it as in --unset train.epochs"},
       {"data..path", "a key is empty; write it as in --unset train.epochs"},
   }));
-  CHECK(complaint("[data]\npath = 'x.h5'\nsizes = [1, 2]", {{}, {wrong.text}}) ==
+  CHECK(override_complaint("[data]\npath = 'x.h5'\nsizes = [1, 2]", {{}, {wrong.text}}) ==
         "--unset " + wrong.text + ": " + wrong.complaint);
 }
 
@@ -162,8 +156,8 @@ TEST_CASE("an unknown key that is known elsewhere is said to be there", "[config
       {"layers=[]", "unknown key 'layers' at the top level; did you mean 'model.layers' or 'model.layers.N.layers'?"},
       {"data.nothing=3", "unknown key 'nothing' in [data]; known here: 'path', 'reader', 'sizes', 'tags'"},
   }));
-  CHECK(complaint(kData, {{wrong.text}, {}}) == "--set " + wrong.text + ": " + wrong.complaint);
-  CHECK(complaint(kData + "[train]\npath = 3", {}) ==
+  CHECK(override_complaint(kData, {{wrong.text}, {}}) == "--set " + wrong.text + ": " + wrong.complaint);
+  CHECK(override_complaint(kData + "[train]\npath = 3", {}) ==
         "runs/a.toml:3:1: unknown key 'path' in [train]; did you mean 'data.path'?");
 }
 

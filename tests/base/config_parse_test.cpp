@@ -25,8 +25,6 @@ std::string complaint(const std::string& text, std::vector<std::string> override
   return "";
 }
 
-const std::string kData = "data.path = 'x.h5'\n";  // the one key that is required
-
 TEST_CASE("every kind of value is read", "[config]") {
   const TestSettings settings = parse(R"(
     [train]
@@ -79,10 +77,6 @@ TEST_CASE("an array of tables may be written as [[…]], and nest", "[config]") 
   REQUIRE(settings.layers[1].layers.size() == 1);
   CHECK(settings.layers[1].layers[0].units == 2);
 }
-
-struct Wrong {
-  std::string text, complaint;
-};
 
 TEST_CASE("a wrong value is refused with its place, what it is and what it should be", "[config]") {
   const auto wrong = GENERATE(values<Wrong>({

@@ -83,4 +83,12 @@ struct TestSettings {
   }
 };
 
+/// The one key of TestSettings that is required.
+inline const std::string kData = "data.path = 'x.h5'\n";
+
+/// A text that is refused, and what parsing complains of.
+struct Wrong {
+  std::string text, complaint;
+};
+
 }  // namespace unisono

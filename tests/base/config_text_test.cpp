@@ -11,7 +11,7 @@ namespace {
 
 using Catch::Matchers::StartsWith;
 
-std::string complaint(const std::string& path) {
+std::string reading_complaint(const std::string& path) {
   try {
     read_config(path);
   } catch (const ConfigError& error) {
@@ -33,13 +33,13 @@ TEST_CASE("a config is read as it stands", "[config]") {
 }
 
 TEST_CASE("a config that cannot be read is refused by name and reason", "[config]") {
-  CHECK(complaint("no/such.toml") == "no/such.toml: cannot be read: No such file or directory");
-  CHECK(complaint("/") == "/: is a folder, not a config file");
+  CHECK(reading_complaint("no/such.toml") == "no/such.toml: cannot be read: No such file or directory");
+  CHECK(reading_complaint("/") == "/: is a folder, not a config file");
 
   const std::filesystem::path run = std::filesystem::temp_directory_path() / "unisono_config_text_test";
   std::filesystem::create_directory(run);
   std::ofstream(run / "config.toml") << "a = 1\n";
-  CHECK(complaint(run.string()) ==
+  CHECK(reading_complaint(run.string()) ==
         run.string() + ": is a folder, not a config file; name the file " + run.string() + "/config.toml");
   std::filesystem::remove_all(run);
 }

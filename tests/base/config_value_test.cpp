@@ -22,14 +22,14 @@ struct AnySettings {
   }
 };
 
-AnySettings parse(const std::string& text, std::vector<std::string> overrides = {}) {
+AnySettings parse_any(const std::string& text, std::vector<std::string> overrides = {}) {
   AnySettings settings;
   parse_config({"a.toml", text, std::move(overrides)}, settings.visitor());
   return settings;
 }
 
 TEST_CASE("a key may hold a value of any form, in the order of the file and with its places", "[config]") {
-  const ConfigValue space = parse(R"([search.space]
+  const ConfigValue space = parse_any(R"([search.space]
 "z.rate" = { log = [1e-4, 1] }
   b = [{ kind = "sgd", nesterov = true }, "x", []])")
                                 .space;
@@ -53,27 +53,27 @@ TEST_CASE("a value knows whether it is a number", "[config]") {
 }
 
 TEST_CASE("values are equal wherever they stand", "[config]") {
-  CHECK(parse("search.space = [1, { a = 2 }]").space == parse("search.space = [\n1, { a = 2 }]").space);
-  CHECK_FALSE(parse("search.space = [1]").space == parse("search.space = [1.0]").space);
+  CHECK(parse_any("search.space = [1, { a = 2 }]").space == parse_any("search.space = [\n1, { a = 2 }]").space);
+  CHECK_FALSE(parse_any("search.space = [1]").space == parse_any("search.space = [1.0]").space);
 }
 
 TEST_CASE("an override reaches into a value of any form, and comes last", "[config]") {
   const ConfigValue space =
-      parse("search.space = { m = 1, n = [1, 2] }", {"search.space.a=2", "search.space.n.1=x"}).space;
+      parse_any("search.space = { m = 1, n = [1, 2] }", {"search.space.a=2", "search.space.n.1=x"}).space;
   CHECK(toml_text(space) == R"({ m = 1, a = 2, n = [1, "x"] })");
   CHECK(space.find("a")->place == "--set search.space.a=2");
 }
 
 TEST_CASE("a value of any form is left as it is where the config has none, and dates are refused", "[config]") {
-  CHECK(parse("").space == ConfigValue{});
-  CHECK_THROWS_WITH(parse("search.space = { a = 2020-01-01 }"),
+  CHECK(parse_any("").space == ConfigValue{});
+  CHECK_THROWS_WITH(parse_any("search.space = { a = 2020-01-01 }"),
                     "a.toml:1:22: no key takes a date or time; write it as a string");
 }
 
 TEST_CASE("parsing what is written of a value of any form gives the same value", "[config]") {
   for (const std::string text : {"[search.space]\n\"a.b[1]\" = { log = [0.5, 1.0] }\nc = [{}, true]\n",
                                  "[search]\nspace = [1, { a = \"\\\"\" }]\n", "[search]\nspace = 3\n"}) {
-    AnySettings settings = parse(text);
+    AnySettings settings = parse_any(text);
     CHECK(effective_config(settings.visitor()) == "\n" + text);
   }
   AnySettings empty;

@@ -9,7 +9,7 @@ namespace unisono {
 namespace {
 
 /// What parsing complains of.
-std::string complaint(const std::string& text) {
+std::string toml_complaint(const std::string& text) {
   TestSettings settings;
   try {
     parse_config({"a.toml", text, {}}, settings.visitor());
@@ -18,10 +18,6 @@ std::string complaint(const std::string& text) {
   }
   return "";
 }
-
-struct Wrong {
-  std::string text, complaint;
-};
 
 TEST_CASE("a text that is not TOML is refused with what is wrong, its line, and a caret at the column", "[config]") {
   const auto wrong = GENERATE(values<Wrong>({
@@ -69,17 +65,18 @@ TEST_CASE("a text that is not TOML is refused with what is wrong, its line, and 
       {"ä = 1",
        "1:1: a line begins with a key (of the letters A-Z, a-z, 0-9, _ and -), with [ or with #\n  1 | ä = 1\n    | ^"},
   }));
-  CHECK(complaint(wrong.text) == "a.toml:" + wrong.complaint);
+  CHECK(toml_complaint(wrong.text) == "a.toml:" + wrong.complaint);
 }
 
 TEST_CASE("a line that is no text, or too long, is not shown", "[config]") {
-  CHECK(complaint("\x89HDF") == "a.toml:1:1: this is not text in UTF-8; is it a config file?");
-  CHECK(complaint("a = \"\x01\"") ==
+  CHECK(toml_complaint("\x89HDF") == "a.toml:1:1: this is not text in UTF-8; is it a config file?");
+  CHECK(toml_complaint("a = \"\x01\"") ==
         "a.toml:1:6: a string may not hold control characters; write them as \\u and 4 digits");
   const std::string number(120, '1');
-  CHECK(complaint("a = " + number) == "a.toml:1:5: the number " + number + " is too large or too small\n  1 | a = " +
-                                          number.substr(0, 96) + "\n    |     ^");
-  CHECK(complaint("a = \"" + std::string(120, 'x') + "\" b").find('\n') == std::string::npos);
+  CHECK(toml_complaint("a = " + number) == "a.toml:1:5: the number " + number +
+                                               " is too large or too small\n  1 | a = " + number.substr(0, 96) +
+                                               "\n    |     ^");
+  CHECK(toml_complaint("a = \"" + std::string(120, 'x') + "\" b").find('\n') == std::string::npos);
 }
 
 TEST_CASE("no message is that of the parser's library", "[config]") {
@@ -88,10 +85,10 @@ TEST_CASE("no message is that of the parser's library", "[config]") {
       "[a]\nb.c = [1, 2.5e3, \"x\", 'y', { d = 07:30:00, e = true }, 0x1F]\n[[f]]\ng = 2020-01-02\n";
   for (std::size_t at = 0; at <= text.size(); ++at) {
     for (int c = 1; c < 128; ++c) {
-      const std::string found = complaint(text.substr(0, at) + static_cast<char>(c) + text.substr(at));
+      const std::string found = toml_complaint(text.substr(0, at) + static_cast<char>(c) + text.substr(at));
       if (found.find("rror while") != std::string::npos || found.find("expected") != std::string::npos) FAIL(found);
     }
-    const std::string found = complaint(text.substr(0, at));
+    const std::string found = toml_complaint(text.substr(0, at));
     if (found.find("rror while") != std::string::npos || found.find("ncountered") != std::string::npos) FAIL(found);
   }
 }

@@ -13,14 +13,14 @@ using namespace unisono::comm;
 namespace {
 
 /// A value that no other number has.
-float value_of(Element element) {
+float element_value(Element element) {
   return static_cast<float>(1000 * (static_cast<Index>(element.block) + 1) + element.position);
 }
 
 std::vector<float> vector_of(const ShardMap& map, int rank) {
   std::vector<float> values(rank < map.ranks() ? static_cast<std::size_t>(map.local(rank).size()) : 0);
   if (rank >= map.ranks()) return values;
-  test::for_each_held(map, rank, [&](Element element, std::size_t offset) { values[offset] = value_of(element); });
+  test::for_each_held(map, rank, [&](Element element, std::size_t offset) { values[offset] = element_value(element); });
   return values;
 }
 
@@ -67,7 +67,7 @@ TEST_CASE("a vector of all of θ is read by any division, and written by any", "
 TEST_CASE("a norm has the same bits however θ is divided", "[shards]") {
   const ParameterLayout layout = test::mixed_layout();
   const auto rough = [](Element element) {
-    return std::ldexp(std::sin(value_of(element)), static_cast<int>(element.position % 40) - 20);
+    return std::ldexp(std::sin(element_value(element)), static_cast<int>(element.position % 40) - 20);
   };
   double expected = 0;
   const auto norm_of = [&](const ShardMap& map, int ranks) {

@@ -14,7 +14,7 @@
 namespace unisono {
 namespace {
 
-constexpr Index kSize = 1000;
+constexpr Index kSummedSize = 1000;
 
 /// The functions of NCCL; null where the library is not on this machine, which is said.
 const comm::nccl::Functions* nccl() {
@@ -25,7 +25,7 @@ const comm::nccl::Functions* nccl() {
 }
 
 std::vector<float> numbers(float first) {
-  std::vector<float> values(kSize);
+  std::vector<float> values(kSummedSize);
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = first + static_cast<float>(i);
   return values;
 }
@@ -78,7 +78,7 @@ TEST_CASE("one rank sums its own values, as they are or with a factor", "[gpu][n
   if (library == nullptr) return;
   const OneRank rank(*library);
   Buffer x = rank.vector(numbers(1)), y = rank.vector(numbers(0));
-  REQUIRE(library->ncclAllReduce(x.data(), y.data(), kSize, ncclFloat, ncclSum, rank.group(), rank.stream()) ==
+  REQUIRE(library->ncclAllReduce(x.data(), y.data(), kSummedSize, ncclFloat, ncclSum, rank.group(), rank.stream()) ==
           ncclSuccess);
   CHECK(rank.read(y.view()) == numbers(1));
 
@@ -86,7 +86,7 @@ TEST_CASE("one rank sums its own values, as they are or with a factor", "[gpu][n
   ncclRedOp_t halved{};
   REQUIRE(library->ncclRedOpCreatePreMulSum(&halved, &half, ncclFloat, ncclScalarHostImmediate, rank.group()) ==
           ncclSuccess);
-  REQUIRE(library->ncclAllReduce(x.data(), x.data(), kSize, ncclFloat, halved, rank.group(), rank.stream()) ==
+  REQUIRE(library->ncclAllReduce(x.data(), x.data(), kSummedSize, ncclFloat, halved, rank.group(), rank.stream()) ==
           ncclSuccess);
   CHECK(library->ncclRedOpDestroy(halved, rank.group()) == ncclSuccess);
   std::vector<float> expected = numbers(1);
@@ -102,8 +102,8 @@ TEST_CASE("one rank sends to itself within a group of calls", "[gpu][nccl]") {
   const Buffer sent = rank.vector(numbers(7));
   Buffer received = rank.vector(numbers(0));
   REQUIRE(library->ncclGroupStart() == ncclSuccess);
-  CHECK(library->ncclSend(sent.data(), kSize, ncclFloat, 0, rank.group(), rank.stream()) == ncclSuccess);
-  CHECK(library->ncclRecv(received.data(), kSize, ncclFloat, 0, rank.group(), rank.stream()) == ncclSuccess);
+  CHECK(library->ncclSend(sent.data(), kSummedSize, ncclFloat, 0, rank.group(), rank.stream()) == ncclSuccess);
+  CHECK(library->ncclRecv(received.data(), kSummedSize, ncclFloat, 0, rank.group(), rank.stream()) == ncclSuccess);
   REQUIRE(library->ncclGroupEnd() == ncclSuccess);
   CHECK(rank.read(received.view()) == numbers(7));
 }
@@ -113,7 +113,7 @@ TEST_CASE("a communicator that is aborted leaves the device usable", "[gpu][nccl
   if (library == nullptr) return;
   OneRank rank(*library);
   Buffer x = rank.vector(numbers(1));
-  REQUIRE(library->ncclAllReduce(x.data(), x.data(), kSize, ncclFloat, ncclSum, rank.group(), rank.stream()) ==
+  REQUIRE(library->ncclAllReduce(x.data(), x.data(), kSummedSize, ncclFloat, ncclSum, rank.group(), rank.stream()) ==
           ncclSuccess);
   CHECK(rank.abort() == ncclSuccess);
   rank.synchronise();
@@ -137,7 +137,7 @@ TEST_CASE("collectives of one rank keep their place in the device's work", "[gpu
   if (nccl() == nullptr) return;
   OneCollective one;
   const auto collectives = one.make(*one.self, *one.backend->device());
-  Buffer x(kSize, collectives->memory());
+  Buffer x(kSummedSize, collectives->memory());
   one.backend->memory().copy(numbers(1), x.view());
   for (int time = 0; time < 4; ++time) {  // the doubling is a recorded graph from the third time on
     one.backend->axpby(1, x.view(), 1, x.view());
@@ -157,13 +157,13 @@ TEST_CASE("an error aborts NCCL's work, and another communicator can follow", "[
   OneCollective one;
   const auto failing = [&one] {
     const auto collectives = one.make(*one.self, *one.backend->device());
-    Buffer x(kSize, collectives->memory());
+    Buffer x(kSummedSize, collectives->memory());
     collectives->start_allreduce_sum(x.view());
     throw std::runtime_error("something else went wrong");
   };
   CHECK_THROWS_WITH(failing(), "something else went wrong");
   const auto collectives = one.make(*one.self, *one.backend->device());
-  Buffer x(kSize, collectives->memory());
+  Buffer x(kSummedSize, collectives->memory());
   one.backend->memory().copy(numbers(2), x.view());
   collectives->allreduce_sum(x.view());
   CHECK(one.read(x.view()) == numbers(2));

@@ -14,11 +14,11 @@ namespace {
 
 using Pair = std::pair<std::uint32_t, std::uint32_t>;
 
-struct Entries {
+struct CountedEntries {
   std::vector<std::uint32_t> rows, columns;
   std::vector<float> counts;
   unisono::data::CooccurrenceSummary summary;
-  bool operator==(const Entries& other) const {
+  bool operator==(const CountedEntries& other) const {
     return rows == other.rows && columns == other.columns && counts == other.counts;
   }
   std::map<Pair, float> by_pair() const {
@@ -47,9 +47,9 @@ std::string write_text(const std::string& path, const std::vector<std::vector<st
   return path;
 }
 
-Entries count(const std::string& text, const unisono::data::CooccurrenceOptions& options) {
+CountedEntries count(const std::string& text, const unisono::data::CooccurrenceOptions& options) {
   const TempDir folder;
-  Entries entries;
+  CountedEntries entries;
   entries.summary = unisono::data::count_cooccurrences(text, options, {.path = folder / "c.h5"});
   const unisono::data::hdf5::File file(folder / "c.h5", unisono::data::hdf5::File::Mode::read);
   entries.rows = file.read<std::uint32_t>("train/rows");
@@ -60,7 +60,7 @@ Entries count(const std::string& text, const unisono::data::CooccurrenceOptions&
   return entries;
 }
 
-std::string refusal(const std::string& text, const unisono::data::CooccurrenceOptions& options = {}) {
+std::string cooccurrence_refusal(const std::string& text, const unisono::data::CooccurrenceOptions& options = {}) {
   return unisono::test::message_of<unisono::DataError>([&] { count(text, options); });
 }
 
@@ -104,7 +104,8 @@ TEST_CASE("counts are those of adding up every pair, however little memory there
       }
     }
   }
-  const Entries at_once = count(text, {.window = 7}), piecemeal = count(text, {.window = 7, .memory_bytes = 1 << 20});
+  const CountedEntries at_once = count(text, {.window = 7}),
+                       piecemeal = count(text, {.window = 7, .memory_bytes = 1 << 20});
   CHECK(at_once.summary.runs == 1);
   CHECK(piecemeal.summary.runs > 5);
   CHECK(at_once == piecemeal);
@@ -117,7 +118,7 @@ TEST_CASE("counts are those of adding up every pair, however little memory there
 TEST_CASE("entries come in a random order of the seed's", "[cooccurrences]") {
   const TempDir folder;
   const std::string text = write_text(folder / "t.h5", random_text(10, 1000, 300), 300);
-  const Entries entries = count(text, {}), again = count(text, {}), other = count(text, {.seed = 2});
+  const CountedEntries entries = count(text, {}), again = count(text, {}), other = count(text, {.seed = 2});
   CHECK(entries == again);
   CHECK_FALSE(entries == other);
   CHECK(entries.by_pair() == other.by_pair());
@@ -132,12 +133,13 @@ TEST_CASE("entries come in a random order of the seed's", "[cooccurrences]") {
 
 TEST_CASE("a text that cannot be counted is refused, with what is wrong in it", "[cooccurrences]") {
   const TempDir folder;
-  CHECK_THAT(refusal(unisono::test::write_set(folder / "set.h5", {})),
+  CHECK_THAT(cooccurrence_refusal(unisono::test::write_set(folder / "set.h5", {})),
              Contains("set.h5: has no /train/words; it is not a text set"));
-  CHECK_THAT(refusal(write_text(folder / "a.h5", {{0, 3}}, 3)),
+  CHECK_THAT(cooccurrence_refusal(write_text(folder / "a.h5", {{0, 3}}, 3)),
              Contains("a.h5: /train/words: word 1 has the number 3, but the dictionary has only 3 words"));
-  CHECK_THAT(refusal(write_text(folder / "b.h5", {{0, -1}}, 3)), Contains("word 1 has the number -1"));
-  CHECK_THAT(refusal(write_text(folder / "c.h5", {{0}, {1}}, 3)), Contains("c.h5: no sentence has two or more words"));
+  CHECK_THAT(cooccurrence_refusal(write_text(folder / "b.h5", {{0, -1}}, 3)), Contains("word 1 has the number -1"));
+  CHECK_THAT(cooccurrence_refusal(write_text(folder / "c.h5", {{0}, {1}}, 3)),
+             Contains("c.h5: no sentence has two or more words"));
   const auto with_ends = [&](const std::vector<std::uint64_t>& ends) {
     const std::string path = folder / "d.h5";
     {
@@ -147,7 +149,7 @@ TEST_CASE("a text that cannot be counted is refused, with what is wrong in it", 
       file.write_strings("dictionary/words", {"a", "b"});
       file.write<std::int64_t>("dictionary/counts", {2, 1});
     }
-    return refusal(path);
+    return cooccurrence_refusal(path);
   };
   CHECK_THAT(with_ends({1, 3}), Contains("/train/sentences: must begin with 0"));
   CHECK_THAT(with_ends({0, 4}), Contains("/train/sentences: holds 4 after 0; the values must ascend and be at most 3"));

@@ -8,26 +8,25 @@
 using namespace unisono::data;
 using Catch::Contains;
 using unisono::data::hdf5::File;
+using unisono::test::kNan;
 using unisono::test::TempDir;
 using unisono::test::write_set;
 
 namespace {
-
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 struct Group {
   std::vector<float> features = {1, 2, 3, 4};  ///< two examples of two features
   std::vector<float> labels = {0, 1};
 };
 
-void write(File& file, const std::string& name, const Group& group) {
+void write_dense_group(File& file, const std::string& name, const Group& group) {
   file.create<float>(name + "/features", {group.features.size() / 2, 2});
   file.write_rows(name + "/features", 0, group.features.size() / 2, group.features.data());
   file.write(name + "/labels", group.labels);
 }
 
 /// What opening a set says that `make` wrote.
-std::string message(const std::function<void(File&)>& make, unisono::data::DataSettings settings = {}) {
+std::string dense_message(const std::function<void(File&)>& make, unisono::data::DataSettings settings = {}) {
   const TempDir folder;
   settings.path = folder / "a.h5";
   {
@@ -47,7 +46,7 @@ std::string message(const std::function<void(File&)>& make, unisono::data::DataS
 }  // namespace
 
 TEST_CASE("a sound set is no error", "[dataset]") {
-  CHECK(message([](File& file) { write(file, "train", {}); }).empty());
+  CHECK(dense_message([](File& file) { write_dense_group(file, "train", {}); }).empty());
 }
 
 TEST_CASE("labels that are names are refused with what to do", "[dataset]") {
@@ -56,48 +55,48 @@ TEST_CASE("labels that are names are refused with what to do", "[dataset]") {
     file.write_rows("train/features", 0, 2, std::vector<float>{1, 2, 3, 4}.data());
     file.write_strings("train/labels", {"cat", "dog"});
   };
-  CHECK_THAT(message(named), Contains("/train/labels holds text; store whole numbers 0 … K−1") &&
-                                 Contains("attribute class_names") &&
-                                 Contains("numpy.unique(labels, return_inverse=True)"));
+  CHECK_THAT(dense_message(named), Contains("/train/labels holds text; store whole numbers 0 … K−1") &&
+                                       Contains("attribute class_names") &&
+                                       Contains("numpy.unique(labels, return_inverse=True)"));
 }
 
 TEST_CASE("missing groups and datasets", "[dataset]") {
-  CHECK_THAT(message([](File& file) { file.write<float>("images", {1}); }),
+  CHECK_THAT(dense_message([](File& file) { file.write<float>("images", {1}); }),
              Contains("has no group 'train'") && Contains("images"));
-  CHECK_THAT(message([](File& file) { write(file, "test", {}); }), Contains("has no group 'train'"));
-  CHECK_THAT(message([](File& file) { file.write<float>("train", {1}); }), Contains("/train is a dataset"));
-  CHECK_THAT(message([](File& file) { file.write<float>("train/labels", {1}); }),
+  CHECK_THAT(dense_message([](File& file) { write_dense_group(file, "test", {}); }), Contains("has no group 'train'"));
+  CHECK_THAT(dense_message([](File& file) { file.write<float>("train", {1}); }), Contains("/train is a dataset"));
+  CHECK_THAT(dense_message([](File& file) { file.write<float>("train/labels", {1}); }),
              Contains("/train has no dataset 'features'"));
-  CHECK_THAT(message([](File& file) { file.write<float>("train/features", {1}); }),
+  CHECK_THAT(dense_message([](File& file) { file.write<float>("train/features", {1}); }),
              Contains("/train has neither 'labels' nor 'targets'") && Contains("data.targets = \"features\""));
 }
 
 TEST_CASE("lengths, shapes and types that do not fit", "[dataset]") {
-  CHECK_THAT(message([](File& file) { write(file, "train", {.labels = {0}}); }),
+  CHECK_THAT(dense_message([](File& file) { write_dense_group(file, "train", {.labels = {0}}); }),
              Contains("/train/labels holds 1 value but /train/features holds 2 examples"));
-  CHECK_THAT(message([](File& file) { write(file, "train", {.features = {}, .labels = {}}); }),
+  CHECK_THAT(dense_message([](File& file) { write_dense_group(file, "train", {.features = {}, .labels = {}}); }),
              Contains("/train/features is empty"));
-  CHECK_THAT(message([](File& file) {
+  CHECK_THAT(dense_message([](File& file) {
                file.create<float>("train/features", {4, 0});
              }),
              Contains("examples have no features"));
-  CHECK_THAT(message([](File& file) {
+  CHECK_THAT(dense_message([](File& file) {
                file.create<float>("train/features", {1, 2, 3, 4, 5});
              }),
              Contains("has 5 axes"));
-  CHECK_THAT(message([](File& file) {
-               write(file, "train", {});
+  CHECK_THAT(dense_message([](File& file) {
+               write_dense_group(file, "train", {});
                file.create<float>("test/features", {2, 3});
                file.write<float>("test/labels", {0, 1});
              }),
              Contains("/test/features has examples of a different shape ([2, 3]) than /train/features ([2, 2])"));
-  CHECK_THAT(message([](File& file) {
-               write(file, "train", {});
+  CHECK_THAT(dense_message([](File& file) {
+               write_dense_group(file, "train", {});
                file.create<float>("test/features", {2, 2});
                file.write<float>("test/targets", {0, 1});
              }),
              Contains("/test does not have the same kind of labels or targets as /train"));
-  CHECK_THAT(message([](File& file) {
+  CHECK_THAT(dense_message([](File& file) {
                file.create<float>("train/features", {2, 2});
                file.create<float>("train/labels", {2, 10});
              }),
@@ -105,22 +104,22 @@ TEST_CASE("lengths, shapes and types that do not fit", "[dataset]") {
 }
 
 TEST_CASE("values that are no numbers name the example", "[dataset]") {
-  CHECK_THAT(message([](File& file) {
-               write(file, "train", {.features = {1, 2, 3, kNan}});
+  CHECK_THAT(dense_message([](File& file) {
+               write_dense_group(file, "train", {.features = {1, 2, 3, kNan}});
              }),
              Contains("/train/features: example 1 holds a value that is not finite") && Contains("position 1"));
-  CHECK_THAT(message([](File& file) {
-               write(file, "train", {.features = {std::numeric_limits<float>::infinity(), 2, 3, 4}});
+  CHECK_THAT(dense_message([](File& file) {
+               write_dense_group(file, "train", {.features = {std::numeric_limits<float>::infinity(), 2, 3, 4}});
              }),
              Contains("/train/features: example 0"));
-  CHECK_THAT(message([](File& file) {
+  CHECK_THAT(dense_message([](File& file) {
                file.create<float>("train/features", {2, 1});
                const float zeros[2] = {};
                file.write_rows("train/features", 0, 2, zeros);
                file.write<float>("train/targets", {0, kNan});
              }),
              Contains("/train/targets: example 1"));
-  CHECK_THAT(message([](File& file) {  // 1e300 is no float32
+  CHECK_THAT(dense_message([](File& file) {  // 1e300 is no float32
                file.create<double>("train/features", {1, 1});
                const double large = 1e300;
                file.write_rows("train/features", 0, 1, &large);
@@ -130,49 +129,49 @@ TEST_CASE("values that are no numbers name the example", "[dataset]") {
 }
 
 TEST_CASE("labels that are no classes name the example", "[dataset]") {
-  CHECK_THAT(message([](File& file) {
-               write(file, "train", {.labels = {0, -1}});
+  CHECK_THAT(dense_message([](File& file) {
+               write_dense_group(file, "train", {.labels = {0, -1}});
              }),
              Contains("/train/labels: example 1 has the label -1"));
-  CHECK_THAT(message([](File& file) {
-               write(file, "train", {.labels = {0.5, 1}});
+  CHECK_THAT(dense_message([](File& file) {
+               write_dense_group(file, "train", {.labels = {0.5, 1}});
              }),
              Contains("example 0 has the label 0.5"));
-  CHECK_THAT(message([](File& file) {
-               write(file, "train", {.labels = {0, 4e9F}});
+  CHECK_THAT(dense_message([](File& file) {
+               write_dense_group(file, "train", {.labels = {0, 4e9F}});
              }),
              Contains("example 1 has the label"));
-  CHECK_THAT(message([](File& file) {
-               write(file, "train", {.labels = {kNan, 0}});
+  CHECK_THAT(dense_message([](File& file) {
+               write_dense_group(file, "train", {.labels = {kNan, 0}});
              }),
              Contains("example 0 has the label nan"));
   CHECK_THAT(
-      message([](File& file) {
-        write(file, "train", {});
-        write(file, "test", {.labels = {0, 2}});
+      dense_message([](File& file) {
+        write_dense_group(file, "train", {});
+        write_dense_group(file, "test", {.labels = {0, 2}});
       }),
       Contains("/test/labels: a label is 2, which is out of range for the 2 classes that the training labels show"));
   CHECK_THAT(
-      message([](File& file) {
-        write(file, "train", {.labels = {0, 3}});
+      dense_message([](File& file) {
+        write_dense_group(file, "train", {.labels = {0, 3}});
         file.write_attribute("", "classes", std::int64_t{3});
       }),
       Contains("/train/labels: a label is 3, which is out of range for the 3 classes that the file's attribute"));
 }
 
 TEST_CASE("attributes that make no sense", "[dataset]") {
-  CHECK_THAT(message([](File& file) {
-               write(file, "train", {});
+  CHECK_THAT(dense_message([](File& file) {
+               write_dense_group(file, "train", {});
                file.write_attribute("train/features", "scale", 0.0);
              }),
              Contains("scale = 0"));
-  CHECK_THAT(message([](File& file) {
-               write(file, "train", {});
+  CHECK_THAT(dense_message([](File& file) {
+               write_dense_group(file, "train", {});
                file.write_attribute("train/features", "offset", std::string("none"));
              }),
              Contains("/train/features attribute 'offset' has the wrong type"));
-  CHECK_THAT(message([](File& file) {
-               write(file, "train", {});
+  CHECK_THAT(dense_message([](File& file) {
+               write_dense_group(file, "train", {});
                file.write_attribute("", "classes", std::int64_t{3});
                file.write_attribute("", "class_names", std::vector<std::string>{"a", "b"});
              }),

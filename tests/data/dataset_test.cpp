@@ -20,8 +20,8 @@ std::unique_ptr<unisono::data::Dataset> open(const std::string& path, unisono::d
 }
 
 /// For each step of an epoch, all ranks' examples: micro-batch after micro-batch, and in each rank after rank.
-std::vector<std::vector<std::uint64_t>> epoch_of(unisono::data::Dataset& set, int ranks, unisono::Index batch_size,
-                                                 unisono::Index accumulate = 1) {
+std::vector<std::vector<std::uint64_t>> examples_of_epoch(unisono::data::Dataset& set, int ranks,
+                                                          unisono::Index batch_size, unisono::Index accumulate = 1) {
   std::vector<std::unique_ptr<unisono::data::BatchSource>> sources;
   for (int rank = 0; rank < ranks; ++rank) {
     sources.push_back(
@@ -69,11 +69,12 @@ TEST_CASE("P ranks' slices are the batches of one rank, in order", "[dataset]") 
   const TempDir folder;
   const auto set = open(unisono::test::write_set(folder / "a.h5", {.train = 23}));
   for (const unisono::Index batch : {1, 4, 7, 23, 40}) {
-    const auto serial = epoch_of(*set, 1, batch);
+    const auto serial = examples_of_epoch(*set, 1, batch);
     CHECK(sorted_union(serial) == zero_to(23));
     for (const int ranks : {2, 3, 4, 5}) {
-      CHECK(epoch_of(*set, ranks, batch) == serial);
-      for (const unisono::Index accumulate : {2, 3, 8}) CHECK(epoch_of(*set, ranks, batch, accumulate) == serial);
+      CHECK(examples_of_epoch(*set, ranks, batch) == serial);
+      for (const unisono::Index accumulate : {2, 3, 8})
+        CHECK(examples_of_epoch(*set, ranks, batch, accumulate) == serial);
     }
   }
 }
@@ -127,7 +128,7 @@ TEST_CASE("fixed parts: a rank sees its own examples alone, each once an epoch, 
   const auto set = open(unisono::test::write_set(folder / "a.h5", {.train = 23}), settings);
   for (const int ranks : {1, 2, 3, 4, 5}) {
     for (const unisono::Index batch : {5, 8, 23}) {
-      CHECK(sorted_union(epoch_of(*set, ranks, batch)) == zero_to(23));
+      CHECK(sorted_union(examples_of_epoch(*set, ranks, batch)) == zero_to(23));
       for (int rank = 0; rank < ranks; ++rank) {
         const auto source = set->train({.rank = rank, .size = ranks, .batch_size = batch, .seed = 1});
         const auto first = sorted_union(unisono::test::take_steps(*source, source->steps_per_epoch()));

@@ -14,7 +14,7 @@ namespace {
 
 /// The description of a set that `change` damaged.
 template <typename Change>
-std::string refusal(const std::string& path, Change change) {
+std::string refusal_to_describe(const std::string& path, Change change) {
   {
     unisono::data::hdf5::File file(path, unisono::data::hdf5::File::Mode::update);
     change(file);
@@ -61,12 +61,14 @@ TEST_CASE("a description of sparse examples says how full they are, and how clas
 
   const std::uint64_t five = 5;
   const std::uint32_t column = 4;
-  CHECK_THAT(refusal(folder / "a.h5",
-                     [&](unisono::data::hdf5::File& f) { f.write_rows("train/features/indices", 2, 1, &column); }),
-             Contains("a.h5: /train/features/indices: holds the column 4, but there are only 4 columns"));
-  CHECK_THAT(refusal(folder / "c.h5",
-                     [&](unisono::data::hdf5::File& f) { f.write_rows("train/features/indptr", 1, 1, &five); }),
-             Contains("c.h5: /train/features/indptr: holds 5 after 0; the values must ascend and be at most 2"));
+  CHECK_THAT(
+      refusal_to_describe(folder / "a.h5",
+                          [&](unisono::data::hdf5::File& f) { f.write_rows("train/features/indices", 2, 1, &column); }),
+      Contains("a.h5: /train/features/indices: holds the column 4, but there are only 4 columns"));
+  CHECK_THAT(
+      refusal_to_describe(folder / "c.h5",
+                          [&](unisono::data::hdf5::File& f) { f.write_rows("train/features/indptr", 1, 1, &five); }),
+      Contains("c.h5: /train/features/indptr: holds 5 after 0; the values must ascend and be at most 2"));
 }
 
 TEST_CASE("a description of ratings counts users, items and ratings", "[describe]") {
@@ -83,9 +85,9 @@ TEST_CASE("a description of ratings counts users, items and ratings", "[describe
   CHECK_THAT(text, Contains("most often rated: heat (2), up (1)"));
   CHECK_THAT(text, Contains("test: 1 ratings by 1 users of 1 items"));
   const std::uint32_t nobody = 3;
-  CHECK_THAT(
-      refusal(folder / "a.h5", [&](unisono::data::hdf5::File& f) { f.write_rows("train/users", 0, 1, &nobody); }),
-      Contains("a.h5: /train/users holds the number 3, but its dictionary has only 3 names"));
+  CHECK_THAT(refusal_to_describe(folder / "a.h5",
+                                 [&](unisono::data::hdf5::File& f) { f.write_rows("train/users", 0, 1, &nobody); }),
+             Contains("a.h5: /train/users holds the number 3, but its dictionary has only 3 names"));
 }
 
 TEST_CASE("many different ratings are counted in ranges", "[describe]") {

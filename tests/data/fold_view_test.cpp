@@ -12,7 +12,7 @@ using namespace unisono::test;
 using Catch::Contains;
 using data::Fold;
 using data::Split;
-using Rows = std::vector<std::int64_t>;
+using RowNumbers = std::vector<std::int64_t>;
 
 namespace {
 
@@ -23,20 +23,13 @@ Fold every(std::int64_t k, std::int64_t n, std::int64_t first = 0) {
   return fold;
 }
 
-Contents chosen(const Contents& all, const Rows& rows) {
+Contents chosen(const Contents& all, const RowNumbers& rows) {
   Contents contents;
   for (const std::int64_t row : rows) contents.push_back(all[static_cast<std::size_t>(row)]);
   return contents;
 }
 
-std::vector<float> features_of(data::Dataset& set, Split split) {
-  std::vector<float> all;
-  const auto source = set.evaluate(split, 0, 1, 3);
-  while (const auto batch = source->next()) all.insert(all.end(), batch->features.begin(), batch->features.end());
-  return all;
-}
-
-std::vector<std::uint64_t> examples_of(data::Dataset& set, Split split) {
+std::vector<std::uint64_t> examples_in(data::Dataset& set, Split split) {
   std::vector<std::uint64_t> all;
   const auto source = set.evaluate(split, 0, 1, 4);
   while (const auto batch = source->next()) all.insert(all.end(), batch->examples.begin(), batch->examples.end());
@@ -44,9 +37,9 @@ std::vector<std::uint64_t> examples_of(data::Dataset& set, Split split) {
 }
 
 /// The rows of an epoch of training, ascending.
-Rows rows_of_epoch(data::Dataset& set) {
+RowNumbers rows_of_epoch(data::Dataset& set) {
   const auto source = set.train({.batch_size = 4, .seed = 3});
-  Rows rows;
+  RowNumbers rows;
   for (const auto& step : take_steps(*source, source->steps_per_epoch()))
     rows.insert(rows.end(), step.begin(), step.end());
   std::sort(rows.begin(), rows.end());
@@ -65,7 +58,7 @@ std::vector<std::string> table_lines(int rows) {
 }
 
 std::string import_lines(const TempDir& folder, const std::string& name, const std::vector<std::string>& lines,
-                         const Rows& rows, data::CsvOptions options) {
+                         const RowNumbers& rows, data::CsvOptions options) {
   std::string text = "x,w,y\n";
   for (const std::int64_t row : rows) text += lines[static_cast<std::size_t>(row)];
   write_file(folder / (name + ".csv"), text);
@@ -79,7 +72,7 @@ std::string import_lines(const TempDir& folder, const std::string& name, const s
 
 TEST_CASE("a fold of a table is normalised as a file with its training rows alone would be", "[folds]") {
   const TempDir folder;
-  const auto write = [&](const std::string& name, const Rows& rows) {
+  const auto write = [&](const std::string& name, const RowNumbers& rows) {
     data::hdf5::File file(folder / name, data::hdf5::File::Mode::create);
     std::vector<float> features;
     std::vector<std::int64_t> labels;
@@ -94,7 +87,7 @@ TEST_CASE("a fold of a table is normalised as a file with its training rows alon
     return folder / name;
   };
   const Fold fold = every(5, 101, 2);
-  Rows all(101);
+  RowNumbers all(101);
   std::iota(all.begin(), all.end(), 0);
   auto settings = settings_for(write("all.h5", all));
   settings.normalization = data::NormalizationKind::feature;
@@ -112,8 +105,8 @@ TEST_CASE("a fold of a table is normalised as a file with its training rows alon
   CHECK(view->preprocessing().normalization.mean != whole->preprocessing().normalization.mean);
   CHECK(features_of(*view, Split::train) == features_of(*alone, Split::train));
   CHECK(view->class_counts() == alone->class_counts());
-  const auto validated = examples_of(*view, Split::validation);
-  CHECK(Rows(validated.begin(), validated.end()) == fold.validation);
+  const auto validated = examples_in(*view, Split::validation);
+  CHECK(RowNumbers(validated.begin(), validated.end()) == fold.validation);
   CHECK(rows_of_epoch(*view) == fold.train);
   CHECK(view->fold_view(every(3, 101))->info().train == 67);  // a view of a view is one of the whole
 }
@@ -121,7 +114,7 @@ TEST_CASE("a fold of a table is normalised as a file with its training rows alon
 TEST_CASE("a recipe is fitted on a fold's training rows, and encodes them as a file of their own", "[folds]") {
   const TempDir folder;
   const auto lines = table_lines(40);
-  Rows all(40);
+  RowNumbers all(40);
   std::iota(all.begin(), all.end(), 0);
   write_file(folder / "t.csv", "x,w,y\n5,a,0\n,b,1\n");
   const data::CsvOptions options{
@@ -235,7 +228,7 @@ TEST_CASE("the arrangement of sparse rows has a seed of its own", "[folds]") {
 TEST_CASE("threads make and train on views of their own at the same time", "[folds]") {
   const TempDir folder;
   const auto lines = table_lines(400);
-  Rows all(400);
+  RowNumbers all(400);
   std::iota(all.begin(), all.end(), 0);
   const data::CsvOptions options{.scale = data::Scaling::standard, .unknown = data::Unknown::other};
   const auto whole = data::open_dataset(settings_for(import_lines(folder, "all", lines, all, options)), 1);
@@ -259,7 +252,7 @@ TEST_CASE("threads make and train on views of their own at the same time", "[fol
 TEST_CASE("ranks that share a set have the same views, without a message", "[folds]") {
   const TempDir folder;
   const auto lines = table_lines(60);
-  Rows all(60);
+  RowNumbers all(60);
   std::iota(all.begin(), all.end(), 0);
   const data::CsvOptions options{.scale = data::Scaling::standard, .unknown = data::Unknown::other};
   const auto settings = settings_for(import_lines(folder, "all", lines, all, options));
@@ -278,13 +271,13 @@ TEST_CASE("ranks that share a set have the same views, without a message", "[fol
 
 TEST_CASE("rows are found in many short runs as in few", "[folds]") {
   data::RowRuns runs;
-  Rows expected;
+  RowNumbers expected;
   for (std::int64_t row = 0; row < 5000; ++row) {
     if (row * row % 7 < 3 || (row > 1000 && row < 1400)) expected.push_back(row);
   }
   for (const std::int64_t row : expected) runs.append(row, 1);
   const auto rows_of = [&] {
-    Rows rows;
+    RowNumbers rows;
     for (std::int64_t position = 0; position < runs.size(); ++position) rows.push_back(runs.row(position));
     return rows;
   };
@@ -298,7 +291,7 @@ TEST_CASE("rows are found in many short runs as in few", "[folds]") {
 TEST_CASE("a view of a fold's view is the same fold", "[folds]") {
   const TempDir folder;
   const auto lines = table_lines(60);
-  Rows all(60);
+  RowNumbers all(60);
   std::iota(all.begin(), all.end(), 0);
   const auto table =
       data::open_dataset(settings_for(import_lines(folder, "all", lines, all, {.unknown = data::Unknown::other})), 1);

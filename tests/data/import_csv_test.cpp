@@ -17,7 +17,7 @@ using Texts = std::vector<std::string>;
 
 namespace {
 
-Texts split(const std::string& text, char delimiter) {
+Texts split_csv_fields(const std::string& text, char delimiter) {
   const unisono::data::LineReader line(unisono::data::bytes_of("", "f"));
   Texts fields;
   unisono::data::split_line(line, text, delimiter, fields);
@@ -30,7 +30,7 @@ unisono::data::OpenTable table_of(const std::string& text) {
   };
 }
 
-struct Imported {
+struct ImportedTable {
   unisono::data::ImportSummary summary;
   std::vector<float> features, targets;
   std::vector<std::int64_t> labels;
@@ -39,10 +39,10 @@ struct Imported {
 };
 
 /// The training group of a table's set.
-Imported import(const std::string& text, const unisono::data::CsvOptions& options) {
+ImportedTable import_table(const std::string& text, const unisono::data::CsvOptions& options) {
   const TempDir folder;
   unisono::test::write_file(folder / "t.csv", text);
-  Imported imported;
+  ImportedTable imported;
   imported.summary = unisono::data::import_csv(folder / "t.csv", options, {.path = folder / "a.h5"});
   const unisono::data::hdf5::File file(folder / "a.h5", unisono::data::hdf5::File::Mode::read);
   imported.features = file.read<float>("train/features");
@@ -54,23 +54,23 @@ Imported import(const std::string& text, const unisono::data::CsvOptions& option
 }
 
 template <typename Thrown = unisono::DataError>
-std::string refusal(const std::string& text, const unisono::data::CsvOptions& options = {}) {
-  return unisono::test::message_of<Thrown>([&] { import(text, options); });
+std::string csv_refusal(const std::string& text, const unisono::data::CsvOptions& options = {}) {
+  return unisono::test::message_of<Thrown>([&] { import_table(text, options); });
 }
 
 }  // namespace
 
 TEST_CASE("a line is cut at its delimiters, outside of quotes", "[csv]") {
-  CHECK(split("a,b,c", ',') == Texts{"a", "b", "c"});
-  CHECK(split(" a , b ,", ',') == Texts{"a", "b", ""});
-  CHECK(split("\"a,b\",\"say \"\"hi\"\"\"", ',') == Texts{"a,b", "say \"hi\""});
-  CHECK(split("\"a\" ; b", ';') == Texts{"a", "b"});
-  CHECK(split("a\t\tb", '\t') == Texts{"a", "", "b"});
-  CHECK(split("  1   2 3  ", ' ') == Texts{"1", "2", "3"});
-  CHECK(split(",", ',') == Texts{"", ""});
-  CHECK_THAT(unisono::test::message_of<unisono::DataError>([] { split("a,\"b", ','); }),
+  CHECK(split_csv_fields("a,b,c", ',') == Texts{"a", "b", "c"});
+  CHECK(split_csv_fields(" a , b ,", ',') == Texts{"a", "b", ""});
+  CHECK(split_csv_fields("\"a,b\",\"say \"\"hi\"\"\"", ',') == Texts{"a,b", "say \"hi\""});
+  CHECK(split_csv_fields("\"a\" ; b", ';') == Texts{"a", "b"});
+  CHECK(split_csv_fields("a\t\tb", '\t') == Texts{"a", "", "b"});
+  CHECK(split_csv_fields("  1   2 3  ", ' ') == Texts{"1", "2", "3"});
+  CHECK(split_csv_fields(",", ',') == Texts{"", ""});
+  CHECK_THAT(unisono::test::message_of<unisono::DataError>([] { split_csv_fields("a,\"b", ','); }),
              Contains("column 2: a quote is opened"));
-  CHECK_THAT(unisono::test::message_of<unisono::DataError>([] { split("\"a\"b,c", ','); }),
+  CHECK_THAT(unisono::test::message_of<unisono::DataError>([] { split_csv_fields("\"a\"b,c", ','); }),
              Contains("column 1: text follows"));
 }
 
@@ -126,7 +126,7 @@ TEST_CASE("lines are counted as an editor counts them, whatever ends them", "[cs
 }
 
 TEST_CASE("a set of a table holds numbers and the numbers of levels, and a recipe that names both", "[csv]") {
-  const auto set = import("size,colour,kind\n1.5,red,cat\n2,blue,dog\n-3,red,dog\n", {.label = "kind"});
+  const auto set = import_table("size,colour,kind\n1.5,red,cat\n2,blue,dog\n-3,red,dog\n", {.label = "kind"});
   CHECK(set.summary.feature_names == Texts{"size", "colour"});
   CHECK(set.features == std::vector<float>{1.5, 1, 2, 0, -3, 1});
   CHECK(set.recipe.columns == std::vector<unisono::data::RecipeColumn>{
@@ -140,40 +140,41 @@ TEST_CASE("a set of a table holds numbers and the numbers of levels, and a recip
 }
 
 TEST_CASE("classes that are numbers come in their order, however they are written", "[csv]") {
-  const auto set = import("x,y\n1,10\n2,9\n3,9.0\n", {.label = "-1"});
+  const auto set = import_table("x,y\n1,10\n2,9\n3,9.0\n", {.label = "-1"});
   CHECK(set.labels == std::vector<std::int64_t>{1, 0, 0});
   CHECK(set.class_names == Texts{"9", "10"});
 }
 
 TEST_CASE("columns are named by name or number, left out, or taken as words", "[csv]") {
-  const auto set = import("7,1,5\n8,2,6\n", {.target = "2", .exclude = {"-1"}, .categorical = {"1"}});
+  const auto set = import_table("7,1,5\n8,2,6\n", {.target = "2", .exclude = {"-1"}, .categorical = {"1"}});
   CHECK(set.recipe.columns ==
         std::vector<unisono::data::RecipeColumn>{{"column1", unisono::data::ColumnKind::category, {"7", "8"}}});
   CHECK(set.features == std::vector<float>{0, 1});
   CHECK(set.targets == std::vector<float>{1, 2});
   CHECK(set.summary.classes == 0);
-  CHECK_THAT(refusal<unisono::ConfigError>("a,b\n1,2\n", {.label = "c"}), Contains("--label 'c'") && Contains("a, b"));
-  CHECK_THAT(refusal<unisono::ConfigError>("a,b\n1,2\n", {.target = "3"}), Contains("--target '3'"));
-  CHECK_THAT(refusal<unisono::ConfigError>("a,b\n1,2\n", {.label = "a", .target = "b"}),
+  CHECK_THAT(csv_refusal<unisono::ConfigError>("a,b\n1,2\n", {.label = "c"}),
+             Contains("--label 'c'") && Contains("a, b"));
+  CHECK_THAT(csv_refusal<unisono::ConfigError>("a,b\n1,2\n", {.target = "3"}), Contains("--target '3'"));
+  CHECK_THAT(csv_refusal<unisono::ConfigError>("a,b\n1,2\n", {.label = "a", .target = "b"}),
              Contains("cannot be combined"));
 }
 
 TEST_CASE("values that cannot be used are named by line and column", "[csv]") {
-  CHECK_THAT(refusal("a,b\n1,2\n\n3,\n"), Contains("t.csv:4: column 'b': the value is missing"));
-  CHECK_THAT(refusal("a,b\n1,2\n3,?\n"), Contains("t.csv:3: column 'b': the value is missing ('?')"));
-  CHECK_THAT(refusal("a,b\n1,2\n3,4x\n"), Contains("t.csv:3: column 'b': '4x' is not a number"));
-  CHECK_THAT(refusal("a,b\n1,2\n3,1e39\n"),
+  CHECK_THAT(csv_refusal("a,b\n1,2\n\n3,\n"), Contains("t.csv:4: column 'b': the value is missing"));
+  CHECK_THAT(csv_refusal("a,b\n1,2\n3,?\n"), Contains("t.csv:3: column 'b': the value is missing ('?')"));
+  CHECK_THAT(csv_refusal("a,b\n1,2\n3,4x\n"), Contains("t.csv:3: column 'b': '4x' is not a number"));
+  CHECK_THAT(csv_refusal("a,b\n1,2\n3,1e39\n"),
              Contains("t.csv:3: column 'b': '1e39' is not a number in the range of float32"));
-  CHECK_THAT(refusal("a,b\n1,2\n3,4,5\n"), Contains("t.csv:3: has 3 fields, but the first line has 2"));
-  CHECK_THAT(refusal("a,b\n1,2\n3\n"), Contains("t.csv:3: has 1 field,"));
-  CHECK_THAT(refusal("a;b\n1,5;2\n"), Contains("t.csv:2: column 'a': the number 1.5 has a decimal comma"));
-  CHECK_THAT(refusal("a;b\n1;2\n3;4;5\n"), Contains("t.csv:3: has 3 fields, but the first line has 2"));
-  CHECK_THAT(refusal("a,b\n1,\"2\n"), Contains("t.csv:2: column 2: a quote is opened"));
-  CHECK_THAT(refusal("a,b\n", {.header = Header::yes}), Contains("has no rows"));
-  CHECK_THAT(refusal("a,b\n1,2\n", {.exclude = {"a", "b"}}), Contains("has no feature columns"));
+  CHECK_THAT(csv_refusal("a,b\n1,2\n3,4,5\n"), Contains("t.csv:3: has 3 fields, but the first line has 2"));
+  CHECK_THAT(csv_refusal("a,b\n1,2\n3\n"), Contains("t.csv:3: has 1 field,"));
+  CHECK_THAT(csv_refusal("a;b\n1,5;2\n"), Contains("t.csv:2: column 'a': the number 1.5 has a decimal comma"));
+  CHECK_THAT(csv_refusal("a;b\n1;2\n3;4;5\n"), Contains("t.csv:3: has 3 fields, but the first line has 2"));
+  CHECK_THAT(csv_refusal("a,b\n1,\"2\n"), Contains("t.csv:2: column 2: a quote is opened"));
+  CHECK_THAT(csv_refusal("a,b\n", {.header = Header::yes}), Contains("has no rows"));
+  CHECK_THAT(csv_refusal("a,b\n1,2\n", {.exclude = {"a", "b"}}), Contains("has no feature columns"));
   std::string many = "x,y\n";
   for (int i = 0; i < 1200; ++i) many += fmt::format("1,{}.5\n", i);
-  CHECK_THAT(refusal(many, {.label = "y"}), Contains("t.csv:1002") && Contains("use --target instead of --label"));
+  CHECK_THAT(csv_refusal(many, {.label = "y"}), Contains("t.csv:1002") && Contains("use --target instead of --label"));
 }
 
 TEST_CASE("rows are dealt to groups at random, each to one, the same for the same seed", "[csv]") {
@@ -206,14 +207,14 @@ TEST_CASE("rows are dealt to groups at random, each to one, the same for the sam
 }
 
 TEST_CASE("missing values are kept where the recipe says what they become", "[csv]") {
-  const auto set = import("x,w\n?,\n3,b\nNA,a\n", {.missing = Missing::mean});
+  const auto set = import_table("x,w\n?,\n3,b\nNA,a\n", {.missing = Missing::mean});
   REQUIRE(set.features.size() == 6);
   CHECK((std::isnan(set.features[0]) && set.features[2] == 3 && std::isnan(set.features[4])));
   CHECK((set.features[1] == 0 && set.features[3] == 2 && set.features[5] == 1));
   CHECK(set.recipe.columns[1].levels == Texts{"", "a", "b"});
   CHECK(set.recipe.missing == unisono::data::Missing::mean);
-  CHECK_THAT(refusal("x,y\n1,a\n2,\n", {.label = "y", .missing = Missing::mean}), Contains("t.csv:3: column 'y'"));
-  CHECK_THAT(refusal<unisono::ConfigError>("1\n", {.minimum_frequency = 2}), Contains("--unknown other"));
+  CHECK_THAT(csv_refusal("x,y\n1,a\n2,\n", {.label = "y", .missing = Missing::mean}), Contains("t.csv:3: column 'y'"));
+  CHECK_THAT(csv_refusal<unisono::ConfigError>("1\n", {.minimum_frequency = 2}), Contains("--unknown other"));
 }
 
 TEST_CASE("columns of groups, times and weights are no features", "[csv]") {
@@ -225,8 +226,8 @@ TEST_CASE("columns of groups, times and weights are no features", "[csv]") {
   CHECK(file.read<std::int64_t>("train/groups") == std::vector<std::int64_t>{1, 0});
   CHECK(file.read<double>("train/times") == std::vector<double>{1709164800, 1709164860});
   CHECK(file.read<float>("train/weights") == std::vector<float>{0.5, 2});
-  CHECK_THAT(refusal("x,w\n1,-1\n", {.weight = "w"}), Contains("t.csv:2: column 'w': '-1' is not a weight"));
-  CHECK_THAT(refusal("x,t\n1,soon\n", {.time = "t"}), Contains("t.csv:2: column 't': 'soon' is not a time"));
+  CHECK_THAT(csv_refusal("x,w\n1,-1\n", {.weight = "w"}), Contains("t.csv:2: column 'w': '-1' is not a weight"));
+  CHECK_THAT(csv_refusal("x,t\n1,soon\n", {.time = "t"}), Contains("t.csv:2: column 't': 'soon' is not a time"));
 }
 
 TEST_CASE("times are numbers or dates", "[csv]") {
@@ -253,9 +254,9 @@ TEST_CASE("a second table is the test group, and may have words of its own", "[c
   CHECK_THAT(unisono::test::message_of<unisono::DataError>(
                  [&] { unisono::data::import_csv(folder / "t.csv", options, {.path = folder / "b.h5"}); }),
              Contains("s.csv:1: column 1 is named 'w', but 'x' in the training table"));
-  CHECK_THAT(refusal<unisono::ConfigError>("1\n", {.test_fraction = 0.5, .test_file = "s"}),
+  CHECK_THAT(csv_refusal<unisono::ConfigError>("1\n", {.test_fraction = 0.5, .test_file = "s"}),
              Contains("cannot be combined"));
-  CHECK_THAT(refusal<unisono::ConfigError>("1\n", {.validation_fraction = 0.5, .test_fraction = 0.5}),
+  CHECK_THAT(csv_refusal<unisono::ConfigError>("1\n", {.validation_fraction = 0.5, .test_fraction = 0.5}),
              Contains("leave no rows for training"));
 }
 

@@ -26,7 +26,7 @@ Bytes idx(const std::vector<std::uint32_t>& extent, const Bytes& values) {
   return bytes;
 }
 
-std::string text(const Bytes& bytes) { return {bytes.begin(), bytes.end()}; }
+std::string text_of_bytes(const Bytes& bytes) { return {bytes.begin(), bytes.end()}; }
 
 void write_gzip(const std::string& path, const Bytes& bytes) {
   const gzFile file = gzopen(path.c_str(), "wb");
@@ -37,8 +37,8 @@ void write_gzip(const std::string& path, const Bytes& bytes) {
 /// Two training images and one test image of 2 × 3.
 void write_idx_folder(const TempDir& folder) {
   unisono::test::write_file(folder / "train-images-idx3-ubyte",
-                            text(idx({2, 2, 3}, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 255})));
-  unisono::test::write_file(folder / "train-labels-idx1-ubyte", text(idx({2}, {4, 2})));
+                            text_of_bytes(idx({2, 2, 3}, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 255})));
+  unisono::test::write_file(folder / "train-labels-idx1-ubyte", text_of_bytes(idx({2}, {4, 2})));
   write_gzip(folder / "t10k-images.idx3-ubyte.gz", idx({1, 2, 3}, {9, 9, 9, 9, 9, 9}));
   write_gzip(folder / "t10k-labels.idx1-ubyte.gz", idx({1}, {0}));
 }
@@ -98,7 +98,7 @@ TEST_CASE("IDX files that do not belong together, or are missing, are named", "[
   };
   CHECK_THAT(refusal(), Contains("has no file 'train-images-idx3-ubyte'"));
   write_idx_folder(folder);
-  unisono::test::write_file(folder / "train-labels-idx1-ubyte", text(idx({3}, {4, 2, 1})));
+  unisono::test::write_file(folder / "train-labels-idx1-ubyte", text_of_bytes(idx({3}, {4, 2, 1})));
   CHECK_THAT(refusal(), Contains("train-labels-idx1-ubyte: has shape [3]") && Contains("holds 2 images"));
   write_idx_folder(folder);
   write_gzip(folder / "t10k-images.idx3-ubyte.gz", idx({1, 3, 3}, Bytes(9)));
@@ -138,9 +138,9 @@ TEST_CASE("CIFAR-10's batches become a set", "[import]") {
     Bytes bytes = cifar_record(static_cast<std::uint8_t>(i), static_cast<std::uint8_t>(10 * i));
     const Bytes second = cifar_record(0, 1);
     bytes.insert(bytes.end(), second.begin(), second.end());
-    unisono::test::write_file(folder / fmt::format("data_batch_{}.bin", i), text(bytes));
+    unisono::test::write_file(folder / fmt::format("data_batch_{}.bin", i), text_of_bytes(bytes));
   }
-  unisono::test::write_file(folder / "test_batch.bin", text(cifar_record(9, 3)));
+  unisono::test::write_file(folder / "test_batch.bin", text_of_bytes(cifar_record(9, 3)));
   unisono::test::write_file(folder / "batches.meta.txt",
                             "airplane\nautomobile\nbird\ncat\ndeer\ndog\nfrog\nhorse\nship\ntruck\n\n");
   const auto summary = unisono::data::import_cifar10(folder.path(), {.path = folder / "a.h5"});

@@ -15,7 +15,7 @@ using Texts = std::vector<std::string>;
 
 namespace {
 
-Texts split(const std::string& text, const std::string& delimiter) {
+Texts split_rating_fields(const std::string& text, const std::string& delimiter) {
   unisono::data::RatingFields fields;
   const std::size_t count = unisono::data::split_rating(text, delimiter, fields);
   return {fields.begin(), fields.begin() + static_cast<std::ptrdiff_t>(count)};
@@ -33,33 +33,33 @@ struct RatingGroup {
   std::vector<float> ratings;
 };
 
-struct Imported {
+struct ImportedRatings {
   unisono::data::RatingsSummary summary;
   RatingGroup train, validation, test;
   Texts users, items;
   std::string times;  ///< their type; empty: there are none
 };
 
-RatingGroup read_group(const unisono::data::hdf5::File& file, const std::string& name) {
+RatingGroup read_rating_group(const unisono::data::hdf5::File& file, const std::string& name) {
   if (!file.exists(name)) return {};
   return {file.read<std::uint32_t>(name + "/users"), file.read<std::uint32_t>(name + "/items"),
           file.read<float>(name + "/ratings")};
 }
 
-Imported import(const std::string& text, unisono::data::RatingsOptions options = {},
-                const std::string& test_text = "") {
+ImportedRatings import_entries(const std::string& text, unisono::data::RatingsOptions options = {},
+                               const std::string& test_text = "") {
   const TempDir folder;
   unisono::test::write_file(folder / "r.txt", text);
   if (!test_text.empty()) {
     unisono::test::write_file(folder / "s.txt", test_text);
     options.test_file = folder / "s.txt";
   }
-  Imported imported;
+  ImportedRatings imported;
   imported.summary = unisono::data::import_ratings({folder / "r.txt"}, options, {.path = folder / "a.h5"});
   const unisono::data::hdf5::File file(folder / "a.h5", unisono::data::hdf5::File::Mode::read);
-  imported.train = read_group(file, "train");
-  imported.validation = read_group(file, "validation");
-  imported.test = read_group(file, "test");
+  imported.train = read_rating_group(file, "train");
+  imported.validation = read_rating_group(file, "validation");
+  imported.test = read_rating_group(file, "test");
   imported.users = file.read_strings("dictionary/users");
   imported.items = file.read_strings("dictionary/items");
   if (file.exists("train/times")) imported.times = unisono::data::hdf5::name_of(file.shape("train/times").type);
@@ -67,19 +67,19 @@ Imported import(const std::string& text, unisono::data::RatingsOptions options =
 }
 
 template <typename Thrown = unisono::DataError>
-std::string refusal(const std::string& text, const unisono::data::RatingsOptions& options = {},
-                    const std::string& test_text = "") {
-  return unisono::test::message_of<Thrown>([&] { import(text, options, test_text); });
+std::string ratings_refusal(const std::string& text, const unisono::data::RatingsOptions& options = {},
+                            const std::string& test_text = "") {
+  return unisono::test::message_of<Thrown>([&] { import_entries(text, options, test_text); });
 }
 
 }  // namespace
 
 TEST_CASE("lines of ratings are cut at their delimiter", "[ratings]") {
-  CHECK(split("1::2::5::978300760", "::") == Texts{"1", "2", "5", "978300760"});
-  CHECK(split("  a \t b\t 3 ", " ") == Texts{"a", "b", "3"});
-  CHECK(split("big sur\tthe film\t3", "\t") == Texts{"big sur", "the film", "3"});
-  CHECK(split("a,,3", ",") == Texts{"a", "", "3"});
-  CHECK(split("a,b,3,4,5,6,7", ",").size() == 5);
+  CHECK(split_rating_fields("1::2::5::978300760", "::") == Texts{"1", "2", "5", "978300760"});
+  CHECK(split_rating_fields("  a \t b\t 3 ", " ") == Texts{"a", "b", "3"});
+  CHECK(split_rating_fields("big sur\tthe film\t3", "\t") == Texts{"big sur", "the film", "3"});
+  CHECK(split_rating_fields("a,,3", ",") == Texts{"a", "", "3"});
+  CHECK(split_rating_fields("a,b,3,4,5,6,7", ",").size() == 5);
 }
 
 TEST_CASE("delimiter and names on top are found", "[ratings]") {
@@ -102,7 +102,7 @@ TEST_CASE("delimiter and names on top are found", "[ratings]") {
 }
 
 TEST_CASE("users and items are numbered as they come first", "[ratings]") {
-  const auto set = import("bob;heat;3\nann;zwölf;4.5\nbob;zwölf;1\n");
+  const auto set = import_entries("bob;heat;3\nann;zwölf;4.5\nbob;zwölf;1\n");
   CHECK(set.users == Texts{"bob", "ann"});
   CHECK(set.items == Texts{"heat", "zwölf"});
   CHECK(set.train.users == std::vector<std::uint32_t>{0, 1, 0});
@@ -114,69 +114,73 @@ TEST_CASE("users and items are numbered as they come first", "[ratings]") {
 }
 
 TEST_CASE("times are whole numbers, or not", "[ratings]") {
-  CHECK(import("1 2 3 1112486027\n").times == "int64");
-  CHECK(import("1 2 3 1112486027.5\n").times == "float64");
+  CHECK(import_entries("1 2 3 1112486027\n").times == "int64");
+  CHECK(import_entries("1 2 3 1112486027.5\n").times == "float64");
 }
 
 TEST_CASE("the test file's users and items follow the training files'", "[ratings]") {
-  const auto set = import("u,i,r\n1,2,3\n", {}, "u,i,r\n9,2,5\n");
+  const auto set = import_entries("u,i,r\n1,2,3\n", {}, "u,i,r\n9,2,5\n");
   CHECK(set.summary.header == "u,i,r");
   CHECK(set.users == Texts{"1", "9"});
   CHECK(set.test.users == std::vector<std::uint32_t>{1});
-  CHECK_THAT(refusal("1,2,3\n", {}, "1,2,3,4\n"), Contains("s.txt:1: the lines have 4 fields, but those"));
+  CHECK_THAT(ratings_refusal("1,2,3\n", {}, "1,2,3,4\n"), Contains("s.txt:1: the lines have 4 fields, but those"));
 }
 
 TEST_CASE("each user's last rating is left out, by time or by line", "[ratings]") {
   // ann rates a (at 5), b (at 9), c (at 7); bob rates only a; carl rates a and b at the same time.
   const std::string timed = "ann a 1 5\nann b 2 9\nbob a 3 1\nann c 4 7\ncarl a 5 2\ncarl b 6 2\n";
-  const auto set = import(timed, {.split = RatingSplit::leave_one_out});
+  const auto set = import_entries(timed, {.split = RatingSplit::leave_one_out});
   CHECK(set.test.ratings == std::vector<float>{2, 6});
   CHECK(set.train.ratings == std::vector<float>{1, 3, 4, 5});
-  const auto untimed = import("ann a 1\nann b 2\nbob a 3\nann c 4\n", {.split = RatingSplit::leave_one_out});
+  const auto untimed = import_entries("ann a 1\nann b 2\nbob a 3\nann c 4\n", {.split = RatingSplit::leave_one_out});
   CHECK(untimed.test.ratings == std::vector<float>{4});
   const auto both =
-      import(timed, {.split = RatingSplit::leave_one_out, .validation_fraction = 0.25});  // of the four others
+      import_entries(timed, {.split = RatingSplit::leave_one_out, .validation_fraction = 0.25});  // of the four others
   CHECK((both.train.ratings.size() == 3 && both.validation.ratings.size() == 1));
 }
 
 TEST_CASE("the latest ratings are left out, those of one time by their lines", "[ratings]") {
   const std::string text = "u a 0 5\nu b 1 7\nu c 2 7\nu d 3 1\nu e 4 7\nu f 5 9\n";
-  const auto set = import(text, {.split = RatingSplit::time, .validation_fraction = 1.0 / 6, .test_fraction = 2.0 / 6});
+  const auto set =
+      import_entries(text, {.split = RatingSplit::time, .validation_fraction = 1.0 / 6, .test_fraction = 2.0 / 6});
   // By time: d a b c e f; the last two are for testing, the one before them for validation.
   CHECK(set.train.ratings == std::vector<float>{0, 1, 3});
   CHECK(set.validation.ratings == std::vector<float>{2});
   CHECK(set.test.ratings == std::vector<float>{4, 5});
-  CHECK_THAT(refusal("u a 1\n", {.split = RatingSplit::time, .test_fraction = 0.5}), Contains("r.txt: has no times"));
+  CHECK_THAT(ratings_refusal("u a 1\n", {.split = RatingSplit::time, .test_fraction = 0.5}),
+             Contains("r.txt: has no times"));
 }
 
 TEST_CASE("ratings are chosen at random, each for one group, alike for the same seed", "[ratings]") {
   std::string text;
   for (int i = 0; i < 100; ++i) text += fmt::format("u{} i{} {}\n", i % 7, i % 11, i);
   const unisono::data::RatingsOptions options{.validation_fraction = 0.2, .test_fraction = 0.1, .seed = 3};
-  const auto set = import(text, options);
+  const auto set = import_entries(text, options);
   CHECK((set.train.ratings.size() == 70 && set.validation.ratings.size() == 20 && set.test.ratings.size() == 10));
   std::multiset<float> all(set.train.ratings.begin(), set.train.ratings.end());
   all.insert(set.validation.ratings.begin(), set.validation.ratings.end());
   all.insert(set.test.ratings.begin(), set.test.ratings.end());
   CHECK((all.size() == 100 && std::set<float>(all.begin(), all.end()).size() == 100));
-  CHECK(import(text, options).test.ratings == set.test.ratings);
-  CHECK(import(text, {.test_fraction = 0.1}).test.ratings != set.test.ratings);
+  CHECK(import_entries(text, options).test.ratings == set.test.ratings);
+  CHECK(import_entries(text, {.test_fraction = 0.1}).test.ratings != set.test.ratings);
 }
 
 TEST_CASE("what is wrong in a rating is named by line and column", "[ratings]") {
   const std::string good = "1,2,3\n1,2,3\n1,2,3\n";
-  CHECK_THAT(refusal(good + "1,2\n"), Contains("r.txt:4:4: has 2 fields, but 3 are expected: user, item, rating"));
-  CHECK_THAT(refusal(good + "1,2,3,4,5,6\n"), Contains("r.txt:4:7: has more than 4 fields"));
-  CHECK_THAT(refusal(good + "1,2,x\n"), Contains("r.txt:4: column 3 (rating): 'x' is not a number"));
-  CHECK_THAT(refusal(good + "1,2,nan\n"), Contains("r.txt:4: column 3 (rating)"));
-  CHECK_THAT(refusal(good + "1,2,1e39\n"), Contains("r.txt:4: column 3 (rating)"));
-  CHECK_THAT(refusal(good + ",2,3\n"), Contains("r.txt:4: column 1 (user): is empty"));
-  CHECK_THAT(refusal(good + "1,caf\xE9,3\n"), Contains("r.txt:4: column 2 (item): is not UTF-8"));
-  CHECK_THAT(refusal("1,2,3,4\n1,2,3,4\n1,2,3,today\n"), Contains("r.txt:3: column 4 (time): 'today' is not a number"));
-  CHECK_THAT(refusal("user,item,rating\n", {.header = Header::yes}), Contains("r.txt: has no ratings"));
-  CHECK_THAT(refusal<unisono::ConfigError>(good, {.split = RatingSplit::none, .test_fraction = 0.1}),
+  CHECK_THAT(ratings_refusal(good + "1,2\n"),
+             Contains("r.txt:4:4: has 2 fields, but 3 are expected: user, item, rating"));
+  CHECK_THAT(ratings_refusal(good + "1,2,3,4,5,6\n"), Contains("r.txt:4:7: has more than 4 fields"));
+  CHECK_THAT(ratings_refusal(good + "1,2,x\n"), Contains("r.txt:4: column 3 (rating): 'x' is not a number"));
+  CHECK_THAT(ratings_refusal(good + "1,2,nan\n"), Contains("r.txt:4: column 3 (rating)"));
+  CHECK_THAT(ratings_refusal(good + "1,2,1e39\n"), Contains("r.txt:4: column 3 (rating)"));
+  CHECK_THAT(ratings_refusal(good + ",2,3\n"), Contains("r.txt:4: column 1 (user): is empty"));
+  CHECK_THAT(ratings_refusal(good + "1,caf\xE9,3\n"), Contains("r.txt:4: column 2 (item): is not UTF-8"));
+  CHECK_THAT(ratings_refusal("1,2,3,4\n1,2,3,4\n1,2,3,today\n"),
+             Contains("r.txt:3: column 4 (time): 'today' is not a number"));
+  CHECK_THAT(ratings_refusal("user,item,rating\n", {.header = Header::yes}), Contains("r.txt: has no ratings"));
+  CHECK_THAT(ratings_refusal<unisono::ConfigError>(good, {.split = RatingSplit::none, .test_fraction = 0.1}),
              Contains("--split none"));
-  CHECK_THAT(refusal<unisono::ConfigError>(good, {.split = RatingSplit::leave_one_out, .test_fraction = 0.1}),
+  CHECK_THAT(ratings_refusal<unisono::ConfigError>(good, {.split = RatingSplit::leave_one_out, .test_fraction = 0.1}),
              Contains("--test-fraction"));
 }
 

@@ -11,22 +11,22 @@ using namespace unisono::data;
 using Catch::Contains;
 using unisono::test::TempDir;
 using Texts = std::vector<std::string>;
-using Words = std::vector<std::int32_t>;
+using WordNumbers = std::vector<std::int32_t>;
 using Offsets = std::vector<std::uint64_t>;
 
 namespace {
 
-struct Imported {
+struct ImportedText {
   unisono::data::TextSummary summary;
-  Words words, test_words;
+  WordNumbers words, test_words;
   Offsets sentences;
   Texts dictionary;
   std::vector<std::int64_t> counts;
 };
 
-Imported read(const std::string& path, const unisono::data::TextSummary& summary) {
+ImportedText read_imported_text(const std::string& path, const unisono::data::TextSummary& summary) {
   const unisono::data::hdf5::File file(path, unisono::data::hdf5::File::Mode::read);
-  Imported imported;
+  ImportedText imported;
   imported.summary = summary;
   imported.words = file.read<std::int32_t>("train/words");
   imported.sentences = file.read<std::uint64_t>("train/sentences");
@@ -36,62 +36,63 @@ Imported read(const std::string& path, const unisono::data::TextSummary& summary
   return imported;
 }
 
-Imported import(const std::string& text, const unisono::data::TextOptions& options) {
+ImportedText import_words(const std::string& text, const unisono::data::TextOptions& options) {
   const TempDir folder;
   unisono::test::write_file(folder / "t.txt", text);
-  return read(folder / "a.h5", unisono::data::import_text({folder / "t.txt"}, options, {.path = folder / "a.h5"}));
+  return read_imported_text(folder / "a.h5",
+                            unisono::data::import_text({folder / "t.txt"}, options, {.path = folder / "a.h5"}));
 }
 
 template <typename Thrown = unisono::DataError>
-std::string refusal(const std::string& text, const unisono::data::TextOptions& options) {
-  return unisono::test::message_of<Thrown>([&] { import(text, options); });
+std::string text_refusal(const std::string& text, const unisono::data::TextOptions& options) {
+  return unisono::test::message_of<Thrown>([&] { import_words(text, options); });
 }
 
 }  // namespace
 
 TEST_CASE("words are numbered by their frequency, then by their bytes; lines are sentences", "[text]") {
-  const auto set = import("c a b\n\na c a\nzwölf\n", {.minimum_count = 1});
+  const auto set = import_words("c a b\n\na c a\nzwölf\n", {.minimum_count = 1});
   CHECK(set.dictionary == Texts{"a", "c", "b", "zwölf"});
   CHECK(set.counts == std::vector<std::int64_t>{3, 2, 1, 1});
-  CHECK(set.words == Words{1, 0, 2, 0, 1, 0, 3});
+  CHECK(set.words == WordNumbers{1, 0, 2, 0, 1, 0, 3});
   CHECK(set.sentences == Offsets{0, 3, 6, 7});
   CHECK((set.summary.in_all == 7 && set.summary.distinct == 4 && set.summary.train_sentences == 3));
 }
 
 TEST_CASE("rare words are dropped, and sentences that they leave empty", "[text]") {
-  const auto set = import("a x b\ny\na b z a\n", {.minimum_count = 2});
+  const auto set = import_words("a x b\ny\na b z a\n", {.minimum_count = 2});
   CHECK(set.dictionary == Texts{"a", "b"});
-  CHECK(set.words == Words{0, 1, 0, 1, 0});
+  CHECK(set.words == WordNumbers{0, 1, 0, 1, 0});
   CHECK(set.sentences == Offsets{0, 2, 5});
-  const auto few = import("a x b\ny\na b z a\n", {.minimum_count = 1, .maximum_words = 1});
-  CHECK(few.words == Words{0, 0, 0});
+  const auto few = import_words("a x b\ny\na b z a\n", {.minimum_count = 1, .maximum_words = 1});
+  CHECK(few.words == WordNumbers{0, 0, 0});
   CHECK(few.sentences == Offsets{0, 1, 3});
-  CHECK_THAT(refusal("a b c", {.minimum_count = 2}), Contains("t.txt: none of its 3 words occurs 2 times"));
-  CHECK_THAT(refusal(" \n", {.minimum_count = 1}), Contains("t.txt: has no words"));
+  CHECK_THAT(text_refusal("a b c", {.minimum_count = 2}), Contains("t.txt: none of its 3 words occurs 2 times"));
+  CHECK_THAT(text_refusal(" \n", {.minimum_count = 1}), Contains("t.txt: has no words"));
 }
 
 TEST_CASE("long sentences are cut by the words that are kept, as word2vec does", "[text]") {
-  const auto set = import("a x a a a y a\na a\n", {.minimum_count = 2, .sentence_length = 2});
+  const auto set = import_words("a x a a a y a\na a\n", {.minimum_count = 2, .sentence_length = 2});
   CHECK(set.sentences == Offsets{0, 2, 4, 5, 7});
 }
 
 TEST_CASE("letters are made small where that is asked for", "[text]") {
-  CHECK(import("Über über A a", {.minimum_count = 2, .lowercase = true}).dictionary == Texts{"a", "über"});
-  CHECK(import("Über über A a a", {.minimum_count = 2}).dictionary == Texts{"a"});
+  CHECK(import_words("Über über A a", {.minimum_count = 2, .lowercase = true}).dictionary == Texts{"a", "über"});
+  CHECK(import_words("Über über A a a", {.minimum_count = 2}).dictionary == Texts{"a"});
 }
 
 TEST_CASE("test sentences are chosen at random, and do not count", "[text]") {
   std::string text;
   for (int i = 0; i < 100; ++i) text += "w" + std::to_string(i % 10) + " all\n";
-  const auto set = import(text, {.minimum_count = 1, .test_fraction = 0.25});
+  const auto set = import_words(text, {.minimum_count = 1, .test_fraction = 0.25});
   CHECK((set.summary.train_sentences == 75 && set.summary.test_sentences == 25));
   CHECK((set.words.size() == 150 && set.test_words.size() == 50));
   std::vector<std::int64_t> counts(set.dictionary.size());
   for (const std::int32_t word : set.words) ++counts[static_cast<std::size_t>(word)];
   CHECK(counts == set.counts);
   CHECK(std::is_sorted(counts.rbegin(), counts.rend()));
-  CHECK(import(text, {.minimum_count = 1, .test_fraction = 0.25}).test_words == set.test_words);
-  CHECK(import(text, {.minimum_count = 1, .test_fraction = 0.25, .seed = 2}).test_words != set.test_words);
+  CHECK(import_words(text, {.minimum_count = 1, .test_fraction = 0.25}).test_words == set.test_words);
+  CHECK(import_words(text, {.minimum_count = 1, .test_fraction = 0.25, .seed = 2}).test_words != set.test_words);
 }
 
 TEST_CASE("files of a folder come in alphabetical order, packed or not, and end sentences", "[text]") {
@@ -104,9 +105,9 @@ TEST_CASE("files of a folder come in alphabetical order, packed or not, and end 
   gzclose(packed);
   CHECK(unisono::data::list_files({folder / "texts"}) ==
         Texts{folder / "texts/a.gz", folder / "texts/b/a", folder / "texts/c"});
-  const auto set = read(
+  const auto set = read_imported_text(
       folder / "a.h5", unisono::data::import_text({folder / "texts"}, {.minimum_count = 1}, {.path = folder / "a.h5"}));
-  CHECK(set.words == Words{1, 0, 0, 0, 0});
+  CHECK(set.words == WordNumbers{1, 0, 0, 0, 0});
   CHECK(set.sentences == Offsets{0, 2, 4, 5});
   std::filesystem::create_directories(folder / "empty");
   CHECK_THAT(unisono::test::message_of<unisono::DataError>([&] { unisono::data::list_files({folder / "empty"}); }),
@@ -114,10 +115,11 @@ TEST_CASE("files of a folder come in alphabetical order, packed or not, and end 
 }
 
 TEST_CASE("a text that is none, and options that make no sense, are refused", "[text]") {
-  CHECK_THAT(refusal("a\nb caf\xE9", {}), Contains("t.txt:2:6: the byte 0xE9"));
-  CHECK_THAT(refusal<unisono::ConfigError>("a", {.minimum_count = 0}), Contains("--minimum-count 0"));
-  CHECK_THAT(refusal<unisono::ConfigError>("a", {.sentence_length = 0}), Contains("--sentence-length 0"));
-  CHECK_THAT(refusal<unisono::ConfigError>("a", {.test_fraction = 1}), Contains("a fraction of 1 of the sentences"));
+  CHECK_THAT(text_refusal("a\nb caf\xE9", {}), Contains("t.txt:2:6: the byte 0xE9"));
+  CHECK_THAT(text_refusal<unisono::ConfigError>("a", {.minimum_count = 0}), Contains("--minimum-count 0"));
+  CHECK_THAT(text_refusal<unisono::ConfigError>("a", {.sentence_length = 0}), Contains("--sentence-length 0"));
+  CHECK_THAT(text_refusal<unisono::ConfigError>("a", {.test_fraction = 1}),
+             Contains("a fraction of 1 of the sentences"));
   CHECK_THAT(unisono::test::message_of<unisono::DataError>(
                  [] { unisono::data::import_text({"/none.txt"}, {}, {.path = "/tmp/none.h5"}); }),
              Contains("/none.txt: there is no such file"));

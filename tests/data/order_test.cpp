@@ -182,7 +182,8 @@ using unisono::data::MicroBatchSharing;
 using unisono::data::SourceOptions;
 
 /// The micro-batches of each rank in the first epoch, by step.
-std::vector<std::vector<MicroBatch>> epoch_of(int rank, int ranks, SourceOptions options, std::int64_t examples) {
+std::vector<std::vector<MicroBatch>> micro_batches_of_epoch(int rank, int ranks, SourceOptions options,
+                                                            std::int64_t examples) {
   options.rank = rank;
   options.size = ranks;
   unisono::data::Schedule schedule(examples, options, false);
@@ -200,12 +201,12 @@ TEST_CASE("whole micro-batches: the ranks together have those of one rank, in th
   const std::int64_t examples = 45;  // the last step has 5 examples, so 5 micro-batches at most
   for (const unisono::Index micro_batches : {1, 4, 7, 20}) {
     const SourceOptions options{.batch_size = 20, .micro_batches = micro_batches, .sharing = MicroBatchSharing::whole};
-    const auto serial = epoch_of(0, 1, options, examples);
+    const auto serial = micro_batches_of_epoch(0, 1, options, examples);
     for (const int ranks : {1, 2, 3, 4, 7}) {
       CAPTURE(micro_batches, ranks);
       std::vector<std::vector<MicroBatch>> all(serial.size());
       for (int rank = 0; rank < ranks; ++rank) {
-        const auto own = epoch_of(rank, ranks, options, examples);
+        const auto own = micro_batches_of_epoch(rank, ranks, options, examples);
         for (std::size_t step = 0; step < all.size(); ++step) {
           const std::vector<MicroBatch>& batches = own[step];
           REQUIRE(!batches.empty());  // one of no examples at least, for what ranks do together
@@ -236,14 +237,14 @@ TEST_CASE("whole micro-batches: the ranks together have those of one rank, in th
 TEST_CASE("own micro-batches: a rank cuts its part of the step", "[order]") {
   // 20 examples a step over 3 ranks: parts of 6, 7, 7, each in 3; the last step of 2 examples leaves rank 0 none.
   const SourceOptions options{.batch_size = 20, .micro_batches = 3, .sharing = MicroBatchSharing::own};
-  const auto second = epoch_of(1, 3, options, 22);
+  const auto second = micro_batches_of_epoch(1, 3, options, 22);
   REQUIRE(second[0].size() == 3);
   CHECK(second[0][0].places == unisono::data::Range{6, 8});
   CHECK(second[0][1].places == unisono::data::Range{8, 10});
   CHECK(second[0][2].places == unisono::data::Range{10, 13});
   CHECK(second[0][0].rank_step_size == 7);
   CHECK_FALSE(second[0][0].whole);
-  const auto first = epoch_of(0, 3, options, 22);
+  const auto first = micro_batches_of_epoch(0, 3, options, 22);
   REQUIRE(first[1].size() == 1);
   CHECK(first[1][0].places.size() == 0);
   CHECK(first[1][0].last_of_step);

@@ -23,8 +23,8 @@ struct Chunks {
 };
 
 /// Sentences of so many words, each a chunk.
-struct Sentences {
-  explicit Sentences(const std::vector<std::int64_t>& words) {
+struct LoadedSentences {
+  explicit LoadedSentences(const std::vector<std::int64_t>& words) {
     for (const std::int64_t n : words) {
       const auto i = static_cast<std::int64_t>(split.chunks.size());
       split.chunks.push_back({i, i + 1});
@@ -50,7 +50,7 @@ std::vector<std::vector<std::int64_t>> take(unisono::data::BatchSource& source, 
   return taken;
 }
 
-using Steps = std::vector<std::vector<std::int64_t>>;
+using PlaceSteps = std::vector<std::vector<std::int64_t>>;
 
 }  // namespace
 
@@ -59,10 +59,10 @@ TEST_CASE("without shuffling, steps cut the memory in pieces of the batch size",
   unisono::data::RangeSource source(chunks.split, {.batch_size = 4}, false);
   CHECK(source.steps_per_epoch() == 3);
   CHECK(source.examples_per_epoch() == 10);
-  CHECK(take(source, 4) == Steps{{0, 1, 2, 3}, {4, 5, 6, 7}, {8, 9}, {0, 1, 2, 3}});
+  CHECK(take(source, 4) == PlaceSteps{{0, 1, 2, 3}, {4, 5, 6, 7}, {8, 9}, {0, 1, 2, 3}});
   unisono::data::RangeSource large(chunks.split, {.batch_size = 99}, false);
   CHECK(large.steps_per_epoch() == 1);
-  CHECK(take(large, 1) == Steps{{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}});
+  CHECK(take(large, 1) == PlaceSteps{{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}});
 }
 
 TEST_CASE("a batch says where it stands", "[ranges]") {
@@ -135,12 +135,12 @@ TEST_CASE("the ranks' parts of a step are one rank's step, cut", "[ranges]") {
 TEST_CASE("a source goes on from any step as if it had come there", "[ranges]") {
   const Chunks chunks({3, 4, 1, 2, 5, 3});
   unisono::data::RangeSource through(chunks.split, {.batch_size = 4, .seed = 4}, true);
-  const Steps all = take(through, 15);  // five steps an epoch
+  const PlaceSteps all = take(through, 15);  // five steps an epoch
   for (std::int64_t step = 0; step < 12; ++step) {
     unisono::data::RangeSource source(chunks.split, {.batch_size = 4, .seed = 4}, true);
     take(source, step % 3);
     source.seek({step / 5, step % 5});
-    CHECK(take(source, 3) == Steps(all.begin() + step, all.begin() + step + 3));
+    CHECK(take(source, 3) == PlaceSteps(all.begin() + step, all.begin() + step + 3));
     source.seek({0, step});  // beyond the epoch's end
     CHECK(take(source, 1).front() == all[static_cast<std::size_t>(step)]);
   }
@@ -149,7 +149,7 @@ TEST_CASE("a source goes on from any step as if it had come there", "[ranges]") 
 TEST_CASE("lanes share a source's steps", "[ranges]") {
   const Chunks chunks({3, 4, 1, 2, 5, 3});
   unisono::data::RangeSource whole(chunks.split, {.batch_size = 4, .seed = 4}, true);
-  const Steps all = take(whole, 20);
+  const PlaceSteps all = take(whole, 20);
   for (const int lanes : {2, 3, 7}) {
     for (int lane = 0; lane < lanes; ++lane) {
       unisono::data::RangeSource one(chunks.split, {.batch_size = 4, .seed = 4, .lane = lane, .lanes = lanes}, true);
@@ -162,10 +162,10 @@ TEST_CASE("lanes share a source's steps", "[ranges]") {
 }
 
 TEST_CASE("a text's sentences are not cut, and go where their first word goes", "[ranges]") {
-  const Sentences text({5, 1, 0, 3, 8, 1});  // 18 words: places 0–4, 5, –, 6–8, 9–16, 17
+  const LoadedSentences text({5, 1, 0, 3, 8, 1});  // 18 words: places 0–4, 5, –, 6–8, 9–16, 17
   unisono::data::RangeSource source(text.split, {.batch_size = 6}, false);
   REQUIRE(source.steps_per_epoch() == 3);  // places 0–5, 6–11, 12–17
-  CHECK(take(source, 3) == Steps{{0, 1}, {3, 4}, {5}});
+  CHECK(take(source, 3) == PlaceSteps{{0, 1}, {3, 4}, {5}});
   source.seek({0, 0});
   CHECK(source.next().size == 6);
   const unisono::data::Batch second = source.next();
@@ -175,12 +175,12 @@ TEST_CASE("a text's sentences are not cut, and go where their first word goes", 
   // Two ranks: a step's places are cut in halves.
   unisono::data::RangeSource left(text.split, {.rank = 0, .size = 2, .batch_size = 6}, false);
   unisono::data::RangeSource right(text.split, {.rank = 1, .size = 2, .batch_size = 6}, false);
-  CHECK(take(left, 3) == Steps{{0}, {3}, {}});
-  CHECK(take(right, 3) == Steps{{1}, {4}, {5}});
+  CHECK(take(left, 3) == PlaceSteps{{0}, {3}, {}});
+  CHECK(take(right, 3) == PlaceSteps{{1}, {4}, {5}});
 }
 
 TEST_CASE("a text of few long sentences has at most as many steps, and each word comes once", "[ranges]") {
-  const Sentences text({500, 300, 1});
+  const LoadedSentences text({500, 300, 1});
   unisono::data::RangeSource source(text.split, {.batch_size = 10, .seed = 3}, true);
   CHECK(source.steps_per_epoch() == 3);
   std::multiset<std::int64_t> seen;

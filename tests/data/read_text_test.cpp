@@ -9,7 +9,7 @@
 using namespace unisono::data;
 using Catch::Contains;
 using unisono::test::TempDir;
-using Sentences = std::vector<std::vector<std::int32_t>>;
+using WordLists = std::vector<std::vector<std::int32_t>>;
 
 namespace {
 
@@ -23,10 +23,10 @@ std::string drawn_text(std::size_t bytes, int line, std::uint64_t seed) {
   return text;
 }
 
-Sentences sentences_of(ReadText& text) {
+WordLists sentences_of(ReadText& text) {
   std::vector<std::int32_t> all(text.words.size());
   std::iota(all.begin(), all.end(), 0);
-  Sentences sentences;
+  WordLists sentences;
   for_each_sentence(text, all, 700,
                     [&](std::span<const std::int32_t> words) { sentences.emplace_back(words.begin(), words.end()); });
   return sentences;
@@ -42,7 +42,7 @@ TEST_CASE("threads find the same words, counts and sentences of a text as one th
   unisono::test::write_file(folder / "d.txt", "a small one");
   const std::vector<std::string> files = {folder / "a.txt", folder / "b.txt", folder / "c.txt", folder / "d.txt"};
   ReadText one = read_text(files, false, folder / "set.h5", 1);
-  const Sentences sentences = sentences_of(one);
+  const WordLists sentences = sentences_of(one);
   CHECK(one.parts.size() == 1);
   CHECK(one.length == std::accumulate(one.counts.begin(), one.counts.end(), std::int64_t{0}));
   for (const int threads : {2, 3, 64}) {

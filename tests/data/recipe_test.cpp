@@ -13,6 +13,7 @@
 
 using namespace unisono::data;
 using Catch::Contains;
+using unisono::test::features_of;
 using unisono::test::message_of;
 using unisono::test::TempDir;
 using Texts = std::vector<std::string>;
@@ -35,14 +36,6 @@ std::vector<float> encode(const unisono::data::Encoder& encoder, const std::vect
   std::vector<float> features(static_cast<std::size_t>(encoder.width()), -7.0F);
   encoder.encode(raw.data(), features.data(), "f.h5: /train/features", 3);
   return features;
-}
-
-/// All examples of a split, [examples · features], in the set's order.
-std::vector<float> features_of(unisono::data::Dataset& set, unisono::data::Split split) {
-  std::vector<float> all;
-  const auto source = set.evaluate(split, 0, 1, 3);
-  while (const auto batch = source->next()) all.insert(all.end(), batch->features.begin(), batch->features.end());
-  return all;
 }
 
 std::string import_text(const TempDir& folder, const std::string& text, const unisono::data::CsvOptions& options) {

@@ -106,4 +106,12 @@ inline std::vector<std::vector<std::uint64_t>> take_steps(data::BatchSource& sou
   return taken;
 }
 
+/// All examples of a split, [examples · features], in the set's order.
+inline std::vector<float> features_of(data::Dataset& set, data::Split split) {
+  std::vector<float> all;
+  const auto source = set.evaluate(split, 0, 1, 3);
+  while (const auto batch = source->next()) all.insert(all.end(), batch->features.begin(), batch->features.end());
+  return all;
+}
+
 }  // namespace unisono::test

@@ -14,25 +14,24 @@ using unisono::data::hdf5::File;
 
 namespace {
 
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 /// What opening a set says that `make` wrote.
-std::string message(const std::function<void(File&)>& make, double validation_fraction = 0) {
+std::string sparse_message(const std::function<void(File&)>& make, double validation_fraction = 0) {
   const unisono::test::TempDir folder;
   {
     File file(folder / "a.h5", File::Mode::create);
     make(file);
   }
   const bool shuffle = GENERATE(true, false);
-  std::string text = unisono::test::message_of<unisono::DataError>([&] {
+  std::string text_message = unisono::test::message_of<unisono::DataError>([&] {
     unisono::data::open_dataset(unisono::test::settings_for(folder / "a.h5", shuffle, validation_fraction), 1);
   });
-  if (!text.empty()) CHECK_THAT(text, Contains(folder / "a.h5"));
-  return text;
+  if (!text_message.empty()) CHECK_THAT(text_message, Contains(folder / "a.h5"));
+  return text_message;
 }
 
-struct Rows {
+struct WrittenRows {
   std::vector<std::int64_t> indptr = {0, 2, 2, 5}, indices = {0, 3, 1, 2, 4};
   std::vector<float> data = {1, 2, 3, 4, 5};
   std::vector<std::int64_t> labels = {0, 1, 1};
@@ -40,7 +39,7 @@ struct Rows {
   std::string group = "train";
 };
 
-void write(File& file, const Rows& rows) {
+void write_rows(File& file, const WrittenRows& rows) {
   file.write(rows.group + "/features/indptr", rows.indptr);
   file.write(rows.group + "/features/indices", rows.indices);
   if (!rows.data.empty()) file.write(rows.group + "/features/data", rows.data);
@@ -48,18 +47,18 @@ void write(File& file, const Rows& rows) {
   if (!rows.labels.empty()) file.write(rows.group + "/labels", rows.labels);
 }
 
-std::string message(const Rows& rows) {
-  return message([&](File& file) { write(file, rows); });
+std::string sparse_message(const WrittenRows& rows) {
+  return sparse_message([&](File& file) { write_rows(file, rows); });
 }
 
-struct Entries {
+struct WrittenEntries {
   std::vector<std::int64_t> rows = {0, 2, 1}, columns = {1, 0, 1};
   std::vector<float> values = {1, 2, 3};
   std::vector<std::string> row_names = {"a", "b", "c"}, column_names = {"x", "y"};
 };
 
-std::string ratings(const Entries& entries) {
-  return message([&](File& file) {
+std::string ratings(const WrittenEntries& entries) {
+  return sparse_message([&](File& file) {
     file.write("train/users", entries.rows);
     file.write("train/items", entries.columns);
     file.write("train/ratings", entries.values);
@@ -68,8 +67,8 @@ std::string ratings(const Entries& entries) {
   });
 }
 
-std::string cooccurrences(const Entries& entries) {
-  return message([&](File& file) {
+std::string cooccurrences(const WrittenEntries& entries) {
+  return sparse_message([&](File& file) {
     file.write("train/rows", entries.rows);
     file.write("train/columns", entries.columns);
     file.write("train/counts", entries.values);
@@ -77,14 +76,14 @@ std::string cooccurrences(const Entries& entries) {
   });
 }
 
-struct Words {
+struct WrittenWords {
   std::vector<std::int64_t> words = {0, 1, 2, 0, 1}, sentences = {0, 3, 5};
   std::vector<std::string> names = {"a", "b", "c"};
   std::vector<std::int64_t> counts = {2, 2, 1};
 };
 
-std::string text(const Words& words) {
-  return message([&](File& file) {
+std::string text_message(const WrittenWords& words) {
+  return sparse_message([&](File& file) {
     file.write("train/words", words.words);
     file.write("train/sentences", words.sentences);
     if (!words.names.empty()) file.write_strings("dictionary/words", words.names);
@@ -95,120 +94,126 @@ std::string text(const Words& words) {
 }  // namespace
 
 TEST_CASE("sound sparse sets are no error", "[sparse]") {
-  CHECK(message(Rows{}).empty());
-  CHECK(message(Rows{.data = {}}).empty());
-  CHECK(message(Rows{.labels = {}}).empty());
+  CHECK(sparse_message(WrittenRows{}).empty());
+  CHECK(sparse_message(WrittenRows{.data = {}}).empty());
+  CHECK(sparse_message(WrittenRows{.labels = {}}).empty());
   CHECK(ratings({}).empty());
   CHECK(ratings({.row_names = {}, .column_names = {}}).empty());
   CHECK(cooccurrences({}).empty());
-  CHECK(text({}).empty());
-  CHECK(text({.counts = {}}).empty());
+  CHECK(text_message({}).empty());
+  CHECK(text_message({.counts = {}}).empty());
 }
 
 TEST_CASE("offsets of rows that are none", "[sparse]") {
-  CHECK_THAT(message(Rows{.indptr = {0, 3, 2, 5}}),
+  CHECK_THAT(sparse_message(WrittenRows{.indptr = {0, 3, 2, 5}}),
              Contains("/train/features/indptr: value 2 is 2, less than the one before it"));
-  CHECK_THAT(message(Rows{.indptr = {1, 2, 2, 5}}),
+  CHECK_THAT(sparse_message(WrittenRows{.indptr = {1, 2, 2, 5}}),
              Contains("/train/features/indptr: goes from 1 to 5, but must go from 0 to 5"));
-  CHECK_THAT(message(Rows{.indptr = {0, 2, 2, 4}}), Contains("goes from 0 to 4, but must go from 0 to 5"));
-  CHECK_THAT(message(Rows{.indptr = {0, 2, 2, 6}}), Contains("value 3 is 6, but must lie in [0, 6)"));
-  CHECK_THAT(message(Rows{.indptr = {0, -2, 2, 5}}), Contains("value 1 is -2, but must lie in [0, 6)"));
-  CHECK_THAT(message(Rows{.indptr = {0}}), Contains("/train/features/indptr has no rows"));
+  CHECK_THAT(sparse_message(WrittenRows{.indptr = {0, 2, 2, 4}}),
+             Contains("goes from 0 to 4, but must go from 0 to 5"));
+  CHECK_THAT(sparse_message(WrittenRows{.indptr = {0, 2, 2, 6}}), Contains("value 3 is 6, but must lie in [0, 6)"));
+  CHECK_THAT(sparse_message(WrittenRows{.indptr = {0, -2, 2, 5}}), Contains("value 1 is -2, but must lie in [0, 6)"));
+  CHECK_THAT(sparse_message(WrittenRows{.indptr = {0}}), Contains("/train/features/indptr has no rows"));
 }
 
 TEST_CASE("columns of rows that are none", "[sparse]") {
-  CHECK_THAT(message(Rows{.indices = {0, 3, 1, 2, 5}}),
+  CHECK_THAT(sparse_message(WrittenRows{.indices = {0, 3, 1, 2, 5}}),
              Contains("/train/features/indices: value 4 is 5, but must lie in [0, 5)"));
-  CHECK_THAT(message(Rows{.indices = {0, -3, 1, 2, 4}}), Contains("value 1 is -3"));
-  CHECK_THAT(message(Rows{.indices = {0, 3, 1, 1, 4}}),
+  CHECK_THAT(sparse_message(WrittenRows{.indices = {0, -3, 1, 2, 4}}), Contains("value 1 is -3"));
+  CHECK_THAT(sparse_message(WrittenRows{.indices = {0, 3, 1, 1, 4}}),
              Contains("/train/features/indices: row 2 has column 1 after column 1; the columns of a row must ascend"));
-  CHECK_THAT(message(Rows{.indices = {3, 0, 1, 2, 4}}), Contains("row 0 has column 0 after column 3"));
-  CHECK_THAT(message(Rows{.columns = 0}), Contains("/train/features has no attribute 'columns'"));
-  CHECK_THAT(message(Rows{.columns = -4}), Contains("has -4 columns; the number must be 1 to 4294967295"));
-  CHECK_THAT(message(Rows{.columns = std::int64_t{1} << 40}), Contains("columns; the number must be 1 to 4294967295"));
+  CHECK_THAT(sparse_message(WrittenRows{.indices = {3, 0, 1, 2, 4}}), Contains("row 0 has column 0 after column 3"));
+  CHECK_THAT(sparse_message(WrittenRows{.columns = 0}), Contains("/train/features has no attribute 'columns'"));
+  CHECK_THAT(sparse_message(WrittenRows{.columns = -4}),
+             Contains("has -4 columns; the number must be 1 to 4294967295"));
+  CHECK_THAT(sparse_message(WrittenRows{.columns = std::int64_t{1} << 40}),
+             Contains("columns; the number must be 1 to 4294967295"));
 }
 
 TEST_CASE("values and answers of rows that are none", "[sparse]") {
-  CHECK_THAT(message(Rows{.data = {1, 2, kNan, 4, 5}}), Contains("/train/features/data: value 2 is not finite"));
-  CHECK_THAT(message(Rows{.data = {1, 2, 3, 4, kInfinity}}), Contains("/train/features/data: value 4 is not finite"));
-  CHECK_THAT(message(Rows{.data = {1, 2, 3}}),
+  CHECK_THAT(sparse_message(WrittenRows{.data = {1, 2, kNan, 4, 5}}),
+             Contains("/train/features/data: value 2 is not finite"));
+  CHECK_THAT(sparse_message(WrittenRows{.data = {1, 2, 3, 4, kInfinity}}),
+             Contains("/train/features/data: value 4 is not finite"));
+  CHECK_THAT(sparse_message(WrittenRows{.data = {1, 2, 3}}),
              Contains("/train/features/data holds 3 values but /train/features/indices requires 5"));
-  CHECK_THAT(message(Rows{.labels = {0, 1}}),
+  CHECK_THAT(sparse_message(WrittenRows{.labels = {0, 1}}),
              Contains("/train/labels holds 2 values but /train/features/indptr requires 3"));
-  CHECK_THAT(message(Rows{.labels = {0, -1, 1}}), Contains("/train/labels: example 1 has the label -1"));
-  CHECK_THAT(message([](File& file) {
-               write(file, {.labels = {}});
+  CHECK_THAT(sparse_message(WrittenRows{.labels = {0, -1, 1}}), Contains("/train/labels: example 1 has the label -1"));
+  CHECK_THAT(sparse_message([](File& file) {
+               write_rows(file, {.labels = {}});
                file.write<float>("train/targets", {0, 1, kNan});
              }),
              Contains("/train/targets: value 2 is not finite"));
-  CHECK_THAT(message([](File& file) {
-               write(file, {});
+  CHECK_THAT(sparse_message([](File& file) {
+               write_rows(file, {});
                file.write<float>("train/targets", {0, 1, 2});
              }),
              Contains("/train has labels and targets; remove one of them"));
 }
 
 TEST_CASE("groups that do not belong together", "[sparse]") {
-  CHECK_THAT(message([](File& file) {
-               write(file, {});
-               write(file, {.columns = 6, .group = "test"});
+  CHECK_THAT(sparse_message([](File& file) {
+               write_rows(file, {});
+               write_rows(file, {.columns = 6, .group = "test"});
              }),
              Contains("/test/features has 6 columns, but another group has 5"));
-  CHECK_THAT(message([](File& file) {
-               write(file, {});
-               write(file, {.labels = {0, 1, 2}, .group = "test"});
+  CHECK_THAT(sparse_message([](File& file) {
+               write_rows(file, {});
+               write_rows(file, {.labels = {0, 1, 2}, .group = "test"});
              }),
              Contains("/test/labels") && Contains("2"));
-  CHECK_THAT(message([](File& file) {
-               write(file, {});
-               write(file, {.labels = {}, .group = "test"});
+  CHECK_THAT(sparse_message([](File& file) {
+               write_rows(file, {});
+               write_rows(file, {.labels = {}, .group = "test"});
              }),
              Contains("/test does not have the same kind of labels or targets as /train"));
-  CHECK_THAT(message([](File& file) {
-               write(file, {});
+  CHECK_THAT(sparse_message([](File& file) {
+               write_rows(file, {});
                file.write_attribute("", "classes", std::int64_t{1});
              }),
              Contains("/train/labels"));
 }
 
 TEST_CASE("datasets that are missing, or of another kind", "[sparse]") {
-  CHECK_THAT(message([](File& file) { file.create_group("train/features"); }),
+  CHECK_THAT(sparse_message([](File& file) { file.create_group("train/features"); }),
              Contains("/train/features/indptr is missing; see docs/data-format.md"));
-  CHECK_THAT(message([](File& file) {
+  CHECK_THAT(sparse_message([](File& file) {
                file.write<std::int64_t>("train/features/indptr", {0, 1});
              }),
              Contains("/train/features/indices is missing"));
-  CHECK_THAT(message([](File& file) {
+  CHECK_THAT(sparse_message([](File& file) {
                file.write<float>("train/features/indptr", {0, 1});
                file.write<std::int64_t>("train/features/indices", {0});
              }),
              Contains("/train/features/indptr must hold integers"));
-  CHECK_THAT(message([](File& file) {
+  CHECK_THAT(sparse_message([](File& file) {
                file.write<std::int64_t>("train/features/indptr", {0, 1});
                file.write<float>("train/features/indices", {0});
              }),
              Contains("/train/features/indices must hold integers"));
-  CHECK_THAT(message([](File& file) {
+  CHECK_THAT(sparse_message([](File& file) {
                file.write_strings("train/features/indptr", {"0", "1"});
              }),
              Contains("/train/features/indptr holds") && Contains("not numbers"));
-  CHECK_THAT(message([](File& file) {
+  CHECK_THAT(sparse_message([](File& file) {
                file.create<std::int64_t>("train/features/indptr", {2, 3});
              }),
              Contains("/train/features/indptr has 2 axes, but must have one"));
-  CHECK_THAT(message([](File& file) { file.create_group("train/features/indptr"); }),
+  CHECK_THAT(sparse_message([](File& file) { file.create_group("train/features/indptr"); }),
              Contains("/train/features/indptr is a group, but must be a dataset"));
-  CHECK_THAT(message([](File& file) { file.create<std::int64_t>("train/features/indptr", {3}, 2); }),
+  CHECK_THAT(sparse_message([](File& file) { file.create<std::int64_t>("train/features/indptr", {3}, 2); }),
              Contains("/train/features/indptr was not written completely"));
-  CHECK_THAT(message([](File& file) { file.write<float>("train/ratings", {1}); }), Contains("/train/users is missing"));
-  CHECK_THAT(message([](File& file) { file.write<std::int32_t>("train/words", {1}); }),
+  CHECK_THAT(sparse_message([](File& file) { file.write<float>("train/ratings", {1}); }),
+             Contains("/train/users is missing"));
+  CHECK_THAT(sparse_message([](File& file) { file.write<std::int32_t>("train/words", {1}); }),
              Contains("/dictionary/words is missing or empty"));
-  CHECK_THAT(message([](File& file) {
+  CHECK_THAT(sparse_message([](File& file) {
                file.write_strings("dictionary/words", {"a"});
                file.write<std::int32_t>("train/words", {0});
              }),
              Contains("/train/sentences is missing"));
-  CHECK_THAT(message([](File& file) {
+  CHECK_THAT(sparse_message([](File& file) {
                file.write_strings("dictionary/words", {"a"});
                file.write<float>("train/counts", {1});
              }),
@@ -235,16 +240,18 @@ TEST_CASE("co-occurrences that are none", "[sparse]") {
 }
 
 TEST_CASE("texts that are none", "[sparse]") {
-  CHECK_THAT(text({.words = {0, 1, 3, 0, 1}}), Contains("/train/words: value 2 is 3, but must lie in [0, 3)"));
-  CHECK_THAT(text({.words = {0, 1, -3, 0, 1}}), Contains("/train/words: value 2 is -3"));
-  CHECK_THAT(text({.sentences = {0, 4, 3, 5}}),
+  CHECK_THAT(text_message({.words = {0, 1, 3, 0, 1}}), Contains("/train/words: value 2 is 3, but must lie in [0, 3)"));
+  CHECK_THAT(text_message({.words = {0, 1, -3, 0, 1}}), Contains("/train/words: value 2 is -3"));
+  CHECK_THAT(text_message({.sentences = {0, 4, 3, 5}}),
              Contains("/train/sentences: value 2 is 3, less than the one before it"));
-  CHECK_THAT(text({.sentences = {0, 3}}), Contains("/train/sentences: goes from 0 to 3, but must go from 0 to 5"));
-  CHECK_THAT(text({.sentences = {0}}), Contains("/train has no sentences"));
-  CHECK_THAT(text({.words = {}, .sentences = {0, 0}}), Contains("/train has no sentences"));
-  CHECK_THAT(text({.names = {}}), Contains("/dictionary/words is missing or empty"));
-  CHECK_THAT(text({.counts = {1, 2}}), Contains("/dictionary/counts must hold 3 whole numbers, one for each word"));
-  CHECK_THAT(text({.counts = {1, -2, 3}}), Contains("/dictionary/counts: value 1 is -2"));
+  CHECK_THAT(text_message({.sentences = {0, 3}}),
+             Contains("/train/sentences: goes from 0 to 3, but must go from 0 to 5"));
+  CHECK_THAT(text_message({.sentences = {0}}), Contains("/train has no sentences"));
+  CHECK_THAT(text_message({.words = {}, .sentences = {0, 0}}), Contains("/train has no sentences"));
+  CHECK_THAT(text_message({.names = {}}), Contains("/dictionary/words is missing or empty"));
+  CHECK_THAT(text_message({.counts = {1, 2}}),
+             Contains("/dictionary/counts must hold 3 whole numbers, one for each word"));
+  CHECK_THAT(text_message({.counts = {1, -2, 3}}), Contains("/dictionary/counts: value 1 is -2"));
 }
 
 TEST_CASE("the place of what is wrong is named behind the first piece, too", "[sparse]") {

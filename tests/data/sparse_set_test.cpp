@@ -36,7 +36,7 @@ std::int64_t words_of(const unisono::test::Contents& sentences) {
   return words;
 }
 
-std::int64_t examples_of(const unisono::test::Kind& kind, const unisono::test::Contents& contents) {
+std::int64_t examples_counted(const unisono::test::Kind& kind, const unisono::test::Contents& contents) {
   return counts_words(kind) ? words_of(contents) : static_cast<std::int64_t>(contents.size());
 }
 
@@ -60,9 +60,9 @@ TEST_CASE("every split is in memory as it is in the file", "[sparse]") {
                                  unisono::test::evaluated(*set, unisono::data::Split::train, 2, 3)});
       CHECK((parts == small.train));
       CHECK(set->info().kind == kind.kind);
-      CHECK(set->info().train == examples_of(kind, small.train));
-      CHECK(set->info().validation == examples_of(kind, small.validation));
-      CHECK(set->info().test == examples_of(kind, small.test));
+      CHECK(set->info().train == examples_counted(kind, small.train));
+      CHECK(set->info().validation == examples_counted(kind, small.validation));
+      CHECK(set->info().test == examples_counted(kind, small.test));
       CHECK(set->info().resident);
     }
     const auto set = unisono::data::open_dataset(unisono::test::settings_for(folder / "a.h5", false), 1);

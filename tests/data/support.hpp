@@ -5,10 +5,13 @@
 #include <cstddef>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <span>
 #include <string>
 
 namespace unisono::test {
+
+inline constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 /// A folder for the files of one test, removed at its end.
 class TempDir {

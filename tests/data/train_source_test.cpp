@@ -10,11 +10,11 @@ using namespace unisono::test;
 
 namespace {
 
-using Steps = std::vector<std::vector<std::uint64_t>>;
+using ExampleSteps = std::vector<std::vector<std::uint64_t>>;
 
 /// What `lanes` sources of every `lanes`-th step yield, in the order of the steps.
-Steps take_in_lanes(unisono::data::Dataset& set, unisono::data::SourceOptions options, int lanes, std::int64_t steps,
-                    const unisono::data::DataCursor& start = {}) {
+ExampleSteps take_in_lanes(unisono::data::Dataset& set, unisono::data::SourceOptions options, int lanes,
+                           std::int64_t steps, const unisono::data::DataCursor& start = {}) {
   std::vector<std::unique_ptr<unisono::data::BatchSource>> sources;
   for (int lane = 0; lane < lanes; ++lane) {
     options.lane = lane;
@@ -25,7 +25,7 @@ Steps take_in_lanes(unisono::data::Dataset& set, unisono::data::SourceOptions op
       sources.back()->seek(start);
     }
   }
-  Steps taken;
+  ExampleSteps taken;
   for (std::int64_t step = 0; step < steps; ++step) {
     taken.push_back(unisono::test::take_steps(*sources[static_cast<std::size_t>(step % lanes)], 1).front());
   }
@@ -50,11 +50,11 @@ TEST_CASE("lanes share the steps of one source", "[source]") {
       const unisono::data::SourceOptions options{
           .rank = size - 1, .size = size, .batch_size = 10, .micro_batches = accumulate, .seed = 1};
       const auto whole = set->train(options);
-      const Steps all = unisono::test::take_steps(*whole, 33);  // three epochs of 11
+      const ExampleSteps all = unisono::test::take_steps(*whole, 33);  // three epochs of 11
       for (const int lanes : {1, 2, 3, 12}) {
         CAPTURE(accumulate, size, lanes);
         CHECK(take_in_lanes(*set, options, lanes, 33) == all);
-        CHECK(take_in_lanes(*set, options, lanes, 20, {1, 2}) == Steps(all.begin() + 13, all.end()));
+        CHECK(take_in_lanes(*set, options, lanes, 20, {1, 2}) == ExampleSteps(all.begin() + 13, all.end()));
       }
     }
   }

@@ -12,7 +12,7 @@ using unisono::test::message_of;
 namespace {
 
 /// Words, each with a blank behind it; "|" where a line ends.
-std::string read(const std::string& text) {
+std::string words_in(const std::string& text) {
   unisono::data::WordReader reader(unisono::data::bytes_of(text, "f"));
   std::string words;
   for (;;) {
@@ -29,33 +29,33 @@ std::string read(const std::string& text) {
   }
 }
 
-std::string refusal(const std::string& text) {
-  return unisono::test::message_of<unisono::DataError>([&] { read(text); });
+std::string word_refusal(const std::string& text) {
+  return unisono::test::message_of<unisono::DataError>([&] { words_in(text); });
 }
 
 }  // namespace
 
 TEST_CASE("words stand between blanks and the ends of lines", "[text]") {
-  CHECK(read("to be or\nnot  to\tbe") == "to be or |not to be ");
-  CHECK(read(" a\r\n\r\n\vb\f\n") == "a ||b |");
-  CHECK(read("") == "");
-  CHECK(read(" \t ") == "");
-  CHECK(read("\xEF\xBB\xBFzwölf") == "zwölf ");  // a byte order mark
+  CHECK(words_in("to be or\nnot  to\tbe") == "to be or |not to be ");
+  CHECK(words_in(" a\r\n\r\n\vb\f\n") == "a ||b |");
+  CHECK(words_in("") == "");
+  CHECK(words_in(" \t ") == "");
+  CHECK(words_in("\xEF\xBB\xBFzwölf") == "zwölf ");  // a byte order mark
 }
 
 TEST_CASE("a line may be longer than memory, and words lie across what is read at a time", "[text]") {
   std::string text;
   for (int i = 0; i < 200000; ++i) text += "word" + std::to_string(i) + " ";
-  const std::string words = read(text);
+  const std::string words = words_in(text);
   CHECK(words == text);
 }
 
 TEST_CASE("what is no text is named by line and byte", "[text]") {
-  CHECK_THAT(refusal("one\ntwo caf\xE9 x"), Contains("f:2:8: the byte 0xE9 is not part of a UTF-8 character"));
-  CHECK_THAT(refusal("\xEF\xBB\xBF\n\n\xFF"), Contains("f:3:1: the byte 0xFF"));
-  CHECK_THAT(refusal(std::string("a\nb\0c", 5)), Contains("f:2:2: a zero byte"));
-  CHECK_THAT(refusal("x " + std::string(100000, 'y')), Contains("f:1:3: a word of more than 64 KiB"));
+  CHECK_THAT(word_refusal("one\ntwo caf\xE9 x"), Contains("f:2:8: the byte 0xE9 is not part of a UTF-8 character"));
+  CHECK_THAT(word_refusal("\xEF\xBB\xBF\n\n\xFF"), Contains("f:3:1: the byte 0xFF"));
+  CHECK_THAT(word_refusal(std::string("a\nb\0c", 5)), Contains("f:2:2: a zero byte"));
+  CHECK_THAT(word_refusal("x " + std::string(100000, 'y')), Contains("f:1:3: a word of more than 64 KiB"));
   // Far behind the first reading:
-  CHECK_THAT(refusal("\n" + std::string(600001, ' ') + "\xFF"), Contains("f:2:600002: the byte 0xFF"));
-  CHECK(read(std::string(64 << 10, 'y')).size() == (64 << 10) + 1);
+  CHECK_THAT(word_refusal("\n" + std::string(600001, ' ') + "\xFF"), Contains("f:2:600002: the byte 0xFF"));
+  CHECK(words_in(std::string(64 << 10, 'y')).size() == (64 << 10) + 1);
 }

@@ -26,7 +26,7 @@ std::vector<std::string> names_in(const std::string& folder) {
   return names;
 }
 
-void write(CheckpointStore& store, const SampleModel& model, std::int64_t step, bool best = false) {
+void write_step(CheckpointStore& store, const SampleModel& model, std::int64_t step, bool best = false) {
   SampleState state(model);
   store.write(testing::sample_header(model, step), state.held(), best);
 }
@@ -43,7 +43,7 @@ TEST_CASE("the last checkpoints are kept, and the best one", "[checkpoint_store]
     const ScratchFolder folder;
     comm::run_as_threads(ranks, [&](comm::Communicator& world) {
       CheckpointStore store(world, folder.path("c"), {.keep = 2, .best = {}});
-      for (const std::int64_t step : {10, 20, 30, 40}) write(store, model, step, step == 20);
+      for (const std::int64_t step : {10, 20, 30, 40}) write_step(store, model, step, step == 20);
       store.finish();
     });
     CHECK(names_in(folder.path("c")) == std::vector<std::string>{"step-000000040.h5", "step-000000030.h5", "best.h5"});
@@ -58,7 +58,7 @@ TEST_CASE("a run that stops early goes back to its best checkpoint, which is the
     const ScratchFolder folder;
     comm::run_as_threads(2, [&](comm::Communicator& world) {
       CheckpointStore store(world, folder.path("c"), {.keep = 2, .best = {}});
-      for (const std::int64_t step : {10, 20, 30, 40}) write(store, model, step, step == best);
+      for (const std::int64_t step : {10, 20, 30, 40}) write_step(store, model, step, step == best);
       store.go_back_to_best(best);
     });
     const auto names = names_in(folder.path("c"));
@@ -75,7 +75,7 @@ TEST_CASE("ranks go on with their steps while a checkpoint is written, until all
   const ScratchFolder folder;
   comm::run_as_threads(2, [&](comm::Communicator& world) {
     CheckpointStore store(world, folder.path(), {});
-    write(store, model, 10);
+    write_step(store, model, 10);
     for (int step = 0; step < 5000 && names_in(folder.path()).empty(); step = static_cast<int>(world.max(step)) + 1) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
       store.advance();
@@ -89,7 +89,7 @@ TEST_CASE("what is not finished when a run ends with an error leaves nothing beh
   const ScratchFolder folder;
   comm::run_as_threads(2, [&](comm::Communicator& world) {
     CheckpointStore store(world, folder.path(), {});
-    write(store, model, 10);
+    write_step(store, model, 10);
   });
   CHECK(std::filesystem::is_empty(folder.path()));
 }
@@ -101,7 +101,7 @@ TEST_CASE("the newest checkpoint is the one of the latest step, also beyond nine
   Log log(0, false);
   CheckpointStore store(*world, folder.path(), {.keep = 3, .best = {}});
   CHECK_FALSE(store.newest(log).has_value());
-  for (const std::int64_t step : {999'999'999LL, 1'000'000'000LL}) write(store, model, step);
+  for (const std::int64_t step : {999'999'999LL, 1'000'000'000LL}) write_step(store, model, step);
   store.finish();
   CHECK(store.newest(log)->header.step == 1'000'000'000);
 }
@@ -113,7 +113,7 @@ TEST_CASE("a damaged checkpoint is passed over for the one before it, by name", 
   Log log(0, false);
   log.add_file(folder.path("log.txt"));
   CheckpointStore store(*world, folder.path("c"), {.keep = 3, .best = {}});
-  for (const std::int64_t step : {10, 20, 30}) write(store, model, step);
+  for (const std::int64_t step : {10, 20, 30}) write_step(store, model, step);
   store.finish();
   damage(folder.path("c/step-000000030.h5"));
   comm::run_as_threads(2, [&](comm::Communicator& ranks) {
@@ -135,10 +135,10 @@ TEST_CASE("a damaged checkpoint of a later step never outlives the ones that are
   const auto world = comm::make_self_communicator();
   const SampleModel model;
   CheckpointStore store(*world, folder.path(), {.keep = 2, .best = {}});
-  for (const std::int64_t step : {10, 45}) write(store, model, step);
+  for (const std::int64_t step : {10, 45}) write_step(store, model, step);
   store.finish();
   damage(folder.path("step-000000045.h5"));
-  for (const std::int64_t step : {20, 30}) write(store, model, step);  // the run went on from step 10
+  for (const std::int64_t step : {20, 30}) write_step(store, model, step);  // the run went on from step 10
   store.finish();
   CHECK(names_in(folder.path()) == std::vector<std::string>{"step-000000030.h5", "step-000000020.h5"});
 }
@@ -149,8 +149,8 @@ TEST_CASE("the best checkpoint is the last resort", "[checkpoint_store]") {
   const SampleModel model;
   Log log(0, false);
   CheckpointStore store(*world, folder.path(), {.keep = 1, .best = {}});
-  write(store, model, 10, true);
-  write(store, model, 20);
+  write_step(store, model, 10, true);
+  write_step(store, model, 20);
   store.finish();
   damage(folder.path("step-000000020.h5"));
   CHECK(store.newest(log)->header.step == 10);
@@ -173,10 +173,10 @@ TEST_CASE("an error of the writing comes with the next checkpoint, which can be 
   const auto world = comm::make_self_communicator();
   const SampleModel model;
   CheckpointStore store(*world, folder.path("c"), {});
-  write(store, model, 10);
+  write_step(store, model, 10);
   store.finish();
   std::filesystem::create_directories(folder.path("c/step-000000020.h5/in the way"));
-  write(store, model, 20);
+  write_step(store, model, 20);
   CHECK_THROWS_AS(store.finish(), OutputError);
   CHECK(read_header(folder.path("c/step-000000010.h5")).step == 10);
 }

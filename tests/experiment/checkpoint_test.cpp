@@ -143,7 +143,9 @@ TEST_CASE("a checkpoint that several ranks wrote is the one that a single rank w
 }
 
 /// What tells a number of θ from all others.
-float value_of(const Element& element) { return static_cast<float>(1000 * (element.block + 1) + element.position); }
+float element_value(const Element& element) {
+  return static_cast<float>(1000 * (element.block + 1) + element.position);
+}
 
 TEST_CASE("what ranks divide is written by its holders, and read in any other division", "[checkpoint]") {
   const ScratchFolder folder;
@@ -151,7 +153,7 @@ TEST_CASE("what ranks divide is written by its holders, and read in any other di
   const std::string path = folder.path("a.h5");
   const auto held_values = [](const ShardMap& map, int rank) {
     std::vector<float> values(static_cast<std::size_t>(map.local(rank).size()));
-    test::for_each_held(map, rank, [&](Element element, std::size_t at) { values[at] = value_of(element); });
+    test::for_each_held(map, rank, [&](Element element, std::size_t at) { values[at] = element_value(element); });
     return values;
   };
   const auto require_readable = [&](const ShardMap& map) {

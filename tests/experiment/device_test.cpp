@@ -7,7 +7,7 @@ namespace {
 
 using Catch::Matchers::Contains;
 
-Config config_of(const std::string& model, const std::string& strategy) {
+Config config_of_kinds(const std::string& model, const std::string& strategy) {
   Config config;
   config.model.kind = model;
   config.strategy.kind = strategy;
@@ -16,14 +16,14 @@ Config config_of(const std::string& model, const std::string& strategy) {
 
 TEST_CASE("networks have a way to GPUs under every strategy that needs no shared memory", "[device]") {
   for (const char* strategy : {"serial", "allreduce", "averaging", "elastic_averaging", "gossip", "parameter_server"}) {
-    CHECK(obstacle_to_gpus(config_of("network", strategy)).empty());
+    CHECK(obstacle_to_gpus(config_of_kinds("network", strategy)).empty());
   }
-  CHECK_THAT(obstacle_to_gpus(config_of("network", "hogwild")), Contains("hogwild"));
-  CHECK_THAT(obstacle_to_gpus(config_of("network", "gossip_async")), Contains("gossip_async"));
+  CHECK_THAT(obstacle_to_gpus(config_of_kinds("network", "hogwild")), Contains("hogwild"));
+  CHECK_THAT(obstacle_to_gpus(config_of_kinds("network", "gossip_async")), Contains("gossip_async"));
   for (const char* model : {"linear", "factorization", "word2vec", "glove"}) {
-    CHECK_THAT(obstacle_to_gpus(config_of(model, "allreduce")), Contains(model) && Contains("only on CPUs"));
+    CHECK_THAT(obstacle_to_gpus(config_of_kinds(model, "allreduce")), Contains(model) && Contains("only on CPUs"));
   }
-  Config repeated = config_of("network", "parameter_server");
+  Config repeated = config_of_kinds("network", "parameter_server");
   repeated.strategy.replayed_workers = 2;
   CHECK_THAT(obstacle_to_gpus(repeated), Contains("repeated"));
 }

@@ -19,9 +19,11 @@
 namespace unisono::experiment {
 namespace {
 
-constexpr std::uint64_t kSeed = 11;
-constexpr std::int64_t kHalf = 3, kAll = 6;  // steps
-const models::ModelInputs kInputs{.features = {2, 6, 6}, .classes = 5};
+using testing::kAll;
+using testing::kHalf;
+using testing::kImageInputs;
+
+constexpr std::uint64_t kTrainingSeed = 11;
 
 models::ModelSettings small_network() {
   models::ModelSettings settings;
@@ -35,10 +37,11 @@ models::ModelSettings small_network() {
 struct Network {
   std::unique_ptr<kernels::Backend> backend = kernels::make_cpu_backend(1);
   LocalReducer reducer;
-  std::unique_ptr<models::Model> model = models::make_model(
-      small_network(), kInputs, {.backend = *backend, .reducer = reducer, .steps_together = true, .seed = kSeed});
+  std::unique_ptr<models::Model> model =
+      models::make_model(small_network(), kImageInputs,
+                         {.backend = *backend, .reducer = reducer, .steps_together = true, .seed = kTrainingSeed});
   Buffer statistics{model->statistics_layout().size()};
-  SyntheticSource source{kInputs, {.rank = 0, .size = 1, .batch_size = 24, .seed = kSeed}};
+  SyntheticSource source{kImageInputs, {.rank = 0, .size = 1, .batch_size = 24, .seed = kTrainingSeed}};
 
   void gradient(MutableView theta, MutableView g) {
     kernels::LossSums sums;
@@ -65,7 +68,7 @@ std::vector<Vectors> undivided_run(const optim::OptimizerSettings& settings) {
   Network network;
   const ParameterLayout& layout = network.model->layout();
   std::vector<float> theta(static_cast<std::size_t>(layout.size())), g(theta.size());
-  nn::initialise(layout, kSeed, theta);
+  nn::initialise(layout, kTrainingSeed, theta);
   const auto optimizer = optim::make_optimizer(settings, layout, *network.backend);
   std::vector<Vectors> after = {vectors_of(theta, *optimizer)};
   for (std::int64_t step = 0; step < kAll; ++step) {
@@ -89,7 +92,7 @@ class DividedRun {
         all_g_(all_theta_.size()),
         optimizer_(
             optim::make_optimizer(settings, {.map = map, .rank = world.rank(), .ranks = squares_}, *network_.backend)) {
-    nn::initialise(map, world.rank(), kSeed, theta_);
+    nn::initialise(map, world.rank(), kTrainingSeed, theta_);
   }
 
   void train(std::int64_t first, std::int64_t last) {
@@ -142,7 +145,7 @@ class DividedRun {
   std::unique_ptr<optim::Optimizer> optimizer_;
 };
 
-std::vector<std::pair<std::string, optim::OptimizerSettings>> rules() {
+std::vector<std::pair<std::string, optim::OptimizerSettings>> named_rules() {
   return {{"SGD with momentum, clipped",
            optim::with({.kind = "sgd", .weight_decay = 0.01, .clip_norm = 0.1}, "momentum = 0.9")},
           {"AdamW, clipped", {.kind = "adamw", .weight_decay = 0.1, .clip_norm = 0.1}},
@@ -167,7 +170,7 @@ TEST_CASE("a divided θ trains to the undivided run's bits, and goes on from its
   const std::string path = folder.path("a.h5");
   const Network network;
   const auto divisions = all_divisions(network.model->layout());
-  for (const auto& named : rules()) {
+  for (const auto& named : named_rules()) {
     const auto& rule = named.first;
     const optim::OptimizerSettings& settings = named.second;  // clang's lambdas take no structured bindings
     const std::vector<Vectors> expected = undivided_run(settings);
@@ -212,7 +215,7 @@ TEST_CASE("where every rank holds all of θ, no message is sent for a norm", "[s
   const Network network;
   const ShardMap map = ShardMap::whole(network.model->layout(), 3);
   std::vector<float> theta(static_cast<std::size_t>(map.local(1).size()), 1.0F), g(theta.size(), 1.0F);
-  for (const auto& [rule, settings] : rules()) {
+  for (const auto& [rule, settings] : named_rules()) {
     const auto optimizer = optim::make_optimizer(settings, {.map = map, .rank = 1, .ranks = none}, *network.backend);
     CHECK_NOTHROW(optimizer->step(theta, g, 0.1, 1));
   }

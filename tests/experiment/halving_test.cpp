@@ -19,9 +19,9 @@ double rough(const SearchStep& step, const Point& point) {
 }
 
 /// ASHA's rule, checked from the events alone.
-class Referee {
+class RungReferee {
  public:
-  Referee(std::vector<std::int64_t> epochs, std::int64_t eta) : epochs_(std::move(epochs)), eta_(eta) {}
+  RungReferee(std::vector<std::int64_t> epochs, std::int64_t eta) : epochs_(std::move(epochs)), eta_(eta) {}
 
   void see(const SearchEvent& event) {
     const auto k = static_cast<std::size_t>(std::ranges::find(epochs_, event.step.epochs) - epochs_.begin());
@@ -68,7 +68,7 @@ TEST_CASE("every trial that ASHA lets go on is among the best 1/eta of its rung 
   for (const std::uint64_t order : {1U, 2U, 3U}) {
     const auto method = method_of("method = \"halving\"\ntrials = 81", order);
     const auto events = simulate(*method, workers, loss, order_of(order));
-    Referee referee({1, 3, 9, 27}, 3);
+    RungReferee referee({1, 3, 9, 27}, 3);
     for (const SearchEvent& event : events) referee.see(event);
     CHECK(method->is_complete());
     CHECK(method->depends_on_timing());

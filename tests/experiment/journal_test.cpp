@@ -10,26 +10,25 @@
 namespace unisono::experiment {
 namespace {
 
-using nlohmann::json;
 using testing::bytes_of;
 using testing::ScratchFolder;
 
-void write_three(const std::string& path) {
+void write_three_entries(const std::string& path) {
   Journal journal(path);
   for (int i = 0; i < 3; ++i) journal.append({{"number", i}, {"text", "two\nlines, \"quoted\""}});
 }
 
 TEST_CASE("a journal gives back what was appended, also after it was opened anew", "[journal]") {
   const ScratchFolder folder;
-  write_three(folder.path("journal"));
+  write_three_entries(folder.path("journal"));
   Journal journal(folder.path("journal"));
   REQUIRE(journal.entries().size() == 3);
-  CHECK(journal.entries()[2] == json{{"number", 2}, {"text", "two\nlines, \"quoted\""}});
+  CHECK(journal.entries()[2] == nlohmann::json{{"number", 2}, {"text", "two\nlines, \"quoted\""}});
 }
 
 TEST_CASE("wherever a journal is cut off, the whole lines before are kept and it goes on behind them", "[journal]") {
   const ScratchFolder folder;
-  write_three(folder.path("whole"));
+  write_three_entries(folder.path("whole"));
   const std::string whole = bytes_of(folder.path("whole"));
   for (std::size_t length = 0; length <= whole.size(); ++length) {
     const std::string path = folder.file("cut", whole.substr(0, length));
@@ -41,13 +40,13 @@ TEST_CASE("wherever a journal is cut off, the whole lines before are kept and it
     }
     const Journal again(path);
     REQUIRE(std::ssize(again.entries()) == lines + 1);
-    REQUIRE(again.entries().back() == json{{"number", 9}});
+    REQUIRE(again.entries().back() == nlohmann::json{{"number", 9}});
   }
 }
 
 TEST_CASE("a changed byte in a whole line is found", "[journal]") {
   const ScratchFolder folder;
-  write_three(folder.path("whole"));
+  write_three_entries(folder.path("whole"));
   const std::string whole = bytes_of(folder.path("whole"));
   for (std::size_t at = 0; at < whole.size(); ++at) {
     if (whole[at] == '\n') continue;
@@ -60,7 +59,7 @@ TEST_CASE("a changed byte in a whole line is found", "[journal]") {
 
 TEST_CASE("a line that is missing, or in another place, is found", "[journal]") {
   const ScratchFolder folder;
-  write_three(folder.path("whole"));
+  write_three_entries(folder.path("whole"));
   const std::string whole = bytes_of(folder.path("whole"));
   const std::size_t second = whole.find('\n') + 1, third = whole.find('\n', second) + 1;
   const std::string a = whole.substr(0, second), b = whole.substr(second, third - second), c = whole.substr(third);

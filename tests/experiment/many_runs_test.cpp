@@ -31,7 +31,7 @@ struct Outcome {
   bool operator==(const Outcome&) const = default;
 };
 
-Outcome run_alone(const Config& config) {
+Outcome run_by_itself(const Config& config) {
   Outcome outcome;
   comm::run_as_threads(2, [&](comm::Communicator& world) {
     Log log(world.rank(), false);
@@ -53,7 +53,7 @@ TEST_CASE("four runs side by side give the bits that each gives alone", "[many_r
                           "strategy.servers=1", "train.epochs=4"}),
       factorization(ratings)};
   std::vector<Outcome> alone, beside(configs.size());
-  for (const Config& config : configs) alone.push_back(run_alone(config));
+  for (const Config& config : configs) alone.push_back(run_by_itself(config));
   Log log(0, false);  // of all ranks
   comm::run_as_threads(8, [&](comm::Communicator& world) {
     Job job(world, log);
@@ -128,7 +128,7 @@ TEST_CASE("a thousand runs, four at a time, hold on to nothing, and each is righ
         perceptron(points, {"seed=" + std::to_string(kind), "train.epochs=1",
                             "optimizer.learning_rate=" + std::string(kind == 3 ? "1e30" : "0.1"),
                             kind % 2 == 0 ? "strategy.kind=\"allreduce\"" : "strategy.kind=\"averaging\""}));
-    alone.push_back(run_alone(configs.back()));
+    alone.push_back(run_by_itself(configs.back()));
     CHECK(alone.back().status == (kind == 3 ? RunStatus::diverged : RunStatus::complete));
   }
   Held warm, end;

@@ -13,7 +13,7 @@ using Catch::Matchers::Contains;
 using testing::bytes_of;
 using testing::ScratchFolder;
 
-void write(const std::string& path, bool overwrite, std::string_view text) {
+void write_new_file(const std::string& path, bool overwrite, std::string_view text) {
   NewFile file(path, overwrite);
   file.write(text);
   file.finish();
@@ -28,7 +28,7 @@ TEST_CASE("a file appears when it is finished, and not before", "[new_file]") {
     CHECK_FALSE(std::filesystem::exists(path));
   }
   CHECK(std::filesystem::is_empty(folder.path()));
-  write(path, false, "whole");
+  write_new_file(path, false, "whole");
   CHECK(testing::bytes_of(path) == "whole");
   CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 1);
 }
@@ -39,7 +39,7 @@ TEST_CASE("a file that is there is replaced only where that was asked for", "[ne
   CHECK_THROWS_WITH(NewFile(path, false),
                     Contains("a.txt: already exists; choose another --output, or add --overwrite"));
   CHECK(testing::bytes_of(path) == "earlier");
-  write(path, true, "later");
+  write_new_file(path, true, "later");
   CHECK(testing::bytes_of(path) == "later");
 }
 

@@ -14,7 +14,7 @@ namespace {
 const std::string kKeys = "method = \"population\"\nexploit_every_epochs = 3\nexploited_fraction = 0.25\ntrials = ";
 
 /// The rule of truncation selection, checked from the events alone.
-class Referee {
+class PopulationReferee {
  public:
   void see(const SearchEvent& event) {
     const std::int64_t trial = event.step.trial;
@@ -53,7 +53,7 @@ TEST_CASE("a population copies only from the best to the worst of those trained 
   for (const std::uint64_t order : {1U, 2U, 3U}) {
     const auto method = method_of(kKeys + "16", order);
     const auto events = simulate(*method, workers, quadratic, order_of(order));
-    Referee referee;
+    PopulationReferee referee;
     for (const SearchEvent& event : events) referee.see(event);
     CHECK(method->is_complete());
     CHECK(method->depends_on_timing());

@@ -16,7 +16,7 @@ using testing::bytes_of;
 using testing::ScratchFolder;
 
 /// Three examples of two outputs: rank 0 has the first two, rank 1 the last, which comes first.
-void write_three(PredictionSink& sink) {
+void write_three_predictions(PredictionSink& sink) {
   const std::vector<float> last = {0.5F, 0.25F}, first = {0, 1}, second = {0.125F, 3};
   sink.write(1, 2, last, {});
   sink.write(0, 0, first, {});
@@ -31,12 +31,12 @@ TEST_CASE("predictions lie in the set's order, however the ranks' parts came", "
   const auto options = [&](const char* name, std::optional<ClassReading> classes) {
     return SinkOptions{.path = folder.path(name), .examples = 3, .outputs = 2, .classes = classes, .ranks = 2};
   };
-  write_three(*make_prediction_sink(options("a.csv", kTwoClasses)));
+  write_three_predictions(*make_prediction_sink(options("a.csv", kTwoClasses)));
   CHECK(testing::bytes_of(folder.path("a.csv")) == "example,class,p0,p1\n0,1,0,1\n1,1,0.125,3\n2,0,0.5,0.25\n");
-  write_three(*make_prediction_sink(options("b.csv", {})));
+  write_three_predictions(*make_prediction_sink(options("b.csv", {})));
   CHECK(testing::bytes_of(folder.path("b.csv")) == "example,y0,y1\n0,0,1\n1,0.125,3\n2,0.5,0.25\n");
 
-  write_three(*make_prediction_sink(options("c.h5", kTwoClasses)));
+  write_three_predictions(*make_prediction_sink(options("c.h5", kTwoClasses)));
   const data::hdf5::File file(folder.path("c.h5"), data::hdf5::File::Mode::read);
   std::vector<float> values(6);
   std::vector<std::int32_t> classes(3);
@@ -51,7 +51,7 @@ TEST_CASE("a table can say what its examples are", "[prediction_sink]") {
   const ScratchFolder folder;
   SinkOptions options{.path = folder.path("a.csv"), .examples = 3, .outputs = 2, .ranks = 2, .label_names = ",user"};
   options.label = [](std::int64_t example) { return ",u" + std::to_string(10 * example); };
-  write_three(*make_prediction_sink(options));
+  write_three_predictions(*make_prediction_sink(options));
   CHECK(testing::bytes_of(options.path) == "example,user,y0,y1\n0,u0,0,1\n1,u10,0.125,3\n2,u20,0.5,0.25\n");
 }
 
@@ -113,14 +113,14 @@ TEST_CASE("a file that is not finished never appears under its name", "[predicti
   const ScratchFolder folder;
   for (const char* name : {"a.csv", "a.h5"}) {
     SinkOptions options{.path = folder.path(name), .examples = 3, .outputs = 2, .ranks = 2};
-    write_three(*make_prediction_sink(options));
+    write_three_predictions(*make_prediction_sink(options));
     const std::string earlier = testing::bytes_of(folder.path(name));
     CHECK_THROWS_WITH(make_prediction_sink(options), Contains("add --overwrite"));
     CHECK(testing::bytes_of(folder.path(name)) == earlier);
     options.overwrite = true;
     make_prediction_sink(options);
     CHECK(testing::bytes_of(folder.path(name)) == earlier);
-    write_three(*make_prediction_sink(options));  // earlier predictions are replaced
+    write_three_predictions(*make_prediction_sink(options));  // earlier predictions are replaced
     CHECK(testing::bytes_of(folder.path(name)).size() == earlier.size());
   }
   CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 2);

@@ -15,9 +15,9 @@ namespace {
 const models::ModelInputs kInputs{.features = {2, 1, 1}, .classes = 2};
 
 /// A rank's vectors of a run whose gradients are compressed.
-class Holder {
+class ResidualHolder {
  public:
-  explicit Holder(comm::Communicator& world)
+  explicit ResidualHolder(comm::Communicator& world)
       : world_(world),
         log_(world.rank(), false),
         place_(world),
@@ -51,7 +51,7 @@ float unsent(Index i, int rank) { return 0.01F * static_cast<float>(i + 1) * sta
 std::vector<float> restored(const std::string& path, int ranks) {
   std::vector<float> sums;
   comm::run_as_threads(ranks, [&](comm::Communicator& world) {
-    Holder holder(world);
+    ResidualHolder holder(world);
     holder.restore(path);
     std::vector<float> own(holder.residual().begin(), holder.residual().end());
     world.allreduce_sum(own);
@@ -66,7 +66,7 @@ TEST_CASE("residuals keep their sum on another number of ranks, and their bits o
     const std::string path = folder.path(std::to_string(writers) + ".h5");
     std::vector<double> sums;
     comm::run_as_threads(writers, [&](comm::Communicator& world) {
-      Holder holder(world);
+      ResidualHolder holder(world);
       const MutableView residual = holder.residual();
       if (world.is_root()) sums.resize(residual.size());
       // Only places of parameters are kept: the layers' padding is 0.

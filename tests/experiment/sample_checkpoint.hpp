@@ -7,8 +7,12 @@
 #include "checkpoint/checkpoint_writing.hpp"
 #include "checkpoint/shared_file.hpp"
 #include "unisono/base/seal.hpp"
+#include "unisono/models/factory.hpp"
 
 namespace unisono::testing {
+
+inline constexpr std::int64_t kHalf = 3, kAll = 6;  ///< steps until a checkpoint, and of the run
+inline const models::ModelInputs kImageInputs{.features = {2, 6, 6}, .classes = 5};
 
 /// A model of two blocks, one of them stored in an order of its own, with one running statistic.
 struct SampleModel {

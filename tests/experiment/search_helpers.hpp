@@ -14,8 +14,9 @@ namespace unisono::experiment {
 /// The settings of a table [search], as TOML.
 inline SearchSettings search_settings(const std::string& text) {
   SearchSettings settings;
-  parse_config({"s.toml", text, {}},
-               [&](ConfigVisitor& visitor) { visitor.section({.name = "search", .meaning = "a search"}, settings); });
+  unisono::parse_config({"s.toml", text, {}}, [&](ConfigVisitor& visitor) {
+    visitor.section({.name = "search", .meaning = "a search"}, settings);
+  });
   return settings;
 }
 

@@ -31,13 +31,13 @@ TEST_CASE("the keys of a search are read, and written as they were", "[search]")
   REQUIRE(settings.baselines.size() == 1);
   CHECK(settings.baselines[0].place == "s.toml:8:18");
 
-  const std::string text =
-      effective_config([&](ConfigVisitor& v) { v.section({.name = "search", .meaning = "a search"}, settings); });
+  const std::string text = unisono::effective_config(
+      [&](ConfigVisitor& v) { v.section({.name = "search", .meaning = "a search"}, settings); });
   SearchSettings again = search_settings(text);
   CHECK(again.space == settings.space);
   CHECK(again.baselines == settings.baselines);
-  CHECK(effective_config([&](ConfigVisitor& v) { v.section({.name = "search", .meaning = "a search"}, again); }) ==
-        text);
+  CHECK(unisono::effective_config(
+            [&](ConfigVisitor& v) { v.section({.name = "search", .meaning = "a search"}, again); }) == text);
   CHECK_THAT(text, Contains("target = [0.98]") && !Contains("least_epochs"));
 }
 
@@ -47,12 +47,12 @@ TEST_CASE("a grid needs no number of trials, nor does Hyperband", "[search]") {
   CHECK_FALSE(search_settings("[search]\nmethod = \"grid\"\n" + kSpace).has_target);
 }
 
-struct Wrong {
+struct WrongSearch {
   std::string keys, complaint;
 };
 
 TEST_CASE("bad settings of a search are refused with what to do", "[search]") {
-  const auto wrong = GENERATE(values<Wrong>({
+  const auto wrong = GENERATE(values<WrongSearch>({
       {"method = \"bayes\"",
        "'method' in [search] is 'bayes', which does not exist; it is one of 'grid', 'random', "
        "'sobol', 'halving', 'hyperband', 'population', 'tpe'"},

@@ -131,11 +131,12 @@ TEST_CASE("the values are overrides that a config takes", "[search]") {
   std::vector<std::string> overrides;
   for (const Assignment& assignment : space.at({0, 0, 0.5, 0.9, 0})) overrides.push_back(assignment.override_text());
   ConfigValue optimizer, model, data;
-  parse_config({"a.toml", "model.layers = [{}, { units = 3 }]\noptimizer.kind = 1", overrides}, [&](ConfigVisitor& v) {
-    v.any_value({.name = "optimizer", .meaning = ""}, optimizer);
-    v.any_value({.name = "model", .meaning = ""}, model);
-    v.any_value({.name = "data", .meaning = ""}, data);
-  });
+  unisono::parse_config({"a.toml", "model.layers = [{}, { units = 3 }]\noptimizer.kind = 1", overrides},
+                        [&](ConfigVisitor& v) {
+                          v.any_value({.name = "optimizer", .meaning = ""}, optimizer);
+                          v.any_value({.name = "model", .meaning = ""}, model);
+                          v.any_value({.name = "data", .meaning = ""}, data);
+                        });
   CHECK(optimizer.find("kind")->value == decltype(ConfigValue::value)("s=g"));
   CHECK(optimizer.find("a b")->number() == 0.5);
   CHECK(optimizer.find("learning_rate")->number() == 0.1);
@@ -192,12 +193,12 @@ TEST_CASE("values given by hand that the space does not have are refused", "[sea
                "2 and at most 8, in steps of 3"));
 }
 
-struct Wrong {
+struct WrongSpace {
   std::string entries, complaint;
 };
 
 TEST_CASE("what is no distribution is refused with its place, what it is and what to do", "[search]") {
-  const auto wrong = GENERATE(values<Wrong>({
+  const auto wrong = GENERATE(values<WrongSpace>({
       {"a = 0.1",
        "4:5: 'a' in [search.space] is 0.1, which does not vary: write { linear = [0, 1] }, { log = [1e-4, 1] }, { "
        "integers = [1, 8] } or a list of choices; a fixed value belongs to the rest of the config"},

@@ -76,7 +76,7 @@ Counts times_validated(const Folds& folds, bool all_used = true) {
   return times;
 }
 
-constexpr std::uint64_t kSeed = 5;
+constexpr std::uint64_t kSplitSeed = 5;
 
 std::string refusal(const CrossValidationSettings& settings, const FoldInput& input) {
   try {
@@ -97,21 +97,22 @@ TEST_CASE("k-fold without shuffling has scikit-learn's rows", "[splitters]") {
 }
 
 TEST_CASE("stratified folds have scikit-learn's counts of each class", "[splitters]") {
-  CHECK(validated(stratified_k_fold(three_classes(), 4, &kSeed), three_classes(), 3) ==
+  CHECK(validated(stratified_k_fold(three_classes(), 4, &kSplitSeed), three_classes(), 3) ==
         std::vector<Counts>{{3, 4, 1}, {3, 3, 1}, {3, 3, 1}, {3, 3, 1}});
   const auto seven = labels_of(997, [](int i) { return (i * i * 31 + i * 17) % 101 % 7; });
-  CHECK(validated(stratified_k_fold(seven, 10, &kSeed), seven, 7) == std::vector<Counts>{{18, 16, 9, 14, 10, 15, 18},
-                                                                                         {18, 16, 10, 13, 10, 15, 18},
-                                                                                         {18, 16, 10, 13, 10, 15, 18},
-                                                                                         {18, 15, 10, 14, 10, 15, 18},
-                                                                                         {18, 15, 10, 14, 10, 15, 18},
-                                                                                         {18, 16, 10, 14, 10, 15, 17},
-                                                                                         {18, 16, 10, 14, 10, 15, 17},
-                                                                                         {17, 16, 10, 14, 9, 15, 18},
-                                                                                         {17, 16, 10, 14, 9, 15, 18},
-                                                                                         {17, 16, 10, 14, 10, 14, 18}});
+  CHECK(validated(stratified_k_fold(seven, 10, &kSplitSeed), seven, 7) ==
+        std::vector<Counts>{{18, 16, 9, 14, 10, 15, 18},
+                            {18, 16, 10, 13, 10, 15, 18},
+                            {18, 16, 10, 13, 10, 15, 18},
+                            {18, 15, 10, 14, 10, 15, 18},
+                            {18, 15, 10, 14, 10, 15, 18},
+                            {18, 16, 10, 14, 10, 15, 17},
+                            {18, 16, 10, 14, 10, 15, 17},
+                            {17, 16, 10, 14, 9, 15, 18},
+                            {17, 16, 10, 14, 9, 15, 18},
+                            {17, 16, 10, 14, 10, 14, 18}});
   const auto four = labels_of(100, [](int i) { return (i * i * 31 + i * 17) % 101 % 4; });
-  CHECK(validated(stratified_k_fold(four, 5, &kSeed), four, 4) ==
+  CHECK(validated(stratified_k_fold(four, 5, &kSplitSeed), four, 4) ==
         std::vector<Counts>{{5, 6, 5, 4}, {5, 6, 6, 3}, {4, 7, 6, 3}, {4, 6, 6, 4}, {4, 6, 6, 4}});
 }
 
@@ -131,14 +132,14 @@ TEST_CASE("drawn folds have scikit-learn's counts, of each class too", "[splitte
                                                                                 {0.37, {{7, 8, 3}, {5, 5, 1}}}};
   for (const auto& [fraction, counts] : references) {
     CAPTURE(fraction);
-    const Folds folds = stratified_shuffle_split(labels, 3, fraction, kSeed);
+    const Folds folds = stratified_shuffle_split(labels, 3, fraction, kSplitSeed);
     const std::int64_t held_out = std::accumulate(counts.second.begin(), counts.second.end(), std::int64_t{0});
     for (std::int64_t i = 0; i < 3; ++i) {
       CHECK(counts_of(folds.fold(i).train, labels, 3) == counts.first);
       CHECK(counts_of(folds.validation(i), labels, 3) == counts.second);
     }
     CHECK(folds.validation(0) != folds.validation(1));
-    const Folds plain = shuffle_split(29, 2, fraction, kSeed);
+    const Folds plain = shuffle_split(29, 2, fraction, kSplitSeed);
     CHECK(std::ssize(plain.validation(0)) == held_out);
     CHECK(plain.validation(0) != plain.validation(1));
     times_validated(plain);

@@ -18,8 +18,9 @@
 namespace unisono::experiment {
 namespace {
 
-constexpr std::int64_t kHalf = 3, kAll = 6;  // steps
-const models::ModelInputs kInputs{.features = {2, 6, 6}, .classes = 5};
+using testing::kAll;
+using testing::kHalf;
+using testing::kImageInputs;
 
 constexpr const char* kNetwork = R"(
 name = "staged"
@@ -103,14 +104,14 @@ std::vector<float> part_of(const std::vector<float>& all, const HeldVector& vect
 }
 
 /// A rank of a run whose gradients are invented.
-class Holder {
+class StateHolder {
  public:
-  Holder(comm::Communicator& world, const Config& config)
+  StateHolder(comm::Communicator& world, const Config& config)
       : world_(world),
         log_(world.rank(), false),
         place_(world),
         config_(config),
-        parts_({world, place_, log_}, config_, kInputs),
+        parts_({world, place_, log_}, config_, kImageInputs),
         training_(parts_, config_) {
     parts_.initialise(static_cast<std::uint64_t>(config.seed));
   }
@@ -149,7 +150,7 @@ class Holder {
   void write(const std::string& path, std::int64_t step) {
     CheckpointHeader header = testing::sample_header(testing::SampleModel(), step);
     header.config = effective_config(config_);
-    header.inputs = kInputs;
+    header.inputs = kImageInputs;
     header.averaged = training_.average != nullptr;
     testing::write_checkpoint(world_, path, header, state());
   }
@@ -178,7 +179,7 @@ struct Expected {
 Expected undivided(const Overrides& rule) {
   Expected expected;
   comm::run_as_threads(1, [&](comm::Communicator& world) {
-    Holder holder(world, network(rule));
+    StateHolder holder(world, network(rule));
     expected.at_start = holder.whole();
     holder.train(0, kHalf);
     expected.at_half = holder.whole();
@@ -189,7 +190,7 @@ Expected undivided(const Overrides& rule) {
   return expected;
 }
 
-std::vector<Overrides> rules() {
+std::vector<Overrides> rule_overrides() {
   return {{"optimizer.kind=sgd", "optimizer.momentum=0.9", "optimizer.clip_norm=0.1", "optimizer.weight_decay=0.01"},
           {"optimizer.kind=adamw", "optimizer.clip_norm=0.1"},
           {"optimizer.kind=lars"},
@@ -204,14 +205,14 @@ TEST_CASE(
   const testing::ScratchFolder folder;
   const std::string path = folder.path("a.h5");
   const std::vector<Division> all = divisions();
-  for (const Overrides& rule : rules()) {
+  for (const Overrides& rule : rule_overrides()) {
     const Expected expected = undivided(rule);
     REQUIRE(expected.at_start.at("parameters") != expected.at_end.at("parameters"));
     REQUIRE(expected.at_end.contains("average/statistics"));
     for (std::size_t i = 0; i < all.size(); ++i) {
       INFO(rule.front() << ", " << all[i].ranks << " ranks");
       comm::run_as_threads(all[i].ranks, [&](comm::Communicator& world) {
-        Holder holder(world, network(rule, all[i].overrides));
+        StateHolder holder(world, network(rule, all[i].overrides));
         EXPECT(holder.is_part_of(expected.at_start));
         holder.train(0, kHalf);
         EXPECT(holder.is_part_of(expected.at_half));
@@ -225,7 +226,7 @@ TEST_CASE(
         const Division& other = all[next % all.size()];
         INFO("goes on on " << other.ranks);
         comm::run_as_threads(other.ranks, [&](comm::Communicator& world) {
-          Holder holder(world, network(rule, other.overrides));
+          StateHolder holder(world, network(rule, other.overrides));
           holder.restore(path);
           EXPECT(holder.is_part_of(expected.at_half));
           holder.train(kHalf, kAll);
@@ -241,7 +242,7 @@ TEST_CASE("a pipeline's checkpoint is applied by ranks that hold the whole model
   const std::string path = folder.path("a.h5");
   Vectors expected = undivided({}).at_half;
   comm::run_as_threads(4, [&](comm::Communicator& world) {
-    Holder holder(world, network({"replica.stages=4"}));
+    StateHolder holder(world, network({"replica.stages=4"}));
     holder.train(0, kHalf);
     holder.write(path, kHalf);
   });
@@ -264,11 +265,11 @@ TEST_CASE("replicas that keep optimizer states of their own write and read them,
   const std::string path = folder.path("a.h5");
   const Overrides rule = {"strategy.kind=averaging", "strategy.optimizer_state=keep", "optimizer.kind=sgd",
                           "optimizer.momentum=0.5"};
-  const auto replica_of = [](Holder& holder) { return holder.parts().grid.data().rank(); };
+  const auto replica_of = [](StateHolder& holder) { return holder.parts().grid.data().rank(); };
   const auto state_of_replica = [&](int replica) {
     Vectors whole;
     comm::run_as_threads(1, [&](comm::Communicator& world) {
-      Holder holder(world, network(rule));
+      StateHolder holder(world, network(rule));
       holder.train(0, kHalf, 100 * replica);
       whole = holder.whole();
     });
@@ -277,16 +278,16 @@ TEST_CASE("replicas that keep optimizer states of their own write and read them,
   const std::vector<std::vector<float>> expected = {state_of_replica(0), state_of_replica(1)};
   REQUIRE(expected[0] != expected[1]);
   const std::vector<Division> pairs = {{2, {}}, {4, {"replica.stages=2"}}, {6, {"replica.stages=3"}}};
-  const auto velocity_of = [](Holder& holder) {
+  const auto velocity_of = [](StateHolder& holder) {
     return held_vector("", holder.parts(), holder.training().optimizer->state()[0].values);
   };
-  const auto has_own = [&](Holder& holder) {
+  const auto has_own = [&](StateHolder& holder) {
     const auto& values = expected[static_cast<std::size_t>(replica_of(holder))];
     return std::ranges::equal(velocity_of(holder).values, part_of(values, velocity_of(holder), holder.parts()));
   };
   for (const Division& writer : pairs) {
     comm::run_as_threads(writer.ranks, [&](comm::Communicator& world) {
-      Holder holder(world, network(rule, writer.overrides));
+      StateHolder holder(world, network(rule, writer.overrides));
       holder.train(0, kHalf, 100 * replica_of(holder));
       EXPECT(has_own(holder));
       holder.write(path, kHalf);
@@ -295,7 +296,7 @@ TEST_CASE("replicas that keep optimizer states of their own write and read them,
     for (const Division& reader : pairs) {
       INFO(writer.ranks << " ranks, then " << reader.ranks);
       comm::run_as_threads(reader.ranks, [&](comm::Communicator& world) {
-        Holder holder(world, network(rule, reader.overrides));
+        StateHolder holder(world, network(rule, reader.overrides));
         holder.restore(path);
         EXPECT(has_own(holder));
       });
@@ -304,7 +305,7 @@ TEST_CASE("replicas that keep optimizer states of their own write and read them,
   std::vector<float> mean(expected[0].size());
   for (std::size_t i = 0; i < mean.size(); ++i) mean[i] = 0.5F * (expected[0][i] + expected[1][i]);
   comm::run_as_threads(2, [&](comm::Communicator& world) {  // one replica: it takes the mean
-    Holder holder(world, network(rule, {"replica.stages=2"}));
+    StateHolder holder(world, network(rule, {"replica.stages=2"}));
     holder.restore(path);
     EXPECT(std::ranges::equal(velocity_of(holder).values, part_of(mean, velocity_of(holder), holder.parts())));
   });
@@ -349,7 +350,7 @@ std::string message_of(const BadSettings& bad) {
   comm::run_as_threads(bad.ranks, [&](comm::Communicator& world) {
     std::string own;
     try {
-      Holder(world, network(bad.overrides));
+      StateHolder(world, network(bad.overrides));
     } catch (const ConfigError& error) {
       own = error.what();
     }

@@ -9,13 +9,13 @@ using reference::Over;
 Floats narrow(const std::vector<double>& values) { return {values.begin(), values.end()}; }
 
 /// One batch through all four passes. Canonical order.
-struct Case {
+struct BatchNormCase {
   NormSpec spec;
   Index batch;
   Floats x, residual, y, dy, gamma, beta, mean, inverse;  // y: what the backward pass is told that forward gave
   reference::Statistics statistics;                       // as the device is told: rounded to float
 
-  Case(const Shape& shape, Activation activation, bool with_residual)
+  BatchNormCase(const Shape& shape, Activation activation, bool with_residual)
       : spec{shape.extent, 1e-5F, activation},
         batch(shape.batch),
         x(random_floats(shape.size(), 11, -1, 3)),
@@ -35,7 +35,7 @@ struct Case {
   std::size_t channel(std::size_t i) const { return reference::group_of(Over::channel, spec.extent, i); }
 };
 
-Outputs run(CpuBackend& backend, const Case& c, bool constant_statistics = false) {
+Outputs run_batch_norm(CpuBackend& backend, const BatchNormCase& c, bool constant_statistics = false) {
   const Shape shape = c.shape();
   const auto channels = static_cast<std::size_t>(c.spec.extent.channels);
   const Buffer x = to_device(backend, shape, c.x, 1e3F), given_y = to_device(backend, shape, c.y, 1);
@@ -71,7 +71,7 @@ struct Sum {
 };
 
 /// Σ x, Σ x², Σ dy, Σ dy x̂ for each channel, in the order of Outputs::sums.
-std::vector<Sum> expected_sums(const Case& c, const std::vector<double>& dy) {
+std::vector<Sum> expected_sums(const BatchNormCase& c, const std::vector<double>& dy) {
   const auto channels = static_cast<std::size_t>(c.spec.extent.channels);
   std::vector<Sum> sums(4 * channels);
   for (std::size_t i = 0; i < dy.size(); ++i) {
@@ -86,7 +86,7 @@ std::vector<Sum> expected_sums(const Case& c, const std::vector<double>& dy) {
   return sums;
 }
 
-std::vector<double> expected_output(const Case& c) {
+std::vector<double> expected_output(const BatchNormCase& c) {
   auto y =
       reference::norm_forward(Over::channel, c.spec.extent, c.statistics, widen(c.x), widen(c.gamma), widen(c.beta));
   for (std::size_t i = 0; i < y.size(); ++i) {
@@ -96,7 +96,7 @@ std::vector<double> expected_output(const Case& c) {
   return y;
 }
 
-std::vector<double> masked_gradient(const Case& c) {
+std::vector<double> masked_gradient(const BatchNormCase& c) {
   auto dy = widen(c.dy);
   for (std::size_t i = 0; i < dy.size(); ++i) {
     if (c.relu() && c.y[i] <= 0) dy[i] = 0;
@@ -104,7 +104,7 @@ std::vector<double> masked_gradient(const Case& c) {
   return dy;
 }
 
-void check(const Case& c, const Outputs& outputs, bool constant_statistics = false) {
+void check_batch_norm(const BatchNormCase& c, const Outputs& outputs, bool constant_statistics = false) {
   // |x − mean| inverse γ is below 4 sizes of x times the largest inverse; four roundings of that and of what is added.
   double inverse = 1;
   for (double value : c.statistics.inverse) inverse = std::max(inverse, value);
@@ -134,25 +134,25 @@ TEST_CASE("batch normalisation gives the reference's sums, outputs and gradients
   for (const Shape& shape : odd_shapes()) {
     INFO(shape.text());
     for (Activation activation : {Activation::none, Activation::relu}) {
-      const Case c(shape, activation, activation == Activation::relu);
-      in_all_layouts([&](CpuBackend& backend) { return run(backend, c); },
-                     [&](const Outputs& outputs) { check(c, outputs); });
+      const BatchNormCase c(shape, activation, activation == Activation::relu);
+      in_all_layouts([&](CpuBackend& backend) { return run_batch_norm(backend, c); },
+                     [&](const Outputs& outputs) { check_batch_norm(c, outputs); });
     }
   }
 }
 
 TEST_CASE("batch normalisation fuses a residual or a relu alone, too", "[batch_norm]") {
   for (Activation activation : {Activation::none, Activation::relu}) {
-    const Case c({{20, 7, 5}, 65}, activation, activation == Activation::none);
-    in_all_layouts([&](CpuBackend& backend) { return run(backend, c); },
-                   [&](const Outputs& outputs) { check(c, outputs); });
+    const BatchNormCase c({{20, 7, 5}, 65}, activation, activation == Activation::none);
+    in_all_layouts([&](CpuBackend& backend) { return run_batch_norm(backend, c); },
+                   [&](const Outputs& outputs) { check_batch_norm(c, outputs); });
   }
 }
 
 TEST_CASE("with constant statistics no gradient flows through them", "[batch_norm]") {
-  const Case c({{3, 4, 4}, 17}, Activation::relu, false);
-  in_all_layouts([&](CpuBackend& backend) { return run(backend, c, true); },
-                 [&](const Outputs& outputs) { check(c, outputs, true); });
+  const BatchNormCase c({{3, 4, 4}, 17}, Activation::relu, false);
+  in_all_layouts([&](CpuBackend& backend) { return run_batch_norm(backend, c, true); },
+                 [&](const Outputs& outputs) { check_batch_norm(c, outputs, true); });
 }
 
 TEST_CASE("an example worked out by hand is normalised", "[batch_norm]") {

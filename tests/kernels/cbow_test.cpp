@@ -5,12 +5,12 @@ namespace {
 
 /// h, the mean of words below ½, errs by (C + 1) u / 2; z by D (D + C + 3) u / 4 with it; an error e by rate / 4 of
 /// that and 6 rate u. A row takes up to n errors, times ½, and rounds n + 1 times.
-double bound(Index width, std::size_t words, std::size_t terms) {
+double cbow_bound(Index width, std::size_t words, std::size_t terms) {
   const auto d = static_cast<double>(width), c = static_cast<double>(words), n = static_cast<double>(terms);
   return kRoundoff * (n * static_cast<double>(kRate) * (0.5 * (d * (d + c + 3) / 16 + 6) + c) + n + 1);
 }
 
-void compare(const Words& context, Index outputs, Index width) {
+void compare_cbow(const Words& context, Index outputs, Index width) {
   WindowCase expected(context, outputs, width);
   reference::Matrix x = expected.x.widened(), y = expected.y.widened();
   const double loss = reference::cbow(context, expected.wanted(), static_cast<double>(kRate), x, y);
@@ -19,12 +19,12 @@ void compare(const Words& context, Index outputs, Index width) {
     WindowCase c(context, outputs, width);
     const InPlaceSums sums = c.cbow(kernels, true);
     // A word that stands there n times takes δ as often.
-    CHECK(excess(c.x.values(), x.values, bound(width, context.size(), context.size() * c.outputs.size())) <= 1);
-    CHECK(excess(c.y.values(), y.values, bound(width, context.size(), 1)) <= 1);
+    CHECK(excess(c.x.values(), x.values, cbow_bound(width, context.size(), context.size() * c.outputs.size())) <= 1);
+    CHECK(excess(c.y.values(), y.values, cbow_bound(width, context.size(), 1)) <= 1);
     CHECK(c.x.tidy());
     CHECK(c.y.tidy());
     const auto pairs = static_cast<double>(c.outputs.size());
-    CHECK(sums.loss == Approx(loss).margin(pairs * bound(width, context.size(), 1) / 0.1).epsilon(1e-6));
+    CHECK(sums.loss == Approx(loss).margin(pairs * cbow_bound(width, context.size(), 1) / 0.1).epsilon(1e-6));
     CHECK(sums.examples == outputs);
   });
 }
@@ -33,15 +33,15 @@ void compare(const Words& context, Index outputs, Index width) {
 
 TEST_CASE("a window's step of a bag of words is the reference's", "[cbow]") {
   for (Index words : {1, 2, 3, 6, 10}) {
-    for (Index outputs : {1, 2, 3, 4, 5, 6, 7, 12, 13, 20}) compare(first_words(words), outputs, 48);
+    for (Index outputs : {1, 2, 3, 4, 5, 6, 7, 12, 13, 20}) compare_cbow(first_words(words), outputs, 48);
   }
-  for (Index width : {1, 4, 16, 17, 50, 100, 112, 300, 700}) compare(first_words(7), 6, width);
-  compare(first_words(kMaximumWindow), kMaximumOutputs, 40);
+  for (Index width : {1, 4, 16, 17, 50, 100, 112, 300, 700}) compare_cbow(first_words(7), 6, width);
+  compare_cbow(first_words(kMaximumWindow), kMaximumOutputs, 40);
 }
 
 TEST_CASE("a word that stands in a bag twice moves twice", "[cbow]") {
-  compare({5, 5}, 6, 100);
-  compare({1, 2, 1, 3, 4, 2, 1, 9, 8, 0}, 11, 33);
+  compare_cbow({5, 5}, 6, 100);
+  compare_cbow({1, 2, 1, 3, 4, 2, 1, 9, 8, 0}, 11, 33);
 }
 
 TEST_CASE("the reference's step of a bag of words goes down the gradient of its loss", "[cbow]") {

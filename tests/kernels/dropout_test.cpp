@@ -4,8 +4,8 @@ namespace unisono::kernels::cpu {
 namespace {
 
 /// The mask from its definition, one example and one element at a time.
-Floats expected(const DropoutKey& key, const Extent& extent, const std::vector<std::uint64_t>& examples,
-                const Floats& x) {
+Floats expected_dropout(const DropoutKey& key, const Extent& extent, const std::vector<std::uint64_t>& examples,
+                        const Floats& x) {
   Floats y;
   for (std::uint64_t example : examples) {
     RandomStream random(key.seed ^ (std::uint64_t{key.layer} << 32), Purpose::dropout, example, key.epoch);
@@ -42,7 +42,7 @@ TEST_CASE("a dropout mask is a function of seed, layer, epoch, example and canon
     INFO(shape.text());
     const Floats x = random_floats(shape.size(), 51);
     const auto examples = some_examples(shape.batch);
-    const Floats y = expected(key, shape.extent, examples, x);
+    const Floats y = expected_dropout(key, shape.extent, examples, x);
     in_all_layouts(
         [&](CpuBackend& backend) {
           Buffer in_place = to_device(backend, shape, x);
@@ -99,7 +99,7 @@ TEST_CASE("with rate 0 dropout keeps all, and what it drops may be NaN", "[dropo
   CHECK(dropped(backend, {.seed = 1}, shape, {1, 2, 3}, x) == x);
   const Floats nan(static_cast<std::size_t>(shape.size()), std::nanf(""));
   const Floats y = dropped(backend, {.seed = 1, .rate = 0.5F}, shape, {1, 2, 3}, nan);
-  const Floats mask = expected({.seed = 1, .rate = 0.5F}, shape.extent, {1, 2, 3}, Floats(nan.size(), 1.0F));
+  const Floats mask = expected_dropout({.seed = 1, .rate = 0.5F}, shape.extent, {1, 2, 3}, Floats(nan.size(), 1.0F));
   for (std::size_t i = 0; i < y.size(); ++i) CHECK(std::isnan(y[i]) == (mask[i] != 0));
 }
 

@@ -54,9 +54,9 @@ std::vector<SparseEntry> ratings(Index count) {
   return result;
 }
 
-struct Case {
+struct FactorCase {
   TestFactors users, items;
-  explicit Case(Index rank) : users(kUsers, rank, 10), items(kItems, rank, 20) {}
+  explicit FactorCase(Index rank) : users(kUsers, rank, 10), items(kItems, rank, 20) {}
   InPlaceSums run(const InPlaceKernels& kernels, std::span<const SparseEntry> entries, const FactorStep& step) {
     return kernels.factorize(entries, step, users.view(), items.view());
   }
@@ -69,14 +69,14 @@ FactorStep options(bool adagrad, bool biases) {
 /// A dot product of K terms below 1/4 errs by K (K + 2) u / 4, of which rate / 2 come into a factor, beside some four
 /// roundings. What a row errs by reaches the next rating's error K / 2 times, and grows by 1 + rate (K / 4 + |e|); a
 /// row has some `touches` ratings, |e| < 3.
-double bound(Index rank, double touches) {
+double factor_bound(Index rank, double touches) {
   const auto k = static_cast<double>(rank);
   return touches * kRoundoff * (0.02 * k * (k + 2) / 8 + 4) * std::pow(1 + 0.02 * (k / 4 + 3), touches);
 }
 
-void compare(Index rank, const FactorStep& step, Index count) {
+void compare_factorize(Index rank, const FactorStep& step, Index count) {
   const auto entries = ratings(count);
-  Case expected(rank);
+  FactorCase expected(rank);
   reference::Factors users = expected.users.widened(), items = expected.items.widened();
   double squared = 0, absolute = 0;
   for (const SparseEntry& entry : entries) {
@@ -86,9 +86,9 @@ void compare(Index rank, const FactorStep& step, Index count) {
   }
   with_all_kernels([&](const InPlaceKernels& kernels) {
     INFO("K = " << rank << ", adagrad " << step.adagrad << ", biases " << step.biases);
-    Case c(rank);
+    FactorCase c(rank);
     const InPlaceSums sums = c.run(kernels, entries, step);
-    const double limit = bound(rank, static_cast<double>(count) / kItems);
+    const double limit = factor_bound(rank, static_cast<double>(count) / kItems);
     CHECK(excess(c.users.values(), users.rows.values, limit) <= 1);
     CHECK(excess(c.items.values(), items.rows.values, limit) <= 1);
     CHECK(excess(c.users.biases(), users.bias, limit) <= 1);
@@ -109,9 +109,9 @@ void compare(Index rank, const FactorStep& step, Index count) {
 TEST_CASE("factorization's steps are the reference's", "[factorize]") {
   for (bool adagrad : {false, true}) {
     for (bool biases : {false, true}) {
-      for (Index rank : {1, 5, 16, 17, 32, 40, 64, 100}) compare(rank, options(adagrad, biases), kRatings);
-      compare(8, options(adagrad, biases), 1);
-      compare(8, options(adagrad, biases), 0);
+      for (Index rank : {1, 5, 16, 17, 32, 40, 64, 100}) compare_factorize(rank, options(adagrad, biases), kRatings);
+      compare_factorize(8, options(adagrad, biases), 1);
+      compare_factorize(8, options(adagrad, biases), 0);
     }
   }
 }
@@ -165,7 +165,7 @@ TEST_CASE("a rating's step is what one works out by hand", "[factorize]") {
 TEST_CASE("rows with a λ of their own step as all rows do that have the same", "[factorize]") {
   with_all_kernels([](const InPlaceKernels& kernels) {
     for (const Index rank : {5, 32}) {
-      Case shared(rank), own(rank);
+      FactorCase shared(rank), own(rank);
       FactorStep step = options(true, true);
       const auto entries = ratings(kRatings);
       shared.run(kernels, entries, step);
@@ -185,7 +185,7 @@ TEST_CASE("factorization: two calls are one, to the bit", "[factorize]") {
   const auto entries = ratings(700);
   const std::span<const SparseEntry> all = entries;
   with_all_kernels([&](const InPlaceKernels& kernels) {
-    Case one(32), two(32);
+    FactorCase one(32), two(32);
     const InPlaceSums whole = one.run(kernels, all, options(true, true));
     InPlaceSums first = two.run(kernels, all.first(333), options(true, true));
     const InPlaceSums second = two.run(kernels, all.subspan(333), options(true, true));
@@ -201,7 +201,7 @@ TEST_CASE("factorization: two calls are one, to the bit", "[factorize]") {
 TEST_CASE("factorization: a model that diverged has a loss that shows it", "[factorize]") {
   const auto entries = ratings(100);
   with_all_kernels([&](const InPlaceKernels& kernels) {
-    Case c(20);
+    FactorCase c(20);
     c.users.view().factors.row(3)[4] = std::nanf("");
     CHECK(std::isnan(c.run(kernels, entries, options(true, true)).loss));
   });

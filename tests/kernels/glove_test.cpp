@@ -62,9 +62,9 @@ std::vector<SparseEntry> entries(Index count) {
 
 constexpr GloveStep kStep{.rate = 0.02F, .x_max = 10, .alpha = 0.75F};
 
-struct Case {
+struct GloveCase {
   TestVectors words, contexts;
-  explicit Case(Index dimension) : words(kWords, dimension, 10), contexts(kContexts, dimension, 20) {}
+  explicit GloveCase(Index dimension) : words(kWords, dimension, 10), contexts(kContexts, dimension, 20) {}
   InPlaceSums run(const InPlaceKernels& kernels, std::span<const SparseEntry> some, const GloveStep& step = kStep) {
     return kernels.glove(some, step, words.view(), contexts.view());
   }
@@ -72,23 +72,23 @@ struct Case {
 
 /// d errs by D (D + 3) u / 4 of its products and by 4 u of ln x, f by 12 u of itself, an update's root by 5 u, with
 /// f |d| < D / 4 + 5. What a row errs by comes back D / 2 times, at rate · ½: some touches multiply it.
-double bound(Index dimension, double touches) {
+double glove_bound(Index dimension, double touches) {
   const auto d = static_cast<double>(dimension + 1), size = d / 4 + 5;
   const double once = 0.02 * 0.5 * (d * (d + 3) / 4 + 4 + 17 * size) + 3;
   return touches * once * kRoundoff * std::pow(1 + 0.02 * (d / 4 + size), touches);
 }
 
-void compare(Index dimension, Index count) {
+void compare_glove(Index dimension, Index count) {
   const auto some = entries(count);
-  Case expected(dimension);
+  GloveCase expected(dimension);
   reference::GloveVectors words = expected.words.widened(), contexts = expected.contexts.widened();
   double loss = 0;
   for (const SparseEntry& entry : some) loss += reference::glove(entry, kStep, words, contexts);
   with_all_kernels([&](const InPlaceKernels& kernels) {
     INFO("D = " << dimension << ", " << count << " entries");
-    Case c(dimension);
+    GloveCase c(dimension);
     const InPlaceSums sums = c.run(kernels, some);
-    const double limit = bound(dimension, std::max(1.0, static_cast<double>(count) / kContexts));
+    const double limit = glove_bound(dimension, std::max(1.0, static_cast<double>(count) / kContexts));
     CHECK(excess(c.words.values(), words.rows.values, limit) <= 1);
     CHECK(excess(c.contexts.values(), contexts.rows.values, limit) <= 1);
     CHECK(excess(c.words.squares(), words.squares.values,
@@ -103,9 +103,9 @@ void compare(Index dimension, Index count) {
 }  // namespace
 
 TEST_CASE("GloVe's steps are the reference's", "[glove]") {
-  for (Index dimension : {1, 4, 15, 16, 20, 50, 63, 100, 111, 112, 200}) compare(dimension, 60);
-  compare(10, 0);
-  compare(10, 1);
+  for (Index dimension : {1, 4, 15, 16, 20, 50, 63, 100, 111, 112, 200}) compare_glove(dimension, 60);
+  compare_glove(10, 0);
+  compare_glove(10, 1);
 }
 
 TEST_CASE("one step of GloVe errs by less than 1e-6 of itself", "[glove]") {
@@ -154,7 +154,7 @@ TEST_CASE("GloVe: two calls are one, to the bit", "[glove]") {
   const auto some = entries(500);
   const std::span<const SparseEntry> all = some;
   with_all_kernels([&](const InPlaceKernels& kernels) {
-    Case one(100), two(100);
+    GloveCase one(100), two(100);
     const double whole = one.run(kernels, all).loss;
     const double parts = two.run(kernels, all.first(201)).loss + two.run(kernels, all.subspan(201)).loss;
     CHECK(one.words.values() == two.words.values());
@@ -167,11 +167,11 @@ TEST_CASE("GloVe: two calls are one, to the bit", "[glove]") {
 TEST_CASE("GloVe: a model that diverged, and a count of zero, have a loss that shows it", "[glove]") {
   const auto some = entries(100);
   with_all_kernels([&](const InPlaceKernels& kernels) {
-    Case c(20);
+    GloveCase c(20);
     c.words.view().weights.row(3)[4] = std::nanf("");
     CHECK(std::isnan(c.run(kernels, some).loss));
     const SparseEntry none{0, 0, 0};
-    CHECK(!std::isfinite(Case(20).run(kernels, {&none, 1}).loss));
+    CHECK(!std::isfinite(GloveCase(20).run(kernels, {&none, 1}).loss));
   });
 }
 

@@ -8,13 +8,13 @@ namespace {
 using reference::Over;
 
 /// One batch through both passes. Parameters in canonical order [C, H, W].
-struct Case {
+struct LayerNormCase {
   NormSpec spec;
   Index batch;
   Floats x, dy, gamma, beta, before;  // before: what the parameters' gradients hold
   reference::Statistics statistics;
 
-  explicit Case(const Shape& shape)
+  explicit LayerNormCase(const Shape& shape)
       : spec{shape.extent, 1e-5F, Activation::none},
         batch(shape.batch),
         x(random_floats(shape.size(), 31)),
@@ -45,7 +45,7 @@ Floats canonical(const Block& block, const Floats& values) {
   return result;
 }
 
-Outputs run(CpuBackend& backend, const Case& c, Write write) {
+Outputs run_layer_norm(CpuBackend& backend, const LayerNormCase& c, Write write) {
   const Shape shape = c.shape();
   const Block block = block_of(backend, c.spec.extent);
   const Floats gamma = stored(block, c.gamma), beta = stored(block, c.beta);
@@ -64,7 +64,7 @@ Outputs run(CpuBackend& backend, const Case& c, Write write) {
 // Errors, with K = 1 + max |x| inverse, in units of u: the mean is off by 35 (runs of 32 in float, the rest in double)
 // times max |x|, the variance relatively by 36 + 2 K, so that x̂ is off by 40 K (1 + |x̂|) at most. Values of x and dy
 // are below 1.
-void check(const Case& c, const Outputs& outputs, Write write) {
+void check_layer_norm(const LayerNormCase& c, const Outputs& outputs, Write write) {
   const auto x = widen(c.x), dy = widen(c.dy), gamma = widen(c.gamma), beta = widen(c.beta);
   const auto size = static_cast<std::size_t>(c.spec.extent.size());
   const auto normal_error = [&](std::size_t i) {
@@ -99,17 +99,17 @@ void check(const Case& c, const Outputs& outputs, Write write) {
 TEST_CASE("layer normalisation gives the reference's outputs and gradients", "[layer_norm]") {
   for (const Shape& shape : odd_shapes()) {
     INFO(shape.text());
-    const Case c(shape);
+    const LayerNormCase c(shape);
     const Write write = shape.batch % 2 == 0 ? Write::overwrite : Write::add;
-    in_all_layouts([&](CpuBackend& backend) { return run(backend, c, write); },
-                   [&](const Outputs& outputs) { check(c, outputs, write); });
+    in_all_layouts([&](CpuBackend& backend) { return run_layer_norm(backend, c, write); },
+                   [&](const Outputs& outputs) { check_layer_norm(c, outputs, write); });
   }
 }
 
 TEST_CASE("gradients of parameters and of inputs can be had apart", "[layer_norm]") {
-  const Case c(Shape{{3, 2, 1}, 5});
+  const LayerNormCase c(Shape{{3, 2, 1}, 5});
   CpuBackend backend({.threads = 2});
-  const Outputs all = run(backend, c, Write::overwrite);
+  const Outputs all = run_layer_norm(backend, c, Write::overwrite);
   const Block block = block_of(backend, c.spec.extent);
   const Buffer x = to_device(backend, c.shape(), c.x, 50), dy = to_device(backend, c.shape(), c.dy);
   Floats dgamma(6), dbeta(6);
@@ -125,10 +125,10 @@ TEST_CASE("gradients of parameters and of inputs can be had apart", "[layer_norm
 }
 
 TEST_CASE("an empty batch overwrites the gradients of layer normalisation with zero, or adds none", "[layer_norm]") {
-  const Case c(Shape{{3, 2, 1}, 0});
-  in_all_layouts([&](CpuBackend& backend) { return run(backend, c, Write::overwrite); },
+  const LayerNormCase c(Shape{{3, 2, 1}, 0});
+  in_all_layouts([&](CpuBackend& backend) { return run_layer_norm(backend, c, Write::overwrite); },
                  [&](const Outputs& outputs) { CHECK(outputs.tensors[2] == Floats(6, 0.0F)); });
-  in_all_layouts([&](CpuBackend& backend) { return run(backend, c, Write::add); },
+  in_all_layouts([&](CpuBackend& backend) { return run_layer_norm(backend, c, Write::add); },
                  [&](const Outputs& outputs) { CHECK(outputs.tensors[3] == c.before); });
 }
 

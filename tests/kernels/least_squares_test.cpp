@@ -71,7 +71,7 @@ struct Problem {
   }
 };
 
-void compare(Index rank, Index n, bool weighted, bool bias) {
+void compare_least_squares(Index rank, Index n, bool weighted, bool bias) {
   CAPTURE(rank, n, weighted, bias);
   Problem problem(rank, n, 0.1F * static_cast<float>(n));
   const auto equations = problem.equations(weighted, bias);
@@ -92,13 +92,13 @@ void compare(Index rank, Index n, bool weighted, bool bias) {
 TEST_CASE("a row's normal equations are solved as in double", "[least_squares]") {
   for (const Index rank : {1, 5, 16, 17, 32, 33, 40, 64, 100}) {
     for (const Index n : {1, 3, 40, 129, 300}) {
-      compare(rank, n, false, false);
-      compare(rank, n, false, true);
-      compare(rank, n, true, false);
+      compare_least_squares(rank, n, false, false);
+      compare_least_squares(rank, n, false, true);
+      compare_least_squares(rank, n, true, false);
     }
   }
-  compare(256, 70, false, true);
-  compare(200, 20, true, false);
+  compare_least_squares(256, 70, false, true);
+  compare_least_squares(200, 20, true, false);
 }
 
 TEST_CASE("a row that many terms determine badly is still finite", "[least_squares]") {

@@ -9,7 +9,7 @@ constexpr MarginLoss kLosses[] = {MarginLoss::logistic, MarginLoss::hinge, Margi
                                   MarginLoss::squared};
 
 /// Every choice that changes what a kernel does.
-struct Options {
+struct LinearOptions {
   MarginLoss loss;
   bool values, bias, penalties, averaged;
   std::string text() const {
@@ -19,25 +19,19 @@ struct Options {
 };
 
 template <typename Function>
-void for_all_options(const Function& function) {
+void for_all_linear_options(const Function& function) {
   for (MarginLoss loss : kLosses) {
     for (int bits = 0; bits < 16; ++bits) {
-      function(Options{loss, (bits & 1) != 0, (bits & 2) != 0, (bits & 4) != 0, (bits & 8) != 0});
+      function(LinearOptions{loss, (bits & 1) != 0, (bits & 2) != 0, (bits & 4) != 0, (bits & 8) != 0});
     }
   }
 }
 
-LinearStep step_of(const SparseCase& c, const Options& options) {
-  LinearStep step{.rate = 0.05F, .updates_before = 100};
-  if (options.penalties) step.l1 = 0.01F, step.l2 = 0.02F, step.spread = c.spread.data();
-  return step;
-}
-
 /// Weights and sums, the bias behind them.
-struct TestWeights {
+struct TestLinearWeights {
   Floats w, u;
-  explicit TestWeights(Index width) : w(random_floats(width + 1, 6, -0.5F, 0.5F)), u(w.size()) {}
-  LinearWeights view(const Options& options) {
+  explicit TestLinearWeights(Index width) : w(random_floats(width + 1, 6, -0.5F, 0.5F)), u(w.size()) {}
+  LinearWeights view(const LinearOptions& options) {
     LinearWeights result{.weights = w.data()};
     if (options.bias) result.bias = &w.back();
     if (options.averaged) result.weight_sums = u.data();
@@ -46,18 +40,19 @@ struct TestWeights {
   }
 };
 
-struct Expected {
+struct ExpectedLinear {
   reference::Weights weights;
   std::vector<double> margins;
   InPlaceSums sums;
 };
 
-/// The same as reference_run in mini-batches, all of whose margins come first; the bias takes the mean of their steps.
-Expected reference_run_in_batches(const SparseCase& c, const Options& options, std::size_t batch) {
-  const TestWeights begin(c.width);
-  Expected result{{widen(begin.w), std::vector<double>(begin.w.size())}, {}, {}};
+/// The same as reference_linear_run in mini-batches, all of whose margins come first; the bias takes the mean of their
+/// steps.
+ExpectedLinear reference_run_in_batches(const SparseCase& c, const LinearOptions& options, std::size_t batch) {
+  const TestLinearWeights begin(c.width);
+  ExpectedLinear result{{widen(begin.w), std::vector<double>(begin.w.size())}, {}, {}};
   auto& [w, u] = result.weights;
-  const LinearStep step = step_of(c, options);
+  const LinearStep step = c.step(options.penalties);
   for (std::size_t first = 0; first < c.size(); first += batch) {
     const std::size_t last = std::min(first + batch, c.size());
     const reference::Weights old = result.weights;
@@ -82,10 +77,10 @@ Expected reference_run_in_batches(const SparseCase& c, const Options& options, s
   return result;
 }
 
-Expected reference_run(const SparseCase& c, const Options& options) {
-  const TestWeights begin(c.width);
-  Expected result{{widen(begin.w), std::vector<double>(begin.w.size())}, {}, {}};
-  const LinearStep step = step_of(c, options);
+ExpectedLinear reference_linear_run(const SparseCase& c, const LinearOptions& options) {
+  const TestLinearWeights begin(c.width);
+  ExpectedLinear result{{widen(begin.w), std::vector<double>(begin.w.size())}, {}, {}};
+  const LinearStep step = c.step(options.penalties);
   for (std::size_t i = 0; i < c.size(); ++i) {
     const double answer = c.answers[i], before = step.updates_before + static_cast<double>(i);
     const double z = reference::linear(c.row(i, options.values), answer, options.loss, step, options.bias ? 1 : 0,
@@ -103,12 +98,12 @@ Expected reference_run(const SparseCase& c, const Options& options) {
 /// A margin of n values errs by some n u of their size, < 1 each, and by what earlier errors made of the weights: a
 /// derivative's slope is at most 1 and rate · n < 1, so that errors add up and hardly grow. So after `examples` of them
 /// a weight errs by at most (rate n + 3) u each; a sum by as much times the updates before, < 200.
-double bound(double examples, double most) { return examples * (0.05 * most * most + 3) * kRoundoff; }
+double linear_bound(double examples, double most) { return examples * (0.05 * most * most + 3) * kRoundoff; }
 
-void check(const SparseCase& c, const Options& options, const Expected& expected, const InPlaceSums& sums,
-           const TestWeights& weights) {
+void check_linear(const SparseCase& c, const LinearOptions& options, const ExpectedLinear& expected,
+                  const InPlaceSums& sums, const TestLinearWeights& weights) {
   const auto count = static_cast<double>(c.size());
-  const double limit = bound(count, 12);
+  const double limit = linear_bound(count, 12);
   CHECK(excess(weights.w, expected.weights.w, limit) <= 1);
   CHECK(excess(weights.u, expected.weights.u, 200 * limit) <= 1);
   CHECK(sums.loss == Approx(expected.sums.loss).margin(count * limit));
@@ -127,14 +122,14 @@ void check(const SparseCase& c, const Options& options, const Expected& expected
 TEST_CASE("linear models' steps on sparse rows are the reference's, for all options", "[linear]") {
   for (const auto& shape : {std::array<Index, 3>{37, 30, 12}, {1, 3, 2}, {5, 1, 1}, {300, 9000, 12}}) {
     const SparseCase c(shape[0], shape[1], shape[2], 2);
-    for_all_options([&](const Options& options) {
-      const Expected expected = reference_run(c, options);
+    for_all_linear_options([&](const LinearOptions& options) {
+      const ExpectedLinear expected = reference_linear_run(c, options);
       with_all_kernels([&](const InPlaceKernels& kernels) {
         INFO(shape[0] << " rows of " << shape[1] << ", " << options.text());
-        TestWeights weights(c.width);
+        TestLinearWeights weights(c.width);
         const InPlaceSums sums = kernels.linear(c.rows(options.values), c.answers, 0, c.count(), options.loss,
-                                                step_of(c, options), weights.view(options));
-        check(c, options, expected, sums, weights);
+                                                c.step(options.penalties), weights.view(options));
+        check_linear(c, options, expected, sums, weights);
       });
     });
   }
@@ -144,7 +139,7 @@ TEST_CASE("linear models' steps on dense rows are the reference's, for all optio
   for (Index width : {1, 7, 16, 30, 100}) {
     SparseCase c(37, width, std::min<Index>(width, 12), 2);
     const Floats dense = c.dense();
-    for_all_options([&](Options options) {
+    for_all_linear_options([&](LinearOptions options) {
       if (!options.values) return;
       // The reference looks at every feature, as penalties do here.
       SparseCase full = c;
@@ -153,13 +148,13 @@ TEST_CASE("linear models' steps on dense rows are the reference's, for all optio
         for (Index j = 0; j < width; ++j) full.columns.push_back(static_cast<std::uint32_t>(j));
         full.offsets.push_back(full.columns.size());
       }
-      const Expected expected = reference_run(full, options);
+      const ExpectedLinear expected = reference_linear_run(full, options);
       with_all_kernels([&](const InPlaceKernels& kernels) {
         INFO(width << " features, " << options.text());
-        TestWeights weights(width);
-        const InPlaceSums sums = kernels.linear(dense, c.answers, c.count(), width, options.loss, step_of(c, options),
-                                                weights.view(options));
-        check(c, options, expected, sums, weights);
+        TestLinearWeights weights(width);
+        const InPlaceSums sums = kernels.linear(dense, c.answers, c.count(), width, options.loss,
+                                                c.step(options.penalties), weights.view(options));
+        check_linear(c, options, expected, sums, weights);
       });
     });
   }
@@ -169,16 +164,16 @@ TEST_CASE("steps on mini-batches are the reference's, for all options", "[linear
   for (const auto& shape : {std::array<Index, 3>{37, 30, 12}, {300, 9000, 40}}) {
     const SparseCase c(shape[0], shape[1], shape[2], 2);
     for (const Index batch : {2, 16, 1024}) {
-      for_all_options([&](const Options& options) {
-        const Expected expected = reference_run_in_batches(c, options, static_cast<std::size_t>(batch));
+      for_all_linear_options([&](const LinearOptions& options) {
+        const ExpectedLinear expected = reference_run_in_batches(c, options, static_cast<std::size_t>(batch));
         with_all_kernels([&](const InPlaceKernels& kernels) {
           INFO(shape[0] << " rows of " << shape[1] << " in batches of " << batch << ", " << options.text());
-          TestWeights weights(c.width);
-          LinearStep step = step_of(c, options);
+          TestLinearWeights weights(c.width);
+          LinearStep step = c.step(options.penalties);
           step.mini_batch = batch;
           const InPlaceSums sums = kernels.linear(c.rows(options.values), c.answers, 0, c.count(), options.loss, step,
                                                   weights.view(options));
-          check(c, options, expected, sums, weights);
+          check_linear(c, options, expected, sums, weights);
         });
       });
     }
@@ -189,10 +184,10 @@ TEST_CASE("… and with the bits of rows, also from one piece of them to the nex
   for (const auto& shape : {std::array<Index, 3>{37, 30, 12}, {300, 128, 12}, {40, 5, 4}, {70, 64, 7}}) {
     SparseCase c(shape[0], shape[1], shape[2], 2);
     for (const Index batch : {2, 16, 40, 1024}) {
-      for_all_options([&](const Options& options) {
+      for_all_linear_options([&](const LinearOptions& options) {
         if (options.values || options.averaged) return;
         const auto step_with = [&](std::vector<RowBits>& bits) {
-          LinearStep step = step_of(c, options);
+          LinearStep step = c.step(options.penalties);
           step.mini_batch = batch;
           step.row_bits = bits.data();
           step.l1 = 0;
@@ -206,13 +201,13 @@ TEST_CASE("… and with the bits of rows, also from one piece of them to the nex
           plain_step.row_bits = nullptr;
           const Index cut = c.count() / batch / 2 * batch;
           for (int pass = 0; pass < 2; ++pass) {  // which fills them in; which reads them
-            TestWeights plain(c.width), weights(c.width), in_two(c.width);
+            TestLinearWeights plain(c.width), weights(c.width), in_two(c.width);
             const InPlaceSums expected =
                 kernels.linear(c.rows(false), c.answers, 0, c.count(), options.loss, plain_step, plain.view(options));
             const InPlaceSums sums =
                 kernels.linear(c.rows(false), c.answers, 0, c.count(), options.loss, step, weights.view(options));
-            // Sums of at most 12 values in another order, and the same steps of them; see `bound`.
-            const double limit = bound(static_cast<double>(c.size()), 12);
+            // Sums of at most 12 values in another order, and the same steps of them; see `linear_bound`.
+            const double limit = linear_bound(static_cast<double>(c.size()), 12);
             CHECK(excess(weights.w, widen(plain.w), limit) <= 1);
             CHECK(sums.loss == Approx(expected.loss).margin(static_cast<double>(c.size()) * limit));
             CHECK(sums.correct == expected.correct);
@@ -230,38 +225,38 @@ TEST_CASE("… and with the bits of rows, also from one piece of them to the nex
 TEST_CASE("… and on dense rows", "[linear]") {
   const SparseCase c(37, 30, 12, 2);
   const Floats dense = c.dense();
-  for_all_options([&](Options options) {
+  for_all_linear_options([&](LinearOptions options) {
     if (!options.values || options.penalties) return;  // which change weights of features that are 0, too
-    const Expected expected = reference_run_in_batches(c, options, 16);
+    const ExpectedLinear expected = reference_run_in_batches(c, options, 16);
     with_all_kernels([&](const InPlaceKernels& kernels) {
       INFO(options.text());
-      TestWeights weights(c.width);
-      LinearStep step = step_of(c, options);
+      TestLinearWeights weights(c.width);
+      LinearStep step = c.step(options.penalties);
       step.mini_batch = 16;
       const InPlaceSums sums =
           kernels.linear(dense, c.answers, c.count(), c.width, options.loss, step, weights.view(options));
-      check(c, options, expected, sums, weights);
+      check_linear(c, options, expected, sums, weights);
     });
   });
 }
 
 TEST_CASE("kept spreads do not change a step", "[linear]") {
   const SparseCase c(300, 9000, 40, 2);
-  for_all_options([&](const Options& options) {
+  for_all_linear_options([&](const LinearOptions& options) {
     if (!options.penalties) return;
-    const Expected expected = reference_run(c, options);
+    const ExpectedLinear expected = reference_linear_run(c, options);
     with_all_kernels([&](const InPlaceKernels& kernels) {
       if (!kernels.keeps_spreads(c.width)) return;
       INFO(options.text());
       Floats spreads(c.columns.size());
-      LinearStep step = step_of(c, options);
+      LinearStep step = c.step(options.penalties);
       step.value_spread = spreads.data();
       for (int pass = 0; pass < 3; ++pass) {  // which fills them; which reads them; beside other threads
         step.alone = pass < 2;
-        TestWeights weights(c.width);
+        TestLinearWeights weights(c.width);
         const InPlaceSums sums =
             kernels.linear(c.rows(options.values), c.answers, 0, c.count(), options.loss, step, weights.view(options));
-        check(c, options, expected, sums, weights);
+        check_linear(c, options, expected, sums, weights);
       }
       for (std::size_t k = 0; k < spreads.size(); ++k) CHECK(spreads[k] == c.spread[c.columns[k]]);
     });
@@ -279,15 +274,15 @@ TEST_CASE("steps on the parts of the features are the steps on all of them", "[l
   }
   const std::span<const std::uint64_t> offsets = c.offsets;
   const FeaturePart parts[2] = {{0, 32, offsets.first(c.size()), cuts}, {32, 60, cuts, offsets.subspan(1)}};
-  for_all_options([&](const Options& options) {
+  for_all_linear_options([&](const LinearOptions& options) {
     with_all_kernels([&](const InPlaceKernels& kernels) {
       for (const bool sparse : {true, false}) {
         if (!sparse && !options.values) continue;
         INFO(options.text() << (sparse ? ", sparse" : ", dense"));
         const SparseRows all = c.rows(options.values);
         const LinearRows rows{.sparse = sparse ? &all : nullptr, .last = c.count(), .values = dense, .features = 60};
-        LinearStep step = step_of(c, options);
-        TestWeights whole(c.width), divided(c.width);
+        LinearStep step = c.step(options.penalties);
+        TestLinearWeights whole(c.width), divided(c.width);
         step.mini_batch = kMostMiniBatch;
         const InPlaceSums sums =
             sparse ? kernels.linear(all, c.answers, 0, c.count(), options.loss, step, whole.view(options))
@@ -369,11 +364,11 @@ TEST_CASE("penalties stop at zero", "[linear]") {
 
 TEST_CASE("linear models: two calls are one, to the bit", "[linear]") {
   const SparseCase c(700, 50, 12, 2);
-  const Options options{MarginLoss::logistic, true, true, true, true};
+  const LinearOptions options{MarginLoss::logistic, true, true, true, true};
   with_all_kernels([&](const InPlaceKernels& kernels) {
-    LinearStep step = step_of(c, options);
-    TestWeights one(c.width), two(c.width);
-    const auto run = [&](TestWeights& weights, Index first, Index last) {
+    LinearStep step = c.step(options.penalties);
+    TestLinearWeights one(c.width), two(c.width);
+    const auto run = [&](TestLinearWeights& weights, Index first, Index last) {
       step.updates_before = static_cast<double>(100 + first);
       return kernels.linear(c.rows(true), c.answers, first, last, options.loss, step, weights.view(options));
     };
@@ -389,7 +384,7 @@ TEST_CASE("linear models: two calls are one, to the bit", "[linear]") {
 TEST_CASE("margins of sparse rows are the reference's", "[linear]") {
   const SparseCase c(40, 30, 12, 2);
   for (bool values : {false, true}) {
-    TestWeights weights(c.width);
+    TestLinearWeights weights(c.width);
     const LinearWeights view{.weights = weights.w.data(), .bias = &weights.w.back()};
     std::vector<double> expected;
     for (std::size_t i = 3; i < c.size(); ++i) {

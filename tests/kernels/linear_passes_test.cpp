@@ -145,7 +145,7 @@ Reference reference(const Examples& e, const std::vector<double>& theta) {
   return result;
 }
 
-constexpr float kScale = 0.0625F;
+constexpr float kPassScale = 0.0625F;
 
 struct Result {
   Floats vector;
@@ -154,14 +154,14 @@ struct Result {
 
 Result gradient(LinearPasses& passes, const Examples& e, const Floats& theta, const Floats& start) {
   Result result{start, {}};
-  passes.gradient(e.view(), e.task.loss, kScale, view(e.task, e.c.width, theta.data()),
+  passes.gradient(e.view(), e.task.loss, kPassScale, view(e.task, e.c.width, theta.data()),
                   view(e.task, e.c.width, result.vector.data()), result.sums);
   return result;
 }
 
 Floats product(LinearPasses& passes, const Examples& e, const Floats& theta, const Floats& v) {
   Floats result(theta.size());
-  passes.hessian_product(e.view(), e.task.loss, kScale, view(e.task, e.c.width, theta.data()),
+  passes.hessian_product(e.view(), e.task.loss, kPassScale, view(e.task, e.c.width, theta.data()),
                          view(e.task, e.c.width, v.data()), view(e.task, e.c.width, result.data()));
   return result;
 }
@@ -171,7 +171,7 @@ Floats hessian(LinearPasses& passes, const Examples& e, const Floats& theta) {
   const Index n = e.c.width + 1;
   Floats matrix(static_cast<std::size_t>(n * n));
   float* const bias = e.task.bias ? matrix.data() + e.c.width * n : nullptr;
-  passes.hessian(e.view(), e.task.loss, kScale, view(e.task, e.c.width, theta.data()),
+  passes.hessian(e.view(), e.task.loss, kPassScale, view(e.task, e.c.width, theta.data()),
                  {matrix.data(), n, bias, matrix.data() + n * n - 1});
   return matrix;
 }
@@ -235,9 +235,9 @@ TEST_CASE("passes of linear models give the gradient and the loss of a reference
       for (std::size_t i = 0; i < theta.size(); ++i) {
         const bool unused = static_cast<Index>(i) % e.task.width() >= e.task.outputs();
         const bool no_bias = !e.task.bias && static_cast<Index>(i) >= e.c.width * e.task.width();
-        const double exact = unused || no_bias ? 0 : kScale * expected.gradient[i];
+        const double exact = unused || no_bias ? 0 : kPassScale * expected.gradient[i];
         const double error = std::abs(static_cast<double>(result.vector[i]) - static_cast<double>(start[i]) - exact);
-        const double bound = 80 * kRoundoff * (kScale * expected.sizes[i]) + 4 * kRoundoff * (std::abs(exact) + 1);
+        const double bound = 80 * kRoundoff * (kPassScale * expected.sizes[i]) + 4 * kRoundoff * (std::abs(exact) + 1);
         worst = std::max(worst, error / bound);
       }
       CHECK(worst <= 1);
@@ -337,14 +337,14 @@ TEST_CASE("products with the Hessian are differences of the reference's gradient
     const Reference above = reference(e, up), below = reference(e, down);
     double largest = 1e-6;
     for (std::size_t i = 0; i < up.size(); ++i) {
-      largest = std::max(largest, std::abs(kScale * (above.gradient[i] - below.gradient[i]) / (2 * kStep)));
+      largest = std::max(largest, std::abs(kPassScale * (above.gradient[i] - below.gradient[i]) / (2 * kStep)));
     }
     for (const InstructionSet set : available_instruction_sets()) {
       const auto passes = linear_passes_for(set, 1);
       const Floats result = product(*passes, e, theta, v), transposed = product(*passes, e, theta, other);
       double worst = 0;
       for (std::size_t i = 0; i < up.size() && !e.task.name.ends_with("hinge"); ++i) {
-        const double expected = kScale * (above.gradient[i] - below.gradient[i]) / (2 * kStep);
+        const double expected = kPassScale * (above.gradient[i] - below.gradient[i]) / (2 * kStep);
         worst = std::max(worst, std::abs(static_cast<double>(result[i]) - expected) / largest);
       }
       CHECK(worst <= 1e-5);

@@ -26,7 +26,7 @@ std::vector<double> listed(const LossSums& s) {
 
 LossSums begun() { return {.loss = 1000, .examples = 7, .correct = 5, .correct_top5 = 6, .squared_error = 100}; }
 
-constexpr float kScale = 0.25F, kSmoothing = 0.1F;
+constexpr float kLossScale = 0.25F, kSmoothing = 0.1F;
 
 std::vector<std::int32_t> some_labels(Index batch, Index classes) {
   std::vector<std::int32_t> labels;
@@ -40,8 +40,8 @@ Outputs softmax(CpuBackend& backend, Index classes, const Floats& logits, const 
   const Buffer z = to_device(backend, shape, logits, 30);
   Buffer d = fresh(backend, shape);
   LossSums sums = begun(), without = begun();
-  backend.softmax_cross_entropy(classes, shape.batch, z.view(), labels, smoothing, kScale, d.view(), sums);
-  backend.softmax_cross_entropy(classes, shape.batch, z.view(), labels, smoothing, kScale, {}, without);
+  backend.softmax_cross_entropy(classes, shape.batch, z.view(), labels, smoothing, kLossScale, d.view(), sums);
+  backend.softmax_cross_entropy(classes, shape.batch, z.view(), labels, smoothing, kLossScale, {}, without);
   CHECK(same_bits({{}, listed(sums)}, {{}, listed(without)}));  // NaN included
   CHECK(largest_unused(backend, shape, d.view()) == 0);
   return {{from_device(backend, shape, d)}, listed(sums)};
@@ -67,18 +67,20 @@ TEST_CASE("softmax cross-entropy gives the reference's losses, hits and gradient
           loss += reference::softmax_loss(z, target);
           correct += reference::rank_of(z, labels[n]) < 1 ? 1 : 0;
           top5 += reference::rank_of(z, labels[n]) < 5 ? 1 : 0;
-          for (double d : reference::softmax_gradient(z, target)) gradient.push_back(d * static_cast<double>(kScale));
+          for (double d : reference::softmax_gradient(z, target))
+            gradient.push_back(d * static_cast<double>(kLossScale));
         }
-        in_all_layouts([&](CpuBackend& backend) { return softmax(backend, classes, logits, labels, smoothing); },
-                       [&](const Outputs& outputs) {
-                         // Exponentials err by 2 u, their sum is in double; z − largest is exact for these logits. The
-                         // loss so errs by 2 u an example, a gradient by 5 u of softmax and 2 u of target, both ≤ 1.
-                         CHECK(std::abs(outputs.sums[0] - loss) <= (2 * static_cast<double>(batch) + 1e-5) * kRoundoff);
-                         CHECK(outputs.sums[1] == 7 + batch);
-                         CHECK(outputs.sums[2] == correct);
-                         CHECK(outputs.sums[3] == top5);
-                         CHECK(excess(outputs.tensors[0], gradient, 7 * kRoundoff * static_cast<double>(kScale)) <= 1);
-                       });
+        in_all_layouts(
+            [&](CpuBackend& backend) { return softmax(backend, classes, logits, labels, smoothing); },
+            [&](const Outputs& outputs) {
+              // Exponentials err by 2 u, their sum is in double; z − largest is exact for these logits. The
+              // loss so errs by 2 u an example, a gradient by 5 u of softmax and 2 u of target, both ≤ 1.
+              CHECK(std::abs(outputs.sums[0] - loss) <= (2 * static_cast<double>(batch) + 1e-5) * kRoundoff);
+              CHECK(outputs.sums[1] == 7 + batch);
+              CHECK(outputs.sums[2] == correct);
+              CHECK(outputs.sums[3] == top5);
+              CHECK(excess(outputs.tensors[0], gradient, 7 * kRoundoff * static_cast<double>(kLossScale)) <= 1);
+            });
       }
     }
   }
@@ -122,10 +124,10 @@ TEST_CASE("sigmoid cross-entropy and squared error give the reference's losses a
     for (std::size_t n = 0; n < static_cast<std::size_t>(shape.batch); ++n) {
       const Row y = reference::row_of(widen(z), n, size), t = reference::row_of(widen(targets), n, size);
       sums[0] += reference::error_loss({}, y, t);
-      for (double d : reference::error_gradient({}, y, t)) gradient.push_back(d * static_cast<double>(kScale));
+      for (double d : reference::error_gradient({}, y, t)) gradient.push_back(d * static_cast<double>(kLossScale));
       sigmoid_loss += reference::sigmoid_loss(y, t, static_cast<double>(kSmoothing));
       for (double d : reference::sigmoid_gradient(y, t, static_cast<double>(kSmoothing))) {
-        sigmoid_gradient.push_back(d * static_cast<double>(kScale));
+        sigmoid_gradient.push_back(d * static_cast<double>(kLossScale));
       }
       for (std::size_t k = 0; k < size; ++k) {
         sums[4] += std::pow(y[k] - t[k], 2);
@@ -140,12 +142,12 @@ TEST_CASE("sigmoid cross-entropy and squared error give the reference's losses a
           const Buffer device = to_device(backend, shape, z, 30);
           Buffer d = fresh(backend, shape), d_sigmoid = fresh(backend, shape);
           LossSums s = before, s_sigmoid = before, without = before, without_sigmoid = before;
-          backend.error_loss({shape.extent}, shape.batch, device.view(), targets, kScale, d.view(), s);
-          backend.error_loss({shape.extent}, shape.batch, device.view(), targets, kScale, {}, without);
-          backend.sigmoid_cross_entropy(shape.extent, shape.batch, device.view(), {}, targets, kSmoothing, kScale,
+          backend.error_loss({shape.extent}, shape.batch, device.view(), targets, kLossScale, d.view(), s);
+          backend.error_loss({shape.extent}, shape.batch, device.view(), targets, kLossScale, {}, without);
+          backend.sigmoid_cross_entropy(shape.extent, shape.batch, device.view(), {}, targets, kSmoothing, kLossScale,
                                         d_sigmoid.view(), s_sigmoid);
-          backend.sigmoid_cross_entropy(shape.extent, shape.batch, device.view(), {}, targets, kSmoothing, kScale, {},
-                                        without_sigmoid);
+          backend.sigmoid_cross_entropy(shape.extent, shape.batch, device.view(), {}, targets, kSmoothing, kLossScale,
+                                        {}, without_sigmoid);
           CHECK(listed(s) == listed(without));
           CHECK(listed(s_sigmoid) == listed(without_sigmoid));
           CHECK(largest_unused(backend, shape, d.view()) == 0);
@@ -213,9 +215,9 @@ TEST_CASE("sigmoid cross-entropy takes labels as one-hot targets, and hits where
           const Buffer z = to_device(backend, shape, logits, 30);
           Buffer d = fresh(backend, shape), d_targets = fresh(backend, shape);
           LossSums sums = begun(), of_targets = begun();
-          backend.sigmoid_cross_entropy(shape.extent, shape.batch, z.view(), labels, {}, kSmoothing, kScale, d.view(),
-                                        sums);
-          backend.sigmoid_cross_entropy(shape.extent, shape.batch, z.view(), {}, one_hot, kSmoothing, kScale,
+          backend.sigmoid_cross_entropy(shape.extent, shape.batch, z.view(), labels, {}, kSmoothing, kLossScale,
+                                        d.view(), sums);
+          backend.sigmoid_cross_entropy(shape.extent, shape.batch, z.view(), {}, one_hot, kSmoothing, kLossScale,
                                         d_targets.view(), of_targets);
           CHECK(sums.loss == of_targets.loss);
           CHECK(from_device(backend, shape, d) == from_device(backend, shape, d_targets));
@@ -279,15 +281,16 @@ TEST_CASE("the multiclass hinge gives the reference's losses, hits and gradients
         loss += reference::hinge_loss(z, labels[n]);
         correct += reference::rank_of(z, labels[n]) < 1 ? 1 : 0;
         top5 += reference::rank_of(z, labels[n]) < 5 ? 1 : 0;
-        for (double d : reference::hinge_gradient(z, labels[n])) gradient.push_back(d * static_cast<double>(kScale));
+        for (double d : reference::hinge_gradient(z, labels[n]))
+          gradient.push_back(d * static_cast<double>(kLossScale));
       }
       in_all_layouts(
           [&](CpuBackend& backend) {
             const Buffer z = to_device(backend, shape, scores, 30);
             Buffer d = fresh(backend, shape);
             LossSums sums = begun(), without = begun();
-            backend.multiclass_hinge(classes, batch, z.view(), labels, kScale, d.view(), sums);
-            backend.multiclass_hinge(classes, batch, z.view(), labels, kScale, {}, without);
+            backend.multiclass_hinge(classes, batch, z.view(), labels, kLossScale, d.view(), sums);
+            backend.multiclass_hinge(classes, batch, z.view(), labels, kLossScale, {}, without);
             CHECK(listed(sums) == listed(without));
             CHECK(largest_unused(backend, shape, d.view()) == 0);
             return Outputs{{from_device(backend, shape, d)}, listed(sums)};
@@ -331,18 +334,18 @@ TEST_CASE("absolute and Huber errors give the reference's losses and gradients",
         const Row outputs = reference::row_of(widen(y), n, size), t = reference::row_of(widen(targets), n, size);
         loss += reference::error_loss(spec, outputs, t);
         for (double d : reference::error_gradient(spec, outputs, t))
-          gradient.push_back(d * static_cast<double>(kScale));
+          gradient.push_back(d * static_cast<double>(kLossScale));
       }
       in_all_layouts(
           [&](CpuBackend& backend) {
             const Buffer device = to_device(backend, shape, y, 30);
             Buffer d = fresh(backend, shape);
             LossSums sums = begun(), without = begun(), squared = begun();
-            backend.error_loss(spec, shape.batch, device.view(), targets, kScale, d.view(), sums);
-            backend.error_loss(spec, shape.batch, device.view(), targets, kScale, {}, without);
+            backend.error_loss(spec, shape.batch, device.view(), targets, kLossScale, d.view(), sums);
+            backend.error_loss(spec, shape.batch, device.view(), targets, kLossScale, {}, without);
             CHECK(listed(sums) == listed(without));
             CHECK(largest_unused(backend, shape, d.view()) == 0);
-            backend.error_loss({shape.extent}, shape.batch, device.view(), targets, kScale, {}, squared);
+            backend.error_loss({shape.extent}, shape.batch, device.view(), targets, kLossScale, {}, squared);
             squared.loss = sums.loss;
             CHECK(listed(sums) == listed(squared));  // the other figures are those of every loss of errors
             return Outputs{{from_device(backend, shape, d)}, listed(sums)};
@@ -403,15 +406,15 @@ TEST_CASE("weights multiply each example's loss and gradient, and nothing else",
             const Buffer device = to_device(backend, shape, z);
             Buffer d = fresh(backend, shape), plain = fresh(backend, shape);
             LossSums weighted, unweighted;
-            apply(backend, device.view(), 0, count, {kScale, weights}, d.view(), weighted);
-            apply(backend, device.view(), 0, count, kScale, plain.view(), unweighted);
+            apply(backend, device.view(), 0, count, {kLossScale, weights}, d.view(), weighted);
+            apply(backend, device.view(), 0, count, kLossScale, plain.view(), unweighted);
             double loss = 0;
             for (std::size_t n = 0; n < count; ++n) {
               const Shape one{shape.extent, 1};
               const Floats row(z.begin() + static_cast<std::ptrdiff_t>(n * size),
                                z.begin() + static_cast<std::ptrdiff_t>((n + 1) * size));
               LossSums own;
-              apply(backend, to_device(backend, one, row).view(), n, 1, kScale, {}, own);
+              apply(backend, to_device(backend, one, row).view(), n, 1, kLossScale, {}, own);
               loss += static_cast<double>(weights[n]) * own.loss;
             }
             CHECK(weighted.loss == Approx(loss).epsilon(1e-13).margin(1e-13));  // sums of doubles in another order

@@ -8,12 +8,12 @@ namespace {
 /// Of D products below 1/4: each rounds, and so does each sum; half of a σ's slope, and what σ itself errs by, makes an
 /// error of E of rate · (D (D + 2) u / 16 + 6 u). A row takes up to n such, times ½, and rounds n + 1 times, where its
 /// values stay below 1.
-double bound(Index width, std::size_t terms) {
+double skip_gram_bound(Index width, std::size_t terms) {
   const auto d = static_cast<double>(width), n = static_cast<double>(terms), rate = static_cast<double>(kRate);
   return kRoundoff * (n * rate * 0.5 * (d * (d + 2) / 16 + 6) + n + 1);
 }
 
-void compare(const Words& context, Index outputs, Index width) {
+void compare_skip_gram(const Words& context, Index outputs, Index width) {
   WindowCase expected(context, outputs, width);
   reference::Matrix x = expected.x.widened(), y = expected.y.widened();
   const double loss = reference::skip_gram(context, expected.wanted(), static_cast<double>(kRate), x, y);
@@ -21,12 +21,13 @@ void compare(const Words& context, Index outputs, Index width) {
     INFO(context.size() << " words, " << outputs << " outputs, width " << width);
     WindowCase c(context, outputs, width);
     const InPlaceSums sums = c.skip_gram(kernels, true);
-    CHECK(excess(c.x.values(), x.values, bound(width, context.size() * c.outputs.size())) <= 1);
-    CHECK(excess(c.y.values(), y.values, bound(width, context.size())) <= 1);
+    CHECK(excess(c.x.values(), x.values, skip_gram_bound(width, context.size() * c.outputs.size())) <= 1);
+    CHECK(excess(c.y.values(), y.values, skip_gram_bound(width, context.size())) <= 1);
     CHECK(c.x.tidy());
     CHECK(c.y.tidy());
     const auto pairs = static_cast<double>(context.size() * c.outputs.size());
-    CHECK(sums.loss == Approx(loss).margin(pairs * bound(width, 1) / static_cast<double>(kRate)).epsilon(1e-6));
+    CHECK(sums.loss ==
+          Approx(loss).margin(pairs * skip_gram_bound(width, 1) / static_cast<double>(kRate)).epsilon(1e-6));
     CHECK(sums.examples == static_cast<std::int64_t>(pairs));
   });
 }
@@ -35,19 +36,19 @@ void compare(const Words& context, Index outputs, Index width) {
 
 TEST_CASE("a window's step of skip-gram is the reference's", "[skip_gram]") {
   for (Index words : {1, 2, 3, 4, 5, 6, 7, 9, 10, 17}) {
-    for (Index outputs : {1, 2, 3, 4, 5, 6, 7, 8, 12, 13, 20}) compare(first_words(words), outputs, 48);
+    for (Index outputs : {1, 2, 3, 4, 5, 6, 7, 8, 12, 13, 20}) compare_skip_gram(first_words(words), outputs, 48);
   }
-  for (Index width : {1, 4, 16, 17, 32, 50, 100, 112, 300, 512, 700}) compare(first_words(7), 6, width);
-  compare(first_words(kMaximumWindow), kMaximumOutputs, 40);
+  for (Index width : {1, 4, 16, 17, 32, 50, 100, 112, 300, 512, 700}) compare_skip_gram(first_words(7), 6, width);
+  compare_skip_gram(first_words(kMaximumWindow), kMaximumOutputs, 40);
 }
 
 TEST_CASE("updates of a word that stands in a window twice add up", "[skip_gram]") {
-  compare({5, 5}, 6, 100);
-  compare({1, 2, 1, 3, 4, 2, 1, 9, 8, 0}, 6, 100);
-  compare({1, 2, 1, 3, 4, 2, 1, 9, 8, 0}, 11, 33);
+  compare_skip_gram({5, 5}, 6, 100);
+  compare_skip_gram({1, 2, 1, 3, 4, 2, 1, 9, 8, 0}, 6, 100);
+  compare_skip_gram({1, 2, 1, 3, 4, 2, 1, 9, 8, 0}, 11, 33);
   Words long_context = first_words(40);
   long_context[39] = 0;
-  compare(long_context, 3, 16);
+  compare_skip_gram(long_context, 3, 16);
 }
 
 TEST_CASE("the reference's step of skip-gram goes down the gradient of its loss", "[skip_gram]") {

@@ -3,7 +3,7 @@
 namespace unisono::kernels::cpu {
 namespace {
 
-struct Options {
+struct SoftmaxOptions {
   bool values, bias, penalties, averaged;
   std::string text() const {
     return std::string(values ? "values" : "ones") + (bias ? " bias" : "") + (penalties ? " penalties" : "") +
@@ -12,21 +12,16 @@ struct Options {
 };
 
 template <typename Function>
-void for_all_options(const Function& function) {
-  for (int bits = 0; bits < 16; ++bits) function(Options{(bits & 1) != 0, (bits & 2) != 0, (bits & 4) != 0, bits > 7});
-}
-
-LinearStep step_of(const SparseCase& c, const Options& options) {
-  LinearStep step{.rate = 0.05F, .updates_before = 100};
-  if (options.penalties) step.l1 = 0.01F, step.l2 = 0.02F, step.spread = c.spread.data();
-  return step;
+void for_all_softmax_options(const Function& function) {
+  for (int bits = 0; bits < 16; ++bits)
+    function(SoftmaxOptions{(bits & 1) != 0, (bits & 2) != 0, (bits & 4) != 0, bits > 7});
 }
 
 /// Weights and sums of K classes; the last row is the bias.
-struct TestWeights {
+struct TestSoftmaxWeights {
   TestMatrix w, u;
-  TestWeights(Index features, Index classes) : w(features + 1, classes, 6), u(features + 1, classes, 7, 0) {}
-  SoftmaxWeights view(const Options& options) {
+  TestSoftmaxWeights(Index features, Index classes) : w(features + 1, classes, 6), u(features + 1, classes, 7, 0) {}
+  SoftmaxWeights view(const SoftmaxOptions& options) {
     SoftmaxWeights result{.weights = w.view(), .classes = w.used()};
     if (options.bias) result.bias = w.row(w.rows() - 1);
     if (options.averaged) result.weight_sums = u.view();
@@ -35,17 +30,18 @@ struct TestWeights {
   }
 };
 
-struct Expected {
+struct ExpectedSoftmax {
   reference::Matrix weights, averages;
   InPlaceSums sums;
 };
 
 /// \param x (i) an example's features
 template <typename Rows>
-Expected reference_run(const SparseCase& c, Index classes, const Options& options, const Rows& x) {
-  TestWeights begin(c.width, classes);
-  Expected result{begin.w.widened(), begin.u.widened(), {}};
-  const LinearStep step = step_of(c, options);
+ExpectedSoftmax reference_softmax_run(const SparseCase& c, Index classes, const SoftmaxOptions& options,
+                                      const Rows& x) {
+  TestSoftmaxWeights begin(c.width, classes);
+  ExpectedSoftmax result{begin.w.widened(), begin.u.widened(), {}};
+  const LinearStep step = c.step(options.penalties);
   for (std::size_t i = 0; i < c.size(); ++i) {
     const auto label = static_cast<std::size_t>(c.answers[i]);
     const auto z = reference::softmax(x(i), label, step, options.bias ? 1 : 0, 100 + static_cast<double>(i),
@@ -58,7 +54,8 @@ Expected reference_run(const SparseCase& c, Index classes, const Options& option
 }
 
 /// As for one margin (linear_in_place_test.cpp), where a probability's error is at most that of the margins.
-void check(const SparseCase& c, const Expected& expected, const InPlaceSums& sums, TestWeights& weights) {
+void check_softmax(const SparseCase& c, const ExpectedSoftmax& expected, const InPlaceSums& sums,
+                   TestSoftmaxWeights& weights) {
   const auto count = static_cast<double>(c.size());
   const double limit = count * (0.05 * 12 * 12 + 4) * kRoundoff;
   CHECK(excess(weights.w.values(), expected.weights.values, limit) <= 1);
@@ -75,16 +72,16 @@ void check(const SparseCase& c, const Expected& expected, const InPlaceSums& sum
 TEST_CASE("softmax regression's steps on sparse rows are the reference's, for all options", "[softmax_in_place]") {
   for (Index classes : {1, 2, 10, 16, 17, 33, 64, 100}) {
     const SparseCase c(37, 30, 12, static_cast<std::uint64_t>(classes));
-    for_all_options([&](const Options& options) {
-      const Expected expected =
-          reference_run(c, classes, options, [&](std::size_t i) { return c.row(i, options.values); });
+    for_all_softmax_options([&](const SoftmaxOptions& options) {
+      const ExpectedSoftmax expected =
+          reference_softmax_run(c, classes, options, [&](std::size_t i) { return c.row(i, options.values); });
       with_all_kernels([&](const InPlaceKernels& kernels) {
         INFO(classes << " classes, " << options.text());
-        TestWeights weights(c.width, classes);
-        check(c, expected,
-              kernels.softmax(c.rows(options.values), c.answers, 0, c.count(), step_of(c, options),
-                              weights.view(options)),
-              weights);
+        TestSoftmaxWeights weights(c.width, classes);
+        check_softmax(c, expected,
+                      kernels.softmax(c.rows(options.values), c.answers, 0, c.count(), c.step(options.penalties),
+                                      weights.view(options)),
+                      weights);
       });
     });
   }
@@ -99,14 +96,15 @@ TEST_CASE("softmax regression's steps on dense rows are the reference's, for all
       for (std::size_t j = 0; j < 12; ++j) result.emplace_back(j, dense[i * 12 + j]);
       return result;
     };
-    for_all_options([&](const Options& options) {
-      const Expected expected = reference_run(c, classes, options, row);
+    for_all_softmax_options([&](const SoftmaxOptions& options) {
+      const ExpectedSoftmax expected = reference_softmax_run(c, classes, options, row);
       with_all_kernels([&](const InPlaceKernels& kernels) {
         INFO(classes << " classes, " << options.text());
-        TestWeights weights(c.width, classes);
-        check(c, expected,
-              kernels.softmax(dense, c.answers, c.count(), c.width, step_of(c, options), weights.view(options)),
-              weights);
+        TestSoftmaxWeights weights(c.width, classes);
+        check_softmax(
+            c, expected,
+            kernels.softmax(dense, c.answers, c.count(), c.width, c.step(options.penalties), weights.view(options)),
+            weights);
       });
     });
   }
@@ -114,11 +112,11 @@ TEST_CASE("softmax regression's steps on dense rows are the reference's, for all
 
 TEST_CASE("softmax regression: rows of many features, and two calls are one, to the bit", "[softmax_in_place]") {
   const SparseCase c(600, 2000, 12, 10);
-  const Options options{true, true, true, true};
+  const SoftmaxOptions options{true, true, true, true};
   with_all_kernels([&](const InPlaceKernels& kernels) {
-    TestWeights one(c.width, 10), two(c.width, 10);
-    LinearStep step = step_of(c, options);
-    const auto run = [&](TestWeights& weights, Index first, Index last) {
+    TestSoftmaxWeights one(c.width, 10), two(c.width, 10);
+    LinearStep step = c.step(options.penalties);
+    const auto run = [&](TestSoftmaxWeights& weights, Index first, Index last) {
       step.updates_before = static_cast<double>(100 + first);
       return kernels.softmax(c.rows(true), c.answers, first, last, step, weights.view(options));
     };
@@ -149,7 +147,7 @@ TEST_CASE("the reference's step of softmax regression goes down the gradient of 
 TEST_CASE("margins of K classes are the reference's", "[softmax_in_place]") {
   const SparseCase c(40, 30, 12, 10);
   for (bool values : {false, true}) {
-    TestWeights weights(c.width, 10);
+    TestSoftmaxWeights weights(c.width, 10);
     reference::Matrix w = weights.w.widened();
     std::vector<double> expected;
     for (std::size_t i = 3; i < c.size(); ++i) {

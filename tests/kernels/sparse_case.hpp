@@ -36,6 +36,12 @@ struct SparseCase {
   std::size_t size() const { return answers.size(); }
   Index count() const { return static_cast<Index>(answers.size()); }
 
+  LinearStep step(bool penalties) const {
+    LinearStep result{.rate = 0.05F, .updates_before = 100};
+    if (penalties) result.l1 = 0.01F, result.l2 = 0.02F, result.spread = spread.data();
+    return result;
+  }
+
   /// Of the same rows, with all features.
   Floats dense() const {
     Floats result(size() * static_cast<std::size_t>(width));

@@ -30,7 +30,7 @@ Floats gradient_at(int step, Index size) { return random_floats(size, 80 + stati
 
 /// θ, first and second after kSteps steps of the reference. \param rule (kHalf of g, parameter, step from 1 on)
 template <typename Rule>
-std::array<std::vector<double>, 3> reference_run(Index size, const Rule& rule) {
+std::array<std::vector<double>, 3> reference_update(Index size, const Rule& rule) {
   const Vectors begin(size);
   std::array<std::vector<double>, 3> result{widen(begin.theta), widen(begin.first), widen(begin.second)};
   for (int step = 1; step <= kSteps; ++step) {
@@ -45,13 +45,13 @@ std::array<std::vector<double>, 3> reference_run(Index size, const Rule& rule) {
 }
 
 /// Ten steps on every instruction set against the reference.
-/// \param update (backend, g, vectors, step from 1 on). \param rule see reference_run
+/// \param update (backend, g, vectors, step from 1 on). \param rule see reference_update
 /// \param bound of the error of θ, in u; states are held to 50 u
 template <typename Update, typename Rule>
-void compare(const Update& update, const Rule& rule, double bound) {
+void compare_update(const Update& update, const Rule& rule, double bound) {
   for (Index size : kSizes) {
     INFO(size);
-    const auto expected = reference_run(size, rule);
+    const auto expected = reference_update(size, rule);
     everywhere(
         [&](CpuBackend& backend) {
           Vectors v(size);
@@ -85,13 +85,13 @@ TEST_CASE("ten steps of SGD, momentum and Nesterov are the reference's", "[updat
   momentum.momentum = 0.9F;
   SgdStep nesterov = momentum;
   nesterov.nesterov = true;
-  compare([&](auto& backend, const Floats& g, Vectors& v,
-              int) { backend.sgd_update(plain, kHalf, whole(g), g, v.theta, {}); },
-          [&](double g, auto& p, int) { reference::sgd(plain, g, p, false), p.first = 0; }, 10 * (2 + 5 * 0.1));
+  compare_update([&](auto& backend, const Floats& g, Vectors& v,
+                     int) { backend.sgd_update(plain, kHalf, whole(g), g, v.theta, {}); },
+                 [&](double g, auto& p, int) { reference::sgd(plain, g, p, false), p.first = 0; }, 10 * (2 + 5 * 0.1));
   for (const SgdStep& step : {momentum, nesterov}) {
-    compare([&](auto& backend, const Floats& g, Vectors& v,
-                int) { backend.sgd_update(step, kHalf, whole(g), g, v.theta, v.first); },
-            [&](double g, auto& p, int) { reference::sgd(step, g, p, true); }, 10 * (2 + 5 * 0.1 * 10));
+    compare_update([&](auto& backend, const Floats& g, Vectors& v,
+                       int) { backend.sgd_update(step, kHalf, whole(g), g, v.theta, v.first); },
+                   [&](double g, auto& p, int) { reference::sgd(step, g, p, true); }, 10 * (2 + 5 * 0.1 * 10));
   }
 }
 
@@ -99,13 +99,13 @@ TEST_CASE("ten steps of Adagrad and RMSProp are the reference's", "[updates]") {
   // The direction g / √Σ g² is at most 1, g / √((1 − ρ) g²) at most 10 (ρ = 0.99). Where decay moves a small g by an
   // error of θ the direction moves by that over ε = 0.1 at most: 10 · λ · error, within the bounds.
   const AdagradStep adagrad{.rate = 0.1F, .decay = 0.01F, .epsilon = 0.1F};
-  compare([&](auto& backend, const Floats& g, Vectors& v,
-              int) { backend.adagrad_update(adagrad, kHalf, whole(g), g, v.theta, v.first); },
-          [&](double g, auto& p, int) { reference::adagrad(adagrad, g, p); }, 10 * (2 + 5 * 0.1));
+  compare_update([&](auto& backend, const Floats& g, Vectors& v,
+                     int) { backend.adagrad_update(adagrad, kHalf, whole(g), g, v.theta, v.first); },
+                 [&](double g, auto& p, int) { reference::adagrad(adagrad, g, p); }, 10 * (2 + 5 * 0.1));
   const RmspropStep rmsprop{.rate = 0.1F, .decay = 0.01F, .smoothing = 0.99F, .epsilon = 0.1F};
-  compare([&](auto& backend, const Floats& g, Vectors& v,
-              int) { backend.rmsprop_update(rmsprop, kHalf, whole(g), g, v.theta, v.first); },
-          [&](double g, auto& p, int) { reference::rmsprop(rmsprop, g, p); }, 10 * (2 + 5 * 0.1 * 10));
+  compare_update([&](auto& backend, const Floats& g, Vectors& v,
+                     int) { backend.rmsprop_update(rmsprop, kHalf, whole(g), g, v.theta, v.first); },
+                 [&](double g, auto& p, int) { reference::rmsprop(rmsprop, g, p); }, 10 * (2 + 5 * 0.1 * 10));
 }
 
 TEST_CASE("ten steps of Adam and AdamW are the reference's", "[updates]") {
@@ -114,9 +114,11 @@ TEST_CASE("ten steps of Adam and AdamW are the reference's", "[updates]") {
   for (bool decoupled : {false, true}) {
     AdamStep step{.rate = 0.1F, .decay = 0.01F, .beta1 = 0.9F, .beta2 = 0.99F, .epsilon = 0.01F};
     step.decoupled = decoupled;
-    compare([&](auto& backend, const Floats& g, Vectors& v,
-                int t) { backend.adam_update(at_step(step, t), kHalf, whole(g), g, v.theta, v.first, v.second); },
-            [&](double g, auto& p, int t) { reference::adam(step, g, p, t); }, 10 * (2 + 10 * 0.1 * 3));
+    compare_update(
+        [&](auto& backend, const Floats& g, Vectors& v, int t) {
+          backend.adam_update(at_step(step, t), kHalf, whole(g), g, v.theta, v.first, v.second);
+        },
+        [&](double g, auto& p, int t) { reference::adam(step, g, p, t); }, 10 * (2 + 10 * 0.1 * 3));
   }
 }
 
@@ -127,7 +129,7 @@ TEST_CASE("LAMB's directions and steps are the reference's", "[updates]") {
   for (Index size : kSizes) {
     INFO(size);
     std::vector<double> squares(kSteps);
-    const auto expected = reference_run(size, [&](double g, auto& p, int t) {
+    const auto expected = reference_update(size, [&](double g, auto& p, int t) {
       const double direction = reference::lamb_direction(step, g, p, t);
       squares[static_cast<std::size_t>(t - 1)] += direction * direction;
       p.theta -= static_cast<double>(kRatio) * static_cast<double>(step.rate) * direction;

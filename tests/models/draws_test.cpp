@@ -7,7 +7,7 @@
 namespace unisono::models {
 namespace {
 
-FastRandom random_at(std::uint64_t number) {
+FastRandom draw_random_at(std::uint64_t number) {
   RandomStream start(1, Purpose::test, number);
   return FastRandom(start);
 }
@@ -34,7 +34,7 @@ TEST_CASE("an alias table draws each number with its probability", "[draws]") {
   for (const auto& weights : tables) {
     CAPTURE(weights.size());
     const AliasTable table{std::span<const double>(weights)};
-    FastRandom random = random_at(weights.size());
+    FastRandom random = draw_random_at(weights.size());
     constexpr int kDraws = 400'000;
     std::vector<std::int64_t> observed(weights.size());
     for (int i = 0; i < kDraws; ++i) ++observed[static_cast<std::size_t>(table.draw(random))];
@@ -49,7 +49,7 @@ TEST_CASE("an alias table draws each number with its probability", "[draws]") {
 
 TEST_CASE("fast random numbers are uniform, also one behind the other", "[draws]") {
   constexpr int kSide = 16, kDraws = 256 * 1000;
-  FastRandom random = random_at(3);
+  FastRandom random = draw_random_at(3);
   std::vector<std::int64_t> pairs(kSide * kSide);
   for (int i = 0; i < kDraws; ++i) {
     const std::uint32_t a = random.below(kSide), b = random.below(kSide);
@@ -60,7 +60,7 @@ TEST_CASE("fast random numbers are uniform, also one behind the other", "[draws]
 }
 
 TEST_CASE("a fast generator is a function of the place where it was started", "[draws]") {
-  FastRandom a = random_at(3), b = random_at(3), c = random_at(4);
+  FastRandom a = draw_random_at(3), b = draw_random_at(3), c = draw_random_at(4);
   int same = 0;
   for (int i = 0; i < 100; ++i) {
     const std::uint32_t bits = a.bits();

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "../nn/reference_backend.hpp"
+#include "metric.hpp"
 #include "unisono/base/errors.hpp"
 
 namespace unisono::models {
@@ -43,11 +44,6 @@ class FactorTrial {
   FactorizationModel model;
   Buffer theta;
 };
-
-double metric(const std::vector<Metric>& metrics, const std::string& name) {
-  const auto found = std::find_if(metrics.begin(), metrics.end(), [&](const Metric& one) { return one.name == name; });
-  return found == metrics.end() ? std::nan("") : found->value;
-}
 
 /// Two users, three items, two factors.
 void write_by_hand(FactorTrial& trial) {

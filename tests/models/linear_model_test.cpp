@@ -7,6 +7,7 @@
 
 #include "../nn/network_trial.hpp"
 #include "../nn/reference_backend.hpp"
+#include "metric.hpp"
 #include "network_model.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/base/random.hpp"
@@ -192,13 +193,6 @@ double objective(const LinearSettings& settings, const LinearTrial& trial, const
       sum += settings.l1 * std::abs(w[i]) + settings.l2 / 2 * w[i] * w[i];
   }
   return scale * sum;
-}
-
-double metric(const std::vector<Metric>& metrics, const std::string& name) {
-  for (const Metric& one : metrics) {
-    if (one.name == name) return one.value;
-  }
-  return std::nan("");
 }
 
 const std::vector<std::string> kLosses = {"logistic", "hinge", "squared_hinge", "squared", "softmax"};

@@ -7,6 +7,7 @@
 
 #include "../nn/network_trial.hpp"
 #include "../nn/reference_backend.hpp"
+#include "metric.hpp"
 #include "unisono/base/errors.hpp"
 #include "value_of.hpp"
 
@@ -20,8 +21,8 @@ ModelSettings settings_of(std::vector<nn::LayerSettings> layers, const std::stri
 }
 
 /// A model on the reference backend with its state and some examples.
-struct Setup {
-  Setup(const ModelSettings& settings, const ModelInputs& inputs, Index examples)
+struct NetworkSetup {
+  NetworkSetup(const ModelSettings& settings, const ModelInputs& inputs, Index examples)
       : model(settings.network, inputs, {.backend = backend, .reducer = reducer, .steps_together = true, .seed = 3}),
         theta(model.layout().size()),
         statistics(model.statistics_layout().size()),
@@ -65,18 +66,11 @@ const ModelInputs kImages{.features = {2, 4, 4}, .classes = 7};
 const std::vector<nn::LayerSettings> kLayers = {nn::convolution(3, {3}), nn::layer("batch_norm"), nn::layer("relu"),
                                                 nn::dropout(0.5), nn::dense(7)};
 
-double metric(const std::vector<Metric>& metrics, const std::string& name) {
-  for (const Metric& one : metrics) {
-    if (one.name == name) return one.value;
-  }
-  return std::nan("");
-}
-
 TEST_CASE("a linear softmax model's first gradient is worked out by hand", "[model]") {
   // W = 0: p = ½ for both classes. Two examples x = 1, 3 with labels 0, 1: dW = Σ (p − t) x / 2 = (1 − 1·½ …):
   // class 0: (½ − 1)·1 + (½ − 0)·3 = 1, halved ½; class 1: −½. db: (½ − 1) + ½ = 0.
   const nn::LayerSettings zero = nn::dense(2, "initialiser = 'zeros'");
-  Setup setup(settings_of({zero}), {.features = {1, 1, 1}, .classes = 2}, 2);
+  NetworkSetup setup(settings_of({zero}), {.features = {1, 1, 1}, .classes = 2}, 2);
   setup.features = {1, 3};
   setup.labels = {0, 1};
   kernels::LossSums sums;
@@ -92,7 +86,8 @@ TEST_CASE("a linear softmax model's first gradient is worked out by hand", "[mod
 }
 
 TEST_CASE("gradients of parts of a batch add up to that of the batch", "[model]") {
-  Setup setup(settings_of({nn::convolution(3, {3}), nn::layer("relu"), nn::dropout(0.5), nn::dense(7)}), kImages, 6);
+  NetworkSetup setup(settings_of({nn::convolution(3, {3}), nn::layer("relu"), nn::dropout(0.5), nn::dense(7)}), kImages,
+                     6);
   kernels::LossSums whole, parts;
   setup.model.loss_and_gradient(setup.all(), 1.0F / 6, setup.state(), setup.gradient.view(), kernels::Write::overwrite,
                                 {}, whole);
@@ -109,7 +104,7 @@ TEST_CASE("gradients of parts of a batch add up to that of the batch", "[model]"
 }
 
 TEST_CASE("evaluation counts what training counts, but without dropout and with running statistics", "[model]") {
-  Setup plain(settings_of({nn::convolution(3, {3}), nn::layer("relu"), nn::dense(7)}), kImages, 6);
+  NetworkSetup plain(settings_of({nn::convolution(3, {3}), nn::layer("relu"), nn::dense(7)}), kImages, 6);
   kernels::LossSums trained, evaluated, in_parts;
   plain.model.loss_and_gradient(plain.all(), 1, plain.state(), plain.gradient.view(), kernels::Write::overwrite, {},
                                 trained);
@@ -122,7 +117,7 @@ TEST_CASE("evaluation counts what training counts, but without dropout and with 
   CHECK(in_parts.loss == Approx(evaluated.loss).epsilon(1e-14));
   CHECK(in_parts.examples == 6);
 
-  Setup normed(settings_of(kLayers), kImages, 6);
+  NetworkSetup normed(settings_of(kLayers), kImages, 6);
   const std::vector<float> before(normed.statistics.view().begin(), normed.statistics.view().end());
   kernels::LossSums first, second;
   normed.model.evaluate(normed.all(), normed.state(), first);
@@ -137,7 +132,7 @@ TEST_CASE("evaluation counts what training counts, but without dropout and with 
 }
 
 TEST_CASE("predictions are probabilities in the order of the examples", "[model]") {
-  Setup setup(settings_of(kLayers), kImages, 5);
+  NetworkSetup setup(settings_of(kLayers), kImages, 5);
   std::vector<float> all(5 * 7), one(7);
   REQUIRE(setup.model.output_size() == 7);
   setup.model.predict(setup.all(), setup.state(), all);
@@ -156,7 +151,7 @@ TEST_CASE("predictions are probabilities in the order of the examples", "[model]
 }
 
 TEST_CASE("a layer's outputs are predicted in place of the model's", "[model]") {
-  Setup setup(settings_of(kLayers), kImages, 5);
+  NetworkSetup setup(settings_of(kLayers), kImages, 5);
   const auto outputs = [&](const std::string& name) {
     if (!name.empty()) setup.model.predict_layer(name);
     std::vector<float> values(5 * static_cast<std::size_t>(setup.model.output_size()));
@@ -178,7 +173,7 @@ TEST_CASE("a layer's outputs are predicted in place of the model's", "[model]") 
 
 TEST_CASE("the memory that is predicted is the memory that is allocated", "[model]") {
   for (const Index examples : {1, 5, 6}) {
-    Setup setup(settings_of(kLayers), kImages, examples);
+    NetworkSetup setup(settings_of(kLayers), kImages, examples);
     kernels::LossSums sums;
     CHECK(setup.model.workspace_size() == 0);
     setup.model.evaluate(setup.all(), setup.state(), sums);
@@ -194,7 +189,7 @@ TEST_CASE("the memory that is predicted is the memory that is allocated", "[mode
 }
 
 TEST_CASE("a batch of no examples takes part: zeros, no loss", "[model]") {
-  Setup setup(settings_of(kLayers), kImages, 3);
+  NetworkSetup setup(settings_of(kLayers), kImages, 3);
   std::fill(setup.gradient.view().begin(), setup.gradient.view().end(), 9.0F);
   kernels::LossSums sums;
   Index called = 0;
@@ -207,7 +202,7 @@ TEST_CASE("a batch of no examples takes part: zeros, no loss", "[model]") {
 }
 
 TEST_CASE("metrics of a classifier", "[model]") {
-  const Setup setup(settings_of(kLayers), kImages, 1);
+  const NetworkSetup setup(settings_of(kLayers), kImages, 1);
   const kernels::LossSums sums{.loss = 12, .examples = 8, .correct = 6, .correct_top5 = 7};
   const auto metrics = setup.model.metrics(sums);
   CHECK(metric(metrics, "loss") == 1.5);
@@ -217,12 +212,13 @@ TEST_CASE("metrics of a classifier", "[model]") {
   CHECK_FALSE(metrics[0].larger_is_better);
   CHECK(metrics.size() == 3);
 
-  const Setup few(settings_of({nn::dense(5)}), {.features = {2, 1, 1}, .classes = 5}, 1);
+  const NetworkSetup few(settings_of({nn::dense(5)}), {.features = {2, 1, 1}, .classes = 5}, 1);
   CHECK(std::isnan(metric(few.model.metrics(sums), "top5_accuracy")));  // every class is among the first five
 }
 
 TEST_CASE("independent answers have a metric of their own, and a range", "[model]") {
-  Setup setup(settings_of({nn::dense(2)}, "sigmoid_cross_entropy"), {.features = {1, 1, 1}, .target_size = 2}, 3);
+  NetworkSetup setup(settings_of({nn::dense(2)}, "sigmoid_cross_entropy"), {.features = {1, 1, 1}, .target_size = 2},
+                     3);
   const kernels::LossSums sums{.loss = 12, .examples = 8, .correct = 6};
   CHECK(metric(setup.model.metrics(sums), "subset_accuracy") == 0.75);
   CHECK(std::isnan(metric(setup.model.metrics(sums), "accuracy")));
@@ -236,7 +232,7 @@ TEST_CASE("independent answers have a metric of their own, and a range", "[model
 TEST_CASE("metrics of a regression, by hand", "[model]") {
   // Outputs 1, 2, 3 for targets 1, 4, 4: errors 0, 2, 1; squares sum to 5; Σ(t − 3)² = 6.
   const nn::LayerSettings identity = nn::dense(1, "initialiser = 'ones'");
-  Setup setup(settings_of({identity}, "mean_squared_error"), {.features = {1, 1, 1}, .target_size = 1}, 3);
+  NetworkSetup setup(settings_of({identity}, "mean_squared_error"), {.features = {1, 1, 1}, .target_size = 1}, 3);
   setup.features = {1, 2, 3};
   setup.targets = {1, 4, 4};
   kernels::LossSums sums;
@@ -253,14 +249,15 @@ TEST_CASE("metrics of a regression, by hand", "[model]") {
 }
 
 TEST_CASE("targets that are all equal have no R²", "[model]") {
-  const Setup setup(settings_of({nn::dense(1)}, "mean_squared_error"), {.features = {1, 1, 1}, .target_size = 1}, 1);
+  const NetworkSetup setup(settings_of({nn::dense(1)}, "mean_squared_error"), {.features = {1, 1, 1}, .target_size = 1},
+                           1);
   const kernels::LossSums sums{
       .loss = 1, .examples = 2, .squared_error = 1, .target_sum = 4, .target_squared_sum = 8, .values = 2};
   CHECK(std::isnan(metric(setup.model.metrics(sums), "r2")));
 }
 
 TEST_CASE("the summary has a row for every layer of the config", "[model]") {
-  const Setup setup(settings_of(kLayers), kImages, 1);
+  const NetworkSetup setup(settings_of(kLayers), kImages, 1);
   const std::vector<LayerSummary> rows = setup.model.summary(10);
   REQUIRE(rows.size() == 5);
   CHECK(rows[0].name == "convolution1");
@@ -276,7 +273,7 @@ TEST_CASE("the summary has a row for every layer of the config", "[model]") {
 }
 
 TEST_CASE("initial values are the same for every model of the same settings and seed", "[model]") {
-  Setup one(settings_of(kLayers), kImages, 1), two(settings_of(kLayers), kImages, 1);
+  NetworkSetup one(settings_of(kLayers), kImages, 1), two(settings_of(kLayers), kImages, 1);
   CHECK(std::equal(one.theta.view().begin(), one.theta.view().end(), two.theta.view().begin()));
   two.model.initialise(8, two.state());
   CHECK_FALSE(std::equal(one.theta.view().begin(), one.theta.view().end(), two.theta.view().begin()));
@@ -310,8 +307,8 @@ TEST_CASE("a model is read from a config", "[model]") {
 
 TEST_CASE("an example of weight 2 counts as if it were there twice", "[model]") {
   const std::vector<nn::LayerSettings> layers = {nn::dense(5), nn::layer("tanh"), nn::dense(3)};
-  Setup weighted(settings_of(layers), {.features = {4, 1, 1}, .classes = 3}, 3);
-  Setup twice(settings_of(layers), {.features = {4, 1, 1}, .classes = 3}, 4);
+  NetworkSetup weighted(settings_of(layers), {.features = {4, 1, 1}, .classes = 3}, 3);
+  NetworkSetup twice(settings_of(layers), {.features = {4, 1, 1}, .classes = 3}, 4);
   twice.features = weighted.features;
   twice.features.insert(twice.features.end(), weighted.features.begin() + 4, weighted.features.begin() + 8);
   twice.labels = {weighted.labels[0], weighted.labels[1], weighted.labels[2], weighted.labels[1]};
@@ -336,7 +333,7 @@ TEST_CASE("an example of weight 2 counts as if it were there twice", "[model]") 
 }
 
 TEST_CASE("two classes with one output: accuracy, and the probabilities of both", "[model]") {
-  Setup setup(settings_of({nn::dense(1)}, "sigmoid_cross_entropy"), {.features = {1, 1, 1}, .classes = 2}, 3);
+  NetworkSetup setup(settings_of({nn::dense(1)}, "sigmoid_cross_entropy"), {.features = {1, 1, 1}, .classes = 2}, 3);
   REQUIRE(setup.model.output_size() == 2);
   const auto& blocks = setup.model.layout().blocks();
   part(setup.theta.view(), blocks[0])[0] = 1;

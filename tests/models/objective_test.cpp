@@ -13,7 +13,7 @@
 namespace unisono::models {
 namespace {
 
-constexpr std::int64_t kExamples = 23, kFeatures = 6, kClasses = 3;
+constexpr std::int64_t kExamples = 23, kFeatureCount = 6, kClasses = 3;
 
 using Change = std::function<void(data::DataSettings&)>;
 
@@ -22,7 +22,7 @@ std::unique_ptr<data::Dataset> open_examples(const std::string& path, std::int64
                                              const Change& change) {
   {
     data::hdf5::File file(path, data::hdf5::File::Mode::create);
-    const auto values = nn::generic_values(kExamples * kFeatures, 1);
+    const auto values = nn::generic_values(kExamples * kFeatureCount, 1);
     std::vector<std::int64_t> labels;
     std::vector<float> weights;
     for (std::int64_t i = 0; i < kExamples; ++i) {
@@ -33,15 +33,15 @@ std::unique_ptr<data::Dataset> open_examples(const std::string& path, std::int64
       std::vector<std::uint64_t> indptr{0};
       std::vector<std::uint32_t> indices;
       for (std::int64_t i = 0; i < kExamples; ++i) {
-        for (std::uint32_t j = 0; j < kFeatures; ++j) indices.push_back(j);
+        for (std::uint32_t j = 0; j < kFeatureCount; ++j) indices.push_back(j);
         indptr.push_back(indices.size());
       }
       file.write("train/features/indptr", indptr);
       file.write("train/features/indices", indices);
       file.write("train/features/data", values);
-      file.write_attribute("train/features", "columns", kFeatures);
+      file.write_attribute("train/features", "columns", kFeatureCount);
     } else {
-      file.create<float>("train/features", {kExamples, 1, 2, kFeatures / 2});
+      file.create<float>("train/features", {kExamples, 1, 2, kFeatureCount / 2});
       file.write_rows("train/features", 0, kExamples, values.data());
     }
     file.write("train/labels", labels);
@@ -83,9 +83,9 @@ std::int64_t classes_of(const ModelSettings& settings) {
 }
 
 /// An objective over the examples with θ at generic values.
-struct Setup {
-  Setup(const std::string& path, const ModelSettings& settings, ObjectiveTerms terms, bool sparse = false,
-        const Change& change = {})
+struct ObjectiveSetup {
+  ObjectiveSetup(const std::string& path, const ModelSettings& settings, ObjectiveTerms terms, bool sparse = false,
+                 const Change& change = {})
       : set(open_examples(path, classes_of(settings), sparse, change)),
         backend(kernels::make_cpu_backend(1)),
         model(make_model(settings,
@@ -153,7 +153,7 @@ double dot(View a, View b) {
 }
 
 /// The slope of f along a direction, against what the gradient says.
-void check_slope(Setup& setup) {
+void check_slope(ObjectiveSetup& setup) {
   const double f = setup.value_and_gradient();
   const std::vector<float> gradient(setup.gradient.view().begin(), setup.gradient.view().end());
   const std::vector<float> start(setup.theta.view().begin(), setup.theta.view().end());
@@ -190,15 +190,15 @@ double difference(View a, View b) {
 TEST_CASE("an objective's gradient is its slope: penalties, weights of examples and of classes", "[objective]") {
   const test::TempDir folder;
   SECTION("network") {
-    Setup setup(folder / "set.h5", network(kSmooth), kTerms);
+    ObjectiveSetup setup(folder / "set.h5", network(kSmooth), kTerms);
     check_slope(setup);
   }
   SECTION("linear, table") {
-    Setup setup(folder / "set.h5", linear(0.125, 0.5), kTerms);
+    ObjectiveSetup setup(folder / "set.h5", linear(0.125, 0.5), kTerms);
     check_slope(setup);
   }
   SECTION("linear, sparse rows") {
-    Setup setup(folder / "set.h5", linear(0.125, 0.5), kTerms, /*sparse=*/true);
+    ObjectiveSetup setup(folder / "set.h5", linear(0.125, 0.5), kTerms, /*sparse=*/true);
     check_slope(setup);
   }
 }
@@ -206,13 +206,13 @@ TEST_CASE("an objective's gradient is its slope: penalties, weights of examples 
 TEST_CASE("portions add up to the whole", "[objective]") {
   const test::TempDir folder;
   for (const ModelSettings& settings : {network(kSmooth), linear(0.125, 0.5)}) {
-    Setup whole(folder / "whole.h5", settings, kTerms);
+    ObjectiveSetup whole(folder / "whole.h5", settings, kTerms);
     const double value = whole.data_term();
     for (const int portions : {2, 5, 23, 30}) {  // of 30 some have no example
       INFO(portions << " portions");
       ObjectiveTerms terms = kTerms;
       terms.portions = portions;
-      Setup setup(folder / "parts.h5", settings, terms);
+      ObjectiveSetup setup(folder / "parts.h5", settings, terms);
       // Losses are added in another order, in double; gradients of 23 examples in float.
       CHECK(setup.data_term() == Approx(value).epsilon(1e-6));
       CHECK(difference(setup.gradient.view(), whole.gradient.view()) <= 64 * 6e-8);
@@ -223,9 +223,9 @@ TEST_CASE("portions add up to the whole", "[objective]") {
 TEST_CASE("a portion of examples that lie in memory gives the same as one of copies", "[objective]") {
   const test::TempDir folder;
   for (const ModelSettings& settings : {network(kSmooth), linear(0.125, 0.5)}) {
-    Setup in_place(folder / "set.h5", settings, kTerms);
-    Setup streamed(folder / "other.h5", settings, kTerms, /*sparse=*/false,
-                   [](data::DataSettings& with) { with.reader = data::Reader::streaming; });
+    ObjectiveSetup in_place(folder / "set.h5", settings, kTerms);
+    ObjectiveSetup streamed(folder / "other.h5", settings, kTerms, /*sparse=*/false,
+                            [](data::DataSettings& with) { with.reader = data::Reader::streaming; });
     CHECK(in_place.data_term() == Approx(streamed.data_term()).epsilon(1e-12));
     CHECK(difference(in_place.gradient.view(), streamed.gradient.view()) <= 8 * 6e-8);
   }
@@ -236,7 +236,7 @@ TEST_CASE("products with the Hessian are differences of gradients, over portions
   ObjectiveTerms terms = kTerms;
   terms.portions = 3;
   for (const bool sparse : {false, true}) {
-    Setup setup(folder / "set.h5", linear(0, 0), terms, sparse);
+    ObjectiveSetup setup(folder / "set.h5", linear(0, 0), terms, sparse);
     Buffer direction(setup.theta.size()), product(setup.theta.size()), quotient(setup.theta.size());
     setup.fill(direction, 9);
     for (int p = 0; p < 3; ++p) {
@@ -259,7 +259,7 @@ TEST_CASE("a Hessian matrix of portions times a vector is the product with the H
   ObjectiveTerms terms = kTerms;
   terms.portions = 3;
   for (const bool sparse : {false, true}) {
-    Setup setup(folder / "set.h5", logistic(), terms, sparse);
+    ObjectiveSetup setup(folder / "set.h5", logistic(), terms, sparse);
     CHECK(std::isfinite(setup.objective.hessian_cost()));
     const Index n = setup.theta.size();
     Buffer direction(n), product(n), matrix(n * n), times(n);
@@ -289,7 +289,7 @@ TEST_CASE("passes of a network over a portion are about equally large, and whole
 
 TEST_CASE("a portion can be stopped after each batch", "[objective]") {
   const test::TempDir folder;
-  Setup setup(folder / "set.h5", network(kSmooth), kTerms);
+  ObjectiveSetup setup(folder / "set.h5", network(kSmooth), kTerms);
   std::vector<Index> seen;
   kernels::LossSums sums;
   const auto until = [&](std::size_t batches) {
@@ -312,7 +312,7 @@ TEST_CASE("frozen blocks bear no penalty, biases only where they are to; penalti
   const auto elements = [&](const ModelSettings& settings, bool biases) {
     ObjectiveTerms terms = kTerms;
     terms.decay_biases_and_norms = biases;
-    Setup setup(folder / "set.h5", settings, terms);
+    ObjectiveSetup setup(folder / "set.h5", settings, terms);
     std::vector<std::array<double, 2>> all(static_cast<std::size_t>(setup.theta.size()));
     Index last = 0;
     for (const PenalisedRange& one : setup.objective.penalties()) {
@@ -338,14 +338,16 @@ TEST_CASE("frozen blocks bear no penalty, biases only where they are to; penalti
 TEST_CASE("what is no function of the parameters alone is refused by name", "[objective]") {
   using Catch::Matchers::Contains;
   const test::TempDir folder;
-  const auto objective = [&](const ModelSettings& settings) { Setup setup(folder / "set.h5", settings, kTerms); };
+  const auto objective = [&](const ModelSettings& settings) {
+    ObjectiveSetup setup(folder / "set.h5", settings, kTerms);
+  };
   CHECK_THROWS_WITH(objective(network({nn::dense(8), nn::layer("tanh"), nn::dropout(0.5), nn::dense(3)})),
                     Contains("'dropout1' draws random numbers"));
   CHECK_NOTHROW(objective(network({nn::dense(8), nn::dropout(0), nn::dense(3)})));
   CHECK_THROWS_WITH(objective(network({nn::dense(8), nn::layer("batch_norm"), nn::dense(3)})),
                     Contains("'batch_norm1' uses statistics of the batch"));
   const Change flipped = [](data::DataSettings& settings) { settings.augmentation.horizontal_flip = true; };
-  CHECK_THROWS_WITH(Setup(folder / "set.h5", network(kSmooth), kTerms, /*sparse=*/false, flipped),
+  CHECK_THROWS_WITH(ObjectiveSetup(folder / "set.h5", network(kSmooth), kTerms, /*sparse=*/false, flipped),
                     Contains("[data.augmentation]"));
   ModelSettings averaged = linear(0, 0);
   averaged.linear.averaged = true;

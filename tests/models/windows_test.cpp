@@ -12,7 +12,7 @@
 namespace unisono::models {
 namespace {
 
-FastRandom random_at(std::uint64_t number) {
+FastRandom window_random_at(std::uint64_t number) {
   RandomStream start(2, Purpose::test, number);
   return FastRandom(start);
 }
@@ -52,7 +52,7 @@ TEST_CASE("negatives are shared where that is wanted and possible", "[windows]")
 TEST_CASE("windows reach 1 to so many words, each as often", "[windows]") {
   const WindowSampler sampler({.window = 4, .negatives = 1, .subsample = 0}, std::vector<std::int64_t>(100, 1));
   const std::vector<std::int32_t> words = counting(100);
-  FastRandom random = random_at(1);
+  FastRandom random = window_random_at(1);
   Window window;
   std::vector<int> reached(5);
   constexpr int kDraws = 40'000;
@@ -73,7 +73,7 @@ TEST_CASE("windows reach 1 to so many words, each as often", "[windows]") {
 
 TEST_CASE("a window ends where the sentence does", "[windows]") {
   const WindowSampler sampler({.window = 3, .negatives = 1, .subsample = 0}, std::vector<std::int64_t>(9, 1));
-  FastRandom random = random_at(2);
+  FastRandom random = window_random_at(2);
   Window window;
   const std::vector<std::int32_t> words = {4, 7};
   for (int i = 0; i < 20; ++i) {
@@ -88,7 +88,7 @@ TEST_CASE("a window ends where the sentence does", "[windows]") {
 TEST_CASE("negatives are distinct, never the word itself, and drawn by count^0.75", "[windows]") {
   const std::vector<std::int64_t> counts = {1000, 500, 200, 100, 50, 20, 10, 5, 0};
   const WindowSampler sampler({.window = 1, .negatives = 3, .subsample = 0}, counts);
-  FastRandom random = random_at(3);
+  FastRandom random = window_random_at(3);
   Window window;
   const std::vector<std::int32_t> words = {8, 3, 2};
   std::vector<double> first(9);
@@ -111,7 +111,7 @@ TEST_CASE("negatives are distinct, never the word itself, and drawn by count^0.7
 
 TEST_CASE("where there are too few words, there are fewer negatives", "[windows]") {
   const WindowSampler sampler({.window = 1, .negatives = 10, .subsample = 0}, std::vector<std::int64_t>{5, 1, 1, 0});
-  FastRandom random = random_at(4);
+  FastRandom random = window_random_at(4);
   Window window;
   REQUIRE(draw(sampler, std::vector<std::int32_t>{0, 1}, 0, random, window));
   CHECK(std::set<std::int32_t>(window.outputs.begin(), window.outputs.end()) == std::set<std::int32_t>{0, 1, 2});
@@ -133,7 +133,7 @@ TEST_CASE("subsampling keeps a word with its probability", "[windows]") {
   constexpr double kT = 0.01;
   const WindowSampler sampler({.subsample = kT}, counts);
   constexpr int kWords = 30'000;
-  FastRandom random = random_at(5);
+  FastRandom random = window_random_at(5);
   std::vector<std::int32_t> kept;
   for (std::int32_t word = 0; word < 3; ++word) {
     sampler.subsample(std::vector<std::int32_t>(kWords, word), random, kept);
@@ -154,7 +154,7 @@ TEST_CASE("hierarchical softmax has a word's path for its outputs", "[windows]")
   const std::vector<std::int64_t> counts = {7, 4, 2, 1};
   const WindowSampler sampler({.output = WordOutput::hierarchical_softmax, .window = 1, .subsample = 0}, counts);
   const HuffmanTree tree(counts);
-  FastRandom random = random_at(6);
+  FastRandom random = window_random_at(6);
   Window window;
   for (std::int32_t word = 0; word < 4; ++word) {
     REQUIRE(draw(sampler, std::vector<std::int32_t>{0, word}, 1, random, window));

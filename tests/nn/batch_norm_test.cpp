@@ -44,13 +44,13 @@ class ThreadReducer final : public Reducer {
   Meeting& meeting_;
 };
 
-struct Result {
+struct NormResult {
   std::vector<float> gradient, statistics;
   double loss = 0;
 };
 
-Result result_of(Trial& trial) {
-  Result result;
+NormResult norm_result_of(Trial& trial) {
+  NormResult result;
   result.loss = trial.loss_and_gradient();
   result.gradient = trial.canonical_gradient();
   result.statistics = canonical(trial.network.statistics(), trial.statistics.view());
@@ -58,10 +58,10 @@ Result result_of(Trial& trial) {
 }
 
 /// The step on ranks that hold examples [cuts[r], cuts[r + 1]); the gradients and losses summed.
-Result on_ranks(const TrialSettings& settings, const std::vector<Index>& cuts, int* sums = nullptr) {
+NormResult on_ranks(const TrialSettings& settings, const std::vector<Index>& cuts, int* sums = nullptr) {
   const int ranks = static_cast<int>(cuts.size()) - 1;
   ThreadReducer::Meeting meeting(ranks);
-  std::vector<Result> results(static_cast<std::size_t>(ranks));
+  std::vector<NormResult> results(static_cast<std::size_t>(ranks));
   {
     std::vector<std::jthread> threads;
     for (std::size_t r = 0; r < results.size(); ++r) {
@@ -69,11 +69,11 @@ Result on_ranks(const TrialSettings& settings, const std::vector<Index>& cuts, i
         ReferenceBackend backend;
         ThreadReducer reducer(meeting);
         Trial trial(backend, settings, reducer, cuts[r], cuts[r + 1]);
-        results[r] = result_of(trial);
+        results[r] = norm_result_of(trial);
       });
     }
   }
-  Result total = results.front();
+  NormResult total = results.front();
   for (std::size_t r = 1; r < results.size(); ++r) {
     total.loss += results[r].loss;
     for (std::size_t i = 0; i < total.gradient.size(); ++i) total.gradient[i] += results[r].gradient[i];
@@ -85,7 +85,7 @@ Result on_ranks(const TrialSettings& settings, const std::vector<Index>& cuts, i
 
 /// Sums of doubles in another order move a mean by at most one rounding to float, 2⁻²⁴ of it; gradients are sums of
 /// that many floats as there are ranks. Two layers raise that less than sixteenfold.
-void check_close(const std::vector<float>& a, const std::vector<float>& b) {
+void check_nearly_equal(const std::vector<float>& a, const std::vector<float>& b) {
   REQUIRE(a.size() == b.size());
   float largest = 0;
   for (const float value : a) largest = std::max(largest, std::abs(value));
@@ -128,13 +128,13 @@ TEST_CASE("a pattern that fits no parameters, or all of them, is an error", "[fr
 TEST_CASE("with global statistics the ranks' gradients add up to those of one rank, however the batch is cut",
           "[batch_norm]") {
   const TrialSettings settings = with_norms("global");
-  const Result one = on_ranks(settings, {0, 6});
+  const NormResult one = on_ranks(settings, {0, 6});
   for (const auto& cuts : std::vector<std::vector<Index>>{{0, 3, 6}, {0, 1, 6}, {0, 0, 6}, {0, 6, 6}, {0, 2, 2, 6}}) {
     int sums = 0;
-    const Result many = on_ranks(settings, cuts, &sums);
+    const NormResult many = on_ranks(settings, cuts, &sums);
     CHECK(many.loss == Approx(one.loss).epsilon(0x1p-20));
-    check_close(one.gradient, many.gradient);
-    check_close(one.statistics, many.statistics);
+    check_nearly_equal(one.gradient, many.gradient);
+    check_nearly_equal(one.statistics, many.statistics);
     CHECK(sums == 4 * static_cast<int>(cuts.size() - 1));  // two norms, forward and backward, on every rank
   }
 }

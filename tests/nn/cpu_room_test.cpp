@@ -7,15 +7,15 @@
 namespace unisono::nn {
 namespace {
 
-struct Result {
+struct RoomResult {
   std::vector<float> outputs, gradient, statistics;
   double loss = 0;
 };
 
-Result result_of(kernels::Backend& backend, const TrialSettings& settings) {
+RoomResult room_result_of(kernels::Backend& backend, const TrialSettings& settings) {
   LocalReducer reducer;
   Trial trial(backend, settings, reducer);
-  Result result;
+  RoomResult result;
   result.outputs = trial.outputs(false);
   result.loss = trial.loss_and_gradient();
   result.gradient = trial.canonical_gradient();
@@ -27,7 +27,7 @@ Result result_of(kernels::Backend& backend, const TrialSettings& settings) {
 /// that grow as √k up to the result, so that n roundings of deviation 2⁻²⁴/√3 of them leave √(n/6) 2⁻²⁴ of the result.
 /// Layers' errors add up in squares: `terms` is Σ n over the sums that follow one another, and four deviations on the
 /// scale of the largest value are allowed. Sums over the batch run in 16 lanes at least, so that their n is a 16th.
-void check_close(const std::vector<float>& a, const std::vector<float>& b, double terms) {
+void check_close_to_reference(const std::vector<float>& a, const std::vector<float>& b, double terms) {
   REQUIRE(a.size() == b.size());
   float largest = 0;
   for (const float value : a) largest = std::max(largest, std::abs(value));
@@ -42,14 +42,14 @@ void compare(TrialSettings settings, double terms) {
   ReferenceBackend reference;
   for (const Index batch : {1, 3, 16, 37, 70}) {
     settings.batch = batch;
-    const Result expected = result_of(reference, settings);
+    const RoomResult expected = room_result_of(reference, settings);
     for (const int threads : {1, 2}) {
       const auto cpu = kernels::make_cpu_backend(threads);
-      const Result result = result_of(*cpu, settings);
+      const RoomResult result = room_result_of(*cpu, settings);
       INFO(cpu->description() << ", batch " << batch);
-      check_close(expected.outputs, result.outputs, terms);
-      check_close(expected.gradient, result.gradient, terms);
-      if (!expected.statistics.empty()) check_close(expected.statistics, result.statistics, terms);
+      check_close_to_reference(expected.outputs, result.outputs, terms);
+      check_close_to_reference(expected.gradient, result.gradient, terms);
+      if (!expected.statistics.empty()) check_close_to_reference(expected.statistics, result.statistics, terms);
       CHECK(result.loss == Approx(expected.loss).epsilon(4 * std::sqrt(terms / 6) * 0x1p-24));
     }
   }
@@ -120,7 +120,7 @@ TEST_CASE("results on the CPU do not depend on the number of threads", "[cpu]") 
                                .batch = 70,
                                .loss = "softmax_cross_entropy"};
   const auto one = kernels::make_cpu_backend(1), two = kernels::make_cpu_backend(2);
-  const Result a = result_of(*one, settings), b = result_of(*two, settings);
+  const RoomResult a = room_result_of(*one, settings), b = room_result_of(*two, settings);
   CHECK(a.loss == b.loss);
   CHECK(a.gradient == b.gradient);
   CHECK(a.outputs == b.outputs);

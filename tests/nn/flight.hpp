@@ -12,7 +12,6 @@
 
 namespace unisono::nn {
 
-using Ranges = std::vector<std::pair<Index, Index>>;
 /// One micro-batch on its way through pieces, each of which is given its own range of all vectors alone.
 class Flight {
  public:

@@ -16,7 +16,7 @@ NetworkSettings with_loss(const std::string& loss, double smoothing = 0) {
   return {.loss = value_of(loss, kLossKinds), .label_smoothing = smoothing, .layers = {}};
 }
 
-std::string error_of(const NetworkSettings& settings, const Shape& out, const TargetShape& data) {
+std::string loss_error(const NetworkSettings& settings, const Shape& out, const TargetShape& data) {
   try {
     make_loss(settings, out, data);
   } catch (const ConfigError& error) {
@@ -27,43 +27,43 @@ std::string error_of(const NetworkSettings& settings, const Shape& out, const Ta
 
 TEST_CASE("a loss and the data must fit each other", "[loss]") {
   const Shape ten{{10, 1, 1}}, image{{10, 2, 2}};
-  CHECK(error_of(with_loss("softmax_cross_entropy"), ten, {.classes = 10}) == "none");
-  CHECK_THAT(error_of(with_loss("softmax_cross_entropy"), ten, {.classes = 12}),
+  CHECK(loss_error(with_loss("softmax_cross_entropy"), ten, {.classes = 10}) == "none");
+  CHECK_THAT(loss_error(with_loss("softmax_cross_entropy"), ten, {.classes = 12}),
              Equals("model.loss: the last layer has 10 outputs but the data have 12 classes; give it 12 units"));
-  CHECK_THAT(error_of(with_loss("softmax_cross_entropy"), ten, {.target_size = 3}),
+  CHECK_THAT(loss_error(with_loss("softmax_cross_entropy"), ten, {.target_size = 3}),
              Equals("model.loss: softmax_cross_entropy needs labels, but the data have none; use mean_squared_error "
                     "for targets, or data with labels"));
   CHECK_THAT(
-      error_of(with_loss("softmax_cross_entropy"), image, {.classes = 10}),
+      loss_error(with_loss("softmax_cross_entropy"), image, {.classes = 10}),
       Equals("model.loss: softmax_cross_entropy needs one output per class, but the last layer gives 10×2×2; end "
              "with a global_average_pool or a dense layer"));
-  CHECK(error_of(with_loss("mean_squared_error"), image, {.target_size = 40}) == "none");
-  CHECK_THAT(error_of(with_loss("mean_squared_error"), ten, {.target_size = 1}),
+  CHECK(loss_error(with_loss("mean_squared_error"), image, {.target_size = 40}) == "none");
+  CHECK_THAT(loss_error(with_loss("mean_squared_error"), ten, {.target_size = 1}),
              Equals("model.loss: mean_squared_error needs one output per target value, but the last layer gives 10 and "
                     "a target has 1; set the number of outputs to 1"));
-  CHECK_THAT(error_of(with_loss("mean_squared_error"), ten, {.classes = 10}),
+  CHECK_THAT(loss_error(with_loss("mean_squared_error"), ten, {.classes = 10}),
              Equals("model.loss: mean_squared_error needs targets, but the data have none; use softmax_cross_entropy "
                     "for labels, or data.targets = \"features\" for an autoencoder"));
   CHECK_THAT(
-      error_of(with_loss("mean_squared_error", 0.1), ten, {.target_size = 10}),
+      loss_error(with_loss("mean_squared_error", 0.1), ten, {.target_size = 10}),
       Equals(
           "model.label_smoothing: mean_squared_error has no labels to smooth; remove it, or use a cross-entropy loss"));
-  CHECK(error_of(with_loss("sigmoid_cross_entropy"), ten, {.classes = 10}) == "none");
-  CHECK(error_of(with_loss("sigmoid_cross_entropy"), ten, {.target_size = 10}) == "none");
-  CHECK_THAT(error_of(with_loss("sigmoid_cross_entropy"), ten, {}),
+  CHECK(loss_error(with_loss("sigmoid_cross_entropy"), ten, {.classes = 10}) == "none");
+  CHECK(loss_error(with_loss("sigmoid_cross_entropy"), ten, {.target_size = 10}) == "none");
+  CHECK_THAT(loss_error(with_loss("sigmoid_cross_entropy"), ten, {}),
              Equals("model.loss: sigmoid_cross_entropy needs targets or labels, but the data have neither"));
-  CHECK(error_of(with_loss("multiclass_hinge"), ten, {.classes = 10}) == "none");
-  CHECK_THAT(error_of(with_loss("multiclass_hinge"), ten, {.classes = 12}),
+  CHECK(loss_error(with_loss("multiclass_hinge"), ten, {.classes = 10}) == "none");
+  CHECK_THAT(loss_error(with_loss("multiclass_hinge"), ten, {.classes = 12}),
              Equals("model.loss: the last layer has 10 outputs but the data have 12 classes; give it 12 units"));
-  CHECK_THAT(error_of(with_loss("multiclass_hinge"), ten, {.target_size = 3}),
+  CHECK_THAT(loss_error(with_loss("multiclass_hinge"), ten, {.target_size = 3}),
              Equals("model.loss: multiclass_hinge needs labels, but the data have none; use mean_squared_error for "
                     "targets, or data with labels"));
   CHECK_THAT(
-      error_of(with_loss("multiclass_hinge", 0.1), ten, {.classes = 10}),
+      loss_error(with_loss("multiclass_hinge", 0.1), ten, {.classes = 10}),
       Equals("model.label_smoothing: multiclass_hinge does not support it; remove it, or use a cross-entropy loss"));
   for (const std::string loss : {"mean_absolute_error", "huber"}) {
-    CHECK(error_of(with_loss(loss), image, {.target_size = 40}) == "none");
-    CHECK_THAT(error_of(with_loss(loss), ten, {.classes = 10}),
+    CHECK(loss_error(with_loss(loss), image, {.target_size = 40}) == "none");
+    CHECK_THAT(loss_error(with_loss(loss), ten, {.classes = 10}),
                Equals("model.loss: " + loss +
                       " needs targets, but the data have none; use softmax_cross_entropy for labels, or data.targets "
                       "= \"features\" for an autoencoder"));
@@ -72,8 +72,8 @@ TEST_CASE("a loss and the data must fit each other", "[loss]") {
 
 TEST_CASE("one output of sigmoid cross-entropy tells two classes apart, and no more", "[loss]") {
   const Shape one{{1, 1, 1}};
-  CHECK(error_of(with_loss("sigmoid_cross_entropy"), one, {.classes = 2}) == "none");
-  CHECK_THAT(error_of(with_loss("sigmoid_cross_entropy"), one, {.classes = 3}),
+  CHECK(loss_error(with_loss("sigmoid_cross_entropy"), one, {.classes = 2}) == "none");
+  CHECK_THAT(loss_error(with_loss("sigmoid_cross_entropy"), one, {.classes = 3}),
              Equals("model.loss: sigmoid_cross_entropy with one output tells two classes apart, but the data have 3; "
                     "give the last layer 3 units, one for each class"));
   // σ(log 3) = ¾: −log ¾ where the label is 1, −log ¼ where it is 0.

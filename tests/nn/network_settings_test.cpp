@@ -21,7 +21,7 @@ std::string effective(Settings settings) {
   return effective_config([&](ConfigVisitor& v) { settings.describe(v); });
 }
 
-std::string error_of(const std::string& text) {
+std::string settings_error(const std::string& text) {
   try {
     parse(text);
   } catch (const ConfigError& error) {
@@ -64,20 +64,22 @@ TEST_CASE("layers are read as users write them", "[settings]") {
 }
 
 TEST_CASE("what a layer's kind does not know, or leaves out, is an error with its place", "[settings]") {
-  CHECK_THAT(error_of("layers = [ { kind = \"dense\", unit = 3 } ]"),
+  CHECK_THAT(settings_error("layers = [ { kind = \"dense\", unit = 3 } ]"),
              Contains("net.toml:1") && Contains("'unit'") && Contains("'units'"));
-  CHECK_THAT(error_of("layers = [ { kind = \"dense\" } ]"), Contains("units"));
-  CHECK_THAT(error_of("layers = [ { kind = \"dense\", units = 0 } ]"), Contains("units"));
-  CHECK_THAT(error_of("layers = [ { kind = \"relu\", units = 3 } ]"), Contains("units"));
-  CHECK_THAT(error_of("layers = [ { kind = \"dropout\", rate = 1.0 } ]"), Contains("rate"));
-  CHECK_THAT(error_of("layers = [ { kind = \"max_pol\" } ]"), Contains("max_pool"));
-  CHECK_THAT(error_of("layers = [ { units = 3 } ]"), Contains("kind"));
-  CHECK_THAT(error_of("layers = [ { kind = \"convolution\", channels = 3, kernel = [3, 0] } ]"), Contains("kernel"));
-  CHECK_THAT(error_of("layers = [ { kind = \"dense\", units = 3, initialiser = \"he\" } ]"), Contains("initialiser"));
-  CHECK_THAT(error_of("loss = \"hinge\"\nlayers = [ { kind = \"relu\" } ]"), Contains("loss"));
-  CHECK_THAT(error_of("label_smoothing = 1.0\nlayers = [ { kind = \"relu\" } ]"), Contains("label_smoothing"));
-  CHECK_THAT(error_of("loss = \"mean_squared_error\""), Contains("layers"));
-  CHECK_THAT(error_of("layers = [ { kind = \"residual\", layers = [ { kind = \"residual\", layers = [] } ] } ]"),
+  CHECK_THAT(settings_error("layers = [ { kind = \"dense\" } ]"), Contains("units"));
+  CHECK_THAT(settings_error("layers = [ { kind = \"dense\", units = 0 } ]"), Contains("units"));
+  CHECK_THAT(settings_error("layers = [ { kind = \"relu\", units = 3 } ]"), Contains("units"));
+  CHECK_THAT(settings_error("layers = [ { kind = \"dropout\", rate = 1.0 } ]"), Contains("rate"));
+  CHECK_THAT(settings_error("layers = [ { kind = \"max_pol\" } ]"), Contains("max_pool"));
+  CHECK_THAT(settings_error("layers = [ { units = 3 } ]"), Contains("kind"));
+  CHECK_THAT(settings_error("layers = [ { kind = \"convolution\", channels = 3, kernel = [3, 0] } ]"),
+             Contains("kernel"));
+  CHECK_THAT(settings_error("layers = [ { kind = \"dense\", units = 3, initialiser = \"he\" } ]"),
+             Contains("initialiser"));
+  CHECK_THAT(settings_error("loss = \"hinge\"\nlayers = [ { kind = \"relu\" } ]"), Contains("loss"));
+  CHECK_THAT(settings_error("label_smoothing = 1.0\nlayers = [ { kind = \"relu\" } ]"), Contains("label_smoothing"));
+  CHECK_THAT(settings_error("loss = \"mean_squared_error\""), Contains("layers"));
+  CHECK_THAT(settings_error("layers = [ { kind = \"residual\", layers = [ { kind = \"residual\", layers = [] } ] } ]"),
              Contains("residual"));
 }
 

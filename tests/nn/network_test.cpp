@@ -30,8 +30,6 @@ std::vector<LayerSettings> all_kinds() {
 
 const TrialSettings kAll{.layers = all_kinds(), .in = {2, 8, 8}, .batch = 6, .loss = "softmax_cross_entropy"};
 
-using Ranges = std::vector<std::pair<Index, Index>>;
-
 Ranges ready_ranges(Trial& trial) {
   Ranges ranges;
   trial.loss_and_gradient(kernels::Write::overwrite, [&](Index first, Index last) {

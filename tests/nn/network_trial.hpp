@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "layers.hpp"
@@ -12,6 +13,8 @@
 #include "value_of.hpp"
 
 namespace unisono::nn {
+
+using Ranges = std::vector<std::pair<Index, Index>>;
 
 /// Data and settings of a small network; what a Trial runs.
 struct TrialSettings {

@@ -21,10 +21,10 @@ class TwiceReducer final : public Reducer {
   }
 };
 
-struct Result {
+struct PieceResult {
   std::vector<float> first_outputs, second_outputs, gradient, statistics;
   Ranges ready;
-  bool operator==(const Result&) const = default;
+  bool operator==(const PieceResult&) const = default;
 };
 
 /// How two micro-batches are run.
@@ -35,12 +35,12 @@ struct Order {
 };
 
 /// F0 F1 B1 B0, or in halves F0 F1 I1 I0 W1 W0.
-Result run(const std::vector<Piece>& pieces, Trial& shared, Trial& other, const Order& order) {
+PieceResult run(const std::vector<Piece>& pieces, Trial& shared, Trial& other, const Order& order) {
   Flight first(pieces, shared, order.kind), second(pieces, other, order.kind);
   if (order.write == kernels::Write::add) {
     fill_blocks(shared.network.parameters(), shared.gradient.view(), 0.375F);
   }
-  Result result;
+  PieceResult result;
   result.first_outputs = first.forward(shared);
   result.second_outputs = second.forward(shared);
   if (order.kind == PassKind::training) {
@@ -58,15 +58,15 @@ Result run(const std::vector<Piece>& pieces, Trial& shared, Trial& other, const 
 }
 
 /// Of pieces between these cut points; of the whole network where there are none.
-Result run(kernels::Backend& backend, const TrialSettings& settings, Reducer& reducer, const std::vector<int>& cuts,
-           const Order& order) {
+PieceResult run(kernels::Backend& backend, const TrialSettings& settings, Reducer& reducer,
+                const std::vector<int>& cuts, const Order& order) {
   Trial shared(backend, settings, reducer, 0, order.first_batch);
   Trial other(backend, settings, reducer, order.first_batch, settings.batch);
   return run(pieces_between(shared.network, cuts), shared, other, order);
 }
 
 /// The whole network by itself, in the order of Order: F0 F1 B1 B0.
-Result run_whole(kernels::Backend& backend, const TrialSettings& settings, Reducer& reducer, const Order& order) {
+PieceResult run_whole(kernels::Backend& backend, const TrialSettings& settings, Reducer& reducer, const Order& order) {
   Trial shared(backend, settings, reducer, 0, order.first_batch);
   Trial other(backend, settings, reducer, order.first_batch, settings.batch);
   const Network& network = shared.network;
@@ -88,7 +88,7 @@ Result run_whole(kernels::Backend& backend, const TrialSettings& settings, Reduc
     backend.store(network.out().extent, data.batch, outputs, values);
     return values;
   };
-  Result result;
+  PieceResult result;
   const auto backward = [&](Trial& data, kernels::Write write) {
     network.backward(pass_of(data), {data.plan, data.memory.view()}, shared.gradient.view(), write,
                      [&](Index first, Index last) { result.ready.emplace_back(first, last); });
@@ -111,7 +111,7 @@ void check_all_cuts(const TrialSettings& settings, std::size_t most_cuts = 3) {
     const std::size_t most = backend == one.get() ? most_cuts : 1;
     for (const kernels::Write write : {kernels::Write::overwrite, kernels::Write::add}) {
       const Order order{PassKind::training, write};
-      const Result whole = run_whole(*backend, settings, reducer, order);
+      const PieceResult whole = run_whole(*backend, settings, reducer, order);
       CHECK(std::ranges::none_of(whole.gradient, [](float g) { return std::isnan(g); }));
       const int cuts = static_cast<int>(Trial(*backend, settings, reducer).network.cut_points().size());
       REQUIRE(cuts > 1);
@@ -190,7 +190,7 @@ TEST_CASE("pieces run without examples where others have some", "[piece][batch_n
   const auto cuts = static_cast<int>(Trial(*backend, settings, reducer).network.cut_points().size());
   for (const Index first_batch : {Index{0}, settings.batch}) {
     for (const kernels::Write write : {kernels::Write::overwrite, kernels::Write::add}) {
-      const Result whole = run_whole(*backend, settings, reducer, {PassKind::training, write, first_batch});
+      const PieceResult whole = run_whole(*backend, settings, reducer, {PassKind::training, write, first_batch});
       for_each_choice(cuts, 1, [&](const std::vector<int>& chosen) {
         INFO("cut at " << Catch::Detail::stringify(chosen));
         CHECK(run(*backend, settings, reducer, chosen, {PassKind::training, write, first_batch}) == whole);

@@ -19,7 +19,8 @@ std::vector<std::string> shapes(const std::vector<LayerSettings>& layers, const 
   return texts;
 }
 
-std::string error_of(const std::vector<LayerSettings>& layers, const kernels::Extent& in, bool steps_together = true) {
+std::string graph_error(const std::vector<LayerSettings>& layers, const kernels::Extent& in,
+                        bool steps_together = true) {
   try {
     build_graph({.layers = layers}, {in}, steps_together);
   } catch (const ConfigError& error) {
@@ -75,40 +76,40 @@ TEST_CASE("layers are named by kind and number, inside residual blocks by the bl
 
 TEST_CASE("an error names the layer, its place and what to do", "[shapes]") {
   const kernels::Extent image{1, 6, 6};
-  CHECK_THAT(error_of({dense(3), convolution(4, {5})}, image),
+  CHECK_THAT(graph_error({dense(3), convolution(4, {5})}, image),
              Equals("model.layers[1] 'convolution1': the kernel spans 5×5 values but the input is 3 with padding 0×0; "
                     "use a smaller kernel or more padding"));
   CHECK_THAT(
-      error_of({convolution(4, {5}), pool("max_pool", {3})}, image),
+      graph_error({convolution(4, {5}), pool("max_pool", {3})}, image),
       Equals("model.layers[1] 'max_pool1': the window 3×3 is larger than the input 4×2×2; use a smaller window"));
-  CHECK_THAT(error_of({layer("flatten"), convolution(4, {1})}, image),
+  CHECK_THAT(graph_error({layer("flatten"), convolution(4, {1})}, image),
              Equals("model.layers[1] 'convolution1': convolution needs an image, but a flatten above has made it a row "
                     "of 36 values; put it above the flatten"));
-  CHECK_THAT(error_of({layer("flatten"), layer("batch_norm")}, image),
+  CHECK_THAT(graph_error({layer("flatten"), layer("batch_norm")}, image),
              Catch::StartsWith("model.layers[1] 'batch_norm1'"));
   const LayerSettings grouped = convolution(4, {1}, {}, "groups = 2");
-  CHECK_THAT(error_of({grouped}, {3, 4, 4}),
+  CHECK_THAT(graph_error({grouped}, {3, 4, 4}),
              Equals("model.layers[0] 'convolution1': 2 groups do not divide both 3 input and 4 output channels; make "
                     "both multiples of the groups"));
   const LayerSettings cube = convolution(4, {1, 2, 3});
-  CHECK_THAT(error_of({cube}, image),
+  CHECK_THAT(graph_error({cube}, image),
              Equals("model.layers[0] 'convolution1': 'kernel' has 3 numbers; use one, or [height, width]"));
   const LayerSettings thick = pool("max_pool", {2}, {}, "padding = 2");
-  CHECK_THAT(error_of({thick}, image), Equals("model.layers[0] 'max_pool1': padding 2×2 is more than half of the "
-                                              "window 2×2; use less padding"));
+  CHECK_THAT(graph_error({thick}, image), Equals("model.layers[0] 'max_pool1': padding 2×2 is more than half of the "
+                                                 "window 2×2; use less padding"));
 }
 
 TEST_CASE("an error inside a residual block names the inner layer once", "[shapes]") {
   const kernels::Extent image{2, 6, 6};
   CHECK_THAT(
-      error_of({dense(2), residual({dense(3), convolution(4, {5})})}, image),
+      graph_error({dense(2), residual({dense(3), convolution(4, {5})})}, image),
       Equals("model.layers[1].layers[1] 'residual1.convolution1': the kernel spans 5×5 values but the input is 3 "
              "with padding 0×0; use a smaller kernel or more padding"));
   CHECK_THAT(
-      error_of({residual({convolution(3, {3})})}, image),
+      graph_error({residual({convolution(3, {3})})}, image),
       Equals("model.layers[0] 'residual1': the branch gives 3×4×4 but the shortcut gives 2×6×6; make them equal, "
              "for instance with a convolution of kernel 1 as 'shortcut'"));
-  CHECK_THAT(error_of({residual({layer("flatten")})}, image),
+  CHECK_THAT(graph_error({residual({layer("flatten")})}, image),
              Equals("model.layers[0] 'residual1': its branch is empty; add 'layers'"));
 }
 
@@ -116,27 +117,27 @@ TEST_CASE("names must be plain and unique", "[shapes]") {
   LayerSettings first = dense(3), second = dense(3), odd = dense(3);
   first.name = second.name = "head";
   odd.name = "a/b";
-  CHECK_THAT(error_of({first, second}, {4, 1, 1}),
+  CHECK_THAT(graph_error({first, second}, {4, 1, 1}),
              Equals("model.layers[1] 'head': another layer has this name already; choose a different one"));
-  CHECK_THAT(error_of({odd}, {4, 1, 1}),
+  CHECK_THAT(graph_error({odd}, {4, 1, 1}),
              Equals("model.layers[0] 'a/b': the name 'a/b' may contain only letters, digits, _ and -"));
 }
 
 TEST_CASE("global batch statistics are refused where ranks drift apart", "[shapes]") {
   const LayerSettings norm = layer("batch_norm", "statistics = 'global'");
-  CHECK(error_of({norm}, {4, 1, 1}, true) == "none");
-  CHECK_THAT(error_of({norm}, {4, 1, 1}, false),
+  CHECK(graph_error({norm}, {4, 1, 1}, true) == "none");
+  CHECK_THAT(graph_error({norm}, {4, 1, 1}, false),
              Equals("model.layers[0] 'batch_norm1': statistics = \"global\" needs a strategy that keeps the "
                     "ranks in step, and this one does not; use \"auto\" or \"local\""));
 }
 
 TEST_CASE("a network needs layers, and something to train", "[shapes]") {
   ReferenceBackend backend;
-  CHECK_THAT(error_of({}, {4, 1, 1}), Equals("model.layers: the network has no layers; give it at least one"));
+  CHECK_THAT(graph_error({}, {4, 1, 1}), Equals("model.layers: the network has no layers; give it at least one"));
   CHECK_THROWS_AS(Network({.layers = {layer("relu")}}, {4, 1, 1}, backend, true), ConfigError);
   LayerSettings unknown;
   unknown.kind = "densee";
-  CHECK_THAT(error_of({unknown}, {4, 1, 1}), Catch::Contains("there is no kind of layer 'densee'"));
+  CHECK_THAT(graph_error({unknown}, {4, 1, 1}), Catch::Contains("there is no kind of layer 'densee'"));
 }
 
 }  // namespace

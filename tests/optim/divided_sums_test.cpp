@@ -44,13 +44,13 @@ class ThreadSquares final : public SquaresReducer {
   int messages_ = 0;
 };
 
-float value_of(const Element& element) {
+float element_value(const Element& element) {
   return 0.3F + static_cast<float>(element.position) / static_cast<float>(3 + element.block);
 }
 
 std::vector<float> values_on(const ShardMap& map, int rank) {
   std::vector<float> values(static_cast<std::size_t>(map.local(rank).size()));
-  test::for_each_held(map, rank, [&](Element element, std::size_t at) { values[at] = value_of(element); });
+  test::for_each_held(map, rank, [&](Element element, std::size_t at) { values[at] = element_value(element); });
   return values;
 }
 

@@ -7,8 +7,6 @@
 namespace simulated {
 namespace {
 
-__global__ void set(int* to, int value) { *to = value; }
-__global__ void add(int* to, int value) { *to += value; }
 __global__ void sum(int* to, const int* a, const int* b) { *to = *a + *b; }
 
 constexpr auto thread_local_mode = cudaStreamCaptureModeThreadLocal;

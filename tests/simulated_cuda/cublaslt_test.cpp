@@ -16,7 +16,7 @@ float example(std::size_t i, std::size_t salt) {
   return static_cast<float>(static_cast<int>((i * 37 + salt * 11) % 17) - 8) / 8;
 }
 
-std::vector<float> examples(std::size_t size, std::size_t salt) {
+std::vector<float> matrix_examples(std::size_t size, std::size_t salt) {
   std::vector<float> values(size);
   for (std::size_t i = 0; i < size; ++i) values[i] = example(i, salt);
   return values;
@@ -132,8 +132,8 @@ class Matmul {
 };
 
 /// What element (i, j) of matrix `batch` is before the epilogue.
-double naive(const Problem& p, const std::vector<float>& a, const std::vector<float>& b, const std::vector<float>& c,
-             int batch, int i, int j) {
+double naive_product(const Problem& p, const std::vector<float>& a, const std::vector<float>& b,
+                     const std::vector<float>& c, int batch, int i, int j) {
   const auto at = [&](const std::vector<float>& matrix, int rows, int columns, int row, int column) {
     const int ld = rows + p.padding;
     return static_cast<double>(matrix[static_cast<std::size_t>((batch * columns + column) * ld + row)]);
@@ -148,9 +148,9 @@ double naive(const Problem& p, const std::vector<float>& a, const std::vector<fl
 
 void check_product(const Problem& p) {
   const Matmul matmul(p);
-  const auto a = examples(matmul.size(p.rows_a(), p.columns_a()), 1);
-  const auto b = examples(matmul.size(p.rows_b(), p.columns_b()), 2);
-  const auto c = examples(matmul.size(p.m, p.n), 3);
+  const auto a = matrix_examples(matmul.size(p.rows_a(), p.columns_a()), 1);
+  const auto b = matrix_examples(matmul.size(p.rows_b(), p.columns_b()), 2);
+  const auto c = matrix_examples(matmul.size(p.m, p.n), 3);
   const auto untouched = std::vector<float>(c.size(), 99);
   const Numbers on_a(p.in, a), on_b(p.in, b), on_c(p.out, c), on_d(p.out, untouched);
   REQUIRE(matmul.run(on_a.data(), on_b.data(), on_c.data(), on_d.data()) == CUBLAS_STATUS_SUCCESS);
@@ -160,7 +160,7 @@ void check_product(const Problem& p) {
     for (int j = 0; j < p.n; ++j) {
       for (int i = 0; i < ld; ++i) {
         CAPTURE(batch, i, j);
-        const double expected = i < p.m ? naive(p, a, b, c, batch, i, j) : 99;
+        const double expected = i < p.m ? naive_product(p, a, b, c, batch, i, j) : 99;
         const auto got = d[static_cast<std::size_t>((batch * p.n + j) * ld + i)];
         REQUIRE(got == as_stored(p.out == CUDA_R_32F ? Number::float32 : Number::bfloat16, expected));
       }
@@ -214,17 +214,17 @@ TEST_CASE("epilogues add the bias, clip, and sum gradients", "[simulated][cublas
   p.epilogue = GENERATE(CUBLASLT_EPILOGUE_RELU, CUBLASLT_EPILOGUE_BIAS, CUBLASLT_EPILOGUE_RELU_BIAS,
                         CUBLASLT_EPILOGUE_BGRADA, CUBLASLT_EPILOGUE_BGRADB);
   Matmul matmul(p);
-  const auto a = examples(matmul.size(p.rows_a(), p.columns_a()), 1);
-  const auto b = examples(matmul.size(p.rows_b(), p.columns_b()), 2);
+  const auto a = matrix_examples(matmul.size(p.rows_a(), p.columns_a()), 1);
+  const auto b = matrix_examples(matmul.size(p.rows_b(), p.columns_b()), 2);
   const Numbers on_a(p.in, a), on_b(p.in, b), on_d(p.out, std::vector<float>(matmul.size(p.m, p.n), NAN));
-  const auto bias = examples(12, 4);
+  const auto bias = matrix_examples(12, 4);
   const Numbers on_bias(p.out, bias);
   matmul.set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, on_bias.data());
   REQUIRE(matmul.run(on_a.data(), on_b.data(), on_d.data(), on_d.data()) == CUBLAS_STATUS_SUCCESS);
   const auto d = on_d.read();
   for (int j = 0; j < p.n; ++j) {
     for (int i = 0; i < p.m; ++i) {
-      double expected = naive(p, a, b, {}, 0, i, j);
+      double expected = naive_product(p, a, b, {}, 0, i, j);
       if ((p.epilogue & CUBLASLT_EPILOGUE_BIAS) != 0) expected += bias[static_cast<std::size_t>(i)];
       if ((p.epilogue & CUBLASLT_EPILOGUE_RELU) != 0) expected = std::max(expected, 0.0);
       REQUIRE(d[static_cast<std::size_t>(j * p.m + i)] == expected);
@@ -254,8 +254,8 @@ TEST_CASE("the mask of a ReLU is read by its gradient", "[simulated][cublaslt]")
   Problem p = on_tensor_cores();
   p.epilogue = CUBLASLT_EPILOGUE_RELU_AUX;
   const auto m = static_cast<std::size_t>(p.m), n = static_cast<std::size_t>(p.n), k = static_cast<std::size_t>(p.k);
-  const auto a = examples(m * k, 1);
-  const auto b = examples(n * k, 2);
+  const auto a = matrix_examples(m * k, 1);
+  const auto b = matrix_examples(n * k, 2);
   const Numbers on_a(p.in, a), on_b(p.in, b), on_d(p.out, std::vector<float>(m * n)),
       on_g(p.out, std::vector<float>(m * n));
   const Numbers on_bias(p.out, std::vector<float>(m));
@@ -305,7 +305,7 @@ TEST_CASE("alpha and beta may lie on the device", "[simulated][cublaslt]") {
 TEST_CASE("algorithms hold for what they were asked for", "[simulated][cublaslt]") {
   Problem p;
   Matmul matmul(p);
-  const Numbers a(p.in, examples(16, 1)), b(p.in, examples(13, 2)), d(p.out, std::vector<float>(20));
+  const Numbers a(p.in, matrix_examples(16, 1)), b(p.in, matrix_examples(13, 2)), d(p.out, std::vector<float>(20));
   const DeviceArray<std::byte> workspace(1 << 20);
   cublasLtMatmulHeuristicResult_t results[4];
   int count = -1;
@@ -396,14 +396,14 @@ TEST_CASE("what cublasLt does not offer or cannot be is refused", "[simulated][c
   SECTION("a bias that is missing") {
     p.epilogue = CUBLASLT_EPILOGUE_BIAS;
     const Matmul matmul(p);
-    const Numbers a(p.in, examples(15, 1)), b(p.in, examples(12, 2)), d(p.out, std::vector<float>(20));
+    const Numbers a(p.in, matrix_examples(15, 1)), b(p.in, matrix_examples(12, 2)), d(p.out, std::vector<float>(20));
     CHECK(matmul.heuristic(results, count) == CUBLAS_STATUS_SUCCESS);
     CHECK(matmul.run(a.data(), b.data(), d.data(), d.data()) == CUBLAS_STATUS_INVALID_VALUE);
   }
   SECTION("memory that is too short, the host's, or an input") {
     const Matmul matmul(p);
-    const Numbers a(p.in, examples(14, 1)), b(p.in, examples(12, 2)), d(p.out, std::vector<float>(20));
-    const auto whole = examples(20, 1);
+    const Numbers a(p.in, matrix_examples(14, 1)), b(p.in, matrix_examples(12, 2)), d(p.out, std::vector<float>(20));
+    const auto whole = matrix_examples(20, 1);
     CHECK_THAT(death([&] { matmul.run(a.data(), b.data(), d.data(), d.data()); }), Contains("matrix A"));
     CHECK_THAT(death([&] { matmul.run(whole.data(), b.data(), d.data(), d.data()); }), Contains("matrix A"));
     CHECK_THAT(death([&] { matmul.run(d.data(), b.data(), d.data(), d.data()); }), Contains("overlaps an input"));

@@ -233,7 +233,7 @@ cudnnStatus_t execute(const Library& library, const Desc& plan, const std::map<s
 std::size_t size(const Extents& e) { return static_cast<std::size_t>(e[0] * e[1] * e[2] * e[3]); }
 
 /// Small multiples of 1/8: their products and sums are exact, and they are bf16 and tf32.
-std::vector<float> examples(const Extents& extents, std::size_t salt) {
+std::vector<float> tensor_examples(const Extents& extents, std::size_t salt) {
   std::vector<float> values(size(extents));
   for (std::size_t i = 0; i < values.size(); ++i) {
     values[i] = static_cast<float>(static_cast<int>((i * 29 + salt * 7) % 15) - 7) / 8;
@@ -256,7 +256,7 @@ std::vector<float> channels_last(const Extents& e, const std::vector<float>& val
 }
 
 /// Adds the products of a convolution to one of the three.
-void naive(Kind kind, const Shape& s, std::vector<float>& x, std::vector<float>& w, std::vector<float>& y) {
+void naive_convolution(Kind kind, const Shape& s, std::vector<float>& x, std::vector<float>& w, std::vector<float>& y) {
   const auto at = [](const Extents& e, std::int64_t a, std::int64_t b, std::int64_t c, std::int64_t d) {
     return static_cast<std::size_t>(((a * e[1] + b) * e[2] + c) * e[3] + d);
   };
@@ -289,16 +289,16 @@ void check_convolution(Kind kind, const Shape& s, bool last = false, float beta 
   const Desc y = tensor({3, s.y(), CUDNN_DATA_FLOAT, false, last});
   const Desc operation = unfinished_operation(kind, s, x, w, y, beta).done();
   const Desc graph = unfinished_graph({&operation}).done();
-  auto xv = examples(s.x(), 1);
-  auto wv = examples(s.w(), 2);
-  auto yv = examples(s.y(), 3);
+  auto xv = tensor_examples(s.x(), 1);
+  auto wv = tensor_examples(s.w(), 2);
+  auto yv = tensor_examples(s.y(), 3);
   const auto arranged = [&](const Extents& e, const std::vector<float>& v) { return last ? channels_last(e, v) : v; };
   const DeviceArray<float> on_x(arranged(s.x(), xv)), on_w(arranged(s.w(), wv)), on_y(arranged(s.y(), yv));
   REQUIRE(execute(library, plan_for(graph, exact), {{1, on_x.data()}, {2, on_w.data()}, {3, on_y.data()}}) ==
           CUDNN_STATUS_SUCCESS);
   auto& result = kind == Kind::forward ? yv : kind == Kind::data ? xv : wv;
   for (auto& value : result) value *= beta;
-  naive(kind, s, xv, wv, yv);
+  naive_convolution(kind, s, xv, wv, yv);
   CHECK(on_x.read() == arranged(s.x(), xv));
   CHECK(on_w.read() == arranged(s.w(), wv));
   CHECK(on_y.read() == arranged(s.y(), yv));
@@ -356,9 +356,9 @@ TEST_CASE("the engine that says it is not deterministic is not", "[simulated][cu
   const Desc x = tensor({1, s.x()}), w = tensor({2, s.w()}), y = tensor({3, s.y()});
   const Desc operation = unfinished_operation(Kind::forward, s, x, w, y).done();
   const Desc graph = unfinished_graph({&operation}).done();
-  auto xv = examples(s.x(), 1);
+  auto xv = tensor_examples(s.x(), 1);
   for (std::size_t i = 0; i < xv.size(); ++i) xv[i] *= 1 + static_cast<float>(i) * 1e-4F;
-  const DeviceArray<float> on_x(xv), on_w(examples(s.w(), 2)), on_y(size(s.y()));
+  const DeviceArray<float> on_x(xv), on_w(tensor_examples(s.w(), 2)), on_y(size(s.y()));
   const auto plan = plan_for(graph, unordered);
   std::vector<std::vector<float>> results;
   for (int i = 0; i < 2; ++i) {
@@ -387,14 +387,14 @@ TEST_CASE("a bias and a ReLU behind a convolution, through virtual tensors of bf
     }
     return halves;
   };
-  auto xv = examples(s.x(), 1), wv = examples(s.w(), 2);
-  const auto bv = examples({1, s.k, 1, 1}, 4);
+  auto xv = tensor_examples(s.x(), 1), wv = tensor_examples(s.w(), 2);
+  const auto bv = tensor_examples({1, s.k, 1, 1}, 4);
   std::vector<float> yv(size(s.y()));
   const DeviceArray<std::uint16_t> on_x(to_half(xv)), on_w(to_half(wv)), on_b(to_half(bv)), on_y(yv.size());
   const auto plan = plan_for(graph, {CUDNN_NUMERICAL_NOTE_TENSOR_CORE});
   std::map<std::int64_t, void*> tensors{{1, on_x.data()}, {2, on_w.data()}, {3, on_y.data()}, {4, on_b.data()}};
   REQUIRE(execute(library, plan, tensors) == CUDNN_STATUS_SUCCESS);
-  naive(Kind::forward, s, xv, wv, yv);
+  naive_convolution(Kind::forward, s, xv, wv, yv);
   const std::size_t plane = yv.size() / static_cast<std::size_t>(s.n * s.k);
   for (std::size_t i = 0; i < yv.size(); ++i) {
     yv[i] = std::max(0.0F, to_bfloat16(yv[i] + bv[i / plane % static_cast<std::size_t>(s.k)]));

@@ -8,7 +8,7 @@
 namespace simulated {
 namespace {
 
-__global__ void set(float* to, float value) { *to = value; }
+__global__ void set_float(float* to, float value) { *to = value; }
 
 TEST_CASE("the host cannot follow a device pointer", "[simulated][memory][death]") {
   const DeviceArray<float> array(std::vector<float>{1});
@@ -60,7 +60,7 @@ TEST_CASE("work that outlives its memory aborts", "[simulated][memory][death]") 
                cudaGraph_t graph = nullptr;
                cudaGraphExec_t executable = nullptr;
                cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal);
-               launch(set, 1, 1, 0, stream, static_cast<float*>(array), 1.0F);
+               launch(set_float, 1, 1, 0, stream, static_cast<float*>(array), 1.0F);
                cudaStreamEndCapture(stream, &graph);
                cudaGraphInstantiate(&executable, graph, 0);
                cudaFree(array);
@@ -128,7 +128,7 @@ TEST_CASE("a device does not see another's memory", "[simulated][memory][death]"
   REQUIRE(cudaSetDevice(1) == cudaSuccess);
   const DeviceArray<float> second(std::vector<float>{3});
   CHECK_THAT(death([&] {
-               launch(set, 1, 1, 0, nullptr, first.data(), 1.0F);
+               launch(set_float, 1, 1, 0, nullptr, first.data(), 1.0F);
                cudaDeviceSynchronize();
              }),
              Contains("memory of another device"));
@@ -158,7 +158,7 @@ TEST_CASE("calls fail when a test wants it", "[simulated][memory]") {
   CHECK(cudaMalloc(&pointer, 4) == cudaErrorMemoryAllocation);
   CHECK(cudaMalloc(&pointer, 4) == cudaSuccess);
   fail_next(Call::launch);
-  CHECK(launch(set, 1, 1, 0, nullptr, static_cast<float*>(pointer), 1.0F) == cudaErrorLaunchOutOfResources);
+  CHECK(launch(set_float, 1, 1, 0, nullptr, static_cast<float*>(pointer), 1.0F) == cudaErrorLaunchOutOfResources);
   fail_next(Call::synchronisation);
   CHECK(cudaDeviceSynchronize() == cudaErrorLaunchFailure);
   CHECK(cudaDeviceSynchronize() == cudaSuccess);
@@ -170,7 +170,7 @@ TEST_CASE("what was done is counted", "[simulated][memory]") {
   reset_statistics();
   {
     const DeviceArray<float> array(std::vector<float>(10, 1.0F));
-    launch(set, 1, 1, 0, nullptr, array.data(), 2.0F);
+    launch(set_float, 1, 1, 0, nullptr, array.data(), 2.0F);
     CHECK(statistics().kernels == 0);
     CHECK(array.read()[0] == 2.0F);
   }

@@ -8,9 +8,7 @@
 namespace simulated {
 namespace {
 
-__global__ void set(int* to, int value) { *to = value; }
 __global__ void copy_one(int* to, const int* from) { *to = *from; }
-__global__ void add(int* to, int value) { *to += value; }
 
 /// An int that host and device can reach.
 struct Shared {

@@ -19,6 +19,9 @@ namespace simulated {
 
 using Catch::Matchers::Contains;
 
+inline __global__ void set(int* to, int value) { *to = value; }
+inline __global__ void add(int* to, int value) { *to += value; }
+
 /// Memory of the current device.
 template <typename T>
 class DeviceArray {

@@ -21,7 +21,7 @@ using test::TempDir;
 
 namespace {
 
-constexpr std::uint64_t kSeed = 5;
+constexpr std::uint64_t kAlternatingSeed = 5;
 constexpr double kRoundoff = 0x1p-24;
 
 struct Rating {
@@ -80,7 +80,7 @@ models::FactorizationSettings implicit_settings(std::int64_t dimension) {
           .confidence = 3};
 }
 
-struct Job {
+struct AlternatingJob {
   const Set& set;
   models::FactorizationSettings model;
   int ranks = 1, threads = 1;
@@ -95,7 +95,7 @@ struct Rows {
   std::vector<double> biases;
 };
 
-struct Result {
+struct AlternatingResult {
   std::vector<float> theta;
   Rows users, items;
   std::vector<double> objectives;  ///< over the number of ratings
@@ -126,9 +126,10 @@ Rows rows_of(const models::Model& model, const std::vector<float>& theta, const 
 }
 
 /// Reads the losses after each iteration, as a run does.
-class Recorder final : public Observer {
+class AlternatingRecorder final : public Observer {
  public:
-  Recorder(const Job& job, comm::Communicator& ranks, kernels::LossSums& sums, Result& result)
+  AlternatingRecorder(const AlternatingJob& job, comm::Communicator& ranks, kernels::LossSums& sums,
+                      AlternatingResult& result)
       : job_(job), ranks_(ranks), sums_(sums), result_(result) {}
   bool step(const StepRecord& record) override {
     EXPECT((record.consistent && record.iteration));
@@ -151,10 +152,10 @@ class Recorder final : public Observer {
   optim::BatchEnd end() const { return end_; }
 
  private:
-  const Job& job_;
+  const AlternatingJob& job_;
   comm::Communicator& ranks_;
   kernels::LossSums& sums_;
-  Result& result_;
+  AlternatingResult& result_;
   std::vector<double> objectives_;
   optim::BatchEnd end_ = optim::BatchEnd::none;
 };
@@ -171,30 +172,30 @@ std::unique_ptr<models::Model> make_model(const models::FactorizationSettings& m
       {.backend = backend,
        .reducer = reducer,
        .steps_together = false,
-       .seed = kSeed,
+       .seed = kAlternatingSeed,
        .update_rule = rule,
        .occurrences = [&counts] { return std::span<const std::int64_t>(counts); }});
 }
 
 /// A run of one rank. \param result rank 0's is kept, and all others' θ must be the same
-void train_rank(const Job& job, comm::Communicator& ranks, Result& result, std::mutex& mutex) {
+void train_rank(const AlternatingJob& job, comm::Communicator& ranks, AlternatingResult& result, std::mutex& mutex) {
   data::DataSettings settings;
   settings.path = job.set.path;
-  const auto data = data::open_dataset(settings, kSeed);
+  const auto data = data::open_dataset(settings, kAlternatingSeed);
   const auto backend = kernels::make_cpu_backend(1);
   const auto model = make_model(job.model, data->info(), *backend, "als", data->occurrences());
   Buffer theta(model->layout().size());
   const models::ModelState state{.parameters = theta.view(), .statistics = {}};
-  model->initialise(kSeed, state);
+  model->initialise(kAlternatingSeed, state);
   if (job.resumed != nullptr) std::ranges::copy(*job.resumed, theta.data());
-  const auto source = data->train({.batch_size = data->info().train, .seed = kSeed});
+  const auto source = data->train({.batch_size = data->info().train, .seed = kAlternatingSeed});
   optim::OptimizerSettings als{.kind = "als", .learning_rate = 0};
   als.own.of<optim::AlsSettings>().function_tolerance = job.tolerance;
   const optim::Schedule schedule({}, 1, job.epochs, 1);
   kernels::LossSums sums;
   Seconds seconds;
   StrategyCounters counters;
-  Recorder recorder(job, ranks, sums, result);
+  AlternatingRecorder recorder(job, ranks, sums, result);
   SingleReplica replica(*model);
   TrainContext run{.communicator = ranks,
                    .backend = *backend,
@@ -234,8 +235,8 @@ void train_rank(const Job& job, comm::Communicator& ranks, Result& result, std::
   result.passed_bytes += std::max<std::int64_t>(0, counters.passed_bytes);
 }
 
-Result train(const Job& job) {
-  Result result;
+AlternatingResult train_factors(const AlternatingJob& job) {
+  AlternatingResult result;
   std::mutex mutex;
   comm::run_as_threads(job.ranks, [&](comm::Communicator& ranks) { train_rank(job, ranks, result, mutex); });
   return result;
@@ -265,7 +266,7 @@ double penalty_of(const Rows& rows, const std::vector<double>& counts, double l2
 }
 
 /// J by its definition.
-double objective_of(const Job& job, const Result& result) {
+double objective_of(const AlternatingJob& job, const AlternatingResult& result) {
   const models::FactorizationSettings& model = job.model;
   double sum = penalty_of(result.users, counts_of(job.set, true), model.user_l2, model.l2_per) +
                penalty_of(result.items, counts_of(job.set, false), model.item_l2, model.l2_per);
@@ -288,7 +289,7 @@ double objective_of(const Job& job, const Result& result) {
 }
 
 /// The items that minimise J for these users, in double, by their normal equations.
-Rows best_items(const Job& job, const Result& result) {
+Rows best_items(const AlternatingJob& job, const AlternatingResult& result) {
   const models::FactorizationSettings& model = job.model;
   const bool implicit = model.feedback == models::Feedback::implicit;
   const std::size_t k = static_cast<std::size_t>(model.dimension) + (model.biases ? 1 : 0);
@@ -331,8 +332,8 @@ TEST_CASE("after an iteration the items minimise the objective for its users", "
   set.write(folder);
   for (const std::int64_t dimension : {5, 17, 40}) {
     for (const auto& model : all_settings(dimension)) {
-      const Job job{.set = set, .model = model, .epochs = 2};
-      const Result result = train(job);
+      const AlternatingJob job{.set = set, .model = model, .epochs = 2};
+      const AlternatingResult result = train_factors(job);
       const Rows expected = best_items(job, result);
       // Equations of condition at most 2000 here, each with some K + n roundings.
       const double bound = 2000 * static_cast<double>(dimension + 100) * kRoundoff;
@@ -352,8 +353,8 @@ TEST_CASE("the objective is that of the definition, and never rises", "[alternat
   set.write(folder);
   const auto n = static_cast<double>(set.size);
   for (const auto& model : all_settings(12)) {
-    const Job job{.set = set, .model = model, .ranks = 2, .epochs = 25};
-    const Result result = train(job);
+    const AlternatingJob job{.set = set, .model = model, .ranks = 2, .epochs = 25};
+    const AlternatingResult result = train_factors(job);
     REQUIRE(result.objectives.size() == 25);
     CHECK(result.objectives.back() * n == Approx(objective_of(job, result)).epsilon(1e-6));
     CHECK(result.objectives.back() < 0.9 * result.objectives.front());
@@ -368,7 +369,8 @@ TEST_CASE("losses of an iteration are those of its ratings", "[alternating]") {
   const TempDir folder;
   Set set;
   set.write(folder);
-  const Result result = train({.set = set, .model = explicit_settings(8, true, models::PenaltyPer::rating)});
+  const AlternatingResult result =
+      train_factors({.set = set, .model = explicit_settings(8, true, models::PenaltyPer::rating)});
   double squared = 0, absolute = 0;
   for (const Rating& rating : set.ratings) {
     const double error = result.mean + result.users.biases[rating.user] + result.items.biases[rating.item] +
@@ -390,7 +392,7 @@ TEST_CASE("training and evaluation measure the same", "[alternating]") {
   Set set;
   set.write(folder);
   for (const auto& model : all_settings(7)) {
-    const Result result = train({.set = set, .model = model, .ranks = 2});
+    const AlternatingResult result = train_factors({.set = set, .model = model, .ranks = 2});
     CHECK(result.evaluated.loss == Approx(result.losses.back()).epsilon(1e-5));
     CHECK(result.evaluated.squared_error == Approx(result.squared.back()).epsilon(1e-5));
     CHECK(result.evaluated.absolute_error == Approx(result.absolute.back()).epsilon(1e-5));
@@ -402,11 +404,12 @@ TEST_CASE("the same bits on any number of ranks and threads", "[alternating]") {
   Set set;
   set.write(folder);
   for (const auto& model : all_settings(19)) {
-    const Result serial = train({.set = set, .model = model});
+    const AlternatingResult serial = train_factors({.set = set, .model = model});
     for (const int ranks : {1, 2, 3, 4}) {
       for (const int threads : {1, 2, 3}) {
         CAPTURE(ranks, threads, model.biases);
-        const Result result = train({.set = set, .model = model, .ranks = ranks, .threads = threads});
+        const AlternatingResult result =
+            train_factors({.set = set, .model = model, .ranks = ranks, .threads = threads});
         CHECK(result.theta == serial.theta);
         CHECK(result.objectives == serial.objectives);
         CHECK(result.losses == serial.losses);
@@ -424,7 +427,7 @@ TEST_CASE("users and items without ratings become zero", "[alternating]") {
   Set set;
   set.write(folder);
   for (const auto& model : all_settings(6)) {
-    const Result result = train({.set = set, .model = model, .ranks = 3, .threads = 2});
+    const AlternatingResult result = train_factors({.set = set, .model = model, .ranks = 3, .threads = 2});
     for (std::size_t user = 6; user < set.users; user += 7) {
       CHECK(reference::norm(result.users.factors[user]) == 0);
       CHECK(result.users.biases[user] == 0);
@@ -440,22 +443,22 @@ TEST_CASE("a stopped run goes on with the same bits, and ends where it would hav
   set.write(folder);
   for (const auto& model : all_settings(9)) {
     const double tolerance = 3e-3;
-    const Result whole = train({.set = set, .model = model, .epochs = 40, .tolerance = tolerance});
+    const AlternatingResult whole = train_factors({.set = set, .model = model, .epochs = 40, .tolerance = tolerance});
     REQUIRE(whole.end == optim::BatchEnd::function);
     const auto made = static_cast<std::int64_t>(whole.records.size());
     REQUIRE(made < 40);
     for (const std::int64_t step : {std::int64_t{1}, std::int64_t{2}, made - 1}) {
       CAPTURE(step, made);
-      const Result stopped =
-          train({.set = set, .model = model, .ranks = 2, .epochs = 40, .stop_after = step, .tolerance = tolerance});
+      const AlternatingResult stopped = train_factors(
+          {.set = set, .model = model, .ranks = 2, .epochs = 40, .stop_after = step, .tolerance = tolerance});
       REQUIRE(std::ssize(stopped.records) == step);
-      const Result on = train({.set = set,
-                               .model = model,
-                               .ranks = 3,
-                               .epochs = 40,
-                               .first = step,
-                               .tolerance = tolerance,
-                               .resumed = &stopped.theta});
+      const AlternatingResult on = train_factors({.set = set,
+                                                  .model = model,
+                                                  .ranks = 3,
+                                                  .epochs = 40,
+                                                  .first = step,
+                                                  .tolerance = tolerance,
+                                                  .resumed = &stopped.theta});
       CHECK(on.theta == whole.theta);
       CHECK(on.records.back().step == made);
       CHECK(on.end == optim::BatchEnd::function);
@@ -494,7 +497,7 @@ TEST_CASE("what alternating least squares cannot train is refused", "[alternatin
   set.write(folder);
   data::DataSettings settings;
   settings.path = set.path;
-  const auto info = data::open_dataset(settings, kSeed)->info();
+  const auto info = data::open_dataset(settings, kAlternatingSeed)->info();
   const auto backend = kernels::make_cpu_backend(1);
   const auto make = [&](models::FactorizationSettings model, const std::string& rule) {
     return make_model(model, info, *backend, rule, {});

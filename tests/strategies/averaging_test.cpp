@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
-#include "least_squares.hpp"
+#include "averaging/targets_alone.hpp"
 #include "optimizers.hpp"
 #include "rounding.hpp"
 #include "small_network.hpp"
@@ -16,13 +16,6 @@ StrategySettings averaging(std::int64_t period, StateAtAverage optimizer_state =
   return strategy_with(
       {.kind = "averaging"},
       AveragingSettings{.period = period, .optimizer_state = optimizer_state, .allreduce_epochs = allreduce_epochs});
-}
-
-constexpr std::size_t kBias = 16;  ///< of a least-squares model of up to 16 inputs, in θ
-
-/// Features are zero, so that only the bias b learns: the gradient of a part of a batch is 2 (b − mean target).
-Examples targets_alone(const std::vector<float>& targets) {
-  return {.shape = {}, .features = std::vector<float>(targets.size()), .targets = targets};
 }
 
 void check_equals_allreduce(Training training) {
@@ -83,12 +76,12 @@ TEST_CASE("parameters are weighted by the examples seen since the last average",
   // With rate 1/4 a step is b ← (b + mean target) / 2. Of three examples rank 0 has the first, rank 1 the other two:
   //   rank 0: 4 → 2,   8 → 5          2 examples
   //   rank 1: 3 → 3/2, 3/2 → 3/2      4 examples
-  const auto outcome = train(targets_alone({4, 2, 4, 8, 1, 2}), {.model = least_squares(),
-                                                                 .strategy = averaging(2),
-                                                                 .optimizer = {.kind = "sgd", .learning_rate = 0.25},
-                                                                 .ranks = 2,
-                                                                 .batch_size = 3,
-                                                                 .shuffle = false});
+  const auto outcome = train(with_targets({4, 2, 4, 8, 1, 2}), {.model = least_squares(),
+                                                                .strategy = averaging(2),
+                                                                .optimizer = {.kind = "sgd", .learning_rate = 0.25},
+                                                                .ranks = 2,
+                                                                .batch_size = 3,
+                                                                .shuffle = false});
   REQUIRE(outcome[0].records.size() == 2);
   CHECK(outcome[0].trajectory[0][kBias] == 2);
   CHECK(outcome[1].trajectory[0][kBias] == 1.5F);
@@ -103,12 +96,12 @@ TEST_CASE("the optimizer's state is averaged, kept or reset, as the setting says
   // Adagrad with rate 1/2 is b ← b − g / (2 √a), a the sum of squared gradients. Step 1, targets 2 and −1:
   //   g = −4 and 2, a = 16 and 4, b = 1/2 and −1/2, averaged 0. Step 2, targets 4 and 1: g = −8 and −2.
   const auto outcome_of = [](StateAtAverage optimizer_state) {
-    return train(targets_alone({2, -1, 4, 1}), {.model = least_squares(),
-                                                .strategy = averaging(1, optimizer_state),
-                                                .optimizer = {.kind = "adagrad", .learning_rate = 0.5},
-                                                .ranks = 2,
-                                                .batch_size = 2,
-                                                .shuffle = false});
+    return train(with_targets({2, -1, 4, 1}), {.model = least_squares(),
+                                               .strategy = averaging(1, optimizer_state),
+                                               .optimizer = {.kind = "adagrad", .learning_rate = 0.5},
+                                               .ranks = 2,
+                                               .batch_size = 2,
+                                               .shuffle = false});
   };
   const auto mean_step = [](double a0, double a1) { return (8 / (2 * std::sqrt(a0)) + 2 / (2 * std::sqrt(a1))) / 2; };
   const auto accumulator = [](const Outcome& outcome) { return outcome.optimizer_state.at(0).values.view()[kBias]; };
@@ -159,7 +152,7 @@ TEST_CASE("a rank without examples in a step keeps its parameters and its state 
                     .batch_size = 3,
                     .shuffle = false};
   training.optimizer = optim::with(training.optimizer, "momentum = 0.5");
-  const auto outcome = train(targets_alone({4, 2, 4, 1}), training);
+  const auto outcome = train(with_targets({4, 2, 4, 1}), training);
   REQUIRE(outcome[0].records.size() == 2);
   CHECK(outcome[0].parameters[kBias] == 2);
   CHECK(outcome[1].optimizer_state[0].values.view()[kBias] == (-8.0F + 3 * -2.0F) / 4);

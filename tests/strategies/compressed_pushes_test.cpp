@@ -80,7 +80,7 @@ Examples far_away(bool equal_features, Index count = kExamples) {
 
 double slope(Index weight) { return std::ldexp(kSlope, -static_cast<int>(weight % 4)); }
 
-Training training_with(const StrategySettings& strategy, int ranks) {
+Training compressed_training(const StrategySettings& strategy, int ranks) {
   return {.model = least_squares(),
           .strategy = strategy,
           .optimizer = {.kind = "sgd", .learning_rate = kRate},
@@ -222,12 +222,13 @@ TEST_CASE("gradients that their code says exactly leave the bits of whole pushes
   for (const Consistency consistency : {Consistency::asynchronous, Consistency::bounded, Consistency::synchronous}) {
     for (const int servers : {0, 1, 2}) {
       INFO(static_cast<int>(consistency) << ", " << servers << " servers");
-      const auto whole = train(examples, training_with(compressed({}, consistency, servers), servers + 1));
+      const auto whole = train(examples, compressed_training(compressed({}, consistency, servers), servers + 1));
       CHECK(whole[0].parameters[0] == static_cast<float>(-72 * kSlope * kRate));
       for (const CompressionSettings& settings : all_kinds()) {
         if (settings.kind != Compression::bf16 && settings.kind != Compression::eight_bit) continue;
         INFO(name_of(settings));
-        const auto pushed = train(examples, training_with(compressed(settings, consistency, servers), servers + 1));
+        const auto pushed =
+            train(examples, compressed_training(compressed(settings, consistency, servers), servers + 1));
         CHECK(pushed[0].parameters == whole[0].parameters);
         CHECK(ranks_agree(pushed));
       }
@@ -241,7 +242,7 @@ TEST_CASE("no compressed push is lost or applied twice", "[server][compression]"
     for (const Consistency consistency : {Consistency::asynchronous, Consistency::bounded}) {
       for (const int push_period : {1, 3}) {
         INFO(name_of(settings) << ", " << static_cast<int>(consistency) << ", pushes after " << push_period);
-        const auto ranks = train(examples, training_with(compressed(settings, consistency, 2, push_period), 6));
+        const auto ranks = train(examples, compressed_training(compressed(settings, consistency, 2, push_period), 6));
         const double steps = 3 * kExamples;  // of one example each
         CHECK(most_lost(ranks, steps) <= rounding_of_pushes(steps));
         if (settings.kind == Compression::top_k) {  // others may end with nothing unsent, by chance
@@ -264,10 +265,10 @@ TEST_CASE("workers without examples send nothing, and keep what they have", "[se
   const Examples examples = far_away(false, 18);  // in an epoch's last step, two of four workers have none
   for (const CompressionSettings& settings : all_kinds()) {
     INFO(name_of(settings));
-    const auto mean = train(examples, training_with(compressed(settings, Consistency::synchronous, 0), 4));
+    const auto mean = train(examples, compressed_training(compressed(settings, Consistency::synchronous, 0), 4));
     CHECK(most_lost(mean, 15) <= rounding_of_pushes(4 * 15));
     CHECK(ranks_agree(mean));
-    const auto each = train(examples, training_with(compressed(settings, Consistency::bounded, 0), 4));
+    const auto each = train(examples, compressed_training(compressed(settings, Consistency::bounded, 0), 4));
     CHECK(most_lost(each, 54) <= rounding_of_pushes(4 * 15));
   }
 }
@@ -275,7 +276,7 @@ TEST_CASE("workers without examples send nothing, and keep what they have", "[se
 TEST_CASE("a recorded run of compressed pushes is repeated bit for bit", "[server][compression]") {
   const Examples examples = random_examples(48, {.channels = 30}, 0);
   for (const CompressionSettings& settings : all_kinds()) {
-    Training training = training_with(compressed(settings, Consistency::asynchronous, 2), 5);
+    Training training = compressed_training(compressed(settings, Consistency::asynchronous, 2), 5);
     training.optimizer.learning_rate = 0.01;
     training.epochs = 2;
     const auto recorded = train(examples, training);
@@ -295,7 +296,7 @@ TEST_CASE("a run of compressed pushes goes on bit for bit on the same ranks", "[
   const Examples examples = random_examples(48, {.channels = 30}, 0);
   for (const CompressionSettings& settings : all_kinds()) {
     INFO(name_of(settings));
-    Training training = training_with(compressed(settings, Consistency::synchronous, 1), 4);
+    Training training = compressed_training(compressed(settings, Consistency::synchronous, 1), 4);
     training.optimizer = {.kind = "adam", .learning_rate = 0.01};
     training.due_every = 1;
     const auto whole = train(examples, training);
@@ -318,7 +319,7 @@ TEST_CASE("what a rank had not pushed is not lost where it only serves later", "
   const Examples examples = far_away(false);
   for (const CompressionSettings& settings : all_kinds()) {
     INFO(name_of(settings));
-    Training training = training_with(compressed(settings, Consistency::synchronous, 0), 4);
+    Training training = compressed_training(compressed(settings, Consistency::synchronous, 0), 4);
     training.stop_after = 35;
     const auto stopped = train(examples, training);
     training.stop_after = 1000;

@@ -16,11 +16,7 @@
 namespace unisono::strategies {
 namespace {
 
-constexpr std::size_t kBias = 16;  ///< of a least-squares model of up to 16 inputs, in θ
 constexpr PairTopology kAll[] = {PairTopology::complete, PairTopology::ring};
-
-/// Without an expansion of all numbers where it fails.
-bool is_same(View a, View b) { return std::ranges::equal(a, b); }
 
 StrategySettings gossip_async(const GossipAsyncSettings& settings = {}) {
   return strategy_with({.kind = "gossip_async"}, settings);
@@ -36,7 +32,7 @@ MakeSource pausing(const Examples& examples, std::uint64_t seed) {
   };
 }
 
-Training hesitant(const Examples& examples, const StrategySettings& strategy, int ranks, std::uint64_t seed) {
+Training hesitant_gossip(const Examples& examples, const StrategySettings& strategy, int ranks, std::uint64_t seed) {
   return {.model = least_squares(0.5F),
           .strategy = strategy,
           .optimizer = {.kind = "sgd", .learning_rate = 0.01},
@@ -190,7 +186,7 @@ TEST_CASE("averages of pairs keep the mean of the ranks, and bring them together
   for (const PairTopology topology : kAll) {
     for (const int ranks : {2, 3, 4, 5}) {
       INFO("topology " << static_cast<int>(topology) << ", " << ranks << " ranks");
-      Training training = hesitant(examples, gossip_async({.topology = topology}), ranks, 7);
+      Training training = hesitant_gossip(examples, gossip_async({.topology = topology}), ranks, 7);
       training.model = least_squares();
       training.optimizer.learning_rate = 0;  // what is left is the averaging
       training.due_every = training.stop_after = 2;
@@ -279,7 +275,7 @@ TEST_CASE("whatever the delays, every step is made once, and nobody waits foreve
 TEST_CASE("a slow rank makes fewer steps, and the others make more", "[gossip_async]") {
   const Examples examples = random_examples(48, {.channels = 3}, 0);
   for (const int slow : {1, 2}) {  // one that answers, one that begins
-    Training training = hesitant(examples, gossip_async(), 4, 7);
+    Training training = hesitant_gossip(examples, gossip_async(), 4, 7);
     training.batch_size = 8;
     training.source = [&examples, slow](const data::SourceOptions& options) {
       const auto pause = std::chrono::milliseconds(options.rank == slow ? 30 : 3);

@@ -7,6 +7,8 @@
 
 namespace unisono::strategies {
 
+inline constexpr std::size_t kBias = 16;  ///< of a least-squares model of up to 16 inputs, in θ
+
 /// y = w·x + b with the loss (y − t)², written out; θ = [w, padding, b, padding], zero at first. Where it keeps a
 /// statistic, that is a running mean of each rank's own features,
 ///     running ← (1 − m) running + m · mean over the batch.
@@ -90,5 +92,8 @@ inline MakeModel least_squares(float statistic_momentum = 0) {
     return std::make_unique<LeastSquares>(inputs.features.size(), statistic_momentum);
   };
 }
+
+/// Without an expansion of all numbers where it fails.
+inline bool is_same(View a, View b) { return std::ranges::equal(a, b); }
 
 }  // namespace unisono::strategies

@@ -37,7 +37,7 @@ std::unique_ptr<data::BatchSource> hesitant_source(const Examples& examples, con
   });
 }
 
-Training hesitant(const Examples& examples, const StrategySettings& strategy, int ranks, std::uint64_t seed) {
+Training hesitant_pushes(const Examples& examples, const StrategySettings& strategy, int ranks, std::uint64_t seed) {
   return {.model = least_squares(0.5F),
           .strategy = strategy,
           .optimizer = {.kind = "sgd", .learning_rate = 0.01},
@@ -146,7 +146,7 @@ TEST_CASE("a bounded read contains every step of all workers but the last few", 
       INFO("staleness " << staleness << (prefetch ? ", pulled ahead" : ""));
       StrategySettings strategy = server(Consistency::bounded, 2, staleness);
       own(strategy).prefetch = prefetch;
-      const auto ranks = train(examples, hesitant(examples, strategy, 5, 7));
+      const auto ranks = train(examples, hesitant_pushes(examples, strategy, 5, 7));
       REQUIRE(!ranks[0].events.empty());
       CHECK(most_missed(ranks[0].events, 3, prefetch) <= staleness);
       CHECK(ranks_agree(ranks));
@@ -156,7 +156,7 @@ TEST_CASE("a bounded read contains every step of all workers but the last few", 
 
 TEST_CASE("without a bound a slow worker is left behind, and the others make its steps", "[server]") {
   const Examples examples = random_examples(48, {.channels = 3}, 0);
-  Training training = hesitant(examples, server(Consistency::asynchronous, 1), 4, 7);
+  Training training = hesitant_pushes(examples, server(Consistency::asynchronous, 1), 4, 7);
   training.source = [&examples](const data::SourceOptions& options) { return hesitant_source(examples, options, 7); };
   const auto ranks = train(examples, training);
   const std::vector<std::int64_t>& steps = ranks[0].records.back().worker_steps;
@@ -197,11 +197,11 @@ TEST_CASE("a recorded run is repeated bit for bit", "[server]") {
   for (const Consistency consistency : {Consistency::asynchronous, Consistency::bounded}) {
     StrategySettings strategy = server(consistency, 2, 2);
     own(strategy).prefetch = true;
-    Training training = hesitant(examples, strategy, 5, 7);
+    Training training = hesitant_pushes(examples, strategy, 5, 7);
     training.due_every = 5;
     const auto recorded = train(examples, training);
     const EventRecord record{.segments = recorded[0].events};
-    training = hesitant(examples, strategy, 5, 8);  // with other pauses
+    training = hesitant_pushes(examples, strategy, 5, 8);  // with other pauses
     const auto other = train(examples, training);
     CHECK(other[0].parameters != recorded[0].parameters);
     training.replayed = &record;
@@ -269,7 +269,7 @@ TEST_CASE("a resumed run may have other workers and servers", "[server]") {
 
 TEST_CASE("workers that were at different steps go on from there", "[server]") {
   const Examples examples = random_examples(48, {.channels = 3}, 0);
-  Training training = hesitant(examples, server(Consistency::asynchronous, 1), 4, 7);
+  Training training = hesitant_pushes(examples, server(Consistency::asynchronous, 1), 4, 7);
   training.due_every = 8;
   training.stop_after = 16;
   const auto stopped = train(examples, training);
@@ -288,7 +288,7 @@ TEST_CASE("one worker alone makes a run's first steps", "[server]") {
   for (const Consistency consistency : {Consistency::asynchronous, Consistency::bounded, Consistency::synchronous}) {
     StrategySettings strategy = server(consistency, 1);
     own(strategy).warmup_steps = 5;
-    Training training = hesitant(examples, strategy, 4, 7);
+    Training training = hesitant_pushes(examples, strategy, 4, 7);
     const auto ranks = train(examples, training);
     REQUIRE(ranks[0].records.front().step == 5);
     CHECK(ranks[0].records.front().worker_steps == std::vector<std::int64_t>{15, 0, 0});

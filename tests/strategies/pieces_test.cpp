@@ -67,8 +67,8 @@ void gradient_in_pieces(const std::vector<nn::Piece>& pieces, const std::vector<
 }
 
 template <typename Gradient>
-State train(const optim::OptimizerSettings& settings, std::vector<std::unique_ptr<nn::Trial>> batches,
-            Gradient gradient) {
+State train_pieces(const optim::OptimizerSettings& settings, std::vector<std::unique_ptr<nn::Trial>> batches,
+                   Gradient gradient) {
   nn::Trial& shared = *batches.front();
   const auto optimizer = optim::make_optimizer(settings, shared.network.parameters(), shared.backend);
   for (int step = 0; step < kSteps; ++step) {
@@ -91,7 +91,7 @@ void check_all_cuts(const optim::OptimizerSettings& settings) {
   nn::TrialSettings network = nn::image_network();
   network.batch = 8;
   const auto batches = [&] { return micro_batches(*backend, network, reducer); };
-  const State whole = train(settings, batches(), [](const auto& all) { whole_gradient(all); });
+  const State whole = train_pieces(settings, batches(), [](const auto& all) { whole_gradient(all); });
   const State start = {nn::canonical(batches().front()->network.parameters(), batches().front()->theta.view())};
   REQUIRE(whole.front() != start.front());
   const auto cuts = static_cast<int>(batches().front()->network.cut_points().size());
@@ -99,7 +99,7 @@ void check_all_cuts(const optim::OptimizerSettings& settings) {
   nn::for_each_choice(cuts, 3, [&](const std::vector<int>& chosen) {
     INFO("cut at " << Catch::Detail::stringify(chosen));
     for (const nn::PassKind kind : {nn::PassKind::training, nn::PassKind::halves}) {
-      CHECK(train(settings, batches(), [&](const auto& all) {
+      CHECK(train_pieces(settings, batches(), [&](const auto& all) {
               gradient_in_pieces(nn::pieces_between(all.front()->network, chosen), all, kind);
             }) == whole);
     }

@@ -16,7 +16,7 @@ MakeModel dense_network() {
                      nn::layer("tanh"), nn::dense(3)});
 }
 
-Training training_with(const optim::OptimizerSettings& optimizer, MakeModel model) {
+Training allreduce_training(const optim::OptimizerSettings& optimizer, MakeModel model) {
   Training training;
   training.model = std::move(model);
   training.strategy = strategy_of("kind = 'allreduce'");
@@ -27,7 +27,7 @@ Training training_with(const optim::OptimizerSettings& optimizer, MakeModel mode
 /// On one to eight ranks; 23 examples: the last step of an epoch has fewer than there may be ranks.
 void check_same_bits(const optim::OptimizerSettings& optimizer, const MakeModel& model, Index batch_size = 9) {
   const Examples examples = small_images();
-  Training training = training_with(optimizer, model);
+  Training training = allreduce_training(optimizer, model);
   training.batch_size = batch_size;
   training.epochs = 2;
   for (const Index micro_batches : {8, 9}) {
@@ -89,7 +89,7 @@ TEST_CASE("reproducible sums: a last step of one example", "[reproducible]") {
 }
 
 TEST_CASE("reproducible sums stay close to fast ones", "[reproducible]") {
-  Training training = training_with({.kind = "sgd", .learning_rate = 0.1}, small_network(true));
+  Training training = allreduce_training({.kind = "sgd", .learning_rate = 0.1}, small_network(true));
   training.batch_size = 16;
   training.micro_batches = 16;
   const auto fast = train(small_images(), training);

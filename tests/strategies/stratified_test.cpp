@@ -21,7 +21,7 @@ using test::TempDir;
 
 namespace {
 
-constexpr std::uint64_t kSeed = 5;
+constexpr std::uint64_t kStratifiedSeed = 5;
 constexpr Index kUsers = 203, kItems = 97;  // no multiples of the grid's side, which is 6
 
 /// 20,000 training and 3,000 validation ratings, the first items and users having the most.
@@ -48,7 +48,7 @@ std::string write_ratings(const std::string& path) {
   return path;
 }
 
-struct Job {
+struct StratifiedJob {
   std::string path;
   StrategySettings strategy{.kind = "stratified"};
   std::string rule = "adagrad";
@@ -59,7 +59,7 @@ struct Job {
   const std::vector<float>* resumed = nullptr;  ///< θ at the first step
 };
 
-struct Result {
+struct StratifiedResult {
   std::vector<float> parameters;  ///< all of θ
   double loss = 0, validation_loss = 0;
   std::int64_t examples = 0, passed_bytes = 0, steps_per_epoch = 0;
@@ -67,9 +67,9 @@ struct Result {
   Index largest_part = 0;          ///< of θ, in floats
 };
 
-class Recorder final : public Observer {
+class StratifiedRecorder final : public Observer {
  public:
-  Recorder(const Job& job, Result* result) : job_(job), result_(result) {}
+  StratifiedRecorder(const StratifiedJob& job, StratifiedResult* result) : job_(job), result_(result) {}
   bool step(const StepRecord& record) override {
     EXPECT(record.consistent);
     if (result_ != nullptr) {
@@ -81,8 +81,8 @@ class Recorder final : public Observer {
   std::int64_t next_due(std::int64_t step) const override { return step + job_.due; }
 
  private:
-  const Job& job_;
-  Result* result_;
+  const StratifiedJob& job_;
+  StratifiedResult* result_;
 };
 
 /// Copies rows of a block between a rank's memory and all of θ.
@@ -103,8 +103,8 @@ void for_each_held(const Division& division, int rank, Copy copy) {
 }
 
 /// Trains on ranks that are threads, each with a part of the data and of θ; or serially.
-Result train(const Job& job) {
-  Result result;
+StratifiedResult train_stratified(const StratifiedJob& job) {
+  StratifiedResult result;
   std::mutex mutex;
   const bool serial = job.strategy.kind == "serial";
   comm::run_as_threads(job.ranks, [&](comm::Communicator& communicator) {
@@ -115,7 +115,7 @@ Result train(const Job& job) {
     data::NodeShare share;
     share.rank = communicator.rank();
     share.size = communicator.size();
-    const auto data = data::open_dataset(settings, kSeed, share);
+    const auto data = data::open_dataset(settings, kStratifiedSeed, share);
     const data::DatasetInfo& info = data->info();
     const auto backend = kernels::make_cpu_backend(1);
     LocalReducer reducer;
@@ -124,31 +124,36 @@ Result train(const Job& job) {
     model_settings.factorization.dimension = 5;
     const auto model = models::make_model(
         model_settings, {.kind = info.kind, .rows = info.rows, .columns = info.columns, .mean_value = info.mean_value},
-        {.backend = *backend, .reducer = reducer, .steps_together = false, .seed = kSeed, .update_rule = job.rule});
+        {.backend = *backend,
+         .reducer = reducer,
+         .steps_together = false,
+         .seed = kStratifiedSeed,
+         .update_rule = job.rule});
     const auto strategy = make_strategy(job.strategy);
     Division* const division = strategy->divide(*model, info, communicator);
     EXPECT((division == nullptr) == serial);
     const ParameterLayout& layout = model->layout();
     std::vector<float> theta(static_cast<std::size_t>(serial ? layout.size() : division->size()));
     if (serial) {
-      model->initialise(kSeed, {.parameters = theta, .statistics = {}});
+      model->initialise(kStratifiedSeed, {.parameters = theta, .statistics = {}});
     } else {
       division->begin(job.first_step);
-      division->initialise(kSeed, theta);
+      division->initialise(kStratifiedSeed, theta);
       if (job.resumed != nullptr) {
         for_each_held(*division, communicator.rank(), [&](Index all, Index own, Index width) {
           std::copy_n(job.resumed->data() + all, width, theta.data() + own);
         });
       }
     }
-    const auto source = data->train({.rank = communicator.rank(), .size = communicator.size(), .seed = kSeed});
+    const auto source =
+        data->train({.rank = communicator.rank(), .size = communicator.size(), .seed = kStratifiedSeed});
     source->seek({job.first_step / source->steps_per_epoch(), job.first_step % source->steps_per_epoch()});
     const std::int64_t steps = job.epochs * source->steps_per_epoch();
     const optim::Schedule schedule({.kind = optim::ScheduleKind::linear}, 0.05, steps, source->steps_per_epoch());
     kernels::LossSums sums;
     Seconds seconds;
     StrategyCounters counters;
-    Recorder recorder(job, communicator.is_root() ? &result : nullptr);
+    StratifiedRecorder recorder(job, communicator.is_root() ? &result : nullptr);
     const optim::OptimizerSettings unused;
     const auto optimizer = optim::make_optimizer(unused, layout, *backend);
     SingleReplica replica(*model);
@@ -202,17 +207,17 @@ TEST_CASE("training in strata is the serial run in the same order, on any number
   const TempDir folder;
   const std::string path = write_ratings(folder / "a.h5");
   for (const std::string rule : {"sgd", "adagrad"}) {
-    const Result serial = train({.path = path, .strategy = {.kind = "serial"}, .rule = rule});
+    const StratifiedResult serial = train_stratified({.path = path, .strategy = {.kind = "serial"}, .rule = rule});
     REQUIRE(serial.steps_per_epoch == 6);
     REQUIRE(std::isfinite(serial.loss));
     REQUIRE(serial.validation_loss < 3000);
     for (const int ranks : {1, 2, 3, 4, 6}) {
       for (const std::int64_t threads : {1, 2, 4}) {
         INFO(rule << ", " << ranks << " ranks, " << threads << " threads");
-        Job job{.path = path, .rule = rule, .ranks = ranks};
+        StratifiedJob job{.path = path, .rule = rule, .ranks = ranks};
         job.strategy.threads = threads;
         job.due = threads == 2 ? 4 : 1'000'000;
-        const Result result = train(job);
+        const StratifiedResult result = train_stratified(job);
         CHECK(result.parameters == serial.parameters);
         CHECK(result.examples == 3 * 20000);
         // Sums of 60,000 and of 3,000 losses, in another order.
@@ -229,25 +234,26 @@ TEST_CASE("a rank holds its part of θ, and every item goes round once an epoch"
   const std::string path = write_ratings(folder / "a.h5");
   constexpr Index kStride = 32;  // 5 factors, filled up; bias and sum of squares, filled up
   for (const int ranks : {2, 3}) {
-    const Result result = train({.path = path, .ranks = ranks, .epochs = 2});
+    const StratifiedResult result = train_stratified({.path = path, .ranks = ranks, .epochs = 2});
     // ⌈203 / 6⌉ users a row of the grid; the items of as many columns, and of two more
     const Index rows = 6 / ranks;
     CHECK(result.largest_part <= (rows * 34 + (rows + 2) * 17) * kStride);
     CHECK(result.passed_bytes == 2 * ranks * kItems * kStride * 4);
   }
-  CHECK(train({.path = path, .ranks = 1, .epochs = 1}).passed_bytes == 0);
+  CHECK(train_stratified({.path = path, .ranks = 1, .epochs = 1}).passed_bytes == 0);
 }
 
 TEST_CASE("a run in strata goes on anywhere, on another number of ranks", "[stratified]") {
   const TempDir folder;
   const std::string path = write_ratings(folder / "a.h5");
-  const Result whole = train({.path = path, .ranks = 2});
+  const StratifiedResult whole = train_stratified({.path = path, .ranks = 2});
   for (const std::int64_t step : {6, 12, 15}) {
-    const Result stopped = train({.path = path, .ranks = 2, .due = step, .stop_after = step});
+    const StratifiedResult stopped = train_stratified({.path = path, .ranks = 2, .due = step, .stop_after = step});
     REQUIRE(stopped.seen == std::vector<std::int64_t>{step});
     for (const int ranks : {1, 2, 3, 4}) {
       INFO("stopped at step " << step << ", then " << ranks << " ranks");
-      const Result on = train({.path = path, .ranks = ranks, .first_step = step, .resumed = &stopped.parameters});
+      const StratifiedResult on =
+          train_stratified({.path = path, .ranks = ranks, .first_step = step, .resumed = &stopped.parameters});
       CHECK(on.parameters == whole.parameters);
     }
   }
@@ -266,14 +272,18 @@ void pass_round(const std::string& path, int ranks, int threads, std::int64_t di
         data::DataSettings settings;
         settings.path = path;
         settings.order = data::Order::strata;
-        const auto data = data::open_dataset(settings, kSeed);
+        const auto data = data::open_dataset(settings, kStratifiedSeed);
         const auto backend = kernels::make_cpu_backend(1);
         LocalReducer reducer;
         models::ModelSettings model_settings;
         model_settings.kind = "factorization";
-        const auto model = models::make_model(
-            model_settings, {.kind = data::SetKind::ratings, .rows = kUsers, .columns = kItems},
-            {.backend = *backend, .reducer = reducer, .steps_together = false, .seed = kSeed, .update_rule = "sgd"});
+        const auto model =
+            models::make_model(model_settings, {.kind = data::SetKind::ratings, .rows = kUsers, .columns = kItems},
+                               {.backend = *backend,
+                                .reducer = reducer,
+                                .steps_together = false,
+                                .seed = kStratifiedSeed,
+                                .update_rule = "sgd"});
         ItemRing ring(*model, data->info(), communicator);
         std::vector<float> theta(static_cast<std::size_t>(ring.size()));
         ThreadTeam team(threads);
@@ -304,7 +314,7 @@ TEST_CASE("ranks that are slow now and then hold nobody up for good", "[stratifi
   for (const int ranks : {2, 3, 6}) {
     for (const int threads : {1, 2, 3}) {
       pass_round(path, ranks, threads, 5, 12, [](Index row, std::int64_t diagonal) {
-        RandomStream random(kSeed, Purpose::test, static_cast<std::uint64_t>(row),
+        RandomStream random(kStratifiedSeed, Purpose::test, static_cast<std::uint64_t>(row),
                             static_cast<std::uint32_t>(diagonal));
         return random.below(6) == 0 ? kLong : std::chrono::microseconds(random.below(100));
       });
@@ -315,7 +325,7 @@ TEST_CASE("ranks that are slow now and then hold nobody up for good", "[stratifi
 TEST_CASE("strata are refused where they cannot be", "[stratified]") {
   const TempDir folder;
   const std::string path = write_ratings(folder / "a.h5");
-  CHECK_THROWS_AS(train({.path = path, .ranks = 7}), ConfigError);
+  CHECK_THROWS_AS(train_stratified({.path = path, .ranks = 7}), ConfigError);
 }
 
 }  // namespace unisono::strategies

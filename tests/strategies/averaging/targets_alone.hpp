@@ -6,8 +6,6 @@
 
 namespace unisono::strategies {
 
-inline constexpr std::size_t kBias = 16;  ///< of a least-squares model of up to 16 inputs, in θ
-
 /// Features are zero, so that only the bias b learns. With rate 1/4 a step is b ← (b + mean target) / 2.
 inline Training targets_alone(const std::string& keys, int ranks, Index batch_size) {
   return {.model = least_squares(),

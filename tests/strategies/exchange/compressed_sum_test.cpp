@@ -27,13 +27,13 @@ std::vector<CompressionSettings> all_kinds() {
           {.kind = Compression::power_sgd, .rank = 1}};
 }
 
-std::string name_of(const CompressionSettings& settings) {
+std::string compression_name(const CompressionSettings& settings) {
   return "kind " + std::to_string(static_cast<int>(settings.kind)) + ", momentum " + std::to_string(settings.momentum) +
          ", threshold " + std::to_string(settings.threshold);
 }
 
 /// Dropout is left out where runs on different numbers of ranks are compared by their losses.
-Training training_with(const CompressionSettings& settings, int ranks) {
+Training compressed_training(const CompressionSettings& settings, int ranks) {
   return {.model = small_network(true),
           .strategy = compressed(settings),
           .optimizer = {.kind = "sgd", .learning_rate = 0.1},
@@ -43,7 +43,7 @@ Training training_with(const CompressionSettings& settings, int ranks) {
           .bucket_bytes = 1024};
 }
 
-bool same_bits(const std::vector<Outcome>& a, const std::vector<Outcome>& b) {
+bool same_outcome_bits(const std::vector<Outcome>& a, const std::vector<Outcome>& b) {
   if (!std::ranges::equal(a[0].parameters, b[0].parameters)) return false;
   return std::ranges::equal(a[0].statistics, b[0].statistics);
 }
@@ -54,8 +54,8 @@ TEST_CASE("ranks agree with every kind of compression, and keep what they have n
   const Examples images = small_images();
   for (const CompressionSettings& settings : all_kinds()) {
     for (const int ranks : {2, 3, 4}) {
-      INFO(name_of(settings) << ", " << ranks << " ranks");
-      const auto outcomes = train(images, training_with(settings, ranks));
+      INFO(compression_name(settings) << ", " << ranks << " ranks");
+      const auto outcomes = train(images, compressed_training(settings, ranks));
       CHECK(ranks_agree(outcomes));
       std::int64_t sent = 0, plain = 0;
       for (const Outcome& rank : outcomes) {
@@ -73,14 +73,14 @@ TEST_CASE("ranks agree with every kind of compression, and keep what they have n
 
 TEST_CASE("compressed training learns about what plain training learns", "[compressed_sum]") {
   const Examples images = small_images(64);
-  Training plain = training_with({}, 3);
+  Training plain = compressed_training({}, 3);
   plain.batch_size = 16;
   plain.epochs = 30;
   const double before = losses_over_ranks(train(images, plain)).front();
   const double after = losses_over_ranks(train(images, plain)).back();
   REQUIRE(after < 0.8 * before);
   for (const CompressionSettings& settings : all_kinds()) {
-    INFO(name_of(settings));
+    INFO(compression_name(settings));
     Training training = plain;
     training.strategy = compressed(settings);
     CHECK(losses_over_ranks(train(images, training)).back() < 0.9 * before);
@@ -91,8 +91,9 @@ TEST_CASE("all values are allreduce, bit for bit", "[compressed_sum]") {
   const Examples images = small_images();
   for (const int ranks : {1, 2, 3, 4}) {
     INFO(ranks << " ranks");
-    const auto plain = train(images, training_with({}, ranks));
-    CHECK(same_bits(train(images, training_with({.kind = Compression::top_k, .density = 1}, ranks)), plain));
+    const auto plain = train(images, compressed_training({}, ranks));
+    CHECK(same_outcome_bits(train(images, compressed_training({.kind = Compression::top_k, .density = 1}, ranks)),
+                            plain));
   }
 }
 
@@ -100,11 +101,12 @@ TEST_CASE("a warm-up is allreduce, bit for bit, and so is one rank", "[compresse
   const Examples images = small_images();
   for (CompressionSettings settings : all_kinds()) {
     if (settings.momentum > 0 || settings.clip_norm > 0) continue;
-    INFO(name_of(settings));
-    CHECK(same_bits(train(images, training_with(settings, 1)), train(images, training_with({}, 1))));
+    INFO(compression_name(settings));
+    CHECK(
+        same_outcome_bits(train(images, compressed_training(settings, 1)), train(images, compressed_training({}, 1))));
     settings.warmup_steps = 100;
-    const auto outcomes = train(images, training_with(settings, 3));
-    CHECK(same_bits(outcomes, train(images, training_with({}, 3))));
+    const auto outcomes = train(images, compressed_training(settings, 3));
+    CHECK(same_outcome_bits(outcomes, train(images, compressed_training({}, 3))));
     CHECK(outcomes[0].counters.compression.sent_bytes == outcomes[0].counters.compression.plain_bytes);
   }
 }
@@ -112,48 +114,49 @@ TEST_CASE("a warm-up is allreduce, bit for bit, and so is one rank", "[compresse
 TEST_CASE("a run goes on where it stopped, bit for bit", "[compressed_sum]") {
   const Examples images = small_images();
   for (const CompressionSettings& settings : all_kinds()) {
-    INFO(name_of(settings));
-    Training training = training_with(settings, 3);
+    INFO(compression_name(settings));
+    Training training = compressed_training(settings, 3);
     const auto whole = train(images, training);
     training.stop_after = 5;
     const auto stopped = train(images, training);
     training.stop_after = 1'000'000;
     training.resumed = &stopped;
-    CHECK(same_bits(train(images, training), whole));
+    CHECK(same_outcome_bits(train(images, training), whole));
   }
 }
 
 TEST_CASE("on one rank, momentum correction is the optimizer's momentum and clipping is the optimizer's",
           "[compressed_sum]") {
   const Examples images = small_images();
-  Training own = training_with({.kind = Compression::top_k, .momentum = 0.9}, 1), plain = training_with({}, 1);
+  Training own = compressed_training({.kind = Compression::top_k, .momentum = 0.9}, 1),
+           plain = compressed_training({}, 1);
   plain.optimizer = optim::with({.kind = "sgd", .learning_rate = 0.1}, "momentum = 0.9");
   const auto expected = train(images, plain);
   // Two formulas of the same number of roundings: a few of them a step, through 12 steps of a small network.
   const double moved = largest_difference(expected[0].trajectory.front(), expected[0].parameters);
   CHECK(largest_difference(train(images, own)[0].parameters, expected[0].parameters) <= 1e-4 * moved);
 
-  own = training_with({.kind = Compression::bf16, .clip_norm = 0.1}, 1);
-  plain = training_with({}, 1);
+  own = compressed_training({.kind = Compression::bf16, .clip_norm = 0.1}, 1);
+  plain = compressed_training({}, 1);
   plain.optimizer.clip_norm = 0.1;
   const auto clipped = train(images, plain);
   const double clipped_moved = largest_difference(clipped[0].trajectory.front(), clipped[0].parameters);
   CHECK(largest_difference(train(images, own)[0].parameters, clipped[0].parameters) <= 1e-4 * clipped_moved);
-  CHECK(largest_difference(train(images, training_with({}, 1))[0].parameters, clipped[0].parameters) > 1e-3);
+  CHECK(largest_difference(train(images, compressed_training({}, 1))[0].parameters, clipped[0].parameters) > 1e-3);
 }
 
 TEST_CASE("exact blocks and biases have the sum of an allreduce from the first step on", "[compressed_sum]") {
   const Examples images = small_images();
-  Training training = training_with({.kind = Compression::top_k, .density = 0.01, .exact = {"*"}}, 3);
-  const auto plain = train(images, training_with({}, 3));
-  CHECK(same_bits(train(images, training), plain));
+  Training training = compressed_training({.kind = Compression::top_k, .density = 0.01, .exact = {"*"}}, 3);
+  const auto plain = train(images, compressed_training({}, 3));
+  CHECK(same_outcome_bits(train(images, training), plain));
 
-  training = training_with({.kind = Compression::top_k, .density = 0.01, .exact = {"dense2"}}, 3);
+  training = compressed_training({.kind = Compression::top_k, .density = 0.01, .exact = {"dense2"}}, 3);
   training.stop_after = 1;
-  Training one_step = training_with({}, 3);
+  Training one_step = compressed_training({}, 3);
   one_step.stop_after = 1;
   const auto some = train(images, training), all = train(images, one_step);
-  CHECK_FALSE(same_bits(some, all));
+  CHECK_FALSE(same_outcome_bits(some, all));
   // dense2 are the last blocks of θ.
   const std::size_t last = 3;
   CHECK(std::ranges::equal(std::span(some[0].parameters).last(last), std::span(all[0].parameters).last(last)));
@@ -177,7 +180,7 @@ TEST_CASE("PowerSGD is exact where gradients have so low a rank", "[compressed_s
   // L has orthonormal columns to a few roundings: an error of each gradient of some 10⁻⁶ of it, in 8 steps.
   const double moved = largest_difference(expected[0].trajectory.front(), expected[0].parameters);
   CHECK(largest_difference(outcomes[0].parameters, expected[0].parameters) <= 1e-4 * moved);
-  CHECK_FALSE(same_bits(outcomes, expected));
+  CHECK_FALSE(same_outcome_bits(outcomes, expected));
   plain.strategy = compressed({.kind = Compression::power_sgd, .rank = 1});
   CHECK(largest_difference(train(images, plain)[0].parameters, expected[0].parameters) > 1e-3 * moved);
 }
@@ -185,8 +188,8 @@ TEST_CASE("PowerSGD is exact where gradients have so low a rank", "[compressed_s
 TEST_CASE("replicas that are pipelines are compressed, too", "[compressed_sum]") {
   const Examples images = small_images();
   for (const CompressionSettings& settings : all_kinds()) {
-    INFO(name_of(settings));
-    Training training = training_with(settings, 4);
+    INFO(compression_name(settings));
+    Training training = compressed_training(settings, 4);
     if (settings.exact.size() > 0) continue;  // names of the whole model
     training.replica.stages = 2;
     training.micro_batches = 2;
@@ -196,7 +199,7 @@ TEST_CASE("replicas that are pipelines are compressed, too", "[compressed_sum]")
 }
 
 TEST_CASE("a pattern that fits no block is refused", "[compressed_sum]") {
-  const Training training = training_with({.kind = Compression::bf16, .exact = {"dense7"}}, 1);
+  const Training training = compressed_training({.kind = Compression::bf16, .exact = {"dense7"}}, 1);
   CHECK_THROWS_WITH(train(small_images(), training), Catch::Contains("no block of the model fits 'dense7'"));
 }
 

@@ -27,11 +27,11 @@ std::vector<optim::OptimizerSettings> optimizers() {
   return all;
 }
 
-std::string name_of(const optim::OptimizerSettings& optimizer) {
+std::string optimizer_name(const optim::OptimizerSettings& optimizer) {
   return optimizer.kind + (optimizer.clip_norm > 0 ? ", clipped" : "");
 }
 
-Training training_with(const optim::OptimizerSettings& optimizer, int ranks) {
+Training sharded_training(const optim::OptimizerSettings& optimizer, int ranks) {
   return {.model = small_network(true),
           .optimizer = optimizer,
           .ranks = ranks,
@@ -63,8 +63,8 @@ TEST_CASE("sharded optimizers make the steps of whole ones, bit for bit", "[shar
   const Examples images = small_images();
   for (const optim::OptimizerSettings& optimizer : optimizers()) {
     for (const int ranks : {1, 2, 3, 4}) {
-      INFO(name_of(optimizer) << ", " << ranks << " ranks");
-      Training training = training_with(optimizer, ranks);
+      INFO(optimizer_name(optimizer) << ", " << ranks << " ranks");
+      Training training = sharded_training(optimizer, ranks);
       const auto whole = train(images, training);
       training.strategy = sharded();
       check_same_bits(train(images, training), whole);
@@ -80,7 +80,7 @@ TEST_CASE("sharded optimizers make the steps of whole ones with buckets of any s
   for (const Index bucket : {64, 192, 1'000'000}) {
     for (const Index micro_batches : {1, 3}) {
       INFO(bucket << " bytes, " << micro_batches << " micro-batches");
-      Training training = training_with(optim::with({.kind = "lamb", .learning_rate = 0.02}, ""), 3);
+      Training training = sharded_training(optim::with({.kind = "lamb", .learning_rate = 0.02}, ""), 3);
       training.optimizer.clip_norm = 0.05;
       training.bucket_bytes = bucket;
       training.micro_batches = micro_batches;
@@ -125,7 +125,7 @@ TEST_CASE("each rank keeps its part of the optimizer's state", "[sharded_update]
   const Examples images = small_images();
   for (const int ranks : {2, 3, 4}) {
     INFO(ranks << " ranks");
-    Training training = training_with({.kind = "adam", .learning_rate = 0.02}, ranks);
+    Training training = sharded_training({.kind = "adam", .learning_rate = 0.02}, ranks);
     const Index whole = train(images, training)[0].state_floats;
     training.strategy = sharded();
     Index all = 0;
@@ -141,7 +141,7 @@ TEST_CASE("each rank keeps its part of the optimizer's state", "[sharded_update]
 
 TEST_CASE("sharded optimizers go on where others stopped, on any number of ranks, sharded or not", "[sharded_update]") {
   const Examples images = small_images();
-  Training training = training_with({.kind = "adamw", .learning_rate = 0.02, .weight_decay = 0.01}, 3);
+  Training training = sharded_training({.kind = "adamw", .learning_rate = 0.02, .weight_decay = 0.01}, 3);
   const auto whole = train(images, training);
   training.stop_after = 3;
   for (const bool sharded_before : {false, true}) {
@@ -172,8 +172,8 @@ TEST_CASE("optimizers are sharded among the replicas of pipelines, with the same
   const Examples images = small_images();
   for (const optim::OptimizerSettings& optimizer : optimizers()) {
     for (const int replicas : {2, 3}) {
-      INFO(name_of(optimizer) << ", " << replicas << " replicas");
-      Training training = training_with(optimizer, 2 * replicas);
+      INFO(optimizer_name(optimizer) << ", " << replicas << " replicas");
+      Training training = sharded_training(optimizer, 2 * replicas);
       training.replica.stages = 2;
       training.micro_batches = 6;
       const auto whole = train(images, training);

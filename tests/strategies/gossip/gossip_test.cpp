@@ -6,6 +6,7 @@
 #include "../least_squares.hpp"
 #include "../rounding.hpp"
 #include "../small_network.hpp"
+#include "all_topologies.hpp"
 #include "averaging.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/base/random.hpp"
@@ -13,13 +14,8 @@
 namespace unisono::strategies {
 namespace {
 
-constexpr Topology kAll[] = {Topology::ring, Topology::grid, Topology::exponential, Topology::complete};
 constexpr auto kCombine = GossipOrder::combine_then_adapt, kAdapt = GossipOrder::adapt_then_combine;
 constexpr auto kKeep = GossipMomentum::keep, kMix = GossipMomentum::mix;
-constexpr std::size_t kBias = 16;  ///< of a least-squares model of up to 16 inputs, in θ
-
-/// Without an expansion of all numbers where it fails.
-bool is_same(View a, View b) { return std::ranges::equal(a, b); }
 
 StrategySettings gossip(const GossipSettings& settings) { return strategy_with({.kind = "gossip"}, settings); }
 
@@ -212,7 +208,7 @@ TEST_CASE("the complete graph, adapted first, equals allreduce with uneven parts
 
 TEST_CASE("exchanges keep the mean of the ranks, and contract by the second singular value", "[gossip]") {
   const Examples examples = random_examples(17, {.channels = 3}, 0);
-  for (const Topology topology : kAll) {
+  for (const Topology topology : kAllTopologies) {
     for (const GossipOrder order : {kCombine, kAdapt}) {
       for (const int ranks : {1, 2, 3, 4, 5}) {
         INFO("topology " << static_cast<int>(topology) << ", order " << static_cast<int>(order) << ", " << ranks);
@@ -266,7 +262,7 @@ TEST_CASE("on one rank gossip is the serial run, bit for bit", "[gossip]") {
   const Examples examples = small_images();
   Training training = training_of({.kind = "serial"}, 1, 7);
   const auto serial = train(examples, training);
-  for (const Topology topology : kAll) {
+  for (const Topology topology : kAllTopologies) {
     for (const GossipOrder order : {kCombine, kAdapt}) {
       training.strategy = gossip({.topology = topology, .order = order, .momentum = kMix});
       const auto alone = train(examples, training);
@@ -280,7 +276,7 @@ TEST_CASE("on one rank gossip is the serial run, bit for bit", "[gossip]") {
 
 TEST_CASE("a gossiping run that was stopped goes on bit for bit, whenever its model is looked at", "[gossip]") {
   const Examples examples = small_images();
-  for (const Topology topology : kAll) {
+  for (const Topology topology : kAllTopologies) {
     for (const GossipOrder order : {kCombine, kAdapt}) {
       const GossipMomentum momentum = order == kCombine ? kMix : kKeep;
       INFO("topology " << static_cast<int>(topology) << ", order " << static_cast<int>(order));
@@ -307,7 +303,7 @@ TEST_CASE("a gossiping run that was stopped goes on bit for bit, whenever its mo
 
 TEST_CASE("gossiping ranks learn, and the summary's distance is that of their parameters", "[gossip]") {
   const Examples examples = small_images();
-  for (const Topology topology : kAll) {
+  for (const Topology topology : kAllTopologies) {
     for (const GossipOrder order : {kCombine, kAdapt}) {
       INFO("topology " << static_cast<int>(topology) << ", order " << static_cast<int>(order));
       Training training = training_of(gossip({.topology = topology, .order = order}), 4, 7);

@@ -4,10 +4,10 @@
 #include <cmath>
 #include <random>
 
+#include "all_topologies.hpp"
+
 namespace unisono::strategies {
 namespace {
-
-constexpr Topology kAll[] = {Topology::ring, Topology::grid, Topology::exponential, Topology::complete};
 
 using Matrix = std::vector<std::vector<double>>;
 
@@ -83,7 +83,7 @@ double iterated_singular_value(const Mixing& mixing, int ranks) {
 }  // namespace
 
 TEST_CASE("mixing matrices are doubly stochastic, and senders know their receivers", "[gossip]") {
-  for (const Topology topology : kAll) {
+  for (const Topology topology : kAllTopologies) {
     for (int ranks = 1; ranks <= 17; ++ranks) {
       INFO("topology " << static_cast<int>(topology) << ", " << ranks << " ranks");
       const Mixing mixing(topology, ranks);
@@ -129,7 +129,7 @@ TEST_CASE("neighbours are those of the topology", "[gossip]") {
 }
 
 TEST_CASE("the second singular value is that of power iteration, and known ones", "[gossip]") {
-  for (const Topology topology : kAll) {
+  for (const Topology topology : kAllTopologies) {
     for (int ranks = 1; ranks <= 17; ++ranks) {
       INFO("topology " << static_cast<int>(topology) << ", " << ranks << " ranks");
       const Mixing mixing(topology, ranks);

@@ -12,8 +12,8 @@ using Catch::Matchers::Message;
 
 constexpr auto forward = OperationKind::forward;
 constexpr auto backward = OperationKind::backward;
-constexpr auto inputs = OperationKind::backward_inputs;
-constexpr auto weights = OperationKind::backward_weights;
+constexpr auto backward_inputs = OperationKind::backward_inputs;
+constexpr auto backward_weights = OperationKind::backward_weights;
 
 /// One stage, one chunk, two micro-batches.
 Program of_one_stage(std::vector<Operation> operations) { return {1, 1, 2, {std::move(operations)}}; }
@@ -50,18 +50,18 @@ TEST_CASE("pieces are numbered through the stages, chunk by chunk", "[pipeline]"
   CHECK(program.target_of(3, forward) == 4);  // of chunk 1, on stage 0
   CHECK_FALSE(program.target_of(7, forward));
   CHECK_FALSE(program.source_of(7, backward));
-  CHECK(program.source_of(3, inputs) == 4);
+  CHECK(program.source_of(3, backward_inputs) == 4);
   CHECK(program.target_of(4, backward) == 3);
-  CHECK_FALSE(program.source_of(3, weights));
-  CHECK_FALSE(program.target_of(3, weights));
+  CHECK_FALSE(program.source_of(3, backward_weights));
+  CHECK_FALSE(program.target_of(3, backward_weights));
 }
 
 TEST_CASE("a program runs each pass once and in order", "[pipeline]") {
   CHECK_NOTHROW(require_valid(of_one_stage({{forward, 0, 0}, {forward, 0, 1}})));  // evaluation
   CHECK_NOTHROW(require_valid(of_one_stage({{forward, 0, 0}, {forward, 0, 1}, {backward, 0, 0}, {backward, 0, 1}})));
   // The kinds of backward pass may differ between micro-batches.
-  CHECK_NOTHROW(require_valid(
-      of_one_stage({{forward, 0, 0}, {forward, 0, 1}, {inputs, 0, 0}, {weights, 0, 0}, {backward, 0, 1}})));
+  CHECK_NOTHROW(require_valid(of_one_stage(
+      {{forward, 0, 0}, {forward, 0, 1}, {backward_inputs, 0, 0}, {backward_weights, 0, 0}, {backward, 0, 1}})));
 }
 
 TEST_CASE("a wrong operation is named", "[pipeline]") {
@@ -77,12 +77,18 @@ TEST_CASE("a wrong operation is named", "[pipeline]") {
   check({{backward, 0, 0}, {forward, 0, 0}}, "the backward pass of micro-batch 0");
   check({{forward, 0, 0}, {backward, 0, 0}, {forward, 0, 1}},
         "backward pass for inputs of micro-batch 1 in chunk 0 is m");
-  check({{forward, 0, 0}, {forward, 0, 1}, {inputs, 0, 0}, {inputs, 0, 1}, {weights, 0, 1}, {weights, 0, 0}},
+  check({{forward, 0, 0},
+         {forward, 0, 1},
+         {backward_inputs, 0, 0},
+         {backward_inputs, 0, 1},
+         {backward_weights, 0, 1},
+         {backward_weights, 0, 0}},
         "backward pass for weights of micro-batch 1 in chunk 0 is out of order");
-  check({{forward, 0, 0}, {forward, 0, 1}, {inputs, 0, 0}, {inputs, 0, 1}, {weights, 0, 0}},
+  check({{forward, 0, 0}, {forward, 0, 1}, {backward_inputs, 0, 0}, {backward_inputs, 0, 1}, {backward_weights, 0, 0}},
         "backward pass for weights of micro-batch 1 in chunk 0 is missing");
-  check({{forward, 0, 0}, {weights, 0, 0}}, "the backward pass for weights of micro-batch 0");
-  check({{forward, 0, 0}, {forward, 0, 1}, {inputs, 0, 0}, {backward, 0, 0}}, "the backward pass of micro-batch 0");
+  check({{forward, 0, 0}, {backward_weights, 0, 0}}, "the backward pass for weights of micro-batch 0");
+  check({{forward, 0, 0}, {forward, 0, 1}, {backward_inputs, 0, 0}, {backward, 0, 0}},
+        "the backward pass of micro-batch 0");
   CHECK_THROWS_WITH(require_valid({2, 1, 1, {{}}}), Contains("2 stages, 1 chunks, 1 micro-batches and 1 lists"));
   CHECK_THROWS_WITH(require_valid({1, 1, 0, {{}}}), Contains("0 micro-batches"));
 }

@@ -11,9 +11,6 @@
 namespace unisono::strategies {
 namespace {
 
-constexpr auto forward = OperationKind::forward;
-constexpr auto backward = OperationKind::backward;
-
 SimulatedCosts random_costs(const Program& program, RandomStream& random) {
   SimulatedCosts costs;
   for (int piece = 0; piece < program.pieces(); ++piece) {
@@ -37,7 +34,7 @@ bool keeps_order(const Program& program, const SimulatedCosts& costs, const Simu
   };
   for_each([&](int piece, const Operation& operation, const SimulatedTime& time) {
     if (operation.kind != OperationKind::backward_weights) {
-      ends[{piece, operation.kind == forward, operation.micro_batch}] = time.end;
+      ends[{piece, operation.kind == OperationKind::forward, operation.micro_batch}] = time.end;
     }
   });
   bool kept = true;
@@ -48,7 +45,8 @@ bool keeps_order(const Program& program, const SimulatedCosts& costs, const Simu
     const double share = costs.shares[static_cast<std::size_t>(operation.micro_batch)];
     const bool local = program.stage_of(*source) == program.stage_of(piece);
     const double message = local ? 0 : boundary.latency + share * boundary.bytes / boundary.bandwidth;
-    kept = kept && time.start >= ends[{*source, operation.kind == forward, operation.micro_batch}] + message - 1e-12;
+    kept = kept && time.start >= ends[{*source, operation.kind == OperationKind::forward, operation.micro_batch}] +
+                                     message - 1e-12;
   });
   for (const auto& times : simulation.times) {
     for (std::size_t i = 1; i < times.size(); ++i) kept = kept && times[i].start >= times[i - 1].end;
@@ -118,14 +116,14 @@ TEST_CASE("flights by chunk, and weighted with bytes", "[pipeline]") {
   const Program program{1,
                         2,
                         2,
-                        {{{forward, 0, 0},
-                          {forward, 0, 1},
-                          {forward, 1, 0},
-                          {backward, 1, 0},
-                          {backward, 0, 0},
-                          {forward, 1, 1},
-                          {backward, 1, 1},
-                          {backward, 0, 1}}}};
+                        {{{OperationKind::forward, 0, 0},
+                          {OperationKind::forward, 0, 1},
+                          {OperationKind::forward, 1, 0},
+                          {OperationKind::backward, 1, 0},
+                          {OperationKind::backward, 0, 0},
+                          {OperationKind::forward, 1, 1},
+                          {OperationKind::backward, 1, 1},
+                          {OperationKind::backward, 0, 1}}}};
   require_valid(program);
   CHECK(peak_of_flights(program, 0) == 3);
   CHECK(peak_of_flights(program, 0, 0) == 2);

@@ -18,11 +18,7 @@
 namespace unisono::strategies {
 namespace {
 
-constexpr std::size_t kBias = 16;  ///< of a least-squares model of up to 16 inputs, in θ
 constexpr std::int64_t kFree = -1;
-
-/// Without an expansion of all numbers where it fails.
-bool is_same(View a, View b) { return std::ranges::equal(a, b); }
 
 StrategySettings sharing(const GradientSharingSettings& settings) {
   return strategy_with({.kind = "gradient_sharing"}, settings);
