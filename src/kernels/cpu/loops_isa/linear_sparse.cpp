@@ -28,7 +28,8 @@ __attribute__((always_inline)) inline void fetch(const SparseExamples& rows, Row
 /// dℓ/dz of a loss that is chosen once for all rows: its branches are foreseen.
 __attribute__((always_inline)) inline float derivative_of(MarginLoss loss, float z, float answer) {
   float d = 0;
-  with_loss(loss, [&]<MarginLoss kLoss>() __attribute__((always_inline)) { d = derivative<kLoss>(z, answer); });
+  with_loss(
+      loss, [&]<MarginLoss kLoss>() __attribute__((always_inline)) { d = derivative<kLoss>(z, answer); });
   return d;
 }
 
