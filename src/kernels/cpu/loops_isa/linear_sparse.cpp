@@ -25,15 +25,7 @@ __attribute__((always_inline)) inline void fetch(const SparseExamples& rows, Row
   }
 }
 
-/// dℓ/dz of a loss that is chosen once for all rows: its branches are foreseen.
-__attribute__((always_inline)) inline float derivative_of(MarginLoss loss, float z, float answer) {
-  float d = 0;
-  with_loss(
-      loss, [&]<MarginLoss kLoss>() __attribute__((always_inline)) { d = derivative<kLoss>(z, answer); });
-  return d;
-}
-
-template <bool kValues, Penalty kPenalty, bool kAveraged>
+template <MarginLoss kLoss, bool kValues, Penalty kPenalty, bool kAveraged>
 UNISONO_RACES_BY_DESIGN void run(const SparseExamples& rows, const LinearWork& work, InPlaceSums& sums) {
   const LinearWeights& weights = work.weights;
   const RowParts parts = whole_rows(rows);
@@ -56,7 +48,7 @@ UNISONO_RACES_BY_DESIGN void run(const SparseExamples& rows, const LinearWork& w
           far ? far_dot<kValues>(rows, row, weights.weights, gathered) : near_dot<kValues>(rows, row, weights.weights);
       if (weights.bias != nullptr) z += *weights.bias;
       margins[i] = z;
-      const float move = rate_of(work.step, start + i) * derivative_of(work.loss, z, rows.answers[start + i]);
+      const float move = rate_of(work.step, start + i) * derivative<kLoss>(z, rows.answers[start + i]);
       const auto before = static_cast<float>(work.step.updates_before + static_cast<double>(start + i - rows.first));
       step_row<kValues, kPenalty, kAveraged>(rows, row, shares, weights.weights, move, before,
                                              far ? gathered : nullptr);
@@ -64,31 +56,35 @@ UNISONO_RACES_BY_DESIGN void run(const SparseExamples& rows, const LinearWork& w
       *weights.bias -= move;
       if (kAveraged) *weights.bias_sum -= before * move;
     }
-    with_loss(work.loss, [&]<MarginLoss kLoss>() {
-      add_margins<kLoss>(margins, rows.answers + start, weights_from(work.step, start), count, sums);
-    });
+    add_margins<kLoss>(margins, rows.answers + start, weights_from(work.step, start), count, sums);
   }
 }
 
-template <bool kValues, bool kAveraged>
+template <MarginLoss kLoss, bool kValues, bool kAveraged>
 void choose(const SparseExamples& rows, const LinearWork& work, InPlaceSums& sums) {
   if (work.step.l1 == 0.0F && work.step.l2 == 0.0F) {
-    run<kValues, Penalty::none, kAveraged>(rows, work, sums);
+    run<kLoss, kValues, Penalty::none, kAveraged>(rows, work, sums);
   } else if (keeps_table(rows, work.step)) {
-    run<kValues, Penalty::kept, kAveraged>(rows, work, sums);
+    run<kLoss, kValues, Penalty::kept, kAveraged>(rows, work, sums);
   } else {
-    run<kValues, Penalty::shrunk, kAveraged>(rows, work, sums);
+    run<kLoss, kValues, Penalty::shrunk, kAveraged>(rows, work, sums);
   }
 }
 
-template <bool kValues>
+template <MarginLoss kLoss, bool kValues>
 void choose(const SparseExamples& rows, const LinearWork& work, InPlaceSums& sums) {
-  (work.weights.weight_sums != nullptr ? choose<kValues, true> : choose<kValues, false>)(rows, work, sums);
+  (work.weights.weight_sums != nullptr ? choose<kLoss, kValues, true> : choose<kLoss, kValues, false>)(rows, work,
+                                                                                                       sums);
+}
+
+template <MarginLoss kLoss>
+void choose(const SparseExamples& rows, const LinearWork& work, InPlaceSums& sums) {
+  (rows.values != nullptr ? choose<kLoss, true> : choose<kLoss, false>)(rows, work, sums);
 }
 
 void linear_sparse(const SparseExamples& rows, const LinearWork& work, InPlaceSums& sums) {
   if (rows.first >= rows.last) return;
-  (rows.values != nullptr ? choose<true> : choose<false>)(rows, work, sums);
+  with_loss(work.loss, [&]<MarginLoss kLoss>() { choose<kLoss>(rows, work, sums); });
 }
 
 UNISONO_RACES_BY_DESIGN void margins_sparse(const SparseExamples& rows, const LinearWeights& weights, float* margins) {
