@@ -19,7 +19,7 @@ from typing import Callable, Optional
 import h5py
 import numpy
 
-from harness import AT_ONCE, BINARY, CONFIG, MPIRUN, BinaryTest, Result, command, draw_digits, messages
+from harness import AT_ONCE, BINARY, CONFIG, MPIRUN, BinaryTest, command, draw_digits, finished, messages
 
 OTHER, USAGE, CONFIGURATION, DATA, CHECKPOINT, COMMUNICATION = 1, 2, 2, 3, 4, 5
 TIMEOUT = 60  # seconds
@@ -1710,17 +1710,7 @@ class BadInputs(BinaryTest):
             if case.limited:
                 resource.setrlimit(resource.RLIMIT_FSIZE, (FILE_LIMIT, FILE_LIMIT))
 
-        done = subprocess.run(
-            words,
-            cwd=folder,
-            timeout=TIMEOUT,
-            text=True,
-            capture_output=True,
-            stdin=subprocess.DEVNULL,
-            env={**os.environ, **AT_ONCE, **(case.environment or {})},
-            preexec_fn=limit,
-        )
-        return Result(done.returncode, done.stdout, done.stderr)
+        return finished(words, folder, TIMEOUT, {**AT_ONCE, **(case.environment or {})}, preexec_fn=limit)
 
     def check_table(self, name):
         runs = [(case, ranks) for case in TABLES[name] for ranks in case.ranks]

@@ -6,11 +6,10 @@ import concurrent.futures
 import dataclasses
 import os
 import pathlib
-import subprocess
 import tempfile
 import unittest
 
-from harness import AT_ONCE, BINARY, MPIRUN, BinaryTest, Result, messages, settings
+from harness import AT_ONCE, BinaryTest, command, finished, messages, settings
 
 OTHER, CONFIGURATION, DATA, CHECKPOINT = 1, 2, 3, 4
 TIMEOUT = 60  # seconds
@@ -226,19 +225,10 @@ class BadSearches(BinaryTest):
             if case.prepare:
                 case.prepare(folder)
             before = set(folder.rglob("*"))
-            words = [BINARY, case.command, "config.toml", "--output", "new", *settings(*case.sets), *case.arguments]
-            if ranks:
-                words = [*MPIRUN, "-n", str(ranks), *words]
-            done = subprocess.run(
-                words,
-                cwd=folder,
-                timeout=TIMEOUT,
-                text=True,
-                capture_output=True,
-                stdin=subprocess.DEVNULL,
-                env={**os.environ, **AT_ONCE},
-            )
-            return Result(done.returncode, done.stdout, done.stderr), set(folder.rglob("*")) - before
+            sets = settings(*case.sets)
+            words = command(ranks, case.command, "config.toml", "--output", "new", *sets, *case.arguments)
+            result = finished(words, folder, TIMEOUT, AT_ONCE)
+            return result, set(folder.rglob("*")) - before
 
     def check_table(self, name):
         runs = [(case, ranks) for case in TABLES[name] for ranks in case.ranks]

@@ -91,6 +91,21 @@ class Result:
         return f"exit code {self.code}\n{self.out}\n{self.err}"
 
 
+def finished(words, folder, timeout=120, environment=None, **options):
+    """The result of a command that runs in a folder, to its end."""
+    done = subprocess.run(
+        words,
+        cwd=folder,
+        timeout=timeout,
+        text=True,
+        capture_output=True,
+        stdin=subprocess.DEVNULL,
+        env={**os.environ, **(environment or {})},
+        **options,
+    )
+    return Result(done.returncode, done.stdout, done.stderr)
+
+
 class BinaryTest(unittest.TestCase):
     """A test with a folder of its own. Ranks: 0 is the bare binary, others go through mpirun."""
 
@@ -120,16 +135,7 @@ class BinaryTest(unittest.TestCase):
         return path
 
     def unisono(self, *arguments, ranks=0, timeout=120, environment=None):
-        done = subprocess.run(
-            command(ranks, *arguments),
-            cwd=self.folder,
-            timeout=timeout,
-            text=True,
-            capture_output=True,
-            stdin=subprocess.DEVNULL,
-            env={**os.environ, **(environment or {})},
-        )
-        return Result(done.returncode, done.stdout, done.stderr)
+        return finished(command(ranks, *arguments), self.folder, timeout, environment)
 
     def succeed(self, *arguments, **options):
         result = self.unisono(*arguments, **options)
