@@ -533,7 +533,7 @@ class Validations(Experiments):
         page = self.page("nested")
         self.assertEqual(dict(page.tables["The cross-validation"])["folds that have ended"], "2")
         self.assertEqual([row[0] for row in page.tables["Folds"][1:]], ended)
-        self.assertIn("folds 2/3", self.succeed("watch", "nested").out)
+        self.assertIn("folds 2/3", self.succeed("watch", "nested", "--once").out)
 
     def test_exact_fits_have_a_page(self):
         rows = ["x,y"] + [f"{i},{3 * i + i * i % 7}" for i in range(30)]
