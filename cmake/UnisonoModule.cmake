@@ -1,14 +1,15 @@
-# unisono_module(NAME [MODULES module...] [LIBRARIES library...] [SELDOM_RUN folder...])
+# unisono_module(NAME [MODULES module...] [ROOMS folder...] [LIBRARIES library...] [SELDOM_RUN folder...])
 #
 # Makes the library unisono_NAME from src/NAME, with include/unisono/NAME as its public headers. Each module has an
 # include root of its own in the build tree (a link to its folder), so that a header of a module that is not linked is
 # not found.
 #   MODULES    the modules that this one may include, and through them theirs
+#   ROOMS      its folders, the lowest first: none may include a later one (scripts/check-style checks that)
 #   LIBRARIES  third parties, which no public header includes
 #   SELDOM_RUN folders whose code runs once a step at most (ALL: the whole module): -O1 compiles it in two thirds of the
 #              time that -O3 takes
 function(unisono_module NAME)
-  cmake_parse_arguments(ARG "" "" "MODULES;LIBRARIES;SELDOM_RUN" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "MODULES;ROOMS;LIBRARIES;SELDOM_RUN" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${NAME}/*.cpp)
   list(FILTER sources EXCLUDE REGEX "_absent\\.cpp$|/blis/|/cuda/|/nccl/|/main\\.cpp$|/loops_isa/")
 

@@ -1,18 +1,18 @@
 #include <memory>
 
 #include "commands.hpp"
-#include "unisono/experiment/evaluate.hpp"
+#include "unisono/apply/evaluate.hpp"
 #include "warn.hpp"
 
 namespace unisono::cli {
 namespace {
 
 struct ApplyArguments {
-  experiment::ApplyOptions options;
-  experiment::EvaluateOptions evaluate;
-  experiment::PredictOptions predict;
-  experiment::WordTestOptions words;
-  experiment::TopOptions top;
+  apply::ApplyOptions options;
+  apply::EvaluateOptions evaluate;
+  apply::PredictOptions predict;
+  apply::WordTestOptions words;
+  apply::TopOptions top;
 };
 
 std::shared_ptr<ApplyArguments> add_apply_arguments(Command command, const Chosen& chosen) {
@@ -38,13 +38,13 @@ std::shared_ptr<ApplyArguments> add_apply_arguments(Command command, const Chose
   command
       .add_option("--threads", arguments->options.threads, "threads per rank (default: the rank's share of the cores)")
       .between(1, 4096);
-  command.add_choice("--device", arguments->options.device, experiment::kDevices,
+  command.add_choice("--device", arguments->options.device, settings::kDevices,
                      "device to compute on: cpu, cuda or auto (default: cpu, even if the model was trained on a GPU)");
   return arguments;
 }
 
 /// Tests of word vectors, which need no set.
-void add_word_tests(Command command, experiment::WordTestOptions& words) {
+void add_word_tests(Command command, apply::WordTestOptions& words) {
   Option analogies = command
                          .add_option("--analogies", words.analogies,
                                      "word vectors: evaluate on these analogy files (format of word2vec's "
@@ -64,7 +64,7 @@ void add_word_tests(Command command, experiment::WordTestOptions& words) {
 }
 
 /// Recommends items to users, instead of predicting a split.
-Option add_top(Command command, experiment::TopOptions& options) {
+Option add_top(Command command, apply::TopOptions& options) {
   Option top =
       command
           .add_option("--top", options.top,
@@ -101,12 +101,12 @@ void add_evaluate(Command app, Chosen& chosen) {
   command.callback([arguments, &chosen] {
     chosen.together = [arguments](comm::MpiSession& session, Log& log) {
       const auto world = session.world({}, warn_to(log));
-      experiment::WordTestOptions& words = arguments->words;
+      apply::WordTestOptions& words = arguments->words;
       words.model = arguments->options;
       if (words.analogies.empty() && words.similarity.empty()) {
-        experiment::evaluate(*world, arguments->options, arguments->evaluate, log);
+        apply::evaluate(*world, arguments->options, arguments->evaluate, log);
       } else {
-        experiment::evaluate_words(*world, words, arguments->evaluate.json, log);
+        apply::evaluate_words(*world, words, arguments->evaluate.json, log);
       }
       world->barrier();  // detects ranks that do not reach the end
       return ExitCode::success;
@@ -118,7 +118,7 @@ void add_predict(Command app, Chosen& chosen) {
   Command command =
       app.add_subcommand("predict", "write the predictions of a trained model to a file, on any number of ranks");
   const auto arguments = add_apply_arguments(command, chosen);
-  experiment::PredictOptions& predicted = arguments->predict;
+  apply::PredictOptions& predicted = arguments->predict;
   command.add_option("--output", predicted.output, "file to write: FILE.h5 or FILE.csv").required().type_name("FILE");
   command.add_flag("--overwrite", predicted.overwrite, "replace earlier predictions");
   Option top = add_top(command, arguments->top);
@@ -143,13 +143,13 @@ void add_predict(Command app, Chosen& chosen) {
     chosen.together = [arguments, top](comm::MpiSession& session, Log& log) {
       const auto world = session.world({}, warn_to(log));
       if (!top.is_given()) {
-        experiment::predict(*world, arguments->options, arguments->predict, log);
+        apply::predict(*world, arguments->options, arguments->predict, log);
         return ExitCode::success;
       }
       arguments->top.model = arguments->options;
       arguments->top.output = arguments->predict.output;
       arguments->top.overwrite = arguments->predict.overwrite;
-      experiment::predict_top(*world, arguments->top, log);
+      apply::predict_top(*world, arguments->top, log);
       return ExitCode::success;
     };
   });

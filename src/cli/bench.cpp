@@ -1,4 +1,4 @@
-#include "unisono/experiment/bench.hpp"
+#include "unisono/planning/bench.hpp"
 
 #include <memory>
 
@@ -16,13 +16,13 @@ void ShapeArguments::add_to(Command command) {
       .between(0, 1 << 24);
 }
 
-std::optional<experiment::SyntheticShape> ShapeArguments::shape() const {
+std::optional<planning::SyntheticShape> ShapeArguments::shape() const {
   if (features.empty()) return std::nullopt;
-  return experiment::SyntheticShape{.features = experiment::parse_feature_shape(features), .classes = classes};
+  return planning::SyntheticShape{.features = planning::parse_feature_shape(features), .classes = classes};
 }
 
-experiment::Config read_config_without_data(const ConfigArguments& arguments, const ShapeArguments& shapes,
-                                            const models::ModelKinds& models) {
+settings::Config read_config_without_data(const ConfigArguments& arguments, const ShapeArguments& shapes,
+                                          const models::ModelKinds& models) {
   ConfigArguments all = arguments;
   // A config without a data file will do where the shapes are given.
   if (!shapes.features.empty()) all.overrides.emplace(all.overrides.begin(), "data.path=\"none: random data\"");
@@ -34,14 +34,14 @@ namespace {
 struct BenchArguments {
   ConfigArguments config;
   ShapeArguments shapes;
-  experiment::BenchOptions options;
+  planning::BenchOptions options;
 };
 
 ExitCode run_bench(BenchArguments arguments, const models::ModelKinds& models, comm::MpiSession& session, Log& log) {
-  const experiment::Config config = read_config_without_data(arguments.config, arguments.shapes, models);
+  const settings::Config config = read_config_without_data(arguments.config, arguments.shapes, models);
   arguments.options.data = arguments.shapes.shape();
   const auto world = session.world(config.communication, warn_to(log));
-  experiment::bench(*world, config, arguments.options, log);
+  planning::bench(*world, config, arguments.options, log);
   world->barrier();  // detects ranks that do not reach the end
   return ExitCode::success;
 }

@@ -9,7 +9,7 @@
 #include "unisono/base/errors.hpp"
 #include "unisono/base/log.hpp"
 #include "unisono/comm/mpi.hpp"
-#include "unisono/experiment/bench.hpp"
+#include "unisono/planning/bench.hpp"
 
 namespace unisono::cli {
 
@@ -49,7 +49,7 @@ struct ConfigArguments {
   /// The file with these changes. \throws ConfigError where it cannot be read
   ConfigText text() const { return read_config(path, overrides, removals); }
   /// Reads and checks the config; one process prints warnings about it. \throws ConfigError
-  experiment::Config read(const models::ModelKinds& models) const;
+  settings::Config read(const models::ModelKinds& models) const;
 };
 
 /// The options --features and --classes of commands that work without a data file.
@@ -57,11 +57,11 @@ struct ShapeArguments {
   std::string features;
   Index classes = 0;
   void add_to(Command command);
-  std::optional<experiment::SyntheticShape> shape() const;
+  std::optional<planning::SyntheticShape> shape() const;
 };
 
 /// Reads the config; if shapes are given, it needs no data file.
-experiment::Config read_config_without_data(const ConfigArguments& arguments, const ShapeArguments& shapes,
-                                            const models::ModelKinds& models);
+settings::Config read_config_without_data(const ConfigArguments& arguments, const ShapeArguments& shapes,
+                                          const models::ModelKinds& models);
 
 }  // namespace unisono::cli

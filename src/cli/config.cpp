@@ -1,4 +1,4 @@
-#include "unisono/experiment/check.hpp"
+#include "unisono/session/check.hpp"
 
 #include <fmt/format.h>
 #include <cstdio>
@@ -19,10 +19,10 @@ void add_config(Command app, Chosen& chosen) {
   arguments->add_to(check);
   check.callback([arguments, &chosen] {
     chosen.alone = [arguments, &chosen] {
-      const experiment::Config config = arguments->read(chosen.models);
-      const std::string found = unisono::experiment::check(config);
+      const settings::Config config = arguments->read(chosen.models);
+      const std::string found = unisono::session::check(config);
       fmt::print(stderr, "unisono: {}\n", found);
-      fmt::print("{}", experiment::effective_config(config));
+      fmt::print("{}", settings::effective_config(config));
     };
   });
 
@@ -33,7 +33,7 @@ void add_config(Command app, Chosen& chosen) {
   reference.callback([markdown, &chosen] {
     chosen.alone = [markdown, &chosen] {
       const auto format = *markdown ? ReferenceFormat::markdown : ReferenceFormat::text;
-      fmt::print("{}", experiment::config_reference(format, chosen.models));
+      fmt::print("{}", settings::config_reference(format, chosen.models));
     };
   });
 }

@@ -25,8 +25,8 @@ void ConfigArguments::add_to(Command command) {
       .repeated();
 }
 
-experiment::Config ConfigArguments::read(const models::ModelKinds& models) const {
-  experiment::Config config = experiment::parse_config(read_config(path, overrides, removals), models);
+settings::Config ConfigArguments::read(const models::ModelKinds& models) const {
+  settings::Config config = settings::parse_config(read_config(path, overrides, removals), models);
   if (!comm::is_first_of_launch()) return config;
   for (const std::string& note : config.notes) fmt::print(stderr, "unisono: {}\n", note);
   return config;

@@ -1,11 +1,11 @@
-#include "unisono/experiment/cross_validation.hpp"
+#include "unisono/jobs/cross_validation.hpp"
 
 #include <memory>
 
 #include "commands.hpp"
 #include "exit_code.hpp"
 #include "trial_arguments.hpp"
-#include "unisono/experiment/job.hpp"
+#include "unisono/session/job.hpp"
 #include "warn.hpp"
 
 namespace unisono::cli {
@@ -16,9 +16,9 @@ void add_cross_validate(Command app, Chosen& chosen) {
   const auto arguments = std::make_shared<TrialArguments>();
   arguments->add_to(command, "cross-validation");
   command.callback([arguments, &chosen] {
-    experiment::hold_stop_signals();
+    session::hold_stop_signals();
     chosen.together = [arguments, &chosen](comm::MpiSession& session, Log& log) {
-      return arguments->run(experiment::cross_validate, chosen.models, session, log);
+      return arguments->run(jobs::cross_validate, chosen.models, session, log);
     };
   });
 }

@@ -1,22 +1,22 @@
 #pragma once
 
-#include "unisono/experiment/run.hpp"
+#include "unisono/session/run.hpp"
 
 namespace unisono::cli {
 
 /// The exit code for a run's result. \throws TrainingError if the run diverged
-inline ExitCode exit_code_of(const experiment::RunResult& result) {
+inline ExitCode exit_code_of(const session::RunResult& result) {
   switch (result.status) {
-    case experiment::RunStatus::complete:
-    case experiment::RunStatus::already_complete:
+    case session::RunStatus::complete:
+    case session::RunStatus::already_complete:
       return ExitCode::success;
-    case experiment::RunStatus::interrupted:
-    case experiment::RunStatus::stopped:
+    case session::RunStatus::interrupted:
+    case session::RunStatus::stopped:
       return ExitCode::interrupted;
-    case experiment::RunStatus::diverged:
+    case session::RunStatus::diverged:
       break;
   }
-  throw experiment::TrainingError(result.message);
+  throw session::TrainingError(result.message);
 }
 
 }  // namespace unisono::cli

@@ -1,4 +1,4 @@
-#include "unisono/experiment/info.hpp"
+#include "unisono/planning/info.hpp"
 
 #include <memory>
 #include <string>
@@ -12,15 +12,15 @@ namespace {
 struct InfoArguments {
   ConfigArguments config;
   ShapeArguments shapes;
-  experiment::InfoOptions options;
+  planning::InfoOptions options;
   std::string timeline;
 };
 
 ExitCode run_info(InfoArguments arguments, const models::ModelKinds& models, comm::MpiSession& session, Log& log) {
-  const experiment::Config config = read_config_without_data(arguments.config, arguments.shapes, models);
+  const settings::Config config = read_config_without_data(arguments.config, arguments.shapes, models);
   arguments.options.data = arguments.shapes.shape();
   const auto world = session.world(config.communication, warn_to(log));
-  experiment::info(*world, config, arguments.options, log);
+  planning::info(*world, config, arguments.options, log);
   world->barrier();  // detects ranks that do not reach the end
   return ExitCode::success;
 }

@@ -2,7 +2,7 @@
 
 #include "commands.hpp"
 #include "exit_code.hpp"
-#include "unisono/experiment/run.hpp"
+#include "unisono/session/run.hpp"
 #include "warn.hpp"
 
 namespace unisono::cli {
@@ -20,12 +20,12 @@ void add_replay(Command app, Chosen& chosen) {
       .add_option("--output", arguments->output, "folder for the repeated run (default: RUN/replay, which is replaced)")
       .type_name("DIR");
   command.callback([arguments, &chosen] {
-    experiment::hold_stop_signals();
-    chosen.together = [arguments, &chosen](comm::MpiSession& session, Log& log) {
-      const auto world = session.world({}, warn_to(log));
+    session::hold_stop_signals();
+    chosen.together = [arguments, &chosen](comm::MpiSession& mpi, Log& log) {
+      const auto world = mpi.world({}, warn_to(log));
       const ExitCode code = [&] {
-        experiment::Job job(*world, log, {.heeds_signals = true});
-        return exit_code_of(experiment::replay(job, arguments->run, arguments->output, chosen.models));
+        session::Job job(*world, log, {.heeds_signals = true});
+        return exit_code_of(session::replay(job, arguments->run, arguments->output, chosen.models));
       }();
       world->barrier();
       return code;

@@ -1,15 +1,35 @@
-#include "unisono/experiment/report.hpp"
+#include "unisono/report/report.hpp"
 
 #include <memory>
 
 #include "commands.hpp"
+#include "unisono/apply/examples.hpp"
+#include "unisono/session/run_timeline.hpp"
 
 namespace unisono::cli {
+namespace {
+
+/// What a page shows of a run's model: reports only read what runs have written.
+void connect_model(report::ReportOptions& options, const std::string& data) {
+  options.apply_model = [most = options.examples, models = options.models, data](const std::string& run, Log& log) {
+    apply::ApplyOptions apply;
+    apply.model = run;
+    apply.data = data;
+    apply.models = models;
+    return apply::examples_of_model(apply, static_cast<std::size_t>(most), log);
+  };
+  options.predict_timeline = [models = options.models](const std::string& run, const std::string& config, int ranks) {
+    return session::run_timeline(run, config, ranks, models);
+  };
+}
+
+}  // namespace
 
 void add_report(Command app, Chosen& chosen) {
   Command command = app.add_subcommand(
       "report", "write one HTML page about a run, several runs, a search, a cross-validation or a study");
-  const auto options = std::make_shared<experiment::ReportOptions>();
+  const auto options = std::make_shared<report::ReportOptions>();
+  const auto data = std::make_shared<std::string>();
   command.add_option("folders", options->folders, "the folder of one of these, or of several runs")
       .required()
       .type_name("FOLDER");
@@ -24,13 +44,14 @@ void add_report(Command app, Chosen& chosen) {
       .capture_default_str()
       .between(0, 1000)
       .type_name("N");
-  command.add_option("--data", options->data, "the HDF5 set of these examples (default: the one that was trained on)")
+  command.add_option("--data", *data, "the HDF5 set of these examples (default: the one that was trained on)")
       .type_name("FILE");
   options->models = chosen.models;
-  command.callback([options, &chosen] {
-    chosen.alone = [options] {
+  command.callback([options, data, &chosen] {
+    chosen.alone = [options, data] {
       Log log;
-      experiment::report(*options, log);
+      connect_model(*options, *data);
+      report::report(*options, log);
     };
   });
 }
@@ -38,7 +59,7 @@ void add_report(Command app, Chosen& chosen) {
 void add_watch(Command app, Chosen& chosen) {
   Command command =
       app.add_subcommand("watch", "follow a run, a search or a cross-validation in the terminal until it ends");
-  const auto options = std::make_shared<experiment::WatchOptions>();
+  const auto options = std::make_shared<report::WatchOptions>();
   command.add_option("folder", options->folder, "its folder").required().type_name("FOLDER");
   command.add_flag("--once", options->once, "print how it goes now, and end");
   command.add_option("--every", options->every_seconds, "seconds between two looks")
@@ -46,7 +67,7 @@ void add_watch(Command app, Chosen& chosen) {
       .between(0.05, 3600.0)
       .type_name("SECONDS");
   options->models = chosen.models;
-  command.callback([options, &chosen] { chosen.alone = [options] { experiment::watch(*options); }; });
+  command.callback([options, &chosen] { chosen.alone = [options] { report::watch(*options); }; });
 }
 
 }  // namespace unisono::cli

@@ -1,4 +1,4 @@
-#include "unisono/experiment/runs.hpp"
+#include "unisono/report/runs.hpp"
 
 #include <fmt/format.h>
 
@@ -13,8 +13,8 @@ struct RunsArguments {
   std::vector<std::string> runs;
   std::string folder = "runs";
   bool json = false, csv = false;
-  experiment::TableFormat format() const {
-    return json ? experiment::TableFormat::json : csv ? experiment::TableFormat::csv : experiment::TableFormat::text;
+  report::TableFormat format() const {
+    return json ? report::TableFormat::json : csv ? report::TableFormat::csv : report::TableFormat::text;
   }
 };
 
@@ -32,7 +32,7 @@ void add_compare(Command app, Chosen& chosen) {
   command.add_option("runs", arguments->runs, "run folders").required().type_name("RUN");
   add_formats(command, *arguments);
   command.callback([arguments, &chosen] {
-    chosen.alone = [arguments] { fmt::print("{}", experiment::compare_runs(arguments->runs, arguments->format())); };
+    chosen.alone = [arguments] { fmt::print("{}", report::compare_runs(arguments->runs, arguments->format())); };
   });
 }
 
@@ -46,7 +46,7 @@ void add_runs(Command app, Chosen& chosen) {
   command.callback([arguments, &chosen] {
     chosen.alone = [arguments] {
       Log log;
-      fmt::print("{}", experiment::list_runs(arguments->folder, arguments->format(), log));
+      fmt::print("{}", report::list_runs(arguments->folder, arguments->format(), log));
     };
   });
 }

@@ -1,4 +1,4 @@
-#include "unisono/experiment/search.hpp"
+#include "unisono/jobs/search.hpp"
 
 #include <fmt/format.h>
 
@@ -21,13 +21,13 @@ void add_search(Command app, Chosen& chosen) {
   command.callback([arguments, &chosen] {
     if (arguments->dry_run) {
       chosen.alone = [arguments, &chosen] {
-        fmt::print("{}", experiment::list_trials(arguments->config.text(), chosen.models));
+        fmt::print("{}", jobs::list_trials(arguments->config.text(), chosen.models));
       };
       return;
     }
-    experiment::hold_stop_signals();
+    session::hold_stop_signals();
     chosen.together = [arguments, &chosen](comm::MpiSession& session, Log& log) {
-      return arguments->run(experiment::search, chosen.models, session, log);
+      return arguments->run(jobs::search, chosen.models, session, log);
     };
   });
 }

@@ -1,9 +1,9 @@
-#include "unisono/experiment/study.hpp"
+#include "unisono/jobs/study.hpp"
 
 #include <memory>
 
 #include "commands.hpp"
-#include "unisono/experiment/job.hpp"
+#include "unisono/session/job.hpp"
 #include "warn.hpp"
 
 namespace unisono::cli {
@@ -11,15 +11,15 @@ namespace {
 
 struct StudyArguments {
   ConfigArguments config;
-  experiment::StudyOptions options;
+  jobs::StudyOptions options;
 };
 
 ExitCode run_study(StudyArguments arguments, const models::ModelKinds& models, comm::MpiSession& session, Log& log) {
-  const experiment::Config config = arguments.config.read(models);
+  const settings::Config config = arguments.config.read(models);
   arguments.options.models = models;
   const auto world = session.world(config.communication, warn_to(log));
   const ConfigText text = read_config(arguments.config.path, arguments.config.overrides, arguments.config.removals);
-  const bool is_complete = experiment::study(*world, text, arguments.options, log);
+  const bool is_complete = jobs::study(*world, text, arguments.options, log);
   world->barrier();  // detects ranks that do not reach the end
   return is_complete ? ExitCode::success : ExitCode::interrupted;
 }
@@ -37,7 +37,7 @@ void add_study(Command app, Chosen& chosen) {
   Option resume = command.add_flag("--resume", arguments->options.resume, "go on with the study in its folder");
   command.add_flag("--overwrite", arguments->options.overwrite, "replace the study in its folder").excludes(resume);
   command.callback([arguments, &chosen] {
-    experiment::hold_stop_signals();
+    session::hold_stop_signals();
     chosen.together = [arguments, &chosen](comm::MpiSession& session, Log& log) {
       return run_study(*arguments, chosen.models, session, log);
     };

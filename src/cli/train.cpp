@@ -3,7 +3,7 @@
 #include "commands.hpp"
 #include "exit_code.hpp"
 #include "train_config.hpp"
-#include "unisono/experiment/run.hpp"
+#include "unisono/session/run.hpp"
 #include "warn.hpp"
 
 namespace unisono::cli {
@@ -16,24 +16,24 @@ struct TrainArguments {
   std::string progress = "auto";
 };
 
-experiment::Watching watching(const std::string& name) {
-  if (name == "bar") return experiment::Watching::bar;
-  if (name == "lines") return experiment::Watching::lines;
-  return name == "none" ? experiment::Watching::none : experiment::Watching::automatic;
+session::Watching watching(const std::string& name) {
+  if (name == "bar") return session::Watching::bar;
+  if (name == "lines") return session::Watching::lines;
+  return name == "none" ? session::Watching::none : session::Watching::automatic;
 }
 
 ExitCode run_train(const TrainArguments& arguments, const models::ModelKinds& models, comm::MpiSession& session,
                    Log& log) {
-  const experiment::Config config = read_train_config(arguments.config, arguments.output, arguments.resume, models);
-  experiment::RunOptions options{.existing = experiment::Existing::refuse,
-                                 .watching = watching(arguments.progress),
-                                 .compare_with = arguments.compare_with};
-  if (arguments.resume) options.existing = experiment::Existing::resume;
-  if (arguments.overwrite) options.existing = experiment::Existing::overwrite;
+  const settings::Config config = read_train_config(arguments.config, arguments.output, arguments.resume, models);
+  session::RunOptions options{.existing = records::Existing::refuse,
+                              .watching = watching(arguments.progress),
+                              .compare_with = arguments.compare_with};
+  if (arguments.resume) options.existing = records::Existing::resume;
+  if (arguments.overwrite) options.existing = records::Existing::overwrite;
   const auto world = session.world(config.communication, warn_to(log));
   const ExitCode code = [&] {
-    experiment::Job job(*world, log, {.heeds_signals = true});
-    return exit_code_of(experiment::run(job, *world, config, options));
+    session::Job job(*world, log, {.heeds_signals = true});
+    return exit_code_of(session::run(job, *world, config, options));
   }();
   world->barrier();  // detects ranks that do not reach the end
   return code;
@@ -61,7 +61,7 @@ void add_train(Command app, Chosen& chosen) {
       .one_of({"auto", "bar", "lines", "none"})
       .capture_default_str();
   command.callback([arguments, &chosen] {
-    experiment::hold_stop_signals();
+    session::hold_stop_signals();
     chosen.together = [arguments, &chosen](comm::MpiSession& session, Log& log) {
       return run_train(*arguments, chosen.models, session, log);
     };

@@ -29,8 +29,8 @@ void require_resume(const std::string& folder, bool holds_run, bool resume) {
 
 }  // namespace
 
-experiment::Config read_train_config(const ConfigArguments& arguments, const std::string& output, bool resume,
-                                     const models::ModelKinds& models) {
+settings::Config read_train_config(const ConfigArguments& arguments, const std::string& output, bool resume,
+                                   const models::ModelKinds& models) {
   std::error_code ignored;
   const bool is_folder = fs::is_directory(arguments.path, ignored);
   const std::string folder = without_slash(arguments.path);
@@ -43,7 +43,7 @@ experiment::Config read_train_config(const ConfigArguments& arguments, const std
   }
   ConfigArguments read = arguments;
   read.path = path;
-  experiment::Config config = read.read(models);
+  settings::Config config = read.read(models);
   if (is_folder) {
     config.output = folder;
   } else if (!output.empty()) {

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "exit_code.hpp"
-#include "unisono/experiment/config.hpp"
+#include "unisono/settings/config.hpp"
 #include "warn.hpp"
 
 namespace unisono::cli {
@@ -18,13 +18,13 @@ void TrialArguments::add_to(Command command, const std::string& what) {
 
 ExitCode TrialArguments::run(Make* make, const models::ModelKinds& models, comm::MpiSession& session, Log& log) const {
   const ConfigText text = config.text();
-  experiment::TrialOptions how = options;
-  if (resume) how.existing = experiment::Existing::resume;
-  if (overwrite) how.existing = experiment::Existing::overwrite;
-  const auto world = session.world(experiment::parse_config(text, models).communication, warn_to(log));
-  experiment::RunResult result;
+  jobs::TrialOptions how = options;
+  if (resume) how.existing = records::Existing::resume;
+  if (overwrite) how.existing = records::Existing::overwrite;
+  const auto world = session.world(settings::parse_config(text, models).communication, warn_to(log));
+  session::RunResult result;
   {
-    experiment::Job job(*world, log, {.heeds_signals = true});
+    session::Job job(*world, log, {.heeds_signals = true});
     result.status = make(job, text, models, how);
   }
   world->barrier();  // detects ranks that do not reach the end

@@ -1,4 +1,4 @@
-#include "unisono/experiment/vectors.hpp"
+#include "unisono/apply/vectors.hpp"
 
 #include <memory>
 
@@ -27,7 +27,7 @@ std::shared_ptr<Options> add_vector_arguments(Command command, const Chosen& cho
 void add_export(Command app, Chosen& chosen) {
   Command command =
       app.add_subcommand("export", "write a trained model's vectors of words, users or items, or all its parameters");
-  const auto options = add_vector_arguments<experiment::ExportOptions>(command, chosen);
+  const auto options = add_vector_arguments<apply::ExportOptions>(command, chosen);
   command.add_option("--output", options->output, "file to write").required().type_name("FILE");
   command
       .add_option("--format", options->format,
@@ -40,14 +40,14 @@ void add_export(Command app, Chosen& chosen) {
   command.callback([options, &chosen] {
     chosen.alone = [options] {
       Log log;
-      experiment::export_vectors(*options, log);
+      apply::export_vectors(*options, log);
     };
   });
 }
 
 void add_neighbors(Command app, Chosen& chosen) {
   Command command = app.add_subcommand("neighbors", "list the words, users or items with the most similar vectors");
-  const auto options = add_vector_arguments<experiment::NeighborOptions>(command, chosen);
+  const auto options = add_vector_arguments<apply::NeighborOptions>(command, chosen);
   command.add_option("names", options->names, "names of words, users or items; each gets a list of its neighbours")
       .required()
       .type_name("NAME");
@@ -56,7 +56,7 @@ void add_neighbors(Command app, Chosen& chosen) {
   command.callback([options, &chosen] {
     chosen.alone = [options] {
       Log log;
-      experiment::neighbors(*options, log);
+      apply::neighbors(*options, log);
     };
   });
 }

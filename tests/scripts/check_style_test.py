@@ -55,6 +55,40 @@ class Rules(unittest.TestCase):
         self.assertEqual(len(complaints), 2)
         self.assertTrue(complaints[0].startswith("include/unisono/a/b.hpp:3: <mpi.h>"))
 
+    def test_modules_that_include_each_other_are_refused(self):
+        self.write("src/a/a.cpp", '#include "unisono/b/b.hpp"\n')
+        self.write("include/unisono/b/b.hpp", '#pragma once\n#include "unisono/c/c.hpp"\n')
+        self.assertEqual(list(check_style.check_modules()), [])
+        self.write("src/c/deep/c.cpp", '#include "unisono/c/c.hpp"\n#include "unisono/a/a.hpp"\n')
+        (complaint,) = check_style.check_modules()
+        self.assertEqual(
+            complaint,
+            "modules include each other: a includes b (src/a/a.cpp:1), b includes c (include/unisono/b/b.hpp:2), "
+            "c includes a (src/c/deep/c.cpp:2)",
+        )
+
+    def test_a_room_includes_earlier_rooms_alone(self):
+        self.write("src/CMakeLists.txt", "unisono_module(m MODULES a b ROOMS low high\n  LIBRARIES fmt::fmt)\n")
+        self.write("src/m/low/x.hpp", "#pragma once\n")
+        self.write("src/m/low/y.cpp", '#include "unisono/m/y.hpp"\n')
+        self.write("src/m/high/z.hpp", '#include "low/x.hpp"\n#include "unisono/m/y.hpp"\n')
+        self.write("src/m/top.cpp", '#include "high/z.hpp"\n')
+        self.write("include/unisono/m/y.hpp", "#pragma once\n")
+        self.assertEqual(list(check_style.check_rooms()), [])
+        self.write("src/m/low/w.cpp", '#include "low/x.hpp"\n#include "high/z.hpp"\n')
+        self.write("src/m/high/v.cpp", '#include "top.hpp"\n')
+        self.write("src/m/top.hpp", "#pragma once\n")
+        self.write("src/m/high/u.cpp", '#include "unisono/m/u.hpp"\n')
+        self.write("include/unisono/m/y.hpp", '#pragma once\n#include "unisono/m/u.hpp"\n')
+        self.assertEqual(
+            sorted(check_style.check_rooms()),
+            [
+                "include/unisono/m/y.hpp:2: room low of m includes room high, which comes later",
+                "src/m/high/v.cpp:1: room high of m includes top.hpp, above all rooms, which comes later",
+                "src/m/low/w.cpp:2: room low of m includes room high, which comes later",
+            ],
+        )
+
     def test_two_types_of_one_name_are_refused(self):
         self.write("src/a/b.hpp", "namespace u::a {\nstruct C { int d; };\nenum class E : int { f };\n}\n")
         self.write("src/a/g.cpp", "namespace u::a {\nclass C final : public H {\n struct E {};\n};\n}\n")

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "unisono/apply/trained_model.hpp"
+#include "unisono/records/class_reading.hpp"
+
+namespace unisono::apply {
+
+/// How to read the model's outputs as classes; nothing if it does not predict classes.
+std::optional<records::ClassReading> class_reading(const TrainedModel& model);
+
+/// The names of the classes, from the run or else from its training set; empty if they have none. Reads files: call it
+/// on rank 0. \throws DataError if the names with which the run was trained are gone
+std::vector<std::string> class_names_of(const TrainedModel& model, const ApplyOptions& options);
+
+/// The known answers of a split's examples: labels, targets or ratings.
+struct AnswerKind {
+  std::string name;  ///< label, target, rating
+  Index width = 0;   ///< values per example; 0: no answers
+};
+/// The answers of the split to which a model is applied; none if the targets are the features.
+AnswerKind answer_kind(const TrainedModel& model);
+
+/// A batch's class numbers, targets or ratings. \return [B, width]; empty where it has none
+std::vector<float> answers_of(const data::Batch& batch);
+
+}  // namespace unisono::apply

@@ -1,0 +1,81 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "unisono/base/log.hpp"
+#include "unisono/comm/communicator.hpp"
+#include "unisono/data/dataset.hpp"
+#include "unisono/models/factory.hpp"
+#include "unisono/settings/config.hpp"
+
+namespace unisono::apply {
+
+/// A trained model, and what it is applied to.
+struct ApplyOptions {
+  std::string model;          ///< a run folder (its newest checkpoint), or a checkpoint
+  std::string data;           ///< an HDF5 set; empty: the one it was trained on
+  std::string input;          ///< a file in another format, in place of `data`: see import_raw
+  std::string scratch = ".";  ///< a folder that all ranks see, for what `input` becomes while it is read
+  std::string split;          ///< train, validation or test; empty: test, or what there is of the three
+  std::int64_t threads = 0;   ///< per rank; 0: the fair share
+  settings::DeviceChoice device = settings::DeviceChoice::cpu;
+  models::ModelKinds models = {};  ///< of one's own
+};
+
+struct EvaluateOptions {
+  bool json = false;               ///< print one JSON object
+  std::int64_t at = 10;            ///< of ratings: the length of the lists that are judged; 0: none are
+  std::optional<double> relevant;  ///< of ratings: the least that makes an item relevant; default: their training mean
+};
+
+/// Prints the model's figures on a split: its loss and the figures of its training; of classifiers also the confusion
+/// matrix, precision, recall, F1, ROC-AUC, average precision and calibration; of ratings precision, recall and NDCG of
+/// the best items (docs/evaluation.md). Collective; every example counts exactly once. \throws CheckpointError,
+/// DataError
+void evaluate(comm::Communicator& world, const ApplyOptions& options, const EvaluateOptions& how, Log& log);
+
+struct WordTestOptions {
+  ApplyOptions model;                   ///< without its data
+  std::vector<std::string> analogies;   ///< files like word2vec's questions-words.txt
+  std::vector<std::string> similarity;  ///< files of lines "word word score"
+  std::int64_t words = 30000;           ///< analogies: the most frequent words, which questions and answers are among
+};
+
+/// Prints how a model of words answers analogies (by 3CosAdd), and how its cosines agree with people's scores
+/// (Spearman's ρ). Collective: questions are shared out, and the figures do not depend on the number of ranks.
+/// \throws CheckpointError, ConfigError for a model without words, DataError naming file and line
+void evaluate_words(comm::Communicator& world, const WordTestOptions& options, bool json, Log& log);
+
+struct PredictOptions {
+  std::string output;  ///< FILE.csv or FILE.h5
+  bool overwrite = false;
+  std::string layer;            ///< whose outputs are written in place of the model's; empty: the model's
+  std::int64_t batch_size = 0;  ///< examples that a rank predicts at once; 0: train.evaluation_batch_size
+  /// Run folders or checkpoints of other models of the same outputs: the mean over all is written.
+  std::vector<std::string> ensemble = {};
+};
+
+/// Writes the model's outputs for a split, in the set's order, to FILE.h5 (dataset "predictions" [n, K], and "classes"
+/// [n] of classifiers) or FILE.csv (a line an example; of ratings with the names of user and item), with labels or
+/// targets where the set has them, and with the classes' names. Collective; every example is written exactly once.
+/// \throws ConfigError for a layer that there is not, CheckpointError, DataError, OutputError
+void predict(comm::Communicator& world, const ApplyOptions& options, const PredictOptions& how, Log& log);
+
+struct TopOptions {
+  ApplyOptions model;
+  std::int64_t top = 10;
+  std::string output;              ///< FILE.csv (user,rank,item,score) or FILE.h5 (users, items, scores)
+  std::vector<std::string> users;  ///< their names; with none in the file either: all users
+  std::string users_file;          ///< a name each line
+  bool overwrite = false;
+};
+
+/// Writes for each user the items that the model thinks best of, without those that the user rated in the set's
+/// training group. Collective: users are shared out. \throws ConfigError for a model of anything but ratings,
+/// CheckpointError, DataError, OutputError
+void predict_top(comm::Communicator& world, const TopOptions& options, Log& log);
+
+}  // namespace unisono::apply

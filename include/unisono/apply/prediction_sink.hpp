@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "unisono/records/class_reading.hpp"
+#include "unisono/tensor/allocator.hpp"
+
+namespace unisono::apply {
+
+/// Writes predictions to a file, on rank 0. The file gets its name when it is complete.
+class PredictionSink {
+ public:
+  virtual ~PredictionSink() = default;
+  /// Writes the predictions of consecutive examples of one rank's part. The calls for one rank are in order; those for
+  /// different ranks may interleave.
+  /// \param first number in the split of the first row's example
+  /// \param rows [count, K] \param answers [count, SinkOptions::answer_width]
+  virtual void write(int rank, std::int64_t first, View rows, View answers) = 0;
+  /// \throws OutputError
+  virtual void finish() = 0;
+};
+
+/// Where predictions are written, and in which columns.
+struct SinkOptions {
+  std::string path;  ///< FILE.h5 or FILE.csv
+  std::int64_t examples = 0;
+  Index outputs = 1;                                  ///< K
+  std::optional<records::ClassReading> classes = {};  ///< how to read a class from the outputs; empty: not classes
+  std::vector<std::string> class_names = {};
+  std::string answer = {};  ///< name of the examples' known answers: label, target, rating; empty: none
+  Index answer_width = 0;   ///< values per answer
+  std::string layer = {};   ///< the layer whose outputs these are; empty: the model's
+  bool overwrite = false;
+  int ranks = 1;
+  /// FILE.csv: additional columns after the example's number: their header, e.g. ",user,item", and their values for an
+  /// example, e.g. ",ann,tea". May be empty.
+  std::string label_names = {};
+  std::function<std::string(std::int64_t example)> label = {};
+};
+
+/// Checks that a file does not exist or, if `overwrite`, that it holds earlier predictions: a set, a checkpoint or any
+/// other regular file is never replaced. \throws OutputError
+void require_replaceable(const std::string& path, bool overwrite);
+
+/// \throws ConfigError for another file name extension, OutputError if the file cannot be written
+std::unique_ptr<PredictionSink> make_prediction_sink(const SinkOptions& options);
+
+}  // namespace unisono::apply

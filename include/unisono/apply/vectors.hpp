@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "unisono/apply/evaluate.hpp"
+#include "unisono/base/log.hpp"
+
+// Exports and searches the vectors of a trained model: of words, or of users and items. One process does it, without
+// the data set: their names are in the run's folder (RUN/dictionary.h5).
+
+namespace unisono::apply {
+
+/// The arguments of `unisono export`.
+struct ExportOptions {
+  ApplyOptions model;
+  std::string table;  ///< words, users, items, …; empty: the model's only table
+  std::string output;
+  std::string format;  ///< for a table: word2vec-text, word2vec-binary, npy, csv; for all parameters: hdf5, npz
+  bool overwrite = false;
+};
+
+/// Writes a table of vectors with their names, or all parameters with the names of their layers. With npy the names go
+/// to a second file, OUTPUT.names.txt, one per line. \throws CheckpointError, ConfigError for a model without such
+/// vectors, DataError, OutputError
+void export_vectors(const ExportOptions& options, Log& log);
+
+/// The arguments of `unisono neighbors`.
+struct NeighborOptions {
+  ApplyOptions model;
+  std::string table;  ///< as in ExportOptions
+  std::vector<std::string> names;
+  std::int64_t top = 10;
+  bool json = false;
+};
+
+/// Prints for each name the `top` names whose vectors have the largest cosines with its vector.
+/// \throws as export_vectors; DataError for an unknown name, with the most similar one
+void neighbors(const NeighborOptions& options, Log& log);
+
+}  // namespace unisono::apply

@@ -1,0 +1,15 @@
+#pragma once
+
+#include <string>
+
+#include "unisono/records/run_folder.hpp"
+
+namespace unisono::jobs {
+
+/// What a search or a cross-validation is asked to do in addition to its config.
+struct TrialOptions {
+  std::string output = {};  ///< its folder; empty: runs/<name>-search, runs/<name>-cross-validation
+  records::Existing existing = records::Existing::refuse;
+};
+
+}  // namespace unisono::jobs

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "unisono/data/dataset.hpp"
+#include "unisono/models/model.hpp"
+#include "unisono/records/class_reading.hpp"
+#include "unisono/records/confusion.hpp"
+
+namespace unisono::records {
+
+/// An example that a model is most wrong about.
+struct WorstExample {
+  std::int64_t number = 0;      ///< in its split
+  std::vector<float> answer;    ///< its class number, target or rating
+  std::vector<float> outputs;   ///< the model's
+  double error = 0;             ///< what the examples are ordered by
+  std::vector<float> features;  ///< [C, H, W] as the model takes them; empty where examples are not a table
+};
+
+/// The rows of a model's vectors that point in the most similar directions as some of them.
+struct Neighbours {
+  std::string table;  ///< "words", "users"
+  struct Row {
+    std::string name;
+    std::vector<std::pair<std::string, double>> neighbours;  ///< names and cosines, the largest first
+  };
+  std::vector<Row> rows = {};
+};
+
+/// The metrics of a split, and what they were computed from.
+struct SplitEvaluation {
+  std::string checkpoint;  ///< path
+  std::int64_t step = 0;   ///< of the checkpoint
+  std::string data;
+  std::int64_t examples = 0;
+  std::vector<models::Metric> metrics = {};
+};
+
+/// What a trained model does on examples, for a report about its run.
+struct ModelExamples {
+  std::optional<ClassReading> reading = {};        ///< how to read a class from outputs; nothing: they are no classes
+  std::vector<std::string> classes = {};           ///< their names; empty: they have none
+  std::optional<ConfusionMatrix> matrix = {};      ///< of the split
+  std::string error = {};                          ///< what WorstExample::error is: "distance from the target"
+  std::vector<WorstExample> worst = {};            ///< the most wrong first
+  data::FeatureShape features = {};                ///< of an example
+  bool are_images = false;                         ///< whether features are pixels
+  std::vector<Neighbours> neighbours = {};         ///< of each table of vectors that the model has
+  std::optional<SplitEvaluation> evaluation = {};  ///< nothing: the split is that of training
+};
+
+}  // namespace unisono::records

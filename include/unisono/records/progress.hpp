@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "unisono/base/clock.hpp"
+#include "unisono/base/log.hpp"
+#include "unisono/base/text.hpp"
+
+namespace unisono::records {
+
+/// A run's progress, for the bar.
+struct Position {
+  std::int64_t epoch = 0, epochs = 0;  ///< of the last step, from 1; in all
+  std::int64_t step = 0, steps = 0;    ///< made; in all
+  double loss = 0;                     ///< of the last report; NaN before the first
+  double examples_per_second = 0;
+  double seconds_left = 0;
+};
+
+/// "12:34" or "1:02:03"
+std::string clock_text(double seconds);
+/// "12,345", or of small ones "0.042"
+std::string rate_text(double examples_per_second);
+/// One line of at most `width` characters.
+std::string bar_text(const Position& position, int width);
+
+/// The terminal on which the user watches this run: that of standard output or, under mpirun (which gives each rank a
+/// pseudo terminal), mpirun's own. Empty: none.
+std::string watching_terminal();
+
+/// Shows progress, on rank 0: as a bar on a terminal, which is redrawn; otherwise as lines. The first line comes within
+/// two seconds of the first step, then one with each report that comes at least ten seconds after the last line, and at
+/// least one every half minute.
+class Progress {
+ public:
+  enum class Kind { bar, lines, none };
+  Progress(Kind kind, Log& log, const Clock& clock = steady_clock());
+  ~Progress();
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  /// Whether `show` would draw now. \param reported whether its figures are from a new report
+  bool is_due(bool reported) const;
+  void show(const Position& position);
+  /// Writes a line to the log, above the bar.
+  void line(const std::string& text);
+
+ private:
+  void clear();
+
+  Kind kind_;
+  Log& log_;
+  int width_ = 80;
+  Stopwatch since_drawn_;
+  bool drawn_ = false;      ///< a bar is on the terminal
+  bool has_shown_ = false;  ///< whether anything was shown so far
+};
+
+}  // namespace unisono::records

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+
+namespace unisono::records {
+
+/// What is read from a run's folder, for tables of runs.
+struct RunRecord {
+  std::string folder;
+  std::string status;  ///< from its summary (complete, interrupted, …), or running, or unfinished (it was killed)
+  std::map<std::string, std::string> config;  ///< {"train.epochs", "10"}: the effective config, values as TOML
+  std::int64_t epochs = 0, steps = 0;
+  int ranks = 0, threads = 0;             ///< 0: not known yet
+  double examples_per_second = 0;         ///< 0: not known yet
+  std::map<std::string, double> metrics;  ///< the last value of each: "train loss", "test accuracy"
+
+  /// The config's seed: "3"; empty if the config has none.
+  std::string seed() const;
+};
+
+/// Whether a folder looks like a run's folder.
+bool holds_run(const std::string& folder);
+
+/// Whether a number of metrics.jsonl is a metric of the model: neither a time, nor a norm, nor a count.
+bool is_metric(std::string_view name);
+
+/// Whether a process of this machine holds the lock of a file. Queries the lock without taking it, because a run that
+/// starts meanwhile would mistake it for another run.
+bool is_locked(const std::string& path);
+
+/// \throws CheckpointError saying what is wrong with the folder
+RunRecord read_run(const std::string& folder);
+
+}  // namespace unisono::records

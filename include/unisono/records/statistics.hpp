@@ -1,0 +1,85 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "unisono/base/config.hpp"
+
+// Comparisons of many ways of training with a reference, over the same seeds.
+//   Each seed gives a pair, a training of each; what counts are the differences within pairs, since seeds differ by
+//   more than ways do. Their mean is tested against 0 by Student's t test (Biometrika 6, 1908). Holm, Scandinavian
+//   Journal of Statistics 6, 1979: the chance that any of several tests finds a difference where there is none remains
+//   that of one.
+
+namespace unisono::records {
+
+/// The chance of finding a difference where there is none; intervals hold 1 − kLevel.
+inline constexpr double kLevel = 0.05;
+
+/// The differences a_i − b_i of n pairs.
+struct PairedDifference {
+  std::int64_t pairs = 0;
+  double mean = 0;
+  double deviation = 0;            ///< of the differences; 0 for fewer than two
+  double half_width = 0;           ///< of the mean's 95 % interval; infinite for fewer than two pairs
+  double p = 1;                    ///< two-sided, that the expected difference is 0
+  double lowest = 0, highest = 0;  ///< of the differences
+  double low() const { return mean - half_width; }
+  double high() const { return mean + half_width; }
+  /// Whether the interval lies inside ±margin.
+  bool is_within(double margin) const { return low() > -margin && high() < margin; }
+};
+
+/// Where all differences are equal there is no deviation to test with: p is then that of the signs, 2^(1 − n).
+/// \param a, b of equal length
+PairedDifference paired_difference(std::span<const double> a, std::span<const double> b);
+
+/// p_i adjusted for the number of tests: those up to kLevel are differences, in all likelihood without a false one
+/// among them.
+std::vector<double> holm(std::span<const double> p);
+
+/// The chance that a paired test of n pairs finds an expected difference. \param deviation of the pairs' differences
+double power_of_pairs(double difference, double deviation, std::int64_t pairs);
+/// The fewest pairs for a chance of 80 %; 0: more than 1,000.
+std::int64_t pairs_needed(double difference, double deviation);
+
+double mean_of(std::span<const double> values);
+/// With n − 1 in the denominator; 0 for fewer than two values.
+double deviation_of(std::span<const double> values);
+
+enum class Verdict { reference, same_bits, rounding, equivalent, better, worse, unclear, diverged };
+
+inline constexpr Named<Verdict> kVerdicts[] = {
+    {Verdict::reference, "reference", "the serial run itself"},
+    {Verdict::same_bits, "equal bit for bit", "every parameter has the same bits, for every seed"},
+    {Verdict::rounding, "equal within rounding", "parameters differ by no more than rounding explains, for every seed"},
+    {Verdict::equivalent, "equivalent", "the interval of the difference lies inside ± margin"},
+    {Verdict::better, "better", "a difference that chance does not explain"},
+    {Verdict::worse, "worse", "likewise"},
+    {Verdict::unclear, "too few seeds to tell", "neither a difference nor equivalence is certain"},
+    {Verdict::diverged, "diverged", "for some seeds, of which the serial run did not diverge"}};
+
+/// What is known of a variant: its metric and the reference's, for each seed for which both came to an end.
+struct Pairs {
+  std::vector<double> variant = {}, reference = {};
+  bool same_bits = false, within_rounding = false;  ///< for every seed
+  std::int64_t diverged = 0;                        ///< seeds for which only the variant diverged
+};
+
+struct Judgement {
+  Verdict verdict = Verdict::unclear;
+  PairedDifference difference = {};
+  double p = 1;                   ///< adjusted
+  std::int64_t seeds_needed = 0;  ///< where it is unclear: to find a difference of the margin; 0: not known
+};
+
+/// All variants of a study together, since the tests of all of them are corrected.
+std::vector<Judgement> judge(std::span<const Pairs> variants, double margin, bool larger_is_better);
+
+/// "better by 0.0051 ± 0.0012", "too few seeds to tell; about 24 would do", "too few seeds to tell: differences of
+/// -0.891 to +0.00151"
+std::string verdict_text(const Judgement& judgement);
+
+}  // namespace unisono::records

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "unisono/base/log.hpp"
+#include "unisono/models/factory.hpp"
+#include "unisono/records/model_examples.hpp"
+
+namespace unisono::report {
+
+/// The arguments of `unisono report`.
+struct ReportOptions {
+  std::vector<std::string> folders;
+  std::string output;              ///< an HTML file; empty: report.html, of one folder inside it
+  std::int64_t examples = 0;       ///< how many of the worst examples are shown; 0: the model is not applied
+  models::ModelKinds models = {};  ///< of one's own
+  /// Applies the newest checkpoint of a run's folder. Empty: pages have no examples.
+  std::function<records::ModelExamples(const std::string& run, Log& log)> apply_model = {};
+  /// Draws (SVG) how a step of a pipeline goes, from a run's folder, its effective config and its ranks; 0: they are
+  /// not known. Empty: pages do not have it.
+  std::function<std::string(const std::string& run, const std::string& config, int ranks)> predict_timeline = {};
+};
+
+/// Writes one HTML file about a run, several runs beside each other, a search, a cross-validation or a study. It needs
+/// no other file and no network. One process does it. An earlier report is replaced; no other file is. \throws
+/// CheckpointError for a folder that holds nothing to report on, or a damaged run; OutputError
+void report(const ReportOptions& options, Log& log);
+
+/// The arguments of `unisono watch`.
+struct WatchOptions {
+  std::string folder;
+  bool once = false;  ///< print one picture
+  double every_seconds = 1;
+  models::ModelKinds models = {};  ///< of one's own
+};
+
+/// Shows how a run, a search or a cross-validation goes, until it ends: on a terminal one picture that is drawn again,
+/// elsewhere one for each change. \throws CheckpointError for a folder that holds none of these
+void watch(const WatchOptions& options);
+
+}  // namespace unisono::report

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "unisono/base/log.hpp"
+#include "unisono/comm/communicator.hpp"
+#include "unisono/data/dataset.hpp"
+#include "unisono/session/placement.hpp"
+#include "unisono/session/placing.hpp"
+
+namespace unisono::session {
+
+/// The ranks that a config speaks of, where fewer are there: `unisono info` needs not be started on all of them.
+int ranks_of(const settings::Config& config, int started);
+
+/// What the ranks can do: as the config says, else as each finds. Collective.
+/// \param ranks of the run; those beyond the group's are taken to be like the group's weakest
+/// \throws ConfigError where the config's lists have other lengths
+RankAbilities abilities_of(comm::Communicator& group, const settings::Config& config, const models::Model& model,
+                           kernels::Backend& backend, int ranks);
+
+/// \throws ConfigError where the placement cannot choose for such a model, device or strategy
+void require_placeable(const settings::Config& config, const models::Model& model, kernels::Backend& backend);
+
+/// \throws ConfigError where the stages cannot be what the config says, on so many ranks
+void require_stages(const settings::Config& config, const models::Model& model, kernels::Backend& backend, int ranks);
+
+/// A config with the settings in force, and the ranks in the order of the places that they take.
+struct PlacedConfig {
+  settings::Config config;
+  std::vector<int> order;  ///< [ranks] the rank of the group that takes each place; empty: as they are
+};
+
+/// Fills in what the config leaves to the placement. Does nothing where each rank holds the whole model and nothing is
+/// left open. Collective. \throws ConfigError where the model does not fit into the ranks' memory
+/// \param inspect says what the examples are like; called only where it matters
+PlacedConfig placed_config(comm::Communicator& group, const NodePlace& place, const settings::Config& config,
+                           const std::function<data::DatasetInfo()>& inspect, Log& log);
+
+/// The group with its ranks in the order of a placement. Collective. \return null where they are in order
+std::unique_ptr<comm::Communicator> reordered(comm::Communicator& group, const std::vector<int>& order);
+
+}  // namespace unisono::session

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "unisono/data/dataset.hpp"
+#include "unisono/models/model.hpp"
+#include "unisono/settings/config.hpp"
+#include "unisono/strategies/strategy.hpp"
+
+namespace unisono::session {
+
+/// One item of a rank's predicted memory.
+struct MemoryItem {
+  std::string what;
+  std::int64_t bytes = 0;
+};
+
+/// The run whose memory is predicted, of which each rank holds the whole model, or its part of a division. For the
+/// stages of pipelines see StagePlan.
+struct MemoryContext {
+  const settings::Config& config;
+  models::Model& model;
+  kernels::Backend& backend;  ///< of which nothing was asked before, so that its scratch memory is this rank's
+  const data::DatasetInfo& data;
+  int ranks = 1, rank = 0;
+  bool one_node = false;                           ///< all of these ranks are on one, and share memory
+  const strategies::Division* division = nullptr;  ///< of the model
+  const strategies::Strategy& strategy;
+  std::int64_t process_bytes = 0;  ///< resident memory before anything is allocated: code, MPI, HDF5
+};
+
+/// The largest number of examples of a micro-batch that a rank has.
+Index largest_part(const settings::Config& config, int ranks);
+
+/// The most micro-batches of a step that a replica has, where it has whole ones.
+int micro_batches_of_replica(const settings::Config& config, int replicas);
+
+/// The examples that a rank evaluates at once, at most.
+Index evaluation_batch(const settings::Config& config, const data::DatasetInfo& data, int replicas);
+
+/// The examples in a rank's memory: the node's shared copy, of which a rank touches all pages in time if it reads
+/// inputs, or a rank's own part.
+std::int64_t examples_bytes(const settings::Config& config, const data::DatasetInfo& data, int ranks,
+                            bool reads_inputs = true);
+
+/// Batches in memory for each source: one in use, two prepared.
+inline constexpr Index kPrefetchedBatches = 3;
+
+/// Predicts a rank's peak memory, if all ranks see the run's folder (otherwise rank 0 needs a copy of a whole
+/// checkpoint). Runs a pass over a few random examples to measure the kernels' own memory; collective only if the model
+/// reduces over several ranks.
+std::vector<MemoryItem> predict_memory(const MemoryContext& context);
+
+/// What a run adds to a process that has only read its config, measured on small models: code pages, the stacks of
+/// threads, HDF5's caches.
+inline constexpr std::int64_t kRunningBytes = std::int64_t{2} << 20;
+
+/// An estimate of the kernels' own memory without a pass: a layer's transposed inputs, and for a convolution the
+/// gradients of parts of the batch.
+std::int64_t estimated_scratch_bytes(const models::Model& model, Index batch);
+
+/// The vectors in which gradients are summed reproducibly: the most that a replica needs.
+std::int64_t reproducible_vectors(const settings::Config& config, int replicas);
+
+/// Total bytes.
+std::int64_t sum(const std::vector<MemoryItem>& parts);
+
+}  // namespace unisono::session

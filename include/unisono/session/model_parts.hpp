@@ -1,0 +1,148 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "unisono/base/clock.hpp"
+#include "unisono/base/log.hpp"
+#include "unisono/comm/communicator.hpp"
+#include "unisono/comm/process_grid.hpp"
+#include "unisono/comm/redistribute.hpp"
+#include "unisono/data/dataset.hpp"
+#include "unisono/kernels/backend.hpp"
+#include "unisono/models/factory.hpp"
+#include "unisono/optim/optimizer.hpp"
+#include "unisono/session/placement.hpp"
+#include "unisono/settings/config.hpp"
+#include "unisono/strategies/stages.hpp"
+#include "unisono/strategies/state_shards.hpp"
+#include "unisono/strategies/strategy.hpp"
+
+namespace unisono::session {
+
+/// A data set opened by all ranks of a group. The ranks of a node share one copy if the set is resident and the node
+/// can allocate a shared window. Its construction is collective.
+class SharedDataset {
+ public:
+  /// \param trained a trained model's preprocessing, or null: it is fitted on the training examples
+  SharedDataset(comm::Communicator& world, const data::DataSettings& settings, std::uint64_t seed,
+                const data::Preprocessing* trained = nullptr);
+  /// A view of a set that is open. Not collective.
+  SharedDataset(std::shared_ptr<const SharedDataset> whole, std::unique_ptr<data::Dataset> view)
+      : whole_(std::move(whole)), dataset_(std::move(view)) {}
+  SharedDataset(const SharedDataset&) = delete;
+  SharedDataset& operator=(const SharedDataset&) = delete;
+
+  data::Dataset& operator*() const { return *dataset_; }
+  data::Dataset* operator->() const { return dataset_.get(); }
+
+ private:
+  std::shared_ptr<const SharedDataset> whole_;       ///< of which this is a view; null: of none
+  std::vector<std::shared_ptr<std::byte>> windows_;  // declared before the set: they and the share must outlive it
+  data::NodeShare share_;
+  std::unique_ptr<data::Dataset> dataset_;
+};
+
+/// The part of a set's info that determines the shapes of a model.
+models::ModelInputs inputs_of(const data::DatasetInfo& info);
+/// The info of a hypothetical table with examples of these shapes, which takes no memory.
+data::DatasetInfo set_like(const models::ModelInputs& inputs);
+
+/// The threads of a rank that trains by this config, and its cores. Collective over the ranks of the node.
+Placement place_rank(comm::Communicator& group, const NodePlace& place, const settings::Config& config, Log& log);
+
+/// Where and by which ranks a model is made.
+struct ModelPlace {
+  comm::Communicator& group;  ///< the ranks that hold it
+  const NodePlace& place;
+  Log& log;
+  const Clock& clock = steady_clock();
+};
+
+/// A model on this rank with its backend, groups and memory: what train, evaluate, predict and bench need. Its
+/// construction is collective, and checks that all ranks have the same layout of θ.
+struct ModelParts {
+  /// \param data the set to train on; null: the model is only applied, or timed
+  ModelParts(const ModelPlace& where, const settings::Config& config, const models::ModelInputs& inputs,
+             data::Dataset* data = nullptr);
+
+  void initialise(std::uint64_t seed);
+  /// Moves θ, which is the same on all ranks, to one copy for all ranks of the node, where each of them will update its
+  /// shard alone. Does nothing elsewhere, and where the node has no room for it. Views of θ become invalid. Collective.
+  void share_parameters();
+  /// All of θ, in its own layout, where no strategy shards it. Collective.
+  std::vector<float> whole_parameters();
+  /// ‖v‖² of a vector that is laid out as `parameters`; of all stages' parts. Collective over the replica's ranks, and
+  /// on CPUs the same bits whatever the stages.
+  double squared_norm(View vector);
+  /// ‖g‖² after a step of the optimizer. Collective as above; where the optimizer is sharded, over all ranks.
+  double squared_gradient_norm(View gradient);
+  /// The numbers of the blocks that this rank holds among those of the model.
+  std::vector<std::size_t> held_blocks() const;
+  models::ModelState state() { return {.parameters = parameters.view(), .statistics = statistics.view()}; }
+  /// How many workers train, and whether this rank trains.
+  int workers() const { return strategy->workers(grid.data().size()); }
+  bool trains() const { return strategy->data_shard(grid.data().rank(), grid.data().size()).has_value(); }
+  /// How data sources hand batches to the backend.
+  data::Delivery delivery() const {
+    return {.memory = &backend->batch_memory(),
+            .inputs = grid.place().stage == 0,
+            .keep = [this](const StoredFeatures& features) { return backend->keep(features); }};
+  }
+  /// "AMD EPYC 9R14, CPU, AVX-512, 2 threads": what bit-for-bit equality depends on
+  std::string device() const { return cpu_name() + ", " + backend->description(); }
+
+  Placement placement;
+  std::unique_ptr<strategies::Strategy> strategy;
+  std::unique_ptr<kernels::Backend> backend;
+  std::unique_ptr<comm::Communicator> device_world;  ///< communicator for the backend's own memory (GPU); else null
+  comm::ProcessGrid grid;                            ///< of all ranks; its groups communicate from the backend's memory
+  comm::CommunicatorSquares squares;                 ///< over the ranks of this replica
+  comm::CommunicatorSquares all_squares;             ///< over all ranks
+  /// A duplicate of grid.data() for batch statistics, so that layers' messages never mix with the strategy's.
+  std::unique_ptr<comm::Communicator> statistics_group;
+  comm::CommunicatorReducer statistics_reducer;
+  std::unique_ptr<models::Model> model;          ///< all of it, on every rank; it holds no parameters
+  std::unique_ptr<strategies::Stages> stages;    ///< what the ranks of a replica hold; null: it is a single rank
+  std::unique_ptr<strategies::Replica> replica;  ///< what strategies train
+  strategies::Division* division = nullptr;      ///< how the strategy shards θ; null: every replica holds all of it
+  std::optional<strategies::StateShards> state_shards;  ///< of the optimizer, among replicas; empty: each keeps all
+  std::unique_ptr<Allocator> node_memory;  ///< holds the one θ of this node's ranks; null: each has its own
+  Buffer parameters;                       ///< θ, or the rank's part of it if it is divided
+  Buffer statistics;                       ///< the running statistics, or this stage's part of them
+  std::vector<float> class_weights;        ///< [K] weights of training losses by class; empty: all are 1
+};
+
+/// What the stages of each replica hold; null: a replica is a single rank.
+/// \throws ConfigError if the stages do not suit the model, its device or the other settings
+std::unique_ptr<strategies::Stages> make_stages(const settings::Config& config, const models::Model& model,
+                                                kernels::Backend& backend, int replicas);
+
+/// The context for models::make_model. \param data the set to train on; may be null
+models::ModelContext model_context(kernels::Backend& backend, Reducer& reducer, bool steps_together,
+                                   const settings::Config& config, data::Dataset* data = nullptr);
+
+/// How the workers divide the micro-batches of a step: if they step together and there are enough, each gets whole
+/// ones.
+data::MicroBatchSharing micro_batch_sharing(const settings::Config& config, int workers);
+
+/// The options for this rank's training source.
+data::SourceOptions source_options(const ModelParts& parts, const settings::Config& config);
+
+/// The optimizer of the run. \throws ConfigError if it is not possible for a model that is updated in place
+optim::OptimizerSettings optimizer_settings(const settings::Config& config, const strategies::Strategy& strategy,
+                                            const models::Model& model);
+
+/// \throws ConfigError if the config divides steps into micro-batches although the model is updated in place
+void require_divisible_steps(const settings::Config& config, const strategies::Strategy& strategy,
+                             const models::Model& model);
+
+/// Fills in settings that a config leaves to the data, and checks those that depend on the data. \return `config`
+/// \throws ConfigError
+settings::Config& settle(settings::Config& config, const data::DatasetInfo& data);
+
+}  // namespace unisono::session

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "unisono/settings/config.hpp"
+#include "unisono/strategies/strategy.hpp"
+
+namespace unisono::session {
+
+/// How a pipeline did: the share of its passes' time that stages waited, and what they sent each other.
+struct PipelineFigures {
+  std::string_view schedule;
+  std::int64_t stages, chunks;
+  int micro_batches;  ///< of a replica
+  double bubble, expected_bubble;
+  double bytes_per_step;
+};
+
+/// What was measured in some steps, of all ranks.
+struct PipelineMeasurements {
+  strategies::Seconds seconds;
+  std::int64_t boundary_bytes = 0;
+  std::int64_t steps = 0;
+};
+
+/// \pre replicas have several stages
+PipelineFigures pipeline_figures(const settings::Config& config, int replicas, const PipelineMeasurements& measured);
+
+nlohmann::ordered_json to_json(const PipelineFigures& figures);
+/// "1f1b, micro-batches of a replica: 16; stages waited …"
+std::string to_text(const PipelineFigures& figures);
+
+}  // namespace unisono::session

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "unisono/base/log.hpp"
+#include "unisono/comm/communicator.hpp"
+#include "unisono/session/fair_share.hpp"
+
+namespace unisono::session {
+
+/// The cores on which this process may run, each named by the first of its hardware threads.
+std::vector<int> cores_of_this_process();
+
+/// How many cores and threads a rank has.
+struct Placement {
+  int cores = 1;                ///< on which this rank may run
+  int threads = 1;              ///< that it uses
+  std::string quota_text = {};  ///< how a quota limits its default number of threads; empty: none does
+};
+
+/// A rank's number on its node and its cores, among all ranks of a job. They are the same in every group, so groups
+/// that run at the same time get different cores and GPUs, if the node has enough.
+class NodePlace {
+ public:
+  /// Collective over all ranks of the job. \param root prefix of /proc and /sys, for tests of quotas
+  explicit NodePlace(comm::Communicator& job, const std::string& root = "");
+
+  int number() const { return number_; }  ///< of this rank on its node
+  const RankCores& own() const { return own_; }
+  /// Every rank of the job on this node, including this one.
+  const std::vector<RankCores>& ranks() const { return ranks_; }
+  int fair_share() const { return session::fair_share(own_, ranks_); }
+
+ private:
+  int number_;
+  RankCores own_;
+  std::vector<RankCores> ranks_;
+};
+
+/// Chooses this rank's number of threads; warns where the node's ranks together have more threads than cores, or than
+/// cores of a quota. Collective over the group. \param wanted threads; 0: the fair share \param beside additional
+/// threads of this rank that need a core \param key of the config, which says how many are wanted
+Placement place_rank(comm::Communicator& group, const NodePlace& place, std::int64_t wanted, Log& log, int beside = 0,
+                     std::string_view key = "train.threads");
+
+/// This machine's CPU: "AMD EPYC 9R14", or "unknown CPU".
+std::string cpu_name();
+
+/// Hash of the running binary's file, computed once; equal exactly for identical binaries.
+std::uint64_t build_hash();
+
+/// The process's resident memory: its maximum so far, and now. Memory shared by ranks counts in each of them.
+std::int64_t peak_memory_bytes();
+std::int64_t resident_memory_bytes();
+
+}  // namespace unisono::session

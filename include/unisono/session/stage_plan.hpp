@@ -1,0 +1,99 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "unisono/data/dataset.hpp"
+#include "unisono/models/model.hpp"
+#include "unisono/models/staged.hpp"
+#include "unisono/session/memory.hpp"
+#include "unisono/settings/config.hpp"
+#include "unisono/strategies/placement.hpp"
+#include "unisono/strategies/stage_memory.hpp"
+#include "unisono/strategies/stages.hpp"
+#include "unisono/strategies/strategy.hpp"
+
+namespace unisono::session {
+
+/// What the ranks of a run can do, all of them. Empty lists: nothing is known.
+struct RankAbilities {
+  int ranks = 1;
+  std::vector<double> gflops = {};                                 ///< [ranks] GFLOP/s; in force where there are no …
+  std::vector<std::vector<strategies::PassSeconds>> seconds = {};  ///< [ranks][segments] measured, of one example
+  std::vector<double> limits = {};                                 ///< [ranks] bytes in all
+  std::int64_t process_bytes = 0;  ///< resident before anything is allocated: code, MPI, HDF5
+};
+
+/// The same for another number of ranks: those that are not known can do what the weakest known one can.
+RankAbilities on_ranks(RankAbilities abilities, int ranks);
+
+/// GFLOP/s of a rank of which nothing is known.
+inline constexpr double kAssumedGflops = 10;
+
+/// The sizes on which the prices of a placement depend.
+struct StepSizes {
+  int stages = 1;
+  Index batch_size = 1;
+  std::int64_t micro_batches = 1;  ///< of a step on all replicas
+};
+
+/// Predicts what the stages of a model need and how long their steps take.
+class StagePlan {
+ public:
+  /// All of it must outlive the plan.
+  /// \pre the model has layers
+  StagePlan(const settings::Config& config, const models::Model& model, const kernels::Backend& backend,
+            const data::DatasetInfo& data, const strategies::Strategy& strategy, RankAbilities abilities);
+
+  /// The same for another config.
+  StagePlan(const StagePlan& other, const settings::Config& config);
+  /// The same on another number of ranks.
+  StagePlan(const StagePlan& other, int ranks);
+
+  const RankAbilities& abilities() const { return abilities_; }
+  const models::Staged& staged() const { return *model_.staged(); }
+  const nn::Network& network() const { return staged().network(); }
+  std::int64_t most_examples() const { return data_.train; }  ///< of a step; 0: any number
+  int segments() const { return static_cast<int>(points_.size()) + 1; }
+  int replicas(int stages) const { return abilities_.ranks / stages; }
+
+  /// The problem of placing the model. It refers to the plan.
+  /// \pre sizes.stages divides the ranks
+  strategies::PlacementProblem problem(const StepSizes& sizes) const;
+  /// What a rank needs that has these pieces in turn, by kind. \param stage number of the stage that it runs
+  std::vector<MemoryItem> memory(const StepSizes& sizes, const strategies::Placement& placement, int stage) const;
+  /// [pieces] The layer that each piece begins with. \param cuts [pieces + 1] see Placement
+  std::vector<std::string> first_layers(const std::vector<int>& cuts) const;
+  /// The settings with which a step has these sizes.
+  settings::Config with(const StepSizes& sizes) const;
+
+ private:
+  const nn::Piece& piece(int first, int last) const;
+  std::vector<MemoryItem> piece_items(const StepSizes& sizes, int first, int last) const;
+  std::vector<MemoryItem> rank_items(const StepSizes& sizes) const;
+  strategies::FlightMemory flight(const StepSizes& sizes, int first, int last) const;
+  Index micro_batch(const StepSizes& sizes) const;
+  Index evaluation_batch(const StepSizes& sizes) const;
+  std::int64_t examples_bytes(bool reads_inputs) const;
+  std::vector<strategies::PassSeconds> seconds(const StepSizes& sizes, int slot) const;
+  strategies::PassSeconds segment_cost(int segment) const;
+  double limit(const StepSizes& sizes, int slot) const;
+  bool ends(int last) const { return last == segments(); }
+
+  const settings::Config& config_;
+  const models::Model& model_;
+  const kernels::Backend& backend_;
+  const data::DatasetInfo& data_;
+  const strategies::Strategy& strategy_;
+  RankAbilities abilities_;
+  std::vector<nn::CutPoint> points_;
+  /// Vectors of θ's size that the optimizer keeps; and those that the strategy keeps, too.
+  std::int64_t optimizer_states_ = 0, states_ = 0;
+  mutable std::map<std::pair<int, int>, nn::Piece> pieces_;  ///< by their segments
+};
+
+}  // namespace unisono::session

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "unisono/session/model_parts.hpp"
+#include "unisono/session/weight_average.hpp"
+
+namespace unisono::session {
+
+/// What training needs in addition to ModelParts.
+struct TrainingParts {
+  TrainingParts(ModelParts& parts, const settings::Config& config);
+
+  bool has_gradient = true;                     ///< false: the model is updated in place
+  Buffer gradient;                              ///< g, in the same memory as θ; empty where there is none
+  std::unique_ptr<optim::Optimizer> optimizer;  ///< null where there is …
+  std::unique_ptr<optim::BatchMethod> method;   ///< for the whole training set, on this rank's shards
+  std::vector<strategies::KeptVector> vectors;  ///< the strategy's
+  std::unique_ptr<WeightAverage> average;       ///< null: weights are not averaged
+  kernels::LossSums sums;
+  strategies::Seconds seconds;
+  strategies::StrategyCounters counters;
+};
+
+/// The backends, models, sources and vectors of workers that compute independently on one rank (strategies::Worker).
+class WorkerParts {
+ public:
+  /// Empty if the strategy has no such workers.
+  WorkerParts(ModelParts& parts, TrainingParts& training, const settings::Config& config,
+              const models::ModelInputs& inputs, data::Dataset& data);
+
+  std::span<strategies::Worker> workers() { return workers_; }
+
+ private:
+  /// The arguments from which all workers are made.
+  struct WorkerTerms {
+    ModelParts& parts;
+    TrainingParts& training;
+    const settings::Config& config;
+    const models::ModelInputs& inputs;
+    data::Dataset& data;
+  };
+  struct Owned {
+    std::unique_ptr<kernels::Backend> backend;
+    LocalReducer reducer;
+    std::unique_ptr<models::Model> model;
+    std::unique_ptr<data::BatchSource> source;
+    std::unique_ptr<optim::Optimizer> optimizer;  ///< null for the first thread, which uses the rank's
+    Buffer parameters, statistics, gradient;
+  };
+  void add(const WorkerTerms& terms, const data::SourceOptions& options, int threads);
+
+  std::vector<std::unique_ptr<Owned>> owned_;
+  std::vector<strategies::Worker> workers_;
+};
+
+}  // namespace unisono::session

@@ -1,0 +1,125 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "unisono/comm/mpi.hpp"
+#include "unisono/comm/process_grid.hpp"
+#include "unisono/data/dataset.hpp"
+#include "unisono/kernels/cuda.hpp"
+#include "unisono/models/factory.hpp"
+#include "unisono/optim/optimizer.hpp"
+#include "unisono/optim/schedule.hpp"
+#include "unisono/settings/control_settings.hpp"
+#include "unisono/settings/weight_settings.hpp"
+#include "unisono/strategies/replica_settings.hpp"
+#include "unisono/strategies/strategy.hpp"
+
+namespace unisono::settings {
+
+enum class ClassWeights { none, balanced };
+
+/// `[train]`
+struct TrainSettings {
+  std::int64_t epochs = 10;
+  /// Examples per optimizer step, over all ranks; 0: what the data decide; −1: the most that memory allows.
+  std::int64_t batch_size = 0;
+  std::int64_t accumulate = 1;     ///< micro-batches per step, each cut over all ranks
+  std::int64_t micro_batches = 1;  ///< per step; where there are enough, each is one rank's; 0: chosen automatically
+  std::int64_t evaluate_every_epochs = 1;
+  std::int64_t evaluation_batch_size = 256;  ///< examples that a rank evaluates or predicts at once
+  std::int64_t report_every_steps = 100;
+  std::int64_t threads = 0;  ///< per rank; 0: this rank's fair share of the cores
+  double divergence = 10;    ///< times the first loss that a run may reach for an epoch; 0: any number
+  EarlyStoppingSettings early_stopping = {};
+  ClassWeights class_weights = ClassWeights::none;  ///< in force where there is no …
+  std::vector<double> class_weight_list;            ///< [K]
+  WeightSettings weights;                           ///< keys of [train], too
+  /// \param whole_batch whether a step takes the whole set (optimizer.kind)
+  void describe(ConfigVisitor& visitor, bool whole_batch);
+};
+
+/// `[checkpoint]`
+struct CheckpointSettings {
+  std::int64_t every_epochs = 1;
+  std::int64_t every_steps = 0;
+  std::int64_t keep = 2;
+  bool keep_best = true;
+  BestSettings best = {};
+  void describe(ConfigVisitor& visitor);
+};
+
+/// `[metrics]`
+struct MetricsSettings {
+  bool tensorboard = false;
+  void describe(ConfigVisitor& visitor);
+};
+
+enum class DeviceChoice { cpu, cuda, automatic };
+
+inline constexpr Named<DeviceChoice> kDevices[] = {
+    {DeviceChoice::cpu, "cpu", "the cores of this machine"},
+    {DeviceChoice::cuda, "cuda", "one NVIDIA GPU per rank; an error if there is none"},
+    {DeviceChoice::automatic, "auto",
+     "GPUs if every rank has one and the model supports them, otherwise the CPU; the run says which"}};
+
+/// What a config file describes: one experiment. The members' initialisers are the defaults.
+struct Config {
+  std::string name;
+  std::int64_t seed = 1;
+  std::string output;  ///< the run folder; empty: runs/<name>
+  DeviceChoice device = DeviceChoice::cpu;
+  kernels::Precision precision = kernels::Precision::fp32;
+  bool allow_shared_device = false;
+  data::DataSettings data;
+  models::ModelSettings model;
+  optim::OptimizerSettings optimizer;
+  optim::ScheduleSettings schedule;
+  TrainSettings train;
+  strategies::ReplicaSettings replica;
+  strategies::StrategySettings strategy;
+  CheckpointSettings checkpoint;
+  MetricsSettings metrics;
+  comm::CommunicationSettings communication;
+  strategies::FaultSettings fault;
+  std::vector<std::string> notes;  ///< what parsing had to say; no key
+
+  void describe(ConfigVisitor& visitor);
+  /// Whether each step is an iteration of a method for the whole training set.
+  bool whole_batch() const;
+  std::string run_folder() const { return output.empty() ? "runs/" + name : output; }
+  /// How many ranks are the stages of one replica.
+  int stages() const { return static_cast<int>(replica.stages); }
+  /// Epochs from the schedule's first step to its last.
+  std::int64_t schedule_epochs() const { return schedule.span(train.epochs); }
+  /// Whether settings are left to the placement of the model on the ranks (placed_config).
+  bool is_placed_automatically() const;
+  /// Whether a replica may turn out to be more than one rank, or settings are left to the placement.
+  bool needs_placement() const { return replica.stages != 1 || is_placed_automatically(); }
+};
+
+/// The process grid that the config asks for. \throws ConfigError if the stages do not divide the ranks
+comm::GridShape grid_shape(const Config& config, int ranks);
+
+/// Whether the model is one of the built-in ones that are updated in place by such a strategy.
+bool updates_in_place(const Config& config);
+
+/// Reads, checks and cross-checks.
+/// \param models kinds of one's own. \throws ConfigError
+Config parse_config(const ConfigText& text, const models::ModelKinds& models = {});
+/// The effective config as TOML: every key in force.
+std::string effective_config(const Config& config);
+/// `unisono config reference`, and docs/config.md.
+std::string config_reference(ReferenceFormat format, const models::ModelKinds& models = {});
+
+/// The value of a key ("train.epochs") of an effective config, as it is written there; empty: it has no such key.
+std::string value_of_key(const std::string& effective, const std::string& key);
+/// The keys of both that differ between two effective configs.
+std::vector<std::string> changed_keys(const std::string& before, const std::string& after);
+/// The keys ("train.batch_size") whose values differ between two effective configs, other than those that may change
+/// when a run is resumed: its length, its schedule's, its end by other reasons, name, place, reports, checkpoints,
+/// threads, communication, and how the model is divided.
+std::vector<std::string> changes_that_forbid_resuming(const std::string& before, const std::string& after);
+
+}  // namespace unisono::settings

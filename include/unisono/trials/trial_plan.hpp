@@ -1,0 +1,91 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "unisono/records/training.hpp"
+#include "unisono/search/method.hpp"
+
+namespace unisono::trials {
+
+/// Of what a trial is made, and what follows the last one.
+struct PlanShape {
+  std::int64_t repeats = 1;  ///< seeds
+  std::int64_t folds = 0;    ///< 0: the examples are not divided into folds
+  bool refit = false;        ///< whether the best trial is trained once more, on all examples
+};
+
+/// A trial, as far as it is known.
+struct TrialRecord {
+  records::Training step;  ///< what all of its trainings have in common now: epochs, copied
+  std::map<std::pair<std::int64_t, std::int64_t>, records::TrainingResult> results = {};  ///< by repeat and fold
+  bool has_ended = false;                                              ///< all trainings of the current step have
+  records::TrainingStatus status = records::TrainingStatus::complete;  ///< of the first training that is not complete
+  std::string message = {};
+  double value = 0;      ///< mean of the metric over repeats and folds
+  double deviation = 0;  ///< between them; 0 for one
+  double seconds = 0;    ///< over all trainings
+};
+
+/// Which trainings a job makes. Nothing depends on which ranks make them. Called again with the same trainings and
+/// results, a new object comes to the same state.
+class Plan {
+ public:
+  virtual ~Plan() = default;
+  /// The next training that could start now; nothing: none can before another one has ended, or the plan is complete.
+  virtual std::optional<records::Training> next() const = 0;
+  virtual void started(const records::Training& training) = 0;
+  /// \throws CheckpointError for a training that has not started
+  virtual void ended(const records::Training& training, const records::TrainingResult& result) = 0;
+  virtual bool is_complete() const = 0;
+  /// Begins no other trial; what belongs to those that have begun still starts.
+  virtual void begin_no_more() = 0;
+  /// The trainings that have started and not ended start once more: who made them is gone.
+  virtual void restart_unended() = 0;
+};
+
+/// The steps that a search method asks for, each with every seed and on every fold.
+class TrialPlan final : public Plan {
+ public:
+  TrialPlan(std::unique_ptr<search::SearchMethod> method, const PlanShape& shape);
+
+  std::optional<records::Training> next() const override;
+  void started(const records::Training& training) override;
+  void ended(const records::Training& training, const records::TrainingResult& result) override;
+  bool is_complete() const override;
+  void begin_no_more() override { begins_no_more_ = true; }
+  void restart_unended() override;
+
+  const search::SearchMethod& method() const { return *method_; }
+  const PlanShape& shape() const { return shape_; }
+  const std::map<std::int64_t, TrialRecord>& trials() const { return trials_; }
+  /// The trial with the lowest loss, the first one of several; nothing where none has ended well.
+  std::optional<std::int64_t> best() const;
+  /// How the training of the best trial on all examples ended, if it has.
+  const std::optional<records::TrainingResult>& refitted() const { return refitted_; }
+  std::int64_t trainings_per_step() const { return shape_.repeats * std::max<std::int64_t>(1, shape_.folds); }
+
+ private:
+  std::vector<records::Training> trainings_of(const records::Training& step) const;
+  void end_step(TrialRecord& trial);
+
+  std::unique_ptr<search::SearchMethod> method_;
+  PlanShape shape_;
+  std::map<std::int64_t, TrialRecord> trials_;
+  std::deque<records::Training> waiting_;  ///< of steps that have begun
+  std::vector<records::Training> running_;
+  std::optional<records::TrainingResult> refitted_;
+  bool begins_no_more_ = false;
+};
+
+/// Brings a plan to the state of a journal's entries, and lets what has not ended start once more.
+/// \throws CheckpointError where the entries do not fit the plan
+void replay(const std::vector<nlohmann::json>& entries, Plan& plan);
+
+}  // namespace unisono::trials

@@ -1,0 +1,63 @@
+#include "unisono/apply/answers.hpp"
+
+#include <algorithm>
+
+#include "unisono/session/run_dictionary.hpp"
+
+namespace unisono::apply {
+
+std::optional<records::ClassReading> class_reading(const TrainedModel& model) {
+  const models::ModelInputs& inputs = model.checkpoint.header.inputs;
+  const models::Prediction prediction = model.parts->model->prediction();
+  const Index outputs = model.parts->model->output_size();
+  if (prediction == models::Prediction::values) return std::nullopt;
+  const bool probabilities = prediction == models::Prediction::probabilities;
+  if (inputs.classes > 0) {
+    if (outputs != inputs.classes && (outputs != 1 || inputs.classes != 2)) return std::nullopt;
+    return records::ClassReading{
+        .classes = std::max<Index>(2, inputs.classes), .outputs = outputs, .probabilities = probabilities};
+  }
+  // One yes-or-no question, whose answers are targets.
+  if (inputs.target_size != 1 || outputs != 1 || model.config.data.targets == data::Targets::features)
+    return std::nullopt;
+  return records::ClassReading{.classes = 2, .outputs = 1, .probabilities = probabilities};
+}
+
+std::vector<std::string> class_names_of(const TrainedModel& model, const ApplyOptions& options) {
+  if (model.checkpoint.header.names == 0) {  // the training set had no names, or an earlier version did not keep them
+    return options.data.empty() && model.data ? (*model.data)->class_names() : std::vector<std::string>{};
+  }
+  const data::Dictionary dictionary = session::dictionary_of(model.checkpoint, model.config);
+  const data::NameTable* const classes = data::find_table(dictionary, "classes");
+  return classes == nullptr ? std::vector<std::string>{} : classes->names;
+}
+
+AnswerKind answer_kind(const TrainedModel& model) {
+  const data::DatasetInfo& info = (*model.data)->info();
+  const data::Answers& answers = info.answers[static_cast<std::size_t>(model.split)];
+  if (info.kind == data::SetKind::ratings) return {.name = "rating", .width = 1};
+  if (answers.labels) return {.name = "label", .width = 1};
+  if (answers.target_size > 0 && model.config.data.targets != data::Targets::features) {
+    return {.name = "target", .width = answers.target_size};
+  }
+  return {};
+}
+
+std::vector<float> answers_of(const data::Batch& batch) {
+  if (batch.set == nullptr) {
+    if (!batch.labels.empty()) return {batch.labels.begin(), batch.labels.end()};
+    return {batch.targets.begin(), batch.targets.end()};
+  }
+  std::vector<float> answers;
+  for (const data::ExampleRange& range : batch.ranges) {
+    if (const auto* const rows = std::get_if<data::LabelledRows>(batch.set)) {
+      if (rows->answers.empty()) continue;
+      answers.insert(answers.end(), rows->answers.begin() + range.first, rows->answers.begin() + range.last);
+    } else if (const auto* const entries = std::get_if<data::SparseEntries>(batch.set)) {
+      for (auto i = range.first; i < range.last; ++i) answers.push_back((*entries)[static_cast<std::size_t>(i)].value);
+    }
+  }
+  return answers;
+}
+
+}  // namespace unisono::apply

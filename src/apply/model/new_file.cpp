@@ -1,0 +1,64 @@
+#include "model/new_file.hpp"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <utility>
+
+#include "unisono/base/errors.hpp"
+#include "unisono/base/seal.hpp"
+#include "unisono/data/hdf5.hpp"
+
+namespace unisono::apply {
+
+namespace {
+
+/// A data set or a checkpoint is none.
+bool is_export(const std::string& path) {
+  const data::hdf5::File file(path, data::hdf5::File::Mode::read);
+  return file.exists("parameters") && !file.exists("header");
+}
+
+}  // namespace
+
+NewFile::NewFile(std::string path, bool overwrite) : path_(std::move(path)) {
+  std::error_code ignored;
+  if (std::filesystem::exists(path_, ignored) && !overwrite) {
+    throw OutputError(fmt::format("{}: already exists; choose another --output, or add --overwrite", path_));
+  }
+  const auto kind = std::filesystem::symlink_status(path_, ignored).type();
+  if (kind != std::filesystem::file_type::not_found && kind != std::filesystem::file_type::regular) {
+    throw OutputError(fmt::format("{}: is not a regular file, so it is not replaced; choose another --output", path_));
+  }
+  if (kind == std::filesystem::file_type::regular && data::hdf5::is_hdf5(path_) && !is_export(path_)) {
+    throw OutputError(
+        fmt::format("{}: exists and is not an exported file, so it is not replaced; choose another --output", path_));
+  }
+  errno = 0;
+  file_.open(aside(), std::ios::binary);
+  if (!file_) fail();
+}
+
+NewFile::~NewFile() {
+  std::error_code ignored;
+  std::filesystem::remove(aside(), ignored);
+}
+
+void NewFile::write(std::string_view bytes) {
+  if (!file_.write(bytes.data(), static_cast<std::streamsize>(bytes.size()))) fail();
+}
+
+void NewFile::finish() {
+  file_.close();
+  if (!file_) fail();
+  sync_and_rename(aside(), path_);
+}
+
+void NewFile::fail() const {
+  throw OutputError(
+      fmt::format("{}: cannot be written: {}; choose another file with --output", path_, std::strerror(errno)));
+}
+
+}  // namespace unisono::apply

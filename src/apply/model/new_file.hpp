@@ -1,0 +1,32 @@
+#pragma once
+
+#include <fstream>
+#include <string>
+#include <string_view>
+
+namespace unisono::apply {
+
+/// A file that is written aside and gets its name in `finish`, so that an incomplete one never has it.
+class NewFile {
+ public:
+  /// \throws OutputError if it exists and must not be replaced, or cannot be created
+  NewFile(std::string path, bool overwrite);
+  ~NewFile();
+  NewFile(const NewFile&) = delete;
+  NewFile& operator=(const NewFile&) = delete;
+
+  const std::string& path() const { return path_; }
+  /// \throws OutputError
+  void write(std::string_view bytes);
+  /// \throws OutputError
+  void finish();
+
+ private:
+  std::string aside() const { return path_ + ".tmp"; }
+  [[noreturn]] void fail() const;
+
+  std::string path_;
+  std::ofstream file_;
+};
+
+}  // namespace unisono::apply

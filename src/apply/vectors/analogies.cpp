@@ -1,0 +1,135 @@
+#include "vectors/analogies.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "vectors/tables.hpp"
+
+namespace unisono::apply {
+namespace {
+
+constexpr Index kTile = 16;    // words whose products with another word are computed at once, in registers
+constexpr Index kBlock = 512;  // words whose products with all given ones fit into a cache
+
+/// The words that any question gives, and for each question the indices of its three words.
+struct Given {
+  explicit Given(std::span<const Analogy> questions) {
+    for (const Analogy& question : questions) words.insert(words.end(), question.given.begin(), question.given.end());
+    std::sort(words.begin(), words.end());
+    words.erase(std::unique(words.begin(), words.end()), words.end());
+    for (const Analogy& question : questions) {
+      auto& places = of_question.emplace_back();
+      for (std::size_t i = 0; i < places.size(); ++i) {
+        places[i] = std::lower_bound(words.begin(), words.end(), question.given[i]) - words.begin();
+      }
+    }
+  }
+
+  std::vector<std::int32_t> words;
+  std::vector<std::array<std::ptrdiff_t, 3>> of_question;
+};
+
+/// panel[k, j] = number k of word first + j; zeros behind the last word.
+void pack(const UnitRows& words, Index first, std::vector<float>& panel) {
+  panel.assign(static_cast<std::size_t>(words.width * kTile), 0.0F);
+  for (Index j = 0; j < std::min(kTile, words.count - first); ++j) {
+    const View row = words.row(first + j);
+    for (Index k = 0; k < words.width; ++k) {
+      panel[static_cast<std::size_t>(k * kTile + j)] = row[static_cast<std::size_t>(k)];
+    }
+  }
+}
+
+/// products[j] = v · word j of the panel
+void multiply(View v, const std::vector<float>& panel, float* products) {
+  std::array<float, kTile> sums{};
+  const float* column = panel.data();
+  for (const float x : v) {
+    for (std::size_t j = 0; j < kTile; ++j) sums[j] += x * column[j];
+    column += kTile;
+  }
+  std::copy(sums.begin(), sums.end(), products);
+}
+
+/// The best word so far.
+struct BestAnswer {
+  std::int32_t word = -1;
+  float score = -std::numeric_limits<float>::infinity();
+};
+
+class ProductBlock {
+ public:
+  ProductBlock(const UnitRows& words, const Given& given)
+      : words_(words), given_(given), products_(given.words.size() * kBlock) {}
+
+  /// The products of words [first, first + kBlock) with all given ones.
+  void make(Index first) {
+    first_ = first;
+    count_ = std::min(kBlock, words_.count - first);
+    for (Index tile = 0; tile < count_; tile += kTile) {
+      pack(words_, first + tile, panel_);
+      for (std::size_t g = 0; g < given_.words.size(); ++g) {
+        multiply(words_.row(given_.words[g]), panel_, products_.data() + g * kBlock + tile);
+      }
+    }
+  }
+
+  void improve(const Analogy& question, const std::array<std::ptrdiff_t, 3>& places, BestAnswer& best) {
+    const auto row = [&](std::size_t i) { return products_.data() + places[i] * kBlock; };
+    const float *const a = row(0), *const b = row(1), *const c = row(2);
+    float largest = -std::numeric_limits<float>::infinity();
+    for (Index j = 0; j < kBlock; ++j) {
+      scores_[static_cast<std::size_t>(j)] = b[j] - a[j] + c[j];
+    }
+    for (const std::int32_t word : question.given) exclude(word);
+    for (Index j = 0; j < count_; ++j) largest = std::max(largest, scores_[static_cast<std::size_t>(j)]);
+    if (!(largest > best.score)) return;
+    const auto found = std::find(scores_.begin(), scores_.end(), largest) - scores_.begin();
+    best = {.word = static_cast<std::int32_t>(first_ + found), .score = largest};
+  }
+
+ private:
+  void exclude(std::int32_t word) {
+    if (word < first_ || word >= first_ + count_) return;
+    scores_[static_cast<std::size_t>(word - first_)] = -std::numeric_limits<float>::infinity();
+  }
+
+  const UnitRows& words_;
+  const Given& given_;
+  Index first_ = 0, count_ = 0;
+  std::vector<float> panel_, products_;  ///< [width, kTile], [given, kBlock]
+  std::array<float, kBlock> scores_{};
+};
+
+}  // namespace
+
+UnitRows unit_rows(const models::VectorTable& table, View parameters, std::span<const std::int32_t> rows) {
+  UnitRows matrix{.count = static_cast<Index>(rows.size()), .width = table.width, .values = {}};
+  matrix.values.resize(static_cast<std::size_t>(matrix.count * matrix.width));
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const auto width = static_cast<std::size_t>(table.width);
+    const MutableView vector = MutableView(matrix.values).subspan(i * width, width);
+    read_row(table, parameters, rows[i], vector);
+    double squares = 0;
+    for (const float value : vector) squares += static_cast<double>(value) * static_cast<double>(value);
+    const double scale = squares == 0 ? 0 : 1 / std::sqrt(squares);
+    for (float& value : vector) value = static_cast<float>(static_cast<double>(value) * scale);
+  }
+  return matrix;
+}
+
+std::vector<std::int32_t> solve_analogies(const UnitRows& words, std::span<const Analogy> questions) {
+  const Given given(questions);
+  std::vector<BestAnswer> best(questions.size());
+  ProductBlock block(words, given);
+  for (Index first = 0; first < words.count; first += kBlock) {
+    block.make(first);
+    for (std::size_t q = 0; q < questions.size(); ++q) block.improve(questions[q], given.of_question[q], best[q]);
+  }
+  std::vector<std::int32_t> answers;
+  for (const BestAnswer& one : best) answers.push_back(one.word);
+  return answers;
+}
+
+}  // namespace unisono::apply

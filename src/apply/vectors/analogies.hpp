@@ -1,0 +1,38 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "unisono/models/model.hpp"
+
+namespace unisono::apply {
+
+/// A question "given[0] is to given[1] as given[2] is to …" and its expected answer, as rows of a matrix.
+struct Analogy {
+  std::array<std::int32_t, 3> given{};
+  std::int32_t expected = 0;
+};
+
+/// A matrix [count, width], row-major, with rows of length 1 (or 0, if the vector was 0).
+struct UnitRows {
+  Index count = 0, width = 0;
+  std::vector<float> values;
+  View row(Index i) const {
+    return View(values).subspan(static_cast<std::size_t>(i * width), static_cast<std::size_t>(width));
+  }
+};
+
+/// \param rows rows of the table, in the order of the matrix's rows
+UnitRows unit_rows(const models::VectorTable& table, View parameters, std::span<const std::int32_t> rows);
+
+/// The word that is nearest to b − a + c, none of the three itself (3CosAdd):
+///     argmax_w  v_w · v_b − v_w · v_a + v_w · v_c        v: unit vectors; of equals the first
+///   Mikolov, Yih & Zweig, NAACL 2013; Levy & Goldberg, CoNLL 2014.
+/// The products of all V words with each word that any question gives are computed once, block by block: 2·V·D flops
+/// for each given word, and 3·V additions per question. The products' bits do not depend on how questions are divided
+/// among ranks.
+std::vector<std::int32_t> solve_analogies(const UnitRows& words, std::span<const Analogy> questions);
+
+}  // namespace unisono::apply

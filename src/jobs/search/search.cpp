@@ -1,0 +1,350 @@
+#include "unisono/jobs/search.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "trials/metric.hpp"
+#include "trials/shared_set.hpp"
+#include "trials/trial_job.hpp"
+#include "trials/trial_work.hpp"
+#include "unisono/base/errors.hpp"
+#include "unisono/base/hash.hpp"
+#include "unisono/base/text.hpp"
+#include "unisono/comm/agreement.hpp"
+#include "unisono/records/run_folder.hpp"
+#include "unisono/search/method.hpp"
+#include "unisono/search/space_check.hpp"
+#include "unisono/session/check.hpp"
+#include "unisono/session/device.hpp"
+#include "unisono/session/model_parts.hpp"
+#include "unisono/session/rank_checks.hpp"
+#include "unisono/settings/plans.hpp"
+#include "unisono/trials/trial_overrides.hpp"
+#include "unisono/trials/trial_table.hpp"
+#include "validation/splitters.hpp"
+
+namespace unisono::jobs {
+namespace {
+
+std::uint64_t seed_of(const settings::Config& config) { return static_cast<std::uint64_t>(config.seed); }
+
+settings::PlannedConfig parse_search(const ConfigText& text, const models::ModelKinds& models) {
+  settings::PlannedConfig planned = settings::parse_plans(text, models);
+  if (planned.plans.search) return planned;
+  throw ConfigError(
+      fmt::format("{}: has no section [search]; say there what varies, as docs/search.md shows", text.path));
+}
+
+std::optional<Folds> folds_of(const settings::PlannedConfig& planned) {
+  if (!planned.plans.search->cross_validate) return std::nullopt;
+  if (planned.config.data.validation_fraction > 0) {
+    throw ConfigError(
+        "data.validation_fraction: with search.cross_validate, folds of all training examples take turns in "
+        "validating; remove it");
+  }
+  return folds_of_set(planned.plans.cross_validation.value_or(settings::CrossValidationSettings{}),
+                      planned.config.data.path);
+}
+
+/// Whether trials are trained in several steps, from their checkpoints.
+bool is_in_steps(search::SearchKind kind) {
+  return kind == search::SearchKind::halving || kind == search::SearchKind::hyperband ||
+         kind == search::SearchKind::population;
+}
+
+/// Refuses a space of which some values could be in no trial.
+void require_space(const search::Space& space, const ConfigText& given, const settings::PlannedConfig& planned,
+                   const models::ModelKinds& models) {
+  search::require_free_keys(space, is_in_steps(planned.plans.search->method));
+  search::require_values(
+      space, [&](const std::vector<search::Assignment>& values) { trials::config_at(given, values, models); });
+}
+
+/// Refuses settings of a search that contradict each other.
+void require_settings(const settings::PlannedConfig& planned, const data::DatasetInfo& data) {
+  const search::SearchSettings& settings = *planned.plans.search;
+  const settings::Config& config = planned.config;
+  if (is_in_steps(settings.method) && settings.keep == search::KeptTrials::none) {
+    throw ConfigError(
+        fmt::format("search.keep = \"none\": with search.method = \"{}\", trials go on from their "
+                    "checkpoints; set keep = \"best\"",
+                    name_of(settings.method, search::kSearchKinds)));
+  }
+  const std::int64_t every = config.train.evaluate_every_epochs;
+  if (settings.median_rule && (every == 0 || every >= config.train.epochs)) {
+    throw ConfigError(
+        fmt::format("search.median_rule compares trials after each evaluation, but there is none before "
+                    "their end (train.evaluate_every_epochs = {}); set it to 1, or remove median_rule",
+                    every));
+  }
+  if (settings.refit && !settings.cross_validate && config.data.validation_fraction == 0 && data.validation > 0) {
+    throw ConfigError(
+        fmt::format("search.refit: the validation examples of {} are a group of their own, which training "
+                    "cannot join to the training examples; remove refit, or import all as training "
+                    "examples and set data.validation_fraction",
+                    config.data.path));
+  }
+}
+
+/// A search from its config to its table. Its functions are collective unless they say otherwise.
+class Search {
+ public:
+  Search(session::Job& job, const ConfigText& config, const models::ModelKinds& models, const TrialOptions& options);
+  session::RunStatus run();
+
+ private:
+  const search::SearchSettings& settings() const { return *planned_.plans.search; }
+  std::int64_t cores() const { return cores_of_training(planned_.config, settings().threads_per_trial); }
+  std::vector<std::string> overrides(const records::Training& training) const;
+  std::string folder_of(const records::Training& training) const;
+  std::optional<data::Fold> fold_of(const records::Training& training) const;
+  void say_begin() const;
+  void say_end(const records::Training& training) const;
+  EndOfTrials end() const;
+  SlotShape shape() const;
+  std::int64_t at_a_time() const;
+  void write_results(bool is_complete, double seconds) const;
+  std::string best_config() const;
+  std::string identity() const;
+
+  session::Job& job_;
+  const models::ModelKinds& models_;
+  ConfigText text_;
+  settings::PlannedConfig planned_;
+  std::string folder_;
+  records::Existing existing_;
+  SharedSet set_;  ///< stays open, so that all trials find it
+  std::optional<Folds> folds_;
+  search::Space space_;
+  trials::TrialPlan plan_;
+  MetricThatCounts metric_;
+};
+
+Search::Search(session::Job& job, const ConfigText& config, const models::ModelKinds& models,
+               const TrialOptions& options)
+    : job_(job),
+      models_(models),
+      text_(config),
+      planned_(parse_search(config, models)),
+      folder_(options.output.empty() ? planned_.config.run_folder() + "-search" : options.output),
+      existing_(options.existing),
+      set_(job, text_, planned_.config),
+      folds_(folds_of(planned_)),
+      space_(settings().space),
+      plan_(search::make_search_method(settings(), space_, seed_of(planned_.config), planned_.config.train.epochs,
+                                       work_of_trials(settings(), space_, text_, models, set_.info())),
+            {.repeats = settings().repeats, .folds = folds_ ? folds_->size() : 0, .refit = settings().refit}),
+      metric_(settings().metric) {
+  session::require_same_experiment(job.ranks(), planned_.config);
+  comm::require_same(job.ranks(), "search", hash_bytes(identity()),
+                     "give every rank the same config file and the same --set");
+  if (folds_) set_.set().fold_view(folds_->fold(0));  // says what makes folds impossible
+  metric_.require(planned_.config, set_.info(), folds_.has_value());
+  settings::grid_shape(planned_.config, static_cast<int>(settings().ranks_per_trial));
+  if (job.ranks().is_root())
+    session::check(planned_.config, static_cast<int>(settings().ranks_per_trial), folds_.has_value());
+  require_settings(planned_, set_.info());
+  require_space(space_, text_, planned_, models_);
+}
+
+std::string Search::identity() const {
+  return effective_config(planned_.config) + settings::effective_plans(planned_.plans);
+}
+
+/// Whether a search that goes on may have another value of this key.
+bool may_change(const std::string& key) {
+  static const std::vector<std::string> free = {"search.trials",
+                                                "search.keep",
+                                                "search.refit",
+                                                "search.stop_after_seconds",
+                                                "search.target",
+                                                "output",
+                                                "data.path",
+                                                "search.threads_per_trial",
+                                                "train.threads",
+                                                "search.trial_seconds",
+                                                "train.report_every_steps"};
+  return std::find(free.begin(), free.end(), key) != free.end() || key.starts_with("checkpoint.");
+}
+
+/// What a trial changes of the config. Called on rank 0.
+std::vector<std::string> Search::overrides(const records::Training& training) const {
+  std::vector<std::string> changes = trials::trial_overrides(space_, plan_, planned_.config.seed, training);
+  if (training.refit) changes.insert(changes.end(), kRefitOverrides.begin(), kRefitOverrides.end());
+  return changes;
+}
+
+/// "FOLDER/trials/0007", "FOLDER/trials/0007/repeat-1/fold-3"
+std::string Search::folder_of(const records::Training& training) const {
+  if (training.refit) return folder_ + "/best";
+  std::string path = fmt::format("{}/trials/{:04}", folder_, training.trial);
+  if (plan_.shape().repeats > 1) path += fmt::format("/repeat-{}", training.repeat);
+  if (plan_.shape().folds > 0) path += fmt::format("/fold-{}", training.fold);
+  return path;
+}
+
+std::optional<data::Fold> Search::fold_of(const records::Training& training) const {
+  return folds_ && training.fold >= 0 ? std::optional(folds_->fold(training.fold)) : std::nullopt;
+}
+
+SlotShape Search::shape() const {
+  const bool on_gpus = planned_.config.device != settings::DeviceChoice::cpu;
+  return slot_shape(job_, settings().ranks_per_trial, cores(), on_gpus);
+}
+
+/// How many trainings run side by side.
+std::int64_t Search::at_a_time() const { return job_.ranks().size() / shape().ranks * shape().here; }
+
+void Search::say_begin() const {
+  job_.log().info(fmt::format("{}: {} by {}, {} at a time, by {}", folder_, count_of(plan_.method().trials(), "trial"),
+                              name_of(settings().method, search::kSearchKinds), at_a_time(), metric_.text()));
+  if (plan_.method().depends_on_timing()) {
+    job_.log().info(
+        "which trials are trained for how long depends on the order in which they end: another run of this "
+        "search may give another table");
+  }
+  warn_if_crowded(job_, settings().threads_per_trial, "search.threads_per_trial");
+}
+
+/// Called on rank 0 after a training.
+void Search::say_end(const records::Training& training) const {
+  if (training.refit && plan_.refitted()->status != records::TrainingStatus::complete)
+    return;  // write_results says why
+  if (training.refit) return job_.log().info("the best trial was trained again on all examples: " + folder_ + "/best");
+  const trials::TrialRecord& trial = plan_.trials().at(training.trial);
+  if (!trial.has_ended) return;
+  const auto best = plan_.best();
+  const std::string ending =
+      trial.status == records::TrainingStatus::complete
+          ? fmt::format("{} {:.6g}", metric_.text(), trial.value)
+          : fmt::format("{}: {}", name_of(trial.status, records::kTrainingStatuses), trial.message);
+  const std::string epochs = training.epochs > 0 ? fmt::format(" after {}", count_of(training.epochs, "epoch")) : "";
+  job_.log().info(fmt::format("trial {}: {}{} ({}); {:.1f} s{}", training.trial, ending, epochs,
+                              trials::trial_text(space_, plan_, training.trial), trial.seconds,
+                              best ? fmt::format("; best so far: trial {}", *best) : ""));
+}
+
+EndOfTrials Search::end() const {
+  EndOfTrials end{.seconds = settings().stop_after_seconds, .median_rule = settings().median_rule, .signal = [this] {
+                    return job_.received_signal();
+                  }};
+  if (settings().has_target) end.loss = metric_.larger_is_better() ? -settings().target : settings().target;
+  return end;
+}
+
+session::RunStatus Search::run() {
+  const Stopwatch watch(job_.clock());
+  const bool is_complete = run_trials(
+      job_,
+      {.kind = "search",
+       .folder = folder_,
+       .identity = identity(),
+       .may_change = may_change,
+       .existing = existing_,
+       .keeps_runs = settings().keep != search::KeptTrials::none,
+       .only_best = settings().keep == search::KeptTrials::best,
+       .hands_on = settings().method == search::SearchKind::population,
+       .folds = plan_.shape().folds,
+       .plan = plan_,
+       .compared = &plan_,
+       .terms = {.config = set_.text(),
+                 .models = models_,
+                 .fold_of = [this](const records::Training& training) { return fold_of(training); },
+                 .metric = metric_.name(),
+                 .threads = settings().threads_per_trial,
+                 .seconds = settings().trial_seconds,
+                 .reports_epochs = settings().median_rule},
+       .shape = shape(),
+       .end = end(),
+       .on_begin = [this] { say_begin(); },
+       .folder_of = [this](const records::Training& training) { return folder_of(training); },
+       .overrides = [this](const records::Training& training) { return overrides(training); },
+       .on_end = [this](const records::Training& training, const records::TrainingResult&) { say_end(training); }});
+  if (job_.ranks().is_root()) write_results(is_complete, watch.seconds());
+  return is_complete ? session::RunStatus::complete : session::RunStatus::interrupted;
+}
+
+/// The config of the best trial, which trains as it did: as long as it was trained, too.
+std::string Search::best_config() const {
+  ConfigText text = set_.text();
+  for (const std::string& change : overrides({.trial = *plan_.best()})) text.overrides.push_back(change);
+  settings::Config config = settings::parse_config(text, models_);
+  config.name = planned_.config.name + "-best";
+  config.output = "";
+  config.train.threads = settings().threads_per_trial;
+  take_epochs(config, plan_.trials().at(*plan_.best()).step.epochs);
+  return effective_config(config);
+}
+
+/// Called on rank 0.
+void Search::write_results(bool is_complete, double seconds) const {
+  const trials::TrialTable table{
+      .plan = plan_, .space = space_, .metric = metric_.text(), .at_a_time = at_a_time(), .seconds = seconds};
+  records::write_text_file(folder_ + "/trials.csv", table.csv());
+  records::write_text_file(folder_ + "/search.json", table.json(is_complete).dump(2) + "\n");
+  const auto best = plan_.best();
+  if (!is_complete) {
+    const auto ended = std::ranges::count_if(plan_.trials(), [](const auto& one) { return one.second.has_ended; });
+    return job_.log().info(fmt::format("{}: stopped; {} of {} have ended; --resume goes on", folder_, ended,
+                                       count_of(plan_.method().trials(), "trial")));
+  }
+  if (plan_.trials().empty()) {
+    throw session::TrainingError(
+        fmt::format("{}: no trial has begun within search.stop_after_seconds = {}; raise it, and go on "
+                    "with --resume",
+                    folder_, settings().stop_after_seconds));
+  }
+  if (!best) {
+    throw session::TrainingError(fmt::format("{}: no trial was trained to its end; trials.csv says why, e.g. {}",
+                                             folder_, plan_.trials().begin()->second.message));
+  }
+  const std::string changed = settings().method == search::SearchKind::population
+                                  ? "\n# with its last settings, which have changed while it was trained"
+                                  : "";
+  records::write_text_file(folder_ + "/best.toml",
+                           fmt::format("# trial {} of {}: {} = {}{}\n{}", *best, folder_, metric_.text(),
+                                       plan_.trials().at(*best).value, changed, best_config()));
+  const auto begun = std::ssize(plan_.trials()), wanted = plan_.method().trials();
+  job_.log().info(fmt::format("{}: best of {}{}: trial {}, {} {:.6g} ({}); its config is {}/best.toml", folder_,
+                              begun < wanted ? fmt::format("{} of ", begun) : "", count_of(wanted, "trial"), *best,
+                              metric_.text(), plan_.trials().at(*best).value, trials::trial_text(space_, plan_, *best),
+                              folder_));
+  const auto& refitted = plan_.refitted();
+  if (!refitted || refitted->status == records::TrainingStatus::complete) return;
+  throw session::TrainingError(
+      fmt::format("{}: the best trial could not be trained again on all examples: {}", folder_, refitted->message));
+}
+
+}  // namespace
+
+session::RunStatus search(session::Job& job, const ConfigText& config, const models::ModelKinds& models,
+                          const TrialOptions& options) {
+  return Search(job, config, models, options).run();
+}
+
+std::string list_trials(const ConfigText& config, const models::ModelKinds& models) {
+  const settings::PlannedConfig planned = parse_search(config, models);
+  const search::Space space(planned.plans.search->space);
+  require_space(space, config, planned, models);
+  const auto method =
+      search::make_search_method(*planned.plans.search, space, seed_of(planned.config), planned.config.train.epochs);
+  std::string text;
+  std::int64_t listed = 0;
+  for (auto step = method->next(); step; step = method->next(), ++listed) {
+    method->started(*step);
+    text += fmt::format("trial {}:", step->trial);
+    for (const search::Assignment& one : space.at(method->point(step->trial))) {
+      text += fmt::format(" {} = {}", one.key, toml_text(one.value));
+    }
+    text += "\n";
+  }
+  if (listed < method->trials()) {
+    text += fmt::format("and {} that depend on results\n", method->trials() - listed);
+  }
+  return text;
+}
+
+}  // namespace unisono::jobs

@@ -1,0 +1,263 @@
+#include "validation/splitters.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+#include <set>
+
+#include "unisono/base/errors.hpp"
+#include "unisono/base/random.hpp"
+#include "validation/drawing.hpp"
+
+namespace unisono::jobs {
+namespace {
+
+using Rows = std::vector<std::int64_t>;
+
+void require(bool holds, const std::string& message) {
+  if (!holds) throw ConfigError("[cross_validation] " + message);
+}
+
+void require_examples(std::int64_t rows, std::int64_t folds) {
+  require(folds >= 2, "folds = 1 leaves nothing to train on; use at least 2");
+  require(rows >= folds,
+          fmt::format("folds = {}, but there are only {} training examples; use fewer folds", folds, rows));
+}
+
+Rows in_order(std::int64_t rows) {
+  Rows order(static_cast<std::size_t>(rows));
+  std::iota(order.begin(), order.end(), 0);
+  return order;
+}
+
+/// Number `i` of `parts` parts of some rows, of which the first n mod parts have one row more; ascending.
+Rows part(const Rows& order, std::int64_t i, std::int64_t parts) {
+  const std::int64_t n = std::ssize(order), small = n / parts, larger = n % parts;
+  const std::int64_t first = i * small + std::min(i, larger), size = small + (i < larger ? 1 : 0);
+  Rows rows(order.begin() + first, order.begin() + first + size);
+  std::sort(rows.begin(), rows.end());
+  return rows;
+}
+
+std::vector<Rows> rows_by_value(std::span<const std::int64_t> column) {
+  std::map<std::int64_t, Rows> found;
+  for (std::size_t row = 0; row < column.size(); ++row) found[column[row]].push_back(static_cast<std::int64_t>(row));
+  std::vector<Rows> groups;
+  for (auto& [value, rows] : found) groups.push_back(std::move(rows));
+  return groups;
+}
+
+/// The number of choices of p of n; one more than `most` where there are more.
+std::int64_t choices(std::int64_t n, std::int64_t p, std::int64_t most) {
+  long double count = 1;
+  for (std::int64_t i = 1; i <= p; ++i) {
+    count = count * static_cast<long double>(n - p + i) / static_cast<long double>(i);
+    if (count > static_cast<long double>(most) + 0.5L) return most + 1;
+  }
+  return static_cast<std::int64_t>(std::llround(count));
+}
+
+}  // namespace
+
+data::Fold Folds::fold(std::int64_t number) const {
+  data::Fold fold;
+  fold.validation = validation(number);
+  if (!training_.empty()) {
+    fold.train = training_[static_cast<std::size_t>(number)];
+    return fold;
+  }
+  fold.train.reserve(static_cast<std::size_t>(training_size(number)));
+  auto next = fold.validation.begin();
+  for (std::int64_t row = 0; row < rows_; ++row) {
+    if (next != fold.validation.end() && *next == row) {
+      ++next;
+    } else {
+      fold.train.push_back(row);
+    }
+  }
+  return fold;
+}
+
+Folds k_fold(std::int64_t rows, std::int64_t folds, const std::uint64_t* seed, std::uint64_t repeat) {
+  require_examples(rows, folds);
+  Rows order = in_order(rows);
+  if (seed != nullptr) shuffle(std::span(order), fold_stream(*seed, repeat));
+  std::vector<Rows> validation;
+  for (std::int64_t i = 0; i < folds; ++i) validation.push_back(part(order, i, folds));
+  return {rows, std::move(validation)};
+}
+
+Folds leave_one_out(std::int64_t rows, std::int64_t most_fits) {
+  require(rows >= 2, "leave_one_out needs at least 2 training examples");
+  require(rows <= most_fits,
+          fmt::format("leave_one_out needs {} fits, more than most_fits = {}; use k_fold, or raise most_fits", rows,
+                      most_fits));
+  std::vector<Rows> validation;
+  for (std::int64_t row = 0; row < rows; ++row) validation.push_back({row});
+  return {rows, std::move(validation)};
+}
+
+Folds leave_p_out(std::int64_t rows, std::int64_t p, std::int64_t most_fits) {
+  require(p < rows, fmt::format("p = {}, but there are only {} training examples; use a smaller p", p, rows));
+  require(choices(rows, p, most_fits) <= most_fits,
+          fmt::format("leave_p_out with p = {} of {} training examples needs more than most_fits = {} fits; use "
+                      "shuffle_split, which draws some of them, or raise most_fits",
+                      p, rows, most_fits));
+  std::vector<Rows> validation;
+  Rows chosen = in_order(p);
+  while (true) {
+    validation.push_back(chosen);
+    std::int64_t i = p - 1;  // the last one that can move on
+    while (i >= 0 && chosen[static_cast<std::size_t>(i)] == rows - p + i) --i;
+    if (i < 0) break;
+    ++chosen[static_cast<std::size_t>(i)];
+    for (auto k = static_cast<std::size_t>(i) + 1; k < chosen.size(); ++k) chosen[k] = chosen[k - 1] + 1;
+  }
+  return {rows, std::move(validation)};
+}
+
+Folds group_k_fold(std::span<const std::int64_t> column, std::int64_t folds) {
+  require_examples(std::ssize(column), folds);
+  std::vector<Rows> groups = rows_by_value(column);
+  require(std::ssize(groups) >= folds, fmt::format("folds = {}, but there are only {} groups; use at most {} folds",
+                                                   folds, groups.size(), groups.size()));
+  std::reverse(groups.begin(), groups.end());
+  std::stable_sort(groups.begin(), groups.end(), [](const Rows& a, const Rows& b) { return a.size() > b.size(); });
+  std::vector<Rows> validation(static_cast<std::size_t>(folds));
+  for (const Rows& group : groups) {
+    const auto lightest = std::min_element(validation.begin(), validation.end(),
+                                           [](const Rows& a, const Rows& b) { return a.size() < b.size(); });
+    lightest->insert(lightest->end(), group.begin(), group.end());
+  }
+  for (Rows& rows : validation) std::sort(rows.begin(), rows.end());
+  return {std::ssize(column), std::move(validation)};
+}
+
+Folds shuffle_split(std::int64_t rows, std::int64_t folds, double fraction, std::uint64_t seed) {
+  const std::int64_t held_out = held_out_rows(rows, fraction);
+  std::vector<Rows> validation;
+  for (std::int64_t i = 0; i < folds; ++i) {
+    Rows order = in_order(rows);
+    shuffle(std::span(order), fold_stream(seed, static_cast<std::uint64_t>(i)));
+    order.resize(static_cast<std::size_t>(held_out));
+    std::sort(order.begin(), order.end());
+    validation.push_back(std::move(order));
+  }
+  return {rows, std::move(validation)};
+}
+
+Folds time_series(std::int64_t rows, std::span<const std::int64_t> times, std::int64_t folds, std::int64_t gap) {
+  const std::int64_t size = rows / (folds + 1), first = rows - folds * size;
+  require(size >= 1,
+          fmt::format("time_series with folds = {} needs at least {} training examples, but there are {}; use "
+                      "fewer folds",
+                      folds, folds + 1, rows));
+  require(gap < first,
+          fmt::format("gap = {} leaves the first fold no training examples; use a gap below {}", gap, first));
+  Rows order = in_order(rows);
+  if (!times.empty()) {
+    std::stable_sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) {
+      return times[static_cast<std::size_t>(a)] < times[static_cast<std::size_t>(b)];
+    });
+  }
+  const auto between = [&](std::int64_t from, std::int64_t to) {
+    Rows chosen(order.begin() + from, order.begin() + to);
+    std::sort(chosen.begin(), chosen.end());
+    return chosen;
+  };
+  std::vector<Rows> validation, training;
+  for (std::int64_t start = first; start < rows; start += size) {
+    validation.push_back(between(start, start + size));
+    training.push_back(between(0, start - gap));
+  }
+  return {rows, std::move(validation), std::move(training)};
+}
+
+Folds predefined(std::span<const std::int64_t> column) {
+  std::vector<Rows> validation = rows_by_value(column);
+  const bool some_never = std::find(column.begin(), column.end(), -1) != column.end();
+  if (some_never) {
+    const auto never = std::find_if(validation.begin(), validation.end(), [&](const Rows& rows) {
+      return column[static_cast<std::size_t>(rows.front())] == -1;
+    });
+    validation.erase(never);
+  }
+  require(std::ssize(validation) + (some_never ? 1 : 0) >= 2 && !validation.empty(),
+          "the column of predefined folds has one value only, which leaves nothing to train on or nothing to validate");
+  return {std::ssize(column), std::move(validation)};
+}
+
+std::string column_of(const settings::CrossValidationSettings& settings) {
+  switch (settings.method) {
+    case settings::FoldMethod::group_k_fold:
+      return settings.group;
+    case settings::FoldMethod::time_series:
+      return settings.time;
+    case settings::FoldMethod::predefined:
+      return settings.column;
+    default:
+      return {};
+  }
+}
+
+bool validates_each_once(const settings::CrossValidationSettings& settings, const Folds& folds) {
+  switch (settings.method) {
+    case settings::FoldMethod::k_fold:
+    case settings::FoldMethod::leave_one_out:
+    case settings::FoldMethod::group_k_fold:
+      return true;
+    case settings::FoldMethod::predefined: {
+      std::int64_t validated = 0;
+      for (std::int64_t i = 0; i < folds.size(); ++i) validated += std::ssize(folds.validation(i));
+      return validated == folds.rows();
+    }
+    case settings::FoldMethod::repeated_k_fold:
+      return settings.repeats == 1;
+    case settings::FoldMethod::leave_p_out:
+      return settings.p == 1;
+    default:
+      return false;
+  }
+}
+
+Folds make_folds(const settings::CrossValidationSettings& settings, const FoldInput& input) {
+  const bool stratified = settings.stratified && !input.labels.empty();
+  const auto seed = static_cast<std::uint64_t>(settings.split_seed);
+  const auto divide = [&](const std::uint64_t* with, std::uint64_t repeat) {
+    return stratified ? stratified_k_fold(input.labels, settings.folds, with, repeat)
+                      : k_fold(input.rows, settings.folds, with, repeat);
+  };
+  switch (settings.method) {
+    case settings::FoldMethod::k_fold:
+      return divide(settings.shuffle ? &seed : nullptr, 0);
+    case settings::FoldMethod::repeated_k_fold: {
+      std::vector<Rows> validation;
+      for (std::int64_t repeat = 0; repeat < settings.repeats; ++repeat) {
+        const Folds once = divide(&seed, static_cast<std::uint64_t>(repeat));
+        for (std::int64_t i = 0; i < once.size(); ++i) validation.push_back(once.validation(i));
+      }
+      return {input.rows, std::move(validation)};
+    }
+    case settings::FoldMethod::leave_one_out:
+      return leave_one_out(input.rows, settings.most_fits);
+    case settings::FoldMethod::leave_p_out:
+      return leave_p_out(input.rows, settings.p, settings.most_fits);
+    case settings::FoldMethod::group_k_fold:
+      require(!settings.group.empty(), "group is empty; name the column that says which examples belong together");
+      return group_k_fold(input.column, settings.folds);
+    case settings::FoldMethod::shuffle_split:
+      return stratified ? stratified_shuffle_split(input.labels, settings.folds, settings.held_out_fraction, seed)
+                        : shuffle_split(input.rows, settings.folds, settings.held_out_fraction, seed);
+    case settings::FoldMethod::time_series:
+      return time_series(input.rows, input.column, settings.folds, settings.gap);
+    case settings::FoldMethod::predefined:
+      require(!settings.column.empty(), "column is empty; name the column that says in which fold an example is");
+      return predefined(input.column);
+  }
+  throw ConfigError("[cross_validation] unknown method");
+}
+
+}  // namespace unisono::jobs

@@ -1,0 +1,112 @@
+#include "bench/trial.hpp"
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "unisono/session/losses.hpp"
+#include "unisono/session/rank_checks.hpp"
+#include "unisono/strategies/phase.hpp"
+
+namespace unisono::planning {
+namespace {
+
+constexpr std::int64_t kWarmUpSteps = 8;
+
+/// Records only when steps end.
+class StepClock final : public strategies::Observer {
+ public:
+  bool step(const strategies::StepRecord&) override {
+    ends_.push_back(watch_.seconds());
+    return true;
+  }
+  std::int64_t next_due(std::int64_t step) const override { return step + 1; }
+  /// The median of the steps' seconds, which single disturbed steps do not affect.
+  double median_seconds() const {
+    std::vector<double> lengths;
+    for (std::size_t i = 1; i < ends_.size(); ++i) lengths.push_back(ends_[i] - ends_[i - 1]);
+    if (lengths.empty()) return ends_.empty() ? 0 : ends_.front();
+    const auto middle = lengths.begin() + static_cast<std::ptrdiff_t>(lengths.size() / 2);
+    std::nth_element(lengths.begin(), middle, lengths.end());
+    return *middle;
+  }
+
+ private:
+  Stopwatch watch_;
+  std::vector<double> ends_;
+};
+
+}  // namespace
+
+BenchTrial::BenchTrial(comm::Communicator& world, int given_rank, const settings::Config& config,
+                       const models::ModelInputs& inputs, Log& log)
+    : world_(world),
+      config_(config),
+      place_(world),
+      parts_({world, place_, log}, config, inputs),
+      training_(parts_, config),
+      source_(inputs, session::source_options(parts_, config)),
+      fault_(config.fault, static_cast<std::uint64_t>(config.seed), given_rank) {
+  session::require_examples(config, parts_, config.train.batch_size);
+  parts_.initialise(static_cast<std::uint64_t>(config.seed));
+}
+
+BenchTiming BenchTrial::warm_up() {
+  const BenchTiming first = run(kWarmUpSteps);
+  return on_device() ? run(kWarmUpSteps) : first;
+}
+
+BenchTiming BenchTrial::run(std::int64_t steps) {
+  const optim::Schedule schedule({}, config_.optimizer.learning_rate, made_ + steps, source_.steps_per_epoch());
+  StepClock clock;
+  training_.seconds = {};
+  training_.counters = {};
+  parts_.share_parameters();
+  strategies::TrainContext context{.communicator = parts_.grid.data(),
+                                   .backend = *parts_.backend,
+                                   .model = *parts_.model,
+                                   .replica = *parts_.replica,
+                                   .optimizer = training_.optimizer.get(),
+                                   .optimizer_settings = config_.optimizer,
+                                   .source = source_,
+                                   .schedule = schedule,
+                                   .observer = clock,
+                                   .state = parts_.state(),
+                                   .gradient = training_.gradient.view(),
+                                   .sums = training_.sums,
+                                   .seconds = training_.seconds,
+                                   .counters = training_.counters,
+                                   .first_step = made_,
+                                   .total_steps = made_ + steps,
+                                   .bucket_bytes = config_.communication.bucket_bytes,
+                                   .leaves = config_.communication.tree_leaves(),
+                                   .statistics_reducer = &parts_.statistics_reducer,
+                                   .threads = parts_.placement.threads,
+                                   .vectors = training_.vectors,
+                                   .flops_per_example = parts_.model->flops_per_example(),
+                                   .state_shards = parts_.state_shards ? &*parts_.state_shards : nullptr,
+                                   .one_theta = parts_.node_memory != nullptr,
+                                   .fault = config_.fault.is_on() ? &fault_ : nullptr};
+  world_.barrier();
+  const auto before = work_of(*parts_.backend);
+  const Stopwatch watch;
+  parts_.strategy->train(context);
+  {
+    const strategies::Phase phase(*parts_.backend, training_.seconds, training_.seconds.compute);
+    parts_.backend->collect(training_.sums);  // waits for the device's pending work
+  }
+  std::array<double, 2> slowest = {watch.seconds(), clock.median_seconds()};
+  // Where steps end on a device nobody looks.
+  if (on_device()) slowest[1] = slowest[0] / static_cast<double>(steps);
+  training_.seconds.other = slowest[0] - training_.seconds.sum();
+  world_.allreduce_max(std::span<double>(slowest));
+  made_ += steps;
+  return {.steps = steps,
+          .seconds = slowest[0],
+          .median_step_seconds = slowest[1],
+          .parts = session::mean_over_ranks(world_, training_.seconds, parts_.trains()),
+          .counters = session::sum_over_ranks(world_, training_.counters),
+          .device = device_steps(before, work_of(*parts_.backend), steps)};
+}
+
+}  // namespace unisono::planning

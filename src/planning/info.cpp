@@ -1,0 +1,268 @@
+#include "unisono/planning/info.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "bench/device_trial.hpp"
+#include "unisono/base/errors.hpp"
+#include "unisono/base/text.hpp"
+#include "unisono/data/sparsity.hpp"
+#include "unisono/records/progress.hpp"
+#include "unisono/session/abilities.hpp"
+#include "unisono/session/memory.hpp"
+#include "unisono/session/method.hpp"
+#include "unisono/session/model_parts.hpp"
+#include "unisono/session/stage_report.hpp"
+#include "unisono/session/thread_choice.hpp"
+#include "unisono/session/timeline_file.hpp"
+
+namespace unisono::planning {
+namespace {
+
+/// The set's info, or that of a hypothetical set with examples of the given shape, which takes no memory.
+data::DatasetInfo data_info(const settings::Config& config, const std::optional<SyntheticShape>& shape) {
+  const models::ModelInputs inputs = shapes_of(config, shape);
+  return shape ? session::set_like(inputs) : data::inspect_dataset(config.data);
+}
+
+std::string table_text(const std::vector<models::LayerSummary>& layers) {
+  std::size_t name = 5, kind = 4, output = 6;
+  for (const models::LayerSummary& layer : layers) {
+    name = std::max(name, layer.name.size());
+    kind = std::max(kind, layer.kind.size());
+    output = std::max(output, layer.output.size());
+  }
+  std::string text = fmt::format("{:{}}  {:{}}  {:{}}  {:>12}  {:>14}  {:>12}\n", "layer", name, "kind", kind, "output",
+                                 output, "parameters", "flops/example", "activations");
+  for (const models::LayerSummary& layer : layers) {
+    text +=
+        fmt::format("{:{}}  {:{}}  {:{}}  {:>12}  {:>14}  {:>12}\n", layer.name, name, layer.kind, kind, layer.output,
+                    output, grouped(layer.parameters), grouped(static_cast<std::int64_t>(layer.flops_per_example)),
+                    session::bytes_text(static_cast<double>(layer.activation_bytes)));
+  }
+  return text;
+}
+
+/// The sparsity on which lock-free training depends, for models whose examples touch only the parameters of their
+/// features.
+std::optional<data::Sparsity> sparsity_for(const settings::Config& config, const std::optional<SyntheticShape>& shape) {
+  if (shape || (config.model.kind != "linear" && config.model.kind != "factorization")) return {};
+  return data::sparsity_of(config.data);
+}
+
+std::string text_of(const data::Sparsity& sparsity) {
+  return fmt::format(
+      "sparsity: an example touches at most Ω = {} rows of θ; the most frequent row is touched by a share Δ = {:.3g} "
+      "of the examples;\n  share of examples that touch a row of a given example: at most ρ = {:.3g}, on average "
+      "{:.3g} (lower is better for lock-free threads)\n",
+      sparsity.omega, sparsity.delta, sparsity.rho, sparsity.rho_at_random);
+}
+
+/// How the ranks hold the model, where replicas are pipelines or something is left to the placement; else nothing.
+struct Placing {
+  struct Parts {
+    const models::Model& model;
+    kernels::Backend& backend;
+    const data::DatasetInfo& data;
+    const strategies::Strategy& strategy;
+  };
+  Placing(comm::Communicator& world, const settings::Config& config, const Parts& parts) {
+    if (!config.needs_placement()) return;
+    const int ranks = session::ranks_of(config, world.size());
+    if (ranks < world.size())
+      settings::grid_shape(config, world.size());  // says that the stages do not divide the ranks
+    session::require_placeable(config, parts.model, parts.backend);
+    session::require_stages(config, parts.model, parts.backend, ranks);
+    plan.emplace(config, parts.model, parts.backend, parts.data, parts.strategy,
+                 session::abilities_of(world, config, parts.model, parts.backend, ranks));
+    placed = session::place_model(*plan, config);
+    if (!placed->fits()) refusal = session::refusal(*plan, config, *placed);
+    if (placed->sizes.stages > 1) report = std::make_unique<session::StageReport>(*plan, *placed);
+  }
+
+  std::optional<session::StagePlan> plan;
+  std::optional<session::PlacedModel> placed;
+  std::string refusal = {};
+  std::unique_ptr<session::StageReport> report = {};
+};
+
+/// Where the drawing is to be written; nothing: nowhere. \throws ConfigError on the root, where it cannot be
+std::optional<session::TimelineFile> timeline_file(const InfoOptions& options, const comm::Communicator& world) {
+  if (!options.timeline) return {};
+  const session::TimelineFile file{.path = *options.timeline, .overwrite = options.overwrite};
+  if (world.is_root()) file.require_writable();
+  return file;
+}
+
+/// A rank's threads, and the cores and quotas that they come from. \param open whether a trial decides about them
+std::string text_of(const session::RankCores& rank, const session::Placement& placement, bool open) {
+  std::string text = fmt::format("{} a rank{}, which may run on {}", count_of(placement.threads, "thread"),
+                                 open && placement.threads > 1 ? " (or 1: a short trial at a run's start decides)" : "",
+                                 count_of(placement.cores, "core"));
+  for (const CpuQuota& quota : rank.quotas) {
+    text += fmt::format(", with a CPU quota of {:.4g} cores ({})", quota.cores, quota.group);
+  }
+  return text + "\n";
+}
+
+/// What is printed.
+struct Findings {
+  const settings::Config& config;
+  const models::Model& model;
+  const session::NodePlace& place;
+  const session::Placement& placement;
+  bool threads_open;  ///< whether a trial decides about the threads
+  Index batch;        ///< examples of a micro-batch on a rank
+  std::vector<models::LayerSummary> layers;
+  const session::StageReport* stages;       ///< null: every rank holds the whole model
+  std::string refusal;                      ///< why it does not fit into the ranks' memory; empty: it fits
+  std::vector<session::MemoryItem> memory;  ///< of a rank that holds the whole model; empty: none does
+  std::optional<data::Sparsity> sparsity;
+  std::optional<DeviceTrial> gpu;  ///< nothing: the config asks for none, or may do without
+};
+
+nlohmann::ordered_json json_of(const DeviceTrial& gpu) {
+  if (!gpu.steps) return {{"obstacle", gpu.obstacle}};
+  nlohmann::ordered_json json = to_json(*gpu.steps);
+  json["device"] = gpu.device;
+  return json;
+}
+
+std::string text_of(const DeviceTrial& gpu) {
+  if (!gpu.steps) return "GPU: not looked at: " + gpu.obstacle + "\n";
+  const std::string engines = engine_table(*gpu.steps);
+  return fmt::format("GPU, in steps on random data: {}\n  {}\n{}{}", gpu.device, summary_text(*gpu.steps), engines,
+                     engines.empty() ? "" : "\n");
+}
+
+nlohmann::ordered_json json_of(const Findings& found) {
+  nlohmann::ordered_json json = {{"parameters", found.model.layout().parameters()},
+                                 {"flops_per_example", found.model.flops_per_example()}};
+  json["peak_memory_bytes"] = found.stages != nullptr ? found.stages->peak_memory_bytes() : session::sum(found.memory);
+  json["threads"] = found.placement.threads;
+  json["cores"] = found.placement.cores;
+  json["cpu_quotas"] = nlohmann::ordered_json::array();
+  for (const CpuQuota& quota : found.place.own().quotas) {
+    json["cpu_quotas"].push_back({{"cores", quota.cores}, {"group", quota.group}});
+  }
+  json["layers"] = nlohmann::ordered_json::array();
+  for (const models::LayerSummary& layer : found.layers) {
+    json["layers"].push_back({{"name", layer.name},
+                              {"kind", layer.kind},
+                              {"output", layer.output},
+                              {"parameters", layer.parameters},
+                              {"flops_per_example", layer.flops_per_example},
+                              {"activation_bytes", layer.activation_bytes}});
+  }
+  if (found.stages != nullptr) {
+    json["stages"] = found.stages->stages_json();
+    json["step"] = found.stages->step_json();
+  }
+  if (!found.refusal.empty()) json["refusal"] = found.refusal;
+  for (const session::MemoryItem& part : found.memory) json["memory"][part.what] = part.bytes;
+  if (const auto& sparsity = found.sparsity) {
+    json["sparsity"] = {{"omega", sparsity->omega},
+                        {"delta", sparsity->delta},
+                        {"rho", sparsity->rho},
+                        {"rho_at_random", sparsity->rho_at_random}};
+  }
+  if (found.gpu) json["gpu"] = json_of(*found.gpu);
+  return json;
+}
+
+std::string text_of(const Findings& found) {
+  std::string text = table_text(found.layers);
+  text += fmt::format("{}, {} flops per example and training step; activations are of a rank's {}\n",
+                      count_of(found.model.layout().parameters(), "parameter"),
+                      grouped(static_cast<std::int64_t>(found.model.flops_per_example())),
+                      count_of(found.batch, "example"));
+  for (const std::string& note : found.model.notes()) text += note + "\n";
+  text += text_of(found.place.own(), found.placement, found.threads_open);
+  if (found.sparsity) text += text_of(*found.sparsity);
+  if (found.stages != nullptr) text += found.stages->text();
+  if (!found.refusal.empty()) text += found.refusal + "\n";
+  if (!found.memory.empty()) {
+    text += fmt::format("peak memory of a rank{}, predicted: {}\n",
+                        found.config.device == settings::DeviceChoice::cpu ? "" : " on a CPU",
+                        session::bytes_text(static_cast<double>(session::sum(found.memory))));
+  }
+  for (const session::MemoryItem& part : found.memory)
+    text += fmt::format("  {:32} {:>12}\n", part.what, session::bytes_text(static_cast<double>(part.bytes)));
+  if (found.gpu) text += text_of(*found.gpu);
+  text.pop_back();
+  return text;
+}
+
+/// \param ranks of the run, of which not all need be here
+std::optional<DeviceTrial> look_at_device(comm::Communicator& world, const settings::Config& config,
+                                          const data::DatasetInfo& data, int ranks, Log& log) {
+  if (ranks == world.size()) return try_device(world, config, session::inputs_of(data), log);
+  if (config.device == settings::DeviceChoice::cpu) return {};
+  return DeviceTrial{.obstacle = fmt::format("the run has {}, of which {} started; start all of them",
+                                             count_of(ranks, "rank"), count_of(world.size(), "rank"))};
+}
+
+}  // namespace
+
+void info(comm::Communicator& world, const settings::Config& given, const InfoOptions& options, Log& log) {
+  const std::optional<session::TimelineFile> timeline = timeline_file(options, world);
+  settings::Config config = given;
+  const data::DatasetInfo data = data_info(config, options.data);
+  const settings::Config settled = session::settle(config, data);
+  const bool threads_open = session::leaves_threads_open(config, data.kind);
+  const session::NodePlace place(world);
+  const session::Placement placement = session::place_rank(world, place, config, log);
+  if (traits_of(config.strategy).shares_model) config.strategy.threads = placement.threads;
+  const auto strategy = strategies::make_strategy(config.strategy);
+  const auto backend = kernels::make_cpu_backend(placement.threads);
+  LocalReducer reducer;
+  models::ModelContext context = session::model_context(*backend, reducer, strategy->steps_together(), config);
+  context.training_examples = data.train;
+  const auto model = models::make_model(config.model, session::inputs_of(data), context);
+  const Placing placing(world, config, {*model, *backend, data, *strategy});
+  if (timeline && !placing.report) {
+    throw ConfigError(
+        "--timeline: only a pipeline has one, and here every rank holds the whole model; set replica.stages to 2 or "
+        "more");
+  }
+  if (placing.placed) config = session::chosen(*placing.plan, config, *placing.placed);
+  const int ranks = placing.plan ? placing.plan->abilities().ranks : world.size();
+  strategy->require(*model, ranks);
+  const bool by_portions = config.whole_batch() && model->alternating() == nullptr;
+  const Index batch = by_portions ? session::examples_of_pass(config, *model, data)
+                                  : session::largest_part(config, strategy->workers(ranks / config.stages()));
+  std::vector<session::MemoryItem> memory;
+  if (config.stages() == 1) {
+    memory = session::predict_memory({.config = config,
+                                      .model = *model,
+                                      .backend = *backend,
+                                      .data = data,
+                                      .ranks = ranks,
+                                      .rank = world.rank(),
+                                      .one_node = ranks == world.size() && world.shares_memory(),
+                                      .division = strategy->divide(*model, data, world),
+                                      .strategy = *strategy,
+                                      .process_bytes = world.max(session::resident_memory_bytes())});
+  }
+  Log silent(world.rank(), /*terminal=*/false);
+  const Findings found{.config = config,
+                       .model = *model,
+                       .place = place,
+                       .placement = placement,
+                       .threads_open = threads_open,
+                       .batch = batch,
+                       .layers = model->summary(batch),
+                       .stages = placing.report.get(),
+                       .refusal = placing.refusal,
+                       .memory = std::move(memory),
+                       .sparsity = sparsity_for(config, options.data),
+                       .gpu = look_at_device(world, settled, data, ranks, options.json ? silent : log)};
+  log.info(options.json ? json_of(found).dump() : text_of(found));
+  if (timeline && world.is_root()) timeline->write(placing.report->svg());
+}
+
+}  // namespace unisono::planning

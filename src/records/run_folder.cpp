@@ -1,0 +1,162 @@
+#include "unisono/records/run_folder.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <utility>
+
+#include "unisono/base/errors.hpp"
+#include "unisono/base/gone_folder.hpp"
+#include "unisono/base/seal.hpp"
+#include "unisono/records/journal.hpp"
+
+namespace unisono::records {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::array kResults = {"config.toml", "dictionary.h5", "metrics.jsonl", "summary.json", "log.txt",
+                                 "checkpoints", "events.bin",    "replay",        "tensorboard",  "report.html"};
+
+constexpr std::array kMadeEmpty = {"log.txt", "checkpoints"};
+
+/// Whether there is more than what a run leaves that failed at its start.
+bool holds_results(const std::string& path) {
+  std::error_code error;
+  for (const std::string_view name : kResults) {
+    const fs::path result = fs::path(path) / name;
+    const bool may_be_empty = std::find(kMadeEmpty.begin(), kMadeEmpty.end(), name) != kMadeEmpty.end();
+    if (fs::exists(result, error) && !(may_be_empty && fs::is_empty(result, error))) return true;
+  }
+  return false;
+}
+
+[[noreturn]] void fail(const std::string& path, std::string_view what, const std::string& reason) {
+  throw OutputError(
+      fmt::format("{}: {}: {}; choose another folder with --output, or make this one writable", path, what, reason));
+}
+
+void require_choice(const std::string& path, Existing existing) {
+  std::error_code error;
+  if (fs::exists(trial_journal_of(path), error) || fs::exists(study_journal_of(path), error)) {
+    throw OutputError(
+        fmt::format("{}: holds a search, a cross-validation or a study; choose another folder (--output DIR)", path));
+  }
+  const bool results = holds_results(path);
+  if (results && existing == Existing::refuse) {
+    throw OutputError(
+        fmt::format("{}: already holds a run; continue it (--resume), replace it (--overwrite), or choose another "
+                    "folder (--output DIR)",
+                    path));
+  }
+  if (results && existing == Existing::overwrite && !has_run_files(path)) {
+    throw OutputError(fmt::format(
+        "{}: holds files that a run would replace, but no run; choose another folder (--output DIR)", path));
+  }
+  if (!results && existing == Existing::resume) {
+    throw CheckpointError(
+        fmt::format("{}: there is no run to resume; start one without --resume, or name its folder with "
+                    "--output DIR",
+                    path));
+  }
+}
+
+/// Removes temporary files of a killed run. Safe, because this process holds the folder's lock.
+void remove_unfinished(const std::string& path) {
+  std::error_code ignored;
+  for (const std::string name : kResults) fs::remove(fs::path(path) / (name + ".tmp"), ignored);
+}
+
+}  // namespace
+
+bool has_run_files(const std::string& path) {
+  std::error_code error;
+  const auto is_there = [&](const char* name) { return fs::exists(fs::path(path) / name, error); };
+  return is_there(".lock") || is_there("metrics.jsonl") || is_there("summary.json");
+}
+
+RunFolder::RunFolder(std::string path, Existing existing) : path_(std::move(path)) {
+  require_choice(path_, existing);
+  std::error_code error;
+  fs::create_directories(path_, error);
+  if (error) fail(path_, "the run folder cannot be created", error.message());
+  lock();
+  try {
+    require_choice(path_, existing);  // another run may have begun and ended meanwhile
+    remove_unfinished(path_);
+  } catch (...) {
+    ::close(lock_);
+    throw;
+  }
+}
+
+RunFolder::~RunFolder() {
+  std::error_code ignored;
+  if (!holds_results(path_)) {  // the run failed at its start
+    for (const char* name : kMadeEmpty) {
+      if (fs::is_empty(fs::path(path_) / name, ignored)) fs::remove(fs::path(path_) / name, ignored);
+    }
+    fs::remove(path_ + "/.lock", ignored);
+    fs::remove(path_, ignored);
+  }
+  if (lock_ >= 0) ::close(lock_);
+}
+
+void RunFolder::lock() {
+  lock_ = ::open((path_ + "/.lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  if (lock_ < 0) fail(path_, "the run folder cannot be written", std::strerror(errno));
+  if (::flock(lock_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    ::close(lock_);
+    throw OutputError(
+        fmt::format("{}: another run is writing there; wait for it, or choose another folder with --output", path_));
+  }
+}
+
+void RunFolder::clear() const {
+  for (const char* name : kResults) {
+    std::error_code error;
+    fs::remove_all(fs::path(path_) / name, error);
+    if (error) fail(path_, fmt::format("{} cannot be removed", name), error.message());
+  }
+}
+
+std::string try_to_write_text_file(const std::string& path, const std::string& text) {
+  const std::string aside = path + ".tmp";
+  errno = 0;
+  std::ofstream file(aside, std::ios::binary);
+  const bool opened = file.is_open();
+  file << text;
+  file.close();
+  if (file) {
+    sync_and_rename(aside, path);
+    return "";
+  }
+  const std::string reason = std::strerror(errno);
+  std::error_code ignored;
+  if (opened) fs::remove(aside, ignored);
+  return reason;
+}
+
+void write_text_file(const std::string& path, const std::string& text) {
+  const std::string reason = try_to_write_text_file(path, text);
+  if (reason.empty()) return;
+  throw OutputError(fmt::format("{}: cannot be written: {}; {}", path, reason,
+                                advice_about(path, "choose another folder with --output, or make this one writable")));
+}
+
+std::string read_text_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw OutputError(fmt::format("{}: cannot be read: {}", path, std::strerror(errno)));
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+}  // namespace unisono::records

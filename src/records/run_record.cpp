@@ -1,0 +1,142 @@
+#include "unisono/records/run_record.hpp"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "unisono/base/errors.hpp"
+#include "unisono/records/config_entries.hpp"
+#include "unisono/records/run_folder.hpp"
+
+namespace unisono::records {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+constexpr std::array kSplitNames = {"train", "validation", "test"};
+
+[[noreturn]] void fail_run(const std::string& folder, const std::string& why) {
+  throw CheckpointError(fmt::format("{}: {}", folder, why));
+}
+
+bool exists(const std::string& path) {
+  std::error_code ignored;
+  return fs::exists(path, ignored);
+}
+
+}  // namespace
+
+bool is_locked(const std::string& path) {
+  struct stat lock {};
+  if (::stat(path.c_str(), &lock) != 0) return false;
+  const std::string inode = fmt::format(":{} ", lock.st_ino);
+  std::ifstream locks("/proc/locks");
+  for (std::string line; std::getline(locks, line);) {
+    if (line.find("FLOCK") != std::string::npos && line.find(inode) != std::string::npos) return true;
+  }
+  return false;
+}
+
+namespace {
+
+std::int64_t integer(const Json& json, const char* key) {
+  const auto found = json.find(key);
+  return found != json.end() && found->is_number() ? found->get<std::int64_t>() : 0;
+}
+
+/// Every number of an object that is a metric of the model.
+void add_metrics(const Json& object, const std::string& split, RunRecord& run) {
+  for (const auto& [name, value] : object.items()) {
+    if (value.is_number() && is_metric(name)) run.metrics[split + " " + name] = value.get<double>();
+  }
+}
+
+/// A line of metrics.jsonl; a truncated one is skipped.
+void add_report(const std::string& line, RunRecord& run) {
+  const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object()) return;
+  run.steps = std::max(run.steps, integer(json, "step"));
+  run.epochs = std::max(run.epochs, integer(json, "epoch"));
+  if (json.value("event", "") == "evaluation") return add_metrics(json, json.value("split", "test"), run);
+  const auto speed = json.find("examples_per_second");
+  if (speed != json.end() && speed->is_number()) run.examples_per_second = speed->get<double>();
+  add_metrics(json, "train", run);
+}
+
+/// The last evaluations and the last report. Of the many reports only the last two are parsed: the last may be cut
+/// short.
+void add_reports(const std::string& path, RunRecord& run) {
+  std::ifstream file(path);
+  std::array<std::string, 2> reports;
+  for (std::string line; std::getline(file, line);) {
+    if (line.find("\"event\":\"train\"") == std::string::npos) {
+      add_report(line, run);
+    } else {
+      reports[0] = std::exchange(reports[1], line);
+    }
+  }
+  for (const std::string& line : reports) add_report(line, run);
+}
+
+/// Where there is one, and it is of the run's last steps.
+void add_summary(const std::string& path, RunRecord& run) {
+  if (!exists(path)) return;
+  const Json json = Json::parse(std::ifstream(path), nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object() || !json.contains("status")) fail_run(run.folder, "its summary.json is damaged");
+  run.ranks = static_cast<int>(integer(json, "ranks"));
+  run.threads = static_cast<int>(integer(json, "threads"));
+  const std::int64_t steps = integer(json, "steps");
+  if (steps < run.steps) return;  // it went on afterwards
+  run.status = json.value("status", "");
+  run.steps = steps;
+  run.epochs = integer(json, "epochs");
+  run.examples_per_second = json.value("examples_per_second", 0.0);
+  run.metrics.clear();
+  for (const char* split : kSplitNames) {
+    if (const auto found = json.find(split); found != json.end()) add_metrics(*found, split, run);
+  }
+}
+
+}  // namespace
+
+std::string RunRecord::seed() const {
+  const auto found = config.find("seed");
+  return found == config.end() ? "" : found->second;
+}
+
+bool is_metric(std::string_view name) {
+  constexpr std::array<std::string_view, 17> kOther = {
+      "step",           "epoch",          "learning_rate", "examples_per_second", "gradient_norm",
+      "parameter_norm", "seconds",        "step_length",   "objective",           "gradient_magnitude",
+      "evaluations",    "hessians",       "passes",        "hessian_products",    "consensus_distance",
+      "gossip",         "weights_of_step"};
+  return std::find(kOther.begin(), kOther.end(), name) == kOther.end();
+}
+
+bool holds_run(const std::string& folder) {
+  return exists(folder + "/config.toml") && (exists(folder + "/checkpoints") || exists(folder + "/metrics.jsonl"));
+}
+
+RunRecord read_run(const std::string& folder) {
+  if (!exists(folder)) fail_run(folder, "there is no such run; name a run folder");
+  if (!holds_run(folder)) fail_run(folder, "is not a run folder: it has no config.toml with checkpoints or metrics");
+  RunRecord run;
+  run.folder = folder;
+  run.status = "unfinished";
+  run.config = config_entries(read_text_file(folder + "/config.toml"));
+  if (!run.config.contains("name") || !run.config.contains("model.kind"))
+    fail_run(folder, "its config.toml is damaged");
+  add_reports(folder + "/metrics.jsonl", run);
+  add_summary(folder + "/summary.json", run);
+  if (is_locked(folder + "/.lock")) run.status = "running";
+  return run;
+}
+
+}  // namespace unisono::records

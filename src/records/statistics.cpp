@@ -1,0 +1,134 @@
+#include "unisono/records/statistics.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <numeric>
+
+#include "student.hpp"
+
+namespace unisono::records {
+
+double mean_of(std::span<const double> values) {
+  if (values.empty()) return 0;
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
+double deviation_of(std::span<const double> values) {
+  if (values.size() < 2 || std::ranges::adjacent_find(values, std::not_equal_to<>()) == values.end()) return 0;
+  const double mean = mean_of(values);
+  double squares = 0;
+  for (const double value : values) squares += (value - mean) * (value - mean);
+  return std::sqrt(squares / static_cast<double>(values.size() - 1));
+}
+
+PairedDifference paired_difference(std::span<const double> a, std::span<const double> b) {
+  std::vector<double> differences(a.size());
+  std::ranges::transform(a, b, differences.begin(), std::minus<>());
+  const double n = static_cast<double>(a.size());
+  PairedDifference result{.pairs = static_cast<std::int64_t>(a.size()),
+                          .mean = mean_of(differences),
+                          .deviation = deviation_of(differences)};
+  if (!differences.empty()) {
+    const auto [lowest, highest] = std::ranges::minmax(differences);
+    result.lowest = lowest;
+    result.highest = highest;
+  }
+  if (result.pairs < 2) {
+    result.half_width = std::numeric_limits<double>::infinity();
+    return result;
+  }
+  const double error = result.deviation / std::sqrt(n);
+  // Equal differences have a deviation of a few roundings.
+  if (result.deviation <= 1e-12 * std::abs(result.mean) || result.deviation == 0) {
+    result.p = result.mean == 0 ? 1 : std::pow(2.0, 1 - n);
+    return result;
+  }
+  result.half_width = student_quantile(1 - kLevel / 2, n - 1) * error;
+  result.p = student_two_sided(result.mean / error, n - 1);
+  return result;
+}
+
+std::vector<double> holm(std::span<const double> p) {
+  std::vector<std::size_t> order(p.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return p[i]; });
+  std::vector<double> adjusted(p.size());
+  double largest = 0;
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    largest = std::max(largest, std::min(1.0, static_cast<double>(p.size() - i) * p[order[i]]));
+    adjusted[order[i]] = largest;
+  }
+  return adjusted;
+}
+
+double power_of_pairs(double difference, double deviation, std::int64_t pairs) {
+  if (pairs < 2) return 0;
+  if (deviation == 0) return difference == 0 ? kLevel : 1;
+  const double freedom = static_cast<double>(pairs - 1);
+  const double shift = difference / deviation * std::sqrt(static_cast<double>(pairs));
+  return noncentral_two_sided(student_quantile(1 - kLevel / 2, freedom), freedom, std::abs(shift));
+}
+
+std::int64_t pairs_needed(double difference, double deviation) {
+  constexpr double kWanted = 0.8;
+  constexpr std::int64_t kMost = 1000;
+  if (difference == 0 || power_of_pairs(difference, deviation, kMost) < kWanted) return 0;
+  std::int64_t low = 1, high = kMost;  // power grows with the number of pairs
+  while (high - low > 1) {
+    const std::int64_t middle = (low + high) / 2;
+    (power_of_pairs(difference, deviation, middle) < kWanted ? low : high) = middle;
+  }
+  return high;
+}
+
+namespace {
+
+/// Whether there is a question that a test could answer: models with the same bits cannot differ.
+bool is_tested(const Pairs& pairs) { return !pairs.same_bits && !pairs.within_rounding && pairs.diverged == 0; }
+
+Verdict verdict_of(const Pairs& pairs, const Judgement& judgement, double margin, bool larger_is_better) {
+  if (pairs.diverged > 0) return Verdict::diverged;
+  if (pairs.same_bits) return Verdict::same_bits;
+  if (pairs.within_rounding) return Verdict::rounding;
+  if (judgement.difference.is_within(margin)) return Verdict::equivalent;
+  if (judgement.p > kLevel) return Verdict::unclear;
+  return (judgement.difference.mean > 0) == larger_is_better ? Verdict::better : Verdict::worse;
+}
+
+}  // namespace
+
+std::vector<Judgement> judge(std::span<const Pairs> variants, double margin, bool larger_is_better) {
+  std::vector<Judgement> judgements(variants.size());
+  std::vector<double> p;
+  for (std::size_t i = 0; i < variants.size(); ++i) {
+    judgements[i].difference = paired_difference(variants[i].variant, variants[i].reference);
+    if (is_tested(variants[i])) p.push_back(judgements[i].difference.p);
+  }
+  const std::vector<double> adjusted = holm(p);
+  for (std::size_t i = 0, test = 0; i < variants.size(); ++i) {
+    Judgement& one = judgements[i];
+    one.p = is_tested(variants[i]) ? adjusted[test++] : one.difference.p;
+    one.verdict = verdict_of(variants[i], one, margin, larger_is_better);
+    if (one.verdict == Verdict::unclear && margin > 0)
+      one.seeds_needed = pairs_needed(margin, one.difference.deviation);
+  }
+  return judgements;
+}
+
+std::string verdict_text(const Judgement& judgement) {
+  const std::string name(name_of(judgement.verdict, kVerdicts));
+  const PairedDifference& difference = judgement.difference;
+  if (judgement.verdict == Verdict::better || judgement.verdict == Verdict::worse)
+    return fmt::format("{} by {:.3g} ± {:.2g}", name, std::abs(difference.mean), difference.half_width);
+  if (judgement.verdict != Verdict::unclear || difference.pairs < 2) return name;
+  if (judgement.seeds_needed > difference.pairs)
+    return fmt::format("{}; about {} would do", name, judgement.seeds_needed);
+  // Some seeds may have failed where others did not: the mean and its interval say little about that.
+  return fmt::format("{}: differences of {:+.3g} to {:+.3g}", name, difference.lowest, difference.highest);
+}
+
+}  // namespace unisono::records

@@ -1,0 +1,183 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+
+#include "plot/bars.hpp"
+#include "plot/xy.hpp"
+#include "run_curves.hpp"
+#include "search_sections.hpp"
+#include "texts.hpp"
+#include "unisono/base/text.hpp"
+
+namespace unisono::report {
+namespace {
+
+constexpr double kGap = std::numeric_limits<double>::quiet_NaN();
+constexpr std::size_t kMostTrialTitles = 1000, kMostBlocks = 4000;
+
+/// The best value after each step that has ended.
+Drawing best_drawing(const SearchHistory& search) {
+  plot::Series values{.name = "trials", .mark = plot::Mark::points}, best{.name = "best so far"};
+  double reached = kGap;
+  for (std::size_t i = 0; i < search.steps.size(); ++i) {
+    const StepEnd& step = search.steps[i];
+    values.x.push_back(static_cast<double>(i + 1));
+    values.y.push_back(step.value);
+    values.titles.push_back(
+        fmt::format("trial {}, {}: {}", step.trial, count_of(step.epochs, "epoch"), number_text(step.value)));
+    const bool is_better = std::isnan(reached) || search.is_better(step.value, reached);
+    if (!std::isnan(step.value) && is_better) {
+      best.x.push_back(values.x.back());
+      best.y.push_back(reached);  // a step: NaN, or the best one before
+      reached = step.value;
+    }
+    best.x.push_back(values.x.back());
+    best.y.push_back(reached);
+  }
+  if (values.x.size() > kMostTrialTitles) values.titles.clear();  // then points may be thinned
+  best.colour = 1;
+  values.colour = 0;
+  plot::XyPlot plot;
+  plot.caption = {.title = "Best so far",
+                  .description = fmt::format("The best {} is {}.", words_of(search.metric), number_text(reached))};
+  plot.x.label = search.is_in_steps() ? "steps of trials that have ended" : "trials that have ended";
+  plot.y = metric_axis(search, values.y);
+  plot.series = {std::move(values), std::move(best)};
+  plot.width = 545;
+  return drawing_of(plot);
+}
+
+std::map<std::int64_t, std::vector<const StepEnd*>> steps_by_trial(const SearchHistory& search) {
+  std::map<std::int64_t, std::vector<const StepEnd*>> steps;
+  for (const StepEnd& step : search.steps) steps[step.trial].push_back(&step);
+  return steps;
+}
+
+/// How each trial went from rung to rung.
+Drawing rungs_drawing(const SearchHistory& search) {
+  plot::Series trials{.name = "trials", .mark = plot::Mark::line_and_points};
+  plot::Series best{.name = "best trial", .mark = plot::Mark::line_and_points};
+  const auto winner = search.plan->best();
+  for (const auto& [number, steps] : steps_by_trial(search)) {
+    plot::Series& series = winner == number ? best : trials;
+    for (const StepEnd* step : steps) {
+      series.x.push_back(static_cast<double>(step->epochs));
+      series.y.push_back(step->value);
+      series.titles.push_back(
+          fmt::format("trial {}, {}: {}", number, count_of(step->epochs, "epoch"), number_text(step->value)));
+    }
+    series.x.push_back(kGap);  // the next trial's line begins anew
+    series.y.push_back(kGap);
+    series.titles.emplace_back();
+  }
+  plot::XyPlot plot;
+  plot.caption = {.title = "Trials from rung to rung",
+                  .description = "A line for each trial: its metric after so many epochs."};
+  plot.x.label = "epochs";
+  if (search.settings().method != search::SearchKind::population) plot.x.spacing = plot::Spacing::logarithmic;
+  plot.y = metric_axis(search, trials.y);
+  plot.series = {std::move(trials), std::move(best)};
+  plot.width = 545;
+  return drawing_of(plot);
+}
+
+/// Trials of one rung; those of Hyperband's brackets are told apart by where they began.
+struct RungFigures {
+  std::int64_t trials = 0, failed = 0, went_on = 0, copied = 0;
+  std::vector<double> values = {};
+};
+
+Table rungs_table(const SearchHistory& search) {
+  std::map<std::pair<std::int64_t, std::int64_t>, RungFigures> rungs;
+  for (const auto& [number, steps] : steps_by_trial(search)) {
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+      RungFigures& rung = rungs[{steps.front()->epochs, steps[i]->epochs}];
+      ++rung.trials;
+      rung.went_on += i + 1 < steps.size() ? 1 : 0;
+      rung.copied += steps[i]->copied ? 1 : 0;
+      if (std::isnan(steps[i]->value)) {
+        ++rung.failed;
+      } else {
+        rung.values.push_back(steps[i]->value);
+      }
+    }
+  }
+  const bool is_population = search.settings().method == search::SearchKind::population;
+  const bool has_brackets = search.settings().method == search::SearchKind::hyperband;
+  Table table{.caption = "Rungs", .head = {"epochs"}, .rows = {}};
+  if (has_brackets) table.head = {"bracket, from epochs", "epochs"};
+  const std::string metric = words_of(search.metric);
+  table.head.insert(table.head.end(), {"trials", "failed", is_population ? "began with others' weights" : "went on",
+                                       "best " + metric, "median"});
+  for (auto& [which, rung] : rungs) {
+    std::sort(rung.values.begin(), rung.values.end(), [&](double a, double b) { return search.is_better(a, b); });
+    std::vector<std::string> row = {grouped(which.second)};
+    if (has_brackets) row.insert(row.begin(), grouped(which.first));
+    const bool any = !rung.values.empty();
+    row.insert(
+        row.end(),
+        {grouped(rung.trials), grouped(rung.failed), grouped(is_population ? rung.copied : rung.went_on),
+         any ? number_text(rung.values.front()) : "", any ? number_text(rung.values[rung.values.size() / 2]) : ""});
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
+}  // namespace
+
+plot::Axis metric_axis(const SearchHistory& search, const std::vector<double>& values) {
+  plot::Axis axis = axis_for({{.y = values}});
+  axis.label = words_of(search.metric);
+  return axis;
+}
+
+Section section_of_course(const SearchHistory& search) {
+  Section section{.title = "Course"};
+  if (search.steps.empty()) return section;
+  section.blocks.emplace_back(best_drawing(search));
+  if (!search.is_in_steps()) return section;
+  section.blocks.emplace_back(rungs_drawing(search));
+  section.blocks.emplace_back(rungs_table(search));
+  return section;
+}
+
+Section section_of_timeline(const TrialsHistory& job) {
+  Section section{.title = "Timeline"};
+  if (job.trainings.empty()) return section;
+  if (job.trainings.size() > kMostBlocks) {
+    section.blocks.emplace_back(Paragraph{
+        fmt::format("The first {} of {} trainings.", grouped(kMostBlocks), grouped(std::ssize(job.trainings)))});
+  }
+  const TrialsHistory::Rows rows = job.rows();
+  const bool is_search = job.kind == "search";
+  plot::Timeline timeline;
+  timeline.caption = {.title = fmt::format("Which {} ran when", is_search ? "trials" : "folds"),
+                      .description = "A row for each training that ran at the same time as others."};
+  timeline.time.label = "seconds";
+  for (std::size_t row = 0; row < rows.count; ++row) timeline.rows.push_back(fmt::format("{}", row + 1));
+  for (std::size_t i = 0; i < std::min(job.trainings.size(), kMostBlocks); ++i) {
+    const TrainingSpan& span = job.trainings[i];
+    const std::string kind(span.result       ? name_of(span.result->status, records::kTrainingStatuses)
+                           : span.is_running ? "running"
+                                             : "stopped");
+    auto found = std::find(timeline.kinds.begin(), timeline.kinds.end(), kind);
+    if (found == timeline.kinds.end()) found = timeline.kinds.insert(found, kind);
+    const std::int64_t number = is_search ? span.training.trial : std::max<std::int64_t>(0, span.training.fold);
+    const std::string what = is_search             ? span.training.text()
+                             : span.training.refit ? "all examples"
+                                                   : fmt::format("fold {}", span.training.fold);
+    timeline.blocks.push_back({.row = rows.of_training[i],
+                               .start = span.start,
+                               .end = span.end,
+                               .colour = static_cast<std::size_t>(found - timeline.kinds.begin()),
+                               .text = span.training.refit ? "all" : fmt::format("{}", number),
+                               .title = fmt::format("{}: {}, {}", what, kind, duration_text(span.end - span.start))});
+  }
+  section.blocks.emplace_back(drawing_of(timeline));
+  return section;
+}
+
+}  // namespace unisono::report

@@ -1,0 +1,235 @@
+#include "watch.hpp"
+
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <thread>
+
+#include "texts.hpp"
+#include "unisono/base/clock.hpp"
+#include "unisono/base/errors.hpp"
+#include "unisono/base/text.hpp"
+#include "unisono/records/journal.hpp"
+#include "unisono/records/progress.hpp"
+#include "unisono/report/report.hpp"
+#include "watch_trials.hpp"
+
+namespace unisono::report {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kBarWidth = 30, kCurveWidth = 32, kReportsOfSpeed = 5;
+constexpr double kSilentSeconds = 60;  // after these a run that no process of this machine makes counts as ended
+
+double number_of(const RunHistory& run, const std::string& key) {
+  const auto found = run.record.config.find(key);
+  return found == run.record.config.end() ? 0 : std::atof(found->second.c_str());
+}
+
+std::string progress_line(const RunHistory& run) {
+  const double planned = planned_steps(run);
+  std::string text = planned > 0 ? progress_bar(static_cast<double>(run.record.steps) / planned) + "  " : "";
+  text += fmt::format("epoch {}/{:.0f}  step {}", run.record.epochs, number_of(run, "train.epochs"),
+                      grouped(run.record.steps));
+  return planned > 0 ? text + "/" + grouped(std::llround(planned)) : text;
+}
+
+/// "train loss       0.3246  ▇▅▃▂▁"
+void add_curve(const RunHistory& run, const std::string& name, std::string& text) {
+  const Curve& curve = run.curve(name);
+  if (curve.empty()) return;
+  text += fmt::format("  {:<26} {:>9}  {}\n", words_of(name), number_text(curve.values.back()),
+                      sparkline(curve.values, kCurveWidth));
+}
+
+/// Whether smaller values of a metric are better ones.
+bool is_error(const std::string& metric) {
+  constexpr std::array<std::string_view, 4> kErrors = {"loss", "rmse", "mae", "perplexity"};
+  return std::find(kErrors.begin(), kErrors.end(), metric) != kErrors.end();
+}
+
+/// The best evaluation by the metric that the best checkpoint is chosen by.
+std::string best_text(const RunHistory& run) {
+  const auto setting = [&](const char* key) {
+    const auto found = run.record.config.find(key);
+    return found == run.record.config.end() ? "" : unquoted(found->second);
+  };
+  const std::string on = setting("checkpoint.best.on");
+  std::string metric = setting("checkpoint.best.metric");
+  if (metric == "auto") metric = run.curve(on + " accuracy").empty() ? "loss" : "accuracy";
+  const Curve& curve = run.curve(on + " " + metric);
+  if (on == "train" || curve.empty()) return "";
+  const bool error = is_error(metric);
+  const auto best = std::max_element(curve.values.begin(), curve.values.end(), [&](double a, double b) {
+    if (!std::isfinite(a) || !std::isfinite(b)) return !std::isfinite(a) && std::isfinite(b);
+    return error ? a > b : a < b;
+  });
+  const double step = curve.steps[static_cast<std::size_t>(best - curve.values.begin())];
+  return fmt::format("  best {:<21} {:>9}  at step {}\n", on + " " + words_of(metric), number_text(*best),
+                     grouped(std::llround(step)));
+}
+
+std::string speed_text(const RunHistory& run, bool running) {
+  std::string text = fmt::format("  {:<26} {:>9}", "examples/s", records::rate_text(run.record.examples_per_second));
+  const double left = seconds_left(run);
+  if (running && left >= 0) text += fmt::format("  {} left", records::clock_text(left));
+  return text + "\n";
+}
+
+std::size_t width_of_terminal() {
+  winsize size{};
+  const bool known = ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 20;
+  return known ? size.ws_col : 100;
+}
+
+/// Seconds since a file was written to.
+double silence(const std::string& path) {
+  std::error_code error;
+  const auto written = fs::last_write_time(path, error);
+  if (error) return 0;
+  return std::chrono::duration<double>(fs::file_time_type::clock::now() - written).count();
+}
+
+/// What is shown, and whether nothing more is to be expected.
+struct Look {
+  std::string picture;
+  bool has_ended = false;
+};
+
+/// \param file that grows: what happens on another machine is seen by it alone
+bool has_ended(const std::string& status, const std::string& file) {
+  return status != "running" && (status != "unfinished" || silence(file) > kSilentSeconds);
+}
+
+Look look_at(const std::string& folder, const models::ModelKinds& models) try {
+  const std::string journal = records::trial_journal_of(folder);
+  if (holds_trials(folder, "search")) {
+    const SearchHistory search = read_search(folder, models);
+    return {picture_of(search), has_ended(search.job.status, journal)};
+  }
+  if (holds_trials(folder, "cross_validation")) {
+    const ValidationHistory validation = read_validation(folder);
+    return {picture_of(validation), has_ended(validation.job.status, journal)};
+  }
+  const RunHistory run = read_history(folder);
+  return {picture_of(run), has_ended(run.record.status, folder + "/metrics.jsonl")};
+} catch (const nlohmann::json::exception& error) {
+  throw CheckpointError(fmt::format("{}: one of its JSON files is damaged: {}", folder, error.what()));
+}
+
+/// Draws pictures over each other on a terminal, and below each other elsewhere.
+class Screen {
+ public:
+  explicit Screen(bool redraws) : redraws_(redraws && ::isatty(STDOUT_FILENO) == 1) {}
+
+  void show(const std::string& picture) {
+    if (picture == shown_) return;
+    if (redraws_ && !shown_.empty()) {
+      fmt::print("\x1b[{}A\x1b[J", std::count(shown_.begin(), shown_.end(), '\n'));
+    }
+    fmt::print("{}", picture);
+    std::fflush(stdout);
+    shown_ = picture;
+  }
+
+ private:
+  bool redraws_;
+  std::string shown_;
+};
+
+/// A line of at most so many characters, which a terminal does not break: "a line that is too lo…".
+std::string cut(const std::string& line, std::size_t width) {
+  std::size_t characters = 0, last = 0;  // where the last character that fits begins
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    if ((static_cast<unsigned char>(line[i]) & 0xC0U) == 0x80U) continue;
+    if (++characters > width) return line.substr(0, last) + "…";
+    last = i;
+  }
+  return line;
+}
+
+/// Each line so.
+std::string cut_lines(const std::string& text, std::size_t width) {
+  std::string lines;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = text.find('\n', begin);
+    lines += cut(text.substr(begin, end - begin), width) + "\n";
+    begin = end + 1;
+  }
+  return lines;
+}
+
+}  // namespace
+
+std::string progress_bar(double done) {
+  const auto filled = static_cast<std::size_t>(std::clamp(done, 0.0, 1.0) * kBarWidth);
+  return fmt::format("[{:<{}}] {:3.0f} %", std::string(filled, '='), kBarWidth, 100 * done);
+}
+
+std::string sparkline(const std::vector<double>& values, std::size_t width) {
+  constexpr std::array<const char*, 8> kBlocks = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+  plot::Span span;
+  span.add(values);
+  if (values.size() < 2 || !span.range()) return "";
+  const auto [least, largest] = *span.range();
+  const std::size_t columns = std::min(width, values.size());
+  std::string text;
+  for (std::size_t column = 0; column < columns; ++column) {
+    const double value = values[(column + 1) * values.size() / columns - 1];
+    if (!std::isfinite(value)) {
+      text += " ";
+      continue;
+    }
+    const double height = largest > least ? (value - least) / (largest - least) : 0;
+    text += kBlocks[std::min<std::size_t>(7, static_cast<std::size_t>(8 * height))];
+  }
+  return text;
+}
+
+double planned_steps(const RunHistory& run) { return number_of(run, "train.epochs") * run.steps_per_epoch; }
+
+double seconds_left(const RunHistory& run) {
+  const Curve& seconds = run.curve("train seconds.total");
+  const std::size_t reports = seconds.steps.size();
+  if (planned_steps(run) <= 0 || reports == 0) return -1;
+  // The reports after the one that is some reports back: their steps, and the seconds that these took.
+  const std::size_t first = reports > kReportsOfSpeed ? reports - kReportsOfSpeed : 0;
+  const double steps = seconds.steps.back() - (first == 0 ? 0 : seconds.steps[first - 1]);
+  double sum = 0;
+  for (std::size_t i = first; i < reports; ++i) sum += std::isfinite(seconds.values[i]) ? seconds.values[i] : 0;
+  const double left = planned_steps(run) - static_cast<double>(run.record.steps);
+  return steps > 0 ? std::max(0.0, left) * sum / steps : -1;
+}
+
+std::string picture_of(const RunHistory& run) {
+  std::string text = fmt::format("{}: {}\n  {}\n", run.name(), run.record.status, progress_line(run));
+  for (const std::string& metric : run.metrics()) {
+    for (const std::string split : {"train ", "validation ", "test "}) add_curve(run, split + metric, text);
+  }
+  return text + best_text(run) + speed_text(run, run.record.status == "running");
+}
+
+void watch(const WatchOptions& options) {
+  std::string folder = options.folder;
+  while (folder.size() > 1 && folder.ends_with('/')) folder.pop_back();
+  Screen screen(!options.once);
+  while (true) {
+    const Stopwatch watch;
+    const Look look = look_at(folder, options.models);
+    screen.show(cut_lines(look.picture, width_of_terminal() - 1));
+    if (options.once || look.has_ended) return;
+    // Long histories take time to read: no more than a tenth of this process's.
+    std::this_thread::sleep_for(std::chrono::duration<double>(std::max(options.every_seconds, 9 * watch.seconds())));
+  }
+}
+
+}  // namespace unisono::report

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <string>
+
+#include "history.hpp"
+
+namespace unisono::report {
+
+/// How a run goes, as a few lines of text: how far it is, losses and metrics, speed, time left.
+std::string picture_of(const RunHistory& run);
+
+/// "[====      ]  40 %" \param done from 0 to 1
+std::string progress_bar(double done);
+/// A curve as a line of blocks: "▇▅▃▂▁". \param width at most so many characters
+std::string sparkline(const std::vector<double>& values, std::size_t width);
+
+/// Steps that the run is to make in all; 0: it is not known yet.
+double planned_steps(const RunHistory& run);
+/// Seconds until the last step, at the speed of the last reports; negative: it is not known.
+double seconds_left(const RunHistory& run);
+
+}  // namespace unisono::report

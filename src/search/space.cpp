@@ -1,0 +1,211 @@
+#include "unisono/search/space.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <tuple>
+
+#include "distribution.hpp"
+#include "unisono/base/errors.hpp"
+#include "unisono/base/text.hpp"
+
+namespace unisono::search {
+namespace {
+
+constexpr double kNotDrawn = 0.5;
+
+bool holds_tables(const Parameter& p) {
+  return std::ranges::any_of(p.choices, [](const auto& c) { return c.table() || c.array(); });
+}
+
+/// The value of a key that is written as a path or as nested tables; null where there is none.
+const ConfigValue* value_at(const ConfigValue& values, const std::string& key, const std::string& path) {
+  if (values.table() == nullptr) return nullptr;
+  for (const auto& [name, inner] : *values.table()) {
+    const std::string full = (path.empty() ? "" : path + ".") + normal_key(name, inner.place);
+    if (full == key) return &inner;
+    if (!key.starts_with(full + ".")) continue;
+    if (const ConfigValue* found = value_at(inner, key, full)) return found;
+  }
+  return nullptr;
+}
+
+std::string range_text(const Parameter& p) {
+  if (p.scale == Scale::choice) {
+    std::vector<std::string> texts;
+    for (const ConfigValue& choice : p.choices) texts.push_back(toml_text(choice));
+    return "one of its choices: " + any_of({texts.begin(), texts.end()});
+  }
+  const std::string range = fmt::format("at least {} and at most {}", p.low, p.high);
+  return p.step == 0 ? "a number, " + range : fmt::format("a whole number, {}, in steps of {}", range, p.step);
+}
+
+}  // namespace
+
+Space::Space(const ConfigValue& table) : parameters_(parse_space(table)) {
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    if (parameters_[i].owner < 0) order_.push_back(i);
+  }
+  std::ranges::stable_sort(order_, {}, [this](std::size_t i) {  // a whole table before what lies in it
+    const auto depth = std::ranges::count(parameters_[i].key, '.');
+    return holds_tables(parameters_[i]) ? std::tuple(false, depth) : std::tuple(true, decltype(depth){0});
+  });
+}
+
+const Parameter* Space::find(const std::string& key, std::size_t* at) const {
+  const auto found = std::ranges::find(parameters_, key, &Parameter::key);
+  if (at != nullptr) *at = static_cast<std::size_t>(found - parameters_.begin());
+  return found == parameters_.end() ? nullptr : &*found;
+}
+
+bool Space::is_active(std::size_t parameter, const Point& point) const {
+  const Parameter& p = parameters_[parameter];
+  if (p.owner < 0) return true;
+  const auto owner = static_cast<std::size_t>(p.owner);
+  return parameters_[owner].index(point[owner]) == p.option && is_active(owner, point);
+}
+
+ConfigValue Space::filled(const ConfigValue& option, const std::string& key, const Point& point) const {
+  std::size_t at = 0;
+  if (is_distribution(option)) {
+    const Parameter& p = *find(key, &at);
+    if (p.scale != Scale::choice) return p.at(point[at]);
+    const std::int64_t i = p.index(point[at]);
+    return filled(p.choices[static_cast<std::size_t>(i)], fmt::format("{}[{}]", key, i), point);
+  }
+  ConfigValue result = option;
+  if (auto* table = std::get_if<ConfigValue::Table>(&result.value)) {
+    for (auto& [name, inner] : *table) inner = filled(inner, fmt::format("{}.{}", key, name), point);
+  } else if (auto* array = std::get_if<ConfigValue::Array>(&result.value)) {
+    for (std::size_t i = 0; i < array->size(); ++i) {
+      (*array)[i] = filled((*array)[i], fmt::format("{}.{}", key, i), point);
+    }
+  }
+  return result;
+}
+
+std::vector<Assignment> Space::at(const Point& point) const {
+  std::vector<Assignment> assignments;
+  for (const std::size_t i : order_) {
+    const Parameter& p = parameters_[i];
+    const std::string key = fmt::format("{}[{}]", p.key, p.index(point[i]));
+    const ConfigValue value = p.at(point[i]);
+    assignments.push_back({p.key, p.scale == Scale::choice ? filled(value, key, point) : value});
+  }
+  return assignments;
+}
+
+std::vector<Point> Space::grid() const {
+  std::vector<Point> points = {Point(parameters_.size(), kNotDrawn)};
+  for (std::size_t j = 0; j < parameters_.size(); ++j) {
+    const Parameter& p = parameters_[j];
+    if (p.values() == 0) {
+      throw ConfigError(
+          fmt::format("search.method = \"grid\" needs finitely many values, but '{}' in [search.space] "
+                      "takes any number from {} to {}: give it a list of choices, or use method = "
+                      "\"random\"",
+                      p.key, p.low, p.high));
+    }
+    std::vector<Point> before;
+    before.swap(points);
+    for (const Point& point : before) {
+      const std::int64_t values = is_active(j, point) ? p.values() : 1;
+      if (static_cast<std::int64_t>(points.size()) + values > kMostGridPoints) {
+        throw ConfigError(
+            fmt::format("the grid of [search.space] has more than {} points: vary fewer keys, or use "
+                        "method = \"random\"",
+                        grouped(kMostGridPoints)));
+      }
+      for (std::int64_t i = 0; i < values; ++i) {
+        points.push_back(point);
+        if (is_active(j, point)) points.back()[j] = p.middle(i);
+      }
+    }
+  }
+  return points;
+}
+
+bool Space::matches(const Parameter& parameter, const ConfigValue& value, double& u, Point& point) const {
+  if (parameter.scale != Scale::choice) {
+    const std::optional<double> place = parameter.place_of(value);
+    if (place) u = *place;
+    return place.has_value();
+  }
+  for (std::size_t i = 0; i < parameter.choices.size(); ++i) {
+    Point changed = point;
+    if (!matches(parameter.choices[i], value, fmt::format("{}[{}]", parameter.key, i), changed)) continue;
+    point = std::move(changed);
+    u = parameter.middle(static_cast<std::int64_t>(i));
+    return true;
+  }
+  return false;
+}
+
+bool Space::matches(const ConfigValue& option, const ConfigValue& value, const std::string& key, Point& point) const {
+  if (is_distribution(option)) {
+    std::size_t at = 0;
+    const Parameter& p = *find(key, &at);
+    double u = kNotDrawn;
+    if (!matches(p, value, u, point)) return false;
+    point[at] = u;
+    return true;
+  }
+  if (const auto* table = option.table()) {
+    if (value.table() == nullptr || value.table()->size() != table->size()) return false;
+    return std::ranges::all_of(*table, [&](const auto& entry) {
+      const ConfigValue* const given = value.find(entry.key);
+      return given != nullptr && matches(entry.value, *given, fmt::format("{}.{}", key, entry.key), point);
+    });
+  }
+  if (const auto* array = option.array()) {
+    if (value.array() == nullptr || value.array()->size() != array->size()) return false;
+    for (std::size_t i = 0; i < array->size(); ++i) {
+      if (!matches((*array)[i], (*value.array())[i], fmt::format("{}.{}", key, i), point)) return false;
+    }
+    return true;
+  }
+  return option == value || (option.number() && option.number() == value.number());
+}
+
+void Space::refuse_other_keys(const ConfigValue& values, const std::string& path) const {
+  for (const auto& [name, inner] : *values.table()) {
+    const std::string key = (path.empty() ? "" : path + ".") + normal_key(name, inner.place);
+    if (find(key) != nullptr) continue;
+    const bool leads = std::ranges::any_of(parameters_, [&](const auto& p) { return p.key.starts_with(key + "."); });
+    if (leads && inner.table() != nullptr) {
+      refuse_other_keys(inner, key);
+    } else {
+      throw ConfigError(
+          fmt::format("{}: '{}' in search.baselines is not varied by [search.space]; remove it, or add "
+                      "it there",
+                      inner.place, key));
+    }
+  }
+}
+
+Point Space::point_of(const ConfigValue& values) const {
+  if (values.table() == nullptr) {
+    throw ConfigError(
+        fmt::format("{}: a trial of search.baselines must be a table of keys and their values", values.place));
+  }
+  refuse_other_keys(values, "");
+  Point point(parameters_.size(), kNotDrawn);
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    const Parameter& p = parameters_[i];
+    if (p.owner >= 0) continue;
+    const ConfigValue* const value = value_at(values, p.key, "");
+    if (value == nullptr) {
+      throw ConfigError(
+          fmt::format("{}: a trial of search.baselines lacks '{}', which [search.space] varies", values.place, p.key));
+    }
+    double u = kNotDrawn;
+    if (!matches(p, *value, u, point)) {
+      throw ConfigError(fmt::format("{}: '{}' in search.baselines is {}, which [search.space] does not have; it is {}",
+                                    value->place, p.key, toml_text(*value), range_text(p)));
+    }
+    point[i] = u;
+  }
+  return point;
+}
+
+}  // namespace unisono::search

@@ -1,0 +1,185 @@
+#include "checkpoint/checkpoint_header.hpp"
+
+#include <fmt/format.h>
+
+#include <bit>
+#include <nlohmann/json.hpp>
+
+namespace unisono::session {
+namespace {
+
+constexpr int kVersion = 1;
+
+nlohmann::json to_json(const kernels::LossSums& sums) {
+  return {{"loss", sums.loss},
+          {"examples", sums.examples},
+          {"correct", sums.correct},
+          {"correct_top5", sums.correct_top5},
+          {"squared_error", sums.squared_error},
+          {"absolute_error", sums.absolute_error},
+          {"target_sum", sums.target_sum},
+          {"target_squared_sum", sums.target_squared_sum},
+          {"values", sums.values}};
+}
+
+kernels::LossSums sums_from(const nlohmann::json& json) {
+  kernels::LossSums sums;
+  json.at("loss").get_to(sums.loss);
+  json.at("examples").get_to(sums.examples);
+  json.at("correct").get_to(sums.correct);
+  json.at("correct_top5").get_to(sums.correct_top5);
+  json.at("squared_error").get_to(sums.squared_error);
+  json.at("absolute_error").get_to(sums.absolute_error);
+  json.at("target_sum").get_to(sums.target_sum);
+  json.at("target_squared_sum").get_to(sums.target_squared_sum);
+  json.at("values").get_to(sums.values);
+  return sums;
+}
+
+nlohmann::json to_json(const models::ModelInputs& inputs) {
+  return {{"kind", static_cast<int>(inputs.kind)},
+          {"rows", inputs.rows},
+          {"columns", inputs.columns},
+          {"mean_value", inputs.mean_value},
+          {"row_values", inputs.row_values},
+          {"features", {inputs.features.channels, inputs.features.height, inputs.features.width}},
+          {"classes", inputs.classes},
+          {"target_size", inputs.target_size}};
+}
+
+models::ModelInputs inputs_from(const nlohmann::json& json) {
+  const auto& features = json.at("features");
+  return {.kind = static_cast<data::SetKind>(json.at("kind").get<int>()),
+          .features = {.channels = features.at(0), .height = features.at(1), .width = features.at(2)},
+          .rows = json.at("rows"),
+          .columns = json.at("columns"),
+          .mean_value = json.at("mean_value"),
+          .row_values = json.at("row_values"),
+          .classes = json.at("classes"),
+          .target_size = json.at("target_size")};
+}
+
+nlohmann::json to_json(const BestEvaluation& best) {
+  return {{"criterion", best.criterion}, {"value", best.value}, {"step", best.step}, {"waited", best.waited}};
+}
+
+BestEvaluation best_from(const nlohmann::json& json, const char* key) {
+  if (!json.contains(key)) return {};
+  const auto& best = json.at(key);
+  return {.criterion = best.at("criterion"),
+          .value = best.at("value"),
+          .step = best.at("step"),
+          .waited = best.at("waited")};
+}
+
+/// Fields that checkpoints from before early stopping lack.
+void parse_control(const nlohmann::json& json, CheckpointHeader& header) {
+  header.best_by = best_from(json, "best_by");
+  header.stopping_by = best_from(json, "stopping_by");
+  header.reported_step = json.value("reported_step", header.step);
+  if (json.contains("unreported")) header.unreported = sums_from(json.at("unreported"));
+  if (!json.contains("first_loss")) return;
+  header.divergence = {
+      .has_first_loss = true, .first_loss = json.at("first_loss"), .below_until = json.at("below_until")};
+}
+
+/// Doubles, stored as their bits; none where there is no such key.
+std::vector<double> numbers_from(const nlohmann::json& json, const char* key) {
+  std::vector<double> numbers;
+  for (const auto& bits : json.value(key, nlohmann::json::array())) {
+    numbers.push_back(std::bit_cast<double>(bits.get<std::uint64_t>()));
+  }
+  return numbers;
+}
+
+CheckpointHeader parse(const nlohmann::json& json) {
+  CheckpointHeader header;
+  json.at("step").get_to(header.step);
+  json.at("epoch").get_to(header.cursor.epoch);
+  json.at("step_in_epoch").get_to(header.cursor.step);
+  if (json.contains("worker_steps")) json.at("worker_steps").get_to(header.worker_steps);
+  json.at("optimizer_steps").get_to(header.optimizer_steps);
+  header.method = numbers_from(json, "method");
+  header.strategy = numbers_from(json, "strategy");
+  json.at("seed").get_to(header.seed);
+  header.inputs = inputs_from(json.at("inputs"));
+  if (json.contains("preprocessing")) {
+    header.preprocessing = data::preprocessing_from_json(json.at("preprocessing").dump(), "the header's preprocessing");
+  }
+  json.at("normalization").at("mean").get_to(header.preprocessing.normalization.mean);
+  json.at("normalization").at("scale").get_to(header.preprocessing.normalization.scale);
+  json.at("data_identity").get_to(header.data_identity);
+  json.at("resident").get_to(header.resident);
+  header.epoch_sums = sums_from(json.at("epoch_sums"));
+  header.has_best = json.contains("best");
+  if (header.has_best) json.at("best").get_to(header.best);
+  parse_control(json, header);
+  header.averaged = json.value("averaged", false);
+  header.threads_chosen = json.value("threads_chosen", false);
+  header.names = json.value("names", std::uint64_t{0});
+  json.at("ranks").get_to(header.ranks);
+  json.at("threads").get_to(header.threads);
+  json.at("device").get_to(header.device);
+  json.at("build").get_to(header.build);
+  json.at("layout").get_to(header.layout);
+  return header;
+}
+
+}  // namespace
+
+std::string to_json(const CheckpointHeader& header) {
+  nlohmann::ordered_json json = {
+      {"format", "unisono checkpoint"},
+      {"version", kVersion},
+      {"step", header.step},
+      {"epoch", header.cursor.epoch},
+      {"step_in_epoch", header.cursor.step},
+      {"optimizer_steps", header.optimizer_steps},
+      {"seed", header.seed},
+      {"inputs", to_json(header.inputs)},
+      {"normalization",
+       {{"mean", header.preprocessing.normalization.mean}, {"scale", header.preprocessing.normalization.scale}}},
+      {"data_identity", header.data_identity},
+      {"resident", header.resident},
+      {"epoch_sums", to_json(header.epoch_sums)},
+      {"ranks", header.ranks},
+      {"threads", header.threads},
+      {"device", header.device},
+      {"build", header.build},
+      {"layout", header.layout}};
+  if (header.preprocessing.known)
+    json["preprocessing"] = nlohmann::ordered_json::parse(data::to_json(header.preprocessing));
+  if (header.has_best) json["best"] = header.best;
+  if (!header.best_by.criterion.empty()) json["best_by"] = to_json(header.best_by);
+  if (!header.stopping_by.criterion.empty()) json["stopping_by"] = to_json(header.stopping_by);
+  if (header.divergence.has_first_loss) {
+    json["first_loss"] = header.divergence.first_loss;
+    json["below_until"] = header.divergence.below_until;
+  }
+  json["reported_step"] = header.reported_step;
+  if (header.unreported.examples > 0) json["unreported"] = to_json(header.unreported);
+  if (!header.worker_steps.empty()) json["worker_steps"] = header.worker_steps;
+  for (const double number : header.method) json["method"].push_back(std::bit_cast<std::uint64_t>(number));
+  for (const double number : header.strategy) json["strategy"].push_back(std::bit_cast<std::uint64_t>(number));
+  if (header.averaged) json["averaged"] = true;
+  if (header.threads_chosen) json["threads_chosen"] = true;
+  if (header.names != 0) json["names"] = header.names;
+  return json.dump(1);
+}
+
+CheckpointHeader header_from_json(const std::string& text) {
+  try {
+    const auto json = nlohmann::json::parse(text);
+    if (json.at("version") != kVersion) {
+      throw CheckpointError(
+          fmt::format("has format version {}, but this unisono reads version {}", json.at("version").dump(), kVersion));
+    }
+    return parse(json);
+  } catch (const DataError& error) {
+    throw DamagedCheckpoint(fmt::format("has a header that cannot be read: {}", error.what()));
+  } catch (const nlohmann::json::exception& error) {
+    throw DamagedCheckpoint(fmt::format("has a header that cannot be read: {}", error.what()));
+  }
+}
+
+}  // namespace unisono::session

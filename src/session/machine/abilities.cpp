@@ -1,0 +1,208 @@
+#include "unisono/session/abilities.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <sstream>
+
+#include "machine/free_memory.hpp"
+#include "unisono/base/errors.hpp"
+#include "unisono/base/text.hpp"
+#include "unisono/session/device.hpp"
+#include "unisono/session/model_parts.hpp"
+#include "unisono/strategies/probe.hpp"
+
+namespace unisono::session {
+namespace {
+
+/// A config's list with a value for each rank. \throws ConfigError
+std::vector<double> for_all_ranks(std::vector<double> given, const settings::Config& config, int ranks,
+                                  std::string_view key) {
+  const auto count = std::ssize(given);
+  if (count == ranks || count == 0) return given;
+  if (count != config.replica.stages && count != 1) {
+    throw ConfigError(fmt::format("replica.placement.{}: {} for {}; give one for all, for each of them{}", key,
+                                  count_of(count, "value"), count_of(ranks, "rank"),
+                                  config.replica.stages > 1 ? ", or for each stage" : ""));
+  }
+  std::vector<double> all;
+  for (int rank = 0; rank < ranks; ++rank) all.push_back(given[static_cast<std::size_t>(rank % count)]);
+  return all;
+}
+
+/// Each rank's numbers.
+std::vector<std::vector<double>> gathered(comm::Communicator& group, const std::vector<double>& own) {
+  std::vector<std::vector<double>> all;
+  for (const std::string& text : group.all_gather_text(fmt::format("{}", fmt::join(own, " ")))) {
+    std::istringstream words(text);
+    auto& numbers = all.emplace_back();
+    for (std::string word; words >> word;) numbers.push_back(std::stod(word));  // "inf", too
+  }
+  return all;
+}
+
+/// What is free, and what the process has already. Ranks that have about the same count as equal: what is free changes
+/// from moment to moment.
+std::vector<double> found_limits(comm::Communicator& group) {
+  constexpr double kEqual = 1.1;
+  const double own = free_memory_bytes(group.node_size()) + static_cast<double>(resident_memory_bytes());
+  std::vector<double> limits;
+  for (const auto& numbers : gathered(group, {own})) limits.push_back(numbers.front());
+  const auto [least, most] = std::ranges::minmax(limits);
+  if (most <= kEqual * least) std::ranges::fill(limits, least);
+  return limits;
+}
+
+/// Of one example, by timing micro-batches.
+std::vector<std::vector<strategies::PassSeconds>> measured(comm::Communicator& group, const settings::Config& config,
+                                                           const models::Model& model, kernels::Backend& backend) {
+  constexpr Index kLeast = 1, kMost = 256;
+  const std::int64_t parts = std::max<std::int64_t>(config.train.micro_batches, 4);
+  const Index batch = std::clamp(config.train.batch_size / parts, kLeast, kMost);
+  std::vector<double> own;
+  for (const auto& one : strategies::time_segments(*model.staged(), backend, batch)) {
+    for (const double seconds : {one.forward, one.backward_inputs, one.backward_weights}) {
+      own.push_back(seconds / static_cast<double>(batch));
+    }
+  }
+  std::vector<std::vector<strategies::PassSeconds>> all;
+  for (const auto& numbers : gathered(group, own)) {
+    auto& segments = all.emplace_back();
+    for (std::size_t i = 0; i + 2 < numbers.size(); i += 3) {
+      segments.push_back({numbers[i], numbers[i + 1], numbers[i + 2]});
+    }
+  }
+  return all;
+}
+
+/// Ranks that pretend to be slow are as fast as they pretend, whatever was measured.
+void emulate(const settings::Config& config, int ranks, RankAbilities& abilities) {
+  const std::vector<double>& speeds = config.fault.emulated_gflops;
+  abilities.seconds.clear();
+  for (int rank = 0; rank < ranks; ++rank) {
+    abilities.gflops.push_back(speeds[std::min(static_cast<std::size_t>(rank), speeds.size() - 1)]);
+  }
+}
+
+bool leaves_something_open(const settings::Config& config) {
+  return config.train.batch_size < 0 || config.train.micro_batches == 0 || config.replica.stages == 0 ||
+         config.replica.recompute == strategies::Recompute::automatic ||
+         (config.stages() > 1 && config.replica.placement.first_layers.empty());
+}
+
+std::string text_of(const PlacedModel& placed, const settings::Config& config, int ranks) {
+  const auto number = placed.sizes.micro_batches;
+  return fmt::format("placement: {} of {}, {} in {} a step{}{}", count_of(ranks / placed.sizes.stages, "replica"),
+                     count_of(placed.sizes.stages, "stage"), count_of(placed.sizes.batch_size, "example"),
+                     number == 1 ? "1 micro-batch" : fmt::format("{} micro-batches", number),
+                     config.replica.recompute == strategies::Recompute::all ? ", activations are computed anew" : "",
+                     config.stages() == 1 ? ""
+                                          : fmt::format("; stages begin with {}",
+                                                        fmt::join(config.replica.placement.first_layers, ", ")));
+}
+
+/// Which rank takes each place of the grid; empty: as they are.
+std::vector<int> order_of_places(const settings::Config& config, int ranks) {
+  const auto& stages = config.replica.placement.ranks;
+  std::vector<int> order;
+  if (stages.empty() || std::ranges::is_sorted(stages)) return order;
+  for (int place = 0; place < ranks; ++place) {
+    const int stage = place % config.stages();
+    order.push_back(place - stage + static_cast<int>(stages[static_cast<std::size_t>(stage)]));
+  }
+  return order;
+}
+
+/// Whether the stages are what they are without any choice.
+bool as_by_flops(const StagePlan& plan, const settings::Config& config, const PlacedModel& placed) {
+  return !config.is_placed_automatically() &&
+         strategies::Stages(plan.staged(), config.replica, 1).cuts() == placed.placement.cuts;
+}
+
+/// As make_backend decides, but for ranks that would share a GPU. Collective.
+bool will_use_gpus(comm::Communicator& group, const settings::Config& config) {
+  if (config.device != settings::DeviceChoice::automatic) return config.device == settings::DeviceChoice::cuda;
+  const bool can = obstacle_to_gpus(config).empty() && !kernels::find_cuda_devices().devices.empty();
+  return group.max(can ? 0 : 1) == 0;
+}
+
+}  // namespace
+
+int ranks_of(const settings::Config& config, int started) {
+  const strategies::PlacementSettings& placement = config.replica.placement;
+  const auto named = std::max({std::int64_t{started}, std::ssize(placement.memory), std::ssize(placement.speeds)});
+  const auto ranks = std::max(named, config.replica.stages);
+  if (config.replica.stages < 2 || ranks % config.replica.stages == 0) return static_cast<int>(ranks);
+  return config.stages();
+}
+
+RankAbilities abilities_of(comm::Communicator& group, const settings::Config& config, const models::Model& model,
+                           kernels::Backend& backend, int ranks) {
+  const strategies::PlacementSettings& placement = config.replica.placement;
+  RankAbilities abilities{.ranks = group.size(), .process_bytes = group.max(resident_memory_bytes())};
+  const bool times = placement.speed == strategies::Speed::measured && placement.speeds.empty();
+  if (times && leaves_something_open(config)) abilities.seconds = measured(group, config, model, backend);
+  if (placement.memory.empty()) abilities.limits = found_limits(group);
+  abilities = on_ranks(std::move(abilities), ranks);
+  if (!placement.memory.empty()) abilities.limits = for_all_ranks(placement.memory_bytes(), config, ranks, "memory");
+  abilities.gflops = for_all_ranks(placement.speeds, config, ranks, "speed");
+  if (abilities.gflops.empty() && !config.fault.emulated_gflops.empty()) emulate(config, ranks, abilities);
+  return abilities;
+}
+
+void require_placeable(const settings::Config& config, const models::Model& model, kernels::Backend& backend) {
+  if (!config.is_placed_automatically()) return;
+  const auto refuse = [](const std::string& why) {
+    throw ConfigError(fmt::format(
+        "replica: {}; give numbers for replica.stages, train.micro_batches and train.batch_size, and remove "
+        "replica.recompute and replica.placement",
+        why));
+  };
+  if (model.staged() == nullptr) {
+    refuse(fmt::format("model.kind = \"{}\" has no layers that could be placed automatically", config.model.kind));
+  }
+  if (config.device == settings::DeviceChoice::cuda || backend.device() != nullptr)
+    refuse("models are placed automatically only on CPUs so far");
+}
+
+void require_stages(const settings::Config& config, const models::Model& model, kernels::Backend& backend, int ranks) {
+  if (config.replica.stages == 0) return;
+  const int replicas = settings::grid_shape(config, ranks).data;
+  if (config.train.micro_batches > 0) make_stages(config, model, backend, replicas);
+}
+
+PlacedConfig placed_config(comm::Communicator& group, const NodePlace& place, const settings::Config& given,
+                           const std::function<data::DatasetInfo()>& inspect, Log& log) {
+  if (!given.needs_placement()) return {given, {}};
+  settings::Config config = given;
+  if (will_use_gpus(group, given)) config.device = settings::DeviceChoice::cuda;
+  if (config.device == settings::DeviceChoice::cuda && !given.is_placed_automatically()) return {given, {}};
+  const data::DatasetInfo data = inspect();
+  settle(config, data);
+  Log silent(group.rank(), /*terminal=*/false);
+  const auto strategy = strategies::make_strategy(config.strategy);
+  const auto backend = kernels::make_cpu_backend(place_rank(group, place, config.train.threads, silent).threads);
+  LocalReducer alone;
+  const auto model = models::make_model(config.model, inputs_of(data),
+                                        model_context(*backend, alone, strategy->steps_together(), config));
+  require_placeable(config, *model, *backend);
+  require_stages(config, *model, *backend, group.size());
+  const StagePlan plan(config, *model, *backend, data, *strategy,
+                       abilities_of(group, config, *model, *backend, group.size()));
+  const PlacedModel placed = place_model(plan, config);
+  if (!placed.fits()) throw ConfigError(refusal(plan, config, placed));
+  if (!leaves_something_open(config) || as_by_flops(plan, config, placed))
+    return {given, order_of_places(given, group.size())};
+  PlacedConfig result{chosen(plan, given, placed), {}};
+  if (group.is_root()) log.info(text_of(placed, result.config, group.size()));
+  result.order = order_of_places(result.config, group.size());
+  return result;
+}
+
+std::unique_ptr<comm::Communicator> reordered(comm::Communicator& group, const std::vector<int>& order) {
+  if (order.empty()) return nullptr;
+  return group.split(0, static_cast<int>(std::ranges::find(order, group.rank()) - order.begin()));
+}
+
+}  // namespace unisono::session

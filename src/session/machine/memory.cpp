@@ -1,0 +1,228 @@
+#include "unisono/session/memory.hpp"
+
+#include <algorithm>
+#include <new>
+
+#include "machine/sharing.hpp"
+#include "unisono/base/errors.hpp"
+#include "unisono/optim/optimizer.hpp"
+#include "unisono/session/method.hpp"
+#include "unisono/session/model_parts.hpp"
+#include "unisono/session/synthetic_source.hpp"
+#include "unisono/strategies/reproducible_sum.hpp"
+
+namespace unisono::session {
+namespace {
+
+constexpr std::int64_t kFloat = sizeof(float);
+constexpr Index kTriedExamples = 128;
+constexpr std::int64_t kMostTriedBytes = std::int64_t{1} << 30;
+
+bool shards_state_of(const MemoryContext& context) {
+  return shards_state({.config = context.config,
+                       .strategy = context.strategy,
+                       .model = context.model,
+                       .backend = context.backend,
+                       .replicas = context.ranks,
+                       .shares_memory = context.one_node});
+}
+
+/// θ, the gradient if there is one, and those pages of the peers' gradients that a rank reads in shared memory
+/// (reduce-scatter, then all-gather), which count as its own. Servers get gradients by messages instead.
+std::int64_t vectors_bytes(const MemoryContext& context, std::int64_t n, bool in_place) {
+  const int ranks = context.ranks;
+  const bool reads_peers = context.division == nullptr && context.strategy.servers(ranks) == 0;
+  if (context.config.whole_batch()) return kFloat * n;
+  // Of one θ a rank reads all pages, and of the peers' gradients its slice.
+  if (shards_state_of(context) && context.one_node) return kFloat * (2 * n + n * (ranks - 1) / ranks);
+  return kFloat * (in_place ? n : 2 * n + (reads_peers ? 2 * n * (ranks - 1) / ranks : 0));
+}
+
+std::int64_t numbers_of(const ParameterLayout& layout) {
+  std::int64_t numbers = 0;
+  for (const Block& block : layout.blocks()) numbers += block.size();
+  return numbers;
+}
+
+/// The snapshot of what this rank writes to a checkpoint: its share of what all ranks hold, and all that only it holds.
+std::int64_t checkpoint_bytes(const MemoryContext& context, std::int64_t states) {
+  if (context.division != nullptr) {
+    const std::int64_t held = numbers_of(context.division->map().local(context.rank));
+    return kFloat * ((1 + states) * held + numbers_of(context.model.statistics_layout()) / context.ranks);
+  }
+  const std::int64_t numbers = numbers_of(context.model.layout());
+  const std::int64_t own = context.strategy.optimizer_state_is_local() ? states * numbers : 0;
+  const std::int64_t common = (1 + states) * numbers - own + numbers_of(context.model.statistics_layout());
+  return kFloat * (own + common / context.ranks);
+}
+
+/// The examples of a rank's largest micro-batch; less if the set has fewer examples than a step takes.
+Index training_batch(const MemoryContext& context) {
+  if (context.config.whole_batch()) return examples_of_pass(context.config, context.model, context.data);
+  const int workers = context.strategy.workers(context.ranks);
+  const Index batch = largest_part(context.config, workers);
+  if (context.data.train == 0) return batch;
+  return std::min<Index>(batch, (context.data.train + workers - 1) / workers);
+}
+
+/// Of θ in this rank's memory.
+Index floats_held(const MemoryContext& context) {
+  return context.division != nullptr ? context.division->size() : context.model.layout().size();
+}
+
+/// Of each vector that the optimizer keeps on this rank.
+Index optimizer_floats(const MemoryContext& context, Index n) {
+  constexpr Index kUsualBucket = Index{1} << 20;
+  if (!shards_state_of(context)) return n;
+  const Index chosen = context.config.communication.bucket_bytes;
+  const Index between_nodes = chosen > 0 ? chosen : kUsualBucket;
+  return strategies::StateShards(n, context.one_node ? n * kFloat : between_nodes, context.ranks).size_of(context.rank);
+}
+
+/// The kernels' own memory after a forward and backward pass.
+std::int64_t scratch_bytes_after(const MemoryContext& context, Index batch) {
+  models::Model& model = context.model;
+  Allocator& memory = context.backend.memory();
+  Buffer parameters(model.layout().size(), memory), statistics(model.statistics_layout().size(), memory),
+      gradient(parameters.size(), memory);
+  const models::ModelState state{.parameters = parameters.view(), .statistics = statistics.view()};
+  model.initialise(0, state);
+  SyntheticSource source(
+      {.features = context.data.features, .classes = context.data.classes, .target_size = context.data.target_size},
+      {.rank = 0, .size = 1, .batch_size = batch, .seed = 0});
+  kernels::LossSums sums;
+  model.loss_and_gradient(source.next(), 1, state, gradient.view(), kernels::Write::overwrite, {}, sums);
+  return context.backend.scratch_size() * kFloat;
+}
+
+/// The same for a batch of any size, extrapolated linearly from two small ones.
+std::int64_t tried_scratch_bytes(const MemoryContext& context, Index batch) {
+  if (batch <= kTriedExamples) return scratch_bytes_after(context, batch);
+  const std::int64_t half = scratch_bytes_after(context, kTriedExamples / 2);
+  const std::int64_t whole = scratch_bytes_after(context, kTriedExamples);
+  return whole + (whole - half) * (batch - kTriedExamples) / (kTriedExamples / 2);
+}
+
+/// Measured by a pass if that takes little memory, else estimated: a prediction must not need the memory that it
+/// predicts.
+std::int64_t scratch_bytes(const MemoryContext& context, Index batch) {
+  const std::int64_t estimated = estimated_scratch_bytes(context.model, batch);
+  const std::int64_t bytes = kFloat * (2 * floats_held(context) + context.model.statistics_layout().size()) +
+                             context.model.workspace_bytes(std::min(batch, kTriedExamples));
+  if (bytes > kMostTriedBytes) return estimated;
+  try {
+    return tried_scratch_bytes(context, batch);
+  } catch (const DeviceError&) {
+    return estimated;
+  } catch (const std::bad_alloc&) {
+    return estimated;
+  }
+}
+
+/// Of sparse rows, where threads copy their parts of the features: columns, values, and each part's offsets.
+std::int64_t copied_values_bytes(const MemoryContext& context) {
+  const strategies::StrategySettings& strategy = context.config.strategy;
+  const bool sparse = context.data.kind == data::SetKind::sparse;
+  if (!strategies::traits_of(strategy).divides_features || !sparse || strategy.threads * context.ranks < 2) return 0;
+  const double values = context.data.row_values * static_cast<double>(context.data.train) / context.ranks;
+  const std::int64_t offsets = strategy.threads * (context.data.train + 1);
+  return static_cast<std::int64_t>(values) * (kFloat + std::int64_t{sizeof(std::uint32_t)}) +
+         offsets * std::int64_t{sizeof(std::uint64_t)};
+}
+
+/// Of linear models.
+std::int64_t pass_bytes(const MemoryContext& context, Index batch) {
+  const models::Convex* const convex = context.model.convex();
+  if (convex == nullptr) return 0;
+  return convex->pass_bytes(batch) + convex->kept_bytes(context.data.train, context.data.row_values);
+}
+
+}  // namespace
+
+std::int64_t estimated_scratch_bytes(const models::Model& model, Index batch) {
+  constexpr Index kGradients = 9;
+  std::int64_t most = 0;
+  for (const models::LayerSummary& layer : model.summary(batch)) {
+    const Index gradients = layer.kind == "convolution" ? kGradients * layer.parameters : 0;
+    most = std::max<std::int64_t>(most, layer.activation_bytes + kFloat * gradients);
+  }
+  return most;
+}
+
+Index evaluation_batch(const settings::Config& config, const data::DatasetInfo& data, int replicas) {
+  const std::int64_t examples = std::max(data.validation, data.test);
+  return std::min<Index>(config.train.evaluation_batch_size, (examples + replicas - 1) / replicas);
+}
+
+std::int64_t examples_bytes(const settings::Config& config, const data::DatasetInfo& data, int ranks,
+                            bool reads_inputs) {
+  const data::Partition partition = config.data.partition;
+  const bool shared =
+      data.resident && (partition == data::Partition::global || partition == data::Partition::automatic);
+  if (shared && !reads_inputs) return 0;
+  return data.bytes_per_node / (shared ? 1 : ranks);
+}
+
+Index largest_part(const settings::Config& config, int ranks) {
+  const auto divided = [](Index examples, Index parts) { return (examples + parts - 1) / parts; };
+  const Index micro = divided(config.train.batch_size, std::max(config.train.accumulate, config.train.micro_batches));
+  const bool whole = micro_batch_sharing(config, ranks) == data::MicroBatchSharing::whole;
+  return whole ? micro : divided(micro, ranks);
+}
+
+int micro_batches_of_replica(const settings::Config& config, int replicas) {
+  const std::int64_t all = config.train.micro_batches;
+  const bool own = micro_batch_sharing(config, replicas) == data::MicroBatchSharing::own;
+  return static_cast<int>(own ? all : (all + replicas - 1) / replicas);
+}
+
+std::int64_t reproducible_vectors(const settings::Config& config, int replicas) {
+  const std::int64_t leaves = std::min<std::int64_t>(config.communication.tree_leaves(), config.train.micro_batches);
+  int most = 0;
+  for (int replica = 0; replica < replicas; ++replica) {
+    most = std::max(most, strategies::vectors_of_reproducible_sum(static_cast<int>(leaves), replica, replicas));
+  }
+  return most;
+}
+
+std::vector<MemoryItem> predict_memory(const MemoryContext& context) {
+  models::Model& model = context.model;
+  const std::int64_t n = floats_held(context);
+  const bool in_place = context.strategy.updates_in_place(model) || model.alternating() != nullptr;
+  // Of a method for the whole set, a rank has shards, and those of a checkpoint are as large as these.
+  const bool whole_batch = context.config.whole_batch();
+  const std::int64_t shards = whole_batch ? optim::optimizer_state_vectors(context.config.optimizer) : 0;
+  const bool keeps_states = !in_place && !whole_batch;
+  const std::int64_t of_optimizer = keeps_states ? optim::optimizer_state_vectors(context.config.optimizer) : 0;
+  const std::int64_t of_strategy =
+      keeps_states ? strategies::vectors_of_parameters(context.strategy.state_vectors()) : 0;
+  const std::int64_t states = of_optimizer + of_strategy;
+  const Index batch = training_batch(context);
+  const Index evaluated = evaluation_batch(context.config, context.data, context.ranks);
+  const bool table = context.data.kind == data::SetKind::table;
+  const std::int64_t example = table ? context.data.features.size() + context.data.target_size : 0;
+  const std::int64_t averages = context.config.train.weights.average > 0 ? 1 : 0;
+  return {{"process, libraries, messages", context.process_bytes + kRunningBytes},
+          {in_place ? "parameters" : "parameters and gradient", vectors_bytes(context, n, in_place)},
+          {"optimizer state", kFloat * (optimizer_floats(context, n) * of_optimizer + n * of_strategy) +
+                                  method_bytes(context.config, context.model, context.rank, context.ranks)},
+          {"averaged weights", kFloat * n * averages},
+          {"buffers of the strategy", context.strategy.extra_bytes(model, context.ranks, static_cast<int>(states)) +
+                                          kFloat * n * reproducible_vectors(context.config, context.ranks) +
+                                          copied_values_bytes(context)},
+          {"activations and their gradients",
+           std::max(model.workspace_bytes(batch), model.inference_workspace_bytes(evaluated))},
+          {"scratch of the kernels", in_place ? 0 : scratch_bytes(context, batch) + pass_bytes(context, batch)},
+          {"examples", examples_bytes(context.config, context.data, context.ranks)},
+          {"batches prepared", kFloat * kPrefetchedBatches * example * (batch + evaluated)},
+          {"checkpoint being written", checkpoint_bytes(context, states + shards) +
+                                           averages * kFloat * numbers_of(model.layout()) / context.ranks}};
+}
+
+std::int64_t sum(const std::vector<MemoryItem>& parts) {
+  std::int64_t bytes = 0;
+  for (const MemoryItem& part : parts) bytes += part.bytes;
+  return bytes;
+}
+
+}  // namespace unisono::session

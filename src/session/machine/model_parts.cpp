@@ -1,0 +1,248 @@
+#include "unisono/session/model_parts.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "machine/class_weights.hpp"
+#include "machine/reproducible.hpp"
+#include "machine/sharing.hpp"
+#include "unisono/base/errors.hpp"
+#include "unisono/base/text.hpp"
+#include "unisono/comm/agreement.hpp"
+#include "unisono/comm/device.hpp"
+#include "unisono/optim/catalog.hpp"
+#include "unisono/session/device.hpp"
+#include "unisono/session/method.hpp"
+#include "unisono/strategies/pipeline.hpp"
+
+namespace unisono::session {
+
+SharedDataset::SharedDataset(comm::Communicator& world, const data::DataSettings& settings, std::uint64_t seed,
+                             const data::Preprocessing* trained) {
+  share_.node_rank = world.node_rank();
+  share_.node_size = world.node_size();
+  share_.rank = world.rank();
+  share_.size = world.size();
+  share_.allocate = [this, &world](std::size_t bytes) {
+    windows_.push_back(world.allocate_on_node(bytes));
+    return windows_.back().get();
+  };
+  share_.barrier = [&world] { world.node_barrier(); };
+  share_.gather = [&world](const std::string& text) { return world.all_gather_text(text); };
+  dataset_ = data::open_dataset(settings, seed, share_, trained);
+}
+
+models::ModelInputs inputs_of(const data::DatasetInfo& info) {
+  return {.kind = info.kind,
+          .features = info.features,
+          .rows = info.rows,
+          .columns = info.columns,
+          .mean_value = info.mean_value,
+          .row_values = info.row_values,
+          .classes = info.classes,
+          .target_size = info.target_size};
+}
+
+data::DatasetInfo set_like(const models::ModelInputs& inputs) {
+  data::DatasetInfo info;
+  info.features = inputs.features;
+  info.classes = inputs.classes;
+  info.target_size = inputs.target_size;
+  return info;
+}
+
+namespace {
+
+/// How many threads the config asks for per rank; 0: its fair share of the cores.
+std::int64_t wanted_threads(const settings::Config& config) {
+  if (traits_of(config.strategy).shares_model) return config.strategy.threads;
+  if (settings::updates_in_place(config)) return 1;
+  return config.train.threads;
+}
+
+/// Whether each rank has a thread for messages, or a server, that needs a core of its own: otherwise it would delay one
+/// thread of a step, and so all.
+bool serves_too(const settings::Config& config) {
+  return traits_of(config.strategy).at_own_pace && config.strategy.servers == 0;
+}
+
+/// Null if the backend's memory is plain.
+std::unique_ptr<comm::Communicator> world_of_device(comm::Communicator& world, kernels::Backend& backend,
+                                                    const settings::Config& config, Log& log) {
+  if (backend.device() == nullptr) return nullptr;
+  return comm::make_device_communicator(world, *backend.device(), config.communication,
+                                        [&log](const std::string& text) { log.info(text); });
+}
+
+/// A model that is updated in place has a rule of its own, which knows nothing of these.
+optim::OptimizerSettings settings_in_place(const optim::OptimizerSettings& given, const std::string& model) {
+  if (model == "linear" && !optim::traits_of(given).is_gradient_descent) {
+    throw ConfigError(
+        fmt::format("optimizer.kind = \"{}\": with this strategy, model.kind = \"linear\" is updated in place, which "
+                    "supports only sgd; use sgd, or strategy.kind = \"allreduce\", which trains with any optimizer",
+                    given.kind));
+  }
+  const auto refuse = [](bool wrong, std::string_view key) {
+    if (!wrong) return;
+    throw ConfigError(fmt::format(
+        "optimizer.{}: not supported here, because the model is updated in place, example by example; remove it", key));
+  };
+  refuse(given.weight_decay != 0, "weight_decay");
+  refuse(given.clip_norm != 0, "clip_norm");
+  refuse(optim::traits_of(given).is_gradient_descent && optim::optimizer_state_vectors(given) > 0, "momentum");
+  return {.learning_rate = given.learning_rate};
+}
+
+}  // namespace
+
+Placement place_rank(comm::Communicator& group, const NodePlace& place, const settings::Config& config, Log& log) {
+  return place_rank(group, place, wanted_threads(config), log, serves_too(config) ? 1 : 0,
+                    traits_of(config.strategy).shares_model ? "strategy.threads" : "train.threads");
+}
+
+optim::OptimizerSettings optimizer_settings(const settings::Config& config, const strategies::Strategy& strategy,
+                                            const models::Model& model) {
+  return strategy.updates_in_place(model) ? settings_in_place(config.optimizer, config.model.kind) : config.optimizer;
+}
+
+models::ModelContext model_context(kernels::Backend& backend, Reducer& reducer, bool steps_together,
+                                   const settings::Config& config, data::Dataset* data) {
+  models::ModelContext context{.backend = backend,
+                               .reducer = reducer,
+                               .steps_together = steps_together,
+                               .seed = static_cast<std::uint64_t>(config.seed),
+                               .update_rule = config.optimizer.kind,
+                               .learning_rate = config.optimizer.learning_rate,
+                               .freeze = config.train.weights.freeze};
+  if (data != nullptr) {
+    context.occurrences = [data] { return std::span<const std::int64_t>(data->occurrences()); };
+    context.training_examples = data->info().train;
+  }
+  return context;
+}
+
+data::MicroBatchSharing micro_batch_sharing(const settings::Config& config, int workers) {
+  if (config.train.accumulate > 1) return data::MicroBatchSharing::sliced;
+  if (!strategies::traits_of(config.strategy).steps_together) return data::MicroBatchSharing::own;
+  return config.train.micro_batches < workers ? data::MicroBatchSharing::sliced : data::MicroBatchSharing::whole;
+}
+
+data::SourceOptions source_options(const ModelParts& parts, const settings::Config& config) {
+  // A rank that does not train uses its source only for the length of an epoch.
+  const auto part = parts.strategy->data_shard(parts.grid.data().rank(), parts.grid.data().size());
+  return {.rank = part ? part->number : 0,
+          .size = parts.workers(),
+          .batch_size = config.train.batch_size,
+          .micro_batches = std::max(config.train.accumulate, config.train.micro_batches),
+          .sharing = micro_batch_sharing(config, parts.workers()),
+          .leaves = config.communication.tree_leaves(),
+          .seed = static_cast<std::uint64_t>(config.seed),
+          .class_weights = parts.class_weights,
+          .delivery = part ? parts.delivery() : data::Delivery{}};
+}
+
+namespace {
+
+/// The key that divides steps into micro-batches; empty if none is set.
+std::string_view dividing_key(const settings::TrainSettings& train) {
+  if (train.accumulate > 1) return "accumulate";
+  return train.micro_batches > 1 ? "micro_batches" : "";
+}
+
+}  // namespace
+
+void require_divisible_steps(const settings::Config& config, const strategies::Strategy& strategy,
+                             const models::Model& model) {
+  const std::string_view key = dividing_key(config.train);
+  if (key.empty() || !strategy.updates_in_place(model)) return;
+  throw ConfigError(fmt::format(
+      "train.{}: this model is updated in place, example by example, so that steps are not divided into micro-batches; "
+      "set it to 1",
+      key));
+}
+
+settings::Config& settle(settings::Config& config, const data::DatasetInfo& data) {
+  config.data.normalization = data.normalization;
+  config.data.layout = data.layout;
+  constexpr std::int64_t kTableBatch = 64, kStepsOfEpoch = 100, kLeastExamples = 4096;
+  if (config.data.order == data::Order::strata && data.kind == data::SetKind::ratings) {
+    const std::int64_t stratum = (data.train + data.grid - 1) / data.grid;
+    if (config.train.batch_size != 0 && config.train.batch_size != stratum) {
+      throw ConfigError(
+          "train.batch_size: with data.order = \"strata\", a step is a diagonal of the grid, so its size cannot be "
+          "chosen; set it to 0");
+    }
+    config.train.batch_size = stratum;
+  }
+  if (config.whole_batch()) config.train.batch_size = std::max<std::int64_t>(1, data.train);
+  if (config.train.batch_size == 0) {
+    config.train.batch_size =
+        data.kind == data::SetKind::table
+            ? kTableBatch
+            : std::max(kLeastExamples, (data.train + kStepsOfEpoch - 1) / kStepsOfEpoch);  // and no step of a rest
+  }
+  if (const std::string_view key = dividing_key(config.train); data.kind != data::SetKind::table && !key.empty()) {
+    throw ConfigError(
+        fmt::format("train.{}: {} holds {}, for which steps are not divided into micro-batches; set it to 1", key,
+                    config.data.path, data::name_of(data.kind)));
+  }
+  const bool is_chosen = config.train.batch_size < 0;  // when the model is placed
+  if (!is_chosen && std::max(config.train.accumulate, config.train.micro_batches) > config.train.batch_size) {
+    throw ConfigError(fmt::format("train.{} is larger than the batch, which has {}; lower it, or set train.batch_size",
+                                  dividing_key(config.train), count_of(config.train.batch_size, "example")));
+  }
+  return config;
+}
+
+namespace {
+
+/// \param parts everything up to the stages
+std::unique_ptr<strategies::Replica> make_replica(ModelParts& parts, const settings::Config& config,
+                                                  const Clock& clock) {
+  if (!parts.stages) return std::make_unique<strategies::SingleReplica>(*parts.model);
+  return strategies::make_pipelined_replica({.model = *parts.model,
+                                             .backend = *parts.backend,
+                                             .stages = *parts.stages,
+                                             .settings = config.replica,
+                                             .pipeline = parts.grid.pipeline(),
+                                             .replicas = parts.grid.data(),
+                                             .statistics = parts.statistics_reducer,
+                                             .clock = clock});
+}
+
+}  // namespace
+
+ModelParts::ModelParts(const ModelPlace& where, const settings::Config& config, const models::ModelInputs& inputs,
+                       data::Dataset* data)
+    : placement(place_rank(where.group, where.place, config, where.log)),
+      strategy(strategies::make_strategy(config.strategy)),
+      backend(make_backend(where.group, config, {where.place.number(), placement.threads}, where.log)),
+      device_world(world_of_device(where.group, *backend, config, where.log)),
+      grid(device_world ? *device_world : where.group, settings::grid_shape(config, where.group.size())),
+      squares(grid.pipeline()),
+      all_squares(grid.all()),
+      statistics_group(grid.data().split(0, grid.data().rank())),
+      statistics_reducer(*statistics_group, where.clock),
+      model(models::make_model(config.model, inputs,
+                               model_context(*backend, statistics_reducer, strategy->steps_together(), config, data))),
+      stages(make_stages(config, *model, *backend, grid.data().size())),
+      replica(make_replica(*this, config, where.clock)) {
+  comm::require_same(grid.all(), "order of the parameters", model->layout().hash(),
+                     "the CPUs or builds of the ranks are too different to share a model; use nodes of one kind");
+  if (data != nullptr) class_weights = class_weights_of(config, *model, *data);
+  if (data != nullptr) division = strategy->divide(*model, data->info(), grid.data());
+  if (division != nullptr) {
+    comm::require_same(grid.data(), "division of the parameters", division->map().hash(),
+                       "the CPUs or builds of the ranks are too different to share a model; use nodes of one kind");
+  }
+  if (stages) {
+    comm::require_same(grid.all(), "division of the parameters", stages->parameters().hash(),
+                       "the CPUs or builds of the ranks are too different to share a model; use nodes of one kind");
+  }
+  state_shards = make_state_shards(*this, config);
+  parameters = Buffer(division != nullptr ? division->size() : replica->layout().size(), memory_of_parameters(*this));
+  statistics = Buffer(replica->statistics_layout().size(), backend->memory());
+}
+
+}  // namespace unisono::session

@@ -1,0 +1,140 @@
+#include "run/initialise_from.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <utility>
+
+#include "checkpoint/other_form.hpp"
+#include "unisono/records/progress.hpp"
+#include "unisono/session/checkpoint_file.hpp"
+#include "unisono/session/run_dictionary.hpp"
+#include "unisono/session/run_state.hpp"
+
+namespace unisono::session {
+namespace {
+
+std::string layer_of(const std::string& block) { return block.substr(0, block.rfind('.')); }
+
+/// "10 × 500", without trailing ones (height and width).
+std::string shape_text(std::vector<Index> shape) {
+  while (shape.size() > 1 && shape.back() == 1) shape.pop_back();
+  return fmt::format("{}", fmt::join(shape, " × "));
+}
+
+void add_once(std::vector<std::string>& names, const std::string& name) {
+  if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+}
+
+/// Rank 0 reads them for all ranks.
+StoredShapes shapes_for_all(comm::Communicator& ranks, const StoredCheckpoint& stored, const std::string& group) {
+  std::string text;
+  if (ranks.is_root()) text = nlohmann::json(shapes_in(stored.path, group)).dump();
+  return nlohmann::json::parse(ranks.broadcast_text(text)).get<StoredShapes>();
+}
+
+/// Reads the blocks of a vector that fit. Collective.
+void take(ModelParts& parts, const StoredCheckpoint& stored, const Fitting& fitting, HeldVector vector) {
+  std::erase_if(vector.shards, [&](const HeldShard& shard) { return !fitting.blocks[shard.block]; });
+  if (fitting.count == 0) return;
+  read_vector(parts.grid.all(), stored, {applied_folder(stored.header) + vector.group}, vector);
+}
+
+/// Checks that rows of the two models stand for the same words, users or items.
+void require_same_rows(comm::Communicator& ranks, const StoredCheckpoint& stored, const NewRun& run) {
+  if (!has_names(run.data.info().kind)) return;
+  const std::uint64_t own = ranks.is_root() ? names_of(run.config.data.path) : 0;
+  if (ranks.max(ranks.is_root() && own != stored.header.names ? 1 : 0) == 0) return;
+  throw ConfigError(
+      fmt::format("train.initialise_from: the words, users or items of {} differ from those of {}, so its rows do not "
+                  "match; use a run on a set with the same dictionary",
+                  run.config.train.weights.initialise_from, run.config.data.path));
+}
+
+bool differ(const data::Normalization& a, const data::Normalization& b) {
+  return a.mean != b.mean || a.scale != b.scale;
+}
+
+std::vector<std::string> lines_of(const StoredCheckpoint& stored, const Fitting& parameters, const NewRun& run) {
+  std::vector<std::string> lines{fmt::format("initialised from {} (step {}): {} of {} tensors, {} parameters",
+                                             stored.path, stored.header.step, parameters.count,
+                                             parameters.blocks.size(), grouped(parameters.parameters))};
+  std::string rest;
+  const auto add = [&](const std::string& part) { rest += (rest.empty() ? "" : "; ") + part; };
+  for (const std::string& layer : parameters.begin) add(layer + " (starts from initial values)");
+  if (!parameters.foreign.empty()) add(fmt::format("not used: {}", fmt::join(parameters.foreign, ", ")));
+  if (!rest.empty()) lines.push_back(rest);
+  if (const std::string other = other_feature(stored.header.preprocessing, run.data.preprocessing()); !other.empty()) {
+    lines.push_back(
+        fmt::format("the features are not those of {}: {}; weights of the first layer stand for other features",
+                    stored.path, other));
+  }
+  if (stored.header.inputs.kind == data::SetKind::table &&
+      differ(stored.header.preprocessing.normalization, run.data.preprocessing().normalization)) {
+    lines.emplace_back("features are normalised by this run's own training set, not as in the run that it starts from");
+  }
+  return lines;
+}
+
+}  // namespace
+
+Fitting fitting_blocks(const ParameterLayout& layout, const StoredShapes& there) {
+  Fitting fitting;
+  std::set<std::string> own, partly;  // own: names of blocks; partly: layers of which some block fits
+  for (const Block& block : layout.blocks()) {
+    const auto stored = there.find(block.name);
+    const bool fits = block.role != Role::state && stored != there.end() && stored->second == block.shape;
+    own.insert(block.name);
+    fitting.blocks.push_back(fits);
+    if (!fits) continue;
+    partly.insert(layer_of(block.name));
+    ++fitting.count;
+    fitting.parameters += block.size();
+  }
+  std::string last;  // the last name in the list
+  for (std::size_t i = 0; i < layout.blocks().size(); ++i) {
+    const Block& block = layout.blocks()[i];
+    if (fitting.blocks[i] || block.role == Role::state) continue;
+    const std::string layer = layer_of(block.name);
+    const std::string name = partly.contains(layer) ? block.name : layer;
+    if (std::exchange(last, name) == name) continue;  // a layer is named once, by its first block
+    const auto stored = there.find(block.name);
+    fitting.begin.push_back(stored == there.end() ? fmt::format("{}: {} in this model, not in the checkpoint", name,
+                                                                shape_text(block.shape))
+                                                  : fmt::format("{}: {} in the checkpoint, {} in this model", name,
+                                                                shape_text(stored->second), shape_text(block.shape)));
+  }
+  for (const auto& [name, shape] : there) {
+    if (!own.contains(name)) add_once(fitting.foreign, layer_of(name));
+  }
+  return fitting;
+}
+
+std::vector<std::string> initialise_from_other(ModelParts& parts, const NewRun& run, Log& log) {
+  const std::string& path = run.config.train.weights.initialise_from;
+  if (path.empty()) return {};
+  const StoredCheckpoint stored = find_checkpoint(parts.grid.all(), path, log);
+  const std::string folder = applied_folder(stored.header);
+  const Fitting parameters =
+      fitting_blocks(parts.model->layout(), shapes_for_all(parts.grid.all(), stored, folder + "parameters"));
+  if (parameters.count == 0) {
+    throw ConfigError(fmt::format(
+        "train.initialise_from: no parameters of {} fit this model: {}{}", stored.path,
+        fmt::join(parameters.begin, "; "),
+        parameters.foreign.empty() ? ""
+                                   : fmt::format("; only in the checkpoint: {}", fmt::join(parameters.foreign, ", "))));
+  }
+  require_same_rows(parts.grid.all(), stored, run);
+  const Fitting statistics =
+      fitting_blocks(parts.model->statistics_layout(), shapes_for_all(parts.grid.all(), stored, folder + "statistics"));
+  take(parts, stored, parameters, parameters_of(parts));
+  take(parts, stored, statistics, statistics_of(parts));
+  const std::vector<std::string> lines = lines_of(stored, parameters, run);
+  for (const std::string& line : lines) log.info(line);
+  return lines;
+}
+
+}  // namespace unisono::session

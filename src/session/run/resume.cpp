@@ -1,0 +1,225 @@
+#include "run/resume.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "checkpoint/other_form.hpp"
+#include "run/schedule_span.hpp"
+#include "unisono/base/text.hpp"
+#include "unisono/records/run_folder.hpp"
+#include "unisono/session/run_state.hpp"
+
+namespace unisono::session {
+namespace {
+
+void require_same_config_as_stored(const ResumedRun& run, const CheckpointHeader& stored) {
+  const auto changed = settings::changes_that_forbid_resuming(stored.config, run.header.config);
+  if (changed.empty()) return;
+  throw ConfigError(
+      fmt::format("{}: the run was started with different values of {}: resume with those of its config.toml, or "
+                  "start a new run with --output DIR",
+                  run.config.run_folder(), fmt::join(changed, ", ")));
+}
+
+/// Versions without data.split_seed chose validation examples by `seed`, and without regard to classes.
+void require_same_split_as_stored(const ResumedRun& run, const CheckpointHeader& stored) {
+  const data::DataSettings& data = run.config.data;
+  if (data.validation_fraction == 0 || stored.config.find("split_seed") != std::string::npos) return;
+  if (run.header.inputs.kind == data::SetKind::sparse) {
+    throw ConfigError(
+        fmt::format("{}: was started by an earlier version, which ordered examples differently when "
+                    "data.validation_fraction is set; start a new run with --output DIR",
+                    run.config.run_folder()));
+  }
+  if (data.split_seed == run.config.seed && !data.stratify) return;
+  throw ConfigError(
+      fmt::format("{}: was started by an earlier version, which chose validation examples differently; to keep them, "
+                  "resume with --set data.split_seed={} --set data.stratify=false",
+                  run.config.run_folder(), run.config.seed));
+}
+
+/// How many replicas trained the model of a checkpoint.
+int replicas_of(const CheckpointHeader& stored) {
+  const std::string stages = settings::value_of_key(stored.config, "replica.stages");
+  return stored.ranks / (stages.empty() ? 1 : std::stoi(stages));
+}
+
+void require_same_shares_as_stored(const ResumedRun& run, const CheckpointHeader& stored) {
+  const bool at_own_pace = !stored.worker_steps.empty();  // workers do not go through their shares in step anyway
+  if (run.config.data.partition != data::Partition::fixed || at_own_pace) return;
+  if (replicas_of(stored) == run.parts.grid.data().size()) return;
+  throw ConfigError(
+      fmt::format("{}: the run was started on {}, each with a fixed part of the set (data.partition): resume on the "
+                  "same number, not on {}",
+                  run.config.run_folder(), count_of(stored.ranks, "rank"), run.header.ranks));
+}
+
+void require_same_data_as_stored(const ResumedRun& run, const CheckpointHeader& stored) {
+  if (stored.data_identity != run.header.data_identity) {
+    throw CheckpointError(
+        fmt::format("{}: the run was started on different data from {}: resume with the same set, or start a new run "
+                    "with --output DIR",
+                    run.config.run_folder(), run.config.data.path));
+  }
+  if (const std::string what = other_form(stored.preprocessing, run.header.preprocessing); !what.empty()) {
+    throw CheckpointError(
+        fmt::format("{}: since the run was started, {} changed in {}: resume with the same set, imported with the same "
+                    "options, or start a new run with --output DIR",
+                    run.config.run_folder(), what, run.config.data.path));
+  }
+}
+
+void require_same_reader_as_stored(const ResumedRun& run, const CheckpointHeader& stored) {
+  if (stored.resident == run.header.resident) return;
+  const auto reader = [](bool resident) { return resident ? "resident" : "streaming"; };
+  throw ConfigError(fmt::format(
+      "{}: the run was started with a {} reader, but this one is {} and orders examples differently: "
+      "resume with --set data.reader={}",
+      run.config.run_folder(), reader(stored.resident), reader(run.header.resident), reader(stored.resident)));
+}
+
+std::vector<std::string> differences(const ResumedRun& run, const CheckpointHeader& stored) {
+  const CheckpointHeader& now = run.header;
+  std::vector<std::string> different;
+  const auto compare = [&](const std::string& what, const auto& before, const auto& after) {
+    if (before != after) different.push_back(fmt::format("{} ({} before, {} now)", what, before, after));
+  };
+  compare("ranks", stored.ranks, now.ranks);
+  if (stored.ranks == now.ranks) compare("replicas", replicas_of(stored), run.parts.grid.data().size());
+  compare("threads", stored.threads, now.threads);
+  compare("device", stored.device, now.device);
+  if (stored.build != now.build) different.emplace_back("the build of unisono");
+  if (stored.layout != now.layout) different.emplace_back("the order of the parameters");
+  return different;
+}
+
+/// Whether steps of both are the same on any number of replicas.
+bool sums_are_reproducible(const settings::Config& config, const std::string& before, const std::string& now) {
+  const auto is_same = [&](const std::string& key) {
+    return settings::value_of_key(before, key) == settings::value_of_key(now, key);
+  };
+  return config.communication.tree_leaves() > 0 && is_same("communication.reduction") &&
+         is_same("communication.leaves");
+}
+
+/// How the run continues although something differs.
+std::string_view consequence(const ResumedRun& run, const CheckpointHeader& stored) {
+  const ModelParts& parts = run.parts;
+  const bool divided = parts.division != nullptr;  // then steps do not depend on ranks and threads
+  const bool same_program = stored.build == run.header.build && stored.layout == run.header.layout;
+  const bool same_replicas = run.config.whole_batch() || replicas_of(stored) == parts.grid.data().size() ||
+                             sums_are_reproducible(run.config, stored.config, run.header.config);
+  const bool same_machine = stored.threads == run.header.threads && stored.device == run.header.device;
+  // Steps do not depend on the stages of replicas.
+  if (same_program && (divided || (same_replicas && same_machine))) {
+    return "as if it had not stopped, although these differ";
+  }
+  const bool together = parts.strategy->steps_together() && !parts.model->statistics_are_local();
+  if (replicas_of(stored) != parts.grid.data().size() && !divided && !together) {
+    return "from there, with different steps or statistics on each rank, because these differ";
+  }
+  return "as if it had not stopped, up to rounding, not bit for bit, because these differ";
+}
+
+/// Called on rank 0.
+void require_resumable(const ResumedRun& run, const CheckpointHeader& stored) {
+  if (!run.takes_over) {
+    require_same_config_as_stored(run, stored);
+    require_chosen_span(run.config, {stored.config, stored.step, run.steps_per_epoch});
+  }
+  require_same_split_as_stored(run, stored);
+  require_same_shares_as_stored(run, stored);
+  require_same_data_as_stored(run, stored);
+  require_same_reader_as_stored(run, stored);
+}
+
+/// Logs where the run continues, and what prevents the same bits.
+void say_differences(const ResumedRun& run, const CheckpointHeader& stored, Log& log) {
+  log.info(fmt::format("resumed at step {}", stored.step));
+  const std::vector<std::string> different = differences(run, stored);
+  if (different.empty()) return;
+  log.info(fmt::format("the run continues {}: {}", consequence(run, stored), fmt::join(different, ", ")));
+}
+
+/// Takes the progress from a stored header; what describes the experiment stays this run's.
+void take_progress(const CheckpointHeader& stored, CheckpointHeader& header) {
+  header.step = stored.step;
+  header.cursor = stored.cursor;
+  header.worker_steps = stored.worker_steps;
+  header.threads_chosen = stored.threads_chosen;
+  header.names = stored.names;
+  header.epoch_sums = stored.epoch_sums;
+  header.reported_step = stored.reported_step;
+  header.unreported = stored.unreported;
+  header.divergence = stored.divergence;
+}
+
+/// Logs with what a rank continues in place of the states of other ranks than those there are now.
+void say_merged_states(const ResumedRun& run, const StoredCheckpoint& checkpoint, Log& log) {
+  if (checkpoint.optimizer_states <= 1 || keeps_states_apart(run.parts, checkpoint)) return;
+  const auto& kept = run.training.vectors;
+  const auto is = [](bool adds_up) {
+    return [adds_up](const strategies::KeptVector& one) {
+      return one.vector.scope != strategies::StateScope::common && one.vector.adds_up == adds_up;
+    };
+  };
+  const std::string ranks = count_of(checkpoint.optimizer_states, "rank");
+  if (run.parts.strategy->optimizer_state_is_local() || std::ranges::any_of(kept, is(false))) {
+    log.info(fmt::format("{} had their own optimizer states: every rank continues with the mean of these", ranks));
+  }
+  if (const auto sum = std::ranges::find_if(kept, is(true)); sum != kept.end()) {
+    log.info(fmt::format("{} had {}s of their own: every rank continues with an equal share of their sum", ranks,
+                         sum->vector.name));
+  }
+}
+
+void restore(const StoredCheckpoint& checkpoint, const ResumedRun& run, Log& log) {
+  say_merged_states(run, checkpoint, log);
+  if (run.parts.division != nullptr) run.parts.division->begin(checkpoint.header.step);
+  restore_state(run.parts, run.training, checkpoint);
+}
+
+}  // namespace
+
+settings::Config with_sizes_of_run(comm::Communicator& group, const settings::Config& config) {
+  settings::Config result = config;
+  std::ostringstream text;
+  if (group.is_root()) text << std::ifstream(records::config_of(config.run_folder())).rdbuf();
+  const auto stored = [&](const std::string& key) {
+    return group.max(std::strtoll(settings::value_of_key(text.str(), key).c_str(), nullptr, 10));
+  };
+  const std::int64_t batch_size = stored("train.batch_size"), micro_batches = stored("train.micro_batches");
+  if (config.strategy.threads == 0) result.strategy.threads = stored("strategy.threads");
+  if (config.train.batch_size < 0 && batch_size > 0) result.train.batch_size = batch_size;
+  if (config.train.micro_batches == 0 && micro_batches > 0) result.train.micro_batches = micro_batches;
+  return result;
+}
+
+void resume_from(const StoredCheckpoint& checkpoint, const ResumedRun& run, Log& log) {
+  const CheckpointHeader& stored = checkpoint.header;
+  comm::Communicator& all = run.parts.grid.all();
+  if (all.is_root()) {
+    require_resumable(run, stored);
+    require_same_vectors(run.parts, run.training, checkpoint);
+  }
+  all.barrier();  // no rank reads vectors of a checkpoint that rank 0 refuses
+  restore(checkpoint, run, log);
+  say_differences(run, stored, log);
+  take_progress(stored, run.header);
+  if (run.takes_over && stored.cursor.step == 0) {  // steps may have another size than before
+    run.header.step = run.header.reported_step = stored.cursor.epoch * run.steps_per_epoch;
+  }
+  for (const std::string& change : {keep_evaluations(stored, run.criteria, *run.parts.model, run.header),
+                                    change_of_span(run.config, {stored.config, stored.step, run.steps_per_epoch})}) {
+    if (!change.empty()) log.info(change);
+  }
+}
+
+}  // namespace unisono::session

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+
+#include "unisono/base/log.hpp"
+#include "unisono/session/model_parts.hpp"
+#include "unisono/session/selection.hpp"
+#include "unisono/session/stored_checkpoint.hpp"
+#include "unisono/session/training_parts.hpp"
+
+// Resuming a run: what its config must have in common with the checkpoint's, and what is restored.
+
+namespace unisono::session {
+
+/// The config of a run that is resumed, in which the sizes of a step that are left to the placement, and the number of
+/// threads that share a model, are those with which the run was started. Collective.
+settings::Config with_sizes_of_run(comm::Communicator& group, const settings::Config& config);
+
+/// The freshly made run that is to continue from a checkpoint.
+struct ResumedRun {
+  const settings::Config& config;
+  ModelParts& parts;
+  TrainingParts& training;
+  const Criteria& criteria;
+  CheckpointHeader& header;  ///< as for a new run; its progress is overwritten
+  std::int64_t steps_per_epoch = 1;
+  bool takes_over = false;  ///< RunOptions::takes_over
+};
+
+/// Restores the run's vectors, and the progress in its header, from a checkpoint. Logs where the run continues, and
+/// what prevents it from being bit-identical to an uninterrupted run. Collective. \throws ConfigError, CheckpointError
+/// (on rank 0) if the config does not continue the run that was started
+void resume_from(const StoredCheckpoint& checkpoint, const ResumedRun& run, Log& log);
+
+}  // namespace unisono::session

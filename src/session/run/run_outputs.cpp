@@ -1,0 +1,94 @@
+#include "run/run_outputs.hpp"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "unisono/base/text.hpp"
+#include "unisono/session/run_dictionary.hpp"
+
+namespace unisono::session {
+namespace {
+
+records::Progress::Kind progress_kind(Watching watching) {
+  if (watching == Watching::automatic)
+    watching = records::watching_terminal().empty() ? Watching::lines : Watching::bar;
+  if (watching == Watching::none) return records::Progress::Kind::none;
+  return watching == Watching::bar ? records::Progress::Kind::bar : records::Progress::Kind::lines;
+}
+
+/// \throws ConfigError for settings that make no sense without a folder
+void require_possible_without_folder(const settings::Config& config, const RunOptions& options) {
+  if (options.existing == records::Existing::resume) {
+    throw ConfigError(config.name + ": a run that writes nothing cannot be resumed; give it a run folder");
+  }
+  if (config.strategy.record) {
+    throw ConfigError(
+        "strategy.record: events are recorded in a run folder, but this run writes nothing; set it to "
+        "false, or give the run a folder");
+  }
+}
+
+/// The text of config.toml: a line about the ranks, then the effective config.
+std::string config_text(const settings::Config& config, const ModelParts& parts, const std::string& effective) {
+  const int ranks = parts.grid.all().size(), workers = parts.workers(), stages = parts.grid.shape().stages;
+  if (stages > 1) {
+    return fmt::format("# {}: a replica takes {} of each step\n{}", ranks_text(config, ranks, workers, stages),
+                       local_batch_text(config, workers), effective);
+  }
+  const bool all_train = workers == ranks || traits_of(config.strategy).divides_features;
+  return fmt::format("# {}{}: a rank takes {} of each step\n{}", count_of(ranks, "rank"),
+                     all_train ? "" : fmt::format(", of which {} train", workers), local_batch_text(config, workers),
+                     effective);
+}
+
+}  // namespace
+
+RunOutputs::RunOutputs(comm::Communicator& group, const settings::Config& config, const RunOptions& options)
+    : is_root_(group.is_root()), in_folder_(options.results == Results::in_folder), options_(options) {
+  if (!in_folder_) require_possible_without_folder(config, options);
+  if (in_folder_ && is_root_) folder_ = std::make_unique<records::RunFolder>(config.run_folder(), options.existing);
+}
+
+void RunOutputs::begin(Log& log, const std::vector<std::string>& lines) {
+  if (folder_ && options_.existing == records::Existing::overwrite) folder_->clear();
+  if (folder_) log.add_file(folder_->log());
+  for (const std::string& line : lines) log.info_to_file(line);
+}
+
+void RunOutputs::open(const Opening& opening, CheckpointHeader& header, Log& log) {
+  if (!is_root_) return;
+  if (folder_) open_folder(opening, header);
+  progress_.emplace(progress_kind(options_.watching), log, opening.clock);
+  records_.emplace(Records{metrics_ ? &*metrics_ : nullptr, *progress_});
+  if (opening.config.strategy.record) events_.open(folder_->events(), opening.events, header.step);
+}
+
+void RunOutputs::open_folder(const Opening& opening, CheckpointHeader& header) {
+  const std::uint64_t names = keep_dictionary(opening.config.data.path, folder_->dictionary());
+  if (header.names == 0) header.names = names;
+  records::write_text_file(folder_->config(), config_text(opening.config, opening.parts, header.config));
+  metrics_.emplace(folder_->metrics(), header.step);
+  if (opening.config.metrics.tensorboard) metrics_->add(records::TensorboardLog(folder_->tensorboard(), header.step));
+}
+
+bool RunOutputs::is_summarised(std::int64_t steps, bool at_end, bool ends_otherwise,
+                               const settings::Config& config) const {
+  if (!folder_) return false;
+  const auto summary = read_summary(folder_->summary(), steps);
+  const auto status = summary.value("status", nlohmann::ordered_json());
+  if (status != "complete" && status != "converged") return false;
+  return (ended_by_itself(summary) && !ends_otherwise) || stopped_early_by(summary, config) ||
+         (at_end && !summary.contains("stopped_early"));
+}
+
+std::string RunOutputs::way_on(std::int64_t steps) const {
+  return folder_ ? session::way_on(read_summary(folder_->summary(), steps)) : "";
+}
+
+void RunOutputs::write(const Summary& summary, const settings::Config& config) {
+  if (folder_) records::write_text_file(folder_->summary(), to_json(summary, config).dump(2) + "\n");
+  if (progress_ && summary.ending != Ending::diverged) progress_->line(to_text(summary, config));
+}
+
+}  // namespace unisono::session

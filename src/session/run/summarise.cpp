@@ -1,0 +1,112 @@
+#include "run/summarise.hpp"
+
+#include <fmt/format.h>
+
+#include <string>
+
+#include "unisono/base/hash.hpp"
+#include "unisono/session/losses.hpp"
+
+namespace unisono::session {
+namespace {
+
+Ending ending_of(const TrainingObserver& observer) {
+  if (!observer.divergence().empty()) return Ending::diverged;
+  if (observer.interrupted()) return Ending::interrupted;
+  return observer.minimisation() && observer.minimisation()->has_converged() ? Ending::converged : Ending::complete;
+}
+
+std::string batch_statistics(const models::Model& model) {
+  if (model.statistics_layout().size() == 0) return "none";
+  return model.statistics_are_local() ? "local" : "global";
+}
+
+void describe_experiment(const EndedRun& run, Summary& summary) {
+  const ModelParts& parts = run.parts;
+  summary.steps_per_epoch = run.steps_per_epoch;
+  summary.ranks = parts.grid.all().size();
+  summary.workers = parts.workers();
+  summary.stages = parts.grid.shape().stages;
+  summary.threads = parts.placement.threads;
+  summary.parameters = parts.model->layout().parameters();
+  summary.resumed_at_step = run.header.step;
+  summary.flops_per_example = parts.model->flops_per_example();
+  summary.batch_statistics = batch_statistics(*parts.model);
+  summary.device = parts.device();
+  summary.config_hash = hash_bytes(run.header.config);
+  summary.data_identity = run.header.data_identity;
+  summary.build = run.header.build;
+}
+
+void describe_training(const EndedRun& run, Summary& summary) {
+  const TrainingObserver& observer = run.observer;
+  summary.ending = ending_of(observer);
+  summary.stopped_early = observer.stopped_early();
+  summary.best = observer.best();
+  summary.epochs = observer.steps() / run.steps_per_epoch;
+  summary.steps = observer.steps();
+  summary.epochs_made =
+      static_cast<double>(observer.steps() - run.header.step) / static_cast<double>(run.steps_per_epoch);
+  summary.examples = observer.examples();
+  summary.train = observer.train_metrics();
+  summary.evaluations = observer.evaluations();
+  summary.minimisation = observer.minimisation();
+}
+
+/// In the order in which all ranks call it.
+void gather_measurements(const EndedRun& run, Summary& summary) {
+  comm::Communicator& all = run.parts.grid.all();
+  strategies::Seconds seconds = run.training.seconds;
+  seconds.other = run.seconds - seconds.sum();
+  summary.counters = sum_over_ranks(all, run.training.counters);
+  if (run.training.counters.have_consensus()) {
+    summary.counters.gossip = sum_over_ranks(all, run.training.counters.gossip);
+  }
+  if (run.training.counters.sharing.sent_bytes >= 0) {
+    summary.counters.sharing = sum_over_ranks(all, run.training.counters.sharing);
+  }
+  if (summary.minimisation) summary.minimisation->counters = sum_over_ranks(all, run.training.counters.batch);
+  summary.serving = gather_serving(all, run.training.counters.shards);
+  summary.seconds = mean_over_ranks(all, seconds, run.parts.trains());
+  summary.peak_memory_bytes = all.max(peak_memory_bytes());
+  if (!run.parts.state_shards) return;
+  std::int64_t shard = 0;
+  for (const optim::OptimizerState& own : run.training.optimizer->state()) {
+    shard += own.values.size() * static_cast<std::int64_t>(sizeof(float));
+  }
+  summary.shard_bytes = all.max(shard);
+  summary.whole_state_bytes = all.sum(shard);
+}
+
+}  // namespace
+
+Summary summarise(const EndedRun& run) {
+  Summary summary;
+  describe_experiment(run, summary);
+  describe_training(run, summary);
+  gather_measurements(run, summary);
+  return summary;
+}
+
+RunResult result_of(const Summary& summary, const TrainingObserver& observer, const std::string& name) {
+  RunResult result;
+  if (summary.ending == Ending::diverged) {
+    result.status = RunStatus::diverged;
+    result.message = fmt::format("{} diverged: {}", name, observer.divergence());
+  } else if (summary.ending == Ending::interrupted) {
+    result.status = observer.stop_wish() == StopWish::signal ? RunStatus::interrupted : RunStatus::stopped;
+  }
+  result.stopped_early = summary.stopped_early;
+  result.best = summary.best;
+  result.steps_per_epoch = summary.steps_per_epoch;
+  result.epochs = summary.epochs;
+  result.steps = summary.steps;
+  result.examples = summary.examples;
+  result.examples_per_second = summary.examples_per_second();
+  result.train = summary.train;
+  result.evaluations = summary.evaluations;
+  result.seconds = summary.seconds;
+  return result;
+}
+
+}  // namespace unisono::session

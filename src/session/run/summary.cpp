@@ -1,0 +1,334 @@
+#include "unisono/session/summary.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "run/gossip_report.hpp"
+#include "run/sharing_report.hpp"
+#include "unisono/models/factory.hpp"
+#include "unisono/optim/catalog.hpp"
+#include "unisono/records/metrics_log.hpp"
+#include "unisono/records/progress.hpp"
+#include "unisono/session/losses.hpp"
+#include "unisono/session/model_parts.hpp"
+#include "unisono/session/pipeline_figures.hpp"
+
+namespace unisono::session {
+namespace {
+
+struct TimeShare {
+  double seconds;
+  const char* name;
+  std::string advice = {};  ///< for when this part is large
+};
+
+/// The strategy's advice on how to reduce communication.
+std::string advice_on_messages(const settings::Config& config) {
+  if (optim::traits_of(config.optimizer).alternating) {
+    return "ranks waited for rows of the tables: fewer ranks with more threads each send fewer of them";
+  }
+  const strategies::StrategyKind& kind = kind_of(config.strategy);
+  return fmt::format("{}: {}", kind.waiting, kind.relief(config.strategy, models::has_in_place_kind(config.model)));
+}
+
+std::array<TimeShare, 9> parts_of(const strategies::Seconds& seconds, const settings::Config& config) {
+  return {
+      {{seconds.compute, "compute"},
+       {seconds.exposed_communication, "exposed communication", advice_on_messages(config)},
+       {seconds.straggler_wait, "straggler wait",
+        "ranks waited for slower ones: look for other load on their nodes, or ranks that share cores"},
+       {seconds.bubble, "bubble",
+        "stages waited for each other: more micro-batches (train.micro_batches), another replica.schedule, or stages "
+        "of "
+        "more equal cost (replica.placement) would help"},
+       {seconds.input, "input",
+        "ranks waited for data: larger chunks, a faster disk, or data.reader = \"resident\" would help"},
+       {seconds.optimizer, "optimizer",
+        config.whole_batch()
+            ? "the method's vectors take long compared with the passes: more ranks share them, and a smaller "
+              "optimizer.history (lbfgs) has fewer"
+            : "the update takes long compared with the gradient: use a larger train.batch_size"},
+       {seconds.evaluation, "evaluation", "evaluations take long: evaluate less often (train.evaluate_every_epochs)"},
+       {seconds.checkpoint, "checkpoint",
+        "writing checkpoints takes long: write them less often (checkpoint.every_epochs)"},
+       {seconds.other, "other"}}};
+}
+
+std::string metrics_text(const std::string& name, const std::vector<models::Metric>& metrics) {
+  std::string text = name;
+  for (const models::Metric& metric : metrics) text += fmt::format(" {} {:.4g}", metric.name, metric.value);
+  return text;
+}
+
+std::string result_line(const Summary& summary) {
+  std::string text = metrics_text("train", summary.train);
+  for (const auto& [split, metrics] : summary.evaluations) {
+    text += "; " + metrics_text(std::string(data::name_of(split)), metrics);
+  }
+  return text;
+}
+
+std::string time_line(const strategies::Seconds& seconds, const settings::Config& config) {
+  std::string text;
+  for (const TimeShare& part : parts_of(seconds, config)) {
+    const double share = part.seconds / std::max(seconds.sum(), 1e-9);
+    if (share >= 0.0005) text += fmt::format("{}{} {:.1f} %", text.empty() ? "" : ", ", part.name, 100 * share);
+  }
+  return text;
+}
+
+/// Advice on the largest part of the time that is not computation, if it is at least a tenth. Not for very short runs,
+/// where a checkpoint may take most of the time.
+std::string advice_line(const strategies::Seconds& seconds, const settings::Config& config) {
+  if (config.strategy.replayed_workers > 0) return "";  // a replay cannot be changed
+  if (seconds.sum() < 5) return "";
+  const auto parts = parts_of(seconds, config);
+  const auto largest = std::max_element(parts.begin() + 1, parts.end() - 1,
+                                        [](const TimeShare& a, const TimeShare& b) { return a.seconds < b.seconds; });
+  return largest->seconds < 0.1 * seconds.sum() ? "" : fmt::format("  advice      {}\n", largest->advice);
+}
+
+}  // namespace
+
+namespace {
+
+/// The strategy's counters, where it has any.
+void add_counters(const Summary& summary, nlohmann::ordered_json& json) {
+  const strategies::StrategyCounters& counters = summary.counters;
+  if (!summary.serving.shards.empty()) json["serving"] = to_json(summary.serving);
+  const int threads = summary.threads * summary.workers * summary.stages;
+  if (threads > 1) {
+    json["examples_per_second_and_thread"] = summary.examples_per_second() / threads;
+  }
+  if (counters.averaged_bytes >= 0) json["averaged_bytes"] = counters.averaged_bytes;
+  if (counters.node_averaged_bytes >= 0) json["node_averaged_bytes"] = counters.node_averaged_bytes;
+  if (counters.passed_bytes >= 0) json["passed_bytes"] = counters.passed_bytes;
+  if (const strategies::CompressionCounters& sums = counters.compression; sums.sent_bytes >= 0) {
+    json["compression"] = {{"sent_bytes", sums.sent_bytes}, {"plain_bytes", sums.plain_bytes}};
+  }
+  if (const strategies::GossipCounters& gossip = counters.gossip; gossip.sent_bytes >= 0) {
+    json["gossip"] = to_json(gossip);
+  }
+  if (counters.sharing.sent_bytes >= 0) json["sharing"] = sharing_json(counters);
+  if (counters.touched_rows > 0) {
+    json["row_conflict_rate"] =
+        static_cast<double>(counters.row_conflicts) / static_cast<double>(counters.touched_rows);
+  }
+}
+
+PipelineFigures figures_of(const Summary& summary, const settings::Config& config) {
+  return pipeline_figures(config, summary.workers,
+                          {.seconds = summary.seconds,
+                           .boundary_bytes = summary.counters.boundary_bytes,
+                           .steps = summary.steps - summary.resumed_at_step});
+}
+
+/// What was sent of compressed gradients, beside what whole ones would have been.
+std::string compression_text(const Summary& summary) {
+  const strategies::CompressionCounters& sums = summary.counters.compression;
+  if (summary.ranks == 1) return "  compression there is one rank, which sends nothing\n";
+  if (sums.plain_bytes <= 0) return "  compression nothing was sent that is compressed\n";
+  const double megabytes = 1e-6 / summary.ranks / summary.epochs_made;
+  return fmt::format("  compression {:.1f} MB per epoch and rank, {:.3g} % of the {:.1f} MB without it\n",
+                     megabytes * static_cast<double>(sums.sent_bytes),
+                     100.0 * static_cast<double>(sums.sent_bytes) / static_cast<double>(sums.plain_bytes),
+                     megabytes * static_cast<double>(sums.plain_bytes));
+}
+
+std::string counters_text(const Summary& summary) {
+  const strategies::StrategyCounters& counters = summary.counters;
+  std::string text;
+  if (counters.touched_rows > 0) {
+    text += fmt::format(
+        "  conflicts   {:.3g} % of the rows that examples touched were also in use by another thread (in sampled "
+        "steps)\n",
+        100.0 * static_cast<double>(counters.row_conflicts) / static_cast<double>(counters.touched_rows));
+  }
+  const auto add_bytes = [&](const char* what, std::int64_t bytes) {
+    if (bytes <= 0) return;
+    text += fmt::format("  {:11} {:.1f} MB per epoch and rank\n", what,
+                        static_cast<double>(bytes) / summary.ranks / summary.epochs_made * 1e-6);
+  };
+  add_bytes("averages", counters.averaged_bytes);
+  add_bytes("in nodes", counters.node_averaged_bytes);
+  if (counters.gossip.sent_bytes >= 0) text += to_text(counters.gossip, 1 / (summary.ranks * summary.epochs_made));
+  if (counters.compression.sent_bytes >= 0) text += compression_text(summary);
+  if (counters.sharing.sent_bytes >= 0) text += sharing_text(summary);
+  add_bytes("passed on", counters.passed_bytes);
+  return text;
+}
+
+}  // namespace
+
+std::string_view name_of(Ending ending) {
+  switch (ending) {
+    case Ending::complete:
+      return "complete";
+    case Ending::converged:
+      return "converged";
+    case Ending::interrupted:
+      return "interrupted";
+    case Ending::diverged:
+      return "diverged";
+  }
+  return {};
+}
+
+std::string ending_text(const Summary& summary) {
+  if (summary.stopped_early) {
+    return fmt::format("complete, stopped early with the weights of epoch {},",
+                       summary.best.step / summary.steps_per_epoch);
+  }
+  return std::string(name_of(summary.ending));
+}
+
+nlohmann::ordered_json settings_json(const settings::Config& config) {
+  const settings::EarlyStoppingSettings& stopping = config.train.early_stopping;
+  return {{"metric", stopping.metric},
+          {"on", stopping.on},
+          {"patience", stopping.patience},
+          {"min_delta", stopping.min_delta},
+          {"best_metric", config.checkpoint.best.metric},
+          {"best_on", config.checkpoint.best.on}};
+}
+
+/// The best checkpoint, and whether the run ended with it.
+void add_best(const Summary& summary, const settings::Config& config, nlohmann::ordered_json& json) {
+  const BestEvaluation& best = summary.best;
+  if (best.criterion.empty()) return;
+  const std::int64_t epoch = best.step / summary.steps_per_epoch;
+  json["best"] = {{"metric", best.criterion}, {"value", best.value}, {"step", best.step}, {"epoch", epoch}};
+  if (!summary.stopped_early) return;
+  json["stopped_early"] = {{"step", summary.steps},
+                           {"epoch", summary.epochs},
+                           {"weights_of_step", best.step},
+                           {"weights_of_epoch", epoch},
+                           {"by", settings_json(config)}};
+}
+
+double Summary::examples_per_second() const {
+  const double training = seconds.sum() - seconds.evaluation - seconds.checkpoint;
+  return static_cast<double>(examples) / std::max(training, 1e-9);
+}
+
+std::string ranks_text(const settings::Config& config, int ranks, int workers, int stages) {
+  const std::string all = count_of(ranks, "rank");
+  if (stages > 1) return fmt::format("{} ({} of {})", all, count_of(workers, "replica"), count_of(stages, "stage"));
+  if (workers > ranks) return fmt::format("{} that share {}", count_of(workers, "worker"), all);
+  if (workers == ranks) return all;
+  if (traits_of(config.strategy).divides_features) return all + ", which divide the features,";
+  return fmt::format("{}, of which {} {},", all, workers, workers == 1 ? "trains" : "train");
+}
+
+std::string local_batch_text(const settings::Config& config, int workers) {
+  const std::int64_t batch = config.train.batch_size;
+  // A rank takes whole micro-batches, or a slice of each; m cuts of the batch begin at ⌊i · batch / m⌋.
+  const bool whole = micro_batch_sharing(config, workers) == data::MicroBatchSharing::whole;
+  const std::int64_t cuts = whole ? config.train.micro_batches : workers;
+  const auto first_of = [&](std::int64_t rank) { return rank * cuts / workers * batch / cuts; };
+  std::int64_t least = batch, most = 0;
+  for (int rank = 0; rank < workers; ++rank) {
+    const std::int64_t examples = first_of(rank + 1) - first_of(rank);
+    least = std::min(least, examples);
+    most = std::max(most, examples);
+  }
+  const std::string all = count_of(batch, "example");
+  if (least == most) return fmt::format("{} of {}", grouped(least), all);
+  return fmt::format("{} {} {} of {}", grouped(least), most == least + 1 ? "or" : "to", grouped(most), all);
+}
+
+nlohmann::ordered_json to_json(const Summary& summary, const settings::Config& config) {
+  nlohmann::ordered_json json = {
+      {"name", config.name},
+      {"status", name_of(summary.ending)},
+      {"strategy", config.strategy.kind},
+      {"ranks", summary.ranks},
+      {"threads", summary.threads},
+      {"batch_size", config.train.batch_size},
+      {"batch_size_per_rank", static_cast<double>(config.train.batch_size) / summary.workers},
+      {"batch_statistics", summary.batch_statistics},
+      {"parameters", summary.parameters},
+      {"epochs", summary.epochs},
+      {"steps", summary.steps},
+      {"resumed_at_step", summary.resumed_at_step},
+      {"train", records::to_json(summary.train)}};
+  for (const auto& [split, metrics] : summary.evaluations)
+    json[std::string(data::name_of(split))] = records::to_json(metrics);
+  add_best(summary, config, json);
+  json["examples_per_second"] = summary.examples_per_second();
+  json["gflops_per_second"] = summary.examples_per_second() * summary.flops_per_example * 1e-9;
+  add_counters(summary, json);
+  if (summary.minimisation) json["minimisation"] = to_json(*summary.minimisation);
+  if (summary.stages > 1) json["pipeline"] = to_json(figures_of(summary, config));
+  if (summary.comparison) json["compared_with"] = to_json(*summary.comparison);
+  if (summary.shard_bytes > 0)
+    json["optimizer_state"] = {{"largest_shard_bytes", summary.shard_bytes}, {"bytes", summary.whole_state_bytes}};
+  json["peak_memory_bytes"] = summary.peak_memory_bytes;
+  json["seconds"] = records::to_json(summary.seconds);
+  if (config.fault.is_on()) json["fault"] = config.fault.text();
+  json["seed"] = config.seed;
+  json["device"] = summary.device;
+  json["hashes"] = {{"config", fmt::format("{:016x}", summary.config_hash)},
+                    {"data", fmt::format("{:016x}", summary.data_identity)},
+                    {"build", fmt::format("{:016x}", summary.build)}};
+  return json;
+}
+
+nlohmann::ordered_json read_summary(const std::string& path, std::int64_t steps) {
+  auto summary = nlohmann::ordered_json::parse(std::ifstream(path), nullptr, /*allow_exceptions=*/false);
+  if (!summary.is_object()) return nlohmann::ordered_json::object();
+  const auto early = summary.value("stopped_early", nlohmann::ordered_json());
+  const bool fits = (early.is_object() ? early.value("weights_of_step", nlohmann::ordered_json())
+                                       : summary.value("steps", nlohmann::ordered_json())) == steps;
+  return fits ? summary : nlohmann::ordered_json::object();
+}
+
+bool stopped_early_by(const nlohmann::ordered_json& summary, const settings::Config& config) {
+  const auto early = summary.value("stopped_early", nlohmann::ordered_json());
+  return config.train.early_stopping.is_on() && early.is_object() &&
+         early.value("by", nlohmann::ordered_json()) == settings_json(config);
+}
+
+std::string_view way_on(const Summary& summary) {
+  return summary.ending == Ending::interrupted && summary.in_folder ? "; continue with --resume" : "";
+}
+
+/// What a rank keeps of a sharded optimizer.
+std::string shard_text(const Summary& summary) {
+  if (summary.shard_bytes == 0) return "";
+  return fmt::format("  optimizer   {:.3g} MB of its state in the largest rank, of {:.3g} MB\n",
+                     1e-6 * static_cast<double>(summary.shard_bytes),
+                     1e-6 * static_cast<double>(summary.whole_state_bytes));
+}
+
+std::string to_text(const Summary& summary, const settings::Config& config) {
+  const double speed = summary.examples_per_second();
+  return fmt::format(
+             "{}: {} after {}, {}, in {}{}\n"
+             "  trained     {}, {} on {} × {}, a {}'s batch: {}\n"
+             "  result      {}\n"
+             "  speed       {} examples/s, {:.1f} GFLOP/s\n"
+             "  time        {}\n",
+             config.name, ending_text(summary), count_of(summary.epochs, "epoch"), count_of(summary.steps, "step"),
+             records::clock_text(summary.seconds.sum()), way_on(summary), count_of(summary.parameters, "parameter"),
+             config.strategy.kind, ranks_text(config, summary.ranks, summary.workers, summary.stages),
+             count_of(summary.threads, "thread"), summary.stages > 1 ? "replica" : "rank",
+             local_batch_text(config, summary.workers), result_line(summary), records::rate_text(speed),
+             speed * summary.flops_per_example * 1e-9, time_line(summary.seconds, config)) +
+         (config.fault.is_on() ? fmt::format("  fault       {}\n", config.fault.text()) : "") +
+         (summary.stages > 1 ? fmt::format("  pipeline    {}\n", to_text(figures_of(summary, config))) : "") +
+         (summary.minimisation ? to_text(*summary.minimisation) : "") + counters_text(summary) +
+         to_text(summary.serving, config) +
+         (summary.comparison ? fmt::format("  compared    {}\n", to_text(*summary.comparison)) : "") +
+         shard_text(summary) + advice_line(summary.seconds, config) +
+         fmt::format("  memory      {:.0f} MiB in the largest rank",
+                     static_cast<double>(summary.peak_memory_bytes) / (1 << 20)) +
+         (summary.in_folder ? fmt::format("\n  folder      {}", config.run_folder()) : "");
+}
+
+}  // namespace unisono::session

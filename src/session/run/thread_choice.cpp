@@ -1,0 +1,217 @@
+#include "unisono/session/thread_choice.hpp"
+#include "unisono/session/training_parts.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "run/sample_source.hpp"
+#include "run/schedule_span.hpp"
+#include "unisono/base/median.hpp"
+#include "unisono/base/text.hpp"
+
+namespace unisono::session {
+namespace {
+
+constexpr Index kSampledExamples = 8192;
+constexpr int kRounds = 3;            // of each way; their medians count, which single disturbances do not affect
+constexpr double kClearly = 1.05;     // as fast
+constexpr double kShareOfRun = 0.01;  // that a timing may take
+constexpr double kMuchLonger = 3;     // than one thread: a trial of several ends there
+// What several threads lose by a checkpoint, while it is written on one of their cores.
+constexpr double kSecondsOfCheckpoint = 0.001;
+constexpr double kLeastSeconds = 0.002, kMostSeconds = 0.02;  // of a timing
+
+/// Of the slowest rank.
+struct Timing {
+  double first_pass = 0;  ///< over the sample, with all that is done before
+  double later_step = 0;
+  bool stopped = false;  ///< it took so long that the rest is an estimate
+};
+
+/// Watches the first pass over the sample and the steps after it. Stops where they take too long: threads that wait for
+/// each other may need a hundred times as long while others use their cores.
+class Watched final : public strategies::Observer {
+ public:
+  struct Plan {
+    std::int64_t of_sample, later;  ///< steps
+    double most_seconds;
+  };
+  Watched(comm::Communicator& group, const Plan& plan) : group_(group), plan_(plan) {}
+
+  bool step(const strategies::StepRecord& record) override {
+    made_ = record.step;
+    (made_ <= plan_.of_sample ? first_ : all_) = watch_.seconds();
+    if (!record.consistent) return true;
+    stopped_ = group_.max(std::int64_t{watch_.seconds() > plan_.most_seconds ? 1 : 0}) != 0;
+    return !stopped_;
+  }
+  std::int64_t next_due(std::int64_t step) const override {
+    return std::min(step + std::max<std::int64_t>(1, plan_.later / 8),
+                    step < plan_.of_sample ? plan_.of_sample : std::numeric_limits<std::int64_t>::max());
+  }
+  /// Collective.
+  Timing timing() const {
+    const auto made = static_cast<double>(made_);
+    const double each = watch_.seconds() / made;
+    std::array<double, 2> slowest = {first_, (all_ - first_) / static_cast<double>(plan_.later)};
+    if (stopped_) slowest = {each * static_cast<double>(plan_.of_sample), each};
+    group_.allreduce_max(std::span<double>(slowest));
+    return {slowest[0], slowest[1], stopped_};
+  }
+
+ private:
+  comm::Communicator& group_;
+  Plan plan_;
+  Stopwatch watch_;
+  std::int64_t made_ = 0;
+  double first_ = 0, all_ = 0;
+  bool stopped_ = false;
+};
+
+double checkpoints_of_run(const settings::Config& config, double steps_of_epoch) {
+  const auto epochs = static_cast<double>(config.train.epochs);
+  const auto part = [](double all, std::int64_t each) { return each > 0 ? all / static_cast<double>(each) : 0; };
+  return part(epochs, config.checkpoint.every_epochs) + part(epochs * steps_of_epoch, config.checkpoint.every_steps);
+}
+
+/// A copy of a run's model and a sample of its examples, with which steps are timed.
+class TimedCopy {
+ public:
+  TimedCopy(const ModelPlace& where, const settings::Config& config, data::Dataset& data)
+      : group_(where.group),
+        config_(config),
+        data_(data),
+        parts_(where, config, inputs_of(data.info()), &data),
+        training_(parts_, config),
+        source_(*data.train(source_options(parts_, config)), kSampledExamples),
+        schedule_(schedule_of(config, source_.steps_per_epoch())) {
+    parts_.initialise(static_cast<std::uint64_t>(config.seed));
+  }
+
+  /// Trains on the sample once, and then makes so many steps. Collective.
+  Timing time(int threads, std::int64_t steps, double most_seconds) {
+    // What a model keeps beside a set must not be taken for another set's.
+    const auto model = models::make_model(
+        config_.model, inputs_of(data_.info()),
+        model_context(*parts_.backend, parts_.statistics_reducer, parts_.strategy->steps_together(), config_, &data_));
+    const std::int64_t of_sample = source_.steps_per_epoch();
+    group_.barrier();
+    Watched watched(group_, {of_sample, steps, most_seconds});
+    strategies::TrainContext context{.communicator = parts_.grid.data(),
+                                     .backend = *parts_.backend,
+                                     .model = *model,
+                                     .replica = *parts_.replica,
+                                     .optimizer = training_.optimizer.get(),
+                                     .optimizer_settings = config_.optimizer,
+                                     .source = source_,
+                                     .schedule = schedule_,
+                                     .observer = watched,
+                                     .state = parts_.state(),
+                                     .gradient = {},
+                                     .sums = training_.sums,
+                                     .seconds = training_.seconds,
+                                     .counters = training_.counters,
+                                     .first_step = 0,
+                                     .total_steps = of_sample + steps,
+                                     .threads = threads,
+                                     .seed = static_cast<std::uint64_t>(config_.seed),
+                                     .vectors = training_.vectors,
+                                     .flops_per_example = parts_.model->flops_per_example()};
+    parts_.strategy->train(context);
+    training_.sums = {};
+    return watched.timing();
+  }
+
+  double examples_of_run() const { return static_cast<double>(config_.train.epochs * data_.info().train); }
+  /// What the run would take.
+  double seconds_of_run(int threads, const Timing& timing) const {
+    const double passes = static_cast<double>(data_.info().train) / static_cast<double>(source_.examples_per_epoch());
+    const double steps_of_pass = passes * static_cast<double>(source_.steps_per_epoch());
+    const double checkpoints = threads > 1 ? checkpoints_of_run(config_, steps_of_pass) : 0;
+    return kSecondsOfCheckpoint * checkpoints + passes * timing.first_pass +
+           static_cast<double>(config_.train.epochs - 1) * steps_of_pass * timing.later_step;
+  }
+  std::int64_t steps_of_sample() const { return source_.steps_per_epoch(); }
+
+ private:
+  comm::Communicator& group_;
+  const settings::Config& config_;
+  data::Dataset& data_;
+  ModelParts parts_;
+  TrainingParts training_;
+  SampleSource source_;
+  optim::Schedule schedule_;
+};
+
+/// What the run would take, by several timings of each way in turn.
+struct Estimates {
+  std::vector<double> one, all;
+};
+
+Estimates time_both(TimedCopy& copy, int threads) {
+  constexpr double kNoLimit = std::numeric_limits<double>::infinity();
+  const Timing first = copy.time(1, copy.steps_of_sample(), kNoLimit);
+  const double seconds = std::clamp(kShareOfRun * copy.seconds_of_run(1, first), kLeastSeconds, kMostSeconds);
+  const std::int64_t steps =
+      std::clamp<std::int64_t>(std::llround(seconds / std::max(first.later_step, 1e-9)), 2, 1 << 20);
+  const double most_seconds = kMuchLonger * (first.first_pass + static_cast<double>(steps) * first.later_step);
+  Estimates estimates;
+  for (int round = 0; round < kRounds; ++round) {
+    const Timing all = copy.time(threads, steps, most_seconds);
+    estimates.all.push_back(copy.seconds_of_run(threads, all));
+    if (all.stopped && round == 0) {  // all threads need not be tried again
+      estimates.one.push_back(copy.seconds_of_run(1, first));
+      return estimates;
+    }
+    estimates.one.push_back(copy.seconds_of_run(1, copy.time(1, steps, kNoLimit)));
+  }
+  return estimates;
+}
+
+/// Whether all threads are clearly faster: by the median, and at least a little each time.
+bool clearly_faster(const Estimates& estimates) {
+  std::vector<double> ratios;
+  for (std::size_t i = 0; i < estimates.one.size(); ++i) ratios.push_back(estimates.one[i] / estimates.all[i]);
+  return median_of(ratios) > kClearly && *std::ranges::min_element(ratios) > 1;
+}
+
+std::string text_of(double examples_per_second) {
+  return examples_per_second < 1e6 ? grouped(std::llround(examples_per_second))
+                                   : fmt::format("{:.3g} M", examples_per_second / 1e6);
+}
+
+}  // namespace
+
+// Examples of texts and co-occurrences take so long that threads gain everywhere.
+bool leaves_threads_open(const settings::Config& config, data::SetKind set) {
+  const bool words = set == data::SetKind::text || set == data::SetKind::cooccurrences;
+  return traits_of(config.strategy).times_threads && config.strategy.threads == 0 &&
+         settings::updates_in_place(config) && !words;
+}
+
+ThreadChoice choose_threads(const ModelPlace& where, const settings::Config& config, data::Dataset& data) {
+  if (!leaves_threads_open(config, data.info().kind)) return {};
+  std::array<std::int64_t, 2> shares = {where.place.fair_share(), -where.place.fair_share()};
+  where.group.allreduce_max(std::span<std::int64_t>(shares));
+  const int most = static_cast<int>(shares[0]), least = static_cast<int>(-shares[1]);
+  if (most == 1) return {};
+  Log silent(where.group.rank(), /*terminal=*/false);
+  TimedCopy copy({where.group, where.place, silent}, config, data);
+  const Estimates estimates = time_both(copy, where.place.fair_share());
+  const bool all = clearly_faster(estimates);
+  const std::string one_rate = text_of(copy.examples_of_run() / median_of(estimates.one));
+  const std::string all_rate = text_of(copy.examples_of_run() / median_of(estimates.all));
+  const std::string all_text = least == most ? count_of(most, "thread") : fmt::format("{} to {} threads", least, most);
+  const std::string found =
+      all ? fmt::format("{} a rank, expected to train on {} examples/s, 1 thread on {} (by a short trial)", all_text,
+                        all_rate, one_rate)
+          : fmt::format("1 thread a rank, expected to train on {} examples/s, {} on {} (by a short trial)", one_rate,
+                        all_text, all_rate);
+  return {.threads = !all ? 1 : least == most ? most : 0, .found = "strategy.threads = 0: " + found};
+}
+
+}  // namespace unisono::session

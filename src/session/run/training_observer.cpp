@@ -1,0 +1,295 @@
+#include "run/training_observer.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <utility>
+
+#include "run/gossip_report.hpp"
+#include "unisono/session/losses.hpp"
+#include "unisono/session/run_state.hpp"
+#include "unisono/session/weight_average.hpp"
+#include "unisono/strategies/phase.hpp"
+
+namespace unisono::session {
+namespace {
+
+bool divides(std::int64_t every, std::int64_t count) { return every > 0 && count % every == 0; }
+
+double mean_loss(const kernels::LossSums& sums) {
+  return sums.examples == 0 ? 0 : sums.loss / static_cast<double>(sums.examples);
+}
+
+}  // namespace
+
+TrainingObserver::TrainingObserver(ObserverContext context)
+    : context_(std::move(context)),
+      header_(context_.header),
+      agreement_(context_.parts.grid.all(), context_.wish, header_.step, context_.clock),
+      divergence_(context_.config.train.divergence, context_.steps_per_epoch, header_.divergence),
+      selection_(context_.criteria, context_.config.train.early_stopping, header_),
+      first_step_(header_.step),
+      since_start_(context_.clock),
+      since_report_(context_.clock),
+      reported_loss_(std::numeric_limits<double>::quiet_NaN()) {}
+
+bool TrainingObserver::step(const strategies::StepRecord& record) {
+  last_ = record;
+  evaluations_.clear();  // those of the previous step
+  examples_ += record.global_size;
+  header_.step = record.step;
+  header_.worker_steps = record.worker_steps;
+  header_.cursor = {.epoch = record.step / context_.steps_per_epoch, .step = record.step % context_.steps_per_epoch};
+  context_.parts.grid.all().set_step(record.step);
+  note_due(record);
+  const bool reports = record.consistent && (due_.report || due_.epoch || due_.checkpoint);
+  note_first_loss();
+  if (reports) report();
+  check_iteration();
+  show_progress(reports);
+  if (!record.consistent) return true;
+  average_weights();
+
+  if (due_.evaluation && !has_diverged()) evaluate_and_judge();
+  if (due_.epoch && !has_diverged()) say_epoch();
+  if (agreement_.next_step() <= header_.step) advance_checkpoint();
+  const bool converged = record.iteration && record.iteration->end != optim::BatchEnd::none;
+  const bool ends = has_diverged() || stopped_early_ || converged;
+  stop_wish_ = agreed_wish();
+  interrupted_ = stop_wish_ != StopWish::none && epochs_done() < context_.config.train.epochs && !ends;
+  // A checkpoint of a diverging model would displace a good one.
+  const bool is_worth_it = !has_diverged() && !divergence_.is_above() && (!stopped_early_ || newly_best_);
+  if (due_.checkpoint && !interrupted_ && is_worth_it) write_checkpoint();
+  due_ = {};
+  return !interrupted_ && !stopped_early_ && !has_diverged();
+}
+
+std::int64_t TrainingObserver::next_due(std::int64_t step) const {
+  const settings::Config& config = context_.config;
+  std::int64_t next = (step / context_.steps_per_epoch + 1) * context_.steps_per_epoch;
+  for (const std::int64_t every : {config.train.report_every_steps, config.checkpoint.every_steps}) {
+    if (every > 0) next = std::min(next, (step / every + 1) * every);
+  }
+  // Strategies that make many steps between two synchronisations make only one at first, so that speed and loss are
+  // shown soon. Not where ranks go at their own pace: an additional synchronisation would change their parameters.
+  if (step == first_step_ && !traits_of(config.strategy).at_own_pace) next = std::min(next, step + 1);
+  // A checkpoint is completed only when all ranks synchronise.
+  if (context_.kept.is_busy()) next = std::min(next, std::max(step + 1, agreement_.next_step()));
+  return next;
+}
+
+void TrainingObserver::note_due(const strategies::StepRecord& record) {
+  const settings::Config& config = context_.config;
+  due_.report |= divides(config.train.report_every_steps, record.step);
+  due_.checkpoint |= divides(config.checkpoint.every_steps, record.step);
+  if (header_.cursor.step != 0) return;
+  due_.epoch = true;
+  due_.evaluation |= divides(config.train.evaluate_every_epochs, epochs_done());
+  due_.checkpoint |= divides(config.checkpoint.every_epochs, epochs_done());
+}
+
+void TrainingObserver::average_weights() {
+  if (!context_.training.average) return;
+  strategies::Seconds& seconds = context_.training.seconds;
+  const strategies::Phase phase(*context_.parts.backend, seconds, seconds.optimizer, context_.clock);
+  context_.training.average->update(header_.step);
+}
+
+StopWish TrainingObserver::agreed_wish() {
+  strategies::Seconds& seconds = context_.training.seconds;
+  const strategies::Phase phase(*context_.parts.backend, seconds, seconds.exposed_communication, context_.clock);
+  return agreement_.agreed(header_.step);
+}
+
+void TrainingObserver::finish() {
+  if (stopped_early_) evaluations_.clear();  // those were of the last weights, not of the best ones
+  if (header_.reported_step != header_.step && !has_diverged()) interrupted_ ? keep_unreported() : report();
+  if (!interrupted_) check_end();
+  for (const data::Split split : {data::Split::validation, data::Split::test}) {
+    if (!interrupted_ && !has_diverged() && !evaluations_.contains(split)) evaluate(split);
+  }
+  if (!interrupted_ && !stopped_early_ && !has_diverged()) judge();
+  if (due_.epoch && !has_diverged()) say_epoch();
+  const bool is_written = stopped_early_ || (written_step_ == header_.step && !newly_best_);
+  if (!has_diverged() && !is_written) write_checkpoint();
+  finish_checkpoint();
+}
+
+std::vector<models::Metric> TrainingObserver::train_metrics() const {
+  kernels::LossSums sums = header_.unreported;
+  const bool same_epoch = epoch_of(header_.reported_step) == epoch_of(header_.step);
+  if (same_epoch || sums.examples == 0) sums += header_.epoch_sums;
+  return context_.parts.model->metrics(sums);
+}
+
+/// Losses of the steps since the last report, over all ranks.
+kernels::LossSums TrainingObserver::collect_losses() {
+  TrainingParts& training = context_.training;
+  const strategies::Phase phase(*context_.parts.backend, training.seconds, training.seconds.exposed_communication,
+                                context_.clock);
+  context_.parts.backend->collect(training.sums);
+  kernels::LossSums sums = std::exchange(header_.unreported, {});
+  sums += sum_over_ranks(context_.parts.grid.all(), std::exchange(training.sums, {}));
+  return sums;
+}
+
+/// Stores losses that an interrupted run has not reported; the resumed run includes them in its next report.
+void TrainingObserver::keep_unreported() {
+  header_.unreported = collect_losses();
+  check_losses(header_.unreported);
+}
+
+void TrainingObserver::report() {
+  TrainingParts& training = context_.training;
+  const kernels::LossSums sums = collect_losses();
+  check_losses(sums);
+  if (has_diverged()) return;
+  add_losses(sums);
+  divergence_.report(sums, header_.step);
+  strategies::Seconds seconds = difference(training.seconds, reported_seconds_);
+  seconds.other = since_report_.restart() - seconds.sum();
+  reported_seconds_ = training.seconds;
+  write_report(sums, mean_over_ranks(context_.parts.grid.all(), seconds, context_.parts.trains()),
+               serving_since_report());
+  header_.reported_step = header_.step;
+  reported_examples_ = examples_;
+  if (divergence_.has_diverged(header_.step)) {
+    diverge(fmt::format(
+        "the loss is {:.4g} at step {}{}: for an epoch it was more than {:g} times the first one, {:.3g} "
+        "(train.divergence)",
+        reported_loss_, header_.step, with_rate(), context_.config.train.divergence, divergence_.first_loss()));
+  }
+}
+
+/// Adds to the sums of the epoch, which are kept until the next epoch's first report.
+void TrainingObserver::add_losses(const kernels::LossSums& sums) {
+  if (epoch_of(header_.reported_step) != epoch_of(header_.step)) header_.epoch_sums = {};
+  header_.epoch_sums += sums;
+  reported_loss_ = mean_loss(sums);
+}
+
+ServingReport TrainingObserver::serving_since_report() {
+  if (header_.worker_steps.empty()) return {};
+  const ServingReport now = gather_serving(context_.parts.grid.all(), context_.training.counters.shards);
+  return difference(now, std::exchange(reported_serving_, now));
+}
+
+void TrainingObserver::write_report(const kernels::LossSums& sums, const strategies::Seconds& seconds,
+                                    const ServingReport& serving) {
+  const double training_seconds = seconds.sum() - seconds.evaluation - seconds.checkpoint;
+  examples_per_second_ = static_cast<double>(examples_ - reported_examples_) / std::max(training_seconds, 1e-9);
+  nlohmann::ordered_json norms = norms_now();
+  if (context_.training.counters.have_consensus()) add_gossip(norms);
+  if (!writes_metrics()) return;
+  nlohmann::ordered_json line = {{"event", "train"}, {"step", header_.step}, {"epoch", epoch_of(header_.step)}};
+  line.update(records::to_json(context_.parts.model->metrics(sums)));
+  if (!last_.iteration) line["learning_rate"] = last_.learning_rate;
+  line["examples_per_second"] = examples_per_second_;
+  line.update(norms);
+  if (!serving.shards.empty()) line["serving"] = brief_json(serving);
+  line["seconds"] = records::to_json(seconds);
+  context_.records->metrics->write(line);
+}
+
+/// How far the ranks are from their consensus, and their exchanges of single pairs since the last report. Collective.
+void TrainingObserver::add_gossip(nlohmann::ordered_json& line) {
+  const strategies::GossipCounters now = sum_over_ranks(context_.parts.grid.all(), context_.training.counters.gossip);
+  line["consensus_distance"] = consensus_distance(now);
+  if (now.exchanges < 0) return;
+  line["gossip"] = brief_json(difference(now, std::exchange(reported_gossip_, now)));
+}
+
+/// The norms of g and θ, if there is one gradient per step, for ranks that write them. Collective over a pipeline, and
+/// over all ranks where the optimizer is sharded.
+nlohmann::ordered_json TrainingObserver::norms_now() const {
+  ModelParts& parts = context_.parts;
+  auto norms = nlohmann::ordered_json::object();
+  const bool together = parts.stages || parts.state_shards;
+  if (!context_.training.has_gradient || (!together && !writes_metrics())) return norms;
+  if (last_.iteration) {
+    norms.update(to_json(*last_.iteration));
+    norms["passes"] = context_.training.counters.batch.passes;
+    norms["parameter_norm"] = std::sqrt(parts.squared_norm(parts.parameters.view()));
+    return norms;
+  }
+  const double norm = context_.training.optimizer->last_gradient_norm();
+  norms["gradient_norm"] = norm >= 0 ? norm : std::sqrt(parts.squared_gradient_norm(context_.training.gradient.view()));
+  norms["parameter_norm"] = std::sqrt(parts.squared_norm(parts.parameters.view()));
+  return norms;
+}
+
+void TrainingObserver::evaluate(data::Split split) {
+  const Stopwatch watch(context_.clock);
+  ModelParts& parts = context_.parts;
+  if (examples_of(context_.data.info(), split) == 0) return;
+  {
+    const ScopedTimer timer(context_.training.seconds.evaluation, context_.clock);
+    const WeightAverage::InPlace applied(parts, context_.training.average.get());
+    evaluations_[split] = evaluate_split(parts, context_.data, split, context_.config);
+  }
+  check_evaluation(split, evaluations_[split]);
+  if (!writes_metrics() || has_diverged()) return;
+  nlohmann::ordered_json line = {{"event", "evaluation"}, {"step", header_.step}, {"epoch", epochs_done()}};
+  line["split"] = data::name_of(split);
+  line.update(records::to_json(evaluations_[split]));
+  if (stopped_early_) line["weights_of_step"] = header_.best_by.step;
+  line["seconds"] = watch.seconds();
+  context_.records->metrics->write(line);
+}
+
+void TrainingObserver::evaluate_and_judge() {
+  const data::DatasetInfo& info = context_.data.info();
+  for (const data::Split split : {data::Split::validation, data::Split::test}) {
+    const bool wanted = split == watched_split(info) || selection_.needs(split);
+    if (wanted && !has_diverged()) evaluate(split);
+  }
+  if (has_diverged()) return;
+  judge();
+  const auto validation = evaluations_.find(data::Split::validation);
+  if (context_.evaluated && validation != evaluations_.end()) context_.evaluated(epochs_done(), validation->second);
+  stopped_early_ = selection_.wants_to_stop() && epochs_done() < context_.config.train.epochs;
+}
+
+/// Judges at most once per step, and never a diverging model.
+void TrainingObserver::judge() {
+  if (judged_step_ == header_.step || divergence_.is_above()) return;
+  judged_step_ = header_.step;
+  const std::vector<models::Metric> train = train_metrics();
+  const bool is_best = selection_.judge([&](data::Split split) -> const std::vector<models::Metric>* {
+    if (split == data::Split::train) return &train;
+    const auto found = evaluations_.find(split);
+    return found == evaluations_.end() ? nullptr : &found->second;
+  });
+  if (is_best) due_.checkpoint = newly_best_ = true;
+}
+
+void TrainingObserver::write_checkpoint() {
+  const ScopedTimer timer(context_.training.seconds.checkpoint, context_.clock);
+  if (!parameters_are_finite()) {
+    interrupted_ = false;
+    return diverge(fmt::format("parameters are not finite after step {}", header_.step));
+  }
+  const TrainingParts& training = context_.training;
+  if (training.optimizer) header_.optimizer_steps = training.optimizer->steps();
+  if (training.method) header_.method = training.method->scalars();
+  header_.strategy = context_.parts.strategy->scalars();
+  context_.kept.keep(header_, state_of(context_.parts, context_.training), newly_best_);
+  newly_best_ = false;
+  written_step_ = header_.step;
+}
+
+void TrainingObserver::advance_checkpoint() {
+  const ScopedTimer timer(context_.training.seconds.checkpoint, context_.clock);
+  context_.kept.advance();
+}
+
+void TrainingObserver::finish_checkpoint() {
+  const ScopedTimer timer(context_.training.seconds.checkpoint, context_.clock);
+  context_.kept.finish();
+}
+
+}  // namespace unisono::session

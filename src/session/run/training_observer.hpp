@@ -1,0 +1,131 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "run/divergence.hpp"
+#include "run/kept_models.hpp"
+#include "run/run_outputs.hpp"
+#include "run/stop.hpp"
+#include "unisono/session/evaluator.hpp"
+#include "unisono/session/minimisation.hpp"
+#include "unisono/session/model_parts.hpp"
+#include "unisono/session/selection.hpp"
+#include "unisono/session/serving_report.hpp"
+#include "unisono/session/training_parts.hpp"
+
+namespace unisono::session {
+
+/// What the observer of a run uses; references must outlive it.
+struct ObserverContext {
+  const settings::Config& config;
+  ModelParts& parts;
+  TrainingParts& training;
+  data::Dataset& data;
+  std::function<StopWish()> wish;  ///< returns this rank's wish to stop
+  const std::function<void(std::int64_t, const std::vector<models::Metric>&)>& evaluated;  ///< RunOptions::evaluated
+  std::int64_t steps_per_epoch;
+  KeptModels& kept;
+  const Criteria& criteria;
+  Records* records;  ///< null except on rank 0
+  const Clock& clock;
+  std::int64_t portions;    ///< of the training set, for whole-batch methods; else 0
+  CheckpointHeader header;  ///< of the next checkpoint; at first as the run starts or resumes
+};
+
+/// What a run does after steps: reports, evaluations at the ends of epochs, checkpoints, and the agreement to stop. If
+/// one of these is due at a step where the ranks hold different models, it is done at the next step where they hold the
+/// same.
+class TrainingObserver final : public strategies::Observer {
+ public:
+  explicit TrainingObserver(ObserverContext context);
+
+  bool step(const strategies::StepRecord& record) override;
+  std::int64_t next_due(std::int64_t step) const override;
+
+  /// Called after the last step: does what is still due, the final evaluation (unless interrupted), and the last
+  /// checkpoint. If the run diverged, it only finishes a checkpoint in progress. Collective.
+  void finish();
+
+  bool interrupted() const { return interrupted_; }
+  /// Why it was interrupted, if it was.
+  StopWish stop_wish() const { return stop_wish_; }
+  /// Whether early stopping ended the run. The caller must then restore the model of best().step before `finish`.
+  bool stopped_early() const { return stopped_early_; }
+  const BestEvaluation& best() const { return header_.best_by; }
+  /// If the run diverged: what happened and what to do; else empty.
+  const std::string& divergence() const { return diverged_; }
+  std::int64_t steps() const { return header_.step; }
+  std::int64_t examples() const { return examples_; }  ///< trained on since the (re)start, over all ranks
+  /// Mean training losses over the last epoch (so far, where it was interrupted).
+  std::vector<models::Metric> train_metrics() const;
+  /// What a method for the whole training set has reached; nothing for other optimizers.
+  std::optional<Minimisation> minimisation() const;
+  /// Of the last step, by split.
+  const std::map<data::Split, std::vector<models::Metric>>& evaluations() const { return evaluations_; }
+
+ private:
+  void note_due(const strategies::StepRecord& record);
+  void report();
+  void note_first_loss();
+  kernels::LossSums collect_losses();
+  void keep_unreported();
+  void add_losses(const kernels::LossSums& sums);
+  void check_losses(const kernels::LossSums& sums);
+  void check_iteration();
+  std::string with_rate() const;
+  void check_evaluation(data::Split split, const std::vector<models::Metric>& metrics);
+  void check_end();
+  bool parameters_are_finite();
+  void diverge(const std::string& what);
+  bool writes_metrics() const { return context_.records != nullptr && context_.records->metrics != nullptr; }
+  bool has_diverged() const { return !diverged_.empty(); }
+  ServingReport serving_since_report();
+  void write_report(const kernels::LossSums& sums, const strategies::Seconds& seconds, const ServingReport& serving);
+  nlohmann::ordered_json norms_now() const;
+  void add_gossip(nlohmann::ordered_json& line);
+  void average_weights();
+  void evaluate(data::Split split);
+  void evaluate_and_judge();
+  void judge();
+  void write_checkpoint();
+  void advance_checkpoint();
+  void finish_checkpoint();
+  void say_epoch();
+  void show_progress(bool reported);
+  double shown_loss();
+  double shown_rate() const;
+  StopWish agreed_wish();
+  std::int64_t epochs_done() const { return header_.cursor.epoch; }
+  /// The epoch of a step, both from 1.
+  std::int64_t epoch_of(std::int64_t step) const { return (step - 1) / context_.steps_per_epoch + 1; }
+
+  ObserverContext context_;
+  CheckpointHeader& header_;
+  StopAgreement agreement_;
+  Divergence divergence_;
+  Selection selection_;
+  strategies::StepRecord last_{};
+  struct Due {
+    bool report = false, epoch = false, evaluation = false, checkpoint = false;
+  } due_;
+  bool interrupted_ = false, stopped_early_ = false;
+  bool said_crowded_ = false;  ///< that threads lack cores
+  StopWish stop_wish_ = StopWish::none;
+  std::string diverged_;
+  std::int64_t first_step_, written_step_ = -1, judged_step_ = -1;
+  std::int64_t examples_ = 0, reported_examples_ = 0;
+  strategies::Seconds reported_seconds_;
+  ServingReport reported_serving_;
+  strategies::GossipCounters reported_gossip_{.sent_bytes = 0, .exchanges = 0};
+  Stopwatch since_start_, since_report_;
+  double reported_loss_, examples_per_second_ = 0;
+  bool newly_best_ = false;
+  std::map<data::Split, std::vector<models::Metric>> evaluations_;
+};
+
+}  // namespace unisono::session

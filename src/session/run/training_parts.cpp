@@ -1,0 +1,90 @@
+#include "unisono/session/training_parts.hpp"
+
+#include "machine/reproducible.hpp"
+#include "unisono/optim/catalog.hpp"
+#include "unisono/session/method.hpp"
+
+namespace unisono::session {
+namespace {
+
+std::unique_ptr<optim::Optimizer> make_optimizer(ModelParts& parts, const optim::OptimizerSettings& settings) {
+  if (parts.state_shards) {
+    return optim::make_optimizer(settings,
+                                 {.layout = parts.replica->layout(),
+                                  .ranges = parts.state_shards->ranges_of(parts.grid.data().rank()),
+                                  .blocks = parts.held_blocks(),
+                                  .all_blocks = parts.model->layout().blocks().size(),
+                                  .ranks = parts.all_squares},
+                                 *parts.backend);
+  }
+  if (!parts.stages) return optim::make_optimizer(settings, parts.model->layout(), *parts.backend);
+  // Each replica takes the norms of its own gradient: strategies may let them differ.
+  return optim::make_optimizer(
+      settings,
+      {.map = parts.stages->replica_parameters(), .rank = parts.grid.pipeline().rank(), .ranks = parts.squares},
+      *parts.backend);
+}
+
+}  // namespace
+
+TrainingParts::TrainingParts(ModelParts& parts, const settings::Config& config) {
+  parts.strategy->require(*parts.model, parts.grid.data().size());
+  require_divisible_steps(config, *parts.strategy, *parts.model);
+  require_reproducible(config, parts);
+  has_gradient = !parts.strategy->updates_in_place(*parts.model);
+  if (has_gradient && !config.whole_batch())
+    gradient = Buffer(parts.parameters.size(), parts.grid.data().shared_allocator());
+  if (config.whole_batch()) {
+    method = make_method(parts, config);
+  } else {
+    optimizer = make_optimizer(parts, optimizer_settings(config, *parts.strategy, *parts.model));
+  }
+  for (const strategies::StateVector& vector : parts.strategy->state_vectors()) {
+    const Buffer& like = vector.of == strategies::StateOf::parameters ? parts.parameters : parts.statistics;
+    vectors.push_back({vector, Buffer(like.size(), parts.backend->memory())});
+  }
+  average = make_weight_average(parts, config, !has_gradient);
+}
+
+WorkerParts::WorkerParts(ModelParts& parts, TrainingParts& training, const settings::Config& config,
+                         const models::ModelInputs& inputs, data::Dataset& data) {
+  data::SourceOptions options = source_options(parts, config);
+  const comm::Communicator& replicas = parts.grid.data();
+  for (const int worker : parts.strategy->housed_workers(replicas.rank(), replicas.size())) {
+    options.rank = worker;
+    add({parts, training, config, inputs, data}, options, parts.placement.threads);
+  }
+  if (!parts.strategy->has_workers(*parts.model)) return;
+  options.lanes = parts.placement.threads;
+  for (options.lane = 0; options.lane < options.lanes; ++options.lane) {
+    add({parts, training, config, inputs, data}, options, 1);
+  }
+}
+
+void WorkerParts::add(const WorkerTerms& terms, const data::SourceOptions& options, int threads) {
+  ModelParts& parts = terms.parts;
+  Owned& owned = *owned_.emplace_back(std::make_unique<Owned>());
+  owned.backend = kernels::make_cpu_backend(threads);
+  owned.model = models::make_model(terms.config.model, terms.inputs,
+                                   model_context(*owned.backend, owned.reducer, false, terms.config, &terms.data));
+  owned.source = terms.data.train(options);
+  const ParameterLayout& layout = parts.model->layout();
+  const bool in_place = !terms.training.has_gradient;
+  if (workers_.empty()) {
+    owned.optimizer = nullptr;  // the rank's
+  } else if (!in_place) {
+    owned.optimizer = optim::make_optimizer(terms.config.optimizer, layout, *owned.backend);
+  }
+  Allocator& memory = owned.backend->memory();
+  owned.parameters = Buffer(layout.size(), memory);
+  owned.gradient = Buffer(in_place ? 0 : layout.size(), memory);
+  owned.statistics = Buffer(parts.model->statistics_layout().size(), memory);
+  workers_.push_back({.backend = *owned.backend,
+                      .model = *owned.model,
+                      .source = *owned.source,
+                      .optimizer = owned.optimizer ? *owned.optimizer : *terms.training.optimizer,
+                      .state = {.parameters = owned.parameters.view(), .statistics = owned.statistics.view()},
+                      .gradient = owned.gradient.view()});
+}
+
+}  // namespace unisono::session

@@ -1,0 +1,287 @@
+#include "unisono/settings/config.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+
+#include "plan_sections.hpp"
+#include "unisono/base/errors.hpp"
+#include "unisono/base/text.hpp"
+#include "unisono/optim/catalog.hpp"
+#include "unisono/records/config_entries.hpp"
+
+namespace unisono::settings {
+namespace {
+
+constexpr std::string_view kMarkdownHead =
+    "# Config reference\n\nAll keys of a config file. Each can be overridden on the command line: "
+    "`--set train.epochs=3`; "
+    "`--unset train.epochs` removes one from the file. This page is written by `unisono config reference "
+    "--markdown`.\n";
+
+constexpr Named<kernels::Precision> kPrecisions[] = {
+    {kernels::Precision::fp32, "fp32", "as on the CPU"},
+    {kernels::Precision::tf32, "tf32", "inputs of products are rounded to a mantissa of 10 bits"},
+    {kernels::Precision::bf16, "bf16", "activations and inputs of products have a mantissa of 7 bits"}};
+
+/// Methods for the whole training set and the strategy that runs them need each other.
+void require_method(ConfigVisitor& visitor, const Config& config) {
+  visitor.require("data", !config.whole_batch() || config.data.partition != data::Partition::fixed,
+                  "data.partition = \"fixed\" means nothing here: every step divides the whole set anew; remove it");
+  visitor.require("data", !config.whole_batch() || config.data.order == data::Order::random,
+                  "data.order means nothing here: every step uses the whole set; remove it");
+  visitor.require("replica", !config.whole_batch() || config.replica.recompute == strategies::Recompute::none,
+                  "replica.recompute means nothing here: a portion's gradient takes few examples at a time; remove it");
+  const bool strategy = traits_of(config.strategy).whole_batch;
+  visitor.require(
+      "strategy", strategy || !config.whole_batch(),
+      fmt::format("optimizer.kind = \"{}\" uses the whole training set in every step: set strategy.kind = {}",
+                  config.optimizer.kind,
+                  strategies::names_of_kinds([](const auto& traits) { return traits.whole_batch; })));
+  visitor.require("optimizer", !strategy || config.whole_batch(),
+                  fmt::format("strategy.kind = \"{}\" uses the whole training set in every step, but optimizer.kind = "
+                              "\"{}\" steps on batches of it: set optimizer.kind = {}, or another strategy",
+                              config.strategy.kind, config.optimizer.kind, optim::names_of_whole_batch_kinds()));
+}
+
+/// What pipelines need of the rest of the config.
+void require_replica(ConfigVisitor& visitor, const Config& config) {
+  const bool whole = !config.needs_placement();
+  const bool trains_replicas = traits_of(config.strategy).trains_replicas;
+  const auto unless = [&](std::string_view remedy) {
+    return fmt::format("strategy.kind = \"{}\" trains only models that each rank holds as a whole: {}, or choose {}",
+                       config.strategy.kind, remedy,
+                       strategies::names_of_kinds([](const auto& traits) { return traits.trains_replicas; }));
+  };
+  visitor.require("train", trains_replicas || config.train.batch_size >= 0,
+                  unless("give a number for train.batch_size instead of \"largest\""));
+  visitor.require("train", trains_replicas || config.train.micro_batches > 0,
+                  unless("give a number for train.micro_batches instead of \"auto\""));
+  visitor.require(
+      "replica", whole || trains_replicas,
+      unless(config.replica.stages != 1 ? "remove replica.stages" : "remove replica.recompute and replica.placement"));
+  visitor.require("replica", whole || config.train.accumulate == 1,
+                  "train.accumulate divides micro-batches among the ranks, but in a pipeline each passes through all "
+                  "stages as a whole: use train.micro_batches instead");
+}
+
+}  // namespace
+
+void CheckpointSettings::describe(ConfigVisitor& visitor) {
+  visitor.field(
+      {.name = "every_epochs",
+       .meaning =
+           "epochs between checkpoints; 0: no checkpoints at the end of an epoch. The end of a run always writes one",
+       .unit = "epochs",
+       .minimum = 0},
+      every_epochs);
+  visitor.field({.name = "every_steps",
+                 .meaning = "steps between additional checkpoints, besides those at the end of epochs; 0: none",
+                 .unit = "steps",
+                 .minimum = 0},
+                every_steps);
+  visitor.field({.name = "keep", .meaning = "number of latest checkpoints that are kept", .minimum = 1}, keep);
+  visitor.field(
+      {.name = "keep_best", .meaning = "also keep the checkpoint with the best evaluation, as checkpoints/best.h5"},
+      keep_best);
+  visitor.section({.name = "best", .meaning = "how the best checkpoint is chosen"}, best);
+}
+
+void MetricsSettings::describe(ConfigVisitor& visitor) {
+  visitor.field(
+      {.name = "tensorboard",
+       .meaning = "also write the numbers of metrics.jsonl to the run folder's tensorboard/, for TensorBoard"},
+      tensorboard);
+}
+
+void Config::describe(ConfigVisitor& visitor) {
+  visitor.field({.name = "name", .meaning = "name of the experiment; the run folder is runs/<name>", .required = true},
+                name);
+  visitor.require("name",
+                  !name.empty() && name != "." && name != ".." && name.find('/') == std::string::npos &&
+                      name.find('\0') == std::string::npos,
+                  "name must be usable as a folder name: not empty, not '.' or '..', and without '/'; to choose "
+                  "another folder, set output");
+  visitor.field({.name = "seed",
+                 .meaning = "seed of the random numbers: initial weights, order of examples, dropout, augmentation",
+                 .minimum = 0},
+                seed);
+  visitor.field({.name = "output", .meaning = "run folder; if empty, runs/<name>"}, output);
+  visitor.choice({.name = "device", .meaning = "device that the model is trained on"}, device, kDevices);
+  visitor.choice(
+      {.name = "precision",
+       .meaning = "precision of matrix products and convolutions on a GPU; parameters and sums are always fp32"},
+      precision, kPrecisions);
+  visitor.require("precision", precision == kernels::Precision::fp32 || device != DeviceChoice::cpu,
+                  "precision applies only to GPUs, and the CPU always computes in fp32: set device = \"cuda\", or "
+                  "remove precision");
+  visitor.field({.name = "allow_shared_device", .meaning = "allow several ranks to use the same GPU"},
+                allow_shared_device);
+  visitor.section({.name = "data", .meaning = "the data set, and how it is read"}, data);
+  visitor.section({.name = "model", .meaning = "the model and its settings"}, model);
+  visitor.section({.name = "optimizer", .meaning = "the update rule"}, optimizer);
+  if (whole_batch()) {
+    visitor.refuse("schedule", fmt::format("means nothing here: {} has no learning rate; remove it", optimizer.kind));
+  } else {
+    visitor.section({.name = "schedule", .meaning = "the learning rate over the run"}, schedule);
+  }
+  visitor.section({.name = "train", .meaning = "length of the training, batch size, evaluations, reports"},
+                  [this](ConfigVisitor& inner) { train.describe(inner, whole_batch()); });
+  visitor.section({.name = "replica", .meaning = "the ranks that hold one copy of the model"}, replica);
+  visitor.section({.name = "strategy", .meaning = "how the ranks train in parallel"}, strategy);
+  visitor.section({.name = "checkpoint", .meaning = "when checkpoints are written, and how many of them are kept"},
+                  checkpoint);
+  visitor.section({.name = "metrics", .meaning = "files that losses, metrics and times are written to"}, metrics);
+  visitor.section({.name = "communication", .meaning = "messages between ranks"}, communication);
+  visitor.section({.name = "fault", .meaning = "slows ranks down on purpose, to test how a strategy copes"}, fault);
+
+  const strategies::StrategyKind& kind = kind_of(strategy);
+  require_method(visitor, *this);
+  require_weights(visitor, train.weights,
+                  {.model = model.kind,
+                   .strategy = strategy.kind,
+                   .has_one_model = kind.traits.has_one_model,
+                   .in_place = updates_in_place(*this)});
+  require_replica(visitor, *this);
+  visitor.require("schedule", schedule.warmup_epochs <= static_cast<double>(train.epochs),
+                  "schedule.warmup_epochs is larger than train.epochs, so the base learning rate would never be "
+                  "reached; lower it, or train for more epochs");
+  visitor.require("schedule", schedule.warmup_epochs <= static_cast<double>(schedule_epochs()),
+                  "schedule.warmup_epochs is longer than schedule.epochs, so the rate would never fall");
+  visitor.require("checkpoint", checkpoint.keep_best || !train.early_stopping.is_on(),
+                  "train.early_stopping restores the best checkpoint, and keep_best = false keeps none; remove one of "
+                  "them");
+  visitor.require("data", data.partition != data::Partition::strata || kind.traits.divides_model,
+                  "data.partition = \"strata\" works only with strategy.kind = \"stratified\"; remove it");
+  if (kind.check != nullptr) {
+    kind.check(strategy,
+               {.epochs = train.epochs,
+                .shuffle = data.shuffle,
+                .clip_norm = optimizer.clip_norm,
+                .optimizer_states = optim::optimizer_state_vectors(optimizer),
+                .reproducible = communication.tree_leaves() > 0,
+                .alternating = optim::traits_of(optimizer).alternating},
+               visitor);
+  }
+}
+
+bool Config::whole_batch() const { return optim::is_whole_batch(optimizer); }
+
+bool Config::is_placed_automatically() const {
+  return train.batch_size < 0 || train.micro_batches == 0 || replica.asks_for_placement();
+}
+
+comm::GridShape grid_shape(const Config& config, int ranks) {
+  const int stages = config.stages();
+  if (ranks % stages != 0) {
+    throw ConfigError(fmt::format(
+        "replica.stages: {} stages do not divide {}: start a multiple of {} ranks (mpirun -n {} …), or change "
+        "replica.stages",
+        stages, count_of(ranks, "rank"), stages, ranks < stages ? stages : ranks / stages * stages));
+  }
+  return {.data = ranks / stages, .stages = stages};
+}
+
+bool updates_in_place(const Config& config) {
+  return models::has_in_place_kind(config.model) && !traits_of(config.strategy).needs_gradient;
+}
+
+PlannedConfig parse_plans(const ConfigText& text, const models::ModelKinds& models) {
+  PlannedConfig planned;
+  Config& config = planned.config;
+  config.model.own = models::make_kinds(models);
+  config.notes = parse_config(text, [&](ConfigVisitor& visitor) {
+    config.describe(visitor);
+    parse_sections(visitor, planned.plans);
+  });
+  const strategies::StrategyTraits& traits = traits_of(config.strategy);
+  if (config.whole_batch()) config.data.shuffle = false;  // the order of examples is that of the portions
+  if (traits.divides_model) {
+    config.data.partition = data::Partition::strata;
+    config.data.order = data::Order::strata;
+  }
+  if (config.data.partition == data::Partition::automatic) {
+    const bool at_own_pace = traits.at_own_pace && !models::has_in_place_kind(config.model);
+    config.data.partition = at_own_pace ? data::Partition::fixed : data::Partition::global;
+  }
+  return planned;
+}
+
+Config parse_config(const ConfigText& text, const models::ModelKinds& models) {
+  return parse_plans(text, models).config;
+}
+
+std::string effective_config(const Config& config) {
+  Config copy = config;  // visitors take what they only read by reference, too
+  return unisono::effective_config([&](ConfigVisitor& visitor) { copy.describe(visitor); });
+}
+
+std::string config_reference(ReferenceFormat format, const models::ModelKinds& models) {
+  Config defaults;
+  defaults.model.own = models::make_kinds(models);
+  const std::string keys = config_reference(
+      [&](ConfigVisitor& visitor) {
+        defaults.describe(visitor);
+        describe_plans(visitor);
+      },
+      format);
+  return format == ReferenceFormat::text ? keys : std::string(kMarkdownHead) + keys;
+}
+
+namespace {
+
+bool changes_sums(const std::string& key) { return key == "communication.reduction" || key == "communication.leaves"; }
+
+bool may_change(const std::string& key) {
+  constexpr std::array free = {"name",
+                               "device",
+                               "precision",
+                               "allow_shared_device",
+                               "output",
+                               "train.epochs",
+                               "train.evaluate_every_epochs",
+                               "data.path",
+                               "data.reader",
+                               "train.threads",
+                               "schedule.epochs",
+                               "train.divergence",
+                               "train.evaluation_batch_size",
+                               "train.report_every_steps",
+                               "optimizer.gradient_tolerance",
+                               "optimizer.function_tolerance",
+                               "optimizer.passes",
+                               "strategy.backup",
+                               "strategy.shard",
+                               "strategy.servers"};
+  return std::find(free.begin(), free.end(), key) != free.end() || key.starts_with("checkpoint.") ||
+         key.starts_with("train.early_stopping.") || (key.starts_with("communication.") && !changes_sums(key)) ||
+         key.starts_with("fault.") || key.starts_with("metrics.") || key.starts_with("replica.");
+}
+
+}  // namespace
+
+std::string value_of_key(const std::string& effective, const std::string& key) {
+  const auto all = records::config_entries(effective);
+  const auto found = all.find(key);
+  return found == all.end() ? "" : found->second;
+}
+
+std::vector<std::string> changed_keys(const std::string& before, const std::string& after) {
+  const auto old_entries = records::config_entries(before), new_entries = records::config_entries(after);
+  std::vector<std::string> changed;
+  for (const auto& [key, value] : new_entries) {
+    const auto old = old_entries.find(key);
+    if (old != old_entries.end() && old->second != value) changed.push_back(key);
+  }
+  return changed;
+}
+
+std::vector<std::string> changes_that_forbid_resuming(const std::string& before, const std::string& after) {
+  std::vector<std::string> changed = changed_keys(before, after);
+  std::erase_if(changed, may_change);
+  return changed;
+}
+
+}  // namespace unisono::settings

@@ -1,0 +1,53 @@
+#include "model/new_file.hpp"
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+
+#include "scratch_folder.hpp"
+#include "unisono/base/errors.hpp"
+
+namespace unisono::apply {
+namespace {
+
+using Catch::Matchers::Contains;
+using testing::bytes_of;
+using testing::ScratchFolder;
+
+void write_new_file(const std::string& path, bool overwrite, std::string_view text) {
+  NewFile file(path, overwrite);
+  file.write(text);
+  file.finish();
+}
+
+TEST_CASE("a file appears when it is finished, and not before", "[new_file]") {
+  const ScratchFolder folder;
+  const std::string path = folder.path("a.txt");
+  {
+    NewFile file(path, false);
+    file.write("half");
+    CHECK_FALSE(std::filesystem::exists(path));
+  }
+  CHECK(std::filesystem::is_empty(folder.path()));
+  write_new_file(path, false, "whole");
+  CHECK(testing::bytes_of(path) == "whole");
+  CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 1);
+}
+
+TEST_CASE("a file that is there is replaced only where that was asked for", "[new_file]") {
+  const ScratchFolder folder;
+  const std::string path = folder.file("a.txt", "earlier");
+  CHECK_THROWS_WITH(NewFile(path, false),
+                    Contains("a.txt: already exists; choose another --output, or add --overwrite"));
+  CHECK(testing::bytes_of(path) == "earlier");
+  write_new_file(path, true, "later");
+  CHECK(testing::bytes_of(path) == "later");
+}
+
+TEST_CASE("what cannot be written is said", "[new_file]") {
+  const ScratchFolder folder;
+  CHECK_THROWS_WITH(NewFile(folder.path("none/a.txt"), false),
+                    Contains("none/a.txt: cannot be written: No such file or directory"));
+}
+
+}  // namespace
+}  // namespace unisono::apply
