@@ -35,7 +35,7 @@ nlohmann::ordered_json to_json(const std::vector<models::Metric>& metrics) {
   return json;
 }
 
-nlohmann::ordered_json to_json(const strategies::Seconds& seconds) {
+nlohmann::ordered_json to_json(const parallel::Seconds& seconds) {
   return {{"total", seconds.sum()},
           {"compute", seconds.compute},
           {"exposed_communication", seconds.exposed_communication},

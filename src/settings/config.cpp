@@ -32,7 +32,7 @@ void require_method(ConfigVisitor& visitor, const Config& config) {
                   "data.partition = \"fixed\" means nothing here: every step divides the whole set anew; remove it");
   visitor.require("data", !config.whole_batch() || config.data.order == data::Order::random,
                   "data.order means nothing here: every step uses the whole set; remove it");
-  visitor.require("replica", !config.whole_batch() || config.replica.recompute == strategies::Recompute::none,
+  visitor.require("replica", !config.whole_batch() || config.replica.recompute == parallel::Recompute::none,
                   "replica.recompute means nothing here: a portion's gradient takes few examples at a time; remove it");
   const bool strategy = traits_of(config.strategy).whole_batch;
   visitor.require(

@@ -14,11 +14,11 @@
 #include <optional>
 #include <utility>
 
-#include "exchange/compressed_sum.hpp"
-#include "exchange/sharded_update.hpp"
-#include "exchange/timed_exchange.hpp"
 #include "step.hpp"
 #include "unisono/base/errors.hpp"
+#include "unisono/parallel/compressed_sum.hpp"
+#include "unisono/parallel/sharded_update.hpp"
+#include "unisono/parallel/timed_exchange.hpp"
 
 namespace unisono::strategies {
 namespace {
@@ -39,12 +39,15 @@ struct AllreduceSettings {
 
 class Allreduce final : public Strategy {
  public:
-  Allreduce(ShardChoice shard, CompressionSettings compression) : shard_(shard), compression_(std::move(compression)) {}
+  Allreduce(ShardChoice shard, parallel::CompressionSettings compression)
+      : shard_(shard), compression_(std::move(compression)) {}
 
   void require(const models::Model& model, int ranks) const override;
   void train(TrainContext& run) override;
-  Sharding sharding() const override;
-  std::vector<StateVector> state_vectors() const override { return compression_vectors(compression_); }
+  parallel::Sharding sharding() const override;
+  std::vector<parallel::StateVector> state_vectors() const override {
+    return parallel::compression_vectors(compression_);
+  }
   std::string obstacle_to_gpus() const override {
     if (shard_ == ShardChoice::optimizer) return "strategy.shard works only on CPUs";
     return compression_.is_on() ? "strategy.compression works only on CPUs" : "";
@@ -55,29 +58,30 @@ class Allreduce final : public Strategy {
 
  private:
   ShardChoice shard_;
-  CompressionSettings compression_;
+  parallel::CompressionSettings compression_;
 };
 
-Sharding Allreduce::sharding() const {
-  if (shard_ == ShardChoice::optimizer) return Sharding::always;
-  return shard_ == ShardChoice::automatic && !compression_.is_on() ? Sharding::where_faster : Sharding::never;
+parallel::Sharding Allreduce::sharding() const {
+  if (shard_ == ShardChoice::optimizer) return parallel::Sharding::always;
+  return shard_ == ShardChoice::automatic && !compression_.is_on() ? parallel::Sharding::where_faster
+                                                                   : parallel::Sharding::never;
 }
 
 void Allreduce::require(const models::Model& model, int ranks) const {
   Strategy::require(model, ranks);
-  require_fitting_blocks(compression_, model.layout());
+  parallel::require_fitting_blocks(compression_, model.layout());
 }
 
 void describe_allreduce(StrategySettings& settings, ConfigVisitor& visitor) {
   visitor.choice({.name = "shard", .meaning = "what the ranks divide among them instead of each keeping all of it"},
                  settings.own.of<AllreduceSettings>().shard, kShards);
   visitor.section({.name = "compression", .meaning = "what ranks send instead of whole gradients"},
-                  settings.own.of<CompressionSettings>());
+                  settings.own.of<parallel::CompressionSettings>());
 }
 
 void check_allreduce(const StrategySettings& settings, const StrategyTerms& terms, ConfigVisitor& visitor) {
-  const auto compression = settings.own.of<CompressionSettings>();
-  compression.check(terms, visitor);
+  const auto compression = settings.own.of<parallel::CompressionSettings>();
+  compression.check({terms.clip_norm, terms.optimizer_states, terms.reproducible}, visitor);
   if (settings.own.of<AllreduceSettings>().shard != ShardChoice::optimizer) return;
   visitor.require("strategy", !compression.is_on(),
                   "strategy.shard sums each part of the gradient on the rank that updates it, which compressed sums "
@@ -89,35 +93,37 @@ void check_allreduce(const StrategySettings& settings, const StrategyTerms& term
 
 std::unique_ptr<Strategy> make_allreduce(const StrategySettings& settings) {
   return std::make_unique<Allreduce>(settings.own.of<AllreduceSettings>().shard,
-                                     settings.own.of<CompressionSettings>());
+                                     settings.own.of<parallel::CompressionSettings>());
 }
 
 /// The sum over the ranks that the run asks for.
-std::unique_ptr<GradientExchange> make_sum(TrainContext& run, const CompressionSettings& compression) {
-  if (compression.is_on()) return make_compressed_sum(run, compression);
-  if (run.leaves == 0) return make_bucketed_sum(run.communicator, run.gradient, run.bucket_bytes, run.clock);
-  return make_reproducible_sum(run.communicator, run.backend, run.gradient, run.leaves, run.bucket_bytes, run.clock);
+std::unique_ptr<parallel::GradientExchange> make_sum(TrainContext& run,
+                                                     const parallel::CompressionSettings& compression) {
+  if (compression.is_on()) return parallel::make_compressed_sum(run, compression);
+  if (run.leaves == 0) return parallel::make_bucketed_sum(run.communicator, run.gradient, run.bucket_bytes, run.clock);
+  return parallel::make_reproducible_sum(run.communicator, run.backend, run.gradient, run.leaves, run.bucket_bytes,
+                                         run.clock);
 }
 
 /// \param sum of g over the ranks; null: none is needed before the step
 /// \param sharded makes the steps; null: every rank makes them as a whole
-bool train_until(TrainContext& run, std::int64_t last_step, std::unique_ptr<GradientExchange> sum,
-                 ShardedUpdate* sharded) {
-  std::optional<TimedExchange> exchange;
+bool train_until(TrainContext& run, std::int64_t last_step, std::unique_ptr<parallel::GradientExchange> sum,
+                 parallel::ShardedUpdate* sharded) {
+  std::optional<parallel::TimedExchange> exchange;
   if (sum) exchange.emplace(run.backend, run.seconds, std::move(sum));
   bool go_on = true;
   for (std::int64_t step = run.first_step; go_on && step < last_step; ++step) {
     const double rate = run.schedule.rate(step);
     if (sharded != nullptr) sharded->clear();
     const data::Batch batch =
-        run.replica.gradient_of_step(run, MeanOver::all_replicas, exchange ? &*exchange : nullptr);
+        run.replica.gradient_of_step(run, parallel::MeanOver::all_replicas, exchange ? &*exchange : nullptr);
     if (exchange) exchange->finish();
     if (sharded != nullptr) {
       sharded->step(rate);
     } else {
-      update_parameters(run, rate);
+      parallel::update_parameters(run, rate);
     }
-    average_local_statistics(run, batch.rank_step_size);
+    parallel::average_local_statistics(run, batch.rank_step_size);
     go_on = run.observer.step(make_record(batch, step + 1, rate, /*consistent=*/true));
   }
   return go_on;
@@ -128,13 +134,13 @@ void Allreduce::train(TrainContext& run) {
     train_with_allreduce(run, run.total_steps, compression_);
     return;
   }
-  ShardedUpdate update(run);
+  parallel::ShardedUpdate update(run);
   train_until(run, run.total_steps, update.make_sum(), &update);
 }
 
 }  // namespace
 
-bool train_with_allreduce(TrainContext& run, std::int64_t last_step, const CompressionSettings& compression) {
+bool train_with_allreduce(TrainContext& run, std::int64_t last_step, const parallel::CompressionSettings& compression) {
   return train_until(run, last_step, make_sum(run, compression), nullptr);
 }
 

@@ -3,7 +3,7 @@
 #include <memory>
 #include <string>
 
-#include "exchange/compression_settings.hpp"
+#include "unisono/parallel/compression_settings.hpp"
 #include "unisono/strategies/strategy.hpp"
 
 namespace unisono::strategies {
@@ -13,6 +13,7 @@ std::string relief_of_allreduce(const StrategySettings& settings, bool in_place)
 
 /// Trains with allreduce until `last_step` steps of the run are made; averaging begins with it (allreduce_epochs).
 /// \return whether the observer wants to go on
-bool train_with_allreduce(TrainContext& run, std::int64_t last_step, const CompressionSettings& compression = {});
+bool train_with_allreduce(TrainContext& run, std::int64_t last_step,
+                          const parallel::CompressionSettings& compression = {});
 
 }  // namespace unisono::strategies

@@ -35,7 +35,7 @@ class Averaging final : public Strategy {
   void require(const models::Model& model, int) const override { settings_.require_possible(model); }
   void train(TrainContext& run) override;
   bool optimizer_state_is_local() const override { return settings_.optimizer_state == StateAtAverage::keep; }
-  std::vector<StateVector> state_vectors() const override;
+  std::vector<parallel::StateVector> state_vectors() const override;
   std::string obstacle_to_gpus() const override {
     return settings_.compression.is_on() ? "strategy.compression works only on CPUs" : "";
   }
@@ -52,10 +52,10 @@ class Averaging final : public Strategy {
 };
 
 /// Those of the outer step, and the residual behind them.
-std::vector<StateVector> Averaging::state_vectors() const {
-  std::vector<StateVector> vectors = OuterStep::state_vectors(settings_.outer);
+std::vector<parallel::StateVector> Averaging::state_vectors() const {
+  std::vector<parallel::StateVector> vectors = OuterStep::state_vectors(settings_.outer);
   if (settings_.compression.is_on()) {
-    vectors.push_back({.name = "residual", .scope = StateScope::replica, .adds_up = true});
+    vectors.push_back({.name = "residual", .scope = parallel::StateScope::replica, .adds_up = true});
   }
   return vectors;
 }
@@ -63,9 +63,9 @@ std::vector<StateVector> Averaging::state_vectors() const {
 /// A step on this rank's own examples.
 /// \return the last micro-batch
 data::Batch local_step(TrainContext& run, double learning_rate) {
-  const data::Batch batch = run.replica.gradient_of_step(run, MeanOver::own_examples, nullptr);
+  const data::Batch batch = run.replica.gradient_of_step(run, parallel::MeanOver::own_examples, nullptr);
   if (batch.rank_step_size > 0) {
-    update_parameters(run, learning_rate);
+    parallel::update_parameters(run, learning_rate);
   } else {
     run.optimizer->set_steps(run.optimizer->steps() + 1);  // the ranks' counts stay equal
   }
@@ -99,7 +99,7 @@ class Averages {
 
   TrainContext& run_;
   const AveragingSettings& settings_;
-  std::optional<CompressedChanges> rows_;  ///< of a model that is updated in place
+  std::optional<parallel::CompressedChanges> rows_;  ///< of a model that is updated in place
   ParameterAverage parameters_;
   std::optional<OuterStep> outer_;
   std::optional<CompressedAverage> compressed_;
@@ -109,9 +109,9 @@ class Averages {
   Index seen_ = 0, seen_by_all_ = 0;  ///< examples since the last average of all ranks: of this rank, of all
 };
 
-std::optional<CompressedChanges> compressed_rows(TrainContext& run, const AveragingSettings& settings) {
+std::optional<parallel::CompressedChanges> compressed_rows(TrainContext& run, const AveragingSettings& settings) {
   if (!settings.compression.is_on() || run.model.in_place() == nullptr) return std::nullopt;
-  return std::optional<CompressedChanges>(std::in_place, run, settings.compression);
+  return std::optional<parallel::CompressedChanges>(std::in_place, run, settings.compression);
 }
 
 Averages::Averages(TrainContext& run, const AveragingSettings& settings, AdaptivePeriod::State& adaptive)
@@ -154,9 +154,9 @@ void Averages::count(const data::Batch& batch) {
 }
 
 void Averages::average_all(std::int64_t made) {
-  meet(run_);
+  parallel::meet(run_);
   const double weight = weight_of_all();
-  average_local_statistics(run_, run_.communicator, weight);
+  parallel::average_local_statistics(run_, run_.communicator, weight);
   if (compressed_) {
     compressed_->average(weight, made);
   } else {
@@ -178,12 +178,12 @@ void Averages::average_in_node() {
   comm::Communicator& node = nodes_->node();
   const double weight = nodes_->weight_in_node();
   {
-    const Phase phase(run_, run_.seconds.straggler_wait);
+    const parallel::Phase phase(run_, run_.seconds.straggler_wait);
     node.barrier();
   }
-  average_local_statistics(run_, node, weight);
+  parallel::average_local_statistics(run_, node, weight);
   {
-    const Phase phase(run_, run_.seconds.exposed_communication);
+    const parallel::Phase phase(run_, run_.seconds.exposed_communication);
     const std::size_t bytes = average_parameters(run_, node, weight);
     std::int64_t& count = run_.counters.node_averaged_bytes;
     count = std::max<std::int64_t>(0, count) + (node.size() > 1 ? static_cast<std::int64_t>(bytes) : 0);
@@ -192,7 +192,7 @@ void Averages::average_in_node() {
 }
 
 void Averages::treat_optimizer_state(comm::Communicator& group, double weight) {
-  if (settings_.optimizer_state == StateAtAverage::average) average_optimizer_state(run_, group, weight);
+  if (settings_.optimizer_state == StateAtAverage::average) parallel::average_optimizer_state(run_, group, weight);
   if (settings_.optimizer_state == StateAtAverage::reset) run_.optimizer->reset();
 }
 

@@ -3,8 +3,8 @@
 #include <memory>
 
 #include "averaging/outer_step.hpp"
-#include "exchange/compression_settings.hpp"
 #include "parameter_average.hpp"
+#include "unisono/parallel/compression_settings.hpp"
 #include "unisono/strategies/strategy.hpp"
 
 namespace unisono::strategies {
@@ -22,7 +22,7 @@ struct AveragingSettings {
   StateAtAverage optimizer_state = StateAtAverage::average;
   std::int64_t allreduce_epochs = 0;  ///< epochs of allreduce at the start (post-local SGD)
   OuterSettings outer{};
-  CompressionSettings compression{};
+  parallel::CompressionSettings compression{};
 
   bool is_adaptive() const { return period == 0; }
   void describe(ConfigVisitor& visitor);

@@ -55,8 +55,8 @@ void ElasticWorker::make_steps(const Segment& segment) {
     if (clock > 0 && steps() % settings_.pull_period == 0) meet_center(clock, batch);
     if (granted == 0) return;
     for (const std::int64_t last = clock + granted; clock < last; ++clock) {
-      batch = accumulate_gradient(run_, MeanOver::own_examples);
-      if (batch.rank_step_size > 0) update_parameters(run_, run_.schedule.rate(segment.step_at(clock)));
+      batch = parallel::accumulate_gradient(run_, parallel::MeanOver::own_examples);
+      if (batch.rank_step_size > 0) parallel::update_parameters(run_, run_.schedule.rate(segment.step_at(clock)));
       count(batch);
     }
   }
@@ -64,7 +64,7 @@ void ElasticWorker::make_steps(const Segment& segment) {
 
 void ElasticWorker::meet_center(std::int64_t clock, const data::Batch& last) {
   {
-    const Phase phase(run_, run_.seconds.optimizer);
+    const parallel::Phase phase(run_, run_.seconds.optimizer);
     const MutableView difference = center_.view(), x = run_.state.parameters;
     run_.backend.axpby(1, x, -1, difference);
     run_.backend.axpby(elasticity_, difference, 0, difference);
@@ -83,8 +83,8 @@ class ElasticAveraging final : public Strategy {
 
   void train(TrainContext& run) override;
   bool optimizer_state_is_local() const override { return true; }
-  std::vector<StateVector> state_vectors() const override {
-    return {{.name = "replica", .scope = StateScope::replica}};
+  std::vector<parallel::StateVector> state_vectors() const override {
+    return {{.name = "replica", .scope = parallel::StateScope::replica}};
   }
   std::optional<DataShard> data_shard(int rank, int ranks) const override {
     return unisono::strategies::data_shard(roles_of(settings_, ranks), rank);
@@ -130,7 +130,7 @@ void ElasticAveraging::train(TrainContext& run) {
       if (!trains) run.backend.memory().copy(first, values);
     };
     for (optim::OptimizerState& state : run.optimizer->state()) lend(state.values.view());
-    for (KeptVector& kept : run.vectors) lend(kept.values.view());
+    for (parallel::KeptVector& kept : run.vectors) lend(kept.values.view());
   };
   Serving(run, std::move(plan)).train();
 }

@@ -137,7 +137,7 @@ void DividedSteps::cut(const data::Batch& batch) {
 
 void DividedSteps::train() {
   if (run_.first_step >= run_.total_steps) return;
-  batch_ = next_batch(run_);
+  batch_ = parallel::next_batch(run_);
   divide(*batch_);
   team_.run([this] { lead(); });
 }
@@ -162,9 +162,9 @@ std::optional<StepRecord> DividedSteps::make(std::int64_t first, std::int64_t la
   const double input_before = run_.seconds.input;
   Index examples = 0;
   {
-    const ComputeScope computes(run_);
+    const parallel::ComputeScope computes(run_);
     for (std::int64_t step = first; step < last; ++step) {
-      if (step > run_.first_step) batch_ = next_batch(run_);
+      if (step > run_.first_step) batch_ = parallel::next_batch(run_);
       cut(*batch_);
       rate_ = run_.schedule.rate(step);
       examples += batch_->global_size;
@@ -207,8 +207,8 @@ bool DividedSteps::train_on_batch(int number) {
 /// Puts the ranks' parts of θ together, on all ranks. Collective.
 void DividedSteps::gather() {
   if (run_.communicator.size() == 1) return;
-  meet(run_);
-  const Phase phase(run_, run_.seconds.exposed_communication);
+  parallel::meet(run_);
+  const parallel::Phase phase(run_, run_.seconds.exposed_communication);
   for (const models::RowSpace& space : run_.model.in_place()->row_spaces()) {
     const auto at = [&](Index feature) { return static_cast<std::size_t>(space.offset + feature * space.stride); };
     const MutableView all = run_.state.parameters;

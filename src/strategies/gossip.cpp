@@ -51,9 +51,10 @@ class Gossip final : public Strategy {
 
   void train(TrainContext& run) override;
   bool optimizer_state_is_local() const override { return true; }
-  std::vector<StateVector> state_vectors() const override {
-    return {{.name = "replica", .scope = StateScope::replica},
-            {.name = "replica_statistics", .scope = StateScope::replica, .of = StateOf::statistics}};
+  std::vector<parallel::StateVector> state_vectors() const override {
+    return {
+        {.name = "replica", .scope = parallel::StateScope::replica},
+        {.name = "replica_statistics", .scope = parallel::StateScope::replica, .of = parallel::StateOf::statistics}};
   }
   std::string need_of_examples(const models::Model& model) const override {
     return need_of_examples_for_statistics(model);
@@ -113,7 +114,7 @@ class GossipRank {
 data::Batch GossipRank::step(std::int64_t step, double rate) {
   const bool mixes = mixes_in(step), combines_first = settings_.order == GossipOrder::combine_then_adapt;
   if (mixes && combines_first) start_exchange(step, mixed_.view());
-  const data::Batch batch = own_.replica.gradient_of_step(own_, MeanOver::own_examples, nullptr);
+  const data::Batch batch = own_.replica.gradient_of_step(own_, parallel::MeanOver::own_examples, nullptr);
   if (mixes && combines_first) {
     finish_exchange();
     std::swap(run_.vectors[kReplica].values, mixed_);
@@ -128,7 +129,7 @@ data::Batch GossipRank::step(std::int64_t step, double rate) {
 }
 
 void GossipRank::start_exchange(std::int64_t step, MutableView into) {
-  const Phase phase(run_, run_.seconds.exposed_communication);
+  const parallel::Phase phase(run_, run_.seconds.exposed_communication);
   std::vector<MixedVector> vectors = {{own_.state.parameters, into}};
   if (settings_.momentum == GossipMomentum::mix) {
     for (optim::OptimizerState& state : run_.optimizer->state()) {
@@ -140,14 +141,14 @@ void GossipRank::start_exchange(std::int64_t step, MutableView into) {
 }
 
 void GossipRank::finish_exchange() {
-  const Phase phase(run_, run_.seconds.exposed_communication);
+  const parallel::Phase phase(run_, run_.seconds.exposed_communication);
   exchange_->finish();
   run_.counters.gossip.sent_bytes = exchange_->sent_bytes();
 }
 
 /// θ_r ← θ_r − rate · direction(P n_r/n · mean gradient over the n_r examples of this rank)
 void GossipRank::adapt(const data::Batch& batch, double rate) {
-  const Phase phase(run_, run_.seconds.optimizer);
+  const parallel::Phase phase(run_, run_.seconds.optimizer);
   const double share = static_cast<double>(batch.rank_step_size) / static_cast<double>(batch.global_size);
   const auto scale = static_cast<float>(run_.communicator.size() * share);
   run_.optimizer->step(own_.state.parameters, run_.gradient, rate, scale);

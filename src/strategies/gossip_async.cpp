@@ -49,9 +49,10 @@ class GossipAsync final : public Strategy {
   void train(TrainContext& run) override;
   int event_lists(int ranks) const override { return ranks; }
   bool optimizer_state_is_local() const override { return true; }
-  std::vector<StateVector> state_vectors() const override {
-    return {{.name = "replica", .scope = StateScope::replica},
-            {.name = "replica_statistics", .scope = StateScope::replica, .of = StateOf::statistics}};
+  std::vector<parallel::StateVector> state_vectors() const override {
+    return {
+        {.name = "replica", .scope = parallel::StateScope::replica},
+        {.name = "replica_statistics", .scope = parallel::StateScope::replica, .of = parallel::StateOf::statistics}};
   }
   std::string need_of_examples(const models::Model&) const override { return kStepsOfNothing; }
   std::int64_t extra_bytes(const models::Model& model, int, int) const override {
@@ -124,14 +125,14 @@ void AsyncRank::make_steps(const Segment& segment) {
 }
 
 bool AsyncRank::is_given_one(std::int64_t made) {
-  const Phase phase(run_, run_.seconds.exposed_communication);
+  const parallel::Phase phase(run_, run_.seconds.exposed_communication);
   return averages_.is_given_one(made);
 }
 
 void AsyncRank::step(double rate) {
   read();
   if (averages_.begins() && (steps_ + 1) % settings_.period == 0) averages_.start(steps_);
-  const data::Batch batch = own_.replica.gradient_of_step(own_, MeanOver::own_examples, nullptr);
+  const data::Batch batch = own_.replica.gradient_of_step(own_, parallel::MeanOver::own_examples, nullptr);
   averages_.ask();  // the answer comes during the rest of this step
   adapt(batch, rate);
   ++steps_;
@@ -140,7 +141,7 @@ void AsyncRank::step(double rate) {
 
 /// θ̂ ← θ_r
 void AsyncRank::read() {
-  const Phase phase(run_, run_.seconds.exposed_communication);
+  const parallel::Phase phase(run_, run_.seconds.exposed_communication);
   const auto turn = averages_.turn_to_read();
   run_.backend.memory().copy(theta(), read_.view());
   averages_when_read_ = averages_.count();
@@ -149,10 +150,10 @@ void AsyncRank::read() {
 /// θ_r ← θ_r − rate · direction(P n_r/n · mean gradient over the n_r examples of this rank)
 void AsyncRank::adapt(const data::Batch& batch, double rate) {
   const auto turn = [this] {
-    const Phase phase(run_, run_.seconds.exposed_communication);
+    const parallel::Phase phase(run_, run_.seconds.exposed_communication);
     return averages_.turn_to_step();
   }();
-  const Phase phase(run_, run_.seconds.optimizer);
+  const parallel::Phase phase(run_, run_.seconds.optimizer);
   const double share = static_cast<double>(batch.rank_step_size) / static_cast<double>(batch.global_size);
   run_.optimizer->step(theta(), run_.gradient, rate, static_cast<float>(averages_.ranks() * share));
   run_.backend.submit();

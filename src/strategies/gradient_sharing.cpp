@@ -41,7 +41,7 @@ class GradientSharing final : public Strategy {
   void require(const models::Model& model, int ranks) const override;
   void train(TrainContext& run) override;
   bool optimizer_state_is_local() const override { return true; }
-  std::vector<StateVector> state_vectors() const override;
+  std::vector<parallel::StateVector> state_vectors() const override;
   std::string obstacle_to_gpus() const override {
     return "strategy.kind = \"gradient_sharing\" encodes its updates on CPUs";
   }
@@ -72,10 +72,11 @@ void GradientSharing::require(const models::Model& model, int ranks) const {
 
 /// In step, each rank goes on with its own running statistics: wherever the ranks meet for a report, it makes no
 /// difference to them.
-std::vector<StateVector> GradientSharing::state_vectors() const {
-  std::vector<StateVector> vectors = {{.name = "residual", .scope = StateScope::rank, .adds_up = true}};
+std::vector<parallel::StateVector> GradientSharing::state_vectors() const {
+  std::vector<parallel::StateVector> vectors = {
+      {.name = "residual", .scope = parallel::StateScope::rank, .adds_up = true}};
   if (own_.is_synchronous()) {
-    vectors.push_back({.name = "statistics", .scope = StateScope::rank, .of = StateOf::statistics});
+    vectors.push_back({.name = "statistics", .scope = parallel::StateScope::rank, .of = parallel::StateOf::statistics});
   }
   return vectors;
 }

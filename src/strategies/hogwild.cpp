@@ -98,9 +98,9 @@ void Hogwild::train_by(TrainContext& run, ParameterAverage& parameters, const St
     seen += steps.own_examples();
     const bool averages = averages_after(run, made);
     if (averages) {
-      meet(run);
+      parallel::meet(run);
       const Index examples = std::exchange(seen, 0);
-      average_local_statistics(run, examples);
+      parallel::average_local_statistics(run, examples);
       parameters.average(static_cast<double>(examples));
     } else {
       parameters.merge_after_step();

@@ -9,7 +9,7 @@
 #include "unisono/base/thread_team.hpp"
 #include "unisono/comm/communicator.hpp"
 #include "unisono/data/grid.hpp"
-#include "unisono/strategies/division.hpp"
+#include "unisono/parallel/division.hpp"
 
 namespace unisono::strategies {
 
@@ -23,7 +23,7 @@ inline data::SparseEntries ratings_of(data::SparseEntries entries, data::Example
 /// diagonal w, row i trains with column i + w (mod side). So after each diagonal a rank sends the column of its first
 /// row to rank − 1 and receives one for its last row from rank + 1. Diagonals are numbered through the whole run; after
 /// `side` of them every column is back at its first place.
-class ItemRing final : public Division {
+class ItemRing final : public parallel::Division {
  public:
   /// \param model must be bipartite \throws ConfigError where there are more ranks than rows
   ItemRing(const models::Model& model, const data::DatasetInfo& data, comm::Communicator& communicator);

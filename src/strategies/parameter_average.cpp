@@ -80,7 +80,8 @@ std::size_t average_parameters(const TrainContext& run, comm::Communicator& grou
   return bytes;
 }
 
-ParameterAverage::ParameterAverage(TrainContext& run, const RowMergeSettings& settings, CompressedChanges* compressed)
+ParameterAverage::ParameterAverage(TrainContext& run, const RowMergeSettings& settings,
+                                   parallel::CompressedChanges* compressed)
     : run_(run), merge_after_(settings.merge_after), compressed_(compressed) {
   if (run.model.in_place() == nullptr) return;
   if (run.communicator.size() == 1) {
@@ -113,7 +114,7 @@ void ParameterAverage::sum(std::span<float> values) {
 }
 
 void ParameterAverage::average(double weight) {
-  const Phase phase(run_, run_.seconds.exposed_communication);
+  const parallel::Phase phase(run_, run_.seconds.exposed_communication);
   if (!touched_) return count_averaged(run_, average_parameters(run_, run_.communicator, weight));
   // A run that is resumed from here has no counts either, and must make the same steps.
   frequent_.clear();
@@ -134,8 +135,8 @@ int ParameterAverage::begin_step(Index examples) {
 }
 
 void ParameterAverage::merge_after_part(int part) {
-  meet(run_);
-  const Phase phase(run_, run_.seconds.exposed_communication);
+  parallel::meet(run_);
+  const parallel::Phase phase(run_, run_.seconds.exposed_communication);
   uncounted_ += 1 / static_cast<float>(parts_);
   const auto made = static_cast<unsigned>(part + 1);
   if (learns_ && std::has_single_bit(made)) {
@@ -147,8 +148,8 @@ void ParameterAverage::merge_after_part(int part) {
 
 void ParameterAverage::merge_after_step() {
   if (!merges_early()) return;
-  meet(run_);
-  const Phase phase(run_, run_.seconds.exposed_communication);
+  parallel::meet(run_);
+  const parallel::Phase phase(run_, run_.seconds.exposed_communication);
   uncounted_ += 1 / static_cast<float>(parts_);
   count_and_merge();
   learns_ = false;

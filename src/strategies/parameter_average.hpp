@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "exchange/compressed_changes.hpp"
+#include "unisono/parallel/compressed_changes.hpp"
 #include "unisono/strategies/strategy.hpp"
 
 namespace unisono::strategies {
@@ -47,7 +47,8 @@ class ParameterAverage {
  public:
   /// \param compressed null: the ranks' changes of rows are sent as they are. Else the run keeps what this rank has not
   ///   sent in its last vector, which is like θ.
-  ParameterAverage(TrainContext& run, const RowMergeSettings& settings, CompressedChanges* compressed = nullptr);
+  ParameterAverage(TrainContext& run, const RowMergeSettings& settings,
+                   parallel::CompressedChanges* compressed = nullptr);
 
   /// Bytes of memory that one object takes on each rank.
   static std::int64_t bytes(const models::Model& model, const RowMergeSettings& settings, int ranks);
@@ -104,7 +105,7 @@ class ParameterAverage {
   std::vector<std::vector<float>> counted_;  ///< by space and row: touches by all ranks, as last summed
   std::vector<FrequentRow> frequent_;
   std::vector<float> old_;  ///< θ after the last average or merge; empty where rows become means
-  CompressedChanges* compressed_;
+  parallel::CompressedChanges* compressed_;
   std::vector<float> unsent_;  ///< of the rows in packed_
 };
 

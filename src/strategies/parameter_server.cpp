@@ -21,12 +21,12 @@
 #include <algorithm>
 #include <utility>
 
-#include "exchange/compression_settings.hpp"
 #include "server/compressed_pushes.hpp"
 #include "server/serving.hpp"
 #include "step.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/optim/catalog.hpp"
+#include "unisono/parallel/compression_settings.hpp"
 
 namespace unisono::strategies {
 namespace {
@@ -43,7 +43,7 @@ class ParameterServer final : public Strategy {
   }
   int servers(int ranks) const override { return roles_of(settings_, ranks).servers(); }
   std::vector<int> housed_workers(int rank, int ranks) const override;
-  std::vector<StateVector> state_vectors() const override;
+  std::vector<parallel::StateVector> state_vectors() const override;
   std::string obstacle_to_gpus() const override {
     return own_.compression.is_on() ? "strategy.compression works only on CPUs" : "";
   }
@@ -77,7 +77,7 @@ void ParameterServer::require(const models::Model& model, int) const {
         "strategy.merge: it applies only to models that are updated in place, but this one is not; remove it");
   }
   model.require_gradient();
-  require_fitting_blocks(own_.compression, model.layout());
+  parallel::require_fitting_blocks(own_.compression, model.layout());
 }
 
 /// Refuses settings for gradients: a model that is updated in place exchanges rows after each of its steps.
@@ -102,9 +102,9 @@ std::vector<int> ParameterServer::housed_workers(int rank, int ranks) const {
   return settings_.replayed_workers > 0 ? roles_of(settings_, ranks).workers_of(rank) : std::vector<int>();
 }
 
-std::vector<StateVector> ParameterServer::state_vectors() const {
+std::vector<parallel::StateVector> ParameterServer::state_vectors() const {
   if (!own_.compression.is_on()) return {};
-  return {{.name = "residual", .scope = StateScope::rank, .adds_up = true}};
+  return {{.name = "residual", .scope = parallel::StateScope::rank, .adds_up = true}};
 }
 
 /// Of one push's messages to all servers, at most.

@@ -3,9 +3,9 @@
 #include <memory>
 #include <string>
 
-#include "exchange/compression_settings.hpp"
 #include "parameter_average.hpp"
 #include "server/server.hpp"
+#include "unisono/parallel/compression_settings.hpp"
 #include "unisono/strategies/strategy.hpp"
 
 namespace unisono::strategies {
@@ -20,10 +20,10 @@ struct ParameterServerSettings {
   std::int64_t pull_period = 1, push_period = 1;
   bool prefetch = false;  ///< pull while the previous step computes
   StaleRate stale_rate = StaleRate::whole;
-  double delay_compensation = 0;         ///< λ of DC-ASGD; 0: none
-  std::int64_t warmup_steps = 0;         ///< steps at the start that worker 0 makes alone
-  RowMerge merge = RowMerge::by_model;   ///< for models that are updated in place
-  CompressionSettings compression = {};  ///< of pushed gradients
+  double delay_compensation = 0;                   ///< λ of DC-ASGD; 0: none
+  std::int64_t warmup_steps = 0;                   ///< steps at the start that worker 0 makes alone
+  RowMerge merge = RowMerge::by_model;             ///< for models that are updated in place
+  parallel::CompressionSettings compression = {};  ///< of pushed gradients
 };
 
 void describe_parameter_server(StrategySettings& settings, ConfigVisitor& visitor);

@@ -146,12 +146,12 @@ void CopiedSteps::lead() {
 /// \return none where another thread failed, whose exception ends the run
 std::optional<StepRecord> CopiedSteps::make(std::int64_t step) {
   rate_ = run_.schedule.rate(step);
-  batch_ = next_batch(run_);
+  batch_ = parallel::next_batch(run_);
   const Index at_once = settings_.merge_every * run_.threads;
   const Index rounds = run_.threads == 1 ? 1 : (batch_->size + at_once - 1) / at_once;
   rounds_of_step_ = static_cast<int>(std::max<Index>(1, rounds));
   {
-    const ComputeScope computes(run_);
+    const parallel::ComputeScope computes(run_);
     if (!team_.step()) return {};
   }
   made_ += rounds_of_step_;

@@ -1,7 +1,5 @@
 #include "unisono/strategies/strategy.hpp"
 
-#include <algorithm>
-
 namespace unisono::strategies {
 
 void StrategySettings::describe_threads(ConfigVisitor& visitor) {
@@ -31,10 +29,6 @@ void StrategySettings::describe(ConfigVisitor& visitor) {
     variants.back().describe = [this, &row](ConfigVisitor& inner) { row.describe(*this, inner); };
   }
   visitor.variant({.name = "kind", .meaning = "strategy of parallel training"}, kind, variants);
-}
-
-int vectors_of_parameters(const std::vector<StateVector>& vectors) {
-  return static_cast<int>(std::ranges::count(vectors, StateOf::parameters, &StateVector::of));
 }
 
 void Strategy::require(const models::Model& model, int) const {

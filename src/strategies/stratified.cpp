@@ -26,8 +26,8 @@ namespace {
 class Stratified final : public Strategy {
  public:
   void require(const models::Model& model, int ranks) const override;
-  Division* divide(const models::Model& model, const data::DatasetInfo& data,
-                   comm::Communicator& communicator) override;
+  parallel::Division* divide(const models::Model& model, const data::DatasetInfo& data,
+                             comm::Communicator& communicator) override;
   void train(TrainContext& run) override;
 
  private:
@@ -49,7 +49,7 @@ Segment read_segment(TrainContext& run, std::int64_t first, std::int64_t last) {
   Segment segment;
   Index examples = 0;
   for (std::int64_t step = first; step < last; ++step) {
-    const data::Batch batch = next_batch(run);
+    const data::Batch batch = parallel::next_batch(run);
     const double rate = run.schedule.rate(step);
     segment.diagonals.push_back({rate, {batch.ranges.begin(), batch.ranges.end()}});
     segment.entries = std::get<data::SparseEntries>(*batch.set);
@@ -67,8 +67,8 @@ void Stratified::require(const models::Model& model, int) const {
       "\"factorization\"; choose another strategy: serial, allreduce, averaging, hogwild");
 }
 
-Division* Stratified::divide(const models::Model& model, const data::DatasetInfo& data,
-                             comm::Communicator& communicator) {
+parallel::Division* Stratified::divide(const models::Model& model, const data::DatasetInfo& data,
+                                       comm::Communicator& communicator) {
   require(model, communicator.size());
   return &ring_.emplace(model, data, communicator);
 }
@@ -88,7 +88,7 @@ void Stratified::train(TrainContext& run) {
     };
     double waited = 0;
     {
-      const ComputeScope computes(run);
+      const parallel::ComputeScope computes(run);
       waited = ring_->pass(std::ssize(segment.diagonals), run.state.parameters, team, update, run.clock);
     }
     run.seconds.compute -= waited;

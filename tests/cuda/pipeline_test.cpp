@@ -41,11 +41,11 @@ void check_same(const std::vector<Outcome>& trained, const std::vector<Outcome>&
   }
 }
 
-ReplicaSettings replica_of(PipelineSchedule schedule, int stages) {
-  ReplicaSettings settings;
+parallel::ReplicaSettings replica_of(parallel::PipelineSchedule schedule, int stages) {
+  parallel::ReplicaSettings settings;
   settings.stages = stages;
   settings.schedule = schedule;
-  settings.chunks = schedule == PipelineSchedule::interleaved ? 2 : 1;
+  settings.chunks = schedule == parallel::PipelineSchedule::interleaved ? 2 : 1;
   return settings;
 }
 
@@ -57,8 +57,9 @@ TEST_CASE("pipelines on devices train to the bits of one device", "[gpu][pipelin
     REQUIRE(expected[0].parameters != expected[0].trajectory.front());
     for (const auto transport : {kNccl, kStaged}) {
       for (const int stages : {2, 3}) {
-        for (const auto& schedule : kPipelineSchedules) {
-          if (schedule.value == PipelineSchedule::interleaved && stages > 2) continue;  // there are no so many pieces
+        for (const auto& schedule : parallel::kPipelineSchedules) {
+          if (schedule.value == parallel::PipelineSchedule::interleaved && stages > 2)
+            continue;  // there are no so many pieces
           INFO(text_of(transport) << ", " << schedule.name << ", " << stages << " stages, " << micro_batches
                                   << " micro-batches");
           const Devices devices(stages);
@@ -78,12 +79,13 @@ TEST_CASE("activations that are made anew on devices change no bit", "[gpu][pipe
   const Devices one(1);
   const auto expected = train(examples, training_of(1, kStaged, 5));
   for (const auto transport : {kNccl, kStaged}) {
-    for (const auto schedule : {PipelineSchedule::one_forward_one_backward, PipelineSchedule::zero_bubble}) {
-      INFO(text_of(transport) << ", " << name_of(schedule, kPipelineSchedules));
+    for (const auto schedule :
+         {parallel::PipelineSchedule::one_forward_one_backward, parallel::PipelineSchedule::zero_bubble}) {
+      INFO(text_of(transport) << ", " << name_of(schedule, parallel::kPipelineSchedules));
       const Devices devices(2);
       Training training = training_of(2, transport, 5);
       training.replica = replica_of(schedule, 2);
-      training.replica.recompute = Recompute::all;
+      training.replica.recompute = parallel::Recompute::all;
       check_same(train(examples, training), expected);
     }
   }
@@ -97,7 +99,7 @@ TEST_CASE("a stage with several pieces rounds the parameters of all of them", "[
     INFO(text_of(transport));
     const Devices devices(2);
     Training training = training_of(2, transport, 5, kernels::Precision::bf16);
-    training.replica = replica_of(PipelineSchedule::interleaved, 2);
+    training.replica = replica_of(parallel::PipelineSchedule::interleaved, 2);
     check_same(train(examples, training), expected);
   }
 }
@@ -107,7 +109,7 @@ TEST_CASE("with NCCL messages are a part of the devices' work", "[gpu][pipeline]
   const Devices devices(2);
   const auto statistics_of = [&](comm::DeviceTransport transport) {
     Training training = training_of(2, transport, 3);
-    training.replica = replica_of(PipelineSchedule::one_forward_one_backward, 2);
+    training.replica = replica_of(parallel::PipelineSchedule::one_forward_one_backward, 2);
     simulated::reset_statistics();
     const auto trained = train(examples, training);
     REQUIRE(trained[0].counters.boundary_bytes > 0);
@@ -129,7 +131,7 @@ TEST_CASE("a stage that fails does not leave the other ones waiting", "[gpu][pip
       INFO(text_of(transport) << ", stage " << failing);
       const Devices devices(3);
       Training training = training_of(3, transport, 5);
-      training.replica = replica_of(PipelineSchedule::one_forward_one_backward, 3);
+      training.replica = replica_of(parallel::PipelineSchedule::one_forward_one_backward, 3);
       std::atomic<int> rank = 0;
       training.source = [&](const data::SourceOptions& options) {
         const bool fails = rank++ == failing;
@@ -163,7 +165,7 @@ TEST_CASE("reproducible sums on devices have the same bits on any number of rank
     const Devices devices(4);
     Training hybrid = training_of(4, transport, 8);
     hybrid.leaves = 6;
-    hybrid.replica = replica_of(PipelineSchedule::one_forward_one_backward, 2);
+    hybrid.replica = replica_of(parallel::PipelineSchedule::one_forward_one_backward, 2);
     const auto trained = train(examples, hybrid);
     check_same(trained, expected);
     CHECK(settled_losses(trained) == settled_losses(expected));
@@ -182,7 +184,7 @@ TEST_CASE("replicas that are pipelines on devices have the bits of single ranks"
       const auto expected = train(examples, ranks);
       Training hybrid = ranks;
       hybrid.ranks = 4;
-      hybrid.replica = replica_of(PipelineSchedule::one_forward_one_backward, 2);
+      hybrid.replica = replica_of(parallel::PipelineSchedule::one_forward_one_backward, 2);
       const auto trained = train(examples, hybrid);
       CHECK(trained[0].parameters == expected[0].parameters);
       CHECK(trained[0].statistics == expected[0].statistics);

@@ -1,6 +1,8 @@
-#include "unisono/session/summary.hpp"
+#include "run/summary.hpp"
 
 #include <catch2/catch.hpp>
+
+#include "unisono/session/rank_texts.hpp"
 
 namespace unisono::session {
 namespace {

@@ -193,27 +193,31 @@ void train_rank(const AlternatingJob& job, comm::Communicator& ranks, Alternatin
   als.own.of<optim::AlsSettings>().function_tolerance = job.tolerance;
   const optim::Schedule schedule({}, 1, job.epochs, 1);
   kernels::LossSums sums;
-  Seconds seconds;
+  parallel::Seconds seconds;
   StrategyCounters counters;
   AlternatingRecorder recorder(job, ranks, sums, result);
-  SingleReplica replica(*model);
-  TrainContext run{.communicator = ranks,
-                   .backend = *backend,
-                   .model = *model,
-                   .replica = replica,
-                   .optimizer = nullptr,
-                   .optimizer_settings = als,
-                   .source = *source,
-                   .schedule = schedule,
-                   .observer = recorder,
-                   .state = state,
-                   .gradient = {},
-                   .sums = sums,
-                   .seconds = seconds,
-                   .counters = counters,
-                   .first_step = job.first,
-                   .total_steps = job.epochs,
-                   .threads = job.threads};
+  parallel::SingleReplica replica(*model);
+  TrainContext run{{.communicator = ranks,
+                    .backend = *backend,
+                    .model = *model,
+                    .replica = replica,
+                    .optimizer = nullptr,
+                    .source = *source,
+                    .state = state,
+                    .gradient = {},
+                    .sums = sums,
+                    .seconds = seconds,
+                    .compression = counters.compression,
+                    .boundary_bytes = counters.boundary_bytes,
+                    .first_step = job.first},
+                   {.optimizer_settings = als,
+                    .schedule = schedule,
+                    .observer = recorder,
+                    .counters = counters,
+                    .total_steps = job.epochs,
+                    .threads = job.threads},
+                   {},
+                   {}};
   run.data = data.get();
   train_alternating(run);
   const std::vector<float> values(theta.data(), theta.data() + theta.size());

@@ -16,20 +16,20 @@
 namespace unisono::strategies {
 namespace {
 
-std::vector<CompressionSettings> all_kinds() {
-  return {{.kind = Compression::bf16},
-          {.kind = Compression::eight_bit},
-          {.kind = Compression::one_bit},
-          {.kind = Compression::threshold, .threshold_density = 0.1},
-          {.kind = Compression::top_k, .density = 0.1}};
+std::vector<parallel::CompressionSettings> all_kinds() {
+  return {{.kind = parallel::Compression::bf16},
+          {.kind = parallel::Compression::eight_bit},
+          {.kind = parallel::Compression::one_bit},
+          {.kind = parallel::Compression::threshold, .threshold_density = 0.1},
+          {.kind = parallel::Compression::top_k, .density = 0.1}};
 }
 
-std::string name_of(const CompressionSettings& settings) {
+std::string name_of(const parallel::CompressionSettings& settings) {
   return "kind " + std::to_string(static_cast<int>(settings.kind));
 }
 
-StrategySettings compressed(const CompressionSettings& compression, Consistency consistency, std::int64_t servers,
-                            std::int64_t push_period = 1) {
+StrategySettings compressed(const parallel::CompressionSettings& compression, Consistency consistency,
+                            std::int64_t servers, std::int64_t push_period = 1) {
   return strategy_with(
       {.kind = "parameter_server", .servers = servers},
       ParameterServerSettings{
@@ -54,7 +54,7 @@ std::vector<float> draw(Index n, std::uint64_t number) {
 
 /// What all servers make of a worker's messages: a vector of θ's size.
 std::vector<float> decoded(const ParameterLayout& layout, const std::vector<comm::Slice>& shards,
-                           const CompressionSettings& settings,
+                           const parallel::CompressionSettings& settings,
                            const std::vector<std::span<const std::byte>>& messages) {
   std::vector<float> vector(static_cast<std::size_t>(layout.size()), 9.0F);
   for (std::size_t i = 0; i < shards.size(); ++i) {
@@ -121,7 +121,7 @@ double rounding_of_pushes(double pushes) { return 3 * pushes * kUnitRoundoff; }
 
 TEST_CASE("what a server decodes and what a worker keeps are what it had", "[server][compression]") {
   const ParameterLayout layout = some_layout();
-  for (const CompressionSettings& settings : all_kinds()) {
+  for (const parallel::CompressionSettings& settings : all_kinds()) {
     for (const int servers : {1, 2, 3}) {
       INFO(name_of(settings) << ", " << servers << " servers");
       const std::vector<comm::Slice> shards = cut_into_shards(layout, servers, Cut::lines);
@@ -151,8 +151,9 @@ TEST_CASE("what a server decodes and what a worker keeps are what it had", "[ser
       // 1033 compressed floats in up to four parts, and 7 exact ones.
       const std::array most = {2.0 * 1033, 258.0 / 256 * 1033 + 4 * 2, 4 * 40.0 + 160, 4.0 * 104 * 2 + 4 * 24,
                                8.0 * (104 + 3) + 4 * 24};
-      const std::array kinds = {Compression::bf16, Compression::eight_bit, Compression::one_bit, Compression::threshold,
-                                Compression::top_k};
+      const std::array kinds = {parallel::Compression::bf16, parallel::Compression::eight_bit,
+                                parallel::Compression::one_bit, parallel::Compression::threshold,
+                                parallel::Compression::top_k};
       const auto kind = static_cast<std::size_t>(std::ranges::find(kinds, settings.kind) - kinds.begin());
       CHECK(static_cast<double>(bytes) <= most[kind] + 7 * 4 + 4 * 16);
     }
@@ -163,7 +164,7 @@ TEST_CASE("an empty message says nothing", "[server][compression]") {
   const ParameterLayout layout = some_layout();
   const comm::Slice all{0, layout.size()};
   std::vector<float> values(static_cast<std::size_t>(layout.size()), 1.0F);
-  PushCode(layout, all, {.kind = Compression::bf16}).decode({}, values);
+  PushCode(layout, all, {.kind = parallel::Compression::bf16}).decode({}, values);
   CHECK(std::ranges::all_of(values, [](float value) { return value == 0; }));
 }
 
@@ -172,7 +173,7 @@ TEST_CASE("all pushes and the residual are all gradients", "[server][compression
   const ParameterLayout layout = some_layout();
   const std::vector<comm::Slice> shards = cut_into_shards(layout, 2, Cut::lines);
   const auto backend = kernels::make_cpu_backend(1);
-  for (const CompressionSettings& settings : all_kinds()) {
+  for (const parallel::CompressionSettings& settings : all_kinds()) {
     INFO(name_of(settings));
     std::vector<float> residual(static_cast<std::size_t>(layout.size()));
     CompressedPushes pushes(layout, shards, settings, 0, residual, *backend);
@@ -204,7 +205,7 @@ TEST_CASE("all pushes and the residual are all gradients", "[server][compression
 
 TEST_CASE("workers and steps round at random, each in its own way and always in the same", "[server][compression]") {
   const ParameterLayout layout = some_layout();
-  const CompressionSettings settings{.kind = Compression::eight_bit};
+  const parallel::CompressionSettings settings{.kind = parallel::Compression::eight_bit};
   const std::vector<comm::Slice> shards = {{0, layout.size()}};
   const auto backend = kernels::make_cpu_backend(1);
   const auto message = [&](int worker, std::int64_t step) {
@@ -224,8 +225,8 @@ TEST_CASE("gradients that their code says exactly leave the bits of whole pushes
       INFO(static_cast<int>(consistency) << ", " << servers << " servers");
       const auto whole = train(examples, compressed_training(compressed({}, consistency, servers), servers + 1));
       CHECK(whole[0].parameters[0] == static_cast<float>(-72 * kSlope * kRate));
-      for (const CompressionSettings& settings : all_kinds()) {
-        if (settings.kind != Compression::bf16 && settings.kind != Compression::eight_bit) continue;
+      for (const parallel::CompressionSettings& settings : all_kinds()) {
+        if (settings.kind != parallel::Compression::bf16 && settings.kind != parallel::Compression::eight_bit) continue;
         INFO(name_of(settings));
         const auto pushed =
             train(examples, compressed_training(compressed(settings, consistency, servers), servers + 1));
@@ -238,14 +239,14 @@ TEST_CASE("gradients that their code says exactly leave the bits of whole pushes
 
 TEST_CASE("no compressed push is lost or applied twice", "[server][compression]") {
   const Examples examples = far_away(false);
-  for (const CompressionSettings& settings : all_kinds()) {
+  for (const parallel::CompressionSettings& settings : all_kinds()) {
     for (const Consistency consistency : {Consistency::asynchronous, Consistency::bounded}) {
       for (const int push_period : {1, 3}) {
         INFO(name_of(settings) << ", " << static_cast<int>(consistency) << ", pushes after " << push_period);
         const auto ranks = train(examples, compressed_training(compressed(settings, consistency, 2, push_period), 6));
         const double steps = 3 * kExamples;  // of one example each
         CHECK(most_lost(ranks, steps) <= rounding_of_pushes(steps));
-        if (settings.kind == Compression::top_k) {  // others may end with nothing unsent, by chance
+        if (settings.kind == parallel::Compression::top_k) {  // others may end with nothing unsent, by chance
           CHECK(most_unsent(ranks) > rounding_of_pushes(steps) * steps * std::abs(kSlope));
         }
         std::int64_t sent = 0, plain = 0;
@@ -263,7 +264,7 @@ TEST_CASE("no compressed push is lost or applied twice", "[server][compression]"
 
 TEST_CASE("workers without examples send nothing, and keep what they have", "[server][compression]") {
   const Examples examples = far_away(false, 18);  // in an epoch's last step, two of four workers have none
-  for (const CompressionSettings& settings : all_kinds()) {
+  for (const parallel::CompressionSettings& settings : all_kinds()) {
     INFO(name_of(settings));
     const auto mean = train(examples, compressed_training(compressed(settings, Consistency::synchronous, 0), 4));
     CHECK(most_lost(mean, 15) <= rounding_of_pushes(4 * 15));
@@ -275,7 +276,7 @@ TEST_CASE("workers without examples send nothing, and keep what they have", "[se
 
 TEST_CASE("a recorded run of compressed pushes is repeated bit for bit", "[server][compression]") {
   const Examples examples = random_examples(48, {.channels = 30}, 0);
-  for (const CompressionSettings& settings : all_kinds()) {
+  for (const parallel::CompressionSettings& settings : all_kinds()) {
     Training training = compressed_training(compressed(settings, Consistency::asynchronous, 2), 5);
     training.optimizer.learning_rate = 0.01;
     training.epochs = 2;
@@ -294,7 +295,7 @@ TEST_CASE("a recorded run of compressed pushes is repeated bit for bit", "[serve
 
 TEST_CASE("a run of compressed pushes goes on bit for bit on the same ranks", "[server][compression]") {
   const Examples examples = random_examples(48, {.channels = 30}, 0);
-  for (const CompressionSettings& settings : all_kinds()) {
+  for (const parallel::CompressionSettings& settings : all_kinds()) {
     INFO(name_of(settings));
     Training training = compressed_training(compressed(settings, Consistency::synchronous, 1), 4);
     training.optimizer = {.kind = "adam", .learning_rate = 0.01};
@@ -317,7 +318,7 @@ TEST_CASE("a run of compressed pushes goes on bit for bit on the same ranks", "[
 
 TEST_CASE("what a rank had not pushed is not lost where it only serves later", "[server][compression]") {
   const Examples examples = far_away(false);
-  for (const CompressionSettings& settings : all_kinds()) {
+  for (const parallel::CompressionSettings& settings : all_kinds()) {
     INFO(name_of(settings));
     Training training = compressed_training(compressed(settings, Consistency::synchronous, 0), 4);
     training.stop_after = 35;

@@ -1,21 +1,21 @@
-#include "exchange/exchange.hpp"
+#include "unisono/parallel/exchange.hpp"
 
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <numeric>
 
-#include "exchange/timed_exchange.hpp"
 #include "unisono/comm/communicator.hpp"
+#include "unisono/parallel/timed_exchange.hpp"
 
 namespace unisono::strategies {
 namespace {
 
 /// Takes the seconds that it is told to take.
-class FakeExchange final : public GradientExchange {
+class FakeExchange final : public parallel::GradientExchange {
  public:
   explicit FakeExchange(std::vector<std::pair<Index, Index>>& calls) : calls_(calls) {}
-  GradientTarget target(const MicroBatchPlace&) override { return {}; }
-  void ready(const MicroBatchPlace&, Index first, Index last) override {
+  parallel::GradientTarget target(const parallel::MicroBatchPlace&) override { return {}; }
+  void ready(const parallel::MicroBatchPlace&, Index first, Index last) override {
     calls_.emplace_back(first, last);
     held_up_.communication += 2;
     held_up_.stragglers += 1;
@@ -39,7 +39,7 @@ TEST_CASE("the bucketed sum is that of all ranks, step after step, whether range
     std::atomic<int> right = 0, held_up = 0;
     comm::run_as_threads(3, [&](comm::Communicator& communicator) {
       Buffer gradient(100, communicator.shared_allocator());
-      const auto exchange = make_bucketed_sum(communicator, gradient.view(), 64);
+      const auto exchange = parallel::make_bucketed_sum(communicator, gradient.view(), 64);
       for (int step = 0; step < 2; ++step) {
         std::iota(gradient.view().begin(), gradient.view().end(), static_cast<float>(communicator.rank() + step));
         if (says_ready) exchange->ready({}, 40, 100);
@@ -58,9 +58,9 @@ TEST_CASE("the bucketed sum is that of all ranks, step after step, whether range
 
 TEST_CASE("what an exchange holds up is no computation, and is counted once", "[exchange][seconds]") {
   const auto backend = kernels::make_cpu_backend(1);
-  Seconds seconds;
+  parallel::Seconds seconds;
   std::vector<std::pair<Index, Index>> calls;
-  TimedExchange exchange(*backend, seconds, std::make_unique<FakeExchange>(calls));
+  parallel::TimedExchange exchange(*backend, seconds, std::make_unique<FakeExchange>(calls));
   exchange.ready({}, 3, 5);  // in a pass, which counts all of its time as computation
   CHECK(seconds.compute == -3);
   CHECK(seconds.exposed_communication == 2);

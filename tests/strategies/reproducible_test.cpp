@@ -1,14 +1,11 @@
 // Reproducible sums: the same bits on any number of ranks.
 #include <catch2/catch.hpp>
 
-#include "exchange/leaf_plan.hpp"
 #include "optimizers.hpp"
 #include "small_network.hpp"
 
 namespace unisono::strategies {
 namespace {
-
-using Addition = LeafPlan::Addition;
 
 /// Dense layers alone.
 MakeModel dense_network() {
@@ -49,30 +46,6 @@ void check_same_bits(const optim::OptimizerSettings& optimizer, const MakeModel&
 }
 
 }  // namespace
-
-TEST_CASE("a rank of one of one adds right children level by level", "[reproducible]") {
-  const LeafPlan plan = plan_leaves(comm::SumTree(4), {0, 4}, 1);
-  REQUIRE(plan.leaves.size() == 4);
-  CHECK(plan.vectors == 3);
-  const auto is = [&](std::size_t leaf, int target, const std::vector<Addition>& additions) {
-    CHECK(plan.leaves[leaf].target == target);
-    CHECK(plan.leaves[leaf].additions == additions);
-  };
-  is(0, 0, {});                // g
-  is(1, 1, {{0, 1}});          // g += right child of level 0
-  is(2, 2, {});                // the right child of level 1
-  is(3, 1, {{2, 1}, {0, 2}});  // is complete with leaf 3
-}
-
-TEST_CASE("a rank with two subtrees holds the last one in g", "[reproducible]") {
-  const LeafPlan plan = plan_leaves(comm::SumTree(8), {2, 5}, 2);  // (2 + 3) and 4
-  REQUIRE(plan.leaves.size() == 3);
-  CHECK(plan.leaves[0].target == 1);
-  CHECK(plan.leaves[1].target == 2);
-  CHECK(plan.leaves[1].additions == std::vector<Addition>{{1, 2}});
-  CHECK(plan.leaves[2].target == 0);
-  CHECK(plan.leaves[2].additions.empty());
-}
 
 TEST_CASE("reproducible sums: three models and five optimizers on one to eight ranks", "[reproducible]") {
   for (const MakeModel& model : {small_network(true), small_network(false), dense_network()}) {

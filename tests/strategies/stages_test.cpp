@@ -1,4 +1,4 @@
-#include "unisono/strategies/stages.hpp"
+#include "unisono/parallel/stages.hpp"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -7,7 +7,7 @@
 #include "layers.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/models/factory.hpp"
-#include "unisono/strategies/stage_memory.hpp"
+#include "unisono/parallel/stage_memory.hpp"
 
 namespace unisono::strategies {
 namespace {
@@ -46,13 +46,13 @@ std::pair<double, Index> least_price(const std::vector<double>& costs, const std
 TEST_CASE("cuts make the most expensive piece as cheap as possible", "[stages]") {
   using Cuts = std::vector<int>;
   const std::vector<double> costs = {4, 1, 1, 4, 2};
-  CHECK(balanced_cuts(costs, std::vector<Index>(4, 1), 1) == Cuts{0, 5});
-  CHECK(balanced_cuts(costs, std::vector<Index>(4, 1), 2) == Cuts{0, 3, 5});  // 6 + 6
-  CHECK(balanced_cuts(costs, std::vector<Index>(4, 1), 5) == Cuts{0, 1, 2, 3, 4, 5});
+  CHECK(parallel::balanced_cuts(costs, std::vector<Index>(4, 1), 1) == Cuts{0, 5});
+  CHECK(parallel::balanced_cuts(costs, std::vector<Index>(4, 1), 2) == Cuts{0, 3, 5});  // 6 + 6
+  CHECK(parallel::balanced_cuts(costs, std::vector<Index>(4, 1), 5) == Cuts{0, 1, 2, 3, 4, 5});
   // A layer without flops may be on either side of a cut: where the smaller tensor crosses.
-  CHECK(balanced_cuts(std::vector<double>{4, 0, 4}, std::vector<Index>{9, 3}, 2) == Cuts{0, 2, 3});
-  CHECK(balanced_cuts(std::vector<double>{4, 0, 4}, std::vector<Index>{3, 9}, 2) == Cuts{0, 1, 3});
-  CHECK(balanced_cuts(std::vector<double>{7}, {}, 1) == Cuts{0, 1});
+  CHECK(parallel::balanced_cuts(std::vector<double>{4, 0, 4}, std::vector<Index>{9, 3}, 2) == Cuts{0, 2, 3});
+  CHECK(parallel::balanced_cuts(std::vector<double>{4, 0, 4}, std::vector<Index>{3, 9}, 2) == Cuts{0, 1, 3});
+  CHECK(parallel::balanced_cuts(std::vector<double>{7}, {}, 1) == Cuts{0, 1});
 }
 
 TEST_CASE("no other cuts are better, for any costs", "[stages]") {
@@ -64,7 +64,7 @@ TEST_CASE("no other cuts are better, for any costs", "[stages]") {
     for (double& cost : costs) cost = static_cast<double>(random() % 7);
     for (Index& boundary : boundaries) boundary = static_cast<Index>(random() % 5);
     const int pieces = 1 + static_cast<int>(random() % n);
-    const std::vector<int> cuts = balanced_cuts(costs, boundaries, pieces);
+    const std::vector<int> cuts = parallel::balanced_cuts(costs, boundaries, pieces);
     REQUIRE(cuts.size() == static_cast<std::size_t>(pieces) + 1);
     REQUIRE(cuts.front() == 0);
     REQUIRE(cuts.back() == static_cast<int>(n));
@@ -104,11 +104,12 @@ Layers convolutional() {
           nn::dense(5)};
 }
 
-ReplicaSettings settings_of(std::int64_t stages, std::int64_t chunks = 1, std::vector<std::string> first_layers = {}) {
+parallel::ReplicaSettings settings_of(std::int64_t stages, std::int64_t chunks = 1,
+                                      std::vector<std::string> first_layers = {}) {
   return {.stages = stages, .chunks = chunks, .placement = {.first_layers = std::move(first_layers)}};
 }
 
-std::vector<std::string> names_of(const Stages& stages) {
+std::vector<std::string> names_of(const parallel::Stages& stages) {
   std::vector<std::string> names;
   for (int p = 0; p < stages.pieces(); ++p) names.push_back(stages.layers_of(p));
   return names;
@@ -133,7 +134,7 @@ TEST_CASE("each piece finds its parameters and statistics in its rank's vectors,
   for (const int replicas : {1, 2}) {
     for (const auto& [count, chunks] : {std::pair{2, 1}, {3, 1}, {7, 1}, {2, 2}, {2, 3}, {3, 2}, {1, 4}}) {
       INFO(replicas << " replicas of " << count << " stages × " << chunks << " chunks");
-      const Stages stages(network.staged(), settings_of(count, chunks), replicas);
+      const parallel::Stages stages(network.staged(), settings_of(count, chunks), replicas);
       REQUIRE(stages.stages() == count);
       REQUIRE(stages.chunks() == chunks);
       REQUIRE(stages.replicas() == replicas);
@@ -159,7 +160,7 @@ TEST_CASE("each piece finds its parameters and statistics in its rank's vectors,
 
 TEST_CASE("every replica has a copy of each block, on the stage of its piece", "[stages]") {
   const Network network(convolutional());
-  const Stages stages(network.staged(), settings_of(2, 2), 3);
+  const parallel::Stages stages(network.staged(), settings_of(2, 2), 3);
   CHECK(stages.parameters().copies() == 3);
   for (int rank = 0; rank < 6; ++rank) {
     Index held = 0;
@@ -176,7 +177,7 @@ TEST_CASE("the automatic cuts balance flops", "[stages]") {
                          nn::layer("tanh"), nn::dense(40)},
                         {.features = {40, 1, 1}, .classes = 40});
   // The first layer has no gradient of its inputs to compute: 2 of 3 products.
-  const Stages stages(network.staged(), settings_of(2), 1);
+  const parallel::Stages stages(network.staged(), settings_of(2), 1);
   CHECK(names_of(stages) == std::vector<std::string>{"dense1 to tanh2", "dense3 to dense4"});
   CHECK(stages.cost_of(0).flops() == 5.0 / 6 * stages.cost_of(1).flops());
 }
@@ -184,30 +185,31 @@ TEST_CASE("the automatic cuts balance flops", "[stages]") {
 TEST_CASE("pieces begin with the layers that the config names", "[stages]") {
   const Network network(convolutional());
   using Names = std::vector<std::string>;
-  const Stages stages(network.staged(), settings_of(3, 1, {"convolution1", "residual1", "dense2"}), 1);
+  const parallel::Stages stages(network.staged(), settings_of(3, 1, {"convolution1", "residual1", "dense2"}), 1);
   CHECK(stages.cuts() == std::vector<int>{0, 2, 6, 7});
   CHECK(names_of(stages) == Names{"convolution1 to relu1", "residual1 to dropout1", "dense2"});
   CHECK(stages.text_of(1) == "residual1 to dropout1");
 
   // flatten computes nothing: it stands for the layer behind it.
-  const Stages flat(network.staged(), settings_of(2, 1, {"convolution1", "flatten1"}), 1);
+  const parallel::Stages flat(network.staged(), settings_of(2, 1, {"convolution1", "flatten1"}), 1);
   CHECK(names_of(flat) == Names{"convolution1 to residual1", "flatten1 to dense2"});
   const Network row({nn::layer("flatten"), nn::dense(3), nn::layer("tanh"), nn::dense(5)});
-  CHECK(names_of(Stages(row.staged(), settings_of(2, 1, {"flatten1", "dense2"}), 1)) ==
+  CHECK(names_of(parallel::Stages(row.staged(), settings_of(2, 1, {"flatten1", "dense2"}), 1)) ==
         Names{"flatten1 to tanh1", "dense2"});
-  CHECK(names_of(Stages(row.staged(), settings_of(2, 1, {"dense1", "tanh1"}), 1)) ==
+  CHECK(names_of(parallel::Stages(row.staged(), settings_of(2, 1, {"dense1", "tanh1"}), 1)) ==
         Names{"flatten1 to dense1", "tanh1 to dense2"});
 
-  const Stages chunks(network.staged(), settings_of(2, 2, {"convolution1", "batch_norm1", "residual1", "dense1"}), 1);
+  const parallel::Stages chunks(network.staged(),
+                                settings_of(2, 2, {"convolution1", "batch_norm1", "residual1", "dense1"}), 1);
   CHECK(chunks.text_of(0) == "convolution1, and residual1");
   CHECK(chunks.text_of(1) == "batch_norm1 to relu1, and flatten1 to dense2");
 }
 
 TEST_CASE("layers with which no piece can begin are refused, with those that are possible", "[stages]") {
   const Network network(convolutional());
-  const auto message = [&](const ReplicaSettings& settings) -> std::string {
+  const auto message = [&](const parallel::ReplicaSettings& settings) -> std::string {
     try {
-      const Stages stages(network.staged(), settings, 1);
+      const parallel::Stages stages(network.staged(), settings, 1);
       return "";
     } catch (const ConfigError& error) {
       return error.what();
@@ -248,13 +250,15 @@ Layers equal_layers() {
 TEST_CASE("a stage has a workspace for each of its flights, and messages to its neighbours", "[stages]") {
   constexpr Index kBatch = 16, kBoundary = kBatch * 32;
   const Network network(equal_layers(), {.features = {32, 1, 1}, .classes = 32});
-  ReplicaSettings settings = settings_of(4, 1, {"dense1", "dense2", "dense3", "dense4"});
-  const Stages stages(network.staged(), settings, 1);
-  const auto memory = [&](int stage) { return memory_of(stages, stage, settings, *network.backend, kBatch, 6); };
+  parallel::ReplicaSettings settings = settings_of(4, 1, {"dense1", "dense2", "dense3", "dense4"});
+  const parallel::Stages stages(network.staged(), settings, 1);
+  const auto memory = [&](int stage) {
+    return parallel::memory_of(stages, stage, settings, *network.backend, kBatch, 6);
+  };
   const auto workspace = [&](int stage, nn::PassKind kind) { return stages.piece(stage).plan(kBatch, kind).floats; };
-  for (const auto& [schedule, flights] : {std::pair{PipelineSchedule::naive, std::vector{1, 1, 1, 1}},
-                                          {PipelineSchedule::gpipe, {6, 6, 6, 6}},
-                                          {PipelineSchedule::one_forward_one_backward, {4, 3, 2, 1}}}) {
+  for (const auto& [schedule, flights] : {std::pair{parallel::PipelineSchedule::naive, std::vector{1, 1, 1, 1}},
+                                          {parallel::PipelineSchedule::gpipe, {6, 6, 6, 6}},
+                                          {parallel::PipelineSchedule::one_forward_one_backward, {4, 3, 2, 1}}}) {
     settings.schedule = schedule;
     for (int stage = 0; stage < 4; ++stage) {
       CHECK(memory(stage).flights == flights[static_cast<std::size_t>(stage)]);
@@ -263,10 +267,10 @@ TEST_CASE("a stage has a workspace for each of its flights, and messages to its 
       CHECK(memory(stage).boundaries == (stage == 0 || stage == 3 ? 2 : 4) * kBoundary);
     }
   }
-  settings.schedule = PipelineSchedule::zero_bubble;  // whose passes are split
+  settings.schedule = parallel::PipelineSchedule::zero_bubble;  // whose passes are split
   CHECK(memory(3).activations == memory(3).flights * workspace(3, nn::PassKind::halves));
-  settings.schedule = PipelineSchedule::gpipe;
-  settings.recompute = Recompute::all;  // only inputs are kept
+  settings.schedule = parallel::PipelineSchedule::gpipe;
+  settings.recompute = parallel::Recompute::all;  // only inputs are kept
   CHECK(memory(1).activations == 6 * kBoundary + workspace(1, nn::PassKind::training));
   CHECK(memory(0).activations == 6 * kBatch * 32 + workspace(0, nn::PassKind::training));
 }
@@ -274,10 +278,10 @@ TEST_CASE("a stage has a workspace for each of its flights, and messages to its 
 TEST_CASE("the memory of a stage with several pieces is that of all of them", "[stages]") {
   constexpr Index kBatch = 16, kBoundary = kBatch * 32;
   const Network network(equal_layers(), {.features = {32, 1, 1}, .classes = 32});
-  ReplicaSettings settings = settings_of(2, 2, {"dense1", "dense2", "dense3", "dense4"});
-  settings.schedule = PipelineSchedule::interleaved;
-  const Stages stages(network.staged(), settings, 1);
-  const StageMemory memory = memory_of(stages, 0, settings, *network.backend, kBatch, 4);
+  parallel::ReplicaSettings settings = settings_of(2, 2, {"dense1", "dense2", "dense3", "dense4"});
+  settings.schedule = parallel::PipelineSchedule::interleaved;
+  const parallel::Stages stages(network.staged(), settings, 1);
+  const parallel::StageMemory memory = parallel::memory_of(stages, 0, settings, *network.backend, kBatch, 4);
   CHECK(memory.flights == 5);                 // (v − 1) S + 2 (S − s) − 1
   CHECK(memory.boundaries == 6 * kBoundary);  // piece 0 has one neighbour, piece 2 has two
   const Index of_one = stages.piece(2).plan(kBatch, nn::PassKind::training).floats;

@@ -100,13 +100,13 @@ TEST_CASE("vectors that a strategy keeps are declared with those who hold values
   const auto kept = make_strategy({.kind = "elastic_averaging"})->state_vectors();
   REQUIRE(kept.size() == 1);
   CHECK(kept[0].name == "replica");
-  CHECK(kept[0].scope == StateScope::replica);
+  CHECK(kept[0].scope == parallel::StateScope::replica);
   CHECK(make_strategy({.kind = "averaging"})->state_vectors().empty());
   for (const char* kind : {"gossip", "gossip_async"}) {
     const auto gossips = make_strategy({.kind = kind})->state_vectors();
     REQUIRE(gossips.size() == 2);
-    CHECK(gossips[1].of == StateOf::statistics);
-    CHECK(vectors_of_parameters(gossips) == 1);
+    CHECK(gossips[1].of == parallel::StateOf::statistics);
+    CHECK(parallel::vectors_of_parameters(gossips) == 1);
   }
 }
 

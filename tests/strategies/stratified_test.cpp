@@ -87,7 +87,7 @@ class StratifiedRecorder final : public Observer {
 
 /// Copies rows of a block between a rank's memory and all of θ.
 template <typename Copy>
-void for_each_held(const Division& division, int rank, Copy copy) {
+void for_each_held(const parallel::Division& division, int rank, Copy copy) {
   const ShardMap map = division.map();
   const std::vector<Index> offsets = division.offsets();
   EXPECT(offsets.size() == map.shards_of(rank).size());
@@ -130,7 +130,7 @@ StratifiedResult train_stratified(const StratifiedJob& job) {
          .seed = kStratifiedSeed,
          .update_rule = job.rule});
     const auto strategy = make_strategy(job.strategy);
-    Division* const division = strategy->divide(*model, info, communicator);
+    parallel::Division* const division = strategy->divide(*model, info, communicator);
     EXPECT((division == nullptr) == serial);
     const ParameterLayout& layout = model->layout();
     std::vector<float> theta(static_cast<std::size_t>(serial ? layout.size() : division->size()));
@@ -151,29 +151,33 @@ StratifiedResult train_stratified(const StratifiedJob& job) {
     const std::int64_t steps = job.epochs * source->steps_per_epoch();
     const optim::Schedule schedule({.kind = optim::ScheduleKind::linear}, 0.05, steps, source->steps_per_epoch());
     kernels::LossSums sums;
-    Seconds seconds;
+    parallel::Seconds seconds;
     StrategyCounters counters;
     StratifiedRecorder recorder(job, communicator.is_root() ? &result : nullptr);
     const optim::OptimizerSettings unused;
     const auto optimizer = optim::make_optimizer(unused, layout, *backend);
-    SingleReplica replica(*model);
-    TrainContext run{.communicator = communicator,
-                     .backend = *backend,
-                     .model = *model,
-                     .replica = replica,
-                     .optimizer = optimizer.get(),
-                     .optimizer_settings = unused,
-                     .source = *source,
-                     .schedule = schedule,
-                     .observer = recorder,
-                     .state = {.parameters = theta, .statistics = {}},
-                     .gradient = {},
-                     .sums = sums,
-                     .seconds = seconds,
-                     .counters = counters,
-                     .first_step = job.first_step,
-                     .total_steps = steps,
-                     .threads = static_cast<int>(std::max<std::int64_t>(1, job.strategy.threads))};
+    parallel::SingleReplica replica(*model);
+    TrainContext run{{.communicator = communicator,
+                      .backend = *backend,
+                      .model = *model,
+                      .replica = replica,
+                      .optimizer = optimizer.get(),
+                      .source = *source,
+                      .state = {.parameters = theta, .statistics = {}},
+                      .gradient = {},
+                      .sums = sums,
+                      .seconds = seconds,
+                      .compression = counters.compression,
+                      .boundary_bytes = counters.boundary_bytes,
+                      .first_step = job.first_step},
+                     {.optimizer_settings = unused,
+                      .schedule = schedule,
+                      .observer = recorder,
+                      .counters = counters,
+                      .total_steps = steps,
+                      .threads = static_cast<int>(std::max<std::int64_t>(1, job.strategy.threads))},
+                     {},
+                     {}};
     strategy->train(run);
     kernels::LossSums validation;
     const auto evaluation = data->evaluate(data::Split::validation, communicator.rank(), communicator.size(), 64);

@@ -10,8 +10,8 @@
 #include "unisono/comm/process_grid.hpp"
 #include "unisono/comm/redistribute.hpp"
 #include "unisono/nn/initialiser.hpp"
-#include "unisono/strategies/pipeline.hpp"
-#include "unisono/strategies/state_shards.hpp"
+#include "unisono/parallel/pipeline.hpp"
+#include "unisono/parallel/state_shards.hpp"
 
 namespace unisono::strategies {
 namespace {
@@ -79,8 +79,8 @@ class Rank {
         statistics_(replica_->statistics_layout().size(), backend_->memory()),
         source_(make_source(examples, 0, 1)),
         optimizer_(make_optimizer()) {
-    for (const StateVector& vector : strategy_->state_vectors()) {
-      const Buffer& like = vector.of == StateOf::parameters ? theta_ : statistics_;
+    for (const parallel::StateVector& vector : strategy_->state_vectors()) {
+      const Buffer& like = vector.of == parallel::StateOf::parameters ? theta_ : statistics_;
       vectors_.push_back({vector, Buffer(like.size(), backend_->memory())});
     }
     initialise();
@@ -98,33 +98,34 @@ class Rank {
     const std::int64_t steps_per_epoch = source_->steps_per_epoch(), total_steps = training_.epochs * steps_per_epoch;
     const optim::Schedule schedule(training_.schedule, training_.optimizer.learning_rate, total_steps, steps_per_epoch);
     Recorder recorder(outcome, *backend_, state(), sums, training_);
-    TrainContext run{.communicator = communicator_,
-                     .backend = *backend_,
-                     .model = *model_,
-                     .replica = *replica_,
-                     .optimizer = optimizer_.get(),
-                     .optimizer_settings = training_.optimizer,
-                     .source = *source_,
-                     .schedule = schedule,
-                     .observer = recorder,
-                     .state = state(),
-                     .gradient = gradient_.view(),
-                     .sums = sums,
-                     .seconds = outcome.seconds,
-                     .counters = outcome.counters,
-                     .first_step = first_step_,
-                     .total_steps = total_steps,
-                     .bucket_bytes = training_.bucket_bytes,
-                     .leaves = training_.leaves,
-                     .statistics_reducer = &reducer_,
-                     .threads = threads(),
-                     .vectors = vectors_,
-                     .workers = workers_,
-                     .worker_steps = worker_steps_,
-                     .state_shards = state_shards_ ? &*state_shards_ : nullptr,
-                     .one_theta = node_memory_ != nullptr,
-                     .recorder = &recorder,
-                     .replayed = training_.replayed};
+    TrainContext run{
+        {.communicator = communicator_,
+         .backend = *backend_,
+         .model = *model_,
+         .replica = *replica_,
+         .optimizer = optimizer_.get(),
+         .source = *source_,
+         .state = state(),
+         .gradient = gradient_.view(),
+         .sums = sums,
+         .seconds = outcome.seconds,
+         .compression = outcome.counters.compression,
+         .boundary_bytes = outcome.counters.boundary_bytes,
+         .first_step = first_step_,
+         .bucket_bytes = training_.bucket_bytes,
+         .leaves = training_.leaves,
+         .statistics_reducer = &reducer_,
+         .vectors = vectors_,
+         .state_shards = state_shards_ ? &*state_shards_ : nullptr,
+         .one_theta = node_memory_ != nullptr},
+        {.optimizer_settings = training_.optimizer,
+         .schedule = schedule,
+         .observer = recorder,
+         .counters = outcome.counters,
+         .total_steps = total_steps,
+         .threads = threads()},
+        {.workers = workers_, .worker_steps = worker_steps_, .recorder = &recorder, .replayed = training_.replayed},
+        {}};
     const Stopwatch watch;
     strategy_->require(*model_, communicator_.size());
     strategy_->train(run);
@@ -140,7 +141,7 @@ class Rank {
       std::ranges::copy(whole(stages_ ? &stages_->parameters() : nullptr, gathered(own.values.view())), all.data());
       own.values = std::move(all);
     }
-    for (const KeptVector& kept : vectors_) {  // in plain memory: the device's goes with this rank
+    for (const parallel::KeptVector& kept : vectors_) {  // in plain memory: the device's goes with this rank
       outcome.vectors.push_back({kept.vector, Buffer(kept.values.size())});
       backend_->memory().copy(kept.values.view(), outcome.vectors.back().values.view());
     }
@@ -186,30 +187,30 @@ class Rank {
 
   static int stages_of(const Training& training) { return static_cast<int>(training.replica.stages); }
 
-  std::unique_ptr<Stages> make_stages() const {
+  std::unique_ptr<parallel::Stages> make_stages() const {
     if (training_.replica.stages == 1) return nullptr;
-    return std::make_unique<Stages>(*model_->staged(), training_.replica, communicator_.size());
+    return std::make_unique<parallel::Stages>(*model_->staged(), training_.replica, communicator_.size());
   }
 
-  std::unique_ptr<Replica> make_replica() {
-    if (!stages_) return std::make_unique<SingleReplica>(*model_);
-    return make_pipelined_replica({.model = *model_,
-                                   .backend = *backend_,
-                                   .stages = *stages_,
-                                   .settings = training_.replica,
-                                   .pipeline = grid_.pipeline(),
-                                   .replicas = communicator_,
-                                   .statistics = reducer_,
-                                   .clock = steady_clock()});
+  std::unique_ptr<parallel::Replica> make_replica() {
+    if (!stages_) return std::make_unique<parallel::SingleReplica>(*model_);
+    return parallel::make_pipelined_replica({.model = *model_,
+                                             .backend = *backend_,
+                                             .stages = *stages_,
+                                             .settings = training_.replica,
+                                             .pipeline = grid_.pipeline(),
+                                             .replicas = communicator_,
+                                             .statistics = reducer_,
+                                             .clock = steady_clock()});
   }
 
-  std::optional<StateShards> make_state_shards() const {
-    if (strategy_->sharding() == Sharding::never || communicator_.size() == 1) return {};
+  std::optional<parallel::StateShards> make_state_shards() const {
+    if (strategy_->sharding() == parallel::Sharding::never || communicator_.size() == 1) return {};
     if (!training_.one_theta) {
-      if (strategy_->sharding() != Sharding::always) return {};
-      return StateShards(replica_->layout().size(), training_.bucket_bytes, communicator_.size());
+      if (strategy_->sharding() != parallel::Sharding::always) return {};
+      return parallel::StateShards(replica_->layout().size(), training_.bucket_bytes, communicator_.size());
     }
-    return StateShards(replica_->layout().size(), replica_->layout().size() * 4, communicator_.size());
+    return parallel::StateShards(replica_->layout().size(), replica_->layout().size() * 4, communicator_.size());
   }
 
   /// This rank's slices ← those of a whole vector; and a whole vector, or the stage's, from the slices of all ranks.
@@ -371,15 +372,16 @@ class Rank {
   comm::CommunicatorReducer reducer_;
   models::ModelInputs inputs_;
   std::unique_ptr<models::Model> model_;
-  std::unique_ptr<Stages> stages_;  ///< null: a replica is one rank
+  std::unique_ptr<parallel::Stages> stages_;  ///< null: a replica is one rank
   comm::CommunicatorSquares squares_, all_squares_;
-  std::unique_ptr<Replica> replica_;
-  std::optional<StateShards> state_shards_;  ///< empty: this rank keeps the optimizer's state of all that it holds
-  std::shared_ptr<std::byte> node_memory_;   ///< the one θ of these ranks; null: each has its own
+  std::unique_ptr<parallel::Replica> replica_;
+  std::optional<parallel::StateShards>
+      state_shards_;                        ///< empty: this rank keeps the optimizer's state of all that it holds
+  std::shared_ptr<std::byte> node_memory_;  ///< the one θ of these ranks; null: each has its own
   Buffer theta_, gradient_, statistics_;
   std::unique_ptr<data::BatchSource> source_;
   std::unique_ptr<optim::Optimizer> optimizer_;
-  std::vector<KeptVector> vectors_{};
+  std::vector<parallel::KeptVector> vectors_{};
   std::int64_t first_step_ = 0;
   std::vector<std::int64_t> worker_steps_{};
   struct OwnedWorker {

@@ -10,7 +10,7 @@
 #include "memory_source.hpp"
 #include "unisono/comm/device.hpp"
 #include "unisono/models/factory.hpp"
-#include "unisono/strategies/replica_settings.hpp"
+#include "unisono/parallel/replica_settings.hpp"
 #include "unisono/strategies/strategy.hpp"
 
 // Trainings on ranks that are threads of this process, on examples in memory.
@@ -45,8 +45,8 @@ struct Training {
   int ranks = 1;
   int ranks_per_node = 0;  ///< of simulated nodes; 0: all ranks are on one
   Index batch_size = 4, accumulate = 1, micro_batches = 1;
-  int leaves = 0;             ///< of reproducible sums; 0: fast ones
-  ReplicaSettings replica{};  ///< `ranks` are replicas × stages
+  int leaves = 0;                       ///< of reproducible sums; 0: fast ones
+  parallel::ReplicaSettings replica{};  ///< `ranks` are replicas × stages
   std::int64_t epochs = 1;
   bool shuffle = true;
   Index rotation = 0;
@@ -69,14 +69,14 @@ struct Outcome {
   std::vector<float> parameters{}, statistics{};         ///< all of them, also where this rank is a stage of a pipeline
   std::vector<optim::OptimizerState> optimizer_state{};  ///< whole vectors, also where ranks keep shards of them
   Index state_floats = 0;                                ///< of the optimizer's vectors on this rank
-  std::vector<KeptVector> vectors{};
+  std::vector<parallel::KeptVector> vectors{};
   std::vector<double> scalars{};  ///< of the strategy
   std::int64_t optimizer_steps = 0;
   std::vector<StepRecord> records{};
   std::vector<double> losses{};                  ///< this rank's sums, a step each
   std::vector<kernels::LossSums> sums{};         ///< likewise, all of them
   std::vector<std::vector<float>> trajectory{};  ///< θ after each step
-  Seconds seconds{};
+  parallel::Seconds seconds{};
   StrategyCounters counters{};
   double total_seconds = 0;
   std::int64_t workspace_bytes = 0;  ///< see Replica

@@ -17,7 +17,7 @@ namespace unisono::records {
 /// {"loss": 0.1, "accuracy": 0.9}; values that are not finite become null.
 nlohmann::ordered_json to_json(const std::vector<models::Metric>& metrics);
 /// {"total": …, "compute": …, …}
-nlohmann::ordered_json to_json(const strategies::Seconds& seconds);
+nlohmann::ordered_json to_json(const parallel::Seconds& seconds);
 
 /// Writes metrics.jsonl: one JSON object per line, flushed line by line.
 class MetricsLog {

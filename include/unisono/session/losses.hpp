@@ -25,9 +25,9 @@ double consensus_distance(const strategies::GossipCounters& sums);
 
 /// Means of each kind of seconds over the ranks of the group that train. Collective; one message. \param trains whether
 /// this rank trains
-strategies::Seconds mean_over_ranks(comm::Communicator& group, const strategies::Seconds& seconds, bool trains = true);
+parallel::Seconds mean_over_ranks(comm::Communicator& group, const parallel::Seconds& seconds, bool trains = true);
 /// after − before, member by member
-strategies::Seconds difference(const strategies::Seconds& after, const strategies::Seconds& before);
+parallel::Seconds difference(const parallel::Seconds& after, const parallel::Seconds& before);
 
 /// The metric by which models are compared: the accuracy if there is one, otherwise the loss.
 const models::Metric& decisive(const std::vector<models::Metric>& metrics);

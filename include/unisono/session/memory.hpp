@@ -25,8 +25,8 @@ struct MemoryContext {
   kernels::Backend& backend;  ///< of which nothing was asked before, so that its scratch memory is this rank's
   const data::DatasetInfo& data;
   int ranks = 1, rank = 0;
-  bool one_node = false;                           ///< all of these ranks are on one, and share memory
-  const strategies::Division* division = nullptr;  ///< of the model
+  bool one_node = false;                         ///< all of these ranks are on one, and share memory
+  const parallel::Division* division = nullptr;  ///< of the model
   const strategies::Strategy& strategy;
   std::int64_t process_bytes = 0;  ///< resident memory before anything is allocated: code, MPI, HDF5
 };

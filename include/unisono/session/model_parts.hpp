@@ -16,10 +16,10 @@
 #include "unisono/kernels/backend.hpp"
 #include "unisono/models/factory.hpp"
 #include "unisono/optim/optimizer.hpp"
+#include "unisono/parallel/stages.hpp"
+#include "unisono/parallel/state_shards.hpp"
 #include "unisono/session/placement.hpp"
 #include "unisono/settings/config.hpp"
-#include "unisono/strategies/stages.hpp"
-#include "unisono/strategies/state_shards.hpp"
 #include "unisono/strategies/strategy.hpp"
 
 namespace unisono::session {
@@ -106,21 +106,21 @@ struct ModelParts {
   /// A duplicate of grid.data() for batch statistics, so that layers' messages never mix with the strategy's.
   std::unique_ptr<comm::Communicator> statistics_group;
   comm::CommunicatorReducer statistics_reducer;
-  std::unique_ptr<models::Model> model;          ///< all of it, on every rank; it holds no parameters
-  std::unique_ptr<strategies::Stages> stages;    ///< what the ranks of a replica hold; null: it is a single rank
-  std::unique_ptr<strategies::Replica> replica;  ///< what strategies train
-  strategies::Division* division = nullptr;      ///< how the strategy shards θ; null: every replica holds all of it
-  std::optional<strategies::StateShards> state_shards;  ///< of the optimizer, among replicas; empty: each keeps all
-  std::unique_ptr<Allocator> node_memory;  ///< holds the one θ of this node's ranks; null: each has its own
-  Buffer parameters;                       ///< θ, or the rank's part of it if it is divided
-  Buffer statistics;                       ///< the running statistics, or this stage's part of them
-  std::vector<float> class_weights;        ///< [K] weights of training losses by class; empty: all are 1
+  std::unique_ptr<models::Model> model;        ///< all of it, on every rank; it holds no parameters
+  std::unique_ptr<parallel::Stages> stages;    ///< what the ranks of a replica hold; null: it is a single rank
+  std::unique_ptr<parallel::Replica> replica;  ///< what strategies train
+  parallel::Division* division = nullptr;      ///< how the strategy shards θ; null: every replica holds all of it
+  std::optional<parallel::StateShards> state_shards;  ///< of the optimizer, among replicas; empty: each keeps all
+  std::unique_ptr<Allocator> node_memory;             ///< holds the one θ of this node's ranks; null: each has its own
+  Buffer parameters;                                  ///< θ, or the rank's part of it if it is divided
+  Buffer statistics;                                  ///< the running statistics, or this stage's part of them
+  std::vector<float> class_weights;                   ///< [K] weights of training losses by class; empty: all are 1
 };
 
 /// What the stages of each replica hold; null: a replica is a single rank.
 /// \throws ConfigError if the stages do not suit the model, its device or the other settings
-std::unique_ptr<strategies::Stages> make_stages(const settings::Config& config, const models::Model& model,
-                                                kernels::Backend& backend, int replicas);
+std::unique_ptr<parallel::Stages> make_stages(const settings::Config& config, const models::Model& model,
+                                              kernels::Backend& backend, int replicas);
 
 /// The context for models::make_model. \param data the set to train on; may be null
 models::ModelContext model_context(kernels::Backend& backend, Reducer& reducer, bool steps_together,

@@ -10,8 +10,8 @@ namespace unisono::session {
 /// How a model lies on the ranks, and the sizes of its steps.
 struct PlacedModel {
   StepSizes sizes;
-  strategies::Placement placement;
-  strategies::PlacementProblem problem;  ///< that the placement solves
+  parallel::Placement placement;
+  parallel::PlacementProblem problem;  ///< that the placement solves
   bool fits() const { return !placement.lack(problem.limits); }
 };
 

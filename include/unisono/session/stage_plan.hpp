@@ -10,11 +10,11 @@
 #include "unisono/data/dataset.hpp"
 #include "unisono/models/model.hpp"
 #include "unisono/models/staged.hpp"
+#include "unisono/parallel/placement.hpp"
+#include "unisono/parallel/stage_memory.hpp"
+#include "unisono/parallel/stages.hpp"
 #include "unisono/session/memory.hpp"
 #include "unisono/settings/config.hpp"
-#include "unisono/strategies/placement.hpp"
-#include "unisono/strategies/stage_memory.hpp"
-#include "unisono/strategies/stages.hpp"
 #include "unisono/strategies/strategy.hpp"
 
 namespace unisono::session {
@@ -22,9 +22,9 @@ namespace unisono::session {
 /// What the ranks of a run can do, all of them. Empty lists: nothing is known.
 struct RankAbilities {
   int ranks = 1;
-  std::vector<double> gflops = {};                                 ///< [ranks] GFLOP/s; in force where there are no …
-  std::vector<std::vector<strategies::PassSeconds>> seconds = {};  ///< [ranks][segments] measured, of one example
-  std::vector<double> limits = {};                                 ///< [ranks] bytes in all
+  std::vector<double> gflops = {};                               ///< [ranks] GFLOP/s; in force where there are no …
+  std::vector<std::vector<parallel::PassSeconds>> seconds = {};  ///< [ranks][segments] measured, of one example
+  std::vector<double> limits = {};                               ///< [ranks] bytes in all
   std::int64_t process_bytes = 0;  ///< resident before anything is allocated: code, MPI, HDF5
 };
 
@@ -63,9 +63,9 @@ class StagePlan {
 
   /// The problem of placing the model. It refers to the plan.
   /// \pre sizes.stages divides the ranks
-  strategies::PlacementProblem problem(const StepSizes& sizes) const;
+  parallel::PlacementProblem problem(const StepSizes& sizes) const;
   /// What a rank needs that has these pieces in turn, by kind. \param stage number of the stage that it runs
-  std::vector<MemoryItem> memory(const StepSizes& sizes, const strategies::Placement& placement, int stage) const;
+  std::vector<MemoryItem> memory(const StepSizes& sizes, const parallel::Placement& placement, int stage) const;
   /// [pieces] The layer that each piece begins with. \param cuts [pieces + 1] see Placement
   std::vector<std::string> first_layers(const std::vector<int>& cuts) const;
   /// The settings with which a step has these sizes.
@@ -75,12 +75,12 @@ class StagePlan {
   const nn::Piece& piece(int first, int last) const;
   std::vector<MemoryItem> piece_items(const StepSizes& sizes, int first, int last) const;
   std::vector<MemoryItem> rank_items(const StepSizes& sizes) const;
-  strategies::FlightMemory flight(const StepSizes& sizes, int first, int last) const;
+  parallel::FlightMemory flight(const StepSizes& sizes, int first, int last) const;
   Index micro_batch(const StepSizes& sizes) const;
   Index evaluation_batch(const StepSizes& sizes) const;
   std::int64_t examples_bytes(bool reads_inputs) const;
-  std::vector<strategies::PassSeconds> seconds(const StepSizes& sizes, int slot) const;
-  strategies::PassSeconds segment_cost(int segment) const;
+  std::vector<parallel::PassSeconds> seconds(const StepSizes& sizes, int slot) const;
+  parallel::PassSeconds segment_cost(int segment) const;
   double limit(const StepSizes& sizes, int slot) const;
   bool ends(int last) const { return last == segments(); }
 

@@ -34,7 +34,7 @@ class StageReport {
 
   PlacedModel placed_;
   int replicas_;
-  strategies::Forecast forecast_;
+  parallel::Forecast forecast_;
   std::vector<Stage> stages_;
   bool assumes_speed_;
 };

@@ -17,10 +17,10 @@ struct TrainingParts {
   Buffer gradient;                              ///< g, in the same memory as θ; empty where there is none
   std::unique_ptr<optim::Optimizer> optimizer;  ///< null where there is …
   std::unique_ptr<optim::BatchMethod> method;   ///< for the whole training set, on this rank's shards
-  std::vector<strategies::KeptVector> vectors;  ///< the strategy's
+  std::vector<parallel::KeptVector> vectors;    ///< the strategy's
   std::unique_ptr<WeightAverage> average;       ///< null: weights are not averaged
   kernels::LossSums sums;
-  strategies::Seconds seconds;
+  parallel::Seconds seconds;
   strategies::StrategyCounters counters;
 };
 

@@ -11,9 +11,9 @@
 #include "unisono/models/factory.hpp"
 #include "unisono/optim/optimizer.hpp"
 #include "unisono/optim/schedule.hpp"
+#include "unisono/parallel/replica_settings.hpp"
 #include "unisono/settings/control_settings.hpp"
 #include "unisono/settings/weight_settings.hpp"
-#include "unisono/strategies/replica_settings.hpp"
 #include "unisono/strategies/strategy.hpp"
 
 namespace unisono::settings {
@@ -77,12 +77,12 @@ struct Config {
   optim::OptimizerSettings optimizer;
   optim::ScheduleSettings schedule;
   TrainSettings train;
-  strategies::ReplicaSettings replica;
+  parallel::ReplicaSettings replica;
   strategies::StrategySettings strategy;
   CheckpointSettings checkpoint;
   MetricsSettings metrics;
   comm::CommunicationSettings communication;
-  strategies::FaultSettings fault;
+  parallel::FaultSettings fault;
   std::vector<std::string> notes;  ///< what parsing had to say; no key
 
   void describe(ConfigVisitor& visitor);

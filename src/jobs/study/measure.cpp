@@ -143,7 +143,7 @@ trials::ModelDistance distance_between(const MeasuredModel& model, const Measure
 
 MeasuredCourse course_of(const std::string& run, const trials::StudyMetric& metric, double examples_per_step) {
   MeasuredCourse course;
-  strategies::Seconds& sum = course.seconds;
+  parallel::Seconds& sum = course.seconds;
   std::ifstream file(run + "/metrics.jsonl");
   for (std::string line; std::getline(file, line);) {
     const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);

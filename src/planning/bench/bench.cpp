@@ -16,7 +16,7 @@
 #include "unisono/records/progress.hpp"
 #include "unisono/session/abilities.hpp"
 #include "unisono/session/pipeline_figures.hpp"
-#include "unisono/session/summary.hpp"
+#include "unisono/session/rank_texts.hpp"
 
 namespace unisono::planning {
 namespace {

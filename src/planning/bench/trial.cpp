@@ -4,9 +4,9 @@
 #include <array>
 #include <vector>
 
+#include "unisono/parallel/phase.hpp"
 #include "unisono/session/losses.hpp"
 #include "unisono/session/rank_checks.hpp"
-#include "unisono/strategies/phase.hpp"
 
 namespace unisono::planning {
 namespace {
@@ -62,37 +62,41 @@ BenchTiming BenchTrial::run(std::int64_t steps) {
   training_.seconds = {};
   training_.counters = {};
   parts_.share_parameters();
-  strategies::TrainContext context{.communicator = parts_.grid.data(),
-                                   .backend = *parts_.backend,
-                                   .model = *parts_.model,
-                                   .replica = *parts_.replica,
-                                   .optimizer = training_.optimizer.get(),
-                                   .optimizer_settings = config_.optimizer,
-                                   .source = source_,
-                                   .schedule = schedule,
-                                   .observer = clock,
-                                   .state = parts_.state(),
-                                   .gradient = training_.gradient.view(),
-                                   .sums = training_.sums,
-                                   .seconds = training_.seconds,
-                                   .counters = training_.counters,
-                                   .first_step = made_,
-                                   .total_steps = made_ + steps,
-                                   .bucket_bytes = config_.communication.bucket_bytes,
-                                   .leaves = config_.communication.tree_leaves(),
-                                   .statistics_reducer = &parts_.statistics_reducer,
-                                   .threads = parts_.placement.threads,
-                                   .vectors = training_.vectors,
-                                   .flops_per_example = parts_.model->flops_per_example(),
-                                   .state_shards = parts_.state_shards ? &*parts_.state_shards : nullptr,
-                                   .one_theta = parts_.node_memory != nullptr,
-                                   .fault = config_.fault.is_on() ? &fault_ : nullptr};
+  strategies::TrainContext context{{.communicator = parts_.grid.data(),
+                                    .backend = *parts_.backend,
+                                    .model = *parts_.model,
+                                    .replica = *parts_.replica,
+                                    .optimizer = training_.optimizer.get(),
+                                    .source = source_,
+                                    .state = parts_.state(),
+                                    .gradient = training_.gradient.view(),
+                                    .sums = training_.sums,
+                                    .seconds = training_.seconds,
+                                    .compression = training_.counters.compression,
+                                    .boundary_bytes = training_.counters.boundary_bytes,
+                                    .first_step = made_,
+                                    .bucket_bytes = config_.communication.bucket_bytes,
+                                    .leaves = config_.communication.tree_leaves(),
+                                    .statistics_reducer = &parts_.statistics_reducer,
+                                    .vectors = training_.vectors,
+                                    .flops_per_example = parts_.model->flops_per_example(),
+                                    .state_shards = parts_.state_shards ? &*parts_.state_shards : nullptr,
+                                    .one_theta = parts_.node_memory != nullptr,
+                                    .fault = config_.fault.is_on() ? &fault_ : nullptr},
+                                   {.optimizer_settings = config_.optimizer,
+                                    .schedule = schedule,
+                                    .observer = clock,
+                                    .counters = training_.counters,
+                                    .total_steps = made_ + steps,
+                                    .threads = parts_.placement.threads},
+                                   {},
+                                   {}};
   world_.barrier();
   const auto before = work_of(*parts_.backend);
   const Stopwatch watch;
   parts_.strategy->train(context);
   {
-    const strategies::Phase phase(*parts_.backend, training_.seconds, training_.seconds.compute);
+    const parallel::Phase phase(*parts_.backend, training_.seconds, training_.seconds.compute);
     parts_.backend->collect(training_.sums);  // waits for the device's pending work
   }
   std::array<double, 2> slowest = {watch.seconds(), clock.median_seconds()};

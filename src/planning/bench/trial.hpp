@@ -4,10 +4,10 @@
 #include <optional>
 
 #include "bench/device_report.hpp"
+#include "unisono/parallel/fault.hpp"
 #include "unisono/session/model_parts.hpp"
 #include "unisono/session/synthetic_source.hpp"
 #include "unisono/session/training_parts.hpp"
-#include "unisono/strategies/fault.hpp"
 
 namespace unisono::planning {
 
@@ -16,7 +16,7 @@ struct BenchTiming {
   std::int64_t steps = 0;
   double seconds = 0;                     ///< of the slowest rank
   double median_step_seconds = 0;         ///< of the slowest rank
-  strategies::Seconds parts;              ///< means over ranks
+  parallel::Seconds parts;                ///< means over ranks
   strategies::StrategyCounters counters;  ///< sums over ranks
   std::optional<DeviceSteps> device;      ///< what this rank's GPU did; nothing on the CPU
 };
@@ -41,7 +41,7 @@ class BenchTrial {
   session::ModelParts parts_;
   session::TrainingParts training_;
   session::SyntheticSource source_;
-  strategies::Fault fault_;
+  parallel::Fault fault_;
   std::int64_t made_ = 0;
 };
 

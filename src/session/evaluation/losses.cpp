@@ -108,7 +108,7 @@ double consensus_distance(const strategies::GossipCounters& sums) {
   return sums.mean_squares > 0 ? std::sqrt(sums.difference_squares / sums.mean_squares) : 0;
 }
 
-strategies::Seconds mean_over_ranks(comm::Communicator& group, const strategies::Seconds& seconds, bool trains) {
+parallel::Seconds mean_over_ranks(comm::Communicator& group, const parallel::Seconds& seconds, bool trains) {
   std::array<double, 10> parts = {seconds.compute,        seconds.exposed_communication,
                                   seconds.straggler_wait, seconds.bubble,
                                   seconds.input,          seconds.optimizer,
@@ -128,7 +128,7 @@ strategies::Seconds mean_over_ranks(comm::Communicator& group, const strategies:
           .other = parts[8]};
 }
 
-strategies::Seconds difference(const strategies::Seconds& after, const strategies::Seconds& before) {
+parallel::Seconds difference(const parallel::Seconds& after, const parallel::Seconds& before) {
   return {.compute = after.compute - before.compute,
           .exposed_communication = after.exposed_communication - before.exposed_communication,
           .straggler_wait = after.straggler_wait - before.straggler_wait,

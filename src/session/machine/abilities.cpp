@@ -9,9 +9,9 @@
 #include "machine/free_memory.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/base/text.hpp"
+#include "unisono/parallel/probe.hpp"
 #include "unisono/session/device.hpp"
 #include "unisono/session/model_parts.hpp"
-#include "unisono/strategies/probe.hpp"
 
 namespace unisono::session {
 namespace {
@@ -55,18 +55,18 @@ std::vector<double> found_limits(comm::Communicator& group) {
 }
 
 /// Of one example, by timing micro-batches.
-std::vector<std::vector<strategies::PassSeconds>> measured(comm::Communicator& group, const settings::Config& config,
-                                                           const models::Model& model, kernels::Backend& backend) {
+std::vector<std::vector<parallel::PassSeconds>> measured(comm::Communicator& group, const settings::Config& config,
+                                                         const models::Model& model, kernels::Backend& backend) {
   constexpr Index kLeast = 1, kMost = 256;
   const std::int64_t parts = std::max<std::int64_t>(config.train.micro_batches, 4);
   const Index batch = std::clamp(config.train.batch_size / parts, kLeast, kMost);
   std::vector<double> own;
-  for (const auto& one : strategies::time_segments(*model.staged(), backend, batch)) {
+  for (const auto& one : parallel::time_segments(*model.staged(), backend, batch)) {
     for (const double seconds : {one.forward, one.backward_inputs, one.backward_weights}) {
       own.push_back(seconds / static_cast<double>(batch));
     }
   }
-  std::vector<std::vector<strategies::PassSeconds>> all;
+  std::vector<std::vector<parallel::PassSeconds>> all;
   for (const auto& numbers : gathered(group, own)) {
     auto& segments = all.emplace_back();
     for (std::size_t i = 0; i + 2 < numbers.size(); i += 3) {
@@ -87,7 +87,7 @@ void emulate(const settings::Config& config, int ranks, RankAbilities& abilities
 
 bool leaves_something_open(const settings::Config& config) {
   return config.train.batch_size < 0 || config.train.micro_batches == 0 || config.replica.stages == 0 ||
-         config.replica.recompute == strategies::Recompute::automatic ||
+         config.replica.recompute == parallel::Recompute::automatic ||
          (config.stages() > 1 && config.replica.placement.first_layers.empty());
 }
 
@@ -96,7 +96,7 @@ std::string text_of(const PlacedModel& placed, const settings::Config& config, i
   return fmt::format("placement: {} of {}, {} in {} a step{}{}", count_of(ranks / placed.sizes.stages, "replica"),
                      count_of(placed.sizes.stages, "stage"), count_of(placed.sizes.batch_size, "example"),
                      number == 1 ? "1 micro-batch" : fmt::format("{} micro-batches", number),
-                     config.replica.recompute == strategies::Recompute::all ? ", activations are computed anew" : "",
+                     config.replica.recompute == parallel::Recompute::all ? ", activations are computed anew" : "",
                      config.stages() == 1 ? ""
                                           : fmt::format("; stages begin with {}",
                                                         fmt::join(config.replica.placement.first_layers, ", ")));
@@ -117,7 +117,7 @@ std::vector<int> order_of_places(const settings::Config& config, int ranks) {
 /// Whether the stages are what they are without any choice.
 bool as_by_flops(const StagePlan& plan, const settings::Config& config, const PlacedModel& placed) {
   return !config.is_placed_automatically() &&
-         strategies::Stages(plan.staged(), config.replica, 1).cuts() == placed.placement.cuts;
+         parallel::Stages(plan.staged(), config.replica, 1).cuts() == placed.placement.cuts;
 }
 
 /// As make_backend decides, but for ranks that would share a GPU. Collective.
@@ -130,7 +130,7 @@ bool will_use_gpus(comm::Communicator& group, const settings::Config& config) {
 }  // namespace
 
 int ranks_of(const settings::Config& config, int started) {
-  const strategies::PlacementSettings& placement = config.replica.placement;
+  const parallel::PlacementSettings& placement = config.replica.placement;
   const auto named = std::max({std::int64_t{started}, std::ssize(placement.memory), std::ssize(placement.speeds)});
   const auto ranks = std::max(named, config.replica.stages);
   if (config.replica.stages < 2 || ranks % config.replica.stages == 0) return static_cast<int>(ranks);
@@ -139,9 +139,9 @@ int ranks_of(const settings::Config& config, int started) {
 
 RankAbilities abilities_of(comm::Communicator& group, const settings::Config& config, const models::Model& model,
                            kernels::Backend& backend, int ranks) {
-  const strategies::PlacementSettings& placement = config.replica.placement;
+  const parallel::PlacementSettings& placement = config.replica.placement;
   RankAbilities abilities{.ranks = group.size(), .process_bytes = group.max(resident_memory_bytes())};
-  const bool times = placement.speed == strategies::Speed::measured && placement.speeds.empty();
+  const bool times = placement.speed == parallel::Speed::measured && placement.speeds.empty();
   if (times && leaves_something_open(config)) abilities.seconds = measured(group, config, model, backend);
   if (placement.memory.empty()) abilities.limits = found_limits(group);
   abilities = on_ranks(std::move(abilities), ranks);

@@ -6,10 +6,10 @@
 #include "machine/sharing.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/optim/optimizer.hpp"
+#include "unisono/parallel/reproducible_sum.hpp"
 #include "unisono/session/method.hpp"
 #include "unisono/session/model_parts.hpp"
 #include "unisono/session/synthetic_source.hpp"
-#include "unisono/strategies/reproducible_sum.hpp"
 
 namespace unisono::session {
 namespace {
@@ -76,7 +76,7 @@ Index optimizer_floats(const MemoryContext& context, Index n) {
   if (!shards_state_of(context)) return n;
   const Index chosen = context.config.communication.bucket_bytes;
   const Index between_nodes = chosen > 0 ? chosen : kUsualBucket;
-  return strategies::StateShards(n, context.one_node ? n * kFloat : between_nodes, context.ranks).size_of(context.rank);
+  return parallel::StateShards(n, context.one_node ? n * kFloat : between_nodes, context.ranks).size_of(context.rank);
 }
 
 /// The kernels' own memory after a forward and backward pass.
@@ -180,7 +180,7 @@ std::int64_t reproducible_vectors(const settings::Config& config, int replicas) 
   const std::int64_t leaves = std::min<std::int64_t>(config.communication.tree_leaves(), config.train.micro_batches);
   int most = 0;
   for (int replica = 0; replica < replicas; ++replica) {
-    most = std::max(most, strategies::vectors_of_reproducible_sum(static_cast<int>(leaves), replica, replicas));
+    most = std::max(most, parallel::vectors_of_reproducible_sum(static_cast<int>(leaves), replica, replicas));
   }
   return most;
 }
@@ -194,8 +194,7 @@ std::vector<MemoryItem> predict_memory(const MemoryContext& context) {
   const std::int64_t shards = whole_batch ? optim::optimizer_state_vectors(context.config.optimizer) : 0;
   const bool keeps_states = !in_place && !whole_batch;
   const std::int64_t of_optimizer = keeps_states ? optim::optimizer_state_vectors(context.config.optimizer) : 0;
-  const std::int64_t of_strategy =
-      keeps_states ? strategies::vectors_of_parameters(context.strategy.state_vectors()) : 0;
+  const std::int64_t of_strategy = keeps_states ? parallel::vectors_of_parameters(context.strategy.state_vectors()) : 0;
   const std::int64_t states = of_optimizer + of_strategy;
   const Index batch = training_batch(context);
   const Index evaluated = evaluation_batch(context.config, context.data, context.ranks);

@@ -12,9 +12,9 @@
 #include "unisono/comm/agreement.hpp"
 #include "unisono/comm/device.hpp"
 #include "unisono/optim/catalog.hpp"
+#include "unisono/parallel/pipeline.hpp"
 #include "unisono/session/device.hpp"
 #include "unisono/session/method.hpp"
-#include "unisono/strategies/pipeline.hpp"
 
 namespace unisono::session {
 
@@ -198,17 +198,16 @@ settings::Config& settle(settings::Config& config, const data::DatasetInfo& data
 namespace {
 
 /// \param parts everything up to the stages
-std::unique_ptr<strategies::Replica> make_replica(ModelParts& parts, const settings::Config& config,
-                                                  const Clock& clock) {
-  if (!parts.stages) return std::make_unique<strategies::SingleReplica>(*parts.model);
-  return strategies::make_pipelined_replica({.model = *parts.model,
-                                             .backend = *parts.backend,
-                                             .stages = *parts.stages,
-                                             .settings = config.replica,
-                                             .pipeline = parts.grid.pipeline(),
-                                             .replicas = parts.grid.data(),
-                                             .statistics = parts.statistics_reducer,
-                                             .clock = clock});
+std::unique_ptr<parallel::Replica> make_replica(ModelParts& parts, const settings::Config& config, const Clock& clock) {
+  if (!parts.stages) return std::make_unique<parallel::SingleReplica>(*parts.model);
+  return parallel::make_pipelined_replica({.model = *parts.model,
+                                           .backend = *parts.backend,
+                                           .stages = *parts.stages,
+                                           .settings = config.replica,
+                                           .pipeline = parts.grid.pipeline(),
+                                           .replicas = parts.grid.data(),
+                                           .statistics = parts.statistics_reducer,
+                                           .clock = clock});
 }
 
 }  // namespace

@@ -44,7 +44,7 @@ class Placer {
 
  private:
   /// The same problem for ranks in another order.
-  static strategies::PlacementProblem reordered(strategies::PlacementProblem problem, const std::vector<int>& order) {
+  static parallel::PlacementProblem reordered(parallel::PlacementProblem problem, const std::vector<int>& order) {
     const auto seconds = problem.seconds;
     const auto limits = problem.limits;
     for (std::size_t stage = 0; stage < order.size(); ++stage) {
@@ -53,23 +53,23 @@ class Placer {
     }
     return problem;
   }
-  strategies::Placement in_order(const strategies::PlacementProblem& problem, const StepSizes& sizes) const {
+  parallel::Placement in_order(const parallel::PlacementProblem& problem, const StepSizes& sizes) const {
     if (sizes.stages == 1) return priced(problem, {.cuts = {0, plan_.segments()}, .ranks = {0}});
     const bool by_hand = !config_.replica.placement.first_layers.empty();
-    if (!by_hand && config_.replica.asks_for_placement()) return strategies::place(problem);
-    strategies::Placement placement = with_cuts(problem, sizes);  // without first layers: of equal flops
-    return by_hand || !placement.lack(problem.limits) ? placement : strategies::place(problem);
+    if (!by_hand && config_.replica.asks_for_placement()) return parallel::place(problem);
+    parallel::Placement placement = with_cuts(problem, sizes);  // without first layers: of equal flops
+    return by_hand || !placement.lack(problem.limits) ? placement : parallel::place(problem);
   }
-  strategies::Placement with_cuts(const strategies::PlacementProblem& problem, const StepSizes& sizes) const {
-    const strategies::ReplicaSettings settings = plan_.with(sizes).replica;
-    strategies::Placement placement{.cuts = strategies::Stages(plan_.staged(), settings, 1).cuts()};
+  parallel::Placement with_cuts(const parallel::PlacementProblem& problem, const StepSizes& sizes) const {
+    const parallel::ReplicaSettings settings = plan_.with(sizes).replica;
+    parallel::Placement placement{.cuts = parallel::Stages(plan_.staged(), settings, 1).cuts()};
     placement.ranks.resize(static_cast<std::size_t>(sizes.stages));
     std::iota(placement.ranks.begin(), placement.ranks.end(), 0);
-    const bool recomputes = settings.recompute == strategies::Recompute::all;
-    placement.recompute = recomputes ? strategies::Recompute::all : strategies::Recompute::none;
+    const bool recomputes = settings.recompute == parallel::Recompute::all;
+    placement.recompute = recomputes ? parallel::Recompute::all : parallel::Recompute::none;
     placement = priced(problem, std::move(placement));
-    if (settings.recompute != strategies::Recompute::automatic || !placement.lack(problem.limits)) return placement;
-    placement.recompute = strategies::Recompute::all;
+    if (settings.recompute != parallel::Recompute::automatic || !placement.lack(problem.limits)) return placement;
+    placement.recompute = parallel::Recompute::all;
     return priced(problem, std::move(placement));
   }
 
@@ -178,10 +178,10 @@ class Chooser {
 };
 
 std::string layers_of(const StagePlan& plan, const PlacedModel& placed, int stage) {
-  strategies::ReplicaSettings settings = plan.with(placed.sizes).replica;
+  parallel::ReplicaSettings settings = plan.with(placed.sizes).replica;
   if (placed.sizes.stages == 1) return "all layers";
   settings.placement.first_layers = plan.first_layers(placed.placement.cuts);
-  return strategies::Stages(plan.staged(), settings, 1).text_of(stage);
+  return parallel::Stages(plan.staged(), settings, 1).text_of(stage);
 }
 
 bool fits(const StagePlan& plan, const settings::Config& config, const StepSizes& sizes) {
@@ -193,7 +193,7 @@ class Remedies {
  public:
   Remedies(const StagePlan& plan, const settings::Config& config, const StepSizes& sizes)
       : plan_(plan), config_(config), sizes_(sizes) {
-    recomputing_.replica.recompute = strategies::Recompute::all;
+    recomputing_.replica.recompute = parallel::Recompute::all;
   }
 
   std::vector<std::string> find() {
@@ -212,7 +212,7 @@ class Remedies {
 
  private:
   void try_recomputation_and_micro_batches() {
-    const bool may_recompute = sizes_.stages > 1 && config_.replica.recompute == strategies::Recompute::none;
+    const bool may_recompute = sizes_.stages > 1 && config_.replica.recompute == parallel::Recompute::none;
     const bool recomputes = may_recompute && fits(plan_, recomputing_, sizes_);
     if (recomputes) found_.emplace_back("replica.recompute = \"all\"");
     if (const auto more = enough_micro_batches(config_)) {
@@ -266,9 +266,9 @@ PlacedModel place_model(const StagePlan& plan, const settings::Config& config) {
 settings::Config chosen(const StagePlan& plan, const settings::Config& config, const PlacedModel& placed) {
   const bool whole = placed.sizes.stages == 1;
   settings::Config result = config;
-  strategies::ReplicaSettings& replica = result.replica;
+  parallel::ReplicaSettings& replica = result.replica;
   replica.stages = placed.sizes.stages;
-  replica.recompute = whole ? strategies::Recompute::none : placed.placement.recompute;
+  replica.recompute = whole ? parallel::Recompute::none : placed.placement.recompute;
   result.train.batch_size = placed.sizes.batch_size;
   result.train.micro_batches = placed.sizes.micro_batches;
   if (whole) return result;

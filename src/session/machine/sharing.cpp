@@ -24,16 +24,16 @@ class NodeMemory final : public Allocator {
 
 bool shards_state(const ShardTerms& terms) {
   if (terms.replicas == 1) return false;
-  const strategies::Sharding sharding = terms.strategy.sharding();
-  if (sharding != strategies::Sharding::where_faster) return sharding == strategies::Sharding::always;
+  const parallel::Sharding sharding = terms.strategy.sharding();
+  if (sharding != parallel::Sharding::where_faster) return sharding == parallel::Sharding::always;
   const bool can = terms.shares_memory && terms.backend.device() == nullptr && terms.config.stages() == 1 &&
                    terms.config.communication.tree_leaves() == 0;
   return can &&
-         strategies::are_faster_on_one_node(terms.model.layout().size(),
-                                            optim::optimizer_state_vectors(terms.config.optimizer), terms.replicas);
+         parallel::are_faster_on_one_node(terms.model.layout().size(),
+                                          optim::optimizer_state_vectors(terms.config.optimizer), terms.replicas);
 }
 
-std::optional<strategies::StateShards> make_state_shards(const ModelParts& parts, const settings::Config& config) {
+std::optional<parallel::StateShards> make_state_shards(const ModelParts& parts, const settings::Config& config) {
   const comm::Communicator& replicas = parts.grid.data();
   if (!shards_state({.config = config,
                      .strategy = *parts.strategy,
@@ -45,9 +45,9 @@ std::optional<strategies::StateShards> make_state_shards(const ModelParts& parts
   }
   const Index floats = parts.replica->layout().size();
   // Of one θ, each rank has one slice.
-  if (replicas.shares_memory()) return strategies::StateShards(floats, floats * Index{sizeof(float)}, replicas.size());
+  if (replicas.shares_memory()) return parallel::StateShards(floats, floats * Index{sizeof(float)}, replicas.size());
   const Index bucket = config.communication.bucket_bytes;
-  return strategies::StateShards(floats, bucket > 0 ? bucket : replicas.bucket_bytes(), replicas.size());
+  return parallel::StateShards(floats, bucket > 0 ? bucket : replicas.bucket_bytes(), replicas.size());
 }
 
 Allocator& memory_of_parameters(ModelParts& parts) {

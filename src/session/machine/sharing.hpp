@@ -2,8 +2,8 @@
 
 #include <optional>
 
+#include "unisono/parallel/state_shards.hpp"
 #include "unisono/session/model_parts.hpp"
-#include "unisono/strategies/state_shards.hpp"
 
 namespace unisono::session {
 
@@ -23,7 +23,7 @@ bool shards_state(const ShardTerms& terms);
 
 /// Which part of the optimizer's state each replica keeps; empty: all of it.
 /// \param parts up to the replica
-std::optional<strategies::StateShards> make_state_shards(const ModelParts& parts, const settings::Config& config);
+std::optional<parallel::StateShards> make_state_shards(const ModelParts& parts, const settings::Config& config);
 
 /// Where θ lies when it is made. \param parts up to the shards
 Allocator& memory_of_parameters(ModelParts& parts);

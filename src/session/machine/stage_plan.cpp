@@ -37,7 +37,7 @@ StagePlan::StagePlan(const settings::Config& config, const models::Model& model,
       abilities_(std::move(abilities)),
       points_(model.staged()->network().cut_points()),
       optimizer_states_(optim::optimizer_state_vectors(config.optimizer)),
-      states_(optimizer_states_ + strategies::vectors_of_parameters(strategy.state_vectors())) {}
+      states_(optimizer_states_ + parallel::vectors_of_parameters(strategy.state_vectors())) {}
 
 RankAbilities on_ranks(RankAbilities abilities, int ranks) {
   abilities.ranks = ranks;
@@ -46,7 +46,7 @@ RankAbilities on_ranks(RankAbilities abilities, int ranks) {
   if (auto& known = abilities.limits; !known.empty()) known.resize(count, *std::ranges::min_element(known));
   const auto total = [](const auto& segments) {
     double sum = 0;
-    for (const strategies::PassSeconds& one : segments) sum += one.sum();
+    for (const parallel::PassSeconds& one : segments) sum += one.sum();
     return sum;
   };
   if (auto& known = abilities.seconds; !known.empty()) {
@@ -82,9 +82,9 @@ settings::Config StagePlan::with(const StepSizes& sizes) const {
   config.train.batch_size = sizes.batch_size;
   config.train.micro_batches = sizes.micro_batches;
   if (sizes.stages > 1) return config;
-  config.replica.schedule = strategies::PipelineSchedule::naive;  // one rank trains one micro-batch at a time
+  config.replica.schedule = parallel::PipelineSchedule::naive;  // one rank trains one micro-batch at a time
   config.replica.chunks = 1;
-  config.replica.recompute = strategies::Recompute::none;
+  config.replica.recompute = parallel::Recompute::none;
   return config;
 }
 
@@ -103,9 +103,9 @@ std::int64_t StagePlan::examples_bytes(bool reads_inputs) const {
 
 // Memory --------------------------------------------------------------------------------------------------------------
 
-strategies::FlightMemory StagePlan::flight(const StepSizes& sizes, int first, int last) const {
-  return strategies::memory_of(piece(first, last), first == 0, ends(last), with(sizes).replica.schedule, backend_,
-                               micro_batch(sizes), evaluation_batch(sizes));
+parallel::FlightMemory StagePlan::flight(const StepSizes& sizes, int first, int last) const {
+  return parallel::memory_of(piece(first, last), first == 0, ends(last), with(sizes).replica.schedule, backend_,
+                             micro_batch(sizes), evaluation_batch(sizes));
 }
 
 /// What a piece needs whatever is in flight.
@@ -118,7 +118,7 @@ std::vector<MemoryItem> StagePlan::piece_items(const StepSizes& sizes, int first
       model_.layout().size() == 0 ? 0 : static_cast<double>(n) / static_cast<double>(model_.layout().size());
   const auto extra =
       static_cast<double>(strategy_.extra_bytes(model_, static_cast<int>(replicas), static_cast<int>(states_)));
-  const std::int64_t sharded = strategy_.sharding() == strategies::Sharding::always ? optimizer_states_ : 0;
+  const std::int64_t sharded = strategy_.sharding() == parallel::Sharding::always ? optimizer_states_ : 0;
   const std::int64_t state_floats = n * (states_ - sharded) + (n * sharded + replicas - 1) / replicas;
   const std::int64_t statistics = size_of(piece.statistics());
   const std::int64_t prepared = (first == 0 ? data_.features.size() : 0) + (ends(last) ? data_.target_size : 0);
@@ -142,14 +142,14 @@ std::vector<MemoryItem> StagePlan::rank_items(const StepSizes& sizes) const {
           {"scratch of the kernels", estimated_scratch_bytes(model_, micro_batch(sizes))}};
 }
 
-std::vector<MemoryItem> StagePlan::memory(const StepSizes& sizes, const strategies::Placement& placement,
+std::vector<MemoryItem> StagePlan::memory(const StepSizes& sizes, const parallel::Placement& placement,
                                           int stage) const {
-  strategies::ReplicaSettings settings = with(sizes).replica;
+  parallel::ReplicaSettings settings = with(sizes).replica;
   settings.recompute = placement.recompute;
-  const strategies::StageFlights flights =
-      strategies::flights_of(settings, stage, micro_batches_of_replica(with(sizes), replicas(sizes.stages)));
+  const parallel::StageFlights flights =
+      parallel::flights_of(settings, stage, micro_batches_of_replica(with(sizes), replicas(sizes.stages)));
   std::vector<MemoryItem> items = rank_items(sizes);
-  strategies::StageMemory activations;
+  parallel::StageMemory activations;
   for (std::size_t chunk = 0; chunk < flights.chunks.size(); ++chunk) {
     const std::size_t p = chunk * static_cast<std::size_t>(sizes.stages) + static_cast<std::size_t>(stage);
     add(items, piece_items(sizes, placement.cuts[p], placement.cuts[p + 1]));
@@ -162,7 +162,7 @@ std::vector<MemoryItem> StagePlan::memory(const StepSizes& sizes, const strategi
 // Problem -------------------------------------------------------------------------------------------------------------
 
 /// In flops of an example.
-strategies::PassSeconds StagePlan::segment_cost(int segment) const {
+parallel::PassSeconds StagePlan::segment_cost(int segment) const {
   const auto before = [this](int i) {
     if (i == 0) return nn::PieceCost{};
     return i == segments() ? piece(0, segments()).cost() : points_[static_cast<std::size_t>(i) - 1].before;
@@ -173,16 +173,16 @@ strategies::PassSeconds StagePlan::segment_cost(int segment) const {
 }
 
 /// Of a micro-batch on the slowest of the ranks that take this place in their replicas.
-std::vector<strategies::PassSeconds> StagePlan::seconds(const StepSizes& sizes, int slot) const {
+std::vector<parallel::PassSeconds> StagePlan::seconds(const StepSizes& sizes, int slot) const {
   const auto examples = static_cast<double>(micro_batch(sizes));
-  std::vector<strategies::PassSeconds> slowest(static_cast<std::size_t>(segments()));
+  std::vector<parallel::PassSeconds> slowest(static_cast<std::size_t>(segments()));
   for (int rank = slot; rank < abilities_.ranks; rank += sizes.stages) {
     const auto number = static_cast<std::size_t>(rank);
     const double gflops = abilities_.gflops.empty() ? kAssumedGflops : abilities_.gflops[number];
     for (int i = 0; i < segments(); ++i) {
-      strategies::PassSeconds& most = slowest[static_cast<std::size_t>(i)];
+      parallel::PassSeconds& most = slowest[static_cast<std::size_t>(i)];
       const bool measured = !abilities_.seconds.empty();
-      const strategies::PassSeconds one =
+      const parallel::PassSeconds one =
           measured ? abilities_.seconds[number][static_cast<std::size_t>(i)] : segment_cost(i);
       const double factor = measured ? examples : examples / (1e9 * gflops);
       most.forward = std::max(most.forward, factor * one.forward);
@@ -202,12 +202,12 @@ double StagePlan::limit(const StepSizes& sizes, int slot) const {
   return least;
 }
 
-strategies::PlacementProblem StagePlan::problem(const StepSizes& sizes) const {
+parallel::PlacementProblem StagePlan::problem(const StepSizes& sizes) const {
   const settings::Config config = with(sizes);
   const int replicas = this->replicas(sizes.stages);
-  strategies::PlacementProblem problem{.settings = config.replica,
-                                       .micro_batches = micro_batches_of_replica(config, replicas),
-                                       .any_order = replicas == 1 && config.replica.placement.ranks.empty()};
+  parallel::PlacementProblem problem{.settings = config.replica,
+                                     .micro_batches = micro_batches_of_replica(config, replicas),
+                                     .any_order = replicas == 1 && config.replica.placement.ranks.empty()};
   for (const nn::CutPoint& point : points_) {
     const Index floats = backend_.activation_size(point.shape.extent, micro_batch(sizes));
     problem.boundaries.push_back({.bytes = static_cast<double>(kFloatBytes * round_up_to_line(floats))});
@@ -218,9 +218,9 @@ strategies::PlacementProblem StagePlan::problem(const StepSizes& sizes) const {
   }
   problem.bytes_of_each = static_cast<double>(sum(rank_items(sizes)));
   problem.memory = [this, sizes](int first, int last) {
-    const strategies::FlightMemory one = flight(sizes, first, last);
+    const parallel::FlightMemory one = flight(sizes, first, last);
     const Index grown = std::max<Index>(0, one.evaluation - one.workspace);
-    return strategies::PieceMemory{
+    return parallel::PieceMemory{
         .vectors = static_cast<double>(sum(piece_items(sizes, first, last)) + kFloatBytes * grown),
         .workspace = static_cast<double>(kFloatBytes * one.workspace),
         .input = static_cast<double>(kFloatBytes * one.input)};

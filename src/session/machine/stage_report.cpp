@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "unisono/base/text.hpp"
-#include "unisono/strategies/stage_memory.hpp"
+#include "unisono/parallel/stage_memory.hpp"
 
 namespace unisono::session {
 namespace {
@@ -15,8 +15,8 @@ namespace {
 const std::vector<std::string> kVectors = {"parameters and gradient", "optimizer state", "averaged weights"};
 const std::vector<std::string> kActivations = {"activations and their gradients"};
 
-strategies::ReplicaSettings by_hand(const StagePlan& plan, const PlacedModel& placed) {
-  strategies::ReplicaSettings settings = plan.with(placed.sizes).replica;
+parallel::ReplicaSettings by_hand(const StagePlan& plan, const PlacedModel& placed) {
+  parallel::ReplicaSettings settings = plan.with(placed.sizes).replica;
   settings.placement.first_layers = plan.first_layers(placed.placement.cuts);
   settings.recompute = placed.placement.recompute;
   return settings;
@@ -35,16 +35,16 @@ std::int64_t StageReport::Stage::bytes_of(const std::vector<std::string>& kinds)
 StageReport::StageReport(const StagePlan& plan, const PlacedModel& placed)
     : placed_(placed),
       replicas_(plan.replicas(placed.sizes.stages)),
-      forecast_(strategies::forecast(placed.problem, placed.placement)),
+      forecast_(parallel::forecast(placed.problem, placed.placement)),
       assumes_speed_(plan.abilities().gflops.empty() && plan.abilities().seconds.empty()) {
-  const strategies::ReplicaSettings settings = by_hand(plan, placed);
-  const strategies::Stages stages(plan.staged(), settings, 1);
+  const parallel::ReplicaSettings settings = by_hand(plan, placed);
+  const parallel::Stages stages(plan.staged(), settings, 1);
   for (int stage = 0; stage < stages.stages(); ++stage) {
     const auto number = static_cast<std::size_t>(stage);
     const int rank = placed.placement.ranks[number];
     stages_.push_back({.layers = stages.text_of(stage),
                        .cost = stages.cost_of(stage),
-                       .flights = strategies::flights_of(settings, stage, placed.problem.micro_batches).most,
+                       .flights = parallel::flights_of(settings, stage, placed.problem.micro_batches).most,
                        .rank = rank,
                        .memory = plan.memory(placed.sizes, placed.placement, stage),
                        .limit = placed.problem.limits[static_cast<std::size_t>(rank)],
@@ -132,7 +132,7 @@ nlohmann::ordered_json StageReport::step_json() const {
   nlohmann::ordered_json json = {{"replicas", replicas_},
                                  {"batch_size", placed_.sizes.batch_size},
                                  {"micro_batches", placed_.sizes.micro_batches},
-                                 {"recomputes", placed_.placement.recompute == strategies::Recompute::all},
+                                 {"recomputes", placed_.placement.recompute == parallel::Recompute::all},
                                  {"fits", placed_.fits()},
                                  {"seconds", forecast_.seconds},
                                  {"bubble", forecast_.bubble}};

@@ -34,8 +34,8 @@ void require_no_norms(const settings::Config& config, kernels::Backend& backend)
 
 }  // namespace
 
-std::unique_ptr<strategies::Stages> make_stages(const settings::Config& config, const models::Model& model,
-                                                kernels::Backend& backend, int replicas) {
+std::unique_ptr<parallel::Stages> make_stages(const settings::Config& config, const models::Model& model,
+                                              kernels::Backend& backend, int replicas) {
   if (config.stages() == 1) return nullptr;
   if (model.staged() == nullptr) {
     throw ConfigError(
@@ -44,7 +44,7 @@ std::unique_ptr<strategies::Stages> make_stages(const settings::Config& config, 
   }
   require_no_norms(config, backend);
   require_whole_micro_batches(config, replicas);
-  return std::make_unique<strategies::Stages>(*model.staged(), config.replica, replicas);
+  return std::make_unique<parallel::Stages>(*model.staged(), config.replica, replicas);
 }
 
 namespace {

@@ -1,4 +1,4 @@
-#include "unisono/session/comparison.hpp"
+#include "run/comparison.hpp"
 
 #include <fmt/format.h>
 
@@ -9,11 +9,11 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "run/summary.hpp"
 #include "unisono/base/config.hpp"
 #include "unisono/records/run_folder.hpp"
 #include "unisono/session/checkpoint_file.hpp"
 #include "unisono/session/run_state.hpp"
-#include "unisono/session/summary.hpp"
 
 namespace unisono::session {
 namespace {

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "run/serving_report.hpp"
 #include "unisono/base/text.hpp"
 #include "unisono/session/losses.hpp"
-#include "unisono/session/serving_report.hpp"
 
 namespace unisono::session {
 namespace {

@@ -1,4 +1,4 @@
-#include "unisono/session/minimisation.hpp"
+#include "run/minimisation.hpp"
 
 #include <fmt/format.h>
 

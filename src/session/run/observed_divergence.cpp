@@ -6,8 +6,8 @@
 
 #include "run/training_observer.hpp"
 #include "unisono/optim/catalog.hpp"
+#include "unisono/parallel/phase.hpp"
 #include "unisono/session/losses.hpp"
-#include "unisono/strategies/phase.hpp"
 
 namespace unisono::session {
 namespace {
@@ -31,8 +31,8 @@ std::string_view way_out(const settings::Config& config, bool has_gradients) {
 void TrainingObserver::note_first_loss() {
   if (!divergence_.wants_first_loss()) return;
   TrainingParts& training = context_.training;
-  const strategies::Phase phase(*context_.parts.backend, training.seconds, training.seconds.exposed_communication,
-                                context_.clock);
+  const parallel::Phase phase(*context_.parts.backend, training.seconds, training.seconds.exposed_communication,
+                              context_.clock);
   context_.parts.backend->collect(training.sums);
   kernels::LossSums sums = header_.unreported;
   sums += sum_over_ranks(context_.parts.grid.all(), training.sums);

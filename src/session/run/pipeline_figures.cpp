@@ -5,20 +5,20 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "unisono/parallel/pipeline.hpp"
 #include "unisono/session/memory.hpp"
-#include "unisono/strategies/pipeline.hpp"
 
 namespace unisono::session {
 
 PipelineFigures pipeline_figures(const settings::Config& config, int replicas, const PipelineMeasurements& measured) {
   const int micro_batches = micro_batches_of_replica(config, replicas);
   const double passes = measured.seconds.bubble + measured.seconds.compute;
-  return {.schedule = name_of(config.replica.schedule, strategies::kPipelineSchedules),
+  return {.schedule = name_of(config.replica.schedule, parallel::kPipelineSchedules),
           .stages = config.replica.stages,
           .chunks = config.replica.chunks,
           .micro_batches = micro_batches,
           .bubble = measured.seconds.bubble / std::max(passes, 1e-9),
-          .expected_bubble = strategies::expected_bubble(config.replica, micro_batches),
+          .expected_bubble = parallel::expected_bubble(config.replica, micro_batches),
           .bytes_per_step =
               static_cast<double>(measured.boundary_bytes) / std::max(static_cast<double>(measured.steps), 1.0)};
 }

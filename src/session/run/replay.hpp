@@ -3,9 +3,9 @@
 #include <cstdint>
 #include <string>
 
+#include "run/summary.hpp"
 #include "unisono/base/log.hpp"
 #include "unisono/records/event_file.hpp"
-#include "unisono/session/summary.hpp"
 
 namespace unisono::session {
 

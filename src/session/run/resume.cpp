@@ -166,8 +166,8 @@ void say_merged_states(const ResumedRun& run, const StoredCheckpoint& checkpoint
   if (checkpoint.optimizer_states <= 1 || keeps_states_apart(run.parts, checkpoint)) return;
   const auto& kept = run.training.vectors;
   const auto is = [](bool adds_up) {
-    return [adds_up](const strategies::KeptVector& one) {
-      return one.vector.scope != strategies::StateScope::common && one.vector.adds_up == adds_up;
+    return [adds_up](const parallel::KeptVector& one) {
+      return one.vector.scope != parallel::StateScope::common && one.vector.adds_up == adds_up;
     };
   };
   const std::string ranks = count_of(checkpoint.optimizer_states, "rank");

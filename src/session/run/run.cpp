@@ -9,6 +9,7 @@
 
 #include "checkpoint/checkpoint_store.hpp"
 #include "checkpoint/shared_file.hpp"
+#include "run/comparison.hpp"
 #include "run/initialise_from.hpp"
 #include "run/kept_models.hpp"
 #include "run/replay.hpp"
@@ -23,7 +24,6 @@
 #include "run/whole_set_source.hpp"
 #include "unisono/base/text.hpp"
 #include "unisono/session/abilities.hpp"
-#include "unisono/session/comparison.hpp"
 #include "unisono/session/method.hpp"
 #include "unisono/session/rank_checks.hpp"
 #include "unisono/session/run_state.hpp"
@@ -249,41 +249,41 @@ ObserverContext Run::observer_context() {
 void Run::make_steps(TrainingObserver& observer) {
   const optim::Schedule schedule = schedule_of(config_, source_->steps_per_epoch());
   parts_.share_parameters();
-  strategies::Fault fault(config_.fault, seed_of(config_), given_rank_);
-  strategies::TrainContext context{.communicator = parts_.grid.data(),
-                                   .backend = *parts_.backend,
-                                   .model = *parts_.model,
-                                   .replica = *parts_.replica,
-                                   .optimizer = training_.optimizer.get(),
-                                   .optimizer_settings = config_.optimizer,
-                                   .source = *source_,
-                                   .schedule = schedule,
-                                   .observer = observer,
-                                   .state = parts_.state(),
-                                   .gradient = training_.gradient.view(),
-                                   .sums = training_.sums,
-                                   .seconds = training_.seconds,
-                                   .counters = training_.counters,
-                                   .first_step = header_.step,
-                                   .total_steps = repetition_ ? repetition_->steps : total_steps(),
-                                   .bucket_bytes = config_.communication.bucket_bytes,
-                                   .leaves = config_.communication.tree_leaves(),
-                                   .statistics_reducer = &parts_.statistics_reducer,
-                                   .threads = parts_.placement.threads,
-                                   .seed = seed_of(config_),
-                                   .vectors = training_.vectors,
-                                   .workers = workers_.workers(),
-                                   .worker_steps = header_.worker_steps,
-                                   .flops_per_example = parts_.model->flops_per_example(),
-                                   .state_shards = parts_.state_shards ? &*parts_.state_shards : nullptr,
-                                   .one_theta = parts_.node_memory != nullptr,
-                                   .fault = config_.fault.is_on() ? &fault : nullptr,
-                                   .recorder = config_.strategy.record ? &outputs_.events() : nullptr,
-                                   .replayed = repetition_ ? &repetition_->events : nullptr,
-                                   .clock = job_.clock(),
-                                   .method = training_.method.get(),
-                                   .objective = objective_.get(),
-                                   .data = &data_};
+  parallel::Fault fault(config_.fault, seed_of(config_), given_rank_);
+  strategies::TrainContext context{{.communicator = parts_.grid.data(),
+                                    .backend = *parts_.backend,
+                                    .model = *parts_.model,
+                                    .replica = *parts_.replica,
+                                    .optimizer = training_.optimizer.get(),
+                                    .source = *source_,
+                                    .state = parts_.state(),
+                                    .gradient = training_.gradient.view(),
+                                    .sums = training_.sums,
+                                    .seconds = training_.seconds,
+                                    .compression = training_.counters.compression,
+                                    .boundary_bytes = training_.counters.boundary_bytes,
+                                    .first_step = header_.step,
+                                    .bucket_bytes = config_.communication.bucket_bytes,
+                                    .leaves = config_.communication.tree_leaves(),
+                                    .statistics_reducer = &parts_.statistics_reducer,
+                                    .vectors = training_.vectors,
+                                    .flops_per_example = parts_.model->flops_per_example(),
+                                    .state_shards = parts_.state_shards ? &*parts_.state_shards : nullptr,
+                                    .one_theta = parts_.node_memory != nullptr,
+                                    .fault = config_.fault.is_on() ? &fault : nullptr,
+                                    .clock = job_.clock()},
+                                   {.optimizer_settings = config_.optimizer,
+                                    .schedule = schedule,
+                                    .observer = observer,
+                                    .counters = training_.counters,
+                                    .total_steps = repetition_ ? repetition_->steps : total_steps(),
+                                    .threads = parts_.placement.threads,
+                                    .seed = seed_of(config_)},
+                                   {.workers = workers_.workers(),
+                                    .worker_steps = header_.worker_steps,
+                                    .recorder = config_.strategy.record ? &outputs_.events() : nullptr,
+                                    .replayed = repetition_ ? &repetition_->events : nullptr},
+                                   {.method = training_.method.get(), .objective = objective_.get(), .data = &data_}};
   parts_.strategy->train(context);
 }
 

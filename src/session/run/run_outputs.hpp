@@ -5,13 +5,13 @@
 #include <string>
 #include <vector>
 
+#include "run/summary.hpp"
 #include "unisono/records/event_file.hpp"
 #include "unisono/records/metrics_log.hpp"
 #include "unisono/records/progress.hpp"
 #include "unisono/records/run_folder.hpp"
 #include "unisono/session/model_parts.hpp"
 #include "unisono/session/run.hpp"
-#include "unisono/session/summary.hpp"
 
 namespace unisono::session {
 

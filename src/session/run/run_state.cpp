@@ -25,7 +25,7 @@ struct StateOfRank {
   Buffer* values;
   bool common;  ///< the same on all ranks, even if other vectors differ between ranks
   Held held = Held::as_parameters;
-  strategies::StateOf of = strategies::StateOf::parameters;
+  parallel::StateOf of = parallel::StateOf::parameters;
   bool adds_up = false;  ///< see StateVector
 };
 
@@ -41,9 +41,9 @@ std::vector<StateOfRank> vectors_of(const ModelParts& parts, TrainingParts& trai
       vectors.push_back({own.name, &own.values, false, held});
     }
   }
-  for (strategies::KeptVector& kept : training.vectors) {
-    if (kept.vector.of == strategies::StateOf::statistics && parts.model->statistics_layout().size() == 0) continue;
-    const bool common = kept.vector.scope == strategies::StateScope::common;
+  for (parallel::KeptVector& kept : training.vectors) {
+    if (kept.vector.of == parallel::StateOf::statistics && parts.model->statistics_layout().size() == 0) continue;
+    const bool common = kept.vector.scope == parallel::StateScope::common;
     vectors.push_back(
         {kept.vector.name, &kept.values, common, Held::as_parameters, kept.vector.of, kept.vector.adds_up});
   }
@@ -52,8 +52,8 @@ std::vector<StateOfRank> vectors_of(const ModelParts& parts, TrainingParts& trai
 
 bool states_are_local(const ModelParts& parts) {
   const auto vectors = parts.strategy->state_vectors();
-  const bool kept = std::any_of(vectors.begin(), vectors.end(), [](const strategies::StateVector& vector) {
-    return vector.scope != strategies::StateScope::common;
+  const bool kept = std::any_of(vectors.begin(), vectors.end(), [](const parallel::StateVector& vector) {
+    return vector.scope != parallel::StateScope::common;
   });
   return parts.grid.data().size() > 1 && (kept || parts.strategy->optimizer_state_is_local());
 }
@@ -138,7 +138,7 @@ namespace {
 HeldVector held(const StateOfRank& own, std::string group, const ModelParts& parts) {
   if (own.held == Held::shard_of_method) return held_shard(std::move(group), parts, *own.values);
   if (own.held == Held::shard_of_state) return held_slices(std::move(group), parts, *own.values);
-  if (own.of == strategies::StateOf::statistics) return held_statistics(std::move(group), parts, *own.values);
+  if (own.of == parallel::StateOf::statistics) return held_statistics(std::move(group), parts, *own.values);
   return held_vector(std::move(group), parts, *own.values);
 }
 
@@ -171,7 +171,7 @@ void require_same_vectors(const ModelParts& parts, TrainingParts& training, cons
   std::map<std::string, const ParameterLayout*> vectors;
   for (const StateOfRank& own : vectors_of(parts, training)) {
     vectors[own.name] =
-        own.of == strategies::StateOf::parameters ? &parts.model->layout() : &parts.model->statistics_layout();
+        own.of == parallel::StateOf::parameters ? &parts.model->layout() : &parts.model->statistics_layout();
   }
   require_same_model(stored.path, parts.model->layout(), parts.model->statistics_layout());
   if (training.average && !stored.header.averaged) {

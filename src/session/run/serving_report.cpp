@@ -1,4 +1,4 @@
-#include "unisono/session/serving_report.hpp"
+#include "run/serving_report.hpp"
 
 #include <fmt/format.h>
 

@@ -4,9 +4,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "run/serving_report.hpp"
 #include "unisono/records/progress.hpp"
 #include "unisono/session/losses.hpp"
-#include "unisono/session/serving_report.hpp"
 
 namespace unisono::session {
 

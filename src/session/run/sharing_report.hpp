@@ -3,7 +3,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
-#include "unisono/session/summary.hpp"
+#include "run/summary.hpp"
 #include "unisono/strategies/strategy.hpp"
 
 namespace unisono::session {

@@ -6,9 +6,10 @@
 #include <string>
 
 #include "run/schedule_span.hpp"
+#include "run/summary.hpp"
 #include "unisono/base/text.hpp"
+#include "unisono/session/rank_texts.hpp"
 #include "unisono/session/selection.hpp"
-#include "unisono/session/summary.hpp"
 
 namespace unisono::session {
 namespace {

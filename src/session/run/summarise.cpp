@@ -56,7 +56,7 @@ void describe_training(const EndedRun& run, Summary& summary) {
 /// In the order in which all ranks call it.
 void gather_measurements(const EndedRun& run, Summary& summary) {
   comm::Communicator& all = run.parts.grid.all();
-  strategies::Seconds seconds = run.training.seconds;
+  parallel::Seconds seconds = run.training.seconds;
   seconds.other = run.seconds - seconds.sum();
   summary.counters = sum_over_ranks(all, run.training.counters);
   if (run.training.counters.have_consensus()) {

@@ -1,9 +1,9 @@
 #pragma once
 
+#include "run/summary.hpp"
 #include "run/training_observer.hpp"
 #include "unisono/session/model_parts.hpp"
 #include "unisono/session/run.hpp"
-#include "unisono/session/summary.hpp"
 #include "unisono/session/training_parts.hpp"
 
 namespace unisono::session {

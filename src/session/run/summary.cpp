@@ -1,4 +1,4 @@
-#include "unisono/session/summary.hpp"
+#include "run/summary.hpp"
 
 #include <fmt/format.h>
 
@@ -17,6 +17,7 @@
 #include "unisono/session/losses.hpp"
 #include "unisono/session/model_parts.hpp"
 #include "unisono/session/pipeline_figures.hpp"
+#include "unisono/session/rank_texts.hpp"
 
 namespace unisono::session {
 namespace {
@@ -36,7 +37,7 @@ std::string advice_on_messages(const settings::Config& config) {
   return fmt::format("{}: {}", kind.waiting, kind.relief(config.strategy, models::has_in_place_kind(config.model)));
 }
 
-std::array<TimeShare, 9> parts_of(const strategies::Seconds& seconds, const settings::Config& config) {
+std::array<TimeShare, 9> parts_of(const parallel::Seconds& seconds, const settings::Config& config) {
   return {
       {{seconds.compute, "compute"},
        {seconds.exposed_communication, "exposed communication", advice_on_messages(config)},
@@ -73,7 +74,7 @@ std::string result_line(const Summary& summary) {
   return text;
 }
 
-std::string time_line(const strategies::Seconds& seconds, const settings::Config& config) {
+std::string time_line(const parallel::Seconds& seconds, const settings::Config& config) {
   std::string text;
   for (const TimeShare& part : parts_of(seconds, config)) {
     const double share = part.seconds / std::max(seconds.sum(), 1e-9);
@@ -84,7 +85,7 @@ std::string time_line(const strategies::Seconds& seconds, const settings::Config
 
 /// Advice on the largest part of the time that is not computation, if it is at least a tenth. Not for very short runs,
 /// where a checkpoint may take most of the time.
-std::string advice_line(const strategies::Seconds& seconds, const settings::Config& config) {
+std::string advice_line(const parallel::Seconds& seconds, const settings::Config& config) {
   if (config.strategy.replayed_workers > 0) return "";  // a replay cannot be changed
   if (seconds.sum() < 5) return "";
   const auto parts = parts_of(seconds, config);
@@ -108,7 +109,7 @@ void add_counters(const Summary& summary, nlohmann::ordered_json& json) {
   if (counters.averaged_bytes >= 0) json["averaged_bytes"] = counters.averaged_bytes;
   if (counters.node_averaged_bytes >= 0) json["node_averaged_bytes"] = counters.node_averaged_bytes;
   if (counters.passed_bytes >= 0) json["passed_bytes"] = counters.passed_bytes;
-  if (const strategies::CompressionCounters& sums = counters.compression; sums.sent_bytes >= 0) {
+  if (const parallel::CompressionCounters& sums = counters.compression; sums.sent_bytes >= 0) {
     json["compression"] = {{"sent_bytes", sums.sent_bytes}, {"plain_bytes", sums.plain_bytes}};
   }
   if (const strategies::GossipCounters& gossip = counters.gossip; gossip.sent_bytes >= 0) {
@@ -130,7 +131,7 @@ PipelineFigures figures_of(const Summary& summary, const settings::Config& confi
 
 /// What was sent of compressed gradients, beside what whole ones would have been.
 std::string compression_text(const Summary& summary) {
-  const strategies::CompressionCounters& sums = summary.counters.compression;
+  const parallel::CompressionCounters& sums = summary.counters.compression;
   if (summary.ranks == 1) return "  compression there is one rank, which sends nothing\n";
   if (sums.plain_bytes <= 0) return "  compression nothing was sent that is compressed\n";
   const double megabytes = 1e-6 / summary.ranks / summary.epochs_made;
@@ -214,32 +215,6 @@ void add_best(const Summary& summary, const settings::Config& config, nlohmann::
 double Summary::examples_per_second() const {
   const double training = seconds.sum() - seconds.evaluation - seconds.checkpoint;
   return static_cast<double>(examples) / std::max(training, 1e-9);
-}
-
-std::string ranks_text(const settings::Config& config, int ranks, int workers, int stages) {
-  const std::string all = count_of(ranks, "rank");
-  if (stages > 1) return fmt::format("{} ({} of {})", all, count_of(workers, "replica"), count_of(stages, "stage"));
-  if (workers > ranks) return fmt::format("{} that share {}", count_of(workers, "worker"), all);
-  if (workers == ranks) return all;
-  if (traits_of(config.strategy).divides_features) return all + ", which divide the features,";
-  return fmt::format("{}, of which {} {},", all, workers, workers == 1 ? "trains" : "train");
-}
-
-std::string local_batch_text(const settings::Config& config, int workers) {
-  const std::int64_t batch = config.train.batch_size;
-  // A rank takes whole micro-batches, or a slice of each; m cuts of the batch begin at ⌊i · batch / m⌋.
-  const bool whole = micro_batch_sharing(config, workers) == data::MicroBatchSharing::whole;
-  const std::int64_t cuts = whole ? config.train.micro_batches : workers;
-  const auto first_of = [&](std::int64_t rank) { return rank * cuts / workers * batch / cuts; };
-  std::int64_t least = batch, most = 0;
-  for (int rank = 0; rank < workers; ++rank) {
-    const std::int64_t examples = first_of(rank + 1) - first_of(rank);
-    least = std::min(least, examples);
-    most = std::max(most, examples);
-  }
-  const std::string all = count_of(batch, "example");
-  if (least == most) return fmt::format("{} of {}", grouped(least), all);
-  return fmt::format("{} {} {} of {}", grouped(least), most == least + 1 ? "or" : "to", grouped(most), all);
 }
 
 nlohmann::ordered_json to_json(const Summary& summary, const settings::Config& config) {

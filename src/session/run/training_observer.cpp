@@ -10,10 +10,10 @@
 #include <utility>
 
 #include "run/gossip_report.hpp"
+#include "unisono/parallel/phase.hpp"
 #include "unisono/session/losses.hpp"
 #include "unisono/session/run_state.hpp"
 #include "unisono/session/weight_average.hpp"
-#include "unisono/strategies/phase.hpp"
 
 namespace unisono::session {
 namespace {
@@ -94,14 +94,14 @@ void TrainingObserver::note_due(const strategies::StepRecord& record) {
 
 void TrainingObserver::average_weights() {
   if (!context_.training.average) return;
-  strategies::Seconds& seconds = context_.training.seconds;
-  const strategies::Phase phase(*context_.parts.backend, seconds, seconds.optimizer, context_.clock);
+  parallel::Seconds& seconds = context_.training.seconds;
+  const parallel::Phase phase(*context_.parts.backend, seconds, seconds.optimizer, context_.clock);
   context_.training.average->update(header_.step);
 }
 
 StopWish TrainingObserver::agreed_wish() {
-  strategies::Seconds& seconds = context_.training.seconds;
-  const strategies::Phase phase(*context_.parts.backend, seconds, seconds.exposed_communication, context_.clock);
+  parallel::Seconds& seconds = context_.training.seconds;
+  const parallel::Phase phase(*context_.parts.backend, seconds, seconds.exposed_communication, context_.clock);
   return agreement_.agreed(header_.step);
 }
 
@@ -129,8 +129,8 @@ std::vector<models::Metric> TrainingObserver::train_metrics() const {
 /// Losses of the steps since the last report, over all ranks.
 kernels::LossSums TrainingObserver::collect_losses() {
   TrainingParts& training = context_.training;
-  const strategies::Phase phase(*context_.parts.backend, training.seconds, training.seconds.exposed_communication,
-                                context_.clock);
+  const parallel::Phase phase(*context_.parts.backend, training.seconds, training.seconds.exposed_communication,
+                              context_.clock);
   context_.parts.backend->collect(training.sums);
   kernels::LossSums sums = std::exchange(header_.unreported, {});
   sums += sum_over_ranks(context_.parts.grid.all(), std::exchange(training.sums, {}));
@@ -150,7 +150,7 @@ void TrainingObserver::report() {
   if (has_diverged()) return;
   add_losses(sums);
   divergence_.report(sums, header_.step);
-  strategies::Seconds seconds = difference(training.seconds, reported_seconds_);
+  parallel::Seconds seconds = difference(training.seconds, reported_seconds_);
   seconds.other = since_report_.restart() - seconds.sum();
   reported_seconds_ = training.seconds;
   write_report(sums, mean_over_ranks(context_.parts.grid.all(), seconds, context_.parts.trains()),
@@ -178,7 +178,7 @@ ServingReport TrainingObserver::serving_since_report() {
   return difference(now, std::exchange(reported_serving_, now));
 }
 
-void TrainingObserver::write_report(const kernels::LossSums& sums, const strategies::Seconds& seconds,
+void TrainingObserver::write_report(const kernels::LossSums& sums, const parallel::Seconds& seconds,
                                     const ServingReport& serving) {
   const double training_seconds = seconds.sum() - seconds.evaluation - seconds.checkpoint;
   examples_per_second_ = static_cast<double>(examples_ - reported_examples_) / std::max(training_seconds, 1e-9);

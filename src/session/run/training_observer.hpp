@@ -9,13 +9,13 @@
 
 #include "run/divergence.hpp"
 #include "run/kept_models.hpp"
+#include "run/minimisation.hpp"
 #include "run/run_outputs.hpp"
+#include "run/serving_report.hpp"
 #include "run/stop.hpp"
 #include "unisono/session/evaluator.hpp"
-#include "unisono/session/minimisation.hpp"
 #include "unisono/session/model_parts.hpp"
 #include "unisono/session/selection.hpp"
-#include "unisono/session/serving_report.hpp"
 #include "unisono/session/training_parts.hpp"
 
 namespace unisono::session {
@@ -85,7 +85,7 @@ class TrainingObserver final : public strategies::Observer {
   bool writes_metrics() const { return context_.records != nullptr && context_.records->metrics != nullptr; }
   bool has_diverged() const { return !diverged_.empty(); }
   ServingReport serving_since_report();
-  void write_report(const kernels::LossSums& sums, const strategies::Seconds& seconds, const ServingReport& serving);
+  void write_report(const kernels::LossSums& sums, const parallel::Seconds& seconds, const ServingReport& serving);
   nlohmann::ordered_json norms_now() const;
   void add_gossip(nlohmann::ordered_json& line);
   void average_weights();
@@ -119,7 +119,7 @@ class TrainingObserver final : public strategies::Observer {
   std::string diverged_;
   std::int64_t first_step_, written_step_ = -1, judged_step_ = -1;
   std::int64_t examples_ = 0, reported_examples_ = 0;
-  strategies::Seconds reported_seconds_;
+  parallel::Seconds reported_seconds_;
   ServingReport reported_serving_;
   strategies::GossipCounters reported_gossip_{.sent_bytes = 0, .exchanges = 0};
   Stopwatch since_start_, since_report_;

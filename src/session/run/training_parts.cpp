@@ -39,8 +39,8 @@ TrainingParts::TrainingParts(ModelParts& parts, const settings::Config& config) 
   } else {
     optimizer = make_optimizer(parts, optimizer_settings(config, *parts.strategy, *parts.model));
   }
-  for (const strategies::StateVector& vector : parts.strategy->state_vectors()) {
-    const Buffer& like = vector.of == strategies::StateOf::parameters ? parts.parameters : parts.statistics;
+  for (const parallel::StateVector& vector : parts.strategy->state_vectors()) {
+    const Buffer& like = vector.of == parallel::StateOf::parameters ? parts.parameters : parts.statistics;
     vectors.push_back({vector, Buffer(like.size(), parts.backend->memory())});
   }
   average = make_weight_average(parts, config, !has_gradient);

@@ -14,7 +14,7 @@
 #include <cmath>
 #include <utility>
 
-#include "unisono/strategies/phase.hpp"
+#include "unisono/parallel/phase.hpp"
 
 namespace unisono::strategies {
 
@@ -51,7 +51,7 @@ void AdaptivePeriod::choose() {
 }
 
 double AdaptivePeriod::loss_of_period() {
-  const Phase phase(run_, run_.seconds.exposed_communication);
+  const parallel::Phase phase(run_, run_.seconds.exposed_communication);
   run_.backend.collect(run_.sums);
   kernels::LossSums of_period = std::exchange(run_.sums, std::move(before_));
   run_.sums += of_period;

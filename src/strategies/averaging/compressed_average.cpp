@@ -9,20 +9,21 @@
 #include "averaging/compressed_average.hpp"
 
 #include "parameter_average.hpp"
-#include "unisono/strategies/phase.hpp"
+#include "unisono/parallel/phase.hpp"
 
 namespace unisono::strategies {
 
-CompressedAverage::CompressedAverage(TrainContext& run, const CompressionSettings& settings, MutableView residual,
-                                     View start)
+CompressedAverage::CompressedAverage(TrainContext& run, const parallel::CompressionSettings& settings,
+                                     MutableView residual, View start)
     : run_(run),
-      blocks_(divide_blocks(run.replica.layout(), blocks_to_compress(run.replica.layout(), settings.exact))),
+      blocks_(parallel::divide_blocks(run.replica.layout(),
+                                      parallel::blocks_to_compress(run.replica.layout(), settings.exact))),
       changes_(run, settings),
       residual_(residual),
       start_(start) {}
 
 void CompressedAverage::average(double weight, std::int64_t step) {
-  const Phase phase(run_, run_.seconds.exposed_communication);
+  const parallel::Phase phase(run_, run_.seconds.exposed_communication);
   if (run_.communicator.size() == 1) return take_residual();
   double all = weight;
   run_.communicator.allreduce_sum(std::span(&all, 1));

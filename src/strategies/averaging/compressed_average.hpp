@@ -1,7 +1,7 @@
 #pragma once
 
-#include "exchange/compressed_blocks.hpp"
-#include "exchange/compressed_changes.hpp"
+#include "unisono/parallel/compressed_blocks.hpp"
+#include "unisono/parallel/compressed_changes.hpp"
 #include "unisono/strategies/strategy.hpp"
 
 namespace unisono::strategies {
@@ -10,7 +10,7 @@ namespace unisono::strategies {
 class CompressedAverage {
  public:
   /// \param residual kept by the run, as θ \param start θ₀: what all ranks held after the last average
-  CompressedAverage(TrainContext& run, const CompressionSettings& settings, MutableView residual, View start);
+  CompressedAverage(TrainContext& run, const parallel::CompressionSettings& settings, MutableView residual, View start);
 
   /// θ ← about Σ_r weight_r θ_r / Σ_r weight_r, with the same bits on all ranks. Collective.
   /// \param step of the run, that is made
@@ -20,8 +20,8 @@ class CompressedAverage {
   void take_residual();
 
   TrainContext& run_;
-  CompressedBlocks blocks_;
-  CompressedChanges changes_;
+  parallel::CompressedBlocks blocks_;
+  parallel::CompressedChanges changes_;
   MutableView residual_;
   View start_;
 };

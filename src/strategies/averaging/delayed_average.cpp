@@ -15,7 +15,7 @@
 #include <utility>
 
 #include "parameter_average.hpp"
-#include "unisono/strategies/phase.hpp"
+#include "unisono/parallel/phase.hpp"
 
 namespace unisono::strategies {
 
@@ -29,7 +29,7 @@ std::int64_t DelayedAverage::bytes(const models::Model& model) {
 }
 
 void DelayedAverage::start(double share) {
-  const Phase phase(run_, run_.seconds.exposed_communication);
+  const parallel::Phase phase(run_, run_.seconds.exposed_communication);
   run_.backend.memory().copy(run_.state.parameters, before_.view());
   for (const FloatRange& segment : run_.replica.layout().trainable()) {
     const MutableView mean = part(mean_.view(), segment);
@@ -54,7 +54,7 @@ void DelayedAverage::finish(OuterStep* outer) {
   if (sums_.empty()) return;
   wait();
   if (outer != nullptr) outer->step(mean_.view());
-  const Phase phase(run_, run_.seconds.optimizer);
+  const parallel::Phase phase(run_, run_.seconds.optimizer);
   for (const FloatRange& segment : run_.replica.layout().trainable()) {
     const MutableView correction = part(before_.view(), segment);
     run_.backend.axpby(1, part(View(mean_.view()), segment), -1, correction);
@@ -64,10 +64,10 @@ void DelayedAverage::finish(OuterStep* outer) {
 
 void DelayedAverage::wait() {
   {
-    const Phase phase(run_, run_.seconds.straggler_wait);
+    const parallel::Phase phase(run_, run_.seconds.straggler_wait);
     for (const comm::RequestPtr& sum : sums_) sum->wait_for_arrivals();
   }
-  const Phase phase(run_, run_.seconds.exposed_communication);
+  const parallel::Phase phase(run_, run_.seconds.exposed_communication);
   for (const comm::RequestPtr& sum : std::exchange(sums_, {})) sum->wait();
 }
 

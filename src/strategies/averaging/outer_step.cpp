@@ -9,7 +9,7 @@
 // Cost per average: no message; up to 8N flops in 5 passes over vectors of N. Memory: θ₀ and v, 8N bytes.
 #include "averaging/outer_step.hpp"
 
-#include "unisono/strategies/phase.hpp"
+#include "unisono/parallel/phase.hpp"
 
 namespace unisono::strategies {
 namespace {
@@ -44,10 +44,10 @@ void OuterSettings::describe(ConfigVisitor& visitor) {
                    {OuterKind::nesterov, describe_nesterov}});
 }
 
-std::vector<StateVector> OuterStep::state_vectors(const OuterSettings& settings) {
-  std::vector<StateVector> vectors;
-  if (settings.is_on()) vectors.push_back({.name = "outer_parameters", .scope = StateScope::common});
-  if (settings.momentum() > 0) vectors.push_back({.name = "outer_momentum", .scope = StateScope::common});
+std::vector<parallel::StateVector> OuterStep::state_vectors(const OuterSettings& settings) {
+  std::vector<parallel::StateVector> vectors;
+  if (settings.is_on()) vectors.push_back({.name = "outer_parameters", .scope = parallel::StateScope::common});
+  if (settings.momentum() > 0) vectors.push_back({.name = "outer_momentum", .scope = parallel::StateScope::common});
   return vectors;
 }
 
@@ -61,7 +61,7 @@ OuterStep::OuterStep(TrainContext& run, const OuterSettings& settings)
 }
 
 void OuterStep::step(MutableView mean) {
-  const Phase phase(run_, run_.seconds.optimizer);
+  const parallel::Phase phase(run_, run_.seconds.optimizer);
   for (const FloatRange& segment : run_.replica.layout().trainable()) {
     const MutableView theta = part(mean, segment), delta = part(start_, segment);
     run_.backend.axpby(-1, theta, 1, delta);  // Δ, in the place of θ₀

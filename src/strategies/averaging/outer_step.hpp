@@ -29,7 +29,7 @@ struct OuterSettings {
 class OuterStep {
  public:
   /// The vectors that it keeps: θ₀, and v where there is momentum; the same on all ranks.
-  static std::vector<StateVector> state_vectors(const OuterSettings& settings);
+  static std::vector<parallel::StateVector> state_vectors(const OuterSettings& settings);
   /// Called while all ranks hold the same θ, which becomes θ₀. \param run its `vectors` are those of state_vectors
   OuterStep(TrainContext& run, const OuterSettings& settings);
 

@@ -92,7 +92,7 @@ void AveragingSettings::require_compressible(const models::Model& model) const {
         "average: set strategy.outer.kind to \"sgd\" (with rate 1 it is the plain average) or \"nesterov\", or "
         "compression.kind = \"none\"");
   }
-  require_fitting_blocks(compression, model.layout());
+  parallel::require_fitting_blocks(compression, model.layout());
 }
 
 void AveragingSettings::require_possible(const models::Model& model) const {
@@ -111,7 +111,7 @@ void AveragingSettings::require_possible(const models::Model& model) const {
   refuse(node_period > 0, "node_period", "set it to 0", kRows);
   refuse(overlap, "overlap", "set it to false", kRows);
   refuse(!compression.exact.empty(), "compression.exact", "remove it", "and its rows are compressed alike");
-  refuse(compression.kind == Compression::top_k, "compression.kind", "choose another kind",
+  refuse(compression.kind == parallel::Compression::top_k, "compression.kind", "choose another kind",
          "and rare rows would wait for long until their changes are among the largest");
   refuse(compression.is_on() && !sums_changes(*model.in_place(), merge.merge), "compression.kind",
          "set it to \"none\", or strategy.merge = \"sum\"", "and means of rows are sent as they are");

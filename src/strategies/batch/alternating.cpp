@@ -87,7 +87,7 @@ Iterations::Iterations(TrainContext& run, data::Dataset& data)
       model_(*run.model.alternating()),
       team_(run.threads, "alternating least squares"),
       threads_(static_cast<std::size_t>(run.threads)) {
-  const Phase phase(run, run.seconds.input);
+  const parallel::Phase phase(run, run.seconds.input);
   for (Thread& thread : threads_) thread.scratch = model_.make_solver();
   for (std::size_t space = 0; space < 2; ++space) tables_[space] = make_table(space, data);
   if (model_.adds_up_ratings()) require_preferences();
@@ -114,8 +114,8 @@ void Iterations::require_preferences() {
 /// Solves this rank's rows of a table, or only measures them. Ratings are measured with the items.
 void Iterations::pass(std::size_t space, bool solves) {
   const RowPortions& portions = tables_[space]->portions;
-  const ComputeScope computes(run_,
-                              solves ? portions.work_of_rank(run_.communicator.rank(), run_.communicator.size()) : 0);
+  const parallel::ComputeScope computes(
+      run_, solves ? portions.work_of_rank(run_.communicator.rank(), run_.communicator.size()) : 0);
   const Numbers own = portions.of_rank(run_.communicator.rank(), run_.communicator.size());
   std::atomic<Index> next{own.first};
   team_.run([&](int number) {
@@ -150,8 +150,8 @@ void Iterations::share(const Table& table) {
                                       static_cast<std::size_t>(rows.count() * table.rows.stride)));
   };
   if (size == 1) return;
-  meet(run_);
-  const Phase phase(run_, run_.seconds.exposed_communication);
+  parallel::meet(run_);
+  const parallel::Phase phase(run_, run_.seconds.exposed_communication);
   for (int step = 0; step + 1 < size; ++step) {
     const auto received = ranks.start_receive(rows_of(step + 1), previous, kTag);
     const auto sent = ranks.start_send(rows_of(step), next, kTag);
@@ -163,7 +163,7 @@ void Iterations::share(const Table& table) {
 
 /// Adds up this rank's blocks of rows.
 void Iterations::add_blocks(std::size_t space, Index blocks, Buffer& sums) {
-  const ComputeScope computes(run_);
+  const parallel::ComputeScope computes(run_);
   const comm::Slice own = comm::slice_of(blocks, run_.communicator.rank(), run_.communicator.size());
   const Index size = model_.gram_floats();
   std::atomic<Index> next{own.first};
@@ -185,7 +185,7 @@ void Iterations::add_gram(std::size_t space) {
   Buffer sums(blocks * size);
   add_blocks(space, blocks, sums);
   if (run_.communicator.size() > 1) {
-    const Phase phase(run_, run_.seconds.exposed_communication);
+    const parallel::Phase phase(run_, run_.seconds.exposed_communication);
     run_.communicator.allreduce_sum(sums.view());  // of one number and zeros each: exact
   }
   for (Index i = 0; i < size; ++i) {
@@ -217,7 +217,7 @@ double Iterations::total() {
   ExactSquares sum;
   for (Thread& thread : threads_) sum.add(std::exchange(thread.objective, {}));
   {
-    const Phase phase(run_, run_.seconds.exposed_communication);
+    const parallel::Phase phase(run_, run_.seconds.exposed_communication);
     comm::CommunicatorSquares(run_.communicator).sum({&sum, 1});
   }
   return sum.value() + model_.shared_loss(tables_[0]->gram, tables_[1]->gram);

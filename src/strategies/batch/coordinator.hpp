@@ -6,8 +6,8 @@
 
 #include "batch/dealer.hpp"
 #include "batch/notes.hpp"
-#include "common_fate.hpp"
 #include "unisono/base/clock.hpp"
+#include "unisono/parallel/common_fate.hpp"
 
 namespace unisono::strategies {
 
@@ -15,7 +15,7 @@ namespace unisono::strategies {
 /// Cost per pass: one note for each portion, and a few for those that are moved.
 class Coordinator {
  public:
-  Coordinator(comm::Communicator& workers, CommonFate& fate, Dealer dealer, const Clock& clock)
+  Coordinator(comm::Communicator& workers, parallel::CommonFate& fate, Dealer dealer, const Clock& clock)
       : workers_(workers), fate_(fate), dealer_(std::move(dealer)), clock_(clock) {}
 
   /// Serves one pass, until all workers are gone. Runs on a thread of its own.
@@ -35,7 +35,7 @@ class Coordinator {
   };
 
   comm::Communicator& workers_;
-  CommonFate& fate_;
+  parallel::CommonFate& fate_;
   Dealer dealer_;
   const Clock& clock_;
   Stopwatch watch_{clock_};

@@ -10,7 +10,7 @@
 #include "batch/shard_exchange.hpp"
 #include "unisono/base/hash.hpp"
 #include "unisono/base/threads.hpp"
-#include "unisono/strategies/phase.hpp"
+#include "unisono/parallel/phase.hpp"
 
 namespace unisono::strategies {
 namespace {
@@ -141,7 +141,7 @@ void DividedFunction::form_hessian(View x) {
         return objective_.add_hessian(portion, run_.state, sum, between);
       },
       hessian_->sums, hessian_->shard.view());
-  const Phase phase(run_, run_.seconds.exposed_communication);
+  const parallel::Phase phase(run_, run_.seconds.exposed_communication);
   const MutableView whole = hessian_->values.view();
   run_.counters.batch.sent_bytes += gather_shards(*ranks_, hessian_->sums.shards, hessian_->shard.view(), whole);
   for (Index i = 0; i < n; ++i) {
@@ -151,7 +151,7 @@ void DividedFunction::form_hessian(View x) {
 
 /// product = this rank's shard of Hv.
 void DividedFunction::multiply(const HessianMatrix& hessian, View v, MutableView product) const {
-  const Phase phase(run_, run_.seconds.optimizer);
+  const parallel::Phase phase(run_, run_.seconds.optimizer);
   const FloatRange own = shards().shard(rank());
   std::ranges::fill(product, 0.0F);
   for (Index i = 0; i < std::ssize(v); ++i) {
@@ -172,7 +172,7 @@ void DividedFunction::freeze(MutableView vector) const {
 
 /// Whether two vectors are equal, of which each rank has its shards.
 bool DividedFunction::equal_everywhere(View shard, View other) {
-  const Phase phase(run_, run_.seconds.exposed_communication);
+  const parallel::Phase phase(run_, run_.seconds.exposed_communication);
   return ranks_->max(std::ranges::equal(shard, other) ? 0 : 1) == 0;
 }
 
@@ -184,7 +184,7 @@ void DividedFunction::settle_theta(View x) {
 
 /// whole ← all ranks' shards.
 void DividedFunction::place(View x, MutableView whole) {
-  const Phase phase(run_, run_.seconds.exposed_communication);
+  const parallel::Phase phase(run_, run_.seconds.exposed_communication);
   run_.counters.batch.sent_bytes += gather_shards(*ranks_, shards(), x, whole);
 }
 
@@ -193,7 +193,7 @@ kernels::LossSums DividedFunction::settle(View x) {
   std::vector<std::int64_t> differs;
   for (const Evaluated& one : evaluated_) differs.push_back(one.hash == hash ? 0 : 1);
   {
-    const Phase phase(run_, run_.seconds.exposed_communication);
+    const parallel::Phase phase(run_, run_.seconds.exposed_communication);
     ranks_->allreduce_max(std::span(differs));
   }
   const auto found = std::ranges::find(differs.rbegin(), differs.rend(), 0);
@@ -241,7 +241,7 @@ void DividedFunction::sum(std::span<double> sums, const AddTerms& add) {
   const FloatRange own = shards().pieces_of(rank());
   const Index start = shards().shard(rank()).first;
   {
-    const Phase phase(run_, run_.seconds.optimizer);
+    const parallel::Phase phase(run_, run_.seconds.optimizer);
     for (Index number = own.first; number < own.last; ++number) {
       const FloatRange piece = shards().piece(number);
       add(piece.first - start, piece.last - start,
@@ -249,7 +249,7 @@ void DividedFunction::sum(std::span<double> sums, const AddTerms& add) {
     }
   }
   {
-    const Phase phase(run_, run_.seconds.exposed_communication);
+    const parallel::Phase phase(run_, run_.seconds.exposed_communication);
     ranks_->allreduce_sum(std::span<double>(by_piece));
   }
   std::ranges::fill(sums, 0.0);
@@ -263,7 +263,7 @@ double DividedFunction::largest_magnitude(View v) {
     largest = std::max(largest, std::abs(value));
     is_nan |= std::isnan(value);
   }
-  const Phase phase(run_, run_.seconds.exposed_communication);
+  const parallel::Phase phase(run_, run_.seconds.exposed_communication);
   std::array<double, 2> both = {static_cast<double>(largest), is_nan ? 1.0 : 0.0};
   ranks_->allreduce_max(std::span<double>(both));
   return both[1] > 0 ? std::numeric_limits<double>::quiet_NaN() : both[0];
@@ -329,7 +329,7 @@ bool DividedFunction::compute_portion(const Compute& compute, Subtrees& subtrees
 
 /// The ranks tell each other which nodes of the tree they hold, and add these up.
 void DividedFunction::add_up(PortionSums& sums, MutableView shard, kernels::LossSums& losses) {
-  const Phase phase(run_, run_.seconds.exposed_communication);
+  const parallel::Phase phase(run_, run_.seconds.exposed_communication);
   const comm::TreeSum order(sums.subtrees.tree(), ranks_->all_gather_vectors(sums.subtrees.nodes()));
   const std::vector<View> vectors = sums.subtrees.vectors();
   run_.counters.batch.sent_bytes += sum_to_shards(*ranks_, order, vectors, sums.shards, shard);

@@ -82,7 +82,7 @@ class DividedFunction final : public optim::BatchFunction {
   models::Objective& objective_;
   std::unique_ptr<comm::Communicator> ranks_;  ///< for the messages of this object alone
   PortionSums gradients_;
-  CommonFate fate_;
+  parallel::CommonFate fate_;
   std::unique_ptr<Coordinator> coordinator_;  ///< on rank 0 of several
   std::unique_ptr<ThreadTeam> team_;          ///< its thread and the caller's; null: there is no coordinator here
   PortionWorker worker_;

@@ -4,7 +4,7 @@
 
 namespace unisono::strategies {
 
-PortionWorker::PortionWorker(comm::Communicator& workers, CommonFate& fate, int portions, double& waited,
+PortionWorker::PortionWorker(comm::Communicator& workers, parallel::CommonFate& fate, int portions, double& waited,
                              const Clock& clock)
     : workers_(workers),
       fate_(fate),

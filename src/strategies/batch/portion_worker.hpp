@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "batch/notes.hpp"
-#include "common_fate.hpp"
 #include "unisono/base/clock.hpp"
+#include "unisono/parallel/common_fate.hpp"
 
 namespace unisono::strategies {
 
@@ -20,7 +20,8 @@ class PortionWorker {
   using Compute = std::function<bool(int portion, const std::function<bool()>& go_on)>;
 
   /// \param waited seconds spent without work are added to this
-  PortionWorker(comm::Communicator& workers, CommonFate& fate, int portions, double& waited, const Clock& clock);
+  PortionWorker(comm::Communicator& workers, parallel::CommonFate& fate, int portions, double& waited,
+                const Clock& clock);
 
   /// One pass: returns when every portion was finished by some rank.
   void work(std::int64_t pass, const Compute& compute);
@@ -38,7 +39,7 @@ class PortionWorker {
   };
 
   comm::Communicator& workers_;
-  CommonFate& fate_;
+  parallel::CommonFate& fate_;
   double& waited_;
   const Clock& clock_;
   comm::Slice own_;  ///< with which the next pass begins

@@ -7,13 +7,13 @@
 #include <optional>
 #include <vector>
 
-#include "common_fate.hpp"
 #include "gossip/pair_exchange.hpp"
 #include "gossip/pairs.hpp"
 #include "gossip/step_dealer.hpp"
 #include "gossip/turns.hpp"
 #include "server/segment.hpp"
 #include "unisono/base/threads.hpp"
+#include "unisono/parallel/common_fate.hpp"
 #include "unisono/strategies/strategy.hpp"
 
 namespace unisono::strategies {
@@ -67,7 +67,7 @@ class AsyncAverages {
   int rank_;
   Pairs pairs_;
   std::vector<int> partners_;
-  CommonFate fate_;
+  parallel::CommonFate fate_;
   Turns turns_;
   PairExchange exchange_;
   StepPlayer player_;

@@ -48,8 +48,8 @@ TrainContext own_context(TrainContext& run) {
 }
 
 void form_consensus(TrainContext& run, models::ModelState own, double statistics_weight) {
-  meet(run);
-  const Phase phase(run, run.seconds.exposed_communication);
+  parallel::meet(run);
+  const parallel::Phase phase(run, run.seconds.exposed_communication);
   const std::int64_t bytes =
       average(run, run.replica.layout(), own.parameters, run.state.parameters) +
       average(run, run.replica.statistics_layout(), own.statistics, run.state.statistics, statistics_weight);

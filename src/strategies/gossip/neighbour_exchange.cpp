@@ -12,9 +12,9 @@
 #include <exception>
 #include <vector>
 
-#include "common_fate.hpp"
 #include "gossip/mixing_exchange.hpp"
 #include "unisono/base/threads.hpp"
+#include "unisono/parallel/common_fate.hpp"
 
 namespace unisono::strategies {
 namespace {
@@ -69,7 +69,7 @@ class NeighbourExchange final : public MixingExchange {
   std::vector<MixedVector> pieces_;
   std::array<Slot, 2> slots_;
   std::int64_t sent_bytes_ = 0;
-  CommonFate fate_;
+  parallel::CommonFate fate_;
   Threads thread_{"the exchange with neighbours"};
 };
 

@@ -18,7 +18,7 @@ constexpr int kCallTag = 1, kValuesTag = 2;
 
 }  // namespace
 
-PairExchange::PairExchange(comm::Communicator& ranks, CommonFate& fate, std::vector<FloatRange> segments)
+PairExchange::PairExchange(comm::Communicator& ranks, parallel::CommonFate& fate, std::vector<FloatRange> segments)
     : ranks_(ranks), fate_(fate) {
   Index longest = 0;
   for (const FloatRange& segment : segments) {

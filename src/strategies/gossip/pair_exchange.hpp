@@ -5,8 +5,8 @@
 #include <functional>
 #include <vector>
 
-#include "common_fate.hpp"
 #include "gossip/turns.hpp"
+#include "unisono/parallel/common_fate.hpp"
 #include "unisono/tensor/allocator.hpp"
 #include "unisono/tensor/layout.hpp"
 
@@ -19,7 +19,7 @@ enum class Call : std::int32_t { exchange, leave };
 class PairExchange {
  public:
   /// \param ranks, fate must outlive this object \param segments of the vectors: what is averaged
-  PairExchange(comm::Communicator& ranks, CommonFate& fate, std::vector<FloatRange> segments);
+  PairExchange(comm::Communicator& ranks, parallel::CommonFate& fate, std::vector<FloatRange> segments);
 
   /// Begins an exchange with a rank that answers, or tells it that this rank begins no more of them.
   void call(int peer, Call call);
@@ -46,7 +46,7 @@ class PairExchange {
   void complete(MutableView own, Slot& slot);
 
   comm::Communicator& ranks_;
-  CommonFate& fate_;
+  parallel::CommonFate& fate_;
   std::vector<FloatRange> pieces_;
   std::array<Slot, 2> slots_;
   std::int64_t sent_bytes_ = 0;

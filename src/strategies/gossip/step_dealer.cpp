@@ -23,7 +23,7 @@ bool StepPlayer::is_given_one() {
   return given_ != 0;
 }
 
-void deal_steps(std::int64_t steps, comm::Communicator& ranks, CommonFate& fate) {
+void deal_steps(std::int64_t steps, comm::Communicator& ranks, parallel::CommonFate& fate) {
   const auto count = static_cast<std::size_t>(ranks.size());
   std::vector<char> questions(count);
   Waits asked;

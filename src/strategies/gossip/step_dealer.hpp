@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "common_fate.hpp"
+#include "unisono/parallel/common_fate.hpp"
 
 namespace unisono::strategies {
 
@@ -13,7 +13,7 @@ namespace unisono::strategies {
 /// A rank's side. Used by one thread at a time.
 class StepPlayer {
  public:
-  StepPlayer(comm::Communicator& ranks, CommonFate& fate) : ranks_(ranks), fate_(fate) {}
+  StepPlayer(comm::Communicator& ranks, parallel::CommonFate& fate) : ranks_(ranks), fate_(fate) {}
 
   void ask();
   /// Waits for the answer to `ask`. \return whether this rank is to make one more step of the segment
@@ -21,7 +21,7 @@ class StepPlayer {
 
  private:
   comm::Communicator& ranks_;
-  CommonFate& fate_;
+  parallel::CommonFate& fate_;
   char question_ = 0;
   char given_ = 0;
   comm::RequestPtr asked_, answered_;
@@ -29,6 +29,6 @@ class StepPlayer {
 
 /// Rank 0's side: deals so many steps, and returns when every rank was told that none is left. Called on a thread of
 /// its own.
-void deal_steps(std::int64_t steps, comm::Communicator& ranks, CommonFate& fate);
+void deal_steps(std::int64_t steps, comm::Communicator& ranks, parallel::CommonFate& fate);
 
 }  // namespace unisono::strategies

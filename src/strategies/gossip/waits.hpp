@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "common_fate.hpp"
+#include "unisono/parallel/common_fate.hpp"
 
 namespace unisono::strategies {
 
@@ -16,7 +16,7 @@ class Waits {
   bool empty() const { return all_.empty(); }
   /// Blocks until at least one is done or `enough()`, as CommonFate::wait_any. \return the numbers of those that are
   /// done, which are awaited no more
-  std::vector<std::size_t> finish_some(CommonFate& fate, const std::function<bool()>& enough = {}) {
+  std::vector<std::size_t> finish_some(parallel::CommonFate& fate, const std::function<bool()>& enough = {}) {
     std::vector<comm::Request*> requests;
     for (const One& one : all_) requests.push_back(one.request.get());
     std::vector<std::size_t> numbers;

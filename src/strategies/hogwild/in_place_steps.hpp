@@ -30,7 +30,7 @@ class InPlaceSteps {
 
   StepRecord make(std::int64_t step) {
     const double rate = run_.schedule.rate(step);
-    const data::Batch batch = next_batch(run_);
+    const data::Batch batch = parallel::next_batch(run_);
     train_on(batch, rate, meter_ && step % kWatchedSteps == 0 ? &*meter_ : nullptr);
     return make_record(batch, step + 1, rate, /*consistent=*/true);
   }
@@ -59,7 +59,7 @@ class InPlaceSteps {
   /// \param examples_before examples that θ was trained on before these pieces \return how many examples these have
   std::int64_t train_on(const data::Batch& batch, const std::vector<data::ExampleRange>& pieces,
                         std::int64_t examples_before, double rate, models::ConflictMeter* meter) {
-    const ComputeScope computes(run_);
+    const parallel::ComputeScope computes(run_);
     std::vector<std::int64_t> before = {examples_before};
     for (const data::ExampleRange& piece : pieces) before.push_back(before.back() + piece.size());
     std::atomic<std::size_t> next{0};

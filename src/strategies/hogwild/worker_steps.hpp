@@ -24,7 +24,7 @@ class WorkerSteps {
   /// Makes steps [first, last), between which nothing is averaged or reported; worker w makes every `threads`-th step,
   /// beginning with first_step + w. \return the record of the last one
   StepRecord make(std::int64_t first, std::int64_t last) {
-    const ComputeScope computes(run_);
+    const parallel::ComputeScope computes(run_);
     team_.run([&](int number) {
       Thread& thread = threads_[static_cast<std::size_t>(number)];
       Worker& worker = run_.workers[static_cast<std::size_t>(number)];

@@ -21,7 +21,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "exchange/compressed_blocks.hpp"
+#include "unisono/parallel/compressed_blocks.hpp"
 
 namespace unisono::strategies {
 namespace {
@@ -37,24 +37,24 @@ std::span<std::byte> from(std::span<std::byte> message, Index at) {
 std::vector<FloatRange> parts_in(comm::Slice shard, const std::vector<FloatRange>& ranges) {
   std::vector<FloatRange> parts;
   for (const FloatRange& range : ranges) {
-    const FloatRange common = common_part(range, {shard.first, shard.last});
+    const FloatRange common = parallel::common_part(range, {shard.first, shard.last});
     if (common.first < common.last) parts.push_back(common);
   }
   return parts;
 }
 
-CompressedBlocks blocks_of(const ParameterLayout& layout, const CompressionSettings& settings) {
-  return divide_blocks(layout, blocks_to_compress(layout, settings.exact));
+parallel::CompressedBlocks blocks_of(const ParameterLayout& layout, const parallel::CompressionSettings& settings) {
+  return parallel::divide_blocks(layout, parallel::blocks_to_compress(layout, settings.exact));
 }
 
 }  // namespace
 
-PushCode::PushCode(const ParameterLayout& layout, comm::Slice shard, const CompressionSettings& settings)
-    : shard_(shard), encoder_(make_encoder(settings)) {
-  const CompressedBlocks blocks = blocks_of(layout, settings);
+PushCode::PushCode(const ParameterLayout& layout, comm::Slice shard, const parallel::CompressionSettings& settings)
+    : shard_(shard), encoder_(parallel::make_encoder(settings)) {
+  const parallel::CompressedBlocks blocks = blocks_of(layout, settings);
   exact_ = parts_in(shard, blocks.exact);
   compressed_ = parts_in(shard, blocks.compressed);
-  most_bytes_ = words(size_of(exact_) * Index{sizeof(float)});
+  most_bytes_ = words(parallel::size_of(exact_) * Index{sizeof(float)});
   for (const FloatRange& range : compressed_) {
     most_bytes_ += kWord + words(encoder_->most_bytes(range.last - range.first));
   }
@@ -103,10 +103,10 @@ void PushCode::decode(std::span<const std::byte> message, MutableView values) co
 }
 
 CompressedPushes::CompressedPushes(const ParameterLayout& layout, const std::vector<comm::Slice>& shards,
-                                   const CompressionSettings& settings, int worker, MutableView residual,
+                                   const parallel::CompressionSettings& settings, int worker, MutableView residual,
                                    kernels::Backend& backend)
     : worker_(worker), residual_(residual), backend_(backend) {
-  const CompressedBlocks blocks = blocks_of(layout, settings);
+  const parallel::CompressedBlocks blocks = blocks_of(layout, settings);
   sent_ = blocks.compressed;
   sent_.insert(sent_.end(), blocks.exact.begin(), blocks.exact.end());
   for (const comm::Slice& shard : shards) {

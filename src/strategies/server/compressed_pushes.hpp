@@ -6,10 +6,10 @@
 #include <span>
 #include <vector>
 
-#include "exchange/compression_settings.hpp"
 #include "unisono/comm/communicator.hpp"
 #include "unisono/kernels/backend.hpp"
 #include "unisono/kernels/encoders.hpp"
+#include "unisono/parallel/compression_settings.hpp"
 #include "unisono/tensor/layout.hpp"
 
 namespace unisono::strategies {
@@ -18,7 +18,7 @@ namespace unisono::strategies {
 class PushCode {
  public:
   /// \param shard the server's range in θ
-  PushCode(const ParameterLayout& layout, comm::Slice shard, const CompressionSettings& settings);
+  PushCode(const ParameterLayout& layout, comm::Slice shard, const parallel::CompressionSettings& settings);
 
   /// How long a message can be, in bytes.
   Index most_bytes() const { return most_bytes_; }
@@ -40,7 +40,8 @@ class CompressedPushes {
  public:
   /// \param shards of all servers, as ranges of θ \param residual of θ's size, in the backend's memory
   CompressedPushes(const ParameterLayout& layout, const std::vector<comm::Slice>& shards,
-                   const CompressionSettings& settings, int worker, MutableView residual, kernels::Backend& backend);
+                   const parallel::CompressionSettings& settings, int worker, MutableView residual,
+                   kernels::Backend& backend);
 
   /// residual ← residual + scale · gradient, and then what the messages do not say.
   /// \param step of the worker; no other push has it \return a message to each server, valid up to the next call

@@ -113,8 +113,9 @@ std::int64_t GradientWorker::finish_pull(std::int64_t clock) {
 
 data::Batch GradientWorker::compute() {
   if (!accrues()) run_.gradient = pushes_[0];
-  return accumulate_gradient(
-      run_, settings_.consistency == Consistency::synchronous ? MeanOver::all_replicas : MeanOver::own_examples);
+  return accumulate_gradient(run_, settings_.consistency == Consistency::synchronous
+                                       ? parallel::MeanOver::all_replicas
+                                       : parallel::MeanOver::own_examples);
 }
 
 /// The factor of g that clips its norm.
@@ -131,7 +132,7 @@ void GradientWorker::accrue(const data::Batch& batch, float scale) {
 
 /// Adds scale · g to the next push.
 void GradientWorker::add_to_push(float scale) {
-  const Phase phase(run_, run_.seconds.optimizer);
+  const parallel::Phase phase(run_, run_.seconds.optimizer);
   const float kept = accrued_steps_ == 1 ? 0 : 1;  // 0: overwrites an earlier push
   run_.backend.axpby(scale, run_.gradient, kept, pushes_[0]);
   run_.backend.submit();
@@ -155,7 +156,7 @@ void GradientWorker::push(const Segment& segment, std::int64_t clock, const data
 void GradientWorker::push_compressed(const Question& terms, float scale) {
   std::vector<std::span<const std::byte>> messages = compressed_->nothing();
   if (terms.examples > 0) {
-    const Phase phase(run_, run_.seconds.optimizer);
+    const parallel::Phase phase(run_, run_.seconds.optimizer);
     messages = compressed_->encode(pushes_[0], scale, steps());
   }
   for (std::size_t i = 0; i < shards_.size(); ++i) {
@@ -168,7 +169,7 @@ void GradientWorker::push_compressed(const Question& terms, float scale) {
 
 /// The worker's own SGD step on its copy of θ, between pulls.
 void GradientWorker::step_alone(double rate, float scale) {
-  const Phase phase(run_, run_.seconds.optimizer);
+  const parallel::Phase phase(run_, run_.seconds.optimizer);
   run_.backend.axpby(-static_cast<float>(rate) * scale, run_.gradient, 1, run_.state.parameters);
   run_.backend.submit();
 }

@@ -56,7 +56,7 @@ class InPlaceWorker final : public ServedWorker {
 void InPlaceWorker::make_steps(const Segment& segment) {
   const bool in_step = settings_.consistency != Consistency::asynchronous;  // all make as many steps
   for (std::int64_t clock = 0; !in_step || clock < segment.steps; ++clock) {
-    if (!batch_) batch_ = next_batch(run_);
+    if (!batch_) batch_ = parallel::next_batch(run_);
     mark(*batch_);
     if (pull(clock).granted == 0) return;  // the others make what is left
     const data::Batch batch = *std::exchange(batch_, std::nullopt);
@@ -108,7 +108,7 @@ Pulled InPlaceWorker::pull(std::int64_t clock) {
 }
 
 void InPlaceWorker::train_on(const data::Batch& batch, double rate) {
-  const ComputeScope computes(run_);
+  const parallel::ComputeScope computes(run_);
   models::InPlaceStep step{.rate = rate,
                            .examples_before = own_examples_before(run_, batch, settings_.workers),
                            .parameters = run_.state.parameters};

@@ -73,25 +73,29 @@ TrainContext Serving::context_of(WorkerRole& role, std::size_t place) const {
   const Worker own = run_.workers.empty()
                          ? Worker{run_.backend, run_.model, run_.source, *run_.optimizer, run_.state, run_.gradient}
                          : run_.workers[place];
-  return {.communicator = run_.communicator,
-          .backend = own.backend,
-          .model = own.model,
-          .replica = run_.replica,
-          .optimizer = &own.optimizer,
-          .optimizer_settings = run_.optimizer_settings,
-          .source = own.source,
-          .schedule = run_.schedule,
-          .observer = run_.observer,
-          .state = own.state,
-          .gradient = own.gradient,
-          .sums = role.sums,
-          .seconds = role.seconds,
-          .counters = run_.counters,
-          .first_step = run_.first_step,
-          .total_steps = run_.total_steps,
-          .threads = run_.threads,
-          .vectors = run_.workers.empty() ? run_.vectors : std::span<KeptVector>(),
-          .fault = run_.fault};
+  return {{.communicator = run_.communicator,
+           .backend = own.backend,
+           .model = own.model,
+           .replica = run_.replica,
+           .optimizer = &own.optimizer,
+           .source = own.source,
+           .state = own.state,
+           .gradient = own.gradient,
+           .sums = role.sums,
+           .seconds = role.seconds,
+           .compression = run_.compression,
+           .boundary_bytes = run_.boundary_bytes,
+           .first_step = run_.first_step,
+           .vectors = run_.workers.empty() ? run_.vectors : std::span<parallel::KeptVector>(),
+           .fault = run_.fault},
+          {.optimizer_settings = run_.optimizer_settings,
+           .schedule = run_.schedule,
+           .observer = run_.observer,
+           .counters = run_.counters,
+           .total_steps = run_.total_steps,
+           .threads = run_.threads},
+          {},
+          {}};
 }
 
 void Serving::add_servers() {
@@ -115,7 +119,7 @@ void Serving::train() {
   for (std::int64_t made = run_.first_step; go_on && made < run_.total_steps;) {
     const Segment segment = next_segment(made);
     run_roles(segment);
-    meet(run_);
+    parallel::meet(run_);
     collect();
     gather();
     if (plan_.at_meeting) plan_.at_meeting(*group_, plan_.roles);
@@ -169,7 +173,7 @@ void Serving::collect() {
   }
   // Several workers of a rank run concurrently: the seconds of one of them are taken.
   if (!workers_.empty()) {
-    const Seconds own = std::exchange(workers_.front()->seconds, {});
+    const parallel::Seconds own = std::exchange(workers_.front()->seconds, {});
     run_.seconds.compute += own.compute;
     run_.seconds.exposed_communication += own.exposed_communication;
     run_.seconds.straggler_wait += own.straggler_wait;
@@ -194,7 +198,7 @@ void Serving::collect() {
 
 /// Copies the servers' shards and statistics to all ranks.
 void Serving::gather() {
-  const Phase phase(run_, run_.seconds.exposed_communication);
+  const parallel::Phase phase(run_, run_.seconds.exposed_communication);
   Allocator& memory = run_.backend.memory();
   for (const auto& role : servers_) {
     const comm::Slice place = role->shard->place();

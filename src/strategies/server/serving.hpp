@@ -58,7 +58,7 @@ class Serving {
     int number;
     kernels::Backend& backend;  ///< with which it computes
     kernels::LossSums sums{};
-    Seconds seconds{};
+    parallel::Seconds seconds{};
     std::unique_ptr<ServedWorker> worker{};
   };
   struct ServerRole {

@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
-#include "common_fate.hpp"
 #include "server/roles.hpp"
 #include "unisono/comm/communicator.hpp"
+#include "unisono/parallel/common_fate.hpp"
 
 namespace unisono::strategies {
 
@@ -98,7 +98,7 @@ class Wire {
   const Roles& roles_;
   int most_servers_;  ///< on one rank
   const Clock& clock_;
-  CommonFate fate_;
+  parallel::CommonFate fate_;
 };
 
 }  // namespace unisono::strategies

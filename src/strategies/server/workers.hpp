@@ -4,10 +4,10 @@
 #include <optional>
 #include <vector>
 
-#include "exchange/compression_settings.hpp"
 #include "server/client.hpp"
 #include "server/server.hpp"
 #include "server/shards.hpp"
+#include "unisono/parallel/compression_settings.hpp"
 #include "unisono/strategies/strategy.hpp"
 
 namespace unisono::strategies {
@@ -19,9 +19,9 @@ struct WorkerSettings {
   std::int64_t pull_period = 1, push_period = 1;
   bool prefetch = false;  ///< pulls while the previous step computes
   double clip_norm = 0;
-  int workers = 1;                       ///< in the run
-  float share = 1;                       ///< factor of a worker's change of a row before it is added to θ
-  CompressionSettings compression = {};  ///< of pushed gradients
+  int workers = 1;                                 ///< in the run
+  float share = 1;                                 ///< factor of a worker's change of a row before it is added to θ
+  parallel::CompressionSettings compression = {};  ///< of pushed gradients
 };
 
 /// A worker of a strategy with servers: pulls θ, computes, and pushes a gradient or changes.
@@ -38,7 +38,7 @@ class ServedWorker {
   std::int64_t steps() const { return steps_; }
   void set_steps(std::int64_t steps) { steps_ = steps; }
   Index examples() const { return examples_; }  ///< since this object was made
-  const CompressionCounters& compression() const { return compression_; }
+  const parallel::CompressionCounters& compression() const { return compression_; }
 
  protected:
   /// Makes as many steps of the segment as the servers grant.
@@ -51,7 +51,7 @@ class ServedWorker {
   TrainContext run_;
   Client client_;
   WorkerSettings settings_;
-  CompressionCounters compression_;
+  parallel::CompressionCounters compression_;
 
  private:
   void account();

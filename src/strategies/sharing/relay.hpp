@@ -12,9 +12,9 @@
 #include <span>
 #include <vector>
 
-#include "common_fate.hpp"
-#include "exchange/background.hpp"
 #include "unisono/comm/communicator.hpp"
+#include "unisono/parallel/background.hpp"
+#include "unisono/parallel/common_fate.hpp"
 
 namespace unisono::strategies {
 
@@ -108,7 +108,7 @@ class Relay {
   std::optional<SharedUpdate> wait_until_found(const Found& find);
 
   comm::Communicator& ranks_;
-  CommonFate fate_;
+  parallel::CommonFate fate_;
   std::vector<Edge> edges_{};
   std::vector<Ask> asks_{};
   std::vector<Pending> pending_{};
@@ -124,7 +124,7 @@ class Relay {
   std::deque<SharedUpdate> own_{}, arrived_{};  ///< to be sent; to be taken
   bool has_left_ = false, all_arrived_ = false;
 
-  Background background_{"shared updates"};  ///< ends before all that it uses
+  parallel::Background background_{"shared updates"};  ///< ends before all that it uses
   comm::RequestPtr running_{};
 };
 

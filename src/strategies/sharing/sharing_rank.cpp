@@ -49,7 +49,7 @@ void SharingRank::make_steps(const Segment& segment) {
 
 void SharingRank::train_freely(const Segment& segment) {
   const auto may_step = [this] {
-    const Phase phase(run_, run_.seconds.exposed_communication);
+    const parallel::Phase phase(run_, run_.seconds.exposed_communication);
     return relay_.ask_for_step();
   };
   while (may_step()) {
@@ -69,7 +69,7 @@ bool SharingRank::is_in_time() const {
 
 void SharingRank::train_bounded(const Segment& segment) {
   const auto wait = [this] {
-    const Phase phase(run_, run_.seconds.straggler_wait);
+    const parallel::Phase phase(run_, run_.seconds.straggler_wait);
     return relay_.wait();
   };
   while (clock_ < segment.steps) {
@@ -82,7 +82,7 @@ void SharingRank::train_bounded(const Segment& segment) {
 /// The updates of a step are applied in the order of ranks, so that all hold the same bits.
 void SharingRank::train_together(const Segment& segment) {
   const auto wait_for = [this](int sender) {
-    const Phase phase(run_, run_.seconds.straggler_wait);
+    const parallel::Phase phase(run_, run_.seconds.straggler_wait);
     return relay_.wait_for(sender);
   };
   while (clock_ < segment.steps) {
@@ -102,7 +102,7 @@ void SharingRank::train_as_recorded(const Segment& segment) {
 
 void SharingRank::apply_rest() {
   const auto wait = [this] {
-    const Phase phase(run_, run_.seconds.straggler_wait);
+    const parallel::Phase phase(run_, run_.seconds.straggler_wait);
     return relay_.wait();
   };
   while (const auto update = wait()) apply(*update);
@@ -118,8 +118,8 @@ void SharingRank::step(const Segment& segment) {
 
 /// residual ← residual + u, less what the message says of it, where θ + u is what the optimizer makes of θ.
 SharedUpdate SharingRank::compute(const Segment& segment) {
-  const data::Batch batch = accumulate_gradient(run_, MeanOver::own_examples);
-  const Phase phase(run_, run_.seconds.optimizer);
+  const data::Batch batch = parallel::accumulate_gradient(run_, parallel::MeanOver::own_examples);
+  const parallel::Phase phase(run_, run_.seconds.optimizer);
   const MutableView change = change_.view(), theta = run_.state.parameters;
   const double share =
       static_cast<double>(batch.rank_step_size) / static_cast<double>(std::max<Index>(1, batch.global_size));
@@ -151,7 +151,7 @@ void SharingRank::share(const SharedUpdate& update) {
 }
 
 void SharingRank::apply(const SharedUpdate& update) {
-  const Phase phase(run_, run_.seconds.optimizer);
+  const parallel::Phase phase(run_, run_.seconds.optimizer);
   order_->record_or_follow({update.sender, true});
   encoder_->add(update.message(), run_.state.parameters);
   if (update.sender != run_.communicator.rank()) {

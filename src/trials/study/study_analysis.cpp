@@ -61,7 +61,7 @@ records::Pairs pairs_of(const Trainings& variant, const Trainings& serial) {
   return pairs;
 }
 
-void add(strategies::Seconds& sum, const strategies::Seconds& other, double share) {
+void add(parallel::Seconds& sum, const parallel::Seconds& other, double share) {
   sum.compute += share * other.compute;
   sum.exposed_communication += share * other.exposed_communication;
   sum.straggler_wait += share * other.straggler_wait;

@@ -31,7 +31,7 @@ ModelDistance distance_from(const nlohmann::json& json) {
           .classes = number(json.at("classes"))};
 }
 
-strategies::Seconds seconds_from(const nlohmann::json& json) {
+parallel::Seconds seconds_from(const nlohmann::json& json) {
   return {.compute = json.at("compute"),
           .exposed_communication = json.at("exposed_communication"),
           .straggler_wait = json.at("straggler_wait"),

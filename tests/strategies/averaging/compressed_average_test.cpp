@@ -11,18 +11,18 @@
 namespace unisono::strategies {
 namespace {
 
-StrategySettings compressed(const CompressionSettings& compression, const OuterSettings& outer = {}) {
+StrategySettings compressed(const parallel::CompressionSettings& compression, const OuterSettings& outer = {}) {
   AveragingSettings settings{.period = 3, .optimizer_state = StateAtAverage::keep};
   settings.outer = outer.is_on() || !compression.is_on() ? outer : OuterSettings{.kind = OuterKind::sgd};
   settings.compression = compression;
   return strategy_with({.kind = "averaging"}, settings);
 }
 
-std::vector<CompressionSettings> all_kinds() {
-  return {{.kind = Compression::bf16},
-          {.kind = Compression::eight_bit},
-          {.kind = Compression::one_bit},
-          {.kind = Compression::top_k, .density = 0.1}};
+std::vector<parallel::CompressionSettings> all_kinds() {
+  return {{.kind = parallel::Compression::bf16},
+          {.kind = parallel::Compression::eight_bit},
+          {.kind = parallel::Compression::one_bit},
+          {.kind = parallel::Compression::top_k, .density = 0.1}};
 }
 
 Training training_with(const StrategySettings& strategy, int ranks) {
@@ -38,7 +38,7 @@ Training training_with(const StrategySettings& strategy, int ranks) {
 
 TEST_CASE("ranks agree after compressed averages, and keep what they have not sent", "[averaging][compression]") {
   const Examples images = small_images();
-  for (const CompressionSettings& compression : all_kinds()) {
+  for (const parallel::CompressionSettings& compression : all_kinds()) {
     for (const OuterKind outer : {OuterKind::sgd, OuterKind::nesterov}) {
       INFO("kind " << static_cast<int>(compression.kind) << ", outer " << static_cast<int>(outer));
       const auto outcomes = train(images, training_with(compressed(compression, {.kind = outer}), 3));
@@ -61,7 +61,7 @@ TEST_CASE("what an average has not moved is in the ranks' residuals", "[averagin
   Training plain = training_with(compressed({}), 3);
   plain.stop_after = 3;  // at the first average
   const auto mean = train(images, plain);
-  for (const CompressionSettings& compression : all_kinds()) {
+  for (const parallel::CompressionSettings& compression : all_kinds()) {
     INFO("kind " << static_cast<int>(compression.kind));
     Training training = plain;
     training.strategy = compressed(compression);
@@ -83,12 +83,12 @@ TEST_CASE("what an average has not moved is in the ranks' residuals", "[averagin
 TEST_CASE("compressed averages of all values are the plain ones to rounding", "[averaging][compression]") {
   const Examples images = small_images();
   const auto plain = train(images, training_with(compressed({}), 3));
-  const auto all = train(images, training_with(compressed({.kind = Compression::top_k, .density = 1}), 3));
+  const auto all = train(images, training_with(compressed({.kind = parallel::Compression::top_k, .density = 1}), 3));
   const double moved = largest_difference(plain[0].trajectory.front(), plain[0].parameters);
   CHECK(largest_difference(all[0].parameters, plain[0].parameters) <= 1e-4 * moved);
-  const auto some = train(images, training_with(compressed({.kind = Compression::top_k, .density = 0.1}), 3));
+  const auto some = train(images, training_with(compressed({.kind = parallel::Compression::top_k, .density = 0.1}), 3));
   CHECK(largest_difference(some[0].parameters, plain[0].parameters) > 1e-3 * moved);
-  const CompressionSettings none{.kind = Compression::top_k, .density = 0.1, .exact = {"*"}};
+  const parallel::CompressionSettings none{.kind = parallel::Compression::top_k, .density = 0.1, .exact = {"*"}};
   const auto exact = train(images, training_with(compressed(none), 3));
   CHECK(std::ranges::equal(exact[0].parameters, plain[0].parameters));
 }
@@ -96,7 +96,7 @@ TEST_CASE("compressed averages of all values are the plain ones to rounding", "[
 TEST_CASE("on one rank compressed averages are the serial run, bit for bit", "[averaging][compression]") {
   const Examples images = small_images();
   const auto serial = train(images, training_with(compressed({}), 1));
-  for (const CompressionSettings& compression : all_kinds()) {
+  for (const parallel::CompressionSettings& compression : all_kinds()) {
     CHECK(std::ranges::equal(train(images, training_with(compressed(compression), 1))[0].parameters,
                              serial[0].parameters));
   }
@@ -104,7 +104,7 @@ TEST_CASE("on one rank compressed averages are the serial run, bit for bit", "[a
 
 TEST_CASE("runs of compressed averages that are stopped and resumed go on bit for bit", "[averaging][compression]") {
   const Examples images = small_images();
-  for (const CompressionSettings& compression : all_kinds()) {
+  for (const parallel::CompressionSettings& compression : all_kinds()) {
     INFO("kind " << static_cast<int>(compression.kind));
     Training training = training_with(compressed(compression, {.kind = OuterKind::nesterov}), 3);
     const auto whole = train(images, training);

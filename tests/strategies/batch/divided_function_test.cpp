@@ -80,36 +80,39 @@ Result evaluate(comm::Communicator& ranks, const std::string& path, const Distur
                          {.backend = *backend, .reducer = reducer});
   models::Objective objective(*model, *backend, *data, {.portions = 13});
   Buffer parameters(model->layout().size()), statistics;
-  SingleReplica replica(*model);
+  parallel::SingleReplica replica(*model);
   NobodyWatches observer;
   const optim::OptimizerSettings optimizer_settings;
   const optim::Schedule schedule({}, 0, 1, 1);
   kernels::LossSums sums;
-  Seconds seconds;
+  parallel::Seconds seconds;
   StrategyCounters counters;
-  FaultSettings slow;
+  parallel::FaultSettings slow;
   slow.slow_rank = disturbance.slow_rank;
   slow.pause_seconds = disturbance.pause_seconds;
-  Fault fault(slow, disturbance.seed, ranks.rank());
+  parallel::Fault fault(slow, disturbance.seed, ranks.rank());
   NoBatches source;
-  TrainContext run{.communicator = ranks,
-                   .backend = *backend,
-                   .model = *model,
-                   .replica = replica,
-                   .optimizer = nullptr,
-                   .optimizer_settings = optimizer_settings,
-                   .source = source,
-                   .schedule = schedule,
-                   .observer = observer,
-                   .state = {.parameters = parameters.view(), .statistics = statistics.view()},
-                   .gradient = {},
-                   .sums = sums,
-                   .seconds = seconds,
-                   .counters = counters,
-                   .first_step = 0,
-                   .total_steps = 1,
-                   .fault = &fault,
-                   .objective = &objective};
+  TrainContext run{{.communicator = ranks,
+                    .backend = *backend,
+                    .model = *model,
+                    .replica = replica,
+                    .optimizer = nullptr,
+                    .source = source,
+                    .state = {.parameters = parameters.view(), .statistics = statistics.view()},
+                    .gradient = {},
+                    .sums = sums,
+                    .seconds = seconds,
+                    .compression = counters.compression,
+                    .boundary_bytes = counters.boundary_bytes,
+                    .first_step = 0,
+                    .fault = &fault},
+                   {.optimizer_settings = optimizer_settings,
+                    .schedule = schedule,
+                    .observer = observer,
+                    .counters = counters,
+                    .total_steps = 1},
+                   {},
+                   {.objective = &objective}};
   DividedFunction function(run, disturbance.backup);
   const VectorShards& shards = function.shards();
   const auto generic = nn::generic_values(static_cast<std::size_t>(shards.size()), 7);

@@ -1,4 +1,4 @@
-#include "exchange/compressed_sum.hpp"
+#include "unisono/parallel/compressed_sum.hpp"
 
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -11,29 +11,29 @@
 namespace unisono::strategies {
 namespace {
 
-StrategySettings compressed(const CompressionSettings& settings) {
+StrategySettings compressed(const parallel::CompressionSettings& settings) {
   return strategy_with({.kind = "allreduce"}, settings);
 }
 
-std::vector<CompressionSettings> all_kinds() {
-  return {{.kind = Compression::bf16},
-          {.kind = Compression::eight_bit},
-          {.kind = Compression::one_bit},
-          {.kind = Compression::threshold, .threshold = 0.01, .residual_limit = 20},
-          {.kind = Compression::threshold, .threshold_density = 0.1},
-          {.kind = Compression::top_k, .density = 0.1},
-          {.kind = Compression::top_k, .density = 0.05, .momentum = 0.9, .ramp_steps = 3, .warmup_steps = 1},
-          {.kind = Compression::top_k, .density = 0.1, .clip_norm = 0.5, .exact = {"dense2"}},
-          {.kind = Compression::power_sgd, .rank = 1}};
+std::vector<parallel::CompressionSettings> all_kinds() {
+  return {{.kind = parallel::Compression::bf16},
+          {.kind = parallel::Compression::eight_bit},
+          {.kind = parallel::Compression::one_bit},
+          {.kind = parallel::Compression::threshold, .threshold = 0.01, .residual_limit = 20},
+          {.kind = parallel::Compression::threshold, .threshold_density = 0.1},
+          {.kind = parallel::Compression::top_k, .density = 0.1},
+          {.kind = parallel::Compression::top_k, .density = 0.05, .momentum = 0.9, .ramp_steps = 3, .warmup_steps = 1},
+          {.kind = parallel::Compression::top_k, .density = 0.1, .clip_norm = 0.5, .exact = {"dense2"}},
+          {.kind = parallel::Compression::power_sgd, .rank = 1}};
 }
 
-std::string compression_name(const CompressionSettings& settings) {
+std::string compression_name(const parallel::CompressionSettings& settings) {
   return "kind " + std::to_string(static_cast<int>(settings.kind)) + ", momentum " + std::to_string(settings.momentum) +
          ", threshold " + std::to_string(settings.threshold);
 }
 
 /// Dropout is left out where runs on different numbers of ranks are compared by their losses.
-Training compressed_training(const CompressionSettings& settings, int ranks) {
+Training compressed_training(const parallel::CompressionSettings& settings, int ranks) {
   return {.model = small_network(true),
           .strategy = compressed(settings),
           .optimizer = {.kind = "sgd", .learning_rate = 0.1},
@@ -52,7 +52,7 @@ bool same_outcome_bits(const std::vector<Outcome>& a, const std::vector<Outcome>
 
 TEST_CASE("ranks agree with every kind of compression, and keep what they have not sent", "[compressed_sum]") {
   const Examples images = small_images();
-  for (const CompressionSettings& settings : all_kinds()) {
+  for (const parallel::CompressionSettings& settings : all_kinds()) {
     for (const int ranks : {2, 3, 4}) {
       INFO(compression_name(settings) << ", " << ranks << " ranks");
       const auto outcomes = train(images, compressed_training(settings, ranks));
@@ -79,7 +79,7 @@ TEST_CASE("compressed training learns about what plain training learns", "[compr
   const double before = losses_over_ranks(train(images, plain)).front();
   const double after = losses_over_ranks(train(images, plain)).back();
   REQUIRE(after < 0.8 * before);
-  for (const CompressionSettings& settings : all_kinds()) {
+  for (const parallel::CompressionSettings& settings : all_kinds()) {
     INFO(compression_name(settings));
     Training training = plain;
     training.strategy = compressed(settings);
@@ -92,14 +92,14 @@ TEST_CASE("all values are allreduce, bit for bit", "[compressed_sum]") {
   for (const int ranks : {1, 2, 3, 4}) {
     INFO(ranks << " ranks");
     const auto plain = train(images, compressed_training({}, ranks));
-    CHECK(same_outcome_bits(train(images, compressed_training({.kind = Compression::top_k, .density = 1}, ranks)),
-                            plain));
+    CHECK(same_outcome_bits(
+        train(images, compressed_training({.kind = parallel::Compression::top_k, .density = 1}, ranks)), plain));
   }
 }
 
 TEST_CASE("a warm-up is allreduce, bit for bit, and so is one rank", "[compressed_sum]") {
   const Examples images = small_images();
-  for (CompressionSettings settings : all_kinds()) {
+  for (parallel::CompressionSettings settings : all_kinds()) {
     if (settings.momentum > 0 || settings.clip_norm > 0) continue;
     INFO(compression_name(settings));
     CHECK(
@@ -113,7 +113,7 @@ TEST_CASE("a warm-up is allreduce, bit for bit, and so is one rank", "[compresse
 
 TEST_CASE("a run goes on where it stopped, bit for bit", "[compressed_sum]") {
   const Examples images = small_images();
-  for (const CompressionSettings& settings : all_kinds()) {
+  for (const parallel::CompressionSettings& settings : all_kinds()) {
     INFO(compression_name(settings));
     Training training = compressed_training(settings, 3);
     const auto whole = train(images, training);
@@ -128,7 +128,7 @@ TEST_CASE("a run goes on where it stopped, bit for bit", "[compressed_sum]") {
 TEST_CASE("on one rank, momentum correction is the optimizer's momentum and clipping is the optimizer's",
           "[compressed_sum]") {
   const Examples images = small_images();
-  Training own = compressed_training({.kind = Compression::top_k, .momentum = 0.9}, 1),
+  Training own = compressed_training({.kind = parallel::Compression::top_k, .momentum = 0.9}, 1),
            plain = compressed_training({}, 1);
   plain.optimizer = optim::with({.kind = "sgd", .learning_rate = 0.1}, "momentum = 0.9");
   const auto expected = train(images, plain);
@@ -136,7 +136,7 @@ TEST_CASE("on one rank, momentum correction is the optimizer's momentum and clip
   const double moved = largest_difference(expected[0].trajectory.front(), expected[0].parameters);
   CHECK(largest_difference(train(images, own)[0].parameters, expected[0].parameters) <= 1e-4 * moved);
 
-  own = compressed_training({.kind = Compression::bf16, .clip_norm = 0.1}, 1);
+  own = compressed_training({.kind = parallel::Compression::bf16, .clip_norm = 0.1}, 1);
   plain = compressed_training({}, 1);
   plain.optimizer.clip_norm = 0.1;
   const auto clipped = train(images, plain);
@@ -147,11 +147,11 @@ TEST_CASE("on one rank, momentum correction is the optimizer's momentum and clip
 
 TEST_CASE("exact blocks and biases have the sum of an allreduce from the first step on", "[compressed_sum]") {
   const Examples images = small_images();
-  Training training = compressed_training({.kind = Compression::top_k, .density = 0.01, .exact = {"*"}}, 3);
+  Training training = compressed_training({.kind = parallel::Compression::top_k, .density = 0.01, .exact = {"*"}}, 3);
   const auto plain = train(images, compressed_training({}, 3));
   CHECK(same_outcome_bits(train(images, training), plain));
 
-  training = compressed_training({.kind = Compression::top_k, .density = 0.01, .exact = {"dense2"}}, 3);
+  training = compressed_training({.kind = parallel::Compression::top_k, .density = 0.01, .exact = {"dense2"}}, 3);
   training.stop_after = 1;
   Training one_step = compressed_training({}, 3);
   one_step.stop_after = 1;
@@ -174,20 +174,20 @@ TEST_CASE("PowerSGD is exact where gradients have so low a rank", "[compressed_s
                     .batch_size = 2,
                     .epochs = 1};
   const auto expected = train(images, plain);
-  plain.strategy = compressed({.kind = Compression::power_sgd, .rank = 4});
+  plain.strategy = compressed({.kind = parallel::Compression::power_sgd, .rank = 4});
   const auto outcomes = train(images, plain);
   CHECK(outcomes[0].counters.compression.sent_bytes < outcomes[0].counters.compression.plain_bytes);
   // L has orthonormal columns to a few roundings: an error of each gradient of some 10⁻⁶ of it, in 8 steps.
   const double moved = largest_difference(expected[0].trajectory.front(), expected[0].parameters);
   CHECK(largest_difference(outcomes[0].parameters, expected[0].parameters) <= 1e-4 * moved);
   CHECK_FALSE(same_outcome_bits(outcomes, expected));
-  plain.strategy = compressed({.kind = Compression::power_sgd, .rank = 1});
+  plain.strategy = compressed({.kind = parallel::Compression::power_sgd, .rank = 1});
   CHECK(largest_difference(train(images, plain)[0].parameters, expected[0].parameters) > 1e-3 * moved);
 }
 
 TEST_CASE("replicas that are pipelines are compressed, too", "[compressed_sum]") {
   const Examples images = small_images();
-  for (const CompressionSettings& settings : all_kinds()) {
+  for (const parallel::CompressionSettings& settings : all_kinds()) {
     INFO(compression_name(settings));
     Training training = compressed_training(settings, 4);
     if (settings.exact.size() > 0) continue;  // names of the whole model
@@ -199,7 +199,7 @@ TEST_CASE("replicas that are pipelines are compressed, too", "[compressed_sum]")
 }
 
 TEST_CASE("a pattern that fits no block is refused", "[compressed_sum]") {
-  const Training training = compressed_training({.kind = Compression::bf16, .exact = {"dense7"}}, 1);
+  const Training training = compressed_training({.kind = parallel::Compression::bf16, .exact = {"dense7"}}, 1);
   CHECK_THROWS_WITH(train(small_images(), training), Catch::Contains("no block of the model fits 'dense7'"));
 }
 

@@ -5,7 +5,7 @@
 #include "../small_network.hpp"
 #include "optimizers.hpp"
 #include "unisono/comm/communicator.hpp"
-#include "unisono/strategies/state_shards.hpp"
+#include "unisono/parallel/state_shards.hpp"
 
 namespace unisono::strategies {
 namespace {
@@ -190,7 +190,7 @@ TEST_CASE("slices of buckets are whole cache lines, and cover the vector", "[sha
     for (const Index bucket_bytes : {1, 640, 100'000}) {
       for (const int ranks : {1, 2, 3, 7}) {
         INFO(size << " floats, buckets of " << bucket_bytes << " bytes, " << ranks << " ranks");
-        const StateShards shards(size, bucket_bytes, ranks);
+        const parallel::StateShards shards(size, bucket_bytes, ranks);
         std::vector<int> holders(static_cast<std::size_t>(size));
         for (int rank = 0; rank < ranks; ++rank) {
           Index end = 0, floats = 0;

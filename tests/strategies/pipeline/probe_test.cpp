@@ -1,4 +1,4 @@
-#include "unisono/strategies/probe.hpp"
+#include "unisono/parallel/probe.hpp"
 
 #include <catch2/catch.hpp>
 
@@ -28,7 +28,7 @@ TEST_CASE("each segment between two cut points is timed", "[probe]") {
   REQUIRE(segments > 2);
 
   // Six rounds a segment, of which the first is not counted; three passes a round, two looks at the clock a pass.
-  const auto seconds = time_segments(*model->staged(), *backend, 2, SlowingClock());
+  const auto seconds = parallel::time_segments(*model->staged(), *backend, 2, SlowingClock());
   REQUIRE(seconds.size() == segments);
   for (std::size_t i = 0; i < segments; ++i) {
     const double median_round = 6.0 * static_cast<double>(i) + 3, before = 6 * median_round;
@@ -36,7 +36,7 @@ TEST_CASE("each segment between two cut points is timed", "[probe]") {
     CHECK(seconds[i].backward_inputs == before + 4);
     CHECK(seconds[i].backward_weights == before + 6);
   }
-  for (const PassSeconds& one : time_segments(*model->staged(), *backend, 3)) {
+  for (const parallel::PassSeconds& one : parallel::time_segments(*model->staged(), *backend, 3)) {
     CHECK(one.forward > 0);
     CHECK(one.backward_weights >= 0);
   }

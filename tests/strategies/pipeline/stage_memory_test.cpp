@@ -1,4 +1,4 @@
-#include "unisono/strategies/stage_memory.hpp"
+#include "unisono/parallel/stage_memory.hpp"
 
 #include <catch2/catch.hpp>
 
@@ -35,12 +35,12 @@ std::vector<double> predicted(const Training& training, const models::ModelInput
   const auto backend = kernels::make_cpu_backend(1);
   LocalReducer reducer;
   const auto model = training.model(inputs, {.backend = *backend, .reducer = reducer, .steps_together = true});
-  const Stages stages(*model->staged(), training.replica, 1);
+  const parallel::Stages stages(*model->staged(), training.replica, 1);
   std::vector<double> bytes;
   for (int stage = 0; stage < stages.stages(); ++stage) {
-    const StageMemory memory =
-        memory_of(stages, stage, training.replica, *backend, training.batch_size / training.micro_batches,
-                  static_cast<int>(training.micro_batches));
+    const parallel::StageMemory memory =
+        parallel::memory_of(stages, stage, training.replica, *backend, training.batch_size / training.micro_batches,
+                            static_cast<int>(training.micro_batches));
     bytes.push_back(static_cast<double>(memory.activations) * sizeof(float));
   }
   return bytes;
@@ -51,14 +51,15 @@ TEST_CASE("the activations of stages take as much memory as predicted", "[stage_
   Training training{.model = deep_network(), .strategy = strategy_of("kind = 'allreduce'")};
   training.batch_size = 24;
   training.micro_batches = 6;
-  for (const auto& [schedule, stages, chunks] : {std::tuple{PipelineSchedule::naive, 2, 1},
-                                                 {PipelineSchedule::gpipe, 3, 1},
-                                                 {PipelineSchedule::one_forward_one_backward, 2, 1},
-                                                 {PipelineSchedule::one_forward_one_backward, 4, 1},
-                                                 {PipelineSchedule::interleaved, 2, 2},
-                                                 {PipelineSchedule::zero_bubble, 3, 1}}) {
-    for (const Recompute recompute : {Recompute::none, Recompute::all}) {
-      INFO(name_of(schedule, kPipelineSchedules) << ", " << stages << ", " << name_of(recompute, kRecompute));
+  for (const auto& [schedule, stages, chunks] : {std::tuple{parallel::PipelineSchedule::naive, 2, 1},
+                                                 {parallel::PipelineSchedule::gpipe, 3, 1},
+                                                 {parallel::PipelineSchedule::one_forward_one_backward, 2, 1},
+                                                 {parallel::PipelineSchedule::one_forward_one_backward, 4, 1},
+                                                 {parallel::PipelineSchedule::interleaved, 2, 2},
+                                                 {parallel::PipelineSchedule::zero_bubble, 3, 1}}) {
+    for (const parallel::Recompute recompute : {parallel::Recompute::none, parallel::Recompute::all}) {
+      INFO(name_of(schedule, parallel::kPipelineSchedules)
+           << ", " << stages << ", " << name_of(recompute, parallel::kRecompute));
       training.ranks = stages;
       training.replica.stages = stages;
       training.replica.schedule = schedule;
@@ -75,16 +76,16 @@ TEST_CASE("the activations of stages take as much memory as predicted", "[stage_
 }
 
 TEST_CASE("passes that are made anew have their activations in memory only while they run", "[stage_memory]") {
-  const Program gpipe = gpipe_program(2, 5);
-  CHECK(recomputed_flights(gpipe, 0, 0).inputs == 5);
-  CHECK(recomputed_flights(gpipe, 0, 0).workspaces == 1);
-  const Program split = zero_bubble_program(3, 6);
+  const parallel::Program gpipe = parallel::gpipe_program(2, 5);
+  CHECK(parallel::recomputed_flights(gpipe, 0, 0).inputs == 5);
+  CHECK(parallel::recomputed_flights(gpipe, 0, 0).workspaces == 1);
+  const parallel::Program split = parallel::zero_bubble_program(3, 6);
   for (int stage = 0; stage < 3; ++stage) {
-    const RecomputedFlights most = recomputed_flights(split, stage, 0);
-    CHECK(most.workspaces <= peak_of_flights(split, stage));
-    CHECK(most.inputs <= peak_of_flights(split, stage));
+    const parallel::RecomputedFlights most = parallel::recomputed_flights(split, stage, 0);
+    CHECK(most.workspaces <= parallel::peak_of_flights(split, stage));
+    CHECK(most.inputs <= parallel::peak_of_flights(split, stage));
   }
-  CHECK(recomputed_flights(split, 2, 0).workspaces > 1);  // between the halves of their backward passes
+  CHECK(parallel::recomputed_flights(split, 2, 0).workspaces > 1);  // between the halves of their backward passes
 }
 
 }  // namespace

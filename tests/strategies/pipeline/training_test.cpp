@@ -58,12 +58,12 @@ void check_same(const std::vector<Outcome>& pipeline, const std::vector<Outcome>
 }
 
 /// The settings of every schedule, with as many pieces as the model can have.
-std::vector<ReplicaSettings> replicas_of(int stages, int most_pieces) {
-  std::vector<ReplicaSettings> all;
-  for (const auto& named : kPipelineSchedules) {
-    const bool several = named.value == PipelineSchedule::interleaved;
+std::vector<parallel::ReplicaSettings> replicas_of(int stages, int most_pieces) {
+  std::vector<parallel::ReplicaSettings> all;
+  for (const auto& named : parallel::kPipelineSchedules) {
+    const bool several = named.value == parallel::PipelineSchedule::interleaved;
     for (int chunks = several ? 2 : 1; chunks <= (several ? most_pieces / stages : 1) && chunks <= 3; ++chunks) {
-      ReplicaSettings& settings = all.emplace_back();
+      parallel::ReplicaSettings& settings = all.emplace_back();
       settings.stages = stages;
       settings.schedule = named.value;
       settings.chunks = chunks;
@@ -72,9 +72,9 @@ std::vector<ReplicaSettings> replicas_of(int stages, int most_pieces) {
   return all;
 }
 
-std::string text_of(const ReplicaSettings& settings) {
-  return std::string(name_of(settings.schedule, kPipelineSchedules)) + ", " + std::to_string(settings.stages) +
-         " stages, " + std::to_string(settings.chunks) + " chunks";
+std::string text_of(const parallel::ReplicaSettings& settings) {
+  return std::string(name_of(settings.schedule, parallel::kPipelineSchedules)) + ", " +
+         std::to_string(settings.stages) + " stages, " + std::to_string(settings.chunks) + " chunks";
 }
 
 void check_all(const MakeModel& model, const std::vector<int>& stages, int most_pieces) {
@@ -85,7 +85,7 @@ void check_all(const MakeModel& model, const std::vector<int>& stages, int most_
       const auto expected = train(examples, serial);
       REQUIRE(expected[0].parameters != expected[0].trajectory.front());
       for (const int count : stages) {
-        for (const ReplicaSettings& settings : replicas_of(count, most_pieces)) {
+        for (const parallel::ReplicaSettings& settings : replicas_of(count, most_pieces)) {
           INFO(text_of(settings) << ", " << micro_batches << " micro-batches, " << optimizer.kind);
           Training pipeline = serial;
           pipeline.replica = settings;
@@ -110,9 +110,9 @@ TEST_CASE("a deep pipeline trains to the serial run's bits", "[pipeline][trainin
 TEST_CASE("activations that are made anew change no bit", "[pipeline][training]") {
   const Training serial = training_of(images_model(), optimizers()[1], 5);
   const auto expected = train(small_images(), serial);
-  for (ReplicaSettings settings : replicas_of(3, 8)) {
+  for (parallel::ReplicaSettings settings : replicas_of(3, 8)) {
     INFO(text_of(settings));
-    settings.recompute = Recompute::all;
+    settings.recompute = parallel::Recompute::all;
     Training pipeline = serial;
     pipeline.replica = settings;
     pipeline.ranks = 3;

@@ -1,0 +1,77 @@
+#pragma once
+
+#include <memory>
+
+#include "unisono/comm/communicator.hpp"
+#include "unisono/kernels/backend.hpp"
+
+namespace unisono::parallel {
+
+struct StepTerms;
+
+/// Bytes of a bucket of the gradient, as the run asks for them, or as its communicator chooses.
+Index bucket_bytes_of(const StepTerms& run);
+
+/// One of the micro-batches that this rank computes in a step.
+struct MicroBatchPlace {
+  Index number = 0, count = 1;     ///< among the step's micro-batches, of all replicas
+  bool first = true, last = true;  ///< of this rank's
+};
+
+/// Where the gradient of a micro-batch goes.
+struct GradientTarget {
+  MutableView gradient;
+  kernels::Write write;
+  bool announced;  ///< whether `ready` wants to know which ranges are final
+};
+
+/// What happens to the gradient between the backward pass and the optimizer step, e.g. a sum over the ranks.
+class GradientExchange {
+ public:
+  virtual ~GradientExchange() = default;
+  /// Where this rank's next micro-batch puts its gradient. A function of its place alone: it may be called more than
+  /// once.
+  virtual GradientTarget target(const MicroBatchPlace& place) = 0;
+  /// Called when [first, last) of an announced micro-batch's gradient is final on this rank. Ranges come from the end
+  /// to the start, in the same order on every rank.
+  virtual void ready(const MicroBatchPlace& place, Index first, Index last) = 0;
+  /// Called when all of g is final on this rank. On return g is the exchanged gradient,
+  /// for the optimizer, and the exchange is ready for the next step. Collective.
+  virtual void finish() = 0;
+
+  /// Seconds that `ready` and `finish` have blocked this rank so far, in two parts that do not overlap.
+  struct HeldUp {
+    double communication = 0;  ///< while all ranks were present
+    double stragglers = 0;     ///< waiting for ranks that had not arrived yet
+  };
+  virtual HeldUp held_up() const = 0;
+};
+
+/// g ← Σ_r g_r, in buckets: the allreduce of each begins as soon as it is final. Li et al., "PyTorch distributed", VLDB
+/// 2020.
+/// Cost per step: allreduces of 4N bytes together, N flops.
+/// \param gradient the same length on all ranks; overwritten with the sum
+/// \param bucket_bytes 0: chosen automatically
+/// \param clock measures the HeldUp seconds
+std::unique_ptr<GradientExchange> make_bucketed_sum(comm::Communicator& communicator, MutableView gradient,
+                                                    Index bucket_bytes = 0, const Clock& clock = steady_clock());
+
+/// Its first half: each rank has the sum, with the same bits, in its slice of each bucket (StateShards); the rest of g
+/// is undefined. Cost per step: reduce-scatters of 4N bytes together, N/P flops.
+/// \param bucket_bytes above 0
+std::unique_ptr<GradientExchange> make_scattered_sum(comm::Communicator& communicator, MutableView gradient,
+                                                     Index bucket_bytes, const Clock& clock = steady_clock());
+
+/// g ← Σ of all micro-batches' gradients, in an order that does not depend on who computes which: the m micro-batches
+/// of a step form L = min(leaves, m) leaves of a SumTree, runs of consecutive ones whose gradients are added one by
+/// one. A replica computes whole leaves and adds up its complete subtrees; all replicas together add the rest of the
+/// tree. Cost per step: a replica makes a vector addition for each leaf after the first of each of its subtrees (N
+/// flops, 12N bytes of memory); a tree sum in buckets, of 4N bytes for each subtree. Memory: a vector of N for each
+/// subtree, in addition to g, and for each level of the largest one. With as many replicas as a power of two divides L
+/// into, each has one subtree; else up to 2 log₂ L. \param replicas each computes the leaves slice_of(L, rank, size)
+/// \param kernels for vectors in plain memory
+std::unique_ptr<GradientExchange> make_reproducible_sum(comm::Communicator& replicas, kernels::VectorKernels& kernels,
+                                                        MutableView gradient, int leaves, Index bucket_bytes = 0,
+                                                        const Clock& clock = steady_clock());
+
+}  // namespace unisono::parallel

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <memory>
+
+#include "unisono/base/clock.hpp"
+#include "unisono/comm/communicator.hpp"
+#include "unisono/kernels/backend.hpp"
+#include "unisono/models/model.hpp"
+#include "unisono/parallel/replica.hpp"
+#include "unisono/parallel/replica_settings.hpp"
+#include "unisono/parallel/stages.hpp"
+
+namespace unisono::parallel {
+
+/// What a pipeline is made of; all of it must outlive the replica.
+struct PipelineTerms {
+  const models::Model& model;  ///< with a Staged interface
+  kernels::Backend& backend;
+  const Stages& stages;
+  const ReplicaSettings& settings;
+  comm::Communicator& pipeline;  ///< the stages of this replica, in their order
+  comm::Communicator& replicas;  ///< the same stage of all replicas
+  Reducer& statistics;           ///< sums batch statistics over `replicas`, by messages of its own
+  const Clock& clock;
+};
+
+/// The share of the time of a step's passes for which a stage waits by its schedule, where stages cost the same, the
+/// three passes of a stage too, and messages are free.
+/// \param micro_batches of a replica in a step
+double expected_bubble(const ReplicaSettings& settings, int micro_batches);
+
+/// A replica whose ranks are the stages of a pipeline.
+std::unique_ptr<Replica> make_pipelined_replica(const PipelineTerms& terms);
+
+}  // namespace unisono::parallel

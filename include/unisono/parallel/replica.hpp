@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "unisono/data/dataset.hpp"
+#include "unisono/models/model.hpp"
+
+namespace unisono::parallel {
+
+class GradientExchange;
+struct StepTerms;
+
+/// Whether g is the mean over the examples of all replicas in the step, or over this replica's own.
+enum class MeanOver { all_replicas, own_examples };
+
+/// A copy of the model as strategies train it: one rank that holds all of θ, or the stages of a pipeline, each with its
+/// shard of θ and g. A strategy does not know which.
+class Replica {
+ public:
+  virtual ~Replica() = default;
+
+  /// Of this rank's shard of θ, of g and of the optimizer's vectors; and of the running statistics.
+  virtual const ParameterLayout& layout() const = 0;
+  virtual const ParameterLayout& statistics_layout() const = 0;
+  /// Gradient accumulation: reads the micro-batches of one step and leaves g = (1/n) Σ w ∇ℓ, summed over this replica's
+  /// examples, in their order; each rank of the replica has its shard. n: the step's examples on all replicas, or on
+  /// this one. Collective over the replica's ranks.
+  /// \param exchange is told which ranges of g are final; may be null
+  /// \return the step's last micro-batch, of which only the counts are valid
+  virtual data::Batch gradient_of_step(StepTerms& run, MeanOver mean_over, GradientExchange* exchange) = 0;
+  /// Adds the losses of all examples of a source to `sums`, on one rank of the replica. Collective, as above.
+  virtual void evaluate(data::EvaluationSource& source, models::ModelState state, kernels::LossSums& sums) = 0;
+  /// Sums numbers of which each of the replica's ranks has its own, in place: all get the sums. Collective, as above.
+  virtual void sum(std::span<double>) {}
+  /// The most memory that the activations of a pipeline's stage have taken so far; 0 for other replicas.
+  virtual std::int64_t workspace_bytes() const { return 0; }
+};
+
+/// A replica of one rank.
+class SingleReplica final : public Replica {
+ public:
+  explicit SingleReplica(models::Model& model) : model_(model) {}
+  const ParameterLayout& layout() const override { return model_.layout(); }
+  const ParameterLayout& statistics_layout() const override { return model_.statistics_layout(); }
+  data::Batch gradient_of_step(StepTerms& run, MeanOver mean_over, GradientExchange* exchange) override;
+  void evaluate(data::EvaluationSource& source, models::ModelState state, kernels::LossSums& sums) override;
+
+ private:
+  models::Model& model_;
+};
+
+}  // namespace unisono::parallel

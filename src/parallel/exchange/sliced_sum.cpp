@@ -1,0 +1,113 @@
+#include <algorithm>
+#include <cassert>
+#include <vector>
+
+#include "unisono/parallel/encoded_sum.hpp"
+#include "unisono/tensor/layout.hpp"
+
+namespace unisono::parallel {
+namespace {
+
+constexpr int kPartTag = 8, kSumTag = 9;
+constexpr std::uint32_t kOfSums = 1U << 31;  ///< marks a sender that encodes a sum
+
+/// Whole blocks of a vector: what one rank adds up.
+struct EncodedSlice {
+  FloatRange floats;
+  Index first_byte = 0, bytes = 0;  ///< in a message of the whole vector
+};
+
+class SlicedSum final : public EncodedSum {
+ public:
+  using EncodedSum::EncodedSum;
+  void sum(kernels::Encoder& encoder, MutableView values, MutableView sum, kernels::EncodingPlace place) override;
+
+ private:
+  EncodedSlice slice(const kernels::Encoder& encoder, Index n, int rank) const;
+  std::span<std::byte> message_of(const EncodedSlice& slice) {
+    return std::as_writable_bytes(std::span(message_))
+        .subspan(static_cast<std::size_t>(slice.first_byte), static_cast<std::size_t>(slice.bytes));
+  }
+  std::span<std::byte> part_from(int rank, const EncodedSlice& own);
+  void exchange_parts(const std::vector<EncodedSlice>& slices);
+  void exchange_sums(const std::vector<EncodedSlice>& slices);
+
+  std::vector<std::uint64_t> message_;  ///< first of this rank's values, then of the sums
+  std::vector<std::uint64_t> parts_;    ///< what each rank says about this rank's slice
+  std::vector<float> left_;             ///< of this rank's slice of the sum
+};
+
+EncodedSlice SlicedSum::slice(const kernels::Encoder& encoder, Index n, int rank) const {
+  const Index blocks = (n + kernels::kEncodedBlock - 1) / kernels::kEncodedBlock;
+  const comm::Slice own = comm::slice_of(blocks, rank, ranks_.size());
+  EncodedSlice slice{
+      .floats = {std::min(n, own.first * kernels::kEncodedBlock), std::min(n, own.last * kernels::kEncodedBlock)}};
+  slice.first_byte = encoder.most_bytes(slice.floats.first);
+  slice.bytes = encoder.most_bytes(slice.floats.last) - slice.first_byte;
+  return slice;
+}
+
+/// Messages begin at multiples of 8 bytes.
+std::span<std::byte> SlicedSum::part_from(int rank, const EncodedSlice& own) {
+  const auto bytes = static_cast<std::size_t>(own.bytes), stride = (bytes + 7) / 8;
+  parts_.resize(stride * static_cast<std::size_t>(ranks_.size()));
+  return std::as_writable_bytes(std::span(parts_).subspan(stride * static_cast<std::size_t>(rank), stride))
+      .first(bytes);
+}
+
+void SlicedSum::sum(kernels::Encoder& encoder, MutableView values, MutableView sum, kernels::EncodingPlace place) {
+  assert(encoder.is_dense());
+  const auto n = std::ssize(values);
+  std::vector<EncodedSlice> slices;
+  for (int rank = 0; rank < ranks_.size(); ++rank) slices.push_back(slice(encoder, n, rank));
+  const EncodedSlice& own = slices[static_cast<std::size_t>(ranks_.rank())];
+  message_.resize(static_cast<std::size_t>((encoder.most_bytes(n) + 7) / 8));
+  place.sender = static_cast<std::uint32_t>(ranks_.rank());
+  encoder.encode(values, place, std::as_writable_bytes(std::span(message_)));
+  exchange_parts(slices);
+
+  left_.assign(static_cast<std::size_t>(own.floats.last - own.floats.first), -0.0F);
+  for (int rank = 0; rank < ranks_.size(); ++rank) encoder.add(part_from(rank, own), left_);
+  place.sender |= kOfSums;
+  place.first += own.floats.first;
+  encoder.encode(left_, place, message_of(own));
+  // What the sum's message does not say is sent some time, too: by this rank.
+  std::ranges::transform(left_, part(values, own.floats), part(values, own.floats).begin(), std::plus<>());
+  exchange_sums(slices);
+
+  std::ranges::fill(sum, -0.0F);
+  for (const EncodedSlice& one : slices) encoder.add(message_of(one), part(sum, one.floats));
+}
+
+/// Each rank's message about a slice goes to the slice's rank.
+void SlicedSum::exchange_parts(const std::vector<EncodedSlice>& slices) {
+  const EncodedSlice& own = slices[static_cast<std::size_t>(ranks_.rank())];
+  std::ranges::copy(message_of(own), part_from(ranks_.rank(), own).begin());
+  std::vector<comm::RequestPtr> requests;
+  for (int peer = 0; peer < ranks_.size(); ++peer) {
+    if (peer == ranks_.rank()) continue;
+    const EncodedSlice& theirs = slices[static_cast<std::size_t>(peer)];
+    if (own.bytes > 0) requests.push_back(ranks_.start_receive(part_from(peer, own), peer, kPartTag));
+    if (theirs.bytes > 0) requests.push_back(start_send(message_of(theirs), peer, kPartTag));
+  }
+  wait(requests);
+}
+
+/// Each rank's message about its slice of the sum goes to all.
+void SlicedSum::exchange_sums(const std::vector<EncodedSlice>& slices) {
+  const EncodedSlice& own = slices[static_cast<std::size_t>(ranks_.rank())];
+  std::vector<comm::RequestPtr> requests;
+  for (int peer = 0; peer < ranks_.size(); ++peer) {
+    if (peer == ranks_.rank()) continue;
+    const EncodedSlice& theirs = slices[static_cast<std::size_t>(peer)];
+    if (theirs.bytes > 0) requests.push_back(ranks_.start_receive(message_of(theirs), peer, kSumTag));
+    if (own.bytes > 0) requests.push_back(start_send(message_of(own), peer, kSumTag));
+  }
+  wait(requests);
+}
+
+}  // namespace
+
+std::unique_ptr<EncodedSum> make_sliced_sum(comm::Communicator& ranks) { return std::make_unique<SlicedSum>(ranks); }
+
+}  // namespace unisono::parallel

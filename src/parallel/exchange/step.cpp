@@ -1,0 +1,104 @@
+#include "unisono/parallel/step.hpp"
+
+#include <algorithm>
+
+#include "unisono/base/clock.hpp"
+
+namespace unisono::parallel {
+namespace {
+
+double reducer_seconds(const StepTerms& run) {
+  return run.statistics_reducer != nullptr ? run.statistics_reducer->seconds() : 0.0;
+}
+
+}  // namespace
+
+data::Batch next_batch(StepTerms& run) {
+  const Phase phase(run, run.seconds.input);
+  run.backend.submit();  // the source may write over the batch before
+  return run.source.next();
+}
+
+MicroBatchPlace place_of(const data::Batch& batch, bool first) {
+  return {.number = batch.micro_batch, .count = batch.micro_batches, .first = first, .last = batch.last_of_step};
+}
+
+GradientTarget target_of(const StepTerms& run, const MicroBatchPlace& place, GradientExchange* exchange) {
+  if (exchange != nullptr) return exchange->target(place);
+  return {run.gradient, place.first ? kernels::Write::overwrite : kernels::Write::add, false};
+}
+
+float scale_of(const data::Batch& batch, MeanOver mean_over) {
+  const Index examples = mean_over == MeanOver::all_replicas ? batch.global_size : batch.rank_step_size;
+  return 1.0F / static_cast<float>(std::max<Index>(1, examples));
+}
+
+void settle(StepTerms& run) {
+  run.backend.collect(run.sums);
+  run.sums.settle();
+}
+
+data::Batch accumulate_gradient(StepTerms& run, MeanOver mean_over, GradientExchange* exchange) {
+  const double reduced_before = reducer_seconds(run);
+  for (bool first = true;; first = false) {
+    const data::Batch batch = next_batch(run);
+    const MicroBatchPlace place = place_of(batch, first);
+    const GradientTarget target = target_of(run, place, exchange);
+    models::GradientReady ready;
+    if (target.announced) ready = [&](Index begin, Index end) { exchange->ready(place, begin, end); };
+    {
+      const ComputeScope computes(run, run.flops_per_example * static_cast<double>(batch.size));
+      run.model.loss_and_gradient(batch, scale_of(batch, mean_over), run.state, target.gradient, target.write, ready,
+                                  run.sums);
+    }
+    if (run.leaves > 0) {
+      const Phase phase(run, run.seconds.compute);
+      settle(run);
+    }
+    if (batch.last_of_step) {
+      const double reduced = reducer_seconds(run) - reduced_before;
+      run.seconds.exposed_communication += reduced;
+      run.seconds.compute -= reduced;
+      return batch;
+    }
+  }
+}
+
+data::Batch SingleReplica::gradient_of_step(StepTerms& run, MeanOver mean_over, GradientExchange* exchange) {
+  return accumulate_gradient(run, mean_over, exchange);
+}
+
+void SingleReplica::evaluate(data::EvaluationSource& source, models::ModelState state, kernels::LossSums& sums) {
+  while (const auto batch = source.next()) model_.evaluate(*batch, state, sums);
+}
+
+void update_parameters(StepTerms& run, double learning_rate) {
+  const Phase phase(run, run.seconds.optimizer);
+  run.optimizer->step(run.state.parameters, run.gradient, learning_rate);
+}
+
+void average_local_statistics(StepTerms& run, Index examples) {
+  average_local_statistics(run, run.communicator, static_cast<double>(examples));
+}
+
+void average_local_statistics(StepTerms& run, comm::Communicator& group, double weight) {
+  if (!run.model.statistics_are_local()) return;
+  const Phase phase(run, run.seconds.exposed_communication);
+  for (const FloatRange& segment : run.replica.statistics_layout().trainable()) {
+    group.allreduce_weighted_mean(part(run.state.statistics, segment), weight);
+  }
+}
+
+void average_optimizer_state(StepTerms& run, comm::Communicator& group, double weight) {
+  const Phase phase(run, run.seconds.exposed_communication);
+  for (optim::OptimizerState& state : run.optimizer->state()) {
+    group.allreduce_weighted_mean(state.values.view(), weight);
+  }
+}
+
+void meet(StepTerms& run) {
+  const Phase phase(run, run.seconds.straggler_wait);
+  run.communicator.barrier();
+}
+
+}  // namespace unisono::parallel

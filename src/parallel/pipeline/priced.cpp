@@ -1,0 +1,121 @@
+#include "pipeline/priced.hpp"
+
+#include <algorithm>
+
+#include "pipeline/schedules.hpp"
+
+namespace unisono::parallel {
+namespace {
+
+std::size_t index_of(int i) { return static_cast<std::size_t>(i); }
+
+PassSeconds difference(const PassSeconds& a, const PassSeconds& b) {
+  return {a.forward - b.forward, a.backward_inputs - b.backward_inputs, a.backward_weights - b.backward_weights};
+}
+
+ReplicaSettings with(ReplicaSettings settings, Recompute recompute) {
+  settings.recompute = recompute;
+  return settings;
+}
+
+}  // namespace
+
+Prices::Prices(const PlacementProblem& problem, Recompute recompute)
+    : problem_(problem),
+      recompute_(recompute),
+      program_(make_program(problem.settings.schedule, problem.stages(), problem.chunks(), problem.micro_batches)) {
+  const ReplicaSettings settings = with(problem.settings, recompute);
+  for (int stage = 0; stage < problem.stages(); ++stage) {
+    flights_.push_back(flights_of(settings, stage, problem.micro_batches));
+  }
+  for (const auto& segments : problem.seconds) {
+    std::vector<PassSeconds> before(1);
+    for (const PassSeconds& segment : segments) before.push_back(PassSeconds(before.back()) += segment);
+    before_.push_back(std::move(before));
+  }
+  const int n = problem.segments();
+  memory_.resize(index_of((n + 1) * (n + 1)));
+  for (int first = 0; first < n; ++first) {
+    for (int last = first + 1; last <= n; ++last)
+      memory_[index_of(first * (n + 1) + last)] = problem.memory(first, last);
+  }
+}
+
+const PieceMemory& Prices::memory(int first, int last) const {
+  return memory_[index_of(first * (problem_.segments() + 1) + last)];
+}
+
+double Prices::seconds(int rank, int first, int last) const {
+  const PassSeconds passes =
+      difference(before_[index_of(rank)][index_of(last)], before_[index_of(rank)][index_of(first)]);
+  return passes.sum() + (recompute_ == Recompute::all ? passes.forward : 0);
+}
+
+double Prices::bytes(int stage, int chunk, int first, int last) const {
+  const PieceMemory& piece = memory(first, last);
+  const StageFlights::Chunk& flights = flights_[index_of(stage)].chunks[index_of(chunk)];
+  return piece.vectors + flights.workspaces * piece.workspace + flights.inputs * piece.input;
+}
+
+double Prices::seconds_alone(int rank, int first, int last) const {
+  double seconds = this->seconds(rank, first, last);
+  if (problem_.settings.schedule == PipelineSchedule::zero_bubble) {
+    seconds -=
+        difference(before_[index_of(rank)][index_of(last)], before_[index_of(rank)][index_of(first)]).backward_weights;
+  }
+  if (first == 0) return seconds;
+  const BoundaryCost& boundary = problem_.boundaries[index_of(first - 1)];
+  return seconds + 2 * (boundary.latency + boundary.bytes / boundary.bandwidth);
+}
+
+double Prices::free_bytes(int rank) const { return problem_.limits[index_of(rank)] - problem_.bytes_of_each; }
+
+SimulatedCosts Prices::costs_of(const Placement& placement) const {
+  SimulatedCosts costs;
+  for (int p = 0; p < problem_.pieces(); ++p) {
+    const auto& before = before_[index_of(placement.ranks[index_of(p % problem_.stages())])];
+    PassSeconds passes =
+        difference(before[index_of(placement.cuts[index_of(p + 1)])], before[index_of(placement.cuts[index_of(p)])]);
+    if (recompute_ == Recompute::all) passes.backward_inputs += passes.forward;
+    costs.pieces.push_back(passes);
+    if (p > 0) costs.boundaries.push_back(problem_.boundaries[index_of(placement.cuts[index_of(p)] - 1)]);
+  }
+  return costs;
+}
+
+Placement Prices::priced(Placement placement) const {
+  placement.recompute = recompute_;
+  placement.seconds = simulate(program_, costs_of(placement)).seconds;
+  placement.bytes.assign(index_of(problem_.stages()), problem_.bytes_of_each);
+  for (int p = 0; p < problem_.pieces(); ++p) {
+    const int stage = p % problem_.stages();
+    placement.bytes[index_of(stage)] +=
+        bytes(stage, p / problem_.stages(), placement.cuts[index_of(p)], placement.cuts[index_of(p + 1)]);
+  }
+  return placement;
+}
+
+Placement priced(const PlacementProblem& problem, Placement placement) {
+  return Prices(problem, placement.recompute).priced(std::move(placement));
+}
+
+std::optional<Placement::Lack> Placement::lack(const std::vector<double>& limits) const {
+  std::optional<Lack> most;
+  for (std::size_t stage = 0; stage < bytes.size(); ++stage) {
+    const double missing = bytes[stage] - limits[index_of(ranks[stage])];
+    if (missing > 0 && (!most || missing > most->bytes)) most = {static_cast<int>(stage), missing};
+  }
+  return most;
+}
+
+bool Better::operator()(const Placement& a, const Placement& b) const {
+  const auto missing = [this](const Placement& one) {
+    const auto lack = one.lack(problem.limits);
+    return lack ? lack->bytes : 0;
+  };
+  const double missing_a = missing(a), missing_b = missing(b);
+  if (missing_a != missing_b) return missing_a < missing_b;
+  return a.seconds < b.seconds * (1 - 1e-9);  // of equals the one that was found first
+}
+
+}  // namespace unisono::parallel

@@ -1,0 +1,29 @@
+#pragma once
+
+#include "pipeline/program.hpp"
+#include "unisono/parallel/pipeline_schedule.hpp"
+
+namespace unisono::parallel {
+
+// The programs of training, a file each. All are pure functions of their arguments, which are 1 or more; every number
+// of micro-batches is allowed, also fewer than stages. In the formulas there, S is the number of stages, s a stage from
+// 0, m the number of micro-batches, v the chunks of a rank, and F, B, W the seconds of a stage's forward pass and of
+// the two halves of its backward pass, for one micro-batch and equal on all stages.
+Program naive_program(int stages, int micro_batches);
+Program gpipe_program(int stages, int micro_batches);
+Program one_forward_one_backward_program(int stages, int micro_batches);
+Program interleaved_program(int stages, int chunks, int micro_batches);
+Program zero_bubble_program(int stages, int micro_batches);
+
+/// \throws std::logic_error where a schedule other than interleaved has more than one chunk
+Program make_program(PipelineSchedule schedule, int stages, int chunks, int micro_batches);
+
+/// The program of evaluation and prediction: forward passes alone.
+Program forward_program(int stages, int chunks, int micro_batches);
+
+/// Divides the micro-batches into groups of equal size, give or take one, of `stages` or more each where there are
+/// that many; larger groups come first. A rank with several chunks runs a group through one chunk, then through the
+/// next: a group that fills the pipeline leaves no stage idle between the two.
+std::vector<int> interleaved_groups(int stages, int micro_batches);
+
+}  // namespace unisono::parallel

@@ -1,0 +1,98 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+
+#include "pipeline/boundaries.hpp"
+#include "pipeline/micro_batches.hpp"
+#include "pipeline/program.hpp"
+#include "pipeline/workspaces.hpp"
+#include "unisono/models/staged.hpp"
+#include "unisono/parallel/pipeline.hpp"
+#include "unisono/parallel/step.hpp"
+#include "unisono/tensor/reducer.hpp"
+
+namespace unisono::parallel {
+
+/// What the passes of a program work on.
+struct StageWork {
+  models::ModelState state;  ///< this stage's shards
+  kernels::LossSums& sums;   ///< the last stage adds the losses
+  StepTerms* run = nullptr;  ///< the training; null: the program evaluates
+  MeanOver mean_over = MeanOver::all_replicas;
+  GradientExchange* exchange = nullptr;  ///< may be null
+};
+
+/// A rank of a pipeline: runs its operations of a program, on the pieces of the network that it holds.
+class Stage {
+ public:
+  explicit Stage(const PipelineTerms& terms);
+
+  /// Runs one program. Collective over the pipeline.
+  void run(const Program& program, MicroBatches& batches, const StageWork& work);
+  /// Updates the running statistics by all micro-batches of a step, in their order.
+  /// \param count of the step, on all replicas \param on_all_replicas whether each micro-batch is on one of several
+  /// replicas: their batch statistics are gathered. Collective over the replicas then.
+  void apply_moments(Index count, bool on_all_replicas, models::ModelState state);
+
+  int number() const { return terms_.pipeline.rank(); }
+  double waited_seconds() const { return boundaries_->waited_seconds(); }
+  std::int64_t sent_bytes() const { return boundaries_->sent_bytes(); }
+  /// The most memory that activations have taken so far, and inputs that are kept to compute them anew.
+  Index most_floats() const { return workspaces_.floats() + most_inputs_; }
+
+ private:
+  /// One operation and what it works on.
+  struct Task {
+    Operation operation;
+    int piece;
+    const data::Batch& batch;
+  };
+  struct Now;  // the program that runs
+  using Message = Boundaries::Message;
+
+  void execute(const Task& task);
+  void forward(const Task& task);
+  View run_forward(const Task& task, const nn::Workspace& workspace, bool again);
+  Inputs inputs_of(const Task& task, bool again);
+  void copy_input(const Task& task, View from, MutableView to) const;
+  void add_losses(const Task& task, View outputs, const nn::Workspace& workspace, bool again);
+  void backward(const Task& task);
+  void run_backward(const Task& task, const nn::Workspace& workspace);
+  nn::Workspace begin(const Task& task);
+  nn::Workspace revive(const Task& task);
+  bool recomputes() const;
+  void keep_input(const Task& task, const nn::Workspace& workspace);
+
+  std::optional<Message> message_to(const Operation& operation) const;
+  std::optional<Message> message_from(const Operation& operation) const;
+  Message message_of(int piece, bool gradient, int peer, const data::Batch& batch) const;
+  void expect_next();
+  void expect_before(std::size_t operation);
+  void expect(const Message& message);
+  void receive(const Operation& operation, MutableView values);
+  template <typename Call>
+  void wait(Call call);
+
+  const nn::Piece& piece(int number) const { return terms_.stages.piece(number); }
+  double flops_of(const Task& task, OperationKind kind) const;
+  nn::Pass pass_of(const Task& task, bool again) const;
+  std::optional<ComputeScope> compute_scope() const;
+  MutableView moments_of(int number, Index micro_batch) const;
+  void make_room_for_moments(int number, Index micro_batches);
+
+  PipelineTerms terms_;
+  const models::Staged& model_;
+  std::vector<nn::PieceCost> costs_;  ///< of all pieces
+  mutable LocalReducer alone_;
+  std::unique_ptr<Boundaries> boundaries_;
+  Workspaces workspaces_;
+  mutable std::map<int, Buffer> moments_;         ///< by piece: batch statistics of the step's micro-batches
+  std::map<std::pair<int, int>, Buffer> inputs_;  ///< by (piece, micro-batch): kept where activations are not
+  Index kept_inputs_ = 0, most_inputs_ = 0;       ///< floats of these
+  kernels::LossSums counted_before_;              ///< losses of passes that are made anew: nobody reads them
+  Now* now_ = nullptr;
+};
+
+}  // namespace unisono::parallel

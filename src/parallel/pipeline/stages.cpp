@@ -1,0 +1,206 @@
+#include "unisono/parallel/stages.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <stdexcept>
+#include <utility>
+
+#include "unisono/base/errors.hpp"
+
+namespace unisono::parallel {
+namespace {
+
+constexpr std::string_view kKey = "replica.placement.first_layers";
+
+/// The layers that a piece can begin with, and the numbers of the cut points before them.
+using Beginnings = std::vector<std::pair<std::string, int>>;
+
+Beginnings beginnings_of(const nn::Network& network) {
+  Beginnings beginnings = {{network.first_layer(), 0}};
+  for (const nn::CutPoint& point : network.cut_points()) {
+    beginnings.emplace_back(point.next, static_cast<int>(beginnings.size()));
+  }
+  return beginnings;
+}
+
+/// A layer that computes nothing (flatten) belongs to the one behind it, and so may stand for that. Others as they are.
+std::string computing_layer(const std::vector<nn::LayerRow>& rows, const std::string& name) {
+  auto row = std::ranges::find(rows, name, &nn::LayerRow::name);
+  while (row != rows.end() && row->kind == "flatten") ++row;
+  return row == rows.end() || row->name == name ? name : row->name.substr(0, row->name.find('.'));
+}
+
+std::string names_of(const Beginnings& beginnings) {
+  std::vector<std::string> names;
+  for (const auto& [name, cut] : beginnings) names.push_back(name);
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+/// The number of the cut point before a layer.
+int cut_before(const std::string& layer, const Beginnings& beginnings, const std::vector<nn::LayerRow>& rows) {
+  const std::string name = computing_layer(rows, layer);
+  const auto found = std::ranges::find(beginnings, name, &Beginnings::value_type::first);
+  if (found != beginnings.end()) return found->second;
+  const bool known = std::ranges::find(rows, layer, &nn::LayerRow::name) != rows.end();
+  throw ConfigError(fmt::format(
+      "{}: {}; choose from {}", kKey,
+      known ? fmt::format("no stage can begin with '{}', which is inside a residual block, or computed together with "
+                          "the layer before it",
+                          layer)
+            : fmt::format("the network has no layer '{}'", layer),
+      names_of(beginnings)));
+}
+
+std::vector<int> cuts_by_hand(const nn::Network& network, const std::vector<std::string>& first_layers) {
+  const Beginnings beginnings = beginnings_of(network);
+  const std::vector<nn::LayerRow> rows = network.rows(1);
+  std::vector<int> cuts;
+  for (const std::string& layer : first_layers) {
+    cuts.push_back(cut_before(layer, beginnings, rows));
+    if (cuts.size() == 1 && cuts.front() != 0) {
+      throw ConfigError(fmt::format("{}: the first stage begins with the network's first layer, '{}', not with '{}'",
+                                    kKey, rows.front().name, layer));
+    }
+    if (cuts.size() > 1 && cuts.back() <= cuts[cuts.size() - 2]) {
+      throw ConfigError(fmt::format("{}: '{}' does not come after '{}' in the network; list the layers in their order",
+                                    kKey, layer, first_layers[cuts.size() - 2]));
+    }
+  }
+  cuts.push_back(static_cast<int>(beginnings.size()));
+  return cuts;
+}
+
+std::vector<int> cuts_by_flops(const nn::Network& network, int pieces) {
+  const std::vector<nn::CutPoint> points = network.cut_points();
+  std::vector<double> costs;
+  std::vector<Index> boundaries;
+  double before = 0;
+  for (const nn::CutPoint& point : points) {
+    costs.push_back(point.before.flops() - std::exchange(before, point.before.flops()));
+    boundaries.push_back(point.boundary);
+  }
+  costs.push_back(points.empty() ? 0 : points.back().behind.flops());
+  return balanced_cuts(costs, boundaries, pieces);
+}
+
+std::vector<int> cuts_of(const nn::Network& network, const ReplicaSettings& settings) {
+  const auto most = std::ssize(network.cut_points()) + 1;
+  if (settings.pieces() > most) {
+    throw ConfigError(fmt::format(
+        "replica.stages: {}{} make {} pieces, but this network can be cut into at most {}, since a cut lies where "
+        "exactly one tensor passes from layer to layer; lower {}",
+        settings.stages, settings.chunks == 1 ? " stages" : fmt::format(" stages × {} chunks", settings.chunks),
+        settings.pieces(), most, settings.chunks == 1 ? "it" : "it, or replica.chunks"));
+  }
+  const std::vector<std::string>& first_layers = settings.placement.first_layers;
+  if (!first_layers.empty() && std::ssize(first_layers) != settings.pieces()) {
+    throw ConfigError(
+        fmt::format("{}: {} layers are named for {} pieces", kKey, first_layers.size(), settings.pieces()));
+  }
+  return first_layers.empty() ? cuts_by_flops(network, static_cast<int>(settings.pieces()))
+                              : cuts_by_hand(network, first_layers);
+}
+
+/// "convolution1 to relu3" for each piece.
+std::vector<std::string> names_of_pieces(const nn::Network& network, const std::vector<int>& cuts) {
+  const std::vector<nn::LayerRow> rows = network.rows(1);
+  const Beginnings beginnings = beginnings_of(network);
+  // A piece's last row is the one before the first row of the next piece.
+  const auto row_of = [&](int cut) {
+    const auto& rows_begin = rows.begin();
+    if (cut == 0) return rows_begin;
+    if (cut == static_cast<int>(beginnings.size())) return rows.end();
+    const std::string& name = beginnings[static_cast<std::size_t>(cut)].first;
+    auto row = std::ranges::find_if(
+        rows, [&](const nn::LayerRow& one) { return one.name.substr(0, one.name.find('.')) == name; });
+    while (row != rows.begin() && (row - 1)->kind == "flatten") --row;
+    return row;
+  };
+  const auto top_level = [](const std::string& name) { return name.substr(0, name.find('.')); };
+  std::vector<std::string> names;
+  for (std::size_t p = 0; p + 1 < cuts.size(); ++p) {
+    const std::string first = top_level(row_of(cuts[p])->name), last = top_level((row_of(cuts[p + 1]) - 1)->name);
+    names.push_back(first == last ? first : first + " to " + last);
+  }
+  return names;
+}
+
+std::vector<nn::Piece> pieces_of(const nn::Network& network, const std::vector<int>& cuts) {
+  std::vector<nn::Piece> pieces;
+  for (std::size_t p = 0; p + 1 < cuts.size(); ++p) pieces.push_back(network.piece(cuts[p], cuts[p + 1]));
+  return pieces;
+}
+
+/// The number of the piece whose range a block lies in.
+std::size_t piece_of(const Block& block, const std::vector<FloatRange>& ranges) {
+  const auto holding = std::ranges::find_if(
+      ranges, [&](const FloatRange& range) { return block.offset >= range.first && block.offset < range.last; });
+  return static_cast<std::size_t>(holding - ranges.begin());
+}
+
+/// Blocks as whole ones, each on the stage that holds its piece; a copy for each replica.
+ShardMap map_of(const ParameterLayout& layout, const std::vector<FloatRange>& ranges, int stages, int replicas) {
+  std::vector<Shard> shards;
+  for (int replica = 0; replica < replicas; ++replica) {
+    for (std::size_t i = 0; i < layout.blocks().size(); ++i) {
+      const Block& block = layout.blocks()[i];
+      const int stage = static_cast<int>(piece_of(block, ranges)) % stages;
+      shards.push_back({.block = i, .box = whole_box(block), .holder = replica * stages + stage, .copy = replica});
+    }
+  }
+  return {layout, replicas * stages, replicas, std::move(shards)};
+}
+
+/// Where each range begins in the vectors of the stage that holds it. \throws std::logic_error where a stage does not
+/// lay out a range as the whole vector does
+std::vector<Index> local_offsets(const ShardMap& map, const std::vector<FloatRange>& ranges, int stages) {
+  std::vector<Index> offsets(ranges.size(), -1);
+  for (int stage = 0; stage < stages; ++stage) {
+    const std::vector<Shard>& shards = map.shards_of(stage);
+    for (std::size_t i = 0; i < shards.size(); ++i) {
+      const Block& block = map.layout().blocks()[shards[i].block];
+      const std::size_t piece = piece_of(block, ranges);
+      Index& offset = offsets[piece];
+      const Index here = map.local(stage).blocks()[i].offset - (block.offset - ranges[piece].first);
+      if (offset >= 0 && offset != here) throw std::logic_error("a piece's parameters are not contiguous on its rank");
+      offset = here;
+    }
+  }
+  std::ranges::replace(offsets, -1, 0);  // a piece of no blocks
+  return offsets;
+}
+
+std::vector<FloatRange> ranges_of(const std::vector<nn::Piece>& pieces, FloatRange (nn::Piece::*range)() const) {
+  std::vector<FloatRange> ranges;
+  for (const nn::Piece& piece : pieces) ranges.push_back((piece.*range)());
+  return ranges;
+}
+
+}  // namespace
+
+Stages::Stages(const models::Staged& model, const ReplicaSettings& settings, int replicas)
+    : stages_(static_cast<int>(settings.stages)),
+      cuts_(cuts_of(model.network(), settings)),
+      names_(names_of_pieces(model.network(), cuts_)),
+      pieces_(pieces_of(model.network(), cuts_)),
+      parameters_(map_of(model.network().parameters(), ranges_of(pieces_, &nn::Piece::parameters), stages_, replicas)),
+      statistics_(map_of(model.network().statistics(), ranges_of(pieces_, &nn::Piece::statistics), stages_, replicas)),
+      replica_parameters_(map_of(model.network().parameters(), ranges_of(pieces_, &nn::Piece::parameters), stages_, 1)),
+      local_parameters_(local_offsets(parameters_, ranges_of(pieces_, &nn::Piece::parameters), stages_)),
+      local_statistics_(local_offsets(statistics_, ranges_of(pieces_, &nn::Piece::statistics), stages_)) {}
+
+std::string Stages::text_of(int stage) const {
+  std::vector<std::string> pieces;
+  for (int chunk = 0; chunk < chunks(); ++chunk) pieces.push_back(layers_of(piece_of(stage, chunk)));
+  return fmt::format("{}", fmt::join(pieces, ", and "));
+}
+
+nn::PieceCost Stages::cost_of(int stage) const {
+  nn::PieceCost cost;
+  for (int chunk = 0; chunk < chunks(); ++chunk) cost += piece(piece_of(stage, chunk)).cost();
+  return cost;
+}
+
+}  // namespace unisono::parallel

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "run/comparison.hpp"
+#include "run/minimisation.hpp"
+#include "run/serving_report.hpp"
+#include "unisono/data/dataset.hpp"
+#include "unisono/models/model.hpp"
+#include "unisono/session/checkpoint.hpp"
+#include "unisono/settings/config.hpp"
+#include "unisono/strategies/strategy.hpp"
+
+namespace unisono::session {
+
+enum class Ending { complete, converged, interrupted, diverged };
+
+/// All figures of a finished run, for summary.json and the log.
+struct Summary {
+  Ending ending = Ending::interrupted;
+  bool in_folder = true;       ///< whether the run left files, and can be resumed
+  bool stopped_early = false;  ///< complete before train.epochs, with the weights of best.step
+  BestEvaluation best = {};    ///< the evaluation of the best checkpoint, if there is one
+  std::int64_t steps_per_epoch = 1;
+  int ranks = 1, workers = 1, threads = 1;  ///< workers: ranks that train, or replicas of several ranks
+  int stages = 1;                           ///< ranks of a replica
+  std::int64_t parameters = 0, epochs = 0, steps = 0, resumed_at_step = 0;
+  double epochs_made = 0;     ///< since the (re)start
+  std::int64_t examples = 0;  ///< trained on since the (re)start, over all ranks
+  double flops_per_example = 0;
+  strategies::StrategyCounters counters = {};  ///< since the (re)start: bytes of all ranks, rows of all threads
+  std::vector<models::Metric> train;
+  std::map<data::Split, std::vector<models::Metric>> evaluations;
+  ServingReport serving = {};          ///< since the (re)start
+  parallel::Seconds seconds;           ///< since the (re)start, means over ranks that train
+  std::int64_t peak_memory_bytes = 0;  ///< maximum over the ranks
+  /// Of the optimizer's state where it is sharded: on the rank with the largest shard; and all of it. 0: it is not.
+  std::int64_t shard_bytes = 0, whole_state_bytes = 0;
+  std::string batch_statistics;  ///< global, local or none
+  std::string device;
+  std::uint64_t config_hash = 0, data_identity = 0, build = 0;
+  std::optional<Comparison> comparison = {};      ///< with another run, if one was named
+  std::optional<Minimisation> minimisation = {};  ///< where a method for the whole training set was used
+
+  bool is_complete() const { return ending == Ending::complete || ending == Ending::converged; }
+  /// Per second of training, without evaluations and checkpoints.
+  double examples_per_second() const;
+};
+
+/// summary.json
+nlohmann::ordered_json to_json(const Summary& summary, const settings::Config& config);
+/// Reads the summary that a run left, if it is of so many steps; else an empty object.
+nlohmann::ordered_json read_summary(const std::string& path, std::int64_t steps);
+
+/// Whether a summary is of a run that stopped early, with the same settings as in this config.
+bool stopped_early_by(const nlohmann::ordered_json& summary, const settings::Config& config);
+
+/// The same as a few readable lines: what was trained, the result, the speed, where the time went, and what to do about
+/// the part that cost most.
+std::string to_text(const Summary& summary, const settings::Config& config);
+
+}  // namespace unisono::session
