@@ -403,6 +403,21 @@ TEST_CASE("a set of other values is another set", "[sparse]") {
   }
 }
 
+TEST_CASE("strata are refused where there are no ratings, with the name of what sets them", "[sparse]") {
+  const unisono::test::TempDir folder;
+  unisono::test::write_set(folder / "a.h5", {});
+  unisono::data::DataSettings settings = unisono::test::settings_for(folder / "a.h5");
+  settings.order = unisono::data::Order::strata;
+  const auto message = [&] {
+    return unisono::test::message_of<unisono::ConfigError>([&] { unisono::data::inspect_dataset(settings); });
+  };
+  CHECK_THAT(message(), Contains("data.order = \"strata\" needs ratings, but ") &&
+                            Catch::Matchers::EndsWith("a.h5 holds a table; choose another order"));
+  settings.strata_set_by = "kind = \"blocks\"";
+  CHECK_THAT(message(), Contains("kind = \"blocks\" and data.order = \"strata\" need ratings, but ") &&
+                            Catch::Matchers::EndsWith("a.h5 holds a table; choose another strategy and order"));
+}
+
 TEST_CASE("settings that only tables have are refused", "[sparse]") {
   const auto message = [](const unisono::test::Kind& kind,
                           const std::function<void(unisono::data::DataSettings&)>& change) {

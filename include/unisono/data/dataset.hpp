@@ -86,6 +86,7 @@ struct SourceOptions {
   std::uint64_t seed = 0;
   std::vector<float> class_weights = {};  ///< [K] weights of the losses by label; empty: all are 1
   int lane = 0, lanes = 1;  ///< this source yields steps lane, lane + lanes, …: for threads that make steps in turn
+  std::string lanes_for = "making steps in turn";  ///< what needs lanes, as messages name it
   Delivery delivery = {};
 };
 

@@ -127,9 +127,8 @@ std::unique_ptr<BatchSource> Table::train(const SourceOptions& options) {
   if (group == nullptr) throw DataError(fmt::format("{}: has no group 'train' to train on", settings_.path));
   if (options.lanes > 1 && !plan_.info.resident) {
     throw ConfigError(
-        fmt::format("{}: strategy.kind = \"hogwild\" needs the data set in memory, but it is streamed; set data.reader "
-                    "= \"resident\"",
-                    settings_.path));
+        fmt::format("{}: {} needs the data set in memory, but it is streamed; set data.reader = \"resident\"",
+                    settings_.path, options.lanes_for));
   }
   const Schedule schedule(plan_.info.train, options, fixed());
   BatchStyle with = training_style(*group, options.class_weights);

@@ -4,7 +4,7 @@
 
 namespace unisono::data {
 
-/// Batches for strategy.kind = "stratified": step w of an epoch takes the diagonal of blocks (i, (i + w) mod side) of
+/// Batches for training in strata: step w of an epoch takes the diagonal of blocks (i, (i + w) mod side) of
 /// the grid, for all rows i; a rank takes those of its rows. The blocks of a diagonal share neither users nor items, so
 /// θ does not depend on their order, nor on how threads and ranks divide them (Gemulla et al., "Large-scale matrix
 /// factorization with distributed stochastic gradient descent", KDD 2011: a diagonal is a stratum). A batch's ranges
