@@ -24,7 +24,7 @@ Texts split_csv_fields(const std::string& text, char delimiter) {
   return fields;
 }
 
-unisono::data::OpenTable table_of(const std::string& text) {
+unisono::data::OpenText table_of(const std::string& text) {
   return [text_of = std::make_shared<std::string>(text)] {
     return std::make_unique<unisono::data::LineReader>(unisono::data::bytes_of(*text_of, "f"));
   };

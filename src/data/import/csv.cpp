@@ -15,16 +15,16 @@ namespace {
 
 using VisitExample = std::function<void(Split, CsvRow&)>;
 
-void for_each_example(const CsvTable& table, const RowSplit& split, const OpenTable& open, const OpenTable& open_test,
+void for_each_example(const CsvTable& table, const RowSplit& split, const OpenText& open, const OpenText& open_test,
                       const VisitExample& visit) {
   CsvRow row;
   std::int64_t number = 0;
-  for_each_row(open, table.dialect, [&](const LineReader& line, const std::vector<std::string>& fields) {
+  read_rows(*open(), csv_rows(table.dialect), [&](const LineReader& line, const auto& fields) {
     encode_row(table, line, fields, row);
     visit(split.of(number++), row);
   });
   if (!open_test) return;
-  for_each_row(open_test, table.dialect, [&](const LineReader& line, const std::vector<std::string>& fields) {
+  read_rows(*open_test(), csv_rows(table.dialect), [&](const LineReader& line, const auto& fields) {
     encode_row(table, line, fields, row);
     visit(Split::test, row);
   });
@@ -57,12 +57,12 @@ void write_recipe(const CsvTable& table, SetWriter& writer) {
 }  // namespace
 
 std::string write_raw_table(const std::string& path, const Preprocessing& trained, const ImportOutput& output) {
-  const OpenTable open = [&path] { return std::make_unique<LineReader>(open_bytes(path)); };
+  const OpenText open = text_of(path);
   const CsvTable table = scan_table_for(open, trained);
   SetWriter writer(output);
   GroupWriter group(writer, table, Split::test, table.rows);
   CsvRow row;
-  for_each_row(open, table.dialect, [&](const LineReader& line, const std::vector<std::string>& fields) {
+  read_rows(*open(), csv_rows(table.dialect), [&](const LineReader& line, const auto& fields) {
     encode_row(table, line, fields, row);
     group.add(row);
   });
@@ -80,10 +80,8 @@ namespace unisono::data {
 ImportSummary import_csv(const std::string& path, const CsvOptions& options, const ImportOutput& output) {
   const Shares shares{options.validation_fraction, options.test_fraction, options.seed};
   check_shares(shares, "rows", options.test_file);
-  const OpenTable open = [&path] { return std::make_unique<LineReader>(open_bytes(path)); };
-  OpenTable open_test;
-  if (!options.test_file.empty())
-    open_test = [&options] { return std::make_unique<LineReader>(open_bytes(options.test_file)); };
+  const OpenText open = text_of(path);
+  const OpenText open_test = options.test_file.empty() ? OpenText() : text_of(options.test_file);
   const CsvTable table = scan_table(open, open_test, options);
   const RowSplit split(table.rows, shares);
   const ImportSummary summary = summarize(table, split, output.path);

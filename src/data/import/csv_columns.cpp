@@ -32,7 +32,7 @@ std::size_t find_column(const std::vector<CsvColumn>& columns, const std::string
 
 }  // namespace
 
-std::vector<CsvColumn> name_columns(const OpenTable& open, const CsvDialect& dialect) {
+std::vector<CsvColumn> name_columns(const OpenText& open, const CsvDialect& dialect) {
   std::vector<CsvColumn> columns(dialect.columns);
   for (std::size_t i = 0; i < columns.size(); ++i) columns[i].name = fmt::format("column{}", i + 1);
   if (!dialect.header) return columns;
@@ -78,7 +78,7 @@ void give_roles(std::vector<CsvColumn>& columns, const CsvOptions& options) {
 }
 
 void fail_at(const LineReader& line, const CsvColumn& column, const std::string& what) {
-  throw DataError(fmt::format("{}:{}: column '{}': {}", line.name(), line.number(), column.name, what));
+  line.fail(fmt::format("column '{}': {}", column.name, what));
 }
 
 void list_features(CsvTable& table) {

@@ -9,11 +9,10 @@
 #include <limits>
 
 #include "unisono/base/errors.hpp"
+#include "unisono/base/text.hpp"
 
 namespace unisono::data {
 namespace {
-
-constexpr std::size_t kSampledLines = 100;
 
 bool is_blank(char c) { return c == ' ' || c == '\t'; }
 
@@ -39,15 +38,7 @@ bool read_quoted(const std::string& text, std::size_t& at, std::string& field) {
 }
 
 [[noreturn]] void fail_quote(const LineReader& line, std::size_t column, const char* what) {
-  throw DataError(fmt::format("{}:{}: column {}: {}", line.name(), line.number(), column, what));
-}
-
-std::vector<std::string> sample_lines(const OpenTable& open) {
-  const auto lines = open();
-  std::vector<std::string> sample;
-  for (std::string line; sample.size() < kSampledLines && lines->next(line);) sample.push_back(line);
-  if (sample.empty()) throw DataError(lines->name() + ": is empty; a table has at least one row");
-  return sample;
+  line.fail(fmt::format("column {}: {}", column, what));
 }
 
 /// Fields of a sampled line; none where it cannot be cut. What is wrong with it is said when it is read for good.
@@ -164,8 +155,22 @@ bool is_missing(std::string_view field) {
   return lower.empty() || lower == "?" || lower == "na" || lower == "n/a" || lower == "nan" || lower == "null";
 }
 
-CsvDialect detect_dialect(const OpenTable& open, const std::string& delimiter, Header header) {
-  const std::vector<std::string> sample = sample_lines(open);
+RowFormat<std::vector<std::string>> csv_rows(const CsvDialect& dialect, std::string_view none) {
+  const auto parse = [dialect](const LineReader& line, const std::string& text, std::vector<std::string>& fields) {
+    split_line(line, text, dialect.delimiter, fields);
+    if (fields.size() == dialect.columns) return true;
+    line.fail(fmt::format("has {}, but the first line has {}", count_of(std::ssize(fields), "field"), dialect.columns));
+  };
+  if (!dialect.header) return {.none = none, .parse = parse};
+  const auto check_names = [parse](const LineReader& line, const std::string& text) {
+    std::vector<std::string> names;
+    parse(line, text, names);
+  };
+  return {.none = none, .parse = parse, .names = check_names};
+}
+
+CsvDialect detect_dialect(const OpenText& open, const std::string& delimiter, Header header) {
+  const std::vector<std::string> sample = first_lines(*open(), "a table has at least one row");
   const auto reader = open();
   std::string first;
   reader->next(first);

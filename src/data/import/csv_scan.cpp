@@ -9,7 +9,6 @@
 #include "import/utf8.hpp"
 #include "unisono/base/config.hpp"
 #include "unisono/base/errors.hpp"
-#include "unisono/base/text.hpp"
 
 namespace unisono::data {
 namespace {
@@ -44,7 +43,7 @@ void note_number(CsvColumn& column, double value) {
 }
 
 /// Numbers such as 1700000001 and 1700000002 are one number in float32.
-void require_precision(const OpenTable& open, const CsvColumn& column) {
+void require_precision(const OpenText& open, const CsvColumn& column) {
   constexpr double kWorst = 1.0 / 256;  // of the range
   if (column.high <= column.low || column.rounding <= kWorst * (column.high - column.low)) return;
   throw DataError(
@@ -152,26 +151,21 @@ void number_texts(CsvColumn& column) {
 }
 
 /// A second table has the same names on top.
-void check_names(const OpenTable& open, const CsvTable& table) {
+void check_names(const OpenText& open, const CsvTable& table) {
   const auto lines = open();
   std::string text;
   std::vector<std::string> names;
   if (lines->next(text)) split_line(*lines, text, table.dialect.delimiter, names);
   for (std::size_t i = 0; i < names.size() && i < table.columns.size(); ++i) {
     if (names[i].empty() || names[i] == table.columns[i].name) continue;
-    throw DataError(fmt::format("{}:{}: column {} is named '{}', but '{}' in the training table", lines->name(),
-                                lines->number(), i + 1, names[i], table.columns[i].name));
+    lines->fail(
+        fmt::format("column {} is named '{}', but '{}' in the training table", i + 1, names[i], table.columns[i].name));
   }
 }
 
-std::int64_t scan_rows(const OpenTable& open, CsvTable& table) {
-  std::int64_t rows = 0;
-  for_each_row(open, table.dialect, [&](const LineReader& line, const std::vector<std::string>& fields) {
-    scan_row(table, line, fields);
-    ++rows;
-  });
-  if (rows == 0) throw DataError(open()->name() + ": has no rows below the header line");
-  return rows;
+std::int64_t scan_rows(const OpenText& open, CsvTable& table) {
+  return read_rows(*open(), csv_rows(table.dialect, "rows below the header line"),
+                   [&](const LineReader& line, const auto& fields) { scan_row(table, line, fields); });
 }
 
 Recipe recipe_of(const CsvOptions& options) {
@@ -193,7 +187,7 @@ void complete_recipe(CsvTable& table) {
 }
 
 /// Columns are known by name, so that no two features may have the same.
-void require_distinct_names(const OpenTable& open, const CsvTable& table) {
+void require_distinct_names(const OpenText& open, const CsvTable& table) {
   std::map<std::string, int> seen;
   for (const CsvColumn& column : table.columns) {
     if (column.role == ColumnRole::excluded || seen[column.name]++ == 0) continue;
@@ -204,21 +198,7 @@ void require_distinct_names(const OpenTable& open, const CsvTable& table) {
 
 }  // namespace
 
-void for_each_row(const OpenTable& open, const CsvDialect& dialect, const VisitRow& visit) {
-  const auto lines = open();
-  std::string text;
-  std::vector<std::string> fields;
-  for (bool names = dialect.header; lines->next(text); names = false) {
-    split_line(*lines, text, dialect.delimiter, fields);
-    if (fields.size() != dialect.columns) {
-      throw DataError(fmt::format("{}:{}: has {}, but the first line has {}", lines->name(), lines->number(),
-                                  count_of(std::ssize(fields), "field"), dialect.columns));
-    }
-    if (!names) visit(*lines, fields);
-  }
-}
-
-CsvTable scan_table(const OpenTable& open, const OpenTable& open_test, const CsvOptions& options) {
+CsvTable scan_table(const OpenText& open, const OpenText& open_test, const CsvOptions& options) {
   CsvTable table;
   table.recipe = recipe_of(options);
   table.dialect = detect_dialect(open, options.delimiter, options.header);

@@ -173,7 +173,7 @@ std::string write_raw_rows(const std::string& path, const RawForm& form, const I
   LibsvmFindings found;
   SpilledRows rows(output.path), none(output.path);
   std::set<double> labels;
-  read_libsvm(std::make_unique<LineReader>(open_bytes(path)), options, found, nullptr, [&](const LibsvmRow& row) {
+  read_libsvm(*text_of(path)(), options, found, nullptr, [&](const LibsvmRow& row) {
     if (labels.size() <= trained.class_names.size()) labels.insert(row.label);
     rows.add(row);
   });
@@ -215,8 +215,7 @@ SparseSummary import_libsvm(const std::vector<std::string>& paths, const LibsvmO
   LibsvmFindings found;
   SpilledRows training(output.path), test(output.path);
   const auto read = [&](const std::string& path, const Classes* classes, SpilledRows& rows) {
-    read_libsvm(std::make_unique<LineReader>(open_bytes(path)), options, found, classes,
-                [&rows](const LibsvmRow& row) { rows.add(row); });
+    read_libsvm(*text_of(path)(), options, found, classes, [&rows](const LibsvmRow& row) { rows.add(row); });
   };
   for (const std::string& path : paths) read(path, nullptr, training);
   Plan plan;

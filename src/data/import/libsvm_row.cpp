@@ -50,9 +50,7 @@ class Scanner {
     const std::size_t end = std::min(text_.find_first_of(" \t", at), text_.size());
     return std::string(text_.substr(at, std::min(end - at, kShownBytes)));
   }
-  [[noreturn]] void fail(std::size_t at, const std::string& what) const {
-    throw DataError(fmt::format("{}:{}:{}: {}", line_.name(), line_.number(), at + 1, what));
-  }
+  [[noreturn]] void fail(std::size_t at, const std::string& what) const { line_.fail(at + 1, what); }
 
  private:
   const LineReader& line_;

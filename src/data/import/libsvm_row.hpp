@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "import/line_reader.hpp"
+#include "import/rows.hpp"
 
 namespace unisono::data {
 

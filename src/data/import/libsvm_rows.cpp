@@ -21,16 +21,12 @@ struct RowHead {
   std::uint64_t count;
 };
 
-[[noreturn]] void fail_at(const LineReader& line, std::size_t at, const std::string& what) {
-  throw DataError(fmt::format("{}:{}:{}: {}", line.name(), line.number(), at, what));
-}
-
 void note_label(const LineReader& line, const LibsvmRow& row, const LibsvmOptions& options, LibsvmFindings& found) {
   const double label = row.label;
   const bool whole = label == std::trunc(label) && std::abs(label) < kMostLabel;
   if (!whole && options.task == Task::classes)
-    fail_at(line, row.label_at,
-            fmt::format("the label {} is not a whole number, so it cannot be a class; use --task regression", label));
+    line.fail(row.label_at,
+              fmt::format("the label {} is not a whole number, so it cannot be a class; use --task regression", label));
   found.whole_labels = found.whole_labels && whole;
   if (found.too_many_labels || !found.whole_labels || options.task == Task::regression) return;
   found.labels.emplace(label, 0);
@@ -43,16 +39,15 @@ void check_label(const LineReader& line, const LibsvmRow& row, const std::map<do
   for (const auto& [known, number] : classes) {
     if (shown.size() < kShownLabels) shown.push_back(known);
   }
-  fail_at(line, row.label_at,
-          fmt::format("the label {} does not occur in the training file, whose classes are {}{}", row.label,
-                      fmt::join(shown, ", "), classes.size() > shown.size() ? ", …" : ""));
+  line.fail(row.label_at, fmt::format("the label {} does not occur in the training file, whose classes are {}{}",
+                                      row.label, fmt::join(shown, ", "), classes.size() > shown.size() ? ", …" : ""));
 }
 
 void note_indices(const LineReader& line, const LibsvmRow& row, const LibsvmOptions& options, LibsvmFindings& found) {
   if (row.indices.empty()) return;
   if (row.indices.front() == 0 && options.base == IndexBase::one)
-    fail_at(line, row.first_at,
-            "has the index 0, but the first column has the index 1 (--base 1, or what the model was trained on)");
+    line.fail(row.first_at,
+              "has the index 0, but the first column has the index 1 (--base 1, or what the model was trained on)");
   found.zero_index = found.zero_index || row.indices.front() == 0;
   if (row.indices.back() > found.largest || found.largest_at.empty()) {
     found.largest = row.indices.back();
@@ -83,20 +78,16 @@ void SpilledRows::for_each(const std::function<void(std::int64_t, const LibsvmRo
   }
 }
 
-void read_libsvm(std::unique_ptr<LineReader> lines, const LibsvmOptions& options, LibsvmFindings& found,
+void read_libsvm(LineReader& lines, const LibsvmOptions& options, LibsvmFindings& found,
                  const std::map<double, std::int32_t>* classes, const std::function<void(const LibsvmRow& row)>& keep) {
-  LibsvmRow row;
-  std::int64_t rows = 0;
-  for (std::string text; lines->next(text);) {
-    if (!parse_libsvm(*lines, text, row)) continue;
-    classes == nullptr ? note_label(*lines, row, options, found) : check_label(*lines, row, *classes);
-    note_indices(*lines, row, options, found);
+  const RowFormat<LibsvmRow> format{.none = "examples", .parse = parse_libsvm};
+  read_rows(lines, format, [&](const LineReader& line, const LibsvmRow& row) {
+    classes == nullptr ? note_label(line, row, options, found) : check_label(line, row, *classes);
+    note_indices(line, row, options, found);
     found.all_ones =
         found.all_ones && std::all_of(row.values.begin(), row.values.end(), [](float value) { return value == 1; });
     keep(row);
-    ++rows;
-  }
-  if (rows == 0) throw DataError(lines->name() + ": has no examples");
+  });
 }
 
 std::map<double, std::int32_t> decide_classes(const LibsvmFindings& found, const LibsvmOptions& options) {

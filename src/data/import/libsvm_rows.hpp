@@ -40,7 +40,7 @@ struct LibsvmFindings {
 
 /// Reads a file's examples. \param classes of the test file: those that there are; null for training files, which make
 /// them \throws DataError naming line and byte of what is wrong
-void read_libsvm(std::unique_ptr<LineReader> lines, const LibsvmOptions& options, LibsvmFindings& found,
+void read_libsvm(LineReader& lines, const LibsvmOptions& options, LibsvmFindings& found,
                  const std::map<double, std::int32_t>* classes, const std::function<void(const LibsvmRow& row)>& keep);
 
 /// Numbers the classes in the order of their labels. \return them, or nothing where the labels are targets

@@ -36,30 +36,33 @@ struct RatingsFindings {
 void check_fields(const LineReader& line, const RatingsDialect& dialect, RatingsFindings& found) {
   if (found.fields == 0) found.fields = dialect.fields;
   if (found.fields == dialect.fields) return;
-  throw DataError(fmt::format("{}:{}: the lines have {} fields, but those of the previous file have {}", line.name(),
-                              line.number(), dialect.fields, found.fields));
+  line.fail(
+      fmt::format("the lines have {} fields, but those of the previous file have {}", dialect.fields, found.fields));
 }
 
 void read_ratings(const std::string& path, const RatingsOptions& options, RatingsFindings& found,
                   SpilledRatings& ratings) {
-  const auto open = [&path] { return std::make_unique<LineReader>(open_bytes(path)); };
+  const OpenText open = text_of(path);
   const RatingsDialect dialect = detect_ratings(open, options.delimiter, options.header);
-  const auto lines = open();
-  std::string text;
-  if (dialect.header) lines->next(text);
-  if (found.fields == 0) {
-    found.delimiter = dialect.delimiter;
-    found.header = text;
+  const bool is_first = found.fields == 0;
+  if (is_first) found.delimiter = dialect.delimiter;
+  RowFormat<Rating> format{.none = "ratings",
+                           .parse = [&](const LineReader& line, const std::string& text, Rating& rating) {
+                             rating = parse_rating(line, text, dialect);
+                             return true;
+                           }};
+  if (dialect.header) {
+    format.names = [&](const LineReader&, const std::string& text) {
+      if (is_first) found.header = text;
+    };
   }
   const std::int64_t before = ratings.size();
-  while (lines->next(text)) {
-    const Rating rating = parse_rating(*lines, text, dialect);
-    if (ratings.size() == before) check_fields(*lines, dialect, found);
+  read_rows(*open(), format, [&](const LineReader& line, const Rating& rating) {
+    if (ratings.size() == before) check_fields(line, dialect, found);
     found.whole_times =
         found.whole_times && rating.time == std::trunc(rating.time) && std::abs(rating.time) <= kMostExact;
     ratings.add({found.users.number_of(rating.user), found.items.number_of(rating.item), rating.value, rating.time});
-  }
-  if (ratings.size() == before) throw DataError(path + ": has no ratings");
+  });
 }
 
 class RatingGroupWriter {

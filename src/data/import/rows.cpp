@@ -1,4 +1,4 @@
-#include "import/line_reader.hpp"
+#include "import/rows.hpp"
 
 #include <fmt/format.h>
 
@@ -12,6 +12,7 @@ namespace {
 
 constexpr std::size_t kBufferBytes = 256 << 10;
 constexpr std::size_t kLongestLine = 64 << 20;
+constexpr std::size_t kFirstLines = 100;
 
 }  // namespace
 
@@ -50,11 +51,28 @@ bool LineReader::next(std::string& line) {
   while (next_raw(line)) {
     if (++number_ == 1 && line.starts_with(kByteOrderMark)) line.erase(0, kByteOrderMark.size());
     if (const std::size_t at = line.find('\0'); at != std::string::npos) {
-      throw DataError(fmt::format("{}:{}:{}: a zero byte; this is not a text file", name(), number_, at + 1));
+      fail(at + 1, "a zero byte; this is not a text file");
     }
     if (line.find_first_not_of(" \t") != std::string::npos) return true;
   }
   return false;
+}
+
+void LineReader::fail(std::string_view what) const { throw DataError(fmt::format("{}:{}: {}", name(), number_, what)); }
+
+void LineReader::fail(std::size_t byte, std::string_view what) const {
+  throw DataError(fmt::format("{}:{}:{}: {}", name(), number_, byte, what));
+}
+
+OpenText text_of(const std::string& path) {
+  return [path] { return std::make_unique<LineReader>(open_bytes(path)); };
+}
+
+std::vector<std::string> first_lines(LineReader& lines, std::string_view has_one) {
+  std::vector<std::string> first;
+  for (std::string line; first.size() < kFirstLines && lines.next(line);) first.push_back(line);
+  if (first.empty()) throw DataError(fmt::format("{}: is empty; {}", lines.name(), has_one));
+  return first;
 }
 
 }  // namespace unisono::data
