@@ -4,8 +4,7 @@
 #include <numeric>
 
 #include "import/csv_columns.hpp"
-#include "import/csv_output.hpp"
-#include "import/csv_time.hpp"
+#include "import/csv_dialect.hpp"
 #include "recipe/recipe_file.hpp"
 #include "sets.hpp"
 #include "unisono/data/import.hpp"

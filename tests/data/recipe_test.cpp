@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "import/npy.hpp"
-#include "import/raw_table.hpp"
+#include "import/raw_rows.hpp"
 #include "recipe/encoder.hpp"
 #include "recipe/levels.hpp"
 #include "recipe/recipe_file.hpp"

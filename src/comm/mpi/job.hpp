@@ -9,7 +9,6 @@
 #include "group.hpp"
 #include "progress.hpp"
 #include "roster.hpp"
-#include "steps.hpp"
 #include "unisono/base/clock.hpp"
 
 namespace unisono::comm {

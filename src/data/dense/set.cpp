@@ -2,18 +2,66 @@
 
 #include <fmt/format.h>
 
+#include <optional>
+
 #include "dense/labels.hpp"
+#include "dense/statistics.hpp"
 #include "dense/table.hpp"
-#include "dense/training_statistics.hpp"
+#include "order/keyed_permutation.hpp"
+#include "order/row_runs.hpp"
 #include "recipe/fit.hpp"
 #include "set/form.hpp"
 #include "source/evaluation.hpp"
-#include "source/resident_feed.hpp"
+#include "source/feed.hpp"
 #include "source/train_source.hpp"
 #include "stream/streaming_feed.hpp"
 #include "unisono/base/errors.hpp"
 
 namespace unisono::data {
+namespace {
+
+/// Fetches examples from memory, in a random order of this rank's share: a function of (seed, epoch, number of the
+/// share).
+class ResidentFeed final : public Feed {
+ public:
+  /// \param share positions that the order permutes
+  /// \param number of the share; 0 for an order that all ranks share
+  ResidentFeed(RowBlock rows, const RowRuns& positions, Range share, bool shuffle, std::uint64_t seed,
+               std::uint32_t number);
+
+  void gather(const MicroBatch& batch, std::vector<RawExample>& examples) override;
+  void seek(const DataCursor&) override {}
+
+ private:
+  RowBlock rows_;
+  const RowRuns& positions_;
+  Range share_;
+  bool shuffle_;
+  std::uint64_t seed_;
+  std::uint32_t number_;
+  std::int64_t epoch_ = -1;
+  KeyedPermutation order_;  ///< of epoch_
+};
+
+ResidentFeed::ResidentFeed(RowBlock rows, const RowRuns& positions, Range share, bool shuffle, std::uint64_t seed,
+                           std::uint32_t number)
+    : rows_(rows), positions_(positions), share_(share), shuffle_(shuffle), seed_(seed), number_(number) {}
+
+void ResidentFeed::gather(const MicroBatch& batch, std::vector<RawExample>& examples) {
+  if (shuffle_ && batch.epoch != epoch_) {
+    epoch_ = batch.epoch;
+    order_ = KeyedPermutation(static_cast<std::uint64_t>(share_.size()),
+                              RandomStream(seed_, Purpose::order, static_cast<std::uint64_t>(epoch_), number_));
+  }
+  examples.clear();
+  for (std::int64_t i = batch.places.first; i < batch.places.last; ++i) {
+    const std::int64_t place = batch.step_places.first + i;
+    const auto chosen = shuffle_ ? static_cast<std::int64_t>(order_(static_cast<std::uint64_t>(place))) : place;
+    examples.push_back(rows_.example(positions_.row(share_.first + chosen)));
+  }
+}
+
+}  // namespace
 
 Table::Table(const DataSettings& settings, const NodeShare& share, const Preprocessing* trained)
     : settings_(settings), share_(share) {

@@ -3,13 +3,12 @@
 #include <mutex>
 #include <optional>
 
-#include "dense/encoded_table.hpp"
 #include "dense/resident.hpp"
 #include "order/schedule.hpp"
 #include "set/agreement.hpp"
 #include "set/fold.hpp"
+#include "source/evaluation.hpp"
 #include "source/feed.hpp"
-#include "source/resident_pass.hpp"
 
 namespace unisono::data {
 

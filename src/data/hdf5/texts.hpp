@@ -6,7 +6,13 @@
 #include <functional>
 #include <string>
 
+#include "hdf5/handle.hpp"
+
 namespace unisono::data::hdf5 {
+
+/// A memory type for reading strings of variable length as the stored references, HeapReference::kBytes each, without
+/// following them into the heap. Reading as this type fails if addresses do not have 8 bytes.
+Handle reference_type();
 
 /// How to read the strings of a dataset or an attribute, of variable or fixed length.
 struct Texts {

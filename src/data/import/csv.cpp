@@ -2,16 +2,84 @@
 
 #include <array>
 #include <functional>
+#include <string>
+#include <vector>
 
 #include "import/csv_columns.hpp"
-#include "import/csv_output.hpp"
-#include "import/raw_table.hpp"
+#include "import/raw_rows.hpp"
+#include "import/row_split.hpp"
 #include "import/set_writer.hpp"
 #include "recipe/recipe_file.hpp"
 #include "unisono/base/errors.hpp"
 
 namespace unisono::data {
 namespace {
+
+/// Collects the rows of one group, and writes them some thousands at a time.
+class GroupWriter {
+ public:
+  /// Makes no group where there are no rows.
+  GroupWriter(SetWriter& writer, const CsvTable& table, Split split, std::int64_t rows);
+  void add(const CsvRow& row);
+  void finish();
+
+ private:
+  void flush();
+
+  SetWriter& writer_;
+  std::string name_;
+  std::size_t width_;
+  bool labels_, targets_, groups_, times_, weights_;
+  std::int64_t rows_, written_ = 0;
+  std::vector<float> features_, all_targets_, all_weights_;
+  std::vector<std::int64_t> all_labels_, all_groups_;
+  std::vector<double> all_times_;
+};
+
+constexpr std::size_t kRowsAtATime = 4096;
+constexpr std::size_t kMostNames = 4000;  // an attribute of HDF5 holds 64 KiB: 16 bytes a name
+
+GroupWriter::GroupWriter(SetWriter& writer, const CsvTable& table, Split split, std::int64_t rows)
+    : writer_(writer),
+      name_(name_of(split)),
+      width_(table.feature_names().size()),
+      labels_(table.column_of(ColumnRole::label) != nullptr),
+      targets_(table.column_of(ColumnRole::target) != nullptr),
+      groups_(table.column_of(ColumnRole::group) != nullptr),
+      times_(table.column_of(ColumnRole::time) != nullptr),
+      weights_(table.column_of(ColumnRole::weight) != nullptr),
+      rows_(rows) {
+  if (rows == 0) return;
+  writer_.create_features<float>(name_, rows, {static_cast<std::int64_t>(width_)});
+  if (width_ <= kMostNames) writer_.file().write_attribute(name_ + "/features", "feature_names", table.feature_names());
+}
+
+void GroupWriter::add(const CsvRow& row) {
+  features_.insert(features_.end(), row.features.begin(), row.features.end());
+  if (labels_) all_labels_.push_back(row.label);
+  if (targets_) all_targets_.push_back(row.target);
+  if (groups_) all_groups_.push_back(row.group);
+  if (times_) all_times_.push_back(row.time);
+  if (weights_) all_weights_.push_back(row.weight);
+  if (features_.size() >= kRowsAtATime * width_) flush();
+}
+
+void GroupWriter::flush() {
+  const auto count = static_cast<std::int64_t>(features_.size() / width_);
+  writer_.write_features(name_, written_, count, features_.data());
+  written_ += count;
+  features_.clear();
+}
+
+void GroupWriter::finish() {
+  if (rows_ == 0) return;
+  flush();
+  if (labels_) writer_.file().write(name_ + "/labels", all_labels_);
+  if (targets_) writer_.file().write(name_ + "/targets", all_targets_);
+  if (groups_) writer_.file().write(name_ + "/groups", all_groups_);
+  if (times_) writer_.file().write(name_ + "/times", all_times_);
+  if (weights_) writer_.file().write(name_ + "/weights", all_weights_);
+}
 
 using VisitExample = std::function<void(Split, CsvRow&)>;
 
@@ -71,10 +139,6 @@ std::string write_raw_table(const std::string& path, const Preprocessing& traine
   writer.finish();
   return table.unusable_label;
 }
-
-}  // namespace unisono::data
-
-namespace unisono::data {
 
 // The table is read twice: it may be larger than memory.
 ImportSummary import_csv(const std::string& path, const CsvOptions& options, const ImportOutput& output) {

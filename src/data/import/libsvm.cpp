@@ -5,8 +5,8 @@
 #include <set>
 
 #include "import/column_writer.hpp"
-#include "import/libsvm_raw.hpp"
 #include "import/libsvm_rows.hpp"
+#include "import/raw_rows.hpp"
 #include "import/row_split.hpp"
 #include "recipe/levels.hpp"
 #include "recipe/recipe_file.hpp"
@@ -200,10 +200,6 @@ std::string write_raw_rows(const std::string& path, const RawForm& form, const I
                : fmt::format("{}: a label is not one of the classes that the model was trained on ({})", path,
                              listed(trained.class_names));
 }
-
-}  // namespace unisono::data
-
-namespace unisono::data {
 
 SparseSummary import_libsvm(const std::vector<std::string>& paths, const LibsvmOptions& options,
                             const ImportOutput& output) {

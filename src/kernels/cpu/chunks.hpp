@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "cpu/parallel.hpp"
 #include "cpu/scratch.hpp"
+#include "cpu/thread_team.hpp"
 
 namespace unisono::kernels::cpu {
 

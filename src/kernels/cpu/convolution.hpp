@@ -7,7 +7,7 @@
 #include "cpu/lanes.hpp"
 #include "cpu/loops.hpp"
 
-// What the methods of convolutions have in common. Direct ones, examples_convolution_*.cpp and
+// What the methods of convolutions have in common. Direct ones, examples_convolution.cpp and
 // channels_convolution.cpp, compute each position of the output as a sum of matrix products over the kernel's taps that
 // meet the input there. Borders, strides and dilation only decide which taps these are. Weights are stored
 // [O][KH][KW][I / groups]. Neighbouring taps of a row read neighbouring positions, which are contiguous in memory:

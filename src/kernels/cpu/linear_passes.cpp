@@ -18,8 +18,8 @@
 
 #include "cpu/linear_bits.hpp"
 #include "cpu/linear_chunks.hpp"
-#include "cpu/parallel.hpp"
 #include "cpu/scratch.hpp"
+#include "cpu/thread_team.hpp"
 
 namespace unisono::kernels {
 namespace cpu {

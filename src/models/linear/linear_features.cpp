@@ -3,7 +3,6 @@
 #include <cstdint>
 
 #include "linear/linear_model.hpp"
-#include "linear/linear_scratch.hpp"
 #include "rows.hpp"
 
 // Linear models whose features are divided among threads and ranks.

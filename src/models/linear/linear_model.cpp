@@ -6,7 +6,6 @@
 #include <atomic>
 #include <cmath>
 
-#include "linear/linear_scratch.hpp"
 #include "rows.hpp"
 #include "unisono/base/errors.hpp"
 

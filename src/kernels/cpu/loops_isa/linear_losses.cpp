@@ -2,9 +2,9 @@
 // product, which costs a multiplication for each example; at most kMostFactors factors of at most 2 do not overflow.
 #include "cpu/linear_loops.hpp"
 #include "cpu/loops_isa/fold.hpp"
+#include "cpu/loops_isa/margin_loss.hpp"
 #include "cpu/loops_isa/math.hpp"
 #include "cpu/loops_isa/table.hpp"
-#include "cpu/loops_isa/with_loss.hpp"
 
 namespace unisono::kernels::cpu::UNISONO_ISA {
 namespace {

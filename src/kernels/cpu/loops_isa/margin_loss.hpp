@@ -1,14 +1,29 @@
 #pragma once
 
 #include "cpu/in_place_loops.hpp"
+#include "cpu/linear_loops.hpp"
 #include "cpu/loops_isa/math.hpp"
 #include "cpu/loops_isa/vector_math.hpp"
-#include "cpu/loops_isa/with_loss.hpp"
 
 // Losses of one margin z, and their sums over a block of examples. The margins of a block are stored first, so that
 // computing the losses does not delay the updates, each of which waits for the one before.
 
 namespace unisono::kernels::cpu::UNISONO_ISA {
+
+/// Calls work.operator()<loss>(), with the loss as a constant.
+template <typename Work>
+__attribute__((always_inline)) static inline void with_loss(MarginLoss loss, const Work& work) {
+  switch (loss) {
+    case MarginLoss::logistic:
+      return work.template operator()<MarginLoss::logistic>();
+    case MarginLoss::hinge:
+      return work.template operator()<MarginLoss::hinge>();
+    case MarginLoss::squared_hinge:
+      return work.template operator()<MarginLoss::squared_hinge>();
+    case MarginLoss::squared:
+      return work.template operator()<MarginLoss::squared>();
+  }
+}
 
 inline constexpr Count kMarginBlock = 256;  ///< examples
 

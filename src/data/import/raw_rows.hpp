@@ -2,8 +2,7 @@
 
 #include <string>
 
-#include "unisono/data/import.hpp"
-#include "unisono/data/preprocessing.hpp"
+#include "unisono/data/raw_input.hpp"
 
 namespace unisono::data {
 
@@ -12,5 +11,9 @@ namespace unisono::data {
 /// \return why they are left out; empty where they are not, or where there is no such column
 /// \throws DataError naming line, column and value of what the model does not know
 std::string write_raw_table(const std::string& path, const Preprocessing& trained, const ImportOutput& output);
+
+/// Makes a set of lines of LIBSVM, all in the group `test`, with the columns that a model was trained on. See
+/// import_raw.
+std::string write_raw_rows(const std::string& path, const RawForm& form, const ImportOutput& output);
 
 }  // namespace unisono::data
