@@ -184,7 +184,8 @@ class InPlaceKernels {
   /// A LinearStep for each of the rows [first, last), in order. \param answers [rows.rows()]
   virtual InPlaceSums linear(const SparseRows& rows, View answers, Index first, Index last, MarginLoss loss,
                              const LinearStep& step, const LinearWeights& weights) const = 0;
-  /// The same for contiguous rows of `features` numbers each. \param values, answers of `count` examples
+  /// A LinearStep for each of some contiguous rows of `features` numbers, in order. \param values, answers of `count`
+  /// examples
   virtual InPlaceSums linear(View values, View answers, Index count, Index features, MarginLoss loss,
                              const LinearStep& step, const LinearWeights& weights) const = 0;
   /// Cross-entropy of a softmax over K margins: dℓ/dz = softmax(z) − 1[label].
