@@ -74,7 +74,7 @@ class ItemRing final : public Division {
   const models::Bipartite& model_;
   const ParameterLayout& layout_;
   models::RowSpace user_space_, item_space_;
-  data::Deal users_, items_;
+  data::CyclicDistribution users_, items_;
   comm::Communicator& communicator_;
   Index first_row_, last_row_;  ///< of the grid: this rank's
   Index user_rows_ = 0;

@@ -18,11 +18,11 @@ constexpr std::uint32_t kBlockStream = 0xFFFFFFFEU;  // distinct from the stream
 
 RatingGrid::RatingGrid(Index side, Index users, Range rows, bool local)
     : side_(side), rows_(rows), local_(local), sizes_(static_cast<std::size_t>(side * side)) {
-  const Deal deal{.things = users, .parts = side};
+  const CyclicDistribution rows_of{.things = users, .parts = side};
   Index first = 0;
   for (Index row = rows.first; row < rows.last; ++row) {
     first_user_.push_back(first);
-    first += deal.size(row);
+    first += rows_of.size(row);
   }
 }
 
