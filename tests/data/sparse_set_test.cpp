@@ -194,7 +194,7 @@ TEST_CASE("a fraction of the training examples validates instead, and the same o
     const auto set = unisono::data::open_dataset(settings, 1);
     CHECK(set->info().train == 850);
     CHECK(set->info().validation == 150);
-    CHECK(set->info().answers[1].target_size == set->info().answers[0].target_size);
+    CHECK(set->info().targets[1].target_size == set->info().targets[0].target_size);
     const unisono::test::Contents held_out = unisono::test::evaluated(*set, unisono::data::Split::validation),
                                   kept = unisono::test::evaluated(*set, unisono::data::Split::train);
     CHECK(held_out.size() == 150);

@@ -20,7 +20,7 @@ inline constexpr std::array kSplits = {Split::train, Split::validation, Split::t
 std::string_view name_of(Split split);
 
 /// Which labels or targets a split's examples have.
-struct Answers {
+struct TargetForm {
   bool labels = false;
   Index target_size = 0;  ///< values of a target; 0: none
 };
@@ -47,7 +47,7 @@ struct DatasetInfo {
   Index classes = 0;      ///< of labels; 0 where the set has none
   Index target_size = 0;  ///< values of a target; 0 where the set has none; features.size() for autoencoders
   std::int64_t train = 0, validation = 0, test = 0;  ///< examples
-  std::array<Answers, 3> answers;                    ///< by Split
+  std::array<TargetForm, 3> targets;                 ///< by Split
   std::uint64_t identity = 0;  ///< hash of shapes, sizes and a sample of the values; must be equal on all ranks
   bool resident = true;        ///< held in memory; else streamed from the file
   bool weighted = false;       ///< whether training examples have weights

@@ -187,7 +187,7 @@ void complete_plan(SetPlan& plan, const hdf5::File& file, const DataSettings& se
     for (std::size_t i = 0; i < plan.groups.size(); ++i) {
       if (plan.groups[i] == nullptr) continue;
       const Index features = settings.targets == Targets::features ? any.features.size() : plan.groups[i]->target_size;
-      plan.info.answers[i] = {plan.groups[i]->has_labels, features};
+      plan.info.targets[i] = {plan.groups[i]->has_labels, features};
     }
     plan.info.augmented = has_effect(settings.augmentation);
     plan.info.weighted = plan.group(Split::train) != nullptr && plan.group(Split::train)->has_weights;

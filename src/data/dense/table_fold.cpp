@@ -43,7 +43,7 @@ void Table::divide(const Fold& fold) {
   plan_.positions = {runs_of(fold.train), runs_of(fold.validation), RowRuns(test ? test->examples : 0)};
   plan_.info.train = std::ssize(fold.train);
   plan_.info.validation = std::ssize(fold.validation);
-  plan_.info.answers[1] = fold.validation.empty() ? Answers{} : plan_.info.answers[0];
+  plan_.info.targets[1] = fold.validation.empty() ? TargetForm{} : plan_.info.targets[0];
   plan_.info.identity = identity_of(fold, plan_.info.identity);
 }
 
@@ -61,8 +61,8 @@ void Table::encode(const Table& whole) {
   }
   if (settings_.targets == Targets::features) {
     plan_.info.target_size = plan_.info.features.size();
-    for (Answers& answers : plan_.info.answers) {
-      if (answers.target_size > 0) answers.target_size = plan_.info.target_size;
+    for (TargetForm& targets : plan_.info.targets) {
+      if (targets.target_size > 0) targets.target_size = plan_.info.target_size;
     }
   }
 }

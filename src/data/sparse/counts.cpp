@@ -38,11 +38,11 @@ std::vector<std::int64_t> count_features(const LoadedSplit& split, Index columns
 }
 
 std::vector<std::int64_t> count_labels(const LoadedSplit& split, Index classes) {
-  const View answers = std::get<LabelledRows>(split.set).answers;
+  const View targets = std::get<LabelledRows>(split.set).targets;
   std::vector<std::int64_t> counts(static_cast<std::size_t>(classes));
   for (const ExampleRange& chunk : split.chunks) {
     for (std::int64_t row = chunk.first; row < chunk.last; ++row) {
-      ++counts[static_cast<std::size_t>(answers[static_cast<std::size_t>(row)])];
+      ++counts[static_cast<std::size_t>(targets[static_cast<std::size_t>(row)])];
     }
   }
   return counts;

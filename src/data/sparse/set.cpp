@@ -119,12 +119,12 @@ DatasetInfo sparse_info(const hdf5::File& file, SparseSchema& schema, const Data
     if (!group) continue;
     examples[i] = group->examples(schema.kind);
     if (group->has_targets) info.target_size = 1;
-    info.answers[i] = {.labels = group->has_labels, .target_size = group->has_targets ? 1 : 0};
+    info.targets[i] = {.labels = group->has_labels, .target_size = group->has_targets ? 1 : 0};
   }
   if (settings.validation_fraction > 0) {
     examples[1] = held_out_examples(examples[0], settings.validation_fraction);
     examples[0] -= examples[1];
-    info.answers[1] = info.answers[0];
+    info.targets[1] = info.targets[0];
   }
   if (schema.kind == SetKind::ratings) info.grid = RatingGrid::side(info.rows, info.columns, examples[0]);
   info.train = examples[0];
@@ -292,7 +292,7 @@ SparseSet::SparseSet(const SparseSet& whole, const Fold& fold) : SparseSet(whole
   require_fold(fold, schema_.group(Split::train)->units, settings_.path);
   info_.train = std::ssize(fold.train);
   info_.validation = std::ssize(fold.validation);
-  info_.answers[1] = fold.validation.empty() ? Answers{} : info_.answers[0];
+  info_.targets[1] = fold.validation.empty() ? TargetForm{} : info_.targets[0];
   info_.identity = identity_of(fold, info_.identity);
   schema_.kind == SetKind::ratings ? take_ratings(whole, fold) : take_rows(whole, fold);
   if (fold.validation.empty()) splits_[1].reset();
@@ -430,7 +430,7 @@ std::vector<std::int64_t> SparseSet::class_counts() {
 void SparseSet::weigh_rows(const std::vector<float>& class_weights) {
   if (class_weights.empty() || !weights_.empty()) return;
   auto& rows = std::get<LabelledRows>(splits_[static_cast<std::size_t>(Split::train)]->set);
-  for (const float answer : rows.answers) weights_.push_back(class_weights[static_cast<std::size_t>(answer)]);
+  for (const float answer : rows.targets) weights_.push_back(class_weights[static_cast<std::size_t>(answer)]);
   rows.weights = weights_;
 }
 

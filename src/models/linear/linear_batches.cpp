@@ -65,33 +65,33 @@ std::vector<float> LinearModel::mean_margins(const data::Batch& batch, MutableVi
   return z;
 }
 
-void LinearModel::score(View answers, std::vector<float>& margins, kernels::LossSums& sums) const {
+void LinearModel::score(View targets, std::vector<float>& margins, kernels::LossSums& sums) const {
   const auto k = static_cast<std::size_t>(outputs());
-  sums.examples += static_cast<std::int64_t>(answers.size());
-  for (std::size_t i = 0; i < answers.size(); ++i) {
+  sums.examples += static_cast<std::int64_t>(targets.size());
+  for (std::size_t i = 0; i < targets.size(); ++i) {
     float& z = margins[i * k];
-    const float answer = answers[i];
+    const float target = targets[i];
     if (loss_ == Kind::softmax) {
       const std::span<float> row(&z, k);
-      const auto label = static_cast<std::size_t>(answer);
+      const auto label = static_cast<std::size_t>(target);
       const bool hit = std::max_element(row.begin(), row.end()) - row.begin() == static_cast<std::ptrdiff_t>(label);
       sums.correct += hit ? 1 : 0;
       sums.loss += softmax_loss(row, label);
     } else if (loss_ == Kind::squared) {
-      const double error = static_cast<double>(z) - static_cast<double>(answer);
+      const double error = static_cast<double>(z) - static_cast<double>(target);
       sums.loss += error * error / 2;
       sums.squared_error += error * error;
       sums.absolute_error += std::abs(error);
       ++sums.values;
-      sums.target_sum += static_cast<double>(answer);
-      sums.target_squared_sum += static_cast<double>(answer) * static_cast<double>(answer);
+      sums.target_sum += static_cast<double>(target);
+      sums.target_squared_sum += static_cast<double>(target) * static_cast<double>(target);
     } else {
-      const double y = answer > 0 ? 1 : -1, yz = y * static_cast<double>(z);
-      sums.correct += (z > 0) == (answer > 0) ? 1 : 0;  // a score of 0 is of the first class, as in predict
+      const double y = target > 0 ? 1 : -1, yz = y * static_cast<double>(z);
+      sums.correct += (z > 0) == (target > 0) ? 1 : 0;  // a score of 0 is of the first class, as in predict
       const double slack = std::max(0.0, 1 - yz);
       sums.loss += loss_ == Kind::hinge ? slack : loss_ == Kind::squared_hinge ? slack * slack : softplus(-yz);
       if (std::isnan(z)) sums.loss = yz;
-      (answer > 0 ? sums.positive_scores : sums.negative_scores).push_back(z);
+      (target > 0 ? sums.positive_scores : sums.negative_scores).push_back(z);
     }
   }
 }
@@ -99,12 +99,12 @@ void LinearModel::score(View answers, std::vector<float>& margins, kernels::Loss
 std::vector<float> LinearModel::answers_of(const data::Batch& batch) const {
   if (batch.set == nullptr && loss_ == Kind::squared) return {batch.targets.begin(), batch.targets.end()};
   if (batch.set == nullptr) return {batch.labels.begin(), batch.labels.end()};
-  std::vector<float> answers;
-  const View all = std::get<data::LabelledRows>(*batch.set).answers;
+  std::vector<float> targets;
+  const View all = std::get<data::LabelledRows>(*batch.set).targets;
   for (const data::ExampleRange& range : batch.ranges) {
-    answers.insert(answers.end(), all.begin() + range.first, all.begin() + range.last);
+    targets.insert(targets.end(), all.begin() + range.first, all.begin() + range.last);
   }
-  return answers;
+  return targets;
 }
 
 void LinearModel::add_penalty_gradient(float share, View parameters, MutableView gradient) const {

@@ -23,7 +23,7 @@ namespace unisono::models {
 class LinearScratch final : public Scratch {
  public:
   RowLocks::Set rows;
-  std::vector<float> answers;
+  std::vector<float> targets;
 };
 
 /// In θ; null for a negative offset.
@@ -155,11 +155,11 @@ class LinearModel final : public Model, public InPlace, public ByFeatures, publi
   struct ExampleSlice {
     const SparseRows* rows = nullptr;  ///< null: a table
     View values = {};                  ///< table: [count, features]
-    View answers = {};                 ///< sparse: of all rows; table: of these examples
-    View weights = {};                 ///< parallel to `answers`; empty: all are 1
+    View targets = {};                 ///< sparse: of all rows; table: of these examples
+    View weights = {};                 ///< parallel to `targets`; empty: all are 1
     Index first = 0, count = 0;
   };
-  ExampleSlice part_of(const data::Batch& batch, data::ExampleRange range, std::vector<float>& answers) const;
+  ExampleSlice part_of(const data::Batch& batch, data::ExampleRange range, std::vector<float>& targets) const;
   void update(const ExampleSlice& part, const InPlaceStep& step, std::int64_t examples_before,
               kernels::LossSums& sums) const;
   void mark(const ExampleSlice& part, TouchedRows& touched) const;
@@ -190,7 +190,7 @@ class LinearModel final : public Model, public InPlace, public ByFeatures, publi
   /// The labels or targets of a batch, in the order of its examples.
   std::vector<float> answers_of(const data::Batch& batch) const;
   /// Adds the losses of margins to `sums`. Overwrites `margins` with probabilities, where there are several.
-  void score(View answers, std::vector<float>& margins, kernels::LossSums& sums) const;
+  void score(View targets, std::vector<float>& margins, kernels::LossSums& sums) const;
   /// Calls visit(examples) for the batch's examples: once, or for each of its ranges.
   template <typename Visit>
   void visit_examples(const data::Batch& batch, Visit visit) const;
