@@ -7,8 +7,6 @@
 #include <filesystem>
 #include <string>
 
-#include "cooccurrence/pair_order.hpp"
-#include "cooccurrence/pair_runs.hpp"
 #include "cooccurrence/pair_table.hpp"
 #include "import/column_reader.hpp"
 #include "import/column_writer.hpp"

@@ -5,7 +5,6 @@
 
 #include "order/row_runs.hpp"
 #include "source/prefetcher.hpp"
-#include "source/prepared_batch.hpp"
 
 namespace unisono::data {
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "sparse/counts.hpp"
+#include "sparse/split.hpp"
 
 namespace unisono::data {
 namespace {

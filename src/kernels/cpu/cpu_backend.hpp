@@ -3,9 +3,9 @@
 #include <functional>
 #include <map>
 
+#include "cpu/chunks.hpp"
 #include "cpu/instruction_set.hpp"
 #include "cpu/methods.hpp"
-#include "cpu/scratch.hpp"
 #include "unisono/kernels/backend.hpp"
 
 namespace unisono::kernels::cpu {

@@ -16,9 +16,9 @@
 #include <optional>
 #include <vector>
 
+#include "cpu/chunks.hpp"
 #include "cpu/linear_bits.hpp"
 #include "cpu/linear_chunks.hpp"
-#include "cpu/scratch.hpp"
 #include "cpu/thread_team.hpp"
 
 namespace unisono::kernels {

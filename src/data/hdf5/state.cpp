@@ -1,11 +1,10 @@
-#include "hdf5/texts.hpp"
+#include "hdf5/state.hpp"
 
 #include <fmt/format.h>
 
 #include <vector>
 
 #include "hdf5/heap.hpp"
-#include "hdf5/state.hpp"
 #include "hdf5/types.hpp"
 #include "unisono/base/errors.hpp"
 
