@@ -124,6 +124,30 @@ TEST_CASE("lines are counted as an editor counts them, whatever ends them", "[cs
   CHECK_THAT(unisono::test::message_of<unisono::DataError>([&] { binary.next(line); }), Contains("f:1:2: a zero byte"));
 }
 
+TEST_CASE("rows are read by any format: names on top, lines without a row, mistakes with their place", "[csv]") {
+  std::string names;
+  const unisono::data::RowFormat<int> format{
+      .none = "numbers",
+      .parse =
+          [](const unisono::data::LineReader& line, const std::string& text, int& row) {
+            if (text == "!") line.fail(1, "is no number");
+            if (text != "#") row = std::stoi(text);
+            return text != "#";
+          },
+      .names = [&](const unisono::data::LineReader&, const std::string& text) { names = text; }};
+  std::vector<std::pair<std::int64_t, int>> rows;
+  const auto read = [&](const std::string& text) {
+    return unisono::data::read_rows(*table_of(text)(), format, [&](const unisono::data::LineReader& line, int row) {
+      rows.emplace_back(line.number(), row);
+    });
+  };
+  CHECK(read("n\n3\n\n#\n5\n") == 2);
+  CHECK(names == "n");
+  CHECK(rows == std::vector<std::pair<std::int64_t, int>>{{2, 3}, {5, 5}});
+  CHECK(unisono::test::message_of<unisono::DataError>([&] { read("n\n#\n"); }) == "f: has no numbers");
+  CHECK(unisono::test::message_of<unisono::DataError>([&] { read("n\n1\n!\n"); }) == "f:3:1: is no number");
+}
+
 TEST_CASE("a set of a table holds numbers and the numbers of levels, and a recipe that names both", "[csv]") {
   const auto set = import_table("size,colour,kind\n1.5,red,cat\n2,blue,dog\n-3,red,dog\n", {.label = "kind"});
   CHECK(set.summary.feature_names == Texts{"size", "colour"});

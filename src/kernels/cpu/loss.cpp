@@ -80,6 +80,8 @@ bool all_on_their_side(View logits, View targets) {
   return true;
 }
 
+// Losses of scores, one for each class, against the label.
+
 /// Some lanes of a batch of scores, with their labels.
 struct LabelGroup {
   Columns columns;
