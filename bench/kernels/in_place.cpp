@@ -235,7 +235,7 @@ void add_glove(const std::string& name, Index words) {
 struct SparseSet {
   std::vector<std::uint64_t> offsets{0};
   std::vector<std::uint32_t> columns;
-  Floats values, answers;
+  Floats values, targets;
   Index width;
 
   SparseSet(Index rows, Index columns_count, Index a_row, std::uint64_t classes) : width(columns_count) {
@@ -248,24 +248,24 @@ struct SparseSet {
         values.push_back(random.uniform());
       }
       offsets.push_back(columns.size());
-      answers.push_back(static_cast<float>(random.below(classes)));
+      targets.push_back(static_cast<float>(random.below(classes)));
     }
   }
   SparseRows rows(bool with_values) const { return {offsets, columns, with_values ? View(values) : View(), width}; }
-  Index count() const { return static_cast<Index>(answers.size()); }
-  double a_row() const { return static_cast<double>(columns.size()) / static_cast<double>(answers.size()); }
+  Index count() const { return static_cast<Index>(targets.size()); }
+  double a_row() const { return static_cast<double>(columns.size()) / static_cast<double>(targets.size()); }
 };
 
 void plain_linear(const SparseSet& set, Floats& w) {
   float& bias = w.back();
   double loss = 0;
-  for (std::size_t i = 0; i < set.answers.size(); ++i) {
+  for (std::size_t i = 0; i < set.targets.size(); ++i) {
     float z = bias;
     for (std::uint64_t k = set.offsets[i]; k < set.offsets[i + 1]; ++k) z += w[set.columns[k]];
-    const float move = kTinyRate * (plain_sigmoid(z) - set.answers[i]);
+    const float move = kTinyRate * (plain_sigmoid(z) - set.targets[i]);
     for (std::uint64_t k = set.offsets[i]; k < set.offsets[i + 1]; ++k) w[set.columns[k]] -= move;
     bias -= move;
-    loss += std::log1p(std::exp(-std::abs(z))) + std::fmax(0.0F, z) - set.answers[i] * z;
+    loss += std::log1p(std::exp(-std::abs(z))) + std::fmax(0.0F, z) - set.targets[i] * z;
   }
   benchmark::DoNotOptimize(loss);
 }
@@ -286,7 +286,7 @@ void add_linear(const std::string& name, Index rows, Index columns, Index a_row)
       kernels::LinearWeights weights{w->data(), &w->back()};
       if (averaged) weights.weight_sums = u->data(), weights.bias_sum = &u->back();
       benchmark::DoNotOptimize(
-          kernels.linear(set->rows(values), set->answers, 0, rows, kernels::MarginLoss::logistic, step, weights));
+          kernels.linear(set->rows(values), set->targets, 0, rows, kernels::MarginLoss::logistic, step, weights));
     };
   };
   const Work ones = in_bytes(16 * set->a_row());
@@ -300,7 +300,7 @@ void add_linear(const std::string& name, Index rows, Index columns, Index a_row)
 
 void plain_softmax(const Floats& x, const SparseSet& labels, Index features, Rows& w) {
   constexpr std::size_t classes = 10;
-  for (std::size_t i = 0; i < labels.answers.size(); ++i) {
+  for (std::size_t i = 0; i < labels.targets.size(); ++i) {
     const float* const row = x.data() + static_cast<Index>(i) * features;
     float z[classes] = {}, sum = 0;
     for (Index j = 0; j < features; ++j) {
@@ -308,7 +308,7 @@ void plain_softmax(const Floats& x, const SparseSet& labels, Index features, Row
     }
     for (float& margin : z) sum += margin = std::exp(margin);
     for (float& margin : z) margin *= kTinyRate / sum;
-    z[static_cast<std::size_t>(labels.answers[i])] -= kTinyRate;
+    z[static_cast<std::size_t>(labels.targets[i])] -= kTinyRate;
     for (Index j = 0; j < features; ++j) {
       for (std::size_t k = 0; k < classes; ++k) w.row(j)[k] -= row[j] * z[k];
     }
@@ -323,14 +323,14 @@ void add_dense(Index rows, Index features) {
   add_pair("logistic_dense/" + shape, rows, in_flops(4.0 * static_cast<double>(features)),
            [=](const kernels::InPlaceKernels& kernels) {
              const kernels::LinearWeights weights{.weights = w->data()};
-             benchmark::DoNotOptimize(kernels.linear(*x, set->answers, rows, features, kernels::MarginLoss::logistic,
+             benchmark::DoNotOptimize(kernels.linear(*x, set->targets, rows, features, kernels::MarginLoss::logistic,
                                                      {.rate = kTinyRate}, weights));
            });
   add_pair(
       "softmax_dense/" + shape + "x10", rows, in_flops(40.0 * static_cast<double>(features)),
       [=](const kernels::InPlaceKernels& kernels) {
         const kernels::SoftmaxWeights weights{.weights = matrix->view(), .classes = 10};
-        benchmark::DoNotOptimize(kernels.softmax(*x, set->answers, rows, features, {.rate = kTinyRate}, weights));
+        benchmark::DoNotOptimize(kernels.softmax(*x, set->targets, rows, features, {.rate = kTinyRate}, weights));
       },
       [=] { plain_softmax(*x, *set, features, *matrix); });
 }
@@ -340,7 +340,7 @@ void add_softmax(Index rows, Index features, Index a_row) {
   const auto matrix = std::make_shared<Rows>(features, 10, 0, 0.01F);
   const auto pass = [=](const kernels::InPlaceKernels& kernels) {
     const kernels::SoftmaxWeights weights{.weights = matrix->view(), .classes = 10};
-    benchmark::DoNotOptimize(kernels.softmax(set->rows(true), set->answers, 0, rows, {.rate = kTinyRate}, weights));
+    benchmark::DoNotOptimize(kernels.softmax(set->rows(true), set->targets, 0, rows, {.rate = kTinyRate}, weights));
   };
   add_pair("softmax/" + std::to_string(a_row) + "of" + std::to_string(features) + "x10", rows,
            in_flops(40.0 * set->a_row()), pass);

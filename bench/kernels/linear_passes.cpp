@@ -19,7 +19,7 @@ using Floats = std::vector<float>;
 struct PassCase {
   std::vector<std::uint64_t> offsets{0};
   std::vector<std::uint32_t> columns;
-  Floats values, answers, matrix;
+  Floats values, targets, matrix;
   SparseRows rows;
   kernels::LinearExamples examples;
   kernels::LinearLossSpec loss;
@@ -31,11 +31,11 @@ struct PassCase {
     loss.width = classes > 0 ? round_up_to_line(classes) : 1;
     RandomStream random(5, Purpose::test);
     for (Index i = 0; i < count; ++i) {
-      answers.push_back(static_cast<float>(random.below(static_cast<std::uint64_t>(std::max<Index>(2, classes)))));
+      targets.push_back(static_cast<float>(random.below(static_cast<std::uint64_t>(std::max<Index>(2, classes)))));
     }
     examples.count = count;
     examples.features = features;
-    examples.answers = answers.data();
+    examples.targets = targets.data();
     for (Buffer* one : {&theta, &v, &g}) *one = Buffer((features + 1) * loss.width);
     for (float& one : theta.view()) one = random.uniform(-0.1F, 0.1F);
     for (float& one : v.view()) one = random.uniform(-0.1F, 0.1F);

@@ -21,7 +21,7 @@ void require_answers(const TrainedModel& model) {
   const data::DatasetInfo& info = (*model.data)->info();
   if (session::has_names(info.kind)) return;  // each example is its own answer
   const models::ModelInputs& trained = model.checkpoint.header.inputs;
-  const data::Answers& there = info.answers[static_cast<std::size_t>(model.split)];
+  const data::TargetForm& there = info.targets[static_cast<std::size_t>(model.split)];
   const std::string group = model.reads_raw_file() ? "" : fmt::format(" /{}", data::name_of(model.split));
   const std::string where = model.source + ":" + group;
   if (!there.labels && there.target_size == 0) {

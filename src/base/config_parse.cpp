@@ -6,18 +6,135 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <string>
+#include <string_view>
+#include <tuple>
 #include <type_traits>
+#include <vector>
 
 #include "config_detail.hpp"
-#include "config_node.hpp"
-#include "config_suggest.hpp"
+#include "config_reference.hpp"
 #include "config_table.hpp"
+#include "toml.hpp"
+#include "unisono/base/config.hpp"
+#include "unisono/base/config_value.hpp"
 #include "unisono/base/errors.hpp"
 
 namespace unisono {
 namespace {
 
 using namespace detail;
+
+/// toml++ sorts the keys of a table by name.
+std::vector<const toml::key*> keys_in_order(const toml::table& table) {
+  std::vector<const toml::key*> keys;
+  for (const auto& entry : table) keys.push_back(&entry.first);
+  std::ranges::stable_sort(keys, {}, [&](const toml::key* key) {
+    const toml::source_region& source = is_override(*table.get(*key)) ? table.get(*key)->source() : key->source();
+    return std::tuple(is_override(*table.get(*key)), source.begin.line, source.begin.column);
+  });
+  return keys;
+}
+
+/// "a table", "the string 'x'", "an integer"
+std::string type_name(const toml::node& node) {
+  switch (node.type()) {
+    case toml::node_type::table:
+      return "a table";
+    case toml::node_type::array:
+      return "an array";
+    case toml::node_type::string:
+      return fmt::format("the string '{}'", *node.value<std::string>());
+    case toml::node_type::integer:
+      return "an integer";
+    case toml::node_type::floating_point:
+      return "a floating-point number";
+    case toml::node_type::boolean:
+      return "a boolean";
+    default:
+      return "a date or time";
+  }
+}
+
+/// A node with all that is in it, and the place of each value. Tables are in the order of the file, overrides last.
+/// \throws ConfigError for a date or time
+ConfigValue config_value(const toml::node& node, const std::string& file) {
+  ConfigValue result;
+  result.place = place(node.source(), file);
+  if (const toml::table* table = node.as_table()) {
+    ConfigValue::Table entries;
+    for (const toml::key* key : keys_in_order(*table)) {
+      entries.push_back({std::string(key->str()), config_value(*table->get(*key), file)});
+    }
+    result.value = std::move(entries);
+  } else if (const toml::array* array = node.as_array()) {
+    ConfigValue::Array elements;
+    for (const toml::node& element : *array) elements.push_back(config_value(element, file));
+    result.value = std::move(elements);
+  } else if (const auto* text = node.as_string()) {
+    result.value = text->get();
+  } else if (const auto* whole = node.as_integer()) {
+    result.value = whole->get();
+  } else if (const auto* number = node.as_floating_point()) {
+    result.value = number->get();
+  } else if (const auto* flag = node.as_boolean()) {
+    result.value = flag->get();
+  } else {
+    throw ConfigError(fmt::format("{}: no key takes a date or time; write it as a string", result.place));
+  }
+  return result;
+}
+
+// Suggestions for an unknown key: known keys of the whole config, found by the last part of their path. For
+// "learning_rate" that is "optimizer.learning_rate"; a key of an array's elements reads "model.layers.N.units". All
+// return nothing where more than four keys fit: too many to be of help.
+
+constexpr std::size_t kMostHelpful = 4;
+
+/// "[train]" as "train", "[[model.layers]]" as "model.layers.N".
+std::string path_of(const ReferenceTable& table) {
+  const std::size_t brackets = table.title.starts_with("[[") ? 2 : table.title.empty() ? 0 : 1;
+  const std::string path = table.title.substr(brackets, table.title.size() - 2 * brackets);
+  return brackets == 2 ? path + ".N" : path;
+}
+
+void collect(const ReferenceTable& table, std::vector<std::string>& paths) {
+  const std::string path = path_of(table);
+  if (!path.empty()) paths.push_back(path);
+  for (const ReferenceKey& key : table.keys) paths.push_back(join_path(path, key.name));
+  for (const ReferenceTable& inner : table.tables) collect(inner, paths);
+}
+
+std::vector<std::string> all_paths(const Describe& describe) {
+  std::vector<std::string> paths;
+  collect(collect_reference(describe), paths);
+  return paths;
+}
+
+std::string last_part(const std::string& path) { return path.substr(path.rfind('.') + 1); }
+
+std::vector<std::string> ending_in(std::string_view name, const std::vector<std::string>& paths) {
+  std::vector<std::string> found;
+  for (const std::string& path : paths) {
+    if (last_part(path) == name && std::find(found.begin(), found.end(), path) == found.end()) found.push_back(path);
+  }
+  if (found.size() > kMostHelpful) found.clear();
+  return found;
+}
+
+/// The keys whose last part is `name`.
+std::vector<std::string> keys_called(std::string_view name, const Describe& describe) {
+  return ending_in(name, all_paths(describe));
+}
+
+/// The keys whose last part is nearest to a mistyped one; none where none is near.
+std::vector<std::string> keys_like(std::string_view name, const Describe& describe) {
+  const std::vector<std::string> paths = all_paths(describe);
+  std::vector<std::string> names;
+  for (const std::string& path : paths) names.push_back(last_part(path));
+  const std::string nearest = nearest_name(name, names);
+  return nearest.empty() ? std::vector<std::string>() : ending_in(nearest, paths);
+}
 
 template <typename T>
 std::string_view wanted_type() {

@@ -2,11 +2,12 @@
 
 #include <stdexcept>
 
-// The only include of toml++; its functions are compiled into config_table.cpp. toml++ 3.3 has undefined behaviour for
-// some texts that are not TOML, in two ways that this header removes in every build:
+// The only include of toml++, whose functions are inline, so that any of the sources that include it may be compiled
+// first. toml++ 3.3 has undefined behaviour for some texts that are not TOML, in two ways that this header removes in
+// every build:
 // - assertions of the parser that fail ("[|x]") throw; a release build would let the optimizer assume that they hold;
 // - a letter such as "ü" outside of strings and comments is no white space; toml++ calls the case unreachable.
-#define TOML_HEADER_ONLY 0
+#define TOML_HEADER_ONLY 1
 #define TOML_ASSERT(condition) ::unisono::detail::expect(static_cast<bool>(condition), #condition)
 #pragma push_macro("NDEBUG")
 #undef NDEBUG

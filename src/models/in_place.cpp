@@ -1,9 +1,20 @@
 #include "unisono/models/in_place.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <atomic>
 
+#include "in_place_model.hpp"
+#include "metrics.hpp"
+#include "unisono/base/errors.hpp"
+
 namespace unisono::models {
+namespace {
+
+constexpr int kExampleBits = 48;  // the rest names the thread, from 1
+
+}  // namespace
 
 TouchedRows::TouchedRows(const std::vector<RowSpace>& spaces) {
   for (const RowSpace& space : spaces) marks_.emplace_back(static_cast<std::size_t>(space.rows));
@@ -18,12 +29,6 @@ ConflictMeter::ConflictMeter(const std::vector<RowSpace>& spaces, int threads)
     : threads_(static_cast<std::size_t>(threads)) {
   for (const RowSpace& space : spaces) last_.emplace_back(static_cast<std::size_t>(space.rows));
 }
-
-namespace {
-
-constexpr int kExampleBits = 48;  // the rest names the thread, from 1
-
-}  // namespace
 
 void ConflictMeter::begin(int thread) {
   threads_[static_cast<std::size_t>(thread)].example.fetch_add(1, std::memory_order_relaxed);
@@ -52,6 +57,25 @@ std::int64_t ConflictMeter::conflicts() const {
   std::int64_t conflicts = 0;
   for (const Thread& thread : threads_) conflicts += thread.conflicts;
   return conflicts;
+}
+
+void InPlaceModel::require_gradient() const {
+  throw ConfigError(
+      fmt::format("model.kind = \"{}\" is updated in place and cannot compute the gradient of a batch, which this "
+                  "strategy needs; use strategy.kind = \"serial\", \"hogwild\", \"averaging\", \"parameter_server\" "
+                  "or, for factorization, \"stratified\"",
+                  kind_));
+}
+
+void InPlaceModel::predict(const data::Batch&, ModelState, MutableView) {
+  throw ConfigError(
+      fmt::format("model.kind = \"{}\" makes no predictions for examples; 'unisono export' writes its vectors, and "
+                  "'unisono neighbors' searches them",
+                  kind_));
+}
+
+std::vector<Metric> InPlaceModel::metrics(const kernels::LossSums& sums) const {
+  return {{"loss", ratio(sums.loss, sums.examples), false}};
 }
 
 }  // namespace unisono::models

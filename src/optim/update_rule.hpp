@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "divided_sums.hpp"
-#include "ranges.hpp"
 #include "unisono/optim/catalog.hpp"
 
 namespace unisono::optim {

@@ -18,7 +18,7 @@ inline data::SparseEntries ratings_of(data::SparseEntries entries, data::Example
   return entries.subspan(static_cast<std::size_t>(block.first), static_cast<std::size_t>(block.size()));
 }
 
-/// The grid of ratings (data/sparse/rating_grid.hpp) sharded over a ring of ranks: each rank keeps consecutive rows of
+/// The grid of ratings (data/sparse/split.hpp) sharded over a ring of ranks: each rank keeps consecutive rows of
 /// the grid with their users' part of θ, while the columns, with their items' part of θ, travel from rank to rank. On
 /// diagonal w, row i trains with column i + w (mod side). So after each diagonal a rank sends the column of its first
 /// row to rank − 1 and receives one for its last row from rank + 1. Diagonals are numbered through the whole run; after
@@ -74,7 +74,7 @@ class ItemRing final : public parallel::Division {
   const models::Bipartite& model_;
   const ParameterLayout& layout_;
   models::RowSpace user_space_, item_space_;
-  data::Deal users_, items_;
+  data::CyclicDistribution users_, items_;
   comm::Communicator& communicator_;
   Index first_row_, last_row_;  ///< of the grid: this rank's
   Index user_rows_ = 0;

@@ -1,8 +1,10 @@
 #include "unisono/tensor/allocator.hpp"
 
 #include <fmt/format.h>
+#include <sys/mman.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 
@@ -57,6 +59,12 @@ Allocator& plain_allocator() {
 Allocator& page_allocator() {
   static PlainAllocator allocator(kPage);  // never changes
   return allocator;
+}
+
+void ask_for_huge_pages(void* memory, std::size_t bytes) noexcept {
+  const auto begin = reinterpret_cast<std::uintptr_t>(memory), end = begin + bytes;
+  const std::uintptr_t first = (begin + kHugePage - 1) / kHugePage * kHugePage, last = end / kHugePage * kHugePage;
+  if (first < last) ::madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE);
 }
 
 }  // namespace unisono

@@ -113,7 +113,7 @@ TEST_CASE("sparse rows have class weights beside their answers", "[weights]") {
   for (unisono::data::BatchSource* source : {first.get(), second.get()}) {
     const auto& rows = std::get<unisono::data::LabelledRows>(*source->next().set);
     REQUIRE(rows.weights.size() == 10);
-    for (std::size_t i = 0; i < 10; ++i) CHECK(rows.weights[i] == weights[static_cast<std::size_t>(rows.answers[i])]);
+    for (std::size_t i = 0; i < 10; ++i) CHECK(rows.weights[i] == weights[static_cast<std::size_t>(rows.targets[i])]);
   }
   CHECK(std::get<unisono::data::LabelledRows>(*set->evaluate(unisono::data::Split::test, 0, 1, 8)->next()->set)
             .weights.empty());

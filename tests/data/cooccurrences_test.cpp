@@ -2,7 +2,7 @@
 #include <cmath>
 #include <map>
 
-#include "cooccurrence/pair_order.hpp"
+#include "cooccurrence/pair_table.hpp"
 #include "sets.hpp"
 #include "unisono/data/import_sparse.hpp"
 

@@ -8,7 +8,6 @@
 
 #include "digits/glyphs.hpp"
 #include "digits/hand.hpp"
-#include "digits/pen.hpp"
 #include "sets.hpp"
 #include "unisono/base/hash.hpp"
 #include "unisono/base/random.hpp"

@@ -4,8 +4,7 @@
 #include <numeric>
 
 #include "import/csv_columns.hpp"
-#include "import/csv_output.hpp"
-#include "import/csv_time.hpp"
+#include "import/csv_dialect.hpp"
 #include "recipe/recipe_file.hpp"
 #include "sets.hpp"
 #include "unisono/data/import.hpp"
@@ -24,7 +23,7 @@ Texts split_csv_fields(const std::string& text, char delimiter) {
   return fields;
 }
 
-unisono::data::OpenTable table_of(const std::string& text) {
+unisono::data::OpenText table_of(const std::string& text) {
   return [text_of = std::make_shared<std::string>(text)] {
     return std::make_unique<unisono::data::LineReader>(unisono::data::bytes_of(*text_of, "f"));
   };
@@ -123,6 +122,30 @@ TEST_CASE("lines are counted as an editor counts them, whatever ends them", "[cs
   const std::string zero("a\0b", 3);
   unisono::data::LineReader binary(unisono::data::bytes_of(zero, "f"));
   CHECK_THAT(unisono::test::message_of<unisono::DataError>([&] { binary.next(line); }), Contains("f:1:2: a zero byte"));
+}
+
+TEST_CASE("rows are read by any format: names on top, lines without a row, mistakes with their place", "[csv]") {
+  std::string names;
+  const unisono::data::RowFormat<int> format{
+      .none = "numbers",
+      .parse =
+          [](const unisono::data::LineReader& line, const std::string& text, int& row) {
+            if (text == "!") line.fail(1, "is no number");
+            if (text != "#") row = std::stoi(text);
+            return text != "#";
+          },
+      .names = [&](const unisono::data::LineReader&, const std::string& text) { names = text; }};
+  std::vector<std::pair<std::int64_t, int>> rows;
+  const auto read = [&](const std::string& text) {
+    return unisono::data::read_rows(*table_of(text)(), format, [&](const unisono::data::LineReader& line, int row) {
+      rows.emplace_back(line.number(), row);
+    });
+  };
+  CHECK(read("n\n3\n\n#\n5\n") == 2);
+  CHECK(names == "n");
+  CHECK(rows == std::vector<std::pair<std::int64_t, int>>{{2, 3}, {5, 5}});
+  CHECK(unisono::test::message_of<unisono::DataError>([&] { read("n\n#\n"); }) == "f: has no numbers");
+  CHECK(unisono::test::message_of<unisono::DataError>([&] { read("n\n1\n!\n"); }) == "f:3:1: is no number");
 }
 
 TEST_CASE("a set of a table holds numbers and the numbers of levels, and a recipe that names both", "[csv]") {

@@ -4,8 +4,7 @@
 #include <catch2/catch.hpp>
 
 #include "import/bytes.hpp"
-#include "import/cifar.hpp"
-#include "import/idx.hpp"
+#include "import/images.hpp"
 #include "sets.hpp"
 #include "unisono/data/import.hpp"
 

@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "import/libsvm_row.hpp"
+#include "import/libsvm_rows.hpp"
 #include "sets.hpp"
 #include "unisono/data/import_sparse.hpp"
 

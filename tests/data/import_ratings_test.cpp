@@ -4,7 +4,6 @@
 #include <set>
 
 #include "import/rating_line.hpp"
-#include "import/rating_split.hpp"
 #include "sets.hpp"
 #include "unisono/data/import_sparse.hpp"
 

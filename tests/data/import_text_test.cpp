@@ -2,8 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "import/text_files.hpp"
-#include "import/vocabulary.hpp"
+#include "import/read_text.hpp"
 #include "sets.hpp"
 #include "unisono/data/import_sparse.hpp"
 

@@ -4,8 +4,6 @@
 #include <map>
 #include <set>
 
-#include "cooccurrence/pair_order.hpp"
-#include "cooccurrence/pair_runs.hpp"
 #include "support.hpp"
 
 using namespace unisono::data;

@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "import/npy.hpp"
-#include "import/raw_table.hpp"
+#include "import/raw_rows.hpp"
 #include "recipe/encoder.hpp"
 #include "recipe/levels.hpp"
 #include "recipe/recipe_file.hpp"
@@ -218,7 +218,7 @@ TEST_CASE("a raw table is read as the training table was", "[recipe]") {
     unisono::data::DataSettings settings;
     settings.path = folder / "new.h5";
     const auto set = unisono::data::open_dataset(settings, 1, {}, &fitted);
-    CHECK(set->info().answers[2].labels == (left_out.empty() && text.find('y') != std::string::npos));
+    CHECK(set->info().targets[2].labels == (left_out.empty() && text.find('y') != std::string::npos));
     return features_of(*set, unisono::data::Split::test);
   };
   const auto refusal = [&](const std::string& text) {

@@ -194,7 +194,7 @@ TEST_CASE("a fraction of the training examples validates instead, and the same o
     const auto set = unisono::data::open_dataset(settings, 1);
     CHECK(set->info().train == 850);
     CHECK(set->info().validation == 150);
-    CHECK(set->info().answers[1].target_size == set->info().answers[0].target_size);
+    CHECK(set->info().targets[1].target_size == set->info().targets[0].target_size);
     const unisono::test::Contents held_out = unisono::test::evaluated(*set, unisono::data::Split::validation),
                                   kept = unisono::test::evaluated(*set, unisono::data::Split::train);
     CHECK(held_out.size() == 150);
@@ -401,6 +401,21 @@ TEST_CASE("a set of other values is another set", "[sparse]") {
     CHECK(identity(unisono::test::kinds()[static_cast<std::size_t>(number)], 100, "") !=
           identity(unisono::test::kinds()[static_cast<std::size_t>(number)], 100, dataset));
   }
+}
+
+TEST_CASE("strata are refused where there are no ratings, with the name of what sets them", "[sparse]") {
+  const unisono::test::TempDir folder;
+  unisono::test::write_set(folder / "a.h5", {});
+  unisono::data::DataSettings settings = unisono::test::settings_for(folder / "a.h5");
+  settings.order = unisono::data::Order::strata;
+  const auto message = [&] {
+    return unisono::test::message_of<unisono::ConfigError>([&] { unisono::data::inspect_dataset(settings); });
+  };
+  CHECK_THAT(message(), Contains("data.order = \"strata\" needs ratings, but ") &&
+                            Catch::Matchers::EndsWith("a.h5 holds a table; choose another order"));
+  settings.strata_set_by = "kind = \"blocks\"";
+  CHECK_THAT(message(), Contains("kind = \"blocks\" and data.order = \"strata\" need ratings, but ") &&
+                            Catch::Matchers::EndsWith("a.h5 holds a table; choose another strategy and order"));
 }
 
 TEST_CASE("settings that only tables have are refused", "[sparse]") {

@@ -139,14 +139,14 @@ inline std::string content(const data::ExampleSet& set, std::int64_t i) {
     const auto words = text->words.subspan(text->sentences[at], text->sentences[at + 1] - text->sentences[at]);
     return fmt::format("{}", fmt::join(words.begin(), words.end(), " "));
   }
-  const auto& [rows, answers, weights] = std::get<data::LabelledRows>(set);
+  const auto& [rows, targets, weights] = std::get<data::LabelledRows>(set);
   const std::size_t first = rows.offsets[at], count = rows.offsets[at + 1] - first;
   const auto columns = rows.columns.subspan(first, count);
   std::vector<float> values(count, 1.0F);
   if (!rows.values.empty())
     std::copy_n(rows.values.begin() + static_cast<std::ptrdiff_t>(first), count, values.begin());
   return fmt::format("{}:{}={}", fmt::join(columns.begin(), columns.end(), ","),
-                     fmt::join(values.begin(), values.end(), ","), answers[at]);
+                     fmt::join(values.begin(), values.end(), ","), targets[at]);
 }
 
 inline Contents contents_of(const data::Batch& batch) {

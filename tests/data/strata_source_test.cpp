@@ -30,7 +30,7 @@ std::unique_ptr<unisono::data::Dataset> open_part(const unisono::data::DataSetti
 std::string global_content(const unisono::SparseEntry& entry, unisono::Index side, unisono::Index users,
                            unisono::data::ExampleRange rows, unisono::Index column) {
   unisono::Index first = 0, row = rows.first;
-  const unisono::data::Deal deal{.things = users, .parts = side};
+  const unisono::data::CyclicDistribution deal{.things = users, .parts = side};
   while (entry.row >= first + deal.size(row)) first += deal.size(row++);
   return fmt::format("({}, {}) {}", (entry.row - first) * side + row, entry.column * side + column, entry.value);
 }
@@ -38,12 +38,12 @@ std::string global_content(const unisono::SparseEntry& entry, unisono::Index sid
 }  // namespace
 
 TEST_CASE("things are dealt like cards", "[strata]") {
-  const unisono::data::Deal deal{.things = 11, .parts = 4};
+  const unisono::data::CyclicDistribution deal{.things = 11, .parts = 4};
   CHECK(deal.size(0) == 3);
   CHECK(deal.size(2) == 3);
   CHECK(deal.size(3) == 2);
   CHECK(deal.largest() == 3);
-  CHECK(unisono::data::Deal{.things = 2, .parts = 4}.size(3) == 0);
+  CHECK(unisono::data::CyclicDistribution{.things = 2, .parts = 4}.size(3) == 0);
 }
 
 TEST_CASE("a stratum's blocks share neither users nor items, and an epoch has every rating once", "[strata]") {

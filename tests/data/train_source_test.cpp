@@ -64,6 +64,8 @@ TEST_CASE("a streamed set has no lanes", "[source]") {
   const unisono::test::TempDir folder;
   unisono::test::write_set(folder / "a.h5", {});
   const auto set = unisono::data::open_dataset(settings_of(folder / "a.h5", "streaming"), 1);
-  CHECK_THAT(unisono::test::message_of<unisono::ConfigError>([&] { set->train({.lane = 1, .lanes = 2}); }),
-             Catch::Contains("set data.reader = \"resident\""));
+  CHECK_THAT(unisono::test::message_of<unisono::ConfigError>(
+                 [&] { set->train({.lane = 1, .lanes = 2, .lanes_for = "the race"}); }),
+             Catch::Contains("a.h5: the race needs the data set in memory") &&
+                 Catch::Contains("set data.reader = \"resident\""));
 }

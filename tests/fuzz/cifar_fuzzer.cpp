@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "import/cifar.hpp"
+#include "import/images.hpp"
 #include "unisono/base/errors.hpp"
 
 namespace {

@@ -25,8 +25,8 @@ unisono::data::LibsvmOptions options_of(std::uint8_t choice) {
 void check(const std::string& text, const unisono::data::LibsvmOptions& options) {
   unisono::data::LibsvmFindings found;
   std::vector<unisono::data::LibsvmRow> rows;
-  unisono::data::read_libsvm(std::make_unique<unisono::data::LineReader>(unisono::data::bytes_of(text, "fuzzed")),
-                             options, found, nullptr,
+  unisono::data::LineReader lines(unisono::data::bytes_of(text, "fuzzed"));
+  unisono::data::read_libsvm(lines, options, found, nullptr,
                              [&](const unisono::data::LibsvmRow& row) { rows.push_back(row); });
   const auto classes = unisono::data::decide_classes(found, options);
   const std::int64_t base = unisono::data::decide_base(found, options),

@@ -33,7 +33,7 @@ void read_batches(const std::string& path, unisono::data::Reader reader) {
   for (std::int64_t step = 0; step < std::min(source->steps_per_epoch(), kMostSteps); ++step)
     sum = sum + look_at(source->next());
   for (const data::Split split : {data::Split::validation, data::Split::test}) {
-    if (set->info().answers[static_cast<std::size_t>(split)].labels == false &&
+    if (set->info().targets[static_cast<std::size_t>(split)].labels == false &&
         (split == data::Split::validation ? set->info().validation : set->info().test) == 0)
       continue;
     const auto evaluation = set->evaluate(split, 0, 1, 16);

@@ -38,8 +38,8 @@ TEST_CASE("two threads train a linear model without locks", "[hogwild]") {
     const LinearStep step{.rate = 0.05F, .l1 = 1e-5F, .l2 = 1e-5F, .spread = c.spread.data()};
     const LinearWeights weights{w.data(), &w[40], u.data(), &u[40]};
     const auto pass = [&] {
-      return kernels.linear(c.rows(true), c.answers, 0, c.count(), MarginLoss::logistic, step, weights).loss +
-             kernels.linear(dense, c.answers, c.count(), c.width, MarginLoss::logistic, step, weights).loss;
+      return kernels.linear(c.rows(true), c.targets, 0, c.count(), MarginLoss::logistic, step, weights).loss +
+             kernels.linear(dense, c.targets, c.count(), c.width, MarginLoss::logistic, step, weights).loss;
     };
     check_learning(pass, 5);
     Floats margins(c.size());
@@ -58,8 +58,8 @@ TEST_CASE("two threads train a softmax regression without locks", "[hogwild]") {
     const LinearStep step{.rate = 0.05F, .l1 = 1e-5F, .l2 = 1e-5F, .spread = c.spread.data()};
     const SoftmaxWeights weights{w.view(), w.row(40), u.view(), u.row(40), 3};
     const auto pass = [&] {
-      return kernels.softmax(c.rows(true), c.answers, 0, c.count(), step, weights).loss +
-             kernels.softmax(dense, c.answers, c.count(), c.width, step, weights).loss;
+      return kernels.softmax(c.rows(true), c.targets, 0, c.count(), step, weights).loss +
+             kernels.softmax(dense, c.targets, c.count(), c.width, step, weights).loss;
     };
     check_learning(pass, 5);
     CHECK(w.tidy());

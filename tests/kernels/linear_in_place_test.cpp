@@ -57,7 +57,7 @@ ExpectedLinear reference_run_in_batches(const SparseCase& c, const LinearOptions
     const std::size_t last = std::min(first + batch, c.size());
     const reference::Weights old = result.weights;
     for (std::size_t i = first; i < last; ++i) {
-      const double answer = c.answers[i], before = step.updates_before + static_cast<double>(i);
+      const double answer = c.targets[i], before = step.updates_before + static_cast<double>(i);
       double z = options.bias ? old.w.back() : 0;
       for (const auto& [j, value] : c.row(i, options.values)) z += old.w[j] * value;
       const double move = step.rate * reference::margin_derivative(options.loss, z, answer);
@@ -82,7 +82,7 @@ ExpectedLinear reference_linear_run(const SparseCase& c, const LinearOptions& op
   ExpectedLinear result{{widen(begin.w), std::vector<double>(begin.w.size())}, {}, {}};
   const LinearStep step = c.step(options.penalties);
   for (std::size_t i = 0; i < c.size(); ++i) {
-    const double answer = c.answers[i], before = step.updates_before + static_cast<double>(i);
+    const double answer = c.targets[i], before = step.updates_before + static_cast<double>(i);
     const double z = reference::linear(c.row(i, options.values), answer, options.loss, step, options.bias ? 1 : 0,
                                        before, result.weights);
     result.margins.push_back(z);
@@ -127,7 +127,7 @@ TEST_CASE("linear models' steps on sparse rows are the reference's, for all opti
       with_all_kernels([&](const InPlaceKernels& kernels) {
         INFO(shape[0] << " rows of " << shape[1] << ", " << options.text());
         TestLinearWeights weights(c.width);
-        const InPlaceSums sums = kernels.linear(c.rows(options.values), c.answers, 0, c.count(), options.loss,
+        const InPlaceSums sums = kernels.linear(c.rows(options.values), c.targets, 0, c.count(), options.loss,
                                                 c.step(options.penalties), weights.view(options));
         check_linear(c, options, expected, sums, weights);
       });
@@ -152,7 +152,7 @@ TEST_CASE("linear models' steps on dense rows are the reference's, for all optio
       with_all_kernels([&](const InPlaceKernels& kernels) {
         INFO(width << " features, " << options.text());
         TestLinearWeights weights(width);
-        const InPlaceSums sums = kernels.linear(dense, c.answers, c.count(), width, options.loss,
+        const InPlaceSums sums = kernels.linear(dense, c.targets, c.count(), width, options.loss,
                                                 c.step(options.penalties), weights.view(options));
         check_linear(c, options, expected, sums, weights);
       });
@@ -171,7 +171,7 @@ TEST_CASE("steps on mini-batches are the reference's, for all options", "[linear
           TestLinearWeights weights(c.width);
           LinearStep step = c.step(options.penalties);
           step.mini_batch = batch;
-          const InPlaceSums sums = kernels.linear(c.rows(options.values), c.answers, 0, c.count(), options.loss, step,
+          const InPlaceSums sums = kernels.linear(c.rows(options.values), c.targets, 0, c.count(), options.loss, step,
                                                   weights.view(options));
           check_linear(c, options, expected, sums, weights);
         });
@@ -203,16 +203,16 @@ TEST_CASE("… and with the bits of rows, also from one piece of them to the nex
           for (int pass = 0; pass < 2; ++pass) {  // which fills them in; which reads them
             TestLinearWeights plain(c.width), weights(c.width), in_two(c.width);
             const InPlaceSums expected =
-                kernels.linear(c.rows(false), c.answers, 0, c.count(), options.loss, plain_step, plain.view(options));
+                kernels.linear(c.rows(false), c.targets, 0, c.count(), options.loss, plain_step, plain.view(options));
             const InPlaceSums sums =
-                kernels.linear(c.rows(false), c.answers, 0, c.count(), options.loss, step, weights.view(options));
+                kernels.linear(c.rows(false), c.targets, 0, c.count(), options.loss, step, weights.view(options));
             // Sums of at most 12 values in another order, and the same steps of them; see `linear_bound`.
             const double limit = linear_bound(static_cast<double>(c.size()), 12);
             CHECK(excess(weights.w, widen(plain.w), limit) <= 1);
             CHECK(sums.loss == Approx(expected.loss).margin(static_cast<double>(c.size()) * limit));
             CHECK(sums.correct == expected.correct);
             for (const auto& [first, last] : {std::pair<Index, Index>{0, cut}, {cut, c.count()}}) {
-              kernels.linear(c.rows(false), c.answers, first, last, options.loss, step, in_two.view(options));
+              kernels.linear(c.rows(false), c.targets, first, last, options.loss, step, in_two.view(options));
             }
             CHECK(in_two.w == weights.w);
           }
@@ -234,7 +234,7 @@ TEST_CASE("… and on dense rows", "[linear]") {
       LinearStep step = c.step(options.penalties);
       step.mini_batch = 16;
       const InPlaceSums sums =
-          kernels.linear(dense, c.answers, c.count(), c.width, options.loss, step, weights.view(options));
+          kernels.linear(dense, c.targets, c.count(), c.width, options.loss, step, weights.view(options));
       check_linear(c, options, expected, sums, weights);
     });
   });
@@ -255,7 +255,7 @@ TEST_CASE("kept spreads do not change a step", "[linear]") {
         step.alone = pass < 2;
         TestLinearWeights weights(c.width);
         const InPlaceSums sums =
-            kernels.linear(c.rows(options.values), c.answers, 0, c.count(), options.loss, step, weights.view(options));
+            kernels.linear(c.rows(options.values), c.targets, 0, c.count(), options.loss, step, weights.view(options));
         check_linear(c, options, expected, sums, weights);
       }
       for (std::size_t k = 0; k < spreads.size(); ++k) CHECK(spreads[k] == c.spread[c.columns[k]]);
@@ -285,8 +285,8 @@ TEST_CASE("steps on the parts of the features are the steps on all of them", "[l
         TestLinearWeights whole(c.width), divided(c.width);
         step.mini_batch = kMostMiniBatch;
         const InPlaceSums sums =
-            sparse ? kernels.linear(all, c.answers, 0, c.count(), options.loss, step, whole.view(options))
-                   : kernels.linear(dense, c.answers, c.count(), c.width, options.loss, step, whole.view(options));
+            sparse ? kernels.linear(all, c.targets, 0, c.count(), options.loss, step, whole.view(options))
+                   : kernels.linear(dense, c.targets, c.count(), c.width, options.loss, step, whole.view(options));
         Floats z(c.size()), share(c.size()), moves(c.size());
         LinearWeights weights = divided.view(options);
         for (const FeaturePart& part : parts) {
@@ -295,7 +295,7 @@ TEST_CASE("steps on the parts of the features are the steps on all of them", "[l
           weights.bias = nullptr;
         }
         InPlaceSums added;
-        kernels.moves(options.loss, c.answers, {}, step.rate, z, moves, &added);
+        kernels.moves(options.loss, c.targets, {}, step.rate, z, moves, &added);
         weights = divided.view(options);
         for (const FeaturePart& part : parts) {
           kernels.part_steps(rows, part, step, weights, moves);
@@ -331,12 +331,12 @@ TEST_CASE("a linear step is what one works out by hand", "[linear]") {
   //   w_0 = (1 − 0.125) − 0.5 = 0.375, then 0.375 − 0.125 = 0.25;   w_2 = −(1 − 0.25) − 0.25 = −1, then −0.75
   const std::vector<std::uint64_t> offsets{0, 2};
   const std::vector<std::uint32_t> columns{0, 2};
-  const Floats values{2, 1}, answers{0.5F}, spread{1, 1, 2};
+  const Floats values{2, 1}, targets{0.5F}, spread{1, 1, 2};
   const LinearStep step{.rate = 0.25F, .l1 = 0.5F, .l2 = 0.5F, .spread = spread.data(), .updates_before = 4};
   with_all_kernels([&](const InPlaceKernels& kernels) {
     Floats w{1, 5, -1}, u{0, 0, 0};
     float bias = 0.5F, bias_sum = 0;
-    const InPlaceSums sums = kernels.linear(SparseRows{offsets, columns, values, 3}, answers, 0, 1, MarginLoss::squared,
+    const InPlaceSums sums = kernels.linear(SparseRows{offsets, columns, values, 3}, targets, 0, 1, MarginLoss::squared,
                                             step, {w.data(), &bias, u.data(), &bias_sum});
     CHECK(w == Floats{0.25F, 5, -0.75F});
     CHECK(u == Floats{-3, 0, 1});  // 4 updates before · the change
@@ -351,12 +351,12 @@ TEST_CASE("a linear step is what one works out by hand", "[linear]") {
 TEST_CASE("penalties stop at zero", "[linear]") {
   const std::vector<std::uint64_t> offsets{0, 2};
   const std::vector<std::uint32_t> columns{0, 1};
-  const Floats answers{1}, spread{1000, 1000};
+  const Floats targets{1}, spread{1000, 1000};
   with_all_kernels([&](const InPlaceKernels& kernels) {
     for (const auto& [l1, l2] : {std::pair{1.0F, 0.0F}, {0.0F, 1.0F}, {1.0F, 1.0F}}) {
       Floats w{3, -2};  // a margin of 1: no gradient
       const LinearStep step{.rate = 0.1F, .l1 = l1, .l2 = l2, .spread = spread.data()};
-      kernels.linear(SparseRows{offsets, columns, {}, 2}, answers, 0, 1, MarginLoss::hinge, step, {w.data()});
+      kernels.linear(SparseRows{offsets, columns, {}, 2}, targets, 0, 1, MarginLoss::hinge, step, {w.data()});
       CHECK(w == Floats{0, 0});
     }
   });
@@ -370,7 +370,7 @@ TEST_CASE("linear models: two calls are one, to the bit", "[linear]") {
     TestLinearWeights one(c.width), two(c.width);
     const auto run = [&](TestLinearWeights& weights, Index first, Index last) {
       step.updates_before = static_cast<double>(100 + first);
-      return kernels.linear(c.rows(true), c.answers, first, last, options.loss, step, weights.view(options));
+      return kernels.linear(c.rows(true), c.targets, first, last, options.loss, step, weights.view(options));
     };
     const InPlaceSums whole = run(one, 0, 700), first = run(two, 0, 301), second = run(two, 301, 700);
     CHECK(equal_sums(run(two, 17, 17), {}));

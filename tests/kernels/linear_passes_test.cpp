@@ -54,12 +54,12 @@ struct Examples {
   const SparseCase& c;
   const Task& task;
   SparseRows rows;
-  Floats dense, answers, weights;
+  Floats dense, targets, weights;
   std::vector<std::vector<std::pair<std::size_t, double>>> entries;  ///< that are not 0, by row: feature and value
 
   Examples(const SparseCase& from, const Task& of) : c(from), task(of), rows(from.rows(!of.ones)), dense(from.dense()) {
-    answers = c.answers;
-    if (task.name == "squared") answers = random_floats(c.count(), 8);
+    targets = c.targets;
+    if (task.name == "squared") targets = random_floats(c.count(), 8);
     weights = random_floats(c.count(), 9, 0, 2);
     const auto width = static_cast<std::size_t>(c.width);
     for (std::size_t i = 0; i < c.size(); ++i) {
@@ -72,7 +72,7 @@ struct Examples {
   }
   Index count() const { return c.count() - 1; }
   LinearExamples view() const {
-    LinearExamples examples{.count = count(), .features = c.width, .answers = answers.data() + 1};
+    LinearExamples examples{.count = count(), .features = c.width, .targets = targets.data() + 1};
     if (task.sparse) {
       examples.rows = &rows;
       examples.first = 1;
@@ -130,7 +130,7 @@ Reference reference(const Examples& e, const std::vector<double>& theta) {
   const auto width = static_cast<std::size_t>(e.task.width()), features = static_cast<std::size_t>(e.c.width);
   Reference result{0, std::vector<double>(theta.size()), std::vector<double>(theta.size())};
   for (std::size_t i = 1; i < e.c.size(); ++i) {
-    const double weight = e.task.weighted ? static_cast<double>(e.weights[i]) : 1, answer = e.answers[i];
+    const double weight = e.task.weighted ? static_cast<double>(e.weights[i]) : 1, answer = e.targets[i];
     const std::vector<double> z = margins(e, i, theta), slope = slope_of(e.task, z, answer);
     result.loss += weight * loss_of(e.task, z, answer);
     for (std::size_t k = 0; k < slope.size(); ++k) {
@@ -300,7 +300,7 @@ TEST_CASE("passes that keep bit columns give the same gradients and products, on
 }
 
 TEST_CASE("bit columns are of the set that began last, and are counted", "[linear]") {
-  Floats answers(100, 1.0F), g(2), theta(2);
+  Floats targets(100, 1.0F), g(2), theta(2);
   std::vector<std::uint64_t> offsets;
   for (std::uint64_t i = 0; i <= 100; ++i) offsets.push_back(i);
   std::vector<std::uint32_t> columns(100, 0);
@@ -312,7 +312,7 @@ TEST_CASE("bit columns are of the set that began last, and are counted", "[linea
     passes->begin_set();
     LossSums sums;
     // Rows 30 to 89: z = 0 for all, so that each adds −½.
-    passes->gradient({.rows = &rows, .first = 30, .count = 60, .features = 2, .answers = answers.data() + 30}, {}, 1,
+    passes->gradient({.rows = &rows, .first = 30, .count = 60, .features = 2, .targets = targets.data() + 30}, {}, 1,
                      {theta.data(), nullptr}, {g.data(), nullptr}, sums);
     CHECK(g[column] == -30);
     CHECK(g[1 - column] == 0);
@@ -380,11 +380,11 @@ TEST_CASE("Hessian matrices times vectors are products with the Hessian, and thr
 }
 
 TEST_CASE("the curvature of the squared hinge is 2 inside the margin and 0 outside", "[linear]") {
-  const Floats x = {0.5F, 2.0F}, answers = {1, 1}, v = {1.0F}, theta = {1.0F};  // yz = ½ and 2
+  const Floats x = {0.5F, 2.0F}, targets = {1, 1}, v = {1.0F}, theta = {1.0F};  // yz = ½ and 2
   for (const InstructionSet set : available_instruction_sets()) {
     Floats result(1);
     linear_passes_for(set, 1)->hessian_product(
-        {.values = x.data(), .count = 2, .features = 1, .answers = answers.data()},
+        {.values = x.data(), .count = 2, .features = 1, .targets = targets.data()},
         {.margin = MarginLoss::squared_hinge}, 1, {theta.data(), nullptr}, {v.data(), nullptr},
         {result.data(), nullptr});
     CHECK(result[0] == 2 * 0.5F * 0.5F);
@@ -392,12 +392,12 @@ TEST_CASE("the curvature of the squared hinge is 2 inside the margin and 0 outsi
 }
 
 TEST_CASE("passes of linear models count hits, and a NaN or an infinity is seen in the loss", "[linear]") {
-  const Floats x = {1, -1, 1, -1}, answers = {1, 1, 0, 0};
+  const Floats x = {1, -1, 1, -1}, targets = {1, 1, 0, 0};
   for (const InstructionSet set : available_instruction_sets()) {
     const auto run = [&](float w, MarginLoss loss) {
       LossSums sums;
       Floats g(1);
-      linear_passes_for(set, 1)->gradient({.values = x.data(), .count = 4, .features = 1, .answers = answers.data()},
+      linear_passes_for(set, 1)->gradient({.values = x.data(), .count = 4, .features = 1, .targets = targets.data()},
                                           {.margin = loss}, 1, {&w, nullptr}, {g.data(), nullptr}, sums);
       return sums;
     };

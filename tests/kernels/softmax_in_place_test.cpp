@@ -43,7 +43,7 @@ ExpectedSoftmax reference_softmax_run(const SparseCase& c, Index classes, const 
   ExpectedSoftmax result{begin.w.widened(), begin.u.widened(), {}};
   const LinearStep step = c.step(options.penalties);
   for (std::size_t i = 0; i < c.size(); ++i) {
-    const auto label = static_cast<std::size_t>(c.answers[i]);
+    const auto label = static_cast<std::size_t>(c.targets[i]);
     const auto z = reference::softmax(x(i), label, step, options.bias ? 1 : 0, 100 + static_cast<double>(i),
                                       result.weights, result.averages);
     result.sums.loss += reference::cross_entropy(z, label);
@@ -79,7 +79,7 @@ TEST_CASE("softmax regression's steps on sparse rows are the reference's, for al
         INFO(classes << " classes, " << options.text());
         TestSoftmaxWeights weights(c.width, classes);
         check_softmax(c, expected,
-                      kernels.softmax(c.rows(options.values), c.answers, 0, c.count(), c.step(options.penalties),
+                      kernels.softmax(c.rows(options.values), c.targets, 0, c.count(), c.step(options.penalties),
                                       weights.view(options)),
                       weights);
       });
@@ -103,7 +103,7 @@ TEST_CASE("softmax regression's steps on dense rows are the reference's, for all
         TestSoftmaxWeights weights(c.width, classes);
         check_softmax(
             c, expected,
-            kernels.softmax(dense, c.answers, c.count(), c.width, c.step(options.penalties), weights.view(options)),
+            kernels.softmax(dense, c.targets, c.count(), c.width, c.step(options.penalties), weights.view(options)),
             weights);
       });
     });
@@ -118,7 +118,7 @@ TEST_CASE("softmax regression: rows of many features, and two calls are one, to 
     LinearStep step = c.step(options.penalties);
     const auto run = [&](TestSoftmaxWeights& weights, Index first, Index last) {
       step.updates_before = static_cast<double>(100 + first);
-      return kernels.softmax(c.rows(true), c.answers, first, last, step, weights.view(options));
+      return kernels.softmax(c.rows(true), c.targets, first, last, step, weights.view(options));
     };
     const InPlaceSums whole = run(one, 0, 600), first = run(two, 0, 301), second = run(two, 301, 600);
     CHECK(equal_sums(run(two, 17, 17), {}));

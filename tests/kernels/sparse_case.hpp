@@ -8,7 +8,7 @@ namespace unisono::kernels::cpu {
 struct SparseCase {
   std::vector<std::uint64_t> offsets{0};
   std::vector<std::uint32_t> columns;
-  Floats values, answers, spread;
+  Floats values, targets, spread;
   Index width;
 
   SparseCase(Index rows, Index columns_count, Index most, std::uint64_t classes) : width(columns_count) {
@@ -21,7 +21,7 @@ struct SparseCase {
         values.push_back(random.uniform(-1, 1));
       }
       offsets.push_back(columns.size());
-      answers.push_back(static_cast<float>(random.below(classes)));
+      targets.push_back(static_cast<float>(random.below(classes)));
     }
     spread = random_floats(width, 4, 1, 5);
   }
@@ -33,8 +33,8 @@ struct SparseCase {
     }
     return result;
   }
-  std::size_t size() const { return answers.size(); }
-  Index count() const { return static_cast<Index>(answers.size()); }
+  std::size_t size() const { return targets.size(); }
+  Index count() const { return static_cast<Index>(targets.size()); }
 
   LinearStep step(bool penalties) const {
     LinearStep result{.rate = 0.05F, .updates_before = 100};

@@ -6,8 +6,6 @@
 #include <catch2/catch.hpp>
 #include <vector>
 
-#include "cpu/parallel.hpp"
-
 namespace unisono::kernels::cpu {
 namespace {
 

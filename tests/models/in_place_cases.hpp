@@ -43,8 +43,8 @@ struct SmallSets {
     }
   }
 
-  data::LabelledRows rows(const std::vector<float>& answers) const {
-    return {.rows = {.offsets = offsets, .columns = columns, .values = values, .width = kFeatures}, .answers = answers};
+  data::LabelledRows rows(const std::vector<float>& of_rows) const {
+    return {.rows = {.offsets = offsets, .columns = columns, .values = values, .width = kFeatures}, .targets = of_rows};
   }
 
   static std::uint32_t number(RandomStream& random, std::uint64_t n) {
@@ -135,7 +135,7 @@ class TrialModel {
 /// Of `sets`, which outlives them.
 inline std::vector<InPlaceTrial> in_place_trials(const SmallSets& sets) {
   std::vector<InPlaceTrial> trials;
-  const auto linear = [&](std::string name, std::string loss, bool averaged, const std::vector<float>& answers,
+  const auto linear = [&](std::string name, std::string loss, bool averaged, const std::vector<float>& targets,
                           bool table) {
     InPlaceTrial& trial = trials.emplace_back();
     trial.name = std::move(name);
@@ -148,7 +148,7 @@ inline std::vector<InPlaceTrial> in_place_trials(const SmallSets& sets) {
                                : loss == "squared" ? 0
                                                    : 2,
                     .target_size = loss == "squared" ? 1 : 0};
-    trial.set = sets.rows(answers);
+    trial.set = sets.rows(targets);
     trial.table = table;
     if (!table) trial.occurrences.assign(SmallSets::kFeatures, 12);
   };

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::size_t kRows = 12, kFeatures = 7;
 
-/// Twelve rows of seven features of which a third are 0, as a table and as sparse rows, and answers of every kind.
+/// Twelve rows of seven features of which a third are 0, as a table and as sparse rows, and targets of every kind.
 struct Examples {
   Examples() {
     RandomStream random(11, Purpose::test);
@@ -36,7 +36,7 @@ struct Examples {
       targets.push_back(random.uniform(-2, 2));
     }
   }
-  const std::vector<float>& answers(const std::string& loss) const {
+  const std::vector<float>& targets_of(const std::string& loss) const {
     return loss == "squared" ? targets : loss == "softmax" ? classes : signs;
   }
   std::vector<float> table, values, signs, classes, targets;
@@ -64,12 +64,12 @@ class LinearTrial {
     theta = Buffer(model->layout().size());
     gradient = Buffer(model->layout().size());
     model->initialise(0, state());
-    labels_.assign(examples.answers(loss_).begin(), examples.answers(loss_).end());
+    labels_.assign(examples.targets_of(loss_).begin(), examples.targets_of(loss_).end());
     set_ = data::LabelledRows{.rows = {.offsets = examples.offsets,
                                        .columns = examples.columns,
                                        .values = examples.values,
                                        .width = kFeatures},
-                              .answers = examples.answers(loss_)};
+                              .targets = examples.targets_of(loss_)};
   }
 
   ModelState state() { return {.parameters = theta.view(), .statistics = {}}; }
@@ -173,7 +173,7 @@ double loss_of(const std::string& loss, const Examples& examples, std::size_t ro
     for (std::size_t j = 0; j < kFeatures; ++j)
       z[k] += static_cast<double>(examples.table[row * kFeatures + j]) * w[j * outputs + k];
   }
-  const auto answer = static_cast<double>(examples.answers(loss)[row]);
+  const auto answer = static_cast<double>(examples.targets_of(loss)[row]);
   const double yz = (2 * answer - 1) * z[0];
   if (loss == "logistic") return std::log1p(std::exp(-yz));
   if (loss == "hinge") return std::max(0.0, 1 - yz);
@@ -482,7 +482,7 @@ TEST_CASE("predictions of a linear model", "[linear]") {
       const auto rows = trial.rows();
       for (std::size_t i = 0; i < rows.size(); ++i) {
         const auto row = std::span(predictions).subspan(i * outputs, outputs);
-        const auto answer = static_cast<std::size_t>(trial.examples.answers(loss)[rows[i]]);
+        const auto answer = static_cast<std::size_t>(trial.examples.targets_of(loss)[rows[i]]);
         const double one = loss_of(loss, trial.examples, rows[i], w, trial.outputs());
         if (loss == "squared") {
           const double error = static_cast<double>(row[0] - trial.examples.targets[rows[i]]);
@@ -519,7 +519,7 @@ TEST_CASE("a score of 0 is of the first class, wherever it is counted", "[linear
         const auto row = std::span(predictions).subspan(i * outputs, outputs);
         const auto chosen = std::max_element(row.begin(), row.end()) - row.begin();
         CHECK(chosen == 0);
-        correct += chosen == static_cast<std::ptrdiff_t>(trial.examples.answers(loss)[rows[i]]);
+        correct += chosen == static_cast<std::ptrdiff_t>(trial.examples.targets_of(loss)[rows[i]]);
       }
       kernels::LossSums sums;
       trial.model->evaluate(trial.batch(), trial.state(), sums);

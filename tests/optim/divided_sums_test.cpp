@@ -9,7 +9,6 @@
 #include <numeric>
 #include <thread>
 
-#include "ranges.hpp"
 #include "unisono/kernels/backend.hpp"
 
 namespace unisono::optim {

@@ -1,4 +1,4 @@
-#include "ranges.hpp"
+#include "divided_sums.hpp"
 
 #include <catch2/catch.hpp>
 

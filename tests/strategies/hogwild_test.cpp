@@ -19,18 +19,18 @@ StrategySettings hogwild(std::int64_t threads, const std::string& locking = "non
 
 /// n rows with a single feature each, one of `features`, and the label 1.
 struct CountedRows {
-  CountedRows(std::int64_t n, std::uint32_t features) : answers(static_cast<std::size_t>(n), 1.0F) {
+  CountedRows(std::int64_t n, std::uint32_t features) : targets(static_cast<std::size_t>(n), 1.0F) {
     for (std::int64_t i = 0; i < n; ++i) {
       columns.push_back(static_cast<std::uint32_t>(i) % features);
       offsets.push_back(columns.size());
     }
     set = data::LabelledRows{.rows = {.offsets = offsets, .columns = columns, .values = {}, .width = features},
-                             .answers = answers};
+                             .targets = targets};
   }
 
   std::vector<std::uint64_t> offsets{0};
   std::vector<std::uint32_t> columns;
-  std::vector<float> answers;
+  std::vector<float> targets;
   data::ExampleSet set;
 };
 
@@ -224,7 +224,7 @@ namespace {
 /// Rows of 4 features, with those that they are given as 1, and 1 for their answer.
 struct HingeRows {
   HingeRows(std::uint32_t count, const std::function<std::vector<std::uint32_t>(std::uint32_t row)>& features_of)
-      : answers(count, 1.0F) {
+      : targets(count, 1.0F) {
     for (std::uint32_t row = 0; row < count; ++row) {
       const std::vector<std::uint32_t> own = features_of(row);
       columns.insert(columns.end(), own.begin(), own.end());
@@ -240,14 +240,14 @@ struct HingeRows {
     one.optimizer = {.kind = "sgd", .learning_rate = static_cast<double>(rate)};
     one.inputs = {.kind = data::SetKind::sparse, .features = {.channels = 4}, .classes = 2};
     one.set = data::LabelledRows{.rows = {.offsets = offsets, .columns = columns, .values = {}, .width = 4},
-                                 .answers = answers};
-    one.units = one.examples = std::ssize(answers);
+                                 .targets = targets};
+    one.units = one.examples = std::ssize(targets);
     return one;
   }
 
   std::vector<std::uint64_t> offsets{0};
   std::vector<std::uint32_t> columns;
-  std::vector<float> answers;
+  std::vector<float> targets;
 };
 
 /// A feature of the rank's own, where each has every second row, and one that all have.

@@ -33,14 +33,14 @@ TEST_CASE("copies are merged as one works out by hand", "[private_copies]") {
   // 128.
   const std::vector<std::uint64_t> offsets = {0, 1, 2, 3, 4};
   const std::vector<std::uint32_t> columns = {0, 0, 0, 0};
-  const std::vector<float> answers = {1, 2, 3, 4};
+  const std::vector<float> targets = {1, 2, 3, 4};
   InPlaceCase one;
   one.model.kind = "linear";
   one.model.linear.bias = false;
   one.optimizer = {.kind = "sgd", .learning_rate = 0.125};
   one.inputs = {.kind = data::SetKind::sparse, .features = {.channels = 1}, .target_size = 1};
   one.set = data::LabelledRows{.rows = {.offsets = offsets, .columns = columns, .values = {}, .width = 1},
-                               .answers = answers};
+                               .targets = targets};
   one.units = one.examples = 4;
   const auto weight_after = [&](const std::string& merge) {
     Training training = one.training(copies(2, merge, 1));

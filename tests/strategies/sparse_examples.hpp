@@ -87,7 +87,7 @@ struct InPlaceCase {
 struct InPlaceMemory {
   std::vector<std::uint64_t> offsets{0}, sentences{0};
   std::vector<std::uint32_t> columns;
-  std::vector<float> values, answers;
+  std::vector<float> values, targets;
   std::vector<SparseEntry> ratings, counts;
   std::vector<std::int32_t> words;
 };
@@ -103,7 +103,7 @@ inline InPlaceMemory draw_memory() {
       memory.values.push_back(random.uniform(-1, 1));
     }
     memory.offsets.push_back(memory.columns.size());
-    memory.answers.push_back(static_cast<float>(random.below(2)));
+    memory.targets.push_back(static_cast<float>(random.below(2)));
     memory.ratings.push_back({static_cast<std::uint32_t>(random.below(20)),
                               static_cast<std::uint32_t>(random.below(15)), random.uniform(1, 5)});
     memory.counts.push_back({static_cast<std::uint32_t>(random.below(12)), static_cast<std::uint32_t>(random.below(12)),
@@ -137,7 +137,7 @@ inline std::vector<InPlaceCase> in_place_cases(const InPlaceMemory& memory) {
     linear.inputs = {.kind = data::SetKind::sparse, .features = {.channels = 40}, .classes = 2};
     linear.set = data::LabelledRows{
         .rows = {.offsets = memory.offsets, .columns = memory.columns, .values = memory.values, .width = 40},
-        .answers = memory.answers};
+        .targets = memory.targets};
     linear.occurrences.assign(40, 15);
   }
   for (const std::string rule : {"sgd", "adagrad"}) {

@@ -36,7 +36,7 @@ struct ConfigValue::Entry {
 /// A key as it is written in TOML: in quotes where it needs them.
 std::string toml_key(const std::string& key);
 
-/// As TOML on one line: `{ kind = "sgd", momentum = 0.9 }`. Parsing it gives the same value.
+/// The value as TOML on one line: `{ kind = "sgd", momentum = 0.9 }`. Parsing it gives the same value.
 std::string toml_text(const ConfigValue& value);
 
 }  // namespace unisono

@@ -5,7 +5,7 @@
 
 namespace unisono {
 
-/// Of two values in the middle their mean; 0 for no values.
+/// The median of some values: the mean of the two in the middle where their number is even; 0 for no values.
 inline double median_of(std::vector<double> values) {
   if (values.empty()) return 0;
   std::ranges::sort(values);

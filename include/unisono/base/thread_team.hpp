@@ -7,7 +7,10 @@
 
 namespace unisono {
 
-/// Threads that wait for work together: the calling thread and `size() − 1` of its own.
+/// Threads that wait for work together: the calling thread and `size() − 1` of its own. Each does one part, however
+/// long that takes, may throw, and sleeps while it waits. The loops of the CPU's kernels, of some microseconds each,
+/// have a team of their own (cpu/thread_team.hpp), whose threads spin, and take over the work of those that have no
+/// core.
 class ThreadTeam {
  public:
   /// \param purpose what the threads are for; part of the error message

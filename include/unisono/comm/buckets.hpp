@@ -30,7 +30,8 @@ class GradientBuckets {
                   const Clock& clock = steady_clock());
   /// Starts the sum of floats [first, last) of the gradient over all ranks.
   using Start = std::function<RequestPtr(Index first, Index last)>;
-  /// Likewise, with another sum than an allreduce. \param size of the gradient, in floats \param bucket_bytes above 0
+  /// Buckets whose sums `start` starts, where they are no allreduces. \param size of the gradient, in floats \param
+  /// bucket_bytes above 0
   GradientBuckets(Index size, Index bucket_bytes, Start start, const Clock& clock = steady_clock());
 
   /// gradient[first, last) is final. Ranges come from the end of the vector to its start; the up to 15 unused floats

@@ -77,8 +77,8 @@ class Communicator {
   /// they were started.
   virtual RequestPtr start_allreduce_sum(std::span<float> values) = 0;
 
-  /// Likewise a sum of vectors of which a rank may hold several, in the order that `order` says: vectors[0] ← the sum,
-  /// on all ranks; the others may be overwritten.
+  /// Starts a sum of vectors of which a rank may hold several, in the order that `order` says: vectors[0] ← the sum, on
+  /// all ranks; the others may be overwritten. Non-blocking, as start_allreduce_sum.
   /// \param vectors `order.vectors` of equal length, the same on all ranks; fastest in memory of shared_allocator()
   /// \param order the same on all ranks; must outlive the request
   virtual RequestPtr start_tree_sum(std::span<const std::span<float>> vectors, const TreeSum& order) = 0;
@@ -180,8 +180,8 @@ struct Slice {
   Index first = 0, last = 0;
 };
 Slice slice_of(Index n, int rank, int size);
-/// Likewise, of whole cache lines (the last one may be shorter): where the values begin at one, no line is in two
-/// slices.
+/// Rank r's slice of n values, in whole cache lines (the last one may be shorter): where the values begin at one, no
+/// line is in two slices.
 Slice line_slice_of(Index n, int rank, int size);
 
 /// A group of one rank: every operation works, and has nothing to do.

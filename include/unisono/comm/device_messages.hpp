@@ -21,8 +21,8 @@ class DeviceMessages {
   virtual RequestPtr start_receive(MutableView values, int peer) = 0;
 };
 
-/// Those of a group of ranks with devices; null where there are none: ranks without devices, or whose messages are
-/// staged through plain memory. It lives as long as the communicator.
+/// The messages of a group of ranks with devices; null where there are none: ranks without devices, or whose messages
+/// are staged through plain memory. It lives as long as the communicator.
 DeviceMessages* device_messages(Communicator& ranks);
 
 }  // namespace unisono::comm

@@ -15,8 +15,8 @@ namespace unisono::comm {
 /// \param taken [to.local(rank).size()] overwritten, except the floats between blocks
 void redistribute(Communicator& ranks, const ShardMap& from, View given, const ShardMap& to, MutableView taken);
 
-/// The same within one process: copies the numbers that are both in rank `given_rank`'s vector and in `taken_rank`'s.
-/// For a vector that holds all of θ, use ShardMap::whole for one rank.
+/// Copies, within one process, the numbers that are both in rank `given_rank`'s vector and in `taken_rank`'s. For a
+/// vector that holds all of θ, use ShardMap::whole for one rank.
 void copy_common(const ShardMap& from, int given_rank, View given, const ShardMap& to, int taken_rank,
                  MutableView taken);
 

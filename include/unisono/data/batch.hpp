@@ -19,7 +19,7 @@ struct FeatureShape {
 /// Rows of a sparse matrix with their labels or targets.
 struct LabelledRows {
   SparseRows rows;
-  View answers;       ///< [rows]: class numbers, or targets; empty: none
+  View targets;       ///< [rows]: class numbers, or numbers to predict; empty: none
   View weights = {};  ///< [rows] of their losses in training; empty: all are 1
 };
 

@@ -20,7 +20,7 @@ inline constexpr std::array kSplits = {Split::train, Split::validation, Split::t
 std::string_view name_of(Split split);
 
 /// Which labels or targets a split's examples have.
-struct Answers {
+struct TargetForm {
   bool labels = false;
   Index target_size = 0;  ///< values of a target; 0: none
 };
@@ -47,12 +47,12 @@ struct DatasetInfo {
   Index classes = 0;      ///< of labels; 0 where the set has none
   Index target_size = 0;  ///< values of a target; 0 where the set has none; features.size() for autoencoders
   std::int64_t train = 0, validation = 0, test = 0;  ///< examples
-  std::array<Answers, 3> answers;                    ///< by Split
+  std::array<TargetForm, 3> targets;                 ///< by Split
   std::uint64_t identity = 0;  ///< hash of shapes, sizes and a sample of the values; must be equal on all ranks
   bool resident = true;        ///< held in memory; else streamed from the file
   bool weighted = false;       ///< whether training examples have weights
   bool augmented = false;      ///< whether training examples are changed at random
-  /// As in DataSettings, but automatic only where the set's recipe scales its columns.
+  /// How features are normalised: as DataSettings say, but automatic only where the set's recipe scales its columns.
   NormalizationKind normalization = NormalizationKind::none;
   ImageLayout layout = ImageLayout::automatic;  ///< chw or hwc where the features have four axes
   /// Memory for resident data, or for the streaming window and at most two passes of the set.
@@ -86,6 +86,7 @@ struct SourceOptions {
   std::uint64_t seed = 0;
   std::vector<float> class_weights = {};  ///< [K] weights of the losses by label; empty: all are 1
   int lane = 0, lanes = 1;  ///< this source yields steps lane, lane + lanes, …: for threads that make steps in turn
+  std::string lanes_for = "making steps in turn";  ///< what needs lanes, as messages name it
   Delivery delivery = {};
 };
 
@@ -136,7 +137,7 @@ class Dataset {
   virtual std::unique_ptr<EvaluationSource> training_part(int part, int parts, Index batch_size,
                                                           const std::vector<float>& class_weights,
                                                           const Delivery& delivery = {}) = 0;
-  /// The same set with a fold's rows as its training and validation examples; the test split stays. Preprocessing is
+  /// This set with a fold's rows as its training and validation examples; the test split stays. Preprocessing is
   /// fitted on the fold's training rows alone. A validation pass goes in the order of `fold.validation`. What is the
   /// same in all folds is not copied; a fold of few sparse rows, of ratings, or with a recipe fitted on its own rows
   /// has a copy of these, which all views of the same fold share. The view is for the ranks that opened this set, and
@@ -145,7 +146,7 @@ class Dataset {
   /// \throws ConfigError if the set is streamed, text or co-occurrences, or if data.validation_fraction or partition
   /// say otherwise; DataError for rows that are no such division, or that the recipe cannot encode
   virtual std::unique_ptr<Dataset> fold_view(const Fold& fold) const = 0;
-  /// The same set with the same examples, over the same memory, for another thread; otherwise as `fold_view`. Null
+  /// This set with the same examples, over the same memory, for another thread; otherwise as `fold_view`. Null
   /// where the set is streamed, or each rank holds examples of its own.
   virtual std::unique_ptr<Dataset> view() const = 0;
 };

@@ -6,7 +6,7 @@ namespace unisono::data {
 
 /// A cyclic (round-robin) distribution of things 0 … n−1 to parts: thing i goes to part i mod parts and has number i /
 /// parts there. The parts' sizes differ by at most 1, and neighbouring numbers go to different parts.
-struct Deal {
+struct CyclicDistribution {
   Index things = 0, parts = 1;
 
   /// Things in a part.

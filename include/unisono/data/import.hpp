@@ -62,7 +62,7 @@ struct CsvOptions {
   std::string time = {};    ///< numbers, or dates (2024-02-29, 2024-02-29T18:30:00): /train/times
   std::string weight = {};  ///< how much a row counts in training, at least 0: /train/weights
   double validation_fraction = 0, test_fraction = 0;  ///< of the rows, chosen at random
-  std::uint64_t seed = 1;                             ///< of that choice
+  std::uint64_t seed = 1;                             ///< of the random choice of rows
   std::string test_file = {};                         ///< a second table, whose rows are the test group; or empty
 };
 

@@ -33,7 +33,7 @@ struct LibsvmOptions {
   IndexBase base = IndexBase::automatic;
   Task task = Task::automatic;
   double validation_fraction = 0, test_fraction = 0;  ///< of the examples, chosen at random
-  std::uint64_t seed = 1;                             ///< of that choice
+  std::uint64_t seed = 1;                             ///< of the random choice
   std::string test_file = {};                         ///< whose examples are the test group; or empty
 };
 
@@ -91,7 +91,7 @@ struct TextOptions {
   std::int64_t sentence_length = 1000;  ///< words; longer sentences are cut there
   bool lowercase = false;
   double test_fraction = 0;  ///< of the sentences, chosen at random
-  std::uint64_t seed = 1;    ///< of that choice
+  std::uint64_t seed = 1;    ///< of the random choice
 };
 
 struct TextSummary {

@@ -98,7 +98,7 @@ struct Preprocessing {
   std::vector<std::string> encoded_names() const;
 };
 
-/// As JSON, for files; the normalisation is not in it.
+/// The JSON that files hold; the normalisation is not in it.
 std::string to_json(const Recipe& recipe);
 std::string to_json(const Preprocessing& preprocessing);
 /// \throws DataError naming `where` for text that is no recipe

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "unisono/base/config.hpp"
 
@@ -22,15 +23,13 @@ inline constexpr Named<Partition> kPartitions[] = {
     {Partition::fixed, "fixed",
      "each rank has its own part of the set for the whole run and shuffles within it: needs less memory and reads "
      "less"},
-    {Partition::strata, "strata",
-     "for ratings: each rank has the ratings of its users; set by strategy.kind = \"stratified\""}};
+    {Partition::strata, "strata", "for ratings: each rank has the ratings of its users"}};
 
 enum class Order { random, strata };
 
 inline constexpr Named<Order> kOrders[] = {
     {Order::random, "random", "a new random order in every epoch"},
-    {Order::strata, "strata",
-     "for ratings: the blocks of the grid, one diagonal per step; set by strategy.kind = \"stratified\""}};
+    {Order::strata, "strata", "for ratings: the blocks of the grid, one diagonal per step"}};
 
 enum class Reader { automatic, resident, streaming };
 
@@ -66,7 +65,7 @@ struct AugmentationSettings {
 
 /// `[data]`: which set is used, and how it is read.
 struct DataSettings {
-  std::string path;
+  std::string path = {};
   Targets targets = Targets::automatic;
   Partition partition = Partition::automatic;
   Order order = Order::random;  ///< of training examples, if they are shuffled
@@ -79,7 +78,9 @@ struct DataSettings {
   NormalizationKind normalization = NormalizationKind::automatic;
   bool shuffle = true;
   std::int64_t arrangement_seed = -1;  ///< of the order in which sparse rows and ratings lie in memory; −1: `seed`
-  AugmentationSettings augmentation;
+  AugmentationSettings augmentation = {};
+  /// The setting that makes a run train in strata, as messages and the reference name it; empty: there is none.
+  std::string_view strata_set_by = {};
   void describe(ConfigVisitor& visitor);
 };
 

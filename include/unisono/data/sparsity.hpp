@@ -14,7 +14,7 @@ struct Sparsity {
   std::int64_t omega = 0;    ///< Ω: how many features (or user and item) the largest example touches
   double delta = 0;          ///< Δ: share of the examples that touch the most frequent feature, user or item
   double rho = 0;            ///< ρ: largest share of the examples that overlap with a single example
-  double rho_at_random = 0;  ///< the same for a random example: the probability that two examples overlap
+  double rho_at_random = 0;  ///< the share for a random example: the probability that two examples overlap
 };
 
 /// Computes it for sparse rows and ratings; nothing for other sets. For rows, ρ is computed over the 64 examples with

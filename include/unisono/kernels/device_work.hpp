@@ -27,7 +27,8 @@ struct DeviceWork {
   std::int64_t graph_operations = 0;  ///< kernels, copies and fills in these
   std::int64_t refused_captures = 0;  ///< sequences that could not be recorded, and are started one by one
   std::int64_t products = 0;          ///< of dense layers, by cuBLASLt
-  std::int64_t unfused_products = 0;  ///< of these, products whose bias, ReLU or bias gradient took another kernel
+  std::int64_t unfused_products =
+      0;  ///< products of dense layers whose bias, ReLU or bias gradient took another kernel
   std::vector<ConvolutionEngine> convolutions;
   std::vector<std::string> fallbacks;  ///< what was refused, and what was done instead
 };

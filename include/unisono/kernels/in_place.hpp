@@ -39,7 +39,7 @@ struct alignas(16) RowBits {
   std::uint16_t words[kMostBitFeatures / 16];
 };
 
-/// Losses of a margin z = w·x + b. Answers are 0 or 1, where y = 2 · answer − 1, and numbers t for the last.
+/// Losses of a margin z = w·x + b. Targets are 0 or 1, where y = 2 · target − 1, and numbers t for the last.
 enum class MarginLoss {
   logistic,       ///< ln(1 + e^−yz)
   hinge,          ///< max(0, 1 − yz)
@@ -62,7 +62,7 @@ struct LinearStep {
   /// where InPlaceKernels::keeps_bits says so, with mini-batches, without l1 and sums of averaged SGD, and `alone`.
   RowBits* row_bits = nullptr;
   bool alone = true;  ///< no other thread updates these weights meanwhile: they may be read some time before a step
-  /// The examples' weights, indexed as their answers: factors of ℓ and ℓ', but not of the penalties. Null: all are 1.
+  /// The examples' weights, indexed as their targets: factors of ℓ and ℓ', but not of the penalties. Null: all are 1.
   const float* weights = nullptr;
   /// For averaged SGD: the number of updates of the run before this call. Update number t, counted from 0, also makes u
   /// ← u + t · (change of w); after T updates, the mean of w over all of them is w − u / T.
@@ -181,16 +181,17 @@ class InPlaceKernels {
   virtual bool keeps_spreads(Index features) const = 0;
   /// Whether LinearStep::row_bits makes mini-batches faster. \param row_values of a row, on average
   virtual bool keeps_bits(Index features, double row_values) const = 0;
-  /// A LinearStep for each of the rows [first, last), in order. \param answers [rows.rows()]
-  virtual InPlaceSums linear(const SparseRows& rows, View answers, Index first, Index last, MarginLoss loss,
+  /// A LinearStep for each of the rows [first, last), in order. \param targets [rows.rows()]
+  virtual InPlaceSums linear(const SparseRows& rows, View targets, Index first, Index last, MarginLoss loss,
                              const LinearStep& step, const LinearWeights& weights) const = 0;
-  /// The same for contiguous rows of `features` numbers each. \param values, answers of `count` examples
-  virtual InPlaceSums linear(View values, View answers, Index count, Index features, MarginLoss loss,
+  /// A LinearStep for each of some contiguous rows of `features` numbers, in order. \param values, targets of `count`
+  /// examples
+  virtual InPlaceSums linear(View values, View targets, Index count, Index features, MarginLoss loss,
                              const LinearStep& step, const LinearWeights& weights) const = 0;
   /// Cross-entropy of a softmax over K margins: dℓ/dz = softmax(z) − 1[label].
-  virtual InPlaceSums softmax(const SparseRows& rows, View answers, Index first, Index last, const LinearStep& step,
+  virtual InPlaceSums softmax(const SparseRows& rows, View targets, Index first, Index last, const LinearStep& step,
                               const SoftmaxWeights& weights) const = 0;
-  virtual InPlaceSums softmax(View values, View answers, Index count, Index features, const LinearStep& step,
+  virtual InPlaceSums softmax(View values, View targets, Index count, Index features, const LinearStep& step,
                               const SoftmaxWeights& weights) const = 0;
 
   // What a step on a mini-batch is made of, for threads that divide its features: sums of the parts' margins, moves,
@@ -199,8 +200,8 @@ class InPlaceKernels {
   virtual void part_margins(const LinearRows& rows, const FeaturePart& part, const LinearWeights& weights,
                             MutableView margins) const = 0;
   /// moves[i] = rate · weight_i · ℓ'(margins[i]); adds the losses of these margins to the sums, where there are any.
-  /// \param answers, weights of these examples; weights may be empty
-  virtual void moves(MarginLoss loss, View answers, View weights, float rate, View margins, MutableView moves,
+  /// \param targets, weights of these examples; weights may be empty
+  virtual void moves(MarginLoss loss, View targets, View weights, float rate, View margins, MutableView moves,
                      InPlaceSums* sums) const = 0;
   /// The steps of these examples on the weights of the part's features, and on the bias, where there is one.
   virtual void part_steps(const LinearRows& rows, const FeaturePart& part, const LinearStep& step,

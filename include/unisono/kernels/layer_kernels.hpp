@@ -39,7 +39,8 @@ class LayerKernels {
 
   /// y = activation(x ∗ W + b), a cross-correlation as everywhere in this field.
   virtual void convolution_forward(const ConvolutionSpec& spec, Index batch, View x, View w, View b, MutableView y) = 0;
-  /// As dense_backward.
+  /// dy ← dy ⊙ activation'(y), in place; then, where wanted (not empty), dx, dw (+)= and db (+)= the gradients of
+  /// convolution_forward. \param y the output of convolution_forward
   virtual void convolution_backward(const ConvolutionSpec& spec, Index batch, View x, View w, View y, MutableView dy,
                                     MutableView dx, MutableView dw, MutableView db, Write write) = 0;
 

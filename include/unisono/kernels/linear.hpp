@@ -19,7 +19,7 @@ struct LinearExamples {
   Index first = 0;                   ///< the first of the sparse rows
   const float* values = nullptr;     ///< [count][features]
   Index count = 0, features = 0;
-  const float* answers = nullptr;        ///< [count]: as for MarginLoss, or classes; null: `labels`
+  const float* targets = nullptr;        ///< [count]: as for MarginLoss, or classes; null: `labels`
   const std::int32_t* labels = nullptr;  ///< [count]
   const float* weights = nullptr;        ///< [count] factors of the losses; null: all are 1
 };

@@ -57,7 +57,7 @@ class ConflictMeter {
   void touch(int thread, std::size_t space, Index row);
 
   std::int64_t touched() const;    ///< rows, over all threads and examples
-  std::int64_t conflicts() const;  ///< of these, rows that another thread's current example touched, too
+  std::int64_t conflicts() const;  ///< touched rows that another thread's current example touched, too
 
  private:
   struct alignas(kAlignmentBytes) Thread {
@@ -100,7 +100,7 @@ struct TableParts {
 class Bipartite {
  public:
   virtual ~Bipartite() = default;
-  /// As InPlace::update_in_place; the entries' rows and columns are numbers within the shards.
+  /// Trains on the entries, as InPlace::update_in_place; their rows and columns are numbers within the shards.
   virtual void update_part(data::SparseEntries entries, double rate, const TableParts& parts,
                            kernels::LossSums& sums) const = 0;
   /// Adds the entries' losses to `sums`.

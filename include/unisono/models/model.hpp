@@ -129,7 +129,7 @@ class Model {
   virtual double flops_per_example() const = 0;  ///< for training: forward and backward
   /// Bytes of activations, their gradients and scratch for a batch of this size on a rank, in training.
   virtual Index workspace_bytes(Index batch) const = 0;
-  /// The same for `evaluate` and `predict`.
+  /// Bytes of activations and scratch for a batch of this size on a rank, in `evaluate` and `predict`.
   virtual Index inference_workspace_bytes(Index batch) const { return workspace_bytes(batch); }
 };
 

@@ -23,7 +23,8 @@ struct ObjectiveTerms {
 /// since small ones are slower per example, and of full vectors of 16 examples where possible.
 Index network_batch(Index count, Index most);
 
-/// The same for any model; for linear models, so many that a pass is enough work for several threads.
+/// Examples per pass of any model over a portion with `count` of them, at most `most`; for linear models, so many that
+/// a pass is enough work for several threads.
 Index objective_batch(Model& model, const data::DatasetInfo& data, Index count, Index most);
 
 /// The function that training on the whole set minimises:

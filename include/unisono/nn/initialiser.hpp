@@ -26,8 +26,8 @@ double initialiser_deviation(const Block& block);
 /// depends only on the seed, the block's number and its canonical position in the block.
 void initialise(const ParameterLayout& layout, std::uint64_t seed, MutableView vector);
 
-/// The same for a rank's shards of a vector. The block's number and the position are those in the whole vector, so the
-/// values do not depend on how it is sharded.
+/// Overwrites a rank's shards of a vector with initial values. The block's number and the position are those in the
+/// whole vector, so the values do not depend on how it is sharded.
 void initialise(const ShardMap& map, int rank, std::uint64_t seed, MutableView vector);
 
 }  // namespace unisono::nn

@@ -24,8 +24,8 @@ struct LayerRow {
 struct CutPoint {
   std::string after;         ///< the layer whose outputs cross
   std::string next;          ///< the layer of the config that begins behind it; a residual block as a whole
-  Shape shape;               ///< of these, of one example
-  Index boundary = 0;        ///< floats of them, of one example
+  Shape shape;               ///< of the outputs that cross, of one example
+  Index boundary = 0;        ///< floats of the outputs that cross, of one example
   PieceCost before, behind;  ///< of all layers before it, and of all after it
 };
 

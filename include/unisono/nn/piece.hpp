@@ -90,7 +90,7 @@ class Piece {
                 const std::function<void(Index, Index)>& ready) const;
   /// Computes the input's gradient, and leaves in the workspace what `backward_weights` needs.
   void backward_inputs(const Pass& pass, const Workspace& workspace) const;
-  /// As `backward`, after `backward_inputs`. Never collective.
+  /// g (+)= ∂loss/∂θ, as `backward`, from what `backward_inputs` has left in the workspace. Never collective.
   void backward_weights(const Pass& pass, const Workspace& workspace, MutableView gradient, kernels::Write write,
                         const std::function<void(Index, Index)>& ready) const;
   /// ∂loss/∂input, after `backward` or `backward_inputs`; empty where it is not computed.

@@ -25,7 +25,7 @@ struct ScheduleSettings {
   std::int64_t epochs = 0;                 ///< length of schedules that decrease; 0: that of the run
   double warmup_epochs = 0;                ///< linear, up to the base rate
   double final_factor = 0;                 ///< linear, cosine, polynomial: of the base rate, reached at the last step
-  double exponential_final_factor = 0.01;  ///< the same for exponential, where it cannot be 0
+  double exponential_final_factor = 0.01;  ///< exponential: of the base rate, reached at the last step; above 0
   std::vector<double> milestones{};        ///< step: epochs from which on the rate is multiplied by `factor`
   double factor = 0.1;                     ///< step
   double power = 2;                        ///< polynomial

@@ -5,7 +5,7 @@
 namespace unisono::parallel {
 
 /// The order in which the stages of a pipeline run the passes of a step's micro-batches. A file for each, with its
-/// paper, in src/strategies/pipeline/.
+/// paper, in src/parallel/pipeline/.
 enum class PipelineSchedule { naive, gpipe, one_forward_one_backward, interleaved, zero_bubble };
 
 inline constexpr Named<PipelineSchedule> kPipelineSchedules[] = {

@@ -72,7 +72,7 @@ struct Config {
   DeviceChoice device = DeviceChoice::cpu;
   kernels::Precision precision = kernels::Precision::fp32;
   bool allow_shared_device = false;
-  data::DataSettings data;
+  data::DataSettings data{.strata_set_by = "strategy.kind = \"stratified\""};
   models::ModelSettings model;
   optim::OptimizerSettings optimizer;
   optim::ScheduleSettings schedule;

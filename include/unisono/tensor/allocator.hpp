@@ -43,7 +43,7 @@ class Allocator {
 
 /// Ordinary memory of this process.
 Allocator& plain_allocator();
-/// The same, but each allocation consists of whole pages of its own, which a device may pin.
+/// Ordinary memory of this process, in whole pages for each allocation, which a device may pin.
 Allocator& page_allocator();
 
 /// Owns `size()` floats from an allocator, which must outlive it.
@@ -102,7 +102,7 @@ class PlainValues {
   Buffer copy_;
 };
 
-/// The same memory as doubles. \param floats two for each double, beginning at a cache line
+/// The memory of floats, used for doubles. \param floats two for each double, beginning at a cache line
 inline std::span<double> as_doubles(MutableView floats) {
   return {reinterpret_cast<double*>(floats.data()), floats.size() / 2};
 }

@@ -23,9 +23,9 @@ namespace unisono {
 class ExactSquares {
  public:
   static constexpr int kWords = 20;
-  static constexpr int kBits = 40;  ///< of the value: its relative error is at most 2⁻⁴⁰
-  /// Of a sum of squares of floats in doubles: each square passes through at most 4 roundings of 2⁻⁵³, and the value is
-  /// rounded to a double.
+  static constexpr int kBits = 40;  ///< bits of the value: its relative error is at most 2⁻⁴⁰
+  /// The relative error, at most, of a sum of squares of floats in doubles: each square passes through at most 4
+  /// roundings of 2⁻⁵³, and the value is rounded to a double.
   static constexpr double kRelativeError = 0x1p-50;
 
   /// += Σ x², exactly.
@@ -42,9 +42,10 @@ class ExactSquares {
   /// The sum, rounded to kBits bits, halves to even. Infinite or NaN where a term was.
   /// \pre all terms were added exactly
   double value() const;
-  /// The same where terms were added by `add_sum`. Empty where their error leaves the rounding open.
+  /// The sum, rounded as by `value`, where terms were added by `add_sum`. Empty where their error leaves the rounding
+  /// open.
   std::optional<double> settled_value() const;
-  /// The same for a single sum in doubles.
+  /// A single sum in doubles, rounded as by `value`. Empty where its error leaves the rounding open.
   static std::optional<double> settled_value(double sum);
 
  private:

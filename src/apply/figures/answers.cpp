@@ -34,7 +34,7 @@ std::vector<std::string> class_names_of(const TrainedModel& model, const ApplyOp
 
 AnswerKind answer_kind(const TrainedModel& model) {
   const data::DatasetInfo& info = (*model.data)->info();
-  const data::Answers& answers = info.answers[static_cast<std::size_t>(model.split)];
+  const data::TargetForm& answers = info.targets[static_cast<std::size_t>(model.split)];
   if (info.kind == data::SetKind::ratings) return {.name = "rating", .width = 1};
   if (answers.labels) return {.name = "label", .width = 1};
   if (answers.target_size > 0 && model.config.data.targets != data::Targets::features) {
@@ -51,8 +51,8 @@ std::vector<float> answers_of(const data::Batch& batch) {
   std::vector<float> answers;
   for (const data::ExampleRange& range : batch.ranges) {
     if (const auto* const rows = std::get_if<data::LabelledRows>(batch.set)) {
-      if (rows->answers.empty()) continue;
-      answers.insert(answers.end(), rows->answers.begin() + range.first, rows->answers.begin() + range.last);
+      if (rows->targets.empty()) continue;
+      answers.insert(answers.end(), rows->targets.begin() + range.first, rows->targets.begin() + range.last);
     } else if (const auto* const entries = std::get_if<data::SparseEntries>(batch.set)) {
       for (auto i = range.first; i < range.last; ++i) answers.push_back((*entries)[static_cast<std::size_t>(i)].value);
     }

@@ -1,6 +1,8 @@
 #include "communicator.hpp"
 
 #include <exception>
+#include <memory>
+#include <mutex>
 #include <utility>
 
 #include "check.hpp"
@@ -19,6 +21,42 @@ std::uint64_t mix(std::uint64_t a, std::uint64_t b, std::uint64_t c) {
 }
 
 }  // namespace
+
+void Resources::free(Progress& progress) {
+  if (splits) splits->free_all(progress);
+  if (node_group) node_group->free(progress);
+  if (shared) shared->free_windows();
+  const std::lock_guard lock(progress.mutex());
+  if (board) board->free();
+  for (MPI_Comm* communicator : {&node, &messages, &collectives}) {
+    if (*communicator != MPI_COMM_NULL) check(MPI_Comm_free(communicator), "MPI_Comm_free");
+  }
+}
+
+std::uint64_t Splits::add() {
+  groups_.emplace(++count_, std::nullopt);
+  return count_;
+}
+
+std::vector<std::int64_t> Splits::in_use() const {
+  std::vector<std::int64_t> uses;
+  for (const auto& [number, resources] : groups_) uses.push_back(resources ? 0 : 1);
+  return uses;
+}
+
+void Splits::free_unused(const std::vector<std::int64_t>& in_use, Progress& progress) {
+  auto group = groups_.begin();
+  for (const std::int64_t used : in_use) {
+    if (used != 0) {
+      ++group;
+      continue;
+    }
+    group->second->free(progress);
+    group = groups_.erase(group);
+  }
+}
+
+void Splits::free_all(Progress& progress) { free_unused(in_use(), progress); }
 
 // --- Its life --------------------------------------------------------------------------------------------------------
 
@@ -299,6 +337,48 @@ std::vector<std::size_t> MpiCommunicator::wait_any(std::span<Request* const> mes
 
 void MpiCommunicator::watch(std::string_view name, const std::function<bool()>& done) {
   terms_.job->wait(done, {group_, name, 0, Place::kNobody});
+}
+
+/// Starts one of the two halves of an allreduce.
+template <typename OnNode, typename OnNodes, typename ByMessages>
+RequestPtr MpiCommunicator::start_half(std::span<float> values, std::string_view name, Kind kind) {
+  if (size() == 1 || values.empty()) return std::make_unique<NothingToDo>();
+  const Place place = next(name);
+  wait_for_room(place);
+  std::uint64_t where = 0;
+  std::unique_ptr<Operation> operation;
+  if (auto window = board_ ? shared_->find(values) : std::nullopt) {
+    where = window->place;
+    const std::uint64_t previous = std::exchange(last_in_window_, place.sequence);
+    if (topology_.one_node()) {
+      operation = std::make_unique<OnNode>(*board_, std::move(*window), place.sequence, previous);
+    } else {
+      operation = std::make_unique<OnNodes>(*board_, std::move(*window), topology_, participants(place), place.sequence,
+                                            previous);
+    }
+  } else {
+    operation = std::make_unique<ByMessages>(participants(place), values);
+  }
+  arrive(place, kind, values.size(), where);
+  return std::make_unique<Started>(*terms_.job, std::move(operation), place, &in_flight_);
+}
+
+RequestPtr MpiCommunicator::start_reduce_scatter_sum(std::span<float> values) {
+  return start_half<NodeScatter, NodesScatter, MessageScatter>(values, "reduce_scatter_sum", Kind::scatter);
+}
+
+void MpiCommunicator::reduce_scatter_in_blocks(std::span<float> values, const Summed& summed) {
+  auto window = board_ && topology_.one_node() && size() > 1 ? shared_->find(values) : std::nullopt;
+  if (!window) return Communicator::reduce_scatter_in_blocks(values, summed);
+  const Place place = next("reduce_scatter_sum");
+  wait_for_room(place);
+  const std::uint64_t where = window->place, previous = std::exchange(last_in_window_, place.sequence);
+  NodeScatterInBlocks operation(*board_, std::move(*window), summed, place.sequence, previous);
+  run(operation, place, Kind::scatter, values.size(), where);
+}
+
+RequestPtr MpiCommunicator::start_all_gather(std::span<float> values) {
+  return start_half<NodeGather, NodesGather, MessageGather>(values, "all_gather", Kind::gather);
 }
 
 }  // namespace unisono::comm::mpi

@@ -27,9 +27,9 @@ constexpr int kSpins = 2000;              ///< polls, after which other ranks ma
 }  // namespace
 
 /// The supervision of one wait: reads control messages, and finds out which rank is missing when the time is over.
-class MpiJob::Vigil {
+class MpiJob::WaitMonitor {
  public:
-  Vigil(MpiJob& job, const mpi::Place& place) : job_(job), place_(place) {}
+  WaitMonitor(MpiJob& job, const mpi::Place& place) : job_(job), place_(place) {}
 
   /// Call now and then, with the lock held.
   void look_around() {
@@ -142,7 +142,7 @@ std::uint64_t MpiJob::gather_all(double timeout_seconds) {
 
 void MpiJob::wait(const std::function<bool()>& done, const mpi::Place& place, Waiting waiting) {
   try {
-    wait_in_vigil(done, place, waiting);
+    wait_watched(done, place, waiting);
   } catch (...) {
     gave_up_ = true;
     throw;
@@ -159,16 +159,16 @@ void MpiJob::run(mpi::Operation& operation, const mpi::Place& place) {
   }
 }
 
-void MpiJob::wait_in_vigil(const std::function<bool()>& done, const mpi::Place& place, Waiting waiting) {
+void MpiJob::wait_watched(const std::function<bool()>& done, const mpi::Place& place, Waiting waiting) {
   constexpr std::uint64_t kTurns = 64;  // between two looks at the clock, as long as a turn takes next to nothing
   Idle idle(roster_.oversubscribed() || waiting == Waiting::sleeps ? 0 : kSpins);
-  Vigil vigil(*this, place);
+  WaitMonitor monitor(*this, place);
   for (std::uint64_t turn = 1;; ++turn) {
     {
       const std::lock_guard lock(progress_.mutex());
       progress_.poll();
       if (done()) return;
-      if (!idle.spins() || turn % kTurns == 0) vigil.look_around();
+      if (!idle.spins() || turn % kTurns == 0) monitor.look_around();
     }
     idle.pause();
   }

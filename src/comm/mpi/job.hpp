@@ -9,7 +9,6 @@
 #include "group.hpp"
 #include "progress.hpp"
 #include "roster.hpp"
-#include "steps.hpp"
 #include "unisono/base/clock.hpp"
 
 namespace unisono::comm {
@@ -57,8 +56,8 @@ class MpiJob {
   bool meet();
 
  private:
-  class Vigil;
-  void wait_in_vigil(const std::function<bool()>& done, const mpi::Place& place, Waiting waiting);
+  class WaitMonitor;
+  void wait_watched(const std::function<bool()>& done, const mpi::Place& place, Waiting waiting);
 
   mpi::Roster roster_;
   mpi::Group everyone_;

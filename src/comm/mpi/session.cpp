@@ -1,23 +1,49 @@
 #include <fmt/format.h>
 #include <mpi.h>
 #include <sched.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <new>
 
-#include "address_space.hpp"
 #include "check.hpp"
 #include "communicator.hpp"
 #include "job.hpp"
 #include "launch.hpp"
 #include "leftovers.hpp"
+#include "unisono/base/errors.hpp"
 #include "unisono/comm/mpi.hpp"
 
 namespace unisono::comm {
 namespace {
+
+constexpr std::uint64_t kMebibyte = 1 << 20;
+constexpr std::uint64_t kNeeded = 192 * kMebibyte;  // Open MPI 4.1 takes 165 to 180 MiB on one host
+
+/// What this process has mapped; 0 where the system does not say.
+std::uint64_t mapped_bytes() {
+  std::uint64_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  return pages * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+}
+
+/// Checks that Open MPI has enough address space for its libraries and memory; without, it crashes or hangs.
+/// \throws DeviceError where the limit of this process (ulimit -v) is too low
+void require_address_space() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return;
+  const std::uint64_t needed = mapped_bytes() + kNeeded;
+  if (limit.rlim_cur >= needed) return;
+  throw DeviceError(fmt::format(
+      "this process may address only {} MiB of memory (ulimit -v), but needs {} MiB to start MPI; raise the "
+      "limit, or remove it with 'ulimit -v unlimited'",
+      limit.rlim_cur / kMebibyte, needed / kMebibyte));
+}
 
 using mpi::check;
 using mpi::End;
@@ -56,7 +82,7 @@ bool is_initialised() {
 }
 
 void initialise(int& argc, char**& argv) {
-  mpi::require_address_space();
+  require_address_space();
   yield_when_idle(mpi::process_environment());
   load_what_is_needed(mpi::launched_peers(mpi::process_environment()));
   if (mpi::is_first_of_node(mpi::process_environment())) mpi::remove_dead_segments();

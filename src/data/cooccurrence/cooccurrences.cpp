@@ -1,10 +1,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <cassert>
 #include <cmath>
 #include <filesystem>
+#include <string>
 
-#include "cooccurrence/pair_counter.hpp"
+#include "cooccurrence/pair_table.hpp"
 #include "import/column_reader.hpp"
 #include "import/column_writer.hpp"
 #include "set/seal.hpp"
@@ -13,6 +16,67 @@
 
 namespace unisono::data {
 namespace {
+
+/// Adds up the weights of word pairs in a table in memory; whenever it is full, its sums are written to disk as a
+/// sorted run.
+class PairCounter {
+ public:
+  /// \param beside path of the output: runs are stored in a file next to it
+  PairCounter(const std::string& beside, std::uint64_t memory_bytes, std::uint64_t seed)
+      : order_(seed), memory_bytes_(memory_bytes), table_(memory_bytes), runs_(beside) {}
+
+  void add(WordPair pair, std::uint64_t weight) {
+    // A pair is added to the table kWaiting calls later, when the prefetch of its slot has finished.
+    PairSum& waiting = waiting_[next_++ % kWaiting];
+    if (waiting.weight > 0) add_now(waiting);
+    waiting = {order_.place_of(pair), weight};
+    table_.prefetch(waiting.place);
+  }
+  /// Writes the rest as a last run, and frees the table's memory.
+  void finish();
+
+  /// Visits all pairs with their total weights, in the random order of PairOrder. \pre finish() was called
+  void for_each(const std::function<void(WordPair pair, std::uint64_t weight)>& visit);
+  std::int64_t runs() const { return runs_.size(); }
+
+ private:
+  static constexpr std::size_t kWaiting = 32;
+
+  void add_now(const PairSum& sum);
+  void spill();
+
+  PairOrder order_;
+  std::uint64_t memory_bytes_;
+  PairTable table_;
+  PairRuns runs_;
+  std::array<PairSum, kWaiting> waiting_{};
+  std::size_t next_ = 0;
+};
+
+void PairCounter::add_now(const PairSum& sum) {
+  if (table_.add(sum.place, sum.weight)) return;
+  spill();
+  [[maybe_unused]] const bool added = table_.add(sum.place, sum.weight);
+  assert(added);
+}
+
+void PairCounter::spill() {
+  runs_.add(table_.sort());
+  table_.clear();
+}
+
+void PairCounter::finish() {
+  for (PairSum& waiting : waiting_) {
+    if (waiting.weight > 0) add_now(waiting);
+    waiting.weight = 0;
+  }
+  runs_.add(table_.sort());
+  table_.release();
+}
+
+void PairCounter::for_each(const std::function<void(WordPair pair, std::uint64_t weight)>& visit) {
+  runs_.for_each(memory_bytes_, [&](const PairSum& sum) { visit(order_.pair_at(sum.place), sum.weight); });
+}
 
 constexpr std::int64_t kWidestWindow = 10000;
 constexpr std::uint64_t kLeastMemory = 1 << 20;
@@ -181,10 +245,6 @@ void check_text(const hdf5::File& file) {
 }
 
 }  // namespace
-
-}  // namespace unisono::data
-
-namespace unisono::data {
 
 CooccurrenceSummary count_cooccurrences(const std::string& text_path, const CooccurrenceOptions& options,
                                         const ImportOutput& output) {

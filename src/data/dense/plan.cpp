@@ -1,19 +1,51 @@
 #include "dense/plan.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <span>
 
 #include "dense/augmentation.hpp"
 #include "dense/labels.hpp"
 #include "dense/rows.hpp"
+#include "dense/schema.hpp"
 #include "set/form.hpp"
-#include "set/identity.hpp"
 #include "unisono/base/available_memory.hpp"
 #include "unisono/base/errors.hpp"
+#include "unisono/base/hash.hpp"
 
 namespace unisono::data {
 namespace {
+
+constexpr std::int64_t kSampledRows = 32;  // of each group
+
+std::uint64_t hash_row(const hdf5::File& file, const GroupSchema& group, std::int64_t row, std::uint64_t hash) {
+  OwnedRows one(group, {row, row + 1});
+  one.block.read(file, group, one.block.rows());
+  const RawExample example = one.block.example(row);
+  hash = hash_bytes({example.features, static_cast<std::size_t>(group.features.size()) * size_of(group.storage)}, hash);
+  if (group.has_labels) hash = hash_bytes(std::as_bytes(std::span(&example.label, 1)), hash);
+  if (group.has_weights) hash = hash_bytes(std::as_bytes(std::span(&example.weight, 1)), hash);
+  if (group.target_size == 0) return hash;
+  return hash_bytes(std::as_bytes(std::span(example.targets, static_cast<std::size_t>(group.target_size))), hash);
+}
+
+/// Hash of a set's shapes, types, sizes, and of some evenly spaced rows of each group; see DatasetInfo::identity.
+std::uint64_t identity_of(const hdf5::File& file, const SetSchema& schema) {
+  std::uint64_t hash = 0;
+  for (const auto& group : schema.groups) {
+    if (!group) continue;
+    hash =
+        hash_bytes(fmt::format("{} {} {} {} {} {} {}", group->name, group->stored.extent, name_of(group->stored.type),
+                               group->scale, group->offset, group->has_labels, group->target_size),
+                   hash);
+    const std::int64_t rows = std::min(kSampledRows, group->examples);
+    for (std::int64_t i = 0; i < rows; ++i)
+      hash = hash_row(file, *group, part_of(group->examples, i, rows).first, hash);
+  }
+  return hash;
+}
 
 constexpr std::int64_t kDefaultWindowBytes = 256 << 20;
 constexpr double kResidentShare = 0.5;  // of the memory that is available
@@ -155,7 +187,7 @@ void complete_plan(SetPlan& plan, const hdf5::File& file, const DataSettings& se
     for (std::size_t i = 0; i < plan.groups.size(); ++i) {
       if (plan.groups[i] == nullptr) continue;
       const Index features = settings.targets == Targets::features ? any.features.size() : plan.groups[i]->target_size;
-      plan.info.answers[i] = {plan.groups[i]->has_labels, features};
+      plan.info.targets[i] = {plan.groups[i]->has_labels, features};
     }
     plan.info.augmented = has_effect(settings.augmentation);
     plan.info.weighted = plan.group(Split::train) != nullptr && plan.group(Split::train)->has_weights;

@@ -2,18 +2,133 @@
 
 #include <fmt/format.h>
 
+#include <mutex>
+#include <optional>
+
 #include "dense/labels.hpp"
-#include "dense/table.hpp"
-#include "dense/training_statistics.hpp"
+#include "dense/resident.hpp"
+#include "dense/statistics.hpp"
+#include "order/keyed_permutation.hpp"
+#include "order/row_runs.hpp"
+#include "order/schedule.hpp"
 #include "recipe/fit.hpp"
+#include "set/agreement.hpp"
+#include "set/fold.hpp"
 #include "set/form.hpp"
 #include "source/evaluation.hpp"
-#include "source/resident_feed.hpp"
+#include "source/feed.hpp"
 #include "source/train_source.hpp"
 #include "stream/streaming_feed.hpp"
 #include "unisono/base/errors.hpp"
 
 namespace unisono::data {
+namespace {
+
+/// An opened set with dense features, or the view of one of its folds.
+class Table final : public Dataset {
+ public:
+  Table(const DataSettings& settings, const NodeShare& share, const Preprocessing* trained);
+  /// A view of the same examples.
+  explicit Table(const Table& whole);
+  /// The view of a fold.
+  Table(const Table& whole, const Fold& fold);
+
+  const DatasetInfo& info() const override { return plan_.info; }
+  const Preprocessing& preprocessing() const override { return plan_.preprocessing; }
+  const std::vector<std::string>& class_names() const override { return plan_.schema.class_names; }
+  const std::vector<std::int64_t>& occurrences() override { return occurrences_; }
+  std::vector<std::int64_t> class_counts() override;
+  std::unique_ptr<BatchSource> train(const SourceOptions& options) override;
+  std::unique_ptr<EvaluationSource> evaluate(Split split, int rank, int size, Index batch_size,
+                                             const Delivery& delivery) override;
+  std::unique_ptr<EvaluationSource> training_part(int part, int parts, Index batch_size,
+                                                  const std::vector<float>& class_weights,
+                                                  const Delivery& delivery) override;
+  std::unique_ptr<Dataset> fold_view(const Fold& fold) const override;
+  std::unique_ptr<Dataset> view() const override;
+
+ private:
+  void load(Agreement& agreement);
+  void fit_normalization(Agreement& agreement);
+  void divide(const Fold& fold);
+  void encode(const Table& whole);
+  const Normalization& normalization() const { return plan_.preprocessing.normalization; }
+  bool fixed() const { return settings_.partition == Partition::fixed; }
+  BatchStyle style(const GroupSchema& group, std::uint64_t seed) const;
+  BatchStyle training_style(const GroupSchema& group, const std::vector<float>& class_weights) const;
+  /// A pass over part `part` of `parts` of a split.
+  struct Pass {
+    Split split;
+    int part, parts;
+    Index batch_size;
+  };
+  std::unique_ptr<EvaluationSource> sequential(const Pass& pass, const BatchStyle& style, const Delivery& delivery);
+  std::unique_ptr<EvaluationSource> resident_part(Range part, Index batch_size, const BatchStyle& style);
+  bool needs_no_conversion(Range part) const;
+  const RowBlock& resident_rows(Split split, Range positions);
+  const RawTable& raw_table() const;
+  std::unique_ptr<Feed> feed(const Schedule& schedule, const SourceOptions& options);
+
+  DataSettings settings_;
+  NodeShare share_;
+  std::optional<hdf5::File> file_;
+  SetPlan plan_;
+  std::optional<SharedRows> shared_;
+  const GroupBlocks* blocks_ = nullptr;  ///< the rows of all groups in memory; null: streamed, or each rank's own
+  OwnRows own_;
+  std::shared_ptr<RowConversion> conversion_;  ///< of the last pass over a training part; null: there was none
+  std::vector<float> conversion_weights_;      ///< its class weights
+  std::vector<std::int64_t> occurrences_;      // always empty for tables
+
+  const Table* whole_ = nullptr;                 ///< of a view: the set that was opened
+  std::shared_ptr<const EncodedTable> encoded_;  ///< of a view whose recipe has a fit of its own
+  mutable FoldCopies<EncodedTable> encodings_;   ///< of the views of this set
+  mutable std::once_flag raw_read_;
+  mutable std::optional<RawTable> raw_;
+};
+
+/// Fetches examples from memory, in a random order of this rank's share: a function of (seed, epoch, number of the
+/// share).
+class ResidentFeed final : public Feed {
+ public:
+  /// \param share positions that the order permutes
+  /// \param number of the share; 0 for an order that all ranks share
+  ResidentFeed(RowBlock rows, const RowRuns& positions, Range share, bool shuffle, std::uint64_t seed,
+               std::uint32_t number);
+
+  void gather(const MicroBatch& batch, std::vector<RawExample>& examples) override;
+  void seek(const DataCursor&) override {}
+
+ private:
+  RowBlock rows_;
+  const RowRuns& positions_;
+  Range share_;
+  bool shuffle_;
+  std::uint64_t seed_;
+  std::uint32_t number_;
+  std::int64_t epoch_ = -1;
+  KeyedPermutation order_;  ///< of epoch_
+};
+
+ResidentFeed::ResidentFeed(RowBlock rows, const RowRuns& positions, Range share, bool shuffle, std::uint64_t seed,
+                           std::uint32_t number)
+    : rows_(rows), positions_(positions), share_(share), shuffle_(shuffle), seed_(seed), number_(number) {}
+
+void ResidentFeed::gather(const MicroBatch& batch, std::vector<RawExample>& examples) {
+  if (shuffle_ && batch.epoch != epoch_) {
+    epoch_ = batch.epoch;
+    order_ = KeyedPermutation(static_cast<std::uint64_t>(share_.size()),
+                              RandomStream(seed_, Purpose::order, static_cast<std::uint64_t>(epoch_), number_));
+  }
+  examples.clear();
+  for (std::int64_t i = batch.places.first; i < batch.places.last; ++i) {
+    const std::int64_t place = batch.step_places.first + i;
+    const auto chosen = shuffle_ ? static_cast<std::int64_t>(order_(static_cast<std::uint64_t>(place))) : place;
+    examples.push_back(rows_.example(positions_.row(share_.first + chosen)));
+  }
+}
+
+}  // namespace
 
 Table::Table(const DataSettings& settings, const NodeShare& share, const Preprocessing* trained)
     : settings_(settings), share_(share) {
@@ -127,9 +242,8 @@ std::unique_ptr<BatchSource> Table::train(const SourceOptions& options) {
   if (group == nullptr) throw DataError(fmt::format("{}: has no group 'train' to train on", settings_.path));
   if (options.lanes > 1 && !plan_.info.resident) {
     throw ConfigError(
-        fmt::format("{}: strategy.kind = \"hogwild\" needs the data set in memory, but it is streamed; set data.reader "
-                    "= \"resident\"",
-                    settings_.path));
+        fmt::format("{}: {} needs the data set in memory, but it is streamed; set data.reader = \"resident\"",
+                    settings_.path, options.lanes_for));
   }
   const Schedule schedule(plan_.info.train, options, fixed());
   BatchStyle with = training_style(*group, options.class_weights);
@@ -225,6 +339,76 @@ DatasetInfo inspect_table(const DataSettings& settings, const hdf5::File& file) 
   choose_reader(plan, settings, alone, agreement);
   complete_plan(plan, file, settings, nullptr, alone, agreement);
   return plan.info;
+}
+
+Table::Table(const Table& whole)
+    : settings_(whole.settings_), blocks_(whole.blocks_), whole_(&whole), encoded_(whole.encoded_) {
+  plan_.schema = whole.plan_.schema;
+  plan_.info = whole.plan_.info;
+  plan_.preprocessing = whole.plan_.preprocessing;
+  plan_.positions = whole.plan_.positions;
+  for (std::size_t i = 0; i < plan_.groups.size(); ++i) {
+    const GroupSchema* const group = whole.plan_.groups[i];
+    if (group != nullptr) plan_.groups[i] = &*plan_.schema.groups[whole.plan_.home(*group)];
+  }
+}
+
+Table::Table(const Table& whole, const Fold& fold) : Table(whole) {
+  divide(fold);
+  if (needs_values(plan_.schema.recipe)) encode(whole);
+  Agreement alone(share_);
+  fit_normalization(alone);
+}
+
+// Views of a table, and of its folds.
+
+std::unique_ptr<Dataset> Table::fold_view(const Fold& fold) const {
+  if (whole_ != nullptr) return whole_->fold_view(fold);
+  require_folds_possible(settings_, SetKind::table, plan_.info.resident);
+  return std::make_unique<Table>(*this, fold);
+}
+
+std::unique_ptr<Dataset> Table::view() const {
+  if (blocks_ == nullptr) return nullptr;
+  return std::make_unique<Table>(*this);
+}
+
+/// Makes the fold's rows the training and validation examples.
+void Table::divide(const Fold& fold) {
+  const auto& train = plan_.schema.group(Split::train);
+  const auto& test = plan_.schema.group(Split::test);
+  require_fold(fold, train ? train->examples : 0, plan_.schema.path);
+  plan_.groups = {&*train, fold.validation.empty() ? nullptr : &*train, test ? &*test : nullptr};
+  plan_.positions = {runs_of(fold.train), runs_of(fold.validation), RowRuns(test ? test->examples : 0)};
+  plan_.info.train = std::ssize(fold.train);
+  plan_.info.validation = std::ssize(fold.validation);
+  plan_.info.targets[1] = fold.validation.empty() ? TargetForm{} : plan_.info.targets[0];
+  plan_.info.identity = identity_of(fold, plan_.info.identity);
+}
+
+/// Fits the recipe on the fold's training rows; where the fit is not that of the whole set, encodes the rows with it.
+void Table::encode(const Table& whole) {
+  encoded_ = whole.encodings_.get(plan_.info.identity, [&] {
+    return std::make_shared<const EncodedTable>(whole.raw_table(), whole.plan_.preprocessing, *whole.blocks_, plan_);
+  });
+  plan_.preprocessing.columns = encoded_->columns();
+  if (!encoded_->differs()) return;
+  blocks_ = &encoded_->blocks();
+  plan_.info.features = {encoded_->width(), 1, 1};
+  for (auto& group : plan_.schema.groups) {
+    if (group) group->features = plan_.info.features;
+  }
+  if (settings_.targets == Targets::features) {
+    plan_.info.target_size = plan_.info.features.size();
+    for (TargetForm& targets : plan_.info.targets) {
+      if (targets.target_size > 0) targets.target_size = plan_.info.target_size;
+    }
+  }
+}
+
+const RawTable& Table::raw_table() const {
+  std::call_once(raw_read_, [&] { raw_.emplace(plan_.schema); });
+  return *raw_;
 }
 
 }  // namespace unisono::data

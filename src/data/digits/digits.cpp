@@ -2,7 +2,6 @@
 
 #include "digits/glyphs.hpp"
 #include "digits/hand.hpp"
-#include "digits/pen.hpp"
 #include "unisono/base/random.hpp"
 
 namespace unisono::data {

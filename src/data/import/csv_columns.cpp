@@ -5,7 +5,12 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
+#include <limits>
 
+#include "import/csv_dialect.hpp"
+#include "import/utf8.hpp"
+#include "unisono/base/config.hpp"
 #include "unisono/base/errors.hpp"
 
 namespace unisono::data {
@@ -30,9 +35,192 @@ std::size_t find_column(const std::vector<CsvColumn>& columns, const std::string
       fmt::format("--{} '{}': there is no such column; choose from {}", option, which, fmt::join(names, ", ")));
 }
 
+constexpr std::size_t kMostTexts = 1000;      // of a column of words or labels
+constexpr std::size_t kMostGroups = 1 << 24;  // of a column of groups
+
+void check_decimal_comma(const LineReader& line, const CsvColumn& column, std::string field) {
+  std::replace(field.begin(), field.end(), ',', '.');
+  if (!parse_number(field)) return;
+  fail_at(line, column, fmt::format("the number {} has a decimal comma; use decimal points", field));
+}
+
+void note_text(const LineReader& line, CsvColumn& column, const std::string& field) {
+  if (find_invalid_utf8(field) != std::string::npos) {
+    fail_at(line, column, "the text is not UTF-8; save the table in that encoding, e.g. with 'iconv -t UTF-8'");
+  }
+  column.codes.emplace(field, 0);
+  if (column.codes.size() <= (column.role == ColumnRole::group ? kMostGroups : kMostTexts)) return;
+  fail_at(line, column,
+          fmt::format("'{}' is distinct value number {}, which is too many for classes or categories; {}", field,
+                      kMostTexts + 1,
+                      column.role == ColumnRole::label ? "for numbers to predict, use --target instead of --label"
+                                                       : "leave the column out with --exclude"));
+}
+
+void note_number(CsvColumn& column, double value) {
+  const bool first = column.rounding < 0;
+  column.low = first ? value : std::min(column.low, value);
+  column.high = first ? value : std::max(column.high, value);
+  column.rounding = std::max(column.rounding, std::abs(value - double{static_cast<float>(value)}));
+}
+
+/// Numbers such as 1700000001 and 1700000002 are one number in float32.
+void require_precision(const OpenText& open, const CsvColumn& column) {
+  constexpr double kWorst = 1.0 / 256;  // of the range
+  if (column.high <= column.low || column.rounding <= kWorst * (column.high - column.low)) return;
+  throw DataError(
+      fmt::format("{}: column '{}': its values, from {} to {}, differ too little for float32, which would round them "
+                  "by up to {:.2g}; "
+                  "subtract a constant from them, or leave the column out with --exclude",
+                  open()->name(), column.name, column.low, column.high, column.rounding));
+}
+
+/// Dates become seconds since 1970; what numbers count, only the user knows.
+void note_time(const LineReader& line, CsvColumn& column, const std::string& field) {
+  const bool dated = !parse_number(field);
+  if (column.dated.value_or(dated) != dated) {
+    fail_at(line, column,
+            fmt::format("'{}' is a {}, but the times before are {}; write all of them in the same way", field,
+                        dated ? "date" : "number", dated ? "numbers" : "dates"));
+  }
+  column.dated = dated;
+}
+
+void check_value(const LineReader& line, CsvColumn& column, const std::string& field) {
+  switch (column.role) {
+    case ColumnRole::target:
+      if (fits_float(field)) return note_number(column, *parse_number(field));
+      fail_at(line, column,
+              fmt::format("'{}' is not a number in the range of float32, as targets must be; correct it, or name a "
+                          "column of classes with --label instead of --target",
+                          field));
+    case ColumnRole::number:
+      if (fits_float(field)) return note_number(column, *parse_number(field));
+      fail_at(line, column,
+              fmt::format("'{}' is not a number in the range of float32, but the column holds numbers; correct it, or "
+                          "name the column with --categorical or --exclude",
+                          field));
+    case ColumnRole::weight:
+      if (fits_float(field) && *parse_number(field) >= 0) return note_number(column, *parse_number(field));
+      fail_at(line, column, fmt::format("'{}' is not a weight; weights are numbers of at least 0", field));
+    case ColumnRole::time:
+      if (parse_time(field)) return note_time(line, column, field);
+      fail_at(
+          line, column,
+          fmt::format("'{}' is not a time; times are numbers, or dates like 2024-02-29 or 2024-02-29T18:30:00", field));
+    default:
+      if (column.first_is_word && parse_number(field)) {
+        fail_at(line, column,
+                fmt::format(
+                    "'{}' is a number, but the column holds words such as '{}'; correct it, or name the column with "
+                    "--categorical or --exclude",
+                    field, column.codes.begin()->first));
+      }
+      note_text(line, column, field);
+  }
+}
+
+/// The first value of a feature that is not missing decides what the column holds.
+void decide(const LineReader& line, CsvColumn& column, const std::string& field) {
+  column.decided = true;
+  if (parse_number(field) || is_unusable_number(field)) return;
+  check_decimal_comma(line, column, field);
+  column.role = ColumnRole::words;
+  column.first_is_word = true;
+}
+
+void scan_row(CsvTable& table, const LineReader& line, const std::vector<std::string>& fields) {
+  for (std::size_t i = 0; i < table.columns.size(); ++i) {
+    CsvColumn& column = table.columns[i];
+    if (column.role == ColumnRole::excluded) continue;
+    if (!is_missing(fields[i])) {
+      if (!column.decided) decide(line, column, fields[i]);
+      check_value(line, column, fields[i]);
+    } else if (column.is_feature() && table.recipe.missing != Missing::error) {
+      column.missing = true;
+    } else {
+      fail_at(line, column,
+              fmt::format(
+                  "the value is missing ('{}'); fill it in, or leave out the row or the column{}", fields[i],
+                  column.is_feature() ? ", or replace missing values with --missing mean or --missing median" : ""));
+    }
+  }
+}
+
+/// Numbers the texts: by value where all are numbers, otherwise by the alphabet. A missing one is first.
+void number_texts(CsvColumn& column) {
+  const bool numbers = std::all_of(column.codes.begin(), column.codes.end(), [](const auto& entry) {
+    return entry.first.empty() || exact_number(entry.first).has_value();
+  });
+  std::int64_t next = 0;
+  if (!numbers) {
+    for (auto& [text, code] : column.codes) {
+      code = next++;
+      column.texts.push_back(text);
+    }
+    return;
+  }
+  constexpr double kMissing = -std::numeric_limits<double>::infinity();
+  const auto value_of = [](const std::string& text) { return text.empty() ? kMissing : *parse_number(text); };
+  std::map<double, std::int64_t> by_value;
+  for (const auto& [text, code] : column.codes) by_value.emplace(value_of(text), 0);
+  for (auto& [value, code] : by_value) code = next++;
+  column.texts.resize(by_value.size());
+  for (auto& [text, code] : column.codes) {
+    code = by_value.at(value_of(text));
+    if (column.texts[static_cast<std::size_t>(code)].empty()) column.texts[static_cast<std::size_t>(code)] = text;
+  }
+}
+
+/// A second table has the same names on top.
+void check_names(const OpenText& open, const CsvTable& table) {
+  const auto lines = open();
+  std::string text;
+  std::vector<std::string> names;
+  if (lines->next(text)) split_line(*lines, text, table.dialect.delimiter, names);
+  for (std::size_t i = 0; i < names.size() && i < table.columns.size(); ++i) {
+    if (names[i].empty() || names[i] == table.columns[i].name) continue;
+    lines->fail(
+        fmt::format("column {} is named '{}', but '{}' in the training table", i + 1, names[i], table.columns[i].name));
+  }
+}
+
+std::int64_t scan_rows(const OpenText& open, CsvTable& table) {
+  return read_rows(*open(), csv_rows(table.dialect, "rows below the header line"),
+                   [&](const LineReader& line, const auto& fields) { scan_row(table, line, fields); });
+}
+
+Recipe recipe_of(const CsvOptions& options) {
+  Recipe recipe;
+  recipe.missing = options.missing;
+  recipe.unknown = options.unknown;
+  recipe.scaling = options.scale;
+  recipe.minimum_frequency = options.minimum_frequency;
+  if (recipe.minimum_frequency > 1 && recipe.unknown == Unknown::error) {
+    throw ConfigError("--minimum-frequency: rare categories become 'other': add --unknown other");
+  }
+  return recipe;
+}
+
+void complete_recipe(CsvTable& table) {
+  list_features(table);
+  if (const CsvColumn* label = table.column_of(ColumnRole::label)) table.recipe.label = label->name;
+  if (const CsvColumn* target = table.column_of(ColumnRole::target)) table.recipe.target = target->name;
+}
+
+/// Columns are known by name, so that no two features may have the same.
+void require_distinct_names(const OpenText& open, const CsvTable& table) {
+  std::map<std::string, int> seen;
+  for (const CsvColumn& column : table.columns) {
+    if (column.role == ColumnRole::excluded || seen[column.name]++ == 0) continue;
+    throw DataError(
+        fmt::format("{}: two columns are named '{}'; rename one, or leave one out", open()->name(), column.name));
+  }
+}
+
 }  // namespace
 
-std::vector<CsvColumn> name_columns(const OpenTable& open, const CsvDialect& dialect) {
+std::vector<CsvColumn> name_columns(const OpenText& open, const CsvDialect& dialect) {
   std::vector<CsvColumn> columns(dialect.columns);
   for (std::size_t i = 0; i < columns.size(); ++i) columns[i].name = fmt::format("column{}", i + 1);
   if (!dialect.header) return columns;
@@ -78,7 +266,7 @@ void give_roles(std::vector<CsvColumn>& columns, const CsvOptions& options) {
 }
 
 void fail_at(const LineReader& line, const CsvColumn& column, const std::string& what) {
-  throw DataError(fmt::format("{}:{}: column '{}': {}", line.name(), line.number(), column.name, what));
+  line.fail(fmt::format("column '{}': {}", column.name, what));
 }
 
 void list_features(CsvTable& table) {
@@ -103,6 +291,75 @@ std::vector<std::string> CsvTable::feature_names() const {
     if (column.is_feature()) names.push_back(column.name);
   }
   return names;
+}
+
+CsvTable scan_table(const OpenText& open, const OpenText& open_test, const CsvOptions& options) {
+  CsvTable table;
+  table.recipe = recipe_of(options);
+  table.dialect = detect_dialect(open, options.delimiter, options.header);
+  table.columns = name_columns(open, table.dialect);
+  give_roles(table.columns, options);
+  table.rows = scan_rows(open, table);
+  if (open_test) {
+    if (table.dialect.header) check_names(open_test, table);
+    table.test_rows = scan_rows(open_test, table);
+  }
+  for (CsvColumn& column : table.columns) {
+    if (column.role == ColumnRole::words && column.missing) column.codes.emplace("", 0);
+    if (column.has_codes()) number_texts(column);
+    if (column.role == ColumnRole::number || column.role == ColumnRole::target) require_precision(open, column);
+  }
+  if (const CsvColumn* weight = table.column_of(ColumnRole::weight); weight != nullptr && weight->high == 0) {
+    throw DataError(
+        fmt::format("{}: column '{}': all weights are 0, so nothing would be learned", open()->name(), weight->name));
+  }
+  if (table.feature_names().empty())
+    throw DataError(open()->name() + ": has no feature columns; --label, --target and --exclude leave none");
+  require_distinct_names(open, table);
+  complete_recipe(table);
+  return table;
+}
+
+void encode_row(const CsvTable& table, const LineReader& line, const std::vector<std::string>& fields, CsvRow& row) {
+  row.features.clear();
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    const CsvColumn& column = table.columns[i];
+    if (column.role == ColumnRole::excluded) continue;
+    const bool missing = is_missing(fields[i]);
+    if (missing && column.role == ColumnRole::number) {
+      row.features.push_back(std::numeric_limits<float>::quiet_NaN());
+      continue;
+    }
+    const auto code = column.codes.find(missing ? "" : fields[i]);
+    const auto number = column.role == ColumnRole::time ? parse_time(fields[i]) : parse_number(fields[i]);
+    if (column.has_codes() ? code == column.codes.end() : !number)
+      fail_at(line, column, "changed while it was being read");
+    switch (column.role) {
+      case ColumnRole::number:
+        row.features.push_back(static_cast<float>(*number));
+        break;
+      case ColumnRole::words:
+        row.features.push_back(static_cast<float>(code->second));
+        break;
+      case ColumnRole::label:
+        row.label = code->second;
+        break;
+      case ColumnRole::target:
+        row.target = static_cast<float>(*number);
+        break;
+      case ColumnRole::group:
+        row.group = code->second;
+        break;
+      case ColumnRole::time:
+        row.time = *number;
+        break;
+      case ColumnRole::weight:
+        row.weight = static_cast<float>(*number);
+        break;
+      case ColumnRole::excluded:
+        break;
+    }
+  }
 }
 
 }  // namespace unisono::data

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -51,26 +50,20 @@ struct CsvTable {
 void list_features(CsvTable& table);
 
 /// Names from the header, or numbers where there is none.
-std::vector<CsvColumn> name_columns(const OpenTable& open, const CsvDialect& dialect);
+std::vector<CsvColumn> name_columns(const OpenText& open, const CsvDialect& dialect);
 
 /// Roles from the options; what they do not name is a feature, of numbers or words as its first value shows.
 /// \throws ConfigError for a column that is not there, or has two roles
 void give_roles(std::vector<CsvColumn>& columns, const CsvOptions& options);
 
-using VisitRow = std::function<void(const LineReader& line, const std::vector<std::string>& fields)>;
-
-/// Visits the rows below the header.
-/// \throws DataError naming a line that has other than the dialect's number of fields
-void for_each_row(const OpenTable& open, const CsvDialect& dialect, const VisitRow& visit);
-
 /// Reads a table, and a second one with the same columns where `open_test` is not empty.
 /// \throws DataError naming line and column of a value that is missing, or is no number where others are
 /// \throws ConfigError for a column that is not there, or an option that is none
-CsvTable scan_table(const OpenTable& open, const OpenTable& open_test, const CsvOptions& options);
+CsvTable scan_table(const OpenText& open, const OpenText& open_test, const CsvOptions& options);
 
 /// Reads a table for a trained model: the columns that it was trained on, by name and in any order.
 /// \throws DataError naming the column that is missing, or line, column and value of what the model does not know
-CsvTable scan_table_for(const OpenTable& open, const Preprocessing& trained);
+CsvTable scan_table_for(const OpenText& open, const Preprocessing& trained);
 
 /// The values of a row. \param label −1 where there are no labels
 struct CsvRow {

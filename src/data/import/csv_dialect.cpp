@@ -5,15 +5,16 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <chrono>
 #include <cmath>
+#include <cstdio>
 #include <limits>
 
 #include "unisono/base/errors.hpp"
+#include "unisono/base/text.hpp"
 
 namespace unisono::data {
 namespace {
-
-constexpr std::size_t kSampledLines = 100;
 
 bool is_blank(char c) { return c == ' ' || c == '\t'; }
 
@@ -39,15 +40,7 @@ bool read_quoted(const std::string& text, std::size_t& at, std::string& field) {
 }
 
 [[noreturn]] void fail_quote(const LineReader& line, std::size_t column, const char* what) {
-  throw DataError(fmt::format("{}:{}: column {}: {}", line.name(), line.number(), column, what));
-}
-
-std::vector<std::string> sample_lines(const OpenTable& open) {
-  const auto lines = open();
-  std::vector<std::string> sample;
-  for (std::string line; sample.size() < kSampledLines && lines->next(line);) sample.push_back(line);
-  if (sample.empty()) throw DataError(lines->name() + ": is empty; a table has at least one row");
-  return sample;
+  line.fail(fmt::format("column {}: {}", column, what));
 }
 
 /// Fields of a sampled line; none where it cannot be cut. What is wrong with it is said when it is read for good.
@@ -111,6 +104,26 @@ char parse_delimiter(const std::string& delimiter) {
 
 }  // namespace
 
+std::optional<double> parse_time(const std::string& text) {
+  if (const auto number = parse_number(text)) return number;
+  int year = 0, month = 0, day = 0, hour = 0, minute = 0, read = 0;
+  double second = 0;
+  if (std::sscanf(text.c_str(), "%4d-%2d-%2d%n", &year, &month, &day, &read) != 3) return std::nullopt;
+  const std::string rest = text.substr(static_cast<std::size_t>(read));
+  if (!rest.empty()) {
+    char separator = 0;
+    int end = 0;
+    const int fields = std::sscanf(rest.c_str(), "%c%2d:%2d%n:%lf%n", &separator, &hour, &minute, &end, &second, &end);
+    const std::string zone = fields >= 3 ? rest.substr(static_cast<std::size_t>(end)) : "?";
+    if ((separator != 'T' && separator != ' ') || !(zone.empty() || zone == "Z")) return std::nullopt;
+  }
+  const std::chrono::year_month_day date{std::chrono::year(year), std::chrono::month(static_cast<unsigned>(month)),
+                                         std::chrono::day(static_cast<unsigned>(day))};
+  if (!date.ok() || hour > 23 || minute > 59 || !(second >= 0 && second < 61)) return std::nullopt;
+  const auto days = std::chrono::sys_days(date).time_since_epoch().count();
+  return static_cast<double>(days) * 86400 + hour * 3600 + minute * 60 + second;
+}
+
 void split_line(const LineReader& line, const std::string& text, char delimiter, std::vector<std::string>& fields) {
   fields.clear();
   std::string quoted;
@@ -164,8 +177,22 @@ bool is_missing(std::string_view field) {
   return lower.empty() || lower == "?" || lower == "na" || lower == "n/a" || lower == "nan" || lower == "null";
 }
 
-CsvDialect detect_dialect(const OpenTable& open, const std::string& delimiter, Header header) {
-  const std::vector<std::string> sample = sample_lines(open);
+RowFormat<std::vector<std::string>> csv_rows(const CsvDialect& dialect, std::string_view none) {
+  const auto parse = [dialect](const LineReader& line, const std::string& text, std::vector<std::string>& fields) {
+    split_line(line, text, dialect.delimiter, fields);
+    if (fields.size() == dialect.columns) return true;
+    line.fail(fmt::format("has {}, but the first line has {}", count_of(std::ssize(fields), "field"), dialect.columns));
+  };
+  if (!dialect.header) return {.none = none, .parse = parse};
+  const auto check_names = [parse](const LineReader& line, const std::string& text) {
+    std::vector<std::string> names;
+    parse(line, text, names);
+  };
+  return {.none = none, .parse = parse, .names = check_names};
+}
+
+CsvDialect detect_dialect(const OpenText& open, const std::string& delimiter, Header header) {
+  const std::vector<std::string> sample = first_lines(*open(), "a table has at least one row");
   const auto reader = open();
   std::string first;
   reader->next(first);

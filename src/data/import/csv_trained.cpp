@@ -10,7 +10,7 @@
 namespace unisono::data {
 namespace {
 
-std::vector<std::string> fields_of_first_line(const OpenTable& open, char delimiter) {
+std::vector<std::string> fields_of_first_line(const OpenText& open, char delimiter) {
   const auto lines = open();
   std::string text;
   std::vector<std::string> fields;
@@ -34,7 +34,7 @@ bool has_header(const std::vector<std::string>& first, const Preprocessing& trai
 
 /// Columns without names are those of the training table by their places; what was to be predicted may be missing if
 /// it was last.
-void require_places(const OpenTable& open, const CsvTable& table, const Preprocessing& trained) {
+void require_places(const OpenText& open, const CsvTable& table, const Preprocessing& trained) {
   const Recipe& recipe = trained.recipe;
   if (recipe.header) {
     throw DataError(
@@ -51,7 +51,7 @@ void require_places(const OpenTable& open, const CsvTable& table, const Preproce
       open()->name(), fields, recipe.fields));
 }
 
-void give_trained_roles(const OpenTable& open, CsvTable& table, const Preprocessing& trained) {
+void give_trained_roles(const OpenText& open, CsvTable& table, const Preprocessing& trained) {
   std::vector<std::string> names;
   for (const CsvColumn& column : table.columns) names.push_back(column.name);
   for (const FittedColumn& fitted : trained.columns) {
@@ -143,10 +143,10 @@ void note_answer(CsvTable& table, const LineReader& line, const CsvColumn& colum
                       : fmt::format("'{}' is not a number in the range of float32", field));
 }
 
-void scan_trained_rows(const OpenTable& open, CsvTable& table, const Preprocessing& trained) {
+void scan_trained_rows(const OpenText& open, CsvTable& table, const Preprocessing& trained) {
   std::vector<ColumnCheck> checks;
   for (const CsvColumn& column : table.columns) checks.emplace_back(column, trained);
-  for_each_row(open, table.dialect, [&](const LineReader& line, const std::vector<std::string>& fields) {
+  table.rows = read_rows(*open(), csv_rows(table.dialect), [&](const LineReader& line, const auto& fields) {
     for (std::size_t i = 0; i < fields.size(); ++i) {
       CsvColumn& column = table.columns[i];
       if (column.is_feature()) checks[i].check(line, column, fields[i]);
@@ -155,9 +155,7 @@ void scan_trained_rows(const OpenTable& open, CsvTable& table, const Preprocessi
       }
       if (column.role == ColumnRole::target && !fits_float(fields[i])) note_answer(table, line, column, fields[i]);
     }
-    ++table.rows;
   });
-  if (table.rows == 0) throw DataError(open()->name() + ": has no rows");
 }
 
 /// The table's own numbering of levels; that of classes is the model's.
@@ -177,7 +175,7 @@ void number_levels(CsvTable& table, const Preprocessing& trained) {
 
 }  // namespace
 
-CsvTable scan_table_for(const OpenTable& open, const Preprocessing& trained) {
+CsvTable scan_table_for(const OpenText& open, const Preprocessing& trained) {
   CsvTable table;
   table.dialect = detect_dialect(open, "auto", Header::no);
   table.dialect.header = has_header(fields_of_first_line(open, table.dialect.delimiter), trained);

@@ -5,8 +5,8 @@
 #include <set>
 
 #include "import/column_writer.hpp"
-#include "import/libsvm_raw.hpp"
 #include "import/libsvm_rows.hpp"
+#include "import/raw_rows.hpp"
 #include "import/row_split.hpp"
 #include "recipe/levels.hpp"
 #include "recipe/recipe_file.hpp"
@@ -173,7 +173,7 @@ std::string write_raw_rows(const std::string& path, const RawForm& form, const I
   LibsvmFindings found;
   SpilledRows rows(output.path), none(output.path);
   std::set<double> labels;
-  read_libsvm(std::make_unique<LineReader>(open_bytes(path)), options, found, nullptr, [&](const LibsvmRow& row) {
+  read_libsvm(*text_of(path)(), options, found, nullptr, [&](const LibsvmRow& row) {
     if (labels.size() <= trained.class_names.size()) labels.insert(row.label);
     rows.add(row);
   });
@@ -201,10 +201,6 @@ std::string write_raw_rows(const std::string& path, const RawForm& form, const I
                              listed(trained.class_names));
 }
 
-}  // namespace unisono::data
-
-namespace unisono::data {
-
 SparseSummary import_libsvm(const std::vector<std::string>& paths, const LibsvmOptions& options,
                             const ImportOutput& output) {
   check_options(options);
@@ -215,8 +211,7 @@ SparseSummary import_libsvm(const std::vector<std::string>& paths, const LibsvmO
   LibsvmFindings found;
   SpilledRows training(output.path), test(output.path);
   const auto read = [&](const std::string& path, const Classes* classes, SpilledRows& rows) {
-    read_libsvm(std::make_unique<LineReader>(open_bytes(path)), options, found, classes,
-                [&rows](const LibsvmRow& row) { rows.add(row); });
+    read_libsvm(*text_of(path)(), options, found, classes, [&rows](const LibsvmRow& row) { rows.add(row); });
   };
   for (const std::string& path : paths) read(path, nullptr, training);
   Plan plan;

@@ -5,12 +5,27 @@
 #include <limits>
 #include <map>
 #include <string>
+#include <string_view>
+#include <vector>
 
-#include "import/libsvm_row.hpp"
+#include "import/rows.hpp"
 #include "import/spill.hpp"
 #include "unisono/data/import_sparse.hpp"
 
 namespace unisono::data {
+
+/// One line of LIBSVM's text.
+struct LibsvmRow {
+  double label = 0;
+  std::vector<std::uint32_t> indices;  ///< as they are written, ascending
+  std::vector<float> values;           ///< beside them
+  /// Bytes of the line, from 1, where the label, the first index and the last one begin.
+  std::size_t label_at = 0, first_at = 0, last_at = 0;
+};
+
+/// \param line where the text is, for messages \return false for a line that is nothing but a comment
+/// \throws DataError naming line and byte of what is wrong
+bool parse_libsvm(const LineReader& line, std::string_view text, LibsvmRow& row);
 
 inline constexpr std::int64_t kMostColumns = std::numeric_limits<std::uint32_t>::max();  // of a set of sparse rows
 
@@ -40,7 +55,7 @@ struct LibsvmFindings {
 
 /// Reads a file's examples. \param classes of the test file: those that there are; null for training files, which make
 /// them \throws DataError naming line and byte of what is wrong
-void read_libsvm(std::unique_ptr<LineReader> lines, const LibsvmOptions& options, LibsvmFindings& found,
+void read_libsvm(LineReader& lines, const LibsvmOptions& options, LibsvmFindings& found,
                  const std::map<double, std::int32_t>* classes, const std::function<void(const LibsvmRow& row)>& keep);
 
 /// Numbers the classes in the order of their labels. \return them, or nothing where the labels are targets

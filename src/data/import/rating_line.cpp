@@ -15,20 +15,12 @@
 namespace unisono::data {
 namespace {
 
-constexpr std::size_t kSampledRatings = 100;
 constexpr std::string_view kBlanks = " \t";
 constexpr std::array<const char*, 4> kRatingFields = {"user", "item", "rating", "time"};
 
 std::string_view without_blanks(std::string_view text) {
   const std::size_t begin = std::min(text.find_first_not_of(kBlanks), text.size());
   return text.substr(begin, text.find_last_not_of(kBlanks) + 1 - begin);
-}
-
-std::vector<std::string> sample_lines(LineReader& lines) {
-  std::vector<std::string> sample;
-  for (std::string line; sample.size() < kSampledRatings && lines.next(line);) sample.push_back(line);
-  if (sample.empty()) throw DataError(lines.name() + ": is empty; a file of ratings has at least one line");
-  return sample;
 }
 
 /// Fields of most of the lines, if they are a rating's; else 0.
@@ -76,8 +68,7 @@ bool detect_header(const std::vector<std::string>& sample, std::string_view deli
 }
 
 [[noreturn]] void fail_in_column(const LineReader& line, std::size_t column, const std::string& what) {
-  throw DataError(
-      fmt::format("{}:{}: column {} ({}): {}", line.name(), line.number(), column + 1, kRatingFields[column], what));
+  line.fail(fmt::format("column {} ({}): {}", column + 1, kRatingFields[column], what));
 }
 
 void check_id(const LineReader& line, std::size_t column, std::string_view id) {
@@ -101,12 +92,11 @@ std::size_t split_rating(std::string_view text, std::string_view delimiter, Rati
   return count;
 }
 
-RatingsDialect detect_ratings(const std::function<std::unique_ptr<LineReader>()>& open, const std::string& delimiter,
-                              Header header) {
+RatingsDialect detect_ratings(const OpenText& open, const std::string& delimiter, Header header) {
   const auto lines = open();
   RatingsDialect dialect;
   if (delimiter != "auto") dialect.delimiter = parse_rating_delimiter(delimiter);
-  const std::vector<std::string> sample = sample_lines(*lines);
+  const std::vector<std::string> sample = first_lines(*lines, "a file of ratings has at least one line");
   if (delimiter == "auto") dialect.delimiter = detect_delimiter(lines->name(), sample);
   dialect.header = header == Header::automatic ? detect_header(sample, dialect.delimiter) : header == Header::yes;
   RatingFields fields;
@@ -120,10 +110,10 @@ Rating parse_rating(const LineReader& line, std::string_view text, const Ratings
   if (count != dialect.fields) {
     const std::size_t at =
         count < dialect.fields ? text.size() : static_cast<std::size_t>(fields[dialect.fields].data() - text.data());
-    throw DataError(fmt::format("{}:{}:{}: has {}, but {} are expected: user, item, rating{}", line.name(),
-                                line.number(), at + 1,
-                                count > 4 ? "more than 4 fields" : count_of(static_cast<std::int64_t>(count), "field"),
-                                dialect.fields, dialect.fields == 4 ? ", time" : ""));
+    line.fail(at + 1,
+              fmt::format("has {}, but {} are expected: user, item, rating{}",
+                          count > 4 ? "more than 4 fields" : count_of(static_cast<std::int64_t>(count), "field"),
+                          dialect.fields, dialect.fields == 4 ? ", time" : ""));
   }
   Rating rating{.user = fields[0], .item = fields[1]};
   check_id(line, 0, rating.user);

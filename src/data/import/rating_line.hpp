@@ -1,12 +1,10 @@
 #pragma once
 
 #include <array>
-#include <functional>
-#include <memory>
 #include <string>
 #include <string_view>
 
-#include "import/line_reader.hpp"
+#include "import/rows.hpp"
 #include "unisono/data/import.hpp"
 
 namespace unisono::data {
@@ -34,8 +32,7 @@ std::size_t split_rating(std::string_view text, std::string_view delimiter, Rati
 /// most of them into three or four fields; a line of names is on top if it has words where all lines below have
 /// numbers. \param delimiter auto, tab, or what it is \throws DataError where no delimiter
 /// does, ConfigError for options that are none
-RatingsDialect detect_ratings(const std::function<std::unique_ptr<LineReader>()>& open, const std::string& delimiter,
-                              Header header);
+RatingsDialect detect_ratings(const OpenText& open, const std::string& delimiter, Header header);
 
 /// \param line where the text is, for messages \throws DataError naming line and column of what is wrong
 Rating parse_rating(const LineReader& line, std::string_view text, const RatingsDialect& dialect);

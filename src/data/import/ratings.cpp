@@ -1,17 +1,126 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdint>
+#include <functional>
 #include <optional>
+#include <vector>
 
 #include "import/column_writer.hpp"
 #include "import/rating_line.hpp"
-#include "import/rating_split.hpp"
+#include "import/row_split.hpp"
+#include "import/spill.hpp"
 #include "import/string_table.hpp"
 #include "unisono/base/errors.hpp"
+#include "unisono/data/import_sparse.hpp"
 
 namespace unisono::data {
 namespace {
+
+/// A rating whose user and item are numbers.
+struct NumberedRating {
+  std::uint32_t user = 0, item = 0;
+  float value = 0;
+  double time = 0;
+};
+
+/// Ratings that are set aside on the disk.
+class SpilledRatings {
+ public:
+  explicit SpilledRatings(const std::string& beside) : file_(beside) {}
+  void add(const NumberedRating& rating) { file_.append(rating); }
+  void for_each(const std::function<void(const NumberedRating&)>& visit);
+  std::int64_t size() const { return static_cast<std::int64_t>(file_.bytes() / sizeof(NumberedRating)); }
+
+ private:
+  SpillFile file_;
+};
+
+/// Of those that are for training, a share at random.
+void choose_validation(std::vector<Split>& splits, const RatingsOptions& options) {
+  const auto rest = std::count(splits.begin(), splits.end(), Split::train);
+  const RowSplit chosen(rest, {.validation = options.validation_fraction, .seed = options.seed});
+  std::int64_t number = 0;
+  for (Split& split : splits) {
+    if (split == Split::train) split = chosen.of(number++);
+  }
+}
+
+/// Each user's last rating is for testing, if there is another. Of several at the last time it is the last line.
+void take_last_of_users(SpilledRatings& ratings, std::uint32_t users, std::vector<Split>& splits) {
+  struct Last {
+    std::uint64_t ratings = 0, row = 0;
+    double time = 0;
+  };
+  std::vector<Last> last(users);
+  std::uint64_t row = 0;
+  ratings.for_each([&](const NumberedRating& rating) {
+    Last& of_user = last[rating.user];
+    if (of_user.ratings++ == 0 || rating.time >= of_user.time) of_user = {of_user.ratings, row, rating.time};
+    ++row;
+  });
+  for (const Last& of_user : last) {
+    if (of_user.ratings >= 2) splits[of_user.row] = Split::test;
+  }
+}
+
+/// The places of an order by time from `first` on, found without sorting: later times, and at the time of place `first`
+/// the lines behind those that come before it.
+class TimeCut {
+ public:
+  TimeCut(std::vector<double>& times, std::int64_t first) {
+    if (first == static_cast<std::int64_t>(times.size())) return;
+    const auto at = times.begin() + first;
+    std::nth_element(times.begin(), at, times.end());
+    time_ = *at;
+    // Left of `at` nothing is later, right of it nothing is earlier.
+    before_ = std::count(times.begin(), at, time_);
+    empty_ = false;
+  }
+  /// To be asked for all ratings, in the order of their lines.
+  bool is_behind(double time) { return !empty_ && (time > time_ || (time == time_ && --before_ < 0)); }
+
+ private:
+  bool empty_ = true;
+  double time_ = 0;
+  std::int64_t before_ = 0;
+};
+
+void take_latest(SpilledRatings& ratings, const RatingsOptions& options, std::vector<Split>& splits) {
+  std::vector<double> times;
+  times.reserve(splits.size());
+  ratings.for_each([&](const NumberedRating& rating) { times.push_back(rating.time); });
+  const std::int64_t first_test = ratings.size() - share_of(ratings.size(), options.test_fraction);
+  const std::int64_t first_validation = first_test - share_of(ratings.size(), options.validation_fraction);
+  TimeCut test(times, first_test), validation(times, first_validation);
+  std::size_t row = 0;
+  ratings.for_each([&](const NumberedRating& rating) {
+    const bool is_validation = validation.is_behind(rating.time), is_test = test.is_behind(rating.time);
+    splits[row++] = is_test ? Split::test : is_validation ? Split::validation : Split::train;
+  });
+}
+
+void SpilledRatings::for_each(const std::function<void(const NumberedRating&)>& visit) {
+  SpillReader reader(file_);
+  for (NumberedRating rating; reader.next(rating);) visit(rating);
+}
+
+/// Which group each rating belongs to, by one of RatingsOptions' ways. \param users how many there are
+std::vector<Split> split_ratings(SpilledRatings& ratings, std::uint32_t users, const RatingsOptions& options) {
+  std::vector<Split> splits(static_cast<std::size_t>(ratings.size()), Split::train);
+  if (options.split == RatingSplit::time) {
+    take_latest(ratings, options, splits);
+  } else if (options.split == RatingSplit::leave_one_out) {
+    take_last_of_users(ratings, users, splits);
+    choose_validation(splits, options);
+  } else if (options.split == RatingSplit::random) {
+    const RowSplit chosen(ratings.size(), {options.validation_fraction, options.test_fraction, options.seed});
+    for (std::size_t row = 0; row < splits.size(); ++row) splits[row] = chosen.of(static_cast<std::int64_t>(row));
+  }
+  return splits;
+}
 
 constexpr double kMostExact = 9007199254740992.0;  // 2⁵³: whole numbers up to it are exact in a double
 
@@ -36,30 +145,33 @@ struct RatingsFindings {
 void check_fields(const LineReader& line, const RatingsDialect& dialect, RatingsFindings& found) {
   if (found.fields == 0) found.fields = dialect.fields;
   if (found.fields == dialect.fields) return;
-  throw DataError(fmt::format("{}:{}: the lines have {} fields, but those of the previous file have {}", line.name(),
-                              line.number(), dialect.fields, found.fields));
+  line.fail(
+      fmt::format("the lines have {} fields, but those of the previous file have {}", dialect.fields, found.fields));
 }
 
 void read_ratings(const std::string& path, const RatingsOptions& options, RatingsFindings& found,
                   SpilledRatings& ratings) {
-  const auto open = [&path] { return std::make_unique<LineReader>(open_bytes(path)); };
+  const OpenText open = text_of(path);
   const RatingsDialect dialect = detect_ratings(open, options.delimiter, options.header);
-  const auto lines = open();
-  std::string text;
-  if (dialect.header) lines->next(text);
-  if (found.fields == 0) {
-    found.delimiter = dialect.delimiter;
-    found.header = text;
+  const bool is_first = found.fields == 0;
+  if (is_first) found.delimiter = dialect.delimiter;
+  RowFormat<Rating> format{.none = "ratings",
+                           .parse = [&](const LineReader& line, const std::string& text, Rating& rating) {
+                             rating = parse_rating(line, text, dialect);
+                             return true;
+                           }};
+  if (dialect.header) {
+    format.names = [&](const LineReader&, const std::string& text) {
+      if (is_first) found.header = text;
+    };
   }
   const std::int64_t before = ratings.size();
-  while (lines->next(text)) {
-    const Rating rating = parse_rating(*lines, text, dialect);
-    if (ratings.size() == before) check_fields(*lines, dialect, found);
+  read_rows(*open(), format, [&](const LineReader& line, const Rating& rating) {
+    if (ratings.size() == before) check_fields(line, dialect, found);
     found.whole_times =
         found.whole_times && rating.time == std::trunc(rating.time) && std::abs(rating.time) <= kMostExact;
     ratings.add({found.users.number_of(rating.user), found.items.number_of(rating.item), rating.value, rating.time});
-  }
-  if (ratings.size() == before) throw DataError(path + ": has no ratings");
+  });
 }
 
 class RatingGroupWriter {
@@ -126,10 +238,6 @@ std::array<std::uint64_t, 3> count_groups(const std::vector<Split>& splits, std:
 }
 
 }  // namespace
-
-}  // namespace unisono::data
-
-namespace unisono::data {
 
 RatingsSummary import_ratings(const std::vector<std::string>& paths, const RatingsOptions& options,
                               const ImportOutput& output) {

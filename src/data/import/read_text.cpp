@@ -1,5 +1,7 @@
 #include "import/read_text.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <atomic>
 #include <filesystem>
@@ -14,6 +16,19 @@
 
 namespace unisono::data {
 namespace {
+
+std::vector<std::string> files_below(const std::string& folder) {
+  std::vector<std::string> files;
+  std::error_code error;
+  for (std::filesystem::recursive_directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    if (entry->is_regular_file(error)) files.push_back(entry->path().string());
+  }
+  if (error) throw DataError(fmt::format("{}: cannot be listed: {}", folder, error.message()));
+  if (files.empty()) throw DataError(folder + ": this folder has no files");
+  std::sort(files.begin(), files.end());
+  return files;
+}
 
 constexpr std::uint64_t kSmallestPart = 1 << 20;  // bytes
 constexpr std::size_t kTogether = 1 << 14;        // numbers that are set aside at a time
@@ -132,6 +147,35 @@ bool read_parts(const std::vector<Pieces>& parts, bool lowercase, ReadText& text
 }
 
 }  // namespace
+
+void sort_words(const StringTable& words, const std::vector<std::int64_t>& counts, std::vector<std::uint32_t>& chosen) {
+  std::sort(chosen.begin(), chosen.end(), [&](std::uint32_t a, std::uint32_t b) {
+    return counts[a] != counts[b] ? counts[a] > counts[b] : words[a] < words[b];
+  });
+}
+
+std::vector<std::uint32_t> choose_words(const StringTable& words, const std::vector<std::int64_t>& counts,
+                                        const TextOptions& options) {
+  std::vector<std::uint32_t> chosen;
+  for (std::uint32_t word = 0; word < words.size(); ++word) {
+    if (counts[word] >= options.minimum_count) chosen.push_back(word);
+  }
+  sort_words(words, counts, chosen);
+  if (options.maximum_words > 0 && chosen.size() > static_cast<std::size_t>(options.maximum_words))
+    chosen.resize(static_cast<std::size_t>(options.maximum_words));
+  return chosen;
+}
+
+std::vector<std::string> list_files(const std::vector<std::string>& paths) {
+  std::vector<std::string> files;
+  for (const std::string& path : paths) {
+    std::error_code error;
+    const bool folder = std::filesystem::is_directory(path, error);
+    const std::vector<std::string> found = folder ? files_below(path) : std::vector<std::string>{path};
+    files.insert(files.end(), found.begin(), found.end());
+  }
+  return files;
+}
 
 ReadText read_text(const std::vector<std::string>& files, bool lowercase, const std::string& beside, int threads) {
   const auto parts = divide(files, static_cast<std::size_t>(threads));

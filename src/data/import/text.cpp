@@ -6,7 +6,6 @@
 #include "import/column_writer.hpp"
 #include "import/read_text.hpp"
 #include "import/row_split.hpp"
-#include "import/text_files.hpp"
 #include "unisono/base/cpu_quota.hpp"
 #include "unisono/base/errors.hpp"
 
@@ -136,10 +135,6 @@ TextSummary summarize(const TextPlan& plan, const ReadText& text, const std::str
 }
 
 }  // namespace
-
-}  // namespace unisono::data
-
-namespace unisono::data {
 
 TextSummary import_text(const std::vector<std::string>& paths, const TextOptions& options, const ImportOutput& output) {
   check_options(options);

@@ -13,10 +13,10 @@ namespace {
 
 void check_order(const DataSettings& settings, SetKind kind) {
   if (settings.order != Order::strata || kind == SetKind::ratings) return;
-  throw ConfigError(
-      fmt::format("strategy.kind = \"stratified\" and data.order = \"strata\" need ratings, but {} holds {}; choose "
-                  "another strategy and order",
-                  settings.path, name_of(kind)));
+  const std::string_view by = settings.strata_set_by;
+  throw ConfigError(fmt::format("{}data.order = \"strata\" {} ratings, but {} holds {}; choose another {}order",
+                                by.empty() ? "" : fmt::format("{} and ", by), by.empty() ? "needs" : "need",
+                                settings.path, name_of(kind), by.empty() ? "" : "strategy and "));
 }
 
 }  // namespace

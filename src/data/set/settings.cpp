@@ -1,6 +1,28 @@
+#include <fmt/format.h>
+
+#include <array>
+#include <string>
+
 #include "unisono/data/dataset.hpp"
 
 namespace unisono::data {
+namespace {
+
+/// The choices of a setting; the meaning of strata names what sets it, if anything does.
+template <typename Enum, std::size_t N>
+void choose(ConfigVisitor& visitor, const Field& field, Enum& value, const Named<Enum> (&names)[N],
+            std::string_view strata_set_by) {
+  std::array<Named<Enum>, N> described = std::to_array(names);
+  std::string meaning;
+  for (Named<Enum>& one : described) {
+    if (one.value != Enum::strata || strata_set_by.empty()) continue;
+    meaning = fmt::format("{}; set by {}", one.meaning, strata_set_by);
+    one.meaning = meaning;
+  }
+  visitor.choice(field, value, described);
+}
+
+}  // namespace
 
 std::string_view name_of(Split split) {
   return split == Split::train ? "train" : split == Split::validation ? "validation" : "test";
@@ -42,7 +64,8 @@ void AugmentationSettings::describe(ConfigVisitor& visitor) {
 void DataSettings::describe(ConfigVisitor& visitor) {
   visitor.field({.name = "path", .meaning = "HDF5 file with the data set", .required = true}, path);
   visitor.choice({.name = "targets", .meaning = "what the model learns to predict"}, targets, kTargets);
-  visitor.choice({.name = "partition", .meaning = "how examples are assigned to ranks"}, partition, kPartitions);
+  choose(visitor, {.name = "partition", .meaning = "how examples are assigned to ranks"}, partition, kPartitions,
+         strata_set_by);
   visitor.choice({.name = "reader", .meaning = "whether the data set is held in memory or read during training"},
                  reader, kReaders);
   visitor.field(
@@ -83,7 +106,7 @@ void DataSettings::describe(ConfigVisitor& visitor) {
                   "with different seeds can share one copy of the set",
        .minimum = 0},
       arrangement_seed, {"seed", "the seed of the run"});
-  visitor.choice({.name = "order", .meaning = "order of shuffled examples"}, order, kOrders);
+  choose(visitor, {.name = "order", .meaning = "order of shuffled examples"}, order, kOrders, strata_set_by);
   visitor.require("order", order == Order::random || shuffle, "order = \"strata\" needs shuffle = true");
   visitor.section({.name = "augmentation", .meaning = "random changes of training images, different in every epoch"},
                   augmentation);

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "sparse/counts.hpp"
+#include "sparse/split.hpp"
 
 namespace unisono::data {
 namespace {
@@ -42,13 +42,13 @@ CopiedRows::CopiedRows(const LabelledRows& from, std::span<const std::int64_t> p
   }
   columns_.resize(offsets_.back());
   values_.resize(has_values_ ? offsets_.back() : 0);
-  answers_.resize(from.answers.empty() ? 0 : places.size());
+  targets_.resize(from.targets.empty() ? 0 : places.size());
   for (std::size_t i = 0; i < places.size(); ++i) {
     const auto row = static_cast<std::size_t>(places[i]);
     const std::size_t first = from.rows.offsets[row], count = from.rows.offsets[row + 1] - first;
     std::copy_n(from.rows.columns.data() + first, count, columns_.data() + offsets_[i]);
     if (has_values_) std::copy_n(from.rows.values.data() + first, count, values_.data() + offsets_[i]);
-    if (!answers_.empty()) answers_[i] = from.answers[row];
+    if (!targets_.empty()) targets_[i] = from.targets[row];
   }
 }
 
@@ -56,7 +56,7 @@ LoadedSplit CopiedRows::split() const {
   LoadedSplit split;
   const auto rows = std::ssize(offsets_) - 1;
   split.set = LabelledRows{.rows = {.offsets = offsets_, .columns = columns_, .values = values_, .width = width_},
-                           .answers = answers_};
+                           .targets = targets_};
   cut_evenly({0, rows}, rows_at_once(rows), split);
   return split;
 }

@@ -6,7 +6,7 @@
 
 namespace unisono::data {
 
-/// Copied rows of a sparse matrix with their answers.
+/// Copied rows of a sparse matrix with their targets.
 class CopiedRows {
  public:
   /// \param places of the rows in `from`, in the order of the copy
@@ -16,7 +16,7 @@ class CopiedRows {
  private:
   std::vector<std::uint64_t> offsets_{0};
   std::vector<std::uint32_t> columns_;
-  std::vector<float> values_, answers_;
+  std::vector<float> values_, targets_;
   bool has_values_;
   Index width_;
 };

@@ -1,4 +1,4 @@
-// Rows of a sparse matrix in memory: offsets, columns, values (where they are not all 1) and answers, one array after
+// Rows of a sparse matrix in memory: offsets, columns, values (where they are not all 1) and targets, one array after
 // the other. For training they are shuffled once: training row i goes to place p(i), where p is a keyed permutation.
 // Held-out rows take the last places, in the file's order.
 #include <fmt/format.h>
@@ -64,15 +64,15 @@ class RowsLoader final : public GroupLoader {
   std::uint64_t* offsets_ = nullptr;
   std::uint32_t* columns_ = nullptr;
   float* values_ = nullptr;   ///< null: all 1
-  float* answers_ = nullptr;  ///< null: none
+  float* targets_ = nullptr;  ///< null: none
 };
 
 std::size_t RowsLoader::bytes() const {
   const auto values = static_cast<std::size_t>(group_.values);
-  const bool answers = group_.has_labels || group_.has_targets;
+  const bool targets = group_.has_labels || group_.has_targets;
   return aligned_bytes((count() + 1) * sizeof(std::uint64_t)) + aligned_bytes(values * sizeof(std::uint32_t)) +
          (group_.has_data ? aligned_bytes(values * sizeof(float)) : 0) +
-         (answers ? aligned_bytes(count() * sizeof(float)) : 0);
+         (targets ? aligned_bytes(count() * sizeof(float)) : 0);
 }
 
 /// Chooses the rows to hold out: the same fraction of each class, or regardless of classes.
@@ -114,7 +114,7 @@ void RowsLoader::place_arrays(std::byte* base) {
     values_ = reinterpret_cast<float*>(base);
     base += aligned_bytes(values * sizeof(float));
   }
-  if (group_.has_labels || group_.has_targets) answers_ = reinterpret_cast<float*>(base);
+  if (group_.has_labels || group_.has_targets) targets_ = reinterpret_cast<float*>(base);
 }
 
 /// Every rank computes all offsets, and writes its part of them.
@@ -183,11 +183,11 @@ void RowsLoader::read_values(const hdf5::File& file, Range part) {
 }
 
 void RowsLoader::read_answers(const hdf5::File& file, Range part) {
-  if (answers_ == nullptr) return;
+  if (targets_ == nullptr) return;
   if (!group_.has_labels) {
     visit_floats(file, group_.path("targets"), part, [&](std::int64_t first, std::span<const float> values) {
       for (std::size_t i = 0; i < values.size(); ++i) {
-        answers_[place_of(first + static_cast<std::int64_t>(i))] = values[i];
+        targets_[place_of(first + static_cast<std::int64_t>(i))] = values[i];
       }
     });
     return;
@@ -196,7 +196,7 @@ void RowsLoader::read_answers(const hdf5::File& file, Range part) {
   read_labels(file, group_.path("labels"), part, labels.data());
   for (std::size_t i = 0; i < labels.size(); ++i) {
     if (!group_.classes.empty()) labels[i] = class_of(file, labels[i], part.first + static_cast<std::int64_t>(i));
-    answers_[place_of(part.first + static_cast<std::int64_t>(i))] = static_cast<float>(labels[i]);
+    targets_[place_of(part.first + static_cast<std::int64_t>(i))] = static_cast<float>(labels[i]);
   }
 }
 
@@ -229,7 +229,7 @@ LoadedSplit RowsLoader::split(bool held_out) const {
                                     .columns = {columns_, values},
                                     .values = values_ == nullptr ? View{} : View{values_, values},
                                     .width = width_},
-                           .answers = answers_ == nullptr ? View{} : View{answers_, count()}};
+                           .targets = targets_ == nullptr ? View{} : View{targets_, count()}};
   const ExampleRange rows = held_out ? ExampleRange{border_, group_.units} : ExampleRange{0, border_};
   cut_evenly(rows, rows_at_once(rows.size()), split);
   if (border_ == group_.units) split.places = permuted_;

@@ -160,7 +160,7 @@ SetKind kind_of(const hdf5::File& file) {
 
 namespace {
 
-/// What is trained on, and is evaluated meanwhile with answers of the same kind.
+/// What is trained on, and is evaluated meanwhile with targets of the same kind.
 void require_training(const hdf5::File& file, const SparseSchema& schema) {
   const auto& train = schema.group(Split::train);
   if (!train) throw DataError(fmt::format("{}: has no group 'train' to train on", file.path()));

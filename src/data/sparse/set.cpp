@@ -2,18 +2,152 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "dense/augmentation.hpp"
+#include "dense/labels.hpp"
 #include "set/fold.hpp"
 #include "set/form.hpp"
-#include "sparse/counts.hpp"
+#include "sparse/columns.hpp"
+#include "sparse/entries.hpp"
 #include "sparse/fold.hpp"
-#include "sparse/info.hpp"
 #include "sparse/range_source.hpp"
-#include "sparse/strata_source.hpp"
+#include "sparse/schema.hpp"
+#include "sparse/split.hpp"
 #include "unisono/base/errors.hpp"
+#include "unisono/base/hash.hpp"
 
 namespace unisono::data {
 namespace {
+
+/// Names of a group's datasets of numbers.
+std::vector<std::string> value_datasets(SetKind kind, const SparseGroup& group) {
+  if (kind == SetKind::text) return {"words"};
+  if (kind == SetKind::ratings) return {"users", "items", "ratings"};
+  if (kind == SetKind::cooccurrences) return {"rows", "columns", "counts"};
+  std::vector<std::string> names = {"features/indices"};
+  if (group.has_data) names.emplace_back("features/data");
+  if (group.has_labels) names.emplace_back("labels");
+  if (group.has_targets) names.emplace_back("targets");
+  return names;
+}
+
+/// Hash of sizes and of some values at the beginning and end of each group.
+std::uint64_t identity_of(const hdf5::File& file, const SparseSchema& schema) {
+  constexpr std::int64_t kSampled = 64;
+  std::uint64_t hash = hash_bytes(fmt::format("{} {} {}", name_of(schema.kind), schema.rows, schema.columns));
+  for (const auto& group : schema.groups) {
+    if (!group) continue;
+    hash = hash_bytes(fmt::format("{} {} {}", group->name, group->units, group->values), hash);
+    for (const std::string& name : value_datasets(schema.kind, *group)) {
+      const std::int64_t all = name == "labels" || name == "targets" ? group->units : group->values;
+      const std::int64_t n = std::min(kSampled, all);
+      std::vector<double> values(static_cast<std::size_t>(2 * n));
+      file.read_rows(group->path(name), 0, static_cast<std::uint64_t>(n), values.data());
+      file.read_rows(group->path(name), static_cast<std::uint64_t>(all - n), static_cast<std::uint64_t>(n),
+                     values.data() + n);
+      hash = hash_bytes(std::as_bytes(std::span(values)), hash);
+    }
+  }
+  return hash;
+}
+
+/// The larger of what is known and one more than the largest number of a column.
+Index lines_of(const hdf5::File& file, const SparseSchema& schema, Index known, bool rows) {
+  if (known != 0) return known;
+  std::int64_t most = 0, ratings = 0;
+  for (const auto& group : schema.groups) {
+    if (!group) continue;
+    ratings += group->units;
+    const EntryColumns columns = entry_columns(schema, *group);
+    visit_numbers(file, rows ? columns.rows : columns.columns, {0, group->units},
+                  rows ? columns.row_limit : columns.column_limit,
+                  [&](std::int64_t, std::span<const std::int64_t> values) {
+                    for (const std::int64_t value : values) most = std::max(most, value + 1);
+                  });
+  }
+  const std::int64_t many = 64 * std::max<std::int64_t>(1024, ratings);
+  if (most > many) {
+    throw DataError(
+        fmt::format("{}: has {} ratings, but numbers of {} up to {}, and the model has a row for each number; number "
+                    "them from 0 up without gaps, or use 'unisono data import ratings'",
+                    file.path(), ratings, rows ? "users" : "items", most - 1));
+  }
+  return most;
+}
+
+std::int64_t count_classes(const hdf5::File& file, const SparseSchema& schema) {
+  SetSchema set;
+  set.path = schema.path;
+  set.classes = schema.classes;
+  if (!set.classes && !schema.class_names.empty()) set.classes = static_cast<std::int64_t>(schema.class_names.size());
+  std::array<std::int32_t, 3> largest{-1, -1, -1};
+  bool any = false;
+  for (std::size_t i = 0; i < largest.size(); ++i) {
+    const auto& group = schema.groups[i];
+    if (!group || !group->has_labels) continue;
+    any = true;
+    largest[i] = largest_label(file, group->path("labels"), {0, group->units});
+  }
+  return any ? count_classes(set, largest) : 0;
+}
+
+/// The info of a set that is not a table, from its schema and some of its values. If the file does not state the
+/// numbers of users and items, they are counted and set in the schema. \throws DataError
+DatasetInfo sparse_info(const hdf5::File& file, SparseSchema& schema, const DataSettings& settings) {
+  DatasetInfo info;
+  info.kind = schema.kind;
+  if (schema.kind == SetKind::ratings) {
+    schema.rows = lines_of(file, schema, schema.rows, true);
+    schema.columns = lines_of(file, schema, schema.columns, false);
+  }
+  info.rows = schema.rows;
+  info.columns = schema.columns;
+  if (schema.kind == SetKind::sparse) {
+    info.features = {.channels = schema.columns};
+    info.classes = count_classes(file, schema);
+    const auto& train = schema.group(Split::train);
+    if (train && train->units > 0) {
+      info.row_values = static_cast<double>(train->values) / static_cast<double>(train->units);
+    }
+  }
+  std::array<std::int64_t, 3> examples{};
+  for (std::size_t i = 0; i < examples.size(); ++i) {
+    const auto& group = schema.groups[i];
+    if (!group) continue;
+    examples[i] = group->examples(schema.kind);
+    if (group->has_targets) info.target_size = 1;
+    info.targets[i] = {.labels = group->has_labels, .target_size = group->has_targets ? 1 : 0};
+  }
+  if (settings.validation_fraction > 0) {
+    examples[1] = held_out_examples(examples[0], settings.validation_fraction);
+    examples[0] -= examples[1];
+    info.targets[1] = info.targets[0];
+  }
+  if (schema.kind == SetKind::ratings) info.grid = RatingGrid::side(info.rows, info.columns, examples[0]);
+  info.train = examples[0];
+  info.validation = examples[1];
+  info.test = examples[2];
+  info.identity = identity_of(file, schema);
+  return info;
+}
+
+/// How often each word occurs; empty if the file does not say. \throws DataError
+std::vector<std::int64_t> word_counts(const hdf5::File& file, const SparseSchema& schema) {
+  const std::string dataset = "dictionary/counts";
+  std::vector<std::int64_t> counts;
+  if (schema.kind != SetKind::text && schema.kind != SetKind::cooccurrences) return counts;
+  if (!file.exists(dataset)) return counts;
+  const auto words = static_cast<std::uint64_t>(schema.rows);
+  const hdf5::DatasetShape shape = file.shape(dataset);
+  if (!hdf5::is_integer(shape.type) || shape.rows() != words || shape.row_size() != 1) {
+    throw DataError(fmt::format("{}: /{} must hold {} whole numbers, one for each word", file.path(), dataset, words));
+  }
+  visit_numbers(file, dataset, {0, schema.rows}, INT64_MAX, [&](std::int64_t, std::span<const std::int64_t> values) {
+    counts.insert(counts.end(), values.begin(), values.end());
+  });
+  return counts;
+}
 
 /// Settings that only tables have.
 void check_settings(const DataSettings& settings, const SparseSchema& schema) {
@@ -156,7 +290,7 @@ SparseSet::SparseSet(const SparseSet& whole, const Fold& fold) : SparseSet(whole
   require_fold(fold, schema_.group(Split::train)->units, settings_.path);
   info_.train = std::ssize(fold.train);
   info_.validation = std::ssize(fold.validation);
-  info_.answers[1] = fold.validation.empty() ? Answers{} : info_.answers[0];
+  info_.targets[1] = fold.validation.empty() ? TargetForm{} : info_.targets[0];
   info_.identity = identity_of(fold, info_.identity);
   schema_.kind == SetKind::ratings ? take_ratings(whole, fold) : take_rows(whole, fold);
   if (fold.validation.empty()) splits_[1].reset();
@@ -294,7 +428,7 @@ std::vector<std::int64_t> SparseSet::class_counts() {
 void SparseSet::weigh_rows(const std::vector<float>& class_weights) {
   if (class_weights.empty() || !weights_.empty()) return;
   auto& rows = std::get<LabelledRows>(splits_[static_cast<std::size_t>(Split::train)]->set);
-  for (const float answer : rows.answers) weights_.push_back(class_weights[static_cast<std::size_t>(answer)]);
+  for (const float answer : rows.targets) weights_.push_back(class_weights[static_cast<std::size_t>(answer)]);
   rows.weights = weights_;
 }
 

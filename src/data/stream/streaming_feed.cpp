@@ -6,6 +6,14 @@
 namespace unisono::data {
 namespace {
 
+constexpr std::int64_t kMostAhead =
+    1 << 16;  // micro-batches; a limit of its own, because a rank without examples never exhausts the memory budget
+
+/// Thrown to end waits when the reader is stopped.
+struct Stopped : std::exception {
+  const char* what() const noexcept override { return "the reader of examples was stopped"; }
+};
+
 /// From how many lanes a rank takes examples.
 std::int64_t lanes_of(const LaneSettings& settings, Schedule schedule) {
   const LaneOrder order(settings, 0);
@@ -20,6 +28,143 @@ std::int64_t lanes_of(const LaneSettings& settings, Schedule schedule) {
 }
 
 }  // namespace
+
+LoadedCell::LoadedCell(const hdf5::File& file, const GroupSchema& group, const LaneOrder& order, const Cell& cell,
+                       bool shuffle)
+    : cell_(cell), shuffle_(shuffle), order_(order.shuffle_of(cell)) {
+  std::int64_t start = 0;
+  for (const Range& rows : order.file_rows(cell)) {
+    starts_.push_back(start);
+    parts_.emplace_back(group, rows);
+    parts_.back().block.read(file, group, rows);
+    start += rows.size();
+  }
+}
+
+RawExample LoadedCell::example(std::int64_t place) const {
+  const auto row = shuffle_ ? static_cast<std::int64_t>(order_(static_cast<std::uint64_t>(place))) : place;
+  const auto part = std::upper_bound(starts_.begin(), starts_.end(), row) - starts_.begin() - 1;
+  const RowBlock& block = parts_[static_cast<std::size_t>(part)].block;
+  return block.example(block.rows().first + row - starts_[static_cast<std::size_t>(part)]);
+}
+
+std::int64_t LoadedCell::bytes(const GroupSchema& group, const Cell& cell) {
+  return cell.rows.size() * group.bytes_per_example();
+}
+
+CellReader::CellReader(const hdf5::File& file, const GroupSchema& group, const LaneSettings& settings,
+                       const Schedule& schedule, std::int64_t budget_bytes)
+    : file_(file), group_(group), settings_(settings), schedule_(schedule), orders_(settings), budget_(budget_bytes) {}
+
+CellReader::~CellReader() { stop(); }
+
+void CellReader::start(const DataCursor& cursor) {
+  stop();
+  schedule_.seek(cursor);
+  newest_.assign(static_cast<std::size_t>(settings_.shape.lanes), {-1, -1});
+  ready_.clear();
+  held_ = ahead_ = 0;
+  stopped_ = false;
+  wanted_.reset();
+  error_ = nullptr;
+  thread_.start([this] { run(); });
+}
+
+void CellReader::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopped_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+void CellReader::run() {
+  try {
+    for (;; schedule_.advance()) {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [this] { return stopped_ || ahead_ < kMostAhead; });
+      if (stopped_) return;
+      ++ahead_;
+      lock.unlock();
+      read_for(schedule_.current());
+    }
+  } catch (const Stopped&) {
+  } catch (...) {
+    const std::lock_guard lock(mutex_);
+    error_ = std::current_exception();
+    changed_.notify_all();
+  }
+}
+
+void CellReader::read_for(const MicroBatch& batch) {
+  const LaneOrder& order = orders_.of(batch.epoch);
+  for (const LaneShare& part : order.parts(batch)) {
+    for (std::int64_t position = part.positions.first; position < part.positions.last;) {
+      const Cell cell = order.cell_at(part.lane, position);
+      auto& newest = newest_[static_cast<std::size_t>(part.lane)];
+      if (newest < std::pair(batch.epoch, cell.group)) load(order, {batch.epoch, cell.lane, cell.group}, cell);
+      newest = {batch.epoch, cell.group};
+      position += cell.rows.last - order.virtual_row(part.lane, position);
+    }
+  }
+}
+
+void CellReader::load(const LaneOrder& order, const Key& key, const Cell& cell) {
+  const std::int64_t bytes = LoadedCell::bytes(group_, cell);
+  {
+    std::unique_lock lock(mutex_);
+    // A cell for which `take` waits is read even beyond the budget.
+    changed_.wait(lock, [&] { return stopped_ || wanted_ == key || held_ == 0 || held_ + bytes <= budget_; });
+    if (stopped_) throw Stopped();
+    held_ += bytes;
+    peak_ = std::max(peak_, held_);
+    read_ += bytes;
+  }
+  auto loaded = std::make_unique<LoadedCell>(file_, group_, order, cell, settings_.shuffle);
+  const std::lock_guard lock(mutex_);
+  ready_.emplace(key, std::move(loaded));
+  changed_.notify_all();
+}
+
+std::unique_ptr<LoadedCell> CellReader::take(const Key& key) {
+  std::unique_lock lock(mutex_);
+  auto found = ready_.find(key);
+  while (found == ready_.end()) {
+    if (error_) std::rethrow_exception(error_);
+    if (stopped_) throw Stopped();
+    wanted_ = key;
+    changed_.notify_all();
+    changed_.wait(lock);
+    found = ready_.find(key);
+  }
+  wanted_.reset();
+  auto cell = std::move(found->second);
+  ready_.erase(found);
+  return cell;
+}
+
+void CellReader::release(std::int64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  held_ -= bytes;
+  changed_.notify_all();
+}
+
+void CellReader::note_done() {
+  const std::lock_guard lock(mutex_);
+  --ahead_;
+  changed_.notify_all();
+}
+
+std::int64_t CellReader::bytes_read() const {
+  const std::lock_guard lock(mutex_);
+  return read_;
+}
+
+std::int64_t CellReader::peak_bytes() const {
+  const std::lock_guard lock(mutex_);
+  return peak_;
+}
 
 StreamingFeed::StreamingFeed(const hdf5::File& file, const GroupSchema& group, LaneSettings settings,
                              const Schedule& schedule, std::int64_t window_bytes)

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "cpu/cpu_backend.hpp"
-#include "cpu/parallel.hpp"
+#include "cpu/thread_team.hpp"
 
 namespace unisono::kernels::cpu {
 namespace {

@@ -1,7 +1,7 @@
 // Convolutions of activations with the channels innermost, [example][y][x][channel]. Neighbouring positions of a row of
 // the output are the columns of one matrix product, [channels out × channels in] · [channels in × positions], which is
 // summed over the kernel's taps. Borders, strides and dilation decide which taps a position has: positions with the
-// same ones form a run. The sums are those of examples_convolution_*.cpp, in the same order.
+// same ones form a run. The sums are those of examples_convolution.cpp, in the same order.
 #include <algorithm>
 #include <vector>
 
@@ -177,7 +177,7 @@ void correlate(const Loops& loops, int threads, const Correlation& c, Index batc
 constexpr Index kMostWeightParts = 8;          ///< at most
 constexpr Index kPartFloats = Index{1} << 18;  ///< of all parts, if there are more than two
 
-/// Rows of the output are summed in a few parts, as in examples_convolution_weights.cpp.
+/// Rows of the output are summed in a few parts, as in examples_convolution.cpp.
 Index parts_of(Index weights, Index rows) {
   return std::min(std::max<Index>(1, rows), std::clamp<Index>(kPartFloats / weights, 2, kMostWeightParts));
 }

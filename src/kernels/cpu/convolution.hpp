@@ -7,7 +7,7 @@
 #include "cpu/lanes.hpp"
 #include "cpu/loops.hpp"
 
-// What the methods of convolutions have in common. Direct ones, examples_convolution_*.cpp and
+// What the methods of convolutions have in common. Direct ones, examples_convolution.cpp and
 // channels_convolution.cpp, compute each position of the output as a sum of matrix products over the kernel's taps that
 // meet the input there. Borders, strides and dilation only decide which taps these are. Weights are stored
 // [O][KH][KW][I / groups]. Neighbouring taps of a row read neighbouring positions, which are contiguous in memory:
@@ -107,7 +107,7 @@ inline Index fetch_step(const Loops& loops, const ProductShape& shape, Index cou
       std::ceil(static_cast<double>(floats) * loops.multiply_adds_per_step / std::max(steps, 1.0)));
 }
 
-/// How many positions ahead of the current product operands are prefetched: memory takes some 100 ns to answer.
+/// How many positions ahead of the current product operands are prefetched: memory takes some 100 ns to target.
 inline constexpr Index kPositionsAhead = 4;
 
 /// What to prefetch during the product of a position whose pairs lie in one run: `floats` floats of the left operand of

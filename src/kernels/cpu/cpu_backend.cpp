@@ -4,7 +4,7 @@
 
 #include <cassert>
 
-#include "cpu/parallel.hpp"
+#include "cpu/thread_team.hpp"
 
 namespace unisono::kernels {
 namespace cpu {

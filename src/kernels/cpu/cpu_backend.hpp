@@ -3,9 +3,9 @@
 #include <functional>
 #include <map>
 
+#include "cpu/chunks.hpp"
 #include "cpu/instruction_set.hpp"
 #include "cpu/methods.hpp"
-#include "cpu/scratch.hpp"
 #include "unisono/kernels/backend.hpp"
 
 namespace unisono::kernels::cpu {
@@ -90,7 +90,7 @@ class CpuBackend final : public Backend {
                MutableView y) override;
   void add(const Extent& extent, Index batch, View x, MutableView y) override;
 
-  // Losses: class_losses.cpp, loss.cpp
+  // Losses: loss.cpp
 
   void softmax_cross_entropy(Index classes, Index batch, View logits, std::span<const std::int32_t> labels,
                              float smoothing, const LossScale& scale, MutableView dlogits, LossSums& sums) override;

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "cpu/cpu_backend.hpp"
-#include "cpu/parallel.hpp"
+#include "cpu/thread_team.hpp"
 #include "unisono/base/random.hpp"
 
 namespace unisono::kernels::cpu {

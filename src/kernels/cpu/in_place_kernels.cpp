@@ -20,9 +20,9 @@ class CpuInPlaceKernels final : public InPlaceKernels {
   }
   bool keeps_spreads(Index features) const override { return gathers_ && features > kFarFeatures; }
 
-  InPlaceSums linear(const SparseRows& rows, View answers, Index first, Index last, MarginLoss loss,
+  InPlaceSums linear(const SparseRows& rows, View targets, Index first, Index last, MarginLoss loss,
                      const LinearStep& step, const LinearWeights& weights) const override {
-    assert(last <= count(answers.size()));
+    assert(last <= count(targets.size()));
     InPlaceSums sums;
     sums.examples = last - first;
     assert(step.mini_batch >= 1 && step.mini_batch <= kMostMiniBatch);
@@ -30,16 +30,16 @@ class CpuInPlaceKernels final : public InPlaceKernels {
     const auto loop = step.row_bits != nullptr ? loops_.in_place.linear_bit_rows
                       : step.mini_batch > 1    ? loops_.in_place.linear_sparse_batches
                                                : loops_.in_place.linear_sparse;
-    loop(examples(rows, answers, first, last), {loss, step, weights}, sums);
+    loop(examples(rows, targets, first, last), {loss, step, weights}, sums);
     return sums;
   }
 
-  InPlaceSums linear(View values, View answers, Index examples, Index features, MarginLoss loss, const LinearStep& step,
+  InPlaceSums linear(View values, View targets, Index examples, Index features, MarginLoss loss, const LinearStep& step,
                      const LinearWeights& weights) const override {
-    assert(count(values.size()) >= examples * features && count(answers.size()) >= examples);
+    assert(count(values.size()) >= examples * features && count(targets.size()) >= examples);
     InPlaceSums sums;
     sums.examples = examples;
-    loops_.in_place.linear_dense({values.data(), answers.data(), examples, features, features}, {loss, step, weights},
+    loops_.in_place.linear_dense({values.data(), targets.data(), examples, features, features}, {loss, step, weights},
                                  sums);
     return sums;
   }
@@ -55,9 +55,9 @@ class CpuInPlaceKernels final : public InPlaceKernels {
     }
   }
 
-  void moves(MarginLoss loss, View answers, View weights, float rate, View margins, MutableView moves,
+  void moves(MarginLoss loss, View targets, View weights, float rate, View margins, MutableView moves,
              InPlaceSums* sums) const override {
-    const StepAnswers of{answers.data(), weights.empty() ? nullptr : weights.data(), rate, count(moves.size())};
+    const StepTargets of{targets.data(), weights.empty() ? nullptr : weights.data(), rate, count(moves.size())};
     loops_.in_place.linear_moves(loss, of, margins.data(), moves.data());
     if (sums == nullptr) return;
     sums->examples += of.count;
@@ -78,16 +78,16 @@ class CpuInPlaceKernels final : public InPlaceKernels {
     loops_.in_place.dense_part_steps(part_of(rows, part), {any, own, weights_of(weights, part)}, moves.data());
   }
 
-  InPlaceSums softmax(const SparseRows& rows, View answers, Index first, Index last, const LinearStep& step,
+  InPlaceSums softmax(const SparseRows& rows, View targets, Index first, Index last, const LinearStep& step,
                       const SoftmaxWeights& weights) const override {
-    assert(last <= count(answers.size()));
-    return softmax(examples(rows, answers, first, last), step, weights);
+    assert(last <= count(targets.size()));
+    return softmax(examples(rows, targets, first, last), step, weights);
   }
 
-  InPlaceSums softmax(View values, View answers, Index examples, Index features, const LinearStep& step,
+  InPlaceSums softmax(View values, View targets, Index examples, Index features, const LinearStep& step,
                       const SoftmaxWeights& weights) const override {
-    assert(count(values.size()) >= examples * features && count(answers.size()) >= examples);
-    return softmax({nullptr, nullptr, values.data(), answers.data(), features, 0, examples}, step, weights);
+    assert(count(values.size()) >= examples * features && count(targets.size()) >= examples);
+    return softmax({nullptr, nullptr, values.data(), targets.data(), features, 0, examples}, step, weights);
   }
 
   void margins(const SparseRows& rows, Index first, Index last, const LinearWeights& weights,
@@ -142,12 +142,12 @@ class CpuInPlaceKernels final : public InPlaceKernels {
   }
 
  private:
-  static SparseExamples examples(const SparseRows& rows, View answers, Index first, Index last) {
+  static SparseExamples examples(const SparseRows& rows, View targets, Index first, Index last) {
     assert(0 <= first && first <= last && last <= rows.rows());
     return {rows.offsets.data(),
             rows.columns.data(),
             rows.values.empty() ? nullptr : rows.values.data(),
-            answers.data(),
+            targets.data(),
             rows.width,
             first,
             last};

@@ -9,20 +9,20 @@ namespace unisono::kernels::cpu {
 
 using Count = std::ptrdiff_t;
 
-/// Rows [first, last) of a sparse matrix and their answers; see SparseRows.
+/// Rows [first, last) of a sparse matrix and their targets; see SparseRows.
 struct SparseExamples {
   const std::uint64_t* offsets = nullptr;  ///< [last + 1]
   const std::uint32_t* columns = nullptr;
   const float* values = nullptr;  ///< null: all are 1
-  const float* answers = nullptr;
+  const float* targets = nullptr;
   Count width = 0;
   Count first = 0, last = 0;
 };
 
-/// Rows of `features` values, a stride apart, and their answers.
+/// Rows of `features` values, a stride apart, and their targets.
 struct DenseExamples {
   const float* values = nullptr;
-  const float* answers = nullptr;
+  const float* targets = nullptr;
   Count count = 0, features = 0;
   Count stride = 0;  ///< `features`, or more where these are a part of all
 };
@@ -60,9 +60,9 @@ struct RowParts {
   const std::uint64_t* ends = nullptr;
 };
 
-/// Answers of consecutive examples, and what their derivatives are multiplied by.
-struct StepAnswers {
-  const float* answers = nullptr;
+/// Targets of consecutive examples, and what their derivatives are multiplied by.
+struct StepTargets {
+  const float* targets = nullptr;
   const float* weights = nullptr;  ///< null: all are 1
   float rate = 0;
   Count count = 0;
@@ -82,9 +82,9 @@ struct InPlaceLoops {
   void (*sparse_part_steps)(const SparseExamples& rows, const RowParts& parts, const LinearWork& work,
                             const float* moves);
   /// moves_i = rate w_i ℓ'(z_i)
-  void (*linear_moves)(MarginLoss loss, const StepAnswers& of, const float* z, float* moves);
+  void (*linear_moves)(MarginLoss loss, const StepTargets& of, const float* z, float* moves);
   /// Adds losses and hits to the sums.
-  void (*margin_sums)(MarginLoss loss, const StepAnswers& of, const float* z, InPlaceSums& sums);
+  void (*margin_sums)(MarginLoss loss, const StepTargets& of, const float* z, InPlaceSums& sums);
   void (*linear_dense)(const DenseExamples& rows, const LinearWork& work, InPlaceSums& sums);
   /// The same two of a part of dense rows' features; weights, spreads and sums begin with that part's.
   void (*dense_part_margins)(const DenseExamples& rows, const LinearWeights& weights, float* z);

@@ -1,6 +1,6 @@
 #include "cpu/linear_bits.hpp"
 
-#include "cpu/parallel.hpp"
+#include "cpu/thread_team.hpp"
 
 namespace unisono::kernels::cpu {
 namespace {

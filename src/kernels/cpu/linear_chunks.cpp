@@ -23,13 +23,13 @@ BitExamples bits(const PassWork& work, Index first, Index last) {
   return {.masks = work.masks, .width = work.examples.features, .first = begin + first, .last = begin + last};
 }
 
-BlockAnswers answers(const PassWork& work, Index first, Index last, Chunk& chunk) {
+BlockTargets targets(const PassWork& work, Index first, Index last, Chunk& chunk) {
   const LinearExamples& examples = work.examples;
-  BlockAnswers block{.answers = examples.answers == nullptr ? chunk.answers.data() : examples.answers + first,
+  BlockTargets block{.targets = examples.targets == nullptr ? chunk.targets.data() : examples.targets + first,
                      .weights = examples.weights == nullptr ? nullptr : examples.weights + first,
                      .scale = work.scale,
                      .count = last - first};
-  if (examples.answers == nullptr) std::copy(examples.labels + first, examples.labels + last, chunk.answers.begin());
+  if (examples.targets == nullptr) std::copy(examples.labels + first, examples.labels + last, chunk.targets.begin());
   return block;
 }
 
@@ -61,7 +61,7 @@ void LinearChunks::find_margins(const PassWork& work, Index first, Index last, C
 const float* LinearChunks::margin_slopes(const PassWork& work, Index first, Index last, Chunk& chunk,
                                          PassSums& sums) const {
   find_margins(work, first, last, chunk);
-  const BlockAnswers block = answers(work, first, last, chunk);
+  const BlockTargets block = targets(work, first, last, chunk);
   if (work.product()) {
     loops_.linear.bends(work.loss.margin, block, chunk.z, chunk.u, sums);
     return chunk.u;
@@ -74,14 +74,14 @@ const float* LinearChunks::curvatures(const PassWork& work, Index first, Index l
                                       PassSums& sums) const {
   find_margins(work, first, last, chunk);
   std::fill_n(chunk.u, last - first, 1.0F);
-  loops_.linear.bends(work.loss.margin, answers(work, first, last, chunk), chunk.z, chunk.u, sums);
+  loops_.linear.bends(work.loss.margin, targets(work, first, last, chunk), chunk.z, chunk.u, sums);
   return chunk.u;
 }
 
 const float* LinearChunks::softmax_slopes(const PassWork& work, Index first, Index last, Chunk& chunk,
                                           PassSums& sums) const {
   find_rows(work, work.theta, first, last, chunk.z);
-  const BlockAnswers block = answers(work, first, last, chunk);
+  const BlockTargets block = targets(work, first, last, chunk);
   if (work.product()) {
     find_rows(work, work.v, first, last, chunk.u);
     loops_.linear.softmax_bends(work.loss.classes, work.loss.width, block, chunk.z, chunk.u);

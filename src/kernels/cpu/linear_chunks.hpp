@@ -33,7 +33,7 @@ struct PassWork {
 struct Chunk {
   float* z;
   float* u;
-  std::array<float, kLossBlock> answers = {};  ///< those of labels
+  std::array<float, kLossBlock> targets = {};  ///< those of labels
 };
 
 /// What a pass does with a few rows [first, last) of its examples, on the calling thread.

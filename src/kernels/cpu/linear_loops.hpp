@@ -17,9 +17,9 @@ struct BitExamples {
 };
 inline constexpr Count kMaskRows = 64;
 
-/// Answers and weights of a block of examples, and the factor of their gradients.
-struct BlockAnswers {
-  const float* answers = nullptr;
+/// Targets and weights of a block of examples, and the factor of their gradients.
+struct BlockTargets {
+  const float* targets = nullptr;
   const float* weights = nullptr;  ///< null: all are 1
   float scale = 1;
   Count count = 0;  ///< at most kLossBlock
@@ -56,14 +56,14 @@ struct LinearLoops {
   /// Afterwards all sums are in the first lane, and hits in `correct`.
   void (*settle)(PassSums& sums);
   /// d = scale w ℓ'(z); adds all sums
-  void (*derivatives)(MarginLoss loss, const BlockAnswers& block, const float* z, float* d, PassSums& sums);
+  void (*derivatives)(MarginLoss loss, const BlockTargets& block, const float* z, float* d, PassSums& sums);
   /// u ← scale w ℓ''(z) u; adds to `slope`
-  void (*bends)(MarginLoss loss, const BlockAnswers& block, const float* z, float* u, PassSums& sums);
-  /// Rows of `width` margins of a softmax over `classes`: z ← scale w (softmax(z) − 1[answer]), 0 behind the classes;
+  void (*bends)(MarginLoss loss, const BlockTargets& block, const float* z, float* u, PassSums& sums);
+  /// Rows of `width` margins of a softmax over `classes`: z ← scale w (softmax(z) − 1[target]), 0 behind the classes;
   /// adds losses and hits
-  void (*softmax_derivatives)(Count classes, Count width, const BlockAnswers& block, float* z, PassSums& sums);
+  void (*softmax_derivatives)(Count classes, Count width, const BlockTargets& block, float* z, PassSums& sums);
   /// u ← scale w (p ⊙ u − p (p · u)), p = softmax(z); z is overwritten
-  void (*softmax_bends)(Count classes, Count width, const BlockAnswers& block, float* z, float* u);
+  void (*softmax_bends)(Count classes, Count width, const BlockTargets& block, float* z, float* u);
 
   // linear_sparse_pass.cpp
   // ----------------------

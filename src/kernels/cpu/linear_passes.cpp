@@ -16,10 +16,10 @@
 #include <optional>
 #include <vector>
 
+#include "cpu/chunks.hpp"
 #include "cpu/linear_bits.hpp"
 #include "cpu/linear_chunks.hpp"
-#include "cpu/parallel.hpp"
-#include "cpu/scratch.hpp"
+#include "cpu/thread_team.hpp"
 
 namespace unisono::kernels {
 namespace cpu {

@@ -3,10 +3,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "cpu/encoder_loops.hpp"
 #include "cpu/in_place_loops.hpp"
 #include "cpu/layer_loops.hpp"
-#include "cpu/least_squares_loops.hpp"
 #include "cpu/linear_loops.hpp"
 #include "cpu/vector_loops.hpp"
 
@@ -21,6 +19,82 @@
 namespace unisono::kernels::cpu {
 
 using Count = std::ptrdiff_t;
+
+/// The inner loops of encoders. Bit i of a bitmap is bit i mod 64 of its word i div 64; bits behind the last value are
+/// 0.
+struct EncoderLoops {
+  /// halves[i] = v[i] rounded to bfloat16; v[i] −= that
+  void (*encode_bf16)(float* v, Count n, std::uint16_t* halves);
+  /// sum[i] += halves[i]
+  void (*add_bf16)(const std::uint16_t* halves, Count n, float* sum);
+
+  /// max |v|
+  float (*largest)(const float* v, Count n);
+  /// codes[i] = ⌊v[i] · inverse + u_i⌋, at most ±127; v[i] −= codes[i] · scale. u_i is the (i mod 8)-th half word of
+  /// philox(key, {counter + i div 8, position, …}), over 2¹⁶. \param n at most 256
+  void (*encode_eight_bit)(const struct EightBitBlock& block, float* v, Count n, std::int8_t* codes);
+  /// sum[i] += codes[i] · scale
+  void (*add_eight_bit)(float scale, const std::int8_t* codes, Count n, float* sum);
+
+  /// The signs, and means[0] of the values that are not negative, means[1] of the others; v[i] −= its sign's mean.
+  void (*encode_one_bit)(float* v, Count n, std::uint64_t* negative, float* means);
+  /// sum[i] += the mean of value i's sign
+  void (*add_one_bit)(const float* means, const std::uint64_t* negative, Count n, float* sum);
+
+  /// Marks the values with |v| ≥ magnitude. \return how many these are
+  Count (*mark)(float magnitude, const float* v, Count n, std::uint64_t* present);
+  /// Likewise, and marks the negative ones of them; v[i] −= ±τ there.
+  Count (*mark_signed)(float tau, float* v, Count n, std::uint64_t* present, std::uint64_t* negative);
+  /// sum[i] += ±τ where `present`
+  void (*add_signed)(float tau, const std::uint64_t* present, const std::uint64_t* negative, Count n, float* sum);
+};
+
+/// A block of at most 256 values, and the counter of its random numbers.
+struct EightBitBlock {
+  float scale = 0, inverse = 0;
+  std::uint64_t key = 0;
+  std::uint32_t counter[4] = {};  ///< the first word is advanced by one for each eight values
+};
+
+/// Rows of a table: row i begins at values + i · stride, and `width` of its floats are in use, a multiple of 16.
+struct FactorTable {
+  const float* values = nullptr;
+  Count stride = 0, width = 0;
+  Count rank = 0;  ///< K ≤ width; the others are zero
+};
+
+/// One row's problem; see LeastSquaresTerms.
+struct NormalEquations {
+  const std::uint32_t* rows = nullptr;  ///< [count]
+  const float* targets = nullptr;       ///< [count]
+  const float* weights = nullptr;       ///< [count] or null
+  Count count = 0;
+  const float* gram = nullptr;  ///< null: 0
+  float l2 = 0;
+  bool bias = false;
+};
+
+/// The inner loops of alternating least squares.
+struct LeastSquaresLoops {
+  /// \param scratch [least_squares_scratch(width)], aligned \param factors [width], aligned \param bias may be null
+  void (*solve)(const FactorTable& table, const NormalEquations& equations, float* scratch, float* factors,
+                float* bias);
+  /// gram (columns of width + 16) += Σ q qᵀ over rows [first, last)
+  void (*add_gram)(const FactorTable& table, Count first, Count last, float* gram);
+  /// products[i] = p · row rows[i]
+  void (*products)(const FactorTable& table, const std::uint32_t* rows, Count count, const float* p, float* products);
+};
+
+/// Rows that are gathered at a time: as many as lie in 24 KiB, but at least 16.
+static constexpr Count least_squares_block(Count width) {
+  const Count most = 6144 / width / 16 * 16;
+  return most < 16 ? 16 : (most > 128 ? 128 : most);
+}
+/// Matrix, gathered rows and their multiples, right-hand sides [block][2], and four vectors.
+static constexpr Count least_squares_scratch(Count width) {
+  const Count stride = width + 16, block = least_squares_block(width);
+  return width * stride + 2 * block * stride + 2 * block + 5 * stride;
+}
 
 /// C (m × n) = f([C +] Σ_r A_r (m × k) B_r (k × n) + bias), all column-major: C[i + j · ldc], and so on. B_r is given
 /// as its transpose (n × k) where `transposed`. The bias, where there is one, has one value for each column, or for

@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "cpu/cpu_backend.hpp"
-#include "cpu/parallel.hpp"
+#include "cpu/thread_team.hpp"
 
 namespace unisono::kernels::cpu {
 namespace {

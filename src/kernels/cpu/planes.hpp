@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "cpu/lanes.hpp"
-#include "cpu/parallel.hpp"
+#include "cpu/thread_team.hpp"
 
 namespace unisono::kernels::cpu {
 

@@ -2,7 +2,7 @@
 #include <vector>
 
 #include "cpu/cpu_backend.hpp"
-#include "cpu/parallel.hpp"
+#include "cpu/thread_team.hpp"
 
 namespace unisono::kernels::cpu {
 namespace {

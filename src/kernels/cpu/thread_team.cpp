@@ -1,16 +1,19 @@
+#if defined(__x86_64__)
+#endif
 #include "cpu/thread_team.hpp"
 
+#include <immintrin.h>
+
 #include <algorithm>
+#include <atomic>
 
 #include "unisono/base/clock.hpp"
 #include "unisono/base/errors.hpp"
 
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
-
 namespace unisono::kernels::cpu {
 namespace {
+
+std::atomic<bool> any_was_reduced{false};
 
 /// Longer than a wait takes where each thread has a core, and than most code between two loops.
 constexpr double kSpinSeconds = 50e-6;
@@ -43,6 +46,38 @@ constexpr std::uint64_t ticket(std::uint32_t loop, std::uint64_t chunk) { return
 Index border(Index count, Index i, Index n) { return count * i / n; }
 
 }  // namespace
+
+bool TeamSize::was_reduced() { return any_was_reduced.exchange(false, std::memory_order_relaxed); }
+
+int TeamSize::members(int threads) {
+  if (most_ < threads && clock_->seconds() >= until_) {
+    most_ = kAll;
+    window_ = {};
+  }
+  last_ = std::min(threads, most_);
+  return last_;
+}
+
+void TeamSize::note(const LoopTimes& loop) {
+  if (loop.own_share == 0) return;  // says nothing about how long the caller would have taken
+  ++window_.loops;
+  window_.seconds += loop.seconds;
+  window_.alone += (loop.seconds - loop.waited) / loop.own_share;
+  if (window_.loops >= kWindowLoops && window_.seconds >= kWindowSeconds) judge();
+}
+
+void TeamSize::judge() {
+  if (window_.alone < kGain * window_.seconds) {
+    if (most_ == kAll && ++failures_ >= kFailuresInARow) any_was_reduced.store(true, std::memory_order_relaxed);
+    most_ = std::max(1, last_ / 2);
+    until_ = clock_->seconds() + pause_;
+    pause_ = std::min(2 * pause_, kLongestPause);
+  } else if (most_ == kAll) {
+    pause_ = kFirstPause;
+    failures_ = 0;
+  }
+  window_ = {};
+}
 
 ThreadTeam& ThreadTeam::of_this_thread() {
   thread_local ThreadTeam team;

@@ -1,14 +1,61 @@
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <limits>
 #include <memory>
 
-#include "cpu/team_size.hpp"
+#include "unisono/base/clock.hpp"
 #include "unisono/base/threads.hpp"
 #include "unisono/tensor/allocator.hpp"
 
 namespace unisono::kernels::cpu {
+
+/// How a loop went, from its caller's side.
+struct LoopTimes {
+  double seconds = 0;    ///< from its begin to its end
+  double waited = 0;     ///< of these, the caller slept until helpers had done what they had taken
+  double own_share = 1;  ///< of the work, that the caller did
+};
+
+/// Decides how many threads take part in loops. The caller alone would have taken about
+///     Σ (seconds − waited) / own_share
+/// for the loops of a window. Where that is clearly less than they took, helpers have no cores of their own: they lose
+/// them in the middle of what they have taken. Then only half as many threads take part, for a pause that doubles each
+/// time.
+class TeamSize {
+ public:
+  explicit TeamSize(const Clock& clock = steady_clock()) : clock_(&clock) {}
+
+  /// How many of so many threads should take part in the next loop.
+  int members(int threads);
+  /// Notes a loop that several threads took part in.
+  void note(const LoopTimes& loop);
+
+  /// Whether all threads were too many several times in a row since this was last asked, in any team of this process.
+  static bool was_reduced();
+
+ private:
+  static constexpr double kWindowSeconds = 0.02, kFirstPause = 0.1, kLongestPause = 5;  // 0.1, 0.2, … s
+  static constexpr double kGain = 0.9;  // of the time, at most, that the caller alone would take
+  static constexpr int kWindowLoops = 16, kFailuresInARow = 3;
+  static constexpr int kAll = std::numeric_limits<int>::max();
+
+  void judge();
+
+  const Clock* clock_;
+  int most_ = kAll;   ///< threads that take part now
+  int last_ = 1;      ///< that took part in the last loop
+  double until_ = 0;  ///< when all may take part again
+  double pause_ = kFirstPause;
+  int failures_ = 0;  ///< times in a row that all threads were too many
+
+  struct Window {
+    int loops = 0;
+    double seconds = 0, alone = 0;  ///< that they took, and that the caller alone would have taken
+  } window_;
+};
 
 /// The threads that share a loop: the caller and its helpers.
 ///
@@ -81,5 +128,22 @@ class ThreadTeam {
   TeamSize size_;
   std::unique_ptr<Threads> helpers_;
 };
+
+/// Calls work(first, last, thread) on parts of [0, count) until each index has been worked on once; a thread may be
+/// called several times. What is computed for an index must not depend on the part that it is in. `work` must not
+/// throw.
+template <typename Work>
+void parallel_ranges(int threads, Index count, const Work& work) {
+  if (threads <= 1 || count <= 1) return work(Index{0}, count, 0);
+  ThreadTeam::of_this_thread().run(threads, count, ThreadTeam::Work::of(work));
+}
+
+/// Calls work(i) for every i in [0, count), in no particular order.
+template <typename Work>
+void parallel_for(int threads, Index count, const Work& work) {
+  parallel_ranges(threads, count, [&work](Index first, Index last, int) {
+    for (Index i = first; i < last; ++i) work(i);
+  });
+}
 
 }  // namespace unisono::kernels::cpu

@@ -8,7 +8,7 @@
 #include <array>
 
 #include "cpu/cpu_backend.hpp"
-#include "cpu/parallel.hpp"
+#include "cpu/thread_team.hpp"
 
 namespace unisono::kernels::cpu {
 namespace {

@@ -1,10 +1,11 @@
+// Linear models on whole batches: losses, gradients, predictions.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "linear/linear_model.hpp"
+#include "metrics.hpp"
 #include "unisono/base/errors.hpp"
-
-// Linear models on whole batches: losses, gradients, predictions.
 
 namespace unisono::models {
 namespace {
@@ -65,33 +66,33 @@ std::vector<float> LinearModel::mean_margins(const data::Batch& batch, MutableVi
   return z;
 }
 
-void LinearModel::score(View answers, std::vector<float>& margins, kernels::LossSums& sums) const {
+void LinearModel::score(View targets, std::vector<float>& margins, kernels::LossSums& sums) const {
   const auto k = static_cast<std::size_t>(outputs());
-  sums.examples += static_cast<std::int64_t>(answers.size());
-  for (std::size_t i = 0; i < answers.size(); ++i) {
+  sums.examples += static_cast<std::int64_t>(targets.size());
+  for (std::size_t i = 0; i < targets.size(); ++i) {
     float& z = margins[i * k];
-    const float answer = answers[i];
+    const float target = targets[i];
     if (loss_ == Kind::softmax) {
       const std::span<float> row(&z, k);
-      const auto label = static_cast<std::size_t>(answer);
+      const auto label = static_cast<std::size_t>(target);
       const bool hit = std::max_element(row.begin(), row.end()) - row.begin() == static_cast<std::ptrdiff_t>(label);
       sums.correct += hit ? 1 : 0;
       sums.loss += softmax_loss(row, label);
     } else if (loss_ == Kind::squared) {
-      const double error = static_cast<double>(z) - static_cast<double>(answer);
+      const double error = static_cast<double>(z) - static_cast<double>(target);
       sums.loss += error * error / 2;
       sums.squared_error += error * error;
       sums.absolute_error += std::abs(error);
       ++sums.values;
-      sums.target_sum += static_cast<double>(answer);
-      sums.target_squared_sum += static_cast<double>(answer) * static_cast<double>(answer);
+      sums.target_sum += static_cast<double>(target);
+      sums.target_squared_sum += static_cast<double>(target) * static_cast<double>(target);
     } else {
-      const double y = answer > 0 ? 1 : -1, yz = y * static_cast<double>(z);
-      sums.correct += (z > 0) == (answer > 0) ? 1 : 0;  // a score of 0 is of the first class, as in predict
+      const double y = target > 0 ? 1 : -1, yz = y * static_cast<double>(z);
+      sums.correct += (z > 0) == (target > 0) ? 1 : 0;  // a score of 0 is of the first class, as in predict
       const double slack = std::max(0.0, 1 - yz);
       sums.loss += loss_ == Kind::hinge ? slack : loss_ == Kind::squared_hinge ? slack * slack : softplus(-yz);
       if (std::isnan(z)) sums.loss = yz;
-      (answer > 0 ? sums.positive_scores : sums.negative_scores).push_back(z);
+      (target > 0 ? sums.positive_scores : sums.negative_scores).push_back(z);
     }
   }
 }
@@ -99,12 +100,12 @@ void LinearModel::score(View answers, std::vector<float>& margins, kernels::Loss
 std::vector<float> LinearModel::answers_of(const data::Batch& batch) const {
   if (batch.set == nullptr && loss_ == Kind::squared) return {batch.targets.begin(), batch.targets.end()};
   if (batch.set == nullptr) return {batch.labels.begin(), batch.labels.end()};
-  std::vector<float> answers;
-  const View all = std::get<data::LabelledRows>(*batch.set).answers;
+  std::vector<float> targets;
+  const View all = std::get<data::LabelledRows>(*batch.set).targets;
   for (const data::ExampleRange& range : batch.ranges) {
-    answers.insert(answers.end(), all.begin() + range.first, all.begin() + range.last);
+    targets.insert(targets.end(), all.begin() + range.first, all.begin() + range.last);
   }
-  return answers;
+  return targets;
 }
 
 void LinearModel::add_penalty_gradient(float share, View parameters, MutableView gradient) const {
@@ -165,6 +166,41 @@ void LinearModel::predict(const data::Batch& batch, ModelState state, MutableVie
       outputs[2 * i + 1] = one;
     }
   }
+}
+
+double area_under_roc(std::vector<float>& negative, std::vector<float>& positive) {
+  const auto has_nan = [](const std::vector<float>& scores) {
+    return std::any_of(scores.begin(), scores.end(), [](float score) { return std::isnan(score); });
+  };
+  if (negative.empty() || positive.empty() || has_nan(negative) || has_nan(positive)) {
+    return std::numeric_limits<double>::quiet_NaN();
+  }
+  std::sort(negative.begin(), negative.end());
+  std::sort(positive.begin(), positive.end());
+  double halves = 0;  // two for each negative example below a positive one, one for each beside it
+  auto below = negative.begin(), beside = negative.begin();
+  for (const float score : positive) {
+    below = std::find_if(below, negative.end(), [&](float other) { return other >= score; });
+    beside = std::find_if(std::max(below, beside), negative.end(), [&](float other) { return other > score; });
+    halves += static_cast<double>(below - negative.begin()) + static_cast<double>(beside - negative.begin());
+  }
+  return halves / 2 / static_cast<double>(negative.size()) / static_cast<double>(positive.size());
+}
+
+std::vector<Metric> LinearModel::metrics(const kernels::LossSums& sums) const {
+  std::vector<Metric> metrics = {{"loss", ratio(sums.loss, sums.examples), false}};
+  if (loss_ == Kind::squared) {
+    metrics.push_back({"rmse", std::sqrt(ratio(sums.squared_error, sums.values)), false});
+    metrics.push_back({"mae", ratio(sums.absolute_error, sums.values), false});
+    add_r2(sums, metrics);
+    return metrics;
+  }
+  metrics.push_back({"accuracy", ratio(static_cast<double>(sums.correct), sums.examples), true});
+  if (!sums.negative_scores.empty() && !sums.positive_scores.empty()) {
+    auto negative = sums.negative_scores, positive = sums.positive_scores;
+    metrics.push_back({"auc", area_under_roc(negative, positive), true});
+  }
+  return metrics;
 }
 
 }  // namespace unisono::models

@@ -43,7 +43,7 @@ void LinearModel::visit_examples(const data::Batch& batch, Visit visit) const {
   kernels::LinearExamples examples{.count = batch.size, .features = features_};
   if (batch.set == nullptr) {
     examples.values = batch.features.data();
-    examples.answers = loss_ == Kind::squared ? batch.targets.data() : nullptr;
+    examples.targets = loss_ == Kind::squared ? batch.targets.data() : nullptr;
     examples.labels = batch.labels.data();
     examples.weights = from(batch.weights, 0);
     return visit(examples);
@@ -53,7 +53,7 @@ void LinearModel::visit_examples(const data::Batch& batch, Visit visit) const {
   for (const data::ExampleRange& range : batch.ranges) {
     examples.first = range.first;
     examples.count = range.size();
-    examples.answers = set.answers.data() + range.first;
+    examples.targets = set.targets.data() + range.first;
     examples.weights = from(set.weights, range.first);
     visit(examples);
   }

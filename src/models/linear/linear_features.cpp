@@ -3,7 +3,6 @@
 #include <cstdint>
 
 #include "linear/linear_model.hpp"
-#include "linear/linear_scratch.hpp"
 #include "rows.hpp"
 
 // Linear models whose features are divided among threads and ranks.
@@ -63,13 +62,13 @@ void LinearModel::part_margins(const data::Batch& batch, data::ExampleRange rang
                                MutableView parameters, Scratch& scratch, MutableView margins) const {
   kernels::LinearWeights weights = margin_weights(weights_, parameters);
   if (!share.adds_bias) weights.bias = nullptr;
-  const ExampleSlice part = part_of(batch, range, static_cast<LinearScratch&>(scratch).answers);
+  const ExampleSlice part = part_of(batch, range, static_cast<LinearScratch&>(scratch).targets);
   kernels_->part_margins(kernel_rows(part), share.part, weights, margins);
 }
 
 void LinearModel::step_on_part(const data::Batch& batch, data::ExampleRange range, const FeatureShare& share,
                                const InPlaceStep& step, View margins, Scratch& scratch, kernels::LossSums* sums) const {
-  const ExampleSlice part = part_of(batch, range, static_cast<LinearScratch&>(scratch).answers);
+  const ExampleSlice part = part_of(batch, range, static_cast<LinearScratch&>(scratch).targets);
   const auto first = static_cast<std::size_t>(part.rows != nullptr ? part.first : 0);
   const auto count = static_cast<std::size_t>(part.count);
   const auto of_these = [&](View values) { return values.empty() ? View{} : values.subspan(first, count); };
@@ -77,7 +76,7 @@ void LinearModel::step_on_part(const data::Batch& batch, data::ExampleRange rang
   const MutableView moves = MutableView(memory).first(count);
   const kernels::LinearStep with = linear_step(part, step, step.examples_before);
   kernels::InPlaceSums added;
-  kernels_->moves(margin_loss(), of_these(part.answers), of_these(part.weights), with.rate, margins, moves,
+  kernels_->moves(margin_loss(), of_these(part.targets), of_these(part.weights), with.rate, margins, moves,
                   sums != nullptr ? &added : nullptr);
   if (sums != nullptr) add(added, *sums);
   kernels::LinearWeights weights = margin_weights(weights_, step.parameters);

@@ -6,7 +6,6 @@
 #include <atomic>
 #include <cmath>
 
-#include "linear/linear_scratch.hpp"
 #include "rows.hpp"
 #include "unisono/base/errors.hpp"
 
@@ -144,22 +143,22 @@ std::vector<VectorTable> LinearModel::vectors(View parameters) const {
 }
 
 LinearModel::ExampleSlice LinearModel::part_of(const data::Batch& batch, data::ExampleRange range,
-                                               std::vector<float>& answers) const {
+                                               std::vector<float>& targets) const {
   const auto first = static_cast<std::size_t>(range.first), count = static_cast<std::size_t>(range.size());
   if (batch.set != nullptr) {
     const auto& set = std::get<data::LabelledRows>(*batch.set);
     return {
-        .rows = &set.rows, .answers = set.answers, .weights = set.weights, .first = range.first, .count = range.size()};
+        .rows = &set.rows, .targets = set.targets, .weights = set.weights, .first = range.first, .count = range.size()};
   }
   const auto width = static_cast<std::size_t>(features_);
   ExampleSlice part{.values = batch.features.subspan(first * width, count * width),
                     .weights = batch.weights.empty() ? View{} : batch.weights.subspan(first, count),
                     .count = range.size()};
   if (loss_ == Kind::squared) {
-    part.answers = batch.targets.subspan(first, count);
+    part.targets = batch.targets.subspan(first, count);
   } else {
-    answers.assign(batch.labels.begin() + range.first, batch.labels.begin() + range.last);
-    part.answers = answers;
+    targets.assign(batch.labels.begin() + range.first, batch.labels.begin() + range.last);
+    part.targets = targets;
   }
   return part;
 }
@@ -193,8 +192,8 @@ void LinearModel::update(const ExampleSlice& part, const InPlaceStep& step, std:
     weights.weight_sums = kept.weights;
     weights.bias_sum = kept.bias;
     add(part.rows != nullptr
-            ? kernels_->softmax(*part.rows, part.answers, part.first, part.first + part.count, with, weights)
-            : kernels_->softmax(part.values, part.answers, part.count, features_, with, weights),
+            ? kernels_->softmax(*part.rows, part.targets, part.first, part.first + part.count, with, weights)
+            : kernels_->softmax(part.values, part.targets, part.count, features_, with, weights),
         sums);
     return;
   }
@@ -203,9 +202,9 @@ void LinearModel::update(const ExampleSlice& part, const InPlaceStep& step, std:
   weights.weight_sums = pointer_at(sums_.weights, step.parameters);
   weights.bias_sum = pointer_at(sums_.bias, step.parameters);
   add(part.rows != nullptr
-          ? kernels_->linear(*part.rows, part.answers, part.first, part.first + part.count, margin_loss(), with,
+          ? kernels_->linear(*part.rows, part.targets, part.first, part.first + part.count, margin_loss(), with,
                              weights)
-          : kernels_->linear(part.values, part.answers, part.count, features_, margin_loss(), with, weights),
+          : kernels_->linear(part.values, part.targets, part.count, features_, margin_loss(), with, weights),
       sums);
 }
 
@@ -216,7 +215,7 @@ LinearModel::ExampleSlice LinearModel::mini_batch_of(const ExampleSlice& part, I
   one.first = part.first + i;
   if (part.rows != nullptr) return one;
   const auto width = static_cast<std::size_t>(features_), count = static_cast<std::size_t>(one.count);
-  one.answers = part.answers.subspan(static_cast<std::size_t>(i), count);
+  one.targets = part.targets.subspan(static_cast<std::size_t>(i), count);
   if (!part.weights.empty()) one.weights = part.weights.subspan(static_cast<std::size_t>(i), count);
   one.values = part.values.subspan(static_cast<std::size_t>(i) * width, count * width);
   return one;
@@ -267,13 +266,13 @@ void LinearModel::note_updates(MutableView parameters, std::int64_t updates) con
 
 void LinearModel::mark_rows(const data::Batch& batch, data::ExampleRange range, Scratch& scratch,
                             TouchedRows& touched) const {
-  mark(part_of(batch, range, static_cast<LinearScratch&>(scratch).answers), touched);
+  mark(part_of(batch, range, static_cast<LinearScratch&>(scratch).targets), touched);
 }
 
 void LinearModel::update_in_place(const data::Batch& batch, data::ExampleRange range, const InPlaceStep& step,
                                   Scratch& scratch, kernels::LossSums& sums) const {
   auto& own = static_cast<LinearScratch&>(scratch);
-  const ExampleSlice part = part_of(batch, range, own.answers);
+  const ExampleSlice part = part_of(batch, range, own.targets);
   if (step.touched != nullptr) mark(part, *step.touched);
   if (step.one_by_one()) {
     for (Index i = 0; i < part.count; i += settings_.mini_batch) {

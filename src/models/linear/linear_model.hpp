@@ -1,18 +1,79 @@
 #pragma once
 
+#include <array>
+#include <atomic>
+#include <cstdlib>
 #include <memory>
+#include <mutex>
+#include <new>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "linear/row_memory.hpp"
 #include "unisono/kernels/in_place.hpp"
 #include "unisono/kernels/linear.hpp"
 #include "unisono/models/convex.hpp"
 #include "unisono/models/factory.hpp"
 #include "unisono/models/in_place.hpp"
+#include "unisono/tensor/huge_pages.hpp"
+#include "unisono/tensor/sparse.hpp"
 
 namespace unisono::models {
+
+class LinearScratch final : public Scratch {
+ public:
+  RowLocks::Set rows;
+  std::vector<float> targets;
+};
+
+/// In θ; null for a negative offset.
+inline float* pointer_at(Index offset, MutableView values) { return offset < 0 ? nullptr : values.data() + offset; }
+
+/// Memory beside the rows of sets, in which kernels keep what they find out on the first visit (see LinearStep).
+/// Threads may ask for it at the same time, each for a set of its own or all for one.
+class RowMemory {
+ public:
+  /// For these rows: `count` zeros when asked for the first time. \return null where there are too many sets
+  template <typename Kept>
+  Kept* of(const SparseRows& rows, std::size_t count) {
+    const std::uint32_t* const key = rows.columns.data();
+    for (Piece& piece : pieces_) {
+      const std::uint32_t* const known = piece.key.load(std::memory_order_acquire);
+      if (known == key) return static_cast<Kept*>(piece.memory.get());
+      if (known == nullptr) break;
+    }
+    return static_cast<Kept*>(allocate(key, (count + 1) * sizeof(Kept)));
+  }
+
+ private:
+  static constexpr std::size_t kMostSets = 256;
+  struct Free {
+    void operator()(void* memory) const { std::free(memory); }
+  };
+  struct Piece {
+    std::atomic<const std::uint32_t*> key{nullptr};
+    std::unique_ptr<void, Free> memory;
+  };
+
+  void* allocate(const std::uint32_t* key, std::size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    for (Piece& piece : pieces_) {
+      const std::uint32_t* const known = piece.key.load(std::memory_order_relaxed);
+      if (known == key) return piece.memory.get();
+      if (known != nullptr) continue;
+      // Zeros that take memory only where they are written: by the threads that train on these rows.
+      piece.memory.reset(std::calloc(bytes, 1));
+      if (!piece.memory) throw std::bad_alloc();
+      ask_for_huge_pages(piece.memory.get(), bytes);
+      piece.key.store(key, std::memory_order_release);
+      return piece.memory.get();
+    }
+    return nullptr;
+  }
+
+  std::mutex mutex_;
+  std::array<Piece, kMostSets> pieces_;
+};
 
 /// y = x · w + b on sparse rows or on tables: logistic regression, linear support vector machines, least squares,
 /// softmax regression.
@@ -94,11 +155,11 @@ class LinearModel final : public Model, public InPlace, public ByFeatures, publi
   struct ExampleSlice {
     const SparseRows* rows = nullptr;  ///< null: a table
     View values = {};                  ///< table: [count, features]
-    View answers = {};                 ///< sparse: of all rows; table: of these examples
-    View weights = {};                 ///< parallel to `answers`; empty: all are 1
+    View targets = {};                 ///< sparse: of all rows; table: of these examples
+    View weights = {};                 ///< parallel to `targets`; empty: all are 1
     Index first = 0, count = 0;
   };
-  ExampleSlice part_of(const data::Batch& batch, data::ExampleRange range, std::vector<float>& answers) const;
+  ExampleSlice part_of(const data::Batch& batch, data::ExampleRange range, std::vector<float>& targets) const;
   void update(const ExampleSlice& part, const InPlaceStep& step, std::int64_t examples_before,
               kernels::LossSums& sums) const;
   void mark(const ExampleSlice& part, TouchedRows& touched) const;
@@ -129,7 +190,7 @@ class LinearModel final : public Model, public InPlace, public ByFeatures, publi
   /// The labels or targets of a batch, in the order of its examples.
   std::vector<float> answers_of(const data::Batch& batch) const;
   /// Adds the losses of margins to `sums`. Overwrites `margins` with probabilities, where there are several.
-  void score(View answers, std::vector<float>& margins, kernels::LossSums& sums) const;
+  void score(View targets, std::vector<float>& margins, kernels::LossSums& sums) const;
   /// Calls visit(examples) for the batch's examples: once, or for each of its ranges.
   template <typename Visit>
   void visit_examples(const data::Batch& batch, Visit visit) const;

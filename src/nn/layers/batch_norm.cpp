@@ -1,10 +1,114 @@
-#include "layers/batch_norm.hpp"
-
 #include "layers/catalog.hpp"
+
+#include <span>
+#include <string>
+
 #include "layers/common.hpp"
 #include "unisono/base/errors.hpp"
+#include "unisono/nn/layer.hpp"
 
 namespace unisono::nn {
+namespace {
+
+/// y[c] = γ[c] x̂[c] + β[c] with x̂ = (x − mean) / √(variance + ε), for each channel; a following ReLU and the addition
+/// of a residual block can be fused into it.
+///
+/// Training: mean and (biased) variance of the micro-batch, of this rank's part of it (local) or of all ranks' (global:
+/// one sum of 2C + 1 doubles over the ranks, forward and backward). Running values follow them,
+///     running ← (1 − momentum) running + momentum · batch,    the variance unbiased (n − 1; a single value counts as
+///     0),
+/// and take their place outside training. Ioffe and Szegedy, ICML 2015.
+///
+/// Frozen: the running values do not change. They are used in training, too, and are constants in the backward pass.
+class BatchNorm final : public Layer {
+ public:
+  struct Options {
+    bool global = false;
+    double momentum = 0.1, epsilon = 1e-5;
+  };
+  BatchNorm(const Options& options, const Shape& in);
+
+  LayerTraits traits() const override;
+  void declare(const std::string& name, const kernels::Backend& backend, ParameterLayout& parameters,
+               ParameterLayout& statistics) override;
+  Index kept_size() const override;
+  Index carried_size() const override;
+  Index moments_size() const override;
+  std::string note() const override;
+  void freeze() override { frozen_ = true; }
+  bool absorb_relu() override;
+  bool absorb_addition() override;
+  void forward(const Pass& pass, const ForwardViews& views) const override;
+  void backward(const Pass& pass, const BackwardViews& views) const override;
+  void apply_moments(const Pass& pass, MutableView moments) const override;
+
+ private:
+  struct Kept {
+    MutableView mean, inverse_deviation;  ///< [C], from the forward pass for the backward pass
+    std::span<double> sums;               ///< [2C + 1] sums of the forward pass, then of the backward pass
+  };
+  struct Gradients {
+    MutableView gamma, beta;  ///< [C]
+  };
+  Index sums_size() const;  ///< floats
+  Kept parts_of(MutableView kept) const;
+  Gradients parts_of_carried(MutableView carried) const;
+  Gradients gradients_of(const Pass& pass, const BackwardViews& views) const;
+  std::span<double> sums_in(MutableView moments) const;
+  void sum_over_ranks(const Pass& pass, std::span<double> sums) const;
+  void batch_moments(const Pass& pass, const ForwardViews& views, const Kept& kept) const;
+  void input_gradient(const Pass& pass, const BackwardViews& views, const Kept& kept) const;
+  void take_carried(const Pass& pass, const BackwardViews& views) const;
+
+  Options options_;
+  kernels::NormSpec spec_;
+  bool adds_residual_ = false, frozen_ = false;
+  Block gamma_, beta_, mean_, variance_;
+};
+
+/// Over which examples mean and variance are computed during training.
+enum class Statistics { automatic, global, local };
+
+constexpr Named<Statistics> kStatistics[] = {
+    {Statistics::automatic, "auto", "global if the strategy keeps the ranks in step, otherwise local"},
+    {Statistics::global, "global",
+     "the micro-batch of all ranks, so that P ranks give the result of one (synchronised batch normalisation)"},
+    {Statistics::local, "local", "only this rank's part of the micro-batch"}};
+
+struct BatchNormSettings {
+  Statistics statistics = Statistics::automatic;
+  double momentum = 0.1;  ///< of the running statistics
+  double epsilon = 1e-5;
+};
+
+void describe_batch_norm(LayerSettings& settings, ConfigVisitor& visitor) {
+  auto& own = settings.own.of<BatchNormSettings>();
+  visitor.choice(
+      {.name = "statistics", .meaning = "over which examples mean and variance are computed during training"},
+      own.statistics, kStatistics);
+  visitor.field({.name = "momentum",
+                 .meaning = "weight of the newest micro-batch in the running statistics",
+                 .minimum = 0,
+                 .maximum = 1},
+                own.momentum);
+  visitor.field({.name = "epsilon", .meaning = "small number that is added to the variance", .minimum = 1e-30},
+                own.epsilon);
+}
+
+std::unique_ptr<Layer> make_batch_norm(const LayerSettings& settings, const Shape& in, const LayerContext& context) {
+  require_image({in.extent, in.flat && in.extent.height * in.extent.width > 1}, "batch_norm");
+  const auto own = settings.own.of<BatchNormSettings>();
+  if (own.statistics == Statistics::global && !context.steps_together) {
+    throw ConfigError(
+        "statistics = \"global\" needs a strategy that keeps the ranks in step, and this one does not; use \"auto\" or "
+        "\"local\"");
+  }
+  const bool global = own.statistics != Statistics::local && context.steps_together;
+  return std::make_unique<BatchNorm>(
+      BatchNorm::Options{.global = global, .momentum = own.momentum, .epsilon = own.epsilon}, in);
+}
+
+}  // namespace
 
 BatchNorm::BatchNorm(const Options& options, const Shape& in)
     : Layer(in), options_(options), spec_{.extent = in.extent, .epsilon = options.epsilon} {}
@@ -142,52 +246,6 @@ void BatchNorm::input_gradient(const Pass& pass, const BackwardViews& views, con
   pass.backend.batch_norm_backward(spec_, pass.batch, views.x, kept.mean, kept.inverse_deviation,
                                    pass.parameter(gamma_), views.dy, kept.sums, views.dx);
 }
-
-namespace {
-
-/// Over which examples mean and variance are computed during training.
-enum class Statistics { automatic, global, local };
-
-constexpr Named<Statistics> kStatistics[] = {
-    {Statistics::automatic, "auto", "global if the strategy keeps the ranks in step, otherwise local"},
-    {Statistics::global, "global",
-     "the micro-batch of all ranks, so that P ranks give the result of one (synchronised batch normalisation)"},
-    {Statistics::local, "local", "only this rank's part of the micro-batch"}};
-
-struct BatchNormSettings {
-  Statistics statistics = Statistics::automatic;
-  double momentum = 0.1;  ///< of the running statistics
-  double epsilon = 1e-5;
-};
-
-void describe_batch_norm(LayerSettings& settings, ConfigVisitor& visitor) {
-  auto& own = settings.own.of<BatchNormSettings>();
-  visitor.choice(
-      {.name = "statistics", .meaning = "over which examples mean and variance are computed during training"},
-      own.statistics, kStatistics);
-  visitor.field({.name = "momentum",
-                 .meaning = "weight of the newest micro-batch in the running statistics",
-                 .minimum = 0,
-                 .maximum = 1},
-                own.momentum);
-  visitor.field({.name = "epsilon", .meaning = "small number that is added to the variance", .minimum = 1e-30},
-                own.epsilon);
-}
-
-std::unique_ptr<Layer> make_batch_norm(const LayerSettings& settings, const Shape& in, const LayerContext& context) {
-  require_image({in.extent, in.flat && in.extent.height * in.extent.width > 1}, "batch_norm");
-  const auto own = settings.own.of<BatchNormSettings>();
-  if (own.statistics == Statistics::global && !context.steps_together) {
-    throw ConfigError(
-        "statistics = \"global\" needs a strategy that keeps the ranks in step, and this one does not; use \"auto\" or "
-        "\"local\"");
-  }
-  const bool global = own.statistics != Statistics::local && context.steps_together;
-  return std::make_unique<BatchNorm>(
-      BatchNorm::Options{.global = global, .momentum = own.momentum, .epsilon = own.epsilon}, in);
-}
-
-}  // namespace
 
 LayerKind batch_norm_layer() {
   return {.name = "batch_norm",

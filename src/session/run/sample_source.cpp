@@ -63,7 +63,7 @@ void SampleSource::take_range(const data::LabelledRows& rows, data::ExampleRange
   const auto columns = part_of(rows.rows.columns, first, last);
   columns_.insert(columns_.end(), columns.begin(), columns.end());
   append(values_, part_of(rows.rows.values, first, last));
-  append(answers_, part_of(rows.answers, first_row, last_row));
+  append(targets_, part_of(rows.targets, first_row, last_row));
   append(weights_, part_of(rows.weights, first_row, last_row));
 }
 
@@ -77,7 +77,7 @@ void SampleSource::bind() {
     rows->rows.offsets = offsets_;
     rows->rows.columns = columns_;
     rows->rows.values = values_;
-    rows->answers = answers_;
+    rows->targets = targets_;
     rows->weights = weights_;
   } else {
     set_ = data::SparseEntries(entries_);

@@ -36,7 +36,7 @@ class SampleSource final : public data::BatchSource {
   std::vector<Step> steps_;
   std::vector<std::uint64_t> offsets_{0};  ///< of sparse rows
   std::vector<std::uint32_t> columns_;
-  std::vector<float> values_, answers_, weights_;
+  std::vector<float> values_, targets_, weights_;
   std::vector<SparseEntry> entries_;
   data::ExampleSet set_;  ///< of the copied rows or entries
   std::int64_t examples_ = 0;

@@ -56,6 +56,7 @@ WorkerParts::WorkerParts(ModelParts& parts, TrainingParts& training, const setti
   }
   if (!parts.strategy->has_workers(*parts.model)) return;
   options.lanes = parts.placement.threads;
+  options.lanes_for = fmt::format("strategy.kind = \"{}\"", config.strategy.kind);
   for (options.lane = 0; options.lane < options.lanes; ++options.lane) {
     add({parts, training, config, inputs, data}, options, 1);
   }

@@ -126,16 +126,16 @@ void run(const SparseExamples& rows, const LinearWork& work, InPlaceSums& sums) 
   float bias = work.weights.bias != nullptr ? *work.weights.bias : 0.0F;
   const auto train = [&](Count first, Count count, float* z) __attribute__((always_inline)) {
     margins_of(w, step.row_bits + first, count, bias, z);
-    const float* const answers = rows.answers + first;
+    const float* const targets = rows.targets + first;
 #pragma omp simd
-    for (Count i = 0; i < count; ++i) moves[i] = step.rate * derivative<kLoss>(z[i], answers[i]);
+    for (Count i = 0; i < count; ++i) moves[i] = step.rate * derivative<kLoss>(z[i], targets[i]);
     for (Count i = 0; step.weights != nullptr && i < count; ++i) moves[i] *= step.weights[first + i];
     steps(w, keep, step.row_bits + first, moves, count);
     if (work.weights.bias != nullptr) bias -= sum_of(moves, count) / static_cast<float>(count);
   };
   for_each_mini_batch(rows.first, rows.last, step.mini_batch, train,
                       [&](Count first, Count count, const float* margins) {
-                        add_margins<kLoss>(margins, rows.answers + first, weights_from(step, first), count, sums);
+                        add_margins<kLoss>(margins, rows.targets + first, weights_from(step, first), count, sums);
                       });
   w.write(work.weights.weights, rows.width);
   if (work.weights.bias != nullptr) *work.weights.bias = bias;

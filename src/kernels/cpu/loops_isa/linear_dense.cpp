@@ -62,7 +62,7 @@ UNISONO_RACES_BY_DESIGN void margins_of(const DenseExamples& rows, const LinearW
 
 /// The examples [first, first + count).
 DenseExamples part_of(const DenseExamples& rows, Count first, Count count) {
-  return {rows.values + first * rows.stride, rows.answers + first, count, rows.features, rows.stride};
+  return {rows.values + first * rows.stride, rows.targets + first, count, rows.features, rows.stride};
 }
 
 template <MarginLoss kLoss, bool kPenalties, bool kAveraged>
@@ -73,13 +73,13 @@ void run(const DenseExamples& rows, const LinearWork& work, InPlaceSums& sums) {
     const DenseExamples now = part_of(rows, first, count);
     margins_of(now, work.weights, z);
     for (Count i = 0; i < now.count; ++i) {
-      moves[i] = rate_of(work.step, first + i) * derivative<kLoss>(z[i], now.answers[i]);
+      moves[i] = rate_of(work.step, first + i) * derivative<kLoss>(z[i], now.targets[i]);
     }
     step.updates_before = work.step.updates_before + static_cast<double>(first);
     steps<kPenalties, kAveraged>(now, {work.loss, step, work.weights}, moves);
   };
   for_each_mini_batch(0, rows.count, step.mini_batch, train, [&](Count first, Count count, const float* margins) {
-    add_margins<kLoss>(margins, rows.answers + first, weights_from(work.step, first), count, sums);
+    add_margins<kLoss>(margins, rows.targets + first, weights_from(work.step, first), count, sums);
   });
 }
 

@@ -2,9 +2,9 @@
 // product, which costs a multiplication for each example; at most kMostFactors factors of at most 2 do not overflow.
 #include "cpu/linear_loops.hpp"
 #include "cpu/loops_isa/fold.hpp"
+#include "cpu/loops_isa/margin_loss.hpp"
 #include "cpu/loops_isa/math.hpp"
 #include "cpu/loops_isa/table.hpp"
-#include "cpu/loops_isa/with_loss.hpp"
 
 namespace unisono::kernels::cpu::UNISONO_ISA {
 namespace {
@@ -49,18 +49,18 @@ __attribute__((always_inline)) inline double precise_log_one_plus(double u) {
 
 /// One example of one margin: returns the derivative, and adds the example's figures to a lane.
 template <MarginLoss kLoss, bool kWeighted>
-__attribute__((always_inline)) inline float add_example(float z, float answer, float weight, PassSums& lanes,
+__attribute__((always_inline)) inline float add_example(float z, float target, float weight, PassSums& lanes,
                                                         Count lane) {
   if constexpr (kLoss == MarginLoss::squared) {
-    const double error = static_cast<double>(z) - static_cast<double>(answer), square = error * error;
+    const double error = static_cast<double>(z) - static_cast<double>(target), square = error * error;
     lanes.loss[lane] += kWeighted ? static_cast<double>(weight) * (0.5 * square) : 0.5 * square;
     lanes.squared_error[lane] += square;
     lanes.absolute_error[lane] += __builtin_fabs(error);
     return static_cast<float>(error);
   }
-  const float sign = answer > 0.0F ? -1.0F : 1.0F;  // −y
+  const float sign = target > 0.0F ? -1.0F : 1.0F;  // −y
   const float wrong = sign * z;
-  lanes.hits[lane] += (z > 0.0F) == (answer > 0.0F) ? 1 : 0;
+  lanes.hits[lane] += (z > 0.0F) == (target > 0.0F) ? 1 : 0;
   if constexpr (kLoss == MarginLoss::logistic) {
     const float u = exponential(-__builtin_fabsf(z));
     const float above = wrong < 0.0F ? 0.0F : wrong;  // of NaN: NaN
@@ -81,7 +81,7 @@ __attribute__((always_inline)) inline float add_example(float z, float answer, f
 }
 
 template <MarginLoss kLoss, bool kWeighted>
-void derivatives_of(const BlockAnswers& block, const float* z, float* d, PassSums& sums) {
+void derivatives_of(const BlockTargets& block, const float* z, float* d, PassSums& sums) {
   prepare(sums, block.count);
   PassSums lanes = sums;  // which nothing else points at
   for (Count start = 0; start < block.count; start += kLanes) {
@@ -90,7 +90,7 @@ void derivatives_of(const BlockAnswers& block, const float* z, float* d, PassSum
     for (Count lane = 0; lane < count; ++lane) {
       const Count i = start + lane;
       const float weight = kWeighted ? block.weights[i] : 1.0F;
-      const float slope = add_example<kLoss, kWeighted>(z[i], block.answers[i], weight, lanes, lane);
+      const float slope = add_example<kLoss, kWeighted>(z[i], block.targets[i], weight, lanes, lane);
       const float scaled = kWeighted ? (block.scale * weight) * slope : block.scale * slope;
       d[i] = scaled;
       lanes.slope[lane] += static_cast<double>(scaled);
@@ -100,26 +100,26 @@ void derivatives_of(const BlockAnswers& block, const float* z, float* d, PassSum
 }
 
 template <MarginLoss kLoss>
-void derivatives_of(const BlockAnswers& block, const float* z, float* d, PassSums& sums) {
+void derivatives_of(const BlockTargets& block, const float* z, float* d, PassSums& sums) {
   (block.weights != nullptr ? derivatives_of<kLoss, true> : derivatives_of<kLoss, false>)(block, z, d, sums);
 }
 
-void derivatives(MarginLoss loss, const BlockAnswers& block, const float* z, float* d, PassSums& sums) {
+void derivatives(MarginLoss loss, const BlockTargets& block, const float* z, float* d, PassSums& sums) {
   with_loss(loss, [&]<MarginLoss kLoss>() { derivatives_of<kLoss>(block, z, d, sums); });
 }
 
 /// ℓ''(z)
 template <MarginLoss kLoss>
-__attribute__((always_inline)) inline float curvature(float z, float answer) {
+__attribute__((always_inline)) inline float curvature(float z, float target) {
   if constexpr (kLoss == MarginLoss::squared) return 1.0F;
   if constexpr (kLoss == MarginLoss::hinge) return 0.0F;
-  if constexpr (kLoss == MarginLoss::squared_hinge) return (answer > 0.0F ? z : -z) < 1.0F ? 2.0F : 0.0F;
+  if constexpr (kLoss == MarginLoss::squared_hinge) return (target > 0.0F ? z : -z) < 1.0F ? 2.0F : 0.0F;
   const float u = exponential(-__builtin_fabsf(z)), share = 1.0F / (1.0F + u);
   return (u * share) * share;
 }
 
 template <MarginLoss kLoss, bool kWeighted>
-void bends_of(const BlockAnswers& block, const float* z, float* u, PassSums& sums) {
+void bends_of(const BlockTargets& block, const float* z, float* u, PassSums& sums) {
   double slope[kLanes] = {};
   for (Count start = 0; start < block.count; start += kLanes) {
     const Count count = block.count - start < kLanes ? block.count - start : kLanes;
@@ -127,7 +127,7 @@ void bends_of(const BlockAnswers& block, const float* z, float* u, PassSums& sum
     for (Count lane = 0; lane < count; ++lane) {
       const Count i = start + lane;
       const float factor = kWeighted ? block.scale * block.weights[i] : block.scale;
-      const float bent = (factor * curvature<kLoss>(z[i], block.answers[i])) * u[i];
+      const float bent = (factor * curvature<kLoss>(z[i], block.targets[i])) * u[i];
       u[i] = bent;
       slope[lane] += static_cast<double>(bent);
     }
@@ -136,11 +136,11 @@ void bends_of(const BlockAnswers& block, const float* z, float* u, PassSums& sum
 }
 
 template <MarginLoss kLoss>
-void bends_of(const BlockAnswers& block, const float* z, float* u, PassSums& sums) {
+void bends_of(const BlockTargets& block, const float* z, float* u, PassSums& sums) {
   (block.weights != nullptr ? bends_of<kLoss, true> : bends_of<kLoss, false>)(block, z, u, sums);
 }
 
-void bends(MarginLoss loss, const BlockAnswers& block, const float* z, float* u, PassSums& sums) {
+void bends(MarginLoss loss, const BlockTargets& block, const float* z, float* u, PassSums& sums) {
   with_loss(loss, [&]<MarginLoss kLoss>() { bends_of<kLoss>(block, z, u, sums); });
 }
 
@@ -160,10 +160,10 @@ __attribute__((always_inline)) inline Exponentials exponentiate(float* z, Count 
   return {sum, largest, static_cast<float>(1.0 / sum)};
 }
 
-void softmax_derivatives(Count classes, Count width, const BlockAnswers& block, float* z, PassSums& sums) {
+void softmax_derivatives(Count classes, Count width, const BlockTargets& block, float* z, PassSums& sums) {
   double product = 1;
   for (Count i = 0; i < block.count; ++i, z += width) {
-    const auto label = static_cast<Count>(block.answers[i]);
+    const auto label = static_cast<Count>(block.targets[i]);
     const double weight = block.weights != nullptr ? static_cast<double>(block.weights[i]) : 1.0;
     const float wanted = z[label];
     std::int32_t before = 0;  // of equals the first counts, and a NaN is larger than all
@@ -186,7 +186,7 @@ void softmax_derivatives(Count classes, Count width, const BlockAnswers& block, 
   sums.loss[0] += __builtin_log(product);
 }
 
-void softmax_bends(Count classes, Count width, const BlockAnswers& block, float* z, float* u) {
+void softmax_bends(Count classes, Count width, const BlockTargets& block, float* z, float* u) {
   for (Count i = 0; i < block.count; ++i, z += width, u += width) {
     const Exponentials exponentials = exponentiate(z, classes, width);
     Vector products{};

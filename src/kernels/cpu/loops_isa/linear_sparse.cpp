@@ -48,7 +48,7 @@ UNISONO_RACES_BY_DESIGN void run(const SparseExamples& rows, const LinearWork& w
           far ? far_dot<kValues>(rows, row, weights.weights, gathered) : near_dot<kValues>(rows, row, weights.weights);
       if (weights.bias != nullptr) z += *weights.bias;
       margins[i] = z;
-      const float move = rate_of(work.step, start + i) * derivative<kLoss>(z, rows.answers[start + i]);
+      const float move = rate_of(work.step, start + i) * derivative<kLoss>(z, rows.targets[start + i]);
       const auto before = static_cast<float>(work.step.updates_before + static_cast<double>(start + i - rows.first));
       step_row<kValues, kPenalty, kAveraged>(rows, row, shares, weights.weights, move, before,
                                              far ? gathered : nullptr);
@@ -56,7 +56,7 @@ UNISONO_RACES_BY_DESIGN void run(const SparseExamples& rows, const LinearWork& w
       *weights.bias -= move;
       if (kAveraged) *weights.bias_sum -= before * move;
     }
-    add_margins<kLoss>(margins, rows.answers + start, weights_from(work.step, start), count, sums);
+    add_margins<kLoss>(margins, rows.targets + start, weights_from(work.step, start), count, sums);
   }
 }
 

@@ -24,18 +24,18 @@ void part_margins(const SparseExamples& rows, const RowParts& parts, const Linea
 }
 
 template <MarginLoss kLoss>
-void moves_of(const float* answers, const float* weights, float rate, Count count, const float* z, float* moves) {
+void moves_of(const float* targets, const float* weights, float rate, Count count, const float* z, float* moves) {
 #pragma omp simd
-  for (Count i = 0; i < count; ++i) moves[i] = rate * derivative<kLoss>(z[i], answers[i]);
+  for (Count i = 0; i < count; ++i) moves[i] = rate * derivative<kLoss>(z[i], targets[i]);
   for (Count i = 0; weights != nullptr && i < count; ++i) moves[i] *= weights[i];
 }
 
-void moves(MarginLoss loss, const StepAnswers& of, const float* z, float* to) {
-  with_loss(loss, [&]<MarginLoss kLoss>() { moves_of<kLoss>(of.answers, of.weights, of.rate, of.count, z, to); });
+void moves(MarginLoss loss, const StepTargets& of, const float* z, float* to) {
+  with_loss(loss, [&]<MarginLoss kLoss>() { moves_of<kLoss>(of.targets, of.weights, of.rate, of.count, z, to); });
 }
 
-void margin_sums(MarginLoss loss, const StepAnswers& of, const float* z, InPlaceSums& sums) {
-  with_loss(loss, [&]<MarginLoss kLoss>() { add_margins<kLoss>(z, of.answers, of.weights, of.count, sums); });
+void margin_sums(MarginLoss loss, const StepTargets& of, const float* z, InPlaceSums& sums) {
+  with_loss(loss, [&]<MarginLoss kLoss>() { add_margins<kLoss>(z, of.targets, of.weights, of.count, sums); });
 }
 
 template <bool kValues, Penalty kPenalty, bool kAveraged>
@@ -85,7 +85,7 @@ void linear_sparse_batches(const SparseExamples& all, const LinearWork& work, In
   const bool kept = keeps_table(all, work.step);
   if (kept) fill_table(work.step, all.width, keep);
   const auto answers_of = [&](Count first, Count count) {
-    return StepAnswers{all.answers + first, weights_from(work.step, first), work.step.rate, count};
+    return StepTargets{all.targets + first, weights_from(work.step, first), work.step.rate, count};
   };
   LinearStep step = work.step;
   SparseExamples rows = all;

@@ -1,38 +1,53 @@
 #pragma once
 
 #include "cpu/in_place_loops.hpp"
+#include "cpu/linear_loops.hpp"
 #include "cpu/loops_isa/math.hpp"
 #include "cpu/loops_isa/vector_math.hpp"
-#include "cpu/loops_isa/with_loss.hpp"
 
 // Losses of one margin z, and their sums over a block of examples. The margins of a block are stored first, so that
 // computing the losses does not delay the updates, each of which waits for the one before.
 
 namespace unisono::kernels::cpu::UNISONO_ISA {
 
+/// Calls work.operator()<loss>(), with the loss as a constant.
+template <typename Work>
+__attribute__((always_inline)) static inline void with_loss(MarginLoss loss, const Work& work) {
+  switch (loss) {
+    case MarginLoss::logistic:
+      return work.template operator()<MarginLoss::logistic>();
+    case MarginLoss::hinge:
+      return work.template operator()<MarginLoss::hinge>();
+    case MarginLoss::squared_hinge:
+      return work.template operator()<MarginLoss::squared_hinge>();
+    case MarginLoss::squared:
+      return work.template operator()<MarginLoss::squared>();
+  }
+}
+
 inline constexpr Count kMarginBlock = 256;  ///< examples
 
 /// dℓ/dz
 template <MarginLoss kLoss>
-__attribute__((always_inline)) static inline float derivative(float z, float answer) {
-  if constexpr (kLoss == MarginLoss::squared) return z - answer;
-  if constexpr (kLoss == MarginLoss::logistic) return logistic_quickly(z) - answer;
-  const float y = 2.0F * answer - 1.0F;
+__attribute__((always_inline)) static inline float derivative(float z, float target) {
+  if constexpr (kLoss == MarginLoss::squared) return z - target;
+  if constexpr (kLoss == MarginLoss::logistic) return logistic_quickly(z) - target;
+  const float y = 2.0F * target - 1.0F;
   if constexpr (kLoss == MarginLoss::squared_hinge) return y * z < 1.0F ? 2.0F * (z - y) : 0.0F;  // y² = 1
   return y * z < 1.0F ? -y : 0.0F;
 }
 
 template <MarginLoss kLoss>
-__attribute__((always_inline)) static inline float loss_of(float z, float answer) {
-  if constexpr (kLoss == MarginLoss::squared) return 0.5F * (z - answer) * (z - answer);
-  const float wrong = (1.0F - 2.0F * answer) * z;  // −yz
+__attribute__((always_inline)) static inline float loss_of(float z, float target) {
+  if constexpr (kLoss == MarginLoss::squared) return 0.5F * (z - target) * (z - target);
+  const float wrong = (1.0F - 2.0F * target) * z;  // −yz
   if constexpr (kLoss == MarginLoss::logistic) return (wrong < 0.0F ? 0.0F : wrong) + softplus_tail(wrong);
   const float slack = wrong < -1.0F ? 0.0F : 1.0F + wrong;
   return kLoss == MarginLoss::squared_hinge ? slack * slack : slack;
 }
 
 template <MarginLoss kLoss, bool kWeighted>
-static inline void add_margins_of(const float* margins, const float* answers, const float* weights, Count count,
+static inline void add_margins_of(const float* margins, const float* targets, const float* weights, Count count,
                                   InPlaceSums& sums) {
   constexpr bool classes = kLoss != MarginLoss::squared;
   double loss[kLanes] = {}, weighted[kLanes] = {}, absolute[kLanes] = {};
@@ -41,14 +56,14 @@ static inline void add_margins_of(const float* margins, const float* answers, co
     const Count lanes = count - start < kLanes ? count - start : kLanes;
 #pragma omp simd
     for (Count lane = 0; lane < lanes; ++lane) {
-      const float z = margins[start + lane], answer = answers[start + lane];
-      const double own = static_cast<double>(loss_of<kLoss>(z, answer));
+      const float z = margins[start + lane], target = targets[start + lane];
+      const double own = static_cast<double>(loss_of<kLoss>(z, target));
       loss[lane] += own;
       if (kWeighted) weighted[lane] += static_cast<double>(weights[start + lane]) * own;
       if (classes) {
-        correct[lane] += (answer > 0.5F && z > 0.0F) || (answer <= 0.5F && z <= 0.0F) ? 1 : 0;
+        correct[lane] += (target > 0.5F && z > 0.0F) || (target <= 0.5F && z <= 0.0F) ? 1 : 0;
       } else {
-        absolute[lane] += static_cast<double>(__builtin_fabsf(z - answer));
+        absolute[lane] += static_cast<double>(__builtin_fabsf(z - target));
       }
     }
   }
@@ -63,11 +78,11 @@ static inline void add_margins_of(const float* margins, const float* answers, co
   if (!classes) sums.squared_error += 2.0 * whole;
 }
 
-/// \param weights one for each answer; null: all are 1
+/// \param weights one for each target; null: all are 1
 template <MarginLoss kLoss>
-static inline void add_margins(const float* margins, const float* answers, const float* weights, Count count,
+static inline void add_margins(const float* margins, const float* targets, const float* weights, Count count,
                                InPlaceSums& sums) {
-  (weights == nullptr ? add_margins_of<kLoss, false> : add_margins_of<kLoss, true>)(margins, answers, weights, count,
+  (weights == nullptr ? add_margins_of<kLoss, false> : add_margins_of<kLoss, true>)(margins, targets, weights, count,
                                                                                     sums);
 }
 

@@ -165,7 +165,7 @@ void run(const SparseExamples& rows, const SoftmaxWork& work, InPlaceSums& sums)
       const Row row = row_of<kKind>(rows, start + i);
       if (far) fetch(rows, row, last_value, weights.weights);
       find_margins<kKind>(rows, row, weights, work.scratch);
-      const auto label = static_cast<Count>(rows.answers[start + i]);
+      const auto label = static_cast<Count>(rows.targets[start + i]);
       const float rate = rate_of(work.step, start + i);
       const bool correct = find_gradient(work.scratch, weights.classes, width, label, rate, i, losses);
       sums.correct += correct ? 1 : 0;

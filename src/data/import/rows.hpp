@@ -1,0 +1,81 @@
+#pragma once
+
+#include <fmt/format.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "import/bytes.hpp"
+#include "unisono/base/errors.hpp"
+
+// How importers read text: the lines of a file, and the rows that a format finds in them.
+
+namespace unisono::data {
+
+/// The lines of a text, which end with \n or \r\n. Lines that hold nothing but blanks are left out.
+class LineReader {
+ public:
+  explicit LineReader(std::unique_ptr<ByteSource> source);
+
+  /// False at the end.
+  /// \throws DataError for a line that is too long to be of a table, or holds a zero byte
+  bool next(std::string& line);
+  /// Of the line that `next` gave last; from 1.
+  std::int64_t number() const { return number_; }
+  const std::string& name() const { return source_->name(); }
+
+  /// \throws DataError with the place of the line that `next` gave last: "FILE:LINE: WHAT", or "FILE:LINE:BYTE: WHAT",
+  /// where the first byte is 1
+  [[noreturn]] void fail(std::string_view what) const;
+  [[noreturn]] void fail(std::size_t byte, std::string_view what) const;
+
+ private:
+  bool next_raw(std::string& line);
+  bool fill();
+
+  std::unique_ptr<ByteSource> source_;
+  std::vector<char> buffer_;
+  std::size_t at_ = 0, end_ = 0;
+  std::int64_t number_ = 0;
+};
+
+/// Opens a text from its beginning, as often as asked for.
+using OpenText = std::function<std::unique_ptr<LineReader>()>;
+OpenText text_of(const std::string& path);
+
+/// The first hundred lines, from which formats are guessed.
+/// \param has_one what a text without lines lacks: "a table has at least one row" \throws DataError for such a text
+std::vector<std::string> first_lines(LineReader& lines, std::string_view has_one);
+
+/// What an importer knows of its rows: how they stand in a text. `read_rows` does the rest.
+template <typename Row>
+struct RowFormat {
+  std::string_view none = "rows";  ///< what a text without rows has not
+  /// Reads a line. \return false where it holds no row, but a comment \throws DataError naming the place of a mistake
+  std::function<bool(const LineReader& line, const std::string& text, Row& row)> parse;
+  /// Takes a line of names above the rows; empty: there is none.
+  std::function<void(const LineReader& line, const std::string& text)> names = {};
+};
+
+/// Reads the rest of a text, row after row, and calls visit(line, row) for each.
+/// \return how many rows there are \throws DataError where there are none
+template <typename Row, typename Visit>
+std::int64_t read_rows(LineReader& lines, const RowFormat<Row>& format, const Visit& visit) {
+  std::string text;
+  if (format.names && lines.next(text)) format.names(lines, text);
+  std::int64_t rows = 0;
+  for (Row row; lines.next(text);) {
+    if (!format.parse(lines, text, row)) continue;
+    visit(lines, row);
+    ++rows;
+  }
+  if (rows == 0) throw DataError(fmt::format("{}: has no {}", lines.name(), format.none));
+  return rows;
+}
+
+}  // namespace unisono::data
