@@ -46,7 +46,7 @@ class Launch(unittest.TestCase):
         self.assertEqual((result.returncode, result.stdout, result.stderr), (4, "", ""))
 
     def test_a_training_ends_with_75_at_any_signal(self):
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1):
             self.assertEqual(signalled(2, RANK, [number]), 75, number)
 
     def test_a_second_signal_kills(self):
