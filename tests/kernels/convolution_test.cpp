@@ -25,14 +25,14 @@ TEST_CASE("a convolution gives the reference's outputs and gradients for any bat
   for (const Index batch : kBatches) check_convolution(square(5, 5, 6, 3, 1, 1), {.batch = batch});
 }
 
-TEST_CASE("… for any number of channels", "[convolution]") {
+TEST_CASE("… for any number of channels", "[long][convolution]") {
   for (Index in : {1, 3, 5, 16, 20}) {
     for (Index out : {1, 3, 5, 16, 20, 50, 80}) check_convolution(square(in, 4, out, 3, 1, 1), {.batch = 17});
   }
 }
 
 // Blocks of 48 lanes do not divide the room for transposed gradients evenly.
-TEST_CASE("… for batches in blocks of 48, whose rows of the output are cut into pieces", "[convolution]") {
+TEST_CASE("… for batches in blocks of 48, whose rows of the output are cut into pieces", "[long][convolution]") {
   for (Index out : {16, 32, 64}) check_convolution(square(3, 14, out, 3, 1, 1), {.batch = 48});
   check_convolution(square(3, 14, 32, 3, 1, 1), {.batch = 33});
   check_convolution(square(3, 14, 16, 3, 1, 1), {.batch = 80});

@@ -44,7 +44,7 @@ TEST_CASE("… with fused relu, without bias, and added to what is there (dense)
   }
 }
 
-TEST_CASE("large layers are right, whatever the number of examples", "[dense]") {
+TEST_CASE("large layers are right, whatever the number of examples", "[long][dense]") {
   for (Index batch : {1, 20, 130}) {
     for (const auto& [in, units] : {std::pair<Index, Index>{300, 70}, {33, 500}, {700, 32}}) {
       check_dense({{in, 1, 1}, units, Activation::relu}, {.batch = batch});
@@ -53,7 +53,7 @@ TEST_CASE("large layers are right, whatever the number of examples", "[dense]") 
   }
 }
 
-TEST_CASE("a gradient of so many weights that it is written past the caches is right", "[dense]") {
+TEST_CASE("a gradient of so many weights that it is written past the caches is right", "[long][dense]") {
   check_dense({{1040, 1, 1}, 2020}, {.batch = 1});
 }
 

@@ -35,7 +35,7 @@ Outputs pool(CpuBackend& backend, const PoolSpec& spec, Index batch, View x, Vie
 }  // namespace
 
 TEST_CASE("pooling gives the reference's outputs and gradients, ties, padding and overlaps included",
-          "[pool][shapes]") {
+          "[long][pool][shapes]") {
   for (PoolKind kind : {PoolKind::max, PoolKind::average}) {
     for (const Shape& shape : odd_shapes()) {
       for (const PoolSpec& spec : windows(kind, shape.extent)) {
