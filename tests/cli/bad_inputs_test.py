@@ -261,6 +261,12 @@ USAGES = [
         r"--features 3x32: it must be CxHxW",
         ("bench", "config.toml", "--features", "3x32"),
     ),
+    Case(
+        "a seed below zero",
+        USAGE,
+        r"usage error: --seed: -1 is below 0",
+        ("data", "digits", "--seed", "-1", "--output", "new.h5"),
+    ),
     Case("a split that is none", USAGE, r"usage error: .*--split", ("evaluate", "earlier", "--split", "half")),
 ]
 
