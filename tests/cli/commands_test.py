@@ -124,7 +124,7 @@ class Commands(BinaryTest):
         for name, settings in models.items():
             for ranks in (0, 2):
                 with self.subTest(model=name, ranks=ranks):
-                    words = [word for setting in settings for word in ("--set", setting)]
+                    words = [word for setting in (*settings, "train.epochs=1") for word in ("--set", setting)]
                     predicted = json.loads(self.succeed("info", "config.toml", *words, "--json", ranks=ranks).out)
                     self.train("run", "--overwrite", *words, ranks=ranks)
                     self.assert_predicted(predicted, "run")
@@ -152,6 +152,7 @@ class Commands(BinaryTest):
     def test_the_predicted_memory_is_what_servers_and_workers_take(self):
         words = ["--set", 'model.layers=[{kind="flatten"},{kind="dense",units=6000},{kind="dense",units=10}]']
         words += ["--set", "optimizer.kind=adagrad", "--set", "strategy.kind=parameter_server"]
+        words += ["--set", "train.epochs=1"]
         for ranks, servers, settings in ((2, "1", []), (2, '"colocated"', ["strategy.prefetch=true"]), (4, "2", [])):
             with self.subTest(ranks=ranks, servers=servers):
                 more = [word for setting in settings for word in ("--set", setting)]

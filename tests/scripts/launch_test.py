@@ -57,6 +57,9 @@ class Launch(unittest.TestCase):
         codes = side_by_side(lambda number: signalled(2, RANK, [number]), signals)
         self.assertEqual(dict(zip(signals, codes)), dict.fromkeys(signals, 75))
 
+    def test_a_command_that_is_no_training_is_ended_with_130(self):
+        self.assertEqual(signalled(2, "echo ready; exec sleep 30", [signal.SIGINT]), 130)
+
     def test_a_second_signal_kills(self):
         started = time.monotonic()
         self.assertNotIn(signalled(2, DEAF, [signal.SIGINT, signal.SIGINT]), (0, 75))
