@@ -4,9 +4,10 @@ import concurrent.futures
 import json
 import os
 import pathlib
+import subprocess
 import unittest
 
-from harness import CONFIG, PARTS, BinaryTest, messages
+from harness import BINARY, CONFIG, PARTS, BinaryTest, messages
 
 SOURCE = pathlib.Path(os.environ["UNISONO_SOURCE"])
 
@@ -49,6 +50,15 @@ class Commands(BinaryTest):
         with concurrent.futures.ThreadPoolExecutor(6) as pool:
             for result in pool.map(lambda _: self.unisono("evaluate", "nothing"), range(120)):
                 self.assertEqual(result.code, 4, result)
+
+    def test_output_that_cannot_be_written_is_an_error(self):
+        for words in (("data", "describe", "digits.h5"), ("info", "config.toml")):
+            with self.subTest(words=words), open("/dev/full", "w") as full:
+                done = subprocess.run(
+                    [BINARY, *words], cwd=self.folder, stdout=full, stderr=subprocess.PIPE, text=True, check=False
+                )
+                self.assertEqual(done.returncode, 1, done)
+                self.assertEqual(done.stderr, "unisono: output error: standard output cannot be written\n")
 
     def test_work_for_one_process_is_done_once_however_many_are_started(self):
         self.succeed("data", "digits", "--train", "3", "--test", "2", "--output", "few.h5", ranks=2)
