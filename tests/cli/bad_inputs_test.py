@@ -1667,8 +1667,8 @@ TABLES = {
 
 
 # On two ranks, too: one in so many cases of a table, besides those that need two. Where one rank alone finds the error
-# and must tell the other, each case; where all ranks read the same text, the first.
-EVERY = {"data": 4, "checkpoints": 2, "outputs": 1, "in_place": 6, "vectors": 4, "servers": 4}
+# and must tell the other, or print alone, each case; where all ranks read the same text, the first.
+EVERY = {"usage": 1, "data": 4, "checkpoints": 2, "outputs": 1, "in_place": 6, "vectors": 4, "servers": 4}
 
 
 def contents(folder):
