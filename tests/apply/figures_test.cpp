@@ -79,6 +79,10 @@ TEST_CASE("the calibration error is the bins' mean gap, and the Brier score a me
   CHECK(calibration.expected_error() == Approx(2.0 / 3 * 0.4));
   CHECK(calibration.brier_score() == Approx(0.82 / 3));
 
+  Calibration edge;  // 3/15 belongs to (2/15, 3/15]
+  edge.add(0.2, true, 0);
+  CHECK(edge.bin(2).examples == 1);
+
   const std::vector<float> one = {0.75F}, two = {0.25F, 0.75F}, three = {0.5F, 0.25F, 0.25F};
   CHECK(brier_part(one, 1) == 0.0625);
   CHECK(brier_part(two, 0) == 0.5625);

@@ -15,7 +15,7 @@ import numpy
 SOURCE = pathlib.Path(os.environ["UNISONO_SOURCE"])
 
 
-class Scripts(unittest.TestCase):
+class ScriptTest(unittest.TestCase):
     def setUp(self):
         self.scratch = tempfile.TemporaryDirectory()
         self.addCleanup(self.scratch.cleanup)
@@ -33,6 +33,21 @@ class Scripts(unittest.TestCase):
         self.assertEqual(done.returncode, code, done.stdout + done.stderr)
         return done
 
+    def draw_images(self):
+        """A folder of files as those of Fashion-MNIST."""
+        images = self.folder / "images"
+        images.mkdir()
+        random = numpy.random.default_rng(1)
+        for group, count in (("train", 640), ("t10k", 64)):
+            pixels = random.integers(0, 256, (count, 28, 28), numpy.uint8)
+            labels = random.integers(0, 10, count, numpy.uint8)
+            for name, values in ((f"{group}-images-idx3-ubyte", pixels), (f"{group}-labels-idx1-ubyte", labels)):
+                head = struct.pack(f">4B{values.ndim}I", 0, 0, 8, values.ndim, *values.shape)
+                (images / f"{name}.gz").write_bytes(gzip.compress(head + values.tobytes()))
+        return images
+
+
+class Scripts(ScriptTest):
     def test_factorization_without_its_peer(self):
         done = self.run_script("compare-factorization")
         self.assertIn("LIBMF: not given; name its folder with --libmf", done.stdout)
@@ -51,30 +66,6 @@ class Scripts(unittest.TestCase):
         self.assertEqual(rows[0][2:7], rows[1][2:7])
         for locking in ("lock-free", "striped", "global"):
             self.assertRegex(text, rf"\| {locking} \| 2 \| .* × serial \|")
-
-    def draw_images(self):
-        """A folder of files as those of Fashion-MNIST."""
-        images = self.folder / "images"
-        images.mkdir()
-        random = numpy.random.default_rng(1)
-        for group, count in (("train", 640), ("t10k", 64)):
-            pixels = random.integers(0, 256, (count, 28, 28), numpy.uint8)
-            labels = random.integers(0, 10, count, numpy.uint8)
-            for name, values in ((f"{group}-images-idx3-ubyte", pixels), (f"{group}-labels-idx1-ubyte", labels)):
-                head = struct.pack(f">4B{values.ndim}I", 0, 0, 8, values.ndim, *values.shape)
-                (images / f"{name}.gz").write_bytes(gzip.compress(head + values.tobytes()))
-        return images
-
-    def test_servers_with_and_without_a_slow_worker(self):
-        images = self.draw_images()
-        parts = ("messages", "stragglers", "results")
-        marks = [f"<!-- compare-servers {part}: {end} -->\n" for part in parts for end in ("begin", "end")]
-        self.output.write_text("".join(marks))
-        self.run_script("compare-servers", "--images", images, "--parts", ",".join(parts))
-        text = self.output.read_text()
-        self.assertRegex(text, r"\| 80,150,568 \| [\d.]+ \| [\d.]+ \| \d+ % \| [\d.]+ \| \d+ % \| [\d.]+ \|")
-        self.assertRegex(text, r"\| asynchronous \| [\d,]+ \| [\d.]+ \(1\) \| [\d,]+ \| [\d.]+ \(2\.5\) \|")
-        self.assertRegex(text, r"\| Factorization of .* \| test rmse \| asynchronous \| 0\.\d{4} ± 0\.0000 \|")
 
     def test_what_servers_are_measured_with_must_be_given(self):
         done = self.run_script("compare-servers", code=1)
@@ -120,25 +111,6 @@ class Scripts(unittest.TestCase):
         self.assertIn("needs --hosts for its speed, or --tests for its quality", done.stderr)
         done = self.run_script("compare-exchange", *words, "--hosts", "one", code=1)
         self.assertIn("the part words needs --hosts with 2 names", done.stderr)
-
-    def test_pytorch_on_a_gpu(self):
-        """On the simulated GPU, and with a PyTorch that only says how fast it was."""
-        if "UNISONO_SIMULATED" not in os.environ:
-            self.skipTest("built without CUDA")
-        python = self.folder / "pytorch"
-        python.write_text('#!/bin/sh\n[ "$1" = -c ] && echo 9.9 || echo \'{"examples_per_second": 1000}\'\n')
-        python.chmod(0o755)
-        mark = "<!-- compare-pytorch on a GPU: {} -->\n"
-        self.output.write_text(mark.format("begin") + mark.format("end"))
-        words = ["--device", "cuda", "--python", python, "--rounds", "2", "--unisono", os.environ["UNISONO_SIMULATED"]]
-        self.run_script("compare-pytorch", *words, "--cases", "mlp-512:2:bf16")
-        text = self.output.read_text()
-        self.assertRegex(text, r"simulated device 0; measured there: [\d,]+ TFLOP/s in bf16, \d+ GB/s in a copy")
-        self.assertRegex(text, r"\| mlp-512, 2, bf16 \| 1,000 \| 1,000 \| 1,000 \| [\d,]+ \| [\d.]+ \| .* \| \d+ % \|")
-        done = self.run_script("compare-pytorch", *words, "--cases", "mlp:2:bf16", code=1)
-        self.assertIn("unknown model mlp; there are mlp-512", done.stderr)
-        done = self.run_script("compare-pytorch", *words, "--cases", "mlp-512:2:fp8", code=1)
-        self.assertIn("each is MODEL:BATCH:PRECISION", done.stderr)
 
     def test_predictions_without_peers(self):
         self.output.write_text("<!-- compare-predict: begin -->\n<!-- compare-predict: end -->\n")

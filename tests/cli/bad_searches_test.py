@@ -9,7 +9,7 @@ import pathlib
 import tempfile
 import unittest
 
-from harness import AT_ONCE, BinaryTest, command, finished, messages, settings
+from harness import BinaryTest, command, finished, messages, settings
 
 OTHER, CONFIGURATION, DATA, CHECKPOINT = 1, 2, 3, 4
 TIMEOUT = 60  # seconds
@@ -227,7 +227,7 @@ class BadSearches(BinaryTest):
             before = set(folder.rglob("*"))
             sets = settings(*case.sets)
             words = command(ranks, case.command, "config.toml", "--output", "new", *sets, *case.arguments)
-            result = finished(words, folder, TIMEOUT, AT_ONCE)
+            result = finished(words, folder, TIMEOUT)
             return result, set(folder.rglob("*")) - before
 
     def check_table(self, name):

@@ -9,7 +9,7 @@ import unittest
 import h5py
 import numpy
 
-from harness import BinaryTest, messages, ranks_of, settings
+from harness import AT_ONCE, BinaryTest, messages, ranks_of, settings
 
 LINEAR = """
 name = "linear"
@@ -104,7 +104,7 @@ class Minimised(BinaryTest):
                 if name != "gradient_descent":
                     self.assertEqual(objective, sorted(objective, reverse=True))
                 self.assertLess(objective[-1], objective[0])
-                for ranks in (2, 3, 4):
+                for ranks in (2, 3, 4) if name in ("lbfgs", "network") else (3,):
                     self.train(f"{name}{ranks}", ranks=ranks)
                     self.assert_same_run(f"{name}{ranks}", f"{name}1")
                 hessians = self.summary(f"{name}3")["minimisation"]["hessians"]
@@ -151,21 +151,22 @@ class Minimised(BinaryTest):
 
     def test_a_signal_stops_it_between_iterations(self):
         self.write("config.toml", NETWORK)
-        slow = settings("train.epochs=12", "fault.emulated_seconds=0.1")
-        self.train("whole", *slow)
+        length = settings("train.epochs=12")
+        self.train("whole", *length)
+        slow = (*length, *settings("fault.emulated_seconds=0.1"))
         with self.started("train", "config.toml", "--output", "stopped", *slow, ranks=2) as process:
             self.wait_for_step("stopped", 2, process)
             os.killpg(process.pid, signal.SIGTERM)
             process.wait(60)
         self.assertLess(self.summary("stopped")["steps"], 12)
-        self.train("stopped", "--resume", *slow, ranks=3)
+        self.train("stopped", "--resume", *length, ranks=3)
         self.assert_same_bits("stopped", "whole")
 
     def test_a_rank_that_dies_ends_the_job_and_the_run_can_be_resumed(self):
         self.write("config.toml", NETWORK)
         self.train("whole", *settings("train.epochs=8"))
         slow = settings("train.epochs=8", "fault.emulated_seconds=0.05", "communication.timeout_seconds=5")
-        with self.started("train", "config.toml", "--output", "died", *slow, ranks=2) as process:
+        with self.started("train", "config.toml", "--output", "died", *slow, ranks=2, environment=AT_ONCE) as process:
             self.wait_for_step("died", 2, process)
             os.kill(ranks_of(process)[-1], signal.SIGKILL)
             process.wait(60)
@@ -184,7 +185,7 @@ class Minimised(BinaryTest):
 
 class Memory(BinaryTest):
     def test_info_predicts_the_memory_of_a_rank(self):
-        units = "{ kind = \"dense\", units = 1500 }, { kind = \"relu\" }, " * 2
+        units = "{ kind = \"dense\", units = 700 }, { kind = \"relu\" }, " * 2
         begin, end = NETWORK.index("layers = ["), NETWORK.index("[optimizer]")
         layers = f'layers = [{{ kind = "flatten" }}, {units}{{ kind = "dense", units = 10 }}]\n'
         self.write("config.toml", NETWORK[:begin] + layers + NETWORK[end:])

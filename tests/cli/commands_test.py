@@ -4,9 +4,10 @@ import concurrent.futures
 import json
 import os
 import pathlib
+import subprocess
 import unittest
 
-from harness import CONFIG, PARTS, BinaryTest, messages
+from harness import BINARY, CONFIG, PARTS, BinaryTest, messages
 
 SOURCE = pathlib.Path(os.environ["UNISONO_SOURCE"])
 
@@ -49,6 +50,15 @@ class Commands(BinaryTest):
         with concurrent.futures.ThreadPoolExecutor(6) as pool:
             for result in pool.map(lambda _: self.unisono("evaluate", "nothing"), range(120)):
                 self.assertEqual(result.code, 4, result)
+
+    def test_output_that_cannot_be_written_is_an_error(self):
+        for words in (("data", "describe", "digits.h5"), ("info", "config.toml")):
+            with self.subTest(words=words), open("/dev/full", "w") as full:
+                done = subprocess.run(
+                    [BINARY, *words], cwd=self.folder, stdout=full, stderr=subprocess.PIPE, text=True, check=False
+                )
+                self.assertEqual(done.returncode, 1, done)
+                self.assertEqual(done.stderr, "unisono: output error: standard output cannot be written\n")
 
     def test_work_for_one_process_is_done_once_however_many_are_started(self):
         self.succeed("data", "digits", "--train", "3", "--test", "2", "--output", "few.h5", ranks=2)
@@ -124,7 +134,7 @@ class Commands(BinaryTest):
         for name, settings in models.items():
             for ranks in (0, 2):
                 with self.subTest(model=name, ranks=ranks):
-                    words = [word for setting in settings for word in ("--set", setting)]
+                    words = [word for setting in (*settings, "train.epochs=1") for word in ("--set", setting)]
                     predicted = json.loads(self.succeed("info", "config.toml", *words, "--json", ranks=ranks).out)
                     self.train("run", "--overwrite", *words, ranks=ranks)
                     self.assert_predicted(predicted, "run")
@@ -152,6 +162,7 @@ class Commands(BinaryTest):
     def test_the_predicted_memory_is_what_servers_and_workers_take(self):
         words = ["--set", 'model.layers=[{kind="flatten"},{kind="dense",units=6000},{kind="dense",units=10}]']
         words += ["--set", "optimizer.kind=adagrad", "--set", "strategy.kind=parameter_server"]
+        words += ["--set", "train.epochs=1"]
         for ranks, servers, settings in ((2, "1", []), (2, '"colocated"', ["strategy.prefetch=true"]), (4, "2", [])):
             with self.subTest(ranks=ranks, servers=servers):
                 more = [word for setting in settings for word in ("--set", setting)]

@@ -88,10 +88,10 @@ class GradientSharing(BinaryTest):
         self.assertEqual(self.summary("run")["sharing"]["updates"], 20)
 
     def test_a_slow_rank_holds_nobody_up(self):
-        slow = settings("fault.slow_rank=1", "fault.emulated_seconds=0.02", "fault.slow_factor=3", "train.epochs=12")
+        slow = settings("fault.slow_rank=1", "fault.emulated_seconds=0.02", "fault.slow_factor=3")
         reports = settings("train.report_every_steps=100", "train.evaluate_every_epochs=100")
-        # In segments of an epoch of 120 steps, so that ranks meet rarely.
-        batches = settings("train.batch_size=4", "checkpoint.every_epochs=100", "train.epochs=2")
+        # In a segment of an epoch of 60 steps, so that ranks meet rarely.
+        batches = settings("train.batch_size=4", "checkpoint.every_epochs=100", "train.epochs=1")
         self.train("together", *settings("strategy.kind=allreduce"), *slow, *reports, *batches, ranks=4)
         self.train("shared", *SHARING, *slow, *reports, *batches, ranks=4)
         together, shared = (self.summary(run)["examples_per_second"] for run in ("together", "shared"))

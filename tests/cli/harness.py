@@ -92,7 +92,7 @@ class Result:
 
 
 def finished(words, folder, timeout=120, environment=None, **options):
-    """The result of a command that runs in a folder, to its end."""
+    """The result of a command that runs in a folder, to its end, and gets no signals."""
     done = subprocess.run(
         words,
         cwd=folder,
@@ -100,7 +100,7 @@ def finished(words, folder, timeout=120, environment=None, **options):
         text=True,
         capture_output=True,
         stdin=subprocess.DEVNULL,
-        env={**os.environ, **(environment or {})},
+        env={**os.environ, **AT_ONCE, **(environment or {})},
         **options,
     )
     return Result(done.returncode, done.stdout, done.stderr)
@@ -144,15 +144,14 @@ class BinaryTest(unittest.TestCase):
 
     def train(self, output, *arguments, ranks=0, code=0, config="config.toml", environment=None):
         words = ("train", config, "--output", output, *arguments)
-        if code not in (0, INTERRUPTED):
-            environment = {**AT_ONCE, **(environment or {})}
         result = self.unisono(*words, ranks=ranks, environment=environment)
         self.assertEqual(result.code, code, result)
         return result
 
     @contextlib.contextmanager
-    def started(self, *arguments, ranks=0):
-        """A run in the background, which is gone when the block ends."""
+    def started(self, *arguments, ranks=0, environment=None):
+        """A run in the background, which is gone when the block ends. Where the test kills its ranks, AT_ONCE is an
+        environment for it; mpirun must have the time that it usually has where it gets a signal itself."""
         process = subprocess.Popen(
             command(ranks, *arguments),
             cwd=self.folder,
@@ -161,6 +160,7 @@ class BinaryTest(unittest.TestCase):
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             start_new_session=True,
+            env={**os.environ, **(environment or {})},
         )
         try:
             yield process

@@ -8,7 +8,7 @@ import resource
 import subprocess
 import unittest
 
-from harness import BINARY, BinaryTest
+from harness import AT_ONCE, BINARY, BinaryTest
 
 LAUNCH = pathlib.Path(os.environ["UNISONO_SOURCE"]) / "scripts/launch"
 MEBI = 1 << 20
@@ -77,7 +77,8 @@ class LimitedAddresses(BinaryTest):
         for mebibytes in (300, 400, 500, 600):
             with self.subTest(mebibytes=mebibytes):
                 done = subprocess.run(
-                    self.words(mebibytes), cwd=self.folder, capture_output=True, text=True, check=False, timeout=100
+                    self.words(mebibytes), cwd=self.folder, capture_output=True, text=True, check=False, timeout=100,
+                    env={**os.environ, **AT_ONCE},
                 )
                 self.assertIn(done.returncode, (0, 6), done)
                 said = re.findall(r"^unisono: .*$", done.stderr, re.MULTILINE)
@@ -96,7 +97,7 @@ class LimitedAddresses(BinaryTest):
     def test_so_little_that_mpi_cannot_start_is_said(self):
         for mebibytes in (100, 150, 195):
             done = subprocess.run(
-                self.words(mebibytes), cwd=self.folder, capture_output=True, text=True, check=False, timeout=100
+                self.words(mebibytes), cwd=self.folder, capture_output=True, text=True, check=False, timeout=100,
             )
             self.assertEqual(done.returncode, 6, done)
             said = re.findall(r"^unisono: .*$", done.stderr, re.MULTILINE)

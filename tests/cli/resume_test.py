@@ -7,7 +7,7 @@ import subprocess
 import time
 import unittest
 
-from harness import BINARY, CONFIG, INTERRUPTED, MPIRUN, BinaryTest, Result, messages, ranks_of
+from harness import AT_ONCE, BINARY, CONFIG, INTERRUPTED, MPIRUN, BinaryTest, Result, messages, ranks_of
 
 ENDLESS = (
     "--set",
@@ -133,7 +133,8 @@ class Resuming(BinaryTest):
         reached = 0
         for attempt in range(4):
             existing = ("--resume",) if attempt else ()
-            with self.started("train", "config.toml", "--output", run, *settings, *existing, ranks=ranks) as process:
+            words = ("train", "config.toml", "--output", run, *settings, *existing)
+            with self.started(*words, ranks=ranks, environment=AT_ONCE) as process:
                 # A step waits for the checkpoint before its own, but after its line in the metrics.
                 self.wait_for_step(run, reached + 3, process)
                 time.sleep(random.uniform(0, 0.05))
@@ -157,6 +158,7 @@ class Resuming(BinaryTest):
             text=True,
             capture_output=True,
             stdin=subprocess.DEVNULL,
+            env={**os.environ, **AT_ONCE},
         )
         return Result(done.returncode, done.stdout, done.stderr)
 

@@ -26,8 +26,8 @@ def one_worker(ranks):
 class ParameterServer(BinaryTest):
     def test_one_worker_leaves_the_bits_of_the_serial_run(self):
         self.train("serial", "--set", "strategy.kind=serial")
-        for consistency in ("asynchronous", "bounded", "synchronous"):
-            for ranks in (1, 2, 3):
+        for consistency, numbers in (("asynchronous", (1, 2, 3)), ("bounded", (3,)), ("synchronous", (2,))):
+            for ranks in numbers:
                 with self.subTest(consistency=consistency, ranks=ranks):
                     run = f"{consistency}{ranks}"
                     options = [*SERVED, *strategy(consistency=consistency), *one_worker(ranks)]
@@ -338,7 +338,7 @@ class InPlace(BinaryTest):
             )
             self.train(f"{name}-serial", "--set", "strategy.kind=serial")
             serial = self.summary(f"{name}-serial")[split][metric]
-            for ranks in (1, 3):
+            for ranks in (1, 3) if name == next(iter(IN_PLACE)) else (3,):
                 told = self.train(
                     f"{name}{ranks}", *SERVED, *one_worker(ranks), "--compare-with", f"{name}-serial", ranks=ranks
                 ).out

@@ -232,7 +232,7 @@ class Resumption(Study):
         time.sleep(0.1)  # into the next training
 
     def test_a_killed_study_goes_on_as_if_nothing_had_happened(self):
-        self.study(*self.slow, output="whole")
+        self.study(*settings("study.seeds=2"), output="whole")
         whole = self.without_times(self.result("whole"))
         for number, (lines, how) in enumerate(((2, signal.SIGKILL), (5, signal.SIGTERM), (9, signal.SIGKILL))):
             words = ("study", "study.toml", "--output", "study", *(("--resume",) if number else ()), *self.slow)

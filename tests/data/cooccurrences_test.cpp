@@ -90,7 +90,7 @@ TEST_CASE("words that are d places apart count 1/d, in both orders and within se
   CHECK(count(text, {.window = 1, .symmetric = false}).by_pair() == neighbours);
 }
 
-TEST_CASE("counts are those of adding up every pair, however little memory there is", "[cooccurrences]") {
+TEST_CASE("counts are those of adding up every pair, however little memory there is", "[long][cooccurrences]") {
   const TempDir folder;
   const auto sentences = random_text(40, 1500, 700);  // some 240,000 pairs: many runs of a MiB
   const std::string text = write_text(folder / "t.h5", sentences, 700);

@@ -41,7 +41,7 @@ std::string sealed(const unisono::test::TempDir& folder, std::uint64_t bytes) {
 
 }  // namespace
 
-TEST_CASE("a set of up to 256 MiB is checked whole", "[seal]") {
+TEST_CASE("a set of up to 256 MiB is checked whole", "[long][seal]") {
   const unisono::test::TempDir folder;
   for (const std::uint64_t bytes : {std::uint64_t{7}, kSegment - 1, kSegment, kSegment + 1, 4 * kSegment}) {
     const std::string path = sealed(folder, bytes);
@@ -66,7 +66,7 @@ TEST_CASE("the ranks of a node share the check", "[seal]") {
   CHECK(said(path, 3, 4).empty());
 }
 
-TEST_CASE("of a larger set, four segments are checked, the first and the last among them", "[seal]") {
+TEST_CASE("of a larger set, four segments are checked, the first and the last among them", "[long][seal]") {
   const unisono::test::TempDir folder;
   const std::string path = sealed(folder, 7 * kSegment);
   const auto finds = [&](std::uint64_t segment) {

@@ -1,17 +1,21 @@
 #!/usr/bin/env bash
 # Installs the build, then configures, builds and runs a program that finds it with find_package(unisono).
-#   install_test.sh SOURCE_FOLDER BUILD_FOLDER CXX_COMPILER
+#   install_test.sh SOURCE_FOLDER BUILD_FOLDER CXX_COMPILER [--headers]
+# With --headers: only that each installed header is complete in itself.
 set -euo pipefail
 source=$1
 build=$2
 compiler=$3
 
-work=$build/install-test
+headers=${4:-}
+
+work=$build/install-test$headers
 rm -rf "$work"
 cmake --install "$build" --prefix "$work/prefix" >/dev/null
 cmake -S "$source/tests/install/consumer" -B "$work/consumer" -G Ninja -DCMAKE_BUILD_TYPE=Debug \
-  -DCMAKE_CXX_COMPILER="$compiler" -DCMAKE_PREFIX_PATH="$work/prefix"
+  -DCMAKE_CXX_COMPILER="$compiler" -DCMAKE_PREFIX_PATH="$work/prefix" -DEACH_HEADER="${headers:+ON}"
 cmake --build "$work/consumer"
+if [[ -n $headers ]]; then exit; fi
 
 expect() { # EXPECTED COMMAND…
   local expected=$1 printed

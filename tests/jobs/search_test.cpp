@@ -46,7 +46,7 @@ std::string table_on(int ranks, const ScratchFolder& folder, const ConfigText& c
   return bytes_of(output + "/trials.csv");
 }
 
-TEST_CASE("a search gives the same table on one, two and four ranks", "[search]") {
+TEST_CASE("a search gives the same table on one, two and four ranks", "[long][search]") {
   const ScratchFolder folder;
   const std::string points = testing::make_points(folder);
   for (const std::string method : {"random", "sobol", "tpe"}) {
@@ -92,7 +92,7 @@ TEST_CASE("ratings are searched over one copy in memory, whatever the seeds of t
 
 std::size_t bytes_in_use() { return ::mallinfo2().uordblks; }
 
-TEST_CASE("four trials side by side leave nothing in memory", "[search]") {
+TEST_CASE("four trials side by side leave nothing in memory", "[long][search]") {
   const ScratchFolder folder;
   const std::string points = testing::make_points(folder);
   const auto trials = [&](int count) {

@@ -64,7 +64,7 @@ double slope(const ActivationSpec& activation, double x) {
 
 }  // namespace
 
-TEST_CASE("activations and their gradients are the reference's, in place, too", "[activation]") {
+TEST_CASE("activations and their gradients are the reference's, in place, too", "[long][activation][shapes]") {
   for (const Shape& shape : odd_shapes()) {
     INFO(shape.text());
     const Floats x = random_floats(shape.size(), 41, -6, 6), dy = random_floats(shape.size(), 42);

@@ -130,7 +130,7 @@ void check_batch_norm(const BatchNormCase& c, const Outputs& outputs, bool const
 
 }  // namespace
 
-TEST_CASE("batch normalisation gives the reference's sums, outputs and gradients", "[batch_norm]") {
+TEST_CASE("batch normalisation gives the reference's sums, outputs and gradients", "[long][batch_norm][shapes]") {
   for (const Shape& shape : odd_shapes()) {
     INFO(shape.text());
     for (Activation activation : {Activation::none, Activation::relu}) {

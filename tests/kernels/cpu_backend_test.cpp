@@ -50,7 +50,7 @@ TEST_CASE("scratch memory grows with the first call and not again", "[cpu_backen
   CHECK(backend.scratch_size() == once);
 }
 
-TEST_CASE("the roofs are of this world", "[cpu_backend]") {
+TEST_CASE("the roofs are of this world", "[long][cpu_backend]") {
   // From the slowest core that could run this to more than any has: a wrong unit or an empty loop would show.
   for (InstructionSet set : available_instruction_sets()) {
     CpuBackend backend({.threads = 1, .instruction_set = set});

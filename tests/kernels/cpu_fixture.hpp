@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cpu/cpu_backend.hpp"
@@ -31,13 +34,20 @@ struct Shape {
   }
 };
 
-/// Every combination of batches that fill blocks of lanes in each way, few and odd channels, and small images.
+/// Batches that fill blocks of lanes in each way, and few and odd channels.
+inline constexpr Index kBatches[] = {0, 1, 3, 16, 17, 64, 65, 100, 130}, kChannels[] = {1, 3, 16, 20};
+
+/// Such batches of small images: each batch with each number of channels, and each image with each of both; every
+/// combination of all three where UNISONO_ALL_SHAPES is set in the environment, as in the test kernels_all_shapes.
 inline std::vector<Shape> odd_shapes() {
+  constexpr std::pair<Index, Index> kImages[] = {{1, 1}, {2, 3}, {4, 4}, {7, 5}};
+  const bool all = std::getenv("UNISONO_ALL_SHAPES") != nullptr;
   std::vector<Shape> shapes;
-  for (Index batch : {0, 1, 3, 16, 17, 64, 65, 100, 130}) {
-    for (Index channels : {1, 3, 16, 20}) {
-      for (const auto& [height, width] : {std::pair<Index, Index>{1, 1}, {2, 3}, {4, 4}, {7, 5}}) {
-        shapes.push_back({{channels, height, width}, batch});
+  for (std::size_t b = 0; b < std::size(kBatches); ++b) {
+    for (std::size_t c = 0; c < std::size(kChannels); ++c) {
+      for (std::size_t i = 0; i < std::size(kImages); ++i) {
+        if (!all && i != (b + c) % std::size(kImages)) continue;
+        shapes.push_back({{kChannels[c], kImages[i].first, kImages[i].second}, kBatches[b]});
       }
     }
   }

@@ -7,14 +7,15 @@ void check_dense(const DenseSpec& spec, const ProductOptions& options) {
   INFO("batch " << options.batch << ", " << spec.in.channels << " × " << spec.in.height << " × " << spec.in.width
                 << " → " << spec.units);
   const ProductCase c(reference::as_convolution(spec), options);
+  const ProductReference reference(c);
   in_all_layouts([&](CpuBackend& backend) { return run(backend, c, dense_layer(backend, c)); },
-                 [&](const Outputs& outputs) { check(c, outputs); });
+                 [&](const Outputs& outputs) { check(c, reference, outputs); });
 }
 
 }  // namespace
 
 TEST_CASE("a dense layer gives the reference's outputs and gradients for any batch", "[dense]") {
-  for (Index batch : {0, 1, 3, 16, 17, 64, 65, 100, 130}) check_dense({{70, 1, 1}, 50}, {.batch = batch});
+  for (const Index batch : kBatches) check_dense({{70, 1, 1}, 50}, {.batch = batch});
 }
 
 TEST_CASE("… for any number of inputs and units", "[dense]") {
@@ -43,7 +44,7 @@ TEST_CASE("… with fused relu, without bias, and added to what is there (dense)
   }
 }
 
-TEST_CASE("large layers are right, whatever the number of examples", "[dense]") {
+TEST_CASE("large layers are right, whatever the number of examples", "[long][dense]") {
   for (Index batch : {1, 20, 130}) {
     for (const auto& [in, units] : {std::pair<Index, Index>{300, 70}, {33, 500}, {700, 32}}) {
       check_dense({{in, 1, 1}, units, Activation::relu}, {.batch = batch});
@@ -52,7 +53,7 @@ TEST_CASE("large layers are right, whatever the number of examples", "[dense]") 
   }
 }
 
-TEST_CASE("a gradient of so many weights that it is written past the caches is right", "[dense]") {
+TEST_CASE("a gradient of so many weights that it is written past the caches is right", "[long][dense]") {
   check_dense({{1040, 1, 1}, 2020}, {.batch = 1});
 }
 

@@ -36,7 +36,7 @@ Floats dropped(CpuBackend& backend, const DropoutKey& key, const Shape& shape,
 
 }  // namespace
 
-TEST_CASE("a dropout mask is a function of seed, layer, epoch, example and canonical element", "[dropout]") {
+TEST_CASE("a dropout mask is a function of seed, layer, epoch, example and canonical element", "[dropout][shapes]") {
   const DropoutKey key{.seed = 3, .epoch = 5, .layer = 2, .rate = 0.3F};
   for (const Shape& shape : odd_shapes()) {
     INFO(shape.text());

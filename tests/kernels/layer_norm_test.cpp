@@ -96,7 +96,7 @@ void check_layer_norm(const LayerNormCase& c, const Outputs& outputs, Write writ
 
 }  // namespace
 
-TEST_CASE("layer normalisation gives the reference's outputs and gradients", "[layer_norm]") {
+TEST_CASE("layer normalisation gives the reference's outputs and gradients", "[layer_norm][shapes]") {
   for (const Shape& shape : odd_shapes()) {
     INFO(shape.text());
     const LayerNormCase c(shape);

@@ -38,7 +38,7 @@ TEST_CASE("images of 16 channels, or of few examples, have their channels innerm
 }
 
 TEST_CASE("load puts [example][c][y][x] at [block][y][x][c][lane], zeros beside it; store is its inverse",
-          "[layouts]") {
+          "[layouts][shapes]") {
   for (const Shape& shape : odd_shapes()) {
     INFO(shape.text());
     const Extent& e = shape.extent;

@@ -222,7 +222,7 @@ void for_all(const Check& check) {
 
 }  // namespace
 
-TEST_CASE("passes of linear models give the gradient and the loss of a reference in double", "[linear]") {
+TEST_CASE("passes of linear models give the gradient and the loss of a reference in double", "[long][linear]") {
   for_all([](const Examples& e) {
     const Floats theta = random_vector(e.task, e.c.width, 1), start = random_vector(e.task, e.c.width, 2);
     const Reference expected = reference(e, widen(theta));
@@ -249,7 +249,7 @@ TEST_CASE("passes of linear models give the gradient and the loss of a reference
   });
 }
 
-TEST_CASE("passes of linear models have the same bits on any number of threads", "[linear]") {
+TEST_CASE("passes of linear models have the same bits on any number of threads", "[long][linear]") {
   for_all([](const Examples& e) {
     const Floats theta = random_vector(e.task, e.c.width, 1), v = random_vector(e.task, e.c.width, 2);
     for (const InstructionSet set : available_instruction_sets()) {
@@ -324,7 +324,7 @@ TEST_CASE("bit columns are of the set that began last, and are counted", "[linea
   }
 }
 
-TEST_CASE("products with the Hessian are differences of the reference's gradients, and symmetric", "[linear]") {
+TEST_CASE("products with the Hessian are differences of the reference's gradients, and symmetric", "[long][linear]") {
   for_all([](const Examples& e) {
     const Floats theta = random_vector(e.task, e.c.width, 1);
     const Floats v = random_vector(e.task, e.c.width, 2), other = random_vector(e.task, e.c.width, 3);
@@ -357,7 +357,7 @@ TEST_CASE("products with the Hessian are differences of the reference's gradient
   });
 }
 
-TEST_CASE("Hessian matrices times vectors are products with the Hessian, and threads change no bit", "[linear]") {
+TEST_CASE("Hessian matrices times vectors are products with the Hessian, and threads change no bit", "[long][linear]") {
   for_all([](const Examples& e) {
     if (e.task.loss.classes > 0 || e.c.width > 1000) return;
     const Floats theta = random_vector(e.task, e.c.width, 1), v = random_vector(e.task, e.c.width, 2);

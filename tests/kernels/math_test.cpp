@@ -52,7 +52,7 @@ double exact_normal(double x) { return 0.5 * std::erfc(-x * std::sqrt(0.5)); }
 
 }  // namespace
 
-TEST_CASE("elementary functions err by as many ulps as their comments say", "[math]") {
+TEST_CASE("elementary functions err by as many ulps as their comments say", "[long][math]") {
   const Floats all = spread_floats(-200, 200), unit = spread_floats(0, 1);
   CHECK(worst_ulps(all, map(all, own::exponential), [](double x) { return std::exp(x); }) < 1.1);
   const Floats down = spread_floats(-200, 88);
@@ -69,7 +69,7 @@ TEST_CASE("elementary functions err by as many ulps as their comments say", "[ma
   CHECK(worst_ulps(all, map(all, normal), exact_normal) < 8.5);
 }
 
-TEST_CASE("the instruction sets' activations err no more", "[math]") {
+TEST_CASE("the instruction sets' activations err no more", "[long][math]") {
   const Floats x = spread_floats(-200, 200);
   const auto n = static_cast<Count>(x.size());
   for (InstructionSet set : available_instruction_sets()) {

@@ -209,7 +209,7 @@ TEST_CASE("Winograd's method gives the reference's outputs and gradients for any
   for (Index batch : {0, 1, 2, 7, 33}) check_winograd(three_by_three({16, 4, 4}, 16, 1), {.batch = batch});
 }
 
-TEST_CASE("… for even and odd images, and any padding", "[winograd]") {
+TEST_CASE("… for even and odd images, and any padding", "[long][winograd]") {
   for (const auto& [height, width] : {std::pair<Index, Index>{3, 3}, {8, 8}, {5, 6}, {9, 4}, {2, 7}}) {
     for (Index padding : {0, 1, 2}) {
       if (padding == 0 && height < 4) continue;
@@ -221,7 +221,7 @@ TEST_CASE("… for even and odd images, and any padding", "[winograd]") {
   check_winograd(oblong, {.batch = 3});
 }
 
-TEST_CASE("… for many channels, with fused relu, without bias, and added to what is there", "[winograd]") {
+TEST_CASE("… for many channels, with fused relu, without bias, and added to what is there", "[long][winograd]") {
   for (Activation activation : {Activation::none, Activation::relu}) {
     for (bool bias : {false, true}) {
       for (Write write : {Write::overwrite, Write::add}) {
@@ -247,7 +247,7 @@ TEST_CASE("Winograd's method is chosen by shape alone", "[winograd]") {
   }
 }
 
-TEST_CASE("… for as many channels as a product of large matrices needs", "[winograd]") {
+TEST_CASE("… for as many channels as a product of large matrices needs", "[long][winograd]") {
   check_winograd(three_by_three({64, 5, 6}, 80, 1), {.batch = 4});
   check_winograd(three_by_three({80, 6, 4}, 64, 1), {.batch = 2, .write = Write::add});
 }

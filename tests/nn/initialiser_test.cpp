@@ -128,5 +128,29 @@ TEST_CASE("a number has its initial value wherever it lies", "[initialiser]") {
   }
 }
 
+TEST_CASE("… also where a rank holds every second column", "[initialiser]") {
+  for (const Initialiser initialiser : {Initialiser::he_normal, Initialiser::uniform}) {
+    ParameterLayout layout;
+    layout.add({.name = "a", .shape = {3, 8}, .fan_in = 8, .fan_out = 3, .initialiser = initialiser});
+    std::vector<float> whole(static_cast<std::size_t>(layout.size()));
+    initialise(layout, 5, whole);
+    std::vector<Shard> shards;
+    for (const int rank : {0, 1}) {
+      shards.push_back(
+          {.block = 0, .box = {{.first = 0, .count = 3}, {.first = rank, .count = 4, .step = 2}}, .holder = rank});
+    }
+    const ShardMap map(layout, 2, 1, shards);
+    for (const int rank : {0, 1}) {
+      std::vector<float> own(static_cast<std::size_t>(map.local(rank).size()));
+      initialise(map, rank, 5, own);
+      for (std::size_t row = 0; row < 3; ++row) {
+        for (std::size_t column = 0; column < 4; ++column) {
+          CHECK(own[row * 4 + column] == whole[row * 8 + 2 * column + static_cast<std::size_t>(rank)]);
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace unisono::nn

@@ -26,7 +26,7 @@ class CheckSlow(ScriptTest):
         result = self.check_slow("debug", "tsan")
         self.assertEqual(result.returncode, 0, result)
         self.assertRegex(result.stdout, r"debug +ok .*100% tests passed\ntsan +ok ")
-        self.assertEqual(self.calls("test"), ["test --debug --label-exclude mpi", "test --tsan"])
+        self.assertEqual(self.calls("test"), ["test --debug --without-mpi", "test --tsan"])
 
     def test_goes_on_after_a_failure_and_then_fails(self):
         result = self.check_slow("asan", "fuzz")

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """scripts/launch: exit codes, signals, binding and bad command lines, with small programs in place of unisono."""
+import concurrent.futures
 import os
 import re
 import signal
@@ -15,6 +16,12 @@ LAUNCH = Path(__file__).resolve().parents[2] / "scripts/launch"
 # Ends with 75 at USR1, as a training does; says when it is ready for signals.
 RANK = "trap 'exit 75' USR1; echo ready; for i in $(seq 300); do sleep 0.1; done; exit 3"
 DEAF = "trap '' USR1; echo ready; exec sleep 30"
+
+
+def side_by_side(run, cases):
+    """The results of cases that mostly wait."""
+    with concurrent.futures.ThreadPoolExecutor(len(cases)) as pool:
+        return list(pool.map(run, cases))
 
 
 def launch(*arguments, **options):
@@ -46,8 +53,12 @@ class Launch(unittest.TestCase):
         self.assertEqual((result.returncode, result.stdout, result.stderr), (4, "", ""))
 
     def test_a_training_ends_with_75_at_any_signal(self):
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
-            self.assertEqual(signalled(2, RANK, [number]), 75, number)
+        signals = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1)
+        codes = side_by_side(lambda number: signalled(2, RANK, [number]), signals)
+        self.assertEqual(dict(zip(signals, codes)), dict.fromkeys(signals, 75))
+
+    def test_a_command_that_is_no_training_is_ended_with_130(self):
+        self.assertEqual(signalled(2, "echo ready; exec sleep 30", [signal.SIGINT]), 130)
 
     def test_a_second_signal_kills(self):
         started = time.monotonic()
@@ -102,24 +113,20 @@ exec sleep 50
 
 
 class HangingLauncher(ScriptTest):
-    def launch_on_it(self, *command):
-        self.fake("mpirun", HANGING)
+    def launch_on_it(self, command):
         started = time.monotonic()
         result = self.run_script("scripts/launch", "-n", "2", *command)
         self.assertLess(time.monotonic() - started, 30)
         self.assertEqual(result.stderr.count("mpirun had not ended 5 s after the last rank, and was ended"), 1, result)
         return result.returncode
 
-    def test_it_is_ended_with_the_code_of_the_ranks(self):
-        say = "sleep 1; echo 4 > $UNISONO_EXIT_CODE_FILE"
-        self.assertEqual(self.launch_on_it("bash", "-c", say), 4)
-
-    def test_a_code_that_nobody_knows_is_an_error_of_the_launch(self):
-        self.assertEqual(self.launch_on_it("sleep", "1"), 5)
-
-    def test_a_rank_says_what_it_ends_with(self):
+    def test_it_is_ended_with_the_code_of_the_ranks_or_an_error_of_its_own(self):
+        self.fake("mpirun", HANGING)
         (self.folder / "config.toml").write_text("nonsense = 1\n")
-        self.assertEqual(self.launch_on_it(os.environ["UNISONO"], "info", "config.toml"), 2)
+        said = ("bash", "-c", "sleep 1; echo 4 > $UNISONO_EXIT_CODE_FILE")
+        unknown = ("sleep", "1")
+        of_unisono = (os.environ["UNISONO"], "info", "config.toml")
+        self.assertEqual(side_by_side(self.launch_on_it, (said, unknown, of_unisono)), [4, 5, 2])
 
 
 if __name__ == "__main__":

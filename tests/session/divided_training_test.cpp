@@ -165,7 +165,7 @@ std::vector<test::Division> all_divisions(const ParameterLayout& layout) {
 }
 
 TEST_CASE("a divided θ trains to the undivided run's bits, and goes on from its checkpoint in any other division",
-          "[shards]") {
+          "[long][shards]") {
   const testing::ScratchFolder folder;
   const std::string path = folder.path("a.h5");
   const Network network;

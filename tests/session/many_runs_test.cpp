@@ -117,7 +117,7 @@ constexpr int kRounds = 250, kWarmUpRounds = 25;
 constexpr bool kMemoryIsKnown = true;
 #endif
 
-TEST_CASE("a thousand runs, four at a time, hold on to nothing, and each is right", "[many_runs]") {
+TEST_CASE("a thousand runs, four at a time, hold on to nothing, and each is right", "[long][many_runs]") {
   const ScratchFolder folder;
   const std::string points = testing::make_points(folder);
   // Of ten runs in a row one diverges.

@@ -200,7 +200,7 @@ std::vector<Overrides> rule_overrides() {
 TEST_CASE(
     "stages hold, train and keep what one rank would, bit for bit, and any other division goes on from their "
     "checkpoint",
-    "[stages]") {
+    "[long][stages]") {
   const testing::ScratchFolder folder;
   const std::string path = folder.path("a.h5");
   const std::vector<Division> all = divisions();

@@ -34,7 +34,7 @@ TEST_CASE("signals mean the wish to stop while somebody listens", "[stop]") {
   CHECK(handler() == before);
 }
 
-TEST_CASE("a second demand ends the process at once", "[stop]") {
+TEST_CASE("a second demand ends the process at once", "[long][stop]") {
   // The last one must do it: the signals, and whether they end the process.
   const std::vector<std::pair<std::vector<int>, bool>> cases = {
       {{SIGTERM, SIGTERM}, true}, {{SIGINT, SIGTERM}, true}, {{SIGUSR1, SIGTERM}, false}, {{SIGTERM, SIGUSR1}, false}};

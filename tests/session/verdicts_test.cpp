@@ -70,7 +70,7 @@ class Resampling {
   std::mt19937_64 random_{7};
 };
 
-TEST_CASE("of 200 studies of real runs without a difference, at most 16 say that there is one", "[study]") {
+TEST_CASE("of 200 studies of real runs without a difference, at most 16 say that there is one", "[long][study]") {
   const std::vector<double> pool = pool_of_runs(80);
   const double deviation = records::deviation_of(pool);
   CHECK(records::mean_of(pool) > 0.5);

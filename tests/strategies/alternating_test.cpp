@@ -403,7 +403,7 @@ TEST_CASE("training and evaluation measure the same", "[alternating]") {
   }
 }
 
-TEST_CASE("the same bits on any number of ranks and threads", "[alternating]") {
+TEST_CASE("the same bits on any number of ranks and threads", "[long][alternating]") {
   const TempDir folder;
   Set set;
   set.write(folder);

@@ -31,7 +31,7 @@ constexpr double kSumsLimit = 200 * kLimit;
 }  // namespace
 
 TEST_CASE("divided features give the serial run's mini-batch steps, on any number of ranks and threads",
-          "[feature_parallel]") {
+          "[long][feature_parallel]") {
   const InPlaceMemory memory = draw_memory();
   for (const std::int64_t mini_batch : {1, 4, 32}) {
     for (const InPlaceCase& one : linear_cases(memory, mini_batch)) {

@@ -221,7 +221,7 @@ TEST_CASE("averages of pairs keep the mean of the ranks, and bring them together
   }
 }
 
-TEST_CASE("whatever the delays, every step is made once, and nobody waits forever", "[gossip_async]") {
+TEST_CASE("whatever the delays, every step is made once, and nobody waits forever", "[long][gossip_async]") {
   // Features are zero, targets so far away that the error stays the same float: every step has the gradient
   // 2 (b − target) = −2³¹ and, with the rate 2⁻⁴¹, adds 2⁻¹⁰ to its rank's bias.
   constexpr std::int64_t kExamples = 120;  // a multiple of 2, 3, 4 and 5, which are the examples of a step
@@ -229,7 +229,7 @@ TEST_CASE("whatever the delays, every step is made once, and nobody waits foreve
       .shape = {}, .features = std::vector<float>(kExamples), .targets = std::vector<float>(kExamples, 0x1p30F)};
   for (const PairTopology topology : kAll) {
     for (const int ranks : {2, 3, 4, 5}) {
-      for (const std::uint64_t seed : {1, 2, 3}) {
+      for (const std::uint64_t seed : {1, 2}) {
         for (const std::int64_t period : {1, 3}) {
           INFO("topology " << static_cast<int>(topology) << ", " << ranks << " ranks, period " << period);
           const auto counts = train(examples, {.model = least_squares(),

@@ -51,7 +51,8 @@ TEST_CASE("copies are merged as one works out by hand", "[private_copies]") {
   CHECK(weight_after("mean") == 3.0F / 16 + 53.0F / 128);
 }
 
-TEST_CASE("threads with copies give the same bits in every run, also when stopped and resumed", "[private_copies]") {
+TEST_CASE("threads with copies give the same bits in every run, also when stopped and resumed",
+          "[long][private_copies]") {
   const InPlaceMemory memory = draw_memory();
   for (const InPlaceCase& one : in_place_cases(memory)) {
     for (const std::string merge : {"sum", "mean"}) {

@@ -129,7 +129,7 @@ bool finds_its_blocks(const ShardMap& map, int rank, Index local, const FloatRan
 }
 
 TEST_CASE("each piece finds its parameters and statistics in its rank's vectors, whatever else the rank has",
-          "[stages]") {
+          "[long][stages]") {
   const Network network(convolutional());
   for (const int replicas : {1, 2}) {
     for (const auto& [count, chunks] : {std::pair{2, 1}, {3, 1}, {7, 1}, {2, 2}, {2, 3}, {3, 2}, {1, 4}}) {

@@ -207,7 +207,7 @@ StratifiedResult train_stratified(const StratifiedJob& job) {
 }  // namespace
 
 TEST_CASE("training in strata is the serial run in the same order, on any number of ranks and threads",
-          "[stratified]") {
+          "[long][stratified]") {
   const TempDir folder;
   const std::string path = write_ratings(folder / "a.h5");
   for (const std::string rule : {"sgd", "adagrad"}) {
@@ -312,7 +312,7 @@ TEST_CASE("threads that are slow with the column that a peer waits for hold nobo
   pass_round(path, 6, 2, 4, 1, [](Index, std::int64_t) { return 2 * kLong; });
 }
 
-TEST_CASE("ranks that are slow now and then hold nobody up for good", "[stratified]") {
+TEST_CASE("ranks that are slow now and then hold nobody up for good", "[long][stratified]") {
   const TempDir folder;
   const std::string path = write_ratings(folder / "a.h5");
   for (const int ranks : {2, 3, 6}) {

@@ -37,7 +37,7 @@ const std::vector<std::pair<std::string, MakeEncoder>> kEncoders = {
 }  // namespace
 
 TEST_CASE("sums of messages and what is left add up to what the ranks had, and all ranks get the same bits",
-          "[encoded_sum]") {
+          "[long][encoded_sum]") {
   for (const auto& [name, make] : kEncoders) {
     for (const int ranks : {1, 2, 3, 5}) {
       for (const Index n : {1, 200, 256, 1500}) {

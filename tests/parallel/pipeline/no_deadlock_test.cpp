@@ -65,10 +65,10 @@ class RankOfProgram {
 
 }  // namespace
 
-TEST_CASE("1,000 random programs end, with synchronous sends and random delays", "[pipeline]") {
+TEST_CASE("300 random programs end, with synchronous sends and random delays", "[long][pipeline]") {
   RandomStream random(1, Purpose::test);
   const auto cases = all_pipeline_cases();
-  for (std::uint32_t i = 0; i < 1000; ++i) {
+  for (std::uint32_t i = 0; i < 300; ++i) {
     const PipelineCase& one = cases[random.below(cases.size())];
     INFO(one.text());
     const Program program = one.program();

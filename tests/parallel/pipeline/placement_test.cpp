@@ -106,7 +106,7 @@ void require_near_best(const PlacementProblem& problem, double factor = 1.02) {
 constexpr PipelineSchedule kWhole[] = {PipelineSchedule::naive, PipelineSchedule::gpipe,
                                        PipelineSchedule::one_forward_one_backward, PipelineSchedule::zero_bubble};
 
-TEST_CASE("placement of ResNet-20 on ranks of speeds 1 and 3 is that of trying all", "[placement]") {
+TEST_CASE("placement of ResNet-20 on ranks of speeds 1 and 3 is that of trying all", "[long][placement]") {
   for (const PipelineSchedule schedule : kWhole) {
     for (const int micro_batches : {1, 4, 16}) {
       for (const auto& speeds : {std::vector<double>{1, 3}, {3, 1, 1}, {1, 3, 3, 1}}) {

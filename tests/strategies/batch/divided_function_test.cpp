@@ -136,7 +136,7 @@ Result evaluate(comm::Communicator& ranks, const std::string& path, const Distur
   return result;
 }
 
-TEST_CASE("an evaluation has the same bits in 100 schedules with pauses, backups and cancellations", "[batch]") {
+TEST_CASE("an evaluation has the same bits in 40 schedules with pauses, backups and cancellations", "[long][batch]") {
   const test::TempDir folder;
   const std::string path = folder / "examples.h5";
   write_examples(path);
@@ -145,7 +145,7 @@ TEST_CASE("an evaluation has the same bits in 100 schedules with pauses, backups
   CHECK(expected.examples == kExamples);
   CHECK(expected.gradient.size() == expected.product.size());
   std::atomic<std::int64_t> cancelled = 0;
-  for (std::uint64_t seed = 0; seed < 100; ++seed) {
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
     std::mt19937 random(static_cast<unsigned>(seed));
     const int ranks = std::uniform_int_distribution(2, 4)(random);
     const Disturbance disturbance{.slow_rank = std::uniform_int_distribution(0, ranks - 1)(random),

@@ -128,7 +128,7 @@ TEST_CASE("neighbours are those of the topology", "[gossip]") {
   CHECK(Mixing(Topology::complete, 4).row(0, 1).from == Ranks{0, 3, 2});
 }
 
-TEST_CASE("the second singular value is that of power iteration, and known ones", "[gossip]") {
+TEST_CASE("the second singular value is that of power iteration, and known ones", "[long][gossip]") {
   for (const Topology topology : kAllTopologies) {
     for (int ranks = 1; ranks <= 17; ++ranks) {
       INFO("topology " << static_cast<int>(topology) << ", " << ranks << " ranks");

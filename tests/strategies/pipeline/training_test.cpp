@@ -99,11 +99,11 @@ void check_all(const MakeModel& model, const std::vector<int>& stages, int most_
 
 }  // namespace
 
-TEST_CASE("a pipeline of images trains to the serial run's bits", "[pipeline][training]") {
+TEST_CASE("a pipeline of images trains to the serial run's bits", "[long][pipeline][training]") {
   check_all(images_model(), {2, 3, 4}, 8);
 }
 
-TEST_CASE("a deep pipeline trains to the serial run's bits", "[pipeline][training]") {
+TEST_CASE("a deep pipeline trains to the serial run's bits", "[long][pipeline][training]") {
   check_all(deep_model(), {2, 5, 8}, 20);
 }
 

@@ -140,7 +140,7 @@ std::int64_t most_missed(const std::vector<int>& senders, int rank, int ranks) {
 
 }  // namespace
 
-TEST_CASE("every update is applied once on every rank, whatever delays there are", "[sharing]") {
+TEST_CASE("every update is applied once on every rank, whatever delays there are", "[long][sharing]") {
   // Each update is τ at the bias and nothing elsewhere, so that all of it is sent. Where ranks meet, b is the mean of
   // equal floats: at most P + 1 roundings. One update more or less would be a thousandth of b or more.
   constexpr double kTau = 0x1p-10;
@@ -357,7 +357,7 @@ TEST_CASE("statistics become the mean of the ranks' own, by their examples", "[s
   CHECK(std::abs(static_cast<double>(shared[0].statistics[0]) - (1 - 1.0 / 16)) <= 6 * kUnitRoundoff);
 }
 
-TEST_CASE("with one of four ranks three times slower, examples pass much faster than by allreduce", "[sharing]") {
+TEST_CASE("with one of four ranks three times slower, examples pass much faster than by allreduce", "[long][sharing]") {
   // By 3 + 1/3 to 4/3 it would be 2.5 times, less what the last step of the slow rank takes.
   const Examples examples = random_examples(96, {.channels = 3}, 0);
   const auto seconds_of = [&](const StrategySettings& strategy) {
