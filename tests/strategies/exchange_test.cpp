@@ -17,26 +17,26 @@ class FakeExchange final : public parallel::GradientExchange {
   parallel::GradientTarget target(const parallel::MicroBatchPlace&) override { return {}; }
   void ready(const parallel::MicroBatchPlace&, Index first, Index last) override {
     calls_.emplace_back(first, last);
-    held_up_.communication += 2;
-    held_up_.stragglers += 1;
+    blocked_.communication += 2;
+    blocked_.stragglers += 1;
   }
   void finish() override {
     calls_.emplace_back(-1, -1);
-    held_up_.communication += 8;
-    held_up_.stragglers += 4;
+    blocked_.communication += 8;
+    blocked_.stragglers += 4;
   }
-  HeldUp held_up() const override { return held_up_; }
+  BlockedSeconds blocked() const override { return blocked_; }
 
  private:
   std::vector<std::pair<Index, Index>>& calls_;
-  HeldUp held_up_;
+  BlockedSeconds blocked_;
 };
 
 }  // namespace
 
 TEST_CASE("the bucketed sum is that of all ranks, step after step, whether ranges were ready or not", "[exchange]") {
   for (const bool says_ready : {false, true}) {
-    std::atomic<int> right = 0, held_up = 0;
+    std::atomic<int> right = 0, blocked = 0;
     comm::run_as_threads(3, [&](comm::Communicator& communicator) {
       Buffer gradient(100, communicator.shared_allocator());
       const auto exchange = parallel::make_bucketed_sum(communicator, gradient.view(), 64);
@@ -49,10 +49,10 @@ TEST_CASE("the bucketed sum is that of all ranks, step after step, whether range
         }
         communicator.barrier();  // all have looked
       }
-      held_up += exchange->held_up().communication > 0 ? 1 : 0;
+      blocked += exchange->blocked().communication > 0 ? 1 : 0;
     });
     CHECK(right == 3 * 2 * 100);
-    CHECK(held_up == 3);
+    CHECK(blocked == 3);
   }
 }
 

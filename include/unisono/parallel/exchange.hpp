@@ -40,11 +40,11 @@ class GradientExchange {
   virtual void finish() = 0;
 
   /// Seconds that `ready` and `finish` have blocked this rank so far, in two parts that do not overlap.
-  struct HeldUp {
+  struct BlockedSeconds {
     double communication = 0;  ///< while all ranks were present
     double stragglers = 0;     ///< waiting for ranks that had not arrived yet
   };
-  virtual HeldUp held_up() const = 0;
+  virtual BlockedSeconds blocked() const = 0;
 };
 
 /// g ← Σ_r g_r, in buckets: the allreduce of each begins as soon as it is final. Li et al., "PyTorch distributed", VLDB
@@ -52,7 +52,7 @@ class GradientExchange {
 /// Cost per step: allreduces of 4N bytes together, N flops.
 /// \param gradient the same length on all ranks; overwritten with the sum
 /// \param bucket_bytes 0: chosen automatically
-/// \param clock measures the HeldUp seconds
+/// \param clock measures the BlockedSeconds seconds
 std::unique_ptr<GradientExchange> make_bucketed_sum(comm::Communicator& communicator, MutableView gradient,
                                                     Index bucket_bytes = 0, const Clock& clock = steady_clock());
 

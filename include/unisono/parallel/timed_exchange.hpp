@@ -20,16 +20,16 @@ class TimedExchange final : public GradientExchange {
   /// Called inside the backward pass, whose time counts as computation: subtracts the time that the exchange blocks.
   void ready(const MicroBatchPlace& place, Index first, Index last) override;
   void finish() override;
-  HeldUp held_up() const override { return exchange_->held_up(); }
+  BlockedSeconds blocked() const override { return exchange_->blocked(); }
 
  private:
   /// Seconds of each kind that one call took.
-  struct Took {
-    HeldUp held_up;
+  struct Elapsed {
+    BlockedSeconds blocked;
     double device = 0;
   };
   template <typename Call>
-  Took count(Call call);
+  Elapsed count(Call call);
 
   const kernels::Backend& backend_;
   Seconds& seconds_;

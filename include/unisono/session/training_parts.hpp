@@ -24,6 +24,11 @@ struct TrainingParts {
   strategies::StrategyCounters counters;
 };
 
+/// What the steps of a training need, which begins after `first_step` of them. All arguments must outlive it.
+/// \param clock measures the seconds that strategies count
+parallel::StepTerms step_terms(ModelParts& parts, TrainingParts& training, const settings::Config& config,
+                               data::BatchSource& source, std::int64_t first_step, const Clock& clock = steady_clock());
+
 /// The backends, models, sources and vectors of workers that compute independently on one rank (strategies::Worker).
 class WorkerParts {
  public:

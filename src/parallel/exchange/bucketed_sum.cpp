@@ -17,7 +17,7 @@ class BucketedSum final : public GradientExchange {
   }
   void ready(const MicroBatchPlace&, Index first, Index last) override { buckets_.ready(first, last); }
   void finish() override { buckets_.finish(); }
-  HeldUp held_up() const override {
+  BlockedSeconds blocked() const override {
     return {.communication = buckets_.exposed_seconds(), .stragglers = buckets_.straggler_wait_seconds()};
   }
 

@@ -55,7 +55,7 @@ class CompressedSum final : public GradientExchange {
   }
   void ready(const MicroBatchPlace&, Index first, Index last) override { buckets_.ready(first, last); }
   void finish() override;
-  HeldUp held_up() const override {
+  BlockedSeconds blocked() const override {
     return {.communication = buckets_.exposed_seconds() + exact_seconds_,
             .stragglers = buckets_.straggler_wait_seconds()};
   }

@@ -68,10 +68,10 @@ class PowerSgd final : public GradientExchange {
   }
   void ready(const MicroBatchPlace& place, Index first, Index last) override { plain_->ready(place, first, last); }
   void finish() override;
-  HeldUp held_up() const override {
-    HeldUp held_up = plain_->held_up();
-    held_up.communication += communication_seconds_;
-    return held_up;
+  BlockedSeconds blocked() const override {
+    BlockedSeconds blocked = plain_->blocked();
+    blocked.communication += communication_seconds_;
+    return blocked;
   }
 
  private:

@@ -63,7 +63,7 @@ class ReproducibleSum final : public GradientExchange {
   GradientTarget target(const MicroBatchPlace& place) override;
   void ready(const MicroBatchPlace& place, Index first, Index last) override;
   void finish() override { buckets_.finish(); }
-  HeldUp held_up() const override {
+  BlockedSeconds blocked() const override {
     return {.communication = buckets_.exposed_seconds(), .stragglers = buckets_.straggler_wait_seconds()};
   }
 

@@ -62,27 +62,7 @@ BenchTiming BenchTrial::run(std::int64_t steps) {
   training_.seconds = {};
   training_.counters = {};
   parts_.share_parameters();
-  strategies::TrainContext context{{.communicator = parts_.grid.data(),
-                                    .backend = *parts_.backend,
-                                    .model = *parts_.model,
-                                    .replica = *parts_.replica,
-                                    .optimizer = training_.optimizer.get(),
-                                    .source = source_,
-                                    .state = parts_.state(),
-                                    .gradient = training_.gradient.view(),
-                                    .sums = training_.sums,
-                                    .seconds = training_.seconds,
-                                    .compression = training_.counters.compression,
-                                    .boundary_bytes = training_.counters.boundary_bytes,
-                                    .first_step = made_,
-                                    .bucket_bytes = config_.communication.bucket_bytes,
-                                    .leaves = config_.communication.tree_leaves(),
-                                    .statistics_reducer = &parts_.statistics_reducer,
-                                    .vectors = training_.vectors,
-                                    .flops_per_example = parts_.model->flops_per_example(),
-                                    .state_shards = parts_.state_shards ? &*parts_.state_shards : nullptr,
-                                    .one_theta = parts_.node_memory != nullptr,
-                                    .fault = config_.fault.is_on() ? &fault_ : nullptr},
+  strategies::TrainContext context{session::step_terms(parts_, training_, config_, source_, made_),
                                    {.optimizer_settings = config_.optimizer,
                                     .schedule = schedule,
                                     .observer = clock,
@@ -91,6 +71,7 @@ BenchTiming BenchTrial::run(std::int64_t steps) {
                                     .threads = parts_.placement.threads},
                                    {},
                                    {}};
+  if (config_.fault.is_on()) context.fault = &fault_;
   world_.barrier();
   const auto before = work_of(*parts_.backend);
   const Stopwatch watch;

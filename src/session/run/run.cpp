@@ -250,28 +250,7 @@ void Run::make_steps(TrainingObserver& observer) {
   const optim::Schedule schedule = schedule_of(config_, source_->steps_per_epoch());
   parts_.share_parameters();
   parallel::Fault fault(config_.fault, seed_of(config_), given_rank_);
-  strategies::TrainContext context{{.communicator = parts_.grid.data(),
-                                    .backend = *parts_.backend,
-                                    .model = *parts_.model,
-                                    .replica = *parts_.replica,
-                                    .optimizer = training_.optimizer.get(),
-                                    .source = *source_,
-                                    .state = parts_.state(),
-                                    .gradient = training_.gradient.view(),
-                                    .sums = training_.sums,
-                                    .seconds = training_.seconds,
-                                    .compression = training_.counters.compression,
-                                    .boundary_bytes = training_.counters.boundary_bytes,
-                                    .first_step = header_.step,
-                                    .bucket_bytes = config_.communication.bucket_bytes,
-                                    .leaves = config_.communication.tree_leaves(),
-                                    .statistics_reducer = &parts_.statistics_reducer,
-                                    .vectors = training_.vectors,
-                                    .flops_per_example = parts_.model->flops_per_example(),
-                                    .state_shards = parts_.state_shards ? &*parts_.state_shards : nullptr,
-                                    .one_theta = parts_.node_memory != nullptr,
-                                    .fault = config_.fault.is_on() ? &fault : nullptr,
-                                    .clock = job_.clock()},
+  strategies::TrainContext context{step_terms(parts_, training_, config_, *source_, header_.step, job_.clock()),
                                    {.optimizer_settings = config_.optimizer,
                                     .schedule = schedule,
                                     .observer = observer,
@@ -284,6 +263,7 @@ void Run::make_steps(TrainingObserver& observer) {
                                     .recorder = config_.strategy.record ? &outputs_.events() : nullptr,
                                     .replayed = repetition_ ? &repetition_->events : nullptr},
                                    {.method = training_.method.get(), .objective = objective_.get(), .data = &data_}};
+  if (config_.fault.is_on()) context.fault = &fault;
   parts_.strategy->train(context);
 }
 

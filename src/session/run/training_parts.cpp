@@ -46,6 +46,31 @@ TrainingParts::TrainingParts(ModelParts& parts, const settings::Config& config) 
   average = make_weight_average(parts, config, !has_gradient);
 }
 
+parallel::StepTerms step_terms(ModelParts& parts, TrainingParts& training, const settings::Config& config,
+                               data::BatchSource& source, std::int64_t first_step, const Clock& clock) {
+  return {.communicator = parts.grid.data(),
+          .backend = *parts.backend,
+          .model = *parts.model,
+          .replica = *parts.replica,
+          .optimizer = training.optimizer.get(),
+          .source = source,
+          .state = parts.state(),
+          .gradient = training.gradient.view(),
+          .sums = training.sums,
+          .seconds = training.seconds,
+          .compression = training.counters.compression,
+          .boundary_bytes = training.counters.boundary_bytes,
+          .first_step = first_step,
+          .bucket_bytes = config.communication.bucket_bytes,
+          .leaves = config.communication.tree_leaves(),
+          .statistics_reducer = &parts.statistics_reducer,
+          .vectors = training.vectors,
+          .flops_per_example = parts.model->flops_per_example(),
+          .state_shards = parts.state_shards ? &*parts.state_shards : nullptr,
+          .one_theta = parts.node_memory != nullptr,
+          .clock = clock};
+}
+
 WorkerParts::WorkerParts(ModelParts& parts, TrainingParts& training, const settings::Config& config,
                          const models::ModelInputs& inputs, data::Dataset& data) {
   data::SourceOptions options = source_options(parts, config);
