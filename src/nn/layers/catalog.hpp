@@ -34,7 +34,7 @@ struct LayerKind {
   LayerForm form = LayerForm::operation;
 };
 
-/// Every kind of layer. A new one needs a row here, and nothing else outside its own file.
+/// Every kind of layer. A new one needs a row here and its own file; and kernels, where it needs new ones.
 const std::vector<LayerKind>& layer_kinds();
 
 /// The kind of this name, or nullptr.

@@ -1,4 +1,4 @@
-#include "config_detail.hpp"
+#include "config/detail.hpp"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "config_table.hpp"
+#include "config/table.hpp"
 
 #include <fmt/format.h>
 
@@ -16,7 +16,7 @@
 #include <string_view>
 #include <vector>
 
-#include "config_detail.hpp"
+#include "config/detail.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/base/text.hpp"
 

@@ -1,11 +1,11 @@
-#include "config_reference.hpp"
+#include "config/reference.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <utility>
 
-#include "config_detail.hpp"
+#include "config/detail.hpp"
 
 namespace unisono::detail {
 namespace {

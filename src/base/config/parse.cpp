@@ -12,10 +12,10 @@
 #include <type_traits>
 #include <vector>
 
-#include "config_detail.hpp"
-#include "config_reference.hpp"
-#include "config_table.hpp"
-#include "toml.hpp"
+#include "config/detail.hpp"
+#include "config/reference.hpp"
+#include "config/table.hpp"
+#include "config/toml.hpp"
 #include "unisono/base/config.hpp"
 #include "unisono/base/config_value.hpp"
 #include "unisono/base/errors.hpp"

@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "config_reference.hpp"
+#include "config/reference.hpp"
 
 namespace unisono {
 namespace {

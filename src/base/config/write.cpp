@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "config_detail.hpp"
+#include "config/detail.hpp"
 
 namespace unisono {
 namespace {

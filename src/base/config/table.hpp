@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "toml.hpp"
+#include "config/toml.hpp"
 #include "unisono/base/config.hpp"
 
 namespace unisono::detail {
