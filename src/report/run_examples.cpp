@@ -7,6 +7,7 @@
 #include "encode.hpp"
 #include "run_sections.hpp"
 #include "texts.hpp"
+#include "unisono/base/errors.hpp"
 #include "unisono/base/text.hpp"
 
 namespace unisono::report {

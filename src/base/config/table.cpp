@@ -350,7 +350,7 @@ toml::table parse_value(const Override& override, std::string_view value) {
   } catch (const ConfigError&) {
     if (bracketed) throw;
   }
-  return parse(fmt::format("value = {}", toml_text(std::string(value))), override.source);
+  return parse(fmt::format("value = {}", detail::toml_text(std::string(value))), override.source);
 }
 
 /// The element that a step of an override's path names, or null where an array has none such.

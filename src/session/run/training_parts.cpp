@@ -1,5 +1,7 @@
 #include "unisono/session/training_parts.hpp"
 
+#include <fmt/format.h>
+
 #include "machine/reproducible.hpp"
 #include "unisono/optim/catalog.hpp"
 #include "unisono/session/method.hpp"
