@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include "figures/classification.hpp"
 #include "model/best.hpp"
@@ -89,16 +90,16 @@ void add_features(TrainedModel& model, std::vector<records::WorstExample>& worst
 }
 
 /// Of what the worst examples are ordered by: "1 − probability of the label", "distance from the target", …
-std::string error_name(const TrainedModel& model) {
-  const auto reading = class_reading(model);
+std::string error_name(const TrainedModel& model, const std::optional<records::ClassReading>& reading) {
   if (!reading) return "distance from the " + answer_kind(model).name;
   return reading->probabilities ? "1 − probability of the label" : "margin by which another class wins";
 }
 
 /// Predicts a split, and returns the examples with the largest errors, the largest first. \pre the split has answers
-std::vector<records::WorstExample> worst_examples(TrainedModel& model, std::size_t count) {
+std::vector<records::WorstExample> worst_examples(TrainedModel& model,
+                                                  const std::optional<records::ClassReading>& reading,
+                                                  std::size_t count) {
   const Predictions all = predictions_of(model);
-  const auto reading = class_reading(model);
   Best best(count);
   for (std::size_t i = 0; i < all.size(); ++i) {
     const double error = reading ? class_error(*reading, all.outputs_of(i), all.answer_of(i)[0])
@@ -121,7 +122,6 @@ std::vector<records::WorstExample> worst_examples(TrainedModel& model, std::size
 
 /// Of classifiers.
 void add_classes(records::ModelExamples& examples, TrainedModel& model) {
-  examples.reading = class_reading(model);
   if (!examples.reading) return;
   auto figures = classify_split(model, model.parts->grid.data(), *examples.reading);
   if (figures && figures->matrix.has_cells()) examples.matrix = std::move(figures->matrix);
@@ -130,8 +130,8 @@ void add_classes(records::ModelExamples& examples, TrainedModel& model) {
 void add_worst(records::ModelExamples& examples, TrainedModel& model, std::size_t most) {
   if (answer_kind(model).width == 0) return;
   const data::DatasetInfo& info = (*model.data)->info();
-  examples.error = error_name(model);
-  examples.worst = worst_examples(model, most);
+  examples.error = error_name(model, examples.reading);
+  examples.worst = worst_examples(model, examples.reading, most);
   examples.features = info.features;
   examples.are_images = info.kind == data::SetKind::table && info.features.height > 1 && info.features.width > 1;
 }
@@ -169,7 +169,7 @@ records::SplitEvaluation evaluation_of(TrainedModel& model) {
 records::ModelExamples examples_of_model(const ApplyOptions& options, std::size_t most, Log& log) {
   const auto alone = comm::make_self_communicator();
   TrainedModel model(*alone, options, log);
-  records::ModelExamples examples{.classes = class_names_of(model, options)};
+  records::ModelExamples examples{.reading = class_reading(model), .classes = class_names_of(model, options)};
   add_classes(examples, model);
   add_worst(examples, model, most);
   examples.neighbours = neighbours_of(model);

@@ -40,7 +40,7 @@ class WorkerParts {
 
  private:
   /// The arguments from which all workers are made.
-  struct WorkerTerms {
+  struct Arguments {
     ModelParts& parts;
     TrainingParts& training;
     const settings::Config& config;
@@ -55,7 +55,7 @@ class WorkerParts {
     std::unique_ptr<optim::Optimizer> optimizer;  ///< null for the first thread, which uses the rank's
     Buffer parameters, statistics, gradient;
   };
-  void add(const WorkerTerms& terms, const data::SourceOptions& options, int threads);
+  void add(const Arguments& terms, const data::SourceOptions& options, int threads);
 
   std::vector<std::unique_ptr<Owned>> owned_;
   std::vector<strategies::Worker> workers_;

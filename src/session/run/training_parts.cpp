@@ -89,7 +89,7 @@ WorkerParts::WorkerParts(ModelParts& parts, TrainingParts& training, const setti
   }
 }
 
-void WorkerParts::add(const WorkerTerms& terms, const data::SourceOptions& options, int threads) {
+void WorkerParts::add(const Arguments& terms, const data::SourceOptions& options, int threads) {
   ModelParts& parts = terms.parts;
   Owned& owned = *owned_.emplace_back(std::make_unique<Owned>());
   owned.backend = kernels::make_cpu_backend(threads);
