@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstddef>
 
 namespace unisono {
@@ -22,6 +23,12 @@ std::string grouped(std::int64_t number) {
     text.insert(static_cast<std::size_t>(at), ",");
   }
   return text;
+}
+
+std::string words_of(std::string_view name) {
+  std::string words(name);
+  std::ranges::replace(words, '_', ' ');
+  return words;
 }
 
 std::string any_of(const std::vector<std::string_view>& names) {

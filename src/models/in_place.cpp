@@ -75,7 +75,7 @@ void InPlaceModel::predict(const data::Batch&, ModelState, MutableView) {
 }
 
 std::vector<Metric> InPlaceModel::metrics(const kernels::LossSums& sums) const {
-  return {{"loss", ratio(sums.loss, sums.examples), false}};
+  return {metric_of("loss", ratio(sums.loss, sums.examples))};
 }
 
 }  // namespace unisono::models

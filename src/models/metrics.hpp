@@ -14,7 +14,7 @@ inline double ratio(double part, std::int64_t whole) { return whole == 0 ? 0 : p
 /// the sums of targets were not computed.
 inline void add_r2(const kernels::LossSums& sums, std::vector<Metric>& metrics) {
   const double spread = sums.target_squared_sum - ratio(sums.target_sum * sums.target_sum, sums.values);
-  if (spread > 0) metrics.push_back({"r2", 1 - sums.squared_error / spread, true});
+  if (spread > 0) metrics.push_back(metric_of("r2", 1 - sums.squared_error / spread));
 }
 
 }  // namespace unisono::models

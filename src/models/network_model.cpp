@@ -24,12 +24,12 @@ void add_classification(const kernels::LossSums& sums, Index classes, std::vecto
   metrics.push_back(
       {classes > 0 ? "accuracy" : "subset_accuracy", ratio(static_cast<double>(sums.correct), sums.examples), true});
   if (classes <= kTopCount) return;
-  metrics.push_back({"top5_accuracy", ratio(static_cast<double>(sums.correct_top5), sums.examples), true});
+  metrics.push_back(metric_of("top5_accuracy", ratio(static_cast<double>(sums.correct_top5), sums.examples)));
 }
 
 void add_regression(const kernels::LossSums& sums, std::vector<Metric>& metrics) {
-  metrics.push_back({"rmse", std::sqrt(ratio(sums.squared_error, sums.values)), false});
-  metrics.push_back({"mae", ratio(sums.absolute_error, sums.values), false});
+  metrics.push_back(metric_of("rmse", std::sqrt(ratio(sums.squared_error, sums.values))));
+  metrics.push_back(metric_of("mae", ratio(sums.absolute_error, sums.values)));
   add_r2(sums, metrics);
 }
 
@@ -185,7 +185,7 @@ Index NetworkModel::inference_workspace_bytes(Index batch) const {
 }
 
 std::vector<Metric> NetworkModel::metrics(const kernels::LossSums& sums) const {
-  std::vector<Metric> metrics = {{"loss", ratio(sums.loss, sums.examples), false}};
+  std::vector<Metric> metrics = {metric_of("loss", ratio(sums.loss, sums.examples))};
   if (loss_->counts_hits()) add_classification(sums, loss_->classes(), metrics);
   if (sums.values > 0) add_regression(sums, metrics);
   return metrics;

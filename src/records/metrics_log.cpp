@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <utility>
@@ -35,17 +37,12 @@ nlohmann::ordered_json to_json(const std::vector<models::Metric>& metrics) {
   return json;
 }
 
-nlohmann::ordered_json to_json(const parallel::Seconds& seconds) {
-  return {{"total", seconds.sum()},
-          {"compute", seconds.compute},
-          {"exposed_communication", seconds.exposed_communication},
-          {"straggler_wait", seconds.straggler_wait},
-          {"bubble", seconds.bubble},
-          {"input", seconds.input},
-          {"optimizer", seconds.optimizer},
-          {"evaluation", seconds.evaluation},
-          {"checkpoint", seconds.checkpoint},
-          {"other", seconds.other}};
+bool is_report_field(std::string_view name) {
+  static constexpr std::string_view kFields[] = {
+      "step",        "epoch",     "learning_rate",      "examples_per_second", "gradient_norm",    "parameter_norm",
+      "seconds",     "objective", "gradient_magnitude", "evaluations",         "hessian_products", "hessians",
+      "step_length", "passes",    "weights_of_step"};
+  return std::ranges::find(kFields, name) != std::end(kFields);
 }
 
 MetricsLog::MetricsLog(std::string path, std::int64_t step) : path_(std::move(path)) {

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "unisono/base/errors.hpp"
+#include "unisono/models/model.hpp"
 #include "unisono/records/config_entries.hpp"
 #include "unisono/records/run_folder.hpp"
 
@@ -54,7 +55,7 @@ std::int64_t integer(const Json& json, const char* key) {
 /// Every number of an object that is a metric of the model.
 void add_metrics(const Json& object, const std::string& split, RunRecord& run) {
   for (const auto& [name, value] : object.items()) {
-    if (value.is_number() && is_metric(name)) run.metrics[split + " " + name] = value.get<double>();
+    if (value.is_number() && models::is_metric(name)) run.metrics[split + " " + name] = value.get<double>();
   }
 }
 
@@ -109,15 +110,6 @@ void add_summary(const std::string& path, RunRecord& run) {
 std::string RunRecord::seed() const {
   const auto found = config.find("seed");
   return found == config.end() ? "" : found->second;
-}
-
-bool is_metric(std::string_view name) {
-  constexpr std::array<std::string_view, 17> kOther = {
-      "step",           "epoch",          "learning_rate", "examples_per_second", "gradient_norm",
-      "parameter_norm", "seconds",        "step_length",   "objective",           "gradient_magnitude",
-      "evaluations",    "hessians",       "passes",        "hessian_products",    "consensus_distance",
-      "gossip",         "weights_of_step"};
-  return std::find(kOther.begin(), kOther.end(), name) == kOther.end();
 }
 
 bool holds_run(const std::string& folder) {

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "texts.hpp"
+#include "unisono/models/model.hpp"
 #include "unisono/records/run_folder.hpp"
 
 namespace unisono::report {
@@ -84,7 +85,7 @@ std::vector<std::string> RunHistory::metrics() const {
   std::set<std::string> names;
   for (const auto& [path, curve] : curves) {
     const std::string name = path.substr(path.find(' ') + 1);
-    if (records::is_metric(name) && name.find('.') == std::string::npos) names.insert(name);
+    if (models::is_metric(name) && name.find('.') == std::string::npos) names.insert(name);
   }
   std::vector<std::string> ordered;
   if (names.erase("loss") > 0) ordered.emplace_back("loss");

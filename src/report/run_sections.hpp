@@ -18,10 +18,10 @@ Section section_of_metrics(const RunHistory& run);
 Section section_of_steps(const RunHistory& run);
 /// Examples per second, and where the time went.
 Section section_of_time(const RunHistory& run);
-/// Staleness and servers of strategies without a common pace; distance from the consensus.
-Section section_of_staleness(const RunHistory& run);
-/// Other figures of the summary: bytes sent, memory, a comparison.
+/// What the strategy counted: histograms of staleness, servers and workers, counters over time.
 Section section_of_counters(const RunHistory& run);
+/// Other figures of the summary: bytes sent, memory, a comparison.
+Section section_of_other_figures(const RunHistory& run);
 /// How a step of a pipeline goes, predicted.
 Section section_of_pipeline(const RunHistory& run, const ReportOptions& options);
 /// Confusion matrix, the worst examples, neighbours of embeddings: what the newest checkpoint does on its data.

@@ -16,28 +16,29 @@ namespace {
 
 constexpr std::size_t kMostEpochs = 40;
 
-Table time_table(const std::vector<double>& seconds) {
+Table time_table(const Seconds& seconds) {
   Table table{
       .caption = "Seconds by part, mean over the ranks that train", .head = {"part", "seconds", "share"}, .rows = {}};
-  double sum = 0;
-  for (const double part : seconds) sum += part;
-  for (std::size_t i = 0; i < kTimeParts.size(); ++i) {
-    if (seconds[i] <= 0) continue;
-    table.rows.push_back({words_of(kTimeParts[i]), number_text(seconds[i]), share_text(seconds[i], sum)});
+  for (const SecondsPart& part : kSecondsParts) {
+    const double own = seconds.*part.value;
+    if (own > 0) table.rows.push_back({words_of(part.name), number_text(own), share_text(own, seconds.sum())});
   }
-  table.rows.push_back({"total", number_text(sum), ""});
+  table.rows.push_back({"total", number_text(seconds.sum()), ""});
   return table;
 }
 
-/// The seconds of each epoch, from the reports that end in it. [epochs][parts]
-std::map<double, std::vector<double>> seconds_by_epoch(const RunHistory& run) {
-  std::map<double, std::vector<double>> epochs;
-  for (std::size_t part = 0; part < kTimeParts.size(); ++part) {
-    const Curve& curve = run.curve(std::string("train seconds.") + kTimeParts[part]);
+const Curve& curve_of(const RunHistory& run, const SecondsPart& part) {
+  return run.curve("train seconds." + std::string(part.name));
+}
+
+/// The seconds of each epoch, from the reports that end in it.
+std::map<double, Seconds> seconds_by_epoch(const RunHistory& run) {
+  std::map<double, Seconds> epochs;
+  for (const SecondsPart& part : kSecondsParts) {
+    const Curve& curve = curve_of(run, part);
     for (std::size_t i = 0; i < curve.steps.size(); ++i) {
-      auto& seconds = epochs[std::ceil(curve.steps[i] / run.steps_per_epoch - 1e-9)];
-      seconds.resize(kTimeParts.size());
-      if (std::isfinite(curve.values[i])) seconds[part] += curve.values[i];
+      Seconds& seconds = epochs[std::ceil(curve.steps[i] / run.steps_per_epoch - 1e-9)];
+      if (std::isfinite(curve.values[i])) seconds.*part.value += curve.values[i];
     }
   }
   return epochs;
@@ -46,7 +47,7 @@ std::map<double, std::vector<double>> seconds_by_epoch(const RunHistory& run) {
 void add_time_of_epochs(Section& section, const RunHistory& run) {
   if (run.steps_per_epoch <= 0) return;
   std::vector<std::string> rows;
-  std::vector<std::vector<double>> seconds;
+  std::vector<Seconds> seconds;
   for (const auto& [epoch, parts] : seconds_by_epoch(run)) {
     rows.push_back(fmt::format("epoch {}", epoch));
     seconds.push_back(parts);
@@ -57,28 +58,27 @@ void add_time_of_epochs(Section& section, const RunHistory& run) {
 
 }  // namespace
 
-std::vector<double> seconds_of(const RunHistory& run) {
-  std::vector<double> seconds;
-  for (const char* part : kTimeParts) {
-    double sum = 0;
-    for (const double value : run.curve(std::string("train seconds.") + part).values) {
-      if (std::isfinite(value)) sum += value;
+Seconds seconds_of(const RunHistory& run) {
+  Seconds seconds;
+  for (const SecondsPart& part : kSecondsParts) {
+    for (const double value : curve_of(run, part).values) {
+      if (std::isfinite(value)) seconds.*part.value += value;
     }
-    seconds.push_back(std::max(0.0, sum));
+    seconds.*part.value = std::max(0.0, seconds.*part.value);
   }
   return seconds;
 }
 
 plot::BarPlot time_plot(const std::string& title, const std::vector<std::string>& rows,
-                        const std::vector<std::vector<double>>& seconds) {
+                        const std::vector<Seconds>& seconds) {
   plot::BarPlot plot;
   plot.caption = {.title = title, .description = "Seconds of compute, of waiting and of other parts."};
   plot.value.label = "seconds";
   plot.rows = rows;
   plot.width = 545;
-  for (std::size_t part = 0; part < kTimeParts.size(); ++part) {
-    plot::BarSeries series{.name = words_of(kTimeParts[part]), .values = {}};
-    for (const auto& row : seconds) series.values.push_back(row[part]);
+  for (const SecondsPart& part : kSecondsParts) {
+    plot::BarSeries series{.name = words_of(part.name), .values = {}};
+    for (const Seconds& row : seconds) series.values.push_back(row.*part.value);
     const bool any = std::any_of(series.values.begin(), series.values.end(), [](double value) { return value > 0; });
     if (any) plot.series.push_back(std::move(series));
   }
@@ -91,8 +91,8 @@ Section section_of_time(const RunHistory& run) {
     const std::vector<plot::Series> series = {series_of(run, "train examples_per_second", "")};
     section.blocks.push_back(curves_drawing("Examples per second", epoch_label(run), series));
   }
-  const std::vector<double> seconds = seconds_of(run);
-  if (std::all_of(seconds.begin(), seconds.end(), [](double part) { return part <= 0; })) return section;
+  const Seconds seconds = seconds_of(run);
+  if (seconds.sum() <= 0) return section;
   section.blocks.emplace_back(drawing_of(time_plot("Time by part", {"all"}, {seconds})));
   add_time_of_epochs(section, run);
   section.blocks.emplace_back(time_table(seconds));

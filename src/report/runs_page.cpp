@@ -81,9 +81,7 @@ Table table_of_results(const Runs& all) {
       row.push_back(found == run.metrics.end() ? "" : number_text(found->second));
     }
     row.push_back(run.examples_per_second == 0 ? "" : number_text(std::round(run.examples_per_second)));
-    double seconds = 0;
-    for (const double part : seconds_of(all.runs[i])) seconds += part;
-    row.push_back(number_text(seconds));
+    row.push_back(number_text(seconds_of(all.runs[i]).sum()));
     table.rows.push_back(std::move(row));
   }
   return table;
@@ -178,7 +176,7 @@ Section section_of_times(const Runs& all) {
   Section section{.title = "Time"};
   add_loss_over_time(section, all);
   add_plot(section, all, "train examples_per_second", "Examples per second");
-  std::vector<std::vector<double>> seconds;
+  std::vector<Seconds> seconds;
   for (const RunHistory& run : all.runs) seconds.push_back(seconds_of(run));
   section.blocks.emplace_back(drawing_of(time_plot("Time by part", all.names, seconds)));
   return section;

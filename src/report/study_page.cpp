@@ -190,22 +190,22 @@ Section section_of_speed(const StudyHistory& study) {
   speed.series = {{.name = "", .values = {}}};
   speed.width = 545;
   std::vector<std::string> rows;
-  std::vector<std::vector<double>> seconds;
+  std::vector<Seconds> seconds;
   for (const Json& way : study.ways()) {
     const std::string name = name_of_way(way);
-    std::vector<double> parts;
-    for (const std::string part : kTimeParts) {
-      const double value =
-          part == "evaluation" || part == "checkpoint" ? 0 : number_in(way.at("seconds"), part.c_str());
-      parts.push_back(value > 0 ? value : 0);
+    Seconds parts;
+    for (const SecondsPart& part : kSecondsParts) {
+      const double value = number_in(way.at("seconds"), std::string(part.name).c_str());
+      parts.*part.value = value > 0 ? value : 0;
     }
+    parts.evaluation = parts.checkpoint = 0;
     if (const double factor = number_in(way, "speed_up"); factor > 0) {
       speed.rows.push_back(name);
       speed.series.front().values.push_back(factor);
     }
-    if (std::all_of(parts.begin(), parts.end(), [](double part) { return part == 0; })) continue;  // it diverged
+    if (parts.sum() == 0) continue;  // it diverged
     rows.push_back(name);
-    seconds.push_back(std::move(parts));
+    seconds.push_back(parts);
   }
   if (!speed.rows.empty()) section.blocks.emplace_back(drawing_of(speed));
   section.blocks.emplace_back(drawing_of(time_plot("Where the time goes, without evaluations", rows, seconds)));

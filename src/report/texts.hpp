@@ -3,6 +3,8 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
+#include "unisono/base/text.hpp"
+
 #include "plot/scale.hpp"
 
 namespace unisono::report {
@@ -15,8 +17,6 @@ std::string duration_text(double seconds);
 std::string share_text(double part, double whole);
 /// The number of this name in an object; NaN where there is none.
 double number_in(const nlohmann::ordered_json& object, const char* name);
-/// "straggler wait" of "straggler_wait"
-std::string words_of(std::string name);
 /// A value of a config without the quotes of a string.
 std::string unquoted(const std::string& value);
 

@@ -185,8 +185,7 @@ void Averages::average_in_node() {
   {
     const parallel::Phase phase(run_, run_.seconds.exposed_communication);
     const std::size_t bytes = average_parameters(run_, node, weight);
-    std::int64_t& count = run_.counters.node_averaged_bytes;
-    count = std::max<std::int64_t>(0, count) + (node.size() > 1 ? static_cast<std::int64_t>(bytes) : 0);
+    run_.counters.of<NodeAverageCounters>().bytes += node.size() > 1 ? static_cast<std::int64_t>(bytes) : 0;
   }
   treat_optimizer_state(node, weight);
 }

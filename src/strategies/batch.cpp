@@ -119,10 +119,11 @@ void BatchStrategy::train(TrainContext& run) {
   std::ranges::copy(part(run.state.parameters, function.shards().shard(run.communicator.rank())), x.data());
   bool go_on = true;
   for (std::int64_t step = run.first_step; go_on && step < run.total_steps; ++step) {
-    const optim::BatchIteration iteration = run.method->iterate(function, x.view());
+    optim::BatchIteration iteration = run.method->iterate(function, x.view());
     const kernels::LossSums losses = function.settle(x.view());
     if (run.communicator.is_root()) run.sums += losses;
-    const std::int64_t passes = function.passes() - run.counters.batch.passes;
+    const std::int64_t passes = function.passes() - run.counters.of<BatchCounters>().passes;
+    iteration.passes = function.passes();
     count(run, iteration, function);
     go_on = run.observer.step({.step = step + 1,
                                .epoch = step,
@@ -135,14 +136,43 @@ void BatchStrategy::train(TrainContext& run) {
 
 void BatchStrategy::count(TrainContext& run, const optim::BatchIteration& iteration,
                           const DividedFunction& function) const {
-  BatchCounters& counters = run.counters.batch;
-  counters.passes = function.passes();
+  auto& counters = run.counters.of<BatchCounters>();
+  counters.passes = iteration.passes;
   counters.evaluations += iteration.evaluations;
   counters.products += iteration.products;
   counters.hessians += iteration.hessians;
   if (function.coordinator() == nullptr) return;
   counters.moved = function.coordinator()->dealer().moved();
   counters.repeated = function.coordinator()->dealer().repeated();
+}
+
+void BatchCounters::describe(CounterVisitor& visitor) {
+  const auto same = [](std::string_view name) { return Counter{.name = name, .combine = Combine::same}; };
+  const CounterGroup group(visitor, "minimisation");
+  visitor.count({.name = "passes", .combine = Combine::same, .shown = Shown::nowhere}, passes);
+  visitor.count(same("evaluations"), evaluations);
+  visitor.count(same("hessian_products"), products);
+  visitor.count(same("hessians"), hessians);
+  if (portions == 0) return;
+  visitor.count(same("portions"), portions);
+  visitor.count({.name = "portions_computed"}, computed);
+  visitor.count({.name = "portions_cancelled"}, cancelled);
+  visitor.count({.name = "portions_moved"}, moved);
+  visitor.count({.name = "portions_repeated"}, repeated);
+  visitor.count({.name = "nodes", .combine = Combine::same, .shown = Shown::nowhere}, nodes);
+  const double all_passes = static_cast<double>(std::max<std::int64_t>(1, passes));
+  visitor.figure({.name = "subtrees_per_pass"}, static_cast<double>(nodes) / all_passes);
+  visitor.count({.name = "sent_bytes", .unit = "bytes"}, sent_bytes);
+}
+
+std::string BatchCounters::text(const CounterTerms&) const {
+  if (sent_bytes == 0) return "";
+  const auto a_pass = [this](std::int64_t count) {
+    return static_cast<double>(count) / static_cast<double>(std::max<std::int64_t>(1, passes));
+  };
+  return fmt::format(
+      "  portions    {}, {:.1f} moved and {:.1f} repeated in a pass; {:.1f} subtrees and {:.3g} MB sent in a pass\n",
+      portions, a_pass(moved), a_pass(repeated), a_pass(nodes), a_pass(sent_bytes) * 1e-6);
 }
 
 namespace {

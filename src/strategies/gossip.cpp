@@ -14,10 +14,11 @@
 // optimizer that is mixed. A consensus: one allreduce of 4N bytes. Memory: a second θ; a third where combined first.
 #include "gossip.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
-#include "gossip/consensus.hpp"
 #include "gossip/mixing_exchange.hpp"
 #include "step.hpp"
 
@@ -44,6 +45,25 @@ constexpr Named<GossipMomentum> kMomenta[] = {
     {GossipMomentum::mix, "mix",
      "it is mixed like the parameters, at the price of as many messages again for each "
      "vector"}};
+
+}  // namespace
+
+void GossipCounters::describe(CounterVisitor& visitor) {
+  consensus.describe(visitor);
+  const CounterGroup group(visitor, "gossip");
+  visitor.count({.name = "sent_bytes", .unit = "bytes"}, sent_bytes);
+  consensus.describe_in_summary(visitor);
+  visitor.number({.name = "second_singular_value", .combine = Combine::same}, second_singular_value);
+  visitor.count({.name = "rounds", .combine = Combine::same}, rounds);
+}
+
+std::string GossipCounters::text(const CounterTerms& terms) const {
+  return gossip_text(terms, sent_bytes, consensus,
+                     fmt::format("an exchange leaves at most {:.2f} of a distance{}", second_singular_value,
+                                 rounds == 1 ? "" : fmt::format(" (of {} exchanges)", rounds)));
+}
+
+namespace {
 
 class Gossip final : public Strategy {
  public:
@@ -84,18 +104,18 @@ class GossipRank {
         own_(own_context(run)),
         mixing_(settings.topology, run.communicator.size()),
         exchange_(settings.topology == Topology::complete ? make_complete_exchange(run)
-                                                          : make_neighbour_exchange(run, mixing_)) {
+                                                          : make_neighbour_exchange(run, mixing_)),
+        counters_(run.counters.of<GossipCounters>()) {
     if (settings.order == GossipOrder::combine_then_adapt) {
       mixed_ = Buffer(std::ssize(own_.state.parameters), run.backend.memory());
       run.backend.memory().copy(own_.state.parameters, mixed_.view());  // also what is not trained
     }
-    run.counters.gossip = {
-        .sent_bytes = 0, .second_singular_value = mixing_.second_singular_value(), .rounds = mixing_.rounds()};
+    counters_ = {.second_singular_value = mixing_.second_singular_value(), .rounds = mixing_.rounds()};
   }
 
   /// \return the last micro-batch
   data::Batch step(std::int64_t step, double rate);
-  void form_consensus() { strategies::form_consensus(run_, own_.state); }
+  void form_consensus() { strategies::form_consensus(run_, own_.state, counters_.consensus); }
 
  private:
   bool mixes_in(std::int64_t step) const { return run_.communicator.size() > 1 && (step + 1) % settings_.period == 0; }
@@ -108,6 +128,7 @@ class GossipRank {
   TrainContext own_;  ///< with this rank's θ_r and running statistics in place of the consensus
   Mixing mixing_;
   std::unique_ptr<MixingExchange> exchange_;
+  GossipCounters& counters_;
   Buffer mixed_;  ///< where combined first: what the present exchange writes to
 };
 
@@ -143,7 +164,7 @@ void GossipRank::start_exchange(std::int64_t step, MutableView into) {
 void GossipRank::finish_exchange() {
   const parallel::Phase phase(run_, run_.seconds.exposed_communication);
   exchange_->finish();
-  run_.counters.gossip.sent_bytes = exchange_->sent_bytes();
+  counters_.sent_bytes = exchange_->sent_bytes();
 }
 
 /// θ_r ← θ_r − rate · direction(P n_r/n · mean gradient over the n_r examples of this rank)

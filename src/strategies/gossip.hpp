@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "gossip/consensus.hpp"
 #include "gossip/mixing.hpp"
 #include "unisono/strategies/strategy.hpp"
 
@@ -19,6 +20,17 @@ struct GossipSettings {
   GossipOrder order = GossipOrder::combine_then_adapt;
   GossipMomentum momentum = GossipMomentum::keep;
   std::int64_t period = 1;  ///< steps between exchanges
+};
+
+/// What gossip counts.
+struct GossipCounters {
+  std::int64_t sent_bytes = 0;       ///< to neighbours, but for the consensus
+  double second_singular_value = 0;  ///< of the product of `rounds` mixing matrices
+  std::int64_t rounds = 1;           ///< exchanges after which the mixing matrices recur
+  ConsensusCounters consensus = {};
+
+  void describe(CounterVisitor& visitor);
+  std::string text(const CounterTerms& terms) const;
 };
 
 }  // namespace unisono::strategies

@@ -23,14 +23,15 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <exception>
 #include <memory>
 
 #include "gossip/async_averages.hpp"
-#include "gossip/consensus.hpp"
 #include "own_pace.hpp"
 #include "step.hpp"
 #include "unisono/base/errors.hpp"
+#include "unisono/base/text.hpp"
 
 namespace unisono::strategies {
 namespace {
@@ -39,6 +40,29 @@ constexpr Named<PairTopology> kPairTopologies[] = {
     {PairTopology::complete, "complete", "an even rank with any odd one"},
     {PairTopology::ring, "ring",
      "with the ranks before and after it; on an odd number of ranks not from the last one to the first"}};
+
+}  // namespace
+
+void GossipAsyncCounters::describe(CounterVisitor& visitor) {
+  consensus.describe(visitor);
+  const CounterGroup group(visitor, "gossip");
+  visitor.count({.name = "sent_bytes", .unit = "bytes", .shown = Shown::everywhere}, sent_bytes);
+  consensus.describe_in_summary(visitor);
+  visitor.count({.name = "exchanges", .shown = Shown::everywhere}, exchanges);
+  visitor.histogram({.name = "staleness", .unit = "exchanges", .shown = Shown::everywhere}, staleness);
+  visitor.figure({.name = "rank_steps"}, rank_steps);
+}
+
+std::string GossipAsyncCounters::text(const CounterTerms& terms) const {
+  if (rank_steps.empty()) return "";  // no rank has made any
+  const auto [least, most] = std::ranges::minmax(rank_steps);
+  return gossip_text(terms, sent_bytes, consensus,
+                     fmt::format("{}, {:.2g} during a step on average, at most {}; ranks made {} to {}",
+                                 count_of(exchanges, "exchange"), staleness.mean(), staleness.largest(), grouped(least),
+                                 count_of(most, "step")));
+}
+
+namespace {
 
 class GossipAsync final : public Strategy {
  public:
@@ -80,7 +104,7 @@ class AsyncRank {
   AsyncRank(TrainContext& run, const GossipAsyncSettings& settings);
 
   void train(const Segment& segment);
-  void form_consensus() { strategies::form_consensus(run_, {theta(), own_.state.statistics}); }
+  void form_consensus() { strategies::form_consensus(run_, {theta(), own_.state.statistics}, counters_.consensus); }
   void record(const Segment& segment);
   StepRecord record_of(const Segment& segment);
 
@@ -94,6 +118,7 @@ class AsyncRank {
 
   TrainContext& run_;
   const GossipAsyncSettings& settings_;
+  GossipAsyncCounters& counters_;
   AsyncAverages averages_;
   TrainContext own_;  ///< with θ̂ and this rank's running statistics in place of the consensus
   Buffer read_;       ///< θ̂
@@ -105,11 +130,12 @@ class AsyncRank {
 AsyncRank::AsyncRank(TrainContext& run, const GossipAsyncSettings& settings)
     : run_(run),
       settings_(settings),
+      counters_(run.counters.of<GossipAsyncCounters>()),
       averages_(run, settings.topology),
       own_(own_context(run)),
       read_(std::ssize(run.state.parameters), run.backend.memory()) {
   own_.state.parameters = read_.view();
-  run.counters.gossip = {.sent_bytes = 0, .exchanges = 0};
+  counters_ = {};
   // In a resumed run each rank continues after its own number of steps or, on another number of ranks, after the run's.
   steps_ = std::ssize(run.worker_steps) == averages_.ranks()
                ? run.worker_steps[static_cast<std::size_t>(run.communicator.rank())]
@@ -157,7 +183,7 @@ void AsyncRank::adapt(const data::Batch& batch, double rate) {
   const double share = static_cast<double>(batch.rank_step_size) / static_cast<double>(batch.global_size);
   run_.optimizer->step(theta(), run_.gradient, rate, static_cast<float>(averages_.ranks() * share));
   run_.backend.submit();
-  run_.counters.gossip.staleness.add(averages_.count() - averages_when_read_);
+  counters_.staleness.add(averages_.count() - averages_when_read_);
 }
 
 // --- Segments --------------------------------------------------------------------------------------------------------
@@ -171,8 +197,8 @@ void AsyncRank::train(const Segment& segment) {
     failure = std::current_exception();
   }
   averages_.end(failure);
-  run_.counters.gossip.sent_bytes = averages_.sent_bytes();
-  run_.counters.gossip.exchanges = averages_.begun();
+  counters_.sent_bytes = averages_.sent_bytes();
+  counters_.exchanges = averages_.begun();
 }
 
 void AsyncRank::record(const Segment& segment) {
@@ -181,7 +207,7 @@ void AsyncRank::record(const Segment& segment) {
 
 StepRecord AsyncRank::record_of(const Segment& segment) {
   StepRecord record = strategies::record_of(run_, averages_.group(), segment, steps_, examples_, all_before_);
-  run_.counters.gossip.worker_steps = record.worker_steps;
+  counters_.rank_steps = record.worker_steps;
   return record;
 }
 

@@ -1,7 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
+#include <vector>
 
+#include "gossip/consensus.hpp"
 #include "gossip/pairs.hpp"
 #include "unisono/strategies/strategy.hpp"
 
@@ -11,6 +14,19 @@ namespace unisono::strategies {
 struct GossipAsyncSettings {
   PairTopology topology = PairTopology::complete;
   std::int64_t period = 1;  ///< own steps of an even rank from one exchange that it begins to the next
+};
+
+/// What asynchronous gossip counts.
+struct GossipAsyncCounters {
+  std::int64_t sent_bytes = 0;  ///< to other ranks, but for the consensus
+  std::int64_t exchanges = 0;   ///< that this rank began
+  /// Of each step: exchanges that changed θ_r between the reading of θ_r for its gradient and the step itself.
+  Histogram staleness = {};
+  std::vector<std::int64_t> rank_steps = {};  ///< as StepRecord::worker_steps, when the consensus was last formed
+  ConsensusCounters consensus = {};
+
+  void describe(CounterVisitor& visitor);
+  std::string text(const CounterTerms& terms) const;
 };
 
 }  // namespace unisono::strategies

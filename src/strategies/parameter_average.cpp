@@ -23,6 +23,8 @@
 #include <utility>
 
 #include "parameter_average.hpp"
+
+#include "shared_counters.hpp"
 #include "step.hpp"
 
 namespace unisono::strategies {
@@ -60,8 +62,7 @@ bool sums_changes(const models::InPlace& model, RowMerge merge) {
 
 void count_averaged(const TrainContext& run, std::size_t bytes) {
   if (run.communicator.size() == 1) return;
-  std::int64_t& count = run.counters.averaged_bytes;
-  count = std::max<std::int64_t>(0, count) + static_cast<std::int64_t>(bytes);
+  run.counters.of<AveragedCounters>().bytes += static_cast<std::int64_t>(bytes);
 }
 
 std::size_t average_parameters(const TrainContext& run, comm::Communicator& group, double weight) {

@@ -30,7 +30,7 @@ struct RowMergeSettings {
 /// Advice of StrategyKind::relief for strategies that average θ.
 std::string relief_of_averages(const StrategySettings& settings, bool in_place);
 
-/// Adds to StrategyCounters::averaged_bytes, where there is more than one rank to send them to.
+/// Adds to AveragedCounters, where there is more than one rank to send them to.
 void count_averaged(const TrainContext& run, std::size_t bytes);
 
 /// θ ← Σ_r weight_r θ_r / Σ_r weight_r over the ranks of a group, for a model without rows; frozen blocks are left out.

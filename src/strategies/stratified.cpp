@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "item_ring.hpp"
+#include "shared_counters.hpp"
 #include "step.hpp"
 #include "unisono/base/errors.hpp"
 
@@ -94,8 +95,7 @@ void Stratified::train(TrainContext& run) {
     run.seconds.compute -= waited;
     run.seconds.exposed_communication += waited;
     for (kernels::LossSums& row : sums) run.sums += std::exchange(row, {});
-    run.counters.passed_bytes =
-        std::max<std::int64_t>(0, run.counters.passed_bytes) + ring_->sent_bytes() - sent_before;
+    run.counters.of<PassedCounters>().bytes += ring_->sent_bytes() - sent_before;
     made = segment.record.step;
     go_on = run.observer.step(segment.record);
   }

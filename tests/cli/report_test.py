@@ -203,9 +203,9 @@ class Contents(Reports):
     def test_staleness_and_servers(self):
         self.train("runs/s", *TRAIN, *settings("strategy.kind=parameter_server"), ranks=3)
         page = self.figures("runs/s", file="runs/s/report.html")
-        self.assertIn("Staleness", page.headings)
+        self.assertIn("Counters", page.headings)
         self.assertEqual(len(page.tables["Servers"]), 1 + len(self.summary("runs/s")["serving"]["servers"]))
-        self.assertIn("Staleness of updates", page.plots)
+        self.assertIn("Staleness", page.plots)
 
     def test_a_pipeline_has_its_timeline(self):
         pipeline = settings("replica.stages=2", "train.micro_batches=4")

@@ -6,6 +6,7 @@
 #include "optimizers.hpp"
 #include "strategies/small_network.hpp"
 #include "unisono/kernels/cuda.hpp"
+#include "unisono/parallel/counters.hpp"
 
 namespace unisono::strategies {
 namespace {
@@ -112,7 +113,7 @@ TEST_CASE("with NCCL messages are a part of the devices' work", "[gpu][pipeline]
     training.replica = replica_of(parallel::PipelineSchedule::one_forward_one_backward, 2);
     simulated::reset_statistics();
     const auto trained = train(examples, training);
-    REQUIRE(trained[0].counters.boundary_bytes > 0);
+    REQUIRE(trained[0].counters.get<parallel::PipelineCounters>().boundary_bytes > 0);
     return simulated::statistics();
   };
   const simulated::Statistics nccl = statistics_of(kNccl), staged = statistics_of(kStaged);

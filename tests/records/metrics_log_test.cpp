@@ -41,15 +41,15 @@ TEST_CASE("metrics and seconds become objects; what is no number becomes null", 
   CHECK(
       to_json(std::vector<models::Metric>{{"loss", std::numeric_limits<double>::quiet_NaN()}, {"accuracy", 0.5, true}})
           .dump() == R"({"loss":null,"accuracy":0.5})");
-  const auto json = to_json(parallel::Seconds{.compute = 1,
-                                              .exposed_communication = 2,
-                                              .straggler_wait = 4,
-                                              .bubble = 256,
-                                              .input = 8,
-                                              .optimizer = 16,
-                                              .evaluation = 32,
-                                              .checkpoint = 64,
-                                              .other = 128});
+  const auto json = to_json(Seconds{.compute = 1,
+                                    .exposed_communication = 2,
+                                    .straggler_wait = 4,
+                                    .bubble = 256,
+                                    .input = 8,
+                                    .optimizer = 16,
+                                    .evaluation = 32,
+                                    .checkpoint = 64,
+                                    .other = 128});
   CHECK(json.at("total") == 511);
   double parts = 0;
   for (const auto& [name, value] : json.items()) parts += name == "total" ? 0 : value.get<double>();

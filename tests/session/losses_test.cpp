@@ -32,26 +32,6 @@ TEST_CASE("losses of all ranks add up, counts exactly", "[losses]") {
   });
 }
 
-TEST_CASE("the ranks' mean seconds add up to the mean total", "[losses]") {
-  comm::run_as_threads(2, [](comm::Communicator& world) {
-    const parallel::Seconds own{.compute = 1.0 + world.rank(),
-                                .exposed_communication = 2,
-                                .straggler_wait = 0.5,
-                                .bubble = 0.125,
-                                .input = 0.25,
-                                .optimizer = 3,
-                                .evaluation = 4,
-                                .checkpoint = 5,
-                                .other = 1.0 - world.rank()};
-    const parallel::Seconds mean = mean_over_ranks(world, own);
-    EXPECT(mean.compute == 1.5);
-    EXPECT(mean.other == 0.5);
-    EXPECT(mean.sum() == own.sum());
-    EXPECT(difference(mean, own).sum() == 0);
-    EXPECT(difference(mean, own).compute == 0.5 - world.rank());
-  });
-}
-
 TEST_CASE("a model is judged by its accuracy, else by its loss", "[losses]") {
   const models::Metric loss{"loss", 0.3, false}, accuracy{"accuracy", 0.9, true}, rmse{"rmse", 2, false};
   CHECK(decisive({loss, accuracy}).name == "accuracy");

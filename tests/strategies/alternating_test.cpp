@@ -9,6 +9,7 @@
 #include "../kernels/reference_least_squares.hpp"
 #include "batch/rated_table.hpp"
 #include "expect.hpp"
+#include "shared_counters.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/base/random.hpp"
 #include "unisono/comm/redistribute.hpp"
@@ -193,8 +194,8 @@ void train_rank(const AlternatingJob& job, comm::Communicator& ranks, Alternatin
   als.own.of<optim::AlsSettings>().function_tolerance = job.tolerance;
   const optim::Schedule schedule({}, 1, job.epochs, 1);
   kernels::LossSums sums;
-  parallel::Seconds seconds;
-  StrategyCounters counters;
+  Seconds seconds;
+  CounterSet counters;
   AlternatingRecorder recorder(job, ranks, sums, result);
   parallel::SingleReplica replica(*model);
   TrainContext run{{.communicator = ranks,
@@ -207,13 +208,11 @@ void train_rank(const AlternatingJob& job, comm::Communicator& ranks, Alternatin
                     .gradient = {},
                     .sums = sums,
                     .seconds = seconds,
-                    .compression = counters.compression,
-                    .boundary_bytes = counters.boundary_bytes,
+                    .counters = counters,
                     .first_step = job.first},
                    {.optimizer_settings = als,
                     .schedule = schedule,
                     .observer = recorder,
-                    .counters = counters,
                     .total_steps = job.epochs,
                     .threads = job.threads},
                    {},
@@ -236,7 +235,7 @@ void train_rank(const AlternatingJob& job, comm::Communicator& ranks, Alternatin
   EXPECT(recorder.objectives() == result.objectives);
   EXPECT(recorder.end() == result.end);
   const std::lock_guard guard(mutex);
-  result.passed_bytes += std::max<std::int64_t>(0, counters.passed_bytes);
+  result.passed_bytes += counters.get<PassedCounters>().bytes;
 }
 
 AlternatingResult train_factors(const AlternatingJob& job) {

@@ -12,6 +12,7 @@
 #include "rounding.hpp"
 #include "server/shards.hpp"
 #include "unisono/base/random.hpp"
+#include "unisono/parallel/counters.hpp"
 
 namespace unisono::strategies {
 namespace {
@@ -251,8 +252,8 @@ TEST_CASE("no compressed push is lost or applied twice", "[server][compression]"
         }
         std::int64_t sent = 0, plain = 0;
         for (const Outcome& rank : ranks) {
-          sent += rank.counters.compression.sent_bytes;
-          plain += rank.counters.compression.plain_bytes;
+          sent += rank.counters.get<parallel::CompressionCounters>().sent_bytes;
+          plain += rank.counters.get<parallel::CompressionCounters>().plain_bytes;
         }
         CHECK(sent > 0);
         CHECK(plain > 0);

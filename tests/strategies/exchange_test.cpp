@@ -58,7 +58,7 @@ TEST_CASE("the bucketed sum is that of all ranks, step after step, whether range
 
 TEST_CASE("what an exchange holds up is no computation, and is counted once", "[exchange][seconds]") {
   const auto backend = kernels::make_cpu_backend(1);
-  parallel::Seconds seconds;
+  Seconds seconds;
   std::vector<std::pair<Index, Index>> calls;
   parallel::TimedExchange exchange(*backend, seconds, std::make_unique<FakeExchange>(calls));
   exchange.ready({}, 3, 5);  // in a pass, which counts all of its time as computation

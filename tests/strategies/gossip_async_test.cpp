@@ -71,7 +71,7 @@ std::int64_t sum(const std::vector<std::int64_t>& values) {
 
 std::int64_t exchanges_of(const std::vector<Outcome>& ranks) {
   std::int64_t all = 0;
-  for (const Outcome& rank : ranks) all += rank.counters.gossip.exchanges;
+  for (const Outcome& rank : ranks) all += rank.counters.get<GossipAsyncCounters>().exchanges;
   return all;
 }
 
@@ -138,7 +138,7 @@ TEST_CASE("on one rank asynchronous gossip is the serial run, bit for bit", "[go
       CHECK(is_same(alone[0].parameters, serial[0].parameters));
       CHECK(alone[0].statistics == serial[0].statistics);
       CHECK((due_every > 1 || alone[0].losses == serial[0].losses));
-      CHECK(alone[0].counters.gossip.sent_bytes == 0);
+      CHECK(alone[0].counters.get<GossipAsyncCounters>().sent_bytes == 0);
     }
   }
 }
@@ -172,11 +172,11 @@ TEST_CASE("two ranks that step once each end where the paper says, in either ord
       CHECK(replica(ranks[1])[kBias] == b1);
       CHECK(ranks[0].parameters[kBias] == 2);
       CHECK(ranks_agree(ranks));
-      CHECK(ranks[0].counters.gossip.exchanges == 1);
-      CHECK(ranks[1].counters.gossip.exchanges == 0);
-      CHECK(ranks[1].counters.gossip.sent_bytes == 4 * 32);  // θ with its padding
-      CHECK(ranks[0].counters.gossip.staleness.largest() == 1);
-      CHECK(ranks[1].counters.gossip.staleness.largest() == (stepped_before ? 0 : 1));
+      CHECK(ranks[0].counters.get<GossipAsyncCounters>().exchanges == 1);
+      CHECK(ranks[1].counters.get<GossipAsyncCounters>().exchanges == 0);
+      CHECK(ranks[1].counters.get<GossipAsyncCounters>().sent_bytes == 4 * 32);  // θ with its padding
+      CHECK(ranks[0].counters.get<GossipAsyncCounters>().staleness.largest() == 1);
+      CHECK(ranks[1].counters.get<GossipAsyncCounters>().staleness.largest() == (stepped_before ? 0 : 1));
     }
   }
 }
@@ -243,7 +243,7 @@ TEST_CASE("whatever the delays, every step is made once, and nobody waits foreve
                                                .due_every = 17});
           const StepRecord& last = counts[0].records.back();
           CHECK(sum(last.worker_steps) == ranks * last.step);
-          CHECK(last.worker_steps == counts[0].counters.gossip.worker_steps);
+          CHECK(last.worker_steps == counts[0].counters.get<GossipAsyncCounters>().rank_steps);
           std::int64_t events = 0, exchanges = 0;
           for (const RecordedSegment& segment : counts[0].events) {
             std::int64_t steps = 0;
@@ -353,14 +353,15 @@ TEST_CASE("asynchronous ranks learn, and the summary's distance is that of their
     double squares = 0, own = 0;
     std::int64_t steps = 0;
     for (const Outcome& rank : trained) {
-      squares += rank.counters.gossip.difference_squares;
+      squares += rank.counters.get<GossipAsyncCounters>().consensus.difference_squares;
       for (std::size_t i = 0; i < replica(rank).size(); ++i) {
         own += std::pow(static_cast<double>(replica(rank)[i]) - mean_of(trained, i), 2);
       }
-      steps += rank.counters.gossip.staleness.total();
+      steps += rank.counters.get<GossipAsyncCounters>().staleness.total();
     }
     // The consensus is rounded to floats, by at most P + 1 of their roundings.
-    const double rounding = (ranks + 1) * kUnitRoundoff * std::sqrt(ranks * trained[0].counters.gossip.mean_squares);
+    const double rounding = (ranks + 1) * kUnitRoundoff *
+                            std::sqrt(ranks * trained[0].counters.get<GossipAsyncCounters>().consensus.mean_squares);
     CHECK(std::sqrt(squares) == Approx(std::sqrt(own)).margin(rounding));
     CHECK(steps == ranks * 40);
   }
@@ -381,7 +382,7 @@ TEST_CASE("long vectors travel in pieces, between ranks that agree without a cha
   const auto alone = train(examples, training);
   for (const Outcome& rank : still) CHECK(is_same(replica(rank), alone[0].parameters));
   std::int64_t sent = 0;
-  for (const Outcome& rank : still) sent += rank.counters.gossip.sent_bytes;
+  for (const Outcome& rank : still) sent += rank.counters.get<GossipAsyncCounters>().sent_bytes;
   CHECK(exchanges_of(still) > 0);
   CHECK(sent == 2 * exchanges_of(still) * 4 * std::ssize(alone[0].parameters));
 }

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "least_squares.hpp"
+#include "shared_counters.hpp"
 #include "small_network.hpp"
 #include "sparse_examples.hpp"
 #include "unisono/base/errors.hpp"
@@ -276,7 +277,7 @@ TEST_CASE("a row that ranks changed becomes their mean, or the sum of their chan
       CHECK(theta[3] == 0);
       CHECK(theta[16] == 0.25F);  // the bias is no row
       // Marks of 4 features, 3 changed weights, padding and bias: 4-byte floats.
-      CHECK(ranks[0].counters.averaged_bytes == 4 * (4 + 3 + 12 + 16));
+      CHECK(ranks[0].counters.get<AveragedCounters>().bytes == 4 * (4 + 3 + 12 + 16));
     }
   }
 }
@@ -333,12 +334,12 @@ TEST_CASE("rows that are touched very often are merged within a step, and no cha
       CHECK(ranks[0].parameters[0] == kRate * (kRows / 16));
       CHECK(ranks[0].parameters[2] == kRate * (kRows - kRows / 16));
       if (merge_after == 0) {
-        average_bytes = ranks[0].counters.averaged_bytes;
+        average_bytes = ranks[0].counters.get<AveragedCounters>().bytes;
         continue;
       }
       // Four parts a step: touches of 4 rows are counted after two parts of the first one, and after two steps; both
       // rows are merged after every part, but the last one with the average.
-      CHECK(ranks[0].counters.averaged_bytes == average_bytes + 4 * (4 * (2 + 2) + 2 * 11));
+      CHECK(ranks[0].counters.get<AveragedCounters>().bytes == average_bytes + 4 * (4 * (2 + 2) + 2 * 11));
     }
   }
 }

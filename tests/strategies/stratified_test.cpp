@@ -10,6 +10,7 @@
 #include "../data/support.hpp"
 #include "expect.hpp"
 #include "item_ring.hpp"
+#include "shared_counters.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/base/random.hpp"
 #include "unisono/data/hdf5.hpp"
@@ -151,8 +152,8 @@ StratifiedResult train_stratified(const StratifiedJob& job) {
     const std::int64_t steps = job.epochs * source->steps_per_epoch();
     const optim::Schedule schedule({.kind = optim::ScheduleKind::linear}, 0.05, steps, source->steps_per_epoch());
     kernels::LossSums sums;
-    parallel::Seconds seconds;
-    StrategyCounters counters;
+    Seconds seconds;
+    CounterSet counters;
     StratifiedRecorder recorder(job, communicator.is_root() ? &result : nullptr);
     const optim::OptimizerSettings unused;
     const auto optimizer = optim::make_optimizer(unused, layout, *backend);
@@ -167,13 +168,11 @@ StratifiedResult train_stratified(const StratifiedJob& job) {
                       .gradient = {},
                       .sums = sums,
                       .seconds = seconds,
-                      .compression = counters.compression,
-                      .boundary_bytes = counters.boundary_bytes,
+                      .counters = counters,
                       .first_step = job.first_step},
                      {.optimizer_settings = unused,
                       .schedule = schedule,
                       .observer = recorder,
-                      .counters = counters,
                       .total_steps = steps,
                       .threads = static_cast<int>(std::max<std::int64_t>(1, job.strategy.threads))},
                      {},
@@ -190,7 +189,7 @@ StratifiedResult train_stratified(const StratifiedJob& job) {
     result.steps_per_epoch = source->steps_per_epoch();
     result.loss += sums.loss;
     result.validation_loss += validation.loss;
-    result.passed_bytes += std::max<std::int64_t>(0, counters.passed_bytes);
+    result.passed_bytes += counters.get<PassedCounters>().bytes;
     result.largest_part = std::max(result.largest_part, static_cast<Index>(theta.size()));
     result.parameters.resize(static_cast<std::size_t>(layout.size()));
     if (serial) {

@@ -76,8 +76,8 @@ struct Outcome {
   std::vector<double> losses{};                  ///< this rank's sums, a step each
   std::vector<kernels::LossSums> sums{};         ///< likewise, all of them
   std::vector<std::vector<float>> trajectory{};  ///< θ after each step
-  parallel::Seconds seconds{};
-  StrategyCounters counters{};
+  Seconds seconds{};
+  CounterSet counters{};
   double total_seconds = 0;
   std::int64_t workspace_bytes = 0;  ///< see Replica
   std::vector<RecordedSegment> events{};

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "unisono/data/batch.hpp"
@@ -21,6 +22,19 @@ struct Metric {
   double value = 0;
   bool larger_is_better = false;
 };
+
+/// A metric that models may have.
+struct MetricKind {
+  std::string_view name;
+  bool larger_is_better;
+};
+inline constexpr MetricKind kMetricKinds[] = {{"loss", false},         {"accuracy", true}, {"subset_accuracy", true},
+                                              {"top5_accuracy", true}, {"auc", true},      {"rmse", false},
+                                              {"mae", false},          {"r2", true}};
+/// Whether a name, as of a number in a file, is that of a metric.
+bool is_metric(std::string_view name);
+/// \throws std::logic_error where there is no metric of this name
+Metric metric_of(std::string_view name, double value);
 
 /// θ and the running statistics of batch normalisation, which belong to the model but are not parameters. Both lie in
 /// the memory of the model's backend.

@@ -85,6 +85,7 @@ struct BatchIteration {
   std::int64_t products = 0;     ///< with the Hessian, of those that went over the examples
   std::int64_t hessians = 0;     ///< formed as matrices
   BatchEnd end = BatchEnd::none;
+  std::int64_t passes = 0;  ///< over the examples since the run began or was resumed; set by who computes f
 };
 
 /// A whole-batch method between two iterations.

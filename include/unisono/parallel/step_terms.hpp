@@ -4,24 +4,19 @@
 #include <span>
 
 #include "unisono/base/clock.hpp"
+#include "unisono/base/counters.hpp"
+#include "unisono/base/seconds.hpp"
 #include "unisono/comm/communicator.hpp"
 #include "unisono/data/batch.hpp"
 #include "unisono/models/model.hpp"
 #include "unisono/optim/optimizer.hpp"
 #include "unisono/parallel/fault.hpp"
 #include "unisono/parallel/kept_vector.hpp"
-#include "unisono/parallel/seconds.hpp"
 #include "unisono/parallel/state_shards.hpp"
 
 namespace unisono::parallel {
 
 class Replica;
-
-/// What compressed gradients or changes count on this rank since the run began or was resumed.
-struct CompressionCounters {
-  std::int64_t sent_bytes = -1;  ///< to other ranks, of messages; −1: nothing is compressed
-  std::int64_t plain_bytes = 0;  ///< that allreduces of the same floats, or pushes, would have sent without it
-};
 
 /// All that a step of a replica needs; owned by the run. Vectors lie in the backend's memory, which may be a device's.
 struct StepTerms {
@@ -39,11 +34,10 @@ struct StepTerms {
   /// backend.collect.
   kernels::LossSums& sums;
   Seconds& seconds;
-  CompressionCounters& compression;
-  std::int64_t& boundary_bytes;  ///< of activations and gradients that were sent between stages; −1: there are none
-  std::int64_t first_step;       ///< steps made before training began: 0, or those of the run that is resumed
-  Index bucket_bytes = 0;        ///< of a gradient bucket; 0: chosen automatically
-  int leaves = 0;                ///< of the tree by which gradients are summed reproducibly; 0: fast sums
+  CounterSet& counters;     ///< of this rank since the run began or was resumed; empty then
+  std::int64_t first_step;  ///< steps made before training began: 0, or those of the run that is resumed
+  Index bucket_bytes = 0;   ///< of a gradient bucket; 0: chosen automatically
+  int leaves = 0;           ///< of the tree by which gradients are summed reproducibly; 0: fast sums
   /// Sums batch statistics over the ranks inside the model's passes; its seconds are subtracted from `compute`. May be
   /// null.
   const comm::CommunicatorReducer* statistics_reducer = nullptr;

@@ -5,19 +5,22 @@
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "unisono/models/model.hpp"
+#include "unisono/records/counters_json.hpp"
 #include "unisono/records/tensorboard_log.hpp"
-#include "unisono/strategies/strategy.hpp"
 
 namespace unisono::records {
 
 /// {"loss": 0.1, "accuracy": 0.9}; values that are not finite become null.
 nlohmann::ordered_json to_json(const std::vector<models::Metric>& metrics);
-/// {"total": …, "compute": …, …}
-nlohmann::ordered_json to_json(const parallel::Seconds& seconds);
+
+/// Whether a number of a line of metrics.jsonl is one that runs write themselves: a step, a rate, a norm, what a method
+/// for the whole training set has done. All others are metrics of the model, or counters.
+bool is_report_field(std::string_view name);
 
 /// Writes metrics.jsonl: one JSON object per line, flushed line by line.
 class MetricsLog {

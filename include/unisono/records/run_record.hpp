@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <map>
 #include <string>
-#include <string_view>
 
 namespace unisono::records {
 
@@ -23,9 +22,6 @@ struct RunRecord {
 
 /// Whether a folder looks like a run's folder.
 bool holds_run(const std::string& folder);
-
-/// Whether a number of metrics.jsonl is a metric of the model: neither a time, nor a norm, nor a count.
-bool is_metric(std::string_view name);
 
 /// Whether a process of this machine holds the lock of a file. Queries the lock without taking it, because a run that
 /// starts meanwhile would mistake it for another run.

@@ -19,7 +19,7 @@ struct PipelineFigures {
 
 /// What was measured in some steps, of all ranks.
 struct PipelineMeasurements {
-  parallel::Seconds seconds;
+  Seconds seconds;
   std::int64_t boundary_bytes = 0;
   std::int64_t steps = 0;
 };

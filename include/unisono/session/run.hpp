@@ -78,7 +78,7 @@ struct RunResult {
   double examples_per_second = 0;          ///< per second of training, without evaluations and checkpoints
   std::vector<models::Metric> train = {};  ///< over the last epoch
   std::map<data::Split, std::vector<models::Metric>> evaluations = {};  ///< after the last step, by split
-  parallel::Seconds seconds = {};                                       ///< means over ranks that train
+  Seconds seconds = {};                                                 ///< means over ranks that train
 };
 
 /// Trains a model as the config says, or resumes its training, on all ranks of a group. Collective over the group;

@@ -20,8 +20,8 @@ struct TrainingParts {
   std::vector<parallel::KeptVector> vectors;    ///< the strategy's
   std::unique_ptr<WeightAverage> average;       ///< null: weights are not averaged
   kernels::LossSums sums;
-  parallel::Seconds seconds;
-  strategies::StrategyCounters counters;
+  Seconds seconds;
+  CounterSet counters;
 };
 
 /// What the steps of a training need, which begins after `first_step` of them. All arguments must outlive it.

@@ -23,7 +23,6 @@
 #include "unisono/parallel/step_terms.hpp"
 #include "unisono/strategies/catalog.hpp"
 #include "unisono/strategies/events.hpp"
-#include "unisono/strategies/serving.hpp"
 
 namespace unisono::strategies {
 
@@ -63,61 +62,11 @@ struct Worker {
   MutableView gradient;      ///< its own g
 };
 
-/// What strategy "batch" counts on this rank since the run began or was resumed.
-struct BatchCounters {
-  std::int64_t passes = 0, evaluations = 0;  ///< the same on all ranks; see optim::BatchIteration
-  std::int64_t products = 0, hessians = 0;   ///< likewise
-  std::int64_t portions = 0, cancelled = 0;  ///< that this rank finished; that it was told to leave
-  std::int64_t moved = 0, repeated = 0;      ///< portions, counted on rank 0; see Dealer
-  std::int64_t nodes = 0;                    ///< of the trees that were added up, over all ranks
-  std::int64_t sent_bytes = 0;               ///< of vectors
-};
-
-/// What strategies without a centre count on this rank since the run began or was resumed.
-struct GossipCounters {
-  std::int64_t sent_bytes = -1;  ///< to neighbours, but for the consensus; −1: parameters are not mixed
-  /// ‖θ_r − mean‖² and ‖mean‖² of what this rank holds, when the consensus was last formed.
-  double difference_squares = 0, mean_squares = 0;
-  double second_singular_value = 0;  ///< of the product of `rounds` mixing matrices; the same on all ranks
-  int rounds = 1;                    ///< exchanges after which the mixing matrices recur; likewise
-  std::int64_t exchanges = -1;       ///< that this rank began with one other; −1: all ranks exchange in step
-  /// Of each step at a rank's own pace: exchanges that changed θ_r between the reading of θ_r for its gradient and the
-  /// step itself.
-  Histogram staleness = {};
-  std::vector<std::int64_t> worker_steps = {};  ///< as in StepRecord, when the consensus was last formed
-};
-
-/// What gradient sharing counts on this rank since the run began or was resumed.
-struct SharingCounters {
-  std::int64_t sent_bytes = -1;  ///< of updates: its own, and others' that it passed on; −1: updates are not shared
-  std::int64_t plain_bytes = 0;  ///< that whole vectors of θ's size would have taken in their place
-  std::int64_t updates = 0;      ///< that it shared
-  Histogram staleness = {};      ///< of others' updates that it applied
-};
-
-/// Counters of a strategy on this rank, for the summary; −1: the strategy does not count this.
-struct StrategyCounters {
-  std::int64_t averaged_bytes = -1;                   ///< of vectors that were averaged over the ranks
-  std::int64_t node_averaged_bytes = -1;              ///< over the ranks of a node, between those averages
-  std::int64_t passed_bytes = -1;                     ///< of parameters that were sent on to another rank (stratified)
-  std::int64_t boundary_bytes = -1;                   ///< see StepTerms
-  std::int64_t touched_rows = -1, row_conflicts = 0;  ///< rows of θ, in the steps that ConflictMeter sampled
-  std::vector<ServedShard> shards = {};               ///< of this rank's servers
-  BatchCounters batch = {};
-  GossipCounters gossip = {};
-  parallel::CompressionCounters compression = {};
-  SharingCounters sharing = {};
-
-  /// Whether ranks have parameters of their own, whose consensus is the model.
-  bool have_consensus() const { return gossip.sent_bytes >= 0 || sharing.sent_bytes >= 0; }
-};
-
 /// What all strategies need beyond their steps; owned by the run.
 struct RunTerms {
   const optim::OptimizerSettings& optimizer_settings;  ///< from which StepTerms::optimizer was made
   const optim::Schedule& schedule;
   Observer& observer;
-  StrategyCounters& counters;
   std::int64_t total_steps;  ///< the run ends when so many are made
   int threads = 1;           ///< that this rank may use
   std::uint64_t seed = 0;    ///< of the run

@@ -30,7 +30,7 @@ struct WayResult {
   std::int64_t reached = 0;     ///< seeds that do
   double seconds = kUnknown;    ///< of training: the median
   double speed_up = kUnknown, efficiency = kUnknown;
-  parallel::Seconds parts = {};  ///< means
+  Seconds parts = {};  ///< means
 };
 
 struct StudyResult {

@@ -43,7 +43,7 @@ struct StudyRecord {
   double objective = kUnknown;  ///< f(θ) on the training set, where the minimum is sought
   std::int64_t steps = 0;
   double examples = 0;
-  parallel::Seconds seconds = {};  ///< means over ranks that train
+  Seconds seconds = {};  ///< means over ranks that train
   std::vector<CurvePoint> curve = {};
   ModelDistance distance = {};
 

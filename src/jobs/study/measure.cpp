@@ -9,6 +9,7 @@
 #include "unisono/apply/answers.hpp"
 #include "unisono/apply/trained_model.hpp"
 #include "unisono/models/objective.hpp"
+#include "unisono/records/counters_json.hpp"
 #include "unisono/session/evaluator.hpp"
 
 namespace unisono::jobs {
@@ -143,22 +144,13 @@ trials::ModelDistance distance_between(const MeasuredModel& model, const Measure
 
 MeasuredCourse course_of(const std::string& run, const trials::StudyMetric& metric, double examples_per_step) {
   MeasuredCourse course;
-  parallel::Seconds& sum = course.seconds;
+  Seconds& sum = course.seconds;
   std::ifstream file(run + "/metrics.jsonl");
   for (std::string line; std::getline(file, line);) {
     const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
     if (!json.is_object()) continue;
     if (json.value("event", "") == "train" && json.contains("seconds")) {
-      const nlohmann::json& part = json["seconds"];
-      sum.compute += part.value("compute", 0.0);
-      sum.exposed_communication += part.value("exposed_communication", 0.0);
-      sum.straggler_wait += part.value("straggler_wait", 0.0);
-      sum.bubble += part.value("bubble", 0.0);
-      sum.input += part.value("input", 0.0);
-      sum.optimizer += part.value("optimizer", 0.0);
-      sum.evaluation += part.value("evaluation", 0.0);
-      sum.checkpoint += part.value("checkpoint", 0.0);
-      sum.other += part.value("other", 0.0);
+      sum += records::seconds_from(json["seconds"]);
     } else if (json.value("event", "") == "evaluation" && json.value("split", "") == data::name_of(metric.split) &&
                !json.contains("weights_of_step")) {
       const auto value = json.value(metric.name, nlohmann::json());

@@ -31,7 +31,7 @@ trials::ModelDistance distance_between(const MeasuredModel& model, const Measure
 
 /// The seconds of a run, and the metric during it, from its metrics.jsonl.
 struct MeasuredCourse {
-  parallel::Seconds seconds;
+  Seconds seconds;
   std::vector<trials::CurvePoint> curve;
 };
 /// \param examples_per_step of training

@@ -164,9 +164,9 @@ void FactorizationModel::predict(const data::Batch& batch, ModelState state, Mut
 }
 
 std::vector<Metric> FactorizationModel::metrics(const kernels::LossSums& sums) const {
-  std::vector<Metric> metrics = {{"loss", ratio(sums.loss, sums.examples), false},
-                                 {"rmse", std::sqrt(ratio(sums.squared_error, sums.values)), false},
-                                 {"mae", ratio(sums.absolute_error, sums.values), false}};
+  std::vector<Metric> metrics = {metric_of("loss", ratio(sums.loss, sums.examples)),
+                                 metric_of("rmse", std::sqrt(ratio(sums.squared_error, sums.values))),
+                                 metric_of("mae", ratio(sums.absolute_error, sums.values))};
   add_r2(sums, metrics);
   return metrics;
 }

@@ -188,17 +188,17 @@ double area_under_roc(std::vector<float>& negative, std::vector<float>& positive
 }
 
 std::vector<Metric> LinearModel::metrics(const kernels::LossSums& sums) const {
-  std::vector<Metric> metrics = {{"loss", ratio(sums.loss, sums.examples), false}};
+  std::vector<Metric> metrics = {metric_of("loss", ratio(sums.loss, sums.examples))};
   if (loss_ == Kind::squared) {
-    metrics.push_back({"rmse", std::sqrt(ratio(sums.squared_error, sums.values)), false});
-    metrics.push_back({"mae", ratio(sums.absolute_error, sums.values), false});
+    metrics.push_back(metric_of("rmse", std::sqrt(ratio(sums.squared_error, sums.values))));
+    metrics.push_back(metric_of("mae", ratio(sums.absolute_error, sums.values)));
     add_r2(sums, metrics);
     return metrics;
   }
-  metrics.push_back({"accuracy", ratio(static_cast<double>(sums.correct), sums.examples), true});
+  metrics.push_back(metric_of("accuracy", ratio(static_cast<double>(sums.correct), sums.examples)));
   if (!sums.negative_scores.empty() && !sums.positive_scores.empty()) {
     auto negative = sums.negative_scores, positive = sums.positive_scores;
-    metrics.push_back({"auc", area_under_roc(negative, positive), true});
+    metrics.push_back(metric_of("auc", area_under_roc(negative, positive)));
   }
   return metrics;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "unisono/parallel/compressed_sum.hpp"
+#include "unisono/parallel/counters.hpp"
 
 namespace unisono::parallel {
 namespace {
@@ -14,7 +15,7 @@ constexpr int kSumBits = 24;              // numbers of the sums of a step
 
 CompressedChanges::CompressedChanges(StepTerms& run, const CompressionSettings& settings)
     : run_(run), encoder_(make_encoder(settings)), sum_(make_encoded_sum(run.communicator, *encoder_)) {
-  run.compression.sent_bytes = 0;
+  run.counters.of<CompressionCounters>() = {};
 }
 
 void CompressedChanges::begin_step(std::int64_t step) { place_ = static_cast<std::uint64_t>(step) << kSumBits; }
@@ -26,8 +27,9 @@ void CompressedChanges::sum(MutableView changes, MutableView rest) {
     const FloatRange piece{first, std::min(size, first + kPiece)};
     sum_->sum(*encoder_, part(rest, piece), part(changes, piece), {.step = place_++, .first = first});
   }
-  run_.compression.sent_bytes = sum_->sent_bytes();
-  run_.compression.plain_bytes += plain_sum_bytes(size, run_.communicator.size());
+  auto& counters = run_.counters.of<CompressionCounters>();
+  counters.sent_bytes = sum_->sent_bytes();
+  counters.plain_bytes += plain_sum_bytes(size, run_.communicator.size());
 }
 
 }  // namespace unisono::parallel

@@ -27,6 +27,7 @@
 #include "unisono/comm/buckets.hpp"
 #include "unisono/parallel/background.hpp"
 #include "unisono/parallel/compressed_blocks.hpp"
+#include "unisono/parallel/counters.hpp"
 #include "unisono/parallel/encoded_sum.hpp"
 #include "unisono/parallel/replica.hpp"
 
@@ -102,7 +103,7 @@ CompressedSum::CompressedSum(StepTerms& run, const CompressionSettings& settings
           },
           run.clock) {
   if (settings.momentum > 0) velocity_ = run.vectors[1].values.view();
-  run.compression = {.sent_bytes = 0};
+  run.counters.of<CompressionCounters>() = {};
   choose_density();
 }
 
@@ -195,8 +196,9 @@ void CompressedSum::count(bool plain) {
   const int ranks = run_.communicator.size();
   const std::int64_t all = plain_sum_bytes(std::ssize(run_.gradient), ranks);
   plainly_sent_ += plain ? all : plain_sum_bytes(std::ssize(exact_), ranks);
-  run_.compression.sent_bytes = plainly_sent_ + sum_->sent_bytes();
-  run_.compression.plain_bytes += all;
+  auto& counters = run_.counters.of<CompressionCounters>();
+  counters.sent_bytes = plainly_sent_ + sum_->sent_bytes();
+  counters.plain_bytes += all;
 }
 
 }  // namespace

@@ -18,6 +18,7 @@
 #include "unisono/base/random.hpp"
 #include "unisono/parallel/compressed_blocks.hpp"
 #include "unisono/parallel/compressed_sum.hpp"
+#include "unisono/parallel/counters.hpp"
 #include "unisono/parallel/replica.hpp"
 
 namespace unisono::parallel {
@@ -110,7 +111,7 @@ PowerSgd::PowerSgd(StepTerms& run, const CompressionSettings& settings)
   const std::vector<bool> chosen = choose_blocks();
   blocks_ = divide_blocks(run.replica.layout(), chosen);
   make_matrices(chosen);
-  run.compression = {.sent_bytes = 0};
+  run.counters.of<CompressionCounters>() = {};
 }
 
 Index rows_of(const Block& block) { return block.shape.front(); }
@@ -272,7 +273,7 @@ void PowerSgd::allreduce(std::span<float> values) {
 
 void PowerSgd::count(bool plain) {
   const std::int64_t all = plain_sum_bytes(std::ssize(run_.gradient), run_.communicator.size());
-  CompressionCounters& counters = run_.compression;
+  auto& counters = run_.counters.of<CompressionCounters>();
   counters.sent_bytes += plain ? all : std::exchange(sums_of_factors_, 0);
   counters.plain_bytes += all;
 }

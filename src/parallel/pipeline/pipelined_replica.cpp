@@ -8,6 +8,7 @@
 #include "pipeline/schedules.hpp"
 #include "pipeline/simulate.hpp"
 #include "pipeline/stage.hpp"
+#include "unisono/parallel/counters.hpp"
 #include "unisono/parallel/phase.hpp"
 
 namespace unisono::parallel {
@@ -51,7 +52,7 @@ data::Batch PipelinedReplica::gradient_of_step(StepTerms& run, MeanOver mean_ove
   const int own = static_cast<int>(batches[0].rank_micro_batches);
   const std::int64_t sent_before = stage_.sent_bytes();
   stage_.run(program_of(own), batches, {run.state, run.sums, &run, mean_over, exchange});
-  run.boundary_bytes = std::max<std::int64_t>(0, run.boundary_bytes) + stage_.sent_bytes() - sent_before;
+  run.counters.of<PipelineCounters>().boundary_bytes += stage_.sent_bytes() - sent_before;
   const data::Batch& last = batches[own - 1];
   apply_moments(run, last);
   data::Batch counts = last;

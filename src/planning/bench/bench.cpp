@@ -12,6 +12,7 @@
 
 #include "bench/trial.hpp"
 #include "unisono/base/text.hpp"
+#include "unisono/parallel/counters.hpp"
 #include "unisono/records/metrics_log.hpp"
 #include "unisono/records/progress.hpp"
 #include "unisono/session/abilities.hpp"
@@ -50,9 +51,10 @@ void require_cores(comm::Communicator& world, const session::Placement& placemen
 
 session::PipelineFigures figures_of(const settings::Config& config, const session::ModelParts& parts,
                                     const BenchTiming& timing) {
-  return session::pipeline_figures(
-      config, parts.workers(),
-      {.seconds = timing.parts, .boundary_bytes = timing.counters.boundary_bytes, .steps = timing.steps});
+  return session::pipeline_figures(config, parts.workers(),
+                                   {.seconds = timing.parts,
+                                    .boundary_bytes = timing.counters.get<parallel::PipelineCounters>().boundary_bytes,
+                                    .steps = timing.steps});
 }
 
 nlohmann::ordered_json report(const settings::Config& config, BenchTrial& trial, const BenchTiming& timing,

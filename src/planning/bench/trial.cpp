@@ -4,8 +4,8 @@
 #include <array>
 #include <vector>
 
+#include "unisono/comm/counters.hpp"
 #include "unisono/parallel/phase.hpp"
-#include "unisono/session/losses.hpp"
 #include "unisono/session/rank_checks.hpp"
 
 namespace unisono::planning {
@@ -66,7 +66,6 @@ BenchTiming BenchTrial::run(std::int64_t steps) {
                                    {.optimizer_settings = config_.optimizer,
                                     .schedule = schedule,
                                     .observer = clock,
-                                    .counters = training_.counters,
                                     .total_steps = made_ + steps,
                                     .threads = parts_.placement.threads},
                                    {},
@@ -89,8 +88,8 @@ BenchTiming BenchTrial::run(std::int64_t steps) {
   return {.steps = steps,
           .seconds = slowest[0],
           .median_step_seconds = slowest[1],
-          .parts = session::mean_over_ranks(world_, training_.seconds, parts_.trains()),
-          .counters = session::sum_over_ranks(world_, training_.counters),
+          .parts = comm::mean_seconds(world_, training_.seconds, parts_.trains()),
+          .counters = comm::combine(world_, training_.counters, Shown::in_summary),
           .device = device_steps(before, work_of(*parts_.backend), steps)};
 }
 

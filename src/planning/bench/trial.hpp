@@ -14,11 +14,11 @@ namespace unisono::planning {
 /// How long training steps took.
 struct BenchTiming {
   std::int64_t steps = 0;
-  double seconds = 0;                     ///< of the slowest rank
-  double median_step_seconds = 0;         ///< of the slowest rank
-  parallel::Seconds parts;                ///< means over ranks
-  strategies::StrategyCounters counters;  ///< sums over ranks
-  std::optional<DeviceSteps> device;      ///< what this rank's GPU did; nothing on the CPU
+  double seconds = 0;                 ///< of the slowest rank
+  double median_step_seconds = 0;     ///< of the slowest rank
+  Seconds parts;                      ///< means over ranks
+  CounterSet counters;                ///< of all ranks
+  std::optional<DeviceSteps> device;  ///< what this rank's GPU did; nothing on the CPU
 };
 
 /// A model that is trained on random data. Its construction and its steps are collective.

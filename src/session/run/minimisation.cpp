@@ -77,24 +77,11 @@ nlohmann::ordered_json to_json(const optim::BatchIteration& iteration) {
 }
 
 nlohmann::ordered_json to_json(const Minimisation& minimisation) {
-  const strategies::BatchCounters& counters = minimisation.counters;
-  const auto passes = std::max<std::int64_t>(1, counters.passes);
   nlohmann::ordered_json json = {{"ended_by", minimisation.ended_by()}};
   if (!minimisation.stopped_early) json["objective"] = minimisation.last.value;
   const double gradient = minimisation.last.gradient_magnitude;
   if (!minimisation.stopped_early && gradient >= 0) json["gradient_magnitude"] = gradient;
-  json["passes"] = counters.passes;
-  json["evaluations"] = counters.evaluations;
-  json["hessian_products"] = counters.products;
-  json["hessians"] = counters.hessians;
-  if (minimisation.portions == 0) return json;
-  json["portions"] = minimisation.portions;
-  json["portions_computed"] = counters.portions;
-  json["portions_cancelled"] = counters.cancelled;
-  json["portions_moved"] = counters.moved;
-  json["portions_repeated"] = counters.repeated;
-  json["subtrees_per_pass"] = static_cast<double>(counters.nodes) / static_cast<double>(passes);
-  json["sent_bytes"] = counters.sent_bytes;
+  json["passes"] = minimisation.last.passes;
   return json;
 }
 
@@ -122,24 +109,16 @@ std::string way_on(const nlohmann::ordered_json& summary) {
 }
 
 std::string to_text(const Minimisation& minimisation) {
-  const strategies::BatchCounters& counters = minimisation.counters;
-  const double passes = static_cast<double>(std::max<std::int64_t>(1, counters.passes));
   const double gradient = minimisation.last.gradient_magnitude;
   const EndName& end = end_of(minimisation);
   std::string reached;  // of the weights that are kept
   if (!minimisation.stopped_early) reached = fmt::format("objective {:.8g}, ", minimisation.last.value);
   if (!reached.empty() && gradient >= 0) reached += fmt::format("largest element of the gradient {:.3g}, ", gradient);
-  std::string text =
-      fmt::format("  minimum     {}{} passes; ended by {}: {}\n", reached, counters.passes, end.name, end.meaning);
+  std::string text = fmt::format("  minimum     {}{} passes; ended by {}: {}\n", reached, minimisation.last.passes,
+                                 end.name, end.meaning);
   if (minimisation.separable && end.name == kEnds[0].name)
     text += fmt::format("              {}\n", kSeparable.meaning);
-  if (counters.sent_bytes == 0) return text;
-  return text + fmt::format(
-                    "  portions    {}, {:.1f} moved and {:.1f} repeated in a pass; {:.1f} subtrees and {:.3g} MB "
-                    "sent in a pass\n",
-                    minimisation.portions, static_cast<double>(counters.moved) / passes,
-                    static_cast<double>(counters.repeated) / passes, static_cast<double>(counters.nodes) / passes,
-                    static_cast<double>(counters.sent_bytes) / passes * 1e-6);
+  return text;
 }
 
 }  // namespace unisono::session

@@ -5,7 +5,6 @@
 #include <string>
 
 #include "unisono/optim/batch_method.hpp"
-#include "unisono/strategies/strategy.hpp"
 
 namespace unisono::session {
 
@@ -15,8 +14,6 @@ struct Minimisation {
   /// Whether the loss has no minimum: all training examples are classified correctly, and nothing holds the weights.
   bool separable = false;
   bool interrupted = false, stopped_early = false;  ///< the run, before the method ended
-  std::int64_t portions = 0;                        ///< of the training set
-  strategies::BatchCounters counters = {};          ///< since the (re)start, over all ranks
 
   bool has_converged() const;
   /// "gradient_tolerance", "epochs", "early_stopping", …
@@ -25,7 +22,7 @@ struct Minimisation {
 
 /// The figures of an iteration, for metrics.jsonl.
 nlohmann::ordered_json to_json(const optim::BatchIteration& iteration);
-/// For summary.json.
+/// For summary.json; the strategy's counters are added to it.
 nlohmann::ordered_json to_json(const Minimisation& minimisation);
 /// Whether summary.json is of a run that its method ended before train.epochs.
 bool ended_by_itself(const nlohmann::ordered_json& summary);

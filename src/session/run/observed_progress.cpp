@@ -47,10 +47,8 @@ void TrainingObserver::say_epoch() {
 std::optional<Minimisation> TrainingObserver::minimisation() const {
   if (!last_.iteration) return {};
   const bool goes_on = last_.iteration->end == optim::BatchEnd::none;
-  Minimisation reached{.last = *last_.iteration,
-                       .interrupted = interrupted_ && goes_on,
-                       .stopped_early = stopped_early_,
-                       .portions = context_.portions};
+  Minimisation reached{
+      .last = *last_.iteration, .interrupted = interrupted_ && goes_on, .stopped_early = stopped_early_};
   models::Convex* const convex = context_.parts.model->convex();
   if (convex == nullptr || !convex->loss_vanishes_at_infinity() || !convex->penalties().empty()) return reached;
   reached.separable = context_.config.optimizer.weight_decay == 0 && header_.epoch_sums.examples > 0 &&

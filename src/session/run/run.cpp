@@ -242,7 +242,6 @@ ObserverContext Run::observer_context() {
           .criteria = criteria_,
           .records = outputs_.records(),
           .clock = job_.clock(),
-          .portions = objective_ ? objective_->portions() : 0,
           .header = header_};
 }
 
@@ -254,7 +253,6 @@ void Run::make_steps(TrainingObserver& observer) {
                                    {.optimizer_settings = config_.optimizer,
                                     .schedule = schedule,
                                     .observer = observer,
-                                    .counters = training_.counters,
                                     .total_steps = repetition_ ? repetition_->steps : total_steps(),
                                     .threads = parts_.placement.threads,
                                     .seed = seed_of(config_)},

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "unisono/base/hash.hpp"
-#include "unisono/session/losses.hpp"
+#include "unisono/comm/counters.hpp"
 
 namespace unisono::session {
 namespace {
@@ -56,18 +56,10 @@ void describe_training(const EndedRun& run, Summary& summary) {
 /// In the order in which all ranks call it.
 void gather_measurements(const EndedRun& run, Summary& summary) {
   comm::Communicator& all = run.parts.grid.all();
-  parallel::Seconds seconds = run.training.seconds;
+  Seconds seconds = run.training.seconds;
   seconds.other = run.seconds - seconds.sum();
-  summary.counters = sum_over_ranks(all, run.training.counters);
-  if (run.training.counters.have_consensus()) {
-    summary.counters.gossip = sum_over_ranks(all, run.training.counters.gossip);
-  }
-  if (run.training.counters.sharing.sent_bytes >= 0) {
-    summary.counters.sharing = sum_over_ranks(all, run.training.counters.sharing);
-  }
-  if (summary.minimisation) summary.minimisation->counters = sum_over_ranks(all, run.training.counters.batch);
-  summary.serving = gather_serving(all, run.training.counters.shards);
-  summary.seconds = mean_over_ranks(all, seconds, run.parts.trains());
+  summary.counters = comm::combine(all, run.training.counters, Shown::in_summary);
+  summary.seconds = comm::mean_seconds(all, seconds, run.parts.trains());
   summary.peak_memory_bytes = all.max(peak_memory_bytes());
   if (!run.parts.state_shards) return;
   std::int64_t shard = 0;

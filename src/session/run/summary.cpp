@@ -3,15 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "run/gossip_report.hpp"
-#include "run/sharing_report.hpp"
+#include "unisono/base/text.hpp"
 #include "unisono/models/factory.hpp"
 #include "unisono/optim/catalog.hpp"
+#include "unisono/parallel/counters.hpp"
 #include "unisono/records/metrics_log.hpp"
 #include "unisono/records/progress.hpp"
 #include "unisono/session/losses.hpp"
@@ -22,42 +21,44 @@
 namespace unisono::session {
 namespace {
 
-struct TimeShare {
-  double seconds;
-  const char* name;
-  std::string advice = {};  ///< for when this part is large
-};
-
 /// The strategy's advice on how to reduce communication.
+std::string relief_of(const settings::Config& config) {
+  return kind_of(config.strategy).relief(config.strategy, models::has_in_place_kind(config.model));
+}
+
 std::string advice_on_messages(const settings::Config& config) {
   if (optim::traits_of(config.optimizer).alternating) {
     return "ranks waited for rows of the tables: fewer ranks with more threads each send fewer of them";
   }
-  const strategies::StrategyKind& kind = kind_of(config.strategy);
-  return fmt::format("{}: {}", kind.waiting, kind.relief(config.strategy, models::has_in_place_kind(config.model)));
+  return fmt::format("{}: {}", kind_of(config.strategy).waiting, relief_of(config));
 }
 
-std::array<TimeShare, 9> parts_of(const parallel::Seconds& seconds, const settings::Config& config) {
-  return {
-      {{seconds.compute, "compute"},
-       {seconds.exposed_communication, "exposed communication", advice_on_messages(config)},
-       {seconds.straggler_wait, "straggler wait",
-        "ranks waited for slower ones: look for other load on their nodes, or ranks that share cores"},
-       {seconds.bubble, "bubble",
-        "stages waited for each other: more micro-batches (train.micro_batches), another replica.schedule, or stages "
-        "of "
-        "more equal cost (replica.placement) would help"},
-       {seconds.input, "input",
-        "ranks waited for data: larger chunks, a faster disk, or data.reader = \"resident\" would help"},
-       {seconds.optimizer, "optimizer",
-        config.whole_batch()
-            ? "the method's vectors take long compared with the passes: more ranks share them, and a smaller "
-              "optimizer.history (lbfgs) has fewer"
-            : "the update takes long compared with the gradient: use a larger train.batch_size"},
-       {seconds.evaluation, "evaluation", "evaluations take long: evaluate less often (train.evaluate_every_epochs)"},
-       {seconds.checkpoint, "checkpoint",
-        "writing checkpoints takes long: write them less often (checkpoint.every_epochs)"},
-       {seconds.other, "other"}}};
+/// What to do where a part of the time is large; empty for compute and the rest.
+std::string advice_on(double Seconds::*part, const settings::Config& config) {
+  if (part == &Seconds::exposed_communication) return advice_on_messages(config);
+  if (part == &Seconds::straggler_wait) {
+    return "ranks waited for slower ones: look for other load on their nodes, or ranks that share cores";
+  }
+  if (part == &Seconds::bubble) {
+    return "stages waited for each other: more micro-batches (train.micro_batches), another replica.schedule, or "
+           "stages of more equal cost (replica.placement) would help";
+  }
+  if (part == &Seconds::input) {
+    return "ranks waited for data: larger chunks, a faster disk, or data.reader = \"resident\" would help";
+  }
+  if (part == &Seconds::optimizer) {
+    return config.whole_batch()
+               ? "the method's vectors take long compared with the passes: more ranks share them, and a smaller "
+                 "optimizer.history (lbfgs) has fewer"
+               : "the update takes long compared with the gradient: use a larger train.batch_size";
+  }
+  if (part == &Seconds::evaluation) {
+    return "evaluations take long: evaluate less often (train.evaluate_every_epochs)";
+  }
+  if (part == &Seconds::checkpoint) {
+    return "writing checkpoints takes long: write them less often (checkpoint.every_epochs)";
+  }
+  return "";
 }
 
 std::string metrics_text(const std::string& name, const std::vector<models::Metric>& metrics) {
@@ -74,94 +75,56 @@ std::string result_line(const Summary& summary) {
   return text;
 }
 
-std::string time_line(const parallel::Seconds& seconds, const settings::Config& config) {
+std::string time_line(const Seconds& seconds) {
   std::string text;
-  for (const TimeShare& part : parts_of(seconds, config)) {
-    const double share = part.seconds / std::max(seconds.sum(), 1e-9);
-    if (share >= 0.0005) text += fmt::format("{}{} {:.1f} %", text.empty() ? "" : ", ", part.name, 100 * share);
+  for (const SecondsPart& part : kSecondsParts) {
+    const double share = seconds.*part.value / std::max(seconds.sum(), 1e-9);
+    if (share < 0.0005) continue;
+    text += fmt::format("{}{} {:.1f} %", text.empty() ? "" : ", ", words_of(part.name), 100 * share);
   }
   return text;
 }
 
 /// Advice on the largest part of the time that is not computation, if it is at least a tenth. Not for very short runs,
 /// where a checkpoint may take most of the time.
-std::string advice_line(const parallel::Seconds& seconds, const settings::Config& config) {
+std::string advice_line(const Seconds& seconds, const settings::Config& config) {
   if (config.strategy.replayed_workers > 0) return "";  // a replay cannot be changed
   if (seconds.sum() < 5) return "";
-  const auto parts = parts_of(seconds, config);
-  const auto largest = std::max_element(parts.begin() + 1, parts.end() - 1,
-                                        [](const TimeShare& a, const TimeShare& b) { return a.seconds < b.seconds; });
-  return largest->seconds < 0.1 * seconds.sum() ? "" : fmt::format("  advice      {}\n", largest->advice);
+  double largest = 0;
+  std::string advice;
+  for (const SecondsPart& part : kSecondsParts) {
+    const std::string one = advice_on(part.value, config);
+    if (one.empty() || seconds.*part.value <= largest) continue;
+    largest = seconds.*part.value;
+    advice = one;
+  }
+  return largest < 0.1 * seconds.sum() ? "" : fmt::format("  advice      {}\n", advice);
 }
 
 }  // namespace
 
 namespace {
 
-/// The strategy's counters, where it has any.
+/// What the strategy and others count, and the units of these figures.
 void add_counters(const Summary& summary, nlohmann::ordered_json& json) {
-  const strategies::StrategyCounters& counters = summary.counters;
-  if (!summary.serving.shards.empty()) json["serving"] = to_json(summary.serving);
   const int threads = summary.threads * summary.workers * summary.stages;
-  if (threads > 1) {
-    json["examples_per_second_and_thread"] = summary.examples_per_second() / threads;
-  }
-  if (counters.averaged_bytes >= 0) json["averaged_bytes"] = counters.averaged_bytes;
-  if (counters.node_averaged_bytes >= 0) json["node_averaged_bytes"] = counters.node_averaged_bytes;
-  if (counters.passed_bytes >= 0) json["passed_bytes"] = counters.passed_bytes;
-  if (const parallel::CompressionCounters& sums = counters.compression; sums.sent_bytes >= 0) {
-    json["compression"] = {{"sent_bytes", sums.sent_bytes}, {"plain_bytes", sums.plain_bytes}};
-  }
-  if (const strategies::GossipCounters& gossip = counters.gossip; gossip.sent_bytes >= 0) {
-    json["gossip"] = to_json(gossip);
-  }
-  if (counters.sharing.sent_bytes >= 0) json["sharing"] = sharing_json(counters);
-  if (counters.touched_rows > 0) {
-    json["row_conflict_rate"] =
-        static_cast<double>(counters.row_conflicts) / static_cast<double>(counters.touched_rows);
-  }
+  if (threads > 1) json["examples_per_second_and_thread"] = summary.examples_per_second() / threads;
+  json.update(records::to_json(summary.counters, Shown::in_summary), /*merge_objects=*/true);
+  json["counters"] = records::units_json(summary.counters, Shown::in_summary);
 }
 
 PipelineFigures figures_of(const Summary& summary, const settings::Config& config) {
   return pipeline_figures(config, summary.workers,
                           {.seconds = summary.seconds,
-                           .boundary_bytes = summary.counters.boundary_bytes,
+                           .boundary_bytes = summary.counters.get<parallel::PipelineCounters>().boundary_bytes,
                            .steps = summary.steps - summary.resumed_at_step});
 }
 
-/// What was sent of compressed gradients, beside what whole ones would have been.
-std::string compression_text(const Summary& summary) {
-  const parallel::CompressionCounters& sums = summary.counters.compression;
-  if (summary.ranks == 1) return "  compression there is one rank, which sends nothing\n";
-  if (sums.plain_bytes <= 0) return "  compression nothing was sent that is compressed\n";
-  const double megabytes = 1e-6 / summary.ranks / summary.epochs_made;
-  return fmt::format("  compression {:.1f} MB per epoch and rank, {:.3g} % of the {:.1f} MB without it\n",
-                     megabytes * static_cast<double>(sums.sent_bytes),
-                     100.0 * static_cast<double>(sums.sent_bytes) / static_cast<double>(sums.plain_bytes),
-                     megabytes * static_cast<double>(sums.plain_bytes));
-}
-
-std::string counters_text(const Summary& summary) {
-  const strategies::StrategyCounters& counters = summary.counters;
-  std::string text;
-  if (counters.touched_rows > 0) {
-    text += fmt::format(
-        "  conflicts   {:.3g} % of the rows that examples touched were also in use by another thread (in sampled "
-        "steps)\n",
-        100.0 * static_cast<double>(counters.row_conflicts) / static_cast<double>(counters.touched_rows));
-  }
-  const auto add_bytes = [&](const char* what, std::int64_t bytes) {
-    if (bytes <= 0) return;
-    text += fmt::format("  {:11} {:.1f} MB per epoch and rank\n", what,
-                        static_cast<double>(bytes) / summary.ranks / summary.epochs_made * 1e-6);
-  };
-  add_bytes("averages", counters.averaged_bytes);
-  add_bytes("in nodes", counters.node_averaged_bytes);
-  if (counters.gossip.sent_bytes >= 0) text += to_text(counters.gossip, 1 / (summary.ranks * summary.epochs_made));
-  if (counters.compression.sent_bytes >= 0) text += compression_text(summary);
-  if (counters.sharing.sent_bytes >= 0) text += sharing_text(summary);
-  add_bytes("passed on", counters.passed_bytes);
-  return text;
+/// A replay cannot be changed, so there is no advice on it.
+CounterTerms terms_of(const Summary& summary, const settings::Config& config) {
+  return {.ranks = summary.ranks,
+          .epochs = summary.epochs_made,
+          .relief = config.strategy.replayed_workers > 0 ? "" : relief_of(config)};
 }
 
 }  // namespace
@@ -237,8 +200,8 @@ nlohmann::ordered_json to_json(const Summary& summary, const settings::Config& c
   add_best(summary, config, json);
   json["examples_per_second"] = summary.examples_per_second();
   json["gflops_per_second"] = summary.examples_per_second() * summary.flops_per_example * 1e-9;
-  add_counters(summary, json);
   if (summary.minimisation) json["minimisation"] = to_json(*summary.minimisation);
+  add_counters(summary, json);
   if (summary.stages > 1) json["pipeline"] = to_json(figures_of(summary, config));
   if (summary.comparison) json["compared_with"] = to_json(*summary.comparison);
   if (summary.shard_bytes > 0)
@@ -294,11 +257,11 @@ std::string to_text(const Summary& summary, const settings::Config& config) {
              config.strategy.kind, ranks_text(config, summary.ranks, summary.workers, summary.stages),
              count_of(summary.threads, "thread"), summary.stages > 1 ? "replica" : "rank",
              local_batch_text(config, summary.workers), result_line(summary), records::rate_text(speed),
-             speed * summary.flops_per_example * 1e-9, time_line(summary.seconds, config)) +
+             speed * summary.flops_per_example * 1e-9, time_line(summary.seconds)) +
          (config.fault.is_on() ? fmt::format("  fault       {}\n", config.fault.text()) : "") +
          (summary.stages > 1 ? fmt::format("  pipeline    {}\n", to_text(figures_of(summary, config))) : "") +
-         (summary.minimisation ? to_text(*summary.minimisation) : "") + counters_text(summary) +
-         to_text(summary.serving, config) +
+         (summary.minimisation ? to_text(*summary.minimisation) : "") +
+         summary.counters.text(terms_of(summary, config)) +
          (summary.comparison ? fmt::format("  compared    {}\n", to_text(*summary.comparison)) : "") +
          shard_text(summary) + advice_line(summary.seconds, config) +
          fmt::format("  memory      {:.0f} MiB in the largest rank",

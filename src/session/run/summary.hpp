@@ -9,12 +9,12 @@
 
 #include "run/comparison.hpp"
 #include "run/minimisation.hpp"
-#include "run/serving_report.hpp"
+#include "unisono/base/counters.hpp"
+#include "unisono/base/seconds.hpp"
 #include "unisono/data/dataset.hpp"
 #include "unisono/models/model.hpp"
 #include "unisono/session/checkpoint.hpp"
 #include "unisono/settings/config.hpp"
-#include "unisono/strategies/strategy.hpp"
 
 namespace unisono::session {
 
@@ -33,11 +33,10 @@ struct Summary {
   double epochs_made = 0;     ///< since the (re)start
   std::int64_t examples = 0;  ///< trained on since the (re)start, over all ranks
   double flops_per_example = 0;
-  strategies::StrategyCounters counters = {};  ///< since the (re)start: bytes of all ranks, rows of all threads
+  CounterSet counters = {};  ///< since the (re)start, of all ranks
   std::vector<models::Metric> train;
   std::map<data::Split, std::vector<models::Metric>> evaluations;
-  ServingReport serving = {};          ///< since the (re)start
-  parallel::Seconds seconds;           ///< since the (re)start, means over ranks that train
+  Seconds seconds;                     ///< since the (re)start, means over ranks that train
   std::int64_t peak_memory_bytes = 0;  ///< maximum over the ranks
   /// Of the optimizer's state where it is sharded: on the rank with the largest shard; and all of it. 0: it is not.
   std::int64_t shard_bytes = 0, whole_state_bytes = 0;

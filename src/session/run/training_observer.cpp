@@ -9,7 +9,7 @@
 #include <string_view>
 #include <utility>
 
-#include "run/gossip_report.hpp"
+#include "unisono/comm/counters.hpp"
 #include "unisono/parallel/phase.hpp"
 #include "unisono/session/losses.hpp"
 #include "unisono/session/run_state.hpp"
@@ -94,13 +94,13 @@ void TrainingObserver::note_due(const strategies::StepRecord& record) {
 
 void TrainingObserver::average_weights() {
   if (!context_.training.average) return;
-  parallel::Seconds& seconds = context_.training.seconds;
+  Seconds& seconds = context_.training.seconds;
   const parallel::Phase phase(*context_.parts.backend, seconds, seconds.optimizer, context_.clock);
   context_.training.average->update(header_.step);
 }
 
 StopWish TrainingObserver::agreed_wish() {
-  parallel::Seconds& seconds = context_.training.seconds;
+  Seconds& seconds = context_.training.seconds;
   const parallel::Phase phase(*context_.parts.backend, seconds, seconds.exposed_communication, context_.clock);
   return agreement_.agreed(header_.step);
 }
@@ -150,11 +150,10 @@ void TrainingObserver::report() {
   if (has_diverged()) return;
   add_losses(sums);
   divergence_.report(sums, header_.step);
-  parallel::Seconds seconds = difference(training.seconds, reported_seconds_);
+  Seconds seconds = training.seconds - reported_seconds_;
   seconds.other = since_report_.restart() - seconds.sum();
   reported_seconds_ = training.seconds;
-  write_report(sums, mean_over_ranks(context_.parts.grid.all(), seconds, context_.parts.trains()),
-               serving_since_report());
+  write_report(sums, comm::mean_seconds(context_.parts.grid.all(), seconds, context_.parts.trains()));
   header_.reported_step = header_.step;
   reported_examples_ = examples_;
   if (divergence_.has_diverged(header_.step)) {
@@ -172,35 +171,27 @@ void TrainingObserver::add_losses(const kernels::LossSums& sums) {
   reported_loss_ = mean_loss(sums);
 }
 
-ServingReport TrainingObserver::serving_since_report() {
-  if (header_.worker_steps.empty()) return {};
-  const ServingReport now = gather_serving(context_.parts.grid.all(), context_.training.counters.shards);
-  return difference(now, std::exchange(reported_serving_, now));
+/// What was counted since the last report, on all ranks. Collective.
+nlohmann::ordered_json TrainingObserver::counted_since_report() {
+  CounterSet now = comm::combine(context_.parts.grid.all(), context_.training.counters, Shown::in_metrics);
+  const CounterSet before = std::exchange(reported_counters_, now);
+  return records::to_json(difference(now, before), Shown::in_metrics);
 }
 
-void TrainingObserver::write_report(const kernels::LossSums& sums, const parallel::Seconds& seconds,
-                                    const ServingReport& serving) {
+void TrainingObserver::write_report(const kernels::LossSums& sums, const Seconds& seconds) {
   const double training_seconds = seconds.sum() - seconds.evaluation - seconds.checkpoint;
   examples_per_second_ = static_cast<double>(examples_ - reported_examples_) / std::max(training_seconds, 1e-9);
   nlohmann::ordered_json norms = norms_now();
-  if (context_.training.counters.have_consensus()) add_gossip(norms);
+  const nlohmann::ordered_json counted = counted_since_report();
   if (!writes_metrics()) return;
   nlohmann::ordered_json line = {{"event", "train"}, {"step", header_.step}, {"epoch", epoch_of(header_.step)}};
   line.update(records::to_json(context_.parts.model->metrics(sums)));
   if (!last_.iteration) line["learning_rate"] = last_.learning_rate;
   line["examples_per_second"] = examples_per_second_;
   line.update(norms);
-  if (!serving.shards.empty()) line["serving"] = brief_json(serving);
+  line.update(counted);
   line["seconds"] = records::to_json(seconds);
   context_.records->metrics->write(line);
-}
-
-/// How far the ranks are from their consensus, and their exchanges of single pairs since the last report. Collective.
-void TrainingObserver::add_gossip(nlohmann::ordered_json& line) {
-  const strategies::GossipCounters now = sum_over_ranks(context_.parts.grid.all(), context_.training.counters.gossip);
-  line["consensus_distance"] = consensus_distance(now);
-  if (now.exchanges < 0) return;
-  line["gossip"] = brief_json(difference(now, std::exchange(reported_gossip_, now)));
 }
 
 /// The norms of g and θ, if there is one gradient per step, for ranks that write them. Collective over a pipeline, and
@@ -212,7 +203,7 @@ nlohmann::ordered_json TrainingObserver::norms_now() const {
   if (!context_.training.has_gradient || (!together && !writes_metrics())) return norms;
   if (last_.iteration) {
     norms.update(to_json(*last_.iteration));
-    norms["passes"] = context_.training.counters.batch.passes;
+    norms["passes"] = last_.iteration->passes;
     norms["parameter_norm"] = std::sqrt(parts.squared_norm(parts.parameters.view()));
     return norms;
   }

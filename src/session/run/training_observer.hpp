@@ -11,7 +11,6 @@
 #include "run/kept_models.hpp"
 #include "run/minimisation.hpp"
 #include "run/run_outputs.hpp"
-#include "run/serving_report.hpp"
 #include "run/stop.hpp"
 #include "unisono/session/evaluator.hpp"
 #include "unisono/session/model_parts.hpp"
@@ -33,7 +32,6 @@ struct ObserverContext {
   const Criteria& criteria;
   Records* records;  ///< null except on rank 0
   const Clock& clock;
-  std::int64_t portions;    ///< of the training set, for whole-batch methods; else 0
   CheckpointHeader header;  ///< of the next checkpoint; at first as the run starts or resumes
 };
 
@@ -84,10 +82,9 @@ class TrainingObserver final : public strategies::Observer {
   void diverge(const std::string& what);
   bool writes_metrics() const { return context_.records != nullptr && context_.records->metrics != nullptr; }
   bool has_diverged() const { return !diverged_.empty(); }
-  ServingReport serving_since_report();
-  void write_report(const kernels::LossSums& sums, const parallel::Seconds& seconds, const ServingReport& serving);
+  nlohmann::ordered_json counted_since_report();
+  void write_report(const kernels::LossSums& sums, const Seconds& seconds);
   nlohmann::ordered_json norms_now() const;
-  void add_gossip(nlohmann::ordered_json& line);
   void average_weights();
   void evaluate(data::Split split);
   void evaluate_and_judge();
@@ -119,9 +116,8 @@ class TrainingObserver final : public strategies::Observer {
   std::string diverged_;
   std::int64_t first_step_, written_step_ = -1, judged_step_ = -1;
   std::int64_t examples_ = 0, reported_examples_ = 0;
-  parallel::Seconds reported_seconds_;
-  ServingReport reported_serving_;
-  strategies::GossipCounters reported_gossip_{.sent_bytes = 0, .exchanges = 0};
+  Seconds reported_seconds_;
+  CounterSet reported_counters_;  ///< of all ranks
   Stopwatch since_start_, since_report_;
   double reported_loss_, examples_per_second_ = 0;
   bool newly_best_ = false;

@@ -1,10 +1,21 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <string>
 
+#include "unisono/base/counters.hpp"
 #include "unisono/comm/communicator.hpp"
 
 namespace unisono::strategies {
+
+/// Bytes of vectors that were averaged over the ranks of a node, between the averages of all ranks.
+struct NodeAverageCounters {
+  std::int64_t bytes = 0;
+
+  void describe(CounterVisitor& visitor) { visitor.count({.name = "node_averaged_bytes", .unit = "bytes"}, bytes); }
+  std::string text(const CounterTerms& terms) const { return terms.bytes_line("in nodes", bytes); }
+};
 
 /// The ranks of a node, which average more often than all ranks do; node_averages.cpp has the formula.
 class NodeAverages {

@@ -18,7 +18,9 @@
 #include <utility>
 #include <vector>
 
+#include "batch/batch_counters.hpp"
 #include "batch/rated_table.hpp"
+#include "shared_counters.hpp"
 #include "step.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/base/thread_team.hpp"
@@ -157,7 +159,7 @@ void Iterations::share(const Table& table) {
     const auto sent = ranks.start_send(rows_of(step), next, kTag);
     received->wait();
     sent->wait();
-    run_.counters.passed_bytes = std::max<std::int64_t>(0, run_.counters.passed_bytes) + std::ssize(rows_of(step));
+    run_.counters.of<PassedCounters>().bytes += std::ssize(rows_of(step));
   }
 }
 
@@ -252,8 +254,9 @@ void train_alternating(TrainContext& run) {
   for (std::int64_t step = run.first_step; go_on && step < run.total_steps; ++step) {
     const double now = iterations.make();
     const optim::BatchEnd end = end_of(std::exchange(before, now), now, tolerance);
-    ++run.counters.batch.passes;
-    ++run.counters.batch.evaluations;
+    auto& counters = run.counters.of<BatchCounters>();
+    ++counters.passes;
+    ++counters.evaluations;
     go_on = run.observer.step({.step = step + 1,
                                .epoch = step,
                                .last_of_epoch = true,
@@ -262,7 +265,8 @@ void train_alternating(TrainContext& run) {
                                                                   .gradient_magnitude = -1,
                                                                   .step_length = -1,
                                                                   .evaluations = 1,
-                                                                  .end = end}});
+                                                                  .end = end,
+                                                                  .passes = counters.passes}});
     go_on &= end == optim::BatchEnd::none;
   }
 }

@@ -66,10 +66,12 @@ double l2_of(View x, const FloatRange& range) {
 DividedFunction::DividedFunction(TrainContext& run, bool backup)
     : run_(run),
       objective_(*run.objective),
+      counters_(run.counters.of<BatchCounters>()),
       ranks_(run.communicator.split(0, run.communicator.rank())),
       gradients_(sums_of_vectors(std::ssize(run.state.parameters))),
       fate_(*ranks_),
       worker_(*ranks_, fate_, objective_.portions(), run.seconds.straggler_wait, run.clock) {
+  counters_.portions = objective_.portions();
   const FloatRange own = shards().shard(rank());
   for (const models::PenalisedRange& one : objective_.penalties()) {
     has_l1_ |= one.l1 > 0;
@@ -143,7 +145,7 @@ void DividedFunction::form_hessian(View x) {
       hessian_->sums, hessian_->shard.view());
   const parallel::Phase phase(run_, run_.seconds.exposed_communication);
   const MutableView whole = hessian_->values.view();
-  run_.counters.batch.sent_bytes += gather_shards(*ranks_, hessian_->sums.shards, hessian_->shard.view(), whole);
+  counters_.sent_bytes += gather_shards(*ranks_, hessian_->sums.shards, hessian_->shard.view(), whole);
   for (Index i = 0; i < n; ++i) {
     for (Index j = 0; j < i; ++j) whole.data()[j * n + i] = whole.data()[i * n + j];
   }
@@ -185,7 +187,7 @@ void DividedFunction::settle_theta(View x) {
 /// whole ← all ranks' shards.
 void DividedFunction::place(View x, MutableView whole) {
   const parallel::Phase phase(run_, run_.seconds.exposed_communication);
-  run_.counters.batch.sent_bytes += gather_shards(*ranks_, shards(), x, whole);
+  counters_.sent_bytes += gather_shards(*ranks_, shards(), x, whole);
 }
 
 kernels::LossSums DividedFunction::settle(View x) {
@@ -320,7 +322,7 @@ bool DividedFunction::compute_portion(const Compute& compute, Subtrees& subtrees
     return go_on();
   };
   const bool finished = compute(portion, subtrees.leaf(), losses, between);
-  ++(finished ? run_.counters.batch.portions : run_.counters.batch.cancelled);
+  ++(finished ? counters_.computed : counters_.cancelled);
   if (!finished) return false;
   finished_.emplace_back(portion, losses);
   subtrees.add(portion);
@@ -332,8 +334,8 @@ void DividedFunction::add_up(PortionSums& sums, MutableView shard, kernels::Loss
   const parallel::Phase phase(run_, run_.seconds.exposed_communication);
   const comm::TreeSum order(sums.subtrees.tree(), ranks_->all_gather_vectors(sums.subtrees.nodes()));
   const std::vector<View> vectors = sums.subtrees.vectors();
-  run_.counters.batch.sent_bytes += sum_to_shards(*ranks_, order, vectors, sums.shards, shard);
-  run_.counters.batch.nodes += std::ssize(order.inputs);
+  counters_.sent_bytes += sum_to_shards(*ranks_, order, vectors, sums.shards, shard);
+  counters_.nodes += std::ssize(order.inputs);
 
   std::vector<FinishedPortion> own;
   for (const auto& [portion, losses_of] : finished_) own.push_back(message_of(portion, losses_of));

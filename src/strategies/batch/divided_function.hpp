@@ -3,6 +3,7 @@
 #include <memory>
 #include <vector>
 
+#include "batch/batch_counters.hpp"
 #include "batch/coordinator.hpp"
 #include "batch/portion_worker.hpp"
 #include "batch/subtrees.hpp"
@@ -80,6 +81,7 @@ class DividedFunction final : public optim::BatchFunction {
 
   TrainContext& run_;
   models::Objective& objective_;
+  BatchCounters& counters_;
   std::unique_ptr<comm::Communicator> ranks_;  ///< for the messages of this object alone
   PortionSums gradients_;
   parallel::CommonFate fate_;

@@ -1,6 +1,9 @@
 #include "gossip/consensus.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cmath>
 
 #include "step.hpp"
 
@@ -47,16 +50,43 @@ TrainContext own_context(TrainContext& run) {
   return own;
 }
 
-void form_consensus(TrainContext& run, models::ModelState own, double statistics_weight) {
+void ConsensusCounters::describe(CounterVisitor& visitor) {
+  visitor.count({.name = "averaged_bytes", .unit = "bytes"}, averaged_bytes);
+  const auto square = [](std::string_view name) {
+    return Counter{.name = name, .shown = Shown::nowhere, .adds_up = false};
+  };
+  visitor.number(square("difference_squares"), difference_squares);
+  visitor.number(square("mean_squares"), mean_squares);
+  visitor.figure({.name = "consensus_distance", .shown = Shown::in_metrics}, distance());
+}
+
+void ConsensusCounters::describe_in_summary(CounterVisitor& visitor) const {
+  visitor.figure({.name = "consensus_distance"}, distance());
+}
+
+double ConsensusCounters::distance() const {
+  return mean_squares > 0 ? std::sqrt(difference_squares / mean_squares) : 0;
+}
+
+std::string gossip_text(const CounterTerms& terms, std::int64_t sent_bytes, const ConsensusCounters& consensus,
+                        const std::string& exchanges) {
+  return terms.bytes_line("averages", consensus.averaged_bytes) +
+         fmt::format(
+             "  gossip      {:.1f} MB per epoch and rank to neighbours; ranks are {:.3g} % of the norm from their "
+             "consensus; "
+             "{}\n",
+             terms.megabytes(sent_bytes), 100 * consensus.distance(), exchanges);
+}
+
+void form_consensus(TrainContext& run, models::ModelState own, ConsensusCounters& counters, double statistics_weight) {
   parallel::meet(run);
   const parallel::Phase phase(run, run.seconds.exposed_communication);
   const std::int64_t bytes =
       average(run, run.replica.layout(), own.parameters, run.state.parameters) +
       average(run, run.replica.statistics_layout(), own.statistics, run.state.statistics, statistics_weight);
-  const bool sends = run.communicator.size() > 1;
-  run.counters.averaged_bytes = std::max<std::int64_t>(0, run.counters.averaged_bytes) + (sends ? bytes : 0);
-  run.counters.gossip.difference_squares = squared_distance(run.backend, own.parameters, run.state.parameters);
-  run.counters.gossip.mean_squares = run.backend.squared_norm(run.state.parameters);
+  counters.averaged_bytes += run.communicator.size() > 1 ? bytes : 0;
+  counters.difference_squares = squared_distance(run.backend, own.parameters, run.state.parameters);
+  counters.mean_squares = run.backend.squared_norm(run.state.parameters);
 }
 
 std::string need_of_examples_for_statistics(const models::Model& model) {

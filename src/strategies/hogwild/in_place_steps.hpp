@@ -1,19 +1,48 @@
 #pragma once
 
+#include <fmt/format.h>
+
 #include <atomic>
+#include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "parameter_average.hpp"
 #include "step.hpp"
+#include "unisono/base/counters.hpp"
 #include "unisono/base/thread_team.hpp"
 #include "unisono/kernels/in_place.hpp"
 
 namespace unisono::strategies {
 
 inline constexpr std::int64_t kWatchedSteps = 64;  // one in-place step out of so many is sampled by ConflictMeter
+
+/// Rows of θ that threads touched, in the steps that ConflictMeter sampled.
+struct ConflictCounters {
+  std::int64_t touched = 0, conflicts = 0;  ///< conflicts: that were also in use by another thread
+
+  void describe(CounterVisitor& visitor) {
+    visitor.count({.name = "touched_rows", .shown = Shown::nowhere}, touched);
+    visitor.count({.name = "row_conflicts", .shown = Shown::nowhere}, conflicts);
+    visitor.figure({.name = "row_conflict_rate"}, rate());
+  }
+  std::string text(const CounterTerms&) const {
+    if (touched == 0) return "";
+    return fmt::format(
+        "  conflicts   {:.3g} % of the rows that examples touched were also in use by another thread (in sampled "
+        "steps)\n",
+        100 * rate());
+  }
+  /// NaN where no step was sampled.
+  double rate() const {
+    return touched == 0 ? std::numeric_limits<double>::quiet_NaN()
+                        : static_cast<double>(conflicts) / static_cast<double>(touched);
+  }
+};
 
 /// Hogwild's steps of a model that is updated in place: the threads divide the examples of each step.
 class InPlaceSteps {
@@ -24,6 +53,7 @@ class InPlaceSteps {
         parameters_(parameters),
         team_(run.threads, "hogwild"),
         threads_(static_cast<std::size_t>(run.threads)) {
+    run.counters.of<ConflictCounters>() = {};
     if (run.threads > 1) meter_.emplace(run.model.in_place()->row_spaces(), run.threads);
     for (Thread& thread : threads_) thread.scratch = run.model.in_place()->make_scratch();
   }
@@ -52,8 +82,7 @@ class InPlaceSteps {
     for (Thread& thread : threads_) run_.sums += std::exchange(thread.sums, {});
     own_examples_ = batch.rank_step_size;
     if (meter == nullptr) return;
-    run_.counters.touched_rows = meter->touched();
-    run_.counters.row_conflicts = meter->conflicts();
+    run_.counters.of<ConflictCounters>() = {.touched = meter->touched(), .conflicts = meter->conflicts()};
   }
 
   /// \param examples_before examples that θ was trained on before these pieces \return how many examples these have

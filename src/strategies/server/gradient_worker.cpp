@@ -70,7 +70,6 @@ GradientWorker::GradientWorker(const TrainContext& run, Client client, const Wor
   }
   compressed_.emplace(run.model.layout(), shards, settings.compression, client_.worker(),
                       run.vectors.empty() ? residual_.view() : run.vectors.front().values.view(), run.backend);
-  compression_.sent_bytes = 0;
 }
 
 void GradientWorker::make_steps(const Segment& segment) {

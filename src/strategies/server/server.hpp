@@ -8,10 +8,10 @@
 #include "server/compressed_pushes.hpp"
 #include "server/event_order.hpp"
 #include "server/segment.hpp"
+#include "server/serving_counters.hpp"
 #include "server/shard.hpp"
 #include "server/wire.hpp"
 #include "unisono/base/clock.hpp"
-#include "unisono/strategies/serving.hpp"
 
 namespace unisono::strategies {
 

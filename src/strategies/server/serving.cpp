@@ -43,10 +43,20 @@ Serving::Serving(TrainContext& run, ServingPlan plan)
       plan_(std::move(plan)),
       group_(run.communicator.split(0, run.communicator.rank())),
       wire_(*group_, plan_.roles, run.clock) {
+  begin_counters();
   add_workers();
   add_servers();
   const auto roles = static_cast<int>(workers_.size() + servers_.size());
   if (roles > 0) team_ = std::make_unique<ThreadTeam>(roles, "a rank's workers and servers");
+}
+
+/// Those of all servers, on every rank.
+void Serving::begin_counters() {
+  const auto workers = static_cast<std::size_t>(plan_.roles.workers());
+  ServedShard none;
+  none.counters.staleness.resize(workers);
+  none.counters.held_seconds.resize(workers);
+  run_.counters.of<ServingCounters>().shards.assign(static_cast<std::size_t>(plan_.roles.servers()), none);
 }
 
 void Serving::add_workers() {
@@ -83,15 +93,13 @@ TrainContext Serving::context_of(WorkerRole& role, std::size_t place) const {
            .gradient = own.gradient,
            .sums = role.sums,
            .seconds = role.seconds,
-           .compression = run_.compression,
-           .boundary_bytes = run_.boundary_bytes,
+           .counters = run_.counters,
            .first_step = run_.first_step,
            .vectors = run_.workers.empty() ? run_.vectors : std::span<parallel::KeptVector>(),
            .fault = run_.fault},
           {.optimizer_settings = run_.optimizer_settings,
            .schedule = run_.schedule,
            .observer = run_.observer,
-           .counters = run_.counters,
            .total_steps = run_.total_steps,
            .threads = run_.threads},
           {},
@@ -173,26 +181,20 @@ void Serving::collect() {
   }
   // Several workers of a rank run concurrently: the seconds of one of them are taken.
   if (!workers_.empty()) {
-    const parallel::Seconds own = std::exchange(workers_.front()->seconds, {});
-    run_.seconds.compute += own.compute;
-    run_.seconds.exposed_communication += own.exposed_communication;
-    run_.seconds.straggler_wait += own.straggler_wait;
-    run_.seconds.input += own.input;
-    run_.seconds.optimizer += own.optimizer;
+    run_.seconds += std::exchange(workers_.front()->seconds, {});
   }
   if (plan_.make_code) {
-    run_.counters.compression = {.sent_bytes = 0};
+    auto& compression = run_.counters.of<parallel::CompressionCounters>() = {};
     for (const auto& role : workers_) {
-      run_.counters.compression.sent_bytes += role->worker->compression().sent_bytes;
-      run_.counters.compression.plain_bytes += role->worker->compression().plain_bytes;
+      compression.sent_bytes += role->worker->compression().sent_bytes;
+      compression.plain_bytes += role->worker->compression().plain_bytes;
     }
   }
-  run_.counters.shards.clear();
   for (const auto& role : servers_) {
-    run_.counters.shards.push_back({.server = role->number,
-                                    .rank = run_.communicator.rank(),
-                                    .floats = std::ssize(role->shard->values()),
-                                    .counters = role->server->counters()});
+    run_.counters.of<ServingCounters>().shards[static_cast<std::size_t>(role->number)] = {
+        .rank = run_.communicator.rank(),
+        .floats = std::ssize(role->shard->values()),
+        .counters = role->server->counters()};
   }
 }
 

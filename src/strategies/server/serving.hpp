@@ -58,7 +58,7 @@ class Serving {
     int number;
     kernels::Backend& backend;  ///< with which it computes
     kernels::LossSums sums{};
-    parallel::Seconds seconds{};
+    Seconds seconds{};
     std::unique_ptr<ServedWorker> worker{};
   };
   struct ServerRole {
@@ -68,6 +68,7 @@ class Serving {
     EventOrder order{};  ///< of the present segment
   };
 
+  void begin_counters();
   void add_workers();
   void add_servers();
   TrainContext context_of(WorkerRole& role, std::size_t place) const;

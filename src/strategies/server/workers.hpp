@@ -8,6 +8,7 @@
 #include "server/server.hpp"
 #include "server/shards.hpp"
 #include "unisono/parallel/compression_settings.hpp"
+#include "unisono/parallel/counters.hpp"
 #include "unisono/strategies/strategy.hpp"
 
 namespace unisono::strategies {

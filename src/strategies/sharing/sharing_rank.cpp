@@ -1,16 +1,19 @@
 #include "sharing/sharing_rank.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
-#include "gossip/consensus.hpp"
 #include "step.hpp"
+#include "unisono/base/text.hpp"
 
 namespace unisono::strategies {
 
 SharingRank::SharingRank(TrainContext& run, const GradientSharingSettings& settings)
     : run_(run),
       settings_(settings),
+      counters_(run.counters.of<SharingCounters>()),
       relay_(run.communicator),
       encoder_(kernels::make_threshold_encoder(
           {.threshold = static_cast<float>(settings.threshold), .density = settings.density})),
@@ -20,8 +23,32 @@ SharingRank::SharingRank(TrainContext& run, const GradientSharingSettings& setti
       statistics_(settings.is_synchronous() ? 0 : std::ssize(run.state.statistics), run.backend.memory()),
       own_statistics_(settings.is_synchronous() ? run.vectors[kOwnStatistics].values.view() : statistics_.view()),
       applied_by_(static_cast<std::size_t>(run.communicator.size())) {
-  run.counters.sharing = {.sent_bytes = 0};
+  counters_ = {};
   if (run.first_step == 0) run.backend.memory().copy(run.state.statistics, own_statistics_);
+}
+
+void SharingCounters::describe(CounterVisitor& visitor) {
+  consensus.describe(visitor);
+  const CounterGroup group(visitor, "sharing");
+  visitor.count({.name = "sent_bytes", .unit = "bytes"}, sent_bytes);
+  visitor.count({.name = "plain_bytes", .unit = "bytes"}, plain_bytes);
+  visitor.count({.name = "updates"}, updates);
+  visitor.histogram({.name = "staleness", .unit = "updates"}, staleness);
+  consensus.describe_in_summary(visitor);
+}
+
+/// How many updates were shared, what they took, how late they came, and how far apart the ranks were after all of
+/// them.
+std::string SharingCounters::text(const CounterTerms& terms) const {
+  if (plain_bytes <= 0) return "  sharing     there is one rank, which sends nothing\n";
+  return terms.bytes_line("averages", consensus.averaged_bytes) +
+         fmt::format(
+             "  sharing     {} updates in {:.1f} MB per epoch and rank, {:.3g} % of the {:.1f} MB of whole ones; "
+             "staleness "
+             "{:.2g} updates on average, at most {}; ranks ended {:.2g} of the norm from their mean\n",
+             grouped(updates), terms.megabytes(sent_bytes),
+             100.0 * static_cast<double>(sent_bytes) / static_cast<double>(plain_bytes), terms.megabytes(plain_bytes),
+             staleness.mean(), staleness.largest(), consensus.distance());
 }
 
 void SharingRank::train(const Segment& segment, EventOrder& order) {
@@ -146,7 +173,7 @@ SharedUpdate SharingRank::encode() {
 }
 
 void SharingRank::share(const SharedUpdate& update) {
-  ++run_.counters.sharing.updates;
+  ++counters_.updates;
   relay_.share(update);
 }
 
@@ -155,15 +182,15 @@ void SharingRank::apply(const SharedUpdate& update) {
   order_->record_or_follow({update.sender, true});
   encoder_->add(update.message(), run_.state.parameters);
   if (update.sender != run_.communicator.rank()) {
-    run_.counters.sharing.staleness.add(settings_.is_synchronous() ? 0 : applied_ - update.read);
+    counters_.staleness.add(settings_.is_synchronous() ? 0 : applied_ - update.read);
   }
   ++applied_by_[static_cast<std::size_t>(update.sender)];
   ++applied_;
 }
 
 void SharingRank::count() {
-  run_.counters.sharing.sent_bytes = relay_.sent_bytes();
-  run_.counters.sharing.plain_bytes =
+  counters_.sent_bytes = relay_.sent_bytes();
+  counters_.plain_bytes =
       relay_.sent_updates() * std::ssize(run_.state.parameters) * static_cast<std::int64_t>(sizeof(float));
 }
 
@@ -174,7 +201,7 @@ void SharingRank::form_consensus() {
   memory.copy(run_.state.parameters, change_.view());
   memory.copy(run_.state.statistics, own_statistics_);
   const double weight = settings_.is_synchronous() ? 1 : static_cast<double>(examples_of_segment_);
-  strategies::form_consensus(run_, {change_.view(), own_statistics_}, weight);
+  strategies::form_consensus(run_, {change_.view(), own_statistics_}, counters_.consensus, weight);
   if (settings_.is_synchronous()) memory.copy(change_.view(), run_.state.parameters);  // the same on all ranks
 }
 

@@ -2,8 +2,10 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
+#include "gossip/consensus.hpp"
 #include "gradient_sharing.hpp"
 #include "server/event_order.hpp"
 #include "server/server.hpp"
@@ -15,6 +17,18 @@ namespace unisono::strategies {
 
 /// Places in TrainContext::vectors: what this rank has not shared yet and, in step, its own running statistics.
 inline constexpr std::size_t kResidual = 0, kOwnStatistics = 1;
+
+/// What gradient sharing counts.
+struct SharingCounters {
+  std::int64_t sent_bytes = 0;   ///< of updates: its own, and others' that it passed on
+  std::int64_t plain_bytes = 0;  ///< that whole vectors of θ's size would have taken in their place
+  std::int64_t updates = 0;      ///< that it shared
+  Histogram staleness = {};      ///< of others' updates that it applied
+  ConsensusCounters consensus = {};
+
+  void describe(CounterVisitor& visitor);
+  std::string text(const CounterTerms& terms) const;
+};
 
 /// One rank of gradient sharing: makes steps, shares their updates, and applies the others'.
 class SharingRank {
@@ -48,6 +62,7 @@ class SharingRank {
 
   TrainContext& run_;
   const GradientSharingSettings settings_;
+  SharingCounters& counters_;
   Relay relay_;
   std::unique_ptr<kernels::Encoder> encoder_;
   MutableView residual_;

@@ -61,18 +61,6 @@ records::Pairs pairs_of(const Trainings& variant, const Trainings& serial) {
   return pairs;
 }
 
-void add(parallel::Seconds& sum, const parallel::Seconds& other, double share) {
-  sum.compute += share * other.compute;
-  sum.exposed_communication += share * other.exposed_communication;
-  sum.straggler_wait += share * other.straggler_wait;
-  sum.bubble += share * other.bubble;
-  sum.input += share * other.input;
-  sum.optimizer += share * other.optimizer;
-  sum.evaluation += share * other.evaluation;
-  sum.checkpoint += share * other.checkpoint;
-  sum.other += share * other.other;
-}
-
 void add_distances(const Trainings& own, const Trainings& serial, double optimum, WayResult& result) {
   Figures relative, largest, predictions, classes, losses, above;
   for (std::size_t i = 0; i < own.size(); ++i) {
@@ -127,7 +115,7 @@ void add_course(const Trainings& own, const StudyResult& study, bool larger_is_b
   result.reached = to_target.count();
   result.seconds = total.median();
   for (const StudyRecord* record : own) {
-    if (record != nullptr) add(result.parts, record->seconds, 1.0 / static_cast<double>(total.count()));
+    if (record != nullptr) result.parts += (1.0 / static_cast<double>(total.count())) * record->seconds;
   }
 }
 

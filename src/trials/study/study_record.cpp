@@ -3,7 +3,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "unisono/records/metrics_log.hpp"
+#include "unisono/records/counters_json.hpp"
 
 namespace unisono::trials {
 namespace {
@@ -29,18 +29,6 @@ ModelDistance distance_from(const nlohmann::json& json) {
           .largest = number(json.at("largest")),
           .predictions = number(json.at("predictions")),
           .classes = number(json.at("classes"))};
-}
-
-parallel::Seconds seconds_from(const nlohmann::json& json) {
-  return {.compute = json.at("compute"),
-          .exposed_communication = json.at("exposed_communication"),
-          .straggler_wait = json.at("straggler_wait"),
-          .bubble = json.at("bubble"),
-          .input = json.at("input"),
-          .optimizer = json.at("optimizer"),
-          .evaluation = json.at("evaluation"),
-          .checkpoint = json.at("checkpoint"),
-          .other = json.at("other")};
 }
 
 }  // namespace
@@ -73,7 +61,7 @@ StudyRecord study_record_from(const nlohmann::json& json) {
                      .objective = number(json.at("objective")),
                      .steps = json.at("steps"),
                      .examples = json.at("examples"),
-                     .seconds = seconds_from(json.at("seconds")),
+                     .seconds = records::seconds_from(json.at("seconds")),
                      .distance = distance_from(json.at("distance"))};
   for (const nlohmann::json& point : json.at("curve"))
     record.curve.push_back({point.at(0), point.at(1), point.at(2), number(point.at(3))});

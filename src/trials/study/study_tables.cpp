@@ -134,7 +134,7 @@ std::string time_table(const StudyResult& result) {
   std::vector<Row> rows = {{"way", "ranks × threads", "compute", "communication", "waiting for ranks", "bubble",
                             "input", "optimizer", "other"}};
   for (const WayResult& one : result.ways) {
-    const parallel::Seconds& parts = one.parts;
+    const Seconds& parts = one.parts;
     const double total = parts.sum() - parts.evaluation - parts.checkpoint;
     const auto share = [total](double seconds) { return total > 0 ? percent(seconds / total) : std::string("—"); };
     rows.push_back({way_text(one), cores_text(one), share(parts.compute), share(parts.exposed_communication),

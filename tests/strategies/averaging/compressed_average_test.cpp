@@ -7,6 +7,7 @@
 #include "../small_network.hpp"
 #include "averaging.hpp"
 #include "optimizers.hpp"
+#include "unisono/parallel/counters.hpp"
 
 namespace unisono::strategies {
 namespace {
@@ -47,8 +48,8 @@ TEST_CASE("ranks agree after compressed averages, and keep what they have not se
       for (const Outcome& rank : outcomes) {
         CHECK(rank.vectors.back().vector.name == "residual");
         CHECK(std::ranges::any_of(rank.vectors.back().values.view(), [](float value) { return value != 0; }));
-        sent += rank.counters.compression.sent_bytes;
-        plain += rank.counters.compression.plain_bytes;
+        sent += rank.counters.get<parallel::CompressionCounters>().sent_bytes;
+        plain += rank.counters.get<parallel::CompressionCounters>().plain_bytes;
       }
       CHECK(sent > 0);
       CHECK(sent < plain);

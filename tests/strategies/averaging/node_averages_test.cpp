@@ -2,6 +2,7 @@
 
 #include "../rounding.hpp"
 #include "same_runs.hpp"
+#include "shared_counters.hpp"
 #include "targets_alone.hpp"
 
 namespace unisono::strategies {
@@ -15,8 +16,8 @@ TEST_CASE("a node_period that is the period changes nothing, bit for bit", "[ave
     training.strategy.own.of<AveragingSettings>().node_period = 3;
     const auto nodes = train(small_images(), training);
     CHECK(same_runs(nodes, plain));
-    CHECK(nodes[0].counters.averaged_bytes == plain[0].counters.averaged_bytes);
-    CHECK(nodes[0].counters.node_averaged_bytes == -1);
+    CHECK(nodes[0].counters.get<AveragedCounters>().bytes == plain[0].counters.get<AveragedCounters>().bytes);
+    CHECK(nodes[0].counters.find<NodeAverageCounters>() == nullptr);
   }
 }
 
@@ -27,7 +28,7 @@ TEST_CASE("nodes of one rank have nothing to average between averages of all", "
   training.strategy.own.of<AveragingSettings>().node_period = 1;
   const auto nodes = train(small_images(), training);
   CHECK(same_runs(nodes, plain));
-  CHECK(nodes[0].counters.node_averaged_bytes == 0);
+  CHECK(nodes[0].counters.get<NodeAverageCounters>().bytes == 0);
 }
 
 TEST_CASE("all ranks on one node average every node_period steps", "[averaging][nodes]") {
@@ -57,7 +58,8 @@ TEST_CASE("averages weigh examples alike, within nodes and between them", "[aver
     CHECK(outcome[rank].parameters[kBias] == Approx((5 * 2.5 + 6 * 3) / 11).margin(tolerance));
   }
   CHECK(ranks_agree(outcome));
-  CHECK(outcome[0].counters.node_averaged_bytes == outcome[0].counters.averaged_bytes);  // one of each
+  CHECK(outcome[0].counters.get<NodeAverageCounters>().bytes ==
+        outcome[0].counters.get<AveragedCounters>().bytes);  // one of each
 }
 
 TEST_CASE("a node without examples since its average weighs as much as those before", "[averaging][nodes]") {

@@ -7,6 +7,7 @@
 
 #include "../../data/support.hpp"
 #include "../../nn/network_trial.hpp"
+#include "batch/batch_counters.hpp"
 #include "expect.hpp"
 #include "unisono/data/hdf5.hpp"
 #include "unisono/models/factory.hpp"
@@ -85,34 +86,30 @@ Result evaluate(comm::Communicator& ranks, const std::string& path, const Distur
   const optim::OptimizerSettings optimizer_settings;
   const optim::Schedule schedule({}, 0, 1, 1);
   kernels::LossSums sums;
-  parallel::Seconds seconds;
-  StrategyCounters counters;
+  Seconds seconds;
+  CounterSet counters;
   parallel::FaultSettings slow;
   slow.slow_rank = disturbance.slow_rank;
   slow.pause_seconds = disturbance.pause_seconds;
   parallel::Fault fault(slow, disturbance.seed, ranks.rank());
   NoBatches source;
-  TrainContext run{{.communicator = ranks,
-                    .backend = *backend,
-                    .model = *model,
-                    .replica = replica,
-                    .optimizer = nullptr,
-                    .source = source,
-                    .state = {.parameters = parameters.view(), .statistics = statistics.view()},
-                    .gradient = {},
-                    .sums = sums,
-                    .seconds = seconds,
-                    .compression = counters.compression,
-                    .boundary_bytes = counters.boundary_bytes,
-                    .first_step = 0,
-                    .fault = &fault},
-                   {.optimizer_settings = optimizer_settings,
-                    .schedule = schedule,
-                    .observer = observer,
-                    .counters = counters,
-                    .total_steps = 1},
-                   {},
-                   {.objective = &objective}};
+  TrainContext run{
+      {.communicator = ranks,
+       .backend = *backend,
+       .model = *model,
+       .replica = replica,
+       .optimizer = nullptr,
+       .source = source,
+       .state = {.parameters = parameters.view(), .statistics = statistics.view()},
+       .gradient = {},
+       .sums = sums,
+       .seconds = seconds,
+       .counters = counters,
+       .first_step = 0,
+       .fault = &fault},
+      {.optimizer_settings = optimizer_settings, .schedule = schedule, .observer = observer, .total_steps = 1},
+      {},
+      {.objective = &objective}};
   DividedFunction function(run, disturbance.backup);
   const VectorShards& shards = function.shards();
   const auto generic = nn::generic_values(static_cast<std::size_t>(shards.size()), 7);
@@ -132,7 +129,7 @@ Result evaluate(comm::Communicator& ranks, const std::string& path, const Distur
       whole->insert(whole->end(), first, first + bytes.size() / sizeof(float));
     }
   }
-  if (counted != nullptr) *counted = counters.batch;
+  if (counted != nullptr) *counted = counters.get<BatchCounters>();
   return result;
 }
 
@@ -156,7 +153,7 @@ TEST_CASE("an evaluation has the same bits in 40 schedules with pauses, backups 
     comm::run_as_threads(ranks, [&](comm::Communicator& communicator) {
       BatchCounters counted;
       EXPECT(evaluate(communicator, path, disturbance, &counted) == expected);
-      finished += counted.portions;
+      finished += counted.computed;
       cancelled += counted.cancelled;
     });
     CHECK(finished >= 3 * 13);  // three passes; portions that were computed twice count once, as the bits show

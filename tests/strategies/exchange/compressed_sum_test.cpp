@@ -7,6 +7,7 @@
 #include "../small_network.hpp"
 #include "optimizers.hpp"
 #include "unisono/base/errors.hpp"
+#include "unisono/parallel/counters.hpp"
 
 namespace unisono::strategies {
 namespace {
@@ -62,9 +63,9 @@ TEST_CASE("ranks agree with every kind of compression, and keep what they have n
         CHECK(rank.vectors[0].vector.name == "residual");
         const View residual = rank.vectors[0].values.view();
         CHECK(std::ranges::any_of(residual, [](float value) { return value != 0; }));
-        CHECK(rank.counters.compression.sent_bytes > 0);
-        sent += rank.counters.compression.sent_bytes;
-        plain += rank.counters.compression.plain_bytes;
+        CHECK(rank.counters.get<parallel::CompressionCounters>().sent_bytes > 0);
+        sent += rank.counters.get<parallel::CompressionCounters>().sent_bytes;
+        plain += rank.counters.get<parallel::CompressionCounters>().plain_bytes;
       }
       if (settings.warmup_steps == 0 && settings.exact.empty()) CHECK(sent < plain);
     }
@@ -107,7 +108,8 @@ TEST_CASE("a warm-up is allreduce, bit for bit, and so is one rank", "[compresse
     settings.warmup_steps = 100;
     const auto outcomes = train(images, compressed_training(settings, 3));
     CHECK(same_outcome_bits(outcomes, train(images, compressed_training({}, 3))));
-    CHECK(outcomes[0].counters.compression.sent_bytes == outcomes[0].counters.compression.plain_bytes);
+    CHECK(outcomes[0].counters.get<parallel::CompressionCounters>().sent_bytes ==
+          outcomes[0].counters.get<parallel::CompressionCounters>().plain_bytes);
   }
 }
 
@@ -176,7 +178,8 @@ TEST_CASE("PowerSGD is exact where gradients have so low a rank", "[compressed_s
   const auto expected = train(images, plain);
   plain.strategy = compressed({.kind = parallel::Compression::power_sgd, .rank = 4});
   const auto outcomes = train(images, plain);
-  CHECK(outcomes[0].counters.compression.sent_bytes < outcomes[0].counters.compression.plain_bytes);
+  CHECK(outcomes[0].counters.get<parallel::CompressionCounters>().sent_bytes <
+        outcomes[0].counters.get<parallel::CompressionCounters>().plain_bytes);
   // L has orthonormal columns to a few roundings: an error of each gradient of some 10⁻⁶ of it, in 8 steps.
   const double moved = largest_difference(expected[0].trajectory.front(), expected[0].parameters);
   CHECK(largest_difference(outcomes[0].parameters, expected[0].parameters) <= 1e-4 * moved);

@@ -137,7 +137,7 @@ TEST_CASE("two ranks mix and step in the order of the setting", "[gossip]") {
   const auto rarely =
       train(targets({8, 0, 8, 0, 8, 0}), targets_alone({.topology = Topology::ring, .order = kAdapt, .period = 2}));
   CHECK(rarely[0].trajectory[1][kBias] == 3);
-  CHECK(rarely[0].counters.gossip.sent_bytes == 4 * 32);  // θ with its padding, once in three steps
+  CHECK(rarely[0].counters.get<GossipCounters>().sent_bytes == 4 * 32);  // θ with its padding, once in three steps
   CHECK(replicas(rarely)[0][kBias] == 3 + 2.5F);
 }
 
@@ -151,7 +151,7 @@ TEST_CASE("the optimizer's vectors are kept, or mixed like the parameters", "[go
               targets_alone({.topology = Topology::ring, .order = kAdapt, .momentum = momentum}, "momentum = 0.5"));
     CHECK(ranks[0].optimizer_state[0].values.view()[kBias] == (momentum == kKeep ? -20.0F : -8.0F));
     CHECK(ranks[1].optimizer_state[0].values.view()[kBias] == (momentum == kKeep ? 4.0F : -8.0F));
-    CHECK(ranks[0].counters.gossip.sent_bytes == 2 * 4 * 32 * (momentum == kKeep ? 1 : 2));
+    CHECK(ranks[0].counters.get<GossipCounters>().sent_bytes == 2 * 4 * 32 * (momentum == kKeep ? 1 : 2));
   }
 }
 
@@ -254,7 +254,7 @@ TEST_CASE("on 2^k ranks the exponential graph reaches the exact mean after k exc
     for (const auto& own : replicas(stopped))
       CHECK(own[kBias] == static_cast<float>(ranks * (ranks - 1)) / 2 + 100.0F * static_cast<float>(ranks));
     CHECK(distance_of(replicas(stopped)) == 0);
-    CHECK(stopped[0].counters.gossip.difference_squares == 0);
+    CHECK(stopped[0].counters.get<GossipCounters>().consensus.difference_squares == 0);
   }
 }
 
@@ -269,7 +269,7 @@ TEST_CASE("on one rank gossip is the serial run, bit for bit", "[gossip]") {
       CHECK(is_same(alone[0].parameters, serial[0].parameters));
       CHECK(alone[0].statistics == serial[0].statistics);
       CHECK(alone[0].losses == serial[0].losses);
-      CHECK(alone[0].counters.gossip.sent_bytes == 0);
+      CHECK(alone[0].counters.get<GossipCounters>().sent_bytes == 0);
     }
   }
 }
@@ -314,9 +314,10 @@ TEST_CASE("gossiping ranks learn, and the summary's distance is that of their pa
       CHECK(losses.back() < 0.8 * losses.front());
       CHECK(ranks_agree(ranks));
       double squares = 0;
-      for (const Outcome& rank : ranks) squares += rank.counters.gossip.difference_squares;
+      for (const Outcome& rank : ranks) squares += rank.counters.get<GossipCounters>().consensus.difference_squares;
       // The consensus is rounded to floats, by at most P + 1 of their roundings.
-      const double rounding = 5 * kUnitRoundoff * std::sqrt(4 * ranks[0].counters.gossip.mean_squares);
+      const double rounding =
+          5 * kUnitRoundoff * std::sqrt(4 * ranks[0].counters.get<GossipCounters>().consensus.mean_squares);
       CHECK(std::sqrt(squares) == Approx(distance_of(replicas(ranks))).margin(rounding));
     }
   }
@@ -339,7 +340,7 @@ TEST_CASE("long vectors travel in pieces", "[gossip]") {
   for (const float value : complete[0].parameters) largest = std::max(largest, std::abs(value));
   const double a_step = (2 * 2 + 7 + 3) * kUnitRoundoff * static_cast<double>(largest);
   CHECK(largest_difference(ring[0].parameters, complete[0].parameters) <= 4 * a_step);
-  CHECK(ring[0].counters.gossip.sent_bytes == 2 * 2 * 4 * std::ssize(ring[0].parameters));
+  CHECK(ring[0].counters.get<GossipCounters>().sent_bytes == 2 * 2 * 4 * std::ssize(ring[0].parameters));
 }
 
 TEST_CASE("replicas that are pipelines gossip to the bits of single ranks", "[gossip][pipeline]") {

@@ -11,6 +11,7 @@
 #include "../rounding.hpp"
 #include "../small_network.hpp"
 #include "expect.hpp"
+#include "sharing/sharing_rank.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/base/random.hpp"
 #include "unisono/kernels/encoders.hpp"
@@ -161,8 +162,9 @@ TEST_CASE("every update is applied once on every rank, whatever delays there are
       CHECK(ranks_agree(shared));
       std::int64_t own = 0;
       for (const Outcome& rank : shared) {
-        own += rank.counters.sharing.updates;
-        CHECK(rank.counters.sharing.staleness.total() == updates - rank.counters.sharing.updates);
+        own += rank.counters.get<SharingCounters>().updates;
+        CHECK(rank.counters.get<SharingCounters>().staleness.total() ==
+              updates - rank.counters.get<SharingCounters>().updates);
         for (const float left : residual_of(rank)) CHECK(left == 0);
       }
       CHECK(own == updates);
@@ -203,7 +205,7 @@ TEST_CASE("ranks in step add up their encoded updates, and one rank is the seria
         CHECK(largest_difference(expected, std::vector<float>(expected.size())) > 0.02);
         CHECK(is_same(shared[0].parameters, expected));
         CHECK(ranks_agree(shared));
-        CHECK(shared[0].counters.sharing.staleness.largest() == 0);
+        CHECK(shared[0].counters.get<SharingCounters>().staleness.largest() == 0);
         training.due_every = 1000;  // whenever the model is looked at
         CHECK(is_same(train(examples, training)[0].parameters, expected));
       }
@@ -250,8 +252,8 @@ TEST_CASE("after all updates ranks differ by the order of additions alone", "[sh
     const double updates = 4 * 6 * ranks;
     const double apart = (2 * updates * 2 + ranks + 1) * kUnitRoundoff * largest;
     for (const Outcome& rank : shared) {
-      CHECK(rank.counters.gossip.difference_squares <= 4 * apart * apart);
-      CHECK(rank.counters.gossip.mean_squares > 0);
+      CHECK(rank.counters.get<SharingCounters>().consensus.difference_squares <= 4 * apart * apart);
+      CHECK(rank.counters.get<SharingCounters>().consensus.mean_squares > 0);
     }
     CHECK(ranks_agree(shared));
   }
@@ -400,8 +402,8 @@ TEST_CASE("a network learns from shared updates as it does from whole gradients"
   CHECK(losses_over_ranks(shared).back() <= end + 0.5 * (begin - end));
   std::int64_t sent = 0, whole = 0;
   for (const Outcome& rank : shared) {
-    sent += rank.counters.sharing.sent_bytes;
-    whole += rank.counters.sharing.plain_bytes;
+    sent += rank.counters.get<SharingCounters>().sent_bytes;
+    whole += rank.counters.get<SharingCounters>().plain_bytes;
   }
   CHECK(sent > 0);
   CHECK(sent < whole / 2);

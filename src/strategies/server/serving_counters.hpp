@@ -1,23 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
-// What parameter servers count, for the summary and for metrics.
+#include "unisono/base/counters.hpp"
 
 namespace unisono::strategies {
-
-/// How often each value ≥ 0 occurred; values above kLargest count as kLargest.
-struct Histogram {
-  static constexpr std::int64_t kLargest = 1023;
-  std::vector<std::int64_t> counts;
-
-  void add(std::int64_t value);
-  Histogram& operator+=(const Histogram& more);
-  std::int64_t total() const;
-  double mean() const;
-  std::int64_t largest() const;  ///< the largest value that occurred; 0 if none did
-};
 
 /// What one server counts.
 struct ServerCounters {
@@ -30,9 +19,20 @@ struct ServerCounters {
 
 /// One server's shard of θ, and its counters since the run began.
 struct ServedShard {
-  int server = 0, rank = 0;
-  std::int64_t floats = 0;
+  std::int64_t rank = 0, floats = 0;
   ServerCounters counters;
+
+  /// The share of the server's time in which it did not wait for messages.
+  double busy_share() const;
+};
+
+/// The parameter servers of a run, by their numbers; those of other ranks are all zeros.
+struct ServingCounters {
+  std::vector<ServedShard> shards;
+
+  void describe(CounterVisitor& visitor);
+  /// Lines of the summary, with advice on a server that is a bottleneck.
+  std::string text(const CounterTerms& terms) const;
 };
 
 }  // namespace unisono::strategies

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "unisono/base/counters.hpp"
+
+namespace unisono::parallel {
+
+/// What compressed gradients or changes count.
+struct CompressionCounters {
+  std::int64_t sent_bytes = 0;   ///< to other ranks, of messages
+  std::int64_t plain_bytes = 0;  ///< that allreduces of the same floats, or pushes, would have sent without it
+
+  void describe(CounterVisitor& visitor);
+  std::string text(const CounterTerms& terms) const;
+};
+
+/// What the stages of a pipeline count.
+struct PipelineCounters {
+  std::int64_t boundary_bytes = 0;  ///< of activations and gradients that were sent between stages
+
+  void describe(CounterVisitor& visitor);
+};
+
+}  // namespace unisono::parallel
