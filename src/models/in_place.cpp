@@ -62,8 +62,7 @@ std::int64_t ConflictMeter::conflicts() const {
 void InPlaceModel::require_gradient() const {
   throw ConfigError(
       fmt::format("model.kind = \"{}\" is updated in place and cannot compute the gradient of a batch, which this "
-                  "strategy needs; use strategy.kind = \"serial\", \"hogwild\", \"averaging\", \"parameter_server\" "
-                  "or, for factorization, \"stratified\"",
+                  "strategy needs",
                   kind_));
 }
 

@@ -21,7 +21,7 @@ std::vector<std::string> no_state(const OptimizerSettings&) { return {}; }
 
 OptimizerKind als() {
   return {.name = "als",
-          .meaning = "alternating least squares, for model.kind = \"factorization\" with strategy.kind = \"batch\"",
+          .meaning = "alternating least squares on the whole training set, for model.kind = \"factorization\"",
           .describe = describe_als,
           .state = no_state,
           .traits = {.whole_batch = true, .alternating = true}};

@@ -88,7 +88,7 @@ std::unique_ptr<Optimizer> make_optimizer(const OptimizerSettings& settings, con
   const OptimizerKind& kind = kind_of(settings);
   if (kind.make != nullptr) return kind.make(settings, layout, kernels);
   throw ConfigError(fmt::format(
-      "optimizer.kind = \"{}\" steps on the whole training set: it needs strategy.kind = \"batch\"", settings.kind));
+      "optimizer.kind = \"{}\" steps on the whole training set: it needs a strategy that does so", settings.kind));
 }
 
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerSettings& settings, const DividedParameters& parameters,

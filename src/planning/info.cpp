@@ -231,9 +231,9 @@ void info(comm::Communicator& world, const settings::Config& given, const InfoOp
   }
   if (placing.placed) config = session::chosen(*placing.plan, config, *placing.placed);
   const int ranks = placing.plan ? placing.plan->abilities().ranks : world.size();
-  strategy->require(*model, ranks);
+  strategies::require_fit(*strategy, *model, ranks);
   const bool by_portions = config.whole_batch() && model->alternating() == nullptr;
-  const Index batch = by_portions ? session::examples_of_pass(config, *model, data)
+  const Index batch = by_portions ? session::examples_of_pass(*strategy, *model, data)
                                   : session::largest_part(config, strategy->workers(ranks / config.stages()));
   std::vector<session::MemoryItem> memory;
   if (config.stages() == 1) {

@@ -86,6 +86,22 @@ void add_reports(const std::string& path, RunRecord& run) {
   for (const std::string& line : reports) add_report(line, run);
 }
 
+/// The numbers among the counters that a summary names, and the means of histograms; not those of single servers or
+/// workers.
+void add_counters(const Json& summary, RunRecord& run) {
+  const auto units = summary.find("counters");
+  if (units == summary.end() || !units->is_object()) return;
+  for (const auto& [path, unit] : units->items()) {
+    std::string pointer = "/" + path;
+    std::ranges::replace(pointer, '.', '/');
+    for (const std::string last : {"", "/mean"}) {
+      const Json::json_pointer place(pointer + last);
+      if (!summary.contains(place) || !summary.at(place).is_number()) continue;
+      run.counters[path + (last.empty() ? "" : ".mean")] = summary.at(place).get<double>();
+    }
+  }
+}
+
 /// Where there is one, and it is of the run's last steps.
 void add_summary(const std::string& path, RunRecord& run) {
   if (!exists(path)) return;
@@ -103,6 +119,7 @@ void add_summary(const std::string& path, RunRecord& run) {
   for (const char* split : kSplitNames) {
     if (const auto found = json.find(split); found != json.end()) add_metrics(*found, split, run);
   }
+  add_counters(json, run);
 }
 
 }  // namespace

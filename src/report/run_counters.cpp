@@ -108,26 +108,6 @@ void add_drawings(Section& section, const RunHistory& run, const std::string& pa
   }
 }
 
-/// Means of histograms, and single counters. Numbers in other groups would be too many.
-void add_curves(Section& section, const RunHistory& run) {
-  const std::string split = "train ", mean = ".mean";
-  for (const auto& [curve, values] : run.curves) {
-    if (!curve.starts_with(split) || values.empty()) continue;
-    std::string name = curve.substr(split.size());
-    const std::size_t dot = name.find('.');
-    if (dot == std::string::npos) {
-      if (models::is_metric(name) || records::is_report_field(name)) continue;
-      name = words_of(name);
-    } else if (name.ends_with(mean)) {
-      name.resize(name.size() - mean.size());
-      name = "mean " + words_of(name.substr(name.rfind('.') + 1));
-    } else {
-      continue;
-    }
-    section.blocks.push_back(curves_drawing(capitalised(name), epoch_label(run), {series_of(run, curve, "")}));
-  }
-}
-
 /// The numbers of an object and of those inside it, as rows.
 void add_numbers(const RunHistory& run, const Json& object, const std::string& path, const std::string& words,
                  Table& table) {
@@ -176,10 +156,29 @@ Json other_figures(const Json& summary) {
 
 }  // namespace
 
+std::vector<CounterCurve> counter_curves(const RunHistory& run) {
+  const std::string split = "train ", mean = ".mean";
+  std::vector<CounterCurve> found;
+  for (const auto& [curve, values] : run.curves) {
+    if (!curve.starts_with(split) || values.empty()) continue;
+    std::string name = curve.substr(split.size());
+    if (name.find('.') == std::string::npos) {
+      if (!models::is_metric(name) && !records::is_report_field(name)) found.push_back({curve, words_of(name)});
+    } else if (name.ends_with(mean)) {
+      name.resize(name.size() - mean.size());
+      found.push_back({curve, "mean " + words_of(name.substr(name.rfind('.') + 1))});
+    }
+  }
+  return found;
+}
+
 Section section_of_counters(const RunHistory& run) {
   Section section{.title = "Counters"};
   add_drawings(section, run, "", other_figures(run.summary));
-  add_curves(section, run);
+  for (const CounterCurve& one : counter_curves(run)) {
+    const std::vector<plot::Series> series = {series_of(run, one.curve, "")};
+    section.blocks.push_back(curves_drawing(capitalised(one.words), epoch_label(run), series));
+  }
   return section;
 }
 

@@ -18,4 +18,12 @@ plot::Axis axis_for(const std::vector<plot::Series>& series);
 /// A plot of such curves; its y axis is logarithmic where all values are positive and far apart.
 Drawing curves_drawing(const std::string& title, const std::string& x_label, std::vector<plot::Series> series);
 
+/// A curve of what a strategy counted.
+struct CounterCurve {
+  std::string curve;  ///< its name in RunHistory::curves
+  std::string words;  ///< "mean staleness"
+};
+/// Means of histograms, and single counters; numbers in other groups would be too many.
+std::vector<CounterCurve> counter_curves(const RunHistory& run);
+
 }  // namespace unisono::report

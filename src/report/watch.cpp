@@ -13,10 +13,12 @@
 #include <filesystem>
 #include <thread>
 
+#include "run_curves.hpp"
 #include "texts.hpp"
 #include "unisono/base/clock.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/base/text.hpp"
+#include "unisono/models/model.hpp"
 #include "unisono/records/journal.hpp"
 #include "unisono/records/progress.hpp"
 #include "unisono/report/report.hpp"
@@ -44,17 +46,16 @@ std::string progress_line(const RunHistory& run) {
 }
 
 /// "train loss       0.3246  ▇▅▃▂▁"
-void add_curve(const RunHistory& run, const std::string& name, std::string& text) {
+void add_curve(const RunHistory& run, const std::string& name, const std::string& words, std::string& text) {
   const Curve& curve = run.curve(name);
   if (curve.empty()) return;
-  text += fmt::format("  {:<26} {:>9}  {}\n", words_of(name), number_text(curve.values.back()),
+  text += fmt::format("  {:<26} {:>9}  {}\n", words, number_text(curve.values.back()),
                       sparkline(curve.values, kCurveWidth));
 }
 
 /// Whether smaller values of a metric are better ones.
 bool is_error(const std::string& metric) {
-  constexpr std::array<std::string_view, 4> kErrors = {"loss", "rmse", "mae", "perplexity"};
-  return std::find(kErrors.begin(), kErrors.end(), metric) != kErrors.end();
+  return models::is_metric(metric) && !models::metric_of(metric, 0).larger_is_better;
 }
 
 /// The best evaluation by the metric that the best checkpoint is chosen by.
@@ -213,8 +214,10 @@ double seconds_left(const RunHistory& run) {
 std::string picture_of(const RunHistory& run) {
   std::string text = fmt::format("{}: {}\n  {}\n", run.name(), run.record.status, progress_line(run));
   for (const std::string& metric : run.metrics()) {
-    for (const std::string split : {"train ", "validation ", "test "}) add_curve(run, split + metric, text);
+    for (const std::string split : {"train ", "validation ", "test "})
+      add_curve(run, split + metric, words_of(split + metric), text);
   }
+  for (const CounterCurve& one : counter_curves(run)) add_curve(run, one.curve, one.words, text);
   return text + best_text(run) + speed_text(run, run.record.status == "running");
 }
 

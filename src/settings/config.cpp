@@ -13,6 +13,12 @@
 #include "unisono/records/config_entries.hpp"
 
 namespace unisono::settings {
+
+std::string_view strata_set_by() {
+  static const std::string by = fmt::format(
+      "strategy.kind = \"{}\"", strategies::names_of_kinds([](const auto& traits) { return traits.divides_model; }));
+  return by;
+}
 namespace {
 
 constexpr std::string_view kMarkdownHead =
@@ -154,7 +160,7 @@ void Config::describe(ConfigVisitor& visitor) {
                   "train.early_stopping restores the best checkpoint, and keep_best = false keeps none; remove one of "
                   "them");
   visitor.require("data", data.partition != data::Partition::strata || kind.traits.divides_model,
-                  "data.partition = \"strata\" works only with strategy.kind = \"stratified\"; remove it");
+                  fmt::format("data.partition = \"strata\" works only with {}; remove it", strata_set_by()));
   if (kind.check != nullptr) {
     kind.check(strategy,
                {.epochs = train.epochs,

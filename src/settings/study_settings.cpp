@@ -28,8 +28,8 @@ void StudySettings::describe(ConfigVisitor& visitor) {
       optimum);
   visitor.any_value(
       {.name = "variants",
-       .meaning = "an array of tables, each of keys of this config with other values: { strategy = { kind "
-                  "= \"averaging\", period = 16 }, ranks = [2, 4] }. A table with a kind replaces the "
+       .meaning = "an array of tables, each of keys of this config with other values: { optimizer = { kind "
+                  "= \"adam\", beta2 = 0.98 }, ranks = [2, 4] }. A table with a kind replaces the "
                   "config's; of one without, each key replaces the config's. ranks and threads: numbers "
                   "of ranks, and of threads of a rank, each of which is a variant; unset: keys that it "
                   "removes from the config, as [\"train.batch_size\"]; name: how it is called"},

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "unisono/strategies/catalog.hpp"
+
 namespace unisono::settings {
 
 void WeightSettings::describe(ConfigVisitor& visitor) {
@@ -35,7 +37,9 @@ void require_weights(ConfigVisitor& visitor, const WeightSettings& weights, cons
                               terms.model));
   visitor.require("train", terms.has_one_model,
                   fmt::format("train.weight_average needs ranks that regularly hold the same model: use strategy.kind "
-                              "= \"allreduce\" or \"averaging\", not \"{}\", or remove it",
+                              "= {}, not \"{}\", or remove it",
+                              strategies::names_of_kinds(
+                                  [](const strategies::StrategyTraits& traits) { return traits.has_one_model; }),
                               terms.strategy));
 }
 

@@ -145,7 +145,9 @@ bool train_with_allreduce(TrainContext& run, std::int64_t last_step, const paral
 }
 
 std::string relief_of_allreduce(const StrategySettings&, bool) {
-  return "a larger train.batch_size, strategy.compression or strategy.kind = \"averaging\" sends less";
+  const std::string rarer =
+      names_of_kinds([](const StrategyTraits& traits) { return traits.trains_replicas && !traits.steps_together; });
+  return fmt::format("a larger train.batch_size, strategy.compression or strategy.kind = {} sends less", rarer);
 }
 
 StrategyKind allreduce_strategy() {

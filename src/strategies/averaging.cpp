@@ -220,8 +220,8 @@ void describe_averaging(StrategySettings& settings, ConfigVisitor& visitor) {
 
 void check_averaging(const StrategySettings& settings, const StrategyTerms& terms, ConfigVisitor& visitor) {
   visitor.require("strategy", settings.own.of<AveragingSettings>().allreduce_epochs <= terms.epochs,
-                  "strategy.allreduce_epochs is larger than train.epochs, so nothing would ever be averaged; use kind "
-                  "= \"allreduce\", or more epochs");
+                  "strategy.allreduce_epochs is larger than train.epochs, so nothing would ever be averaged; lower it, "
+                  "or train for more epochs");
 }
 
 std::unique_ptr<Strategy> make_averaging(const StrategySettings& settings) {

@@ -18,7 +18,7 @@
 #include "step.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/optim/catalog.hpp"
-#include "unisono/strategies/batch_settings.hpp"
+#include "unisono/strategies/strategy.hpp"
 
 namespace unisono::strategies {
 namespace {
@@ -36,6 +36,7 @@ class BatchStrategy final : public Strategy {
   void require(const models::Model& model, int ranks) const override;
   void train(TrainContext& run) override;
   std::int64_t extra_bytes(const models::Model& model, int ranks, int states) const override;
+  int portions(const models::Model& model, const data::DatasetInfo& data) const override;
 
  private:
   void count(TrainContext& run, const optim::BatchIteration& iteration, const DividedFunction& function) const;
@@ -71,10 +72,12 @@ void check_batch(const StrategySettings& settings, const StrategyTerms& terms, C
 
 }  // namespace
 
-int portions_of(const StrategySettings& settings, const models::Model& model, const data::DatasetInfo& data) {
+/// As the settings say or, by default, a function of model and set: at most 64 where that is no more than a tenth of a
+/// pass's time for adding up their gradients, but at least 8, and never more than there are examples.
+int BatchStrategy::portions(const models::Model& model, const data::DatasetInfo& data) const {
   constexpr double kSecondsPerFlop = 0.02e-9, kSecondsPerSparseFlop = 0.25e-9;  // of products; of gathered weights
   constexpr double kSecondsPerFloat = 2e-9, kSecondsPerPortion = 20e-6;  // to clear and add a gradient; its notes
-  auto portions = settings.own.of<BatchSettings>().portions;
+  auto portions = settings_.portions;
   if (portions == 0) {
     const double flops = model.flops_per_example() * static_cast<double>(data.train);
     const double pass = flops * (data.kind == data::SetKind::sparse ? kSecondsPerSparseFlop : kSecondsPerFlop);
@@ -87,7 +90,7 @@ int portions_of(const StrategySettings& settings, const models::Model& model, co
 }
 
 void BatchStrategy::require(const models::Model& model, int) const {
-  if (model.alternating() == nullptr) model.require_gradient();
+  if (model.alternating() == nullptr) require_gradient(model);
 }
 
 /// The most nodes of the tree that a rank holds where none moves, that of the portion in progress included.

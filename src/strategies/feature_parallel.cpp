@@ -32,9 +32,9 @@ class FeatureParallel final : public Strategy {
 
 void FeatureParallel::require(const models::Model& model, int) const {
   if (model.in_place() != nullptr && model.in_place()->by_features() != nullptr) return;
-  throw ConfigError(
+  throw UnfitStrategy(
       "strategy.kind = \"feature_parallel\" divides the features of models with one margin: model.kind = \"linear\" "
-      "with any loss but \"softmax\"; choose another strategy: serial, hogwild, averaging, allreduce");
+      "with any loss but \"softmax\"");
 }
 
 /// A rank's parts of the features, and the steps on them.

@@ -55,12 +55,12 @@ class GradientSharing final : public Strategy {
 };
 
 void GradientSharing::require(const models::Model& model, int ranks) const {
-  model.require_gradient();
+  require_gradient(model);
   constexpr Index kMost = Index{1} << 31;
   if (model.layout().size() >= kMost) {
-    throw ConfigError(
+    throw UnfitStrategy(
         fmt::format("strategy.kind = \"gradient_sharing\": its messages number up to {} parameters, but this model has "
-                    "more; use \"allreduce\"",
+                    "more",
                     kMost));
   }
   if (settings_.replayed_workers > 0 && settings_.replayed_workers != ranks) {

@@ -58,9 +58,9 @@ class Hogwild final : public Strategy {
 void Hogwild::require(const models::Model& model, int) const {
   const bool may_lose = settings_.locking == Locking::none && threads_ != 1;
   if (!may_lose || model.in_place() == nullptr || !model.in_place()->needs_every_update()) return;
-  throw ConfigError(
+  throw UnfitStrategy(
       "model.averaged: the mean of the weights needs every update, but lock-free threads lose some; set "
-      "strategy.locking = \"striped\", strategy.threads = 1, or strategy.kind = \"private_copies\"");
+      "strategy.locking = \"striped\" or strategy.threads = 1");
 }
 
 bool Hogwild::averages_after(const TrainContext& run, std::int64_t steps) const {

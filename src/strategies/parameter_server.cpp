@@ -76,7 +76,7 @@ void ParameterServer::require(const models::Model& model, int) const {
     throw ConfigError(
         "strategy.merge: it applies only to models that are updated in place, but this one is not; remove it");
   }
-  model.require_gradient();
+  require_gradient(model);
   parallel::require_fitting_blocks(own_.compression, model.layout());
 }
 

@@ -100,7 +100,7 @@ void check_parameter_server(const StrategySettings& settings, const StrategyTerm
   visitor.require(
       "optimizer", own.consistency != Consistency::synchronous || terms.clip_norm == 0,
       "clip_norm does not work with synchronous servers, because each server sees only its shard of the mean gradient; "
-      "remove it, or use strategy.kind = \"allreduce\"");
+      "remove it, or set another strategy.consistency");
 }
 
 std::string relief_of_parameter_server(const StrategySettings& settings, bool in_place) {

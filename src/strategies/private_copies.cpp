@@ -48,14 +48,12 @@ class PrivateCopies final : public Strategy {
 
 void PrivateCopies::require(const models::Model& model, int ranks) const {
   if (model.in_place() == nullptr) {
-    throw ConfigError(
+    throw UnfitStrategy(
         "strategy.kind = \"private_copies\" trains models that are updated in place: linear, factorization, word2vec, "
-        "glove; choose another strategy: allreduce, averaging, hogwild");
+        "glove");
   }
   if (ranks == 1) return;
-  throw ConfigError(
-      "strategy.kind = \"private_copies\" runs on the threads of one rank; start it without mpirun, or use "
-      "strategy.kind = \"averaging\", which does the same among ranks");
+  throw UnfitStrategy("strategy.kind = \"private_copies\" runs on the threads of one rank: start it without mpirun");
 }
 
 /// The threads' copies, and the steps on them.

@@ -18,9 +18,7 @@ class Serial final : public Strategy {
 
 void Serial::require(const models::Model&, int ranks) const {
   if (ranks == 1) return;
-  throw ConfigError(
-      "strategy.kind = \"serial\" runs on one rank; start it without mpirun, or choose a strategy for several: "
-      "allreduce, averaging, hogwild, stratified");
+  throw UnfitStrategy("strategy.kind = \"serial\" runs on one rank: start it without mpirun");
 }
 
 void Serial::train(TrainContext& run) {

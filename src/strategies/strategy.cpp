@@ -1,5 +1,9 @@
 #include "unisono/strategies/strategy.hpp"
 
+#include <fmt/format.h>
+
+#include "unisono/base/text.hpp"
+
 namespace unisono::strategies {
 
 void StrategySettings::describe_threads(ConfigVisitor& visitor) {
@@ -32,7 +36,44 @@ void StrategySettings::describe(ConfigVisitor& visitor) {
 }
 
 void Strategy::require(const models::Model& model, int) const {
-  if (traits().needs_gradient) model.require_gradient();
+  if (traits().needs_gradient) require_gradient(model);
+}
+
+void require_gradient(const models::Model& model) {
+  try {
+    model.require_gradient();
+  } catch (const ConfigError& error) {
+    throw UnfitStrategy(error.what());
+  }
+}
+
+namespace {
+
+/// The kinds that, with their defaults, can train the model with an optimizer for batches.
+std::vector<std::string_view> fitting_kinds(const models::Model& model, int ranks) {
+  std::vector<std::string_view> fitting;
+  for (const StrategyKind& kind : strategy_kinds()) {
+    if (kind.traits.whole_batch) continue;
+    try {
+      make_strategy({.kind = std::string(kind.name)})->require(model, ranks);
+      fitting.push_back(kind.name);
+    } catch (const ConfigError&) {
+      // it cannot
+    }
+  }
+  return fitting;
+}
+
+}  // namespace
+
+void require_fit(const Strategy& strategy, const models::Model& model, int ranks) {
+  try {
+    strategy.require(model, ranks);
+  } catch (const UnfitStrategy& error) {
+    const std::vector<std::string_view> others = fitting_kinds(model, ranks);
+    if (others.empty()) throw;
+    throw ConfigError(fmt::format("{}; these values of strategy.kind can train it: {}", error.what(), any_of(others)));
+  }
 }
 
 bool Strategy::updates_in_place(const models::Model& model) const {

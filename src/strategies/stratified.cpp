@@ -16,9 +16,9 @@
 #include <optional>
 #include <vector>
 
-#include "item_ring.hpp"
 #include "shared_counters.hpp"
 #include "step.hpp"
+#include "stratified/item_ring.hpp"
 #include "unisono/base/errors.hpp"
 
 namespace unisono::strategies {
@@ -63,9 +63,9 @@ Segment read_segment(TrainContext& run, std::int64_t first, std::int64_t last) {
 
 void Stratified::require(const models::Model& model, int) const {
   if (model.in_place() != nullptr && model.in_place()->bipartite() != nullptr) return;
-  throw ConfigError(
+  throw UnfitStrategy(
       "strategy.kind = \"stratified\" trains models whose examples touch one row of each of two tables: model.kind = "
-      "\"factorization\"; choose another strategy: serial, allreduce, averaging, hogwild");
+      "\"factorization\"");
 }
 
 parallel::Division* Stratified::divide(const models::Model& model, const data::DatasetInfo& data,

@@ -89,6 +89,24 @@ class Rules(unittest.TestCase):
             ],
         )
 
+    def test_a_strategy_is_named_in_its_own_files_and_the_table_alone(self):
+        self.write("src/strategies/catalog.cpp", "kinds = {ring_strategy(), star_strategy(), named \"ring\"};\n")
+        self.write("src/strategies/ring.cpp", '#include "star.hpp"\nname = "ring"; see = "kind = \\"ring\\"";\n')
+        self.write("src/strategies/ring/step.cpp", 'fail("ring");\n')
+        self.write("include/unisono/strategies/ring_settings.hpp", '/// "ring"\n')
+        self.write("src/jobs/a.cpp", 'a = "ringing";\n')
+        self.assertEqual(list(check_style.check_strategies()), [])
+        self.write("src/strategies/star.cpp", 'use = "strategy.kind = \\"ring\\"";\n')
+        self.write("src/jobs/b.cpp", '#include "unisono/strategies/ring_settings.hpp"\n\nif (a == "star") go();\n')
+        self.assertEqual(
+            list(check_style.check_strategies()),
+            [
+                "src/jobs/b.cpp:3: names the strategy 'star' outside its file: ask for a trait",
+                "src/jobs/b.cpp:1: includes the header of the strategy 'ring'",
+                "src/strategies/star.cpp:1: names the strategy 'ring' outside its file: ask for a trait",
+            ],
+        )
+
     def test_two_types_of_one_name_are_refused(self):
         self.write("src/a/b.hpp", "namespace u::a {\nstruct C { int d; };\nenum class E : int { f };\n}\n")
         self.write("src/a/g.cpp", "namespace u::a {\nclass C final : public H {\n struct E {};\n};\n}\n")

@@ -9,8 +9,8 @@
 
 #include "../data/support.hpp"
 #include "expect.hpp"
-#include "item_ring.hpp"
 #include "shared_counters.hpp"
+#include "stratified/item_ring.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/base/random.hpp"
 #include "unisono/data/hdf5.hpp"

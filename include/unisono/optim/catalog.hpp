@@ -16,7 +16,7 @@ struct OptimizerTraits {
   /// It is θ ← θ − rate · g where only learning_rate is set. Models that are updated in place make such steps
   /// themselves.
   bool is_gradient_descent = false;
-  /// It minimises the loss of the whole training set, one iteration an epoch (strategy.kind = "batch"). It has no
+  /// It minimises the loss of the whole training set, one iteration an epoch. It has no
   /// learning rate, and no `make`.
   bool whole_batch = false;
   bool alternating = false;    ///< a whole-batch method that is no BatchMethod: alternating least squares

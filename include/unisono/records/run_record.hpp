@@ -15,6 +15,8 @@ struct RunRecord {
   int ranks = 0, threads = 0;             ///< 0: not known yet
   double examples_per_second = 0;         ///< 0: not known yet
   std::map<std::string, double> metrics;  ///< the last value of each: "train loss", "test accuracy"
+  /// What it counted, as its summary says, by its path: "averaged_bytes", "gossip.staleness.mean".
+  std::map<std::string, double> counters;
 
   /// The config's seed: "3"; empty if the config has none.
   std::string seed() const;

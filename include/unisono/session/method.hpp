@@ -25,6 +25,6 @@ std::unique_ptr<models::Objective> make_objective(ModelParts& parts, const setti
 std::int64_t method_bytes(const settings::Config& config, models::Model& model, int rank, int ranks);
 
 /// The most examples of a pass of the model, for whole-batch methods. Of a set without examples: as of a large one.
-Index examples_of_pass(const settings::Config& config, models::Model& model, const data::DatasetInfo& data);
+Index examples_of_pass(const strategies::Strategy& strategy, models::Model& model, const data::DatasetInfo& data);
 
 }  // namespace unisono::session

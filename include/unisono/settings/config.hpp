@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "unisono/comm/mpi.hpp"
@@ -19,6 +20,9 @@
 namespace unisono::settings {
 
 enum class ClassWeights { none, balanced };
+
+/// Who sets data.partition and data.order to "strata": "strategy.kind = …".
+std::string_view strata_set_by();
 
 /// `[train]`
 struct TrainSettings {
@@ -72,7 +76,7 @@ struct Config {
   DeviceChoice device = DeviceChoice::cpu;
   kernels::Precision precision = kernels::Precision::fp32;
   bool allow_shared_device = false;
-  data::DataSettings data{.strata_set_by = "strategy.kind = \"stratified\""};
+  data::DataSettings data{.strata_set_by = strata_set_by()};
   models::ModelSettings model;
   optim::OptimizerSettings optimizer;
   optim::ScheduleSettings schedule;

@@ -5,15 +5,15 @@
 #include <vector>
 
 // A run's record: the order in which parameter servers handled the workers' pulls and pushes or, where there are no
-// servers, in which each rank of "gossip_async" changed and read its parameters, or each of "gradient_sharing" applied
-// the ranks' updates. With the same data, binary and threads it determines the whole run, which can thus be replayed
-// (docs/parameter-server.md, "Record and replay").
+// servers, in which each rank of asynchronous gossip changed and read its parameters, or each of gradient sharing
+// applied the ranks' updates. With the same data, binary and threads it determines the whole run, which can thus be
+// replayed (docs/parameter-server.md, "Record and replay").
 
 namespace unisono::strategies {
 
-/// A server answered a worker's pull, or applied its push. On rank r of "gossip_async": it exchanged with `worker`;
-/// with worker = r, it read its parameters for a gradient or, as a push, made the step. Of "gradient_sharing": a rank
-/// applied this worker's update.
+/// A server answered a worker's pull, or applied its push. On rank r of asynchronous gossip: it exchanged with
+/// `worker`; with worker = r, it read its parameters for a gradient or, as a push, made the step. Of gradient sharing:
+/// a rank applied this worker's update.
 struct ServerEvent {
   int worker = 0;
   bool is_push = false;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "unisono/base/clock.hpp"
+#include "unisono/base/errors.hpp"
 #include "unisono/comm/communicator.hpp"
 #include "unisono/data/batch.hpp"
 #include "unisono/models/in_place.hpp"
@@ -91,11 +92,18 @@ struct WholeSetTerms {
 /// All that `Strategy::train` needs.
 struct TrainContext : parallel::StepTerms, RunTerms, WorkerTerms, WholeSetTerms {};
 
+/// A strategy cannot train a model on so many ranks, and another one may: `require_fit` says which.
+class UnfitStrategy : public ConfigError {
+ public:
+  using ConfigError::ConfigError;
+};
+
 /// A way of training in parallel. Owns the training loop.
 class Strategy {
  public:
   virtual ~Strategy() = default;
-  /// Checks that it can train this model; called before a run writes anything. \throws ConfigError if it cannot
+  /// Checks that it can train this model, before a run writes anything. \throws UnfitStrategy where another strategy
+  /// can, ConfigError where other settings are to be changed
   virtual void require(const models::Model& model, int ranks) const;
   /// Shards the model over the ranks, if this strategy does so; `train` then gets a state of Division::size() floats.
   /// The strategy owns the result. Null: every rank holds all of θ. Collective.
@@ -112,6 +120,8 @@ class Strategy {
   virtual std::optional<DataShard> data_shard(int rank, int ranks) const { return DataShard{rank, ranks}; }
   /// How many parts the training examples are divided into: one for each worker. Rank 0 always has one.
   int workers(int ranks) const { return data_shard(0, ranks)->parts; }
+  /// Into how many portions it cuts the training set, where each step takes all of it; else 0.
+  virtual int portions(const models::Model&, const data::DatasetInfo&) const { return 0; }
   /// How many parameter servers hold θ; 0: the strategy has none.
   virtual int servers(int /*ranks*/) const { return 0; }
   /// How many lists of events a record of the run has in each segment; see RecordedSegment.
@@ -148,6 +158,12 @@ class Strategy {
   friend std::unique_ptr<Strategy> make_strategy(const StrategySettings& settings);
   StrategyTraits traits_;  ///< from its row in the table
 };
+
+/// strategy.require, with the kinds that can train the model in the message where it cannot. \throws ConfigError
+void require_fit(const Strategy& strategy, const models::Model& model, int ranks);
+
+/// Model::require_gradient for strategies. \throws UnfitStrategy
+void require_gradient(const models::Model& model);
 
 /// The strategy that settings.kind names. \throws ConfigError
 std::unique_ptr<Strategy> make_strategy(const StrategySettings& settings);

@@ -34,7 +34,7 @@ FactorizationModel::FactorizationModel(const FactorizationSettings& settings, co
   } else if (implicit()) {
     throw ConfigError(
         "model.feedback = \"implicit\": only alternating least squares can train it, because all pairs of users and "
-        "items count; use optimizer.kind = \"als\" with strategy.kind = \"batch\"");
+        "items count; use optimizer.kind = \"als\"");
   }
   users_ = declare("users", user_count_);
   items_ = declare("items", item_count_);

@@ -121,7 +121,7 @@ void LinearModel::require_gradient() const {
   if (!settings_.averaged) return;
   throw ConfigError(
       "model.averaged: this strategy trains with gradients of batches, but only in-place updates can be averaged; set "
-      "it to false, or use strategy.kind = \"serial\", \"averaging\", \"private_copies\", or \"hogwild\" with locks");
+      "it to false");
 }
 
 double LinearModel::penalty(View parameters) const {

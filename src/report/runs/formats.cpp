@@ -153,7 +153,8 @@ Json json_of(const RunTable& table, std::size_t i) {
                                      const auto value = metric_of(run, name);
                                      return value ? Json(*value) : Json();
                                    })},
-          {"examples_per_second", run.examples_per_second}};
+          {"examples_per_second", run.examples_per_second},
+          {"counters", run.counters}};
 }
 
 Json json_of(const RunTable& table, const SeedGroup& group) {

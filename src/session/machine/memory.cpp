@@ -58,7 +58,7 @@ std::int64_t checkpoint_bytes(const MemoryContext& context, std::int64_t states)
 
 /// The examples of a rank's largest micro-batch; less if the set has fewer examples than a step takes.
 Index training_batch(const MemoryContext& context) {
-  if (context.config.whole_batch()) return examples_of_pass(context.config, context.model, context.data);
+  if (context.config.whole_batch()) return examples_of_pass(context.strategy, context.model, context.data);
   const int workers = context.strategy.workers(context.ranks);
   const Index batch = largest_part(context.config, workers);
   if (context.data.train == 0) return batch;

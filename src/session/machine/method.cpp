@@ -7,7 +7,6 @@
 
 #include "unisono/base/errors.hpp"
 #include "unisono/optim/catalog.hpp"
-#include "unisono/strategies/batch_settings.hpp"
 #include "unisono/tensor/vector_shards.hpp"
 
 namespace unisono::session {
@@ -74,7 +73,7 @@ std::unique_ptr<models::Objective> make_objective(ModelParts& parts, const setti
   if (parts.backend->device() == nullptr) delivery.keep = {};  // rows are then used where they lie
   return std::make_unique<models::Objective>(
       *parts.model, *parts.backend, data,
-      models::ObjectiveTerms{.portions = strategies::portions_of(config.strategy, *parts.model, data.info()),
+      models::ObjectiveTerms{.portions = parts.strategy->portions(*parts.model, data.info()),
                              .class_weights = parts.class_weights,
                              .weight_decay = config.optimizer.weight_decay,
                              .decay_biases_and_norms = config.optimizer.decay_biases_and_norms,
@@ -92,10 +91,10 @@ std::int64_t method_bytes(const settings::Config& config, models::Model& model, 
   return static_cast<std::int64_t>(sizeof(float)) * floats;
 }
 
-Index examples_of_pass(const settings::Config& config, models::Model& model, const data::DatasetInfo& data) {
+Index examples_of_pass(const strategies::Strategy& strategy, models::Model& model, const data::DatasetInfo& data) {
   const Index most = models::ObjectiveTerms{}.batch_size;
   if (data.train == 0) return most;
-  const int portions = strategies::portions_of(config.strategy, model, data);
+  const int portions = strategy.portions(model, data);
   const Index count = (data.train + portions - 1) / portions;
   return std::min(count, models::objective_batch(model, data, count, most));
 }

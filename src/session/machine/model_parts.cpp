@@ -80,8 +80,10 @@ optim::OptimizerSettings settings_in_place(const optim::OptimizerSettings& given
   if (model == "linear" && !optim::traits_of(given).is_gradient_descent) {
     throw ConfigError(
         fmt::format("optimizer.kind = \"{}\": with this strategy, model.kind = \"linear\" is updated in place, which "
-                    "supports only sgd; use sgd, or strategy.kind = \"allreduce\", which trains with any optimizer",
-                    given.kind));
+                    "supports only sgd; use sgd, or one of the strategies that train with any optimizer: {}",
+                    given.kind, strategies::names_of_kinds([](const strategies::StrategyTraits& traits) {
+                      return traits.needs_gradient && !traits.whole_batch;
+                    })));
   }
   const auto refuse = [](bool wrong, std::string_view key) {
     if (!wrong) return;

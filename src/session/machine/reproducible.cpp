@@ -21,9 +21,11 @@ void require_common_steps(const settings::Config& config, const ModelParts& part
   }
   if (!parts.strategy->steps_together()) {
     refuse(
-        fmt::format("with strategy.kind = \"{}\" the number of ranks changes more than the order of sums; use "
-                    "\"allreduce\" or \"serial\", or reduction = \"fast\"",
-                    config.strategy.kind));
+        fmt::format("with strategy.kind = \"{}\" the number of ranks changes more than the order of sums; use {}, or "
+                    "reduction = \"fast\"",
+                    config.strategy.kind, strategies::names_of_kinds([](const strategies::StrategyTraits& traits) {
+                      return traits.steps_together && !traits.whole_batch;
+                    })));
   }
   if (config.data.partition == data::Partition::fixed) {
     refuse("with data.partition = \"fixed\" each rank has its own order of examples; use \"global\"");

@@ -30,7 +30,7 @@ std::unique_ptr<optim::Optimizer> make_optimizer(ModelParts& parts, const optim:
 }  // namespace
 
 TrainingParts::TrainingParts(ModelParts& parts, const settings::Config& config) {
-  parts.strategy->require(*parts.model, parts.grid.data().size());
+  strategies::require_fit(*parts.strategy, *parts.model, parts.grid.data().size());
   require_divisible_steps(config, *parts.strategy, *parts.model);
   require_reproducible(config, parts);
   has_gradient = !parts.strategy->updates_in_place(*parts.model);

@@ -1,4 +1,4 @@
-#include "item_ring.hpp"
+#include "stratified/item_ring.hpp"
 
 #include <fmt/format.h>
 
