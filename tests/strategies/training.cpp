@@ -125,7 +125,7 @@ class Rank {
         {.workers = workers_, .worker_steps = worker_steps_, .recorder = &recorder, .replayed = training_.replayed},
         {}};
     const Stopwatch watch;
-    strategy_->require(*model_, communicator_.size());
+    require_fit(*strategy_, *model_, communicator_.size());
     strategy_->train(run);
     outcome.total_seconds = watch.seconds();
     outcome.workspace_bytes = replica_->workspace_bytes();
