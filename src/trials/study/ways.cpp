@@ -9,6 +9,7 @@
 #include "unisono/base/hash.hpp"
 #include "unisono/base/text.hpp"
 #include "unisono/settings/plans.hpp"
+#include "unisono/strategies/catalog.hpp"
 
 namespace unisono::trials {
 namespace {
@@ -150,6 +151,16 @@ std::string without_set(std::string message) {
   return message;
 }
 
+using strategies::StrategyTraits;
+
+/// The override that takes the strategy with a trait.
+std::string strategy_with(bool StrategyTraits::*trait) {
+  return fmt::format("strategy={{ kind = \"{}\" }}", strategies::kind_with(trait));
+}
+
+/// What the serial run is called.
+std::string name_of_reference() { return strategies::kind_with(&StrategyTraits::on_one_rank); }
+
 Way way_of(const ConfigText& text, const models::ModelKinds& models, std::string name, int ranks) {
   Way way{.name = std::move(name),
           .folder = {},
@@ -184,8 +195,8 @@ class Ways {
     study_ = study_of(text, models);
     threads_ = std::max<std::int64_t>(1, base.train.threads);
     ConfigText serial = with({"replica={}", fmt::format("train.threads={}", threads_)});
-    if (!base.whole_batch()) serial.overrides.emplace_back("strategy={ kind = \"serial\" }");
-    add(way_of(serial, models, "serial", 1));
+    if (!base.whole_batch()) serial.overrides.push_back(strategy_with(&StrategyTraits::on_one_rank));
+    add(way_of(serial, models, name_of_reference(), 1));
   }
 
   std::vector<Way> all() {
@@ -265,7 +276,7 @@ int Way::threads() const {
 }
 
 std::string Way::text() const {
-  if (name == "serial" && cores() == 1) return name;
+  if (name == name_of_reference() && cores() == 1) return name;
   return fmt::format("{}, {}{}", name, count_of(ranks, "rank"),
                      threads() > 1 ? fmt::format(" of {}", count_of(threads(), "thread")) : "");
 }
@@ -292,7 +303,7 @@ std::optional<Way> way_to_optimum(const Way& serial, std::string& why) {
       .text = settings::effective_config(config),
       .overrides = {"optimizer={ kind = \"lbfgs\", gradient_tolerance = 1e-7 }",
                     fmt::format("optimizer.weight_decay={}", config.optimizer.weight_decay),
-                    "strategy={ kind = \"batch\" }", "train.epochs=2000", "train.evaluate_every_epochs=0",
+                    strategy_with(&StrategyTraits::whole_batch), "train.epochs=2000", "train.evaluate_every_epochs=0",
                     "train.early_stopping={}", "checkpoint={ every_epochs = 500, keep = 1, keep_best = false }"},
       .removals = {}};
   ConfigText shorter = text;
