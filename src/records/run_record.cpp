@@ -12,6 +12,7 @@
 
 #include "unisono/base/errors.hpp"
 #include "unisono/records/config_entries.hpp"
+#include "unisono/records/folder_owner.hpp"
 #include "unisono/records/run_folder.hpp"
 
 namespace unisono::records {
@@ -118,10 +119,6 @@ bool is_metric(std::string_view name) {
       "evaluations",    "hessians",       "passes",        "hessian_products",    "consensus_distance",
       "gossip",         "weights_of_step"};
   return std::find(kOther.begin(), kOther.end(), name) == kOther.end();
-}
-
-bool holds_run(const std::string& folder) {
-  return exists(folder + "/config.toml") && (exists(folder + "/checkpoints") || exists(folder + "/metrics.jsonl"));
 }
 
 RunRecord read_run(const std::string& folder) {

@@ -8,6 +8,7 @@
 #include "search_sections.hpp"
 #include "texts.hpp"
 #include "unisono/base/text.hpp"
+#include "unisono/records/folder_owner.hpp"
 
 namespace unisono::report {
 namespace {
@@ -144,9 +145,12 @@ Section section_of_trials_config(const TrialsHistory& job) {
   return {.title = "Settings", .blocks = {Folded{.summary = "The whole config in force", .text = job.config}}};
 }
 
-const PageKind kSearchPage = {
-    .what = "a search",
-    .fits = [](const auto& folders) { return folders.size() == 1 && holds_trials(folders.front(), "search"); },
-    .make = search_page};
+const PageKind kSearchPage = {.what = "a search",
+                              .fits =
+                                  [](const auto& folders) {
+                                    return folders.size() == 1 &&
+                                           records::owner_of(folders.front()) == records::FolderOwner::search;
+                                  },
+                              .make = search_page};
 
 }  // namespace unisono::report

@@ -247,15 +247,6 @@ TrialsHistory::Rows TrialsHistory::rows() const {
   return rows;
 }
 
-bool holds_trials(const std::string& folder, const std::string& kind) {
-  std::ifstream file(records::trial_journal_of(folder));
-  std::string line;
-  if (!std::getline(file, line)) return false;
-  const json first = json::parse(line.substr(std::min(line.size(), line.find(' '))), nullptr, false);
-  if (!first.is_object() || !first.contains("job")) return false;
-  return kind.empty() || first.at("job") == kind;
-}
-
 TrialsHistory read_trials(const std::string& folder) {
   TrialsHistory history;
   history.folder = folder;

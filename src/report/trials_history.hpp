@@ -45,8 +45,6 @@ struct TrialsHistory {
   Rows rows() const;
 };
 
-/// Whether a folder has the journal of such a job. \param kind "search", "cross_validation"; empty: either
-bool holds_trials(const std::string& folder, const std::string& kind = "");
 /// \throws CheckpointError saying what is wrong with the folder
 TrialsHistory read_trials(const std::string& folder);
 

@@ -21,9 +21,6 @@ struct RunRecord {
   std::string seed() const;
 };
 
-/// Whether a folder looks like a run's folder.
-bool holds_run(const std::string& folder);
-
 /// Whether a number of metrics.jsonl is a metric of the model: neither a time, nor a norm, nor a count.
 bool is_metric(std::string_view name);
 

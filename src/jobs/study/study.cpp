@@ -12,6 +12,7 @@
 #include "study/trainings.hpp"
 #include "unisono/base/text.hpp"
 #include "unisono/data/dataset.hpp"
+#include "unisono/records/folder_owner.hpp"
 #include "unisono/records/journal.hpp"
 #include "unisono/records/run_folder.hpp"
 #include "unisono/session/check.hpp"
@@ -62,24 +63,12 @@ void drop_impossible_optimum(trials::StudyPlan& plan) {
 class StudyFolder {
  public:
   StudyFolder(const std::string& path, const StudyOptions& options) : path_(path) {
+    const bool is_there = records::owner_of(path_) == records::FolderOwner::study;
+    const records::Existing existing = options.resume      ? records::Existing::resume
+                                       : options.overwrite ? records::Existing::overwrite
+                                                           : records::Existing::refuse;
+    require_owner(path_, records::FolderOwner::study, existing, is_there);
     std::error_code error;
-    if (fs::exists(records::trial_journal_of(path_), error)) {
-      throw OutputError(
-          fmt::format("{}: holds a search or a cross-validation; choose another folder (--output DIR)", path_));
-    }
-    const bool is_there = fs::exists(journal(), error);
-    if (is_there && !options.resume && !options.overwrite) {
-      throw OutputError(
-          fmt::format("{}: already holds a study; go on with it (--resume), replace it (--overwrite), or "
-                      "choose another folder (--output DIR)",
-                      path_));
-    }
-    if (!is_there && options.resume) {
-      throw CheckpointError(
-          fmt::format("{}: there is no study to resume; start one without --resume, or name its folder "
-                      "with --output DIR",
-                      path_));
-    }
     fs::create_directories(path_, error);
     if (error) throw OutputError(fmt::format("{}: cannot be created: {}", path_, error.message()));
     if (options.overwrite && is_there) clear();

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <array>
-#include <filesystem>
 #include <utility>
 
 #include "trials/remote_dispatcher.hpp"
+#include "unisono/records/folder_owner.hpp"
 
 namespace unisono::jobs {
 namespace {
@@ -26,12 +26,6 @@ std::int64_t told_by_root(comm::Communicator& ranks, std::int64_t outcome) {
   constexpr double kPauseSeconds = 2e-3;
   wait_asleep(ranks, *request, kPauseSeconds);
   return message[0];
-}
-
-/// Whether a run was begun there, which can go on.
-bool was_begun(const std::string& folder) {
-  std::error_code ignored;
-  return std::filesystem::exists(folder + "/config.toml", ignored);
 }
 
 }  // namespace
@@ -63,7 +57,8 @@ bool StudyTrainings::train(const trials::StudyTraining& training, const Finished
   const std::int64_t stop = ranks.max(job_.received_signal() != 0 ? 1 : 0);
   if (stop != 0) return false;
   const bool root = ranks.is_root();
-  const bool goes_on = ranks.max(root && was_begun(plan_.run_folder(*training.way, training.seed)) ? 1 : 0) != 0;
+  const bool goes_on =
+      ranks.max(root && records::holds_run(plan_.run_folder(*training.way, training.seed)) ? 1 : 0) != 0;
   bool is_whole = true;
   if (ranks.rank() < training.way->ranks) {
     const session::RunResult result = run_on(*groups_.at(training.way->ranks), training, goes_on);

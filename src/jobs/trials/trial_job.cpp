@@ -11,6 +11,7 @@
 
 #include "unisono/base/errors.hpp"
 #include "unisono/base/text.hpp"
+#include "unisono/records/folder_owner.hpp"
 #include "unisono/records/run_folder.hpp"
 
 namespace unisono::jobs {
@@ -75,27 +76,13 @@ void make_folder(const std::string& folder) {
 }
 
 /// Refuses a folder that holds what does not fit.
-void require_folder(const std::string& folder, records::Existing existing) {
+void require_folder(const TrialJob& trials) {
+  const std::string& folder = trials.folder;
+  const bool holds_trials = makes_trials(records::owner_of(folder));
+  require_owner(folder, records::FolderOwner::trials, trials.existing, holds_trials);
   std::error_code error;
-  if (fs::exists(records::study_journal_of(folder), error)) {
-    throw OutputError(fmt::format("{}: holds a study; choose another folder (--output DIR)", folder));
-  }
-  const bool holds_job = fs::exists(records::trial_journal_of(folder), error);
-  if (!holds_job && records::has_run_files(folder)) {
-    throw OutputError(fmt::format("{}: holds a run; choose another folder (--output DIR)", folder));
-  }
-  if (holds_job && existing == records::Existing::refuse) {
-    throw OutputError(
-        fmt::format("{}: already holds trials; go on with them (--resume), replace them (--overwrite), or choose "
-                    "another folder (--output DIR)",
-                    folder));
-  }
-  if (!holds_job && existing == records::Existing::resume) {
-    throw CheckpointError(fmt::format(
-        "{}: there is nothing to resume; start without --resume, or name the folder with --output DIR", folder));
-  }
   for (const char* name : kMade) {
-    if (holds_job || !fs::exists(folder + name, error)) continue;
+    if (holds_trials || !fs::exists(folder + name, error)) continue;
     throw OutputError(fmt::format("{}: there is '{}', but no journal of trials; choose another folder (--output DIR)",
                                   folder, name + 1));
   }
@@ -258,7 +245,7 @@ class TrialDesk {
 }  // namespace
 
 std::unique_ptr<records::Journal> open_journal(const TrialJob& trials) {
-  require_folder(trials.folder, trials.existing);
+  require_folder(trials);
   make_folder(trials.folder);
   const bool anew = trials.existing == records::Existing::overwrite;
   auto journal = std::make_unique<records::Journal>(records::trial_journal_of(trials.folder),
