@@ -14,7 +14,6 @@
 #include "unisono/base/errors.hpp"
 #include "unisono/records/journal.hpp"
 #include "unisono/records/run_record.hpp"
-#include "unisono/search/method.hpp"
 #include "unisono/trials/trial_plan.hpp"
 
 namespace unisono::report {
@@ -271,26 +270,12 @@ double SearchHistory::value(std::int64_t trial) const {
   return found->second.status == records::TrainingStatus::complete ? found->second.value : kNotKnown;
 }
 
-bool SearchHistory::is_in_steps() const {
-  const search::SearchKind kind = settings().method;
-  return kind == search::SearchKind::halving || kind == search::SearchKind::hyperband ||
-         kind == search::SearchKind::population;
-}
-
 std::vector<std::pair<std::string, std::string>> SearchHistory::settings_of(std::int64_t trial) const {
   std::vector<std::pair<std::string, std::string>> settings;
   for (const search::Assignment& one : space.at(plan->method().point(trial))) {
     settings.emplace_back(one.key, toml_text(one.value));
   }
   return settings;
-}
-
-std::string SearchHistory::folder_of(const records::Training& training) const {
-  if (training.refit) return job.folder + "/best";
-  std::string path = fmt::format("{}/trials/{:04}", job.folder, training.trial);
-  if (plan->shape().repeats > 1) path += fmt::format("/repeat-{}", training.repeat);
-  if (plan->shape().folds > 0) path += fmt::format("/fold-{}", training.fold);
-  return path;
 }
 
 SearchHistory read_search(const std::string& folder, const models::ModelKinds& models) {

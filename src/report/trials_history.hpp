@@ -9,7 +9,7 @@
 
 #include "unisono/search/space.hpp"
 #include "unisono/settings/plans.hpp"
-#include "unisono/trials/trial_plan.hpp"
+#include "unisono/trials/trial_overrides.hpp"
 
 namespace unisono::report {
 
@@ -72,11 +72,13 @@ struct SearchHistory {
   double value(std::int64_t trial) const;
   bool is_better(double a, double b) const { return larger_is_better ? a > b : a < b; }
   /// Whether trials are trained in several steps, of which some go on.
-  bool is_in_steps() const;
+  bool is_in_steps() const { return search::trains_in_steps(settings().method); }
   /// Of each key that is varied its value, in the order of the config.
   std::vector<std::pair<std::string, std::string>> settings_of(std::int64_t trial) const;
   /// The run folder of a training.
-  std::string folder_of(const records::Training& training) const;
+  std::string folder_of(const records::Training& training) const {
+    return trials::trial_folder(job.folder, plan->shape(), training);
+  }
 };
 
 /// \throws CheckpointError, or ConfigError for a search that this version cannot read

@@ -18,6 +18,9 @@ std::vector<std::string> trial_overrides(const search::Space& space, const Trial
 settings::Config config_at(const ConfigText& text, const std::vector<search::Assignment>& values,
                            const models::ModelKinds& models);
 
+/// Where a search's training leaves its run: "FOLDER/trials/0007", "FOLDER/trials/0007/repeat-1/fold-3", "FOLDER/best".
+std::string trial_folder(const std::string& search, const PlanShape& shape, const records::Training& training);
+
 /// "optimizer.learning_rate = 0.1, train.batch_size = 32"
 std::string trial_text(const search::Space& space, const TrialPlan& plan, std::int64_t trial);
 

@@ -14,6 +14,10 @@
 
 namespace unisono::jobs {
 
+/// An answer as text, for a message, and back.
+std::string text_of(const Answer& answer);
+Answer answer_from(const std::string& text);
+
 /// Another rank's side; its threads share it.
 class RemoteDispatcher final : public Dispatcher {
  public:

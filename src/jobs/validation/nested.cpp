@@ -5,6 +5,7 @@
 #include "trials/trial_work.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/data/training_columns.hpp"
+#include "unisono/search/method.hpp"
 #include "unisono/trials/trial_overrides.hpp"
 #include "validation/splitters.hpp"
 
@@ -65,9 +66,7 @@ const search::SearchSettings& search_of(const settings::PlannedConfig& planned) 
   if (!planned.plans.search) {
     throw ConfigError("cross_validation.nested = true: the config has no section [search]; say there what varies");
   }
-  const search::SearchKind kind = planned.plans.search->method;
-  if (kind == search::SearchKind::halving || kind == search::SearchKind::hyperband ||
-      kind == search::SearchKind::population) {
+  if (search::trains_in_steps(planned.plans.search->method)) {
     throw ConfigError("search.method: a nested search takes grid, random, sobol or tpe");
   }
   return *planned.plans.search;

@@ -23,6 +23,14 @@ settings::Config config_at(const ConfigText& text, const std::vector<search::Ass
   return settings::parse_config(trial, models);
 }
 
+std::string trial_folder(const std::string& search, const PlanShape& shape, const records::Training& training) {
+  if (training.refit) return search + "/best";
+  std::string path = fmt::format("{}/trials/{:04}", search, training.trial);
+  if (shape.repeats > 1) path += fmt::format("/repeat-{}", training.repeat);
+  if (shape.folds > 0) path += fmt::format("/fold-{}", training.fold);
+  return path;
+}
+
 std::string trial_text(const search::Space& space, const TrialPlan& plan, std::int64_t trial) {
   std::vector<std::string> parts;
   for (const search::Assignment& one : space.at(plan.method().point(trial))) {

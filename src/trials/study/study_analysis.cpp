@@ -25,19 +25,13 @@ class Figures {
   std::vector<double> values_;
 };
 
-const StudyRecord* find(const std::vector<StudyRecord>& records, const Way& way, std::int64_t seed) {
-  const auto found = std::ranges::find_if(
-      records, [&](const StudyRecord& record) { return record.way == way.identity && record.seed == seed; });
-  return found == records.end() ? nullptr : &*found;
-}
-
 /// A way's trainings, seed by seed; null where there is none, or it diverged.
 using Trainings = std::vector<const StudyRecord*>;
 
 Trainings trainings_of(const StudyPlan& plan, const std::vector<StudyRecord>& records, const Way& way) {
   Trainings trainings;
   for (std::int64_t i = 0; i < plan.settings.seeds; ++i) {
-    const StudyRecord* record = find(records, way, plan.first_seed + i);
+    const StudyRecord* record = find_record(records, {&way, plan.first_seed + i});
     trainings.push_back(record == nullptr || record->diverged ? nullptr : record);
   }
   return trainings;
@@ -194,7 +188,7 @@ StudyResult analyse(const StudyPlan& plan, const std::vector<StudyRecord>& recor
   const Trainings& serial = all.front();
   result.target = target_of(plan, serial);
   if (plan.optimum) {
-    const StudyRecord* optimum = find(records, *plan.optimum, plan.first_seed);
+    const StudyRecord* optimum = find_record(records, {&*plan.optimum, plan.first_seed});
     if (optimum != nullptr) result.optimum = optimum->objective;
   }
   set_common(all, result);
