@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t kMostRows = 2000;
 
 std::string status_of(const trials::TrialRecord& trial) {
-  return std::string(trial.has_ended ? name_of(trial.status, records::kTrainingStatuses) : "unfinished");
+  return std::string(trial.has_ended ? name_of(trial.status, records::kTrialStatuses) : "unfinished");
 }
 
 /// "61 complete, 3 diverged"
@@ -64,9 +64,9 @@ Table best_table(const SearchHistory& search, std::int64_t best) {
 }
 
 Table refit_table(const SearchHistory& search) {
-  const records::TrainingResult& refit = *search.plan->refitted();
+  const records::TrialResult& refit = *search.plan->refitted();
   Table table{.caption = "The best trial's settings, trained on all examples", .head = {}, .rows = {}};
-  table.rows.push_back({"status", std::string(name_of(refit.status, records::kTrainingStatuses))});
+  table.rows.push_back({"status", std::string(name_of(refit.status, records::kTrialStatuses))});
   if (!refit.message.empty()) table.rows.push_back({"message", refit.message});
   for (const records::MeasuredMetric& metric : refit.metrics) {
     table.rows.push_back(

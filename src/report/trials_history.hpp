@@ -15,9 +15,9 @@ namespace unisono::report {
 
 /// When a training ran, in seconds since its job began; the pauses between two parts of a job are left out.
 struct TrainingSpan {
-  records::Training training;
+  records::TrialRun training;
   double start = 0, end = 0;
-  std::optional<records::TrainingResult> result = {};  ///< nothing: it runs, or its job was stopped or killed
+  std::optional<records::TrialResult> result = {};  ///< nothing: it runs, or its job was stopped or killed
   bool is_running = false;
 };
 
@@ -76,7 +76,7 @@ struct SearchHistory {
   /// Of each key that is varied its value, in the order of the config.
   std::vector<std::pair<std::string, std::string>> settings_of(std::int64_t trial) const;
   /// The run folder of a training.
-  std::string folder_of(const records::Training& training) const {
+  std::string folder_of(const records::TrialRun& training) const {
     return trials::trial_folder(job.folder, plan->shape(), training);
   }
 };

@@ -43,12 +43,12 @@ class Writer {
     begin();
   }
   void begin() { journal_.append({{"job", kind_}, {"config", config_}, {"folds", folds_}}); }
-  void start(const records::Training& training, double at) {
+  void start(const records::TrialRun& training, double at) {
     journal_.append({{"started", to_json(training)}, {"at", at}});
   }
-  void end(const records::Training& training, double at, double value,
-           records::TrainingStatus status = records::TrainingStatus::complete) {
-    records::TrainingResult result{.status = status, .value = value, .larger_is_better = true};
+  void end(const records::TrialRun& training, double at, double value,
+           records::TrialStatus status = records::TrialStatus::complete) {
+    records::TrialResult result{.status = status, .value = value, .larger_is_better = true};
     result.metrics = {{data::Split::validation, "loss", 1 - value, false},
                       {data::Split::validation, "accuracy", value, true}};
     result.epochs = training.epochs > 0 ? training.epochs : 4;
@@ -157,7 +157,7 @@ TEST_CASE("a trial that failed has no value, and repeats are averaged", "[report
       twice.start({.trial = trial, .repeat = repeat}, 0);
       const bool fails = trial == 1 && repeat == 1;
       twice.end({.trial = trial, .repeat = repeat}, 1, 0.5 + 0.2 * repeat,
-                fails ? records::TrainingStatus::diverged : records::TrainingStatus::complete);
+                fails ? records::TrialStatus::diverged : records::TrialStatus::complete);
     }
   }
   const SearchHistory search = read_search(other.path(""), {});

@@ -6,13 +6,13 @@
 
 #include "unisono/trials/study_record.hpp"
 #include "unisono/trials/trial_plan.hpp"
-#include "unisono/trials/ways.hpp"
+#include "unisono/trials/variants.hpp"
 
 namespace unisono::trials {
 
 /// One training of a study.
 struct StudyTraining {
-  const Way* way;
+  const Variant* variant;
   std::int64_t seed;
 };
 
@@ -21,8 +21,8 @@ struct StudyPlan {
   std::string name, folder;
   settings::StudySettings settings = {};
   StudyMetric metric = {};
-  std::vector<Way> ways = {};       ///< the serial run first
-  std::optional<Way> optimum = {};  ///< trained with the first seed only
+  std::vector<Variant> variants = {};   ///< the serial run first
+  std::optional<Variant> optimum = {};  ///< trained with the first seed only
   std::string no_optimum = {};
   std::int64_t first_seed = 1;
 
@@ -30,7 +30,7 @@ struct StudyPlan {
 };
 
 /// All of them, in the order in which they are made: seed by seed, so that changes of the machine's speed affect all
-/// ways alike, and the serial run comes first.
+/// variants alike, and the serial run comes first.
 std::vector<StudyTraining> trainings_of(const StudyPlan& plan);
 
 /// The record of a training; null where there is none.
@@ -42,15 +42,15 @@ class StudyProgress final : public Plan {
   /// \param plan must outlive it
   explicit StudyProgress(const StudyPlan& plan) : trainings_(trainings_of(plan)) {}
 
-  std::optional<records::Training> next() const override;
-  void started(const records::Training& training) override { running_ = training; }
-  void ended(const records::Training&, const records::TrainingResult&) override { running_.reset(); }
+  std::optional<records::TrialRun> next() const override;
+  void started(const records::TrialRun& training) override { running_ = training; }
+  void ended(const records::TrialRun&, const records::TrialResult&) override { running_.reset(); }
   bool is_complete() const override { return !running_ && !first_missing(); }
   void begin_no_more() override { begins_no_more_ = true; }
   void restart_unended() override { running_.reset(); }
 
   const std::vector<StudyTraining>& trainings() const { return trainings_; }
-  const StudyTraining& at(const records::Training& training) const {
+  const StudyTraining& at(const records::TrialRun& training) const {
     return trainings_.at(static_cast<std::size_t>(training.trial));
   }
   /// Of all trainings that have ended, also of variants that the study no longer has.
@@ -62,7 +62,7 @@ class StudyProgress final : public Plan {
 
   std::vector<StudyTraining> trainings_;
   std::vector<StudyRecord> records_;
-  std::optional<records::Training> running_;
+  std::optional<records::TrialRun> running_;
   bool begins_no_more_ = false;
 };
 

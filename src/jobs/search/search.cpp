@@ -91,10 +91,10 @@ class Search final : public ConfigTrials {
   trials::Plan& plan() override { return plan_; }
   EndOfTrials end() const override;
   void resume(const records::Journal& journal) override;
-  records::TrainingOrder order_for(const records::Training& training) override;
-  void note_end(records::Journal& journal, const records::Training& training, const records::TrainingResult& result,
+  records::TrialTask task_for(const records::TrialRun& training) override;
+  void note_end(records::Journal& journal, const records::TrialRun& training, const records::TrialResult& result,
                 double seconds) override;
-  void ended(const records::Training& training, const records::TrainingResult& result) override;
+  void ended(const records::TrialRun& training, const records::TrialResult& result) override;
 
  private:
   const search::SearchSettings& settings() const { return *planned_.plans.search; }
@@ -103,16 +103,16 @@ class Search final : public ConfigTrials {
   /// Whether trials take over the weights of others.
   bool hands_on() const { return settings().method == search::SearchKind::population; }
   std::vector<std::string_view> free_keys() const override;
-  TrainingTerms terms() const override;
-  std::vector<std::string> overrides(const records::Training& training) const override;
-  std::string folder_of(const records::Training& training) const override {
+  TrialTerms terms() const override;
+  std::vector<std::string> overrides(const records::TrialRun& training) const override;
+  std::string folder_of(const records::TrialRun& training) const override {
     return trials::trial_folder(folder_, plan_.shape(), training);
   }
-  std::optional<data::Fold> fold_of(const records::Training& training) const;
+  std::optional<data::Fold> fold_of(const records::TrialRun& training) const;
   void require_enough_trials(const records::Journal& journal) const;
   void say_begin() const override;
-  void say_end(const records::Training& training) const;
-  void forget_loser(const records::Training& training);
+  void say_end(const records::TrialRun& training) const;
+  void forget_loser(const records::TrialRun& training);
   void forget_checkpoints_of(std::int64_t trial) const;
   void tidy() const;
   void write_results(bool is_complete, double seconds) const;
@@ -157,13 +157,13 @@ std::vector<std::string_view> Search::free_keys() const {
           "search.threads_per_trial"};
 }
 
-std::vector<std::string> Search::overrides(const records::Training& training) const {
+std::vector<std::string> Search::overrides(const records::TrialRun& training) const {
   std::vector<std::string> changes = trials::trial_overrides(space_, plan_, planned_.config.seed, training);
   if (training.refit) changes.insert(changes.end(), kRefitOverrides.begin(), kRefitOverrides.end());
   return changes;
 }
 
-std::optional<data::Fold> Search::fold_of(const records::Training& training) const {
+std::optional<data::Fold> Search::fold_of(const records::TrialRun& training) const {
   return folds_ && training.fold >= 0 ? std::optional(folds_->fold(training.fold)) : std::nullopt;
 }
 
@@ -171,7 +171,7 @@ std::optional<data::Fold> Search::fold_of(const records::Training& training) con
 void Search::require_enough_trials(const records::Journal& journal) const {
   std::int64_t begun = 0;
   for (const auto& entry : journal.entries()) {
-    if (entry.contains("started")) begun = std::max(begun, records::training_from(entry.at("started")).trial + 1);
+    if (entry.contains("started")) begun = std::max(begun, records::trial_run_from(entry.at("started")).trial + 1);
   }
   if (begun <= plan_.method().trials()) return;
   throw ConfigError(fmt::format("search.trials = {}, but trial {} has begun in this folder; raise it to at least {}",
@@ -183,11 +183,11 @@ void Search::resume(const records::Journal& journal) {
   ConfigTrials::resume(journal);
 }
 
-records::TrainingOrder Search::order_for(const records::Training& training) {
+records::TrialTask Search::task_for(const records::TrialRun& training) {
   if (training.copied) take_over(folder_of({.trial = *training.copied}), training.epochs, folder_of(training));
-  records::TrainingOrder order = ConfigTrials::order_for(training);
-  order.takes_over = hands_on();
-  return order;
+  records::TrialTask task = ConfigTrials::task_for(training);
+  task.takes_over = hands_on();
+  return task;
 }
 
 void Search::say_begin() const {
@@ -201,17 +201,15 @@ void Search::say_begin() const {
 }
 
 /// Called on rank 0 after a training.
-void Search::say_end(const records::Training& training) const {
-  if (training.refit && plan_.refitted()->status != records::TrainingStatus::complete)
-    return;  // write_results says why
+void Search::say_end(const records::TrialRun& training) const {
+  if (training.refit && plan_.refitted()->status != records::TrialStatus::complete) return;  // write_results says why
   if (training.refit) return job_.log().info("the best trial was trained again on all examples: " + folder_ + "/best");
   const trials::TrialRecord& trial = plan_.trials().at(training.trial);
   if (!trial.has_ended) return;
   const auto best = plan_.best();
-  const std::string ending =
-      trial.status == records::TrainingStatus::complete
-          ? fmt::format("{} {:.6g}", metric_.text(), trial.value)
-          : fmt::format("{}: {}", name_of(trial.status, records::kTrainingStatuses), trial.message);
+  const std::string ending = trial.status == records::TrialStatus::complete
+                                 ? fmt::format("{} {:.6g}", metric_.text(), trial.value)
+                                 : fmt::format("{}: {}", name_of(trial.status, records::kTrialStatuses), trial.message);
   const std::string epochs = training.epochs > 0 ? fmt::format(" after {}", count_of(training.epochs, "epoch")) : "";
   job_.log().info(fmt::format("trial {}: {}{} ({}); {:.1f} s{}", training.trial, ending, epochs,
                               trials::trial_text(space_, plan_, training.trial), trial.seconds,
@@ -224,31 +222,31 @@ EndOfTrials Search::end() const {
   return end;
 }
 
-TrainingTerms Search::terms() const {
+TrialTerms Search::terms() const {
   return {.config = set_.text(),
           .models = models_,
-          .fold_of = [this](const records::Training& training) { return fold_of(training); },
+          .fold_of = [this](const records::TrialRun& training) { return fold_of(training); },
           .metric = metric_.name(),
           .threads = settings().threads_per_trial,
           .seconds = settings().trial_seconds,
           .reports_epochs = settings().median_rule};
 }
 
-void Search::note_end(records::Journal& journal, const records::Training& training,
-                      const records::TrainingResult& result, double seconds) {
+void Search::note_end(records::Journal& journal, const records::TrialRun& training, const records::TrialResult& result,
+                      double seconds) {
   // Before the journal says that it has ended: the state must be there if the job is killed then.
   if (hands_on() && !training.refit) keep_state(folder_of(training), training.epochs);
   ConfigTrials::note_end(journal, training, result, seconds);
 }
 
-void Search::ended(const records::Training& training, const records::TrainingResult&) {
+void Search::ended(const records::TrialRun& training, const records::TrialResult&) {
   say_end(training);
   const bool may_go_on = training.epochs > 0;  // methods that train in several steps tidy up at their end
   if (settings().keep == search::KeptTrials::best && !may_go_on && !training.refit) forget_loser(training);
 }
 
 /// Of a trial that has ended: its checkpoints if it is not the best, else those of the best one before.
-void Search::forget_loser(const records::Training& training) {
+void Search::forget_loser(const records::TrialRun& training) {
   if (!plan_.trials().at(training.trial).has_ended) return;
   const auto best = plan_.best();
   const auto loser = best == training.trial ? best_ : std::optional(training.trial);
@@ -323,7 +321,7 @@ void Search::write_results(bool is_complete, double seconds) const {
                               metric_.text(), plan_.trials().at(*best).value, trials::trial_text(space_, plan_, *best),
                               folder_));
   const auto& refitted = plan_.refitted();
-  if (!refitted || refitted->status == records::TrainingStatus::complete) return;
+  if (!refitted || refitted->status == records::TrialStatus::complete) return;
   throw session::TrainingError(
       fmt::format("{}: the best trial could not be trained again on all examples: {}", folder_, refitted->message));
 }

@@ -112,7 +112,8 @@ trials::StudyMetric metric_of(const settings::Config& config, const std::string&
   return {*split, metric->name, metric->larger_is_better};
 }
 
-MeasuredModel measure(const std::string& run, const trials::StudyMetric& metric, const trials::Way* serial, Log& log) {
+MeasuredModel measure(const std::string& run, const trials::StudyMetric& metric, const trials::Variant* serial,
+                      Log& log) {
   const auto self = comm::make_self_communicator();
   apply::ApplyOptions options;
   options.model = run;

@@ -28,7 +28,8 @@ struct MeasuredModel {
 };
 
 /// \param serial for the objective, which is the serial run's; null: it is not wanted
-MeasuredModel measure(const std::string& run, const trials::StudyMetric& metric, const trials::Way* serial, Log& log);
+MeasuredModel measure(const std::string& run, const trials::StudyMetric& metric, const trials::Variant* serial,
+                      Log& log);
 
 /// Unknown for models of different shapes.
 trials::ModelDistance distance_between(const MeasuredModel& model, const MeasuredModel& other);

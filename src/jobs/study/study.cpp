@@ -33,13 +33,13 @@ void drop_impossible_optimum(trials::StudyPlan& plan) {
 trials::StudyPlan plan_of(const ConfigText& text, const models::ModelKinds& models, const std::string& output,
                           int ranks) {
   trials::StudyPlan plan;
-  plan.ways = trials::ways_of(text, models, ranks);
-  const settings::Config& serial = plan.ways.front().config;
+  plan.variants = trials::variants_of(text, models, ranks);
+  const settings::Config& serial = plan.variants.front().config;
   plan.name = serial.name;
   plan.folder = output.empty() ? "studies/" + serial.name : output;
   plan.settings = trials::study_of(text, models);
   plan.first_seed = serial.seed;
-  if (plan.settings.optimum) plan.optimum = trials::way_to_optimum(plan.ways.front(), plan.no_optimum);
+  if (plan.settings.optimum) plan.optimum = trials::optimum_of(plan.variants.front(), plan.no_optimum);
   plan.metric = metric_of(serial, plan.settings.metric);
   drop_impossible_optimum(plan);
   return plan;
@@ -48,12 +48,12 @@ trials::StudyPlan plan_of(const ConfigText& text, const models::ModelKinds& mode
 /// Finds before the first training what a later one would be refused for. Called on rank 0, which reads the set's
 /// metadata alone.
 void require_trainable(const trials::StudyPlan& plan, const std::string& path) {
-  for (const trials::Way& way : plan.ways) {
+  for (const trials::Variant& variant : plan.variants) {
     try {
-      data::inspect_dataset(way.config.data);
-      session::check(way.config, way.ranks);
+      data::inspect_dataset(variant.config.data);
+      session::check(variant.config, variant.ranks);
     } catch (const ConfigError& error) {
-      throw ConfigError(fmt::format("{}: the study's '{}': {}", path, way.text(), error.what()));
+      throw ConfigError(fmt::format("{}: the study's '{}': {}", path, variant.text(), error.what()));
     }
   }
 }
@@ -80,14 +80,14 @@ class TrainingMeasures {
 
 trials::StudyRecord TrainingMeasures::record_of(const trials::StudyTraining& training,
                                                 const session::RunResult& result) {
-  trials::StudyRecord record{.way = training.way->identity, .seed = training.seed, .steps = result.steps};
+  trials::StudyRecord record{.variant = training.variant->identity, .seed = training.seed, .steps = result.steps};
   if (result.status == session::RunStatus::diverged) {
     record.diverged = true;
     record.message = result.message;
     return record;
   }
   const std::string folder = plan_.run_folder(training);
-  MeasuredModel model = measure(folder, plan_.metric, plan_.optimum ? &plan_.ways.front() : nullptr, log_);
+  MeasuredModel model = measure(folder, plan_.metric, plan_.optimum ? &plan_.variants.front() : nullptr, log_);
   const double examples_per_step = static_cast<double>(model.train) / static_cast<double>(result.steps_per_epoch);
   MeasuredCourse course = course_of(folder, plan_.metric, examples_per_step);
   record.value = model.value;
@@ -103,7 +103,7 @@ trials::StudyRecord TrainingMeasures::record_of(const trials::StudyTraining& tra
 /// With the serial run of the same seed, and a serial run with that of the first one.
 void TrainingMeasures::compare(const trials::StudyTraining& training, MeasuredModel model,
                                trials::StudyRecord& record) {
-  const bool is_serial = training.way == &plan_.ways.front();
+  const bool is_serial = training.variant == &plan_.variants.front();
   const std::int64_t other = is_serial ? plan_.first_seed : training.seed;
   const bool is_first = is_serial && training.seed == plan_.first_seed;
   if (const MeasuredModel* reference = is_first ? nullptr : serial(other))
@@ -115,7 +115,7 @@ void TrainingMeasures::compare(const trials::StudyTraining& training, MeasuredMo
 
 /// The serial run of a seed; null where it diverged, or was not made yet.
 const MeasuredModel* TrainingMeasures::serial(std::int64_t seed) {
-  const trials::StudyTraining training{&plan_.ways.front(), seed};
+  const trials::StudyTraining training{&plan_.variants.front(), seed};
   const trials::StudyRecord* record = find_record(progress_.records(), training);
   if (record == nullptr || record->diverged) return nullptr;
   const auto known = serials_.find(seed);
@@ -135,14 +135,13 @@ class Study final : public TrialJob {
   trials::Plan& plan() override { return progress_; }
   JobFolder folder() const override;
   SlotShape shape() const override { return {.ranks = job_.ranks().size()}; }
-  records::TrainingResult make(comm::Communicator& group, const records::TrainingOrder& order,
-                               Dispatcher* dispatcher) override;
+  records::TrialResult make(comm::Communicator& group, const records::TrialTask& task, Dispatcher* dispatcher) override;
   void begin(records::Journal& journal) override;
   void resume(const records::Journal& journal) override;
-  records::TrainingOrder order_for(const records::Training& training) override;
-  void note_end(records::Journal& journal, const records::Training& training, const records::TrainingResult& result,
+  records::TrialTask task_for(const records::TrialRun& training) override;
+  void note_end(records::Journal& journal, const records::TrialRun& training, const records::TrialResult& result,
                 double seconds) override;
-  void ended(const records::Training& training, const records::TrainingResult& result) override;
+  void ended(const records::TrialRun& training, const records::TrialResult& result) override;
 
  private:
   void write_results() const;
@@ -167,7 +166,7 @@ Study::Study(session::Job& job, const ConfigText& text, const models::ModelKinds
       measures_(plan_, progress_, quiet_) {
   if (job.ranks().is_root()) require_trainable(plan_, text.path);
   for (const trials::StudyTraining& training : progress_.trainings()) {
-    const int ranks = training.way->ranks, own = job.ranks().rank();
+    const int ranks = training.variant->ranks, own = job.ranks().rank();
     if (!groups_.contains(ranks)) groups_[ranks] = &runs_.split(own < ranks ? 0 : 1, own);
   }
 }
@@ -194,37 +193,37 @@ void Study::resume(const records::Journal& journal) {
   }
   job_.log().info(fmt::format("{}: {} of the serial run and {}, compared by {}; in {}", plan_.name,
                               count_of(std::ssize(progress_.trainings()), "training"),
-                              count_of(std::ssize(plan_.ways) - 1, "variant"), plan_.metric.text(), plan_.folder));
+                              count_of(std::ssize(plan_.variants) - 1, "variant"), plan_.metric.text(), plan_.folder));
 }
 
-records::TrainingOrder Study::order_for(const records::Training& training) {
+records::TrialTask Study::task_for(const records::TrialRun& training) {
   const std::string folder = plan_.run_folder(progress_.at(training));
-  return {.training = training, .folder = folder, .goes_on = records::holds_run(folder)};
+  return {.run = training, .folder = folder, .goes_on = records::holds_run(folder)};
 }
 
-records::TrainingResult Study::make(comm::Communicator& group, const records::TrainingOrder& order, Dispatcher*) {
-  const trials::StudyTraining& training = progress_.at(order.training);
-  if (group.rank() >= training.way->ranks) return {};
-  settings::Config config = training.way->config;
+records::TrialResult Study::make(comm::Communicator& group, const records::TrialTask& task, Dispatcher*) {
+  const trials::StudyTraining& training = progress_.at(task.run);
+  if (group.rank() >= training.variant->ranks) return {};
+  settings::Config config = training.variant->config;
   config.seed = training.seed;
-  config.output = order.folder;
+  config.output = task.folder;
   const session::RunResult run =
-      session::run(runs_, *groups_.at(training.way->ranks), config,
-                   {.existing = order.goes_on ? records::Existing::resume : records::Existing::overwrite,
+      session::run(runs_, *groups_.at(training.variant->ranks), config,
+                   {.existing = task.goes_on ? records::Existing::resume : records::Existing::overwrite,
                     .watching = session::Watching::none});
-  if (run.status == session::RunStatus::interrupted) return {.status = records::TrainingStatus::interrupted};
+  if (run.status == session::RunStatus::interrupted) return {.status = records::TrialStatus::interrupted};
   if (group.is_root()) progress_.add(measures_.record_of(training, run));
   return {};
 }
 
-void Study::note_end(records::Journal& journal, const records::Training&, const records::TrainingResult&, double) {
+void Study::note_end(records::Journal& journal, const records::TrialRun&, const records::TrialResult&, double) {
   journal.append({{"event", "training"}, {"record", to_json(progress_.records().back())}});
 }
 
-void Study::ended(const records::Training& training, const records::TrainingResult&) {
+void Study::ended(const records::TrialRun& training, const records::TrialResult&) {
   const trials::StudyTraining& made = progress_.at(training);
   const trials::StudyRecord& record = progress_.records().back();
-  const std::string what = fmt::format("{}, seed {}", made.way->text(), made.seed);
+  const std::string what = fmt::format("{}, seed {}", made.variant->text(), made.seed);
   job_.log().info(record.diverged ? fmt::format("{}: diverged: {}", what, record.message)
                                   : fmt::format("{}: {} {:.4g} after {:.3g} s of training", what, plan_.metric.text(),
                                                 record.value, record.training_seconds()));

@@ -70,9 +70,9 @@ std::string ConfigTrials::identity() const {
   return effective_config(planned_.config) + settings::effective_plans(planned_.plans);
 }
 
-records::TrainingResult ConfigTrials::make(comm::Communicator& group, const records::TrainingOrder& order,
-                                           Dispatcher* dispatcher) {
-  return make_training(job_, group, terms(), order, dispatcher);
+records::TrialResult ConfigTrials::make(comm::Communicator& group, const records::TrialTask& task,
+                                        Dispatcher* dispatcher) {
+  return make_trial_run(job_, group, terms(), task, dispatcher);
 }
 
 void ConfigTrials::begin(records::Journal& journal) {
@@ -118,27 +118,27 @@ void ConfigTrials::resume(const records::Journal& journal) {
   warn_if_crowded(job_, threads_, threads_key_);
 }
 
-records::TrainingOrder ConfigTrials::order_for(const records::Training& training) {
-  records::TrainingOrder order{.training = training, .overrides = overrides(training), .outputs = outputs_of(training)};
-  if (!order.outputs.empty()) make_folder(fs::path(order.outputs).parent_path());
+records::TrialTask ConfigTrials::task_for(const records::TrialRun& training) {
+  records::TrialTask task{.run = training, .overrides = overrides(training), .outputs = outputs_of(training)};
+  if (!task.outputs.empty()) make_folder(fs::path(task.outputs).parent_path());
   const bool is_result = training.refit && !training.is_nested();
   if (!training.refit && !training.is_nested()) {
     // A model that was trained on all examples before more trials were asked for.
     std::error_code ignored;
     fs::remove_all(folder_of({.refit = true}), ignored);
   }
-  if (!keeps_runs() && !is_result) return order;
-  order.folder = folder_of(training);
-  order.goes_on = has_checkpoint(order.folder);
-  return order;
+  if (!keeps_runs() && !is_result) return task;
+  task.folder = folder_of(training);
+  task.goes_on = has_checkpoint(task.folder);
+  return task;
 }
 
-void ConfigTrials::note_start(records::Journal& journal, const records::Training& training, double seconds) {
+void ConfigTrials::note_start(records::Journal& journal, const records::TrialRun& training, double seconds) {
   journal.append({{"started", to_json(training)}, {"at", seconds}});
 }
 
-void ConfigTrials::note_end(records::Journal& journal, const records::Training& training,
-                            const records::TrainingResult& result, double seconds) {
+void ConfigTrials::note_end(records::Journal& journal, const records::TrialRun& training,
+                            const records::TrialResult& result, double seconds) {
   journal.append({{"ended", to_json(training)}, {"result", to_json(result)}, {"at", seconds}});
 }
 

@@ -25,13 +25,12 @@ class ConfigTrials : public TrialJob {
  public:
   JobFolder folder() const override;
   SlotShape shape() const override { return shape_; }
-  records::TrainingResult make(comm::Communicator& group, const records::TrainingOrder& order,
-                               Dispatcher* dispatcher) override;
+  records::TrialResult make(comm::Communicator& group, const records::TrialTask& task, Dispatcher* dispatcher) override;
   void begin(records::Journal& journal) override;
   void resume(const records::Journal& journal) override;
-  records::TrainingOrder order_for(const records::Training& training) override;
-  void note_start(records::Journal& journal, const records::Training& training, double seconds) override;
-  void note_end(records::Journal& journal, const records::Training& training, const records::TrainingResult& result,
+  records::TrialTask task_for(const records::TrialRun& training) override;
+  void note_start(records::Journal& journal, const records::TrialRun& training, double seconds) override;
+  void note_end(records::Journal& journal, const records::TrialRun& training, const records::TrialResult& result,
                 double seconds) override;
 
  protected:
@@ -51,16 +50,16 @@ class ConfigTrials : public TrialJob {
   virtual std::int64_t folds() const = 0;
   /// Whether trainings leave run folders.
   virtual bool keeps_runs() const = 0;
-  /// Which metric of the validation examples counts, and what may end a training: see TrainingTerms.
-  virtual TrainingTerms terms() const = 0;
+  /// Which metric of the validation examples counts, and what may end a training: see TrialTerms.
+  virtual TrialTerms terms() const = 0;
   /// Says what begins, on rank 0.
   virtual void say_begin() const = 0;
   /// What a training changes of the config. Called on rank 0, as are the two below.
-  virtual std::vector<std::string> overrides(const records::Training& training) const = 0;
+  virtual std::vector<std::string> overrides(const records::TrialRun& training) const = 0;
   /// Where a training leaves its run.
-  virtual std::string folder_of(const records::Training& training) const = 0;
-  /// TrainingOrder::outputs
-  virtual std::string outputs_of(const records::Training&) const { return ""; }
+  virtual std::string folder_of(const records::TrialRun& training) const = 0;
+  /// The file for a training's predictions of the validation examples; empty: none.
+  virtual std::string outputs_of(const records::TrialRun&) const { return ""; }
 
   session::Job& job_;
   const models::ModelKinds& models_;

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "unisono/records/training.hpp"
+#include "unisono/records/trial_run.hpp"
 
 namespace unisono::jobs {
 
@@ -14,7 +14,7 @@ struct Answer {
     stop   ///< all has ended, or the job was asked to stop
   };
   Kind kind = Kind::wait;
-  records::TrainingOrder order = {};  ///< of work
+  records::TrialTask task = {};  ///< of work
 };
 
 /// Hands out trainings. Its functions may be called from several threads, and never wait for a training.
@@ -22,9 +22,9 @@ class Dispatcher {
  public:
   virtual ~Dispatcher() = default;
   virtual Answer take() = 0;
-  virtual void give(const records::Training& training, const records::TrainingResult& result) = 0;
+  virtual void give(const records::TrialRun& training, const records::TrialResult& result) = 0;
   /// Notes what a training has reached so far. \param loss lower is better \return whether it should go on
-  virtual bool goes_on(const records::Training& training, std::int64_t epochs, double loss) = 0;
+  virtual bool goes_on(const records::TrialRun& training, std::int64_t epochs, double loss) = 0;
   /// Whether trainings that are running must stop now.
   virtual bool wants_stop() = 0;
   /// No other training starts, and those that are running stop.

@@ -71,8 +71,8 @@ class RankOfSlots {
       return true;
     }
     Dispatcher* const asked = group.is_root() ? dispatcher_ : nullptr;
-    const records::TrainingResult result = trials_.make(group, answer.order, asked);
-    if (group.is_root()) dispatcher_->give(answer.order.training, result);
+    const records::TrialResult result = trials_.make(group, answer.task, asked);
+    if (group.is_root()) dispatcher_->give(answer.task.run, result);
     return true;
   }
 
@@ -139,7 +139,7 @@ void warn_if_crowded(session::Job& job, std::int64_t threads, std::string_view k
                                 threads, count_of(cores, "core")));
 }
 
-void make_trainings(session::Job& job, TrialJob& trials, Dispatcher* dispatcher) {
+void make_trial_runs(session::Job& job, TrialJob& trials, Dispatcher* dispatcher) {
   comm::Communicator& ranks = job.ranks();
   const SlotShape shape = trials.shape();
   comm::Communicator& group = job.split(ranks.rank() / shape.ranks, ranks.rank());

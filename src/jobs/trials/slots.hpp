@@ -30,6 +30,6 @@ void warn_if_crowded(session::Job& job, std::int64_t threads, std::string_view k
 
 /// Makes all trainings that rank 0 hands out, on all ranks of the job, and returns when it hands out no more.
 /// Collective over the job. \param dispatcher rank 0's; null elsewhere
-void make_trainings(session::Job& job, TrialJob& trials, Dispatcher* dispatcher);
+void make_trial_runs(session::Job& job, TrialJob& trials, Dispatcher* dispatcher);
 
 }  // namespace unisono::jobs

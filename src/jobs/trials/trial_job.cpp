@@ -60,12 +60,12 @@ class PlanDispatcher final : public Dispatcher {
     if (!training) return {.kind = Answer::Kind::wait};
     trials_.note_start(*journal_, *training, seconds());
     plan.started(*training);
-    return {.kind = Answer::Kind::work, .order = trials_.order_for(*training)};
+    return {.kind = Answer::Kind::work, .task = trials_.task_for(*training)};
   }
 
-  void give(const records::Training& training, const records::TrainingResult& result) override {
+  void give(const records::TrialRun& training, const records::TrialResult& result) override {
     const std::lock_guard lock(mutex_);
-    if (result.status == records::TrainingStatus::interrupted) {
+    if (result.status == records::TrialStatus::interrupted) {
       stopped_ = true;  // it starts once more when the job is resumed
       return;
     }
@@ -75,7 +75,7 @@ class PlanDispatcher final : public Dispatcher {
     trials_.ended(training, result);
   }
 
-  bool goes_on(const records::Training& training, std::int64_t epochs, double loss) override {
+  bool goes_on(const records::TrialRun& training, std::int64_t epochs, double loss) override {
     const std::lock_guard lock(mutex_);
     return !end_.median_rule || training.refit || median_.goes_on(training, epochs, loss);
   }
@@ -133,7 +133,7 @@ std::unique_ptr<records::Journal> open_journal(TrialJob& trials) {
 bool run_trials(session::Job& job, TrialJob& trials) {
   std::optional<PlanDispatcher> dispatcher;
   if (job.ranks().is_root()) dispatcher.emplace(job, trials);
-  make_trainings(job, trials, dispatcher ? &*dispatcher : nullptr);
+  make_trial_runs(job, trials, dispatcher ? &*dispatcher : nullptr);
   return job.ranks().max(dispatcher && trials.plan().is_complete() ? 1 : 0) != 0;
 }
 

@@ -42,8 +42,8 @@ class TrialJob {
   /// Makes a training on the ranks of a group. Collective over the group; called from several threads at once where
   /// a rank makes several trainings. \param dispatcher the group's rank 0 asks it whether to go on; null elsewhere
   /// \return how it ended: on the group's rank 0, at least
-  virtual records::TrainingResult make(comm::Communicator& group, const records::TrainingOrder& order,
-                                       Dispatcher* dispatcher) = 0;
+  virtual records::TrialResult make(comm::Communicator& group, const records::TrialTask& task,
+                                    Dispatcher* dispatcher) = 0;
 
   // All others are called on rank 0 alone, never two at a time.
 
@@ -51,13 +51,13 @@ class TrialJob {
   virtual void begin(records::Journal& journal) = 0;
   /// Brings the plan to the state of the journal, and says what begins. \throws CheckpointError, ConfigError
   virtual void resume(const records::Journal& journal) = 0;
-  virtual records::TrainingOrder order_for(const records::Training& training) = 0;
+  virtual records::TrialTask task_for(const records::TrialRun& training) = 0;
   /// Write what the journal must say of a training. \param seconds since the job began
-  virtual void note_start(records::Journal&, const records::Training&, double /*seconds*/) {}
-  virtual void note_end(records::Journal& journal, const records::Training& training,
-                        const records::TrainingResult& result, double seconds) = 0;
+  virtual void note_start(records::Journal&, const records::TrialRun&, double /*seconds*/) {}
+  virtual void note_end(records::Journal& journal, const records::TrialRun& training,
+                        const records::TrialResult& result, double seconds) = 0;
   /// Called when journal and plan know that a training has ended.
-  virtual void ended(const records::Training& training, const records::TrainingResult& result) = 0;
+  virtual void ended(const records::TrialRun& training, const records::TrialResult& result) = 0;
 };
 
 /// Makes the folder of a job ready, locks it, and opens its journal. Called on rank 0.

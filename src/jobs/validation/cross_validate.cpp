@@ -66,7 +66,7 @@ class CrossValidation final : public ConfigTrials {
   session::RunStatus run();
 
   trials::Plan& plan() override { return nested_ ? static_cast<trials::Plan&>(nested_->plan()) : plan_; }
-  void ended(const records::Training& training, const records::TrainingResult& result) override;
+  void ended(const records::TrialRun& training, const records::TrialResult& result) override;
 
  private:
   const settings::CrossValidationSettings& settings() const { return *planned_.plans.cross_validation; }
@@ -75,17 +75,17 @@ class CrossValidation final : public ConfigTrials {
   std::vector<std::string_view> free_keys() const override {
     return {"cross_validation.refit", "cross_validation.threads_per_fold"};
   }
-  TrainingTerms terms() const override;
-  std::vector<std::string> overrides(const records::Training& training) const override;
-  std::string folder_of(const records::Training& training) const override;
-  std::string outputs_of(const records::Training& training) const override;
+  TrialTerms terms() const override;
+  std::vector<std::string> overrides(const records::TrialRun& training) const override;
+  std::string folder_of(const records::TrialRun& training) const override;
+  std::string outputs_of(const records::TrialRun& training) const override;
   void say_begin() const override;
   double overlap() const;
   bool solves_exactly() const;
   session::RunStatus solve();
   FoldResults results() const;
-  std::optional<data::Fold> fold_of(const records::Training& training) const;
-  std::optional<records::TrainingResult> result_of(std::int64_t fold) const;
+  std::optional<data::Fold> fold_of(const records::TrialRun& training) const;
+  std::optional<records::TrialResult> result_of(std::int64_t fold) const;
   void write_results(const FoldResults& results, const std::function<std::vector<float>(std::int64_t)>& outputs) const;
 
   Folds folds_;
@@ -125,7 +125,7 @@ double CrossValidation::overlap() const {
 }
 
 /// Of the training that a fold measures; nothing: it has not ended.
-std::optional<records::TrainingResult> CrossValidation::result_of(std::int64_t fold) const {
+std::optional<records::TrialResult> CrossValidation::result_of(std::int64_t fold) const {
   if (nested_) return nested_->plan().of(fold).refitted();
   const auto trial = plan_.trials().find(0);
   if (trial == plan_.trials().end()) return std::nullopt;
@@ -137,30 +137,30 @@ FoldResults CrossValidation::results() const {
   FoldResults results{.folds = folds_, .results = {}, .choices = {}, .overlap = overlap()};
   for (std::int64_t fold = 0; fold < folds_.size(); ++fold) {
     results.results.push_back(
-        result_of(fold).value_or(records::TrainingResult{.status = records::TrainingStatus::interrupted}));
+        result_of(fold).value_or(records::TrialResult{.status = records::TrialStatus::interrupted}));
     if (nested_) results.choices.push_back(nested_->choice(fold));
   }
   return results;
 }
 
-std::string CrossValidation::outputs_of(const records::Training& training) const {
+std::string CrossValidation::outputs_of(const records::TrialRun& training) const {
   if (training.refit != nested_.has_value()) return "";
   return fmt::format("{}/outputs/{:06}", folder_, nested_ ? training.outer : training.fold);
 }
 
-std::string CrossValidation::folder_of(const records::Training& training) const {
+std::string CrossValidation::folder_of(const records::TrialRun& training) const {
   if (!nested_) return training.refit ? folder_ + "/final" : fmt::format("{}/folds/{:04}", folder_, training.fold);
   const std::string outer = fmt::format("{}/folds/{:04}", folder_, training.outer);
   if (training.refit) return outer + "/best";
   return fmt::format("{}/trials/{:04}/repeat-{}/fold-{}", outer, training.trial, training.repeat, training.fold);
 }
 
-std::optional<data::Fold> CrossValidation::fold_of(const records::Training& training) const {
+std::optional<data::Fold> CrossValidation::fold_of(const records::TrialRun& training) const {
   if (nested_) return nested_->fold_of(training);
   return training.refit ? std::nullopt : std::optional(folds_.fold(training.fold));
 }
 
-std::vector<std::string> CrossValidation::overrides(const records::Training& training) const {
+std::vector<std::string> CrossValidation::overrides(const records::TrialRun& training) const {
   if (nested_) return nested_->overrides(training);
   if (!training.refit) return {};
   return {kRefitOverrides.begin(), kRefitOverrides.end()};
@@ -172,31 +172,31 @@ void CrossValidation::say_begin() const {
                               at_a_time()));
 }
 
-void CrossValidation::ended(const records::Training& training, const records::TrainingResult& result) {
+void CrossValidation::ended(const records::TrialRun& training, const records::TrialResult& result) {
   if (training.refit && !nested_) {
-    if (result.status != records::TrainingStatus::complete) return;  // write_results says why
+    if (result.status != records::TrialStatus::complete) return;  // write_results says why
     return job_.log().info(fmt::format("a model was trained on all examples: {}/final", folder_));
   }
   if (nested_ && !training.refit) return;  // one of many trials
   constexpr std::int64_t kMostLines = 200;
-  if (folds_.size() > kMostLines && result.status == records::TrainingStatus::complete) return;
+  if (folds_.size() > kMostLines && result.status == records::TrialStatus::complete) return;
   std::string text;
   for (const records::MeasuredMetric& metric : result.metrics) {
     if (metric.split != data::Split::validation) continue;
     text += fmt::format("{}{} {:.6g}", text.empty() ? "" : ", ", metric.name, metric.value);
   }
-  if (result.status != records::TrainingStatus::complete) {
-    text = fmt::format("{}: {}", name_of(result.status, records::kTrainingStatuses), result.message);
+  if (result.status != records::TrialStatus::complete) {
+    text = fmt::format("{}: {}", name_of(result.status, records::kTrialStatuses), result.message);
   }
   const std::int64_t fold = nested_ ? training.outer : training.fold;
   const std::string choice = nested_ ? fmt::format(" ({})", nested_->choice(fold)) : "";
   job_.log().info(fmt::format("fold {} of {}: {}{}; {:.1f} s", fold, folds_.size(), text, choice, result.seconds));
 }
 
-TrainingTerms CrossValidation::terms() const {
+TrialTerms CrossValidation::terms() const {
   return {.config = set_.text(),
           .models = models_,
-          .fold_of = [this](const records::Training& training) { return fold_of(training); },
+          .fold_of = [this](const records::TrialRun& training) { return fold_of(training); },
           .metric = nested_ ? metric_of(*planned_.plans.search) : "auto",
           .threads = settings().threads_per_fold};
 }
@@ -211,7 +211,7 @@ session::RunStatus CrossValidation::run() {
     all.seconds = watch.seconds();
     write_results(all, [this](std::int64_t fold) {
       return read_floats(
-          outputs_of(nested_ ? records::Training{.outer = fold, .refit = true} : records::Training{.fold = fold}));
+          outputs_of(nested_ ? records::TrialRun{.outer = fold, .refit = true} : records::TrialRun{.fold = fold}));
     });
     return session::RunStatus::complete;
   }
@@ -264,11 +264,11 @@ void CrossValidation::write_results(const FoldResults& results,
   write_predictions(folder_, folds_, {planned_.config.data.path, set_.set().class_names()}, outputs);
   job_.log().info(fmt::format("{}: {} of {}\n{}", folder_, count_of(folds_.size(), "fold"),
                               count_of(folds_.rows(), "example"), results.text()));
-  const auto failed =
-      std::find_if(results.results.begin(), results.results.end(),
-                   [](const records::TrainingResult& one) { return one.status != records::TrainingStatus::complete; });
+  const auto failed = std::find_if(results.results.begin(), results.results.end(), [](const records::TrialResult& one) {
+    return one.status != records::TrialStatus::complete;
+  });
   const auto& refitted = plan_.refitted();
-  if (failed == results.results.end() && refitted && refitted->status != records::TrainingStatus::complete) {
+  if (failed == results.results.end() && refitted && refitted->status != records::TrialStatus::complete) {
     throw session::TrainingError(
         fmt::format("{}: no model was trained on all examples: {}", folder_, refitted->message));
   }

@@ -82,14 +82,14 @@ NestedSearch::NestedSearch(const settings::PlannedConfig& planned, const Folds& 
       space_(search_of(planned).space),
       plan_(plans_of(planned, space_, inner_, work_of_trials(*planned.plans.search, space_, text, models, data))) {}
 
-data::Fold NestedSearch::fold_of(const records::Training& training) const {
+data::Fold NestedSearch::fold_of(const records::TrialRun& training) const {
   data::Fold fold = outer_.fold(training.outer);
   if (training.refit) return fold;
   const data::Fold places = inner_[static_cast<std::size_t>(training.outer)].fold(training.fold);
   return {.train = at_rows(fold.train, places.train), .validation = at_rows(fold.train, places.validation)};
 }
 
-std::vector<std::string> NestedSearch::overrides(const records::Training& training) const {
+std::vector<std::string> NestedSearch::overrides(const records::TrialRun& training) const {
   return trial_overrides(space_, plan_.of(training.outer), seed_, training);
 }
 

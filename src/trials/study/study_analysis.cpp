@@ -25,13 +25,13 @@ class Figures {
   std::vector<double> values_;
 };
 
-/// A way's trainings, seed by seed; null where there is none, or it diverged.
+/// A variant's trainings, seed by seed; null where there is none, or it diverged.
 using Trainings = std::vector<const StudyRecord*>;
 
-Trainings trainings_of(const StudyPlan& plan, const std::vector<StudyRecord>& records, const Way& way) {
+Trainings trainings_of(const StudyPlan& plan, const std::vector<StudyRecord>& records, const Variant& variant) {
   Trainings trainings;
   for (std::int64_t i = 0; i < plan.settings.seeds; ++i) {
-    const StudyRecord* record = find_record(records, {&way, plan.first_seed + i});
+    const StudyRecord* record = find_record(records, {&variant, plan.first_seed + i});
     trainings.push_back(record == nullptr || record->diverged ? nullptr : record);
   }
   return trainings;
@@ -67,7 +67,7 @@ void add(parallel::Seconds& sum, const parallel::Seconds& other, double share) {
   sum.other += share * other.other;
 }
 
-void add_distances(const Trainings& own, const Trainings& serial, double optimum, WayResult& result) {
+void add_distances(const Trainings& own, const Trainings& serial, double optimum, VariantResult& result) {
   Figures relative, largest, predictions, classes, losses, above;
   for (std::size_t i = 0; i < own.size(); ++i) {
     if (own[i] == nullptr) continue;
@@ -88,7 +88,7 @@ void add_distances(const Trainings& own, const Trainings& serial, double optimum
   result.above_optimum = above.mean();
 }
 
-/// At which updates, examples and seconds ways are compared: the most that every training reaches.
+/// At which updates, examples and seconds variants are compared: the most that every training reaches.
 void set_common(const std::vector<Trainings>& all, StudyResult& result) {
   const auto least = [&](double CurvePoint::*axis) {
     double found = HUGE_VAL;
@@ -104,7 +104,7 @@ void set_common(const std::vector<Trainings>& all, StudyResult& result) {
   result.seconds = least(&CurvePoint::seconds);
 }
 
-void add_course(const Trainings& own, const StudyResult& study, bool larger_is_better, WayResult& result) {
+void add_course(const Trainings& own, const StudyResult& study, bool larger_is_better, VariantResult& result) {
   Figures updates, examples, seconds, to_target, total;
   for (const StudyRecord* record : own) {
     if (record == nullptr) continue;
@@ -136,7 +136,7 @@ double target_of(const StudyPlan& plan, const Trainings& serial) {
 
 void set_power(const StudyPlan& plan, StudyResult& result) {
   Figures deviations;
-  for (const WayResult& one : result.ways) {
+  for (const VariantResult& one : result.variants) {
     const records::Verdict verdict = one.judgement.verdict;
     const bool is_tested = verdict == records::Verdict::better || verdict == records::Verdict::worse ||
                            verdict == records::Verdict::unclear || verdict == records::Verdict::equivalent;
@@ -184,7 +184,7 @@ StudyResult analyse(const StudyPlan& plan, const std::vector<StudyRecord>& recor
   StudyResult result;
   std::vector<Trainings> all;
   std::vector<records::Pairs> pairs;
-  for (const Way& way : plan.ways) all.push_back(trainings_of(plan, records, way));
+  for (const Variant& variant : plan.variants) all.push_back(trainings_of(plan, records, variant));
   const Trainings& serial = all.front();
   result.target = target_of(plan, serial);
   if (plan.optimum) {
@@ -193,7 +193,7 @@ StudyResult analyse(const StudyPlan& plan, const std::vector<StudyRecord>& recor
   }
   set_common(all, result);
   for (std::size_t i = 0; i < all.size(); ++i) {
-    WayResult one{.way = &plan.ways[i]};
+    VariantResult one{.variant = &plan.variants[i]};
     for (const StudyRecord* record : all[i]) {
       ++one.trainings;
       if (record == nullptr) {
@@ -205,16 +205,16 @@ StudyResult analyse(const StudyPlan& plan, const std::vector<StudyRecord>& recor
     add_distances(all[i], serial, result.optimum, one);
     add_course(all[i], result, plan.metric.larger_is_better, one);
     if (i > 0) pairs.push_back(pairs_of(all[i], serial));
-    result.ways.push_back(std::move(one));
+    result.variants.push_back(std::move(one));
   }
   const std::vector<records::Judgement> judgements =
       records::judge(pairs, plan.settings.margin, plan.metric.larger_is_better);
-  const double serial_seconds = result.ways.front().seconds;
-  for (std::size_t i = 0; i < result.ways.size(); ++i) {
-    WayResult& one = result.ways[i];
+  const double serial_seconds = result.variants.front().seconds;
+  for (std::size_t i = 0; i < result.variants.size(); ++i) {
+    VariantResult& one = result.variants[i];
     one.judgement = i == 0 ? records::Judgement{.verdict = records::Verdict::reference} : judgements[i - 1];
     one.speed_up = serial_seconds / one.seconds;
-    one.efficiency = one.speed_up * plan.ways.front().cores() / one.way->cores();
+    one.efficiency = one.speed_up * plan.variants.front().cores() / one.variant->cores();
   }
   set_power(plan, result);
   return result;
