@@ -3,10 +3,7 @@
 #include <memory>
 
 #include "commands.hpp"
-#include "exit_code.hpp"
 #include "trial_arguments.hpp"
-#include "unisono/session/job.hpp"
-#include "warn.hpp"
 
 namespace unisono::cli {
 
@@ -15,12 +12,7 @@ void add_cross_validate(Command app, Chosen& chosen) {
       "cross-validate", "train a config's model on folds of its training examples, and measure it on the others");
   const auto arguments = std::make_shared<TrialArguments>();
   arguments->add_to(command, "cross-validation");
-  command.callback([arguments, &chosen] {
-    session::hold_stop_signals();
-    chosen.together = [arguments, &chosen](comm::MpiSession& session, Log& log) {
-      return arguments->run(jobs::cross_validate, chosen.models, session, log);
-    };
-  });
+  command.callback([arguments, &chosen] { TrialArguments::choose(arguments, jobs::cross_validate, chosen); });
 }
 
 }  // namespace unisono::cli

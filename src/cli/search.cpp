@@ -25,10 +25,7 @@ void add_search(Command app, Chosen& chosen) {
       };
       return;
     }
-    session::hold_stop_signals();
-    chosen.together = [arguments, &chosen](comm::MpiSession& session, Log& log) {
-      return arguments->run(jobs::search, chosen.models, session, log);
-    };
+    TrialArguments::choose(arguments, jobs::search, chosen);
   });
 }
 

@@ -4,6 +4,8 @@
 
 #include <filesystem>
 
+#include "unisono/records/folder_owner.hpp"
+
 namespace unisono::cli {
 namespace {
 
@@ -35,7 +37,7 @@ settings::Config read_train_config(const ConfigArguments& arguments, const std::
   const bool is_folder = fs::is_directory(arguments.path, ignored);
   const std::string folder = without_slash(arguments.path);
   const std::string path = is_folder ? folder + "/config.toml" : arguments.path;
-  const bool holds_run = fs::exists(path, ignored) && fs::exists(folder + "/checkpoints", ignored);
+  const bool holds_run = records::holds_run(folder) && fs::exists(records::checkpoints_of(folder), ignored);
   if (is_folder) require_resume(folder, holds_run, resume);
   if (is_folder && !output.empty() && without_slash(output) != folder) {
     throw ConfigError(

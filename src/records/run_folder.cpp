@@ -17,7 +17,7 @@
 #include "unisono/base/errors.hpp"
 #include "unisono/base/gone_folder.hpp"
 #include "unisono/base/seal.hpp"
-#include "unisono/records/journal.hpp"
+#include "unisono/records/folder_owner.hpp"
 
 namespace unisono::records {
 namespace {
@@ -46,27 +46,11 @@ bool holds_results(const std::string& path) {
 }
 
 void require_choice(const std::string& path, Existing existing) {
-  std::error_code error;
-  if (fs::exists(trial_journal_of(path), error) || fs::exists(study_journal_of(path), error)) {
-    throw OutputError(
-        fmt::format("{}: holds a search, a cross-validation or a study; choose another folder (--output DIR)", path));
-  }
   const bool results = holds_results(path);
-  if (results && existing == Existing::refuse) {
-    throw OutputError(
-        fmt::format("{}: already holds a run; continue it (--resume), replace it (--overwrite), or choose another "
-                    "folder (--output DIR)",
-                    path));
-  }
-  if (results && existing == Existing::overwrite && !has_run_files(path)) {
+  require_owner(path, FolderOwner::run, existing, results);
+  if (results && existing == Existing::overwrite && owner_of(path) == FolderOwner::nobody) {
     throw OutputError(fmt::format(
         "{}: holds files that a run would replace, but no run; choose another folder (--output DIR)", path));
-  }
-  if (!results && existing == Existing::resume) {
-    throw CheckpointError(
-        fmt::format("{}: there is no run to resume; start one without --resume, or name its folder with "
-                    "--output DIR",
-                    path));
   }
 }
 
@@ -77,12 +61,6 @@ void remove_unfinished(const std::string& path) {
 }
 
 }  // namespace
-
-bool has_run_files(const std::string& path) {
-  std::error_code error;
-  const auto is_there = [&](const char* name) { return fs::exists(fs::path(path) / name, error); };
-  return is_there(".lock") || is_there("metrics.jsonl") || is_there("summary.json");
-}
 
 RunFolder::RunFolder(std::string path, Existing existing) : path_(std::move(path)) {
   require_choice(path_, existing);

@@ -13,6 +13,7 @@
 #include "unisono/base/errors.hpp"
 #include "unisono/models/model.hpp"
 #include "unisono/records/config_entries.hpp"
+#include "unisono/records/folder_owner.hpp"
 #include "unisono/records/run_folder.hpp"
 
 namespace unisono::records {
@@ -127,10 +128,6 @@ void add_summary(const std::string& path, RunRecord& run) {
 std::string RunRecord::seed() const {
   const auto found = config.find("seed");
   return found == config.end() ? "" : found->second;
-}
-
-bool holds_run(const std::string& folder) {
-  return exists(folder + "/config.toml") && (exists(folder + "/checkpoints") || exists(folder + "/metrics.jsonl"));
 }
 
 RunRecord read_run(const std::string& folder) {

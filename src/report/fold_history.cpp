@@ -47,7 +47,7 @@ void add_results(const Json& results, ValidationHistory& history) {
 }
 
 /// The fold that a training measures; nothing: it is one of many trials within a fold, or that on all examples.
-std::optional<std::int64_t> measured_fold(const records::Training& training) {
+std::optional<std::int64_t> measured_fold(const records::TrialRun& training) {
   if (training.refit != training.is_nested()) return std::nullopt;
   return training.is_nested() ? training.outer : training.fold;
 }
@@ -57,7 +57,7 @@ void add_searches(const Json& results, ValidationHistory& history) {
   std::map<std::int64_t, FoldSearch> searches;
   std::map<std::pair<std::int64_t, std::int64_t>, std::vector<double>> values;  // by fold and trial
   for (const TrainingSpan& span : history.job.trainings) {
-    const records::Training& training = span.training;
+    const records::TrialRun& training = span.training;
     if (!span.result || !training.is_nested()) continue;
     FoldSearch& search = searches[training.outer];
     search.fold = training.outer;
@@ -88,14 +88,14 @@ void add_journal(ValidationHistory& history) {
     const auto fold = measured_fold(span.training);
     if (!span.result || !fold) continue;
     FoldLine line{.fold = *fold,
-                  .status = std::string(name_of(span.result->status, records::kTrainingStatuses)),
+                  .status = std::string(name_of(span.result->status, records::kTrialStatuses)),
                   .message = span.result->message,
                   .training_examples = kUnknownNumber,
                   .validation_examples = kUnknownNumber,
                   .seconds = span.result->seconds,
                   .metrics = {}};
     for (const records::MeasuredMetric& metric : span.result->metrics) {
-      if (metric.split != data::Split::validation || span.result->status != records::TrainingStatus::complete) continue;
+      if (metric.split != data::Split::validation || span.result->status != records::TrialStatus::complete) continue;
       line.metrics[metric.name] = metric.value;
       if (std::find(names.begin(), names.end(), metric.name) == names.end()) names.push_back(metric.name);
     }

@@ -9,7 +9,7 @@
 #include "pages.hpp"
 #include "trials_history.hpp"
 #include "unisono/base/errors.hpp"
-#include "unisono/records/journal.hpp"
+#include "unisono/records/folder_owner.hpp"
 #include "unisono/records/run_folder.hpp"
 #include "unisono/records/run_record.hpp"
 
@@ -29,12 +29,12 @@ std::vector<std::string> plain(std::vector<std::string> folders) {
 /// Says of the first folder that is no run what is wrong with it.
 [[noreturn]] void refuse(const std::vector<std::string>& folders) {
   for (const std::string& folder : folders) {
-    std::error_code ignored;
-    if (fs::exists(records::study_journal_of(folder), ignored)) {
+    const records::FolderOwner owner = records::owner_of(folder);
+    if (owner == records::FolderOwner::study) {
       throw CheckpointError(fmt::format(
           "{}: this study has not ended; finish it with 'unisono study CONFIG --resume', then report on it", folder));
     }
-    if (holds_trials(folder)) {
+    if (owner == records::FolderOwner::search || owner == records::FolderOwner::cross_validation) {
       throw CheckpointError(
           fmt::format("{}: there is no page about a search or a cross-validation beside others; "
                       "report on it alone",

@@ -4,6 +4,7 @@
 #include "run_sections.hpp"
 #include "texts.hpp"
 #include "unisono/base/text.hpp"
+#include "unisono/records/folder_owner.hpp"
 
 namespace unisono::report {
 namespace {

@@ -10,6 +10,7 @@
 #include "runs/run_table.hpp"
 #include "texts.hpp"
 #include "unisono/base/text.hpp"
+#include "unisono/records/folder_owner.hpp"
 
 namespace unisono::report {
 namespace {

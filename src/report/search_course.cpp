@@ -160,7 +160,7 @@ Section section_of_timeline(const TrialsHistory& job) {
   for (std::size_t row = 0; row < rows.count; ++row) timeline.rows.push_back(fmt::format("{}", row + 1));
   for (std::size_t i = 0; i < std::min(job.trainings.size(), kMostBlocks); ++i) {
     const TrainingSpan& span = job.trainings[i];
-    const std::string kind(span.result       ? name_of(span.result->status, records::kTrainingStatuses)
+    const std::string kind(span.result       ? name_of(span.result->status, records::kTrialStatuses)
                            : span.is_running ? "running"
                                              : "stopped");
     auto found = std::find(timeline.kinds.begin(), timeline.kinds.end(), kind);

@@ -8,6 +8,7 @@
 #include "search_sections.hpp"
 #include "texts.hpp"
 #include "unisono/base/text.hpp"
+#include "unisono/records/folder_owner.hpp"
 
 namespace unisono::report {
 namespace {
@@ -15,7 +16,7 @@ namespace {
 constexpr std::size_t kMostRows = 2000;
 
 std::string status_of(const trials::TrialRecord& trial) {
-  return std::string(trial.has_ended ? name_of(trial.status, records::kTrainingStatuses) : "unfinished");
+  return std::string(trial.has_ended ? name_of(trial.status, records::kTrialStatuses) : "unfinished");
 }
 
 /// "61 complete, 3 diverged"
@@ -63,9 +64,9 @@ Table best_table(const SearchHistory& search, std::int64_t best) {
 }
 
 Table refit_table(const SearchHistory& search) {
-  const records::TrainingResult& refit = *search.plan->refitted();
+  const records::TrialResult& refit = *search.plan->refitted();
   Table table{.caption = "The best trial's settings, trained on all examples", .head = {}, .rows = {}};
-  table.rows.push_back({"status", std::string(name_of(refit.status, records::kTrainingStatuses))});
+  table.rows.push_back({"status", std::string(name_of(refit.status, records::kTrialStatuses))});
   if (!refit.message.empty()) table.rows.push_back({"message", refit.message});
   for (const records::MeasuredMetric& metric : refit.metrics) {
     table.rows.push_back(
@@ -144,9 +145,12 @@ Section section_of_trials_config(const TrialsHistory& job) {
   return {.title = "Settings", .blocks = {Folded{.summary = "The whole config in force", .text = job.config}}};
 }
 
-const PageKind kSearchPage = {
-    .what = "a search",
-    .fits = [](const auto& folders) { return folders.size() == 1 && holds_trials(folders.front(), "search"); },
-    .make = search_page};
+const PageKind kSearchPage = {.what = "a search",
+                              .fits =
+                                  [](const auto& folders) {
+                                    return folders.size() == 1 &&
+                                           records::owner_of(folders.front()) == records::FolderOwner::search;
+                                  },
+                              .make = search_page};
 
 }  // namespace unisono::report

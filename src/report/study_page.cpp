@@ -28,7 +28,7 @@ struct StudyHistory {
   std::string folder;
   Json json;
 
-  const Json& ways() const { return json.at("ways"); }
+  const Json& variants() const { return json.at("ways"); }
   std::string metric() const {
     const Json& metric = json.at("metric");
     return metric.at("split").get<std::string>() + " " + words_of(metric.at("name").get<std::string>());
@@ -39,13 +39,13 @@ StudyHistory read_study(const std::string& folder) {
   return {.folder = folder, .json = Json::parse(std::ifstream(folder + "/study.json"))};
 }
 
-std::string cores_of(const Json& way) {
-  return fmt::format("{} × {}", way.at("ranks").get<int>(), way.at("threads").get<int>());
+std::string cores_of(const Json& variant) {
+  return fmt::format("{} × {}", variant.at("ranks").get<int>(), variant.at("threads").get<int>());
 }
 
 /// "averaging, period 16, 2 × 1": the name, ranks × threads
-std::string name_of_way(const Json& way) {
-  return fmt::format("{}, {}", way.at("name").get<std::string>(), cores_of(way));
+std::string name_of_variant(const Json& variant) {
+  return fmt::format("{}, {}", variant.at("name").get<std::string>(), cores_of(variant));
 }
 
 std::string text_in(const Json& object, const char* name) {
@@ -64,7 +64,7 @@ Table facts_of(const StudyHistory& study) {
   const auto add = [&](std::string name, std::string value) {
     table.rows.push_back({std::move(name), std::move(value)});
   };
-  add("ways", grouped(std::ssize(study.ways())));
+  add("ways", grouped(std::ssize(study.variants())));
   const auto first = json.at("first_seed").get<std::int64_t>(), seeds = json.at("seeds").get<std::int64_t>();
   add("seeds", fmt::format("{} to {}", first, first + seeds - 1));
   add("compared by", fmt::format("{}; {} is better", study.metric(),
@@ -86,18 +86,18 @@ Table verdicts_table(const StudyHistory& study) {
       .caption = "Does it reach the state of the serial run?",
       .head = {"way", "ranks × threads", study.metric(), "deviation", "difference", "95 % interval", "p", "verdict"},
       .rows = {}};
-  for (const Json& way : study.ways()) {
-    std::vector<std::string> row = {way.at("name").get<std::string>(), cores_of(way), text_in(way, "mean"),
-                                    text_in(way, "deviation")};
-    if (way.contains("difference")) {
-      const Json& difference = way.at("difference");
+  for (const Json& variant : study.variants()) {
+    std::vector<std::string> row = {variant.at("name").get<std::string>(), cores_of(variant), text_in(variant, "mean"),
+                                    text_in(variant, "deviation")};
+    if (variant.contains("difference")) {
+      const Json& difference = variant.at("difference");
       row.insert(row.end(), {text_in(difference, "mean"),
                              fmt::format("{} to {}", text_in(difference, "low"), text_in(difference, "high")),
                              text_in(difference, "p_adjusted")});
     } else {
       row.insert(row.end(), {"", "", ""});
     }
-    row.push_back(way.at("verdict_text").get<std::string>());
+    row.push_back(variant.at("verdict_text").get<std::string>());
     table.rows.push_back(std::move(row));
   }
   return table;
@@ -123,18 +123,18 @@ void add_differences(Section& section, const StudyHistory& study) {
   plot.reference = 0;
   if (const double margin = number_in(study.json, "margin"); margin > 0) plot.margin = plot::Range{-margin, margin};
   std::set<std::size_t> keys;
-  for (const Json& way : study.ways()) {
-    if (!way.contains("difference")) continue;
-    const Json& difference = way.at("difference");
-    const VerdictKey key = key_of(way.at("verdict").get<std::string>());
+  for (const Json& variant : study.variants()) {
+    if (!variant.contains("difference")) continue;
+    const Json& difference = variant.at("difference");
+    const VerdictKey key = key_of(variant.at("verdict").get<std::string>());
     if (keys.insert(key.colour).second) plot.keys.push_back({.name = key.name, .colour = plot::colour_of(key.colour)});
     plot.intervals.push_back(
-        {.row = name_of_way(way),
+        {.row = name_of_variant(variant),
          .value = number_in(difference, "mean"),
          .low = number_in(difference, "low"),
          .high = number_in(difference, "high"),
          .colour = key.colour,
-         .title = fmt::format("{}: {}", name_of_way(way), way.at("verdict_text").get<std::string>())});
+         .title = fmt::format("{}: {}", name_of_variant(variant), variant.at("verdict_text").get<std::string>())});
   }
   if (!plot.intervals.empty()) section.blocks.emplace_back(drawing_of(plot));
 }
@@ -154,13 +154,13 @@ Section section_of_distances(const StudyHistory& study) {
               .head = {"way", "ranks × threads", "parameters, of their norm", "largest", "outputs", "other class",
                        "loss", "above the minimum"},
               .rows = {}};
-  for (const Json& way : study.ways()) {
-    const Json& distance = way.at("distance");
-    const bool is_serial = way.at("verdict") == "reference";
-    table.rows.push_back({is_serial ? "serial, between seeds" : way.at("name").get<std::string>(), cores_of(way),
-                          text_in(distance, "relative"), text_in(distance, "largest"), text_in(distance, "predictions"),
-                          percent_in(distance, "classes", 2), text_in(distance, "loss"),
-                          text_in(distance, "above_optimum")});
+  for (const Json& variant : study.variants()) {
+    const Json& distance = variant.at("distance");
+    const bool is_serial = variant.at("verdict") == "reference";
+    table.rows.push_back({is_serial ? "serial, between seeds" : variant.at("name").get<std::string>(),
+                          cores_of(variant), text_in(distance, "relative"), text_in(distance, "largest"),
+                          text_in(distance, "predictions"), percent_in(distance, "classes", 2),
+                          text_in(distance, "loss"), text_in(distance, "above_optimum")});
   }
   return {.title = "Distances", .blocks = {std::move(table)}};
 }
@@ -172,12 +172,13 @@ Table speed_table(const StudyHistory& study) {
               .head = {"way", "ranks × threads", "seconds", "speed-up", "efficiency", at("updates"), at("examples"),
                        at("seconds"), "seconds to " + text_in(study.json, "target"), "seeds that reach it"},
               .rows = {}};
-  for (const Json& way : study.ways()) {
-    const Json& at_equal = way.at("at_equal");
-    table.rows.push_back({way.at("name").get<std::string>(), cores_of(way), text_in(way, "training_seconds"),
-                          text_in(way, "speed_up"), percent_in(way, "efficiency", 0), text_in(at_equal, "updates"),
+  for (const Json& variant : study.variants()) {
+    const Json& at_equal = variant.at("at_equal");
+    table.rows.push_back({variant.at("name").get<std::string>(), cores_of(variant),
+                          text_in(variant, "training_seconds"), text_in(variant, "speed_up"),
+                          percent_in(variant, "efficiency", 0), text_in(at_equal, "updates"),
                           text_in(at_equal, "examples"), text_in(at_equal, "seconds"),
-                          text_in(way, "seconds_to_target"), text_in(way, "reached_target")});
+                          text_in(variant, "seconds_to_target"), text_in(variant, "reached_target")});
   }
   return table;
 }
@@ -191,15 +192,15 @@ Section section_of_speed(const StudyHistory& study) {
   speed.width = 545;
   std::vector<std::string> rows;
   std::vector<Seconds> seconds;
-  for (const Json& way : study.ways()) {
-    const std::string name = name_of_way(way);
+  for (const Json& variant : study.variants()) {
+    const std::string name = name_of_variant(variant);
     Seconds parts;
     for (const SecondsPart& part : kSecondsParts) {
-      const double value = number_in(way.at("seconds"), std::string(part.name).c_str());
+      const double value = number_in(variant.at("seconds"), std::string(part.name).c_str());
       parts.*part.value = value > 0 ? value : 0;
     }
     parts.evaluation = parts.checkpoint = 0;
-    if (const double factor = number_in(way, "speed_up"); factor > 0) {
+    if (const double factor = number_in(variant, "speed_up"); factor > 0) {
       speed.rows.push_back(name);
       speed.series.front().values.push_back(factor);
     }
@@ -213,11 +214,11 @@ Section section_of_speed(const StudyHistory& study) {
   return section;
 }
 
-/// The curves of a way's trainings, one a seed.
-std::vector<std::vector<trials::CurvePoint>> curves_of(const StudyHistory& study, const std::string& way) {
+/// The curves of a variant's trainings, one a seed.
+std::vector<std::vector<trials::CurvePoint>> curves_of(const StudyHistory& study, const std::string& variant) {
   std::vector<std::vector<trials::CurvePoint>> curves;
   for (const Json& training : study.json.at("trainings")) {
-    if (training.at("way") != way || training.at("curve").empty()) continue;
+    if (training.at("way") != variant || training.at("curve").empty()) continue;
     std::vector<trials::CurvePoint>& curve = curves.emplace_back();
     for (const Json& point : training.at("curve")) {
       curve.push_back({.updates = point.at(0).get<double>(),
@@ -261,12 +262,12 @@ Section section_of_curves(const StudyHistory& study) {
                     .description = "The mean over seeds; the band is from the least to the largest."};
     plot.x.label = name;
     plot.x.minimum = 0;
-    for (std::size_t i = 0; i < study.ways().size(); ++i) {
-      const Json& way = study.ways()[i];
-      const auto curves = curves_of(study, way.at("identity").get<std::string>());
+    for (std::size_t i = 0; i < study.variants().size(); ++i) {
+      const Json& variant = study.variants()[i];
+      const auto curves = curves_of(study, variant.at("identity").get<std::string>());
       if (curves.empty()) continue;
       plot::Series series = mean_curve(curves, axis);
-      series.name = name_of_way(way);
+      series.name = name_of_variant(variant);
       series.colour = i;
       if (series.x.size() > 0) plot.series.push_back(std::move(series));
     }
@@ -283,10 +284,10 @@ Section section_of_trainings(const StudyHistory& study) {
               .head = {"way", "ranks × threads", "seed", study.metric(), "loss", "steps", "seconds", "why not"},
               .rows = {}};
   for (const Json& training : study.json.at("trainings")) {
-    const auto way = std::find_if(study.ways().begin(), study.ways().end(),
-                                  [&](const Json& one) { return one.at("identity") == training.at("way"); });
-    if (way == study.ways().end()) continue;
-    table.rows.push_back({way->at("name").get<std::string>(), cores_of(*way),
+    const auto variant = std::find_if(study.variants().begin(), study.variants().end(),
+                                      [&](const Json& one) { return one.at("identity") == training.at("way"); });
+    if (variant == study.variants().end()) continue;
+    table.rows.push_back({variant->at("name").get<std::string>(), cores_of(*variant),
                           fmt::format("{}", training.at("seed").get<std::int64_t>()), text_in(training, "value"),
                           text_in(training, "loss"), text_in(training, "steps"),
                           text_in(training.at("seconds"), "total"), training.value("message", "")});
@@ -298,7 +299,7 @@ Page study_page(const ReportOptions& options, Log&) {
   const StudyHistory study = read_study(options.folders.front());
   Page page{.title = study.json.at("study").get<std::string>(),
             .subtitle = fmt::format("A study of unisono: the serial run and {}, {} each",
-                                    count_of(std::ssize(study.ways()) - 1, "variant"),
+                                    count_of(std::ssize(study.variants()) - 1, "variant"),
                                     count_of(study.json.at("seeds").get<std::int64_t>(), "seed"))};
   page.add(section_of_verdicts(study));
   page.add(section_of_distances(study));

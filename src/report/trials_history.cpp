@@ -14,7 +14,6 @@
 #include "unisono/base/errors.hpp"
 #include "unisono/records/journal.hpp"
 #include "unisono/records/run_record.hpp"
-#include "unisono/search/method.hpp"
 #include "unisono/trials/trial_plan.hpp"
 
 namespace unisono::report {
@@ -43,11 +42,11 @@ class Reader {
     const double at = before_ + entry.value("at", 0.0);
     history_.seconds = std::max(history_.seconds, at);
     if (entry.contains("started")) {
-      const records::Training training = records::training_from(entry.at("started"));
+      const records::TrialRun training = records::trial_run_from(entry.at("started"));
       running_[key_of(training)] = history_.trainings.size();
       history_.trainings.push_back({.training = training, .start = at, .end = at, .is_running = true});
     } else if (entry.contains("ended")) {
-      const auto found = running_.find(key_of(records::training_from(entry.at("ended"))));
+      const auto found = running_.find(key_of(records::trial_run_from(entry.at("ended"))));
       if (found == running_.end()) return;
       TrainingSpan& span = history_.trainings[found->second];
       span.end = at;
@@ -66,7 +65,7 @@ class Reader {
   }
 
  private:
-  static std::string key_of(const records::Training& training) { return to_json(training).dump(); }
+  static std::string key_of(const records::TrialRun& training) { return to_json(training).dump(); }
 
   /// The job begins, or goes on after it was stopped.
   void begin(const json& entry) {
@@ -142,9 +141,9 @@ std::vector<StepEnd> steps_of(const SearchHistory& search) {
   std::map<std::pair<std::int64_t, std::int64_t>, Sum> sums;
   std::vector<StepEnd> steps;
   for (const TrainingSpan* span : ended) {
-    const records::Training& training = span->training;
+    const records::TrialRun& training = span->training;
     Sum& sum = sums[{training.trial, training.epochs}];
-    sum.sum += span->result->status == records::TrainingStatus::complete ? span->result->value : kNotKnown;
+    sum.sum += span->result->status == records::TrialStatus::complete ? span->result->value : kNotKnown;
     if (++sum.count < search.plan->trainings_per_step()) continue;
     const std::int64_t epochs = training.epochs > 0 ? training.epochs : search.planned.config.train.epochs;
     steps.push_back({.trial = training.trial,
@@ -160,7 +159,7 @@ std::vector<StepEnd> steps_of(const SearchHistory& search) {
 class Work {
  public:
   explicit Work(std::int64_t epochs) : epochs_(epochs) {}
-  double of(const records::Training& training) {
+  double of(const records::TrialRun& training) {
     if (training.epochs == 0) return static_cast<double>(epochs_);
     double& before = before_[{training.trial, training.repeat, training.fold}];
     const double added = static_cast<double>(training.epochs) - before;
@@ -174,9 +173,9 @@ class Work {
 };
 
 /// What a training would end with that has not ended: as well as it did before.
-records::TrainingResult expected(const SearchHistory& search, const trials::TrialPlan& plan,
-                                 const records::Training& training) {
-  records::TrainingResult result{.larger_is_better = search.larger_is_better};
+records::TrialResult expected(const SearchHistory& search, const trials::TrialPlan& plan,
+                              const records::TrialRun& training) {
+  records::TrialResult result{.larger_is_better = search.larger_is_better};
   const auto found = plan.trials().find(training.trial);
   if (found == plan.trials().end()) return result;
   for (const StepEnd& step : search.steps) {
@@ -247,15 +246,6 @@ TrialsHistory::Rows TrialsHistory::rows() const {
   return rows;
 }
 
-bool holds_trials(const std::string& folder, const std::string& kind) {
-  std::ifstream file(records::trial_journal_of(folder));
-  std::string line;
-  if (!std::getline(file, line)) return false;
-  const json first = json::parse(line.substr(std::min(line.size(), line.find(' '))), nullptr, false);
-  if (!first.is_object() || !first.contains("job")) return false;
-  return kind.empty() || first.at("job") == kind;
-}
-
 TrialsHistory read_trials(const std::string& folder) {
   TrialsHistory history;
   history.folder = folder;
@@ -277,13 +267,7 @@ TrialsHistory read_trials(const std::string& folder) {
 double SearchHistory::value(std::int64_t trial) const {
   const auto found = plan->trials().find(trial);
   if (found == plan->trials().end() || !found->second.has_ended) return kNotKnown;
-  return found->second.status == records::TrainingStatus::complete ? found->second.value : kNotKnown;
-}
-
-bool SearchHistory::is_in_steps() const {
-  const search::SearchKind kind = settings().method;
-  return kind == search::SearchKind::halving || kind == search::SearchKind::hyperband ||
-         kind == search::SearchKind::population;
+  return found->second.status == records::TrialStatus::complete ? found->second.value : kNotKnown;
 }
 
 std::vector<std::pair<std::string, std::string>> SearchHistory::settings_of(std::int64_t trial) const {
@@ -292,14 +276,6 @@ std::vector<std::pair<std::string, std::string>> SearchHistory::settings_of(std:
     settings.emplace_back(one.key, toml_text(one.value));
   }
   return settings;
-}
-
-std::string SearchHistory::folder_of(const records::Training& training) const {
-  if (training.refit) return job.folder + "/best";
-  std::string path = fmt::format("{}/trials/{:04}", job.folder, training.trial);
-  if (plan->shape().repeats > 1) path += fmt::format("/repeat-{}", training.repeat);
-  if (plan->shape().folds > 0) path += fmt::format("/fold-{}", training.fold);
-  return path;
 }
 
 SearchHistory read_search(const std::string& folder, const models::ModelKinds& models) {
@@ -314,7 +290,7 @@ SearchHistory read_search(const std::string& folder, const models::ModelKinds& m
   search.metric = "validation " + metric_of(search);
   for (const TrainingSpan& span : search.job.trainings) {
     if (span.result) search.larger_is_better = span.result->larger_is_better;
-    if (span.result && span.result->status == records::TrainingStatus::complete) break;
+    if (span.result && span.result->status == records::TrialStatus::complete) break;
   }
   if (search.job.status != "running") search.job.status = status_of_search(search.job, *search.plan);
   return search;

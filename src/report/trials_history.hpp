@@ -9,15 +9,15 @@
 
 #include "unisono/search/space.hpp"
 #include "unisono/settings/plans.hpp"
-#include "unisono/trials/trial_plan.hpp"
+#include "unisono/trials/trial_overrides.hpp"
 
 namespace unisono::report {
 
 /// When a training ran, in seconds since its job began; the pauses between two parts of a job are left out.
 struct TrainingSpan {
-  records::Training training;
+  records::TrialRun training;
   double start = 0, end = 0;
-  std::optional<records::TrainingResult> result = {};  ///< nothing: it runs, or its job was stopped or killed
+  std::optional<records::TrialResult> result = {};  ///< nothing: it runs, or its job was stopped or killed
   bool is_running = false;
 };
 
@@ -45,8 +45,6 @@ struct TrialsHistory {
   Rows rows() const;
 };
 
-/// Whether a folder has the journal of such a job. \param kind "search", "cross_validation"; empty: either
-bool holds_trials(const std::string& folder, const std::string& kind = "");
 /// \throws CheckpointError saying what is wrong with the folder
 TrialsHistory read_trials(const std::string& folder);
 
@@ -74,11 +72,13 @@ struct SearchHistory {
   double value(std::int64_t trial) const;
   bool is_better(double a, double b) const { return larger_is_better ? a > b : a < b; }
   /// Whether trials are trained in several steps, of which some go on.
-  bool is_in_steps() const;
+  bool is_in_steps() const { return search::trains_in_steps(settings().method); }
   /// Of each key that is varied its value, in the order of the config.
   std::vector<std::pair<std::string, std::string>> settings_of(std::int64_t trial) const;
   /// The run folder of a training.
-  std::string folder_of(const records::Training& training) const;
+  std::string folder_of(const records::TrialRun& training) const {
+    return trials::trial_folder(job.folder, plan->shape(), training);
+  }
 };
 
 /// \throws CheckpointError, or ConfigError for a search that this version cannot read

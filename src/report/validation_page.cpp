@@ -11,6 +11,7 @@
 #include "search_sections.hpp"
 #include "texts.hpp"
 #include "unisono/base/text.hpp"
+#include "unisono/records/folder_owner.hpp"
 
 namespace unisono::report {
 namespace {
@@ -170,10 +171,12 @@ Page validation_page(const ReportOptions& options, Log&) {
 
 }  // namespace
 
-const PageKind kValidationPage = {
-    .what = "a cross-validation",
-    .fits =
-        [](const auto& folders) { return folders.size() == 1 && holds_trials(folders.front(), "cross_validation"); },
-    .make = validation_page};
+const PageKind kValidationPage = {.what = "a cross-validation",
+                                  .fits =
+                                      [](const auto& folders) {
+                                        return folders.size() == 1 && records::owner_of(folders.front()) ==
+                                                                          records::FolderOwner::cross_validation;
+                                      },
+                                  .make = validation_page};
 
 }  // namespace unisono::report

@@ -19,6 +19,7 @@
 #include "unisono/base/errors.hpp"
 #include "unisono/base/text.hpp"
 #include "unisono/models/model.hpp"
+#include "unisono/records/folder_owner.hpp"
 #include "unisono/records/journal.hpp"
 #include "unisono/records/progress.hpp"
 #include "unisono/report/report.hpp"
@@ -113,11 +114,12 @@ bool has_ended(const std::string& status, const std::string& file) {
 
 Look look_at(const std::string& folder, const models::ModelKinds& models) try {
   const std::string journal = records::trial_journal_of(folder);
-  if (holds_trials(folder, "search")) {
+  const records::FolderOwner owner = records::owner_of(folder);
+  if (owner == records::FolderOwner::search) {
     const SearchHistory search = read_search(folder, models);
     return {picture_of(search), has_ended(search.job.status, journal)};
   }
-  if (holds_trials(folder, "cross_validation")) {
+  if (owner == records::FolderOwner::cross_validation) {
     const ValidationHistory validation = read_validation(folder);
     return {picture_of(validation), has_ended(validation.job.status, journal)};
   }

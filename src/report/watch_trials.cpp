@@ -62,7 +62,7 @@ std::string time_line(const TrialsHistory& job, double left) {
 
 std::int64_t failed_trials(const SearchHistory& search) {
   return std::count_if(search.plan->trials().begin(), search.plan->trials().end(), [](const auto& trial) {
-    return trial.second.has_ended && trial.second.status != records::TrainingStatus::complete;
+    return trial.second.has_ended && trial.second.status != records::TrialStatus::complete;
   });
 }
 
@@ -104,8 +104,8 @@ std::string picture_of(const SearchHistory& search) {
     text += fmt::format("  {} failed", grouped(failed));
   text += "\n" + best_lines(search);
   text += running_lines(
-      job, [](const records::Training& training) { return training.text(); },
-      [&](const records::Training& training) {
+      job, [](const records::TrialRun& training) { return training.text(); },
+      [&](const records::TrialRun& training) {
         const std::string course = course_of(search.folder_of(training));
         return course + (course.empty() ? "" : "  ") + settings_text(search, training.trial);
       });
@@ -126,11 +126,11 @@ std::string picture_of(const ValidationHistory& validation) {
   }
   text += running_lines(
       job,
-      [](const records::Training& training) {
+      [](const records::TrialRun& training) {
         if (training.is_nested()) return training.text();
         return training.refit ? std::string("all examples") : fmt::format("fold {}", training.fold);
       },
-      [](const records::Training&) { return ""; });
+      [](const records::TrialRun&) { return ""; });
   return text + time_line(job, seconds_left(job));
 }
 

@@ -7,10 +7,10 @@
 #include <map>
 
 #include "plan_sections.hpp"
+#include "unisono/base/config_tree.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/base/text.hpp"
 #include "unisono/optim/catalog.hpp"
-#include "unisono/records/config_entries.hpp"
 
 namespace unisono::settings {
 
@@ -238,6 +238,10 @@ std::string config_reference(ReferenceFormat format, const models::ModelKinds& m
 
 namespace {
 
+ConfigTree tree_of(const std::string& effective) {
+  return config_tree({.path = "an effective config", .text = effective, .overrides = {}});
+}
+
 bool changes_sums(const std::string& key) { return key == "communication.reduction" || key == "communication.leaves"; }
 
 bool may_change(const std::string& key) {
@@ -269,17 +273,15 @@ bool may_change(const std::string& key) {
 }  // namespace
 
 std::string value_of_key(const std::string& effective, const std::string& key) {
-  const auto all = records::config_entries(effective);
+  const ConfigTree all = tree_of(effective);
   const auto found = all.find(key);
-  return found == all.end() ? "" : found->second;
+  return found == all.end() ? "" : toml_text(found->second);
 }
 
 std::vector<std::string> changed_keys(const std::string& before, const std::string& after) {
-  const auto old_entries = records::config_entries(before), new_entries = records::config_entries(after);
   std::vector<std::string> changed;
-  for (const auto& [key, value] : new_entries) {
-    const auto old = old_entries.find(key);
-    if (old != old_entries.end() && old->second != value) changed.push_back(key);
+  for (const ConfigDifference& one : differences(tree_of(before), tree_of(after))) {
+    if (one.before && one.after) changed.push_back(one.key);  // another version may know keys that this one does not
   }
   return changed;
 }

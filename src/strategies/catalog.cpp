@@ -33,6 +33,12 @@ std::string names_of_kinds(bool (*fits)(const StrategyTraits& traits)) {
   return any_of(fitting);
 }
 
+std::string kind_with(bool StrategyTraits::*trait) {
+  const auto& kinds = strategy_kinds();
+  const auto found = std::ranges::find_if(kinds, [&](const StrategyKind& kind) { return kind.traits.*trait; });
+  return std::string(found->name);
+}
+
 std::string default_kind() { return std::string(strategy_kinds().front().name); }
 
 const StrategyKind& kind_of(const StrategySettings& settings) {

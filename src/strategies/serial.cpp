@@ -43,7 +43,7 @@ StrategyKind serial_strategy() {
   return {.name = "serial",
           .meaning = "one rank, one step after the other; the reference for the other strategies",
           .make = make_serial,
-          .traits = {.steps_together = true, .has_one_model = true, .trains_replicas = true},
+          .traits = {.steps_together = true, .has_one_model = true, .trains_replicas = true, .on_one_rank = true},
           .relief = relief_of_allreduce};
 }
 

@@ -116,7 +116,7 @@ class GossipAsync(BinaryTest):
             "strategy.period": ("strategy.period=0",),
             "unknown key 'servers'": ("strategy.servers=1",),
             "unknown key 'momentum'": ("strategy.momentum=mix",),
-            'use "allreduce" or "serial"': ("communication.reduction=reproducible", "train.micro_batches=8"),
+            "use allreduce or serial": ("communication.reduction=reproducible", "train.micro_batches=8"),
             "train.weight_average needs ranks that regularly hold": ("train.weight_average=0.9",),
             "needs a strategy that keeps the ranks in step": (
                 statistics.replace("STATISTICS", '{ kind = "batch_norm", statistics = "global" }'),

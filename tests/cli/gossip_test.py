@@ -78,7 +78,7 @@ class Gossip(BinaryTest):
                 "strategy.momentum=mix",
                 'optimizer={ kind = "sgd", learning_rate = 0.1 }',
             ),
-            'use "allreduce" or "serial"': ("communication.reduction=reproducible", "train.micro_batches=8"),
+            "use allreduce or serial": ("communication.reduction=reproducible", "train.micro_batches=8"),
             "train.weight_average needs ranks that regularly hold": ("train.weight_average=0.9",),
             "needs a strategy that keeps the ranks in step": (
                 statistics.replace("STATISTICS", '{ kind = "batch_norm", statistics = "global" }'),

@@ -110,7 +110,7 @@ class GradientSharing(BinaryTest):
             "strategy.staleness_bound": ("strategy.staleness_bound=-2",),
             "unknown key 'period'": ("strategy.period=2",),
             "synchronous runs need no record": ("strategy.staleness_bound=0", "strategy.record=true"),
-            'use "allreduce" or "serial"': ("communication.reduction=reproducible", "train.micro_batches=8"),
+            "use allreduce or serial": ("communication.reduction=reproducible", "train.micro_batches=8"),
             "train.weight_average needs ranks that regularly hold": ("train.weight_average=0.9",),
             "trains only models that each rank holds as a whole": ("replica.stages=2", "train.micro_batches=4"),
             "encodes its updates on CPUs": ("device=cuda",),

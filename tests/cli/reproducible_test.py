@@ -45,7 +45,7 @@ class Reproducible(BinaryTest):
             "of which each needs one leaf": ("communication.leaves=1",),
             "is less than the 2 replicas, and each micro-batch": ("train.micro_batches=1",),
             "use train.micro_batches instead": ("train.micro_batches=1", "train.accumulate=4"),
-            'use "allreduce" or "serial"': ('strategy={ kind = "averaging" }',),
+            "use allreduce or serial": ('strategy={ kind = "averaging" }',),
             "each rank has its own order": ("data.partition=fixed",),
             "local batch statistics": (LOCAL_STATISTICS,),
             "it is one of 'fast', 'reproducible'": ("communication.reduction=exact",),

@@ -49,7 +49,7 @@ class TwoRungs final : public search::SearchMethod {
   std::set<std::int64_t> promoted_;
 };
 
-records::TrainingResult result_of(const records::Training& training) {
+records::TrialResult result_of(const records::TrialRun& training) {
   const double distance = static_cast<double>((training.trial * 7) % 5);
   return {.value = distance + 0.01 * static_cast<double>(training.repeat) - static_cast<double>(training.epochs),
           .metrics = {{data::Split::validation, "loss", distance, false}},
@@ -80,7 +80,7 @@ TEST_CASE("each step of a trial has a training for each seed and fold, and their
 
 TEST_CASE("the best trial is trained once more when all others have ended", "[plan]") {
   trials::TrialPlan plan = plan_of(2, {.refit = true});
-  std::vector<records::Training> all;
+  std::vector<records::TrialRun> all;
   while (const auto training = plan.next()) {
     plan.started(*training);
     all.push_back(*training);
@@ -88,25 +88,25 @@ TEST_CASE("the best trial is trained once more when all others have ended", "[pl
   }
   CHECK(plan.is_complete());
   REQUIRE(all.size() == 4);
-  CHECK(all.back() == records::Training{.trial = 0, .epochs = 3, .refit = true});
+  CHECK(all.back() == records::TrialRun{.trial = 0, .epochs = 3, .refit = true});
   CHECK(plan.refitted());
 }
 
 TEST_CASE("without examples that say when to stop, a trial is trained for as long as the weights that it kept",
           "[plan]") {
   trials::TrialPlan plan = plan_of(2, {.folds = 4, .refit = true});
-  std::optional<records::Training> last;
+  std::optional<records::TrialRun> last;
   while (const auto training = plan.next()) {
     last = training;
     plan.started(*training);
-    records::TrainingResult result = result_of(*training);
+    records::TrialResult result = result_of(*training);
     result.epochs = 3;
     if (training->fold == 1) result.kept_epochs = 1;
     if (training->fold == 2) result.kept_epochs = 2;
     plan.ended(*training, result);
   }
   REQUIRE(last);
-  CHECK(*last == records::Training{.trial = 0, .epochs = 2, .refit = true});  // (3 + 1 + 2 + 3) / 4 = 2.25
+  CHECK(*last == records::TrialRun{.trial = 0, .epochs = 2, .refit = true});  // (3 + 1 + 2 + 3) / 4 = 2.25
 }
 
 TEST_CASE("a search that goes on to more trials trains the best one of all of them once more", "[plan]") {
@@ -135,13 +135,13 @@ TEST_CASE("a trial of which one training failed is no candidate, and says why", 
   trials::TrialPlan plan = plan_of(2, {.repeats = 2});
   while (const auto training = plan.next()) {
     plan.started(*training);
-    records::TrainingResult result = result_of(*training);
+    records::TrialResult result = result_of(*training);
     if (training->trial == 0 && training->repeat == 1)
-      result = {.status = records::TrainingStatus::diverged, .message = "far"};
+      result = {.status = records::TrialStatus::diverged, .message = "far"};
     plan.ended(*training, result);
   }
   CHECK(plan.best() == 1);
-  CHECK(plan.trials().at(0).status == records::TrainingStatus::diverged);
+  CHECK(plan.trials().at(0).status == records::TrialStatus::diverged);
   CHECK(plan.trials().at(0).message == "far");
 }
 
@@ -153,7 +153,7 @@ TEST_CASE("a job that is killed at any entry of its journal goes on to the same 
   };
   // Two at a time, and the one that began first ends first.
   const auto work = [](trials::TrialPlan& plan, std::vector<nlohmann::json>& journal, std::size_t entries) {
-    std::vector<records::Training> running;
+    std::vector<records::TrialRun> running;
     while (journal.size() < entries && !(plan.is_complete() && running.empty())) {
       const auto training = running.size() < 2 ? plan.next() : std::nullopt;
       if (training) {
@@ -161,7 +161,7 @@ TEST_CASE("a job that is killed at any entry of its journal goes on to the same 
         plan.started(*training);
         running.push_back(*training);
       } else {
-        const records::Training first = running.front();
+        const records::TrialRun first = running.front();
         running.erase(running.begin());
         journal.push_back({{"ended", to_json(first)}, {"result", to_json(result_of(first))}});
         plan.ended(first, result_of(first));
@@ -189,8 +189,8 @@ TEST_CASE("a job that is killed at any entry of its journal goes on to the same 
 }
 
 TEST_CASE("results survive their way through a message, also those that are no numbers", "[plan]") {
-  records::TrainingResult result{
-      .status = records::TrainingStatus::diverged,
+  records::TrialResult result{
+      .status = records::TrialStatus::diverged,
       .message = "\"loss\"\n",
       .value = std::numeric_limits<double>::infinity(),
       .larger_is_better = true,
@@ -198,7 +198,7 @@ TEST_CASE("results survive their way through a message, also those that are no n
       .epochs = 3,
       .steps = 40,
       .seconds = 0.1 + 0.2};
-  const records::TrainingResult back = records::result_from(nlohmann::json::parse(to_json(result).dump()));
+  const records::TrialResult back = records::result_from(nlohmann::json::parse(to_json(result).dump()));
   CHECK(back.status == result.status);
   CHECK(back.message == result.message);
   CHECK(back.value == result.value);
@@ -210,7 +210,7 @@ TEST_CASE("results survive their way through a message, also those that are no n
 
 TEST_CASE("a journal of other trainings is refused", "[plan]") {
   trials::TrialPlan plan = plan_of(2);
-  const records::Training stranger{.trial = 1, .epochs = 3};
+  const records::TrialRun stranger{.trial = 1, .epochs = 3};
   CHECK_THROWS_AS(replay({{{"ended", to_json(stranger)}, {"result", to_json(result_of(stranger))}}}, plan),
                   CheckpointError);
 }

@@ -280,7 +280,7 @@ TEST_CASE("a model's parts make up its parameters", "[in_place]") {
   });
 }
 
-TEST_CASE("models without gradients of batches name the strategies that train them", "[in_place]") {
+TEST_CASE("models without gradients of batches say that the strategy needs them", "[in_place]") {
   for_each_trial([](TrialModel& one, const InPlaceTrial& trial, const SmallSets&) {
     if (trial.settings.kind == "linear" && !trial.settings.linear.averaged) return one.model->require_gradient();
     Buffer gradient(one.model->layout().size());
@@ -288,8 +288,8 @@ TEST_CASE("models without gradients of batches name the strategies that train th
     const auto batch = one.batch({&TrialModel::kAll, 1});
     CHECK_THROWS_WITH(
         one.model->loss_and_gradient(batch, 1, one.state(), gradient.view(), kernels::Write::overwrite, {}, sums),
-        Catch::Contains("strategy.kind = \"serial\"") && Catch::Contains("\"hogwild\""));
-    CHECK_THROWS_WITH(one.model->require_gradient(), Catch::Contains("strategy.kind = \"serial\""));
+        Catch::Contains("this strategy"));
+    CHECK_THROWS_WITH(one.model->require_gradient(), Catch::Contains("this strategy"));
     if (trial.settings.kind != "word2vec" && trial.settings.kind != "glove") return;
     CHECK_THROWS_WITH(one.model->predict(batch, one.state(), {}), Catch::Contains("unisono neighbors"));
   });

@@ -5,8 +5,9 @@
 #include <vector>
 
 #include "unisono/trials/study_analysis.hpp"
+#include "unisono/trials/study_plan.hpp"
 #include "unisono/trials/study_record.hpp"
-#include "unisono/trials/ways.hpp"
+#include "unisono/trials/variants.hpp"
 
 namespace unisono::trials {
 namespace {
@@ -25,49 +26,49 @@ ConfigText config_with(const std::string& variants) {
 }
 
 TEST_CASE("a variant's ranks and threads are ways of their own, with names and folders", "[study]") {
-  const auto ways =
-      ways_of(config_with("{ ranks = [1, 2] },\n"
-                          "{ strategy = { kind = \"averaging\", period = 16 }, ranks = 4, threads = [1, 2] },\n"
-                          "{ optimizer.learning_rate = 0.5, name = \"Fast: ½\" },\n"
-                          "{ strategy = { kind = \"hogwild\" }, threads = 2 },\n"
-                          "{ strategy = { kind = \"hogwild\", threads = 3 } }"),
-              {}, 4);
-  REQUIRE(ways.size() == 8);
-  CHECK(ways[6].config.strategy.threads == 2);
-  CHECK(ways[7].threads() == 3);
-  CHECK(ways[0].text() == "serial");
-  CHECK(ways[0].folder == "serial");
-  CHECK(ways[0].config.strategy.kind == "serial");
-  CHECK(ways[0].config.train.threads == 1);
-  CHECK(ways[1].text() == "as the config says, 1 rank");
-  CHECK(ways[2].ranks == 2);
-  CHECK(ways[2].config.strategy.kind == "allreduce");
-  CHECK(ways[3].text() == "averaging (period 16), 4 ranks");
-  CHECK(ways[3].folder == "averaging-period-16-4-ranks");
-  CHECK(ways[4].text() == "averaging (period 16), 4 ranks of 2 threads");
-  CHECK(ways[4].cores() == 8);
-  CHECK(ways[5].folder == "Fast-1-rank");
+  const auto variants =
+      variants_of(config_with("{ ranks = [1, 2] },\n"
+                              "{ strategy = { kind = \"averaging\", period = 16 }, ranks = 4, threads = [1, 2] },\n"
+                              "{ optimizer.learning_rate = 0.5, name = \"Fast: ½\" },\n"
+                              "{ strategy = { kind = \"hogwild\" }, threads = 2 },\n"
+                              "{ strategy = { kind = \"hogwild\", threads = 3 } }"),
+                  {}, 4);
+  REQUIRE(variants.size() == 8);
+  CHECK(variants[6].config.strategy.threads == 2);
+  CHECK(variants[7].threads() == 3);
+  CHECK(variants[0].text() == "serial");
+  CHECK(variants[0].folder == "serial");
+  CHECK(variants[0].config.strategy.kind == "serial");
+  CHECK(variants[0].config.train.threads == 1);
+  CHECK(variants[1].text() == "as the config says, 1 rank");
+  CHECK(variants[2].ranks == 2);
+  CHECK(variants[2].config.strategy.kind == "allreduce");
+  CHECK(variants[3].text() == "averaging (period 16), 4 ranks");
+  CHECK(variants[3].folder == "averaging-period-16-4-ranks");
+  CHECK(variants[4].text() == "averaging (period 16), 4 ranks of 2 threads");
+  CHECK(variants[4].cores() == 8);
+  CHECK(variants[5].folder == "Fast-1-rank");
   // Of a table without a kind each key is replaced, and the others stay.
-  CHECK(ways[5].config.optimizer.learning_rate == 0.5);
-  CHECK(settings::effective_config(ways[5].config).find("momentum = 0.9") != std::string::npos);
-  CHECK(settings::effective_config(ways[5].config).find("study") == std::string::npos);
+  CHECK(variants[5].config.optimizer.learning_rate == 0.5);
+  CHECK(settings::effective_config(variants[5].config).find("momentum = 0.9") != std::string::npos);
+  CHECK(settings::effective_config(variants[5].config).find("study") == std::string::npos);
 }
 
 TEST_CASE("a variant's mistakes are named with its place", "[study]") {
   CHECK_THROWS_WITH(
-      ways_of(config_with("{ ranks = 2 }"), {}, 1),
+      variants_of(config_with("{ ranks = 2 }"), {}, 1),
       "study.toml:20:1: study.variants[0]: ranks = 2, but this job has 1 rank: start it with mpirun -n 2, "
       "or ask for fewer");
-  CHECK_THROWS_WITH(ways_of(config_with("{}, { train = { batch_size = 0.5 } }"), {}, 1),
+  CHECK_THROWS_WITH(variants_of(config_with("{}, { train = { batch_size = 0.5 } }"), {}, 1),
                     Contains("study.variants[1]: train.batch_size=0.5"));
-  CHECK_THROWS_WITH(ways_of(config_with(""), {}, 1), Contains("the study has no variants"));
-  CHECK_THROWS_WITH(ways_of(config_with("{ name = 3 }"), {}, 1), Contains("name is a text"));
-  CHECK_THROWS_WITH(ways_of(config_with("{ ranks = [2, 2] }"), {}, 4), Contains("2 is there twice"));
-  CHECK_THROWS_WITH(ways_of(config_with("{ output = \"x\" }"), {}, 4), Contains("see --output"));
+  CHECK_THROWS_WITH(variants_of(config_with(""), {}, 1), Contains("the study has no variants"));
+  CHECK_THROWS_WITH(variants_of(config_with("{ name = 3 }"), {}, 1), Contains("name is a text"));
+  CHECK_THROWS_WITH(variants_of(config_with("{ ranks = [2, 2] }"), {}, 4), Contains("2 is there twice"));
+  CHECK_THROWS_WITH(variants_of(config_with("{ output = \"x\" }"), {}, 4), Contains("see --output"));
 }
 
 TEST_CASE("a record is the same after it was written and read", "[study]") {
-  const StudyRecord record{.way = "abc",
+  const StudyRecord record{.variant = "abc",
                            .seed = 7,
                            .message = "",
                            .value = 0.9,
@@ -83,7 +84,32 @@ TEST_CASE("a record is the same after it was written and read", "[study]") {
   CHECK(std::isnan(again.objective));
   CHECK(std::isnan(again.distance.predictions));
   CHECK(again.training_seconds() == 1.5);
-  CHECK_FALSE(study_record_from(to_json(StudyRecord{.way = "d", .seed = 1, .diverged = true})).distance.known);
+  CHECK_FALSE(study_record_from(to_json(StudyRecord{.variant = "d", .seed = 1, .diverged = true})).distance.known);
+}
+
+TEST_CASE("a study makes one training at a time, seed by seed, and none that has a record", "[study]") {
+  StudyPlan plan{.name = "s", .folder = "f"};
+  const ConfigText text = config_with("{ ranks = 2 }");
+  plan.variants = variants_of(text, {}, 2);
+  plan.settings = study_of(text, {});
+  plan.first_seed = 5;
+  StudyProgress progress(plan);
+  REQUIRE(progress.trainings().size() == 4);
+  progress.add({.variant = plan.variants[1].identity, .seed = 5});
+  std::vector<std::string> made;
+  while (const auto next = progress.next()) {
+    const StudyTraining& training = progress.at(*next);
+    made.push_back(plan.run_folder(training));
+    progress.started(*next);
+    CHECK_FALSE(progress.next());
+    CHECK_FALSE(progress.is_complete());
+    progress.add({.variant = training.variant->identity, .seed = training.seed});
+    progress.ended(*next, {});
+  }
+  CHECK(progress.is_complete());
+  const std::string second = plan.variants[1].folder;
+  CHECK(made ==
+        std::vector<std::string>{"f/runs/serial/seed-5", "f/runs/serial/seed-6", "f/runs/" + second + "/seed-6"});
 }
 
 TEST_CASE("curves are read between their points", "[study]") {
@@ -111,29 +137,29 @@ TEST_CASE("what rounding explains grows with the steps, and not without end", "[
 TEST_CASE("a study's figures, by hand", "[study]") {
   StudyPlan plan{.name = "s", .folder = "f"};
   const ConfigText text = config_with("{ ranks = 2 }, { train.batch_size = 4, name = \"lost\" }");
-  plan.ways = ways_of(text, {}, 2);
+  plan.variants = variants_of(text, {}, 2);
   plan.settings = study_of(text, {});
   plan.metric = {data::Split::validation, "accuracy", true};
   plan.first_seed = 1;
-  const auto record = [&](std::size_t way, std::int64_t seed, double value, double seconds) {
-    return StudyRecord{.way = plan.ways[way].identity,
+  const auto record = [&](std::size_t variant, std::int64_t seed, double value, double seconds) {
+    return StudyRecord{.variant = plan.variants[variant].identity,
                        .seed = seed,
                        .value = value,
                        .loss = 1 - value,
                        .steps = 20,
                        .seconds = {.compute = seconds, .evaluation = 100},
                        .curve = {{10, 80, seconds / 2, value / 2}, {20, 160, seconds, value}},
-                       .distance = {.known = way > 0, .different = 1, .relative = 0.5, .classes = 0.25}};
+                       .distance = {.known = variant > 0, .different = 1, .relative = 0.5, .classes = 0.25}};
   };
   const std::vector<StudyRecord> records = {record(0, 1, 0.8, 4),
                                             record(1, 1, 0.9, 2),
                                             record(0, 2, 0.84, 4),
                                             record(1, 2, 0.92, 2.4),
-                                            {.way = plan.ways[2].identity, .seed = 1, .diverged = true},
+                                            {.variant = plan.variants[2].identity, .seed = 1, .diverged = true},
                                             record(2, 2, 0.8, 8)};
   const StudyResult result = analyse(plan, records);
-  REQUIRE(result.ways.size() == 3);
-  const WayResult &serial = result.ways[0], &two = result.ways[1], &lost = result.ways[2];
+  REQUIRE(result.variants.size() == 3);
+  const VariantResult &serial = result.variants[0], &two = result.variants[1], &lost = result.variants[2];
   CHECK(serial.judgement.verdict == records::Verdict::reference);
   CHECK(two.judgement.difference.mean == Approx(0.09));
   CHECK(two.judgement.verdict == records::Verdict::unclear);  // two seeds
@@ -147,7 +173,7 @@ TEST_CASE("a study's figures, by hand", "[study]") {
   CHECK(two.reached == 2);
   CHECK(result.updates == 20);
   CHECK(result.seconds == Approx(2));        // the fastest training
-  CHECK(serial.at_seconds == Approx(0.41));  // half of the way: (0.4 + 0.42) / 2
+  CHECK(serial.at_seconds == Approx(0.41));  // half of the variant: (0.4 + 0.42) / 2
   CHECK(two.loss_difference == Approx(-0.09));
   CHECK(two.classes == 0.25);
   const std::string page = to_markdown(plan, result);

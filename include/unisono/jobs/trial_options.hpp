@@ -6,9 +6,9 @@
 
 namespace unisono::jobs {
 
-/// What a search or a cross-validation is asked to do in addition to its config.
+/// What a search, a cross-validation or a study is asked to do in addition to its config.
 struct TrialOptions {
-  std::string output = {};  ///< its folder; empty: runs/<name>-search, runs/<name>-cross-validation
+  std::string output = {};  ///< its folder; empty: runs/<name>-search, runs/<name>-cross-validation, studies/<name>
   records::Existing existing = records::Existing::refuse;
 };
 

@@ -48,9 +48,6 @@ class RunFolder {
   int lock_ = -1;
 };
 
-/// Whether a folder holds what a run has made: a config.toml or a log.txt alone may be the user's.
-bool has_run_files(const std::string& path);
-
 /// Replaces a text file atomically, by renaming a temporary one. \throws OutputError
 void write_text_file(const std::string& path, const std::string& text);
 /// The same for callers with advice of their own. \return why it cannot be written; empty: it is

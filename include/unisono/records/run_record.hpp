@@ -22,9 +22,6 @@ struct RunRecord {
   std::string seed() const;
 };
 
-/// Whether a folder looks like a run's folder.
-bool holds_run(const std::string& folder);
-
 /// Whether a process of this machine holds the lock of a file. Queries the lock without taking it, because a run that
 /// starts meanwhile would mistake it for another run.
 bool is_locked(const std::string& path);

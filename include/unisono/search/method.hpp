@@ -22,6 +22,11 @@ struct SearchStep {
   bool operator==(const SearchStep&) const = default;
 };
 
+/// Whether a method trains trials in several steps, each from where the one before ended.
+inline bool trains_in_steps(SearchKind kind) {
+  return kind == SearchKind::halving || kind == SearchKind::hyperband || kind == SearchKind::population;
+}
+
 /// About how long the training of a trial at a point takes, in any unit. Empty: nobody knows.
 using TrialWork = std::function<double(const Point&)>;
 

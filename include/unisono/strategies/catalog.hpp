@@ -26,6 +26,7 @@ struct StrategyTraits {
   bool has_one_model = false;     ///< all ranks regularly hold the same θ, so that a moving average of it can be kept
   bool whole_batch = false;       ///< a step is an iteration on the whole training set, for optimizers that ask for it
   bool trains_replicas = false;   ///< a replica may consist of several ranks, the stages of a pipeline
+  bool on_one_rank = false;       ///< one rank trains alone: the reference for the others
 };
 
 /// The values from other sections of the config that a strategy's own checks need.
@@ -57,6 +58,8 @@ const std::vector<StrategyKind>& strategy_kinds();
 
 /// The row of settings.kind. \throws ConfigError for an unknown name
 const StrategyKind& kind_of(const StrategySettings& settings);
+/// The first kind that has a trait. \pre there is one
+std::string kind_with(bool StrategyTraits::*trait);
 /// "a, b or c": the kinds whose traits satisfy a condition.
 std::string names_of_kinds(bool (*fits)(const StrategyTraits& traits));
 inline const StrategyTraits& traits_of(const StrategySettings& settings) { return kind_of(settings).traits; }

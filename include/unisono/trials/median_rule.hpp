@@ -4,7 +4,7 @@
 #include <map>
 #include <vector>
 
-#include "unisono/records/training.hpp"
+#include "unisono/records/trial_run.hpp"
 
 namespace unisono::trials {
 
@@ -15,17 +15,17 @@ namespace unisono::trials {
 class MedianRule {
  public:
   /// Notes a loss, and judges by what is known so far. \return whether the training should go on
-  bool goes_on(const records::Training& training, std::int64_t epochs, double loss);
+  bool goes_on(const records::TrialRun& training, std::int64_t epochs, double loss);
 
  private:
   /// Before so many others have come as far, none is stopped.
   static constexpr std::ptrdiff_t kLeastOthers = 4;
 
   struct Curve {
-    records::Training training;
+    records::TrialRun training;
     std::map<std::int64_t, double> losses;  ///< by the epochs made
   };
-  Curve& curve_of(const records::Training& training);
+  Curve& curve_of(const records::TrialRun& training);
   std::vector<double> means_of_others(const Curve& own, std::int64_t epochs) const;
 
   std::vector<Curve> curves_;

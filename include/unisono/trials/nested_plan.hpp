@@ -12,9 +12,9 @@ class NestedPlan final : public Plan {
  public:
   explicit NestedPlan(std::vector<std::unique_ptr<TrialPlan>> plans) : plans_(std::move(plans)) {}
 
-  std::optional<records::Training> next() const override;
-  void started(const records::Training& training) override;
-  void ended(const records::Training& training, const records::TrainingResult& result) override;
+  std::optional<records::TrialRun> next() const override;
+  void started(const records::TrialRun& training) override;
+  void ended(const records::TrialRun& training, const records::TrialResult& result) override;
   bool is_complete() const override;
   void begin_no_more() override;
   void restart_unended() override;

@@ -10,9 +10,9 @@
 
 namespace unisono::trials {
 
-/// What a study found about a way. Means are over the seeds for which it did not diverge.
-struct WayResult {
-  const Way* way = nullptr;
+/// What a study found about a variant. Means are over the seeds for which it did not diverge.
+struct VariantResult {
+  const Variant* variant = nullptr;
   std::int64_t trainings = 0, diverged = 0;
   std::vector<double> values = {};  ///< the metric, seed by seed
   records::Judgement judgement = {};
@@ -34,11 +34,12 @@ struct WayResult {
 };
 
 struct StudyResult {
-  std::vector<WayResult> ways;  ///< the serial run first
+  std::vector<VariantResult> variants;  ///< the serial run first
   double target = kUnknown;
-  double optimum = kUnknown;                                           ///< f*
-  double updates = kUnknown, examples = kUnknown, seconds = kUnknown;  ///< at which ways are compared: all reach them
-  /// Of the differences between a way and the serial run: the median over the ways that are tested.
+  double optimum = kUnknown;  ///< f*
+  /// At which variants are compared: all reach them.
+  double updates = kUnknown, examples = kUnknown, seconds = kUnknown;
+  /// Of the differences between a variant and the serial run: the median over the variants that are tested.
   double deviation = kUnknown;
   std::vector<std::pair<std::int64_t, double>> power;  ///< to find a difference of the margin, by the number of seeds
 };

@@ -4,31 +4,66 @@
 #include <string>
 #include <vector>
 
-#include "unisono/trials/ways.hpp"
+#include "unisono/trials/study_record.hpp"
+#include "unisono/trials/trial_plan.hpp"
+#include "unisono/trials/variants.hpp"
 
 namespace unisono::trials {
+
+/// One training of a study.
+struct StudyTraining {
+  const Variant* variant;
+  std::int64_t seed;
+};
 
 /// What a study does.
 struct StudyPlan {
   std::string name, folder;
   settings::StudySettings settings = {};
   StudyMetric metric = {};
-  std::vector<Way> ways = {};       ///< the serial run first
-  std::optional<Way> optimum = {};  ///< trained with the first seed only
+  std::vector<Variant> variants = {};   ///< the serial run first
+  std::optional<Variant> optimum = {};  ///< trained with the first seed only
   std::string no_optimum = {};
   std::int64_t first_seed = 1;
 
-  std::string run_folder(const Way& way, std::int64_t seed) const;
-};
-
-/// One training of a study.
-struct StudyTraining {
-  const Way* way;
-  std::int64_t seed;
+  std::string run_folder(const StudyTraining& training) const;
 };
 
 /// All of them, in the order in which they are made: seed by seed, so that changes of the machine's speed affect all
-/// ways alike, and the serial run comes first.
+/// variants alike, and the serial run comes first.
 std::vector<StudyTraining> trainings_of(const StudyPlan& plan);
+
+/// The record of a training; null where there is none.
+const StudyRecord* find_record(const std::vector<StudyRecord>& records, const StudyTraining& training);
+
+/// A study's trainings as a plan, one at a time: trial i is the training i, which has ended when its record is there.
+class StudyProgress final : public Plan {
+ public:
+  /// \param plan must outlive it
+  explicit StudyProgress(const StudyPlan& plan) : trainings_(trainings_of(plan)) {}
+
+  std::optional<records::TrialRun> next() const override;
+  void started(const records::TrialRun& training) override { running_ = training; }
+  void ended(const records::TrialRun&, const records::TrialResult&) override { running_.reset(); }
+  bool is_complete() const override { return !running_ && !first_missing(); }
+  void begin_no_more() override { begins_no_more_ = true; }
+  void restart_unended() override { running_.reset(); }
+
+  const std::vector<StudyTraining>& trainings() const { return trainings_; }
+  const StudyTraining& at(const records::TrialRun& training) const {
+    return trainings_.at(static_cast<std::size_t>(training.trial));
+  }
+  /// Of all trainings that have ended, also of variants that the study no longer has.
+  const std::vector<StudyRecord>& records() const { return records_; }
+  void add(StudyRecord record) { records_.push_back(std::move(record)); }
+
+ private:
+  std::optional<std::int64_t> first_missing() const;
+
+  std::vector<StudyTraining> trainings_;
+  std::vector<StudyRecord> records_;
+  std::optional<records::TrialRun> running_;
+  bool begins_no_more_ = false;
+};
 
 }  // namespace unisono::trials

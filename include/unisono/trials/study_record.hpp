@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "unisono/strategies/strategy.hpp"
-#include "unisono/trials/ways.hpp"
+#include "unisono/trials/variants.hpp"
 
 namespace unisono::trials {
 
@@ -34,7 +34,7 @@ struct ModelDistance {
 
 /// What a study keeps of a training.
 struct StudyRecord {
-  std::string way;  ///< Way::identity
+  std::string variant;  ///< Variant::identity
   std::int64_t seed = 0;
   bool diverged = false;  ///< then the rest is unknown, but for the message
   std::string message = {};

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "unisono/records/training.hpp"
+#include "unisono/records/trial_run.hpp"
 #include "unisono/search/method.hpp"
 
 namespace unisono::trials {
@@ -23,10 +23,10 @@ struct PlanShape {
 
 /// A trial, as far as it is known.
 struct TrialRecord {
-  records::Training step;  ///< what all of its trainings have in common now: epochs, copied
-  std::map<std::pair<std::int64_t, std::int64_t>, records::TrainingResult> results = {};  ///< by repeat and fold
-  bool has_ended = false;                                              ///< all trainings of the current step have
-  records::TrainingStatus status = records::TrainingStatus::complete;  ///< of the first training that is not complete
+  records::TrialRun step;  ///< what all of its trainings have in common now: epochs, copied
+  std::map<std::pair<std::int64_t, std::int64_t>, records::TrialResult> results = {};  ///< by repeat and fold
+  bool has_ended = false;                                        ///< all trainings of the current step have
+  records::TrialStatus status = records::TrialStatus::complete;  ///< of the first training that is not complete
   std::string message = {};
   double value = 0;      ///< mean of the metric over repeats and folds
   double deviation = 0;  ///< between them; 0 for one
@@ -39,10 +39,10 @@ class Plan {
  public:
   virtual ~Plan() = default;
   /// The next training that could start now; nothing: none can before another one has ended, or the plan is complete.
-  virtual std::optional<records::Training> next() const = 0;
-  virtual void started(const records::Training& training) = 0;
+  virtual std::optional<records::TrialRun> next() const = 0;
+  virtual void started(const records::TrialRun& training) = 0;
   /// \throws CheckpointError for a training that has not started
-  virtual void ended(const records::Training& training, const records::TrainingResult& result) = 0;
+  virtual void ended(const records::TrialRun& training, const records::TrialResult& result) = 0;
   virtual bool is_complete() const = 0;
   /// Begins no other trial; what belongs to those that have begun still starts.
   virtual void begin_no_more() = 0;
@@ -55,9 +55,9 @@ class TrialPlan final : public Plan {
  public:
   TrialPlan(std::unique_ptr<search::SearchMethod> method, const PlanShape& shape);
 
-  std::optional<records::Training> next() const override;
-  void started(const records::Training& training) override;
-  void ended(const records::Training& training, const records::TrainingResult& result) override;
+  std::optional<records::TrialRun> next() const override;
+  void started(const records::TrialRun& training) override;
+  void ended(const records::TrialRun& training, const records::TrialResult& result) override;
   bool is_complete() const override;
   void begin_no_more() override { begins_no_more_ = true; }
   void restart_unended() override;
@@ -68,19 +68,19 @@ class TrialPlan final : public Plan {
   /// The trial with the lowest loss, the first one of several; nothing where none has ended well.
   std::optional<std::int64_t> best() const;
   /// How the training of the best trial on all examples ended, if it has.
-  const std::optional<records::TrainingResult>& refitted() const { return refitted_; }
+  const std::optional<records::TrialResult>& refitted() const { return refitted_; }
   std::int64_t trainings_per_step() const { return shape_.repeats * std::max<std::int64_t>(1, shape_.folds); }
 
  private:
-  std::vector<records::Training> trainings_of(const records::Training& step) const;
+  std::vector<records::TrialRun> trainings_of(const records::TrialRun& step) const;
   void end_step(TrialRecord& trial);
 
   std::unique_ptr<search::SearchMethod> method_;
   PlanShape shape_;
   std::map<std::int64_t, TrialRecord> trials_;
-  std::deque<records::Training> waiting_;  ///< of steps that have begun
-  std::vector<records::Training> running_;
-  std::optional<records::TrainingResult> refitted_;
+  std::deque<records::TrialRun> waiting_;  ///< of steps that have begun
+  std::vector<records::TrialRun> running_;
+  std::optional<records::TrialResult> refitted_;
   bool begins_no_more_ = false;
 };
 

@@ -4,6 +4,7 @@
 
 #include "config/toml.hpp"
 #include "unisono/base/config.hpp"
+#include "unisono/base/config_value.hpp"
 
 namespace unisono::detail {
 
@@ -20,5 +21,9 @@ bool is_override(const toml::node& node);
 
 /// "configs/lenet.toml:14:3", "--set train.epochs=3", or the file alone for a node without a source location.
 std::string place(const toml::source_region& region, const std::string& file);
+
+/// A node with all that is in it, and the place of each value. Tables are in the order of the file, overrides last.
+/// \throws ConfigError for a date or time
+ConfigValue config_value(const toml::node& node, const std::string& file);
 
 }  // namespace unisono::detail

@@ -6,21 +6,18 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "trials/config_trials.hpp"
 #include "trials/metric.hpp"
-#include "trials/shared_set.hpp"
-#include "trials/trial_job.hpp"
+#include "trials/states.hpp"
 #include "trials/trial_work.hpp"
 #include "unisono/base/errors.hpp"
-#include "unisono/base/hash.hpp"
 #include "unisono/base/text.hpp"
-#include "unisono/comm/agreement.hpp"
 #include "unisono/records/run_folder.hpp"
 #include "unisono/search/method.hpp"
 #include "unisono/search/space_check.hpp"
 #include "unisono/session/check.hpp"
 #include "unisono/session/device.hpp"
 #include "unisono/session/model_parts.hpp"
-#include "unisono/session/rank_checks.hpp"
 #include "unisono/settings/plans.hpp"
 #include "unisono/trials/trial_overrides.hpp"
 #include "unisono/trials/trial_table.hpp"
@@ -49,16 +46,10 @@ std::optional<Folds> folds_of(const settings::PlannedConfig& planned) {
                       planned.config.data.path);
 }
 
-/// Whether trials are trained in several steps, from their checkpoints.
-bool is_in_steps(search::SearchKind kind) {
-  return kind == search::SearchKind::halving || kind == search::SearchKind::hyperband ||
-         kind == search::SearchKind::population;
-}
-
 /// Refuses a space of which some values could be in no trial.
 void require_space(const search::Space& space, const ConfigText& given, const settings::PlannedConfig& planned,
                    const models::ModelKinds& models) {
-  search::require_free_keys(space, is_in_steps(planned.plans.search->method));
+  search::require_free_keys(space, search::trains_in_steps(planned.plans.search->method));
   search::require_values(
       space, [&](const std::vector<search::Assignment>& values) { trials::config_at(given, values, models); });
 }
@@ -67,7 +58,7 @@ void require_space(const search::Space& space, const ConfigText& given, const se
 void require_settings(const settings::PlannedConfig& planned, const data::DatasetInfo& data) {
   const search::SearchSettings& settings = *planned.plans.search;
   const settings::Config& config = planned.config;
-  if (is_in_steps(settings.method) && settings.keep == search::KeptTrials::none) {
+  if (search::trains_in_steps(settings.method) && settings.keep == search::KeptTrials::none) {
     throw ConfigError(
         fmt::format("search.keep = \"none\": with search.method = \"{}\", trials go on from their "
                     "checkpoints; set keep = \"best\"",
@@ -89,58 +80,64 @@ void require_settings(const settings::PlannedConfig& planned, const data::Datase
   }
 }
 
-/// A search from its config to its table. Its functions are collective unless they say otherwise.
-class Search {
+/// A search from its config to its table.
+class Search final : public ConfigTrials {
  public:
-  Search(session::Job& job, const ConfigText& config, const models::ModelKinds& models, const TrialOptions& options);
+  /// Collective over the job. \param planned what `config` says
+  Search(session::Job& job, const ConfigText& config, const models::ModelKinds& models, const TrialOptions& options,
+         const settings::PlannedConfig& planned);
   session::RunStatus run();
+
+  trials::Plan& plan() override { return plan_; }
+  EndOfTrials end() const override;
+  void resume(const records::Journal& journal) override;
+  records::TrialTask task_for(const records::TrialRun& training) override;
+  void note_end(records::Journal& journal, const records::TrialRun& training, const records::TrialResult& result,
+                double seconds) override;
+  void ended(const records::TrialRun& training, const records::TrialResult& result) override;
 
  private:
   const search::SearchSettings& settings() const { return *planned_.plans.search; }
-  std::int64_t cores() const { return cores_of_training(planned_.config, settings().threads_per_trial); }
-  std::vector<std::string> overrides(const records::Training& training) const;
-  std::string folder_of(const records::Training& training) const;
-  std::optional<data::Fold> fold_of(const records::Training& training) const;
-  void say_begin() const;
-  void say_end(const records::Training& training) const;
-  EndOfTrials end() const;
-  SlotShape shape() const;
-  std::int64_t at_a_time() const;
+  std::int64_t folds() const override { return plan_.shape().folds; }
+  bool keeps_runs() const override { return settings().keep != search::KeptTrials::none; }
+  /// Whether trials take over the weights of others.
+  bool hands_on() const { return settings().method == search::SearchKind::population; }
+  std::vector<std::string_view> free_keys() const override;
+  TrialTerms terms() const override;
+  std::vector<std::string> overrides(const records::TrialRun& training) const override;
+  std::string folder_of(const records::TrialRun& training) const override {
+    return trials::trial_folder(folder_, plan_.shape(), training);
+  }
+  std::optional<data::Fold> fold_of(const records::TrialRun& training) const;
+  void require_enough_trials(const records::Journal& journal) const;
+  void say_begin() const override;
+  void say_end(const records::TrialRun& training) const;
+  void forget_loser(const records::TrialRun& training);
+  void forget_checkpoints_of(std::int64_t trial) const;
+  void tidy() const;
   void write_results(bool is_complete, double seconds) const;
   std::string best_config() const;
-  std::string identity() const;
 
-  session::Job& job_;
-  const models::ModelKinds& models_;
-  ConfigText text_;
-  settings::PlannedConfig planned_;
-  std::string folder_;
-  records::Existing existing_;
-  SharedSet set_;  ///< stays open, so that all trials find it
   std::optional<Folds> folds_;
   search::Space space_;
   trials::TrialPlan plan_;
   MetricThatCounts metric_;
+  std::optional<std::int64_t> best_;  ///< so far, of the trials whose checkpoints are kept
 };
 
 Search::Search(session::Job& job, const ConfigText& config, const models::ModelKinds& models,
-               const TrialOptions& options)
-    : job_(job),
-      models_(models),
-      text_(config),
-      planned_(parse_search(config, models)),
-      folder_(options.output.empty() ? planned_.config.run_folder() + "-search" : options.output),
-      existing_(options.existing),
-      set_(job, text_, planned_.config),
+               const TrialOptions& options, const settings::PlannedConfig& planned)
+    : ConfigTrials(job, "search", config, models, planned, options,
+                   {.ranks = planned.plans.search->ranks_per_trial,
+                    .threads = planned.plans.search->threads_per_trial,
+                    .ranks_key = "search.ranks_per_trial",
+                    .threads_key = "search.threads_per_trial"}),
       folds_(folds_of(planned_)),
       space_(settings().space),
       plan_(search::make_search_method(settings(), space_, seed_of(planned_.config), planned_.config.train.epochs,
                                        work_of_trials(settings(), space_, text_, models, set_.info())),
             {.repeats = settings().repeats, .folds = folds_ ? folds_->size() : 0, .refit = settings().refit}),
       metric_(settings().metric) {
-  session::require_same_experiment(job.ranks(), planned_.config);
-  comm::require_same(job.ranks(), "search", hash_bytes(identity()),
-                     "give every rank the same config file and the same --set");
   if (folds_) set_.set().fold_view(folds_->fold(0));  // says what makes folds impossible
   metric_.require(planned_.config, set_.info(), folds_.has_value());
   settings::grid_shape(planned_.config, static_cast<int>(settings().ranks_per_trial));
@@ -150,53 +147,48 @@ Search::Search(session::Job& job, const ConfigText& config, const models::ModelK
   require_space(space_, text_, planned_, models_);
 }
 
-std::string Search::identity() const {
-  return effective_config(planned_.config) + settings::effective_plans(planned_.plans);
+std::vector<std::string_view> Search::free_keys() const {
+  return {"search.trials",
+          "search.keep",
+          "search.refit",
+          "search.stop_after_seconds",
+          "search.target",
+          "search.trial_seconds",
+          "search.threads_per_trial"};
 }
 
-/// Whether a search that goes on may have another value of this key.
-bool may_change(const std::string& key) {
-  static const std::vector<std::string> free = {"search.trials",
-                                                "search.keep",
-                                                "search.refit",
-                                                "search.stop_after_seconds",
-                                                "search.target",
-                                                "output",
-                                                "data.path",
-                                                "search.threads_per_trial",
-                                                "train.threads",
-                                                "search.trial_seconds",
-                                                "train.report_every_steps"};
-  return std::find(free.begin(), free.end(), key) != free.end() || key.starts_with("checkpoint.");
-}
-
-/// What a trial changes of the config. Called on rank 0.
-std::vector<std::string> Search::overrides(const records::Training& training) const {
+std::vector<std::string> Search::overrides(const records::TrialRun& training) const {
   std::vector<std::string> changes = trials::trial_overrides(space_, plan_, planned_.config.seed, training);
   if (training.refit) changes.insert(changes.end(), kRefitOverrides.begin(), kRefitOverrides.end());
   return changes;
 }
 
-/// "FOLDER/trials/0007", "FOLDER/trials/0007/repeat-1/fold-3"
-std::string Search::folder_of(const records::Training& training) const {
-  if (training.refit) return folder_ + "/best";
-  std::string path = fmt::format("{}/trials/{:04}", folder_, training.trial);
-  if (plan_.shape().repeats > 1) path += fmt::format("/repeat-{}", training.repeat);
-  if (plan_.shape().folds > 0) path += fmt::format("/fold-{}", training.fold);
-  return path;
-}
-
-std::optional<data::Fold> Search::fold_of(const records::Training& training) const {
+std::optional<data::Fold> Search::fold_of(const records::TrialRun& training) const {
   return folds_ && training.fold >= 0 ? std::optional(folds_->fold(training.fold)) : std::nullopt;
 }
 
-SlotShape Search::shape() const {
-  const bool on_gpus = planned_.config.device != settings::DeviceChoice::cpu;
-  return slot_shape(job_, settings().ranks_per_trial, cores(), on_gpus);
+/// No trial is beyond the last one that the config asks for.
+void Search::require_enough_trials(const records::Journal& journal) const {
+  std::int64_t begun = 0;
+  for (const auto& entry : journal.entries()) {
+    if (entry.contains("started")) begun = std::max(begun, records::trial_run_from(entry.at("started")).trial + 1);
+  }
+  if (begun <= plan_.method().trials()) return;
+  throw ConfigError(fmt::format("search.trials = {}, but trial {} has begun in this folder; raise it to at least {}",
+                                plan_.method().trials(), begun - 1, begun));
 }
 
-/// How many trainings run side by side.
-std::int64_t Search::at_a_time() const { return job_.ranks().size() / shape().ranks * shape().here; }
+void Search::resume(const records::Journal& journal) {
+  require_enough_trials(journal);
+  ConfigTrials::resume(journal);
+}
+
+records::TrialTask Search::task_for(const records::TrialRun& training) {
+  if (training.copied) take_over(folder_of({.trial = *training.copied}), training.epochs, folder_of(training));
+  records::TrialTask task = ConfigTrials::task_for(training);
+  task.takes_over = hands_on();
+  return task;
+}
 
 void Search::say_begin() const {
   job_.log().info(fmt::format("{}: {} by {}, {} at a time, by {}", folder_, count_of(plan_.method().trials(), "trial"),
@@ -206,21 +198,18 @@ void Search::say_begin() const {
         "which trials are trained for how long depends on the order in which they end: another run of this "
         "search may give another table");
   }
-  warn_if_crowded(job_, settings().threads_per_trial, "search.threads_per_trial");
 }
 
 /// Called on rank 0 after a training.
-void Search::say_end(const records::Training& training) const {
-  if (training.refit && plan_.refitted()->status != records::TrainingStatus::complete)
-    return;  // write_results says why
+void Search::say_end(const records::TrialRun& training) const {
+  if (training.refit && plan_.refitted()->status != records::TrialStatus::complete) return;  // write_results says why
   if (training.refit) return job_.log().info("the best trial was trained again on all examples: " + folder_ + "/best");
   const trials::TrialRecord& trial = plan_.trials().at(training.trial);
   if (!trial.has_ended) return;
   const auto best = plan_.best();
-  const std::string ending =
-      trial.status == records::TrainingStatus::complete
-          ? fmt::format("{} {:.6g}", metric_.text(), trial.value)
-          : fmt::format("{}: {}", name_of(trial.status, records::kTrainingStatuses), trial.message);
+  const std::string ending = trial.status == records::TrialStatus::complete
+                                 ? fmt::format("{} {:.6g}", metric_.text(), trial.value)
+                                 : fmt::format("{}: {}", name_of(trial.status, records::kTrialStatuses), trial.message);
   const std::string epochs = training.epochs > 0 ? fmt::format(" after {}", count_of(training.epochs, "epoch")) : "";
   job_.log().info(fmt::format("trial {}: {}{} ({}); {:.1f} s{}", training.trial, ending, epochs,
                               trials::trial_text(space_, plan_, training.trial), trial.seconds,
@@ -228,41 +217,60 @@ void Search::say_end(const records::Training& training) const {
 }
 
 EndOfTrials Search::end() const {
-  EndOfTrials end{.seconds = settings().stop_after_seconds, .median_rule = settings().median_rule, .signal = [this] {
-                    return job_.received_signal();
-                  }};
+  EndOfTrials end{.seconds = settings().stop_after_seconds, .median_rule = settings().median_rule};
   if (settings().has_target) end.loss = metric_.larger_is_better() ? -settings().target : settings().target;
   return end;
 }
 
+TrialTerms Search::terms() const {
+  return {.config = set_.text(),
+          .models = models_,
+          .fold_of = [this](const records::TrialRun& training) { return fold_of(training); },
+          .metric = metric_.name(),
+          .threads = settings().threads_per_trial,
+          .seconds = settings().trial_seconds,
+          .reports_epochs = settings().median_rule};
+}
+
+void Search::note_end(records::Journal& journal, const records::TrialRun& training, const records::TrialResult& result,
+                      double seconds) {
+  // Before the journal says that it has ended: the state must be there if the job is killed then.
+  if (hands_on() && !training.refit) keep_state(folder_of(training), training.epochs);
+  ConfigTrials::note_end(journal, training, result, seconds);
+}
+
+void Search::ended(const records::TrialRun& training, const records::TrialResult&) {
+  say_end(training);
+  const bool may_go_on = training.epochs > 0;  // methods that train in several steps tidy up at their end
+  if (settings().keep == search::KeptTrials::best && !may_go_on && !training.refit) forget_loser(training);
+}
+
+/// Of a trial that has ended: its checkpoints if it is not the best, else those of the best one before.
+void Search::forget_loser(const records::TrialRun& training) {
+  if (!plan_.trials().at(training.trial).has_ended) return;
+  const auto best = plan_.best();
+  const auto loser = best == training.trial ? best_ : std::optional(training.trial);
+  best_ = best;
+  if (loser) forget_checkpoints_of(*loser);
+}
+
+void Search::forget_checkpoints_of(std::int64_t trial) const {
+  for (const auto& [which, result] : plan_.trials().at(trial).results)
+    remove_checkpoints(folder_of({.trial = trial, .repeat = which.first, .fold = which.second}));
+}
+
+/// Removes what only trials that go on need, and the checkpoints that are not kept.
+void Search::tidy() const {
+  for (const auto& [number, trial] : plan_.trials()) {
+    if (hands_on()) remove_states(folder_of({.trial = number}));
+    if (settings().keep == search::KeptTrials::best && plan_.best() != number) forget_checkpoints_of(number);
+  }
+}
+
 session::RunStatus Search::run() {
   const Stopwatch watch(job_.clock());
-  const bool is_complete = run_trials(
-      job_,
-      {.kind = "search",
-       .folder = folder_,
-       .identity = identity(),
-       .may_change = may_change,
-       .existing = existing_,
-       .keeps_runs = settings().keep != search::KeptTrials::none,
-       .only_best = settings().keep == search::KeptTrials::best,
-       .hands_on = settings().method == search::SearchKind::population,
-       .folds = plan_.shape().folds,
-       .plan = plan_,
-       .compared = &plan_,
-       .terms = {.config = set_.text(),
-                 .models = models_,
-                 .fold_of = [this](const records::Training& training) { return fold_of(training); },
-                 .metric = metric_.name(),
-                 .threads = settings().threads_per_trial,
-                 .seconds = settings().trial_seconds,
-                 .reports_epochs = settings().median_rule},
-       .shape = shape(),
-       .end = end(),
-       .on_begin = [this] { say_begin(); },
-       .folder_of = [this](const records::Training& training) { return folder_of(training); },
-       .overrides = [this](const records::Training& training) { return overrides(training); },
-       .on_end = [this](const records::Training& training, const records::TrainingResult&) { say_end(training); }});
+  const bool is_complete = run_trials(job_, *this);
+  if (job_.ranks().is_root() && is_complete) tidy();
   if (job_.ranks().is_root()) write_results(is_complete, watch.seconds());
   return is_complete ? session::RunStatus::complete : session::RunStatus::interrupted;
 }
@@ -313,7 +321,7 @@ void Search::write_results(bool is_complete, double seconds) const {
                               metric_.text(), plan_.trials().at(*best).value, trials::trial_text(space_, plan_, *best),
                               folder_));
   const auto& refitted = plan_.refitted();
-  if (!refitted || refitted->status == records::TrainingStatus::complete) return;
+  if (!refitted || refitted->status == records::TrialStatus::complete) return;
   throw session::TrainingError(
       fmt::format("{}: the best trial could not be trained again on all examples: {}", folder_, refitted->message));
 }
@@ -322,7 +330,7 @@ void Search::write_results(bool is_complete, double seconds) const {
 
 session::RunStatus search(session::Job& job, const ConfigText& config, const models::ModelKinds& models,
                           const TrialOptions& options) {
-  return Search(job, config, models, options).run();
+  return Search(job, config, models, options, parse_search(config, models)).run();
 }
 
 std::string list_trials(const ConfigText& config, const models::ModelKinds& models) {

@@ -49,7 +49,7 @@ settings::Config test_of(const settings::Config& given, const FindRateOptions& o
   config.strategy.record = false;
   if (models::has_in_place_kind(given.model) && settings::updates_in_place(given)) {
     config.strategy = {};
-    config.strategy.kind = "serial";
+    config.strategy.kind = kind_with(&strategies::StrategyTraits::on_one_rank);
   } else if (!traits_of(given.strategy).steps_together) {
     config.strategy = {};
   }
@@ -124,7 +124,7 @@ RateRange find_rate(comm::Communicator& world, const settings::Config& given, co
   if (world.is_root()) data::inspect_dataset(config.data);  // before there is a folder
   Log quiet(world.rank(), /*terminal=*/false);
   session::Job job(world, quiet, {.heeds_signals = true});
-  const bool one_rank = config.strategy.kind == "serial";
+  const bool one_rank = traits_of(config.strategy).on_one_rank;
   comm::Communicator& group = job.split(!one_rank || world.is_root() ? 0 : 1, world.rank());
   if (world.is_root()) clear(folder);
   world.barrier();

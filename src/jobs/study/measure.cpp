@@ -1,5 +1,7 @@
 #include "study/measure.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -11,11 +13,19 @@
 #include "unisono/models/objective.hpp"
 #include "unisono/records/counters_json.hpp"
 #include "unisono/session/evaluator.hpp"
+#include "unisono/session/losses.hpp"
+#include "unisono/session/selection.hpp"
 
 namespace unisono::jobs {
 namespace {
 
 constexpr std::int64_t kMostPredictions = 10000;
+
+std::string names_of(const std::vector<models::Metric>& metrics) {
+  std::string names;
+  for (const models::Metric& metric : metrics) names += (names.empty() ? "" : ", ") + metric.name;
+  return names;
+}
 
 std::vector<float> parameters_without_state(const session::ModelParts& parts) {
   const View values = parts.parameters.view();
@@ -75,7 +85,36 @@ double penalty_of(apply::TrainedModel& model, const optim::OptimizerSettings& op
 
 }  // namespace
 
-MeasuredModel measure(const std::string& run, const trials::StudyMetric& metric, const trials::Way* serial, Log& log) {
+trials::StudyMetric metric_of(const settings::Config& config, const std::string& wanted) {
+  const data::DatasetInfo data = data::inspect_dataset(config.data);
+  if (wanted == "auto") {
+    const data::Split split = session::watched_split(data);
+    if (session::examples_of(data, split) == 0) {
+      throw ConfigError(
+          config.data.path +
+          " has neither validation nor test examples, by which a study could compare; hold some back with "
+          "data.validation_fraction = 0.1");
+    }
+    const models::Metric metric = session::decisive(session::possible_metrics(config, data, split));
+    return {split, metric.name, metric.larger_is_better};
+  }
+  const std::size_t dot = wanted.find('.');
+  const auto split = std::ranges::find(data::kSplits, wanted.substr(0, dot), [](data::Split s) { return name_of(s); });
+  const std::string what = fmt::format("study.metric = \"{}\"", wanted);
+  if (dot == std::string::npos || split == data::kSplits.end())
+    throw ConfigError(what + ": a set and a metric are expected, as in \"validation.accuracy\", \"test.loss\"");
+  if (session::examples_of(data, *split) == 0) {
+    throw ConfigError(fmt::format("{}: {} has no {} examples", what, config.data.path, data::name_of(*split)));
+  }
+  const std::vector<models::Metric> metrics = session::possible_metrics(config, data, *split);
+  const auto metric = std::ranges::find(metrics, wanted.substr(dot + 1), &models::Metric::name);
+  if (metric == metrics.end())
+    throw ConfigError(fmt::format("{}: this model has no such metric; it has {}", what, names_of(metrics)));
+  return {*split, metric->name, metric->larger_is_better};
+}
+
+MeasuredModel measure(const std::string& run, const trials::StudyMetric& metric, const trials::Variant* serial,
+                      Log& log) {
   const auto self = comm::make_self_communicator();
   apply::ApplyOptions options;
   options.model = run;

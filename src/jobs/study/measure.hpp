@@ -13,6 +13,10 @@
 
 namespace unisono::jobs {
 
+/// By what a study compares. \param wanted StudySettings::metric \throws ConfigError for a metric that the model or the
+/// set does not have; DataError where there is no set
+trials::StudyMetric metric_of(const settings::Config& config, const std::string& wanted);
+
 /// A trained model, for comparisons.
 struct MeasuredModel {
   std::vector<float> parameters;   ///< θ, without the sums that some update rules keep in it
@@ -24,7 +28,8 @@ struct MeasuredModel {
 };
 
 /// \param serial for the objective, which is the serial run's; null: it is not wanted
-MeasuredModel measure(const std::string& run, const trials::StudyMetric& metric, const trials::Way* serial, Log& log);
+MeasuredModel measure(const std::string& run, const trials::StudyMetric& metric, const trials::Variant* serial,
+                      Log& log);
 
 /// Unknown for models of different shapes.
 trials::ModelDistance distance_between(const MeasuredModel& model, const MeasuredModel& other);

@@ -50,6 +50,15 @@ std::string receive_text(comm::Communicator& ranks, int peer, const Head& head) 
 
 }  // namespace
 
+std::string text_of(const Answer& answer) {
+  return nlohmann::json{{"kind", answer.kind}, {"order", to_json(answer.task)}}.dump();
+}
+
+Answer answer_from(const std::string& text) {
+  const auto answer = nlohmann::json::parse(text);
+  return {.kind = answer.at("kind").get<Answer::Kind>(), .task = records::task_from(answer.at("order"))};
+}
+
 void wait_asleep(comm::Communicator& ranks, comm::Request& message, double seconds_between) {
   while (!has_arrived(ranks, message)) sleep(seconds_between);
   message.wait();
@@ -71,18 +80,13 @@ void RemoteDispatcher::leave() {
   wait_asleep(ranks_, *stop_wish_, kClientSeconds);  // rank 0 sends it at the latest now
 }
 
-Answer RemoteDispatcher::take() {
-  const auto answer = nlohmann::json::parse(ask(kTake, ""));
-  Answer made{.kind = answer.at("kind").get<Answer::Kind>()};
-  if (made.kind == Answer::Kind::work) made.order = records::order_from(answer.at("order"));
-  return made;
-}
+Answer RemoteDispatcher::take() { return answer_from(ask(kTake, "")); }
 
-void RemoteDispatcher::give(const records::Training& training, const records::TrainingResult& result) {
+void RemoteDispatcher::give(const records::TrialRun& training, const records::TrialResult& result) {
   ask(kGive, nlohmann::json{{"training", to_json(training)}, {"result", to_json(result)}}.dump());
 }
 
-bool RemoteDispatcher::goes_on(const records::Training& training, std::int64_t epochs, double loss) {
+bool RemoteDispatcher::goes_on(const records::TrialRun& training, std::int64_t epochs, double loss) {
   const nlohmann::json report{{"training", to_json(training)}, {"epochs", epochs}, {"loss", loss}};
   return nlohmann::json::parse(ask(kReport, report.dump())).get<bool>();
 }
@@ -111,16 +115,13 @@ bool DispatchServer::hears(Client& client) {
 }
 
 std::string DispatchServer::answer_to(std::int64_t question, const std::string& text) {
-  if (question == kTake) {
-    const Answer taken = dispatcher_.take();
-    return nlohmann::json{{"kind", taken.kind}, {"order", to_json(taken.order)}}.dump();
-  }
+  if (question == kTake) return text_of(dispatcher_.take());
   if (question == kGive) {
     const auto given = nlohmann::json::parse(text);
-    dispatcher_.give(records::training_from(given.at("training")), records::result_from(given.at("result")));
+    dispatcher_.give(records::trial_run_from(given.at("training")), records::result_from(given.at("result")));
   } else if (question == kReport) {
     const auto report = nlohmann::json::parse(text);
-    const bool goes_on = dispatcher_.goes_on(records::training_from(report.at("training")),
+    const bool goes_on = dispatcher_.goes_on(records::trial_run_from(report.at("training")),
                                              report.at("epochs").get<std::int64_t>(), report.at("loss").get<double>());
     return nlohmann::json(goes_on).dump();
   } else if (question == kStop) {

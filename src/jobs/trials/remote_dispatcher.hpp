@@ -14,6 +14,10 @@
 
 namespace unisono::jobs {
 
+/// An answer as text, for a message, and back.
+std::string text_of(const Answer& answer);
+Answer answer_from(const std::string& text);
+
 /// Another rank's side; its threads share it.
 class RemoteDispatcher final : public Dispatcher {
  public:
@@ -23,8 +27,8 @@ class RemoteDispatcher final : public Dispatcher {
   void leave();
 
   Answer take() override;
-  void give(const records::Training& training, const records::TrainingResult& result) override;
-  bool goes_on(const records::Training& training, std::int64_t epochs, double loss) override;
+  void give(const records::TrialRun& training, const records::TrialResult& result) override;
+  bool goes_on(const records::TrialRun& training, std::int64_t epochs, double loss) override;
   bool wants_stop() override;
   void request_stop() override;
 

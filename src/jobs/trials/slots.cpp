@@ -2,14 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <chrono>
 #include <exception>
 #include <memory>
 #include <mutex>
-#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "trials/remote_dispatcher.hpp"
+#include "trials/trial_job.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/base/text.hpp"
 #include "unisono/base/threads.hpp"
@@ -19,12 +20,23 @@ namespace unisono::jobs {
 namespace {
 
 constexpr std::chrono::milliseconds kWait(5);
+constexpr int kTag = 81;
+
+void sleep_until_rank_0_comes(comm::Communicator& group) {
+  std::array<std::byte, 1> message{};
+  if (group.is_root()) {
+    for (int rank = 1; rank < group.size(); ++rank) group.send(message, rank, kTag);
+    return;
+  }
+  constexpr double kPauseSeconds = 2e-3;
+  wait_asleep(group, *group.start_receive(message, 0, kTag), kPauseSeconds);
+}
 
 /// What the threads of a rank have in common.
 class RankOfSlots {
  public:
-  RankOfSlots(session::Job& job, const TrainingTerms& terms, Dispatcher* dispatcher)
-      : job_(job), terms_(terms), dispatcher_(dispatcher) {}
+  RankOfSlots(session::Job& job, TrialJob& trials, Dispatcher* dispatcher)
+      : job_(job), trials_(trials), dispatcher_(dispatcher) {}
 
   /// Makes one training after the other. \param group the ranks that make them together
   void work(comm::Communicator& group) noexcept {
@@ -59,26 +71,25 @@ class RankOfSlots {
       return true;
     }
     Dispatcher* const asked = group.is_root() ? dispatcher_ : nullptr;
-    const records::TrainingResult result = make_training(job_, group, terms_, answer.order, asked);
-    if (group.is_root()) dispatcher_->give(answer.order.training, result);
+    const records::TrialResult result = trials_.make(group, answer.task, asked);
+    if (group.is_root()) dispatcher_->give(answer.task.run, result);
     return true;
   }
 
-  /// Rank 0 of the group asks, and tells the others.
+  /// Rank 0 of the group asks, and tells the others, which sleep until it does: they may have no part in what it does.
   Answer ask(comm::Communicator& group) {
     Answer answer;
+    sleep_until_rank_0_comes(group);
+    const bool stops = group.max(job_.received_signal() != 0 ? 1 : 0) != 0;
     if (group.is_root()) {
-      if (job_.received_signal() != 0) dispatcher_->request_stop();
+      if (stops) dispatcher_->request_stop();
       answer = dispatcher_->take();
     }
-    if (group.size() == 1) return answer;
-    const auto text = nlohmann::json{{"kind", answer.kind}, {"order", to_json(answer.order)}}.dump();
-    const auto heard = nlohmann::json::parse(group.broadcast_text(text));
-    return {.kind = heard.at("kind").get<Answer::Kind>(), .order = records::order_from(heard.at("order"))};
+    return group.size() == 1 ? answer : answer_from(group.broadcast_text(text_of(answer)));
   }
 
   session::Job& job_;
-  const TrainingTerms& terms_;
+  TrialJob& trials_;
   Dispatcher* dispatcher_;  ///< null where another rank of the group asks
   std::mutex mutex_;
   std::exception_ptr failure_;
@@ -128,17 +139,19 @@ void warn_if_crowded(session::Job& job, std::int64_t threads, std::string_view k
                                 threads, count_of(cores, "core")));
 }
 
-void make_trainings(session::Job& job, const SlotShape& shape, const TrainingTerms& terms, PlanDispatcher* plan) {
+void make_trial_runs(session::Job& job, TrialJob& trials, Dispatcher* dispatcher) {
   comm::Communicator& ranks = job.ranks();
+  const SlotShape shape = trials.shape();
   comm::Communicator& group = job.split(ranks.rank() / shape.ranks, ranks.rank());
   std::optional<RemoteDispatcher> remote;
-  if (plan == nullptr && group.is_root()) remote.emplace(ranks);
-  RankOfSlots rank(job, terms, plan != nullptr ? plan : remote ? &*remote : static_cast<Dispatcher*>(nullptr));
+  if (dispatcher == nullptr && group.is_root()) remote.emplace(ranks);
+  if (remote) dispatcher = &*remote;
+  RankOfSlots rank(job, trials, dispatcher);
   Threads server("answering other ranks");
-  if (plan != nullptr && ranks.size() > shape.ranks) {
+  if (ranks.is_root() && ranks.size() > shape.ranks) {
     server.start([&] {
       try {
-        DispatchServer(ranks, leaders_but_rank_0(ranks.size(), shape.ranks), *plan).serve();
+        DispatchServer(ranks, leaders_but_rank_0(ranks.size(), shape.ranks), *dispatcher).serve();
       } catch (...) {
         rank.note_failure();
       }

@@ -4,10 +4,12 @@
 #include <string_view>
 
 #include "trials/dispatcher.hpp"
-#include "trials/trainer.hpp"
 #include "unisono/session/job.hpp"
+#include "unisono/settings/config.hpp"
 
 namespace unisono::jobs {
+
+class TrialJob;
 
 /// The cores that a rank needs for a training: strategies whose threads share a model say themselves how many.
 std::int64_t cores_of_training(const settings::Config& config, std::int64_t threads);
@@ -26,8 +28,8 @@ SlotShape slot_shape(const session::Job& job, std::int64_t ranks, std::int64_t t
 /// Warns where the threads of one training are more than a rank's share of the cores. \param key of the config
 void warn_if_crowded(session::Job& job, std::int64_t threads, std::string_view key);
 
-/// Makes all trainings that the plan hands out, on all ranks of the job, and returns when it hands out no more.
-/// Collective over the job. \param plan on rank 0; null elsewhere
-void make_trainings(session::Job& job, const SlotShape& shape, const TrainingTerms& terms, PlanDispatcher* plan);
+/// Makes all trainings that rank 0 hands out, on all ranks of the job, and returns when it hands out no more.
+/// Collective over the job. \param dispatcher rank 0's; null elsewhere
+void make_trial_runs(session::Job& job, TrialJob& trials, Dispatcher* dispatcher);
 
 }  // namespace unisono::jobs

@@ -8,17 +8,17 @@
 #include <vector>
 
 #include "trials/dispatcher.hpp"
-#include "unisono/records/training.hpp"
+#include "unisono/records/trial_run.hpp"
 #include "unisono/session/run.hpp"
 
 namespace unisono::jobs {
 
 /// What all trainings of a job have in common.
-struct TrainingTerms {
+struct TrialTerms {
   const ConfigText& config;  ///< of which an order changes keys
   const models::ModelKinds& models;
   /// The examples of a training; empty: as the config says.
-  std::function<std::optional<data::Fold>(const records::Training&)> fold_of = {};
+  std::function<std::optional<data::Fold>(const records::TrialRun&)> fold_of = {};
   std::string metric = "auto";  ///< the validation metric that counts
   std::int64_t threads = 1;     ///< of each rank
   double seconds = 0;           ///< a training that takes longer fails; 0: none does
@@ -36,7 +36,7 @@ void take_epochs(settings::Config& config, std::int64_t epochs);
 /// result. What is wrong with the training itself is a result; other errors are thrown.
 /// \param whole the job, of which the group is a part \param dispatcher the group's rank 0 asks it whether to go on;
 /// null elsewhere
-records::TrainingResult make_training(session::Job& whole, comm::Communicator& group, const TrainingTerms& terms,
-                                      const records::TrainingOrder& order, Dispatcher* dispatcher);
+records::TrialResult make_trial_run(session::Job& whole, comm::Communicator& group, const TrialTerms& terms,
+                                    const records::TrialTask& task, Dispatcher* dispatcher);
 
 }  // namespace unisono::jobs

@@ -1,52 +1,76 @@
 #pragma once
 
-#include <functional>
-#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "trials/dispatcher.hpp"
 #include "trials/slots.hpp"
-#include "unisono/jobs/trial_options.hpp"
-#include "unisono/session/run.hpp"
+#include "unisono/records/folder_owner.hpp"
+#include "unisono/records/journal.hpp"
+#include "unisono/session/job.hpp"
+#include "unisono/trials/trial_plan.hpp"
 
 namespace unisono::jobs {
 
-/// A job of many trainings, as a search or a cross-validation describes it.
-struct TrialJob {
-  std::string kind;      ///< "search", "cross_validation"
-  std::string folder;    ///< journal.jsonl, trials/, and what the caller writes
-  std::string identity;  ///< the config as TOML: a journal is resumed only where it is the same, but for …
-  std::function<bool(const std::string& key)> may_change;  ///< … these keys
+/// Where a job of many trainings writes.
+struct JobFolder {
+  std::string path, journal;
+  records::FolderOwner owner = records::FolderOwner::trials;
   records::Existing existing = records::Existing::refuse;
-  bool keeps_runs = true;  ///< whether trainings leave run folders
-  bool only_best = false;  ///< whether only the best trial keeps its checkpoints
-  bool hands_on = false;   ///< whether trials take over the weights of others
-  std::int64_t folds = 0;  ///< of each trial; 0: none
-  trials::Plan& plan;
-  const trials::TrialPlan* compared = nullptr;  ///< the plan, where its trials are compared; else null
-  TrainingTerms terms;
-  SlotShape shape;
-  EndOfTrials end;
-  /// Called when the folder has been found to be right, before the first training. On rank 0, as are the following.
-  std::function<void()> on_begin;
-  /// Where a training leaves its run.
-  std::function<std::string(const records::Training&)> folder_of;
-  std::function<std::string(const records::Training&)> outputs_of = {};  ///< TrainingOrder::outputs; empty: none
-  /// What a trial changes of the config.
-  std::function<std::vector<std::string>(const records::Training&)> overrides;
-  /// Called after each training that has ended.
-  std::function<void(const records::Training&, const records::TrainingResult&)> on_end;
+  std::vector<std::string> runs;     ///< names of what is there as soon as a training has begun …
+  std::vector<std::string> results;  ///< … and at the job's end; both go where the job is begun anew
 };
 
-/// Makes the folder of a job ready, and opens its journal. Called on rank 0.
-/// \throws OutputError where it holds trials and these are neither resumed nor replaced, or cannot be written;
-/// CheckpointError where there is nothing to resume, or the config has changed
-std::unique_ptr<records::Journal> open_journal(const TrialJob& trials);
+/// When a job hands out nothing more, and when it ends a training.
+struct EndOfTrials {
+  double seconds = 0;               ///< since the job began; 0: never
+  std::optional<double> loss = {};  ///< as soon as a trial's is so low
+  bool median_rule = false;         ///< ends trainings that are worse than most others were at the same epoch
+};
+
+/// A job of many trainings: which there are, how one is made, and what its journal says of it.
+class TrialJob {
+ public:
+  virtual ~TrialJob() = default;
+
+  virtual trials::Plan& plan() = 0;
+  virtual JobFolder folder() const = 0;
+  virtual SlotShape shape() const = 0;
+  virtual EndOfTrials end() const { return {}; }
+
+  /// Makes a training on the ranks of a group. Collective over the group; called from several threads at once where
+  /// a rank makes several trainings. \param dispatcher the group's rank 0 asks it whether to go on; null elsewhere
+  /// \return how it ended: on the group's rank 0, at least
+  virtual records::TrialResult make(comm::Communicator& group, const records::TrialTask& task,
+                                    Dispatcher* dispatcher) = 0;
+
+  // All others are called on rank 0 alone, never two at a time.
+
+  /// Checks that a journal is this job's, and writes that it begins or goes on. \throws CheckpointError, OutputError
+  virtual void begin(records::Journal& journal) = 0;
+  /// Brings the plan to the state of the journal, and says what begins. \throws CheckpointError, ConfigError
+  virtual void resume(const records::Journal& journal) = 0;
+  virtual records::TrialTask task_for(const records::TrialRun& training) = 0;
+  /// Write what the journal must say of a training. \param seconds since the job began
+  virtual void note_start(records::Journal&, const records::TrialRun&, double /*seconds*/) {}
+  virtual void note_end(records::Journal& journal, const records::TrialRun& training,
+                        const records::TrialResult& result, double seconds) = 0;
+  /// Called when journal and plan know that a training has ended.
+  virtual void ended(const records::TrialRun& training, const records::TrialResult& result) = 0;
+};
+
+/// Makes the folder of a job ready, locks it, and opens its journal. Called on rank 0.
+/// \throws OutputError where the folder is somebody else's, holds trainings that are neither resumed nor replaced, or
+/// cannot be written; CheckpointError where there is nothing to resume, or `begin` throws it
+std::unique_ptr<records::Journal> open_journal(TrialJob& trials);
 
 /// Makes all trainings, or those that are missing. Collective over the job.
 /// \return whether the plan is complete: false where the job was asked to stop; the same on all ranks
 /// \throws OutputError, CheckpointError about the folder; what a training throws that is not its result
-bool run_trials(session::Job& job, const TrialJob& trials);
+bool run_trials(session::Job& job, TrialJob& trials);
+
+/// \throws OutputError
+void make_folder(const std::string& folder);
 
 }  // namespace unisono::jobs

@@ -5,17 +5,13 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "trials/config_trials.hpp"
 #include "trials/metric.hpp"
-#include "trials/shared_set.hpp"
-#include "trials/trial_job.hpp"
 #include "unisono/base/errors.hpp"
-#include "unisono/base/hash.hpp"
 #include "unisono/base/text.hpp"
-#include "unisono/comm/agreement.hpp"
 #include "unisono/jobs/cross_validation.hpp"
 #include "unisono/records/run_folder.hpp"
 #include "unisono/session/check.hpp"
-#include "unisono/session/rank_checks.hpp"
 #include "unisono/settings/plans.hpp"
 #include "validation/exact_folds.hpp"
 #include "validation/fold_predictions.hpp"
@@ -61,61 +57,54 @@ settings::PlannedConfig parse(const ConfigText& text, const models::ModelKinds& 
 /// "accuracy", or "auto"
 std::string metric_of(const search::SearchSettings& search) { return MetricThatCounts(search.metric).name(); }
 
-/// A cross-validation from its config to its tables. Its functions are collective unless they say otherwise.
-class CrossValidation {
+/// A cross-validation from its config to its tables.
+class CrossValidation final : public ConfigTrials {
  public:
+  /// Collective over the job. \param planned what `config` says
   CrossValidation(session::Job& job, const ConfigText& config, const models::ModelKinds& models,
-                  const TrialOptions& options);
+                  const TrialOptions& options, const settings::PlannedConfig& planned);
   session::RunStatus run();
+
+  trials::Plan& plan() override { return nested_ ? static_cast<trials::Plan&>(nested_->plan()) : plan_; }
+  void ended(const records::TrialRun& training, const records::TrialResult& result) override;
 
  private:
   const settings::CrossValidationSettings& settings() const { return *planned_.plans.cross_validation; }
-  std::string identity() const {
-    return settings::effective_config(planned_.config) + settings::effective_plans(planned_.plans);
+  std::int64_t folds() const override { return folds_.size(); }
+  bool keeps_runs() const override { return settings().keep != search::KeptTrials::none; }
+  std::vector<std::string_view> free_keys() const override {
+    return {"cross_validation.refit", "cross_validation.threads_per_fold"};
   }
-  SlotShape shape() const;
+  TrialTerms terms() const override;
+  std::vector<std::string> overrides(const records::TrialRun& training) const override;
+  std::string folder_of(const records::TrialRun& training) const override;
+  std::string outputs_of(const records::TrialRun& training) const override;
+  void say_begin() const override;
   double overlap() const;
   bool solves_exactly() const;
   session::RunStatus solve();
-  TrialJob trials();
   FoldResults results() const;
-  std::string outputs_of(const records::Training& training) const;
-  std::string folder_of(const records::Training& training) const;
-  std::optional<data::Fold> fold_of(const records::Training& training) const;
-  std::optional<records::TrainingResult> result_of(std::int64_t fold) const;
-  void say_begin() const;
-  void say_end(const records::Training& training, const records::TrainingResult& result) const;
+  std::optional<data::Fold> fold_of(const records::TrialRun& training) const;
+  std::optional<records::TrialResult> result_of(std::int64_t fold) const;
   void write_results(const FoldResults& results, const std::function<std::vector<float>(std::int64_t)>& outputs) const;
 
-  session::Job& job_;
-  const models::ModelKinds& models_;
-  ConfigText text_;
-  settings::PlannedConfig planned_;
-  std::string folder_;
-  records::Existing existing_;
-  SharedSet set_;
   Folds folds_;
   std::optional<NestedSearch> nested_;
   trials::TrialPlan plan_;  ///< where nothing is nested
 };
 
 CrossValidation::CrossValidation(session::Job& job, const ConfigText& config, const models::ModelKinds& models,
-                                 const TrialOptions& options)
-    : job_(job),
-      models_(models),
-      text_(config),
-      planned_(parse(config, models)),
-      folder_(options.output.empty() ? planned_.config.run_folder() + "-cross-validation" : options.output),
-      existing_(options.existing),
-      set_(job, text_, planned_.config),
+                                 const TrialOptions& options, const settings::PlannedConfig& planned)
+    : ConfigTrials(job, "cross_validation", config, models, planned, options,
+                   {.ranks = planned.plans.cross_validation->ranks_per_fold,
+                    .threads = planned.plans.cross_validation->threads_per_fold,
+                    .ranks_key = "cross_validation.ranks_per_fold",
+                    .threads_key = "cross_validation.threads_per_fold"}),
       folds_(folds_of_set(settings(), planned_.config.data.path)),
       nested_(settings().nested
                   ? std::optional<NestedSearch>(std::in_place, planned_, folds_, text_, models, set_.info())
                   : std::nullopt),
       plan_(std::make_unique<OneTrial>(), {.folds = folds_.size(), .refit = settings().refit}) {
-  session::require_same_experiment(job.ranks(), planned_.config);
-  comm::require_same(job.ranks(), "cross-validation", hash_bytes(identity()),
-                     "give every rank the same config file and the same --set");
   if (nested_) MetricThatCounts(planned_.plans.search->metric).require(planned_.config, set_.info(), true);
   set_.set().fold_view(folds_.fold(0));  // says what makes folds impossible
   if (planned_.config.stages() > 1) {
@@ -127,20 +116,6 @@ CrossValidation::CrossValidation(session::Job& job, const ConfigText& config, co
     session::check(planned_.config, static_cast<int>(settings().ranks_per_fold), /*with_folds=*/true);
 }
 
-SlotShape CrossValidation::shape() const {
-  const bool on_gpus = planned_.config.device != settings::DeviceChoice::cpu;
-  const std::int64_t cores = cores_of_training(planned_.config, settings().threads_per_fold);
-  return slot_shape(job_, settings().ranks_per_fold, cores, on_gpus, "cross_validation.ranks_per_fold");
-}
-
-/// Whether one that goes on may have another value of this key.
-bool may_change(const std::string& key) {
-  static const std::vector<std::string> free = {
-      "cross_validation.refit", "cross_validation.threads_per_fold", "output", "data.path",
-      "train.threads",          "train.report_every_steps"};
-  return std::find(free.begin(), free.end(), key) != free.end() || key.starts_with("checkpoint.");
-}
-
 /// FoldResults::overlap
 double CrossValidation::overlap() const {
   const bool overlaps = settings().method == settings::FoldMethod::repeated_k_fold ||
@@ -150,7 +125,7 @@ double CrossValidation::overlap() const {
 }
 
 /// Of the training that a fold measures; nothing: it has not ended.
-std::optional<records::TrainingResult> CrossValidation::result_of(std::int64_t fold) const {
+std::optional<records::TrialResult> CrossValidation::result_of(std::int64_t fold) const {
   if (nested_) return nested_->plan().of(fold).refitted();
   const auto trial = plan_.trials().find(0);
   if (trial == plan_.trials().end()) return std::nullopt;
@@ -162,98 +137,81 @@ FoldResults CrossValidation::results() const {
   FoldResults results{.folds = folds_, .results = {}, .choices = {}, .overlap = overlap()};
   for (std::int64_t fold = 0; fold < folds_.size(); ++fold) {
     results.results.push_back(
-        result_of(fold).value_or(records::TrainingResult{.status = records::TrainingStatus::interrupted}));
+        result_of(fold).value_or(records::TrialResult{.status = records::TrialStatus::interrupted}));
     if (nested_) results.choices.push_back(nested_->choice(fold));
   }
   return results;
 }
 
-std::string CrossValidation::outputs_of(const records::Training& training) const {
+std::string CrossValidation::outputs_of(const records::TrialRun& training) const {
   if (training.refit != nested_.has_value()) return "";
   return fmt::format("{}/outputs/{:06}", folder_, nested_ ? training.outer : training.fold);
 }
 
-std::string CrossValidation::folder_of(const records::Training& training) const {
+std::string CrossValidation::folder_of(const records::TrialRun& training) const {
   if (!nested_) return training.refit ? folder_ + "/final" : fmt::format("{}/folds/{:04}", folder_, training.fold);
   const std::string outer = fmt::format("{}/folds/{:04}", folder_, training.outer);
   if (training.refit) return outer + "/best";
   return fmt::format("{}/trials/{:04}/repeat-{}/fold-{}", outer, training.trial, training.repeat, training.fold);
 }
 
-std::optional<data::Fold> CrossValidation::fold_of(const records::Training& training) const {
+std::optional<data::Fold> CrossValidation::fold_of(const records::TrialRun& training) const {
   if (nested_) return nested_->fold_of(training);
   return training.refit ? std::nullopt : std::optional(folds_.fold(training.fold));
 }
 
-void CrossValidation::say_begin() const {
-  const SlotShape slots = shape();
-  job_.log().info(fmt::format("{}: {} of {} by {}, {} at a time", folder_, count_of(folds_.size(), "fold"),
-                              count_of(folds_.rows(), "example"), name_of(settings().method, settings::kFoldMethods),
-                              job_.ranks().size() / slots.ranks * slots.here));
-  warn_if_crowded(job_, settings().threads_per_fold, "cross_validation.threads_per_fold");
+std::vector<std::string> CrossValidation::overrides(const records::TrialRun& training) const {
+  if (nested_) return nested_->overrides(training);
+  if (!training.refit) return {};
+  return {kRefitOverrides.begin(), kRefitOverrides.end()};
 }
 
-void CrossValidation::say_end(const records::Training& training, const records::TrainingResult& result) const {
+void CrossValidation::say_begin() const {
+  job_.log().info(fmt::format("{}: {} of {} by {}, {} at a time", folder_, count_of(folds_.size(), "fold"),
+                              count_of(folds_.rows(), "example"), name_of(settings().method, settings::kFoldMethods),
+                              at_a_time()));
+}
+
+void CrossValidation::ended(const records::TrialRun& training, const records::TrialResult& result) {
   if (training.refit && !nested_) {
-    if (result.status != records::TrainingStatus::complete) return;  // write_results says why
+    if (result.status != records::TrialStatus::complete) return;  // write_results says why
     return job_.log().info(fmt::format("a model was trained on all examples: {}/final", folder_));
   }
   if (nested_ && !training.refit) return;  // one of many trials
   constexpr std::int64_t kMostLines = 200;
-  if (folds_.size() > kMostLines && result.status == records::TrainingStatus::complete) return;
+  if (folds_.size() > kMostLines && result.status == records::TrialStatus::complete) return;
   std::string text;
   for (const records::MeasuredMetric& metric : result.metrics) {
     if (metric.split != data::Split::validation) continue;
     text += fmt::format("{}{} {:.6g}", text.empty() ? "" : ", ", metric.name, metric.value);
   }
-  if (result.status != records::TrainingStatus::complete) {
-    text = fmt::format("{}: {}", name_of(result.status, records::kTrainingStatuses), result.message);
+  if (result.status != records::TrialStatus::complete) {
+    text = fmt::format("{}: {}", name_of(result.status, records::kTrialStatuses), result.message);
   }
   const std::int64_t fold = nested_ ? training.outer : training.fold;
   const std::string choice = nested_ ? fmt::format(" ({})", nested_->choice(fold)) : "";
   job_.log().info(fmt::format("fold {} of {}: {}{}; {:.1f} s", fold, folds_.size(), text, choice, result.seconds));
 }
 
-TrialJob CrossValidation::trials() {
-  return {.kind = "cross_validation",
-          .folder = folder_,
-          .identity = identity(),
-          .may_change = may_change,
-          .existing = existing_,
-          .keeps_runs = settings().keep != search::KeptTrials::none,
-          .folds = folds_.size(),
-          .plan = nested_ ? static_cast<trials::Plan&>(nested_->plan()) : plan_,
-          .terms = {.config = set_.text(),
-                    .models = models_,
-                    .fold_of = [this](const records::Training& training) { return fold_of(training); },
-                    .metric = nested_ ? metric_of(*planned_.plans.search) : "auto",
-                    .threads = settings().threads_per_fold},
-          .shape = shape(),
-          .end = {.signal = [this] { return job_.received_signal(); }},
-          .on_begin = [this] { say_begin(); },
-          .folder_of = [this](const records::Training& training) { return folder_of(training); },
-          .outputs_of = [this](const records::Training& training) { return outputs_of(training); },
-          .overrides =
-              [this](const records::Training& training) {
-                if (nested_) return nested_->overrides(training);
-                if (!training.refit) return std::vector<std::string>();
-                return std::vector<std::string>(kRefitOverrides.begin(), kRefitOverrides.end());
-              },
-          .on_end = [this](const records::Training& training,
-                           const records::TrainingResult& result) { say_end(training, result); }};
+TrialTerms CrossValidation::terms() const {
+  return {.config = set_.text(),
+          .models = models_,
+          .fold_of = [this](const records::TrialRun& training) { return fold_of(training); },
+          .metric = nested_ ? metric_of(*planned_.plans.search) : "auto",
+          .threads = settings().threads_per_fold};
 }
 
 session::RunStatus CrossValidation::run() {
   if (solves_exactly()) return solve();
   const Stopwatch watch(job_.clock());
-  const bool is_complete = run_trials(job_, trials());
+  const bool is_complete = run_trials(job_, *this);
   if (!job_.ranks().is_root()) return is_complete ? session::RunStatus::complete : session::RunStatus::interrupted;
   if (is_complete) {
     FoldResults all = results();
     all.seconds = watch.seconds();
     write_results(all, [this](std::int64_t fold) {
       return read_floats(
-          outputs_of(nested_ ? records::Training{.outer = fold, .refit = true} : records::Training{.fold = fold}));
+          outputs_of(nested_ ? records::TrialRun{.outer = fold, .refit = true} : records::TrialRun{.fold = fold}));
     });
     return session::RunStatus::complete;
   }
@@ -279,7 +237,7 @@ bool CrossValidation::solves_exactly() const {
 /// Rank 0 solves all folds: that takes it less time than handing them out.
 session::RunStatus CrossValidation::solve() {
   if (!job_.ranks().is_root()) return session::RunStatus::complete;
-  const auto journal = open_journal(trials());
+  const auto journal = open_journal(*this);
   std::string why;
   const bool by_fits = settings().solver == settings::FoldSolver::exact_fits;
   const Stopwatch watch(job_.clock());
@@ -306,11 +264,11 @@ void CrossValidation::write_results(const FoldResults& results,
   write_predictions(folder_, folds_, {planned_.config.data.path, set_.set().class_names()}, outputs);
   job_.log().info(fmt::format("{}: {} of {}\n{}", folder_, count_of(folds_.size(), "fold"),
                               count_of(folds_.rows(), "example"), results.text()));
-  const auto failed =
-      std::find_if(results.results.begin(), results.results.end(),
-                   [](const records::TrainingResult& one) { return one.status != records::TrainingStatus::complete; });
+  const auto failed = std::find_if(results.results.begin(), results.results.end(), [](const records::TrialResult& one) {
+    return one.status != records::TrialStatus::complete;
+  });
   const auto& refitted = plan_.refitted();
-  if (failed == results.results.end() && refitted && refitted->status != records::TrainingStatus::complete) {
+  if (failed == results.results.end() && refitted && refitted->status != records::TrialStatus::complete) {
     throw session::TrainingError(
         fmt::format("{}: no model was trained on all examples: {}", folder_, refitted->message));
   }
@@ -323,7 +281,7 @@ void CrossValidation::write_results(const FoldResults& results,
 
 session::RunStatus cross_validate(session::Job& job, const ConfigText& config, const models::ModelKinds& models,
                                   const TrialOptions& options) {
-  return CrossValidation(job, config, models, options).run();
+  return CrossValidation(job, config, models, options, parse(config, models)).run();
 }
 
 }  // namespace unisono::jobs

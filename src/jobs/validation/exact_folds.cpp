@@ -23,14 +23,14 @@ std::int64_t most_left_out(const Folds& folds) {
   return most;
 }
 
-records::TrainingResult result_of(std::span<const double> errors) {
+records::TrialResult result_of(std::span<const double> errors) {
   double squares = 0, absolute = 0;
   for (const double error : errors) {
     squares += error * error;
     absolute += std::abs(error);
   }
   const auto count = static_cast<double>(errors.size());
-  records::TrainingResult result{.value = squares / count / 2};
+  records::TrialResult result{.value = squares / count / 2};
   result.metrics = {{data::Split::validation, "loss", squares / count / 2, false},
                     {data::Split::validation, "rmse", std::sqrt(squares / count), false},
                     {data::Split::validation, "mae", absolute / count, false}};

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "unisono/records/training.hpp"
+#include "unisono/records/trial_run.hpp"
 #include "unisono/settings/config.hpp"
 #include "unisono/settings/cross_validation_settings.hpp"
 #include "validation/least_squares.hpp"
@@ -17,8 +17,8 @@ std::optional<Ridge> ridge_of(const settings::Config& config, const data::Datase
 
 /// What the exact models of all folds are worth.
 struct ExactFolds {
-  std::vector<records::TrainingResult> results;  ///< by fold: loss, rmse, mae
-  std::vector<double> predictions;               ///< fold after fold
+  std::vector<records::TrialResult> results;  ///< by fold: loss, rmse, mae
+  std::vector<double> predictions;            ///< fold after fold
 };
 
 /// \param by_fits a fit for each fold; otherwise by the shortcut where there is one \throws DataError

@@ -11,8 +11,8 @@
 namespace unisono::jobs {
 namespace {
 
-std::optional<double> value_of(const records::TrainingResult& result, const std::string& name) {
-  if (result.status != records::TrainingStatus::complete) return std::nullopt;
+std::optional<double> value_of(const records::TrialResult& result, const std::string& name) {
+  if (result.status != records::TrialStatus::complete) return std::nullopt;
   for (const records::MeasuredMetric& metric : result.metrics) {
     if (metric.split == data::Split::validation && metric.name == name) return metric.value;
   }
@@ -20,9 +20,9 @@ std::optional<double> value_of(const records::TrainingResult& result, const std:
 }
 
 /// The names of all validation metrics, in the order of their first appearance.
-std::vector<std::string> names_in(const std::vector<records::TrainingResult>& results) {
+std::vector<std::string> names_in(const std::vector<records::TrialResult>& results) {
   std::vector<std::string> names;
-  for (const records::TrainingResult& result : results) {
+  for (const records::TrialResult& result : results) {
     for (const records::MeasuredMetric& metric : result.metrics) {
       const bool is_new = std::find(names.begin(), names.end(), metric.name) == names.end();
       if (metric.split == data::Split::validation && is_new) names.push_back(metric.name);
@@ -72,7 +72,7 @@ std::string FoldResults::csv() const {
   text += choices.empty() ? ",message\n" : ",choice,message\n";
   for (std::size_t i = 0; i < results.size(); ++i) {
     const auto fold = static_cast<std::int64_t>(i);
-    text += fmt::format("{},{},{},{}", fold, name_of(results[i].status, records::kTrainingStatuses),
+    text += fmt::format("{},{},{},{}", fold, name_of(results[i].status, records::kTrialStatuses),
                         folds.training_size(fold), folds.validation(fold).size());
     for (const std::string& name : names) {
       const auto value = value_of(results[i], name);
@@ -101,7 +101,7 @@ nlohmann::ordered_json FoldResults::json() const {
   made["results"] = nlohmann::ordered_json::array();
   for (std::size_t i = 0; i < results.size(); ++i) {
     nlohmann::ordered_json row = {{"fold", i},
-                                  {"status", name_of(results[i].status, records::kTrainingStatuses)},
+                                  {"status", name_of(results[i].status, records::kTrialStatuses)},
                                   {"training_examples", folds.training_size(static_cast<std::int64_t>(i))},
                                   {"validation_examples", folds.validation(static_cast<std::int64_t>(i)).size()},
                                   {"seconds", results[i].seconds}};

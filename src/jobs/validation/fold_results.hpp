@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "unisono/records/intervals.hpp"
-#include "unisono/records/training.hpp"
+#include "unisono/records/trial_run.hpp"
 #include "validation/folds.hpp"
 
 namespace unisono::jobs {
@@ -21,8 +21,8 @@ struct FoldMetric {
 /// What came of each fold. Nothing but seconds depends on ranks or time.
 struct FoldResults {
   const Folds& folds;
-  std::vector<records::TrainingResult> results;  ///< by fold
-  std::vector<std::string> choices;              ///< by fold: what a nested search chose; empty: nothing was nested
+  std::vector<records::TrialResult> results;  ///< by fold
+  std::vector<std::string> choices;           ///< by fold: what a nested search chose; empty: nothing was nested
   /// Validation examples over training examples, where folds share both: the intervals then take the overlap into
   /// account. 0: they do not.
   double overlap = 0;

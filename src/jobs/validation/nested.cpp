@@ -5,6 +5,7 @@
 #include "trials/trial_work.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/data/training_columns.hpp"
+#include "unisono/search/method.hpp"
 #include "unisono/trials/trial_overrides.hpp"
 #include "validation/splitters.hpp"
 
@@ -65,9 +66,7 @@ const search::SearchSettings& search_of(const settings::PlannedConfig& planned) 
   if (!planned.plans.search) {
     throw ConfigError("cross_validation.nested = true: the config has no section [search]; say there what varies");
   }
-  const search::SearchKind kind = planned.plans.search->method;
-  if (kind == search::SearchKind::halving || kind == search::SearchKind::hyperband ||
-      kind == search::SearchKind::population) {
+  if (search::trains_in_steps(planned.plans.search->method)) {
     throw ConfigError("search.method: a nested search takes grid, random, sobol or tpe");
   }
   return *planned.plans.search;
@@ -83,14 +82,14 @@ NestedSearch::NestedSearch(const settings::PlannedConfig& planned, const Folds& 
       space_(search_of(planned).space),
       plan_(plans_of(planned, space_, inner_, work_of_trials(*planned.plans.search, space_, text, models, data))) {}
 
-data::Fold NestedSearch::fold_of(const records::Training& training) const {
+data::Fold NestedSearch::fold_of(const records::TrialRun& training) const {
   data::Fold fold = outer_.fold(training.outer);
   if (training.refit) return fold;
   const data::Fold places = inner_[static_cast<std::size_t>(training.outer)].fold(training.fold);
   return {.train = at_rows(fold.train, places.train), .validation = at_rows(fold.train, places.validation)};
 }
 
-std::vector<std::string> NestedSearch::overrides(const records::Training& training) const {
+std::vector<std::string> NestedSearch::overrides(const records::TrialRun& training) const {
   return trial_overrides(space_, plan_.of(training.outer), seed_, training);
 }
 

@@ -21,8 +21,8 @@ class NestedSearch {
 
   trials::NestedPlan& plan() { return plan_; }
   const trials::NestedPlan& plan() const { return plan_; }
-  data::Fold fold_of(const records::Training& training) const;
-  std::vector<std::string> overrides(const records::Training& training) const;
+  data::Fold fold_of(const records::TrialRun& training) const;
+  std::vector<std::string> overrides(const records::TrialRun& training) const;
   /// What the search in an outer fold has chosen: "optimizer.learning_rate = 0.1"; empty: it is not known yet.
   std::string choice(std::int64_t outer) const;
 

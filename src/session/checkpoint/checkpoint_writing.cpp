@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
+#include <cstring>
 #include <filesystem>
 #include <memory>
 #include <random>
@@ -68,9 +70,11 @@ void CheckpointWriting::require_none(const std::vector<std::string>& errors) {
   const auto error = std::find_if(errors.begin(), errors.end(), [](const auto& text) { return !text.empty(); });
   if (error == errors.end()) return;
   give_up();
+  const bool is_gone = error->find(std::strerror(ENOENT)) != std::string::npos;
+  const std::string advice = is_gone ? "the file was removed or renamed while the program ran; continue with --resume"
+                                     : "earlier checkpoints are intact: free some space and continue with --resume";
   throw OutputError(
-      fmt::format("checkpoint {} could not be written: {}; {}", path_, *error,
-                  advice_about(path_, "earlier checkpoints are intact: free some space and continue with --resume")));
+      fmt::format("checkpoint {} could not be written: {}; {}", path_, *error, advice_about(path_, advice)));
 }
 
 std::vector<std::int64_t> CheckpointWriting::create(const CheckpointHeader& header, const HeldState& state) {

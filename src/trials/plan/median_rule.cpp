@@ -4,7 +4,7 @@
 
 namespace unisono::trials {
 
-MedianRule::Curve& MedianRule::curve_of(const records::Training& training) {
+MedianRule::Curve& MedianRule::curve_of(const records::TrialRun& training) {
   for (Curve& curve : curves_) {
     if (curve.training == training) return curve;
   }
@@ -22,7 +22,7 @@ std::vector<double> MedianRule::means_of_others(const Curve& own, std::int64_t e
   return means;
 }
 
-bool MedianRule::goes_on(const records::Training& training, std::int64_t epochs, double loss) {
+bool MedianRule::goes_on(const records::TrialRun& training, std::int64_t epochs, double loss) {
   Curve& own = curve_of(training);
   own.losses[epochs] = loss;
   std::vector<double> means = means_of_others(own, epochs);

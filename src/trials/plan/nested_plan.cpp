@@ -5,14 +5,14 @@
 namespace unisono::trials {
 namespace {
 
-records::Training within(records::Training training) {
+records::TrialRun within(records::TrialRun training) {
   training.outer = -1;
   return training;
 }
 
 }  // namespace
 
-std::optional<records::Training> NestedPlan::next() const {
+std::optional<records::TrialRun> NestedPlan::next() const {
   for (std::size_t i = 0; i < plans_.size(); ++i) {
     auto training = plans_[i]->next();
     if (!training) continue;
@@ -22,11 +22,11 @@ std::optional<records::Training> NestedPlan::next() const {
   return std::nullopt;
 }
 
-void NestedPlan::started(const records::Training& training) {
+void NestedPlan::started(const records::TrialRun& training) {
   plans_.at(static_cast<std::size_t>(training.outer))->started(within(training));
 }
 
-void NestedPlan::ended(const records::Training& training, const records::TrainingResult& result) {
+void NestedPlan::ended(const records::TrialRun& training, const records::TrialResult& result) {
   plans_.at(static_cast<std::size_t>(training.outer))->ended(within(training), result);
 }
 

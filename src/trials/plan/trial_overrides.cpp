@@ -8,7 +8,7 @@
 namespace unisono::trials {
 
 std::vector<std::string> trial_overrides(const search::Space& space, const TrialPlan& plan, std::int64_t seed,
-                                         const records::Training& training) {
+                                         const records::TrialRun& training) {
   std::vector<std::string> changes;
   for (const search::Assignment& one : space.at(plan.method().point(training.trial)))
     changes.push_back(one.override_text());
@@ -21,6 +21,14 @@ settings::Config config_at(const ConfigText& text, const std::vector<search::Ass
   ConfigText trial = text;
   for (const search::Assignment& one : values) trial.overrides.push_back(one.override_text());
   return settings::parse_config(trial, models);
+}
+
+std::string trial_folder(const std::string& search, const PlanShape& shape, const records::TrialRun& training) {
+  if (training.refit) return search + "/best";
+  std::string path = fmt::format("{}/trials/{:04}", search, training.trial);
+  if (shape.repeats > 1) path += fmt::format("/repeat-{}", training.repeat);
+  if (shape.folds > 0) path += fmt::format("/fold-{}", training.fold);
+  return path;
 }
 
 std::string trial_text(const search::Space& space, const TrialPlan& plan, std::int64_t trial) {

@@ -11,11 +11,11 @@
 namespace unisono::trials {
 namespace {
 
-records::Training training_of(const search::SearchStep& step) {
+records::TrialRun training_of(const search::SearchStep& step) {
   return {.trial = step.trial, .epochs = step.epochs, .copied = step.copied};
 }
 
-search::SearchStep step_of(const records::Training& training) {
+search::SearchStep step_of(const records::TrialRun& training) {
   return {.trial = training.trial, .epochs = training.epochs, .copied = training.copied};
 }
 
@@ -43,8 +43,8 @@ std::int64_t epochs_of_refit(const TrialRecord& trial) {
 TrialPlan::TrialPlan(std::unique_ptr<search::SearchMethod> method, const PlanShape& shape)
     : method_(std::move(method)), shape_(shape) {}
 
-std::vector<records::Training> TrialPlan::trainings_of(const records::Training& step) const {
-  std::vector<records::Training> all;
+std::vector<records::TrialRun> TrialPlan::trainings_of(const records::TrialRun& step) const {
+  std::vector<records::TrialRun> all;
   for (std::int64_t repeat = 0; repeat < shape_.repeats; ++repeat) {
     for (std::int64_t fold = 0; fold < std::max<std::int64_t>(1, shape_.folds); ++fold) {
       all.push_back(step);
@@ -55,16 +55,16 @@ std::vector<records::Training> TrialPlan::trainings_of(const records::Training& 
   return all;
 }
 
-std::optional<records::Training> TrialPlan::next() const {
+std::optional<records::TrialRun> TrialPlan::next() const {
   if (!waiting_.empty()) return waiting_.front();
   if (const auto step = begins_no_more_ ? std::nullopt : method_->next())
     return trainings_of(training_of(*step)).front();
   const bool ends = running_.empty() && (begins_no_more_ || method_->is_complete());
   if (!ends || !shape_.refit || refitted_ || !best()) return std::nullopt;
-  return records::Training{.trial = *best(), .epochs = epochs_of_refit(trials_.at(*best())), .refit = true};
+  return records::TrialRun{.trial = *best(), .epochs = epochs_of_refit(trials_.at(*best())), .refit = true};
 }
 
-void TrialPlan::started(const records::Training& training) {
+void TrialPlan::started(const records::TrialRun& training) {
   if (std::find(running_.begin(), running_.end(), training) != running_.end()) return;  // once more, after a kill
   running_.push_back(training);
   const auto found = std::find(waiting_.begin(), waiting_.end(), training);
@@ -77,12 +77,12 @@ void TrialPlan::started(const records::Training& training) {
   TrialRecord& trial = trials_[training.trial];
   trial = {.step = training_of(step_of(training)), .seconds = trial.seconds};
   method_->started(step_of(training));
-  for (const records::Training& other : trainings_of(trial.step)) {
+  for (const records::TrialRun& other : trainings_of(trial.step)) {
     if (other != training) waiting_.push_back(other);
   }
 }
 
-void TrialPlan::ended(const records::Training& training, const records::TrainingResult& result) {
+void TrialPlan::ended(const records::TrialRun& training, const records::TrialResult& result) {
   const auto found = std::find(running_.begin(), running_.end(), training);
   if (found == running_.end()) throw CheckpointError("it ends a training that has not begun: " + training.text());
   running_.erase(found);
@@ -103,8 +103,7 @@ void TrialPlan::end_step(TrialRecord& trial) {
   for (const auto& [which, result] : trial.results) trial.value += result.value / count;
   for (const auto& [which, result] : trial.results) {
     squares += (result.value - trial.value) * (result.value - trial.value);
-    if (result.status == records::TrainingStatus::complete || trial.status != records::TrainingStatus::complete)
-      continue;
+    if (result.status == records::TrialStatus::complete || trial.status != records::TrialStatus::complete) continue;
     trial.status = result.status;
     trial.message = result.message;
   }
@@ -136,9 +135,9 @@ std::optional<std::int64_t> TrialPlan::best() const {
 void replay(const std::vector<nlohmann::json>& entries, Plan& plan) {
   for (const auto& entry : entries) {
     if (entry.contains("started")) {
-      plan.started(records::training_from(entry.at("started")));
+      plan.started(records::trial_run_from(entry.at("started")));
     } else if (entry.contains("ended")) {
-      plan.ended(records::training_from(entry.at("ended")), records::result_from(entry.at("result")));
+      plan.ended(records::trial_run_from(entry.at("ended")), records::result_from(entry.at("result")));
     }
   }
   plan.restart_unended();

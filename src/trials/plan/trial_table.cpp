@@ -64,7 +64,7 @@ std::int64_t epochs_of(const TrialRecord& trial) {
 }
 
 std::string status_of(const TrialRecord& trial) {
-  return std::string(trial.has_ended ? name_of(trial.status, records::kTrainingStatuses) : "unfinished");
+  return std::string(trial.has_ended ? name_of(trial.status, records::kTrialStatuses) : "unfinished");
 }
 
 nlohmann::ordered_json number(double value) {
@@ -81,7 +81,7 @@ std::string TrialTable::csv() const {
   text += ",message\n";
   for (const auto& [trial_number, trial] : plan.trials()) {
     const auto values = values_at(space, plan.method().point(trial_number));
-    const bool has_value = trial.has_ended && trial.status == records::TrainingStatus::complete;
+    const bool has_value = trial.has_ended && trial.status == records::TrialStatus::complete;
     text +=
         fmt::format("{},{},{},{},{}", trial_number, status_of(trial), has_value ? fmt::format("{}", trial.value) : "",
                     has_value ? fmt::format("{}", trial.deviation) : "", epochs_of(trial));

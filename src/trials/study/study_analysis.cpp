@@ -25,19 +25,13 @@ class Figures {
   std::vector<double> values_;
 };
 
-const StudyRecord* find(const std::vector<StudyRecord>& records, const Way& way, std::int64_t seed) {
-  const auto found = std::ranges::find_if(
-      records, [&](const StudyRecord& record) { return record.way == way.identity && record.seed == seed; });
-  return found == records.end() ? nullptr : &*found;
-}
-
-/// A way's trainings, seed by seed; null where there is none, or it diverged.
+/// A variant's trainings, seed by seed; null where there is none, or it diverged.
 using Trainings = std::vector<const StudyRecord*>;
 
-Trainings trainings_of(const StudyPlan& plan, const std::vector<StudyRecord>& records, const Way& way) {
+Trainings trainings_of(const StudyPlan& plan, const std::vector<StudyRecord>& records, const Variant& variant) {
   Trainings trainings;
   for (std::int64_t i = 0; i < plan.settings.seeds; ++i) {
-    const StudyRecord* record = find(records, way, plan.first_seed + i);
+    const StudyRecord* record = find_record(records, {&variant, plan.first_seed + i});
     trainings.push_back(record == nullptr || record->diverged ? nullptr : record);
   }
   return trainings;
@@ -61,7 +55,7 @@ records::Pairs pairs_of(const Trainings& variant, const Trainings& serial) {
   return pairs;
 }
 
-void add_distances(const Trainings& own, const Trainings& serial, double optimum, WayResult& result) {
+void add_distances(const Trainings& own, const Trainings& serial, double optimum, VariantResult& result) {
   Figures relative, largest, predictions, classes, losses, above;
   for (std::size_t i = 0; i < own.size(); ++i) {
     if (own[i] == nullptr) continue;
@@ -82,7 +76,7 @@ void add_distances(const Trainings& own, const Trainings& serial, double optimum
   result.above_optimum = above.mean();
 }
 
-/// At which updates, examples and seconds ways are compared: the most that every training reaches.
+/// At which updates, examples and seconds variants are compared: the most that every training reaches.
 void set_common(const std::vector<Trainings>& all, StudyResult& result) {
   const auto least = [&](double CurvePoint::*axis) {
     double found = HUGE_VAL;
@@ -98,7 +92,7 @@ void set_common(const std::vector<Trainings>& all, StudyResult& result) {
   result.seconds = least(&CurvePoint::seconds);
 }
 
-void add_course(const Trainings& own, const StudyResult& study, bool larger_is_better, WayResult& result) {
+void add_course(const Trainings& own, const StudyResult& study, bool larger_is_better, VariantResult& result) {
   Figures updates, examples, seconds, to_target, total;
   for (const StudyRecord* record : own) {
     if (record == nullptr) continue;
@@ -130,7 +124,7 @@ double target_of(const StudyPlan& plan, const Trainings& serial) {
 
 void set_power(const StudyPlan& plan, StudyResult& result) {
   Figures deviations;
-  for (const WayResult& one : result.ways) {
+  for (const VariantResult& one : result.variants) {
     const records::Verdict verdict = one.judgement.verdict;
     const bool is_tested = verdict == records::Verdict::better || verdict == records::Verdict::worse ||
                            verdict == records::Verdict::unclear || verdict == records::Verdict::equivalent;
@@ -178,16 +172,16 @@ StudyResult analyse(const StudyPlan& plan, const std::vector<StudyRecord>& recor
   StudyResult result;
   std::vector<Trainings> all;
   std::vector<records::Pairs> pairs;
-  for (const Way& way : plan.ways) all.push_back(trainings_of(plan, records, way));
+  for (const Variant& variant : plan.variants) all.push_back(trainings_of(plan, records, variant));
   const Trainings& serial = all.front();
   result.target = target_of(plan, serial);
   if (plan.optimum) {
-    const StudyRecord* optimum = find(records, *plan.optimum, plan.first_seed);
+    const StudyRecord* optimum = find_record(records, {&*plan.optimum, plan.first_seed});
     if (optimum != nullptr) result.optimum = optimum->objective;
   }
   set_common(all, result);
   for (std::size_t i = 0; i < all.size(); ++i) {
-    WayResult one{.way = &plan.ways[i]};
+    VariantResult one{.variant = &plan.variants[i]};
     for (const StudyRecord* record : all[i]) {
       ++one.trainings;
       if (record == nullptr) {
@@ -199,16 +193,16 @@ StudyResult analyse(const StudyPlan& plan, const std::vector<StudyRecord>& recor
     add_distances(all[i], serial, result.optimum, one);
     add_course(all[i], result, plan.metric.larger_is_better, one);
     if (i > 0) pairs.push_back(pairs_of(all[i], serial));
-    result.ways.push_back(std::move(one));
+    result.variants.push_back(std::move(one));
   }
   const std::vector<records::Judgement> judgements =
       records::judge(pairs, plan.settings.margin, plan.metric.larger_is_better);
-  const double serial_seconds = result.ways.front().seconds;
-  for (std::size_t i = 0; i < result.ways.size(); ++i) {
-    WayResult& one = result.ways[i];
+  const double serial_seconds = result.variants.front().seconds;
+  for (std::size_t i = 0; i < result.variants.size(); ++i) {
+    VariantResult& one = result.variants[i];
     one.judgement = i == 0 ? records::Judgement{.verdict = records::Verdict::reference} : judgements[i - 1];
     one.speed_up = serial_seconds / one.seconds;
-    one.efficiency = one.speed_up * plan.ways.front().cores() / one.way->cores();
+    one.efficiency = one.speed_up * plan.variants.front().cores() / one.variant->cores();
   }
   set_power(plan, result);
   return result;

@@ -37,7 +37,7 @@ nlohmann::json to_json(const StudyRecord& record) {
   nlohmann::json curve = nlohmann::json::array();
   for (const CurvePoint& point : record.curve)
     curve.push_back({point.updates, point.examples, point.seconds, known(point.value)});
-  return {{"way", record.way},
+  return {{"way", record.variant},
           {"seed", record.seed},
           {"diverged", record.diverged},
           {"message", record.message},
@@ -52,7 +52,7 @@ nlohmann::json to_json(const StudyRecord& record) {
 }
 
 StudyRecord study_record_from(const nlohmann::json& json) {
-  StudyRecord record{.way = json.at("way"),
+  StudyRecord record{.variant = json.at("way"),
                      .seed = json.at("seed"),
                      .diverged = json.at("diverged"),
                      .message = json.at("message"),

@@ -48,13 +48,15 @@ std::string percent(double share, int digits = 1) {
 
 std::string seconds_text(double seconds) { return std::isfinite(seconds) ? fmt::format("{:.3g} s", seconds) : "—"; }
 
-std::string way_text(const WayResult& one) {
-  std::string text = one.way->name;
+std::string variant_text(const VariantResult& one) {
+  std::string text = one.variant->name;
   std::ranges::replace(text, '|', '/');
   return text;
 }
 
-std::string cores_text(const WayResult& one) { return fmt::format("{} × {}", one.way->ranks, one.way->threads()); }
+std::string cores_text(const VariantResult& one) {
+  return fmt::format("{} × {}", one.variant->ranks, one.variant->threads());
+}
 
 std::string mean_text(const std::vector<double>& values) {
   if (values.empty()) return "—";
@@ -62,25 +64,25 @@ std::string mean_text(const std::vector<double>& values) {
 }
 
 /// Whether there is a difference whose interval means something.
-bool has_difference(const WayResult& one) {
+bool has_difference(const VariantResult& one) {
   return one.judgement.verdict != records::Verdict::reference && one.judgement.difference.pairs > 1;
 }
 
-std::string difference_text(const WayResult& one) {
+std::string difference_text(const VariantResult& one) {
   if (!has_difference(one)) return "—";
   const records::PairedDifference& difference = one.judgement.difference;
   if (one.judgement.verdict == records::Verdict::same_bits) return "0";
   return fmt::format("{:+.3g} ± {:.2g}", difference.mean, difference.half_width);
 }
 
-std::string p_text(const WayResult& one) {
+std::string p_text(const VariantResult& one) {
   if (!has_difference(one) || one.judgement.verdict == records::Verdict::same_bits ||
       one.judgement.verdict == records::Verdict::rounding || one.judgement.verdict == records::Verdict::diverged)
     return "—";
   return one.judgement.p < 0.001 ? "< 0.001" : fmt::format("{:.3f}", one.judgement.p);
 }
 
-std::string verdict_of(const WayResult& one) {
+std::string verdict_of(const VariantResult& one) {
   if (one.judgement.verdict == records::Verdict::diverged)
     return fmt::format("diverged for {} of {}", one.diverged, count_of(one.trainings, "seed"));
   return verdict_text(one.judgement);
@@ -89,22 +91,22 @@ std::string verdict_of(const WayResult& one) {
 std::string verdicts_table(const StudyPlan& plan, const StudyResult& result) {
   std::vector<Row> rows = {
       {"way", "ranks × threads", plan.metric.text() + ", ± deviation", "difference, ± 95 %", "p", "verdict"}};
-  for (const WayResult& one : result.ways) {
-    rows.push_back(
-        {way_text(one), cores_text(one), mean_text(one.values), difference_text(one), p_text(one), verdict_of(one)});
+  for (const VariantResult& one : result.variants) {
+    rows.push_back({variant_text(one), cores_text(one), mean_text(one.values), difference_text(one), p_text(one),
+                    verdict_of(one)});
   }
   return table(rows);
 }
 
 std::string distances_table(const StudyResult& result) {
-  const bool classes = std::ranges::any_of(result.ways, [](const auto& one) { return std::isfinite(one.classes); });
+  const bool classes = std::ranges::any_of(result.variants, [](const auto& one) { return std::isfinite(one.classes); });
   std::vector<Row> rows = {{"way", "ranks × threads", "parameters, of their norm", "largest", "outputs"}};
   if (classes) rows[0].push_back("other class");
   rows[0].push_back("loss");
   if (std::isfinite(result.optimum)) rows[0].push_back("above the minimum");
-  for (const WayResult& one : result.ways) {
+  for (const VariantResult& one : result.variants) {
     const bool is_serial = one.judgement.verdict == records::Verdict::reference;
-    Row row = {is_serial ? "serial, between seeds" : way_text(one), cores_text(one), number(one.relative, 3),
+    Row row = {is_serial ? "serial, between seeds" : variant_text(one), cores_text(one), number(one.relative, 3),
                number(one.largest, 3), number(one.predictions, 3)};
     if (classes) row.push_back(percent(one.classes, 2));
     row.push_back(std::isfinite(one.loss_difference) ? fmt::format("{:+.3g}", one.loss_difference) : "—");
@@ -119,10 +121,10 @@ std::string speed_table(const StudyResult& result) {
                             fmt::format("at {} updates", grouped(std::llround(std::max(0.0, result.updates)))),
                             fmt::format("at {} examples", grouped(std::llround(std::max(0.0, result.examples)))),
                             "at " + seconds_text(result.seconds), fmt::format("to {}", number(result.target))}};
-  for (const WayResult& one : result.ways) {
+  for (const VariantResult& one : result.variants) {
     std::string to_target = seconds_text(one.to_target);
     if (one.reached < one.trainings) to_target += fmt::format(" ({} of {})", one.reached, one.trainings);
-    rows.push_back({way_text(one), cores_text(one), seconds_text(one.seconds),
+    rows.push_back({variant_text(one), cores_text(one), seconds_text(one.seconds),
                     std::isfinite(one.speed_up) ? fmt::format("{:.2f} ×", one.speed_up) : "—",
                     percent(one.efficiency, 0), number(one.at_updates), number(one.at_examples), number(one.at_seconds),
                     to_target});
@@ -133,11 +135,11 @@ std::string speed_table(const StudyResult& result) {
 std::string time_table(const StudyResult& result) {
   std::vector<Row> rows = {{"way", "ranks × threads", "compute", "communication", "waiting for ranks", "bubble",
                             "input", "optimizer", "other"}};
-  for (const WayResult& one : result.ways) {
+  for (const VariantResult& one : result.variants) {
     const Seconds& parts = one.parts;
     const double total = parts.sum() - parts.evaluation - parts.checkpoint;
     const auto share = [total](double seconds) { return total > 0 ? percent(seconds / total) : std::string("—"); };
-    rows.push_back({way_text(one), cores_text(one), share(parts.compute), share(parts.exposed_communication),
+    rows.push_back({variant_text(one), cores_text(one), share(parts.compute), share(parts.exposed_communication),
                     share(parts.straggler_wait), share(parts.bubble), share(parts.input), share(parts.optimizer),
                     share(parts.other)});
   }
@@ -168,14 +170,14 @@ nlohmann::ordered_json known_or_null(double value) {
   return std::isfinite(value) ? nlohmann::ordered_json(value) : nlohmann::ordered_json();
 }
 
-nlohmann::ordered_json way_json(const WayResult& one) {
+nlohmann::ordered_json variant_json(const VariantResult& one) {
   nlohmann::ordered_json json = {
-      {"name", one.way->name},
-      {"ranks", one.way->ranks},
-      {"threads", one.way->threads()},
-      {"strategy", one.way->config.strategy.kind},
-      {"folder", one.way->folder},
-      {"identity", one.way->identity},
+      {"name", one.variant->name},
+      {"ranks", one.variant->ranks},
+      {"threads", one.variant->threads()},
+      {"strategy", one.variant->config.strategy.kind},
+      {"folder", one.variant->folder},
+      {"identity", one.variant->identity},
       {"trainings", one.trainings},
       {"diverged", one.diverged},
       {"verdict", name_of(one.judgement.verdict, records::kVerdicts)},
@@ -217,7 +219,7 @@ std::string to_markdown(const StudyPlan& plan, const StudyResult& result) {
       "# Study: {}\n\nThe serial run and {} with {}. Compared by {} ({} is better); {}. Verdicts: paired tests over "
       "the "
       "seeds at a level of {:g} %, corrected for the number of variants (Holm).\n\n",
-      plan.name, count_of(std::ssize(plan.ways) - 1, "variant"), seeds_text(plan), plan.metric.text(),
+      plan.name, count_of(std::ssize(plan.variants) - 1, "variant"), seeds_text(plan), plan.metric.text(),
       plan.metric.larger_is_better ? "larger" : "smaller",
       plan.settings.margin > 0 ? fmt::format("margin ± {:g}", plan.settings.margin) : "no margin",
       100 * records::kLevel);
@@ -266,13 +268,13 @@ nlohmann::ordered_json to_json(const StudyPlan& plan, const StudyResult& result,
   for (const auto& [seeds, chance] : result.power) power.push_back({{"seeds", seeds}, {"power", chance}});
   json["power"] = power;
   json["ways"] = nlohmann::ordered_json::array();
-  for (const WayResult& one : result.ways) json["ways"].push_back(way_json(one));
+  for (const VariantResult& one : result.variants) json["ways"].push_back(variant_json(one));
   json["trainings"] = nlohmann::ordered_json::array();
   for (const StudyTraining& training : trainings_of(plan)) {
     for (const StudyRecord& record : records) {
-      if (record.way != training.way->identity || record.seed != training.seed) continue;
+      if (record.variant != training.variant->identity || record.seed != training.seed) continue;
       nlohmann::ordered_json one = nlohmann::ordered_json(to_json(record));
-      one["folder"] = fmt::format("runs/{}/seed-{}", training.way->folder, training.seed);
+      one["folder"] = fmt::format("runs/{}/seed-{}", training.variant->folder, training.seed);
       json["trainings"].push_back(one);
     }
   }

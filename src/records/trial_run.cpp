@@ -1,4 +1,4 @@
-#include "unisono/records/training.hpp"
+#include "unisono/records/trial_run.hpp"
 
 #include <fmt/format.h>
 
@@ -41,19 +41,19 @@ data::Split split_called(const std::string& name) {
 
 }  // namespace
 
-std::string Training::text() const {
+std::string TrialRun::text() const {
   const std::string where = is_nested() ? fmt::format("outer fold {}, ", outer) : "";
   if (refit) return where + fmt::format("trial {} once more", trial);
   return where + fmt::format("trial {}", trial) + (repeat > 0 ? fmt::format(", repeat {}", repeat) : "") +
          (fold >= 0 ? fmt::format(", fold {}", fold) : "");
 }
 
-double TrainingResult::loss() const {
-  if (status != TrainingStatus::complete || std::isnan(value)) return std::numeric_limits<double>::infinity();
+double TrialResult::loss() const {
+  if (status != TrialStatus::complete || std::isnan(value)) return std::numeric_limits<double>::infinity();
   return larger_is_better ? -value : value;
 }
 
-json to_json(const Training& training) {
+json to_json(const TrialRun& training) {
   json made = {{"trial", training.trial}};
   if (training.repeat != 0) made["repeat"] = training.repeat;
   if (training.outer >= 0) made["outer"] = training.outer;
@@ -64,8 +64,8 @@ json to_json(const Training& training) {
   return made;
 }
 
-Training training_from(const json& json) {
-  Training training;
+TrialRun trial_run_from(const json& json) {
+  TrialRun training;
   training.trial = json.at("trial").get<std::int64_t>();
   training.repeat = json.value("repeat", std::int64_t{0});
   training.outer = json.value("outer", std::int64_t{-1});
@@ -76,32 +76,28 @@ Training training_from(const json& json) {
   return training;
 }
 
-json to_json(const TrainingOrder& order) {
-  return {{"training", to_json(order.training)},
-          {"overrides", order.overrides},
-          {"folder", order.folder},
-          {"goes_on", order.goes_on},
-          {"outputs", order.outputs},
-          {"takes_over", order.takes_over}};
+json to_json(const TrialTask& task) {
+  return {{"training", to_json(task.run)}, {"overrides", task.overrides}, {"folder", task.folder},
+          {"goes_on", task.goes_on},       {"outputs", task.outputs},     {"takes_over", task.takes_over}};
 }
 
-TrainingOrder order_from(const json& json) {
-  TrainingOrder order;
-  order.training = training_from(json.at("training"));
-  order.overrides = json.at("overrides").get<std::vector<std::string>>();
-  order.folder = json.at("folder").get<std::string>();
-  order.goes_on = json.at("goes_on").get<bool>();
-  order.outputs = json.at("outputs").get<std::string>();
-  order.takes_over = json.at("takes_over").get<bool>();
-  return order;
+TrialTask task_from(const json& json) {
+  TrialTask task;
+  task.run = trial_run_from(json.at("training"));
+  task.overrides = json.at("overrides").get<std::vector<std::string>>();
+  task.folder = json.at("folder").get<std::string>();
+  task.goes_on = json.at("goes_on").get<bool>();
+  task.outputs = json.at("outputs").get<std::string>();
+  task.takes_over = json.at("takes_over").get<bool>();
+  return task;
 }
 
-json to_json(const TrainingResult& result) {
+json to_json(const TrialResult& result) {
   json metrics = json::array();
   for (const MeasuredMetric& metric : result.metrics) {
     metrics.push_back({data::name_of(metric.split), metric.name, number(metric.value), metric.larger_is_better});
   }
-  return {{"status", name_of(result.status, kTrainingStatuses)},
+  return {{"status", name_of(result.status, kTrialStatuses)},
           {"message", result.message},
           {"value", number(result.value)},
           {"larger_is_better", result.larger_is_better},
@@ -112,9 +108,9 @@ json to_json(const TrainingResult& result) {
           {"seconds", result.seconds}};
 }
 
-TrainingResult result_from(const json& json) {
-  TrainingResult result;
-  result.status = value_called<TrainingStatus>(json.at("status").get<std::string>(), kTrainingStatuses);
+TrialResult result_from(const json& json) {
+  TrialResult result;
+  result.status = value_called<TrialStatus>(json.at("status").get<std::string>(), kTrialStatuses);
   result.message = json.at("message").get<std::string>();
   result.value = number_from(json.at("value"));
   result.larger_is_better = json.at("larger_is_better").get<bool>();

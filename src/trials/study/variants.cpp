@@ -1,4 +1,4 @@
-#include "unisono/trials/ways.hpp"
+#include "unisono/trials/variants.hpp"
 
 #include <fmt/format.h>
 
@@ -9,12 +9,13 @@
 #include "unisono/base/hash.hpp"
 #include "unisono/base/text.hpp"
 #include "unisono/settings/plans.hpp"
+#include "unisono/strategies/catalog.hpp"
 
 namespace unisono::trials {
 namespace {
 
-/// What a variant of the config says.
-struct Variant {
+/// An entry of study.variants, which is a variant for each of its numbers of ranks and threads.
+struct VariantSpec {
   std::string place;  ///< "configs/study.toml:20:3: study.variants[2]"
   std::string name = {};
   std::vector<std::int64_t> ranks = {}, threads = {};
@@ -30,14 +31,14 @@ constexpr std::pair<std::string_view, std::string_view> kRefused[] = {
     {"study", "a variant has no study of its own"},
     {"train.threads", "write threads = [2] as a key of the variant"}};
 
-std::vector<std::int64_t> numbers(const Variant& variant, const std::string& key, const ConfigValue& value) {
+std::vector<std::int64_t> numbers(const VariantSpec& spec, const std::string& key, const ConfigValue& value) {
   std::vector<std::int64_t> found;
   const auto add = [&](const ConfigValue& one) {
     const auto* number = std::get_if<std::int64_t>(&one.value);
     if (number == nullptr || *number < 1)
-      variant.fail(fmt::format("{} = {}: whole numbers above 0 are expected, as in [1, 2, 4]", key, toml_text(value)));
+      spec.fail(fmt::format("{} = {}: whole numbers above 0 are expected, as in [1, 2, 4]", key, toml_text(value)));
     if (std::ranges::find(found, *number) != found.end())
-      variant.fail(fmt::format("{} = {}: {} is there twice", key, toml_text(value), *number));
+      spec.fail(fmt::format("{} = {}: {} is there twice", key, toml_text(value), *number));
     found.push_back(*number);
   };
   if (value.array() == nullptr) {
@@ -45,20 +46,20 @@ std::vector<std::int64_t> numbers(const Variant& variant, const std::string& key
   } else {
     for (const ConfigValue& one : *value.array()) add(one);
   }
-  if (found.empty()) variant.fail(fmt::format("{} = []: names none; leave it out for 1", key));
+  if (found.empty()) spec.fail(fmt::format("{} = []: names none; leave it out for 1", key));
   return found;
 }
 
 /// Adds overrides for a key and what is in it. A table with a kind is a whole; of another, each key is one.
-void add_overrides(Variant& variant, const std::string& key, const ConfigValue& value) {
+void add_overrides(VariantSpec& spec, const std::string& key, const ConfigValue& value) {
   for (const auto& [refused, why] : kRefused) {
-    if (key == refused) variant.fail(fmt::format("'{}': {}; remove it", key, why));
+    if (key == refused) spec.fail(fmt::format("'{}': {}; remove it", key, why));
   }
   if (value.table() == nullptr || value.find("kind") != nullptr || value.table()->empty()) {
-    variant.overrides.push_back(key + "=" + toml_text(value));
+    spec.overrides.push_back(key + "=" + toml_text(value));
     return;
   }
-  for (const auto& [inner, part] : *value.table()) add_overrides(variant, key + "." + inner, part);
+  for (const auto& [inner, part] : *value.table()) add_overrides(spec, key + "." + inner, part);
 }
 
 /// "averaging (period 16)", "learning_rate 5", from what is changed.
@@ -87,39 +88,43 @@ std::string name_for(const ConfigValue::Table& table) {
 }
 
 /// The keys of unset = ["train.batch_size"].
-std::vector<std::string> keys_of(const Variant& variant, const ConfigValue& value) {
+std::vector<std::string> keys_of(const VariantSpec& spec, const ConfigValue& value) {
   std::vector<std::string> keys;
   const ConfigValue::Array one = {value};
   for (const ConfigValue& key : value.array() != nullptr ? *value.array() : one) {
     const auto* name = std::get_if<std::string>(&key.value);
-    if (name == nullptr) variant.fail("unset: keys of the config are expected, as in [\"train.batch_size\"]");
+    if (name == nullptr) spec.fail("unset: keys of the config are expected, as in [\"train.batch_size\"]");
     keys.push_back(*name);
   }
   return keys;
 }
 
-Variant variant_of(const ConfigValue& value, std::size_t number, const std::string& path) {
-  Variant variant{.place = fmt::format("{}: study.variants[{}]", value.place.empty() ? path : value.place, number)};
-  if (value.table() == nullptr)
-    variant.fail("a table is expected, as in { strategy = { kind = \"allreduce\" }, ranks = [1, 2] }");
+/// A variant, for messages. \param more after the first number of ranks
+std::string example(const char* more = "") {
+  return fmt::format("{{ strategy = {{ kind = \"{}\" }}, ranks = [2{}] }}", strategies::default_kind(), more);
+}
+
+VariantSpec spec_of(const ConfigValue& value, std::size_t number, const std::string& path) {
+  VariantSpec spec{.place = fmt::format("{}: study.variants[{}]", value.place.empty() ? path : value.place, number)};
+  if (value.table() == nullptr) spec.fail("a table is expected, as in " + example(", 4"));
   for (const auto& [key, part] : *value.table()) {
     if (key == "name") {
       const auto* name = std::get_if<std::string>(&part.value);
-      if (name == nullptr || name->empty()) variant.fail("name is a text that is not empty");
-      variant.name = *name;
+      if (name == nullptr || name->empty()) spec.fail("name is a text that is not empty");
+      spec.name = *name;
     } else if (key == "unset") {
-      variant.removals = keys_of(variant, part);
+      spec.removals = keys_of(spec, part);
     } else if (key == "ranks" || key == "threads") {
-      (key == "ranks" ? variant.ranks : variant.threads) = numbers(variant, key, part);
+      (key == "ranks" ? spec.ranks : spec.threads) = numbers(spec, key, part);
     } else {
       const std::string nearest = nearest_name(key, {"name", "ranks", "threads", "unset"});
-      if (!nearest.empty()) variant.fail(fmt::format("unknown key '{}'; did you mean '{}'?", key, nearest));
-      add_overrides(variant, key, part);
+      if (!nearest.empty()) spec.fail(fmt::format("unknown key '{}'; did you mean '{}'?", key, nearest));
+      add_overrides(spec, key, part);
     }
   }
-  if (variant.name.empty()) variant.name = name_for(*value.table());
-  if (variant.ranks.empty()) variant.ranks = {1};
-  return variant;
+  if (spec.name.empty()) spec.name = name_for(*value.table());
+  if (spec.ranks.empty()) spec.ranks = {1};
+  return spec;
 }
 
 /// "averaging (period 16), 4 ranks" → "averaging-period-16-4-ranks"
@@ -150,15 +155,25 @@ std::string without_set(std::string message) {
   return message;
 }
 
-Way way_of(const ConfigText& text, const models::ModelKinds& models, std::string name, int ranks) {
-  Way way{.name = std::move(name),
-          .folder = {},
-          .config = settings::parse_config(text, models),
-          .ranks = ranks,
-          .identity = {}};
-  way.identity =
-      fmt::format("{:016x}", hash_bytes(settings::effective_config(way.config) + fmt::format("ranks = {}", ranks)));
-  return way;
+using strategies::StrategyTraits;
+
+/// The override that takes the strategy with a trait.
+std::string strategy_with(bool StrategyTraits::*trait) {
+  return fmt::format("strategy={{ kind = \"{}\" }}", strategies::kind_with(trait));
+}
+
+/// What the serial run is called.
+std::string name_of_reference() { return strategies::kind_with(&StrategyTraits::on_one_rank); }
+
+Variant variant_of(const ConfigText& text, const models::ModelKinds& models, std::string name, int ranks) {
+  Variant variant{.name = std::move(name),
+                  .folder = {},
+                  .config = settings::parse_config(text, models),
+                  .ranks = ranks,
+                  .identity = {}};
+  variant.identity =
+      fmt::format("{:016x}", hash_bytes(settings::effective_config(variant.config) + fmt::format("ranks = {}", ranks)));
+  return variant;
 }
 
 void require_numbers(const settings::Config& config, const std::string& path) {
@@ -168,40 +183,38 @@ void require_numbers(const settings::Config& config, const std::string& path) {
                     "leave the placement to nobody (replica.stages, replica.placement)");
 }
 
-void require_ranks(const Variant& variant, std::int64_t needed, int ranks) {
+void require_ranks(const VariantSpec& spec, std::int64_t needed, int ranks) {
   if (needed <= ranks) return;
-  variant.fail(fmt::format("ranks = {}, but this job has {}: start it with mpirun -n {}, or ask for fewer", needed,
-                           count_of(ranks, "rank"), needed));
+  spec.fail(fmt::format("ranks = {}, but this job has {}: start it with mpirun -n {}, or ask for fewer", needed,
+                        count_of(ranks, "rank"), needed));
 }
 
-/// Each variant's ways.
-class Ways {
+/// The variants of all entries.
+class Variants {
  public:
-  Ways(const ConfigText& text, const models::ModelKinds& models, int ranks)
+  Variants(const ConfigText& text, const models::ModelKinds& models, int ranks)
       : text_(text), models_(models), ranks_(ranks) {
     const settings::Config base = settings::parse_config(text, models);
     require_numbers(base, text.path);
     study_ = study_of(text, models);
     threads_ = std::max<std::int64_t>(1, base.train.threads);
     ConfigText serial = with({"replica={}", fmt::format("train.threads={}", threads_)});
-    if (!base.whole_batch()) serial.overrides.emplace_back("strategy={ kind = \"serial\" }");
-    add(way_of(serial, models, "serial", 1));
+    if (!base.whole_batch()) serial.overrides.push_back(strategy_with(&StrategyTraits::on_one_rank));
+    add(variant_of(serial, models, name_of_reference(), 1));
   }
 
-  std::vector<Way> all() {
+  std::vector<Variant> all() {
     const ConfigValue::Array* variants = study_.variants.array();
     if (variants == nullptr && study_.variants.table() == nullptr) {
-      throw ConfigError(text_.path +
-                        ": study.variants must be a list of tables, as in\n  [study]\n  variants = [{ strategy "
-                        "= { kind = \"allreduce\" }, ranks = [2] }]");
+      throw ConfigError(text_.path + ": study.variants must be a list of tables, as in\n  [study]\n  variants = [" +
+                        example() + "]");
     }
     if (variants == nullptr || variants->empty()) {
-      throw ConfigError(text_.path +
-                        ": the study has no variants; add some, as in\n  [study]\n  variants = [{ strategy = { kind = "
-                        "\"allreduce\" }, ranks = [2] }]");
+      throw ConfigError(text_.path + ": the study has no variants; add some, as in\n  [study]\n  variants = [" +
+                        example() + "]");
     }
-    for (std::size_t i = 0; i < variants->size(); ++i) add_variant(variant_of((*variants)[i], i, text_.path));
-    return std::move(ways_);
+    for (std::size_t i = 0; i < variants->size(); ++i) add_spec(spec_of((*variants)[i], i, text_.path));
+    return std::move(variants_);
   }
 
  private:
@@ -212,40 +225,40 @@ class Ways {
     return text;
   }
 
-  void add_variant(const Variant& variant) {
-    for (const std::int64_t ranks : variant.ranks) {
-      require_ranks(variant, ranks, ranks_);
-      const auto threads = variant.threads.empty() ? std::vector{threads_} : variant.threads;
-      for (const std::int64_t count : threads) add_way(variant, static_cast<int>(ranks), count);
+  void add_spec(const VariantSpec& spec) {
+    for (const std::int64_t ranks : spec.ranks) {
+      require_ranks(spec, ranks, ranks_);
+      const auto threads = spec.threads.empty() ? std::vector{threads_} : spec.threads;
+      for (const std::int64_t count : threads) add_one(spec, static_cast<int>(ranks), count);
     }
   }
 
-  void add_way(const Variant& variant, int ranks, std::int64_t threads) {
-    std::vector<std::string> overrides = variant.overrides;
+  void add_one(const VariantSpec& spec, int ranks, std::int64_t threads) {
+    std::vector<std::string> overrides = spec.overrides;
     overrides.push_back(fmt::format("train.threads={}", threads));
     try {
-      Way way = way_of(with(overrides, variant.removals), models_, variant.name, ranks);
-      if (traits_of(way.config.strategy).shares_model &&
-          (!variant.threads.empty() || way.config.strategy.threads == 0)) {
+      Variant variant = variant_of(with(overrides, spec.removals), models_, spec.name, ranks);
+      if (traits_of(variant.config.strategy).shares_model &&
+          (!spec.threads.empty() || variant.config.strategy.threads == 0)) {
         overrides.push_back(fmt::format("strategy.threads={}", threads));
-        way = way_of(with(overrides, variant.removals), models_, variant.name, ranks);
+        variant = variant_of(with(overrides, spec.removals), models_, spec.name, ranks);
       }
-      require_numbers(way.config, variant.place);
-      settings::grid_shape(way.config, ranks);
-      for (const Way& other : ways_) {
-        if (other.identity == way.identity)
-          variant.fail(fmt::format("it is the same training as '{}'; remove one of them", other.text()));
+      require_numbers(variant.config, spec.place);
+      settings::grid_shape(variant.config, ranks);
+      for (const Variant& other : variants_) {
+        if (other.identity == variant.identity)
+          spec.fail(fmt::format("it is the same training as '{}'; remove one of them", other.text()));
       }
-      add(std::move(way));
+      add(std::move(variant));
     } catch (const ConfigError& error) {
-      if (std::string(error.what()).starts_with(variant.place)) throw;
-      variant.fail(without_set(error.what()));
+      if (std::string(error.what()).starts_with(spec.place)) throw;
+      spec.fail(without_set(error.what()));
     }
   }
 
-  void add(Way way) {
-    way.folder = folder_for(way.text(), folders_);
-    ways_.push_back(std::move(way));
+  void add(Variant variant) {
+    variant.folder = folder_for(variant.text(), folders_);
+    variants_.push_back(std::move(variant));
   }
 
   ConfigText text_;
@@ -254,18 +267,18 @@ class Ways {
   settings::StudySettings study_;
   std::int64_t threads_ = 1;  ///< of a rank, where a variant does not say
   std::set<std::string> folders_;
-  std::vector<Way> ways_;
+  std::vector<Variant> variants_;
 };
 
 }  // namespace
 
-int Way::threads() const {
+int Variant::threads() const {
   const bool own = traits_of(config.strategy).shares_model;
   return static_cast<int>(own ? config.strategy.threads : config.train.threads);
 }
 
-std::string Way::text() const {
-  if (name == "serial" && cores() == 1) return name;
+std::string Variant::text() const {
+  if (name == name_of_reference() && cores() == 1) return name;
   return fmt::format("{}, {}{}", name, count_of(ranks, "rank"),
                      threads() > 1 ? fmt::format(" of {}", count_of(threads(), "thread")) : "");
 }
@@ -274,11 +287,11 @@ settings::StudySettings study_of(const ConfigText& text, const models::ModelKind
   return settings::parse_plans(text, models).plans.study.value_or(settings::StudySettings{});
 }
 
-std::vector<Way> ways_of(const ConfigText& text, const models::ModelKinds& models, int ranks) {
-  return Ways(text, models, ranks).all();
+std::vector<Variant> variants_of(const ConfigText& text, const models::ModelKinds& models, int ranks) {
+  return Variants(text, models, ranks).all();
 }
 
-std::optional<Way> way_to_optimum(const Way& serial, std::string& why) {
+std::optional<Variant> optimum_of(const Variant& serial, std::string& why) {
   const settings::Config& config = serial.config;
   if (config.model.kind != "linear") {
     why = "only linear models have a minimum that can be computed";
@@ -292,7 +305,7 @@ std::optional<Way> way_to_optimum(const Way& serial, std::string& why) {
       .text = settings::effective_config(config),
       .overrides = {"optimizer={ kind = \"lbfgs\", gradient_tolerance = 1e-7 }",
                     fmt::format("optimizer.weight_decay={}", config.optimizer.weight_decay),
-                    "strategy={ kind = \"batch\" }", "train.epochs=2000", "train.evaluate_every_epochs=0",
+                    strategy_with(&StrategyTraits::whole_batch), "train.epochs=2000", "train.evaluate_every_epochs=0",
                     "train.early_stopping={}", "checkpoint={ every_epochs = 500, keep = 1, keep_best = false }"},
       .removals = {}};
   ConfigText shorter = text;
@@ -301,9 +314,9 @@ std::optional<Way> way_to_optimum(const Way& serial, std::string& why) {
       shorter.removals.push_back(key);
   }
   try {
-    Way way = way_of(shorter, {}, "optimum", 1);
-    way.folder = "optimum";
-    return way;
+    Variant variant = variant_of(shorter, {}, "optimum", 1);
+    variant.folder = "optimum";
+    return variant;
   } catch (const ConfigError& error) {
     why = error.what();
     return std::nullopt;

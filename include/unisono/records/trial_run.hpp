@@ -11,8 +11,8 @@
 
 namespace unisono::records {
 
-/// One of the trainings that a job hands out to its ranks: a trial of a search, or a part of it.
-struct Training {
+/// One of the trainings that a job hands out to its ranks: of a trial, with one of its seeds, on one of its folds.
+struct TrialRun {
   std::int64_t trial = 0;
   std::int64_t repeat = 0;                  ///< which of the trial's seeds
   std::int64_t outer = -1;                  ///< nested: which of the outer folds; else −1
@@ -21,16 +21,16 @@ struct Training {
   std::optional<std::int64_t> copied = {};  ///< begins with this trial's weights and optimizer
   bool refit = false;                       ///< the best trial, on training and validation examples together
 
-  bool operator==(const Training&) const = default;
+  bool operator==(const TrialRun&) const = default;
   /// Whether it belongs to a search within an outer fold.
   bool is_nested() const { return outer >= 0; }
   /// "trial 7", "trial 7, repeat 1, fold 3"
   std::string text() const;
 };
 
-/// What a rank needs for it.
-struct TrainingOrder {
-  Training training;
+/// What ranks need for such a training.
+struct TrialTask {
+  TrialRun run;
   std::vector<std::string> overrides = {};  ///< of the job's config: "optimizer.learning_rate=0.1"
   std::string folder = {};                  ///< of its run; empty: it leaves nothing
   bool goes_on = false;                     ///< from the folder's newest checkpoint
@@ -38,7 +38,7 @@ struct TrainingOrder {
   bool takes_over = false;                  ///< which may have been made with other settings
 };
 
-enum class TrainingStatus {
+enum class TrialStatus {
   complete,
   diverged,
   refused,     ///< its config cannot be trained
@@ -47,10 +47,10 @@ enum class TrainingStatus {
   interrupted  ///< the job was asked to stop: no result
 };
 
-inline constexpr Named<TrainingStatus> kTrainingStatuses[] = {
-    {TrainingStatus::complete, "complete", ""}, {TrainingStatus::diverged, "diverged", ""},
-    {TrainingStatus::refused, "refused", ""},   {TrainingStatus::failed, "failed", ""},
-    {TrainingStatus::pruned, "pruned", ""},     {TrainingStatus::interrupted, "interrupted", ""}};
+inline constexpr Named<TrialStatus> kTrialStatuses[] = {
+    {TrialStatus::complete, "complete", ""}, {TrialStatus::diverged, "diverged", ""},
+    {TrialStatus::refused, "refused", ""},   {TrialStatus::failed, "failed", ""},
+    {TrialStatus::pruned, "pruned", ""},     {TrialStatus::interrupted, "interrupted", ""}};
 
 /// A metric of the trained model.
 struct MeasuredMetric {
@@ -62,8 +62,8 @@ struct MeasuredMetric {
 };
 
 /// How a training ended.
-struct TrainingResult {
-  TrainingStatus status = TrainingStatus::complete;
+struct TrialResult {
+  TrialStatus status = TrialStatus::complete;
   std::string message = {};  ///< why, where it is not complete
   double value = 0;          ///< of the metric that counts
   bool larger_is_better = false;
@@ -76,12 +76,12 @@ struct TrainingResult {
   double loss() const;
 };
 
-nlohmann::json to_json(const Training& training);
-nlohmann::json to_json(const TrainingOrder& order);
-nlohmann::json to_json(const TrainingResult& result);
+nlohmann::json to_json(const TrialRun& training);
+nlohmann::json to_json(const TrialTask& task);
+nlohmann::json to_json(const TrialResult& result);
 // \throws nlohmann::json::exception for what the functions above did not make
-Training training_from(const nlohmann::json& json);
-TrainingOrder order_from(const nlohmann::json& json);
-TrainingResult result_from(const nlohmann::json& json);
+TrialRun trial_run_from(const nlohmann::json& json);
+TrialTask task_from(const nlohmann::json& json);
+TrialResult result_from(const nlohmann::json& json);
 
 }  // namespace unisono::records

@@ -9,8 +9,8 @@
 
 namespace unisono::trials {
 
-/// One way of training that a study compares with the serial run.
-struct Way {
+/// A variant of the training, which a study compares with the serial run, or the serial run itself.
+struct Variant {
   std::string name;         ///< "averaging (period 16)"
   std::string folder;       ///< of its runs: "averaging-period-16-4-ranks"
   settings::Config config;  ///< seed and output are set for each training
@@ -29,11 +29,11 @@ settings::StudySettings study_of(const ConfigText& text, const models::ModelKind
 /// The serial run, and then the variants in the order of the config, each number of ranks and of threads on its own.
 /// \param text the config, whose [study] is read \param ranks of the job
 /// \throws ConfigError naming the variant
-std::vector<Way> ways_of(const ConfigText& text, const models::ModelKinds& models, int ranks);
+std::vector<Variant> variants_of(const ConfigText& text, const models::ModelKinds& models, int ranks);
 
 /// The same experiment by L-BFGS, to find the minimum; nothing where its model is not linear, or the minimum is not
 /// that of what is trained. \param why on return why not
-std::optional<Way> way_to_optimum(const Way& serial, std::string& why);
+std::optional<Variant> optimum_of(const Variant& serial, std::string& why);
 
 /// By what a study compares.
 struct StudyMetric {
