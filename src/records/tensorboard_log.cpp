@@ -69,7 +69,9 @@ std::string version_event() { return event_of(0, text_field(3, "brain.Event:2"))
 void add_scalars(const Json& object, const std::string& path, std::string& summary) {
   for (const auto& [name, value] : object.items()) {
     if (value.is_object()) add_scalars(value, path + name + "/", summary);
-    if (!value.is_number() || (path.find('/') == path.size() - 1 && (name == "step" || name == "epoch"))) continue;
+    if (!value.is_number() ||
+        (path.find('/') == path.size() - 1 && (name == "step" || name == "epoch" || name == "steps_per_epoch")))
+      continue;
     summary += text_field(1, text_field(1, path + name) + key_of(2, four_bytes) + bytes_of(value.get<float>()));
   }
 }

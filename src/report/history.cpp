@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <fstream>
 #include <limits>
-#include <regex>
 #include <set>
 
 #include "texts.hpp"
@@ -36,9 +35,11 @@ void add_line(const std::string& line, RunHistory& run) {
   if (!json.is_object() || !json.contains("step") || !json["step"].is_number()) return;
   const double step = json["step"].get<double>();
   const bool evaluated = json.value("event", "") == "evaluation";
-  if (evaluated) {
-    const double epoch = number_in(json, "epoch");
-    if (epoch > 0) run.steps_per_epoch = step / epoch;
+  const double epoch = number_in(json, "epoch");
+  if (const double known = number_in(json, "steps_per_epoch"); known > 0) {
+    run.steps_per_epoch = known;
+  } else if (evaluated && epoch > 0 && run.steps_per_epoch == 0) {
+    run.steps_per_epoch = step / epoch;  // evaluations are at the ends of epochs
   }
   add_numbers(json, (evaluated ? json.value("split", "test") : "train") + " ", step, run.curves);
 }
@@ -52,20 +53,6 @@ std::string last_part(const std::string& path) {
   file.seekg(static_cast<std::streamoff>(size - taken));
   file.read(text.data(), static_cast<std::streamsize>(taken));
   return taken < size ? text.substr(text.find('\n') + 1) : text;
-}
-
-/// What the log says when a run begins: "43 steps an epoch".
-double steps_per_epoch_of(const std::string& path) {
-  std::ifstream file(path);
-  const std::regex pattern("([0-9,]+) steps? an epoch");
-  std::smatch found;
-  for (std::string line; std::getline(file, line);) {
-    if (!std::regex_search(line, found, pattern)) continue;
-    std::string digits = found[1];
-    std::erase(digits, ',');
-    return digits.empty() ? 0 : std::stod(digits);
-  }
-  return 0;
 }
 
 Json summary_of(const std::string& folder) {
@@ -114,7 +101,6 @@ RunHistory read_history(const std::string& folder) {
   run.summary = summary_of(folder);
   std::ifstream metrics(folder + "/metrics.jsonl");
   for (std::string line; std::getline(metrics, line);) add_line(line, run);
-  if (const double known = steps_per_epoch_of(folder + "/log.txt"); known > 0) run.steps_per_epoch = known;
   return run;
 }
 

@@ -101,7 +101,7 @@ class Tensorboard(BinaryTest):
                 for name, inner in value.items():
                     if (path, name) not in (("train", "step"), ("train", "epoch")):
                         add(f"{path}/{name}", inner, step)
-            elif isinstance(value, (int, float)) and not path.endswith(("/step", "/epoch")):
+            elif isinstance(value, (int, float)) and not path.endswith(("/step", "/epoch", "/steps_per_epoch")):
                 found.setdefault(path, []).append((step, float(numpy.float32(value))))
 
         for line in self.metrics(run):

@@ -184,7 +184,10 @@ void TrainingObserver::write_report(const kernels::LossSums& sums, const Seconds
   nlohmann::ordered_json norms = norms_now();
   const nlohmann::ordered_json counted = counted_since_report();
   if (!writes_metrics()) return;
-  nlohmann::ordered_json line = {{"event", "train"}, {"step", header_.step}, {"epoch", epoch_of(header_.step)}};
+  nlohmann::ordered_json line = {{"event", "train"},
+                                 {"step", header_.step},
+                                 {"epoch", epoch_of(header_.step)},
+                                 {"steps_per_epoch", context_.steps_per_epoch}};
   line.update(records::to_json(context_.parts.model->metrics(sums)));
   if (!last_.iteration) line["learning_rate"] = last_.learning_rate;
   line["examples_per_second"] = examples_per_second_;
