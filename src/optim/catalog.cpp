@@ -91,6 +91,13 @@ std::unique_ptr<Optimizer> make_optimizer(const OptimizerSettings& settings, con
       "optimizer.kind = \"{}\" steps on the whole training set: it needs strategy.kind = \"batch\"", settings.kind));
 }
 
+std::unique_ptr<Optimizer> make_optimizer(const OptimizerSettings& settings, const Holding& holding,
+                                          kernels::UpdateKernels& kernels) {
+  std::unique_ptr<Optimizer> optimizer = make_optimizer(settings, layout_of(holding), kernels);
+  if (holding.squares() != nullptr) static_cast<UpdateRule&>(*optimizer).divide(DividedSums(holding));
+  return optimizer;
+}
+
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerSettings& settings, const DividedParameters& parameters,
                                           kernels::UpdateKernels& kernels) {
   std::unique_ptr<Optimizer> optimizer = make_optimizer(settings, parameters.map.local(parameters.rank), kernels);

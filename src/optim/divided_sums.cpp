@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "unisono/optim/norm.hpp"
+
 namespace unisono::optim {
 namespace {
 
@@ -67,6 +69,27 @@ ParameterLayout layout_of_ranges(const SharedParameters& parameters) {
   return local;
 }
 
+ParameterLayout layout_of(const Holding& holding) {
+  std::vector<RowSlice> parts;  // of one row, in which blocks may begin anywhere
+  for (const BlockRange& range : holding.ranges()) {
+    const Block& block = holding.layout().blocks()[range.block];
+    const Index count = range.floats.last - range.floats.first;
+    parts.push_back(
+        {{.name = block.name, .shape = {1, count}, .role = block.role, .frozen = block.frozen}, range.floats.first});
+  }
+  ParameterLayout local;
+  if (!parts.empty()) local.add_rows(std::move(parts), holding.size());
+  return local;
+}
+
+DividedSums::DividedSums(const Holding& holding)
+    : blocks_(holding.layout().blocks().size()), ranks_(*holding.squares()) {
+  for (const BlockRange& range : holding.ranges()) {
+    places_.push_back(
+        {.range = {.first = range.floats.first, .last = range.floats.last}, .block = range.block, .counts = true});
+  }
+}
+
 DividedSums::DividedSums(const SharedParameters& parameters)
     : blocks_(parameters.all_blocks), ranks_(parameters.ranks) {
   Index begin = 0;  // of the range, in this rank's vectors
@@ -115,7 +138,12 @@ std::vector<double> DividedSums::totals(std::size_t count, const std::vector<Ter
 double DividedSums::whole(const Add& add) {
   std::vector<Term> terms;
   for (const Place& place : places_) {
-    if (place.counts) terms.push_back({&add, place.range, 0});
+    if (!place.counts) continue;
+    if (!terms.empty() && terms.back().range.last == place.range.first) {
+      terms.back().range.last = place.range.last;
+    } else {
+      terms.push_back({&add, place.range, 0});
+    }
   }
   return totals(1, terms).front();
 }
@@ -139,6 +167,18 @@ void DividedSums::of_blocks(std::span<const kernels::UpdateRange> ranges, std::i
     for (std::size_t i = 0; i < ranges.size(); ++i) vector.norms[i] = ranges[i].adapted ? values[first + blocks[i]] : 0;
     first += blocks_;
   }
+}
+
+double squared_norm(const Holding& holding, View vector, kernels::VectorKernels& kernels) {
+  if (holding.squares() == nullptr) return kernels.squared_norm(vector);
+  if (kernels.device() == nullptr) {
+    return DividedSums(holding).whole([&](const kernels::UpdateRange& range, bool exactly, ExactSquares& sum) {
+      kernels.sum_squares(vector, {&range, 1}, exactly, {&sum, 1});
+    });
+  }
+  double own = 0;
+  for (const FloatRange& range : joined(holding.ranges())) own += kernels.squared_norm(part(vector, range));
+  return holding.squares()->sum(own);
 }
 
 }  // namespace unisono::optim

@@ -8,6 +8,7 @@
 #include "unisono/kernels/update_kernels.hpp"
 #include "unisono/kernels/vector_kernels.hpp"
 #include "unisono/optim/optimizer.hpp"
+#include "unisono/tensor/holding.hpp"
 #include "unisono/tensor/layout.hpp"
 #include "unisono/tensor/reducer.hpp"
 #include "unisono/tensor/shard_map.hpp"
@@ -25,6 +26,10 @@ struct RangeRules {
 /// belongs to its range. Frozen blocks are left out.
 std::vector<kernels::UpdateRange> make_ranges(const ParameterLayout& layout, const RangeRules& rules);
 
+/// A layout of the rank's vector that has a block for each of the holding's ranges, and so the ranges of equal decay
+/// and rate (make_ranges) of θ itself.
+ParameterLayout layout_of(const Holding& holding);
+
 /// Whether some rank holds less than all of θ.
 bool is_divided(const ShardMap& map);
 
@@ -37,6 +42,8 @@ ParameterLayout layout_of_ranges(const SharedParameters& parameters);
 /// (see ExactSquares).
 class DividedSums {
  public:
+  /// \param holding must outlive the object; its squares() are not null
+  explicit DividedSums(const Holding& holding);
   explicit DividedSums(const DividedParameters& parameters);
   explicit DividedSums(const SharedParameters& parameters);
 

@@ -226,17 +226,17 @@ void ItemRing::for_each_own_part(See see) const {
 }
 
 ShardMap ItemRing::map() const {
-  std::vector<Shard> shards;
+  std::vector<std::vector<Shard>> shards(static_cast<std::size_t>(communicator_.size()));
   for (int rank = 0; rank < communicator_.size(); ++rank) {
     for_each_part(rank, [&](std::size_t space, models::RowSeries series, Index) {
       for_each_block(space, [&](std::size_t block, Index) {
         Box box = whole_box(layout_.blocks()[block]);
         box.front() = {.first = series.first, .count = series.count, .step = series.step};
-        shards.push_back({.block = block, .box = std::move(box), .holder = rank});
+        shards[static_cast<std::size_t>(rank)].push_back({.block = block, .box = std::move(box)});
       });
     });
   }
-  return {layout_, communicator_.size(), 1, std::move(shards)};
+  return {layout_, 1, std::move(shards)};
 }
 
 std::vector<Index> ItemRing::offsets() const {

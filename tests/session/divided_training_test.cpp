@@ -92,7 +92,7 @@ class DividedRun {
         all_g_(all_theta_.size()),
         optimizer_(
             optim::make_optimizer(settings, {.map = map, .rank = world.rank(), .ranks = squares_}, *network_.backend)) {
-    nn::initialise(map, world.rank(), kTrainingSeed, theta_);
+    nn::initialise(MapHolding(map, world.rank(), squares_), kTrainingSeed, theta_);
   }
 
   void train(std::int64_t first, std::int64_t last) {
@@ -211,6 +211,7 @@ TEST_CASE("a divided θ trains to the undivided run's bits, and goes on from its
 TEST_CASE("where every rank holds all of θ, no message is sent for a norm", "[shards]") {
   struct NoRanks final : SquaresReducer {
     void sum(std::span<ExactSquares>) override { throw std::logic_error("a message"); }
+    double sum(double) override { throw std::logic_error("a message"); }
   } none;
   const Network network;
   const ShardMap map = ShardMap::whole(network.model->layout(), 3);

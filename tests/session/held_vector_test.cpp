@@ -24,10 +24,10 @@ TEST_CASE("of a whole vector all of every block is held, where the layout says",
 }
 
 TEST_CASE("some of the rows held are found by the block's stride, and by the step between them", "[held_vector]") {
-  const HeldShard third{.block = 1,  // rows 2, 5, 8
-                        .box = {{.first = 2, .count = 3, .step = 3}, {.first = 0, .count = 5}},
-                        .place = {.offset = 100, .counts = {3, 5}, .strides = {16, 1}}};
-  const HeldShard some = some_of(third, {1, 3});  // rows 5, 8
+  const Shard third{.block = 1,  // rows 2, 5, 8
+                    .box = {{.first = 2, .count = 3, .step = 3}, {.first = 0, .count = 5}},
+                    .place = {.offset = 100, .counts = {3, 5}, .strides = {16, 1}}};
+  const Shard some = rows_of(third, 1, 3);  // rows 5, 8
   CHECK(some.box.front() == AxisRange{.first = 5, .count = 2, .step = 3});
   CHECK(some.place.offset == 100 + 16);
   CHECK(some.place.counts == std::vector<Index>{2, 5});
@@ -39,7 +39,7 @@ TEST_CASE("writers share the rows that all hold, each row to one of them", "[hel
   for (const int writers : {1, 2, 4, 11}) {
     std::vector<Index> next(layout.blocks().size(), 0);
     for (int writer = 0; writer < writers; ++writer) {
-      for (const HeldShard& shard : shards_to_write(vector, writer, writers)) {
+      for (const Shard& shard : shards_to_write(vector, writer, writers)) {
         CHECK(shard.box.front().first == next[shard.block]);
         next[shard.block] += shard.box.front().count;
       }

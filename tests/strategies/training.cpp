@@ -265,7 +265,7 @@ class Rank {
   }
   void initialise(const ShardMap& map, Buffer& shard) {
     PlainValues values(shard.allocator(), shard.view());
-    nn::initialise(map, grid_.all().rank(), kSeed, values.view());
+    nn::initialise(MapHolding(map, grid_.all().rank(), squares_), kSeed, values.view());
     values.put_back();
   }
 

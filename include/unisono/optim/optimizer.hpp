@@ -11,6 +11,7 @@
 #include "unisono/tensor/layout.hpp"
 
 namespace unisono {
+class Holding;
 class ShardMap;
 class SquaresReducer;
 }  // namespace unisono
@@ -67,6 +68,13 @@ class Optimizer {
 
 /// \throws ConfigError for a kind that does not exist, or that has no kernels on this device
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerSettings& settings, const ParameterLayout& layout,
+                                          kernels::UpdateKernels& kernels);
+
+/// For what this rank holds of θ: g and the state vectors are held as θ is, and laid out as θ is in this rank's memory.
+/// The ranks together make the same step as one rank that holds all of θ, on CPUs bit for bit. A step is collective
+/// where the ranks divide a copy of θ and norms are needed: of the whole gradient for clipping, of whole blocks for
+/// LARS and LAMB; each takes one message. \param holding must outlive the optimizer \throws ConfigError as above
+std::unique_ptr<Optimizer> make_optimizer(const OptimizerSettings& settings, const Holding& holding,
                                           kernels::UpdateKernels& kernels);
 
 /// A sharded θ, as seen by one of its ranks.

@@ -47,7 +47,7 @@ std::string optimizer_group(int state, const std::string& vector);
 /// Reads what this rank holds of a vector, some MiB at a time, and calls see(shard, its canonical values). With several
 /// groups the values are the mean over them.
 void visit_vector(const std::string& path, const std::vector<std::string>& groups, const HeldVector& vector,
-                  const std::function<void(const HeldShard& shard, View canonical)>& see);
+                  const std::function<void(const Shard& shard, View canonical)>& see);
 /// Reads them into the vector.
 void read_vector(const std::string& path, const std::vector<std::string>& groups, const HeldVector& vector);
 

@@ -11,20 +11,12 @@
 
 namespace unisono::session {
 
-/// A part of a block that this rank holds, and its place in the rank's vector.
-struct HeldShard {
-  std::size_t block = 0;  ///< its number in the layout
-  Box box;
-  LocalBox place;
-  bool writes = true;  ///< false: another rank's copy of it is the one that is written to files
-};
-
 /// This rank's part of a vector with the blocks of a layout.
 struct HeldVector {
   std::string group;  ///< its group in checkpoints: "parameters", "optimizer/1/velocity"
   const ParameterLayout& layout;
   MutableView values;
-  std::vector<HeldShard> shards;
+  std::vector<Shard> shards;
   bool common = true;                      ///< whether all ranks hold all of it; otherwise it is divided among them
   Allocator* memory = &plain_allocator();  ///< of the values
 };
@@ -45,11 +37,8 @@ inline HeldVector whole_vector(std::string group, const ParameterLayout& layout,
 HeldVector divided_vector(std::string group, const ParameterLayout& layout, const ShardMap& map, int rank,
                           MutableView values, const std::vector<Index>& offsets = {});
 
-/// The part of a shard at positions `slice` along the first axis, counted from the shard's first one.
-HeldShard some_of(const HeldShard& shard, comm::Slice slice);
-
 /// The parts of a vector that one of several writers writes: of a common vector its share of each block; of a divided
 /// one all its shards that are first copies.
-std::vector<HeldShard> shards_to_write(const HeldVector& vector, int writer, int writers);
+std::vector<Shard> shards_to_write(const HeldVector& vector, int writer, int writers);
 
 }  // namespace unisono::session

@@ -218,11 +218,11 @@ std::string optimizer_group(int state, const std::string& vector) {
 }
 
 void visit_vector(const std::string& path, const std::vector<std::string>& groups, const HeldVector& vector,
-                  const std::function<void(const HeldShard& shard, View canonical)>& see) {
+                  const std::function<void(const Shard& shard, View canonical)>& see) {
   with_file(path, [&](const data::hdf5::File& file) {
     const RawFile raw(path, RawFile::Mode::read);
     std::vector<float> canonical;
-    for (const HeldShard& shard : vector.shards) {
+    for (const Shard& shard : vector.shards) {
       const Block& block = vector.layout.blocks()[shard.block];
       std::vector<std::int64_t> begins;
       begins.reserve(groups.size());
@@ -232,7 +232,7 @@ void visit_vector(const std::string& path, const std::vector<std::string>& group
       const Index rows = shard.box.front().count, row = size_of(shard.box) / std::max<Index>(1, rows);
       const Index at_once = std::max<Index>(1, kChunkFloats / std::max<Index>(1, row));
       for (Index first = 0; first < rows; first += at_once) {
-        const HeldShard some = some_of(shard, {first, std::min(first + at_once, rows)});
+        const Shard some = rows_of(shard, first, std::min(first + at_once, rows));
         canonical.resize(static_cast<std::size_t>(size_of(some.box)));
         read_mean(raw, block, some.box, begins, canonical);
         see(some, canonical);
@@ -243,7 +243,7 @@ void visit_vector(const std::string& path, const std::vector<std::string>& group
 
 void read_vector(const std::string& path, const std::vector<std::string>& groups, const HeldVector& vector) {
   visit_vector(path, groups, vector,
-               [&](const HeldShard& shard, View canonical) { unpack(shard.place, canonical, vector.values); });
+               [&](const Shard& shard, View canonical) { unpack(shard.place, canonical, vector.values); });
 }
 
 }  // namespace unisono::session

@@ -89,7 +89,7 @@ void CheckpointWriting::copy_shards(const HeldState& state, const std::vector<st
   auto begin = begins.begin();    // at the vector's first block
   for (const HeldVector& vector : state) {
     const std::vector<Block>& blocks = vector.layout.blocks();
-    for (const HeldShard& shard : shards_to_write(vector, group_.rank(), writers_)) {
+    for (const Shard& shard : shards_to_write(vector, group_.rank(), writers_)) {
       const auto count = static_cast<std::size_t>(size_of(shard.box));
       parts_.push_back({.block = blocks[shard.block],
                         .shard = shard,

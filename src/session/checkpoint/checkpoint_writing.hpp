@@ -41,7 +41,7 @@ class CheckpointWriting {
   /// A part of a block that this rank writes.
   struct WrittenShard {
     const Block& block;
-    HeldShard shard;
+    Shard shard;
     std::int64_t begin;       ///< of the block: bytes from the file's start
     std::size_t copy, count;  ///< floats in the snapshot: first, number
   };

@@ -50,9 +50,9 @@ std::unique_ptr<parallel::Stages> make_stages(const settings::Config& config, co
 namespace {
 
 /// This rank's part of a vector of the replica.
-void initialise_part(const ShardMap& map, int rank, std::uint64_t seed, Buffer& part) {
+void initialise_part(const ShardMap& map, int rank, SquaresReducer& ranks, std::uint64_t seed, Buffer& part) {
   PlainValues values(part.allocator(), part.view());
-  nn::initialise(map, rank, seed, values.view());
+  nn::initialise(MapHolding(map, rank, ranks), seed, values.view());
   values.put_back();
 }
 
@@ -62,8 +62,8 @@ void ModelParts::initialise(std::uint64_t seed) {
   if (division != nullptr) return division->initialise(seed, parameters.view());
   if (!stages) return model->initialise(seed, state());
   const int rank = grid.all().rank();
-  initialise_part(stages->parameters(), rank, seed, parameters);
-  initialise_part(stages->statistics(), rank, seed, statistics);
+  initialise_part(stages->parameters(), rank, squares, seed, parameters);
+  initialise_part(stages->statistics(), rank, squares, seed, statistics);
 }
 
 std::vector<float> ModelParts::whole_parameters() {

@@ -82,9 +82,7 @@ HeldVector held_shard(std::string group, const ModelParts& parts, Buffer& values
   const comm::Communicator& ranks = parts.grid.data();
   HeldVector vector{
       .group = std::move(group), .layout = layout, .values = values.view(), .shards = {}, .common = ranks.size() == 1};
-  for (BlockPart& one : parts_of(layout, VectorShards(layout.size(), ranks.size()).shard(ranks.rank()))) {
-    vector.shards.push_back({.block = one.block, .box = std::move(one.box), .place = std::move(one.place)});
-  }
+  vector.shards = parts_of(whole_shards(layout), VectorShards(layout.size(), ranks.size()).shard(ranks.rank()));
   return vector;
 }
 
@@ -99,9 +97,10 @@ HeldVector held_slices(std::string group, const ModelParts& parts, Buffer& value
   const std::vector<std::size_t> blocks = parts.held_blocks();
   Index begin = 0;  // of the slice, in `values`
   for (const FloatRange& slice : parts.state_shards->ranges_of(parts.grid.data().rank())) {
-    for (BlockPart& one : parts_of(parts.replica->layout(), slice)) {
+    for (Shard& one : parts_of(whole_shards(parts.replica->layout()), slice)) {
       one.place.offset += begin;
-      vector.shards.push_back({.block = blocks[one.block], .box = std::move(one.box), .place = std::move(one.place)});
+      one.block = blocks[one.block];
+      vector.shards.push_back(std::move(one));
     }
     begin += slice.last - slice.first;
   }
@@ -146,7 +145,7 @@ HeldVector held(const StateOfRank& own, std::string group, const ModelParts& par
 void keep_apart(HeldVector& vector, bool is_own) {
   vector.common = false;
   if (!is_own) vector.shards.clear();
-  for (HeldShard& shard : vector.shards) shard.writes = true;
+  for (Shard& shard : vector.shards) shard.copy = 0;
 }
 
 }  // namespace
