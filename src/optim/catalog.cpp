@@ -98,20 +98,6 @@ std::unique_ptr<Optimizer> make_optimizer(const OptimizerSettings& settings, con
   return optimizer;
 }
 
-std::unique_ptr<Optimizer> make_optimizer(const OptimizerSettings& settings, const DividedParameters& parameters,
-                                          kernels::UpdateKernels& kernels) {
-  std::unique_ptr<Optimizer> optimizer = make_optimizer(settings, parameters.map.local(parameters.rank), kernels);
-  if (is_divided(parameters.map)) static_cast<UpdateRule&>(*optimizer).divide(DividedSums(parameters));
-  return optimizer;
-}
-
-std::unique_ptr<Optimizer> make_optimizer(const OptimizerSettings& settings, const SharedParameters& parameters,
-                                          kernels::UpdateKernels& kernels) {
-  std::unique_ptr<Optimizer> optimizer = make_optimizer(settings, layout_of_ranges(parameters), kernels);
-  static_cast<UpdateRule&>(*optimizer).divide(DividedSums(parameters));
-  return optimizer;
-}
-
 int optimizer_state_vectors(const OptimizerSettings& settings) {
   return static_cast<int>(kind_of(settings).state(settings).size());
 }

@@ -117,6 +117,46 @@ TEST_CASE("every kind holds each number once, and makes of it what a rank that h
   }
 }
 
+/// A layout with blocks whose rows lie beside each other, in parts that begin anywhere, between two others.
+ParameterLayout interleaved_layout() {
+  ParameterLayout layout;
+  layout.add({.name = "first.weight", .shape = {9, 7}});
+  layout.add_rows({{{.name = "table.factors", .shape = {6, 5}}, 0},
+                   {{.name = "table.biases", .shape = {6, 1}, .role = Role::bias}, 5}},
+                  16);
+  layout.add({.name = "frozen.weight", .shape = {40}, .frozen = true});
+  layout.add({.name = "last.bias", .shape = {21}, .role = Role::bias});
+  return layout;
+}
+
+TEST_CASE("ranks that hold parts of blocks together make the steps of rules with a rate for each block", "[holding]") {
+  const ParameterLayout layout = interleaved_layout();
+  for (const char* rule : {"lars", "lamb"}) {
+    const optim::OptimizerSettings settings{.kind = rule, .learning_rate = 0.1, .weight_decay = 0.01, .clip_norm = 0.5};
+    const std::vector<float> gradient = test::told_apart(layout, -0.7F);
+    std::vector<float> whole = test::told_apart(layout);
+    const auto backend = kernels::make_cpu_backend(1);
+    const auto optimizer = optim::make_optimizer(settings, layout, *backend);
+    for (int step = 0; step < 3; ++step) optimizer->step(whole, gradient, 0.1);
+    REQUIRE(whole != test::told_apart(layout));
+    for (const Kind& kind : {Kind{"stages", stages, {2, 4}}, Kind{"slices", slices, {2, 3}},
+                             Kind{"slices of stages", slices_of_stages, {4, 6}}}) {
+      for (const int ranks : kind.ranks) {
+        INFO(rule << ", " << kind.name << " on " << ranks);
+        comm::run_as_threads(ranks, [&](comm::Communicator& world) {
+          const Made held = kind.make(layout, world);
+          const auto cpu = kernels::make_cpu_backend(1);
+          const auto own = optim::make_optimizer(settings, *held, *cpu);
+          std::vector<float> theta = test::part_of(*held, test::told_apart(layout));
+          const std::vector<float> g = test::part_of(*held, gradient);
+          for (int step = 0; step < 3; ++step) own->step(theta, g, 0.1);
+          EXPECT(test::gathered(world, *held, theta) == whole);
+        });
+      }
+    }
+  }
+}
+
 TEST_CASE("slices are packed, or stay where they are", "[holding]") {
   ParameterLayout layout;
   layout.add({.name = "w", .shape = {5, 16}});

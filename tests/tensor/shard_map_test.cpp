@@ -134,6 +134,16 @@ TEST_CASE("divisions that leave out numbers, or hold them twice, are refused", "
   CHECK_THROWS_AS(map_of(2, {}, {rows(0, 4)}), std::logic_error);  // of the second copy there is none
 }
 
+TEST_CASE("some of a shard's rows are found by the block's stride, and by the step between them", "[shards]") {
+  const Shard third{.block = 1,  // rows 2, 5, 8
+                    .box = {{.first = 2, .count = 3, .step = 3}, {.first = 0, .count = 5}},
+                    .place = {.offset = 100, .counts = {3, 5}, .strides = {16, 1}}};
+  const Shard some = rows_of(third, 1, 3);  // rows 5, 8
+  CHECK(some.box.front() == AxisRange{.first = 5, .count = 2, .step = 3});
+  CHECK(some.place.offset == 100 + 16);
+  CHECK(some.place.counts == std::vector<Index>{2, 5});
+}
+
 TEST_CASE("the hash of a division says how θ is divided", "[shards]") {
   const ParameterLayout layout = mixed_layout();
   CHECK(ShardMap::by_rows(layout, 3).hash() == ShardMap::by_rows(layout, 3).hash());

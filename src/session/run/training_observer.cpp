@@ -208,8 +208,7 @@ void TrainingObserver::add_gossip(nlohmann::ordered_json& line) {
 nlohmann::ordered_json TrainingObserver::norms_now() const {
   ModelParts& parts = context_.parts;
   auto norms = nlohmann::ordered_json::object();
-  const bool together = parts.stages || parts.state_shards;
-  if (!context_.training.has_gradient || (!together && !writes_metrics())) return norms;
+  if (!context_.training.has_gradient || (!parts.norms_are_collective() && !writes_metrics())) return norms;
   if (last_.iteration) {
     norms.update(to_json(*last_.iteration));
     norms["passes"] = context_.training.counters.batch.passes;
