@@ -24,14 +24,12 @@ bool holds(const ShardMap& map, int rank) { return rank < map.ranks() && !map.sh
 std::vector<Transfer> transfers(const ShardMap& from, int giver, const ShardMap& to, int taker, bool any_copy) {
   std::vector<Transfer> all;
   if (!holds(from, giver) || !holds(to, taker)) return all;
-  for (std::size_t t = 0; t < to.shards_of(taker).size(); ++t) {
-    const Shard& taken = to.shards_of(taker)[t];
+  for (const Shard& taken : to.shards_of(taker)) {
     const int copy = from.copy_to_read(taker, taken.block);
-    for (std::size_t g = 0; g < from.shards_of(giver).size(); ++g) {
-      const Shard& given = from.shards_of(giver)[g];
+    for (const Shard& given : from.shards_of(giver)) {
       if (given.block != taken.block || (!any_copy && given.copy != copy)) continue;
       const auto box = intersection(given.box, taken.box);
-      if (box) all.push_back({locate(from, giver, g, *box), locate(to, taker, t, *box), size_of(*box)});
+      if (box) all.push_back({locate(given, *box), locate(taken, *box), size_of(*box)});
     }
   }
   return all;
@@ -105,6 +103,65 @@ void copy_common(const ShardMap& from, int given_rank, View given, const ShardMa
                  MutableView taken) {
   require_equal_layouts(from, to);
   copy(transfers(from, given_rank, to, taken_rank, true), given, taken);
+}
+
+namespace {
+
+/// Boxes as integers: of each its block, and first, count and step of each axis.
+std::vector<Index> described(const std::vector<Shard>& shards) {
+  std::vector<Index> numbers;
+  for (const Shard& shard : shards) {
+    numbers.push_back(static_cast<Index>(shard.block));
+    for (const AxisRange& range : shard.box) numbers.insert(numbers.end(), {range.first, range.count, range.step});
+  }
+  return numbers;
+}
+
+/// The reverse, with the places in a vector that holds all of every block.
+std::vector<Shard> in_whole_vector(const std::vector<Index>& numbers, const std::vector<Shard>& whole) {
+  std::vector<Shard> shards;
+  for (auto next = numbers.begin(); next != numbers.end();) {
+    Shard shard{.block = static_cast<std::size_t>(*next++), .box = {}};
+    const Shard& all = whole.at(shard.block);
+    for (std::size_t axis = 0; axis < all.box.size(); ++axis, next += 3) {
+      shard.box.push_back({.first = next[0], .count = next[1], .step = next[2]});
+    }
+    shard.place = locate(all, shard.box);
+    shards.push_back(std::move(shard));
+  }
+  return shards;
+}
+
+Index size_of(const std::vector<Shard>& shards) {
+  Index size = 0;
+  for (const Shard& shard : shards) size += unisono::size_of(shard.box);
+  return size;
+}
+
+}  // namespace
+
+void gather(Communicator& ranks, const Holding& holding, View own, MutableView whole) {
+  if (holding.held_by_all()) {
+    std::ranges::copy(own, whole.begin());
+    return;
+  }
+  std::vector<Shard> given = holding.shards();
+  std::erase_if(given, [](const Shard& shard) { return shard.copy != 0; });
+  const auto descriptions = ranks.all_gather_vectors(described(given));
+  const std::vector<Shard> all = whole_shards(holding.layout());
+  std::vector<float> values;
+  for (int rank = 0; rank < ranks.size(); ++rank) {
+    const std::vector<Shard> shards = in_whole_vector(descriptions[static_cast<std::size_t>(rank)], all);
+    values.resize(static_cast<std::size_t>(size_of(shards)));
+    if (values.empty()) continue;
+    MutableView rest = values;
+    if (rank == ranks.rank()) {
+      for (const Shard& shard : given) pack(shard.place, own, next_of(rest, unisono::size_of(shard.box)));
+    }
+    ranks.broadcast(std::as_writable_bytes(std::span(values)), rank);
+    rest = values;
+    for (const Shard& shard : shards) unpack(shard.place, next_of(rest, unisono::size_of(shard.box)), whole);
+  }
 }
 
 void CommunicatorSquares::sum(std::span<ExactSquares> sums) {

@@ -18,6 +18,12 @@ Metric metric_of(std::string_view name, double value) {
   return {std::string(name), value, kind->larger_is_better};
 }
 
+void Model::initialise_held(std::uint64_t seed, const HeldModel& held, ModelState state) const {
+  if (!held.parameters.held_by_all())
+    throw std::logic_error("a model of which a rank holds a part needs initialise_held");
+  initialise(seed, state);
+}
+
 void Model::predict_layer(const std::string&) {
   throw ConfigError("--layer: only networks (model.kind = \"network\") have layers whose outputs can be written");
 }

@@ -10,9 +10,9 @@ namespace {
 
 kernels::Extent extent_of(const data::FeatureShape& shape) { return {shape.channels, shape.height, shape.width}; }
 
-void initialise_in(Allocator& memory, const ParameterLayout& layout, std::uint64_t seed, MutableView vector) {
+void initialise_in(Allocator& memory, const Holding& holding, std::uint64_t seed, MutableView vector) {
   PlainValues values(memory, vector);
-  nn::initialise(layout, seed, values.view());
+  nn::initialise(holding, seed, values.view());
   values.put_back();
 }
 
@@ -43,8 +43,13 @@ NetworkModel::NetworkModel(const nn::NetworkSettings& settings, const ModelInput
       loss_(nn::make_loss(settings, network_.out(), {.classes = inputs.classes, .target_size = inputs.target_size})) {}
 
 void NetworkModel::initialise(std::uint64_t seed, ModelState state) const {
-  initialise_in(context_.backend.memory(), network_.parameters(), seed, state.parameters);
-  initialise_in(context_.backend.memory(), network_.statistics(), seed, state.statistics);
+  const WholeHolding parameters(network_.parameters()), statistics(network_.statistics());
+  initialise_held(seed, {parameters, statistics}, state);
+}
+
+void NetworkModel::initialise_held(std::uint64_t seed, const HeldModel& held, ModelState state) const {
+  initialise_in(context_.backend.memory(), held.parameters, seed, state.parameters);
+  initialise_in(context_.backend.memory(), held.statistics, seed, state.statistics);
 }
 
 nn::Pass NetworkModel::pass(const data::Batch& batch, ModelState state, bool training) const {

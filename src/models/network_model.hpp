@@ -30,6 +30,7 @@ class NetworkModel final : public Model, public Staged {
   bool takes_weights() const override { return true; }
   bool statistics_are_local() const override { return network_.statistics_are_local(); }
   void initialise(std::uint64_t seed, ModelState state) const override;
+  void initialise_held(std::uint64_t seed, const HeldModel& held, ModelState state) const override;
 
   void loss_and_gradient(const data::Batch& batch, float scale, ModelState state, MutableView gradient,
                          kernels::Write write, const GradientReady& ready, kernels::LossSums& sums) override;

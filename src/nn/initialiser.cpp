@@ -94,31 +94,31 @@ class Draw {
 
 double initialiser_deviation(const Block& block) { return std::sqrt(distribution_of(block).variance); }
 
-void initialise(const ParameterLayout& layout, std::uint64_t seed, MutableView vector) {
-  std::fill(vector.begin(), vector.end(), 0.0F);
-  std::uint64_t number = 0;
-  std::vector<float> canonical;
-  for (const Block& block : layout.blocks()) {
-    canonical.resize(static_cast<std::size_t>(block.size()));
-    Draw(block, number++, seed)(0, 1, canonical);
-    from_canonical(block, canonical, part(vector, block));
-  }
+namespace {
+
+/// The values of a part of a block, in canonical order.
+void draw_box(const Block& block, const Draw& draw, const Box& box, MutableView canonical) {
+  if (box == whole_box(block)) return draw(0, 1, canonical);
+  for_each_run(block, box, [&](Index position, Index step, Index count) {
+    draw(position, step, canonical.first(static_cast<std::size_t>(count)));
+    canonical = canonical.subspan(static_cast<std::size_t>(count));
+  });
 }
 
-void initialise(const ShardMap& map, int rank, std::uint64_t seed, MutableView vector) {
+}  // namespace
+
+void initialise(const ParameterLayout& layout, std::uint64_t seed, MutableView vector) {
+  initialise(WholeHolding(layout), seed, vector);
+}
+
+void initialise(const Holding& holding, std::uint64_t seed, MutableView vector) {
   std::fill(vector.begin(), vector.end(), 0.0F);
   std::vector<float> canonical;
-  for (std::size_t i = 0; i < map.shards_of(rank).size(); ++i) {
-    const Shard& shard = map.shards_of(rank)[i];
-    const Block& block = map.layout().blocks()[shard.block];
-    const Draw draw(block, shard.block, seed);
+  for (const Shard& shard : holding.shards()) {
+    const Block& block = holding.layout().blocks()[shard.block];
     canonical.resize(static_cast<std::size_t>(size_of(shard.box)));
-    MutableView rest = canonical;
-    for_each_run(block, shard.box, [&](Index position, Index step, Index count) {
-      draw(position, step, rest.first(static_cast<std::size_t>(count)));
-      rest = rest.subspan(static_cast<std::size_t>(count));
-    });
-    unpack(locate(map, rank, i, shard.box), canonical, vector);
+    draw_box(block, Draw(block, shard.block, seed), shard.box, canonical);
+    unpack(shard.place, canonical, vector);
   }
 }
 

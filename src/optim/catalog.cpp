@@ -91,17 +91,10 @@ std::unique_ptr<Optimizer> make_optimizer(const OptimizerSettings& settings, con
       "optimizer.kind = \"{}\" steps on the whole training set: it needs a strategy that does so", settings.kind));
 }
 
-std::unique_ptr<Optimizer> make_optimizer(const OptimizerSettings& settings, const DividedParameters& parameters,
+std::unique_ptr<Optimizer> make_optimizer(const OptimizerSettings& settings, const Holding& holding,
                                           kernels::UpdateKernels& kernels) {
-  std::unique_ptr<Optimizer> optimizer = make_optimizer(settings, parameters.map.local(parameters.rank), kernels);
-  if (is_divided(parameters.map)) static_cast<UpdateRule&>(*optimizer).divide(DividedSums(parameters));
-  return optimizer;
-}
-
-std::unique_ptr<Optimizer> make_optimizer(const OptimizerSettings& settings, const SharedParameters& parameters,
-                                          kernels::UpdateKernels& kernels) {
-  std::unique_ptr<Optimizer> optimizer = make_optimizer(settings, layout_of_ranges(parameters), kernels);
-  static_cast<UpdateRule&>(*optimizer).divide(DividedSums(parameters));
+  std::unique_ptr<Optimizer> optimizer = make_optimizer(settings, layout_of(holding), kernels);
+  if (holding.squares() != nullptr) static_cast<UpdateRule&>(*optimizer).divide(DividedSums(holding));
   return optimizer;
 }
 

@@ -8,9 +8,9 @@
 #include "unisono/kernels/update_kernels.hpp"
 #include "unisono/kernels/vector_kernels.hpp"
 #include "unisono/optim/optimizer.hpp"
+#include "unisono/tensor/holding.hpp"
 #include "unisono/tensor/layout.hpp"
 #include "unisono/tensor/reducer.hpp"
-#include "unisono/tensor/shard_map.hpp"
 
 namespace unisono::optim {
 
@@ -25,20 +25,17 @@ struct RangeRules {
 /// belongs to its range. Frozen blocks are left out.
 std::vector<kernels::UpdateRange> make_ranges(const ParameterLayout& layout, const RangeRules& rules);
 
-/// Whether some rank holds less than all of θ.
-bool is_divided(const ShardMap& map);
+/// A layout of the rank's vector that has a block for each of the holding's ranges, and so the ranges of equal decay
+/// and rate (make_ranges) of θ itself.
+ParameterLayout layout_of(const Holding& holding);
 
-/// The layout of some ranges of θ, one behind the other: a block for each part of θ's blocks in them, padding included.
-/// It has the ranges of equal decay and rate (make_ranges) of θ itself.
-ParameterLayout layout_of_ranges(const SharedParameters& parameters);
-
-/// Sums of squares over vectors that are sharded as θ; each number is counted once, however many copies of θ there are.
+/// Sums of squares over vectors of which several ranks hold a copy together; each number is counted once.
 /// Each call is collective: one message; rarely a second one, where doubles do not settle how an exact sum is rounded
 /// (see ExactSquares).
 class DividedSums {
  public:
-  explicit DividedSums(const DividedParameters& parameters);
-  explicit DividedSums(const SharedParameters& parameters);
+  /// \param holding must outlive the object; its squares() are not null
+  explicit DividedSums(const Holding& holding);
 
   /// Adds the squares of a range of this rank's vector to a sum, exactly or in doubles.
   using Add = std::function<void(const kernels::UpdateRange& range, bool exactly, ExactSquares& sum)>;
@@ -63,14 +60,8 @@ class DividedSums {
   };
   std::vector<double> totals(std::size_t count, const std::vector<Term>& terms);
 
-  /// A shard of this rank.
-  struct Place {
-    kernels::UpdateRange range;  ///< in this rank's vector, up to the next shard
-    std::size_t block = 0;
-    bool counts = false;  ///< belongs to copy 0 of θ, the one that is summed
-  };
-  std::vector<Place> places_;
-  std::size_t blocks_;  ///< of all of θ
+  std::vector<BlockRange> own_;  ///< of this rank's vector
+  std::size_t blocks_;           ///< of all of θ
   SquaresReducer& ranks_;
 };
 

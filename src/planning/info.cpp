@@ -244,7 +244,7 @@ void info(comm::Communicator& world, const settings::Config& given, const InfoOp
                                       .ranks = ranks,
                                       .rank = world.rank(),
                                       .one_node = ranks == world.size() && world.shares_memory(),
-                                      .division = strategy->divide(*model, data, world),
+                                      .rows = strategy->divide(*model, data, world),
                                       .strategy = *strategy,
                                       .process_bytes = world.max(session::resident_memory_bytes())});
   }

@@ -130,7 +130,7 @@ void ElasticAveraging::train(TrainContext& run) {
       if (!trains) run.backend.memory().copy(first, values);
     };
     for (optim::OptimizerState& state : run.optimizer->state()) lend(state.values.view());
-    for (parallel::KeptVector& kept : run.vectors) lend(kept.values.view());
+    for (parallel::StrategyVector& kept : run.vectors) lend(kept.values.view());
   };
   Serving(run, std::move(plan)).train();
 }

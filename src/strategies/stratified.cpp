@@ -27,12 +27,12 @@ namespace {
 class Stratified final : public Strategy {
  public:
   void require(const models::Model& model, int ranks) const override;
-  parallel::Division* divide(const models::Model& model, const data::DatasetInfo& data,
-                             comm::Communicator& communicator) override;
+  std::shared_ptr<parallel::RowHolding> divide(const models::Model& model, const data::DatasetInfo& data,
+                                               comm::Communicator& communicator) override;
   void train(TrainContext& run) override;
 
  private:
-  std::optional<ItemRing> ring_;
+  std::shared_ptr<ItemRing> ring_;
 };
 
 /// This rank's part of steps that are made in one pass of the ring.
@@ -68,10 +68,11 @@ void Stratified::require(const models::Model& model, int) const {
       "\"factorization\"");
 }
 
-parallel::Division* Stratified::divide(const models::Model& model, const data::DatasetInfo& data,
-                                       comm::Communicator& communicator) {
+std::shared_ptr<parallel::RowHolding> Stratified::divide(const models::Model& model, const data::DatasetInfo& data,
+                                                         comm::Communicator& communicator) {
   require(model, communicator.size());
-  return &ring_.emplace(model, data, communicator);
+  ring_ = std::make_shared<ItemRing>(model, data, communicator);
+  return ring_;
 }
 
 void Stratified::train(TrainContext& run) {

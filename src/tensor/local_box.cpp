@@ -6,10 +6,19 @@
 
 namespace unisono {
 
-LocalBox locate(const ShardMap& map, int rank, std::size_t number, const Box& box) {
-  const Block& local = map.local(rank).blocks()[number];
-  const Shard& shard = map.shards_of(rank)[number];
-  LocalBox place{.offset = local.offset, .counts = {}, .strides = stored_strides(local)};
+std::vector<Shard> whole_shards(const ParameterLayout& layout) {
+  std::vector<Shard> shards;
+  for (std::size_t i = 0; i < layout.blocks().size(); ++i) {
+    const Block& block = layout.blocks()[i];
+    shards.push_back({.block = i,
+                      .box = whole_box(block),
+                      .place = {.offset = block.offset, .counts = block.shape, .strides = stored_strides(block)}});
+  }
+  return shards;
+}
+
+LocalBox locate(const Shard& shard, const Box& box) {
+  LocalBox place{.offset = shard.place.offset, .counts = {}, .strides = shard.place.strides};
   for (std::size_t axis = 0; axis < box.size(); ++axis) {
     const AxisRange& held = shard.box[axis];
     place.counts.push_back(box[axis].count);
@@ -17,6 +26,16 @@ LocalBox locate(const ShardMap& map, int rank, std::size_t number, const Box& bo
     place.strides[axis] *= box[axis].step / held.step;
   }
   return place;
+}
+
+Shard rows_of(const Shard& shard, Index first, Index last) {
+  Shard some = shard;
+  AxisRange& front = some.box.front();
+  front.first += first * front.step;
+  front.count = last - first;
+  some.place.offset += first * some.place.strides.front();
+  some.place.counts.front() = front.count;
+  return some;
 }
 
 namespace {

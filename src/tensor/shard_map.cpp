@@ -79,7 +79,7 @@ bool is_part(const AxisRange& range, Index extent) {
 /// Cuts each block along an axis, or along its last one where it has fewer, in proportion to the weights.
 ShardMap cut_along(ParameterLayout layout, std::size_t axis, const std::vector<Index>& weights) {
   const Index sum = std::accumulate(weights.begin(), weights.end(), Index{0});
-  std::vector<Shard> shards;
+  std::vector<std::vector<Shard>> shards(weights.size());
   for (std::size_t block = 0; block < layout.blocks().size(); ++block) {
     Box box = whole_box(layout.blocks()[block]);
     AxisRange& range = box[std::min(axis, box.size() - 1)];
@@ -88,11 +88,10 @@ ShardMap cut_along(ParameterLayout layout, std::size_t axis, const std::vector<I
     for (std::size_t rank = 0; rank < weights.size(); ++rank) {
       range.first = share_of(extent, before, sum);
       range.count = share_of(extent, before += weights[rank], sum) - range.first;
-      shards.push_back({.block = block, .box = box, .holder = static_cast<int>(rank)});
+      shards[rank].push_back({.block = block, .box = box});
     }
   }
-  const int ranks = static_cast<int>(weights.size());
-  return {std::move(layout), ranks, 1, std::move(shards)};
+  return {std::move(layout), 1, std::move(shards)};
 }
 
 std::vector<Index> equal_weights(int ranks) { return std::vector<Index>(static_cast<std::size_t>(ranks), 1); }
@@ -137,27 +136,32 @@ std::optional<Box> intersection(const Box& a, const Box& b) {
 
 // --- Maps ------------------------------------------------------------------------------------------------------------
 
-ShardMap::ShardMap(ParameterLayout layout, int ranks, int copies, std::vector<Shard> shards)
-    : layout_(std::move(layout)), copies_(copies), held_(static_cast<std::size_t>(ranks)) {
-  std::erase_if(shards, [](const Shard& shard) { return size_of(shard.box) == 0; });
-  for (Shard& shard : shards) {
-    require_valid(shard);
-    held_[static_cast<std::size_t>(shard.holder)].shards.push_back(std::move(shard));
+ShardMap::ShardMap(ParameterLayout layout, int copies, std::vector<std::vector<Shard>> shards)
+    : layout_(std::move(layout)), copies_(copies), held_(shards.size()) {
+  for (std::size_t rank = 0; rank < shards.size(); ++rank) {
+    std::erase_if(shards[rank], [](const Shard& shard) { return size_of(shard.box) == 0; });
+    for (const Shard& shard : shards[rank]) require_valid(shard);
+    held_[rank].shards = std::move(shards[rank]);
   }
   require_whole_copies();
-  for (Held& held : held_) held.layout = local_layout(layout_, held.shards);
+  for (Held& held : held_) {
+    held.layout = local_layout(layout_, held.shards);
+    for (std::size_t i = 0; i < held.shards.size(); ++i) {
+      const Block& block = held.layout.blocks()[i];
+      held.shards[i].place = {.offset = block.offset, .counts = block.shape, .strides = stored_strides(block)};
+    }
+  }
 }
 
 void ShardMap::require_valid(const Shard& shard) const {
-  bool valid = shard.block < layout_.blocks().size() && shard.holder >= 0 && shard.holder < ranks() &&
-               shard.copy >= 0 && shard.copy < copies_;
+  bool valid = shard.block < layout_.blocks().size() && shard.copy >= 0 && shard.copy < copies_;
   if (valid) {
     const std::vector<Index>& shape = layout_.blocks()[shard.block].shape;
     valid = shape.size() == shard.box.size();
     for (std::size_t axis = 0; valid && axis < shape.size(); ++axis) valid = is_part(shard.box[axis], shape[axis]);
   }
   if (valid) return;
-  throw std::logic_error(fmt::format("rank {} cannot hold such a shard of block {}", shard.holder, shard.block));
+  throw std::logic_error(fmt::format("no rank can hold such a shard of block {}", shard.block));
 }
 
 bool overlap(const Box& a, const Box& b) {
@@ -231,7 +235,7 @@ std::optional<Index> ShardMap::offset_of(int rank, Element element) const {
   }
   for (std::size_t i = 0; i < shards_of(rank).size(); ++i) {
     const Shard& shard = shards_of(rank)[i];
-    if (shard.block == element.block && intersection(shard.box, one)) return locate(*this, rank, i, one).offset;
+    if (shard.block == element.block && intersection(shard.box, one)) return locate(shard, one).offset;
   }
   return {};
 }
@@ -259,9 +263,9 @@ int ShardMap::copy_to_read(int rank, std::size_t block) const {
 
 std::uint64_t ShardMap::hash() const {
   std::string text = fmt::format("{:x}/{}", layout_.hash(), copies_);
-  for (const Held& held : held_) {
-    for (const Shard& shard : held.shards) {
-      text += fmt::format(";{}:{}:{}", shard.holder, shard.copy, shard.block);
+  for (int rank = 0; rank < ranks(); ++rank) {
+    for (const Shard& shard : shards_of(rank)) {
+      text += fmt::format(";{}:{}:{}", rank, shard.copy, shard.block);
       for (const AxisRange& range : shard.box) text += fmt::format(",{}+{}*{}", range.first, range.count, range.step);
     }
   }
@@ -274,15 +278,15 @@ ShardMap ShardMap::whole(ParameterLayout layout, int ranks) { return stages(std:
 ShardMap ShardMap::by_blocks(ParameterLayout layout, int ranks) {
   Index all = 0, before = 0;
   for (const Block& block : layout.blocks()) all += block.size();
-  std::vector<Shard> shards;
+  std::vector<std::vector<Shard>> shards(static_cast<std::size_t>(ranks));
   for (std::size_t i = 0; i < layout.blocks().size(); ++i) {
     const Block& block = layout.blocks()[i];
     const Index middle = before + block.size() / 2;
-    const auto holder = static_cast<int>(std::min<Index>(share_of(ranks, middle, std::max<Index>(1, all)), ranks - 1));
-    shards.push_back({.block = i, .box = whole_box(block), .holder = holder});
+    const Index holder = std::min<Index>(share_of(ranks, middle, std::max<Index>(1, all)), ranks - 1);
+    shards[static_cast<std::size_t>(holder)].push_back({.block = i, .box = whole_box(block)});
     before += block.size();
   }
-  return {std::move(layout), ranks, 1, std::move(shards)};
+  return {std::move(layout), 1, std::move(shards)};
 }
 
 ShardMap ShardMap::by_rows(ParameterLayout layout, int ranks) {
@@ -299,18 +303,16 @@ ShardMap ShardMap::by_weights(ParameterLayout layout, const std::vector<Index>& 
 
 ShardMap ShardMap::stages(ParameterLayout layout, const std::vector<std::size_t>& first_blocks, int replicas) {
   const int stages = static_cast<int>(first_blocks.size());
-  std::vector<Shard> shards;
+  std::vector<std::vector<Shard>> shards(static_cast<std::size_t>(replicas * stages));
   for (std::size_t block = 0; block < layout.blocks().size(); ++block) {
     const auto behind = std::upper_bound(first_blocks.begin(), first_blocks.end(), block);
     const int stage = static_cast<int>(behind - first_blocks.begin()) - 1;
     for (int replica = 0; replica < replicas; ++replica) {
-      shards.push_back({.block = block,
-                        .box = whole_box(layout.blocks()[block]),
-                        .holder = replica * stages + stage,
-                        .copy = replica});
+      const auto holder = static_cast<std::size_t>(replica * stages + stage);
+      shards[holder].push_back({.block = block, .box = whole_box(layout.blocks()[block]), .copy = replica});
     }
   }
-  return {std::move(layout), replicas * stages, replicas, std::move(shards)};
+  return {std::move(layout), replicas, std::move(shards)};
 }
 
 }  // namespace unisono

@@ -32,12 +32,12 @@ FloatRange VectorShards::shard(int rank) const {
 
 namespace {
 
-/// Cuts a range of a stored block into boxes: along its outermost stored axis, positions that are in the range as a
+/// Cuts a range of a shard into boxes: along its outermost stored axis, positions that are in the range as a
 /// whole, and, cut along the next axis, the first and the last one, which may be in it only in part.
 class RangeCutter {
  public:
-  RangeCutter(const Block& block, std::size_t number, Index origin, std::vector<BlockPart>& parts)
-      : number_(number), origin_(origin), strides_(stored_strides(block)), shape_(block.shape), parts_(parts) {
+  RangeCutter(const Shard& shard, Index origin, std::vector<Shard>& parts)
+      : shard_(shard), origin_(origin), strides_(shard.place.strides), shape_(shard.place.counts), parts_(parts) {
     order_.resize(shape_.size());
     std::iota(order_.begin(), order_.end(), std::size_t{0});
     // Axes with one position come last: they may have the stride of another axis.
@@ -45,7 +45,8 @@ class RangeCutter {
     std::ranges::stable_sort(order_, std::greater(), key);
   }
 
-  /// \param depth how many axes, in their stored order, have one position left in `box`
+  /// \param depth how many axes, in their stored order, have one position left in `box`, which counts positions of the
+  /// shard
   /// \param offset of the box in the vector \param range floats from there
   void cut(std::size_t depth, const Box& box, Index offset, const FloatRange& range) {
     const std::size_t axis = order_[depth];
@@ -78,29 +79,53 @@ class RangeCutter {
   }
 
   void add(Box box, Index offset) {
-    LocalBox place{.offset = offset - origin_, .counts = {}, .strides = strides_};
-    for (const AxisRange& range : box) place.counts.push_back(range.count);
-    parts_.push_back({number_, std::move(box), std::move(place)});
+    Shard part{.block = shard_.block,
+               .box = std::move(box),
+               .place = {.offset = offset - origin_, .counts = {}, .strides = strides_},
+               .copy = shard_.copy};
+    for (std::size_t axis = 0; axis < part.box.size(); ++axis) {
+      AxisRange& range = part.box[axis];
+      const AxisRange& held = shard_.box[axis];
+      part.place.counts.push_back(range.count);
+      range = {.first = held.first + range.first * held.step, .count = range.count, .step = held.step};
+    }
+    parts_.push_back(std::move(part));
   }
 
-  std::size_t number_;
+  const Shard& shard_;
   Index origin_;
   std::vector<Index> strides_, shape_;
   std::vector<std::size_t> order_;  ///< axes with several positions by their stride, the largest first; then others
-  std::vector<BlockPart>& parts_;
+  std::vector<Shard>& parts_;
 };
 
 }  // namespace
 
-std::vector<BlockPart> parts_of(const ParameterLayout& layout, const FloatRange& range) {
-  std::vector<BlockPart> parts;
-  for (std::size_t i = 0; i < layout.blocks().size(); ++i) {
-    const Block& block = layout.blocks()[i];
-    const Index first = std::max(range.first, block.offset);
-    const Index last = std::min(range.last, block.offset + block.stored_size());
+namespace {
+
+/// Floats from its first number to the end of its last one.
+Index stored_size(const LocalBox& place) {
+  Index size = 1;
+  for (std::size_t axis = 0; axis < place.counts.size(); ++axis) size += (place.counts[axis] - 1) * place.strides[axis];
+  return size;
+}
+
+/// All of a shard, in positions of the shard.
+Box own_box(const Shard& shard) {
+  Box box;
+  for (const Index count : shard.place.counts) box.push_back({.first = 0, .count = count});
+  return box;
+}
+
+}  // namespace
+
+std::vector<Shard> parts_of(const std::vector<Shard>& shards, const FloatRange& range) {
+  std::vector<Shard> parts;
+  for (const Shard& shard : shards) {
+    const Index offset = shard.place.offset;
+    const Index first = std::max(range.first, offset), last = std::min(range.last, offset + stored_size(shard.place));
     if (first >= last) continue;
-    RangeCutter(block, i, range.first, parts)
-        .cut(0, whole_box(block), block.offset, {first - block.offset, last - block.offset});
+    RangeCutter(shard, range.first, parts).cut(0, own_box(shard), offset, {first - offset, last - offset});
   }
   return parts;
 }

@@ -52,9 +52,9 @@ void expect_sample(const CheckpointHeader& read, const CheckpointHeader& written
 }
 
 /// Collective: what a checkpoint says of a state, read into its vectors.
-void read_state(comm::Communicator& world, const std::string& path, const HeldState& state) {
+void read_state(comm::Communicator& world, const std::string& path, const StoredVectors& state) {
   const StoredCheckpoint stored = open_checkpoint(world, path);
-  for (const HeldVector& vector : state) read_vector(world, stored, {vector.group}, vector);
+  for (const StoredVector& vector : state) read_vector(world, stored, {vector.group}, vector);
 }
 
 TEST_CASE("a checkpoint holds everything that was written, bit for bit, on any number of ranks", "[checkpoint]") {
@@ -93,7 +93,7 @@ TEST_CASE("vectors that only a device reads are written and read through plain m
       SampleState state(model);
       Buffer parameters(model.parameters.size(), far);
       far.copy(state.parameters, parameters.view());
-      HeldState held = state.held();
+      StoredVectors held = state.held();
       held[0].values = parameters.view();
       held[0].memory = &far;
       testing::write_checkpoint(world, path, testing::sample_header(model), held);
@@ -118,8 +118,8 @@ std::map<std::string, std::vector<float>> numbers_in(const std::string& path, co
   const data::hdf5::File file(path, data::hdf5::File::Mode::read);
   std::map<std::string, std::vector<float>> numbers;
   SampleState state(model);
-  for (const HeldVector& vector : state.held()) {
-    for (const Block& block : vector.layout.blocks()) {
+  for (const StoredVector& vector : state.held()) {
+    for (const Block& block : vector.layout().blocks()) {
       const std::string name = vector.group + "/" + block.name;
       numbers[name] = file.read<float>(name);
     }
@@ -160,7 +160,7 @@ TEST_CASE("what ranks divide is written by its holders, and read in any other di
     comm::run_as_threads(map.ranks(), [&](comm::Communicator& world) {
       const std::vector<float> expected = held_values(map, world.rank());
       std::vector<float> read(expected.size());
-      read_state(world, path, {divided_vector("parameters", layout, map, world.rank(), read)});
+      read_state(world, path, {testing::divided_vector("parameters", map, world.rank(), read)});
       EXPECT(read == expected);
     });
   };
@@ -168,7 +168,7 @@ TEST_CASE("what ranks divide is written by its holders, and read in any other di
     comm::run_as_threads(map.ranks(), [&](comm::Communicator& world) {
       std::vector<float> values = held_values(map, world.rank());
       testing::write_checkpoint(world, path, testing::sample_header(SampleModel()),
-                                {divided_vector("parameters", layout, map, world.rank(), values)});
+                                {testing::divided_vector("parameters", map, world.rank(), values)});
     });
   };
   for (const int writers : {1, 2, 3, 4}) {
@@ -187,7 +187,7 @@ TEST_CASE("what ranks divide is written by its holders, and read in any other di
     }
   }
   std::vector<float> read(static_cast<std::size_t>(layout.size()));
-  read_state(*comm::make_self_communicator(), path, {whole_vector("parameters", layout, read)});
+  read_state(*comm::make_self_communicator(), path, {testing::whole_vector("parameters", layout, read)});
   CHECK(read == held_values(ShardMap::whole(layout, 1), 0));
 }
 
@@ -222,7 +222,7 @@ TEST_CASE("ranks that hold parts of a state and do not see one file say what the
     const ScratchFolder& folder = world.is_root() ? shared : other;
     const ShardMap map = ShardMap::by_rows(model.statistics, world.size());
     std::vector<float> values(static_cast<std::size_t>(map.local(world.rank()).size()));
-    const HeldVector part = divided_vector("statistics", model.statistics, map, world.rank(), values);
+    const StoredVector part = testing::divided_vector("statistics", map, world.rank(), values);
     const auto expect_refused = [&](const auto& work) {
       try {
         work();
@@ -268,11 +268,10 @@ TEST_CASE("each rank's optimizer state is kept where ranks have their own, and t
   const std::string path = folder.path("a.h5");
   comm::run_as_threads(2, [&](comm::Communicator& world) {
     std::vector<float> own = testing::counted(model.parameters, world.is_root() ? 10 : 20);
-    HeldState state;
+    StoredVectors state;
     for (int rank = 0; rank < world.size(); ++rank) {
-      state.push_back(whole_vector(optimizer_group(rank, "velocity"), model.parameters, own));
-      state.back().common = false;
-      if (rank != world.rank()) state.back().shards.clear();
+      state.push_back(testing::whole_vector(optimizer_group(rank, "velocity"), model.parameters, own));
+      state.back().of = rank == world.rank() ? ValuesOf::this_replica : ValuesOf::another_replica;
     }
     testing::write_checkpoint(world, path, testing::sample_header(model), state);
   });
@@ -281,7 +280,7 @@ TEST_CASE("each rank's optimizer state is kept where ranks have their own, and t
   CHECK(stored.optimizer_states == 2);
   const auto read = [&](const std::vector<std::string>& groups) {
     std::vector<float> values(static_cast<std::size_t>(model.parameters.size()));
-    read_vector(*world, stored, groups, whole_vector("", model.parameters, values));
+    read_vector(*world, stored, groups, testing::whole_vector("", model.parameters, values));
     return values;
   };
   CHECK(read({optimizer_group(0, "velocity")}) == testing::counted(model.parameters, 10));

@@ -85,14 +85,15 @@ class DividedRun {
   DividedRun(comm::Communicator& world, const ShardMap& map, const optim::OptimizerSettings& settings)
       : world_(world),
         map_(map),
-        squares_(world),
+        copy_(world.split(world.rank() / (map.ranks() / map.copies()), world.rank())),
+        squares_(*copy_),
+        held_(std::make_shared<MapHolding>(map, world.rank(), squares_)),
         theta_(static_cast<std::size_t>(map.local(world.rank()).size())),
         g_(theta_.size()),
         all_theta_(world.is_root() ? static_cast<std::size_t>(map.layout().size()) : 0),
         all_g_(all_theta_.size()),
-        optimizer_(
-            optim::make_optimizer(settings, {.map = map, .rank = world.rank(), .ranks = squares_}, *network_.backend)) {
-    nn::initialise(map, world.rank(), kTrainingSeed, theta_);
+        optimizer_(optim::make_optimizer(settings, *held_, *network_.backend)) {
+    nn::initialise(*held_, kTrainingSeed, theta_);
   }
 
   void train(std::int64_t first, std::int64_t last) {
@@ -105,8 +106,8 @@ class DividedRun {
     }
   }
 
-  HeldState state() {
-    HeldState state = {held("parameters", theta_)};
+  StoredVectors state() {
+    StoredVectors state = {held("parameters", theta_)};
     for (optim::OptimizerState& own : optimizer_->state()) {
       state.push_back(held(optimizer_group(0, own.name), own.values.view()));
     }
@@ -114,7 +115,7 @@ class DividedRun {
   }
   void restore(const std::string& path, std::int64_t step) {
     const StoredCheckpoint stored = open_checkpoint(world_, path);
-    for (const HeldVector& vector : state()) {
+    for (const StoredVector& vector : state()) {
       std::ranges::fill(vector.values, 0.0F);
       read_vector(world_, stored, {vector.group}, vector);
     }
@@ -123,7 +124,7 @@ class DividedRun {
 
   /// Whether this rank holds what one that holds all would.
   bool is_part_of(const Vectors& all) {
-    for (const HeldVector& vector : state()) {
+    for (const StoredVector& vector : state()) {
       std::vector<float> expected(theta_.size());
       comm::copy_common(at_root_, 0, all.at(vector.group), map_, world_.rank(), expected);
       if (!std::ranges::equal(vector.values, expected)) return false;
@@ -132,15 +133,17 @@ class DividedRun {
   }
 
  private:
-  HeldVector held(std::string group, MutableView values) {
-    return divided_vector(std::move(group), map_.layout(), map_, world_.rank(), values);
+  StoredVector held(std::string group, MutableView values) {
+    return {.group = std::move(group), .holding = held_, .values = values};
   }
 
   comm::Communicator& world_;
   const ShardMap& map_;
   Network network_;
   ShardMap at_root_ = ShardMap::whole(network_.model->layout(), 1);
+  std::unique_ptr<comm::Communicator> copy_;  ///< the ranks that hold one copy together
   comm::CommunicatorSquares squares_;
+  std::shared_ptr<const Holding> held_;
   std::vector<float> theta_, g_, all_theta_, all_g_;
   std::unique_ptr<optim::Optimizer> optimizer_;
 };
@@ -211,12 +214,14 @@ TEST_CASE("a divided θ trains to the undivided run's bits, and goes on from its
 TEST_CASE("where every rank holds all of θ, no message is sent for a norm", "[shards]") {
   struct NoRanks final : SquaresReducer {
     void sum(std::span<ExactSquares>) override { throw std::logic_error("a message"); }
+    double sum(double) override { throw std::logic_error("a message"); }
   } none;
   const Network network;
   const ShardMap map = ShardMap::whole(network.model->layout(), 3);
   std::vector<float> theta(static_cast<std::size_t>(map.local(1).size()), 1.0F), g(theta.size(), 1.0F);
   for (const auto& [rule, settings] : named_rules()) {
-    const auto optimizer = optim::make_optimizer(settings, {.map = map, .rank = 1, .ranks = none}, *network.backend);
+    const MapHolding held(map, 1, none);
+    const auto optimizer = optim::make_optimizer(settings, held, *network.backend);
     CHECK_NOTHROW(optimizer->step(theta, g, 0.1, 1));
   }
 }

@@ -4,11 +4,11 @@
 #include <map>
 
 #include "expect.hpp"
+#include "holding_checks.hpp"
 #include "sample_checkpoint.hpp"
 #include "scratch_folder.hpp"
 #include "small_runs.hpp"
 #include "unisono/base/errors.hpp"
-#include "unisono/comm/redistribute.hpp"
 #include "unisono/session/checkpoint_file.hpp"
 #include "unisono/session/model_parts.hpp"
 #include "unisono/session/run_state.hpp"
@@ -90,16 +90,8 @@ std::vector<float> invented(const ParameterLayout& layout, std::int64_t step) {
 }
 
 /// What a rank has of a vector that is `all` where one rank holds everything.
-std::vector<float> part_of(const std::vector<float>& all, const HeldVector& vector, const ModelParts& parts) {
-  std::vector<float> own(vector.values.size());
-  if (!parts.stages) {
-    std::ranges::copy(all, own.begin());
-  } else {
-    const bool statistics = vector.layout.hash() == parts.model->statistics_layout().hash();
-    const ShardMap& map = statistics ? parts.stages->statistics() : parts.stages->parameters();
-    comm::copy_common(ShardMap::whole(map.layout(), 1), 0, all, map, parts.grid.all().rank(), own);
-  }
-  return own;
+std::vector<float> part_of(const std::vector<float>& all, const StoredVector& vector) {
+  return test::part_of(*vector.holding, all);
 }
 
 /// A rank of a run whose gradients are invented.
@@ -118,7 +110,8 @@ class StateHolder {
   /// \param salt other gradients for other salts
   void train(std::int64_t first, std::int64_t last, std::int64_t salt = 0) {
     for (std::int64_t step = first; step < last; ++step) {
-      take(invented(parts_.model->layout(), step + salt), held_vector("", parts_, training_.gradient));
+      take(invented(parts_.model->layout(), step + salt),
+           stored_vector("", parts_.held.parameters, training_.gradient));
       take(invented(parts_.model->statistics_layout(), step), statistics_of(parts_));
       training_.optimizer->step(parts_.parameters.view(), training_.gradient.view(), 0.05 / (1.0 + double(step)), 0.5F);
       norms_.push_back(parts_.squared_norm(training_.gradient.view()));
@@ -131,18 +124,18 @@ class StateHolder {
   const std::vector<double>& norms() const { return norms_; }
   ModelParts& parts() { return parts_; }
   TrainingParts& training() { return training_; }
-  HeldState state() { return state_of(parts_, training_); }
+  StoredVectors state() { return state_of(parts_, training_); }
 
   Vectors whole() {
     Vectors vectors;
-    for (const HeldVector& vector : state()) vectors[vector.group] = {vector.values.begin(), vector.values.end()};
+    for (const StoredVector& vector : state()) vectors[vector.group] = {vector.values.begin(), vector.values.end()};
     return vectors;
   }
   /// Whether this rank holds what one that holds all would.
   bool is_part_of(const Vectors& all) {
-    const HeldState state = this->state();
-    return std::ranges::all_of(state, [&](const HeldVector& vector) {
-      return std::ranges::equal(vector.values, part_of(all.at(vector.group), vector, parts_));
+    const StoredVectors state = this->state();
+    return std::ranges::all_of(state, [&](const StoredVector& vector) {
+      return std::ranges::equal(vector.values, part_of(all.at(vector.group), vector));
     });
   }
 
@@ -156,8 +149,8 @@ class StateHolder {
   void restore(const std::string& path) { restore_state(parts_, training_, open_checkpoint(world_, path)); }
 
  private:
-  void take(const std::vector<float>& all, const HeldVector& vector) {
-    std::ranges::copy(part_of(all, vector, parts_), vector.values.begin());
+  void take(const std::vector<float>& all, const StoredVector& vector) {
+    std::ranges::copy(part_of(all, vector), vector.values.begin());
   }
 
   comm::Communicator& world_;
@@ -255,11 +248,11 @@ TEST_CASE("replicas that keep optimizer states of their own write and read them,
   REQUIRE(expected[0] != expected[1]);
   const std::vector<Division> pairs = {{2, {}}, {4, {"replica.stages=2"}}, {6, {"replica.stages=3"}}};
   const auto velocity_of = [](StateHolder& holder) {
-    return held_vector("", holder.parts(), holder.training().optimizer->state()[0].values);
+    return stored_vector("", holder.parts().held.state, holder.training().optimizer->state()[0].values);
   };
   const auto has_own = [&](StateHolder& holder) {
     const auto& values = expected[static_cast<std::size_t>(replica_of(holder))];
-    return std::ranges::equal(velocity_of(holder).values, part_of(values, velocity_of(holder), holder.parts()));
+    return std::ranges::equal(velocity_of(holder).values, part_of(values, velocity_of(holder)));
   };
   for (const Division& writer : pairs) {
     comm::run_as_threads(writer.ranks, [&](comm::Communicator& world) {
@@ -283,7 +276,7 @@ TEST_CASE("replicas that keep optimizer states of their own write and read them,
   comm::run_as_threads(2, [&](comm::Communicator& world) {  // one replica: it takes the mean
     StateHolder holder(world, network(rule, {"replica.stages=2"}));
     holder.restore(path);
-    EXPECT(std::ranges::equal(velocity_of(holder).values, part_of(mean, velocity_of(holder), holder.parts())));
+    EXPECT(std::ranges::equal(velocity_of(holder).values, part_of(mean, velocity_of(holder))));
   });
 }
 

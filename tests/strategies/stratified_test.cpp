@@ -9,6 +9,7 @@
 
 #include "../data/support.hpp"
 #include "expect.hpp"
+#include "holding_checks.hpp"
 #include "shared_counters.hpp"
 #include "stratified/item_ring.hpp"
 #include "unisono/base/errors.hpp"
@@ -86,23 +87,6 @@ class StratifiedRecorder final : public Observer {
   StratifiedResult* result_;
 };
 
-/// Copies rows of a block between a rank's memory and all of θ.
-template <typename Copy>
-void for_each_held(const parallel::Division& division, int rank, Copy copy) {
-  const ShardMap map = division.map();
-  const std::vector<Index> offsets = division.offsets();
-  EXPECT(offsets.size() == map.shards_of(rank).size());
-  for (std::size_t i = 0; i < offsets.size(); ++i) {
-    const Shard& shard = map.shards_of(rank)[i];
-    const Block& block = map.layout().blocks()[shard.block];
-    const Index width = block.shape.size() > 1 ? block.shape[1] : 1;
-    const AxisRange& rows = shard.box.front();
-    for (Index k = 0; k < rows.count; ++k) {
-      copy(block.offset + (rows.first + k * rows.step) * block.stride, offsets[i] + k * block.stride, width);
-    }
-  }
-}
-
 /// Trains on ranks that are threads, each with a part of the data and of θ; or serially.
 StratifiedResult train_stratified(const StratifiedJob& job) {
   StratifiedResult result;
@@ -131,20 +115,17 @@ StratifiedResult train_stratified(const StratifiedJob& job) {
          .seed = kStratifiedSeed,
          .update_rule = job.rule});
     const auto strategy = make_strategy(job.strategy);
-    parallel::Division* const division = strategy->divide(*model, info, communicator);
-    EXPECT((division == nullptr) == serial);
+    const auto rows = strategy->divide(*model, info, communicator);
+    EXPECT((rows == nullptr) == serial);
     const ParameterLayout& layout = model->layout();
-    std::vector<float> theta(static_cast<std::size_t>(serial ? layout.size() : division->size()));
+    std::vector<float> theta(static_cast<std::size_t>(serial ? layout.size() : rows->size()));
     if (serial) {
       model->initialise(kStratifiedSeed, {.parameters = theta, .statistics = {}});
     } else {
-      division->begin(job.first_step);
-      division->initialise(kStratifiedSeed, theta);
-      if (job.resumed != nullptr) {
-        for_each_held(*division, communicator.rank(), [&](Index all, Index own, Index width) {
-          std::copy_n(job.resumed->data() + all, width, theta.data() + own);
-        });
-      }
+      rows->begin(job.first_step);
+      const WholeHolding statistics(model->statistics_layout());
+      model->initialise_held(kStratifiedSeed, {*rows, statistics}, {.parameters = theta, .statistics = {}});
+      if (job.resumed != nullptr) theta = test::part_of(*rows, *job.resumed);
     }
     const auto source =
         data->train({.rank = communicator.rank(), .size = communicator.size(), .seed = kStratifiedSeed});
@@ -183,22 +164,16 @@ StratifiedResult train_stratified(const StratifiedJob& job) {
     if (serial) {
       while (const auto batch = evaluation->next()) model->evaluate(*batch, run.state, validation);
     } else {
-      division->evaluate(*evaluation, theta, validation);
+      rows->evaluate(*evaluation, theta, validation);
     }
+    const std::vector<float> all = serial ? theta : test::gathered(communicator, *rows, theta);
     const std::lock_guard guard(mutex);
     result.steps_per_epoch = source->steps_per_epoch();
     result.loss += sums.loss;
     result.validation_loss += validation.loss;
     result.passed_bytes += counters.get<PassedCounters>().bytes;
     result.largest_part = std::max(result.largest_part, static_cast<Index>(theta.size()));
-    result.parameters.resize(static_cast<std::size_t>(layout.size()));
-    if (serial) {
-      result.parameters = theta;
-    } else {
-      for_each_held(*division, communicator.rank(), [&](Index all, Index own, Index width) {
-        std::copy_n(theta.data() + own, width, result.parameters.data() + all);
-      });
-    }
+    result.parameters = all;
   });
   return result;
 }
@@ -301,6 +276,48 @@ void pass_round(const std::string& path, int ranks, int threads, std::int64_t di
         EXPECT(visits == passes * diagonals * ring.rows());
       },
       5);
+}
+
+TEST_CASE("rows of a ring are held as every kind of holding promises, before and after columns have moved",
+          "[stratified][holding]") {
+  const TempDir folder;
+  const std::string path = write_ratings(folder / "ratings.h5");
+  for (const int ranks : {1, 2, 3}) {
+    INFO(ranks << " ranks");
+    comm::run_as_threads(ranks, [&](comm::Communicator& communicator) {
+      data::DataSettings settings;
+      settings.path = path;
+      settings.partition = data::Partition::strata;
+      settings.order = data::Order::strata;
+      data::NodeShare share;
+      share.rank = communicator.rank();
+      share.size = communicator.size();
+      const auto data = data::open_dataset(settings, kStratifiedSeed, share);
+      const auto backend = kernels::make_cpu_backend(1);
+      LocalReducer reducer;
+      models::ModelSettings model_settings;
+      model_settings.kind = "factorization";
+      model_settings.factorization.dimension = 5;
+      const auto model =
+          models::make_model(model_settings, {.kind = data::SetKind::ratings, .rows = kUsers, .columns = kItems},
+                             {.backend = *backend,
+                              .reducer = reducer,
+                              .steps_together = false,
+                              .seed = kStratifiedSeed,
+                              .update_rule = "adagrad"});
+      ItemRing ring(*model, data->info(), communicator);
+      std::vector<float> whole(static_cast<std::size_t>(model->layout().size()));
+      model->initialise(kStratifiedSeed, {.parameters = whole, .statistics = {}});
+      for (const std::int64_t step : {0, 1, 4}) {
+        ring.begin(step);
+        test::expect_holding(communicator, ring);
+        std::vector<float> own(static_cast<std::size_t>(ring.size()));
+        const WholeHolding statistics(model->statistics_layout());
+        model->initialise_held(kStratifiedSeed, {ring, statistics}, {.parameters = own, .statistics = {}});
+        EXPECT(test::gathered(communicator, ring, own) == whole);
+      }
+    });
+  }
 }
 
 constexpr std::chrono::milliseconds kLong{12};

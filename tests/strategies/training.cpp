@@ -9,8 +9,8 @@
 #include "unisono/base/clock.hpp"
 #include "unisono/comm/process_grid.hpp"
 #include "unisono/comm/redistribute.hpp"
-#include "unisono/nn/initialiser.hpp"
 #include "unisono/parallel/pipeline.hpp"
+#include "unisono/parallel/slice_holding.hpp"
 #include "unisono/parallel/state_shards.hpp"
 
 namespace unisono::strategies {
@@ -78,12 +78,15 @@ class Rank {
         gradient_(replica_->layout().size(), communicator_.shared_allocator()),
         statistics_(replica_->statistics_layout().size(), backend_->memory()),
         source_(make_source(examples, 0, 1)),
-        optimizer_(make_optimizer()) {
+        parameters_(hold(&parallel::Stages::parameters, model_->layout())),
+        statistics_held_(hold(&parallel::Stages::statistics, model_->statistics_layout())),
+        state_(hold_state()),
+        optimizer_(optim::make_optimizer(training_.optimizer, *state_, *backend_)) {
     for (const parallel::StateVector& vector : strategy_->state_vectors()) {
       const Buffer& like = vector.of == parallel::StateOf::parameters ? theta_ : statistics_;
       vectors_.push_back({vector, Buffer(like.size(), backend_->memory())});
     }
-    initialise();
+    model_->initialise_held(kSeed, {*parameters_, *statistics_held_}, state());
     make_workers(examples);
     if (training.resumed != nullptr) {
       const auto rank = static_cast<std::size_t>(communicator.rank());
@@ -129,17 +132,17 @@ class Rank {
     strategy_->train(run);
     outcome.total_seconds = watch.seconds();
     outcome.workspace_bytes = replica_->workspace_bytes();
-    outcome.parameters = whole(stages_ ? &stages_->parameters() : nullptr, state().parameters);
-    outcome.statistics = whole(stages_ ? &stages_->statistics() : nullptr, statistics_.view());
+    outcome.parameters = whole(*parameters_, state().parameters);
+    outcome.statistics = whole(*statistics_held_, statistics_.view());
     outcome.optimizer_steps = optimizer_->steps();
     outcome.optimizer_state = std::move(optimizer_->state());
     for (optim::OptimizerState& own : outcome.optimizer_state) {
       outcome.state_floats += own.values.size();
       Buffer all(model_->layout().size());
-      std::ranges::copy(whole(stages_ ? &stages_->parameters() : nullptr, gathered(own.values.view())), all.data());
+      std::ranges::copy(whole(*state_, own.values.view()), all.data());
       own.values = std::move(all);
     }
-    for (const parallel::KeptVector& kept : vectors_) {  // in plain memory: the device's goes with this rank
+    for (const parallel::StrategyVector& kept : vectors_) {  // in plain memory: the device's goes with this rank
       outcome.vectors.push_back({kept.vector, Buffer(kept.values.size())});
       backend_->memory().copy(kept.values.view(), outcome.vectors.back().values.view());
     }
@@ -218,61 +221,22 @@ class Rank {
       to = std::ranges::copy(part(whole, range), to).out;
     }
   }
-  std::vector<float> gathered(View own) const {
-    if (!state_shards_) return plain(backend_->memory(), own);
-    std::vector<float> all(static_cast<std::size_t>(replica_->layout().size()));
-    auto from = own.begin();
-    for (const FloatRange& range : state_shards_->ranges_of(communicator_.rank())) {
-      const auto end = from + (range.last - range.first);
-      std::copy(from, end, all.begin() + range.first);
-      from = end;
-    }
-    for (const FloatRange& bucket : state_shards_->buckets()) communicator_.all_gather(part(MutableView(all), bucket));
-    return all;
+
+  std::shared_ptr<const Holding> hold(const ShardMap& (parallel::Stages::*map)() const, const ParameterLayout& layout) {
+    if (!stages_) return std::make_shared<WholeHolding>(layout);
+    return std::make_shared<MapHolding>((*stages_.*map)(), grid_.all().rank(), squares_);
   }
 
-  /// The numbers of the blocks that this rank holds.
-  std::vector<std::size_t> held_blocks() const {
-    std::vector<std::size_t> numbers(replica_->layout().blocks().size());
-    for (std::size_t i = 0; i < numbers.size(); ++i) {
-      numbers[i] = stages_ ? stages_->replica_parameters().shards_of(grid_.pipeline().rank())[i].block : i;
-    }
-    return numbers;
+  std::shared_ptr<const Holding> hold_state() {
+    if (!state_shards_) return parameters_;
+    return std::make_shared<parallel::SliceHolding>(parameters_, state_shards_->ranges_of(communicator_.rank()),
+                                                    parallel::SliceHolding::Place::packed, all_squares_);
   }
 
-  std::unique_ptr<optim::Optimizer> make_optimizer() {
-    if (state_shards_) {
-      return optim::make_optimizer(training_.optimizer,
-                                   {.layout = replica_->layout(),
-                                    .ranges = state_shards_->ranges_of(communicator_.rank()),
-                                    .blocks = held_blocks(),
-                                    .all_blocks = model_->layout().blocks().size(),
-                                    .ranks = all_squares_},
-                                   *backend_);
-    }
-    if (!stages_) return optim::make_optimizer(training_.optimizer, model_->layout(), *backend_);
-    return optim::make_optimizer(
-        training_.optimizer, {.map = stages_->replica_parameters(), .rank = grid_.pipeline().rank(), .ranks = squares_},
-        *backend_);
-  }
-
-  void initialise() {
-    if (!stages_) return model_->initialise(kSeed, state());
-    initialise(stages_->parameters(), theta_);
-    initialise(stages_->statistics(), statistics_);
-  }
-  void initialise(const ShardMap& map, Buffer& shard) {
-    PlainValues values(shard.allocator(), shard.view());
-    nn::initialise(map, grid_.all().rank(), kSeed, values.view());
-    values.put_back();
-  }
-
-  /// All of a vector of which this rank has a shard, or all where there is no map.
-  std::vector<float> whole(const ShardMap* map, View own) {
-    std::vector<float> shard = plain(backend_->memory(), own);
-    if (map == nullptr) return shard;
-    std::vector<float> all(static_cast<std::size_t>(map->layout().size()));
-    comm::redistribute(grid_.all(), *map, shard, ShardMap::whole(map->layout(), map->ranks()), all);
+  /// All of a vector of which this rank has a part.
+  std::vector<float> whole(const Holding& holding, View own) {
+    std::vector<float> all(static_cast<std::size_t>(holding.layout().size()));
+    comm::gather(grid_.all(), holding, plain(backend_->memory(), own), all);
     return all;
   }
 
@@ -378,8 +342,9 @@ class Rank {
   std::shared_ptr<std::byte> node_memory_;  ///< the one θ of these ranks; null: each has its own
   Buffer theta_, gradient_, statistics_;
   std::unique_ptr<data::BatchSource> source_;
+  std::shared_ptr<const Holding> parameters_, statistics_held_, state_;  ///< state_: of the optimizer
   std::unique_ptr<optim::Optimizer> optimizer_;
-  std::vector<parallel::KeptVector> vectors_{};
+  std::vector<parallel::StrategyVector> vectors_{};
   std::int64_t first_step_ = 0;
   std::vector<std::int64_t> worker_steps_{};
   struct OwnedWorker {

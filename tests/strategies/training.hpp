@@ -69,7 +69,7 @@ struct Outcome {
   std::vector<float> parameters{}, statistics{};         ///< all of them, also where this rank is a stage of a pipeline
   std::vector<optim::OptimizerState> optimizer_state{};  ///< whole vectors, also where ranks keep shards of them
   Index state_floats = 0;                                ///< of the optimizer's vectors on this rank
-  std::vector<parallel::KeptVector> vectors{};
+  std::vector<parallel::StrategyVector> vectors{};
   std::vector<double> scalars{};  ///< of the strategy
   std::int64_t optimizer_steps = 0;
   std::vector<StepRecord> records{};

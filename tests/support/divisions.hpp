@@ -1,11 +1,12 @@
 #pragma once
 
 #include <algorithm>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "unisono/tensor/shard_map.hpp"
+#include "unisono/tensor/holding.hpp"
 
 namespace unisono::test {
 
@@ -35,17 +36,24 @@ inline ParameterLayout mixed_layout() {
 
 /// Rows are dealt round to the ranks, as cards are.
 inline ShardMap dealt_rows(const ParameterLayout& layout, int ranks) {
-  std::vector<Shard> shards;
+  std::vector<std::vector<Shard>> shards(static_cast<std::size_t>(ranks));
   for (int rank = 0; rank < ranks; ++rank) {
     for (std::size_t block = 0; block < layout.blocks().size(); ++block) {
       Box box = whole_box(layout.blocks()[block]);
       const Index count = (box.front().count - rank + ranks - 1) / ranks;
       box.front() = {.first = rank, .count = std::max<Index>(0, count), .step = ranks};
-      shards.push_back({.block = block, .box = box, .holder = rank});
+      shards[static_cast<std::size_t>(rank)].push_back({.block = block, .box = box});
     }
   }
-  return {layout, ranks, 1, shards};
+  return {layout, 1, shards};
 }
+
+/// Of ranks that sum nothing, or of one rank.
+class LocalSquares final : public SquaresReducer {
+ public:
+  void sum(std::span<ExactSquares>) override {}
+  double sum(double sum) override { return sum; }
+};
 
 using Division = std::pair<std::string, ShardMap>;
 

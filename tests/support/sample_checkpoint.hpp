@@ -1,13 +1,17 @@
 #pragma once
 
 #include <algorithm>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "checkpoint/checkpoint_writing.hpp"
 #include "checkpoint/shared_file.hpp"
+#include "divisions.hpp"
 #include "unisono/base/seal.hpp"
 #include "unisono/models/factory.hpp"
+#include "unisono/session/stored_vector.hpp"
 
 namespace unisono::testing {
 
@@ -74,6 +78,17 @@ inline session::CheckpointHeader sample_header(const SampleModel& model, std::in
   return header;
 }
 
+/// A vector of which this rank holds everything. \param layout must outlive it
+inline session::StoredVector whole_vector(std::string group, const ParameterLayout& layout, MutableView values) {
+  return {.group = std::move(group), .holding = std::make_shared<WholeHolding>(layout), .values = values};
+}
+
+/// A rank's part of a vector. \param map must outlive it
+inline session::StoredVector divided_vector(std::string group, const ShardMap& map, int rank, MutableView values) {
+  static test::LocalSquares unused;
+  return {.group = std::move(group), .holding = std::make_shared<MapHolding>(map, rank, unused), .values = values};
+}
+
 /// What a rank that holds all of the sample model has in its memory.
 struct SampleState {
   const SampleModel& model;
@@ -91,16 +106,16 @@ struct SampleState {
   void clear() {
     for (auto* values : {&parameters, &statistics, &velocity}) std::fill(values->begin(), values->end(), 0.0F);
   }
-  session::HeldState held() {
-    return {session::whole_vector("parameters", model.parameters, parameters),
-            session::whole_vector("statistics", model.statistics, statistics),
-            session::whole_vector("optimizer/0/velocity", model.parameters, velocity)};
+  session::StoredVectors held() {
+    return {whole_vector("parameters", model.parameters, parameters),
+            whole_vector("statistics", model.statistics, statistics),
+            whole_vector("optimizer/0/velocity", model.parameters, velocity)};
   }
 };
 
 /// Collective, to its end.
 inline void write_checkpoint(comm::Communicator& world, const std::string& path,
-                             const session::CheckpointHeader& header, const session::HeldState& state) {
+                             const session::CheckpointHeader& header, const session::StoredVectors& state) {
   Buffer copy;
   session::CheckpointWriting writing(world, path, header, state, copy,
                                      [path](const std::string& aside) { sync_and_rename(aside, path); });

@@ -121,16 +121,27 @@ TEST_CASE("stages are held by their replicas, in the order of a process grid", "
 TEST_CASE("divisions that leave out numbers, or hold them twice, are refused", "[shards]") {
   ParameterLayout layout;
   layout.add({.name = "w", .shape = {4, 3}});
-  const auto rows = [](Index first, Index count, int holder) {
-    return Shard{.block = 0, .box = {{first, count}, {0, 3}}, .holder = holder};
-  };
-  CHECK_NOTHROW(ShardMap(layout, 2, 1, {rows(0, 1, 0), rows(1, 3, 1)}));
-  CHECK_THROWS_AS(ShardMap(layout, 2, 1, {rows(0, 1, 0), rows(2, 2, 1)}), std::logic_error);
-  CHECK_THROWS_AS(ShardMap(layout, 2, 1, {rows(0, 2, 0), rows(1, 3, 1)}), std::logic_error);
-  CHECK_THROWS_AS(ShardMap(layout, 2, 1, {rows(0, 2, 0), rows(1, 2, 1)}), std::logic_error);  // as many, but not each
-  CHECK_THROWS_AS(ShardMap(layout, 2, 1, {rows(0, 5, 0)}), std::logic_error);
-  CHECK_THROWS_AS(ShardMap(layout, 2, 1, {rows(0, 4, 2)}), std::logic_error);
-  CHECK_THROWS_AS(ShardMap(layout, 2, 2, {rows(0, 4, 1)}), std::logic_error);  // of the second copy there is none
+  using Held = std::vector<Shard>;
+  const auto rows = [](Index first, Index count) { return Shard{.block = 0, .box = {{first, count}, {0, 3}}}; };
+  const auto map_of = [&](int copies, Held first, Held second) { return ShardMap(layout, copies, {first, second}); };
+  CHECK_NOTHROW(map_of(1, {rows(0, 1)}, {rows(1, 3)}));
+  CHECK_THROWS_AS(map_of(1, {rows(0, 1)}, {rows(2, 2)}), std::logic_error);
+  CHECK_THROWS_AS(map_of(1, {rows(0, 2)}, {rows(1, 3)}), std::logic_error);
+  CHECK_THROWS_AS(map_of(1, {rows(0, 2)}, {rows(1, 2)}), std::logic_error);  // as many, but not each
+  CHECK_THROWS_AS(map_of(1, {rows(0, 5)}, {}), std::logic_error);
+  CHECK_THROWS_AS(map_of(1, {Shard{.block = 1, .box = rows(0, 4).box}}, {}), std::logic_error);
+  CHECK_THROWS_AS(map_of(1, {Shard{.block = 0, .box = rows(0, 4).box, .copy = 1}}, {}), std::logic_error);
+  CHECK_THROWS_AS(map_of(2, {}, {rows(0, 4)}), std::logic_error);  // of the second copy there is none
+}
+
+TEST_CASE("some of a shard's rows are found by the block's stride, and by the step between them", "[shards]") {
+  const Shard third{.block = 1,  // rows 2, 5, 8
+                    .box = {{.first = 2, .count = 3, .step = 3}, {.first = 0, .count = 5}},
+                    .place = {.offset = 100, .counts = {3, 5}, .strides = {16, 1}}};
+  const Shard some = rows_of(third, 1, 3);  // rows 5, 8
+  CHECK(some.box.front() == AxisRange{.first = 5, .count = 2, .step = 3});
+  CHECK(some.place.offset == 100 + 16);
+  CHECK(some.place.counts == std::vector<Index>{2, 5});
 }
 
 TEST_CASE("the hash of a division says how θ is divided", "[shards]") {

@@ -52,7 +52,7 @@ TEST_CASE("parts of ranges hold every number of every block once, where the vect
     std::map<float, int> found;
     for (Index first = 0; first < layout.size(); first += step) {
       const FloatRange range{first, std::min(layout.size(), first + step)};
-      for (const BlockPart& one : parts_of(layout, range)) {
+      for (const Shard& one : parts_of(whole_shards(layout), range)) {
         const Block& block = layout.blocks()[one.block];
         std::vector<float> packed(static_cast<std::size_t>(size_of(one.box)));
         pack(one.place, part(View(vector), range), packed);

@@ -8,6 +8,7 @@
 
 #include "unisono/data/batch.hpp"
 #include "unisono/kernels/backend.hpp"
+#include "unisono/tensor/holding.hpp"
 #include "unisono/tensor/layout.hpp"
 
 namespace unisono::models {
@@ -41,6 +42,12 @@ Metric metric_of(std::string_view name, double value);
 struct ModelState {
   MutableView parameters;  ///< [layout().size()]
   MutableView statistics;  ///< [statistics_layout().size()]
+};
+
+/// What a rank holds of a model's state.
+struct HeldModel {
+  const Holding& parameters;
+  const Holding& statistics;
 };
 
 /// A row of `unisono info`'s table.
@@ -104,6 +111,10 @@ class Model {
   /// Overwrites the state with initial values, which are a function of the seed and of each value's canonical position
   /// only.
   virtual void initialise(std::uint64_t seed, ModelState state) const = 0;
+
+  /// The same for what a rank holds of the model's vectors: the values are those that `initialise` gives. Models of
+  /// which no rank ever holds less than all do not implement it. \param state laid out as `held` says
+  virtual void initialise_held(std::uint64_t seed, const HeldModel& held, ModelState state) const;
 
   /// g (+)= scale · ∂(Σ w · loss)/∂θ over the batch, with the examples' weights w (1 if the batch has none), and adds Σ
   /// w · loss to `sums`, whose other figures are not weighted. Collective where batch statistics are global. A batch

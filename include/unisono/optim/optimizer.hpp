@@ -11,8 +11,7 @@
 #include "unisono/tensor/layout.hpp"
 
 namespace unisono {
-class ShardMap;
-class SquaresReducer;
+class Holding;
 }  // namespace unisono
 
 namespace unisono::optim {
@@ -69,34 +68,11 @@ class Optimizer {
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerSettings& settings, const ParameterLayout& layout,
                                           kernels::UpdateKernels& kernels);
 
-/// A sharded θ, as seen by one of its ranks.
-struct DividedParameters {
-  const ShardMap& map;
-  int rank = 0;
-  SquaresReducer& ranks;  ///< sums over the map's ranks; must outlive the optimizer
-};
-
-/// For one rank's shards of θ: all vectors are laid out as map.local(rank). The ranks together make the same step as
-/// one rank that holds all of θ, on the CPU bit for bit. A step is collective where it needs norms: of the whole
-/// gradient for clipping, of whole blocks for LARS and LAMB; each takes one message. Where every rank holds all of θ,
-/// no message is needed.
-/// \throws ConfigError as above
-std::unique_ptr<Optimizer> make_optimizer(const OptimizerSettings& settings, const DividedParameters& parameters,
-                                          kernels::UpdateKernels& kernels);
-
-/// Ranges of a θ that every rank holds, of which each rank updates some.
-struct SharedParameters {
-  const ParameterLayout& layout;    ///< of what the rank holds: θ, or its stage's part of it
-  std::vector<FloatRange> ranges;   ///< which it updates: whole cache lines, ascending, disjoint
-  std::vector<std::size_t> blocks;  ///< the numbers of the layout's blocks among those of θ
-  std::size_t all_blocks;           ///< of θ
-  SquaresReducer& ranks;            ///< sums over the ranks that update θ together; must outlive the optimizer
-};
-
-/// For these ranges: all vectors, θ and g included, are the ranges' floats, one range behind the other. The ranks
-/// together make the same step as one rank that updates all of θ, on CPUs bit for bit; a step is collective as above.
-/// \throws ConfigError as above
-std::unique_ptr<Optimizer> make_optimizer(const OptimizerSettings& settings, const SharedParameters& parameters,
+/// For what this rank holds of θ: g and the state vectors are held as θ is, and laid out as θ is in this rank's memory.
+/// The ranks together make the same step as one rank that holds all of θ, on CPUs bit for bit. A step is collective
+/// where the ranks divide a copy of θ and norms are needed: of the whole gradient for clipping, of whole blocks for
+/// LARS and LAMB; each takes one message. \param holding must outlive the optimizer \throws ConfigError as above
+std::unique_ptr<Optimizer> make_optimizer(const OptimizerSettings& settings, const Holding& holding,
                                           kernels::UpdateKernels& kernels);
 
 /// How many vectors of θ's size such an optimizer keeps; each takes layout.size() floats of the device's memory.

@@ -38,7 +38,7 @@ class Replica {
 };
 
 /// A replica of one rank.
-class SingleReplica final : public Replica {
+class SingleReplica : public Replica {
  public:
   explicit SingleReplica(models::Model& model) : model_(model) {}
   const ParameterLayout& layout() const override { return model_.layout(); }

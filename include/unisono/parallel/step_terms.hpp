@@ -11,8 +11,8 @@
 #include "unisono/models/model.hpp"
 #include "unisono/optim/optimizer.hpp"
 #include "unisono/parallel/fault.hpp"
-#include "unisono/parallel/kept_vector.hpp"
 #include "unisono/parallel/state_shards.hpp"
+#include "unisono/parallel/strategy_vector.hpp"
 
 namespace unisono::parallel {
 
@@ -41,7 +41,7 @@ struct StepTerms {
   /// Sums batch statistics over the ranks inside the model's passes; its seconds are subtracted from `compute`. May be
   /// null.
   const comm::CommunicatorReducer* statistics_reducer = nullptr;
-  std::span<KeptVector> vectors = {};         ///< those of Strategy::state_vectors, in the same order
+  std::span<StrategyVector> vectors = {};     ///< those of Strategy::state_vectors, in the same order
   double flops_per_example = 0;               ///< of the whole model, forward and backward; 0: unknown
   const StateShards* state_shards = nullptr;  ///< of the optimizer, among the ranks; null: each keeps its whole state
   bool one_theta = false;  ///< the ranks share one copy of θ, to which each writes its shard; there is one bucket then

@@ -8,7 +8,7 @@
 
 #include "unisono/base/raw_file.hpp"
 #include "unisono/session/checkpoint.hpp"
-#include "unisono/session/held_vector.hpp"
+#include "unisono/session/stored_vector.hpp"
 
 // Reading and writing a checkpoint's HDF5 file (see checkpoint.hpp) by one rank; nothing here is collective.
 
@@ -19,7 +19,7 @@ namespace unisono::session {
 /// the file's start, vector by vector
 /// \throws OutputError
 std::vector<std::int64_t> create_checkpoint(const std::string& path, std::uint64_t number,
-                                            const CheckpointHeader& header, const HeldState& state);
+                                            const CheckpointHeader& header, const StoredVectors& state);
 
 /// Writes the canonical values of a part of a block. \param begin the block's first byte in the file \throws as RawFile
 void write_box(RawFile& file, const Block& block, const Box& box, std::int64_t begin, View canonical);
@@ -44,11 +44,13 @@ int optimizer_states(const std::string& path);
 /// The group of an optimizer's vector: "optimizer/1/velocity"
 std::string optimizer_group(int state, const std::string& vector);
 
-/// Reads what this rank holds of a vector, some MiB at a time, and calls see(shard, its canonical values). With several
-/// groups the values are the mean over them.
-void visit_vector(const std::string& path, const std::vector<std::string>& groups, const HeldVector& vector,
-                  const std::function<void(const HeldShard& shard, View canonical)>& see);
-/// Reads them into the vector.
-void read_vector(const std::string& path, const std::vector<std::string>& groups, const HeldVector& vector);
+/// Reads parts of a vector's blocks, some MiB at a time, and calls see(a part of a shard, its canonical values). With
+/// several groups the values are the mean over them.
+void visit_shards(const std::string& path, const std::vector<std::string>& groups, const ParameterLayout& layout,
+                  const std::vector<Shard>& shards, const std::function<void(const Shard& shard, View canonical)>& see);
+/// Reads what this rank holds of a vector into it. \param blocks whether to read each of the layout's blocks; empty:
+/// all
+void read_vector(const std::string& path, const std::vector<std::string>& groups, const StoredVector& vector,
+                 const std::vector<bool>& blocks = {});
 
 }  // namespace unisono::session

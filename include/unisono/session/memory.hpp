@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -17,16 +18,17 @@ struct MemoryItem {
   std::int64_t bytes = 0;
 };
 
-/// The run whose memory is predicted, of which each rank holds the whole model, or its part of a division. For the
-/// stages of pipelines see StagePlan.
+/// The run whose memory is predicted, of which each rank holds the whole model, or rows of it. For the stages of
+/// pipelines see StagePlan.
 struct MemoryContext {
   const settings::Config& config;
   models::Model& model;
   kernels::Backend& backend;  ///< of which nothing was asked before, so that its scratch memory is this rank's
   const data::DatasetInfo& data;
   int ranks = 1, rank = 0;
-  bool one_node = false;                         ///< all of these ranks are on one, and share memory
-  const parallel::Division* division = nullptr;  ///< of the model
+  bool one_node = false;  ///< all of these ranks are on one, and share memory
+  std::shared_ptr<parallel::RowHolding> rows =
+      nullptr;  ///< what the strategy gives to this rank; null: all of the model
   const strategies::Strategy& strategy;
   std::int64_t process_bytes = 0;  ///< resident memory before anything is allocated: code, MPI, HDF5
 };

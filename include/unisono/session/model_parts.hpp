@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -15,9 +14,10 @@
 #include "unisono/data/dataset.hpp"
 #include "unisono/kernels/backend.hpp"
 #include "unisono/models/factory.hpp"
+#include "unisono/optim/norm.hpp"
 #include "unisono/optim/optimizer.hpp"
 #include "unisono/parallel/stages.hpp"
-#include "unisono/parallel/state_shards.hpp"
+#include "unisono/session/holdings.hpp"
 #include "unisono/session/placement.hpp"
 #include "unisono/settings/config.hpp"
 #include "unisono/strategies/strategy.hpp"
@@ -74,15 +74,17 @@ struct ModelParts {
   /// Moves θ, which is the same on all ranks, to one copy for all ranks of the node, where each of them will update its
   /// shard alone. Does nothing elsewhere, and where the node has no room for it. Views of θ become invalid. Collective.
   void share_parameters();
-  /// All of θ, in its own layout, where no strategy shards it. Collective.
+  /// All of θ, in its own layout. Collective.
   std::vector<float> whole_parameters();
-  /// ‖v‖² of a vector that is laid out as `parameters`; of all stages' parts. Collective over the replica's ranks, and
-  /// on CPUs the same bits whatever the stages.
-  double squared_norm(View vector);
-  /// ‖g‖² after a step of the optimizer. Collective as above; where the optimizer is sharded, over all ranks.
-  double squared_gradient_norm(View gradient);
-  /// The numbers of the blocks that this rank holds among those of the model.
-  std::vector<std::size_t> held_blocks() const;
+  /// ‖v‖² of a vector that is held as θ is. Collective over the ranks that hold a copy of it together, and on CPUs the
+  /// same bits whoever holds what.
+  double squared_norm(View vector) { return optim::squared_norm(*held.parameters, vector, *backend); }
+  /// ‖g‖² after a step of the optimizer, likewise.
+  double squared_gradient_norm(View gradient) { return optim::squared_norm(*held.gradient, gradient, *backend); }
+  /// Whether these norms take other ranks.
+  bool norms_are_collective() const {
+    return held.parameters->squares() != nullptr || held.gradient->squares() != nullptr;
+  }
   models::ModelState state() { return {.parameters = parameters.view(), .statistics = statistics.view()}; }
   /// How many workers train, and whether this rank trains.
   int workers() const { return strategy->workers(grid.data().size()); }
@@ -107,14 +109,13 @@ struct ModelParts {
   std::unique_ptr<comm::Communicator> statistics_group;
   comm::CommunicatorReducer statistics_reducer;
   std::unique_ptr<models::Model> model;        ///< all of it, on every rank; it holds no parameters
-  std::unique_ptr<parallel::Stages> stages;    ///< what the ranks of a replica hold; null: it is a single rank
+  std::unique_ptr<parallel::Stages> stages;    ///< how a pipeline's model is cut; null: a replica is a single rank
+  Holdings held;                               ///< what this rank holds of θ and its companions
   std::unique_ptr<parallel::Replica> replica;  ///< what strategies train
-  parallel::Division* division = nullptr;      ///< how the strategy shards θ; null: every replica holds all of it
-  std::optional<parallel::StateShards> state_shards;  ///< of the optimizer, among replicas; empty: each keeps all
-  std::unique_ptr<Allocator> node_memory;             ///< holds the one θ of this node's ranks; null: each has its own
-  Buffer parameters;                                  ///< θ, or the rank's part of it if it is divided
-  Buffer statistics;                                  ///< the running statistics, or this stage's part of them
-  std::vector<float> class_weights;                   ///< [K] weights of training losses by class; empty: all are 1
+  std::unique_ptr<Allocator> node_memory;      ///< holds the one θ of this node's ranks; null: each has its own
+  Buffer parameters;                           ///< [held.parameters->size()]
+  Buffer statistics;                           ///< [held.statistics->size()]
+  std::vector<float> class_weights;            ///< [K] weights of training losses by class; empty: all are 1
 };
 
 /// What the stages of each replica hold; null: a replica is a single rank.

@@ -2,30 +2,26 @@
 
 #include <string>
 
-#include "unisono/session/held_vector.hpp"
 #include "unisono/session/model_parts.hpp"
 #include "unisono/session/stored_checkpoint.hpp"
+#include "unisono/session/stored_vector.hpp"
 #include "unisono/session/training_parts.hpp"
 #include "unisono/session/weight_average.hpp"
 
 namespace unisono::session {
 
-/// This rank's part of a vector that is laid out as θ, or as the running statistics.
-HeldVector held_vector(std::string group, const ModelParts& parts, Buffer& values);
-HeldVector held_statistics(std::string group, const ModelParts& parts, Buffer& values);
-
 /// θ, or the part of it that this rank holds.
-HeldVector parameters_of(ModelParts& parts);
+StoredVector parameters_of(ModelParts& parts);
 
 /// The running statistics.
-HeldVector statistics_of(ModelParts& parts);
+StoredVector statistics_of(ModelParts& parts);
 
 /// The prefix of the groups in a checkpoint from which a model is applied: "", or that of averaged weights.
 inline std::string applied_folder(const CheckpointHeader& header) { return header.averaged ? kAverageGroup : ""; }
 
 /// All vectors of a run's checkpoints with this rank's parts of them: θ, running statistics, their moving averages, the
 /// optimizer's and the strategy's state.
-HeldState state_of(ModelParts& parts, TrainingParts& training);
+StoredVectors state_of(ModelParts& parts, TrainingParts& training);
 
 /// Checks that a checkpoint has the run's vectors. Called on rank 0. \throws CheckpointError naming the block or the
 /// optimizer that differs

@@ -5,8 +5,9 @@
 #include <vector>
 
 #include "unisono/base/log.hpp"
+#include "unisono/comm/communicator.hpp"
 #include "unisono/session/checkpoint.hpp"
-#include "unisono/session/held_vector.hpp"
+#include "unisono/session/stored_vector.hpp"
 
 namespace unisono::session {
 
@@ -39,8 +40,9 @@ StoredCheckpoint find_checkpoint(comm::Communicator& group, const std::string& p
 /// Sets this rank's part of a vector to the values of a group, or to the mean of several groups. Each rank reads for
 /// itself; if not all ranks see the file, rank 0 reads and broadcasts. Collective. \throws OutputError if the vector is
 /// divided and not all ranks see the file
+/// \param blocks whether to read each of the layout's blocks; empty: all
 void read_vector(comm::Communicator& ranks, const StoredCheckpoint& stored, const std::vector<std::string>& groups,
-                 const HeldVector& vector);
+                 const StoredVector& vector, const std::vector<bool>& blocks = {});
 
 /// The paths of a folder's checkpoints, newest first, best.h5 last.
 std::vector<std::string> checkpoints_in(const std::string& folder);

@@ -13,12 +13,12 @@ namespace unisono::session {
 struct TrainingParts {
   TrainingParts(ModelParts& parts, const settings::Config& config);
 
-  bool has_gradient = true;                     ///< false: the model is updated in place
-  Buffer gradient;                              ///< g, in the same memory as θ; empty where there is none
-  std::unique_ptr<optim::Optimizer> optimizer;  ///< null where there is …
-  std::unique_ptr<optim::BatchMethod> method;   ///< for the whole training set, on this rank's shards
-  std::vector<parallel::KeptVector> vectors;    ///< the strategy's
-  std::unique_ptr<WeightAverage> average;       ///< null: weights are not averaged
+  bool has_gradient = true;                       ///< false: the model is updated in place
+  Buffer gradient;                                ///< g, in the same memory as θ; empty where there is none
+  std::unique_ptr<optim::Optimizer> optimizer;    ///< null where there is …
+  std::unique_ptr<optim::BatchMethod> method;     ///< for the whole training set, on this rank's shards
+  std::vector<parallel::StrategyVector> vectors;  ///< the strategy's
+  std::unique_ptr<WeightAverage> average;         ///< null: weights are not averaged
   kernels::LossSums sums;
   Seconds seconds;
   CounterSet counters;

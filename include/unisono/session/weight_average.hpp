@@ -3,9 +3,9 @@
 #include <cstdint>
 #include <memory>
 
-#include "unisono/session/held_vector.hpp"
 #include "unisono/session/model_parts.hpp"
 #include "unisono/session/stored_checkpoint.hpp"
+#include "unisono/session/stored_vector.hpp"
 
 namespace unisono::session {
 
@@ -25,7 +25,7 @@ class WeightAverage {
   void update(std::int64_t step);
 
   /// The averages, for checkpoints.
-  HeldState state();
+  StoredVectors state();
   void restore(const StoredCheckpoint& stored);
 
   /// Swaps the average into `parts` for its scope, so that the averaged model is evaluated.

@@ -18,9 +18,9 @@
 #include "unisono/optim/batch_method.hpp"
 #include "unisono/optim/optimizer.hpp"
 #include "unisono/optim/schedule.hpp"
-#include "unisono/parallel/division.hpp"
 #include "unisono/parallel/fault.hpp"
 #include "unisono/parallel/replica.hpp"
+#include "unisono/parallel/row_holding.hpp"
 #include "unisono/parallel/step_terms.hpp"
 #include "unisono/strategies/catalog.hpp"
 #include "unisono/strategies/events.hpp"
@@ -105,9 +105,10 @@ class Strategy {
   /// Checks that it can train this model, before a run writes anything. \throws UnfitStrategy where another strategy
   /// can, ConfigError where other settings are to be changed
   virtual void require(const models::Model& model, int ranks) const;
-  /// Shards the model over the ranks, if this strategy does so; `train` then gets a state of Division::size() floats.
-  /// The strategy owns the result. Null: every rank holds all of θ. Collective.
-  virtual parallel::Division* divide(const models::Model&, const data::DatasetInfo&, comm::Communicator&) {
+  /// Gives each rank rows of θ, if this strategy does so; `train` then gets a state of as many floats as the result
+  /// says. Null: every replica holds all of θ. Collective. \param model and communicator must outlive the result
+  virtual std::shared_ptr<parallel::RowHolding> divide(const models::Model& /*model*/, const data::DatasetInfo&,
+                                                       comm::Communicator& /*communicator*/) {
     return nullptr;
   }
   /// Trains until total_steps are made or the observer says so; the ranks then hold the same model. Collective.

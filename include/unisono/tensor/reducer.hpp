@@ -29,6 +29,8 @@ class SquaresReducer {
 
   /// sums[i] ← Σ_r sums_r[i]. Collective; every rank ends with the same bits.
   virtual void sum(std::span<ExactSquares> sums) = 0;
+  /// Σ_r sum_r in doubles, of ranks whose devices do not sum exactly. Collective, likewise.
+  virtual double sum(double sum) = 0;
 };
 
 }  // namespace unisono

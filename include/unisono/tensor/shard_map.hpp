@@ -25,13 +25,27 @@ Index size_of(const Box& box);
 std::optional<AxisRange> intersection(const AxisRange& a, const AxisRange& b);
 std::optional<Box> intersection(const Box& a, const Box& b);
 
-/// What one rank holds of one block.
+/// Where a part of a block lies in the vector of a rank that holds it.
+struct LocalBox {
+  Index offset = 0;            ///< of its first number, in floats
+  std::vector<Index> counts;   ///< along the canonical axes
+  std::vector<Index> strides;  ///< floats from one position to the next, likewise
+};
+
+/// A part of a block that one rank holds.
 struct Shard {
   std::size_t block = 0;  ///< its number in the layout
   Box box;
-  int holder = 0;  ///< the rank
-  int copy = 0;    ///< which of the map's copies of θ it is a part of
+  LocalBox place = {};  ///< in the rank's vector
+  int copy = 0;         ///< which of the copies of the vector it belongs to; copy 0 is the one that is written to files
 };
+
+/// All blocks, where a vector with this layout has them.
+std::vector<Shard> whole_shards(const ParameterLayout& layout);
+/// Where a part of a shard lies. \param box a part of the shard's box
+LocalBox locate(const Shard& shard, const Box& box);
+/// The part of a shard at positions [first, last) along the first axis, counted from the shard's first one.
+Shard rows_of(const Shard& shard, Index first, Index last);
 
 /// Identifies a number of θ, whatever way θ is sharded.
 struct Element {
@@ -48,10 +62,10 @@ struct Element {
 /// again; so a rank that holds all of θ has θ's own layout.
 class ShardMap {
  public:
-  /// \param shards empty ones are dropped
-  /// \throws std::logic_error where a shard's block, box, rank or copy does not exist, or where the shards of a copy do
-  /// not hold each number exactly once
-  ShardMap(ParameterLayout layout, int ranks, int copies, std::vector<Shard> shards);
+  /// \param shards of each rank; empty ones are dropped, and the map says where the others lie
+  /// \throws std::logic_error where a shard's block, box or copy does not exist, or where the shards of a copy do not
+  /// hold each number exactly once
+  ShardMap(ParameterLayout layout, int copies, std::vector<std::vector<Shard>> shards);
 
   // Makers -----------------------------------------------------------------------------------------------------------
 
@@ -104,15 +118,6 @@ class ShardMap {
   int copies_;
   std::vector<Held> held_;  ///< by rank
 };
-
-/// Where a part of a block lies in the vector of a rank that holds it.
-struct LocalBox {
-  Index offset = 0;            ///< of its first number, in floats
-  std::vector<Index> counts;   ///< along the canonical axes
-  std::vector<Index> strides;  ///< floats from one position to the next, likewise
-};
-/// \param number index in shards_of(rank) \param box a part of that shard's box
-LocalBox locate(const ShardMap& map, int rank, std::size_t number, const Box& box);
 
 /// Calls visit(canonical position of the first number in the block, step to the next, count) for each run of the box
 /// along its last axis.

@@ -31,14 +31,8 @@ class VectorShards {
   int ranks_;
 };
 
-/// A part of a block that lies within a range of the vector.
-struct BlockPart {
-  std::size_t block = 0;  ///< its number in the layout
-  Box box;
-  LocalBox place;  ///< offset: from the start of the range
-};
-
-/// The parts of blocks in floats [range) of a vector; padding is in none of them.
-std::vector<BlockPart> parts_of(const ParameterLayout& layout, const FloatRange& range);
+/// The parts of a rank's shards in floats [range) of its vector; padding is in none of them. Their places count from
+/// the start of the range.
+std::vector<Shard> parts_of(const std::vector<Shard>& shards, const FloatRange& range);
 
 }  // namespace unisono

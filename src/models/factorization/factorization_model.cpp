@@ -66,9 +66,19 @@ kernels::FactorRows FactorizationModel::rows_at(float* first) const {
 }
 
 void FactorizationModel::initialise(std::uint64_t seed, ModelState state) const {
-  const TableParts all = tables(state.parameters);
-  initialise_rows(seed, 0, {.count = user_count_}, all.rows);
-  initialise_rows(seed, 1, {.count = item_count_}, all.columns);
+  const WholeHolding parameters(layout_), statistics(statistics_layout());
+  initialise_held(seed, {parameters, statistics}, state);
+}
+
+/// Each of a rank's shards is whole rows. A row begins with its factors, and has the stride of the layout.
+void FactorizationModel::initialise_held(std::uint64_t seed, const HeldModel& held, ModelState state) const {
+  for (const Shard& shard : held.parameters.shards()) {
+    const Index block = layout_.blocks()[shard.block].offset;
+    if (block != users_ && block != items_) continue;
+    const AxisRange& rows = shard.box.front();
+    initialise_rows(seed, block == users_ ? 0 : 1, {.first = rows.first, .step = rows.step, .count = rows.count},
+                    state.parameters.data() + shard.place.offset);
+  }
 }
 
 void FactorizationModel::initialise_rows(std::uint64_t seed, std::size_t space, RowSeries series, float* rows) const {

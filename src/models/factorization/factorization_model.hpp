@@ -21,6 +21,7 @@ class FactorizationModel final : public InPlaceModel, public Bipartite, public A
   FactorizationModel(const FactorizationSettings& settings, const ModelInputs& inputs, const ModelContext& context);
 
   void initialise(std::uint64_t seed, ModelState state) const override;
+  void initialise_held(std::uint64_t seed, const HeldModel& held, ModelState state) const override;
   void evaluate(const data::Batch& batch, ModelState state, kernels::LossSums& sums) override;
   void predict(const data::Batch& batch, ModelState state, MutableView outputs) override;
   Index output_size() const override { return 1; }

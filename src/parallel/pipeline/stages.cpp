@@ -142,15 +142,16 @@ std::size_t piece_of(const Block& block, const std::vector<FloatRange>& ranges) 
 
 /// Blocks as whole ones, each on the stage that holds its piece; a copy for each replica.
 ShardMap map_of(const ParameterLayout& layout, const std::vector<FloatRange>& ranges, int stages, int replicas) {
-  std::vector<Shard> shards;
+  std::vector<std::vector<Shard>> shards(static_cast<std::size_t>(replicas * stages));
   for (int replica = 0; replica < replicas; ++replica) {
     for (std::size_t i = 0; i < layout.blocks().size(); ++i) {
       const Block& block = layout.blocks()[i];
       const int stage = static_cast<int>(piece_of(block, ranges)) % stages;
-      shards.push_back({.block = i, .box = whole_box(block), .holder = replica * stages + stage, .copy = replica});
+      const auto holder = static_cast<std::size_t>(replica * stages + stage);
+      shards[holder].push_back({.block = i, .box = whole_box(block), .copy = replica});
     }
   }
-  return {layout, replicas * stages, replicas, std::move(shards)};
+  return {layout, replicas, std::move(shards)};
 }
 
 /// Where each range begins in the vectors of the stage that holds it. \throws std::logic_error where a stage does not

@@ -129,14 +129,14 @@ auto with_file(const std::string& path, Read read) {
 }  // namespace
 
 std::vector<std::int64_t> create_checkpoint(const std::string& path, std::uint64_t number,
-                                            const CheckpointHeader& header, const HeldState& state) {
+                                            const CheckpointHeader& header, const StoredVectors& state) {
   std::vector<std::int64_t> begins;
   {
     data::hdf5::File file(path, data::hdf5::File::Mode::create);
     write_text(file, "header", to_json(header));
     write_text(file, "config", header.config);
-    for (const HeldVector& vector : state) {
-      for (const Block& block : vector.layout.blocks()) {
+    for (const StoredVector& vector : state) {
+      for (const Block& block : vector.layout().blocks()) {
         const auto begin = file.reserve<float>(vector.group + "/" + block.name, extent_of(block));
         begins.push_back(static_cast<std::int64_t>(begin));
       }
@@ -217,13 +217,14 @@ std::string optimizer_group(int state, const std::string& vector) {
   return fmt::format("optimizer/{}/{}", state, vector);
 }
 
-void visit_vector(const std::string& path, const std::vector<std::string>& groups, const HeldVector& vector,
-                  const std::function<void(const HeldShard& shard, View canonical)>& see) {
+void visit_shards(const std::string& path, const std::vector<std::string>& groups, const ParameterLayout& layout,
+                  const std::vector<Shard>& shards,
+                  const std::function<void(const Shard& shard, View canonical)>& see) {
   with_file(path, [&](const data::hdf5::File& file) {
     const RawFile raw(path, RawFile::Mode::read);
     std::vector<float> canonical;
-    for (const HeldShard& shard : vector.shards) {
-      const Block& block = vector.layout.blocks()[shard.block];
+    for (const Shard& shard : shards) {
+      const Block& block = layout.blocks()[shard.block];
       std::vector<std::int64_t> begins;
       begins.reserve(groups.size());
       for (const std::string& group : groups) {
@@ -232,7 +233,7 @@ void visit_vector(const std::string& path, const std::vector<std::string>& group
       const Index rows = shard.box.front().count, row = size_of(shard.box) / std::max<Index>(1, rows);
       const Index at_once = std::max<Index>(1, kChunkFloats / std::max<Index>(1, row));
       for (Index first = 0; first < rows; first += at_once) {
-        const HeldShard some = some_of(shard, {first, std::min(first + at_once, rows)});
+        const Shard some = rows_of(shard, first, std::min(first + at_once, rows));
         canonical.resize(static_cast<std::size_t>(size_of(some.box)));
         read_mean(raw, block, some.box, begins, canonical);
         see(some, canonical);
@@ -241,9 +242,12 @@ void visit_vector(const std::string& path, const std::vector<std::string>& group
   });
 }
 
-void read_vector(const std::string& path, const std::vector<std::string>& groups, const HeldVector& vector) {
-  visit_vector(path, groups, vector,
-               [&](const HeldShard& shard, View canonical) { unpack(shard.place, canonical, vector.values); });
+void read_vector(const std::string& path, const std::vector<std::string>& groups, const StoredVector& vector,
+                 const std::vector<bool>& blocks) {
+  std::vector<Shard> shards = vector.holding->shards();
+  if (!blocks.empty()) std::erase_if(shards, [&](const Shard& shard) { return !blocks[shard.block]; });
+  visit_shards(path, groups, vector.layout(), shards,
+               [&](const Shard& shard, View canonical) { unpack(shard.place, canonical, vector.values); });
 }
 
 }  // namespace unisono::session

@@ -39,7 +39,7 @@ CheckpointStore::CheckpointStore(comm::Communicator& group, std::string folder,
   if (group_.is_root()) make_folder(folder_);
 }
 
-void CheckpointStore::write(const CheckpointHeader& header, const HeldState& state, bool best) {
+void CheckpointStore::write(const CheckpointHeader& header, const StoredVectors& state, bool best) {
   finish();
   const std::string path = (fs::path(folder_) / name_of_step(header.step)).string();
   writing_.emplace(group_, path, header, state, snapshot_,

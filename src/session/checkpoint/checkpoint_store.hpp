@@ -24,7 +24,7 @@ class CheckpointStore {
 
   /// Waits for the previous checkpoint, copies what this rank writes, and starts writing it. \param best whether to
   /// keep it also as best.h5 \throws OutputError of either checkpoint
-  void write(const CheckpointHeader& header, const HeldState& state, bool best);
+  void write(const CheckpointHeader& header, const StoredVectors& state, bool best);
   bool is_writing() const { return writing_.has_value(); }
   /// Continues a write in progress; must be called from time to time. \throws OutputError of that write
   void advance();

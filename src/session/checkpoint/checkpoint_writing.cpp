@@ -39,13 +39,13 @@ std::uint64_t any_number() {
 }  // namespace
 
 CheckpointWriting::CheckpointWriting(comm::Communicator& group, std::string path, const CheckpointHeader& header,
-                                     const HeldState& state, Buffer& snapshot,
+                                     const StoredVectors& state, Buffer& snapshot,
                                      std::function<void(const std::string& aside)> publish)
     : group_(group), path_(std::move(path)), aside_(path_ + ".tmp"), snapshot_(snapshot), publish_(std::move(publish)) {
   const auto begins = create(header, state);
   const bool shared = all_see(group_, aside_);
   writers_ = shared ? group_.size() : 1;
-  if (is_divided(state) && !shared) require_none({std::string(kMustBeShared)});
+  if (!shared && std::ranges::any_of(state, &StoredVector::is_divided)) require_none({std::string(kMustBeShared)});
   copy_shards(state, begins);
   try {
     start_writing();
@@ -77,7 +77,7 @@ void CheckpointWriting::require_none(const std::vector<std::string>& errors) {
       fmt::format("checkpoint {} could not be written: {}; {}", path_, *error, advice_about(path_, advice)));
 }
 
-std::vector<std::int64_t> CheckpointWriting::create(const CheckpointHeader& header, const HeldState& state) {
+std::vector<std::int64_t> CheckpointWriting::create(const CheckpointHeader& header, const StoredVectors& state) {
   std::vector<std::int64_t> begins;
   const std::string error = error_of([&] {
     if (group_.is_root()) begins = create_checkpoint(aside_, any_number(), header, state);
@@ -87,13 +87,13 @@ std::vector<std::int64_t> CheckpointWriting::create(const CheckpointHeader& head
   return begins;
 }
 
-void CheckpointWriting::copy_shards(const HeldState& state, const std::vector<std::int64_t>& begins) {
+void CheckpointWriting::copy_shards(const StoredVectors& state, const std::vector<std::int64_t>& begins) {
   std::size_t floats = 0;
   std::vector<std::size_t> ends;  // ends of the vectors in parts_
   auto begin = begins.begin();    // at the vector's first block
-  for (const HeldVector& vector : state) {
-    const std::vector<Block>& blocks = vector.layout.blocks();
-    for (const HeldShard& shard : shards_to_write(vector, group_.rank(), writers_)) {
+  for (const StoredVector& vector : state) {
+    const std::vector<Block>& blocks = vector.layout().blocks();
+    for (const Shard& shard : shards_to_write(vector, group_.rank(), writers_)) {
       const auto count = static_cast<std::size_t>(size_of(shard.box));
       parts_.push_back({.block = blocks[shard.block],
                         .shard = shard,
@@ -116,7 +116,7 @@ void CheckpointWriting::copy_shards(const HeldState& state, const std::vector<st
   }
 }
 
-void CheckpointWriting::copy_parts(const HeldVector& vector, std::span<const WrittenShard> parts) {
+void CheckpointWriting::copy_parts(const StoredVector& vector, std::span<const WrittenShard> parts) {
   if (parts.empty()) return;
   PlainValues values(*vector.memory, vector.values);
   for (const WrittenShard& part : parts) pack(part.shard.place, values.view(), copy_of(part));

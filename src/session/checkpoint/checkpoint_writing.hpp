@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "unisono/base/threads.hpp"
+#include "unisono/comm/communicator.hpp"
 #include "unisono/session/checkpoint_file.hpp"
 
 namespace unisono::session {
@@ -23,8 +24,9 @@ class CheckpointWriting {
   /// \param snapshot memory for the copy; must outlive this object
   /// \param publish called at the end by a thread of rank 0: renames the temporary file `aside`
   /// \throws OutputError, on all ranks, as does `advance`; the incomplete file is then removed
-  CheckpointWriting(comm::Communicator& group, std::string path, const CheckpointHeader& header, const HeldState& state,
-                    Buffer& snapshot, std::function<void(const std::string& aside)> publish);
+  CheckpointWriting(comm::Communicator& group, std::string path, const CheckpointHeader& header,
+                    const StoredVectors& state, Buffer& snapshot,
+                    std::function<void(const std::string& aside)> publish);
   /// Waits for the thread. An unfinished checkpoint is removed.
   ~CheckpointWriting();
   CheckpointWriting(const CheckpointWriting&) = delete;
@@ -41,14 +43,14 @@ class CheckpointWriting {
   /// A part of a block that this rank writes.
   struct WrittenShard {
     const Block& block;
-    HeldShard shard;
+    Shard shard;
     std::int64_t begin;       ///< of the block: bytes from the file's start
     std::size_t copy, count;  ///< floats in the snapshot: first, number
   };
 
-  std::vector<std::int64_t> create(const CheckpointHeader& header, const HeldState& state);
-  void copy_shards(const HeldState& state, const std::vector<std::int64_t>& begins);
-  void copy_parts(const HeldVector& vector, std::span<const WrittenShard> parts);
+  std::vector<std::int64_t> create(const CheckpointHeader& header, const StoredVectors& state);
+  void copy_shards(const StoredVectors& state, const std::vector<std::int64_t>& begins);
+  void copy_parts(const StoredVector& vector, std::span<const WrittenShard> parts);
   MutableView copy_of(const WrittenShard& part) { return snapshot_.view().subspan(part.copy, part.count); }
   void write_shards();
   void hash();

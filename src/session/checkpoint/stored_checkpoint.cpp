@@ -110,23 +110,23 @@ StoredCheckpoint find_checkpoint(comm::Communicator& group, const std::string& p
 }
 
 void read_vector(comm::Communicator& ranks, const StoredCheckpoint& stored, const std::vector<std::string>& groups,
-                 const HeldVector& vector) {
+                 const StoredVector& vector, const std::vector<bool>& blocks) {
   if (!vector.memory->is_plain()) {
     PlainValues values(*vector.memory, vector.values);
-    HeldVector plain = vector;
+    StoredVector plain = vector;
     plain.values = values.view();
     plain.memory = &plain_allocator();
-    read_vector(ranks, stored, groups, plain);
+    read_vector(ranks, stored, groups, plain, blocks);
     return values.put_back();
   }
-  if (stored.seen_by_all) return read_vector(stored.path, groups, vector);
-  if (!vector.common) {
+  if (stored.seen_by_all) return read_vector(stored.path, groups, vector, blocks);
+  if (vector.is_divided()) {
     throw OutputError(
         fmt::format("{}: each rank must read its own part of it, but not all ranks can see it: put it on a file system "
                     "that all nodes share",
                     stored.path));
   }
-  if (ranks.is_root()) read_vector(stored.path, groups, vector);
+  if (ranks.is_root()) read_vector(stored.path, groups, vector, blocks);
   ranks.broadcast(std::as_writable_bytes(vector.values), 0);
 }
 

@@ -25,11 +25,7 @@ std::vector<models::Metric> evaluate_split(ModelParts& parts, data::Dataset& dat
   for (Index portion = own.first; portion < own.last; ++portion) {
     const auto source =
         data.evaluate(split, static_cast<int>(portion), portions, config.train.evaluation_batch_size, parts.delivery());
-    if (parts.division != nullptr) {
-      parts.division->evaluate(*source, parts.parameters.view(), sums);
-    } else {
-      parts.replica->evaluate(*source, parts.state(), sums);
-    }
+    parts.replica->evaluate(*source, parts.state(), sums);
     if (config.communication.tree_leaves() > 0) sums.settle();
   }
   return parts.model->metrics(sum_over_ranks(parts.grid.all(), sums));

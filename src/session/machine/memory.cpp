@@ -3,10 +3,11 @@
 #include <algorithm>
 #include <new>
 
-#include "machine/sharing.hpp"
 #include "unisono/base/errors.hpp"
+#include "unisono/comm/redistribute.hpp"
 #include "unisono/optim/optimizer.hpp"
 #include "unisono/parallel/reproducible_sum.hpp"
+#include "unisono/session/holdings.hpp"
 #include "unisono/session/method.hpp"
 #include "unisono/session/model_parts.hpp"
 #include "unisono/session/synthetic_source.hpp"
@@ -18,23 +19,32 @@ constexpr std::int64_t kFloat = sizeof(float);
 constexpr Index kTriedExamples = 128;
 constexpr std::int64_t kMostTriedBytes = std::int64_t{1} << 30;
 
-bool shards_state_of(const MemoryContext& context) {
-  return shards_state({.config = context.config,
-                       .strategy = context.strategy,
-                       .model = context.model,
-                       .backend = context.backend,
-                       .replicas = context.ranks,
-                       .shares_memory = context.one_node});
-}
+/// A run, and what the rank holds of its vectors.
+struct HeldContext : MemoryContext {
+  HeldContext(const MemoryContext& context, SquaresReducer& squares)
+      : MemoryContext(context),
+        held(make_holdings({.config = config,
+                            .strategy = strategy,
+                            .model = model,
+                            .backend = backend,
+                            .rows = rows,
+                            .rank = rank,
+                            .replica = rank,
+                            .replicas = ranks,
+                            .shares_memory = one_node,
+                            .squares_of_replica = squares,
+                            .squares_of_all = squares})) {}
+  Holdings held;
+};
 
 /// θ, the gradient if there is one, and those pages of the peers' gradients that a rank reads in shared memory
 /// (reduce-scatter, then all-gather), which count as its own. Servers get gradients by messages instead.
-std::int64_t vectors_bytes(const MemoryContext& context, std::int64_t n, bool in_place) {
+std::int64_t vectors_bytes(const HeldContext& context, std::int64_t n, bool in_place) {
   const int ranks = context.ranks;
-  const bool reads_peers = context.division == nullptr && context.strategy.servers(ranks) == 0;
+  const bool reads_peers = context.held.parameters->held_by_all() && context.strategy.servers(ranks) == 0;
   if (context.config.whole_batch()) return kFloat * n;
   // Of one θ a rank reads all pages, and of the peers' gradients its slice.
-  if (shards_state_of(context) && context.one_node) return kFloat * (2 * n + n * (ranks - 1) / ranks);
+  if (context.held.state_shards && context.one_node) return kFloat * (2 * n + n * (ranks - 1) / ranks);
   return kFloat * (in_place ? n : 2 * n + (reads_peers ? 2 * n * (ranks - 1) / ranks : 0));
 }
 
@@ -44,13 +54,18 @@ std::int64_t numbers_of(const ParameterLayout& layout) {
   return numbers;
 }
 
+std::int64_t numbers_of(const Holding& holding) {
+  std::int64_t numbers = 0;
+  for (const Shard& shard : holding.shards()) numbers += size_of(shard.box);
+  return numbers;
+}
+
 /// The snapshot of what this rank writes to a checkpoint: its share of what all ranks hold, and all that only it holds.
-std::int64_t checkpoint_bytes(const MemoryContext& context, std::int64_t states) {
-  if (context.division != nullptr) {
-    const std::int64_t held = numbers_of(context.division->map().local(context.rank));
-    return kFloat * ((1 + states) * held + numbers_of(context.model.statistics_layout()) / context.ranks);
+std::int64_t checkpoint_bytes(const HeldContext& context, std::int64_t states) {
+  const std::int64_t numbers = numbers_of(*context.held.parameters);
+  if (!context.held.parameters->held_by_all()) {
+    return kFloat * ((1 + states) * numbers + numbers_of(context.model.statistics_layout()) / context.ranks);
   }
-  const std::int64_t numbers = numbers_of(context.model.layout());
   const std::int64_t own = context.strategy.optimizer_state_is_local() ? states * numbers : 0;
   const std::int64_t common = (1 + states) * numbers - own + numbers_of(context.model.statistics_layout());
   return kFloat * (own + common / context.ranks);
@@ -63,20 +78,6 @@ Index training_batch(const MemoryContext& context) {
   const Index batch = largest_part(context.config, workers);
   if (context.data.train == 0) return batch;
   return std::min<Index>(batch, (context.data.train + workers - 1) / workers);
-}
-
-/// Of θ in this rank's memory.
-Index floats_held(const MemoryContext& context) {
-  return context.division != nullptr ? context.division->size() : context.model.layout().size();
-}
-
-/// Of each vector that the optimizer keeps on this rank.
-Index optimizer_floats(const MemoryContext& context, Index n) {
-  constexpr Index kUsualBucket = Index{1} << 20;
-  if (!shards_state_of(context)) return n;
-  const Index chosen = context.config.communication.bucket_bytes;
-  const Index between_nodes = chosen > 0 ? chosen : kUsualBucket;
-  return parallel::StateShards(n, context.one_node ? n * kFloat : between_nodes, context.ranks).size_of(context.rank);
 }
 
 /// The kernels' own memory after a forward and backward pass.
@@ -105,9 +106,9 @@ std::int64_t tried_scratch_bytes(const MemoryContext& context, Index batch) {
 
 /// Measured by a pass if that takes little memory, else estimated: a prediction must not need the memory that it
 /// predicts.
-std::int64_t scratch_bytes(const MemoryContext& context, Index batch) {
+std::int64_t scratch_bytes(const HeldContext& context, Index batch) {
   const std::int64_t estimated = estimated_scratch_bytes(context.model, batch);
-  const std::int64_t bytes = kFloat * (2 * floats_held(context) + context.model.statistics_layout().size()) +
+  const std::int64_t bytes = kFloat * (2 * context.held.parameters->size() + context.model.statistics_layout().size()) +
                              context.model.workspace_bytes(std::min(batch, kTriedExamples));
   if (bytes > kMostTriedBytes) return estimated;
   try {
@@ -185,9 +186,12 @@ std::int64_t reproducible_vectors(const settings::Config& config, int replicas) 
   return most;
 }
 
-std::vector<MemoryItem> predict_memory(const MemoryContext& context) {
+std::vector<MemoryItem> predict_memory(const MemoryContext& of_run) {
+  const auto alone = comm::make_self_communicator();
+  comm::CommunicatorSquares squares(*alone);  // nothing is summed
+  const HeldContext context(of_run, squares);
   models::Model& model = context.model;
-  const std::int64_t n = floats_held(context);
+  const std::int64_t n = context.held.parameters->size();
   const bool in_place = context.strategy.updates_in_place(model) || model.alternating() != nullptr;
   // Of a method for the whole set, a rank has shards, and those of a checkpoint are as large as these.
   const bool whole_batch = context.config.whole_batch();
@@ -203,7 +207,7 @@ std::vector<MemoryItem> predict_memory(const MemoryContext& context) {
   const std::int64_t averages = context.config.train.weights.average > 0 ? 1 : 0;
   return {{"process, libraries, messages", context.process_bytes + kRunningBytes},
           {in_place ? "parameters" : "parameters and gradient", vectors_bytes(context, n, in_place)},
-          {"optimizer state", kFloat * (optimizer_floats(context, n) * of_optimizer + n * of_strategy) +
+          {"optimizer state", kFloat * (context.held.state->size() * of_optimizer + n * of_strategy) +
                                   method_bytes(context.config, context.model, context.rank, context.ranks)},
           {"averaged weights", kFloat * n * averages},
           {"buffers of the strategy", context.strategy.extra_bytes(model, context.ranks, static_cast<int>(states)) +

@@ -60,9 +60,7 @@ void require_method(const settings::Config& config, models::Model& model, const 
 
 std::unique_ptr<optim::BatchMethod> make_method(const ModelParts& parts, const settings::Config& config) {
   if (!config.whole_batch() || optim::traits_of(config.optimizer).alternating) return nullptr;
-  const comm::Communicator& ranks = parts.grid.data();
-  const VectorShards shards(parts.parameters.size(), ranks.size());
-  return optim::make_batch_method(config.optimizer, shards.shard_size(ranks.rank()));
+  return optim::make_batch_method(config.optimizer, parts.held.state->size());
 }
 
 std::unique_ptr<models::Objective> make_objective(ModelParts& parts, const settings::Config& config,

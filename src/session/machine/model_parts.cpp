@@ -199,8 +199,10 @@ settings::Config& settle(settings::Config& config, const data::DatasetInfo& data
 
 namespace {
 
-/// \param parts everything up to the stages
-std::unique_ptr<parallel::Replica> make_replica(ModelParts& parts, const settings::Config& config, const Clock& clock) {
+/// \param parts everything up to what is held \param rows null: the strategy gives none
+std::unique_ptr<parallel::Replica> make_replica(ModelParts& parts, const std::shared_ptr<parallel::RowHolding>& rows,
+                                                const settings::Config& config, const Clock& clock) {
+  if (rows) return std::make_unique<parallel::RowReplica>(*parts.model, rows);
   if (!parts.stages) return std::make_unique<parallel::SingleReplica>(*parts.model);
   return parallel::make_pipelined_replica({.model = *parts.model,
                                            .backend = *parts.backend,
@@ -227,23 +229,41 @@ ModelParts::ModelParts(const ModelPlace& where, const settings::Config& config, 
       statistics_reducer(*statistics_group, where.clock),
       model(models::make_model(config.model, inputs,
                                model_context(*backend, statistics_reducer, strategy->steps_together(), config, data))),
-      stages(make_stages(config, *model, *backend, grid.data().size())),
-      replica(make_replica(*this, config, where.clock)) {
+      stages(make_stages(config, *model, *backend, grid.data().size())) {
   comm::require_same(grid.all(), "order of the parameters", model->layout().hash(),
                      "the CPUs or builds of the ranks are too different to share a model; use nodes of one kind");
   if (data != nullptr) class_weights = class_weights_of(config, *model, *data);
-  if (data != nullptr) division = strategy->divide(*model, data->info(), grid.data());
-  if (division != nullptr) {
-    comm::require_same(grid.data(), "division of the parameters", division->map().hash(),
-                       "the CPUs or builds of the ranks are too different to share a model; use nodes of one kind");
-  }
-  if (stages) {
-    comm::require_same(grid.all(), "division of the parameters", stages->parameters().hash(),
-                       "the CPUs or builds of the ranks are too different to share a model; use nodes of one kind");
-  }
-  state_shards = make_state_shards(*this, config);
-  parameters = Buffer(division != nullptr ? division->size() : replica->layout().size(), memory_of_parameters(*this));
-  statistics = Buffer(replica->statistics_layout().size(), backend->memory());
+  comm::Communicator& replicas = grid.data();
+  const auto rows = data == nullptr ? nullptr : strategy->divide(*model, data->info(), replicas);
+  held = make_holdings({.config = config,
+                        .strategy = *strategy,
+                        .model = *model,
+                        .backend = *backend,
+                        .rows = rows,
+                        .stages = stages.get(),
+                        .rank = grid.all().rank(),
+                        .replica = replicas.rank(),
+                        .replicas = replicas.size(),
+                        .shares_memory = replicas.shares_memory(),
+                        .usual_bucket = replicas.bucket_bytes(),
+                        .squares_of_replica = squares,
+                        .squares_of_all = all_squares});
+  comm::require_same(grid.all(), "division of the parameters", held.parameters->hash(),
+                     "the CPUs or builds of the ranks are too different to share a model; use nodes of one kind");
+  replica = make_replica(*this, rows, config, where.clock);
+  parameters = Buffer(held.parameters->size(), rows ? plain_allocator() : memory_of_parameters(*this));
+  statistics = Buffer(held.statistics->size(), backend->memory());
+}
+
+void ModelParts::initialise(std::uint64_t seed) {
+  model->initialise_held(seed, {*held.parameters, *held.statistics}, state());
+}
+
+std::vector<float> ModelParts::whole_parameters() {
+  std::vector<float> whole(static_cast<std::size_t>(model->layout().size()));
+  PlainValues own(parameters.allocator(), parameters.view());
+  comm::gather(grid.all(), *held.parameters, own.view(), whole);
+  return whole;
 }
 
 }  // namespace unisono::session

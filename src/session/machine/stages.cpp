@@ -3,7 +3,6 @@
 
 #include "unisono/base/errors.hpp"
 #include "unisono/base/text.hpp"
-#include "unisono/nn/initialiser.hpp"
 #include "unisono/optim/catalog.hpp"
 #include "unisono/session/model_parts.hpp"
 
@@ -45,76 +44,6 @@ std::unique_ptr<parallel::Stages> make_stages(const settings::Config& config, co
   require_no_norms(config, backend);
   require_whole_micro_batches(config, replicas);
   return std::make_unique<parallel::Stages>(*model.staged(), config.replica, replicas);
-}
-
-namespace {
-
-/// This rank's part of a vector of the replica.
-void initialise_part(const ShardMap& map, int rank, std::uint64_t seed, Buffer& part) {
-  PlainValues values(part.allocator(), part.view());
-  nn::initialise(map, rank, seed, values.view());
-  values.put_back();
-}
-
-}  // namespace
-
-void ModelParts::initialise(std::uint64_t seed) {
-  if (division != nullptr) return division->initialise(seed, parameters.view());
-  if (!stages) return model->initialise(seed, state());
-  const int rank = grid.all().rank();
-  initialise_part(stages->parameters(), rank, seed, parameters);
-  initialise_part(stages->statistics(), rank, seed, statistics);
-}
-
-std::vector<float> ModelParts::whole_parameters() {
-  std::vector<float> whole(static_cast<std::size_t>(stages ? model->layout().size() : parameters.size()));
-  if (stages) {
-    PlainValues own(parameters.allocator(), parameters.view());
-    comm::redistribute(grid.all(), stages->parameters(), own.view(),
-                       ShardMap::whole(model->layout(), grid.all().size()), whole);
-  } else {
-    parameters.allocator().copy(parameters.view(), whole);
-  }
-  return whole;
-}
-
-namespace {
-
-/// ‖v‖² of a vector of which each of some ranks has parts; on CPUs the same bits however it is divided.
-double squared_norm_of(kernels::Backend& backend, View vector, const std::vector<FloatRange>& own,
-                       SquaresReducer& ranks) {
-  const auto total = [&](bool exactly) {
-    ExactSquares sum;
-    for (const FloatRange& one : own) {
-      const kernels::UpdateRange range{.first = one.first, .last = one.last};
-      backend.sum_squares(vector, {&range, 1}, exactly, {&sum, 1});
-    }
-    ranks.sum({&sum, 1});
-    return sum;
-  };
-  if (const auto settled = total(false).settled_value()) return *settled;
-  return total(true).value();
-}
-
-}  // namespace
-
-double ModelParts::squared_norm(View vector) {
-  if (!stages) return backend->squared_norm(vector);
-  if (backend->device() != nullptr) return grid.pipeline().sum(backend->squared_norm(vector));
-  return squared_norm_of(*backend, vector, {{0, std::ssize(vector)}}, squares);
-}
-
-double ModelParts::squared_gradient_norm(View gradient) {
-  if (!state_shards) return squared_norm(gradient);
-  return squared_norm_of(*backend, gradient, state_shards->ranges_of(grid.data().rank()), all_squares);
-}
-
-std::vector<std::size_t> ModelParts::held_blocks() const {
-  std::vector<std::size_t> numbers(replica->layout().blocks().size());
-  for (std::size_t i = 0; i < numbers.size(); ++i) {
-    numbers[i] = stages ? stages->replica_parameters().shards_of(grid.pipeline().rank())[i].block : i;
-  }
-  return numbers;
 }
 
 }  // namespace unisono::session

@@ -38,15 +38,15 @@ struct Distance {
 
 Distance distance_of(ModelParts& parts, const StoredCheckpoint& other) {
   const comm::Communicator& all = parts.grid.all();
-  HeldVector vector = parameters_of(parts);
-  vector.shards = shards_to_write(vector, all.rank(), other.seen_by_all ? all.size() : 1);
-  std::erase_if(vector.shards, [&](const HeldShard& shard) {
-    return vector.layout.blocks()[shard.block].role == Role::state || size_of(shard.box) == 0;
+  const StoredVector vector = parameters_of(parts);
+  std::vector<Shard> shards = shards_to_write(vector, all.rank(), other.seen_by_all ? all.size() : 1);
+  std::erase_if(shards, [&](const Shard& shard) {
+    return vector.layout().blocks()[shard.block].role == Role::state || size_of(shard.box) == 0;
   });
   PlainValues values(*vector.memory, vector.values);
   Distance distance;
   std::vector<float> own;
-  visit_vector(other.path, {"parameters"}, vector, [&](const HeldShard& shard, View canonical) {
+  visit_shards(other.path, {"parameters"}, vector.layout(), shards, [&](const Shard& shard, View canonical) {
     own.resize(canonical.size());
     pack(shard.place, values.view(), own);
     distance.add(own, canonical);

@@ -37,10 +37,9 @@ StoredShapes shapes_for_all(comm::Communicator& ranks, const StoredCheckpoint& s
 }
 
 /// Reads the blocks of a vector that fit. Collective.
-void take(ModelParts& parts, const StoredCheckpoint& stored, const Fitting& fitting, HeldVector vector) {
-  std::erase_if(vector.shards, [&](const HeldShard& shard) { return !fitting.blocks[shard.block]; });
+void take(ModelParts& parts, const StoredCheckpoint& stored, const Fitting& fitting, const StoredVector& vector) {
   if (fitting.count == 0) return;
-  read_vector(parts.grid.all(), stored, {applied_folder(stored.header) + vector.group}, vector);
+  read_vector(parts.grid.all(), stored, {applied_folder(stored.header) + vector.group}, vector, fitting.blocks);
 }
 
 /// Checks that rows of the two models stand for the same words, users or items.

@@ -12,7 +12,7 @@ class KeptCheckpoints final : public KeptModels {
   KeptCheckpoints(CheckpointStore& store, ModelParts& parts, TrainingParts& training)
       : store_(store), parts_(parts), training_(training) {}
 
-  void keep(const CheckpointHeader& header, const HeldState& state, bool best) override {
+  void keep(const CheckpointHeader& header, const StoredVectors& state, bool best) override {
     store_.write(header, state, best);
   }
   bool is_busy() const override { return store_.is_writing(); }
@@ -23,7 +23,7 @@ class KeptCheckpoints final : public KeptModels {
   void restore_best(std::int64_t step) override {
     store_.go_back_to_best(step);
     const StoredCheckpoint best = open_checkpoint(parts_.grid.all(), store_.best());
-    if (parts_.division != nullptr) parts_.division->begin(step);
+    parts_.held.parameters->begin(step);
     restore_state(parts_, training_, best);
   }
 
@@ -38,10 +38,10 @@ class BestInMemory final : public KeptModels {
  public:
   BestInMemory(ModelParts& parts, bool wanted) : parts_(parts), wanted_(wanted) {}
 
-  void keep(const CheckpointHeader&, const HeldState& state, bool best) override {
+  void keep(const CheckpointHeader&, const StoredVectors& state, bool best) override {
     if (!best || !wanted_) return;
     copies_.clear();
-    for (const HeldVector& vector : state) {
+    for (const StoredVector& vector : state) {
       if (vector.group.starts_with("optimizer/")) continue;  // not needed: no step follows
       copies_.push_back({vector.values, vector.memory, std::vector<float>(vector.values.size())});
       vector.memory->copy(vector.values, copies_.back().values);
@@ -50,7 +50,7 @@ class BestInMemory final : public KeptModels {
   bool is_lasting() const override { return false; }
 
   void restore_best(std::int64_t step) override {
-    if (parts_.division != nullptr) parts_.division->begin(step);
+    parts_.held.parameters->begin(step);
     for (const Copy& copy : copies_) copy.memory->copy(copy.values, copy.vector);
   }
 

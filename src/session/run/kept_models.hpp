@@ -16,7 +16,7 @@ class KeptModels {
  public:
   virtual ~KeptModels() = default;
   /// Keeps the model of step header.step. \param best whether it is the one for `restore_best`
-  virtual void keep(const CheckpointHeader& header, const HeldState& state, bool best) = 0;
+  virtual void keep(const CheckpointHeader& header, const StoredVectors& state, bool best) = 0;
   /// Whether a write goes on in the background; call `advance` from time to time then, and `finish` at the end.
   virtual bool is_busy() const { return false; }
   virtual void advance() {}

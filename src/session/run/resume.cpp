@@ -112,7 +112,7 @@ bool sums_are_reproducible(const settings::Config& config, const std::string& be
 /// How the run continues although something differs.
 std::string_view consequence(const ResumedRun& run, const CheckpointHeader& stored) {
   const ModelParts& parts = run.parts;
-  const bool divided = parts.division != nullptr;  // then steps do not depend on ranks and threads
+  const bool divided = parts.strategy->traits().divides_model;  // then steps do not depend on ranks and threads
   const bool same_program = stored.build == run.header.build && stored.layout == run.header.layout;
   const bool same_replicas = run.config.whole_batch() || replicas_of(stored) == parts.grid.data().size() ||
                              sums_are_reproducible(run.config, stored.config, run.header.config);
@@ -166,7 +166,7 @@ void say_merged_states(const ResumedRun& run, const StoredCheckpoint& checkpoint
   if (checkpoint.optimizer_states <= 1 || keeps_states_apart(run.parts, checkpoint)) return;
   const auto& kept = run.training.vectors;
   const auto is = [](bool adds_up) {
-    return [adds_up](const parallel::KeptVector& one) {
+    return [adds_up](const parallel::StrategyVector& one) {
       return one.vector.scope != parallel::StateScope::common && one.vector.adds_up == adds_up;
     };
   };
@@ -182,7 +182,7 @@ void say_merged_states(const ResumedRun& run, const StoredCheckpoint& checkpoint
 
 void restore(const StoredCheckpoint& checkpoint, const ResumedRun& run, Log& log) {
   say_merged_states(run, checkpoint, log);
-  if (run.parts.division != nullptr) run.parts.division->begin(checkpoint.header.step);
+  run.parts.held.parameters->begin(checkpoint.header.step);
   restore_state(run.parts, run.training, checkpoint);
 }
 

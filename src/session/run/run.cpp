@@ -182,7 +182,8 @@ records::EventFileHeader Run::events_header_now() const {
 
 /// Checks at the start, and not only at the first checkpoint, that all ranks see the folder if each writes a part.
 void Run::require_shared_folder() {
-  if (!outputs_.in_folder() || !is_divided(state_of(parts_, training_))) return;
+  const StoredVectors state = state_of(parts_, training_);
+  if (!outputs_.in_folder() || std::ranges::none_of(state, &StoredVector::is_divided)) return;
   group_.barrier();  // rank 0 has now written config.toml
   if (all_see(group_, config_.run_folder() + "/config.toml")) return;
   throw OutputError(fmt::format("{}: {}", config_.run_folder(), kMustBeShared));

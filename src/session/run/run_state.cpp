@@ -4,28 +4,19 @@
 
 #include <algorithm>
 #include <map>
-#include <utility>
+#include <memory>
 
 #include "unisono/session/checkpoint_file.hpp"
-#include "unisono/tensor/vector_shards.hpp"
 
 namespace unisono::session {
 namespace {
-
-/// What a rank has of a vector of θ's size.
-enum class Held {
-  as_parameters,    ///< what it has of θ
-  shard_of_method,  ///< VectorShards
-  shard_of_state    ///< StateShards
-};
 
 /// A vector in a checkpoint's group "optimizer": the optimizer's, or one of the strategy's StateVectors.
 struct StateOfRank {
   std::string name;
   Buffer* values;
-  bool common;  ///< the same on all ranks, even if other vectors differ between ranks
-  Held held = Held::as_parameters;
-  parallel::StateOf of = parallel::StateOf::parameters;
+  std::shared_ptr<const Holding> holding;
+  bool common;           ///< the same on all ranks, even if other vectors differ between ranks
   bool adds_up = false;  ///< see StateVector
 };
 
@@ -33,19 +24,19 @@ std::vector<StateOfRank> vectors_of(const ModelParts& parts, TrainingParts& trai
   std::vector<StateOfRank> vectors;
   if (training.method) {
     for (optim::OptimizerState& own : training.method->state()) {
-      vectors.push_back({own.name, &own.values, true, Held::shard_of_method});
+      vectors.push_back({own.name, &own.values, parts.held.state, true});
     }
   } else if (training.optimizer) {
-    const Held held = parts.state_shards ? Held::shard_of_state : Held::as_parameters;
     for (optim::OptimizerState& own : training.optimizer->state()) {
-      vectors.push_back({own.name, &own.values, false, held});
+      vectors.push_back({own.name, &own.values, parts.held.state, false});
     }
   }
-  for (parallel::KeptVector& kept : training.vectors) {
-    if (kept.vector.of == parallel::StateOf::statistics && parts.model->statistics_layout().size() == 0) continue;
+  for (parallel::StrategyVector& kept : training.vectors) {
+    const bool statistics = kept.vector.of == parallel::StateOf::statistics;
+    if (statistics && parts.model->statistics_layout().size() == 0) continue;
     const bool common = kept.vector.scope == parallel::StateScope::common;
-    vectors.push_back(
-        {kept.vector.name, &kept.values, common, Held::as_parameters, kept.vector.of, kept.vector.adds_up});
+    vectors.push_back({kept.vector.name, &kept.values, statistics ? parts.held.statistics : parts.held.parameters,
+                       common, kept.vector.adds_up});
   }
   return vectors;
 }
@@ -69,99 +60,32 @@ std::vector<std::string> groups_of(const StateOfRank& own, const ModelParts& par
   return groups;
 }
 
-HeldVector held_by_stage(std::string group, const ParameterLayout& layout, const ShardMap& map, int rank,
-                         Buffer& values) {
-  HeldVector vector = divided_vector(std::move(group), layout, map, rank, values.view());
-  vector.memory = &values.allocator();
-  return vector;
-}
-
-/// A shard of a method for the whole training set.
-HeldVector held_shard(std::string group, const ModelParts& parts, Buffer& values) {
-  const ParameterLayout& layout = parts.model->layout();
-  const comm::Communicator& ranks = parts.grid.data();
-  HeldVector vector{
-      .group = std::move(group), .layout = layout, .values = values.view(), .shards = {}, .common = ranks.size() == 1};
-  for (BlockPart& one : parts_of(layout, VectorShards(layout.size(), ranks.size()).shard(ranks.rank()))) {
-    vector.shards.push_back({.block = one.block, .box = std::move(one.box), .place = std::move(one.place)});
-  }
-  return vector;
-}
-
-/// The slices of θ, or of this stage's part of it, whose optimizer state this rank keeps.
-HeldVector held_slices(std::string group, const ModelParts& parts, Buffer& values) {
-  HeldVector vector{.group = std::move(group),
-                    .layout = parts.model->layout(),
-                    .values = values.view(),
-                    .shards = {},
-                    .common = false,
-                    .memory = &values.allocator()};
-  const std::vector<std::size_t> blocks = parts.held_blocks();
-  Index begin = 0;  // of the slice, in `values`
-  for (const FloatRange& slice : parts.state_shards->ranges_of(parts.grid.data().rank())) {
-    for (BlockPart& one : parts_of(parts.replica->layout(), slice)) {
-      one.place.offset += begin;
-      vector.shards.push_back({.block = blocks[one.block], .box = std::move(one.box), .place = std::move(one.place)});
-    }
-    begin += slice.last - slice.first;
-  }
-  return vector;
-}
-
 }  // namespace
 
-HeldVector held_vector(std::string group, const ModelParts& parts, Buffer& values) {
-  const ParameterLayout& layout = parts.model->layout();
-  const int rank = parts.grid.all().rank();
-  if (parts.stages) return held_by_stage(std::move(group), layout, parts.stages->parameters(), rank, values);
-  if (parts.division == nullptr) return whole_vector(std::move(group), layout, values);
-  return divided_vector(std::move(group), layout, parts.division->map(), rank, values.view(),
-                        parts.division->offsets());
+StoredVector parameters_of(ModelParts& parts) {
+  return stored_vector("parameters", parts.held.parameters, parts.parameters);
 }
 
-HeldVector held_statistics(std::string group, const ModelParts& parts, Buffer& values) {
-  const ParameterLayout& layout = parts.model->statistics_layout();
-  if (!parts.stages) return whole_vector(std::move(group), layout, values);
-  return held_by_stage(std::move(group), layout, parts.stages->statistics(), parts.grid.all().rank(), values);
+StoredVector statistics_of(ModelParts& parts) {
+  return stored_vector("statistics", parts.held.statistics, parts.statistics);
 }
-
-HeldVector statistics_of(ModelParts& parts) { return held_statistics("statistics", parts, parts.statistics); }
-
-HeldVector parameters_of(ModelParts& parts) { return held_vector("parameters", parts, parts.parameters); }
 
 bool keeps_states_apart(const ModelParts& parts, const StoredCheckpoint& stored) {
   return states_are_local(parts) && stored.optimizer_states == parts.grid.data().size() && stored.seen_by_all;
 }
 
-namespace {
-
-HeldVector held(const StateOfRank& own, std::string group, const ModelParts& parts) {
-  if (own.held == Held::shard_of_method) return held_shard(std::move(group), parts, *own.values);
-  if (own.held == Held::shard_of_state) return held_slices(std::move(group), parts, *own.values);
-  if (own.of == parallel::StateOf::statistics) return held_statistics(std::move(group), parts, *own.values);
-  return held_vector(std::move(group), parts, *own.values);
-}
-
-/// Makes a vector that of one replica: its ranks write it, and the others hold none of it.
-void keep_apart(HeldVector& vector, bool is_own) {
-  vector.common = false;
-  if (!is_own) vector.shards.clear();
-  for (HeldShard& shard : vector.shards) shard.writes = true;
-}
-
-}  // namespace
-
-HeldState state_of(ModelParts& parts, TrainingParts& training) {
-  HeldState state = {parameters_of(parts), statistics_of(parts)};
+StoredVectors state_of(ModelParts& parts, TrainingParts& training) {
+  StoredVectors state = {parameters_of(parts), statistics_of(parts)};
   if (training.average) {
-    for (const HeldVector& vector : training.average->state()) state.push_back(vector);
+    for (const StoredVector& vector : training.average->state()) state.push_back(vector);
   }
   const bool local = states_are_local(parts);
   for (int rank = 0; rank < (local ? parts.grid.data().size() : 1); ++rank) {
     for (const StateOfRank& own : vectors_of(parts, training)) {
       if (own.common && rank > 0) continue;
-      state.push_back(held(own, optimizer_group(rank, own.name), parts));
-      if (local && !own.common) keep_apart(state.back(), rank == parts.grid.data().rank());
+      state.push_back(stored_vector(optimizer_group(rank, own.name), own.holding, *own.values));
+      if (!local || own.common) continue;
+      state.back().of = rank == parts.grid.data().rank() ? ValuesOf::this_replica : ValuesOf::another_replica;
     }
   }
   return state;
@@ -170,8 +94,7 @@ HeldState state_of(ModelParts& parts, TrainingParts& training) {
 void require_same_vectors(const ModelParts& parts, TrainingParts& training, const StoredCheckpoint& stored) {
   std::map<std::string, const ParameterLayout*> vectors;
   for (const StateOfRank& own : vectors_of(parts, training)) {
-    vectors[own.name] =
-        own.of == parallel::StateOf::parameters ? &parts.model->layout() : &parts.model->statistics_layout();
+    vectors[own.name] = &own.holding->layout();
   }
   require_same_model(stored.path, parts.model->layout(), parts.model->statistics_layout());
   if (training.average && !stored.header.averaged) {
@@ -206,7 +129,8 @@ void restore_state(ModelParts& parts, TrainingParts& training, const StoredCheck
   restore_from("", parts, stored);
   if (training.average) training.average->restore(stored);
   for (const StateOfRank& own : vectors_of(parts, training)) {
-    read_vector(parts.grid.all(), stored, groups_of(own, parts, stored), held(own, own.name, parts));
+    read_vector(parts.grid.all(), stored, groups_of(own, parts, stored),
+                stored_vector(own.name, own.holding, *own.values));
     if (own.adds_up && !keeps_states_apart(parts, stored)) share_sum(parts, stored, own.values->view());
   }
   parts.strategy->restore(stored.header.strategy);

@@ -202,8 +202,7 @@ void TrainingObserver::write_report(const kernels::LossSums& sums, const Seconds
 nlohmann::ordered_json TrainingObserver::norms_now() const {
   ModelParts& parts = context_.parts;
   auto norms = nlohmann::ordered_json::object();
-  const bool together = parts.stages || parts.state_shards;
-  if (!context_.training.has_gradient || (!together && !writes_metrics())) return norms;
+  if (!context_.training.has_gradient || (!parts.norms_are_collective() && !writes_metrics())) return norms;
   if (last_.iteration) {
     norms.update(to_json(*last_.iteration));
     norms["passes"] = last_.iteration->passes;

@@ -7,27 +7,6 @@
 #include "unisono/session/method.hpp"
 
 namespace unisono::session {
-namespace {
-
-std::unique_ptr<optim::Optimizer> make_optimizer(ModelParts& parts, const optim::OptimizerSettings& settings) {
-  if (parts.state_shards) {
-    return optim::make_optimizer(settings,
-                                 {.layout = parts.replica->layout(),
-                                  .ranges = parts.state_shards->ranges_of(parts.grid.data().rank()),
-                                  .blocks = parts.held_blocks(),
-                                  .all_blocks = parts.model->layout().blocks().size(),
-                                  .ranks = parts.all_squares},
-                                 *parts.backend);
-  }
-  if (!parts.stages) return optim::make_optimizer(settings, parts.model->layout(), *parts.backend);
-  // Each replica takes the norms of its own gradient: strategies may let them differ.
-  return optim::make_optimizer(
-      settings,
-      {.map = parts.stages->replica_parameters(), .rank = parts.grid.pipeline().rank(), .ranks = parts.squares},
-      *parts.backend);
-}
-
-}  // namespace
 
 TrainingParts::TrainingParts(ModelParts& parts, const settings::Config& config) {
   strategies::require_fit(*parts.strategy, *parts.model, parts.grid.data().size());
@@ -39,7 +18,8 @@ TrainingParts::TrainingParts(ModelParts& parts, const settings::Config& config) 
   if (config.whole_batch()) {
     method = make_method(parts, config);
   } else {
-    optimizer = make_optimizer(parts, optimizer_settings(config, *parts.strategy, *parts.model));
+    optimizer = optim::make_optimizer(optimizer_settings(config, *parts.strategy, *parts.model), *parts.held.state,
+                                      *parts.backend);
   }
   for (const parallel::StateVector& vector : parts.strategy->state_vectors()) {
     const Buffer& like = vector.of == parallel::StateOf::parameters ? parts.parameters : parts.statistics;
@@ -67,7 +47,7 @@ parallel::StepTerms step_terms(ModelParts& parts, TrainingParts& training, const
           .statistics_reducer = &parts.statistics_reducer,
           .vectors = training.vectors,
           .flops_per_example = parts.model->flops_per_example(),
-          .state_shards = parts.state_shards ? &*parts.state_shards : nullptr,
+          .state_shards = parts.held.state_shards ? &*parts.held.state_shards : nullptr,
           .one_theta = parts.node_memory != nullptr,
           .clock = clock};
 }

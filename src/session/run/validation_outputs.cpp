@@ -7,7 +7,7 @@ namespace unisono::session {
 
 std::vector<float> validation_outputs(ModelParts& parts, TrainingParts& training, data::Dataset& data,
                                       const settings::Config& config) {
-  if (parts.stages || parts.division != nullptr) {
+  if (!parts.held.parameters->held_by_all()) {
     throw ConfigError(
         "predictions of validation examples need a model that each rank holds as a whole: remove "
         "replica.stages, or choose another strategy than stratified");

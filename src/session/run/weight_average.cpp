@@ -52,13 +52,13 @@ void WeightAverage::update(std::int64_t step) {
   backend.submit();
 }
 
-HeldState WeightAverage::state() {
-  return {held_vector(group_of("parameters"), parts_, parameters_),
-          held_statistics(group_of("statistics"), parts_, statistics_)};
+StoredVectors WeightAverage::state() {
+  return {stored_vector(group_of("parameters"), parts_.held.parameters, parameters_),
+          stored_vector(group_of("statistics"), parts_.held.statistics, statistics_)};
 }
 
 void WeightAverage::restore(const StoredCheckpoint& stored) {
-  for (const HeldVector& vector : state()) read_vector(parts_.grid.all(), stored, {vector.group}, vector);
+  for (const StoredVector& vector : state()) read_vector(parts_.grid.all(), stored, {vector.group}, vector);
   step_ = stored.header.step;
 }
 

@@ -95,7 +95,7 @@ TrainContext Serving::context_of(WorkerRole& role, std::size_t place) const {
            .seconds = role.seconds,
            .counters = run_.counters,
            .first_step = run_.first_step,
-           .vectors = run_.workers.empty() ? run_.vectors : std::span<parallel::KeptVector>(),
+           .vectors = run_.workers.empty() ? run_.vectors : std::span<parallel::StrategyVector>(),
            .fault = run_.fault},
           {.optimizer_settings = run_.optimizer_settings,
            .schedule = run_.schedule,

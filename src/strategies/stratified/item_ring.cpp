@@ -176,7 +176,8 @@ ItemRing::ItemRing(const models::Model& model, const data::DatasetInfo& data, co
       item_space_(model.in_place()->row_spaces().at(1)),
       users_{.things = user_space_.rows, .parts = data.grid},
       items_{.things = item_space_.rows, .parts = data.grid},
-      communicator_(communicator) {
+      communicator_(communicator),
+      squares_(communicator) {
   const auto [first, last] = comm::slice_of(data.grid, communicator.rank(), communicator.size());
   first_row_ = first;
   last_row_ = last;
@@ -226,32 +227,42 @@ void ItemRing::for_each_own_part(See see) const {
 }
 
 ShardMap ItemRing::map() const {
-  std::vector<Shard> shards;
+  std::vector<std::vector<Shard>> shards(static_cast<std::size_t>(communicator_.size()));
   for (int rank = 0; rank < communicator_.size(); ++rank) {
     for_each_part(rank, [&](std::size_t space, models::RowSeries series, Index) {
       for_each_block(space, [&](std::size_t block, Index) {
         Box box = whole_box(layout_.blocks()[block]);
         box.front() = {.first = series.first, .count = series.count, .step = series.step};
-        shards.push_back({.block = block, .box = std::move(box), .holder = rank});
+        shards[static_cast<std::size_t>(rank)].push_back({.block = block, .box = std::move(box)});
       });
     });
   }
-  return {layout_, communicator_.size(), 1, std::move(shards)};
+  return {layout_, 1, std::move(shards)};
 }
 
-std::vector<Index> ItemRing::offsets() const {
-  std::vector<Index> offsets;
+std::vector<Shard> ItemRing::shards() const {
+  std::vector<Shard> shards = map().shards_of(communicator_.rank());
+  auto next = shards.begin();
   for_each_own_part([&](std::size_t space, models::RowSeries series, Index first) {
     if (series.count == 0) return;  // the map has no shard of it
-    for_each_block(space, [&](std::size_t, Index in_row) { offsets.push_back(first + in_row); });
+    for_each_block(space, [&](std::size_t, Index in_row) { (next++)->place.offset = first + in_row; });
   });
-  return offsets;
+  return shards;
 }
 
-void ItemRing::initialise(std::uint64_t seed, MutableView parameters) const {
+std::vector<BlockRange> ItemRing::ranges() const {
+  std::vector<BlockRange> ranges;
   for_each_own_part([&](std::size_t space, models::RowSeries series, Index first) {
-    model_.initialise_rows(seed, space, series, parameters.data() + first);
+    if (series.count == 0) return;
+    const std::size_t begin = ranges.size();
+    for_each_block(space, [&](std::size_t block, Index in_row) {
+      if (ranges.size() > begin) ranges.back().floats.last = first + in_row;
+      const Index end = first + series.count * (space == 0 ? user_space_ : item_space_).stride;
+      ranges.push_back({{first + in_row, end}, block});
+    });
   });
+  std::ranges::sort(ranges, {}, [](const BlockRange& range) { return range.floats.first; });
+  return ranges;
 }
 
 double ItemRing::pass(std::int64_t count, MutableView parameters, ThreadTeam& team, const Visit& visit,

@@ -8,8 +8,9 @@
 #include "unisono/base/clock.hpp"
 #include "unisono/base/thread_team.hpp"
 #include "unisono/comm/communicator.hpp"
+#include "unisono/comm/redistribute.hpp"
 #include "unisono/data/grid.hpp"
-#include "unisono/parallel/division.hpp"
+#include "unisono/parallel/row_holding.hpp"
 
 namespace unisono::strategies {
 
@@ -23,16 +24,18 @@ inline data::SparseEntries ratings_of(data::SparseEntries entries, data::Example
 /// diagonal w, row i trains with column i + w (mod side). So after each diagonal a rank sends the column of its first
 /// row to rank − 1 and receives one for its last row from rank + 1. Diagonals are numbered through the whole run; after
 /// `side` of them every column is back at its first place.
-class ItemRing final : public parallel::Division {
+class ItemRing final : public parallel::RowHolding {
  public:
   /// \param model must be bipartite \throws ConfigError where there are more ranks than rows
   ItemRing(const models::Model& model, const data::DatasetInfo& data, comm::Communicator& communicator);
 
+  const ParameterLayout& layout() const override { return layout_; }
   Index size() const override;
+  std::vector<Shard> shards() const override;
+  std::vector<BlockRange> ranges() const override;
+  SquaresReducer* squares() const override { return &squares_; }
+  std::uint64_t hash() const override { return map().hash(); }
   void begin(std::int64_t step) override { diagonal_ = step; }
-  ShardMap map() const override;
-  std::vector<Index> offsets() const override;
-  void initialise(std::uint64_t seed, MutableView parameters) const override;
   void evaluate(data::EvaluationSource& source, MutableView parameters, kernels::LossSums& sums) override;
 
   /// Called for the block that a row of this rank (0 … rows() − 1) has on a diagonal; on any thread.
@@ -52,6 +55,8 @@ class ItemRing final : public parallel::Division {
  private:
   class Pass;
 
+  /// Which rank holds which rows now.
+  ShardMap map() const;
   bool is_alone() const { return communicator_.size() == 1; }
   /// Slots for columns: one for each row, one that is being sent, one that is being received.
   Index places() const { return rows() + (is_alone() ? 0 : 2); }
@@ -76,6 +81,7 @@ class ItemRing final : public parallel::Division {
   models::RowSpace user_space_, item_space_;
   data::CyclicDistribution users_, items_;
   comm::Communicator& communicator_;
+  mutable comm::CommunicatorSquares squares_;
   Index first_row_, last_row_;  ///< of the grid: this rank's
   Index user_rows_ = 0;
   std::int64_t diagonal_ = 0, sent_bytes_ = 0;

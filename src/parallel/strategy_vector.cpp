@@ -1,4 +1,4 @@
-#include "unisono/parallel/kept_vector.hpp"
+#include "unisono/parallel/strategy_vector.hpp"
 
 #include <algorithm>
 

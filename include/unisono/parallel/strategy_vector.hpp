@@ -32,7 +32,7 @@ struct StateVector {
 int vectors_of_parameters(const std::vector<StateVector>& vectors);
 
 /// A StateVector and its values, in the backend's memory.
-struct KeptVector {
+struct StrategyVector {
   StateVector vector;
   Buffer values;
 };

@@ -1,0 +1,56 @@
+#include "unisono/parallel/slice_holding.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "unisono/tensor/vector_shards.hpp"
+
+namespace unisono::parallel {
+
+SliceHolding::SliceHolding(std::shared_ptr<const Holding> from, std::vector<FloatRange> slices, Place place,
+                           SquaresReducer& squares)
+    : from_(std::move(from)), slices_(std::move(slices)), place_(place), squares_(squares) {}
+
+template <typename See>
+void SliceHolding::for_each_slice(See see) const {
+  Index packed = 0;
+  for (const FloatRange& slice : slices_) {
+    see(slice, place_ == Place::packed ? packed : slice.first);
+    packed += slice.last - slice.first;
+  }
+}
+
+Index SliceHolding::size() const {
+  if (place_ == Place::in_place) return from_->size();
+  Index size = 0;
+  for (const FloatRange& slice : slices_) size += slice.last - slice.first;
+  return size;
+}
+
+std::vector<Shard> SliceHolding::shards() const {
+  const std::vector<Shard> from = from_->shards();
+  std::vector<Shard> shards;
+  for_each_slice([&](const FloatRange& slice, Index begin) {
+    for (Shard& part : parts_of(from, slice)) {
+      part.place.offset += begin;
+      part.copy = 0;  // no other rank has it
+      shards.push_back(std::move(part));
+    }
+  });
+  return shards;
+}
+
+std::vector<BlockRange> SliceHolding::ranges() const {
+  const std::vector<BlockRange> from = from_->ranges();
+  std::vector<BlockRange> ranges;
+  for_each_slice([&](const FloatRange& slice, Index begin) {
+    for (const BlockRange& range : from) {
+      const Index first = std::max(slice.first, range.floats.first), last = std::min(slice.last, range.floats.last);
+      if (first >= last) continue;
+      ranges.push_back({{begin + first - slice.first, begin + last - slice.first}, range.block});
+    }
+  });
+  return ranges;
+}
+
+}  // namespace unisono::parallel
