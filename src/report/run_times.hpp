@@ -1,11 +1,11 @@
 #pragma once
 
-#include <array>
 #include <string>
 #include <vector>
 
 #include "history.hpp"
 #include "plot/bars.hpp"
+#include "unisono/base/seconds.hpp"
 
 namespace unisono::report {
 
