@@ -13,7 +13,7 @@ namespace unisono::comm {
 namespace {
 
 bool is_sent(const Counter& counter, Shown file) {
-  return counter.combine == Combine::sum && (counter.shown == Shown::nowhere || is_in(counter.shown, file));
+  return counter.combine == Combine::sum && is_in(counter.shown, file);
 }
 
 /// The values that are to be added up, and a hash of what is counted.

@@ -21,7 +21,7 @@ std::string CompressionCounters::text(const CounterTerms& terms) const {
 
 /// The summary's figures of pipelines show it for a step.
 void PipelineCounters::describe(CounterVisitor& visitor) {
-  visitor.count({.name = "boundary_bytes", .unit = "bytes", .shown = Shown::nowhere}, boundary_bytes);
+  visitor.count({.name = "boundary_bytes", .unit = "bytes", .hidden = true}, boundary_bytes);
 }
 
 }  // namespace unisono::parallel

@@ -34,7 +34,7 @@ class ShownFigures : public CounterVisitor {
 
  private:
   void show(const Counter& figure, Json value) {
-    if (is_in(figure.shown, file_)) write(figure, std::move(value));
+    if (!figure.hidden && is_in(figure.shown, file_)) write(figure, std::move(value));
   }
 
   Shown file_;

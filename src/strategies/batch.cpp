@@ -152,7 +152,7 @@ void BatchStrategy::count(TrainContext& run, const optim::BatchIteration& iterat
 void BatchCounters::describe(CounterVisitor& visitor) {
   const auto same = [](std::string_view name) { return Counter{.name = name, .combine = Combine::same}; };
   const CounterGroup group(visitor, "minimisation");
-  visitor.count({.name = "passes", .combine = Combine::same, .shown = Shown::nowhere}, passes);
+  visitor.count({.name = "passes", .combine = Combine::same, .hidden = true}, passes);
   visitor.count(same("evaluations"), evaluations);
   visitor.count(same("hessian_products"), products);
   visitor.count(same("hessians"), hessians);
@@ -162,7 +162,7 @@ void BatchCounters::describe(CounterVisitor& visitor) {
   visitor.count({.name = "portions_cancelled"}, cancelled);
   visitor.count({.name = "portions_moved"}, moved);
   visitor.count({.name = "portions_repeated"}, repeated);
-  visitor.count({.name = "nodes", .combine = Combine::same, .shown = Shown::nowhere}, nodes);
+  visitor.count({.name = "nodes", .combine = Combine::same, .hidden = true}, nodes);
   const double all_passes = static_cast<double>(std::max<std::int64_t>(1, passes));
   visitor.figure({.name = "subtrees_per_pass"}, static_cast<double>(nodes) / all_passes);
   visitor.count({.name = "sent_bytes", .unit = "bytes"}, sent_bytes);

@@ -16,7 +16,7 @@ struct MailCounters {
   void describe(CounterVisitor& visitor) {
     visitor.count({.name = "letters"}, letters);
     visitor.count({.name = "size", .combine = Combine::same}, size);
-    visitor.count({.name = "hidden", .shown = Shown::nowhere}, hidden);
+    visitor.count({.name = "hidden", .shown = Shown::everywhere, .hidden = true}, hidden);
     visitor.number({.name = "seconds", .shown = Shown::in_metrics}, seconds);
     visitor.histogram({.name = "delays", .shown = Shown::everywhere}, delays);
   }

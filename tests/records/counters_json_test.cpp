@@ -14,7 +14,7 @@ struct PostCounters {
   void describe(CounterVisitor& visitor) {
     visitor.count({.name = "letters", .unit = "letters", .shown = Shown::everywhere}, letters);
     const CounterGroup group(visitor, "post");
-    visitor.count({.name = "lost", .shown = Shown::nowhere}, lost);
+    visitor.count({.name = "lost", .hidden = true}, lost);
     visitor.figure({.name = "lost_share", .unit = "share"}, static_cast<double>(lost) / static_cast<double>(letters));
     visitor.figure({.name = "undefined"}, std::numeric_limits<double>::quiet_NaN());
     visitor.histogram({.name = "delays", .unit = "days", .shown = Shown::in_metrics}, delays);

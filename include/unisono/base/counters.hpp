@@ -34,13 +34,12 @@ enum class Combine {
 
 /// Which files show a counter.
 enum class Shown {
-  nowhere,     ///< it is only for figures that are made of it
   in_metrics,  ///< the reports in metrics.jsonl, and with them TensorBoard and curves of a report
   in_summary,  ///< summary.json, and with it reports
   everywhere
 };
 
-/// Whether a counter that is shown like this is in `file`, which is Shown::in_metrics or Shown::in_summary.
+/// Whether a counter that is shown like this belongs to `file`, which is Shown::in_metrics or Shown::in_summary.
 constexpr bool is_in(Shown shown, Shown file) { return shown == file || shown == Shown::everywhere; }
 
 /// A counter, as it is declared.
@@ -49,6 +48,7 @@ struct Counter {
   std::string_view unit = {};  ///< "bytes", "updates"; empty: a number without a unit
   Combine combine = Combine::sum;
   Shown shown = Shown::in_summary;
+  bool hidden = false;  ///< it is not shown itself, but figures of these files are made of it
   /// Metrics have what was added since the last report; false: the present value.
   bool adds_up = true;
 };

@@ -6,9 +6,9 @@
 
 namespace unisono::comm {
 
-/// The ranks' counters, combined as they are declared: those that `file` (Shown::in_metrics or Shown::in_summary)
-/// shows, or that its figures are made of; the others keep this rank's values. Collective; at most four small messages,
-/// none where nothing is to be sent. \throws LaunchError where the ranks count different things
+/// The ranks' counters, combined as they are declared: those of `file` (Shown::in_metrics or Shown::in_summary), hidden
+/// ones included; the others keep this rank's values. Collective; at most four small messages, in metrics none where
+/// nothing is to be sent. \throws LaunchError where the ranks count different things
 CounterSet combine(Communicator& group, const CounterSet& counters, Shown file);
 
 /// Means of each kind of seconds over the ranks of the group that train. Collective; one message. \param trains whether

@@ -172,17 +172,17 @@ void TrainingObserver::add_losses(const kernels::LossSums& sums) {
 }
 
 /// What was counted since the last report, on all ranks. Collective.
-nlohmann::ordered_json TrainingObserver::counted_since_report() {
+CounterSet TrainingObserver::counted_since_report() {
   CounterSet now = comm::combine(context_.parts.grid.all(), context_.training.counters, Shown::in_metrics);
   const CounterSet before = std::exchange(reported_counters_, now);
-  return records::to_json(difference(now, before), Shown::in_metrics);
+  return difference(now, before);
 }
 
 void TrainingObserver::write_report(const kernels::LossSums& sums, const Seconds& seconds) {
   const double training_seconds = seconds.sum() - seconds.evaluation - seconds.checkpoint;
   examples_per_second_ = static_cast<double>(examples_ - reported_examples_) / std::max(training_seconds, 1e-9);
   nlohmann::ordered_json norms = norms_now();
-  const nlohmann::ordered_json counted = counted_since_report();
+  const CounterSet counted = counted_since_report();
   if (!writes_metrics()) return;
   nlohmann::ordered_json line = {{"event", "train"},
                                  {"step", header_.step},
@@ -192,7 +192,7 @@ void TrainingObserver::write_report(const kernels::LossSums& sums, const Seconds
   if (!last_.iteration) line["learning_rate"] = last_.learning_rate;
   line["examples_per_second"] = examples_per_second_;
   line.update(norms);
-  line.update(counted);
+  line.update(records::to_json(counted, Shown::in_metrics));
   line["seconds"] = records::to_json(seconds);
   context_.records->metrics->write(line);
 }

@@ -82,7 +82,7 @@ class TrainingObserver final : public strategies::Observer {
   void diverge(const std::string& what);
   bool writes_metrics() const { return context_.records != nullptr && context_.records->metrics != nullptr; }
   bool has_diverged() const { return !diverged_.empty(); }
-  nlohmann::ordered_json counted_since_report();
+  CounterSet counted_since_report();
   void write_report(const kernels::LossSums& sums, const Seconds& seconds);
   nlohmann::ordered_json norms_now() const;
   void average_weights();

@@ -51,9 +51,9 @@ TrainContext own_context(TrainContext& run) {
 }
 
 void ConsensusCounters::describe(CounterVisitor& visitor) {
-  visitor.count({.name = "averaged_bytes", .unit = "bytes"}, averaged_bytes);
+  averaged.describe(visitor);
   const auto square = [](std::string_view name) {
-    return Counter{.name = name, .shown = Shown::nowhere, .adds_up = false};
+    return Counter{.name = name, .shown = Shown::everywhere, .hidden = true, .adds_up = false};
   };
   visitor.number(square("difference_squares"), difference_squares);
   visitor.number(square("mean_squares"), mean_squares);
@@ -70,7 +70,7 @@ double ConsensusCounters::distance() const {
 
 std::string gossip_text(const CounterTerms& terms, std::int64_t sent_bytes, const ConsensusCounters& consensus,
                         const std::string& exchanges) {
-  return terms.bytes_line("averages", consensus.averaged_bytes) +
+  return consensus.averaged.text(terms) +
          fmt::format(
              "  gossip      {:.1f} MB per epoch and rank to neighbours; ranks are {:.3g} % of the norm from their "
              "consensus; "
@@ -84,7 +84,7 @@ void form_consensus(TrainContext& run, models::ModelState own, ConsensusCounters
   const std::int64_t bytes =
       average(run, run.replica.layout(), own.parameters, run.state.parameters) +
       average(run, run.replica.statistics_layout(), own.statistics, run.state.statistics, statistics_weight);
-  counters.averaged_bytes += run.communicator.size() > 1 ? bytes : 0;
+  counters.averaged.bytes += run.communicator.size() > 1 ? bytes : 0;
   counters.difference_squares = squared_distance(run.backend, own.parameters, run.state.parameters);
   counters.mean_squares = run.backend.squared_norm(run.state.parameters);
 }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "shared_counters.hpp"
 #include "unisono/base/counters.hpp"
 #include "unisono/strategies/strategy.hpp"
 
@@ -21,7 +22,7 @@ TrainContext own_context(TrainContext& run);
 
 /// What was averaged for the consensus, and how far the ranks were from it when it was last formed.
 struct ConsensusCounters {
-  std::int64_t averaged_bytes = 0;
+  AveragedCounters averaged = {};
   double difference_squares = 0, mean_squares = 0;  ///< ‖θ_r − mean‖² and ‖mean‖² of what this rank holds
 
   /// Declares the bytes, the squares, which the ranks add up, and the distance in metrics.

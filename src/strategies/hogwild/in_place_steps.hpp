@@ -26,8 +26,8 @@ struct ConflictCounters {
   std::int64_t touched = 0, conflicts = 0;  ///< conflicts: that were also in use by another thread
 
   void describe(CounterVisitor& visitor) {
-    visitor.count({.name = "touched_rows", .shown = Shown::nowhere}, touched);
-    visitor.count({.name = "row_conflicts", .shown = Shown::nowhere}, conflicts);
+    visitor.count({.name = "touched_rows", .hidden = true}, touched);
+    visitor.count({.name = "row_conflicts", .hidden = true}, conflicts);
     visitor.figure({.name = "row_conflict_rate"}, rate());
   }
   std::string text(const CounterTerms&) const {

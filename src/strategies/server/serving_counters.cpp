@@ -43,9 +43,11 @@ double held_seconds(const Shards& shards, std::size_t worker) {
 
 /// What the ranks add up. A server's number and size are zero on all ranks but its own.
 void describe_sums(ServedShard& shard, CounterVisitor& visitor) {
-  constexpr auto kSum = [](std::string_view name) { return Counter{.name = name, .shown = Shown::nowhere}; };
+  constexpr auto kSum = [](std::string_view name) {
+    return Counter{.name = name, .shown = Shown::everywhere, .hidden = true};
+  };
   constexpr auto kFixed = [](std::string_view name) {
-    return Counter{.name = name, .shown = Shown::nowhere, .adds_up = false};
+    return Counter{.name = name, .shown = Shown::everywhere, .hidden = true, .adds_up = false};
   };
   ServerCounters& counters = shard.counters;
   visitor.count(kFixed("rank"), shard.rank);

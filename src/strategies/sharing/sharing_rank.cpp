@@ -41,7 +41,7 @@ void SharingCounters::describe(CounterVisitor& visitor) {
 /// them.
 std::string SharingCounters::text(const CounterTerms& terms) const {
   if (plain_bytes <= 0) return "  sharing     there is one rank, which sends nothing\n";
-  return terms.bytes_line("averages", consensus.averaged_bytes) +
+  return consensus.averaged.text(terms) +
          fmt::format(
              "  sharing     {} updates in {:.1f} MB per epoch and rank, {:.3g} % of the {:.1f} MB of whole ones; "
              "staleness "
