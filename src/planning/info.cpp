@@ -84,6 +84,10 @@ struct Placing {
     if (placed->sizes.stages > 1) report = std::make_unique<session::StageReport>(*plan, *placed);
   }
 
+  settings::Config chosen(const settings::Config& asked) const {
+    return placed ? session::chosen(*plan, asked, *placed).config : asked;
+  }
+
   std::optional<session::StagePlan> plan;
   std::optional<session::PlacedModel> placed;
   std::string refusal = {};
@@ -206,30 +210,34 @@ std::optional<DeviceTrial> look_at_device(comm::Communicator& world, const setti
                                              count_of(ranks, "rank"), count_of(world.size(), "rank"))};
 }
 
+/// As a rank with so many threads trains.
+settings::Config with_threads(settings::Config config, int threads) {
+  if (traits_of(config.strategy).shares_model) config.strategy.threads = threads;
+  return config;
+}
+
 }  // namespace
 
 void info(comm::Communicator& world, const settings::Config& given, const InfoOptions& options, Log& log) {
   const std::optional<session::TimelineFile> timeline = timeline_file(options, world);
-  settings::Config config = given;
-  const data::DatasetInfo data = data_info(config, options.data);
-  const settings::Config settled = session::settle(config, data);
-  const bool threads_open = session::leaves_threads_open(config, data.kind);
+  const data::DatasetInfo data = data_info(given, options.data);
+  const settings::Config settled = session::settle(given, data).config;
   const session::NodePlace place(world);
-  const session::Placement placement = session::place_rank(world, place, config, log);
-  if (traits_of(config.strategy).shares_model) config.strategy.threads = placement.threads;
-  const auto strategy = strategies::make_strategy(config.strategy);
+  const session::Placement placement = session::place_rank(world, place, settled, log);
+  const settings::Config asked = with_threads(settled, placement.threads);
+  const auto strategy = strategies::make_strategy(asked.strategy);
   const auto backend = kernels::make_cpu_backend(placement.threads);
   LocalReducer reducer;
-  models::ModelContext context = session::model_context(*backend, reducer, strategy->steps_together(), config);
+  models::ModelContext context = session::model_context(*backend, reducer, strategy->steps_together(), asked);
   context.training_examples = data.train;
-  const auto model = models::make_model(config.model, session::inputs_of(data), context);
-  const Placing placing(world, config, {*model, *backend, data, *strategy});
+  const auto model = models::make_model(asked.model, session::inputs_of(data), context);
+  const Placing placing(world, asked, {*model, *backend, data, *strategy});
   if (timeline && !placing.report) {
     throw ConfigError(
         "--timeline: only a pipeline has one, and here every rank holds the whole model; set replica.stages to 2 or "
         "more");
   }
-  if (placing.placed) config = session::chosen(*placing.plan, config, *placing.placed);
+  const settings::Config config = placing.chosen(asked);
   const int ranks = placing.plan ? placing.plan->abilities().ranks : world.size();
   strategies::require_fit(*strategy, *model, ranks);
   const bool by_portions = config.whole_batch() && model->alternating() == nullptr;
@@ -253,7 +261,7 @@ void info(comm::Communicator& world, const settings::Config& given, const InfoOp
                        .model = *model,
                        .place = place,
                        .placement = placement,
-                       .threads_open = threads_open,
+                       .threads_open = session::leaves_threads_open(settled, data.kind),
                        .batch = batch,
                        .layers = model->summary(batch),
                        .stages = placing.report.get(),

@@ -157,8 +157,12 @@ class Trained(Placed):
         self.assertGreaterEqual(self.value("first", "micro_batches"), 1)
         self.assertIn(self.value("first", "stages"), (1, 2))
         self.assertIn(self.value("first", "recompute"), ("none", "all"))
+        chosen = {one["key"]: one["value"] for one in self.summary("first")["chosen"] if one["by"] == "placement"}
+        self.assertEqual(chosen["train.micro_batches"], self.value("first", "micro_batches"))
+        self.assertEqual(chosen["replica.stages"], self.value("first", "stages"))
         self.succeed("train", "first/config.toml", "--output", "second", ranks=2)
         self.assert_same_bits("first", "second")
+        self.assertEqual(self.summary("second")["chosen"], [])
 
     def test_ranks_in_another_order_train_the_same_bits(self):
         pairs = ("replica.stages=2", "train.micro_batches=4")

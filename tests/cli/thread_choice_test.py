@@ -25,6 +25,9 @@ class ThreadChoice(InPlaceSets):
         chosen = ("--set", f"strategy.kind={strategy}", "--set", f"strategy.threads={threads}", *settings)
         return self.train(run, *chosen, *more, config=f"{model}.toml")
 
+    def chosen(self, run):
+        return [one for one in self.summary(run)["chosen"] if one["key"] == "strategy.threads"]
+
     def threads_of(self, run):
         return tomllib.loads((self.folder / run / "config.toml").read_text())["strategy"]["threads"]
 
@@ -38,8 +41,12 @@ class ThreadChoice(InPlaceSets):
                 threads = self.threads_of(f"open{i}")
                 self.assertIn(f"strategy.threads = 0: {threads} thread", told)
                 self.assertEqual(self.summary(f"open{i}")["threads"], threads)
+                (chosen,) = self.chosen(f"open{i}")
+                self.assertEqual([chosen["value"], chosen["by"]], [threads, "trial"])
+                self.assertIn(chosen["why"], told)
                 named = self.run_way(way, f"named{i}", threads).out
                 self.assertNotIn("strategy.threads = 0", named)
+                self.assertEqual(self.chosen(f"named{i}"), [])
                 if way[0] != "hogwild" or threads == 1:
                     self.assert_same_bits(f"open{i}", f"named{i}")
 
@@ -52,6 +59,7 @@ class ThreadChoice(InPlaceSets):
         self.assertNotIn("strategy.threads = 0", told)
         self.assertNotIn("not bit for bit", told)
         self.assertEqual((self.threads_of("run"), self.summary("run")["threads"]), (threads, threads))
+        self.assertEqual([one["by"] for one in self.chosen("run")], ["resumed run"])
         self.run_way(way, "whole", threads, "--set", "train.epochs=6")
         self.assert_same_bits("run", "whole")
         again = self.succeed("train", "run", "--resume", "--set", "train.epochs=7").out

@@ -27,19 +27,18 @@ void require_placeable(const settings::Config& config, const models::Model& mode
 /// \throws ConfigError where the stages cannot be what the config says, on so many ranks
 void require_stages(const settings::Config& config, const models::Model& model, kernels::Backend& backend, int ranks);
 
-/// A config with the settings in force, and the ranks in the order of the places that they take.
-struct PlacedConfig {
-  settings::Config config;
-  std::vector<int> order;  ///< [ranks] the rank of the group that takes each place; empty: as they are
+/// A config with what was left to the placement, and the ranks in the order of the places that they take.
+struct PlacedRanks {
+  Settled settled;
+  std::unique_ptr<comm::Communicator> reordered;  ///< null: the ranks keep their order
+  comm::Communicator& group;                      ///< the ranks in their new order
+  int given_rank;                                 ///< this rank in the old one: that of which the config speaks
 };
 
 /// Fills in what the config leaves to the placement. Does nothing where each rank holds the whole model and nothing is
 /// left open. Collective. \throws ConfigError where the model does not fit into the ranks' memory
 /// \param inspect says what the examples are like; called only where it matters
-PlacedConfig placed_config(comm::Communicator& group, const NodePlace& place, const settings::Config& config,
-                           const std::function<data::DatasetInfo()>& inspect, Log& log);
-
-/// The group with its ranks in the order of a placement. Collective. \return null where they are in order
-std::unique_ptr<comm::Communicator> reordered(comm::Communicator& group, const std::vector<int>& order);
+PlacedRanks place_ranks(comm::Communicator& group, const NodePlace& place, Settled asked,
+                        const std::function<data::DatasetInfo()>& inspect, Log& log);
 
 }  // namespace unisono::session

@@ -63,9 +63,58 @@ struct ModelPlace {
   const Clock& clock = steady_clock();
 };
 
+/// What computes on this rank. Its construction is collective.
+struct RankDevice {
+  RankDevice(const ModelPlace& where, const settings::Config& config);
+
+  /// "AMD EPYC 9R14, CPU, AVX-512, 2 threads": what bit-for-bit equality depends on
+  std::string device() const { return cpu_name() + ", " + backend->description(); }
+
+  Placement placement;
+  std::unique_ptr<kernels::Backend> backend;
+  std::unique_ptr<comm::Communicator> device_world;  ///< communicator for the backend's own memory (GPU); else null
+};
+
+/// The groups in which the ranks communicate, from the memory of a backend. Its construction is collective.
+struct RankGroups {
+  RankGroups(comm::Communicator& ranks, const comm::GridShape& shape, const Clock& clock);
+
+  comm::ProcessGrid grid;                 ///< of all ranks
+  comm::CommunicatorSquares squares;      ///< over the ranks of this replica
+  comm::CommunicatorSquares all_squares;  ///< over all ranks
+  /// A duplicate of grid.data() for batch statistics, so that layers' messages never mix with the strategy's.
+  std::unique_ptr<comm::Communicator> statistics_group;
+  comm::CommunicatorReducer statistics_reducer;
+};
+
+/// A model and how it is trained. Its construction is collective, and checks that all ranks have the same layout of θ.
+struct TrainableModel {
+  TrainableModel(const RankDevice& device, RankGroups& groups, const settings::Config& config,
+                 const models::ModelInputs& inputs, data::Dataset* data);
+
+  std::unique_ptr<strategies::Strategy> strategy;
+  std::unique_ptr<models::Model> model;      ///< all of it, on every rank; it holds no parameters
+  std::unique_ptr<parallel::Stages> stages;  ///< how a pipeline's model is cut; null: a replica is a single rank
+  std::vector<float> class_weights;          ///< [K] weights of training losses by class; empty: all are 1
+};
+
+/// What a rank holds of a model. Its construction is collective.
+struct HeldModel {
+  HeldModel(const RankDevice& device, RankGroups& groups, TrainableModel& whole, const settings::Config& config,
+            data::Dataset* data, const Clock& clock);
+
+  models::ModelState state() { return {.parameters = parameters.view(), .statistics = statistics.view()}; }
+
+  Holdings held;                               ///< what this rank holds of θ and its companions
+  std::unique_ptr<parallel::Replica> replica;  ///< what strategies train
+  std::unique_ptr<Allocator> node_memory;      ///< holds the one θ of this node's ranks; null: each has its own
+  Buffer parameters;                           ///< [held.parameters->size()]
+  Buffer statistics;                           ///< [held.statistics->size()]
+};
+
 /// A model on this rank with its backend, groups and memory: what train, evaluate, predict and bench need. Its
-/// construction is collective, and checks that all ranks have the same layout of θ.
-struct ModelParts {
+/// construction is collective: one part after the other.
+struct ModelParts : RankDevice, RankGroups, TrainableModel, HeldModel {
   /// \param data the set to train on; null: the model is only applied, or timed
   ModelParts(const ModelPlace& where, const settings::Config& config, const models::ModelInputs& inputs,
              data::Dataset* data = nullptr);
@@ -85,7 +134,6 @@ struct ModelParts {
   bool norms_are_collective() const {
     return held.parameters->squares() != nullptr || held.gradient->squares() != nullptr;
   }
-  models::ModelState state() { return {.parameters = parameters.view(), .statistics = statistics.view()}; }
   /// How many workers train, and whether this rank trains.
   int workers() const { return strategy->workers(grid.data().size()); }
   bool trains() const { return strategy->data_shard(grid.data().rank(), grid.data().size()).has_value(); }
@@ -95,27 +143,6 @@ struct ModelParts {
             .inputs = grid.place().stage == 0,
             .keep = [this](const StoredFeatures& features) { return backend->keep(features); }};
   }
-  /// "AMD EPYC 9R14, CPU, AVX-512, 2 threads": what bit-for-bit equality depends on
-  std::string device() const { return cpu_name() + ", " + backend->description(); }
-
-  Placement placement;
-  std::unique_ptr<strategies::Strategy> strategy;
-  std::unique_ptr<kernels::Backend> backend;
-  std::unique_ptr<comm::Communicator> device_world;  ///< communicator for the backend's own memory (GPU); else null
-  comm::ProcessGrid grid;                            ///< of all ranks; its groups communicate from the backend's memory
-  comm::CommunicatorSquares squares;                 ///< over the ranks of this replica
-  comm::CommunicatorSquares all_squares;             ///< over all ranks
-  /// A duplicate of grid.data() for batch statistics, so that layers' messages never mix with the strategy's.
-  std::unique_ptr<comm::Communicator> statistics_group;
-  comm::CommunicatorReducer statistics_reducer;
-  std::unique_ptr<models::Model> model;        ///< all of it, on every rank; it holds no parameters
-  std::unique_ptr<parallel::Stages> stages;    ///< how a pipeline's model is cut; null: a replica is a single rank
-  Holdings held;                               ///< what this rank holds of θ and its companions
-  std::unique_ptr<parallel::Replica> replica;  ///< what strategies train
-  std::unique_ptr<Allocator> node_memory;      ///< holds the one θ of this node's ranks; null: each has its own
-  Buffer parameters;                           ///< [held.parameters->size()]
-  Buffer statistics;                           ///< [held.statistics->size()]
-  std::vector<float> class_weights;            ///< [K] weights of training losses by class; empty: all are 1
 };
 
 /// What the stages of each replica hold; null: a replica is a single rank.
@@ -137,13 +164,5 @@ data::SourceOptions source_options(const ModelParts& parts, const settings::Conf
 /// The optimizer of the run. \throws ConfigError if it is not possible for a model that is updated in place
 optim::OptimizerSettings optimizer_settings(const settings::Config& config, const strategies::Strategy& strategy,
                                             const models::Model& model);
-
-/// \throws ConfigError if the config divides steps into micro-batches although the model is updated in place
-void require_divisible_steps(const settings::Config& config, const strategies::Strategy& strategy,
-                             const models::Model& model);
-
-/// Fills in settings that a config leaves to the data, and checks those that depend on the data. \return `config`
-/// \throws ConfigError
-settings::Config& settle(settings::Config& config, const data::DatasetInfo& data);
 
 }  // namespace unisono::session

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "unisono/session/settled.hpp"
 #include "unisono/session/stage_plan.hpp"
 
 namespace unisono::session {
@@ -21,7 +22,7 @@ struct PlacedModel {
 PlacedModel place_model(const StagePlan& plan, const settings::Config& config);
 
 /// The config with what was chosen.
-settings::Config chosen(const StagePlan& plan, const settings::Config& config, const PlacedModel& placed);
+Settled chosen(const StagePlan& plan, Settled asked, const PlacedModel& placed);
 
 /// Why the model fits into no placement: which stage lacks how much, and what would do.
 std::string refusal(const StagePlan& plan, const settings::Config& config, const PlacedModel& placed);

@@ -24,30 +24,29 @@ struct TrainingParts {
   CounterSet counters;
 };
 
-/// What the steps of a training need, which begins after `first_step` of them. All arguments must outlive it.
-/// \param clock measures the seconds that strategies count
+/// The steps of a training.
+struct StepsOf {
+  data::BatchSource& source;
+  std::int64_t first_step = 0;             ///< steps that were made before
+  const Clock& clock = steady_clock();     ///< measures the seconds that strategies count
+  models::Model* another_model = nullptr;  ///< like that of the parts, to be trained in its place; null: none
+};
+/// What these steps need. All arguments must outlive it.
 parallel::StepTerms step_terms(ModelParts& parts, TrainingParts& training, const settings::Config& config,
-                               data::BatchSource& source, std::int64_t first_step, const Clock& clock = steady_clock());
+                               const StepsOf& steps);
 
 /// The backends, models, sources and vectors of workers that compute independently on one rank (strategies::Worker).
 class WorkerParts {
  public:
   /// Empty if the strategy has no such workers.
-  WorkerParts(ModelParts& parts, TrainingParts& training, const settings::Config& config,
-              const models::ModelInputs& inputs, data::Dataset& data);
+  WorkerParts(ModelParts& parts, TrainingParts& training, const settings::Config& config, data::Dataset& data);
 
   std::span<strategies::Worker> workers() { return workers_; }
 
  private:
-  /// The arguments from which all workers are made.
-  struct Arguments {
-    ModelParts& parts;
-    TrainingParts& training;
-    const settings::Config& config;
-    const models::ModelInputs& inputs;
-    data::Dataset& data;
-  };
   struct Owned {
+    Owned(const settings::Config& config, data::Dataset& data, const data::SourceOptions& options, int threads);
+
     std::unique_ptr<kernels::Backend> backend;
     LocalReducer reducer;
     std::unique_ptr<models::Model> model;
@@ -55,7 +54,7 @@ class WorkerParts {
     std::unique_ptr<optim::Optimizer> optimizer;  ///< null for the first thread, which uses the rank's
     Buffer parameters, statistics, gradient;
   };
-  void add(const Arguments& terms, const data::SourceOptions& options, int threads);
+  void add(ModelParts& parts, TrainingParts& training, const settings::Config& config, std::unique_ptr<Owned> made);
 
   std::vector<std::unique_ptr<Owned>> owned_;
   std::vector<strategies::Worker> workers_;

@@ -97,7 +97,7 @@ struct Config {
   int stages() const { return static_cast<int>(replica.stages); }
   /// Epochs from the schedule's first step to its last.
   std::int64_t schedule_epochs() const { return schedule.span(train.epochs); }
-  /// Whether settings are left to the placement of the model on the ranks (placed_config).
+  /// Whether settings are left to the placement of the model on the ranks.
   bool is_placed_automatically() const;
   /// Whether a replica may turn out to be more than one rank, or settings are left to the placement.
   bool needs_placement() const { return replica.stages != 1 || is_placed_automatically(); }

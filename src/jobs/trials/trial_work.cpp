@@ -6,6 +6,7 @@
 
 #include "unisono/base/errors.hpp"
 #include "unisono/session/model_of_config.hpp"
+#include "unisono/session/settled.hpp"
 #include "unisono/trials/trial_overrides.hpp"
 
 namespace unisono::jobs {
@@ -20,8 +21,8 @@ bool makes_longer(const search::Parameter& parameter) {
 }
 
 /// In flops, for each example of the training set.
-double work_of(settings::Config config, const data::DatasetInfo& data) {
-  session::settle(config, data);
+double work_of(const settings::Config& given, const data::DatasetInfo& data) {
+  const settings::Config config = session::settle(given, data).config;
   const double batches = config.train.batch_size > 0 ? 1.0 / static_cast<double>(config.train.batch_size) : 0;
   return static_cast<double>(config.train.epochs) *
          (session::ModelOfConfig(config, data).model().flops_per_example() + kFlopsOfStep * batches);

@@ -163,27 +163,25 @@ void bench(comm::Communicator& world, const settings::Config& given, const Bench
                     "set; train instead, and see the speed in the summary",
                     given.optimizer.kind));
   }
-  settings::Config config = with_batch(given, options, world.size());
-  const models::ModelInputs inputs = shapes_of(config, options.data);
+  const models::ModelInputs inputs = shapes_of(given, options.data);
   if (inputs.kind != data::SetKind::table) {
     throw ConfigError(fmt::format(
         "{} holds {}, but bench supports only models of tables; train instead, and see the speed in the summary",
-        config.data.path, data::name_of(inputs.kind)));
+        given.data.path, data::name_of(inputs.kind)));
   }
-  session::settle(config, {});
   Log silent(world.rank(), /*terminal=*/false);
-  const session::PlacedConfig placed = session::placed_config(
-      world, session::NodePlace(world), config, [&inputs] { return session::set_like(inputs); },
-      options.json ? silent : log);
-  const auto ordered = session::reordered(world, placed.order);
-  BenchTrial trial(ordered ? *ordered : world, world.rank(), placed.config, inputs, options.json ? silent : log);
+  const session::PlacedRanks ranks = session::place_ranks(
+      world, session::NodePlace(world), session::settle(with_batch(given, options, world.size()), {}),
+      [&inputs] { return session::set_like(inputs); }, options.json ? silent : log);
+  const settings::Config& config = ranks.settled.config;
+  BenchTrial trial(ranks, inputs, options.json ? silent : log);
   require_cores(world, trial.parts().placement);
   const BenchTiming warm_up = trial.warm_up();
   const auto aimed = static_cast<std::int64_t>(kAimedSeconds / std::max(warm_up.median_step_seconds, 1e-7));
   const BenchTiming timing =
       trial.run(options.steps > 0 ? options.steps : std::clamp<std::int64_t>(aimed, 5, 1'000'000));
-  const auto result = report(placed.config, trial, timing, measure_peak(world, *trial.parts().backend));
-  log.info(options.json ? result.dump() : text_of(result, placed.config, trial.parts(), timing));
+  const auto result = report(config, trial, timing, measure_peak(world, *trial.parts().backend));
+  log.info(options.json ? result.dump() : text_of(result, config, trial.parts(), timing));
 }
 
 }  // namespace unisono::planning

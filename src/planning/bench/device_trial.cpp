@@ -15,10 +15,9 @@ std::optional<DeviceTrial> try_device(comm::Communicator& world, const settings:
     if (config.device == settings::DeviceChoice::automatic) return {};
     return DeviceTrial{.obstacle = obstacle};
   }
-  const session::PlacedConfig placed = session::placed_config(
+  const session::PlacedRanks ranks = session::place_ranks(
       world, session::NodePlace(world), config, [&inputs] { return session::set_like(inputs); }, log);
-  const auto ordered = session::reordered(world, placed.order);
-  BenchTrial trial(ordered ? *ordered : world, world.rank(), placed.config, inputs, log);
+  BenchTrial trial(ranks, inputs, log);
   trial.warm_up();
   const BenchTiming timing = trial.run(kSteps);
   return DeviceTrial{.obstacle = "", .device = trial.parts().device(), .steps = timing.device};

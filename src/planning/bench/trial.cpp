@@ -38,17 +38,16 @@ class StepClock final : public strategies::Observer {
 
 }  // namespace
 
-BenchTrial::BenchTrial(comm::Communicator& world, int given_rank, const settings::Config& config,
-                       const models::ModelInputs& inputs, Log& log)
-    : world_(world),
-      config_(config),
-      place_(world),
-      parts_({world, place_, log}, config, inputs),
-      training_(parts_, config),
-      source_(inputs, session::source_options(parts_, config)),
-      fault_(config.fault, static_cast<std::uint64_t>(config.seed), given_rank) {
-  session::require_examples(config, parts_, config.train.batch_size);
-  parts_.initialise(static_cast<std::uint64_t>(config.seed));
+BenchTrial::BenchTrial(const session::PlacedRanks& ranks, const models::ModelInputs& inputs, Log& log)
+    : world_(ranks.group),
+      config_(ranks.settled.config),
+      place_(world_),
+      parts_({world_, place_, log}, config_, inputs),
+      training_(parts_, config_),
+      source_(inputs, session::source_options(parts_, config_)),
+      fault_(config_.fault, static_cast<std::uint64_t>(config_.seed), ranks.given_rank) {
+  session::require_examples(config_, parts_, config_.train.batch_size);
+  parts_.initialise(static_cast<std::uint64_t>(config_.seed));
 }
 
 BenchTiming BenchTrial::warm_up() {
@@ -62,7 +61,7 @@ BenchTiming BenchTrial::run(std::int64_t steps) {
   training_.seconds = {};
   training_.counters = {};
   parts_.share_parameters();
-  strategies::TrainContext context{session::step_terms(parts_, training_, config_, source_, made_),
+  strategies::TrainContext context{session::step_terms(parts_, training_, config_, {source_, made_}),
                                    {.optimizer_settings = config_.optimizer,
                                     .schedule = schedule,
                                     .observer = clock,

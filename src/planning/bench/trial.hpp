@@ -5,6 +5,7 @@
 
 #include "bench/device_report.hpp"
 #include "unisono/parallel/fault.hpp"
+#include "unisono/session/abilities.hpp"
 #include "unisono/session/model_parts.hpp"
 #include "unisono/session/synthetic_source.hpp"
 #include "unisono/session/training_parts.hpp"
@@ -24,9 +25,8 @@ struct BenchTiming {
 /// A model that is trained on random data. Its construction and its steps are collective.
 class BenchTrial {
  public:
-  /// \param given_rank this rank before the placement reordered them: that of which the config speaks
-  BenchTrial(comm::Communicator& world, int given_rank, const settings::Config& config,
-             const models::ModelInputs& inputs, Log& log);
+  /// \param ranks must outlive it
+  BenchTrial(const session::PlacedRanks& ranks, const models::ModelInputs& inputs, Log& log);
 
   session::ModelParts& parts() { return parts_; }
   bool on_device() const { return parts_.backend->device() != nullptr; }

@@ -127,6 +127,45 @@ bool will_use_gpus(comm::Communicator& group, const settings::Config& config) {
   return group.max(can ? 0 : 1) == 0;
 }
 
+/// A config with what was left to the placement.
+struct Placed {
+  Settled settled;
+  std::vector<int> order;  ///< [ranks] the rank of the group that takes each place; empty: as they are
+};
+
+/// On the devices that the ranks will use.
+settings::Config on_devices(comm::Communicator& group, settings::Config config) {
+  if (will_use_gpus(group, config)) config.device = settings::DeviceChoice::cuda;
+  return config;
+}
+
+Placed placed(comm::Communicator& group, const NodePlace& place, Settled asked,
+              const std::function<data::DatasetInfo()>& inspect, Log& log) {
+  if (!asked.config.needs_placement()) return {std::move(asked), {}};
+  const settings::Config on = on_devices(group, asked.config);
+  if (on.device == settings::DeviceChoice::cuda && !on.is_placed_automatically()) return {std::move(asked), {}};
+  const data::DatasetInfo data = inspect();
+  const settings::Config config = settle(on, data).config;
+  Log silent(group.rank(), /*terminal=*/false);
+  const auto strategy = strategies::make_strategy(config.strategy);
+  const auto backend = kernels::make_cpu_backend(place_rank(group, place, config.train.threads, silent).threads);
+  LocalReducer alone;
+  const auto model = models::make_model(config.model, inputs_of(data),
+                                        model_context(*backend, alone, strategy->steps_together(), config));
+  require_placeable(config, *model, *backend);
+  require_stages(config, *model, *backend, group.size());
+  const StagePlan plan(config, *model, *backend, data, *strategy,
+                       abilities_of(group, config, *model, *backend, group.size()));
+  const PlacedModel model_on_ranks = place_model(plan, config);
+  if (!model_on_ranks.fits()) throw ConfigError(refusal(plan, config, model_on_ranks));
+  if (leaves_something_open(config) && !as_by_flops(plan, config, model_on_ranks)) {
+    asked = chosen(plan, std::move(asked), model_on_ranks);
+    if (group.is_root()) log.info(text_of(model_on_ranks, asked.config, group.size()));
+  }
+  std::vector<int> order = order_of_places(asked.config, group.size());
+  return {std::move(asked), std::move(order)};
+}
+
 }  // namespace
 
 int ranks_of(const settings::Config& config, int started) {
@@ -172,37 +211,16 @@ void require_stages(const settings::Config& config, const models::Model& model, 
   if (config.train.micro_batches > 0) make_stages(config, model, backend, replicas);
 }
 
-PlacedConfig placed_config(comm::Communicator& group, const NodePlace& place, const settings::Config& given,
-                           const std::function<data::DatasetInfo()>& inspect, Log& log) {
-  if (!given.needs_placement()) return {given, {}};
-  settings::Config config = given;
-  if (will_use_gpus(group, given)) config.device = settings::DeviceChoice::cuda;
-  if (config.device == settings::DeviceChoice::cuda && !given.is_placed_automatically()) return {given, {}};
-  const data::DatasetInfo data = inspect();
-  settle(config, data);
-  Log silent(group.rank(), /*terminal=*/false);
-  const auto strategy = strategies::make_strategy(config.strategy);
-  const auto backend = kernels::make_cpu_backend(place_rank(group, place, config.train.threads, silent).threads);
-  LocalReducer alone;
-  const auto model = models::make_model(config.model, inputs_of(data),
-                                        model_context(*backend, alone, strategy->steps_together(), config));
-  require_placeable(config, *model, *backend);
-  require_stages(config, *model, *backend, group.size());
-  const StagePlan plan(config, *model, *backend, data, *strategy,
-                       abilities_of(group, config, *model, *backend, group.size()));
-  const PlacedModel placed = place_model(plan, config);
-  if (!placed.fits()) throw ConfigError(refusal(plan, config, placed));
-  if (!leaves_something_open(config) || as_by_flops(plan, config, placed))
-    return {given, order_of_places(given, group.size())};
-  PlacedConfig result{chosen(plan, given, placed), {}};
-  if (group.is_root()) log.info(text_of(placed, result.config, group.size()));
-  result.order = order_of_places(result.config, group.size());
-  return result;
-}
-
-std::unique_ptr<comm::Communicator> reordered(comm::Communicator& group, const std::vector<int>& order) {
-  if (order.empty()) return nullptr;
-  return group.split(0, static_cast<int>(std::ranges::find(order, group.rank()) - order.begin()));
+PlacedRanks place_ranks(comm::Communicator& group, const NodePlace& place, Settled asked,
+                        const std::function<data::DatasetInfo()>& inspect, Log& log) {
+  auto [settled, order] = placed(group, place, std::move(asked), inspect, log);
+  std::unique_ptr<comm::Communicator> reordered;
+  if (!order.empty()) {
+    const auto own = std::ranges::find(order, group.rank());
+    reordered = group.split(0, static_cast<int>(own - order.begin()));
+  }
+  comm::Communicator& ranks = reordered ? *reordered : group;
+  return {std::move(settled), std::move(reordered), ranks, group.rank()};
 }
 
 }  // namespace unisono::session

@@ -67,6 +67,9 @@ bool serves_too(const settings::Config& config) {
   return traits_of(config.strategy).at_own_pace && config.strategy.servers == 0;
 }
 
+constexpr const char* kOneKindOfNodes =
+    "the CPUs or builds of the ranks are too different to share a model; use nodes of one kind";
+
 /// Null if the backend's memory is plain.
 std::unique_ptr<comm::Communicator> world_of_device(comm::Communicator& world, kernels::Backend& backend,
                                                     const settings::Config& config, Log& log) {
@@ -144,116 +147,72 @@ data::SourceOptions source_options(const ModelParts& parts, const settings::Conf
           .delivery = part ? parts.delivery() : data::Delivery{}};
 }
 
-namespace {
-
-/// The key that divides steps into micro-batches; empty if none is set.
-std::string_view dividing_key(const settings::TrainSettings& train) {
-  if (train.accumulate > 1) return "accumulate";
-  return train.micro_batches > 1 ? "micro_batches" : "";
-}
-
-}  // namespace
-
-void require_divisible_steps(const settings::Config& config, const strategies::Strategy& strategy,
-                             const models::Model& model) {
-  const std::string_view key = dividing_key(config.train);
-  if (key.empty() || !strategy.updates_in_place(model)) return;
-  throw ConfigError(fmt::format(
-      "train.{}: this model is updated in place, example by example, so that steps are not divided into micro-batches; "
-      "set it to 1",
-      key));
-}
-
-settings::Config& settle(settings::Config& config, const data::DatasetInfo& data) {
-  config.data.normalization = data.normalization;
-  config.data.layout = data.layout;
-  constexpr std::int64_t kTableBatch = 64, kStepsOfEpoch = 100, kLeastExamples = 4096;
-  if (config.data.order == data::Order::strata && data.kind == data::SetKind::ratings) {
-    const std::int64_t stratum = (data.train + data.grid - 1) / data.grid;
-    if (config.train.batch_size != 0 && config.train.batch_size != stratum) {
-      throw ConfigError(
-          "train.batch_size: with data.order = \"strata\", a step is a diagonal of the grid, so its size cannot be "
-          "chosen; set it to 0");
-    }
-    config.train.batch_size = stratum;
-  }
-  if (config.whole_batch()) config.train.batch_size = std::max<std::int64_t>(1, data.train);
-  if (config.train.batch_size == 0) {
-    config.train.batch_size =
-        data.kind == data::SetKind::table
-            ? kTableBatch
-            : std::max(kLeastExamples, (data.train + kStepsOfEpoch - 1) / kStepsOfEpoch);  // and no step of a rest
-  }
-  if (const std::string_view key = dividing_key(config.train); data.kind != data::SetKind::table && !key.empty()) {
-    throw ConfigError(
-        fmt::format("train.{}: {} holds {}, for which steps are not divided into micro-batches; set it to 1", key,
-                    config.data.path, data::name_of(data.kind)));
-  }
-  const bool is_chosen = config.train.batch_size < 0;  // when the model is placed
-  if (!is_chosen && std::max(config.train.accumulate, config.train.micro_batches) > config.train.batch_size) {
-    throw ConfigError(fmt::format("train.{} is larger than the batch, which has {}; lower it, or set train.batch_size",
-                                  dividing_key(config.train), count_of(config.train.batch_size, "example")));
-  }
-  return config;
-}
-
-namespace {
-
-/// \param parts everything up to what is held \param rows null: the strategy gives none
-std::unique_ptr<parallel::Replica> make_replica(ModelParts& parts, const std::shared_ptr<parallel::RowHolding>& rows,
-                                                const settings::Config& config, const Clock& clock) {
-  if (rows) return std::make_unique<parallel::RowReplica>(*parts.model, rows);
-  if (!parts.stages) return std::make_unique<parallel::SingleReplica>(*parts.model);
-  return parallel::make_pipelined_replica({.model = *parts.model,
-                                           .backend = *parts.backend,
-                                           .stages = *parts.stages,
-                                           .settings = config.replica,
-                                           .pipeline = parts.grid.pipeline(),
-                                           .replicas = parts.grid.data(),
-                                           .statistics = parts.statistics_reducer,
-                                           .clock = clock});
-}
-
-}  // namespace
-
-ModelParts::ModelParts(const ModelPlace& where, const settings::Config& config, const models::ModelInputs& inputs,
-                       data::Dataset* data)
+RankDevice::RankDevice(const ModelPlace& where, const settings::Config& config)
     : placement(place_rank(where.group, where.place, config, where.log)),
-      strategy(strategies::make_strategy(config.strategy)),
       backend(make_backend(where.group, config, {where.place.number(), placement.threads}, where.log)),
-      device_world(world_of_device(where.group, *backend, config, where.log)),
-      grid(device_world ? *device_world : where.group, settings::grid_shape(config, where.group.size())),
+      device_world(world_of_device(where.group, *backend, config, where.log)) {}
+
+RankGroups::RankGroups(comm::Communicator& ranks, const comm::GridShape& shape, const Clock& clock)
+    : grid(ranks, shape),
       squares(grid.pipeline()),
       all_squares(grid.all()),
       statistics_group(grid.data().split(0, grid.data().rank())),
-      statistics_reducer(*statistics_group, where.clock),
-      model(models::make_model(config.model, inputs,
-                               model_context(*backend, statistics_reducer, strategy->steps_together(), config, data))),
-      stages(make_stages(config, *model, *backend, grid.data().size())) {
-  comm::require_same(grid.all(), "order of the parameters", model->layout().hash(),
-                     "the CPUs or builds of the ranks are too different to share a model; use nodes of one kind");
+      statistics_reducer(*statistics_group, clock) {}
+
+TrainableModel::TrainableModel(const RankDevice& device, RankGroups& groups, const settings::Config& config,
+                               const models::ModelInputs& inputs, data::Dataset* data)
+    : strategy(strategies::make_strategy(config.strategy)),
+      model(models::make_model(
+          config.model, inputs,
+          model_context(*device.backend, groups.statistics_reducer, strategy->steps_together(), config, data))),
+      stages(make_stages(config, *model, *device.backend, groups.grid.data().size())) {
+  comm::require_same(groups.grid.all(), "order of the parameters", model->layout().hash(), kOneKindOfNodes);
   if (data != nullptr) class_weights = class_weights_of(config, *model, *data);
-  comm::Communicator& replicas = grid.data();
-  const auto rows = data == nullptr ? nullptr : strategy->divide(*model, data->info(), replicas);
+}
+
+HeldModel::HeldModel(const RankDevice& device, RankGroups& groups, TrainableModel& whole,
+                     const settings::Config& config, data::Dataset* data, const Clock& clock) {
+  comm::Communicator& replicas = groups.grid.data();
+  const auto rows = data == nullptr ? nullptr : whole.strategy->divide(*whole.model, data->info(), replicas);
   held = make_holdings({.config = config,
-                        .strategy = *strategy,
-                        .model = *model,
-                        .backend = *backend,
+                        .strategy = *whole.strategy,
+                        .model = *whole.model,
+                        .backend = *device.backend,
                         .rows = rows,
-                        .stages = stages.get(),
-                        .rank = grid.all().rank(),
+                        .stages = whole.stages.get(),
+                        .rank = groups.grid.all().rank(),
                         .replica = replicas.rank(),
                         .replicas = replicas.size(),
                         .shares_memory = replicas.shares_memory(),
                         .usual_bucket = replicas.bucket_bytes(),
-                        .squares_of_replica = squares,
-                        .squares_of_all = all_squares});
-  comm::require_same(grid.all(), "division of the parameters", held.parameters->hash(),
-                     "the CPUs or builds of the ranks are too different to share a model; use nodes of one kind");
-  replica = make_replica(*this, rows, config, where.clock);
-  parameters = Buffer(held.parameters->size(), rows ? plain_allocator() : memory_of_parameters(*this));
-  statistics = Buffer(held.statistics->size(), backend->memory());
+                        .squares_of_replica = groups.squares,
+                        .squares_of_all = groups.all_squares});
+  comm::require_same(groups.grid.all(), "division of the parameters", held.parameters->hash(), kOneKindOfNodes);
+  if (rows) {
+    replica = std::make_unique<parallel::RowReplica>(*whole.model, rows);
+  } else if (whole.stages) {
+    replica = parallel::make_pipelined_replica({.model = *whole.model,
+                                                .backend = *device.backend,
+                                                .stages = *whole.stages,
+                                                .settings = config.replica,
+                                                .pipeline = groups.grid.pipeline(),
+                                                .replicas = replicas,
+                                                .statistics = groups.statistics_reducer,
+                                                .clock = clock});
+  } else {
+    replica = std::make_unique<parallel::SingleReplica>(*whole.model);
+  }
+  parameters = Buffer(held.parameters->size(), rows ? plain_allocator() : memory_of_parameters(replicas, held));
+  statistics = Buffer(held.statistics->size(), device.backend->memory());
 }
+
+ModelParts::ModelParts(const ModelPlace& where, const settings::Config& config, const models::ModelInputs& inputs,
+                       data::Dataset* data)
+    : RankDevice(where, config),
+      RankGroups(device_world ? *device_world : where.group, settings::grid_shape(config, where.group.size()),
+                 where.clock),
+      TrainableModel(*this, *this, config, inputs, data),
+      HeldModel(*this, *this, *this, config, data, where.clock) {}
 
 void ModelParts::initialise(std::uint64_t seed) {
   model->initialise_held(seed, {*held.parameters, *held.statistics}, state());

@@ -3,14 +3,14 @@
 #include "unisono/session/abilities.hpp"
 #include "unisono/session/memory.hpp"
 #include "unisono/session/model_parts.hpp"
+#include "unisono/session/settled.hpp"
 #include "unisono/session/stage_report.hpp"
 
 namespace unisono::session {
 
 std::string predicted_timeline(const settings::Config& given, const data::DatasetInfo& data, int ranks, Log& log) {
   const auto alone = comm::make_self_communicator();
-  settings::Config config = given;
-  settle(config, data);
+  const settings::Config config = settle(given, data).config;
   const auto strategy = strategies::make_strategy(config.strategy);
   const auto backend =
       kernels::make_cpu_backend(place_rank(*alone, NodePlace(*alone), config.train.threads, log).threads);

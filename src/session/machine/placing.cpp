@@ -263,20 +263,28 @@ PlacedModel place_model(const StagePlan& plan, const settings::Config& config) {
   return Chooser(plan, config).choose();
 }
 
-settings::Config chosen(const StagePlan& plan, const settings::Config& config, const PlacedModel& placed) {
+Settled chosen(const StagePlan& plan, Settled asked, const PlacedModel& placed) {
   const bool whole = placed.sizes.stages == 1;
-  settings::Config result = config;
-  parallel::ReplicaSettings& replica = result.replica;
-  replica.stages = placed.sizes.stages;
-  replica.recompute = whole ? parallel::Recompute::none : placed.placement.recompute;
-  result.train.batch_size = placed.sizes.batch_size;
-  result.train.micro_batches = placed.sizes.micro_batches;
-  if (whole) return result;
-  replica.placement.first_layers = plan.first_layers(placed.placement.cuts);
-  const bool in_order = std::ranges::is_sorted(placed.placement.ranks);
-  replica.placement.ranks.assign(placed.placement.ranks.begin(), placed.placement.ranks.end());
-  if (in_order) replica.placement.ranks.clear();
-  return result;
+  parallel::ReplicaSettings& replica = asked.config.replica;
+  settings::TrainSettings& train = asked.config.train;
+  const auto choose = [&](auto& field, auto value, std::string key, std::string why) {
+    asked.choose(field, std::remove_reference_t<decltype(field)>(std::move(value)),
+                 {std::move(key), ChosenBy::placement, std::move(why)});
+  };
+  choose(replica.stages, placed.sizes.stages, "replica.stages", "the shortest step that memory allows");
+  choose(replica.recompute, whole ? parallel::Recompute::none : placed.placement.recompute, "replica.recompute",
+         whole ? "each rank holds the whole model" : "the memory of the stages");
+  if (train.batch_size < 0)
+    choose(train.batch_size, placed.sizes.batch_size, "train.batch_size", "as many examples as memory allows");
+  choose(train.micro_batches, placed.sizes.micro_batches, "train.micro_batches",
+         "the fewest with which steps are not much longer than with any number");
+  if (whole) return asked;
+  choose(replica.placement.first_layers, plan.first_layers(placed.placement.cuts), "replica.placement.first_layers",
+         "the shortest step that memory allows");
+  std::vector<std::int64_t> ranks(placed.placement.ranks.begin(), placed.placement.ranks.end());
+  if (std::ranges::is_sorted(ranks)) ranks.clear();
+  choose(replica.placement.ranks, std::move(ranks), "replica.placement.ranks", "what the ranks can do");
+  return asked;
 }
 
 std::string refusal(const StagePlan& plan, const settings::Config& config, const PlacedModel& placed) {

@@ -20,10 +20,9 @@ class NodeMemory final : public Allocator {
 
 }  // namespace
 
-Allocator& memory_of_parameters(ModelParts& parts) {
-  comm::Communicator& replicas = parts.grid.data();
+Allocator& memory_of_parameters(comm::Communicator& replicas, const Holdings& held) {
   // θ that will be shared needs no window before.
-  return parts.held.state_shards && replicas.shares_memory() ? page_allocator() : replicas.shared_allocator();
+  return held.state_shards && replicas.shares_memory() ? page_allocator() : replicas.shared_allocator();
 }
 
 void ModelParts::share_parameters() {

@@ -4,7 +4,7 @@
 
 namespace unisono::session {
 
-/// Where θ lies when it is made; replicas may share memory. \param parts up to what is held
-Allocator& memory_of_parameters(ModelParts& parts);
+/// Where θ lies when it is made; replicas may share memory.
+Allocator& memory_of_parameters(comm::Communicator& replicas, const Holdings& held);
 
 }  // namespace unisono::session

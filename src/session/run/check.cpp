@@ -13,6 +13,7 @@
 #include "unisono/session/model_of_config.hpp"
 #include "unisono/session/model_parts.hpp"
 #include "unisono/session/selection.hpp"
+#include "unisono/session/settled.hpp"
 #include "unisono/session/stored_checkpoint.hpp"
 
 namespace unisono::session {
@@ -23,10 +24,9 @@ std::string check(const settings::Config& given, int ranks, bool with_folds) {
   if (!std::filesystem::exists(path, ignored)) {
     return fmt::format("{} does not exist: the config is valid, but was not checked against the data", path);
   }
-  settings::Config config = given;
-  data::DatasetInfo data = data::inspect_dataset(config.data);
+  data::DatasetInfo data = data::inspect_dataset(given.data);
   if (with_folds) data.validation = std::max<std::int64_t>(data.validation, 1);
-  settle(config, data);
+  const settings::Config config = settle(given, data).config;
   require_way_to_device(config);
   ModelOfConfig parts(config, data);
   models::Model& model = parts.model();

@@ -55,8 +55,8 @@ void TrainingObserver::check_iteration() {
 
 /// ", with optimizer.learning_rate = 0.1"; nothing where there is none.
 std::string TrainingObserver::with_rate() const {
-  if (context_.config.whole_batch()) return {};
-  return fmt::format(", with optimizer.learning_rate = {:g}", context_.config.optimizer.learning_rate);
+  if (context_.plan.config.whole_batch()) return {};
+  return fmt::format(", with optimizer.learning_rate = {:g}", context_.plan.config.optimizer.learning_rate);
 }
 
 void TrainingObserver::check_evaluation(data::Split split, const std::vector<models::Metric>& metrics) {
@@ -77,7 +77,7 @@ void TrainingObserver::check_end() {
   const double loss = header_.epoch_sums.loss / static_cast<double>(header_.epoch_sums.examples);
   diverge(fmt::format(
       "the loss of the last epoch is {:.4g}{}: more than {:g} times the first one, {:.3g} (train.divergence)", loss,
-      with_rate(), context_.config.train.divergence, divergence_.first_loss()));
+      with_rate(), context_.plan.config.train.divergence, divergence_.first_loss()));
 }
 
 /// Needed in addition to the loss, because a step's loss is computed before its update. Collective.
@@ -89,7 +89,7 @@ bool TrainingObserver::parameters_are_finite() {
 
 void TrainingObserver::diverge(const std::string& what) {
   interrupted_ = false;
-  diverged_ = fmt::format("{}: {}", what, way_out(context_.config, context_.training.has_gradient));
+  diverged_ = fmt::format("{}: {}", what, way_out(context_.plan.config, context_.training.has_gradient));
   if (!context_.kept.is_lasting()) return;
   const bool has_checkpoints = written_step_ >= 0 || first_step_ > 0;
   diverged_ += has_checkpoints ? "; earlier checkpoints are kept" : "; there is no checkpoint yet";

@@ -32,7 +32,7 @@ std::string text_of(const std::vector<models::Metric>& metrics) {
 void TrainingObserver::say_epoch() {
   if (context_.records == nullptr) return;
   std::string text =
-      fmt::format("epoch {}/{}: train {}", epochs_done(), context_.config.train.epochs, text_of(train_metrics()));
+      fmt::format("epoch {}/{}: train {}", epochs_done(), context_.plan.config.train.epochs, text_of(train_metrics()));
   for (const auto& [split, metrics] : evaluations_)
     text += fmt::format("; {} {}", data::name_of(split), text_of(metrics));
   context_.records->progress.line(
@@ -51,7 +51,7 @@ std::optional<Minimisation> TrainingObserver::minimisation() const {
       .last = *last_.iteration, .interrupted = interrupted_ && goes_on, .stopped_early = stopped_early_};
   models::Convex* const convex = context_.parts.model->convex();
   if (convex == nullptr || !convex->loss_vanishes_at_infinity() || !convex->penalties().empty()) return reached;
-  reached.separable = context_.config.optimizer.weight_decay == 0 && header_.epoch_sums.examples > 0 &&
+  reached.separable = context_.plan.config.optimizer.weight_decay == 0 && header_.epoch_sums.examples > 0 &&
                       header_.epoch_sums.correct == header_.epoch_sums.examples;
   return reached;
 }
@@ -73,7 +73,7 @@ double TrainingObserver::shown_rate() const {
 /// \param reported whether this step was reported
 void TrainingObserver::show_progress(bool reported) {
   if (context_.records == nullptr || !context_.records->progress.is_due(reported)) return;
-  const std::int64_t epochs = context_.config.train.epochs, steps = epochs * context_.steps_per_epoch;
+  const std::int64_t epochs = context_.plan.config.train.epochs, steps = epochs * context_.steps_per_epoch;
   const double step_seconds = since_start_.seconds() / static_cast<double>(header_.step - first_step_);
   context_.records->progress.show({.epoch = epoch_of(header_.step),
                                    .epochs = epochs,

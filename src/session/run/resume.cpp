@@ -25,24 +25,24 @@ void require_same_config_as_stored(const ResumedRun& run, const CheckpointHeader
   throw ConfigError(
       fmt::format("{}: the run was started with different values of {}: resume with those of its config.toml, or "
                   "start a new run with --output DIR",
-                  run.config.run_folder(), fmt::join(changed, ", ")));
+                  run.plan.config.run_folder(), fmt::join(changed, ", ")));
 }
 
 /// Versions without data.split_seed chose validation examples by `seed`, and without regard to classes.
 void require_same_split_as_stored(const ResumedRun& run, const CheckpointHeader& stored) {
-  const data::DataSettings& data = run.config.data;
+  const data::DataSettings& data = run.plan.config.data;
   if (data.validation_fraction == 0 || stored.config.find("split_seed") != std::string::npos) return;
   if (run.header.inputs.kind == data::SetKind::sparse) {
     throw ConfigError(
         fmt::format("{}: was started by an earlier version, which ordered examples differently when "
                     "data.validation_fraction is set; start a new run with --output DIR",
-                    run.config.run_folder()));
+                    run.plan.config.run_folder()));
   }
-  if (data.split_seed == run.config.seed && !data.stratify) return;
+  if (data.split_seed == run.plan.config.seed && !data.stratify) return;
   throw ConfigError(
       fmt::format("{}: was started by an earlier version, which chose validation examples differently; to keep them, "
                   "resume with --set data.split_seed={} --set data.stratify=false",
-                  run.config.run_folder(), run.config.seed));
+                  run.plan.config.run_folder(), run.plan.config.seed));
 }
 
 /// How many replicas trained the model of a checkpoint.
@@ -53,12 +53,12 @@ int replicas_of(const CheckpointHeader& stored) {
 
 void require_same_shares_as_stored(const ResumedRun& run, const CheckpointHeader& stored) {
   const bool at_own_pace = !stored.worker_steps.empty();  // workers do not go through their shares in step anyway
-  if (run.config.data.partition != data::Partition::fixed || at_own_pace) return;
+  if (run.plan.config.data.partition != data::Partition::fixed || at_own_pace) return;
   if (replicas_of(stored) == run.parts.grid.data().size()) return;
   throw ConfigError(
       fmt::format("{}: the run was started on {}, each with a fixed part of the set (data.partition): resume on the "
                   "same number, not on {}",
-                  run.config.run_folder(), count_of(stored.ranks, "rank"), run.header.ranks));
+                  run.plan.config.run_folder(), count_of(stored.ranks, "rank"), run.header.ranks));
 }
 
 void require_same_data_as_stored(const ResumedRun& run, const CheckpointHeader& stored) {
@@ -66,13 +66,13 @@ void require_same_data_as_stored(const ResumedRun& run, const CheckpointHeader& 
     throw CheckpointError(
         fmt::format("{}: the run was started on different data from {}: resume with the same set, or start a new run "
                     "with --output DIR",
-                    run.config.run_folder(), run.config.data.path));
+                    run.plan.config.run_folder(), run.plan.config.data.path));
   }
   if (const std::string what = other_form(stored.preprocessing, run.header.preprocessing); !what.empty()) {
     throw CheckpointError(
         fmt::format("{}: since the run was started, {} changed in {}: resume with the same set, imported with the same "
                     "options, or start a new run with --output DIR",
-                    run.config.run_folder(), what, run.config.data.path));
+                    run.plan.config.run_folder(), what, run.plan.config.data.path));
   }
 }
 
@@ -82,7 +82,7 @@ void require_same_reader_as_stored(const ResumedRun& run, const CheckpointHeader
   throw ConfigError(fmt::format(
       "{}: the run was started with a {} reader, but this one is {} and orders examples differently: "
       "resume with --set data.reader={}",
-      run.config.run_folder(), reader(stored.resident), reader(run.header.resident), reader(stored.resident)));
+      run.plan.config.run_folder(), reader(stored.resident), reader(run.header.resident), reader(stored.resident)));
 }
 
 std::vector<std::string> differences(const ResumedRun& run, const CheckpointHeader& stored) {
@@ -114,8 +114,8 @@ std::string_view consequence(const ResumedRun& run, const CheckpointHeader& stor
   const ModelParts& parts = run.parts;
   const bool divided = parts.strategy->traits().divides_model;  // then steps do not depend on ranks and threads
   const bool same_program = stored.build == run.header.build && stored.layout == run.header.layout;
-  const bool same_replicas = run.config.whole_batch() || replicas_of(stored) == parts.grid.data().size() ||
-                             sums_are_reproducible(run.config, stored.config, run.header.config);
+  const bool same_replicas = run.plan.config.whole_batch() || replicas_of(stored) == parts.grid.data().size() ||
+                             sums_are_reproducible(run.plan.config, stored.config, run.header.config);
   const bool same_machine = stored.threads == run.header.threads && stored.device == run.header.device;
   // Steps do not depend on the stages of replicas.
   if (same_program && (divided || (same_replicas && same_machine))) {
@@ -132,7 +132,7 @@ std::string_view consequence(const ResumedRun& run, const CheckpointHeader& stor
 void require_resumable(const ResumedRun& run, const CheckpointHeader& stored) {
   if (!run.takes_over) {
     require_same_config_as_stored(run, stored);
-    require_chosen_span(run.config, {stored.config, stored.step, run.steps_per_epoch});
+    require_chosen_span(run.plan.config, {stored.config, stored.step, run.steps_per_epoch});
   }
   require_same_split_as_stored(run, stored);
   require_same_shares_as_stored(run, stored);
@@ -188,18 +188,22 @@ void restore(const StoredCheckpoint& checkpoint, const ResumedRun& run, Log& log
 
 }  // namespace
 
-settings::Config with_sizes_of_run(comm::Communicator& group, const settings::Config& config) {
-  settings::Config result = config;
+Settled settle_as_before(comm::Communicator& group, Settled asked) {
+  settings::Config& config = asked.config;
   std::ostringstream text;
   if (group.is_root()) text << std::ifstream(records::config_of(config.run_folder())).rdbuf();
   const auto stored = [&](const std::string& key) {
     return group.max(std::strtoll(settings::value_of_key(text.str(), key).c_str(), nullptr, 10));
   };
+  const auto keep = [&](auto& field, std::int64_t before, std::string key) {
+    asked.choose(field, before, {std::move(key), ChosenBy::resumed_run, "as in the run's config.toml"});
+  };
   const std::int64_t batch_size = stored("train.batch_size"), micro_batches = stored("train.micro_batches");
-  if (config.strategy.threads == 0) result.strategy.threads = stored("strategy.threads");
-  if (config.train.batch_size < 0 && batch_size > 0) result.train.batch_size = batch_size;
-  if (config.train.micro_batches == 0 && micro_batches > 0) result.train.micro_batches = micro_batches;
-  return result;
+  if (config.strategy.threads == 0) keep(config.strategy.threads, stored("strategy.threads"), "strategy.threads");
+  if (config.train.batch_size < 0 && batch_size > 0) keep(config.train.batch_size, batch_size, "train.batch_size");
+  if (config.train.micro_batches == 0 && micro_batches > 0)
+    keep(config.train.micro_batches, micro_batches, "train.micro_batches");
+  return asked;
 }
 
 void resume_from(const StoredCheckpoint& checkpoint, const ResumedRun& run, Log& log) {
@@ -216,8 +220,9 @@ void resume_from(const StoredCheckpoint& checkpoint, const ResumedRun& run, Log&
   if (run.takes_over && stored.cursor.step == 0) {  // steps may have another size than before
     run.header.step = run.header.reported_step = stored.cursor.epoch * run.steps_per_epoch;
   }
-  for (const std::string& change : {keep_evaluations(stored, run.criteria, *run.parts.model, run.header),
-                                    change_of_span(run.config, {stored.config, stored.step, run.steps_per_epoch})}) {
+  for (const std::string& change :
+       {keep_evaluations(stored, run.criteria, *run.parts.model, run.header),
+        change_of_span(run.plan.config, {stored.config, stored.step, run.steps_per_epoch})}) {
     if (!change.empty()) log.info(change);
   }
 }

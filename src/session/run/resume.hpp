@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "unisono/base/log.hpp"
-#include "unisono/session/model_parts.hpp"
+#include "unisono/session/run_plan.hpp"
 #include "unisono/session/selection.hpp"
 #include "unisono/session/stored_checkpoint.hpp"
 #include "unisono/session/training_parts.hpp"
@@ -12,13 +12,13 @@
 
 namespace unisono::session {
 
-/// The config of a run that is resumed, in which the sizes of a step that are left to the placement, and the number of
-/// threads that share a model, are those with which the run was started. Collective.
-settings::Config with_sizes_of_run(comm::Communicator& group, const settings::Config& config);
+/// Decides for a run that is resumed: the sizes of a step that are left to the placement, and the number of threads
+/// that share a model, are those with which the run was started. Collective.
+Settled settle_as_before(comm::Communicator& group, Settled asked);
 
 /// The freshly made run that is to continue from a checkpoint.
 struct ResumedRun {
-  const settings::Config& config;
+  const RunPlan& plan;
   ModelParts& parts;
   TrainingParts& training;
   const Criteria& criteria;

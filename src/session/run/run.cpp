@@ -23,12 +23,11 @@
 #include "run/validation_outputs.hpp"
 #include "run/whole_set_source.hpp"
 #include "unisono/base/text.hpp"
-#include "unisono/session/abilities.hpp"
 #include "unisono/session/method.hpp"
 #include "unisono/session/rank_checks.hpp"
+#include "unisono/session/run_plan.hpp"
 #include "unisono/session/run_state.hpp"
 #include "unisono/session/selection.hpp"
-#include "unisono/session/thread_choice.hpp"
 #include "unisono/session/training_parts.hpp"
 
 namespace unisono::session {
@@ -46,12 +45,11 @@ std::uint64_t seed_of(const settings::Config& config) { return static_cast<std::
 /// One run, from making its parts to its result. Its construction is collective.
 class Run {
  public:
-  /// \param given_rank this rank before the placement reordered them: that of which the config speaks
-  Run(Job& job, comm::Communicator& group, int given_rank, const settings::Config& config, const RunOptions& options);
+  /// \param plan must outlive it
+  Run(Job& job, const RunPlan& plan, const RunOptions& options);
   RunResult train();
 
  private:
-  ThreadChoice settle_threads();
   void find_other_run();
   void begin();
   std::vector<std::string> initialise();
@@ -70,15 +68,13 @@ class Run {
   std::int64_t total_steps() const { return config_.train.epochs * source_->steps_per_epoch(); }
 
   Job& job_;
-  comm::Communicator& group_;
-  const int given_rank_;
+  const RunPlan& plan_;
   const RunOptions& options_;
-  settings::Config config_;  ///< with what the data decide
+  const settings::Config& config_;  ///< the plan's, as group and set are
+  comm::Communicator& group_;
+  data::Dataset& data_;
   Log log_;
   RunOutputs outputs_;
-  std::shared_ptr<SharedDataset> shared_data_;
-  data::Dataset& data_;
-  ThreadChoice threads_;
   ModelParts parts_;
   TrainingParts training_;
   WorkerParts workers_;
@@ -93,42 +89,30 @@ class Run {
   bool ends_otherwise_ = false;  ///< whether this resumed run has other tolerances than before
 };
 
-Run::Run(Job& job, comm::Communicator& group, int given_rank, const settings::Config& config, const RunOptions& options)
+Run::Run(Job& job, const RunPlan& plan, const RunOptions& options)
     : job_(job),
-      group_(group),
-      given_rank_(given_rank),
+      plan_(plan),
       options_(options),
-      config_(config),
-      log_(job.log(), group.rank()),
-      outputs_(group, config, options),
-      shared_data_(job.open_set(group, config.data, seed_of(config), options.fold)),
-      data_(**shared_data_),
-      threads_(settle_threads()),
-      parts_({group, job.place(), log_, job.clock()}, config_, inputs_of(data_.info()), &data_),
+      config_(plan.config),
+      group_(plan.group),
+      data_(plan.data()),
+      log_(job.log(), group_.rank()),
+      outputs_(plan, options),
+      parts_({group_, job.place(), log_, job.clock()}, config_, inputs_of(data_.info()), &data_),
       training_(parts_, config_),
-      workers_(parts_, training_, config_, inputs_of(data_.info()), data_),
+      workers_(parts_, training_, config_, data_),
       objective_(make_objective(parts_, config_, data_)),
       source_(make_source(parts_, config_, data_)) {
-  require_same_instructions(group);
+  require_same_instructions(group_);
   require_slow_rank(config_, parts_);
   require_examples(config_, parts_, data_.info().train);
   criteria_ = criteria_of(config_, *parts_.model, data_.info());
-  require_same_data(group, data_.info());
-  header_ = first_header(config_, parts_, data_, training_.average != nullptr);
-  header_.threads_chosen = threads_.threads > 0;
+  require_same_data(group_, data_.info());
+  header_ = first_header(plan, parts_, training_.average != nullptr);
   find_other_run();
   begin();
-  outputs_.open({config_, parts_, events_header_now(), job_.clock()}, header_, log_);
+  outputs_.open({parts_, events_header_now(), job_.clock()}, header_, log_);
   require_shared_folder();
-}
-
-/// Fills in what the config leaves to the data and, in a new run, to a trial of the threads.
-ThreadChoice Run::settle_threads() {
-  settle(config_, data_.info());
-  if (options_.existing == records::Existing::resume) return {};
-  ThreadChoice choice = choose_threads({group_, job_.place(), log_}, config_, data_);
-  if (choice.threads > 0) config_.strategy.threads = choice.threads;
-  return choice;
 }
 
 /// Finds the run with which the result is compared, or that is replayed.
@@ -171,7 +155,7 @@ void Run::resume(const StoredCheckpoint& checkpoint) {
   const auto changed = settings::changed_keys(checkpoint.header.config, header_.config);
   ends_otherwise_ = std::ranges::any_of(changed, [](const auto& key) { return key.starts_with("optimizer."); });
   resume_from(checkpoint,
-              {config_, parts_, training_, criteria_, header_, source_->steps_per_epoch(), options_.takes_over}, log_);
+              {plan_, parts_, training_, criteria_, header_, source_->steps_per_epoch(), options_.takes_over}, log_);
   source_->seek(header_.cursor);
   for (strategies::Worker& worker : workers_.workers()) worker.source.seek(header_.cursor);
 }
@@ -192,7 +176,7 @@ void Run::require_shared_folder() {
 /// Whether a resumed run is already complete and has its summary; a new summary would cover no steps.
 bool Run::is_complete() const {
   const bool at_end = header_.step >= total_steps();
-  const bool is_summarised = outputs_.is_summarised(header_.step, at_end, ends_otherwise_, config_);
+  const bool is_summarised = outputs_.is_summarised(header_.step, at_end, ends_otherwise_);
   return group_.max(is_summarised ? 1 : 0) != 0;
 }
 
@@ -212,13 +196,14 @@ RunResult Run::already_complete() {
 }
 
 std::string Run::threads_text() const {
-  if (!threads_.found.empty() || !header_.threads_chosen) return threads_.found;
+  if (const Choice* trial = plan_.trial_of_threads()) return "strategy.threads = 0: " + trial->why;
+  if (!header_.threads_chosen) return "";
   return fmt::format("{} a rank, as chosen when the run began", count_of(parts_.placement.threads, "thread"));
 }
 
 RunResult Run::train() {
   if (is_complete()) return already_complete();
-  say_start({config_, parts_, training_, data_.info(), *source_, threads_text()}, log_);
+  say_start({plan_, parts_, training_, *source_, threads_text()}, log_);
   TrainingObserver observer(observer_context());
   const Stopwatch watch(job_.clock());
   if (header_.step < total_steps()) make_steps(observer);
@@ -232,10 +217,9 @@ ObserverContext Run::observer_context() {
     if (job_.received_signal() != 0) return StopWish::signal;
     return options_.stop && options_.stop() ? StopWish::asked : StopWish::none;
   };
-  return {.config = config_,
+  return {.plan = plan_,
           .parts = parts_,
           .training = training_,
-          .data = data_,
           .wish = wish,
           .evaluated = options_.evaluated,
           .steps_per_epoch = source_->steps_per_epoch(),
@@ -249,8 +233,8 @@ ObserverContext Run::observer_context() {
 void Run::make_steps(TrainingObserver& observer) {
   const optim::Schedule schedule = schedule_of(config_, source_->steps_per_epoch());
   parts_.share_parameters();
-  parallel::Fault fault(config_.fault, seed_of(config_), given_rank_);
-  strategies::TrainContext context{step_terms(parts_, training_, config_, *source_, header_.step, job_.clock()),
+  parallel::Fault fault(config_.fault, seed_of(config_), plan_.given_rank);
+  strategies::TrainContext context{step_terms(parts_, training_, config_, {*source_, header_.step, job_.clock()}),
                                    {.optimizer_settings = config_.optimizer,
                                     .schedule = schedule,
                                     .observer = observer,
@@ -276,11 +260,11 @@ void Run::restore_best(const TrainingObserver& observer) {
 
 /// Makes comparison, summary and result when the model is final. Collective.
 RunResult Run::end(TrainingObserver& observer, double seconds) {
-  Summary summary = summarise({parts_, training_, header_, observer, source_->steps_per_epoch(), seconds});
+  Summary summary = summarise({plan_, parts_, training_, header_, observer, source_->steps_per_epoch(), seconds});
   summary.in_folder = outputs_.in_folder();
   if (compared_ && summary.is_complete()) summary.comparison = compare(parts_, *compared_, log_);
   if (repetition_) require_repeated(summary, config_.run_folder());
-  outputs_.write(summary, config_);
+  outputs_.write(summary);
   if (options_.parameters != nullptr) *options_.parameters = parts_.whole_parameters();
   if (options_.validation_outputs != nullptr && summary.is_complete()) {
     *options_.validation_outputs = validation_outputs(parts_, training_, data_, config_);
@@ -291,13 +275,8 @@ RunResult Run::end(TrainingObserver& observer, double seconds) {
 }  // namespace
 
 RunResult run(Job& job, comm::Communicator& group, const settings::Config& config, const RunOptions& options) {
-  require_same_experiment(group, config);
-  const bool resumes = options.existing == records::Existing::resume;
-  const PlacedConfig placed = placed_config(
-      group, job.place(), resumes ? with_sizes_of_run(group, config) : config,
-      [&config] { return data::inspect_dataset(config.data); }, job.log());
-  const auto ordered = reordered(group, placed.order);
-  return Run(job, ordered ? *ordered : group, group.rank(), placed.config, options).train();
+  const RunPlan plan = plan_run(job, group, config, options);
+  return Run(job, plan, options).train();
 }
 
 }  // namespace unisono::session

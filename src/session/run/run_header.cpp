@@ -2,11 +2,12 @@
 
 namespace unisono::session {
 
-CheckpointHeader first_header(const settings::Config& config, const ModelParts& parts, data::Dataset& data,
-                              bool averaged) {
+CheckpointHeader first_header(const RunPlan& plan, const ModelParts& parts, bool averaged) {
   CheckpointHeader header;
-  header.seed = static_cast<std::uint64_t>(config.seed);
-  header.config = settings::effective_config(config);
+  data::Dataset& data = plan.data();
+  header.seed = static_cast<std::uint64_t>(plan.config.seed);
+  header.config = settings::effective_config(plan.config);
+  header.threads_chosen = plan.trial_of_threads() != nullptr && plan.config.strategy.threads > 0;
   header.inputs = inputs_of(data.info());
   header.preprocessing = data.preprocessing();
   header.data_identity = data.info().identity;

@@ -45,11 +45,16 @@ std::string config_text(const settings::Config& config, const ModelParts& parts,
 
 }  // namespace
 
-RunOutputs::RunOutputs(comm::Communicator& group, const settings::Config& config, const RunOptions& options)
-    : is_root_(group.is_root()), in_folder_(options.results == Results::in_folder), options_(options) {
-  if (!in_folder_) require_possible_without_folder(config, options);
-  if (in_folder_ && is_root_) folder_ = std::make_unique<records::RunFolder>(config.run_folder(), options.existing);
+std::unique_ptr<const records::RunFolder> claim_folder(const comm::Communicator& group, const settings::Config& config,
+                                                       const RunOptions& options) {
+  const bool in_folder = options.results == Results::in_folder;
+  if (!in_folder) require_possible_without_folder(config, options);
+  if (!in_folder || !group.is_root()) return nullptr;
+  return std::make_unique<records::RunFolder>(config.run_folder(), options.existing);
 }
+
+RunOutputs::RunOutputs(const RunPlan& plan, const RunOptions& options)
+    : plan_(plan), options_(options), in_folder_(options.results == Results::in_folder), folder_(plan.folder.get()) {}
 
 void RunOutputs::begin(Log& log, const std::vector<std::string>& lines) {
   if (folder_ && options_.existing == records::Existing::overwrite) folder_->clear();
@@ -58,28 +63,27 @@ void RunOutputs::begin(Log& log, const std::vector<std::string>& lines) {
 }
 
 void RunOutputs::open(const Opening& opening, CheckpointHeader& header, Log& log) {
-  if (!is_root_) return;
+  if (!plan_.group.is_root()) return;
   if (folder_) open_folder(opening, header);
   progress_.emplace(progress_kind(options_.watching), log, opening.clock);
   records_.emplace(Records{metrics_ ? &*metrics_ : nullptr, *progress_});
-  if (opening.config.strategy.record) events_.open(folder_->events(), opening.events, header.step);
+  if (plan_.config.strategy.record) events_.open(folder_->events(), opening.events, header.step);
 }
 
 void RunOutputs::open_folder(const Opening& opening, CheckpointHeader& header) {
-  const std::uint64_t names = keep_dictionary(opening.config.data.path, folder_->dictionary());
+  const std::uint64_t names = keep_dictionary(plan_.config.data.path, folder_->dictionary());
   if (header.names == 0) header.names = names;
-  records::write_text_file(folder_->config(), config_text(opening.config, opening.parts, header.config));
+  records::write_text_file(folder_->config(), config_text(plan_.config, opening.parts, header.config));
   metrics_.emplace(folder_->metrics(), header.step);
-  if (opening.config.metrics.tensorboard) metrics_->add(records::TensorboardLog(folder_->tensorboard(), header.step));
+  if (plan_.config.metrics.tensorboard) metrics_->add(records::TensorboardLog(folder_->tensorboard(), header.step));
 }
 
-bool RunOutputs::is_summarised(std::int64_t steps, bool at_end, bool ends_otherwise,
-                               const settings::Config& config) const {
+bool RunOutputs::is_summarised(std::int64_t steps, bool at_end, bool ends_otherwise) const {
   if (!folder_) return false;
   const auto summary = read_summary(folder_->summary(), steps);
   const auto status = summary.value("status", nlohmann::ordered_json());
   if (status != "complete" && status != "converged") return false;
-  return (ended_by_itself(summary) && !ends_otherwise) || stopped_early_by(summary, config) ||
+  return (ended_by_itself(summary) && !ends_otherwise) || stopped_early_by(summary, plan_.config) ||
          (at_end && !summary.contains("stopped_early"));
 }
 
@@ -87,9 +91,9 @@ std::string RunOutputs::way_on(std::int64_t steps) const {
   return folder_ ? session::way_on(read_summary(folder_->summary(), steps)) : "";
 }
 
-void RunOutputs::write(const Summary& summary, const settings::Config& config) {
-  if (folder_) records::write_text_file(folder_->summary(), to_json(summary, config).dump(2) + "\n");
-  if (progress_ && summary.ending != Ending::diverged) progress_->line(to_text(summary, config));
+void RunOutputs::write(const Summary& summary) {
+  if (folder_) records::write_text_file(folder_->summary(), to_json(summary, plan_.config).dump(2) + "\n");
+  if (progress_ && summary.ending != Ending::diverged) progress_->line(to_text(summary, plan_.config));
 }
 
 }  // namespace unisono::session

@@ -11,6 +11,7 @@
 #include "unisono/session/losses.hpp"
 #include "unisono/session/model_of_config.hpp"
 #include "unisono/session/model_parts.hpp"
+#include "unisono/session/settled.hpp"
 
 namespace unisono::session {
 namespace {
@@ -74,8 +75,7 @@ std::vector<models::Metric> possible_metrics(const models::Model& model, data::S
 
 std::vector<models::Metric> possible_metrics(const settings::Config& given, const data::DatasetInfo& data,
                                              data::Split split) {
-  settings::Config config = given;
-  settle(config, data);
+  const settings::Config config = settle(given, data).config;
   return possible_metrics(ModelOfConfig(config, data).model(), split);
 }
 

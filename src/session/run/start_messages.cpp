@@ -20,19 +20,20 @@ std::string examples_on_device(std::size_t kept_bytes) {
 }
 
 void say_size(const StartOfRun& run, Log& log) {
-  log.info(fmt::format("{}: {}, {}, {} an epoch, {}", run.config.name,
+  log.info(fmt::format("{}: {}, {}, {} an epoch, {}", run.plan.config.name,
                        count_of(run.parts.model->layout().parameters(), "parameter"),
                        count_of(run.source.examples_per_epoch(), "training example"),
-                       count_of(run.source.steps_per_epoch(), "step"), count_of(run.config.train.epochs, "epoch")));
+                       count_of(run.source.steps_per_epoch(), "step"),
+                       count_of(run.plan.config.train.epochs, "epoch")));
 }
 
 void say_ranks(const StartOfRun& run, Log& log) {
   const ModelParts& parts = run.parts;
   const int stages = parts.grid.shape().stages;
-  log.info(fmt::format("{} on {} × {} ({}), a {}'s batch: {}", run.config.strategy.kind,
-                       ranks_text(run.config, parts.grid.all().size(), parts.workers(), stages),
+  log.info(fmt::format("{} on {} × {} ({}), a {}'s batch: {}", run.plan.config.strategy.kind,
+                       ranks_text(run.plan.config, parts.grid.all().size(), parts.workers(), stages),
                        count_of(parts.placement.threads, "thread"), parts.device(), stages > 1 ? "replica" : "rank",
-                       local_batch_text(run.config, parts.workers())));
+                       local_batch_text(run.plan.config, parts.workers())));
   if (!run.threads_text.empty()) log.info(run.threads_text);
   if (!parts.placement.quota_text.empty()) log.info(parts.placement.quota_text);
   for (int stage = 0; stage < stages && parts.stages; ++stage) {
@@ -46,14 +47,14 @@ void say_start(const StartOfRun& run, Log& log) {
   const ModelParts& parts = run.parts;
   say_size(run, log);
   say_ranks(run, log);
-  for (const std::string& note :
-       {note_on_best(run.config, run.data), span_note(run.config, run.source.steps_per_epoch())}) {
+  for (const std::string& note : {note_on_best(run.plan.config, run.plan.data().info()),
+                                  span_note(run.plan.config, run.source.steps_per_epoch())}) {
     if (!note.empty()) log.info(note);
   }
   for (const std::string& note : parts.model->notes()) log.info(note);
   if (run.training.average) log.info("evaluations and predictions use averaged weights (train.weight_average)");
   if (parts.backend->device() != nullptr) log.info(examples_on_device(parts.backend->kept_bytes()));
-  if (run.config.fault.is_on() && parts.grid.all().is_root()) log.warning(run.config.fault.text());
+  if (run.plan.config.fault.is_on() && parts.grid.all().is_root()) log.warning(run.plan.config.fault.text());
 }
 
 }  // namespace unisono::session

@@ -1,17 +1,16 @@
 #pragma once
 
 #include "unisono/base/log.hpp"
-#include "unisono/session/model_parts.hpp"
+#include "unisono/session/run_plan.hpp"
 #include "unisono/session/training_parts.hpp"
 
 namespace unisono::session {
 
 /// What `say_start` describes.
 struct StartOfRun {
-  const settings::Config& config;
+  const RunPlan& plan;
   const ModelParts& parts;
   const TrainingParts& training;
-  const data::DatasetInfo& data;
   const data::BatchSource& source;
   std::string threads_text;  ///< how their number was chosen; empty: it was not
 };

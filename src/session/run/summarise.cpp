@@ -33,6 +33,7 @@ void describe_experiment(const EndedRun& run, Summary& summary) {
   summary.flops_per_example = parts.model->flops_per_example();
   summary.batch_statistics = batch_statistics(*parts.model);
   summary.device = parts.device();
+  summary.choices = run.plan.choices;
   summary.config_hash = hash_bytes(run.header.config);
   summary.data_identity = run.header.data_identity;
   summary.build = run.header.build;

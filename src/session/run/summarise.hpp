@@ -10,6 +10,7 @@ namespace unisono::session {
 
 /// A run that has made its last step.
 struct EndedRun {
+  const RunPlan& plan;
   ModelParts& parts;
   TrainingParts& training;
   const CheckpointHeader& header;  ///< with which it began

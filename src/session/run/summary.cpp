@@ -175,6 +175,19 @@ void add_best(const Summary& summary, const settings::Config& config, nlohmann::
                            {"by", settings_json(config)}};
 }
 
+nlohmann::ordered_json choices_json(const std::vector<Choice>& choices, const settings::Config& config) {
+  auto json = nlohmann::ordered_json::array();
+  const std::string effective = choices.empty() ? "" : settings::effective_config(config);
+  for (const Choice& choice : choices) {
+    const std::string value = settings::value_of_key(effective, choice.key);  // numbers, texts and lists are as in JSON
+    json.push_back({{"key", choice.key},
+                    {"value", nlohmann::ordered_json::parse(value, nullptr, /*allow_exceptions=*/false)},
+                    {"by", name_of(choice.by)},
+                    {"why", choice.why}});
+  }
+  return json;
+}
+
 double Summary::examples_per_second() const {
   const double training = seconds.sum() - seconds.evaluation - seconds.checkpoint;
   return static_cast<double>(examples) / std::max(training, 1e-9);
@@ -210,6 +223,7 @@ nlohmann::ordered_json to_json(const Summary& summary, const settings::Config& c
   json["seconds"] = records::to_json(summary.seconds);
   if (config.fault.is_on()) json["fault"] = config.fault.text();
   json["seed"] = config.seed;
+  json["chosen"] = choices_json(summary.choices, config);
   json["device"] = summary.device;
   json["hashes"] = {{"config", fmt::format("{:016x}", summary.config_hash)},
                     {"data", fmt::format("{:016x}", summary.data_identity)},

@@ -14,7 +14,7 @@
 #include "unisono/data/dataset.hpp"
 #include "unisono/models/model.hpp"
 #include "unisono/session/checkpoint.hpp"
-#include "unisono/settings/config.hpp"
+#include "unisono/session/settled.hpp"
 
 namespace unisono::session {
 
@@ -42,6 +42,7 @@ struct Summary {
   std::int64_t shard_bytes = 0, whole_state_bytes = 0;
   std::string batch_statistics;  ///< global, local or none
   std::string device;
+  std::vector<Choice> choices = {};  ///< who decided what the config left open
   std::uint64_t config_hash = 0, data_identity = 0, build = 0;
   std::optional<Comparison> comparison = {};      ///< with another run, if one was named
   std::optional<Minimisation> minimisation = {};  ///< where a method for the whole training set was used

@@ -101,28 +101,16 @@ class TimedCopy {
     const std::int64_t of_sample = source_.steps_per_epoch();
     group_.barrier();
     Watched watched(group_, {of_sample, steps, most_seconds});
-    strategies::TrainContext context{{.communicator = parts_.grid.data(),
-                                      .backend = *parts_.backend,
-                                      .model = *model,
-                                      .replica = *parts_.replica,
-                                      .optimizer = training_.optimizer.get(),
-                                      .source = source_,
-                                      .state = parts_.state(),
-                                      .gradient = {},
-                                      .sums = training_.sums,
-                                      .seconds = training_.seconds,
-                                      .counters = training_.counters,
-                                      .first_step = 0,
-                                      .vectors = training_.vectors,
-                                      .flops_per_example = parts_.model->flops_per_example()},
-                                     {.optimizer_settings = config_.optimizer,
-                                      .schedule = schedule_,
-                                      .observer = watched,
-                                      .total_steps = of_sample + steps,
-                                      .threads = threads,
-                                      .seed = static_cast<std::uint64_t>(config_.seed)},
-                                     {},
-                                     {}};
+    strategies::TrainContext context{
+        step_terms(parts_, training_, config_, {.source = source_, .another_model = model.get()}),
+        {.optimizer_settings = config_.optimizer,
+         .schedule = schedule_,
+         .observer = watched,
+         .total_steps = of_sample + steps,
+         .threads = threads,
+         .seed = static_cast<std::uint64_t>(config_.seed)},
+        {},
+        {}};
     parts_.strategy->train(context);
     training_.sums = {};
     return watched.timing();
@@ -195,25 +183,25 @@ bool leaves_threads_open(const settings::Config& config, data::SetKind set) {
          settings::updates_in_place(config) && !words;
 }
 
-ThreadChoice choose_threads(const ModelPlace& where, const settings::Config& config, data::Dataset& data) {
-  if (!leaves_threads_open(config, data.info().kind)) return {};
+Settled choose_threads(const ModelPlace& where, Settled asked, data::Dataset& data) {
+  if (!leaves_threads_open(asked.config, data.info().kind)) return asked;
   std::array<std::int64_t, 2> shares = {where.place.fair_share(), -where.place.fair_share()};
   where.group.allreduce_max(std::span<std::int64_t>(shares));
   const int most = static_cast<int>(shares[0]), least = static_cast<int>(-shares[1]);
-  if (most == 1) return {};
+  if (most == 1) return asked;
   Log silent(where.group.rank(), /*terminal=*/false);
-  TimedCopy copy({where.group, where.place, silent}, config, data);
+  TimedCopy copy({where.group, where.place, silent}, asked.config, data);
   const Estimates estimates = time_both(copy, where.place.fair_share());
   const bool all = clearly_faster(estimates);
-  const std::string one_rate = text_of(copy.examples_of_run() / median_of(estimates.one));
-  const std::string all_rate = text_of(copy.examples_of_run() / median_of(estimates.all));
-  const std::string all_text = least == most ? count_of(most, "thread") : fmt::format("{} to {} threads", least, most);
-  const std::string found =
-      all ? fmt::format("{} a rank, expected to train on {} examples/s, 1 thread on {} (by a short trial)", all_text,
-                        all_rate, one_rate)
-          : fmt::format("1 thread a rank, expected to train on {} examples/s, {} on {} (by a short trial)", one_rate,
-                        all_text, all_rate);
-  return {.threads = !all ? 1 : least == most ? most : 0, .found = "strategy.threads = 0: " + found};
+  std::string one_text = "1 thread", one_rate = text_of(copy.examples_of_run() / median_of(estimates.one));
+  std::string all_text = least == most ? count_of(most, "thread") : fmt::format("{} to {} threads", least, most);
+  std::string all_rate = text_of(copy.examples_of_run() / median_of(estimates.all));
+  if (all) std::swap(one_text, all_text), std::swap(one_rate, all_rate);
+  asked.config.strategy.threads = !all ? 1 : least == most ? most : 0;
+  asked.choices.push_back({"strategy.threads", ChosenBy::trial,
+                           fmt::format("{} a rank, expected to train on {} examples/s, {} on {} (by a short trial)",
+                                       one_text, one_rate, all_text, all_rate)});
+  return asked;
 }
 
 }  // namespace unisono::session

@@ -30,8 +30,8 @@ TrainingObserver::TrainingObserver(ObserverContext context)
     : context_(std::move(context)),
       header_(context_.header),
       agreement_(context_.parts.grid.all(), context_.wish, header_.step, context_.clock),
-      divergence_(context_.config.train.divergence, context_.steps_per_epoch, header_.divergence),
-      selection_(context_.criteria, context_.config.train.early_stopping, header_),
+      divergence_(context_.plan.config.train.divergence, context_.steps_per_epoch, header_.divergence),
+      selection_(context_.criteria, context_.plan.config.train.early_stopping, header_),
       first_step_(header_.step),
       since_start_(context_.clock),
       since_report_(context_.clock),
@@ -60,7 +60,7 @@ bool TrainingObserver::step(const strategies::StepRecord& record) {
   const bool converged = record.iteration && record.iteration->end != optim::BatchEnd::none;
   const bool ends = has_diverged() || stopped_early_ || converged;
   stop_wish_ = agreed_wish();
-  interrupted_ = stop_wish_ != StopWish::none && epochs_done() < context_.config.train.epochs && !ends;
+  interrupted_ = stop_wish_ != StopWish::none && epochs_done() < context_.plan.config.train.epochs && !ends;
   // A checkpoint of a diverging model would displace a good one.
   const bool is_worth_it = !has_diverged() && !divergence_.is_above() && (!stopped_early_ || newly_best_);
   if (due_.checkpoint && !interrupted_ && is_worth_it) write_checkpoint();
@@ -69,7 +69,7 @@ bool TrainingObserver::step(const strategies::StepRecord& record) {
 }
 
 std::int64_t TrainingObserver::next_due(std::int64_t step) const {
-  const settings::Config& config = context_.config;
+  const settings::Config& config = context_.plan.config;
   std::int64_t next = (step / context_.steps_per_epoch + 1) * context_.steps_per_epoch;
   for (const std::int64_t every : {config.train.report_every_steps, config.checkpoint.every_steps}) {
     if (every > 0) next = std::min(next, (step / every + 1) * every);
@@ -83,7 +83,7 @@ std::int64_t TrainingObserver::next_due(std::int64_t step) const {
 }
 
 void TrainingObserver::note_due(const strategies::StepRecord& record) {
-  const settings::Config& config = context_.config;
+  const settings::Config& config = context_.plan.config;
   due_.report |= divides(config.train.report_every_steps, record.step);
   due_.checkpoint |= divides(config.checkpoint.every_steps, record.step);
   if (header_.cursor.step != 0) return;
@@ -160,7 +160,7 @@ void TrainingObserver::report() {
     diverge(fmt::format(
         "the loss is {:.4g} at step {}{}: for an epoch it was more than {:g} times the first one, {:.3g} "
         "(train.divergence)",
-        reported_loss_, header_.step, with_rate(), context_.config.train.divergence, divergence_.first_loss()));
+        reported_loss_, header_.step, with_rate(), context_.plan.config.train.divergence, divergence_.first_loss()));
   }
 }
 
@@ -218,11 +218,11 @@ nlohmann::ordered_json TrainingObserver::norms_now() const {
 void TrainingObserver::evaluate(data::Split split) {
   const Stopwatch watch(context_.clock);
   ModelParts& parts = context_.parts;
-  if (examples_of(context_.data.info(), split) == 0) return;
+  if (examples_of(context_.plan.data().info(), split) == 0) return;
   {
     const ScopedTimer timer(context_.training.seconds.evaluation, context_.clock);
     const WeightAverage::InPlace applied(parts, context_.training.average.get());
-    evaluations_[split] = evaluate_split(parts, context_.data, split, context_.config);
+    evaluations_[split] = evaluate_split(parts, context_.plan.data(), split, context_.plan.config);
   }
   check_evaluation(split, evaluations_[split]);
   if (!writes_metrics() || has_diverged()) return;
@@ -235,7 +235,7 @@ void TrainingObserver::evaluate(data::Split split) {
 }
 
 void TrainingObserver::evaluate_and_judge() {
-  const data::DatasetInfo& info = context_.data.info();
+  const data::DatasetInfo& info = context_.plan.data().info();
   for (const data::Split split : {data::Split::validation, data::Split::test}) {
     const bool wanted = split == watched_split(info) || selection_.needs(split);
     if (wanted && !has_diverged()) evaluate(split);
@@ -244,7 +244,7 @@ void TrainingObserver::evaluate_and_judge() {
   judge();
   const auto validation = evaluations_.find(data::Split::validation);
   if (context_.evaluated && validation != evaluations_.end()) context_.evaluated(epochs_done(), validation->second);
-  stopped_early_ = selection_.wants_to_stop() && epochs_done() < context_.config.train.epochs;
+  stopped_early_ = selection_.wants_to_stop() && epochs_done() < context_.plan.config.train.epochs;
 }
 
 /// Judges at most once per step, and never a diverging model.

@@ -21,10 +21,9 @@ namespace unisono::session {
 
 /// What the observer of a run uses; references must outlive it.
 struct ObserverContext {
-  const settings::Config& config;
+  const RunPlan& plan;
   ModelParts& parts;
   TrainingParts& training;
-  data::Dataset& data;
   std::function<StopWish()> wish;  ///< returns this rank's wish to stop
   const std::function<void(std::int64_t, const std::vector<models::Metric>&)>& evaluated;  ///< RunOptions::evaluated
   std::int64_t steps_per_epoch;

@@ -5,6 +5,7 @@
 #include "machine/reproducible.hpp"
 #include "unisono/optim/catalog.hpp"
 #include "unisono/session/method.hpp"
+#include "unisono/session/settled.hpp"
 
 namespace unisono::session {
 
@@ -29,19 +30,19 @@ TrainingParts::TrainingParts(ModelParts& parts, const settings::Config& config) 
 }
 
 parallel::StepTerms step_terms(ModelParts& parts, TrainingParts& training, const settings::Config& config,
-                               data::BatchSource& source, std::int64_t first_step, const Clock& clock) {
+                               const StepsOf& steps) {
   return {.communicator = parts.grid.data(),
           .backend = *parts.backend,
-          .model = *parts.model,
+          .model = steps.another_model != nullptr ? *steps.another_model : *parts.model,
           .replica = *parts.replica,
           .optimizer = training.optimizer.get(),
-          .source = source,
+          .source = steps.source,
           .state = parts.state(),
           .gradient = training.gradient.view(),
           .sums = training.sums,
           .seconds = training.seconds,
           .counters = training.counters,
-          .first_step = first_step,
+          .first_step = steps.first_step,
           .bucket_bytes = config.communication.bucket_bytes,
           .leaves = config.communication.tree_leaves(),
           .statistics_reducer = &parts.statistics_reducer,
@@ -49,39 +50,39 @@ parallel::StepTerms step_terms(ModelParts& parts, TrainingParts& training, const
           .flops_per_example = parts.model->flops_per_example(),
           .state_shards = parts.held.state_shards ? &*parts.held.state_shards : nullptr,
           .one_theta = parts.node_memory != nullptr,
-          .clock = clock};
+          .clock = steps.clock};
 }
 
 WorkerParts::WorkerParts(ModelParts& parts, TrainingParts& training, const settings::Config& config,
-                         const models::ModelInputs& inputs, data::Dataset& data) {
+                         data::Dataset& data) {
   data::SourceOptions options = source_options(parts, config);
   const comm::Communicator& replicas = parts.grid.data();
   for (const int worker : parts.strategy->housed_workers(replicas.rank(), replicas.size())) {
     options.rank = worker;
-    add({parts, training, config, inputs, data}, options, parts.placement.threads);
+    add(parts, training, config, std::make_unique<Owned>(config, data, options, parts.placement.threads));
   }
   if (!parts.strategy->has_workers(*parts.model)) return;
   options.lanes = parts.placement.threads;
   options.lanes_for = fmt::format("strategy.kind = \"{}\"", config.strategy.kind);
   for (options.lane = 0; options.lane < options.lanes; ++options.lane) {
-    add({parts, training, config, inputs, data}, options, 1);
+    add(parts, training, config, std::make_unique<Owned>(config, data, options, 1));
   }
 }
 
-void WorkerParts::add(const Arguments& terms, const data::SourceOptions& options, int threads) {
-  ModelParts& parts = terms.parts;
-  Owned& owned = *owned_.emplace_back(std::make_unique<Owned>());
-  owned.backend = kernels::make_cpu_backend(threads);
-  owned.model = models::make_model(terms.config.model, terms.inputs,
-                                   model_context(*owned.backend, owned.reducer, false, terms.config, &terms.data));
-  owned.source = terms.data.train(options);
+WorkerParts::Owned::Owned(const settings::Config& config, data::Dataset& data, const data::SourceOptions& options,
+                          int threads)
+    : backend(kernels::make_cpu_backend(threads)),
+      model(models::make_model(config.model, inputs_of(data.info()),
+                               model_context(*backend, reducer, false, config, &data))),
+      source(data.train(options)) {}
+
+void WorkerParts::add(ModelParts& parts, TrainingParts& training, const settings::Config& config,
+                      std::unique_ptr<Owned> made) {
+  Owned& owned = *owned_.emplace_back(std::move(made));
   const ParameterLayout& layout = parts.model->layout();
-  const bool in_place = !terms.training.has_gradient;
-  if (workers_.empty()) {
-    owned.optimizer = nullptr;  // the rank's
-  } else if (!in_place) {
-    owned.optimizer = optim::make_optimizer(terms.config.optimizer, layout, *owned.backend);
-  }
+  const bool in_place = !training.has_gradient;
+  const bool is_first = workers_.empty();  // it uses the rank's optimizer
+  if (!is_first && !in_place) owned.optimizer = optim::make_optimizer(config.optimizer, layout, *owned.backend);
   Allocator& memory = owned.backend->memory();
   owned.parameters = Buffer(layout.size(), memory);
   owned.gradient = Buffer(in_place ? 0 : layout.size(), memory);
@@ -89,7 +90,7 @@ void WorkerParts::add(const Arguments& terms, const data::SourceOptions& options
   workers_.push_back({.backend = *owned.backend,
                       .model = *owned.model,
                       .source = *owned.source,
-                      .optimizer = owned.optimizer ? *owned.optimizer : *terms.training.optimizer,
+                      .optimizer = owned.optimizer ? *owned.optimizer : *training.optimizer,
                       .state = {.parameters = owned.parameters.view(), .statistics = owned.statistics.view()},
                       .gradient = owned.gradient.view()});
 }

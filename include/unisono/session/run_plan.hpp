@@ -1,0 +1,35 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "unisono/comm/communicator.hpp"
+#include "unisono/records/run_folder.hpp"
+#include "unisono/session/job.hpp"
+#include "unisono/session/model_parts.hpp"
+#include "unisono/session/run.hpp"
+#include "unisono/session/settled.hpp"
+
+namespace unisono::session {
+
+/// What a run is: what was asked for, and all that was left open, decided once. Whatever takes part in the run reads
+/// the plan, and nothing changes it.
+struct RunPlan {
+  const settings::Config config;                        ///< with all values in force
+  const std::vector<Choice> choices;                    ///< who decided what of it
+  const std::unique_ptr<comm::Communicator> reordered;  ///< null: the ranks keep their order
+  comm::Communicator& group;                            ///< the ranks in the order of their places
+  const int given_rank;                                 ///< this one in the old order: that of which the config speaks
+  const std::unique_ptr<const records::RunFolder> folder;  ///< locked; null where this rank writes no files
+  const std::shared_ptr<SharedDataset> set;
+
+  data::Dataset& data() const { return **set; }
+  /// The trial that has decided how many threads share a model; null: there was none.
+  const Choice* trial_of_threads() const;
+};
+
+/// Decides all that a config leaves open, in the order in which it can be known. Collective over the group, which must
+/// outlive the plan. \throws any Error
+RunPlan plan_run(Job& job, comm::Communicator& group, const settings::Config& asked, const RunOptions& options);
+
+}  // namespace unisono::session

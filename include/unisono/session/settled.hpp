@@ -1,0 +1,49 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "unisono/data/dataset.hpp"
+#include "unisono/settings/config.hpp"
+
+namespace unisono::session {
+
+/// Who decides what a config leaves open.
+enum class ChosenBy { data, placement, trial, resumed_run };
+/// "data", "placement", "trial", "resumed run"
+std::string_view name_of(ChosenBy by);
+
+/// A decision about a key of a config. Its value is in the config that was decided about.
+struct Choice {
+  std::string key;  ///< "train.batch_size"
+  ChosenBy by;
+  std::string why;
+};
+
+/// A config, and who decided what in it. Functions that decide take one and return another.
+struct Settled {
+  /// As it was asked for.
+  Settled(settings::Config asked) : config(std::move(asked)) {}  // not explicit: nothing is decided yet
+
+  /// Sets a field of `config`. A value that it had already is no choice.
+  template <typename T>
+  void choose(T& field, T value, Choice choice) {
+    if (field == value) return;
+    field = std::move(value);
+    choices.push_back(std::move(choice));
+  }
+
+  settings::Config config;
+  std::vector<Choice> choices;
+};
+
+/// Fills in what a config leaves to the data, and checks settings that depend on the data. \throws ConfigError
+Settled settle(Settled asked, const data::DatasetInfo& data);
+
+/// \throws ConfigError if the config divides steps into micro-batches although the model is updated in place
+void require_divisible_steps(const settings::Config& config, const strategies::Strategy& strategy,
+                             const models::Model& model);
+
+}  // namespace unisono::session
