@@ -182,14 +182,15 @@ ServingPlan ParameterServer::plan_for_gradients(const TrainContext& run) const {
   plan.make_shard = [this, &run](comm::Slice place, MutableView statistics, kernels::Backend& backend) {
     optim::OptimizerSettings settings = run.optimizer_settings;
     settings.clip_norm = 0;  // workers clip: a server does not see the whole gradient
-    auto optimizer = optim::make_optimizer(settings, layout_of_shard(run.model.layout(), place), backend);
+    auto holding = served_holding(run.model.layout(), place);
+    auto optimizer = optim::make_optimizer(settings, *holding, backend);
     for (std::size_t i = 0; i < optimizer->state().size(); ++i) {
       run.backend.memory().copy(slice(run.optimizer->state()[i].values.view(), place),
                                 optimizer->state()[i].values.view());
     }
     optimizer->set_steps(run.optimizer->steps());
     return make_gradient_shard(
-        std::move(optimizer), place, {run.state.parameters, statistics},
+        std::move(holding), std::move(optimizer), place, {run.state.parameters, statistics},
         {.divide_rate = own_.stale_rate == StaleRate::divided, .delay_compensation = own_.delay_compensation},
         run.backend.memory());
   };

@@ -69,9 +69,12 @@ namespace {
 
 class GradientShard final : public ServerShard {
  public:
-  GradientShard(std::unique_ptr<optim::Optimizer> optimizer, comm::Slice place, models::ModelState state,
-                StaleGradients stale, Allocator& memory)
-      : ServerShard(place, state, memory), optimizer_(std::move(optimizer)), stale_(stale) {}
+  GradientShard(std::unique_ptr<const Holding> holding, std::unique_ptr<optim::Optimizer> optimizer, comm::Slice place,
+                models::ModelState state, StaleGradients stale, Allocator& memory)
+      : ServerShard(place, state, memory),
+        holding_(std::move(holding)),
+        optimizer_(std::move(optimizer)),
+        stale_(stale) {}
 
   optim::Optimizer* optimizer() override { return optimizer_.get(); }
 
@@ -101,6 +104,7 @@ class GradientShard final : public ServerShard {
     }
   }
 
+  std::unique_ptr<const Holding> holding_;
   std::unique_ptr<optim::Optimizer> optimizer_;
   StaleGradients stale_;
 };
@@ -157,9 +161,10 @@ class RowShard final : public ServerShard {
 
 }  // namespace
 
-std::unique_ptr<ServerShard> make_gradient_shard(std::unique_ptr<optim::Optimizer> optimizer, comm::Slice place,
+std::unique_ptr<ServerShard> make_gradient_shard(std::unique_ptr<const Holding> holding,
+                                                 std::unique_ptr<optim::Optimizer> optimizer, comm::Slice place,
                                                  models::ModelState state, StaleGradients stale, Allocator& memory) {
-  return std::make_unique<GradientShard>(std::move(optimizer), place, state, stale, memory);
+  return std::make_unique<GradientShard>(std::move(holding), std::move(optimizer), place, state, stale, memory);
 }
 
 std::unique_ptr<ServerShard> make_sum_shard(comm::Slice place, models::ModelState state, Allocator& memory) {

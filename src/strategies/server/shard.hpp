@@ -83,8 +83,10 @@ struct StaleGradients {
   double delay_compensation = 0;  ///< λ in g + λ g ⊙ g ⊙ (θ − θ_read): Zheng et al., ICML 2017
 };
 
-/// θ ← θ − rate · direction(g), by the optimizer; its vectors must lie in plain memory.
-std::unique_ptr<ServerShard> make_gradient_shard(std::unique_ptr<optim::Optimizer> optimizer, comm::Slice place,
+/// θ ← θ − rate · direction(g), by the optimizer; its vectors must lie in plain memory. \param holding for which the
+/// optimizer was made; see served_holding
+std::unique_ptr<ServerShard> make_gradient_shard(std::unique_ptr<const Holding> holding,
+                                                 std::unique_ptr<optim::Optimizer> optimizer, comm::Slice place,
                                                  models::ModelState state, StaleGradients stale,
                                                  Allocator& memory = plain_allocator());
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "unisono/parallel/slice_holding.hpp"
+
 namespace unisono::strategies {
 namespace {
 
@@ -45,17 +47,10 @@ std::vector<comm::Slice> cut_between_rows(Index floats, const std::vector<models
   });
 }
 
-ParameterLayout layout_of_shard(const ParameterLayout& layout, comm::Slice shard) {
-  ParameterLayout part;
-  const std::vector<Block>& blocks = layout.blocks();
-  for (std::size_t i = 0; i < blocks.size(); ++i) {
-    // Includes the unused floats after the block, so that the next block has the same offset as in θ.
-    const Index next = i + 1 < blocks.size() ? blocks[i + 1].offset : layout.size();
-    const Index first = std::max(blocks[i].offset, shard.first), last = std::min(next, shard.last);
-    if (first >= last) continue;
-    part.add({.name = blocks[i].name, .shape = {last - first}, .role = blocks[i].role, .frozen = blocks[i].frozen});
-  }
-  return part;
+std::unique_ptr<const Holding> served_holding(const ParameterLayout& layout, comm::Slice shard) {
+  return std::make_unique<parallel::SliceHolding>(std::make_shared<WholeHolding>(layout),
+                                                  std::vector<FloatRange>{{shard.first, shard.last}},
+                                                  parallel::SliceHolding::Place::packed, /*squares=*/nullptr);
 }
 
 ShardRows::ShardRows(Index floats, const std::vector<models::RowSpace>& spaces, comm::Slice shard) {

@@ -1,11 +1,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "unisono/comm/communicator.hpp"
 #include "unisono/models/in_place.hpp"
+#include "unisono/tensor/holding.hpp"
 #include "unisono/tensor/layout.hpp"
 
 namespace unisono::strategies {
@@ -27,9 +29,9 @@ std::vector<comm::Slice> cut_into_shards(const ParameterLayout& layout, int shar
 /// The same, but never inside a row of these spaces.
 std::vector<comm::Slice> cut_between_rows(Index floats, const std::vector<models::RowSpace>& spaces, int shards);
 
-/// A layout for the optimizer of one shard: the parts of θ's blocks that lie in the shard, with unchanged distances
-/// between them, each as a block of one dimension.
-ParameterLayout layout_of_shard(const ParameterLayout& layout, comm::Slice shard);
+/// What the server of a shard holds of θ, and of each vector of its optimizer. Its norms take no other server: update
+/// rules with norms get whole blocks (Cut::blocks).
+std::unique_ptr<const Holding> served_holding(const ParameterLayout& layout, comm::Slice shard);
 
 /// The rows of θ that lie in a shard, numbered from 0 through all spaces, and the segments that belong to no row.
 class ShardRows {
