@@ -13,7 +13,6 @@
 #include "rounding.hpp"
 #include "server/roles.hpp"
 #include "server/shard.hpp"
-#include "server/shards.hpp"
 #include "small_network.hpp"
 #include "sparse_examples.hpp"
 #include "unisono/base/errors.hpp"
