@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "gossip/async_averages.hpp"
 #include "gossip/consensus.hpp"
-#include "gossip/pair_exchange.hpp"
 #include "unisono/strategies/strategy.hpp"
 
 namespace unisono::strategies {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "unisono/parallel/compressed_changes.hpp"
+#include "unisono/parallel/compressed_sum.hpp"
 #include "unisono/strategies/strategy.hpp"
 
 namespace unisono::strategies {

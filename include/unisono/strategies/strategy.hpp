@@ -20,7 +20,6 @@
 #include "unisono/optim/schedule.hpp"
 #include "unisono/parallel/fault.hpp"
 #include "unisono/parallel/replica.hpp"
-#include "unisono/parallel/row_holding.hpp"
 #include "unisono/parallel/step_terms.hpp"
 #include "unisono/strategies/catalog.hpp"
 #include "unisono/strategies/events.hpp"
