@@ -50,8 +50,8 @@ EventOrder replayed_order(const TrainContext& run, const Segment& segment);
 void record(TrainContext& run, comm::Communicator& ranks, const Segment& segment,
             const std::vector<ServerEvent>& events);
 
-/// Of the run at the end of a segment. Collective. \param steps, examples of this rank \param before examples of all
-/// ranks, up to the last record
+/// The run's record at the end of a segment. Collective. \param steps, examples of this rank \param before examples of
+/// all ranks, up to the last record
 StepRecord record_of(const TrainContext& run, comm::Communicator& ranks, const Segment& segment, std::int64_t steps,
                      Index examples, Index& before);
 

@@ -21,10 +21,11 @@ std::vector<StateVector> compression_vectors(const CompressionSettings& settings
 /// g ← Σ_r of what rank r's messages say about its gradient; see compressed_sum.cpp. Uses run.vectors.
 std::unique_ptr<GradientExchange> make_compressed_sum(StepTerms& run, const CompressionSettings& settings);
 
-/// The same for kind power_sgd; see power_sgd.cpp.
+/// g ← Σ_r of products of thin matrices, for strategy.compression.kind = "power_sgd"; see power_sgd.cpp. Uses
+/// run.vectors.
 std::unique_ptr<GradientExchange> make_power_sgd(StepTerms& run, const CompressionSettings& settings);
 
-/// What both have in common: a rank's own gradient is clipped before it is compressed.
+/// What sums of compressed gradients have in common: a rank's own gradient is clipped before it is compressed.
 ///     g_r ← g_r · min(1, clip_norm / (√P ‖g_r‖))       Lin et al., ICLR 2018
 void clip_own_gradient(StepTerms& run, double clip_norm);
 
@@ -72,7 +73,7 @@ class EncodedSum {
   /// \param place its sender is set by this function
   virtual void sum(kernels::Encoder& encoder, MutableView values, MutableView sum, kernels::EncodingPlace place) = 0;
 
-  /// Of messages, so far.
+  /// Bytes of this rank's messages, so far.
   std::int64_t sent_bytes() const { return sent_bytes_; }
   /// Ends the wait of a thread that is in `sum`, which then throws PeerFailure.
   void give_up() { fate_.give_up(nullptr); }

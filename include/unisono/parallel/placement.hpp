@@ -38,7 +38,7 @@ struct BoundaryCost {
 struct PieceMemory {
   double vectors = 0;    ///< whatever is in flight: θ, g, the optimizer's, statistics, messages
   double workspace = 0;  ///< of a flight
-  double input = 0;      ///< … of which it is kept instead where activations are computed anew
+  double input = 0;      ///< that of them which is kept where activations are computed anew
 };
 
 /// A network to be divided among the ranks of one replica. Its segments lie between neighbouring cut points.
@@ -120,7 +120,7 @@ struct StageFlights {
   int most = 0;  ///< micro-batches in flight, those of each chunk counted
 };
 
-/// Of the schedule's program.
+/// What a stage has in flight in the schedule's program.
 StageFlights flights_of(const ReplicaSettings& settings, int stage, int micro_batches);
 
 /// What a stage's rank needs for a step's micro-batches, in floats of the backend's memory.

@@ -24,8 +24,9 @@ class Replica {
  public:
   virtual ~Replica() = default;
 
-  /// Of this rank's shard of θ, of g and of the optimizer's vectors; and of the running statistics.
+  /// How this rank's shard of θ, of g and of the optimizer's vectors lies in memory.
   virtual const ParameterLayout& layout() const = 0;
+  /// How its running statistics lie in memory.
   virtual const ParameterLayout& statistics_layout() const = 0;
   /// Gradient accumulation: reads the micro-batches of one step and leaves g = (1/n) Σ w ∇ℓ, summed over this replica's
   /// examples, in their order; each rank of the replica has its shard. n: the step's examples on all replicas, or on

@@ -8,7 +8,7 @@
 
 namespace unisono::parallel {
 
-/// Of what ranks hold alike, each of them has some ranges of floats of its own, for example the slices whose optimizer
+/// Ranges of floats that a rank has for its own of what the ranks hold alike, for example the slices whose optimizer
 /// state it keeps (see StateShards), or the part that a parameter server serves. No number is in the ranges of two
 /// ranks.
 class SliceHolding final : public Holding {
@@ -31,7 +31,7 @@ class SliceHolding final : public Holding {
   std::vector<BlockRange> ranges() const override;
   bool held_by_all() const override { return false; }
   SquaresReducer* squares() const override { return squares_; }
-  /// Of what all hold; the slices of a rank follow from its number.
+  /// The hash of what all ranks hold; the slices of a rank follow from its number.
   std::uint64_t hash() const override { return from_->hash(); }
 
  private:

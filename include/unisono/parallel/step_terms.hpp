@@ -34,8 +34,8 @@ struct StateVector {
   std::string name;  ///< different from the names of all optimizers' vectors
   StateScope scope = StateScope::common;
   StateOf of = StateOf::parameters;
-  /// Of vectors that differ: their sum over the ranks is what matters, so that a resumed run keeps it on another number
-  /// of ranks. Of others, each rank takes the mean.
+  /// What a resumed run on another number of ranks keeps, where the ranks' vectors differ. True: their sum; false: each
+  /// rank takes the mean.
   bool adds_up = false;
 };
 
@@ -73,7 +73,7 @@ struct StepTerms {
   /// Sums batch statistics over the ranks inside the model's passes; its seconds are subtracted from `compute`. May be
   /// null.
   const comm::CommunicatorReducer* statistics_reducer = nullptr;
-  std::span<StrategyVector> vectors = {};     ///< those of Strategy::state_vectors, in the same order
+  std::span<StrategyVector> vectors = {};     ///< what Strategy::state_vectors names, in its order
   double flops_per_example = 0;               ///< of the whole model, forward and backward; 0: unknown
   const StateShards* state_shards = nullptr;  ///< of the optimizer, among the ranks; null: each keeps its whole state
   bool one_theta = false;  ///< the ranks share one copy of θ, to which each writes its shard; there is one bucket then

@@ -137,7 +137,7 @@ class Pairs {
   Pairs(PairTopology topology, int ranks) : topology_(topology), ranks_(ranks) {}
 
   static bool begins(int rank) { return rank % 2 == 0; }
-  /// Those with whom a rank may exchange, ascending; empty where there is one rank.
+  /// The ranks with whom a rank may exchange, ascending; empty where there is one rank.
   std::vector<int> partners_of(int rank) const;
   /// With whom an even rank exchanges in its own step: each partner with equal probability, independently of all other
   /// draws. There must be two ranks or more.
