@@ -6,7 +6,7 @@
 #include <numeric>
 #include <thread>
 
-#include "gossip/pairs.hpp"
+#include "gossip/async_averages.hpp"
 #include "least_squares.hpp"
 #include "rounding.hpp"
 #include "small_network.hpp"

@@ -29,18 +29,19 @@ class Holding {
  public:
   virtual ~Holding() = default;
 
-  /// Of the whole vector.
+  /// The layout of the whole vector.
   virtual const ParameterLayout& layout() const = 0;
   /// Floats of this rank's vector, padding included.
   virtual Index size() const = 0;
   /// The parts of blocks that this rank holds now, and their places in its vector.
   virtual std::vector<Shard> shards() const = 0;
-  /// The same floats of its vector by blocks, ascending and disjoint: what update rules and norms go through. Where
-  /// rows of several blocks are interleaved, these blocks share the floats of all rows in some way.
+  /// What this rank holds, as ranges of its vector by blocks, ascending and disjoint: what update rules and norms go
+  /// through. Where rows of several blocks are interleaved, these blocks share the floats of all rows in some way.
   virtual std::vector<BlockRange> ranges() const = 0;
   /// Whether every rank holds the whole vector, in the layout's own order.
   virtual bool held_by_all() const = 0;
-  /// Adds up over the ranks that hold one copy together, each number once; null: this rank has a copy of its own.
+  /// Adds up over the ranks that hold one copy together, each number once; null: norms of what this rank holds take no
+  /// other rank, since it has a copy of its own, or whole blocks of which it alone makes the steps.
   virtual SquaresReducer* squares() const = 0;
   /// Equal on all ranks where they agree on what each of them holds.
   virtual std::uint64_t hash() const = 0;

@@ -1,8 +1,8 @@
-#include "averaging/node_averages.hpp"
+#include "averaging/averages.hpp"
 
 #include "../rounding.hpp"
 #include "same_runs.hpp"
-#include "shared_counters.hpp"
+#include "step.hpp"
 #include "targets_alone.hpp"
 
 namespace unisono::strategies {
