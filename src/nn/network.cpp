@@ -104,7 +104,7 @@ View Network::forward(const Pass& pass, const Inputs& inputs, const Workspace& w
 MutableView Network::output_gradient(const Workspace& workspace) const { return whole_->output_gradient(workspace); }
 
 void Network::backward(const Pass& pass, const Workspace& workspace, MutableView gradient, kernels::Write write,
-                       const std::function<void(Index, Index)>& ready) const {
+                       GradientReady ready) const {
   whole_->backward(pass, workspace, gradient, write, ready);
 }
 

@@ -146,7 +146,7 @@ View Piece::run_forward(const Pass& pass, const Workspace& workspace) const {
 }
 
 void Piece::backward(const Pass& pass, const Workspace& workspace, MutableView gradient, kernels::Write write,
-                     const std::function<void(Index, Index)>& ready) const {
+                     GradientReady ready) const {
   assert(workspace.plan.kind == PassKind::training);
   all_backward(pass, workspace, {gradient, write}, Half::both, ready);
 }
@@ -157,14 +157,14 @@ void Piece::backward_inputs(const Pass& pass, const Workspace& workspace) const 
 }
 
 void Piece::backward_weights(const Pass& pass, const Workspace& workspace, MutableView gradient, kernels::Write write,
-                             const std::function<void(Index, Index)>& ready) const {
+                             GradientReady ready) const {
   assert(workspace.plan.kind == PassKind::halves);
   all_backward(pass, workspace, {gradient, write}, Half::weights, ready);
 }
 
 /// The passes of all nodes that compute parts of g.
 void Piece::all_backward(const Pass& pass, const Workspace& workspace, const Gradient& gradient, Half half,
-                         const std::function<void(Index, Index)>& ready) const {
+                         GradientReady ready) const {
   const auto held = [&](const FloatRange& range) {
     return part(gradient.values, {range.first - pass.first_parameter, range.last - pass.first_parameter});
   };

@@ -126,8 +126,7 @@ struct Trial {
     return sums.loss * scale;
   }
   /// Forward and backward; g in `gradient`. \return scale · Σ loss
-  double loss_and_gradient(kernels::Write write = kernels::Write::overwrite,
-                           const std::function<void(Index, Index)>& ready = {}) {
+  double loss_and_gradient(kernels::Write write = kernels::Write::overwrite, GradientReady ready = {}) {
     const Workspace space = workspace(true);
     kernels::LossSums sums;
     const View outputs = network.forward(pass(true), {features}, space);

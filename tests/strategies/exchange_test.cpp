@@ -13,8 +13,10 @@ namespace {
 class FakeExchange final : public parallel::GradientExchange {
  public:
   explicit FakeExchange(std::vector<std::pair<Index, Index>>& calls) : calls_(calls) {}
-  parallel::GradientTarget target(const parallel::MicroBatchPlace&) override { return {}; }
-  void ready(const parallel::MicroBatchPlace&, Index first, Index last) override {
+  parallel::GradientTarget target(const parallel::MicroBatchPlace&) override {
+    return {.gradient = {}, .write = kernels::Write::overwrite, .ready = *this};
+  }
+  void ready(Index first, Index last) {
     calls_.emplace_back(first, last);
     blocked_.communication += 2;
     blocked_.stragglers += 1;
@@ -41,7 +43,7 @@ TEST_CASE("the bucketed sum is that of all ranks, step after step, whether range
       const auto exchange = parallel::make_bucketed_sum(communicator, gradient.view(), 64);
       for (int step = 0; step < 2; ++step) {
         std::iota(gradient.view().begin(), gradient.view().end(), static_cast<float>(communicator.rank() + step));
-        if (says_ready) exchange->ready({}, 40, 100);
+        if (says_ready) exchange->target({}).ready(40, 100);
         exchange->finish();
         for (Index i = 0; i < 100; ++i) {
           right += gradient.view()[static_cast<std::size_t>(i)] == static_cast<float>(3 * i + 3 + 3 * step) ? 1 : 0;
@@ -60,7 +62,7 @@ TEST_CASE("what an exchange holds up is no computation, and is counted once", "[
   Seconds seconds;
   std::vector<std::pair<Index, Index>> calls;
   parallel::TimedExchange exchange(*backend, seconds, std::make_unique<FakeExchange>(calls));
-  exchange.ready({}, 3, 5);  // in a pass, which counts all of its time as computation
+  exchange.target({}).ready(3, 5);  // in a pass, which counts all of its time as computation
   CHECK(seconds.compute == -3);
   CHECK(seconds.exposed_communication == 2);
   CHECK(seconds.straggler_wait == 1);

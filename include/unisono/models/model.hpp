@@ -1,21 +1,21 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "unisono/data/batch.hpp"
 #include "unisono/kernels/backend.hpp"
+#include "unisono/tensor/gradient_ready.hpp"
 #include "unisono/tensor/holding.hpp"
 #include "unisono/tensor/layout.hpp"
 
 namespace unisono::models {
 
-/// Called during the backward pass when g[first, last) is final. Ranges come from the end of the vector to its start,
+/// Told during the backward pass when g[first, last) is final. Ranges come from the end of the vector to its start,
 /// without gaps.
-using GradientReady = std::function<void(Index first, Index last)>;
+using unisono::GradientReady;
 
 /// A named figure of an evaluation, e.g. {"accuracy", 0.91}.
 struct Metric {

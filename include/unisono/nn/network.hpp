@@ -1,6 +1,5 @@
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -80,10 +79,10 @@ class Network {
   /// Where ∂loss/∂outputs is to be written before `backward`.
   MutableView output_gradient(const Workspace& workspace) const;
   /// g (+)= ∂loss/∂θ, block by block: the unused floats between blocks stay what they were, zero since g was allocated.
-  /// `ready` is called with ranges of g that are final: from the end to the start, without gaps, the same ones for
+  /// `ready` is told ranges of g that are final: from the end to the start, without gaps, the same ones for
   /// every batch.
   void backward(const Pass& pass, const Workspace& workspace, MutableView gradient, kernels::Write write,
-                const std::function<void(Index, Index)>& ready) const;
+                GradientReady ready) const;
 
  private:
   Network(std::unique_ptr<Graph> graph, const kernels::Backend& backend, const std::vector<std::string>& patterns);

@@ -1,10 +1,10 @@
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <vector>
 
 #include "unisono/nn/layer.hpp"
+#include "unisono/tensor/gradient_ready.hpp"
 
 namespace unisono::nn {
 
@@ -84,15 +84,15 @@ class Piece {
   /// Where ∂loss/∂outputs is to be written, after `forward` and before a backward pass.
   MutableView output_gradient(const Workspace& workspace) const;
   /// g (+)= ∂loss/∂θ, block by block: the unused floats between blocks stay what they were, zero since g was allocated.
-  /// `ready` is called with ranges of g that are final: from the end of `parameters()` to its start, without gaps, the
+  /// `ready` is told ranges of g that are final: from the end of `parameters()` to its start, without gaps, the
   /// same ones for every batch. \param gradient g from pass.first_parameter on, as pass.parameters is θ
   void backward(const Pass& pass, const Workspace& workspace, MutableView gradient, kernels::Write write,
-                const std::function<void(Index, Index)>& ready) const;
+                GradientReady ready) const;
   /// Computes the input's gradient, and leaves in the workspace what `backward_weights` needs.
   void backward_inputs(const Pass& pass, const Workspace& workspace) const;
   /// g (+)= ∂loss/∂θ, as `backward`, from what `backward_inputs` has left in the workspace. Never collective.
   void backward_weights(const Pass& pass, const Workspace& workspace, MutableView gradient, kernels::Write write,
-                        const std::function<void(Index, Index)>& ready) const;
+                        GradientReady ready) const;
   /// ∂loss/∂input, after `backward` or `backward_inputs`; empty where it is not computed.
   View input_gradient(const Workspace& workspace) const;
 
@@ -123,7 +123,7 @@ class Piece {
   void copy(const Pass& pass, const Workspace& workspace, int from, int to) const;
   void add_contributions(int i, const Pass& pass, const Workspace& workspace) const;
   void all_backward(const Pass& pass, const Workspace& workspace, const Gradient& gradient, Half half,
-                    const std::function<void(Index, Index)>& ready) const;
+                    GradientReady ready) const;
 
   const kernels::Backend& backend_;
   std::unique_ptr<const Structure> structure_;

@@ -24,24 +24,21 @@ struct MicroBatchPlace {
 struct GradientTarget {
   MutableView gradient;
   kernels::Write write;
-  bool announced;  ///< whether `ready` wants to know which ranges are final
+  GradientReady ready = {};  ///< who is told which ranges of it are final; nobody: it is not asked for
 };
 
 /// What happens to the gradient between the backward pass and the optimizer step, e.g. a sum over the ranks.
 class GradientExchange {
  public:
   virtual ~GradientExchange() = default;
-  /// Where this rank's next micro-batch puts its gradient. A function of its place alone: it may be called more than
-  /// once.
+  /// Where this rank's next micro-batch puts its gradient, and who is told when ranges of it are final, before the next
+  /// call: from the end to the start, in the same order on every rank.
   virtual GradientTarget target(const MicroBatchPlace& place) = 0;
-  /// Called when [first, last) of an announced micro-batch's gradient is final on this rank. Ranges come from the end
-  /// to the start, in the same order on every rank.
-  virtual void ready(const MicroBatchPlace& place, Index first, Index last) = 0;
   /// Called when all of g is final on this rank. On return g is the exchanged gradient,
   /// for the optimizer, and the exchange is ready for the next step. Collective.
   virtual void finish() = 0;
 
-  /// Seconds that `ready` and `finish` have blocked this rank so far, in two parts that do not overlap.
+  /// Seconds that what `target` tells of and `finish` have blocked this rank so far, in two parts that do not overlap.
   struct BlockedSeconds {
     double communication = 0;  ///< while all ranks were present
     double stragglers = 0;     ///< waiting for ranks that had not arrived yet
@@ -84,9 +81,9 @@ class TimedExchange final : public GradientExchange {
   TimedExchange(const kernels::Backend& backend, Seconds& seconds, std::unique_ptr<GradientExchange> exchange)
       : backend_(backend), seconds_(seconds), exchange_(std::move(exchange)) {}
 
-  GradientTarget target(const MicroBatchPlace& place) override { return exchange_->target(place); }
+  GradientTarget target(const MicroBatchPlace& place) override;
   /// Called inside the backward pass, whose time counts as computation: subtracts the time that the exchange blocks.
-  void ready(const MicroBatchPlace& place, Index first, Index last) override;
+  void ready(Index first, Index last);
   void finish() override;
   BlockedSeconds blocked() const override { return exchange_->blocked(); }
 
@@ -102,6 +99,7 @@ class TimedExchange final : public GradientExchange {
   const kernels::Backend& backend_;
   Seconds& seconds_;
   std::unique_ptr<GradientExchange> exchange_;
+  GradientReady told_ = {};  ///< by `ready`
 };
 
 /// How many vectors of g's size a replica needs in addition to g for sums by a tree of so many leaves

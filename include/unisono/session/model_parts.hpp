@@ -98,10 +98,10 @@ struct TrainableModel {
   std::vector<float> class_weights;          ///< [K] weights of training losses by class; empty: all are 1
 };
 
-/// What a rank holds of a model. Its construction is collective.
-struct HeldModel {
-  HeldModel(const RankDevice& device, RankGroups& groups, TrainableModel& whole, const settings::Config& config,
-            data::Dataset* data, const Clock& clock);
+/// What a rank holds of its replica. Its construction is collective.
+struct HeldReplica {
+  HeldReplica(const RankDevice& device, RankGroups& groups, TrainableModel& whole, const settings::Config& config,
+              data::Dataset* data, const Clock& clock);
 
   models::ModelState state() { return {.parameters = parameters.view(), .statistics = statistics.view()}; }
 
@@ -114,7 +114,7 @@ struct HeldModel {
 
 /// A model on this rank with its backend, groups and memory: what train, evaluate, predict and bench need. Its
 /// construction is collective: one part after the other.
-struct ModelParts : RankDevice, RankGroups, TrainableModel, HeldModel {
+struct ModelParts : RankDevice, RankGroups, TrainableModel, HeldReplica {
   /// \param data the set to train on; null: the model is only applied, or timed
   ModelParts(const ModelPlace& where, const settings::Config& config, const models::ModelInputs& inputs,
              data::Dataset* data = nullptr);

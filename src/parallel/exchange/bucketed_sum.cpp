@@ -13,9 +13,9 @@ class BucketedSum final : public GradientExchange {
   BucketedSum(MutableView gradient, comm::GradientBuckets buckets)
       : gradient_(gradient), buckets_(std::move(buckets)) {}
   GradientTarget target(const MicroBatchPlace& place) override {
-    return {gradient_, place.first ? kernels::Write::overwrite : kernels::Write::add, place.last};
+    return {gradient_, place.first ? kernels::Write::overwrite : kernels::Write::add,
+            place.last ? GradientReady(buckets_) : GradientReady()};
   }
-  void ready(const MicroBatchPlace&, Index first, Index last) override { buckets_.ready(first, last); }
   void finish() override { buckets_.finish(); }
   BlockedSeconds blocked() const override {
     return {.communication = buckets_.exposed_seconds(), .stragglers = buckets_.straggler_wait_seconds()};
@@ -62,8 +62,15 @@ TimedExchange::Elapsed TimedExchange::count(Call call) {
   return elapsed;
 }
 
-void TimedExchange::ready(const MicroBatchPlace& place, Index first, Index last) {
-  const Elapsed elapsed = count([&] { exchange_->ready(place, first, last); });
+GradientTarget TimedExchange::target(const MicroBatchPlace& place) {
+  GradientTarget target = exchange_->target(place);
+  told_ = target.ready;
+  if (told_) target.ready = *this;
+  return target;
+}
+
+void TimedExchange::ready(Index first, Index last) {
+  const Elapsed elapsed = count([&] { told_(first, last); });
   seconds_.compute -= elapsed.blocked.communication + elapsed.blocked.stragglers;
 }
 

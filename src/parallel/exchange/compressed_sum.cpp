@@ -50,9 +50,8 @@ class CompressedSum final : public GradientExchange {
 
   GradientTarget target(const MicroBatchPlace& place) override {
     return {run_.gradient, place.first ? kernels::Write::overwrite : kernels::Write::add,
-            place.last && settings_.clip_norm == 0};
+            place.last && settings_.clip_norm == 0 ? GradientReady(buckets_) : GradientReady()};
   }
-  void ready(const MicroBatchPlace&, Index first, Index last) override { buckets_.ready(first, last); }
   void finish() override;
   BlockedSeconds blocked() const override {
     return {.communication = buckets_.exposed_seconds() + exact_seconds_,

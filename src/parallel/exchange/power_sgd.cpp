@@ -63,10 +63,9 @@ class PowerSgd final : public GradientExchange {
 
   GradientTarget target(const MicroBatchPlace& place) override {
     GradientTarget target = plain_->target(place);
-    target.announced = target.announced && is_plain() && settings_.clip_norm == 0;
+    if (!is_plain() || settings_.clip_norm != 0) target.ready = {};
     return target;
   }
-  void ready(const MicroBatchPlace& place, Index first, Index last) override { plain_->ready(place, first, last); }
   void finish() override;
   BlockedSeconds blocked() const override {
     BlockedSeconds blocked = plain_->blocked();

@@ -60,7 +60,7 @@ class ReproducibleSum final : public GradientExchange {
   }
 
   GradientTarget target(const MicroBatchPlace& place) override;
-  void ready(const MicroBatchPlace& place, Index first, Index last) override;
+  void ready(Index first, Index last);
   void finish() override { buckets_.finish(); }
   BlockedSeconds blocked() const override {
     return {.communication = buckets_.exposed_seconds(), .stragglers = buckets_.straggler_wait_seconds()};
@@ -82,6 +82,7 @@ class ReproducibleSum final : public GradientExchange {
   comm::GradientBuckets buckets_;
   std::map<int, Tree> trees_;      ///< by the number of leaves
   const Tree* now_ = nullptr;      ///< of the present step
+  LeafPlace leaf_;                 ///< of the micro-batch for which a target was asked last
   std::vector<Buffer> exchanged_;  ///< this rank's subtrees but the last, which is g
   std::vector<Buffer> right_;      ///< right children that are not yet added, by their level
 };
@@ -104,17 +105,18 @@ MutableView ReproducibleSum::vector(int number) {
 
 GradientTarget ReproducibleSum::target(const MicroBatchPlace& place) {
   use_tree_of(leaves_of(place));
-  if (now_->own.first == now_->own.last) return {gradient_, kernels::Write::overwrite, false};
-  const LeafPlace leaf = leaf_of(place, now_->tree.leaves());
-  return {vector(planned(leaf).target), leaf.begins ? kernels::Write::overwrite : kernels::Write::add, leaf.ends};
+  if (now_->own.first == now_->own.last) return {gradient_, kernels::Write::overwrite};
+  leaf_ = leaf_of(place, now_->tree.leaves());
+  return {vector(planned(leaf_).target), leaf_.begins ? kernels::Write::overwrite : kernels::Write::add,
+          leaf_.ends ? GradientReady(*this) : GradientReady()};
 }
 
-void ReproducibleSum::ready(const MicroBatchPlace& place, Index first, Index last) {
-  const LeafPlace leaf = leaf_of(place, now_->tree.leaves());
-  for (const LeafPlan::Addition& addition : planned(leaf).additions) {
+/// What follows for the leaf that ends with the present micro-batch.
+void ReproducibleSum::ready(Index first, Index last) {
+  for (const LeafPlan::Addition& addition : planned(leaf_).additions) {
     kernels_.axpby(1, part(vector(addition.from), {first, last}), 1, part(vector(addition.to), {first, last}));
   }
-  if (leaf.number + 1 == now_->own.last) buckets_.ready(first, last);
+  if (leaf_.number + 1 == now_->own.last) buckets_.ready(first, last);
 }
 
 comm::RequestPtr ReproducibleSum::start(Index first, Index last) {

@@ -26,7 +26,7 @@ MicroBatchPlace place_of(const data::Batch& batch, bool first) {
 
 GradientTarget target_of(const StepTerms& run, const MicroBatchPlace& place, GradientExchange* exchange) {
   if (exchange != nullptr) return exchange->target(place);
-  return {run.gradient, place.first ? kernels::Write::overwrite : kernels::Write::add, false};
+  return {run.gradient, place.first ? kernels::Write::overwrite : kernels::Write::add};
 }
 
 float scale_of(const data::Batch& batch, MeanOver mean_over) {
@@ -43,14 +43,11 @@ data::Batch accumulate_gradient(StepTerms& run, MeanOver mean_over, GradientExch
   const double reduced_before = reducer_seconds(run);
   for (bool first = true;; first = false) {
     const data::Batch batch = next_batch(run);
-    const MicroBatchPlace place = place_of(batch, first);
-    const GradientTarget target = target_of(run, place, exchange);
-    models::GradientReady ready;
-    if (target.announced) ready = [&](Index begin, Index end) { exchange->ready(place, begin, end); };
+    const GradientTarget target = target_of(run, place_of(batch, first), exchange);
     {
       const ComputeScope computes(run, run.flops_per_example * static_cast<double>(batch.size));
-      run.model.loss_and_gradient(batch, scale_of(batch, mean_over), run.state, target.gradient, target.write, ready,
-                                  run.sums);
+      run.model.loss_and_gradient(batch, scale_of(batch, mean_over), run.state, target.gradient, target.write,
+                                  target.ready, run.sums);
     }
     if (run.leaves > 0) {
       const Phase phase(run, run.seconds.compute);

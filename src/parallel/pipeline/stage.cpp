@@ -250,15 +250,11 @@ void Stage::run_backward(const Task& task, const nn::Workspace& workspace) {
   const nn::Piece& piece = this->piece(task.piece);
   if (task.operation.kind == OperationKind::backward_inputs) return piece.backward_inputs(pass, workspace);
   const StageWork& work = now_->work;
-  const MicroBatchPlace place = place_of(task.batch, task.operation.micro_batch == 0);
-  const GradientTarget target = target_of(*work.run, place, work.exchange);
+  const GradientTarget target =
+      target_of(*work.run, place_of(task.batch, task.operation.micro_batch == 0), work.exchange);
   const Offsets offsets{piece.parameters().first, terms_.stages.local_parameter(task.piece)};
-  models::GradientReady ready;
-  if (target.announced) {
-    ready = [&](Index first, Index last) {
-      work.exchange->ready(place, offsets.in_shard(first), offsets.in_shard(last));
-    };
-  }
+  const auto in_shard = [&](Index first, Index last) { target.ready(offsets.in_shard(first), offsets.in_shard(last)); };
+  const GradientReady ready = target.ready ? GradientReady(in_shard) : GradientReady();
   if (task.operation.kind == OperationKind::backward) {
     piece.backward(pass, workspace, target.gradient, target.write, ready);
   } else {

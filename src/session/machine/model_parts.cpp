@@ -170,8 +170,8 @@ TrainableModel::TrainableModel(const RankDevice& device, RankGroups& groups, con
   if (data != nullptr) class_weights = class_weights_of(config, *model, *data);
 }
 
-HeldModel::HeldModel(const RankDevice& device, RankGroups& groups, TrainableModel& whole,
-                     const settings::Config& config, data::Dataset* data, const Clock& clock) {
+HeldReplica::HeldReplica(const RankDevice& device, RankGroups& groups, TrainableModel& whole,
+                         const settings::Config& config, data::Dataset* data, const Clock& clock) {
   comm::Communicator& replicas = groups.grid.data();
   const auto rows = data == nullptr ? nullptr : whole.strategy->divide(*whole.model, data->info(), replicas);
   held = make_holdings({.config = config,
@@ -212,7 +212,7 @@ ModelParts::ModelParts(const ModelPlace& where, const settings::Config& config, 
       RankGroups(device_world ? *device_world : where.group, settings::grid_shape(config, where.group.size()),
                  where.clock),
       TrainableModel(*this, *this, config, inputs, data),
-      HeldModel(*this, *this, *this, config, data, where.clock) {}
+      HeldReplica(*this, *this, *this, config, data, where.clock) {}
 
 void ModelParts::initialise(std::uint64_t seed) {
   model->initialise_held(seed, {*held.parameters, *held.statistics}, state());
