@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "unisono/base/hash.hpp"
-#include "unisono/comm/agreement.hpp"
+#include "unisono/comm/communicator.hpp"
 
 namespace unisono::comm {
 namespace {

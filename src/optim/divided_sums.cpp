@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "unisono/optim/norm.hpp"
+#include "unisono/optim/optimizer.hpp"
 
 namespace unisono::optim {
 std::vector<kernels::UpdateRange> make_ranges(const ParameterLayout& layout, const RangeRules& rules) {

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "unisono/kernels/update_kernels.hpp"
-#include "unisono/kernels/vector_kernels.hpp"
 #include "unisono/optim/optimizer.hpp"
 #include "unisono/tensor/holding.hpp"
 #include "unisono/tensor/layout.hpp"

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "divided_sums.hpp"
+#include "unisono/base/config.hpp"
 #include "unisono/optim/catalog.hpp"
 
 namespace unisono::optim {
@@ -90,5 +91,12 @@ class RangeSums {
  private:
   Buffer numbers_;
 };
+
+// Keys that several update rules have.
+
+/// momentum, in [0, 1)
+void describe_momentum(ConfigVisitor& visitor, double& momentum);
+/// epsilon, above 0: where gradient and state are 0, a step must not divide 0 by 0
+void describe_epsilon(ConfigVisitor& visitor, double& epsilon);
 
 }  // namespace unisono::optim

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "unisono/tensor/vector_shards.hpp"
+#include "unisono/tensor/shard_map.hpp"
 
 namespace unisono::parallel {
 

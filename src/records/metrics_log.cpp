@@ -12,7 +12,6 @@
 #include <utility>
 
 #include "unisono/base/errors.hpp"
-#include "unisono/base/gone_folder.hpp"
 #include "unisono/records/run_folder.hpp"
 
 namespace unisono::records {

@@ -15,8 +15,7 @@
 #include <utility>
 
 #include "unisono/base/errors.hpp"
-#include "unisono/base/gone_folder.hpp"
-#include "unisono/base/seal.hpp"
+#include "unisono/base/raw_file.hpp"
 #include "unisono/records/folder_owner.hpp"
 
 namespace unisono::records {

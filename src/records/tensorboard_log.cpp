@@ -11,7 +11,6 @@
 #include <nlohmann/json.hpp>
 
 #include "unisono/base/errors.hpp"
-#include "unisono/base/gone_folder.hpp"
 
 namespace unisono::records {
 namespace {

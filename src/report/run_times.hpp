@@ -5,7 +5,7 @@
 
 #include "history.hpp"
 #include "plot/bars.hpp"
-#include "unisono/base/seconds.hpp"
+#include "unisono/base/counters.hpp"
 
 namespace unisono::report {
 

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "thread_rounds.hpp"
-#include "unisono/base/thread_team.hpp"
+#include "unisono/base/threads.hpp"
 
 namespace unisono::strategies {
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "unisono/base/idle.hpp"
+#include "unisono/base/clock.hpp"
 #include "unisono/tensor/allocator.hpp"
 
 namespace unisono::strategies {

@@ -7,7 +7,7 @@
 #include <stdexcept>
 
 #include "unisono/base/hash.hpp"
-#include "unisono/tensor/share.hpp"
+#include "unisono/tensor/layout.hpp"
 
 namespace unisono {
 namespace {

@@ -1,7 +1,6 @@
 #include <catch2/catch.hpp>
 
 #include "describe/figures.hpp"
-#include "describe/tally.hpp"
 #include "sets.hpp"
 #include "unisono/data/describe.hpp"
 #include "unisono/data/import_sparse.hpp"

@@ -2,8 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "describe/picture.hpp"
-#include "describe/survey.hpp"
+#include "describe/figures.hpp"
 #include "sets.hpp"
 #include "unisono/data/digits.hpp"
 

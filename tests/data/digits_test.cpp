@@ -6,7 +6,6 @@
 #include <numeric>
 #include <set>
 
-#include "digits/glyphs.hpp"
 #include "digits/hand.hpp"
 #include "sets.hpp"
 #include "unisono/base/hash.hpp"

@@ -5,7 +5,7 @@
 #include "holding_checks.hpp"
 #include "unisono/parallel/slice_holding.hpp"
 #include "unisono/parallel/state_shards.hpp"
-#include "unisono/tensor/vector_shards.hpp"
+#include "unisono/tensor/shard_map.hpp"
 
 namespace unisono::parallel {
 namespace {

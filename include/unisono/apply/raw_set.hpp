@@ -6,7 +6,7 @@
 #include "unisono/base/errors.hpp"
 #include "unisono/base/log.hpp"
 #include "unisono/comm/communicator.hpp"
-#include "unisono/data/raw_input.hpp"
+#include "unisono/data/import.hpp"
 #include "unisono/session/stored_checkpoint.hpp"
 
 namespace unisono::apply {

@@ -1,7 +1,6 @@
 #pragma once
 
 #include "unisono/base/counters.hpp"
-#include "unisono/base/seconds.hpp"
 #include "unisono/comm/communicator.hpp"
 
 namespace unisono::comm {

@@ -9,10 +9,8 @@
 
 #include "unisono/base/config.hpp"
 #include "unisono/data/dataset.hpp"
-#include "unisono/models/factorization_settings.hpp"
-#include "unisono/models/linear_settings.hpp"
 #include "unisono/models/model.hpp"
-#include "unisono/models/word_settings.hpp"
+#include "unisono/models/settings.hpp"
 #include "unisono/nn/network_settings.hpp"
 #include "unisono/tensor/reducer.hpp"
 

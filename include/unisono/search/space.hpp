@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "unisono/base/config_value.hpp"
+#include "unisono/base/config.hpp"
 
 // What a search varies: `[search.space]`.
 //

@@ -9,7 +9,7 @@
 
 #include "recommend/recommender.hpp"
 #include "unisono/base/text.hpp"
-#include "unisono/base/thread_team.hpp"
+#include "unisono/base/threads.hpp"
 #include "unisono/records/progress.hpp"
 
 namespace unisono::apply {

@@ -6,7 +6,7 @@
 #include <array>
 #include <span>
 
-#include "unisono/comm/agreement.hpp"
+#include "unisono/comm/communicator.hpp"
 #include "unisono/session/checkpoint_file.hpp"
 #include "unisono/session/evaluator.hpp"
 #include "unisono/session/run_dictionary.hpp"

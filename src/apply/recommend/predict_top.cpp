@@ -9,7 +9,7 @@
 #include "unisono/apply/evaluate.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/base/text.hpp"
-#include "unisono/base/thread_team.hpp"
+#include "unisono/base/threads.hpp"
 #include "unisono/records/progress.hpp"
 #include "unisono/session/evaluator.hpp"
 #include "vectors/tables.hpp"

@@ -9,7 +9,7 @@
 #include "model/new_file.hpp"
 #include "unisono/apply/prediction_sink.hpp"
 #include "unisono/base/errors.hpp"
-#include "unisono/base/seal.hpp"
+#include "unisono/base/raw_file.hpp"
 #include "unisono/data/hdf5.hpp"
 #include "unisono/records/csv_field.hpp"
 

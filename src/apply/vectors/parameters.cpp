@@ -4,7 +4,7 @@
 #include <functional>
 
 #include "unisono/base/errors.hpp"
-#include "unisono/base/seal.hpp"
+#include "unisono/base/raw_file.hpp"
 #include "unisono/data/hdf5.hpp"
 #include "vectors/npz.hpp"
 

@@ -7,7 +7,7 @@
 
 #include "unisono/apply/evaluate.hpp"
 #include "unisono/base/clock.hpp"
-#include "unisono/base/thread_team.hpp"
+#include "unisono/base/threads.hpp"
 #include "unisono/records/progress.hpp"
 #include "vectors/analogies.hpp"
 #include "vectors/nearest.hpp"

@@ -5,7 +5,7 @@
 #include <mutex>
 #include <utility>
 
-#include "check.hpp"
+#include "group.hpp"
 #include "started.hpp"
 #include "unisono/base/hash.hpp"
 

@@ -9,10 +9,9 @@
 #include <string_view>
 #include <vector>
 
-#include "check.hpp"
+#include "group.hpp"
 #include "message_operations.hpp"
 #include "unisono/base/clock.hpp"
-#include "unisono/base/idle.hpp"
 #include "unisono/comm/communicator.hpp"
 
 namespace unisono::comm {

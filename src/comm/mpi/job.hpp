@@ -8,7 +8,6 @@
 #include "control.hpp"
 #include "group.hpp"
 #include "progress.hpp"
-#include "roster.hpp"
 #include "unisono/base/clock.hpp"
 
 namespace unisono::comm {

@@ -8,8 +8,7 @@
 #include <string>
 
 #include "cooccurrence/pair_table.hpp"
-#include "import/column_reader.hpp"
-#include "import/column_writer.hpp"
+#include "import/columns.hpp"
 #include "set/seal.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/data/import_sparse.hpp"

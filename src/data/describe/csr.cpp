@@ -6,8 +6,7 @@
 
 #include "describe/figures.hpp"
 #include "describe/sparse_sets.hpp"
-#include "describe/tally.hpp"
-#include "import/column_reader.hpp"
+#include "import/columns.hpp"
 #include "unisono/base/errors.hpp"
 
 namespace unisono::data {

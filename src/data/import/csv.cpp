@@ -7,7 +7,6 @@
 
 #include "import/csv_columns.hpp"
 #include "import/raw_rows.hpp"
-#include "import/row_split.hpp"
 #include "import/set_writer.hpp"
 #include "recipe/recipe_file.hpp"
 #include "unisono/base/errors.hpp"

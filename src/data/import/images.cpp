@@ -8,7 +8,7 @@
 #include <optional>
 #include <sstream>
 
-#include "import/bytes.hpp"
+#include "import/rows.hpp"
 #include "import/set_writer.hpp"
 #include "unisono/base/errors.hpp"
 

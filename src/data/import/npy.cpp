@@ -8,7 +8,7 @@
 #include <regex>
 #include <string_view>
 
-#include "dense/convert.hpp"
+#include "dense/feature_writer.hpp"
 #include "unisono/base/errors.hpp"
 
 namespace unisono::data {

@@ -8,9 +8,9 @@
 #include <optional>
 #include <vector>
 
-#include "import/column_writer.hpp"
+#include "import/columns.hpp"
 #include "import/rating_line.hpp"
-#include "import/row_split.hpp"
+#include "import/set_writer.hpp"
 #include "import/spill.hpp"
 #include "import/string_table.hpp"
 #include "unisono/base/errors.hpp"

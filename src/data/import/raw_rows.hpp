@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "unisono/data/raw_input.hpp"
+#include "unisono/data/import.hpp"
 
 namespace unisono::data {
 

@@ -1,8 +1,13 @@
 #include "import/rows.hpp"
 
 #include <fmt/format.h>
+#include <zlib.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
 
 #include "import/utf8.hpp"
 #include "unisono/base/errors.hpp"
@@ -73,6 +78,125 @@ std::vector<std::string> first_lines(LineReader& lines, std::string_view has_one
   for (std::string line; first.size() < kFirstLines && lines.next(line);) first.push_back(line);
   if (first.empty()) throw DataError(fmt::format("{}: is empty; {}", lines.name(), has_one));
   return first;
+}
+
+namespace {
+
+constexpr unsigned kGzipBufferBytes = 256 << 10;
+
+/// zlib reads files that are not gzipped as they are.
+class FileBytes final : public ByteSource {
+ public:
+  explicit FileBytes(const std::string& path) : path_(path), file_(gzopen(path.c_str(), "rb"), gzclose) {
+    if (file_ == nullptr) throw DataError(fmt::format("{}: cannot be read: {}", path, std::strerror(errno)));
+    gzbuffer(file_.get(), kGzipBufferBytes);
+  }
+
+  std::size_t read(std::span<char> buffer) override {
+    const std::size_t count = gzfread(buffer.data(), 1, buffer.size(), file_.get());
+    if (count < buffer.size()) check();
+    return count;
+  }
+  const std::string& name() const override { return path_; }
+
+ private:
+  void check() const {
+    int code = Z_OK;
+    const char* reason = gzerror(file_.get(), &code);
+    if (code == Z_OK || code == Z_STREAM_END) return;
+    if (code == Z_ERRNO) reason = std::strerror(errno);
+    throw DataError(
+        fmt::format("{}: cannot be read to its end: {}; the file is truncated or damaged; download or copy it again",
+                    path_, code == Z_BUF_ERROR ? "unexpected end of file" : reason));
+  }
+
+  std::string path_;
+  std::unique_ptr<gzFile_s, int (*)(gzFile)> file_;
+};
+
+class PieceBytes final : public ByteSource {
+ public:
+  PieceBytes(const std::string& path, std::uint64_t begin, std::uint64_t end)
+      : path_(path), at_(begin), end_(end), file_(path, std::ios::binary) {
+    file_.seekg(static_cast<std::streamoff>(begin));
+    if (!file_) throw DataError(fmt::format("{}: cannot be read: {}", path, std::strerror(errno)));
+  }
+
+  std::size_t read(std::span<char> buffer) override {
+    const auto count = static_cast<std::size_t>(std::min<std::uint64_t>(buffer.size(), end_ - at_));
+    file_.read(buffer.data(), static_cast<std::streamsize>(count));
+    if (file_.gcount() != static_cast<std::streamsize>(count)) {
+      throw DataError(path_ + ": cannot be read to its end; has it changed meanwhile?");
+    }
+    at_ += count;
+    return count;
+  }
+  const std::string& name() const override { return path_; }
+
+ private:
+  std::string path_;
+  std::uint64_t at_, end_;
+  std::ifstream file_;
+};
+
+class MemoryBytes final : public ByteSource {
+ public:
+  MemoryBytes(std::string_view text, const std::string& name) : rest_(text), name_(name) {}
+
+  std::size_t read(std::span<char> buffer) override {
+    const std::size_t count = std::min(buffer.size(), rest_.size());
+    std::copy_n(rest_.begin(), count, buffer.begin());
+    rest_.remove_prefix(count);
+    return count;
+  }
+  const std::string& name() const override { return name_; }
+
+ private:
+  std::string_view rest_;
+  std::string name_;
+};
+
+}  // namespace
+
+std::unique_ptr<ByteSource> open_bytes(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::exists(path, error)) throw DataError(path + ": there is no such file; check the path");
+  if (std::filesystem::is_directory(path, error)) throw DataError(path + ": this is a folder, not a file");
+  if (!std::filesystem::is_regular_file(path, error)) {
+    throw DataError(path + ": this is not a regular file; it must be one, because it is read more than once");
+  }
+  return std::make_unique<FileBytes>(path);
+}
+
+std::unique_ptr<ByteSource> open_bytes(const std::string& path, std::uint64_t begin, std::uint64_t end) {
+  return std::make_unique<PieceBytes>(path, begin, end);
+}
+
+std::optional<std::uint64_t> plain_size(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error)) return {};
+  std::ifstream file(path, std::ios::binary);
+  char start[2] = {};
+  file.read(start, sizeof start);
+  if (start[0] == '\x1F' && start[1] == '\x8B') return {};
+  const auto size = std::filesystem::file_size(path, error);
+  if (error) return {};
+  return size;
+}
+
+std::unique_ptr<ByteSource> bytes_of(std::string_view text, const std::string& name) {
+  return std::make_unique<MemoryBytes>(text, name);
+}
+
+std::vector<std::uint8_t> read_bytes(const std::string& path) {
+  const auto source = open_bytes(path);
+  std::vector<std::uint8_t> bytes;
+  std::vector<char> buffer(kGzipBufferBytes);
+  for (std::size_t count = buffer.size(); count == buffer.size();) {
+    count = source->read(buffer);
+    bytes.insert(bytes.end(), buffer.begin(), buffer.begin() + static_cast<std::ptrdiff_t>(count));
+  }
+  return bytes;
 }
 
 }  // namespace unisono::data

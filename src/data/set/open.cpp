@@ -1,12 +1,18 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
 #include <optional>
 
+#include "dense/schema.hpp"
 #include "dense/set.hpp"
+#include "recipe/encoder.hpp"
 #include "set/agreement.hpp"
 #include "set/seal.hpp"
+#include "sparse/schema.hpp"
 #include "sparse/set.hpp"
 #include "unisono/base/errors.hpp"
+#include "unisono/data/dataset.hpp"
 
 namespace unisono::data {
 namespace {
@@ -43,6 +49,117 @@ DatasetInfo inspect_dataset(const DataSettings& settings) {
   check_order(settings, kind);
   if (kind != SetKind::table) return inspect_sparse_set(settings, file);
   return inspect_table(settings, file);
+}
+
+namespace {
+
+SetSchema schema_of(const hdf5::File& file) { return read_schema(file, {.needs_answers = false}); }
+
+/// Each value's number among the different values, ascending.
+template <typename T>
+std::vector<std::int64_t> numbered(const std::vector<T>& values) {
+  std::vector<T> different = values;
+  std::sort(different.begin(), different.end());
+  different.erase(std::unique(different.begin(), different.end()), different.end());
+  std::vector<std::int64_t> numbers;
+  for (const T& value : values) {
+    numbers.push_back(std::lower_bound(different.begin(), different.end(), value) - different.begin());
+  }
+  return numbers;
+}
+
+std::vector<std::int64_t> whole_or_numbered(const std::vector<double>& values, const std::string& where) {
+  constexpr double kExact = 1LL << 53;
+  const auto missing = std::find_if(values.begin(), values.end(), [](double x) { return !std::isfinite(x); });
+  if (missing != values.end()) {
+    throw DataError(
+        fmt::format("{}: example {} has no value; fill it in, or use another column", where, missing - values.begin()));
+  }
+  const bool whole =
+      std::all_of(values.begin(), values.end(), [](double x) { return x == std::floor(x) && std::abs(x) < kExact; });
+  if (!whole) return numbered(values);
+  return {values.begin(), values.end()};
+}
+
+std::vector<std::int64_t> read_dataset(const hdf5::File& file, const std::string& dataset, std::int64_t rows) {
+  const hdf5::DatasetShape shape = file.shape(dataset);
+  const std::string where = fmt::format("{}: /{}", file.path(), dataset);
+  const bool known = hdf5::is_number(shape.type) || shape.type == hdf5::Type::text;
+  if (shape.extent.size() != 1 || static_cast<std::int64_t>(shape.rows()) != rows || !known) {
+    throw DataError(fmt::format("{} must hold {} numbers or texts, one for each training example", where, rows));
+  }
+  if (shape.type == hdf5::Type::text) return numbered(file.read_strings(dataset));
+  if (hdf5::is_integer(shape.type)) return file.read<std::int64_t>(dataset);
+  return whole_or_numbered(file.read<double>(dataset), where);
+}
+
+/// \param place of the column among the stored features
+std::vector<std::int64_t> read_feature(const hdf5::File& file, const SetSchema& schema, std::size_t place) {
+  const GroupSchema& train = *schema.group(Split::train);
+  const auto rows = static_cast<std::size_t>(train.examples), width = train.stored.row_size();
+  const std::string where = fmt::format("{}: /{}: column {}", file.path(), train.features_path(), place + 1);
+  const std::vector<float> stored = file.read<float>(train.features_path());
+  std::vector<double> values(rows);
+  for (std::size_t i = 0; i < rows; ++i) values[i] = double{stored[i * width + place]};
+  const bool category = !schema.recipe.columns.empty() && schema.recipe.columns[place].kind == ColumnKind::category;
+  if (!category) return whole_or_numbered(values, where);
+  const std::vector<std::string>& levels = schema.recipe.columns[place].levels;
+  std::vector<std::string> texts;
+  for (const double value : values) {
+    if (!(value >= 0 && value < static_cast<double>(levels.size()))) {
+      throw DataError(fmt::format("{} holds the category number {}, but has {} categories; import the set again", where,
+                                  value, levels.size()));
+    }
+    texts.push_back(levels[static_cast<std::size_t>(value)]);
+  }
+  return numbered(texts);
+}
+
+std::vector<std::string> feature_names(const SetSchema& schema) {
+  if (schema.recipe.columns.empty()) return schema.feature_names;
+  std::vector<std::string> names;
+  for (const RecipeColumn& column : schema.recipe.columns) names.push_back(column.name);
+  return names;
+}
+
+std::int64_t rows_of(const hdf5::File& file) {
+  if (kind_of(file) == SetKind::table) return schema_of(file).group(Split::train)->examples;
+  return read_sparse_schema(file, false).group(Split::train)->units;
+}
+
+}  // namespace
+
+std::int64_t count_training_rows(const std::string& path) { return rows_of(hdf5::File(path, hdf5::File::Mode::read)); }
+
+std::vector<std::int32_t> read_training_labels(const std::string& path) {
+  const hdf5::File file(path, hdf5::File::Mode::read);
+  const bool labelled = kind_of(file) == SetKind::table
+                            ? schema_of(file).group(Split::train)->has_labels
+                            : read_sparse_schema(file, false).group(Split::train)->has_labels;
+  if (!labelled) return {};
+  const std::int64_t rows = rows_of(file);
+  std::vector<std::int32_t> labels(static_cast<std::size_t>(rows));
+  read_labels(file, "train/labels", {0, rows}, labels.data());
+  return labels;
+}
+
+std::vector<std::int64_t> read_training_column(const std::string& path, const std::string& name) {
+  const hdf5::File file(path, hdf5::File::Mode::read);
+  const std::string dataset = "train/" + name;
+  if (name.find('/') == std::string::npos && file.exists(dataset) && file.is_dataset(dataset)) {
+    return read_dataset(file, dataset, rows_of(file));
+  }
+  std::vector<std::string> names;
+  if (kind_of(file) == SetKind::table) {
+    const SetSchema schema = schema_of(file);
+    names = feature_names(schema);
+    const auto found = std::find(names.begin(), names.end(), name);
+    if (found != names.end()) return read_feature(file, schema, static_cast<std::size_t>(found - names.begin()));
+  }
+  const std::string nearest = nearest_name(name, names);
+  throw DataError(fmt::format("{}: has no dataset /{}{}{}", path, dataset,
+                              names.empty() ? "" : fmt::format(", and no column '{}' among {}", name, listed(names)),
+                              nearest.empty() ? "" : fmt::format("; is it '{}'?", nearest)));
 }
 
 }  // namespace unisono::data

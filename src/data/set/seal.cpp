@@ -15,7 +15,6 @@
 #include "unisono/base/errors.hpp"
 #include "unisono/base/hash.hpp"
 #include "unisono/base/raw_file.hpp"
-#include "unisono/base/seal.hpp"
 
 namespace unisono::data {
 namespace {

@@ -2,11 +2,25 @@
 
 #include <memory>
 #include <optional>
+#include <vector>
 
-#include "source/feed.hpp"
+#include "dense/rows.hpp"
+#include "order/schedule.hpp"
 #include "source/prefetcher.hpp"
 
 namespace unisono::data {
+
+/// Fetches the examples of a rank's micro-batches, in the order of its schedule.
+class Feed {
+ public:
+  virtual ~Feed() = default;
+  /// \param examples overwritten; their pointers are valid until the next call
+  virtual void gather(const MicroBatch& batch, std::vector<RawExample>& examples) = 0;
+  /// The next `gather` will be for the first micro-batch of this step.
+  virtual void seek(const DataCursor& cursor) = 0;
+  /// Makes a `gather` that waits in another thread throw.
+  virtual void interrupt() {}
+};
 
 /// A rank's training batches. In a prefetching thread, the Schedule says which examples are next, the Feed fetches
 /// them, and the BatchWriter makes a batch of them.

@@ -3,8 +3,8 @@
 // memory systems", RecSys 2013), and blocks of different rows and columns can be trained at the same time. Inside a
 // block, ratings are in random order, because consecutive updates of the same user depend on each other (measured: 44
 // million per second when sorted by user, 84 million in random order).
-#include "order/keyed_permutation.hpp"
-#include "sparse/entries.hpp"
+#include "order/schedule.hpp"
+#include "sparse/columns.hpp"
 #include "sparse/split.hpp"
 
 namespace unisono::data {

@@ -4,7 +4,7 @@
 
 #include <limits>
 
-#include "dense/labels.hpp"
+#include "dense/schema.hpp"
 #include "recipe/recipe_file.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/base/text.hpp"

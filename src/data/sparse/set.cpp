@@ -4,12 +4,11 @@
 
 #include <algorithm>
 
-#include "dense/augmentation.hpp"
-#include "dense/labels.hpp"
+#include "dense/feature_writer.hpp"
+#include "dense/schema.hpp"
 #include "set/fold.hpp"
 #include "set/form.hpp"
 #include "sparse/columns.hpp"
-#include "sparse/entries.hpp"
 #include "sparse/fold.hpp"
 #include "sparse/range_source.hpp"
 #include "sparse/schema.hpp"

@@ -5,10 +5,9 @@
 #include <numeric>
 #include <vector>
 
-#include "order/keyed_permutation.hpp"
+#include "order/schedule.hpp"
 #include "set/seal.hpp"
 #include "sparse/columns.hpp"
-#include "sparse/entries.hpp"
 #include "unisono/base/random.hpp"
 
 namespace unisono::data {

@@ -11,7 +11,7 @@
 #include "trials/states.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/base/hash.hpp"
-#include "unisono/comm/agreement.hpp"
+#include "unisono/comm/communicator.hpp"
 #include "unisono/session/rank_checks.hpp"
 
 namespace unisono::jobs {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "unisono/apply/prediction_sink.hpp"
-#include "unisono/data/training_columns.hpp"
+#include "unisono/data/dataset.hpp"
 #include "unisono/records/csv_field.hpp"
 #include "unisono/records/run_folder.hpp"
 

@@ -4,7 +4,7 @@
 
 #include "trials/trial_work.hpp"
 #include "unisono/base/errors.hpp"
-#include "unisono/data/training_columns.hpp"
+#include "unisono/data/dataset.hpp"
 #include "unisono/search/method.hpp"
 #include "unisono/trials/trial_overrides.hpp"
 #include "validation/splitters.hpp"

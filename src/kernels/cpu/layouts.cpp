@@ -2,7 +2,7 @@
 #include <cassert>
 
 #include "cpu/cpu_backend.hpp"
-#include "cpu/planes.hpp"
+#include "cpu/lanes.hpp"
 
 namespace unisono::kernels::cpu {
 namespace {

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "pipeline/boundaries.hpp"
-#include "unisono/comm/device_messages.hpp"
+#include "unisono/comm/device.hpp"
 
 namespace unisono::parallel {
 

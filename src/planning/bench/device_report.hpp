@@ -6,7 +6,7 @@
 #include <string>
 
 #include "unisono/kernels/backend.hpp"
-#include "unisono/kernels/device_work.hpp"
+#include "unisono/kernels/compute_device.hpp"
 
 namespace unisono::planning {
 

@@ -5,7 +5,7 @@
 #include "unisono/base/errors.hpp"
 #include "unisono/base/hash.hpp"
 #include "unisono/base/text.hpp"
-#include "unisono/comm/agreement.hpp"
+#include "unisono/comm/communicator.hpp"
 
 namespace unisono::session {
 namespace {

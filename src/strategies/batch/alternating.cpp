@@ -23,9 +23,9 @@
 #include "shared_counters.hpp"
 #include "step.hpp"
 #include "unisono/base/errors.hpp"
-#include "unisono/base/thread_team.hpp"
+#include "unisono/base/threads.hpp"
 #include "unisono/comm/redistribute.hpp"
-#include "unisono/optim/als.hpp"
+#include "unisono/optim/catalog.hpp"
 #include "unisono/tensor/exact_sum.hpp"
 
 namespace unisono::strategies {

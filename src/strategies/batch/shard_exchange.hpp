@@ -5,7 +5,7 @@
 
 #include "unisono/comm/communicator.hpp"
 #include "unisono/comm/sum_tree.hpp"
-#include "unisono/tensor/vector_shards.hpp"
+#include "unisono/tensor/shard_map.hpp"
 
 namespace unisono::strategies {
 

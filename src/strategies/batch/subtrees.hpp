@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "unisono/comm/sum_tree.hpp"
-#include "unisono/kernels/vector_kernels.hpp"
+#include "unisono/kernels/update_kernels.hpp"
 
 namespace unisono::strategies {
 

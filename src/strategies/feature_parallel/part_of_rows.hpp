@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "unisono/data/batch.hpp"
-#include "unisono/tensor/huge_pages.hpp"
+#include "unisono/tensor/allocator.hpp"
 
 namespace unisono::strategies {
 

@@ -14,7 +14,7 @@
 #include "parameter_average.hpp"
 #include "step.hpp"
 #include "unisono/base/counters.hpp"
-#include "unisono/base/thread_team.hpp"
+#include "unisono/base/threads.hpp"
 #include "unisono/kernels/in_place.hpp"
 
 namespace unisono::strategies {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "step.hpp"
-#include "unisono/base/thread_team.hpp"
+#include "unisono/base/threads.hpp"
 #include "unisono/kernels/in_place.hpp"
 
 namespace unisono::strategies {
