@@ -35,7 +35,8 @@ std::unique_ptr<unisono::strategies::ServerShard> make_sgd_shard(unisono::Index 
                                                                  unisono::kernels::Backend& backend) {
   unisono::ParameterLayout layout;
   layout.add({.name = "theta", .shape = {n}});
-  return unisono::strategies::make_gradient_shard(unisono::optim::make_optimizer({.kind = "sgd"}, layout, backend),
+  return unisono::strategies::make_gradient_shard(unisono::strategies::served_holding(layout, {0, n}),
+                                                  unisono::optim::make_optimizer({.kind = "sgd"}, layout, backend),
                                                   {0, n}, {theta, {}}, {});
 }
 

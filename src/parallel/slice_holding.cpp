@@ -8,7 +8,7 @@
 namespace unisono::parallel {
 
 SliceHolding::SliceHolding(std::shared_ptr<const Holding> from, std::vector<FloatRange> slices, Place place,
-                           SquaresReducer& squares)
+                           SquaresReducer* squares)
     : from_(std::move(from)), slices_(std::move(slices)), place_(place), squares_(squares) {}
 
 template <typename See>

@@ -59,4 +59,30 @@ void MetricsLog::write(const nlohmann::ordered_json& line) {
   if (tensorboard_) tensorboard_->write(line);
 }
 
+nlohmann::ordered_json MetricsLine::fields() const {
+  auto fields = nlohmann::ordered_json::parse(text_, nullptr, /*allow_exceptions=*/false);
+  return fields.is_object() ? fields : nlohmann::ordered_json::object();
+}
+
+MetricsReader::MetricsReader(const std::string& run_folder) : path_(run_folder + "/metrics.jsonl") {}
+
+std::optional<MetricsLine> MetricsReader::next() {
+  if (!file_.is_open()) file_.open(path_);
+  std::string line;
+  const std::streampos begin = file_.tellg();
+  std::getline(file_, line);
+  if (!file_.eof() && !file_.fail()) return MetricsLine(std::move(line));
+  if (file_.is_open()) {  // the line may be complete at the next call
+    file_.clear();
+    file_.seekg(begin);
+  }
+  return std::nullopt;
+}
+
+nlohmann::ordered_json read_summary(const std::string& run_folder) {
+  auto summary = nlohmann::ordered_json::parse(std::ifstream(run_folder + "/summary.json"), nullptr,
+                                               /*allow_exceptions=*/false);
+  return summary.is_object() ? summary : nlohmann::ordered_json::object();
+}
+
 }  // namespace unisono::records

@@ -8,12 +8,14 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <utility>
 
 #include "unisono/base/errors.hpp"
 #include "unisono/models/model.hpp"
 #include "unisono/records/config_entries.hpp"
 #include "unisono/records/folder_owner.hpp"
+#include "unisono/records/metrics_log.hpp"
 #include "unisono/records/run_folder.hpp"
 
 namespace unisono::records {
@@ -60,10 +62,8 @@ void add_metrics(const Json& object, const std::string& split, RunRecord& run) {
   }
 }
 
-/// A line of metrics.jsonl; a truncated one is skipped.
-void add_report(const std::string& line, RunRecord& run) {
-  const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object()) return;
+void add_line(const MetricsLine& line, RunRecord& run) {
+  const Json json = line.fields();
   run.steps = std::max(run.steps, integer(json, "step"));
   run.epochs = std::max(run.epochs, integer(json, "epoch"));
   if (json.value("event", "") == "evaluation") return add_metrics(json, json.value("split", "test"), run);
@@ -72,19 +72,18 @@ void add_report(const std::string& line, RunRecord& run) {
   add_metrics(json, "train", run);
 }
 
-/// The last evaluations and the last report. Of the many reports only the last two are parsed: the last may be cut
-/// short.
-void add_reports(const std::string& path, RunRecord& run) {
-  std::ifstream file(path);
-  std::array<std::string, 2> reports;
-  for (std::string line; std::getline(file, line);) {
-    if (line.find("\"event\":\"train\"") == std::string::npos) {
-      add_report(line, run);
+/// The last evaluations and the last report; of the many reports only this one is parsed.
+void add_metrics_log(const std::string& folder, RunRecord& run) {
+  MetricsReader reader(folder);
+  std::optional<MetricsLine> report;
+  while (auto line = reader.next()) {
+    if (line->is_report()) {
+      report = std::move(line);
     } else {
-      reports[0] = std::exchange(reports[1], line);
+      add_line(*line, run);
     }
   }
-  for (const std::string& line : reports) add_report(line, run);
+  if (report) add_line(*report, run);
 }
 
 /// The numbers among the counters that a summary names, and the means of histograms; not those of single servers or
@@ -104,10 +103,10 @@ void add_counters(const Json& summary, RunRecord& run) {
 }
 
 /// Where there is one, and it is of the run's last steps.
-void add_summary(const std::string& path, RunRecord& run) {
-  if (!exists(path)) return;
-  const Json json = Json::parse(std::ifstream(path), nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object() || !json.contains("status")) fail_run(run.folder, "its summary.json is damaged");
+void add_summary(const std::string& folder, RunRecord& run) {
+  if (!exists(folder + "/summary.json")) return;
+  const Json json = read_summary(folder);
+  if (!json.contains("status")) fail_run(run.folder, "its summary.json is damaged");
   run.ranks = static_cast<int>(integer(json, "ranks"));
   run.threads = static_cast<int>(integer(json, "threads"));
   const std::int64_t steps = integer(json, "steps");
@@ -139,8 +138,8 @@ RunRecord read_run(const std::string& folder) {
   run.config = config_entries(read_text_file(folder + "/config.toml"));
   if (!run.config.contains("name") || !run.config.contains("model.kind"))
     fail_run(folder, "its config.toml is damaged");
-  add_reports(folder + "/metrics.jsonl", run);
-  add_summary(folder + "/summary.json", run);
+  add_metrics_log(folder, run);
+  add_summary(folder, run);
   if (is_locked(folder + "/.lock")) run.status = "running";
   return run;
 }

@@ -9,6 +9,7 @@
 
 #include "texts.hpp"
 #include "unisono/models/model.hpp"
+#include "unisono/records/metrics_log.hpp"
 #include "unisono/records/run_folder.hpp"
 
 namespace unisono::report {
@@ -29,10 +30,9 @@ void add_numbers(const Json& object, const std::string& path, double step, std::
   }
 }
 
-/// A line of metrics.jsonl; one that was cut short is skipped.
-void add_line(const std::string& line, RunHistory& run) {
-  const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object() || !json.contains("step") || !json["step"].is_number()) return;
+void add_line(const records::MetricsLine& line, RunHistory& run) {
+  const Json json = line.fields();
+  if (!json.contains("step") || !json["step"].is_number()) return;
   const double step = json["step"].get<double>();
   const bool evaluated = json.value("event", "") == "evaluation";
   const double epoch = number_in(json, "epoch");
@@ -53,11 +53,6 @@ std::string last_part(const std::string& path) {
   file.seekg(static_cast<std::streamoff>(size - taken));
   file.read(text.data(), static_cast<std::streamsize>(taken));
   return taken < size ? text.substr(text.find('\n') + 1) : text;
-}
-
-Json summary_of(const std::string& folder) {
-  Json summary = Json::parse(std::ifstream(folder + "/summary.json"), nullptr, /*allow_exceptions=*/false);
-  return summary.is_object() ? summary : Json::object();
 }
 
 }  // namespace
@@ -98,9 +93,9 @@ RunHistory read_history(const std::string& folder) {
   run.record = records::read_run(folder);
   run.config = records::read_text_file(records::config_of(folder));
   run.log = last_part(folder + "/log.txt");
-  run.summary = summary_of(folder);
-  std::ifstream metrics(folder + "/metrics.jsonl");
-  for (std::string line; std::getline(metrics, line);) add_line(line, run);
+  run.summary = records::read_summary(folder);
+  records::MetricsReader reader(folder);
+  while (const auto line = reader.next()) add_line(*line, run);
   return run;
 }
 

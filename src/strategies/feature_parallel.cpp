@@ -1,3 +1,20 @@
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <numeric>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "step.hpp"
+#include "step_team.hpp"
+#include "unisono/base/errors.hpp"
+#include "unisono/data/batch.hpp"
+#include "unisono/kernels/in_place.hpp"
+#include "unisono/tensor/allocator.hpp"
+
 // Mini-batch SGD in which the features are divided, not the examples: among the ranks, and among each rank's threads.
 //   For each mini-batch of a step, on every thread t of every rank:
 //       z_t ← Σ_j w_j x_ij over the features j of t, for each example i of the mini-batch
@@ -10,18 +27,105 @@
 //   linear model by features.
 // Cost per mini-batch of B: a wait for the other threads (0.1 to 0.2 µs between two cores), and over ranks an allreduce
 // of 4B bytes. Before reports, evaluations and checkpoints the ranks' parts of θ are put together: an allreduce of 4N.
-#include <algorithm>
-#include <numeric>
-#include <utility>
-
-#include "feature_parallel/part_of_rows.hpp"
-#include "feature_parallel/partial_margins.hpp"
-#include "step.hpp"
-#include "step_team.hpp"
-#include "unisono/base/errors.hpp"
-
 namespace unisono::strategies {
 namespace {
+
+/// Adds margins up over the ranks, in place; empty: there is one rank.
+using RanksSum = std::function<void(std::span<float>)>;
+
+/// Where the threads of a rank add up their shares of the margins of one mini-batch after the other. A thread is at
+/// most one mini-batch ahead of another, so that two places for each suffice.
+class PartialMargins {
+ public:
+  explicit PartialMargins(int threads) : shared_(threads), summed_(1), slots_(static_cast<std::size_t>(threads)) {}
+
+  /// Where a thread writes its share of mini-batch i, counted over the whole run.
+  MutableView own(int thread, std::int64_t i, Index count) { return first(slot(thread).shares, i, count); }
+
+  /// Tells the others that the share is there, and waits for theirs. \return the sums over the threads, in their order,
+  /// and over the ranks, valid until the thread's next call; none where another thread failed
+  /// \param over_ranks called on thread 0 alone
+  std::optional<View> sum(int thread, std::int64_t i, Index count, const RanksSum& over_ranks) {
+    shared_.finish(thread, i + 1);
+    if (over_ranks && thread > 0) {
+      if (!summed_.wait(0, i + 1)) return {};
+      return first(slot(0).total, i, count);
+    }
+    if (!shared_.wait_for_all(i + 1)) return {};
+    const MutableView total = first(slot(thread).total, i, count);
+    for (int other = 0; other < shared_.threads(); ++other) {
+      const View share = first(slot(other).shares, i, count);
+      for (std::size_t k = 0; k < total.size(); ++k) total[k] = other == 0 ? share[k] : total[k] + share[k];
+    }
+    if (over_ranks) {
+      over_ranks(total);
+      summed_.finish(0, i + 1);
+    }
+    return total;
+  }
+
+  /// The calling thread makes no more; the others must not wait for it.
+  void fail() {
+    shared_.fail();
+    summed_.fail();
+  }
+
+ private:
+  using Margins = std::array<float, kernels::kMostMiniBatch>;
+  struct alignas(2 * kAlignmentBytes) Slot {
+    std::array<Margins, 2> shares, total;
+  };
+
+  Slot& slot(int thread) { return slots_[static_cast<std::size_t>(thread)]; }
+  static MutableView first(std::array<Margins, 2>& places, std::int64_t i, Index count) {
+    return MutableView(places[static_cast<std::size_t>(i % 2)]).first(static_cast<std::size_t>(count));
+  }
+
+  ThreadRounds shared_, summed_;
+  std::vector<Slot> slots_;
+};
+
+/// The values of some features of a set's rows, in memory of their own: a thread that reads only these reads them one
+/// after the other.
+class PartOfRows {
+ public:
+  /// \param begins, ends of each row's values that belong to the part
+  void take(const data::LabelledRows& whole, std::span<const std::uint64_t> begins,
+            std::span<const std::uint64_t> ends) {
+    offsets_.assign(1, 0);
+    offsets_.reserve(begins.size() + 1);
+    for (std::size_t i = 0; i < begins.size(); ++i) offsets_.push_back(offsets_.back() + ends[i] - begins[i]);
+    reserve(columns_, offsets_.back());
+    reserve(values_, whole.rows.values.empty() ? 0 : offsets_.back());
+    for (std::size_t i = 0; i < begins.size(); ++i) {
+      const auto first = static_cast<std::ptrdiff_t>(begins[i]), last = static_cast<std::ptrdiff_t>(ends[i]);
+      columns_.insert(columns_.end(), whole.rows.columns.begin() + first, whole.rows.columns.begin() + last);
+      if (whole.rows.values.empty()) continue;
+      values_.insert(values_.end(), whole.rows.values.begin() + first, whole.rows.values.begin() + last);
+    }
+    data::LabelledRows part = whole;
+    part.rows.offsets = offsets_;
+    part.rows.columns = columns_;
+    part.rows.values = values_;
+    set_ = part;
+  }
+
+  const data::ExampleSet& set() const { return set_; }
+  std::span<const std::uint64_t> begins() const { return std::span(offsets_).first(offsets_.size() - 1); }
+  std::span<const std::uint64_t> ends() const { return std::span(offsets_).subspan(1); }
+
+ private:
+  template <typename Value>
+  static void reserve(std::vector<Value>& values, std::size_t count) {
+    values.reserve(count);
+    ask_for_huge_pages(values.data(), count * sizeof(Value));
+  }
+
+  std::vector<std::uint64_t> offsets_{0};
+  std::vector<std::uint32_t> columns_;
+  std::vector<float> values_;
+  data::ExampleSet set_;
+};
 
 class FeatureParallel final : public Strategy {
  public:

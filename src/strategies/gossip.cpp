@@ -19,7 +19,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "gossip/mixing_exchange.hpp"
+#include "gossip/mixing.hpp"
 #include "step.hpp"
 
 namespace unisono::strategies {

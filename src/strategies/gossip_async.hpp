@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "gossip/consensus.hpp"
-#include "gossip/pairs.hpp"
+#include "gossip/pair_exchange.hpp"
 #include "unisono/strategies/strategy.hpp"
 
 namespace unisono::strategies {

@@ -1,3 +1,24 @@
+#include "hogwild.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "parameter_average.hpp"
+#include "step.hpp"
+#include "unisono/base/counters.hpp"
+#include "unisono/base/errors.hpp"
+#include "unisono/base/threads.hpp"
+#include "unisono/kernels/in_place.hpp"
+
 // Lock-free training by the threads of a rank (Hogwild), between ranks with periodic averaging.
 //   Every thread of a rank, on the one θ that they share, without waiting for the others:
 //     a model that updates in place:   takes the next examples of the step;   θ ← θ − rate · ∇ℓ_i(θ)
@@ -10,20 +31,230 @@
 //   Niu, Recht, Ré & Wright, "Hogwild!", NIPS 2011. Locked, for comparison: their RR and AIG.
 // Cost: inside a rank only the cache lines that move between the threads' cores; per period one barrier and one
 // allreduce of 4N bytes.
-#include "hogwild.hpp"
-
-#include <algorithm>
-#include <optional>
-#include <utility>
-
-#include "hogwild/in_place_steps.hpp"
-#include "hogwild/worker_steps.hpp"
-#include "parameter_average.hpp"
-#include "step.hpp"
-#include "unisono/base/errors.hpp"
-
 namespace unisono::strategies {
 namespace {
+
+inline constexpr int kStripes = 4096;
+
+/// Hogwild's steps of a model with gradients: one thread makes a whole step. It copies θ, computes the gradient and the
+/// optimizer's update on the copy, and adds the change of the copy to the shared θ.
+class WorkerSteps {
+ public:
+  WorkerSteps(TrainContext& run, models::RowLocks* locks)
+      : run_(run), locks_(locks), team_(run.threads, "hogwild"), threads_(static_cast<std::size_t>(run.threads)) {
+    for (Worker& worker : run.workers.subspan(1)) take_state(run.workers.front().optimizer, worker.optimizer);
+  }
+
+  /// Makes steps [first, last), between which nothing is averaged or reported; worker w makes every `threads`-th step,
+  /// beginning with first_step + w. \return the record of the last one
+  StepRecord make(std::int64_t first, std::int64_t last) {
+    const parallel::ComputeScope computes(run_);
+    team_.run([&](int number) {
+      Thread& thread = threads_[static_cast<std::size_t>(number)];
+      Worker& worker = run_.workers[static_cast<std::size_t>(number)];
+      std::copy(run_.state.statistics.begin(), run_.state.statistics.end(), worker.state.statistics.begin());
+      for (std::int64_t step = first; step < last; ++step) {
+        if ((step - run_.first_step) % run_.threads == number) make_one(step, worker, thread);
+      }
+    });
+    return combine(last);
+  }
+  Index own_examples() const { return own_examples_; }
+
+ private:
+  struct alignas(kAlignmentBytes) Thread {
+    std::vector<float> before;  ///< θ as this thread read it
+    kernels::LossSums sums;
+    data::Batch last;
+    Index examples = 0, global_examples = 0;
+    models::RowLocks::Set stripe;
+  };
+
+  /// Every thread has an optimizer state of its own, which begins as a copy of the first thread's: that is the one in
+  /// checkpoints.
+  static void take_state(optim::Optimizer& from, optim::Optimizer& to) {
+    for (std::size_t i = 0; i < to.state().size(); ++i) {
+      const View values = from.state()[i].values.view();
+      std::copy(values.begin(), values.end(), to.state()[i].values.data());
+    }
+    to.set_steps(from.steps());
+  }
+
+  void make_one(std::int64_t step, Worker& worker, Thread& thread) {
+    read_parameters(worker, thread);
+    for (kernels::Write write = kernels::Write::overwrite;; write = kernels::Write::add) {
+      thread.last = worker.source.next();
+      const float scale = 1.0F / static_cast<float>(std::max<Index>(1, thread.last.rank_step_size));
+      worker.model.loss_and_gradient(thread.last, scale, worker.state, worker.gradient, write, {}, thread.sums);
+      if (thread.last.last_of_step) break;
+    }
+    thread.examples += thread.last.rank_step_size;
+    thread.global_examples += thread.last.global_size;
+    if (thread.last.rank_step_size == 0) return;
+    worker.optimizer.step(worker.state.parameters, worker.gradient, run_.schedule.rate(step));
+    add_changes(worker, thread);
+  }
+
+  /// Calls visit(first, floats) for the stripes of θ, holding the stripe's lock where locking is on.
+  template <typename Visit>
+  void for_each_stripe(Thread& thread, Visit visit) {
+    const auto size = static_cast<Index>(run_.state.parameters.size());
+    const Index floats = locks_ == nullptr ? size : (size + kStripes - 1) / kStripes;
+    for (Index first = 0, stripe = 0; first < size; first += floats, ++stripe) {
+      if (locks_ == nullptr) {
+        visit(first, size);
+        continue;
+      }
+      thread.stripe.clear();
+      thread.stripe.add(*locks_, 0, stripe);
+      const auto guard = locks_->lock(thread.stripe);
+      visit(first, std::min(floats, size - first));
+    }
+  }
+
+  void read_parameters(Worker& worker, Thread& thread) {
+    for_each_stripe(thread, [&](Index first, Index floats) {
+      kernels::read_shared(run_.state.parameters.data() + first, worker.state.parameters.data() + first, floats);
+    });
+    thread.before.assign(worker.state.parameters.begin(), worker.state.parameters.end());
+  }
+
+  void add_changes(Worker& worker, Thread& thread) {
+    for_each_stripe(thread, [&](Index first, Index floats) {
+      kernels::add_to_shared(thread.before.data() + first, worker.state.parameters.data() + first,
+                             run_.state.parameters.data() + first, floats);
+    });
+  }
+
+  /// Adds up the threads' losses and averages their running statistics.
+  StepRecord combine(std::int64_t made) {
+    const auto& statistics = run_.state.statistics;
+    std::vector<double> sums(statistics.size());
+    Index examples = 0, global_examples = 0;
+    for (std::size_t i = 0; i < threads_.size(); ++i) {
+      Thread& thread = threads_[i];
+      run_.sums += std::exchange(thread.sums, {});
+      for (std::size_t k = 0; k < sums.size(); ++k) {
+        sums[k] += static_cast<double>(thread.examples) * static_cast<double>(run_.workers[i].state.statistics[k]);
+      }
+      examples += std::exchange(thread.examples, 0);
+      global_examples += std::exchange(thread.global_examples, 0);
+    }
+    for (std::size_t k = 0; examples > 0 && k < sums.size(); ++k) {
+      statistics[k] = static_cast<float>(sums[k] / static_cast<double>(examples));
+    }
+    own_examples_ = examples;
+    const auto last = static_cast<std::size_t>((made - 1 - run_.first_step) % run_.threads);
+    StepRecord record = make_record(threads_[last].last, made, run_.schedule.rate(made - 1), /*consistent=*/true);
+    record.global_size = global_examples;
+    return record;
+  }
+
+  TrainContext& run_;
+  models::RowLocks* locks_;
+  ThreadTeam team_;
+  std::vector<Thread> threads_;
+  Index own_examples_ = 0;
+};
+
+inline constexpr std::int64_t kWatchedSteps = 64;  // one in-place step out of so many is sampled by ConflictMeter
+
+/// Rows of θ that threads touched, in the steps that ConflictMeter sampled.
+struct ConflictCounters {
+  std::int64_t touched = 0, conflicts = 0;  ///< conflicts: that were also in use by another thread
+
+  void describe(CounterVisitor& visitor) {
+    visitor.count({.name = "touched_rows", .hidden = true}, touched);
+    visitor.count({.name = "row_conflicts", .hidden = true}, conflicts);
+    visitor.figure({.name = "row_conflict_rate"}, rate());
+  }
+  std::string text(const CounterTerms&) const {
+    if (touched == 0) return "";
+    return fmt::format(
+        "  conflicts   {:.3g} % of the rows that examples touched were also in use by another thread (in sampled "
+        "steps)\n",
+        100 * rate());
+  }
+  /// NaN where no step was sampled.
+  double rate() const {
+    return touched == 0 ? std::numeric_limits<double>::quiet_NaN()
+                        : static_cast<double>(conflicts) / static_cast<double>(touched);
+  }
+};
+
+/// Hogwild's steps of a model that is updated in place: the threads divide the examples of each step.
+class InPlaceSteps {
+ public:
+  InPlaceSteps(TrainContext& run, models::RowLocks* locks, ParameterAverage& parameters)
+      : run_(run),
+        locks_(locks),
+        parameters_(parameters),
+        team_(run.threads, "hogwild"),
+        threads_(static_cast<std::size_t>(run.threads)) {
+    run.counters.of<ConflictCounters>() = {};
+    if (run.threads > 1) meter_.emplace(run.model.in_place()->row_spaces(), run.threads);
+    for (Thread& thread : threads_) thread.scratch = run.model.in_place()->make_scratch();
+  }
+
+  StepRecord make(std::int64_t step) {
+    const double rate = run_.schedule.rate(step);
+    const data::Batch batch = parallel::next_batch(run_);
+    train_on(batch, rate, meter_ && step % kWatchedSteps == 0 ? &*meter_ : nullptr);
+    return make_record(batch, step + 1, rate, /*consistent=*/true);
+  }
+  Index own_examples() const { return own_examples_; }
+
+ private:
+  struct alignas(kAlignmentBytes) Thread {
+    std::unique_ptr<models::Scratch> scratch;
+    kernels::LossSums sums;
+  };
+
+  void train_on(const data::Batch& batch, double rate, models::ConflictMeter* meter) {
+    std::int64_t before = own_examples_before(run_, batch, run_.communicator.size());
+    const int parts = parameters_.begin_step(batch.global_size);
+    for (int part = 0; part < parts; ++part) {
+      before += train_on(batch, pieces_of(batch, part, parts), before, rate, meter);
+      if (part + 1 < parts) parameters_.merge_after_part(part);
+    }
+    for (Thread& thread : threads_) run_.sums += std::exchange(thread.sums, {});
+    own_examples_ = batch.rank_step_size;
+    if (meter == nullptr) return;
+    run_.counters.of<ConflictCounters>() = {.touched = meter->touched(), .conflicts = meter->conflicts()};
+  }
+
+  /// \param examples_before examples that θ was trained on before these pieces \return how many examples these have
+  std::int64_t train_on(const data::Batch& batch, const std::vector<data::ExampleRange>& pieces,
+                        std::int64_t examples_before, double rate, models::ConflictMeter* meter) {
+    const parallel::ComputeScope computes(run_);
+    std::vector<std::int64_t> before = {examples_before};
+    for (const data::ExampleRange& piece : pieces) before.push_back(before.back() + piece.size());
+    std::atomic<std::size_t> next{0};
+    team_.run([&](int number) {
+      Thread& thread = threads_[static_cast<std::size_t>(number)];
+      for (std::size_t i = next++; i < pieces.size(); i = next++) {
+        const models::InPlaceStep step{.rate = rate,
+                                       .examples_before = before[i],
+                                       .parameters = run_.state.parameters,
+                                       .locks = locks_,
+                                       .touched = parameters_.touched(),
+                                       .meter = meter,
+                                       .thread = number,
+                                       .alone = run_.threads == 1};
+        run_.model.in_place()->update_in_place(batch, pieces[i], step, *thread.scratch, thread.sums);
+      }
+    });
+    return before.back() - examples_before;
+  }
+
+  TrainContext& run_;
+  models::RowLocks* locks_;
+  ParameterAverage& parameters_;
+  std::optional<models::ConflictMeter> meter_;  ///< only with several threads
+  ThreadTeam team_;
+  std::vector<Thread> threads_;
+  Index own_examples_ = 0;
+};
 
 constexpr Named<Locking> kLockings[] = {
     {Locking::none, "none", "nothing (lock-free); some updates may be lost"},

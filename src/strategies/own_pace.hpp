@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "server/event_order.hpp"
-#include "server/segment.hpp"
 #include "unisono/strategies/strategy.hpp"
 
 namespace unisono::strategies {

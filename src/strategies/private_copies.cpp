@@ -13,7 +13,6 @@
 
 #include "step.hpp"
 #include "step_team.hpp"
-#include "thread_rounds.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/tensor/allocator.hpp"
 

@@ -51,7 +51,7 @@ Made dealt(const ParameterLayout& layout, comm::Communicator& world) {
 
 struct Sliced {
   Sliced(Made from, std::vector<FloatRange> slices, SliceHolding::Place place, comm::Communicator& world)
-      : squares(world), holding(std::move(from), std::move(slices), place, squares) {}
+      : squares(world), holding(std::move(from), std::move(slices), place, &squares) {}
   comm::CommunicatorSquares squares;
   SliceHolding holding;
 };
@@ -163,8 +163,8 @@ TEST_CASE("slices are packed, or stay where they are", "[holding]") {
   test::LocalSquares squares;
   const auto all = std::make_shared<WholeHolding>(layout);
   const std::vector<FloatRange> own = {{16, 32}, {48, 80}};
-  const SliceHolding packed(all, own, SliceHolding::Place::packed, squares);
-  const SliceHolding in_place(all, own, SliceHolding::Place::in_place, squares);
+  const SliceHolding packed(all, own, SliceHolding::Place::packed, &squares);
+  const SliceHolding in_place(all, own, SliceHolding::Place::in_place, &squares);
   CHECK(packed.size() == 48);
   CHECK(in_place.size() == 80);
   REQUIRE(packed.shards().size() == 2);

@@ -1,6 +1,7 @@
 #include "unisono/records/metrics_log.hpp"
 
 #include <catch2/catch.hpp>
+#include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
 
@@ -30,6 +31,40 @@ TEST_CASE("a resumed run drops the lines of the steps that it makes again, and a
     log.write({{"step", 3}, {"again", true}});
   }
   CHECK(testing::bytes_of(folder.path("m")) == "{\"step\":1}\n{\"step\":2}\n{\"step\":3,\"again\":true}\n");
+}
+
+TEST_CASE("a reader follows a run that goes on, and leaves a line that is being written", "[metrics_log]") {
+  const ScratchFolder folder;
+  MetricsReader reader(folder.path(""));
+  CHECK_FALSE(reader.next());  // there is no file yet
+  MetricsLog log(folder.path("metrics.jsonl"), 0);
+  CHECK_FALSE(reader.next());
+  log.write({{"event", "train"}, {"step", 1}});
+  log.write({{"event", "evaluation"}, {"step", 1}});
+  const auto report = reader.next(), evaluation = reader.next();
+  REQUIRE((report && evaluation));
+  CHECK(report->is_report());
+  CHECK_FALSE(evaluation->is_report());
+  CHECK(evaluation->fields().dump() == R"({"event":"evaluation","step":1})");
+  CHECK_FALSE(reader.next());
+
+  std::ofstream file(folder.path("metrics.jsonl"), std::ios::app);
+  file << R"({"step": 2)" << std::flush;
+  CHECK_FALSE(reader.next());
+  file << "}\ndamaged\n[3]\n" << std::flush;
+  CHECK(reader.next()->fields().at("step") == 2);
+  CHECK(reader.next()->fields() == nlohmann::ordered_json::object());
+  CHECK(reader.next()->fields() == nlohmann::ordered_json::object());
+  CHECK_FALSE(reader.next());
+}
+
+TEST_CASE("a summary that is missing or damaged is an empty object", "[metrics_log]") {
+  const ScratchFolder folder;
+  CHECK(read_summary(folder.path("")).empty());
+  folder.file("summary.json", "{\"steps\": 3}");
+  CHECK(read_summary(folder.path("")).at("steps") == 3);
+  folder.file("summary.json", "{\"steps\": ");
+  CHECK(read_summary(folder.path("")).empty());
 }
 
 TEST_CASE("a full disk is an output error", "[metrics_log]") {

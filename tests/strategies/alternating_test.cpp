@@ -7,7 +7,6 @@
 
 #include "../data/support.hpp"
 #include "../kernels/reference_least_squares.hpp"
-#include "batch/rated_table.hpp"
 #include "expect.hpp"
 #include "shared_counters.hpp"
 #include "unisono/base/errors.hpp"

@@ -10,7 +10,7 @@
 #include "least_squares.hpp"
 #include "parameter_server.hpp"
 #include "rounding.hpp"
-#include "server/shards.hpp"
+#include "server/shard.hpp"
 #include "unisono/base/random.hpp"
 #include "unisono/parallel/counters.hpp"
 

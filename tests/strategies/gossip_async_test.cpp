@@ -6,7 +6,7 @@
 #include <numeric>
 #include <thread>
 
-#include "gossip/pairs.hpp"
+#include "gossip/pair_exchange.hpp"
 #include "least_squares.hpp"
 #include "rounding.hpp"
 #include "small_network.hpp"

@@ -13,7 +13,6 @@
 #include "rounding.hpp"
 #include "server/roles.hpp"
 #include "server/shard.hpp"
-#include "server/shards.hpp"
 #include "small_network.hpp"
 #include "sparse_examples.hpp"
 #include "unisono/base/errors.hpp"
@@ -324,7 +323,8 @@ TEST_CASE("a stale gradient is made less of, or corrected, as the settings say",
     ParameterLayout layout;
     layout.add({.name = "w", .shape = {16}});
     std::vector<float> theta(16, 0.0F), read(theta), first(16, 1.0F), second(16, 2.0F);
-    const auto shard = make_gradient_shard(optim::make_optimizer({.kind = "sgd", .learning_rate = 1}, layout, *backend),
+    const auto shard = make_gradient_shard(served_holding(layout, {0, 16}),
+                                           optim::make_optimizer({.kind = "sgd", .learning_rate = 1}, layout, *backend),
                                            {0, 16}, {theta, {}}, stale);
     const Question question{.ask = Ask::push, .examples = 1, .rate = 0.5};
     shard->apply({.question = &question, .values = first, .read = read, .staleness = 0});
@@ -437,7 +437,8 @@ TEST_CASE("statistics become the mean of those of the workers that pushed, as ma
   ParameterLayout layout;
   layout.add({.name = "w", .shape = {16}});
   std::vector<float> theta(16), statistics = {8}, gradient(16), one = {2}, other = {4};
-  const auto shard = make_gradient_shard(optim::make_optimizer({.kind = "sgd", .learning_rate = 1}, layout, *backend),
+  const auto shard = make_gradient_shard(served_holding(layout, {0, 16}),
+                                         optim::make_optimizer({.kind = "sgd", .learning_rate = 1}, layout, *backend),
                                          {0, 16}, {theta, statistics}, {});
   const Question question{.ask = Ask::push, .examples = 1, .rate = 1, .weight = 0.5};  // of two workers
   const Push first{.question = &question, .values = gradient, .statistics = one};
@@ -453,7 +454,8 @@ TEST_CASE("what a pull has read stays as it is, whatever is pushed meanwhile", "
   ParameterLayout layout;
   layout.add({.name = "w", .shape = {16}});
   std::vector<float> theta(16, 1.0F), ones(16, 1.0F);
-  const auto shard = make_gradient_shard(optim::make_optimizer({.kind = "sgd", .learning_rate = 1}, layout, *backend),
+  const auto shard = make_gradient_shard(served_holding(layout, {0, 16}),
+                                         optim::make_optimizer({.kind = "sgd", .learning_rate = 1}, layout, *backend),
                                          {0, 16}, {theta, {}}, {});
   const Question question{.ask = Ask::push, .examples = 1, .rate = 1};
   const auto push = [&] { shard->apply({.question = &question, .values = ones}); };

@@ -230,7 +230,7 @@ class Rank {
   std::shared_ptr<const Holding> hold_state() {
     if (!state_shards_) return parameters_;
     return std::make_shared<parallel::SliceHolding>(parameters_, state_shards_->ranges_of(communicator_.rank()),
-                                                    parallel::SliceHolding::Place::packed, all_squares_);
+                                                    parallel::SliceHolding::Place::packed, &all_squares_);
   }
 
   /// All of a vector of which this rank has a part.

@@ -39,4 +39,33 @@ class MetricsLog {
   std::optional<TensorboardLog> tensorboard_;
 };
 
+/// A line of metrics.jsonl: a report on steps of training, or an evaluation of a split.
+class MetricsLine {
+ public:
+  explicit MetricsLine(std::string text) : text_(std::move(text)) {}
+
+  /// By its text, since runs with many reports are read much faster where only some are parsed.
+  bool is_report() const { return text_.find("\"event\":\"train\"") != std::string::npos; }
+  /// An empty object where the line is damaged.
+  nlohmann::ordered_json fields() const;
+
+ private:
+  std::string text_;
+};
+
+/// Reads metrics.jsonl of a run's folder, also while the run goes on. For searches, pages, tables and `watch` alike.
+class MetricsReader {
+ public:
+  explicit MetricsReader(const std::string& run_folder);
+  /// The next line; nothing where there is none yet. A last line without its end was cut short, or is being written.
+  std::optional<MetricsLine> next();
+
+ private:
+  std::string path_;
+  std::ifstream file_;
+};
+
+/// A run's summary.json; an empty object where there is none, or it is damaged.
+nlohmann::ordered_json read_summary(const std::string& run_folder);
+
 }  // namespace unisono::records

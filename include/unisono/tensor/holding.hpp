@@ -40,7 +40,8 @@ class Holding {
   virtual std::vector<BlockRange> ranges() const = 0;
   /// Whether every rank holds the whole vector, in the layout's own order.
   virtual bool held_by_all() const = 0;
-  /// Adds up over the ranks that hold one copy together, each number once; null: this rank has a copy of its own.
+  /// Adds up over the ranks that hold one copy together, each number once; null: norms of what this rank holds take no
+  /// other rank, since it has a copy of its own, or whole blocks of which it alone makes the steps.
   virtual SquaresReducer* squares() const = 0;
   /// Equal on all ranks where they agree on what each of them holds.
   virtual std::uint64_t hash() const = 0;

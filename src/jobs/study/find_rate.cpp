@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
 
 #include "unisono/base/text.hpp"
 #include "unisono/data/dataset.hpp"
+#include "unisono/records/metrics_log.hpp"
 #include "unisono/records/run_folder.hpp"
 #include "unisono/session/run.hpp"
 
@@ -59,36 +59,30 @@ settings::Config test_of(const settings::Config& given, const FindRateOptions& o
 /// Reads the losses that a run reports, while it goes on.
 class Follower {
  public:
-  Follower(std::string path, std::int64_t steps) : path_(std::move(path)), steps_(steps) {}
+  Follower(const std::string& run, std::int64_t steps) : reader_(run), steps_(steps) {}
 
   /// \return whether the test is over
   bool look() {
-    if (!file_.is_open()) file_.open(path_);
-    for (std::string line; !is_over_ && std::getline(file_, line);) {
-      if (file_.eof()) {  // it is being written
-        file_.clear();
-        file_.seekg(-static_cast<std::ptrdiff_t>(line.size()), std::ios::cur);
-        break;
-      }
-      take(nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false));
+    while (!is_over_) {
+      const auto line = reader_.next();
+      if (!line) break;
+      take(line->fields());
     }
-    file_.clear();
     return is_over_;
   }
   RateRange& range() { return range_; }
 
  private:
-  void take(const nlohmann::json& line) {
-    if (!line.is_object() || line.value("event", "") != "train" || !line.contains("learning_rate")) return;
-    const auto loss = line.value("loss", nlohmann::json());
+  void take(const nlohmann::ordered_json& line) {
+    if (line.value("event", "") != "train" || !line.contains("learning_rate")) return;
+    const auto loss = line.value("loss", nlohmann::ordered_json());
     is_over_ = add_loss(range_, line["learning_rate"], loss.is_number() ? loss.get<double>() : kNotFinite) ||
                std::ssize(range_.points) >= steps_;
   }
 
   static constexpr double kNotFinite = std::numeric_limits<double>::infinity();
-  std::string path_;
+  records::MetricsReader reader_;
   std::int64_t steps_;
-  std::ifstream file_;
   RateRange range_;
   bool is_over_ = false;
 };
@@ -128,7 +122,7 @@ RateRange find_rate(comm::Communicator& world, const settings::Config& given, co
   comm::Communicator& group = job.split(!one_rank || world.is_root() ? 0 : 1, world.rank());
   if (world.is_root()) clear(folder);
   world.barrier();
-  Follower follower(config.run_folder() + "/metrics.jsonl", options.steps);
+  Follower follower(config.run_folder(), options.steps);
   if (!one_rank || world.is_root()) {
     session::run(job, group, config,
                  {.existing = records::Existing::overwrite, .watching = session::Watching::none, .stop = [&] {

@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "unisono/apply/answers.hpp"
 #include "unisono/apply/trained_model.hpp"
 #include "unisono/models/objective.hpp"
 #include "unisono/records/counters_json.hpp"
+#include "unisono/records/metrics_log.hpp"
 #include "unisono/session/evaluator.hpp"
 #include "unisono/session/losses.hpp"
 #include "unisono/session/selection.hpp"
@@ -184,10 +184,9 @@ trials::ModelDistance distance_between(const MeasuredModel& model, const Measure
 MeasuredCourse course_of(const std::string& run, const trials::StudyMetric& metric, double examples_per_step) {
   MeasuredCourse course;
   Seconds& sum = course.seconds;
-  std::ifstream file(run + "/metrics.jsonl");
-  for (std::string line; std::getline(file, line);) {
-    const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
-    if (!json.is_object()) continue;
+  records::MetricsReader reader(run);
+  while (const auto line = reader.next()) {
+    const nlohmann::ordered_json json = line->fields();
     if (json.value("event", "") == "train" && json.contains("seconds")) {
       sum += records::seconds_from(json["seconds"]);
     } else if (json.value("event", "") == "evaluation" && json.value("split", "") == data::name_of(metric.split) &&

@@ -4,6 +4,7 @@
 
 #include "unisono/base/clock.hpp"
 #include "unisono/comm/communicator.hpp"
+#include "unisono/comm/device.hpp"
 #include "unisono/kernels/backend.hpp"
 
 namespace unisono::parallel {
@@ -80,8 +81,19 @@ void wait_for_all_but(Sendings& sendings, std::int64_t sends, std::size_t most) 
 
 /// For a backend of any kind. In plain memory, the receive of the next message is started ahead, so that it comes while
 /// this stage computes; it takes a buffer for each message that is sent and not yet received, and one for the message
-/// to come. For devices see device_boundaries.hpp.
+/// to come.
 /// \param stages the ranks of the pipeline
 std::unique_ptr<Boundaries> make_boundaries(comm::Communicator& stages, kernels::Backend& backend, const Clock& clock);
+
+/// The boundaries of stages with devices whose messages are part of the devices' work (NCCL): this process waits for
+/// none. Messages are started in the order of MessageOrder, on each rank and for both directions, which is what
+/// DeviceMessages needs. Memory, on the device: kUnderWay buffers for sends, and one for each message that has come, or
+/// is to come, before its pass.
+std::unique_ptr<Boundaries> make_device_boundaries(comm::DeviceMessages& messages, kernels::Backend& backend);
+
+/// The boundaries of stages with devices whose messages go through pinned plain memory. Memory: a buffer there, and one
+/// on the device, for each message that is sent and not yet received; two in pinned memory for messages to come.
+std::unique_ptr<Boundaries> make_staged_boundaries(comm::Communicator& stages, kernels::Backend& backend,
+                                                   const Clock& clock);
 
 }  // namespace unisono::parallel

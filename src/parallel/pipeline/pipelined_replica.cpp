@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <map>
 
+#include "pipeline/program.hpp"
 #include "pipeline/schedules.hpp"
-#include "pipeline/simulate.hpp"
 #include "pipeline/stage.hpp"
 #include "unisono/parallel/counters.hpp"
 #include "unisono/parallel/phase.hpp"

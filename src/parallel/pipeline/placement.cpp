@@ -1,8 +1,3 @@
-// Cuts and ranks of a pipeline's stages. See the linear partition problem in balanced_cuts.cpp; here the ranks differ.
-//   seconds[U][i] = min over r ∈ U, h < i of seconds[U \ r][h] + c_r(h, i),    t_r(h, i) ≤ T, stage |U| − 1 fits r
-// U: the ranks that run the first |U| stages, i: segments that these hold, t: seconds of a micro-batch, c: those for
-// which all others wait, messages included. For each T that may be the largest t of the best placement; larger ones
-// cannot be, once (m − 1)·T and the least Σ t exceed what was found.
 #include "unisono/parallel/placement.hpp"
 
 #include <algorithm>
@@ -12,8 +7,15 @@
 #include <map>
 #include <numeric>
 
+#include "pipeline/flights.hpp"
 #include "pipeline/priced.hpp"
+#include "pipeline/timeline.hpp"
 
+// Cuts and ranks of a pipeline's stages. See the linear partition problem in stages.cpp; here the ranks differ.
+//   seconds[U][i] = min over r ∈ U, h < i of seconds[U \ r][h] + c_r(h, i),    t_r(h, i) ≤ T, stage |U| − 1 fits r
+// U: the ranks that run the first |U| stages, i: segments that these hold, t: seconds of a micro-batch, c: those for
+// which all others wait, messages included. For each T that may be the largest t of the best placement; larger ones
+// cannot be, once (m − 1)·T and the least Σ t exceed what was found.
 namespace unisono::parallel {
 namespace {
 
@@ -277,6 +279,36 @@ Placement place(const PlacementProblem& problem) {
     if (!best || Better{problem}(found, *best)) best = std::move(found);
   }
   return *best;
+}
+
+namespace {
+
+/// The passes of a stage if all were equal.
+PassSeconds mean_stage(const SimulatedCosts& costs, int stages) {
+  PassSeconds sum;
+  for (const PassSeconds& piece : costs.pieces) sum += piece;
+  return {sum.forward / stages, sum.backward_inputs / stages, sum.backward_weights / stages};
+}
+
+}  // namespace
+
+Forecast forecast(const PlacementProblem& problem, const Placement& placement, int columns) {
+  const Prices prices(problem, placement.recompute);
+  const SimulatedCosts costs = prices.costs_of(placement);
+  const Simulation simulation = simulate(prices.program(), costs);
+  Forecast result{.seconds = simulation.seconds,
+                  .formula = formula_seconds(problem.settings.schedule, problem.stages(), problem.chunks(),
+                                             problem.micro_batches, mean_stage(costs, problem.stages())),
+                  .timeline = timeline_text(prices.program(), simulation, columns),
+                  .svg = timeline_svg(prices.program(), simulation)};
+  double busy = 0;
+  for (const SimulatedStage& stage : simulation.stages) {
+    busy += stage.busy;
+    result.busy.push_back(stage.busy);
+    result.bytes_sent.push_back(stage.bytes_sent);
+  }
+  result.bubble = simulation.seconds > 0 ? 1 - busy / (problem.stages() * simulation.seconds) : 0;
+  return result;
 }
 
 }  // namespace unisono::parallel

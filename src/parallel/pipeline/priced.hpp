@@ -3,7 +3,6 @@
 #include <vector>
 
 #include "pipeline/program.hpp"
-#include "pipeline/simulate.hpp"
 #include "unisono/parallel/placement.hpp"
 #include "unisono/parallel/stage_memory.hpp"
 

@@ -1,8 +1,9 @@
 #include "pipeline/stage.hpp"
 
 #include <algorithm>
+#include <memory>
 
-#include "pipeline/message_order.hpp"
+#include "pipeline/schedules.hpp"
 
 namespace unisono::parallel {
 namespace {
@@ -335,6 +336,71 @@ void Stage::apply_moments(Index count, bool on_all_replicas, models::ModelState 
     for (Index i = 0; i < count; ++i) piece(number).apply_moments(pass, moments_of(number, i));
     terms_.backend.clear(all);
   }
+}
+
+nn::Workspace Workspaces::begin(int owner, int micro_batch, const nn::Piece& piece, Index examples, nn::PassKind kind) {
+  const auto [entry, is_new] = plans_.try_emplace({owner, examples, kind});
+  if (is_new) entry->second = piece.plan(examples, kind);
+  Buffer buffer;
+  std::vector<Buffer>& unused = free_[owner];
+  if (!unused.empty()) {
+    buffer = std::move(unused.back());
+    unused.pop_back();
+  }
+  if (buffer.size() < entry->second.floats) {
+    buffer = Buffer();  // gives the old memory back before it asks for more
+    buffer = Buffer(entry->second.floats, memory_);
+  }
+  flights_.insert_or_assign({owner, micro_batch}, Flight{&entry->second, std::move(buffer)});
+  return of(owner, micro_batch);
+}
+
+nn::Workspace Workspaces::of(int owner, int micro_batch) {
+  Flight& flight = flights_.at({owner, micro_batch});
+  return {*flight.plan, flight.memory.view().first(static_cast<std::size_t>(flight.plan->floats))};
+}
+
+void Workspaces::end(int owner, int micro_batch) {
+  const auto flight = flights_.find({owner, micro_batch});
+  free_[owner].push_back(std::move(flight->second.memory));
+  flights_.erase(flight);
+}
+
+Index Workspaces::floats() const {
+  Index floats = 0;
+  for (const auto& [owner, buffers] : free_) {
+    for (const Buffer& buffer : buffers) floats += buffer.size();
+  }
+  for (const auto& [place, flight] : flights_) floats += flight.memory.size();
+  return floats;
+}
+
+namespace {
+
+/// The values in memory of `copy`.
+template <typename Value>
+std::span<const Value> kept_in(std::vector<Value>& copy, std::span<const Value> values) {
+  copy.assign(values.begin(), values.end());
+  return copy;
+}
+
+}  // namespace
+
+const data::Batch& MicroBatches::operator[](int i) {
+  while (read() <= i) read_one();
+  return kept_[static_cast<std::size_t>(i)]->batch;
+}
+
+void MicroBatches::read_one() {
+  auto kept = std::make_unique<Kept>();
+  data::Batch& batch = kept->batch;
+  batch = next_();
+  batch.examples = kept_in(kept->examples, batch.examples);
+  batch.movements = kept_in(kept->movements, batch.movements);
+  batch.labels = kept_in(kept->labels, batch.labels);
+  batch.targets = kept_in(kept->targets, batch.targets);
+  batch.weights = kept_in(kept->weights, batch.weights);
+  kept_.push_back(std::move(kept));
 }
 
 }  // namespace unisono::parallel

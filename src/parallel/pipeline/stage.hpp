@@ -1,19 +1,80 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
+#include <tuple>
+#include <utility>
+#include <vector>
 
 #include "pipeline/boundaries.hpp"
-#include "pipeline/micro_batches.hpp"
 #include "pipeline/program.hpp"
-#include "pipeline/workspaces.hpp"
+#include "unisono/data/batch.hpp"
 #include "unisono/models/staged.hpp"
+#include "unisono/nn/piece.hpp"
 #include "unisono/parallel/pipeline.hpp"
 #include "unisono/parallel/step.hpp"
 #include "unisono/tensor/reducer.hpp"
 
 namespace unisono::parallel {
+
+/// The memory of a stage's flights: a workspace for each micro-batch that is in one of its pieces. Memory is reused,
+/// and grows to what the most flights at a time need.
+class Workspaces {
+ public:
+  /// \param memory the backend's
+  explicit Workspaces(Allocator& memory) : memory_(memory) {}
+
+  /// The workspace of a new flight.
+  /// \param owner the piece's number in the network
+  nn::Workspace begin(int owner, int micro_batch, const nn::Piece& piece, Index examples, nn::PassKind kind);
+  /// That of a flight which has begun.
+  nn::Workspace of(int owner, int micro_batch);
+  /// The flight is over.
+  void end(int owner, int micro_batch);
+
+  Index floats() const;  ///< of all the memory
+
+ private:
+  struct Flight {
+    const nn::WorkspacePlan* plan;
+    Buffer memory;
+  };
+
+  Allocator& memory_;
+  std::map<std::tuple<int, Index, nn::PassKind>, nn::WorkspacePlan> plans_;  ///< by (piece, examples, kind)
+  std::map<std::pair<int, int>, Flight> flights_;                            ///< by (piece, micro-batch)
+  std::map<int, std::vector<Buffer>> free_;                                  ///< by piece
+};
+
+/// The micro-batches of a step, or the batches of an evaluation, that a stage has in flight. They are read in their
+/// order, each when it is first asked for.
+class MicroBatches {
+ public:
+  using Next = std::function<data::Batch()>;
+
+  /// \param next reads the next one
+  explicit MicroBatches(Next next) : next_(std::move(next)) {}
+
+  /// Batch i, with all that it has but its features: of these, only the newest batch's are valid.
+  const data::Batch& operator[](int i);
+  int read() const { return static_cast<int>(kept_.size()); }
+
+ private:
+  /// A batch and copies of what it points to.
+  struct Kept {
+    data::Batch batch;
+    std::vector<std::uint64_t> examples;
+    std::vector<Movement> movements;
+    std::vector<std::int32_t> labels;
+    std::vector<float> targets, weights;
+  };
+  void read_one();
+
+  Next next_;
+  std::vector<std::unique_ptr<Kept>> kept_;
+};
 
 /// What the passes of a program work on.
 struct StageWork {

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "pipeline/simulate.hpp"
+#include "pipeline/program.hpp"
 
 namespace unisono::parallel {
 

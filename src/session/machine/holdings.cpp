@@ -46,7 +46,7 @@ Holdings make_holdings(const HoldingTerms& terms) {
   held.parameters = parameters_of(terms);
   held.statistics = statistics_of(terms);
   const auto slices = [&](const std::vector<FloatRange>& own, Place place) {
-    return std::make_shared<parallel::SliceHolding>(held.parameters, own, place, terms.squares_of_all);
+    return std::make_shared<parallel::SliceHolding>(held.parameters, own, place, &terms.squares_of_all);
   };
   held.gradient = held.state = held.parameters;
   if (shards_state(terms)) {

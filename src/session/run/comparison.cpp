@@ -56,8 +56,8 @@ Distance distance_of(ModelParts& parts, const StoredCheckpoint& other) {
 
 /// Metrics from the summary of the checkpoint's run, if the checkpoint is its last one.
 nlohmann::ordered_json figures_of(const StoredCheckpoint& other) {
-  const fs::path file = fs::absolute(other.path).parent_path().parent_path() / "summary.json";
-  const auto summary = read_summary(file.string(), other.header.step);
+  const fs::path folder = fs::absolute(other.path).parent_path().parent_path();
+  const auto summary = summary_after(other.header.step, folder.string());
   auto figures = nlohmann::ordered_json::object();
   for (const char* group : {"train", "validation", "test"}) {
     if (summary.contains(group)) figures[group] = summary[group];

@@ -76,7 +76,7 @@ void RunOutputs::open_folder(const Opening& opening, CheckpointHeader& header) {
 bool RunOutputs::is_summarised(std::int64_t steps, bool at_end, bool ends_otherwise,
                                const settings::Config& config) const {
   if (!folder_) return false;
-  const auto summary = read_summary(folder_->summary(), steps);
+  const auto summary = summary_after(steps, folder_->path());
   const auto status = summary.value("status", nlohmann::ordered_json());
   if (status != "complete" && status != "converged") return false;
   return (ended_by_itself(summary) && !ends_otherwise) || stopped_early_by(summary, config) ||
@@ -84,7 +84,7 @@ bool RunOutputs::is_summarised(std::int64_t steps, bool at_end, bool ends_otherw
 }
 
 std::string RunOutputs::way_on(std::int64_t steps) const {
-  return folder_ ? session::way_on(read_summary(folder_->summary(), steps)) : "";
+  return folder_ ? session::way_on(summary_after(steps, folder_->path())) : "";
 }
 
 void RunOutputs::write(const Summary& summary, const settings::Config& config) {

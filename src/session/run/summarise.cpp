@@ -61,7 +61,7 @@ void gather_measurements(const EndedRun& run, Summary& summary) {
   summary.counters = comm::combine(all, run.training.counters, Shown::in_summary);
   summary.seconds = comm::mean_seconds(all, seconds, run.parts.trains());
   summary.peak_memory_bytes = all.max(peak_memory_bytes());
-  if (!run.parts.held.state_shards) return;
+  if (!run.training.optimizer || run.parts.held.state == run.parts.held.parameters) return;  // each has all of it
   std::int64_t shard = 0;
   for (const optim::OptimizerState& own : run.training.optimizer->state()) {
     shard += own.values.size() * static_cast<std::int64_t>(sizeof(float));

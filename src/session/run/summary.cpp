@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "unisono/base/text.hpp"
@@ -217,9 +216,8 @@ nlohmann::ordered_json to_json(const Summary& summary, const settings::Config& c
   return json;
 }
 
-nlohmann::ordered_json read_summary(const std::string& path, std::int64_t steps) {
-  auto summary = nlohmann::ordered_json::parse(std::ifstream(path), nullptr, /*allow_exceptions=*/false);
-  if (!summary.is_object()) return nlohmann::ordered_json::object();
+nlohmann::ordered_json summary_after(std::int64_t steps, const std::string& run_folder) {
+  auto summary = records::read_summary(run_folder);
   const auto early = summary.value("stopped_early", nlohmann::ordered_json());
   const bool fits = (early.is_object() ? early.value("weights_of_step", nlohmann::ordered_json())
                                        : summary.value("steps", nlohmann::ordered_json())) == steps;

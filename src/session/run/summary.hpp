@@ -53,7 +53,7 @@ struct Summary {
 /// summary.json
 nlohmann::ordered_json to_json(const Summary& summary, const settings::Config& config);
 /// Reads the summary that a run left, if it is of so many steps; else an empty object.
-nlohmann::ordered_json read_summary(const std::string& path, std::int64_t steps);
+nlohmann::ordered_json summary_after(std::int64_t steps, const std::string& run_folder);
 
 /// Whether a summary is of a run that stopped early, with the same settings as in this config.
 bool stopped_early_by(const nlohmann::ordered_json& summary, const settings::Config& config);

@@ -7,7 +7,7 @@
 #include <limits>
 #include <map>
 
-#include "batch/shard_exchange.hpp"
+#include "batch/subtrees.hpp"
 #include "unisono/base/hash.hpp"
 #include "unisono/base/threads.hpp"
 #include "unisono/parallel/phase.hpp"

@@ -4,8 +4,7 @@
 #include <vector>
 
 #include "batch/batch_counters.hpp"
-#include "batch/coordinator.hpp"
-#include "batch/portion_worker.hpp"
+#include "batch/portions.hpp"
 #include "batch/subtrees.hpp"
 #include "unisono/base/threads.hpp"
 #include "unisono/models/objective.hpp"

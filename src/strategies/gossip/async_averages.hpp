@@ -8,15 +8,36 @@
 #include <vector>
 
 #include "gossip/pair_exchange.hpp"
-#include "gossip/pairs.hpp"
-#include "gossip/step_dealer.hpp"
-#include "gossip/turns.hpp"
-#include "server/segment.hpp"
+#include "server/event_order.hpp"
 #include "unisono/base/threads.hpp"
 #include "unisono/parallel/common_fate.hpp"
 #include "unisono/strategies/strategy.hpp"
 
 namespace unisono::strategies {
+
+// Steps are dealt to whoever asks first: a rank asks rank 0 before each of its steps, and is told whether any is left.
+// Two messages of a few bytes for each step.
+
+/// A rank's side. Used by one thread at a time.
+class StepPlayer {
+ public:
+  StepPlayer(comm::Communicator& ranks, parallel::CommonFate& fate) : ranks_(ranks), fate_(fate) {}
+
+  void ask();
+  /// Waits for the answer to `ask`. \return whether this rank is to make one more step of the segment
+  bool is_given_one();
+
+ private:
+  comm::Communicator& ranks_;
+  parallel::CommonFate& fate_;
+  char question_ = 0;
+  char given_ = 0;
+  comm::RequestPtr asked_, answered_;
+};
+
+/// Rank 0's side: deals so many steps, and returns when every rank was told that none is left. Called on a thread of
+/// its own.
+void deal_steps(std::int64_t steps, comm::Communicator& ranks, parallel::CommonFate& fate);
 
 /// Averages of this rank's θ_r with others', on threads of their own, while the rank makes its steps; and who makes how
 /// many of them. Its functions are called by the rank's own thread.

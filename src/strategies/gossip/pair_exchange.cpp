@@ -1,15 +1,15 @@
+#include "gossip/pair_exchange.hpp"
+
+#include <algorithm>
+
+#include "unisono/base/random.hpp"
+
 // Averages of two ranks by messages:
 //     a begins:   Call → b;                                 b: lets nobody else touch θ_b
 //     for each piece:  a's piece → b, b's piece → a;        both: own ← (own + theirs) / 2
 //   A sum of two floats does not depend on their order: both ranks get the same bits, and ranks that agree keep theirs.
 //   The messages of a piece travel while the piece before is averaged.
 // Cost: 4N bytes each way and a message of 4 bytes, in pieces of 1 MiB; 2 flops a float. Memory: two pieces.
-#include "gossip/pair_exchange.hpp"
-
-#include <algorithm>
-
-#include "gossip/waits.hpp"
-
 namespace unisono::strategies {
 namespace {
 
@@ -84,6 +84,24 @@ void PairExchange::answer(const std::vector<int>& peers, const Turns& turns,
       exchange(peer);
     }
   }
+}
+
+std::vector<int> Pairs::partners_of(int rank) const {
+  std::vector<int> partners;
+  for (int other = 0; other < ranks_; ++other) {
+    const bool is_pair = begins(rank) != begins(other);
+    const int apart = (other - rank + ranks_) % ranks_;
+    if (is_pair && (topology_ == PairTopology::complete || apart == 1 || apart == ranks_ - 1)) {
+      partners.push_back(other);
+    }
+  }
+  return partners;
+}
+
+int Pairs::partner(std::uint64_t seed, int rank, std::int64_t step) const {
+  const std::vector<int> partners = partners_of(rank);
+  RandomStream random(seed, Purpose::partners, static_cast<std::uint64_t>(step), static_cast<std::uint32_t>(rank));
+  return partners[random.below(partners.size())];
 }
 
 }  // namespace unisono::strategies

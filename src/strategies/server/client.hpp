@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "server/shards.hpp"
+#include "server/shard.hpp"
 #include "server/wire.hpp"
 #include "unisono/strategies/strategy.hpp"
 

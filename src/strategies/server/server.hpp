@@ -7,7 +7,6 @@
 
 #include "server/compressed_pushes.hpp"
 #include "server/event_order.hpp"
-#include "server/segment.hpp"
 #include "server/serving_counters.hpp"
 #include "server/shard.hpp"
 #include "server/wire.hpp"

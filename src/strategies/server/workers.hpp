@@ -6,7 +6,7 @@
 
 #include "server/client.hpp"
 #include "server/server.hpp"
-#include "server/shards.hpp"
+#include "server/shard.hpp"
 #include "unisono/parallel/compression_settings.hpp"
 #include "unisono/parallel/counters.hpp"
 #include "unisono/strategies/strategy.hpp"

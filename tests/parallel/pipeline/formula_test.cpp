@@ -1,9 +1,8 @@
-#include "pipeline/formula.hpp"
+#include "pipeline/flights.hpp"
 
 #include <algorithm>
 
 #include "all_schedules.hpp"
-#include "pipeline/flights.hpp"
 
 namespace unisono::parallel {
 namespace {

@@ -1,5 +1,5 @@
 // The common order of a pipeline's messages: no deadlock, however strictly they wait for each other.
-#include "pipeline/message_order.hpp"
+#include "pipeline/schedules.hpp"
 
 #include "all_schedules.hpp"
 

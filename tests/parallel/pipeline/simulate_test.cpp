@@ -1,4 +1,4 @@
-#include "pipeline/simulate.hpp"
+#include "pipeline/program.hpp"
 
 #include <algorithm>
 #include <map>

@@ -1,4 +1,4 @@
-#include "averaging/compressed_average.hpp"
+#include "averaging/averages.hpp"
 
 #include <catch2/catch.hpp>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "averaging/delayed_average.hpp"
+#include "averaging/averages.hpp"
 
 #include <chrono>
 #include <thread>

@@ -1,4 +1,4 @@
-#include "averaging/node_averages.hpp"
+#include "averaging/averages.hpp"
 
 #include "../rounding.hpp"
 #include "same_runs.hpp"

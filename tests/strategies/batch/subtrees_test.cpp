@@ -5,7 +5,6 @@
 #include <numeric>
 #include <random>
 
-#include "batch/shard_exchange.hpp"
 #include "expect.hpp"
 #include "unisono/kernels/backend.hpp"
 

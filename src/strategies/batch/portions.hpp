@@ -1,12 +1,37 @@
 #pragma once
 
+#include <cstdint>
 #include <deque>
+#include <functional>
+#include <list>
 #include <optional>
 #include <vector>
 
+#include "unisono/base/clock.hpp"
 #include "unisono/comm/communicator.hpp"
+#include "unisono/parallel/common_fate.hpp"
 
 namespace unisono::strategies {
+
+// The protocol of a pass over the training set, in notes of 32 bytes:
+//
+//     worker                                coordinator (a thread of rank 0)
+//       finished  portion, seconds     →
+//                       take  portions ←       compute these, too
+//                      leave  portions ←       do not begin these; stop where one is in progress
+//                       over  portions ←       the pass is complete; the next one begins with these
+//       gone                           →       no more notes of this pass
+
+struct Note {
+  enum class Kind : std::int32_t { finished, gone, take, leave, over };
+  Kind kind = Kind::gone;
+  std::int32_t first = 0, last = 0;  ///< portions [first, last)
+  std::int32_t padding = 0;
+  std::int64_t pass = 0;
+  double seconds = 0;  ///< finished: that the portion took
+};
+
+inline constexpr int kToCoordinator = 1, kToWorker = 2;  ///< tags
 
 /// Decides which worker computes which portions of a pass over the training set. It neither sends messages nor
 /// measures time.
@@ -71,6 +96,80 @@ class Dealer {
   int open_ = 0;  ///< portions that nobody has finished
   double wake_time_;
   std::int64_t moved_ = 0, repeated_ = 0;
+};
+
+/// Deals out the portions of passes to the workers, all ranks. It sends short notes, and never data.
+/// Cost per pass: one note for each portion, and a few for those that are moved.
+class Coordinator {
+ public:
+  Coordinator(comm::Communicator& workers, parallel::CommonFate& fate, Dealer dealer, const Clock& clock)
+      : workers_(workers), fate_(fate), dealer_(std::move(dealer)), clock_(clock) {}
+
+  /// Serves one pass, until all workers are gone. Runs on a thread of its own.
+  void serve(std::int64_t pass);
+  const Dealer& dealer() const { return dealer_; }
+
+ private:
+  void listen(int worker);
+  void send(int worker, const Note& note);
+  void send_orders();
+  void hear(int worker);
+  void handle_next();
+
+  struct Sent {
+    Note note;
+    comm::RequestPtr request;
+  };
+
+  comm::Communicator& workers_;
+  parallel::CommonFate& fate_;
+  Dealer dealer_;
+  const Clock& clock_;
+  Stopwatch watch_{clock_};
+  std::int64_t pass_ = 0;
+  std::vector<Note> heard_;
+  std::vector<comm::RequestPtr> listening_;  ///< by worker; null: it is gone
+  std::deque<Sent> sent_;
+  bool said_over_ = false;
+};
+
+/// Computes the portions of passes that the coordinator wants from this rank.
+class PortionWorker {
+ public:
+  /// Computes a portion; calls `go_on` now and then, and stops where that returns false. \return whether it was
+  /// finished
+  using Compute = std::function<bool(int portion, const std::function<bool()>& go_on)>;
+
+  /// \param waited seconds spent without work are added to this
+  PortionWorker(comm::Communicator& workers, parallel::CommonFate& fate, int portions, double& waited,
+                const Clock& clock);
+
+  /// One pass: returns when every portion was finished by some rank.
+  void work(std::int64_t pass, const Compute& compute);
+
+ private:
+  void listen();
+  void read_notes();
+  void wait_for_note();
+  void obey(const Note& note);
+  void say(const Note& note);
+
+  struct Sent {
+    Note note;
+    comm::RequestPtr request;
+  };
+
+  comm::Communicator& workers_;
+  parallel::CommonFate& fate_;
+  double& waited_;
+  const Clock& clock_;
+  comm::Slice own_;  ///< with which the next pass begins
+  std::deque<int> portions_;
+  int current_ = -1;
+  bool leave_current_ = false, over_ = false;
+  Note heard_;
+  comm::RequestPtr listening_;
+  std::list<Sent> sent_;
 };
 
 }  // namespace unisono::strategies
