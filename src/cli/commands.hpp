@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -9,7 +10,9 @@
 #include "unisono/base/errors.hpp"
 #include "unisono/base/log.hpp"
 #include "unisono/comm/mpi.hpp"
+#include "unisono/data/import.hpp"
 #include "unisono/planning/bench.hpp"
+#include "unisono/session/run.hpp"
 
 namespace unisono::cli {
 
@@ -63,5 +66,36 @@ struct ShapeArguments {
 /// Reads the config; if shapes are given, it needs no data file.
 settings::Config read_config_without_data(const ConfigArguments& arguments, const ShapeArguments& shapes,
                                           const models::ModelKinds& models);
+
+/// Sends warnings of the communication layer to the log.
+inline comm::Warn warn_to(Log& log) {
+  return [&log](const std::string& text) { log.warning(text); };
+}
+
+/// The exit code for a run's result. \throws TrainingError if the run diverged
+inline ExitCode exit_code_of(const session::RunResult& result) {
+  switch (result.status) {
+    case session::RunStatus::complete:
+    case session::RunStatus::already_complete:
+      return ExitCode::success;
+    case session::RunStatus::interrupted:
+    case session::RunStatus::stopped:
+      return ExitCode::interrupted;
+    case session::RunStatus::diverged:
+      break;
+  }
+  throw session::TrainingError(result.message);
+}
+
+/// Adds --output and the related options of commands that make a data set.
+std::shared_ptr<data::ImportOutput> add_output(Command command);
+
+/// Prints the last line of a command that made a set of features.
+void say(const data::ImportSummary& made);
+
+// Each adds its subcommands to `data` or to `data import`.
+void add_import(Command data, Chosen& chosen);
+void add_sparse_imports(Command import, Chosen& chosen);
+void add_cooccurrences(Command data, Chosen& chosen);
 
 }  // namespace unisono::cli

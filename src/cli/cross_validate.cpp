@@ -1,4 +1,4 @@
-#include "unisono/jobs/cross_validation.hpp"
+#include "unisono/jobs/trials.hpp"
 
 #include <memory>
 

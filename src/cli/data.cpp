@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "data_commands.hpp"
+#include "commands.hpp"
 #include "unisono/data/describe.hpp"
 #include "unisono/data/digits.hpp"
 

@@ -6,7 +6,7 @@
 #include <map>
 #include <memory>
 
-#include "data_commands.hpp"
+#include "commands.hpp"
 #include "unisono/base/text.hpp"
 
 namespace unisono::cli {

@@ -2,9 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "exit_code.hpp"
+#include "commands.hpp"
 #include "unisono/settings/config.hpp"
-#include "warn.hpp"
 
 namespace unisono::cli {
 

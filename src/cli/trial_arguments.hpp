@@ -4,7 +4,7 @@
 #include <string>
 
 #include "commands.hpp"
-#include "unisono/jobs/search.hpp"
+#include "unisono/jobs/trials.hpp"
 #include "unisono/session/job.hpp"
 
 namespace unisono::cli {

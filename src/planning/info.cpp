@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "bench/device_trial.hpp"
+#include "bench/trial.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/base/text.hpp"
 #include "unisono/data/sparsity.hpp"

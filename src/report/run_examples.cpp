@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "class_figures.hpp"
-#include "encode.hpp"
+#include "page.hpp"
 #include "run_sections.hpp"
 #include "texts.hpp"
 #include "unisono/base/errors.hpp"

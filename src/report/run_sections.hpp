@@ -1,8 +1,15 @@
 #pragma once
 
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "history.hpp"
 #include "page.hpp"
+#include "plot/bars.hpp"
+#include "unisono/base/counters.hpp"
 #include "unisono/report/report.hpp"
+#include "unisono/settings/config.hpp"
 
 namespace unisono::report {
 
@@ -26,5 +33,17 @@ Section section_of_other_figures(const RunHistory& run);
 Section section_of_pipeline(const RunHistory& run, const ReportOptions& options);
 /// Confusion matrix, the worst examples, neighbours of embeddings: what the newest checkpoint does on its data.
 Section section_of_examples(const RunHistory& run, const ReportOptions& options, Log& log);
+
+/// The seconds of all reports, those before a run was resumed, too.
+Seconds seconds_of(const RunHistory& run);
+
+/// A bar of seconds a row.
+plot::BarPlot time_plot(const std::string& title, const std::vector<std::string>& rows,
+                        const std::vector<Seconds>& seconds);
+
+/// The keys of an effective config that make a difference: without such a key, the config would be another one. In the
+/// order of their names, with their values as TOML; all keys where this version cannot read the config.
+std::vector<std::pair<std::string, std::string>> chosen_keys(const std::string& effective,
+                                                             const models::ModelKinds& models);
 
 }  // namespace unisono::report

@@ -11,7 +11,7 @@
 #include "search_sections.hpp"
 #include "texts.hpp"
 #include "unisono/base/text.hpp"
-#include "unisono/records/folder_owner.hpp"
+#include "unisono/records/run_folder.hpp"
 
 namespace unisono::report {
 namespace {

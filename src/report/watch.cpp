@@ -19,9 +19,9 @@
 #include "unisono/base/errors.hpp"
 #include "unisono/base/text.hpp"
 #include "unisono/models/model.hpp"
-#include "unisono/records/folder_owner.hpp"
 #include "unisono/records/journal.hpp"
 #include "unisono/records/progress.hpp"
+#include "unisono/records/run_folder.hpp"
 #include "unisono/report/report.hpp"
 #include "watch_trials.hpp"
 

@@ -15,7 +15,6 @@
 
 #include "method_kind.hpp"
 #include "parzen.hpp"
-#include "trial_order.hpp"
 
 namespace unisono::search {
 namespace {

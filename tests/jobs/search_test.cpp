@@ -1,4 +1,4 @@
-#include "unisono/jobs/search.hpp"
+#include "unisono/jobs/trials.hpp"
 
 #include <malloc.h>
 
@@ -9,7 +9,6 @@
 #include "expect.hpp"
 #include "small_runs.hpp"
 #include "trials/slots.hpp"
-#include "unisono/jobs/cross_validation.hpp"
 
 namespace unisono::jobs {
 namespace {

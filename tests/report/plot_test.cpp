@@ -2,10 +2,9 @@
 #include <cmath>
 
 #include "plot/bars.hpp"
+#include "plot/frame.hpp"
 #include "plot/matrix.hpp"
 #include "plot/parallel.hpp"
-#include "plot/rows.hpp"
-#include "plot/scale.hpp"
 #include "plot/xy.hpp"
 
 namespace unisono::report::plot {

@@ -2,17 +2,23 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <array>
 #include <filesystem>
-#include <nlohmann/json.hpp>
+#include <map>
+#include <memory>
 
 #include "trials/states.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/base/hash.hpp"
 #include "unisono/comm/communicator.hpp"
+#include "unisono/session/losses.hpp"
+#include "unisono/session/model_of_config.hpp"
 #include "unisono/session/rank_checks.hpp"
+#include "unisono/session/selection.hpp"
+#include "unisono/trials/trial_plan.hpp"
 
 namespace unisono::jobs {
 namespace {
@@ -140,6 +146,79 @@ void ConfigTrials::note_start(records::Journal& journal, const records::TrialRun
 void ConfigTrials::note_end(records::Journal& journal, const records::TrialRun& training,
                             const records::TrialResult& result, double seconds) {
   journal.append({{"ended", to_json(training)}, {"result", to_json(result)}, {"at", seconds}});
+}
+
+namespace {
+
+/// A training step takes about as long as so many flops, however small its batch is.
+constexpr double kFlopsOfStep = 2e5;
+
+bool makes_longer(const search::Parameter& parameter) {
+  return parameter.key.starts_with("model") || parameter.key == "train" || parameter.key == "train.epochs" ||
+         parameter.key == "train.batch_size";
+}
+
+/// In flops, for each example of the training set.
+double work_of(settings::Config config, const data::DatasetInfo& data) {
+  session::settle(config, data);
+  const double batches = config.train.batch_size > 0 ? 1.0 / static_cast<double>(config.train.batch_size) : 0;
+  return static_cast<double>(config.train.epochs) *
+         (session::ModelOfConfig(config, data).model().flops_per_example() + kFlopsOfStep * batches);
+}
+
+}  // namespace
+
+search::TrialWork work_of_trials(const search::SearchSettings& settings, const search::Space& space,
+                                 const ConfigText& text, const models::ModelKinds& models,
+                                 const data::DatasetInfo& data) {
+  const bool may_end_early = settings.has_target || settings.stop_after_seconds > 0 || settings.median_rule;
+  if (may_end_early || std::ranges::none_of(space.parameters(), makes_longer)) return {};
+  const auto known =
+      std::make_shared<std::map<search::Point, double>>();  // the searches of all outer folds have the same points
+  return [&space, &text, &models, &data, known](const search::Point& point) {
+    const auto [found, is_new] = known->try_emplace(point, 0);
+    if (!is_new) return found->second;
+    try {
+      found->second = work_of(trials::config_at(text, space.at(point), models), data);
+    } catch (const ConfigError&) {  // the trial ends at once with this reason
+    }
+    return found->second;
+  };
+}
+
+MetricThatCounts::MetricThatCounts(const std::string& key) : name_(key) {
+  constexpr std::string_view kPrefix = "validation.";
+  if (key == "auto") return;
+  if (!key.starts_with(kPrefix) || key.size() == kPrefix.size()) {
+    const bool of_test = key.starts_with("test.");
+    throw ConfigError(fmt::format(
+        "search.metric = \"{}\": {}; write it as in \"validation.accuracy\", or \"auto\"", key,
+        of_test ? "who chooses by the test examples cannot measure with them any more how good the choice is"
+                : "trials are compared by a metric of the validation examples"));
+  }
+  name_ = key.substr(kPrefix.size());
+}
+
+void MetricThatCounts::require(const settings::Config& config, const data::DatasetInfo& data, bool has_folds) {
+  const std::vector<models::Metric> possible = session::possible_metrics(config, data, data::Split::validation);
+  if (name_ == "auto") name_ = session::decisive(possible).name;
+  std::string names;
+  for (const models::Metric& one : possible) {
+    names += (names.empty() ? "" : ", ") + one.name;
+    if (one.name != name_) continue;
+    larger_is_better_ = one.larger_is_better;
+    names.clear();
+    break;
+  }
+  if (!names.empty()) {
+    throw ConfigError(
+        fmt::format("search.metric = \"validation.{}\": this model has no such metric; it has {}", name_, names));
+  }
+  if (data.validation > 0 || has_folds) return;
+  throw ConfigError(
+      fmt::format("{} has no validation examples, by which trials are compared; hold some back with "
+                  "data.validation_fraction = 0.1, or set search.cross_validate = true",
+                  config.data.path));
 }
 
 }  // namespace unisono::jobs

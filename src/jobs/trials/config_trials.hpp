@@ -4,10 +4,12 @@
 #include <string_view>
 #include <vector>
 
-#include "trials/shared_set.hpp"
 #include "trials/trainer.hpp"
 #include "trials/trial_job.hpp"
-#include "unisono/jobs/trial_options.hpp"
+#include "unisono/data/dataset.hpp"
+#include "unisono/jobs/trials.hpp"
+#include "unisono/search/method.hpp"
+#include "unisono/settings/config.hpp"
 #include "unisono/settings/plans.hpp"
 
 namespace unisono::jobs {
@@ -77,6 +79,32 @@ class ConfigTrials : public TrialJob {
   std::int64_t threads_;
   std::string_view threads_key_;
   SlotShape shape_;
+};
+
+/// How long the trials of a search take, for those that are to start with the longest. Empty where the space varies
+/// nothing that makes them longer, or the search may end before all trials have started: then the order of the numbers
+/// is as good. \param text the config of all trials; both it and `data` must outlive the function
+search::TrialWork work_of_trials(const search::SearchSettings& settings, const search::Space& space,
+                                 const ConfigText& text, const models::ModelKinds& models,
+                                 const data::DatasetInfo& data);
+
+/// By which metric of the validation examples trials are compared.
+class MetricThatCounts {
+ public:
+  /// \param key "validation.accuracy", or "auto" \throws ConfigError for another split
+  explicit MetricThatCounts(const std::string& key);
+
+  /// Finds out what "auto" is. Called before the functions below. \param has_folds whether folds of the training
+  /// examples validate \throws ConfigError where the model has no such metric, or nothing validates
+  void require(const settings::Config& config, const data::DatasetInfo& data, bool has_folds);
+
+  const std::string& name() const { return name_; }  ///< "accuracy"
+  std::string text() const { return "validation " + name_; }
+  bool larger_is_better() const { return larger_is_better_; }
+
+ private:
+  std::string name_;
+  bool larger_is_better_ = false;
 };
 
 }  // namespace unisono::jobs

@@ -9,7 +9,7 @@
 #include <mutex>
 #include <thread>
 
-#include "trials/remote_dispatcher.hpp"
+#include "trials/dispatcher.hpp"
 #include "trials/trial_job.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/base/text.hpp"

@@ -3,13 +3,16 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "trials/dispatcher.hpp"
 #include "unisono/records/trial_run.hpp"
+#include "unisono/session/job.hpp"
 #include "unisono/session/run.hpp"
+#include "unisono/settings/config.hpp"
 
 namespace unisono::jobs {
 
@@ -38,5 +41,21 @@ void take_epochs(settings::Config& config, std::int64_t epochs);
 /// null elsewhere
 records::TrialResult make_trial_run(session::Job& whole, comm::Communicator& group, const TrialTerms& terms,
                                     const records::TrialTask& task, Dispatcher* dispatcher);
+
+/// The set of a job's trainings, in memory once a node. Its construction is collective over the job.
+class SharedSet {
+ public:
+  /// \param text of `config`; where the set's arrangement in memory depends on a seed, that is fixed in it
+  SharedSet(session::Job& job, ConfigText& text, const settings::Config& config);
+
+  const data::DatasetInfo& info() const;
+  data::Dataset& set() const;
+  /// The config with which trainings find this set open.
+  const ConfigText& text() const { return text_; }
+
+ private:
+  ConfigText& text_;
+  std::shared_ptr<session::SharedDataset> set_;
+};
 
 }  // namespace unisono::jobs

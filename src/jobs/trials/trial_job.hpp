@@ -6,8 +6,8 @@
 
 #include "trials/dispatcher.hpp"
 #include "trials/slots.hpp"
-#include "unisono/records/folder_owner.hpp"
 #include "unisono/records/journal.hpp"
+#include "unisono/records/run_folder.hpp"
 #include "unisono/session/job.hpp"
 #include "unisono/trials/trial_plan.hpp"
 

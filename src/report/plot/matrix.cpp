@@ -5,8 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "plot/colours.hpp"
-#include "plot/rows.hpp"
+#include "plot/frame.hpp"
 
 namespace unisono::report::plot {
 namespace {

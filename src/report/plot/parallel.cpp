@@ -6,8 +6,7 @@
 #include <array>
 #include <numeric>
 
-#include "plot/colours.hpp"
-#include "plot/rows.hpp"
+#include "plot/frame.hpp"
 
 namespace unisono::report::plot {
 namespace {

@@ -6,7 +6,7 @@
 #include <array>
 #include <cmath>
 
-#include "plot/colours.hpp"
+#include "plot/frame.hpp"
 
 namespace unisono::report::plot {
 namespace {

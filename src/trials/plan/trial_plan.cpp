@@ -1,12 +1,17 @@
 #include "unisono/trials/trial_plan.hpp"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "unisono/base/errors.hpp"
+#include "unisono/base/random.hpp"
 
 namespace unisono::trials {
 namespace {
@@ -141,6 +146,89 @@ void replay(const std::vector<nlohmann::json>& entries, Plan& plan) {
     }
   }
   plan.restart_unended();
+}
+
+namespace {
+
+/// The seed of a trial's training: a function of the experiment's seed and the numbers alone. At least 0, below 2⁵³.
+inline std::int64_t seed_of_trial(std::int64_t seed, std::int64_t trial, std::int64_t repeat) {
+  RandomStream random(static_cast<std::uint64_t>(seed), Purpose::trials, static_cast<std::uint64_t>(trial),
+                      static_cast<std::uint32_t>(repeat));
+  const std::uint64_t high = random.bits() >> 11U, low = random.bits();
+  return static_cast<std::int64_t>(high << 32U | low);
+}
+
+}  // namespace
+
+std::vector<std::string> trial_overrides(const search::Space& space, const TrialPlan& plan, std::int64_t seed,
+                                         const records::TrialRun& training) {
+  std::vector<std::string> changes;
+  for (const search::Assignment& one : space.at(plan.method().point(training.trial)))
+    changes.push_back(one.override_text());
+  changes.push_back(fmt::format("seed={}", seed_of_trial(seed, training.trial, training.repeat)));
+  return changes;
+}
+
+settings::Config config_at(const ConfigText& text, const std::vector<search::Assignment>& values,
+                           const models::ModelKinds& models) {
+  ConfigText trial = text;
+  for (const search::Assignment& one : values) trial.overrides.push_back(one.override_text());
+  return settings::parse_config(trial, models);
+}
+
+std::string trial_folder(const std::string& search, const PlanShape& shape, const records::TrialRun& training) {
+  if (training.refit) return search + "/best";
+  std::string path = fmt::format("{}/trials/{:04}", search, training.trial);
+  if (shape.repeats > 1) path += fmt::format("/repeat-{}", training.repeat);
+  if (shape.folds > 0) path += fmt::format("/fold-{}", training.fold);
+  return path;
+}
+
+std::string trial_text(const search::Space& space, const TrialPlan& plan, std::int64_t trial) {
+  std::vector<std::string> parts;
+  for (const search::Assignment& one : space.at(plan.method().point(trial))) {
+    parts.push_back(one.key + " = " + toml_text(one.value));
+  }
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+namespace {
+
+records::TrialRun within(records::TrialRun training) {
+  training.outer = -1;
+  return training;
+}
+
+}  // namespace
+
+std::optional<records::TrialRun> NestedPlan::next() const {
+  for (std::size_t i = 0; i < plans_.size(); ++i) {
+    auto training = plans_[i]->next();
+    if (!training) continue;
+    training->outer = static_cast<std::int64_t>(i);
+    return training;
+  }
+  return std::nullopt;
+}
+
+void NestedPlan::started(const records::TrialRun& training) {
+  plans_.at(static_cast<std::size_t>(training.outer))->started(within(training));
+}
+
+void NestedPlan::ended(const records::TrialRun& training, const records::TrialResult& result) {
+  plans_.at(static_cast<std::size_t>(training.outer))->ended(within(training), result);
+}
+
+bool NestedPlan::is_complete() const {
+  return std::ranges::all_of(plans_, [](const auto& plan) { return plan->is_complete(); });
+}
+
+void NestedPlan::begin_no_more() {
+  for (const auto& plan : plans_) plan->begin_no_more();
+}
+
+void NestedPlan::restart_unended() {
+  for (const auto& plan : plans_) plan->restart_unended();
 }
 
 }  // namespace unisono::trials

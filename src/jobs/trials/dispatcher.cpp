@@ -1,9 +1,10 @@
-#include "trials/remote_dispatcher.hpp"
+#include <nlohmann/json.hpp>
 
 #include <array>
 #include <chrono>
-#include <nlohmann/json.hpp>
 #include <thread>
+
+#include "trials/dispatcher.hpp"
 
 namespace unisono::jobs {
 namespace {

@@ -35,4 +35,7 @@ UnitRows unit_rows(const models::VectorTable& table, View parameters, std::span<
 /// among ranks.
 std::vector<std::int32_t> solve_analogies(const UnitRows& words, std::span<const Analogy> questions);
 
+/// Spearman's ρ: Pearson's correlation of the ranks; equal values get their mean rank. NaN if a or b is constant.
+double spearman(const std::vector<double>& a, const std::vector<double>& b);
+
 }  // namespace unisono::apply
