@@ -11,7 +11,9 @@
 #include "unisono/base/log.hpp"
 #include "unisono/comm/mpi.hpp"
 #include "unisono/data/import.hpp"
+#include "unisono/jobs/trials.hpp"
 #include "unisono/planning/bench.hpp"
+#include "unisono/session/job.hpp"
 #include "unisono/session/run.hpp"
 
 namespace unisono::cli {
@@ -97,5 +99,24 @@ void say(const data::ImportSummary& made);
 void add_import(Command data, Chosen& chosen);
 void add_sparse_imports(Command import, Chosen& chosen);
 void add_cooccurrences(Command data, Chosen& chosen);
+
+/// The arguments of commands that make many trainings: CONFIG, --output, --resume, --overwrite.
+struct TrialArguments {
+  ConfigArguments config;
+  jobs::TrialOptions options;
+  bool resume = false, overwrite = false;
+  bool says_notes = false;  ///< whether warnings about the config are printed
+
+  /// \param what "search"
+  void add_to(Command command, const std::string& what);
+
+  using Make = session::RunStatus(session::Job&, const ConfigText&, const models::ModelKinds&,
+                                  const jobs::TrialOptions&);
+  /// Lets a command make its trainings with these arguments.
+  static void choose(const std::shared_ptr<TrialArguments>& arguments, Make* make, Chosen& chosen);
+
+ private:
+  ExitCode run(Make* make, const models::ModelKinds& models, comm::MpiSession& session, Log& log) const;
+};
 
 }  // namespace unisono::cli

@@ -3,8 +3,8 @@
 #include <memory>
 
 #include "commands.hpp"
-#include "unisono/data/describe.hpp"
-#include "unisono/data/digits.hpp"
+#include "unisono/data/dataset.hpp"
+#include "unisono/data/import.hpp"
 
 namespace unisono::cli {
 namespace {

@@ -1,4 +1,4 @@
-#include "unisono/data/import_sparse.hpp"
+#include "unisono/data/import.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

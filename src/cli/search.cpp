@@ -5,7 +5,6 @@
 #include <memory>
 
 #include "commands.hpp"
-#include "trial_arguments.hpp"
 
 namespace unisono::cli {
 

@@ -3,7 +3,6 @@
 #include <memory>
 
 #include "commands.hpp"
-#include "trial_arguments.hpp"
 
 namespace unisono::cli {
 

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "unisono/base/hash.hpp"
+#include "unisono/base/random.hpp"
 #include "unisono/comm/communicator.hpp"
 
 namespace unisono::comm {

@@ -6,7 +6,6 @@
 #include <set>
 
 #include "plot/bars.hpp"
-#include "run_curves.hpp"
 #include "run_sections.hpp"
 #include "texts.hpp"
 #include "unisono/base/text.hpp"

@@ -5,7 +5,6 @@
 #include <set>
 
 #include "pages.hpp"
-#include "run_curves.hpp"
 #include "run_sections.hpp"
 #include "runs/run_table.hpp"
 #include "texts.hpp"

@@ -11,7 +11,7 @@
 #include "plot/bars.hpp"
 #include "plot/parallel.hpp"
 #include "plot/xy.hpp"
-#include "run_curves.hpp"
+#include "run_sections.hpp"
 #include "search_sections.hpp"
 #include "texts.hpp"
 #include "unisono/base/text.hpp"

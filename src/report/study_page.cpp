@@ -12,7 +12,6 @@
 #include "plot/bars.hpp"
 #include "plot/frame.hpp"
 #include "plot/xy.hpp"
-#include "run_curves.hpp"
 #include "run_sections.hpp"
 #include "texts.hpp"
 #include "unisono/base/text.hpp"

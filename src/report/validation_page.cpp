@@ -3,11 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "class_figures.hpp"
 #include "fold_history.hpp"
 #include "pages.hpp"
 #include "plot/xy.hpp"
-#include "run_curves.hpp"
+#include "run_sections.hpp"
 #include "search_sections.hpp"
 #include "texts.hpp"
 #include "unisono/base/text.hpp"

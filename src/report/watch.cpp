@@ -13,7 +13,7 @@
 #include <filesystem>
 #include <thread>
 
-#include "run_curves.hpp"
+#include "run_sections.hpp"
 #include "texts.hpp"
 #include "unisono/base/clock.hpp"
 #include "unisono/base/errors.hpp"

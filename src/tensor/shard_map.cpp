@@ -6,7 +6,7 @@
 #include <numeric>
 #include <stdexcept>
 
-#include "unisono/base/hash.hpp"
+#include "unisono/base/random.hpp"
 #include "unisono/tensor/layout.hpp"
 
 namespace unisono {

@@ -2,8 +2,8 @@
 
 #include "describe/figures.hpp"
 #include "sets.hpp"
-#include "unisono/data/describe.hpp"
-#include "unisono/data/import_sparse.hpp"
+#include "unisono/data/dataset.hpp"
+#include "unisono/data/import.hpp"
 
 using namespace unisono::data;
 using Catch::Contains;

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "import/read_text.hpp"
-#include "import/utf8.hpp"
+#include "import/rows.hpp"
 #include "unisono/base/errors.hpp"
 
 namespace {

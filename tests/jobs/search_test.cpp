@@ -8,7 +8,7 @@
 
 #include "expect.hpp"
 #include "small_runs.hpp"
-#include "trials/slots.hpp"
+#include "trials/trial_job.hpp"
 
 namespace unisono::jobs {
 namespace {

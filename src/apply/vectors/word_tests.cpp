@@ -10,7 +10,6 @@
 #include "unisono/base/threads.hpp"
 #include "unisono/records/progress.hpp"
 #include "vectors/tables.hpp"
-#include "vectors/word_files.hpp"
 #include "vectors/word_scores.hpp"
 
 namespace unisono::apply {

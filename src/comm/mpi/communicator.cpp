@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "group.hpp"
-#include "started.hpp"
-#include "unisono/base/hash.hpp"
+#include "job.hpp"
+#include "unisono/base/random.hpp"
 
 namespace unisono::comm::mpi {
 namespace {

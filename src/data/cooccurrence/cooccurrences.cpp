@@ -11,7 +11,7 @@
 #include "import/columns.hpp"
 #include "set/seal.hpp"
 #include "unisono/base/errors.hpp"
-#include "unisono/data/import_sparse.hpp"
+#include "unisono/data/import.hpp"
 
 namespace unisono::data {
 namespace {

@@ -11,7 +11,7 @@
 #include "dense/schema.hpp"
 #include "set/form.hpp"
 #include "unisono/base/errors.hpp"
-#include "unisono/base/hash.hpp"
+#include "unisono/base/random.hpp"
 #include "unisono/base/resources.hpp"
 
 namespace unisono::data {

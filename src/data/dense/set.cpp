@@ -1,10 +1,11 @@
-#include "dense/set.hpp"
+#include "set/kinds.hpp"
 
 #include <fmt/format.h>
 
 #include <mutex>
 #include <optional>
 
+#include "dense/plan.hpp"
 #include "dense/rows.hpp"
 #include "dense/schema.hpp"
 #include "dense/statistics.hpp"

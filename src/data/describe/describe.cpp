@@ -1,4 +1,4 @@
-#include "unisono/data/describe.hpp"
+#include "unisono/data/dataset.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -1,4 +1,4 @@
-#include "unisono/data/digits.hpp"
+#include "unisono/data/import.hpp"
 
 #include <algorithm>
 #include <vector>

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "unisono/base/random.hpp"
-#include "unisono/data/digits.hpp"
+#include "unisono/data/import.hpp"
 
 namespace unisono::data::digits {
 

@@ -5,7 +5,7 @@
 
 #include "hdf5/library.hpp"
 #include "hdf5/state.hpp"
-#include "unisono/base/hash.hpp"
+#include "unisono/base/random.hpp"
 #include "unisono/base/text.hpp"
 
 namespace unisono::data::hdf5 {

@@ -10,7 +10,7 @@
 #include <optional>
 #include <utility>
 
-#include "import/utf8.hpp"
+#include "import/rows.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/base/threads.hpp"
 

@@ -9,7 +9,7 @@
 #include "import/rows.hpp"
 #include "import/spill.hpp"
 #include "import/string_table.hpp"
-#include "unisono/data/import_sparse.hpp"
+#include "unisono/data/import.hpp"
 
 namespace unisono::data {
 

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "unisono/base/errors.hpp"
-#include "unisono/base/hash.hpp"
+#include "unisono/base/random.hpp"
 #include "unisono/base/raw_file.hpp"
 
 namespace unisono::data {

@@ -1,4 +1,4 @@
-#include "sparse/set.hpp"
+#include "set/kinds.hpp"
 
 #include <fmt/format.h>
 
@@ -14,7 +14,7 @@
 #include "sparse/schema.hpp"
 #include "sparse/split.hpp"
 #include "unisono/base/errors.hpp"
-#include "unisono/base/hash.hpp"
+#include "unisono/base/random.hpp"
 
 namespace unisono::data {
 namespace {

@@ -12,7 +12,7 @@
 
 #include "trials/states.hpp"
 #include "unisono/base/errors.hpp"
-#include "unisono/base/hash.hpp"
+#include "unisono/base/random.hpp"
 #include "unisono/comm/communicator.hpp"
 #include "unisono/session/losses.hpp"
 #include "unisono/session/model_of_config.hpp"

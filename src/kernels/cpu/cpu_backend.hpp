@@ -4,9 +4,9 @@
 #include <map>
 #include <optional>
 
-#include "cpu/chunks.hpp"
 #include "cpu/instruction_set.hpp"
 #include "cpu/lanes.hpp"
+#include "cpu/thread_team.hpp"
 #include "unisono/kernels/backend.hpp"
 
 namespace unisono::kernels::cpu {
@@ -88,7 +88,7 @@ class CpuBackend final : public Backend {
   double measure_peak_flops_per_second() override;
   double measure_bandwidth_bytes_per_second() override;
 
-  // Layouts: layouts.cpp
+  // Layouts
 
   Index activation_size(const Extent& extent, Index batch) const override;
   Index scratch_size() const override;
@@ -188,7 +188,7 @@ class CpuBackend final : public Backend {
                   View first, View second) override;
 
  private:
-  // Layouts: layouts.cpp
+  // Layouts
 
   Innermost innermost(const Extent& extent, Index batch) const { return settings_.methods.innermost_of(extent, batch); }
   Lanes lanes(const Extent& extent, Index batch) const { return Lanes::of(innermost(extent, batch), batch); }

@@ -3,7 +3,6 @@
 #include <cmath>
 #include <vector>
 
-#include "cpu/chunks.hpp"
 #include "cpu/cpu_backend.hpp"
 #include "cpu/thread_team.hpp"
 #include "unisono/base/random.hpp"

@@ -16,7 +16,6 @@
 #include <optional>
 #include <vector>
 
-#include "cpu/chunks.hpp"
 #include "cpu/linear_chunks.hpp"
 #include "cpu/thread_team.hpp"
 

@@ -6,9 +6,9 @@
 #include <span>
 #include <vector>
 
-#include "cpu/chunks.hpp"
 #include "cpu/cpu_backend.hpp"
 #include "cpu/loops.hpp"
+#include "cpu/thread_team.hpp"
 #include "unisono/kernels/update_kernels.hpp"
 
 // The formulas and papers are in loops_isa/updates.cpp.

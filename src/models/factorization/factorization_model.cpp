@@ -8,7 +8,6 @@
 #include <numeric>
 
 #include "in_place_model.hpp"
-#include "rows.hpp"
 #include "unisono/base/errors.hpp"
 
 namespace unisono::models {

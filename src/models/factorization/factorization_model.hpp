@@ -5,8 +5,8 @@
 
 #include "in_place_model.hpp"
 #include "unisono/kernels/least_squares.hpp"
-#include "unisono/models/alternating.hpp"
 #include "unisono/models/factory.hpp"
+#include "unisono/models/objective.hpp"
 
 namespace unisono::models {
 

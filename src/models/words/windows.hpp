@@ -7,7 +7,7 @@
 
 #include "unisono/base/random.hpp"
 #include "unisono/kernels/in_place.hpp"
-#include "unisono/models/settings.hpp"
+#include "unisono/models/factory.hpp"
 
 namespace unisono::models {
 

@@ -9,7 +9,7 @@
 #include <set>
 #include <sstream>
 
-#include "unisono/base/hash.hpp"
+#include "unisono/base/random.hpp"
 #include "unisono/base/resources.hpp"
 #include "unisono/base/text.hpp"
 

@@ -6,7 +6,7 @@
 #include <filesystem>
 
 #include "unisono/base/errors.hpp"
-#include "unisono/base/hash.hpp"
+#include "unisono/base/random.hpp"
 #include "unisono/base/raw_file.hpp"
 
 namespace unisono::session {

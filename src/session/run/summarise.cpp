@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "unisono/base/hash.hpp"
+#include "unisono/base/random.hpp"
 #include "unisono/comm/counters.hpp"
 
 namespace unisono::session {

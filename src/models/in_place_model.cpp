@@ -1,10 +1,9 @@
-#include "rows.hpp"
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 
+#include "in_place_model.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/base/random.hpp"
 

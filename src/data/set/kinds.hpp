@@ -1,8 +1,16 @@
 #pragma once
 
 #include "sparse/schema.hpp"
+#include "unisono/data/dataset.hpp"
+#include "unisono/data/hdf5.hpp"
 
 namespace unisono::data {
+
+/// Opens a set with dense features. Collective; see open_dataset.
+std::unique_ptr<Dataset> open_table(const DataSettings& settings, const NodeShare& share, const Preprocessing* trained);
+
+/// The info of such a set, without reading it into memory.
+DatasetInfo inspect_table(const DataSettings& settings, const hdf5::File& file);
 
 /// Opens a set that is not a table; it is always resident, one copy per node. Collective; see open_dataset.
 /// \param trained not null: the set is only evaluated with this trained model, and its examples keep the file's order
