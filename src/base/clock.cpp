@@ -16,15 +16,6 @@ class SteadyClock final : public Clock {
   }
 };
 
-}  // namespace
-
-const Clock& steady_clock() {
-  static const SteadyClock clock;
-  return clock;
-}
-
-namespace {
-
 /// Lets the calling thread sleep for a few microseconds; else Linux may add 50 to each sleep.
 void sleep_precisely() {
   constexpr unsigned long kNanoseconds = 1000;
@@ -33,6 +24,11 @@ void sleep_precisely() {
 }
 
 }  // namespace
+
+const Clock& steady_clock() {
+  static const SteadyClock clock;
+  return clock;
+}
 
 void Idle::sleep() {
   constexpr int kOfEachLength = 16;

@@ -33,6 +33,23 @@ std::optional<fs::path> path_in_hierarchy(const std::string& memberships, const 
   return {};
 }
 
+namespace fs = std::filesystem;
+
+/// The number in a file; empty where there is no such file or it says "max".
+std::optional<std::int64_t> number_in(const fs::path& path) {
+  std::ifstream file(path);
+  std::int64_t value = 0;
+  if (file >> value) return value;
+  return std::nullopt;
+}
+
+/// Empty where there is no limit.
+std::optional<std::uint64_t> soft_limit(__rlimit_resource resource) {
+  rlimit limit = {};
+  if (getrlimit(resource, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return std::nullopt;
+  return limit.rlim_cur;
+}
+
 }  // namespace
 
 std::vector<fs::path> control_groups(const std::string& memberships, const std::string& controller,
@@ -54,27 +71,6 @@ std::string text_of_file(const fs::path& path) {
   text << file.rdbuf();
   return text.str();
 }
-
-namespace {
-
-namespace fs = std::filesystem;
-
-/// The number in a file; empty where there is no such file or it says "max".
-std::optional<std::int64_t> number_in(const fs::path& path) {
-  std::ifstream file(path);
-  std::int64_t value = 0;
-  if (file >> value) return value;
-  return std::nullopt;
-}
-
-/// Empty where there is no limit.
-std::optional<std::uint64_t> soft_limit(__rlimit_resource resource) {
-  rlimit limit = {};
-  if (getrlimit(resource, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return std::nullopt;
-  return limit.rlim_cur;
-}
-
-}  // namespace
 
 std::string cgroup_limit(const std::string& memberships, const std::string& root) {
   std::int64_t least = std::numeric_limits<std::int64_t>::max();

@@ -17,6 +17,8 @@ constexpr std::uint32_t kMultiplier0 = 0xD2511F53, kMultiplier1 = 0xCD9E8D57;
 constexpr std::uint32_t kWeyl0 = 0x9E3779B9, kWeyl1 = 0xBB67AE85;
 constexpr int kRounds = 10;
 
+constexpr std::uint64_t kChunkBytes = 1 << 20;  // part of the format of checkpoints
+
 }  // namespace
 
 // The finaliser of SplitMix64: neighbouring seeds give unrelated keys.
@@ -83,12 +85,6 @@ std::vector<std::uint64_t> permutation(std::uint64_t n, RandomStream random) {
   shuffle(std::span(order), random);
   return order;
 }
-
-namespace {
-
-constexpr std::uint64_t kChunkBytes = 1 << 20;  // part of the format of checkpoints
-
-}  // namespace
 
 std::uint64_t hash_bytes(std::span<const std::byte> bytes, std::uint64_t seed) {
   return XXH3_64bits_withSeed(bytes.data(), bytes.size(), seed);

@@ -55,6 +55,14 @@ std::int64_t left_by_groups(const std::string& root, const GroupFiles& files) {
   return left;
 }
 
+/// Adds the quota that a text such as "150000 100000" (microseconds of CPU time, in a period of so many) gives a group;
+/// "max", or -1 in version 1, is none.
+void add(std::vector<CpuQuota>& quotas, const std::string& text, const std::string& group) {
+  std::istringstream words(text);
+  double time = 0, period = 0;
+  if (words >> time >> period && time > 0 && period > 0) quotas.push_back({.cores = time / period, .group = group});
+}
+
 }  // namespace
 
 std::optional<std::int64_t> available_memory_bytes(const std::string& root) {
@@ -72,18 +80,6 @@ std::optional<std::int64_t> available_memory_bytes(const std::string& root) {
 std::int64_t process_status_bytes(const std::string& word, const std::string& root) {
   return 1024 * find_entry(root + "/proc/self/status", word).value_or(0);
 }
-
-namespace {
-
-/// Adds the quota that a text such as "150000 100000" (microseconds of CPU time, in a period of so many) gives a group;
-/// "max", or -1 in version 1, is none.
-void add(std::vector<CpuQuota>& quotas, const std::string& text, const std::string& group) {
-  std::istringstream words(text);
-  double time = 0, period = 0;
-  if (words >> time >> period && time > 0 && period > 0) quotas.push_back({.cores = time / period, .group = group});
-}
-
-}  // namespace
 
 std::vector<CpuQuota> cpu_quotas(const std::string& root) {
   const std::string memberships = text_of_file(root + "/proc/self/cgroup"), mount = root + "/sys/fs/cgroup";

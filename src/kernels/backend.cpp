@@ -18,6 +18,11 @@ namespace {
   throw ConfigError("parameters that are divided among ranks are trained on CPUs alone; set device = \"cpu\"");
 }
 
+/// The floating-point sums.
+std::array<double*, 5> floating(LossSums& sums) {
+  return {&sums.loss, &sums.squared_error, &sums.absolute_error, &sums.target_sum, &sums.target_squared_sum};
+}
+
 }  // namespace
 
 float value_of(const GradientScale& scale, double squared_norm) {
@@ -32,15 +37,6 @@ void UpdateKernels::sum_lamb_directions(const AdamStep&, std::span<const UpdateR
                                         std::span<ExactSquares>) {
   refuse();
 }
-
-namespace {
-
-/// The floating-point sums.
-std::array<double*, 5> floating(LossSums& sums) {
-  return {&sums.loss, &sums.squared_error, &sums.absolute_error, &sums.target_sum, &sums.target_squared_sum};
-}
-
-}  // namespace
 
 void LossSums::settle() {
   const auto sums = floating(*this);

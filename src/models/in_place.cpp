@@ -14,6 +14,8 @@ namespace {
 
 constexpr int kExampleBits = 48;  // the rest names the thread, from 1
 
+constexpr int kSpins = 64;  // before the thread sleeps: the owner may need its core
+
 }  // namespace
 
 TouchedRows::TouchedRows(const std::vector<RowSpace>& spaces) {
@@ -76,12 +78,6 @@ void InPlaceModel::predict(const data::Batch&, ModelState, MutableView) {
 std::vector<Metric> InPlaceModel::metrics(const kernels::LossSums& sums) const {
   return {metric_of("loss", ratio(sums.loss, sums.examples))};
 }
-
-namespace {
-
-constexpr int kSpins = 64;  // before the thread sleeps: the owner may need its core
-
-}  // namespace
 
 RowLocks::RowLocks(int stripes)
     : stripes_(static_cast<std::uint32_t>(stripes)), locks_(std::make_unique<Lock[]>(stripes_)) {}

@@ -61,6 +61,52 @@ void remove_unfinished(const std::string& path) {
   for (const std::string name : kResults) fs::remove(fs::path(path) / (name + ".tmp"), ignored);
 }
 
+namespace fs = std::filesystem;
+
+/// What messages say of an owner.
+struct Words {
+  std::string_view held;     ///< "{}: holds …"
+  std::string_view go_on;    ///< "{}: already holds …"
+  std::string_view nothing;  ///< "{}: …", where there is nothing to resume
+};
+
+Words words_of(FolderOwner owner) {
+  if (owner == FolderOwner::run) {
+    return {"a run", "a run; continue it (--resume), replace it (--overwrite)",
+            "there is no run to resume; start one without --resume, or name its folder"};
+  }
+  if (owner == FolderOwner::study) {
+    return {"a study", "a study; go on with it (--resume), replace it (--overwrite)",
+            "there is no study to resume; start one without --resume, or name its folder"};
+  }
+  const std::string_view held = owner == FolderOwner::search             ? "a search"
+                                : owner == FolderOwner::cross_validation ? "a cross-validation"
+                                                                         : "trials";
+  return {held, "trials; go on with them (--resume), replace them (--overwrite)",
+          "there is nothing to resume; start without --resume, or name the folder"};
+}
+
+/// Whose trials a journal has, as its first line says.
+FolderOwner owner_of_journal(const std::string& path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  const auto first = nlohmann::json::parse(line.substr(std::min(line.size(), line.find(' '))), nullptr, false);
+  const auto job = first.is_object() && first.contains("job") ? first.at("job") : nlohmann::json();
+  return job == "search"             ? FolderOwner::search
+         : job == "cross_validation" ? FolderOwner::cross_validation
+                                     : FolderOwner::trials;
+}
+
+bool is_there(const std::string& folder, std::string_view name) {
+  std::error_code ignored;
+  return fs::exists(fs::path(folder) / name, ignored);
+}
+
+bool is_any_there(const std::string& folder, std::initializer_list<std::string_view> names) {
+  return std::ranges::any_of(names, [&](std::string_view name) { return is_there(folder, name); });
+}
+
 }  // namespace
 
 RunFolder::RunFolder(std::string path, Existing existing) : path_(std::move(path)) {
@@ -137,56 +183,6 @@ std::string read_text_file(const std::string& path) {
   if (!file) throw OutputError(fmt::format("{}: cannot be read: {}", path, std::strerror(errno)));
   return {std::istreambuf_iterator<char>(file), {}};
 }
-
-namespace {
-
-namespace fs = std::filesystem;
-
-/// What messages say of an owner.
-struct Words {
-  std::string_view held;     ///< "{}: holds …"
-  std::string_view go_on;    ///< "{}: already holds …"
-  std::string_view nothing;  ///< "{}: …", where there is nothing to resume
-};
-
-Words words_of(FolderOwner owner) {
-  if (owner == FolderOwner::run) {
-    return {"a run", "a run; continue it (--resume), replace it (--overwrite)",
-            "there is no run to resume; start one without --resume, or name its folder"};
-  }
-  if (owner == FolderOwner::study) {
-    return {"a study", "a study; go on with it (--resume), replace it (--overwrite)",
-            "there is no study to resume; start one without --resume, or name its folder"};
-  }
-  const std::string_view held = owner == FolderOwner::search             ? "a search"
-                                : owner == FolderOwner::cross_validation ? "a cross-validation"
-                                                                         : "trials";
-  return {held, "trials; go on with them (--resume), replace them (--overwrite)",
-          "there is nothing to resume; start without --resume, or name the folder"};
-}
-
-/// Whose trials a journal has, as its first line says.
-FolderOwner owner_of_journal(const std::string& path) {
-  std::ifstream file(path);
-  std::string line;
-  std::getline(file, line);
-  const auto first = nlohmann::json::parse(line.substr(std::min(line.size(), line.find(' '))), nullptr, false);
-  const auto job = first.is_object() && first.contains("job") ? first.at("job") : nlohmann::json();
-  return job == "search"             ? FolderOwner::search
-         : job == "cross_validation" ? FolderOwner::cross_validation
-                                     : FolderOwner::trials;
-}
-
-bool is_there(const std::string& folder, std::string_view name) {
-  std::error_code ignored;
-  return fs::exists(fs::path(folder) / name, ignored);
-}
-
-bool is_any_there(const std::string& folder, std::initializer_list<std::string_view> names) {
-  return std::ranges::any_of(names, [&](std::string_view name) { return is_there(folder, name); });
-}
-
-}  // namespace
 
 FolderOwner owner_of(const std::string& folder) {
   std::error_code ignored;

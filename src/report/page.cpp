@@ -90,23 +90,6 @@ Html head_of(const Page& page) {
   return element("head", head);
 }
 
-}  // namespace
-
-std::string to_html(const Page& page) {
-  Html main = element("h1", page.title);
-  main += element("p", {{"class", "subtitle"}}, page.subtitle);
-  main += contents_of(page);
-  for (std::size_t i = 0; i < page.sections.size(); ++i) main += html_of(page.sections[i], anchor_of(i));
-  Html body = element("main", main);
-  body += element("footer", "Written by unisono report.");
-  body += element("script", Html::own(std::string(kPageScript)));
-  Html document = head_of(page);
-  document += element("body", body);
-  return std::string(kPageBegin) + element("html", {{"lang", "en"}}, document).str();
-}
-
-namespace {
-
 /// For contents and for values in quotes. Control characters that HTML lacks become spaces.
 std::string escaped(std::string_view text) {
   std::string markup;
@@ -140,33 +123,6 @@ std::string start_of(std::string_view name, const std::vector<HtmlAttribute>& at
   return markup + ">";
 }
 
-}  // namespace
-
-Html::Html(std::string_view text) : markup_(escaped(text)) {}
-
-Html Html::own(std::string markup) {
-  Html html;
-  html.markup_ = std::move(markup);
-  return html;
-}
-
-Html& Html::operator+=(const Html& more) {
-  markup_ += more.markup_;
-  return *this;
-}
-
-Html element(std::string_view name, const std::vector<HtmlAttribute>& attributes, const Html& content) {
-  return Html::own(start_of(name, attributes) + content.str() + "</" + std::string(name) + ">\n");
-}
-
-Html element(std::string_view name, const Html& content) { return element(name, {}, content); }
-
-Html void_element(std::string_view name, const std::vector<HtmlAttribute>& attributes) {
-  return Html::own(start_of(name, attributes));
-}
-
-namespace {
-
 /// Big-endian, as PNG has numbers.
 std::string bytes_of(std::uint32_t number) {
   std::string bytes;
@@ -192,6 +148,42 @@ std::string compressed(const std::string& bytes) {
 }
 
 }  // namespace
+
+std::string to_html(const Page& page) {
+  Html main = element("h1", page.title);
+  main += element("p", {{"class", "subtitle"}}, page.subtitle);
+  main += contents_of(page);
+  for (std::size_t i = 0; i < page.sections.size(); ++i) main += html_of(page.sections[i], anchor_of(i));
+  Html body = element("main", main);
+  body += element("footer", "Written by unisono report.");
+  body += element("script", Html::own(std::string(kPageScript)));
+  Html document = head_of(page);
+  document += element("body", body);
+  return std::string(kPageBegin) + element("html", {{"lang", "en"}}, document).str();
+}
+
+Html::Html(std::string_view text) : markup_(escaped(text)) {}
+
+Html Html::own(std::string markup) {
+  Html html;
+  html.markup_ = std::move(markup);
+  return html;
+}
+
+Html& Html::operator+=(const Html& more) {
+  markup_ += more.markup_;
+  return *this;
+}
+
+Html element(std::string_view name, const std::vector<HtmlAttribute>& attributes, const Html& content) {
+  return Html::own(start_of(name, attributes) + content.str() + "</" + std::string(name) + ">\n");
+}
+
+Html element(std::string_view name, const Html& content) { return element(name, {}, content); }
+
+Html void_element(std::string_view name, const std::vector<HtmlAttribute>& attributes) {
+  return Html::own(start_of(name, attributes));
+}
 
 std::string base64(std::string_view bytes) {
   constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "page.hpp"
-#include "plot/matrix.hpp"
+#include "plot/plots.hpp"
 #include "run_sections.hpp"
 #include "texts.hpp"
 #include "unisono/base/errors.hpp"
@@ -109,26 +109,6 @@ Table table_of(const records::SplitEvaluation& evaluation) {
   return table;
 }
 
-}  // namespace
-
-Section section_of_examples(const RunHistory& run, const ReportOptions& options, Log& log) {
-  Section section{.title = "Examples"};
-  if (options.examples == 0 || !options.apply_model) return section;
-  try {
-    const records::ModelExamples examples = options.apply_model(run.record.folder, log);
-    if (examples.matrix) add_matrix(section, *examples.matrix, examples.classes);
-    add_worst(section, examples);
-    for (const records::Neighbours& neighbours : examples.neighbours) section.blocks.emplace_back(table_of(neighbours));
-    if (examples.evaluation) section.blocks.emplace_back(table_of(*examples.evaluation));
-  } catch (const Error& error) {
-    log.warning(fmt::format("{}: the report has no examples: {}", run.record.folder, error.what()));
-    section.blocks.emplace_back(Paragraph{fmt::format("The model could not be applied: {}", error.what())});
-  }
-  return section;
-}
-
-namespace {
-
 constexpr Index kMostMatrixClasses = 60;
 
 plot::MatrixPlot matrix_plot(const records::ConfusionMatrix& matrix, const std::vector<std::string>& names) {
@@ -162,6 +142,22 @@ Table class_table(const records::ConfusionMatrix& matrix, const std::vector<std:
 }
 
 }  // namespace
+
+Section section_of_examples(const RunHistory& run, const ReportOptions& options, Log& log) {
+  Section section{.title = "Examples"};
+  if (options.examples == 0 || !options.apply_model) return section;
+  try {
+    const records::ModelExamples examples = options.apply_model(run.record.folder, log);
+    if (examples.matrix) add_matrix(section, *examples.matrix, examples.classes);
+    add_worst(section, examples);
+    for (const records::Neighbours& neighbours : examples.neighbours) section.blocks.emplace_back(table_of(neighbours));
+    if (examples.evaluation) section.blocks.emplace_back(table_of(*examples.evaluation));
+  } catch (const Error& error) {
+    log.warning(fmt::format("{}: the report has no examples: {}", run.record.folder, error.what()));
+    section.blocks.emplace_back(Paragraph{fmt::format("The model could not be applied: {}", error.what())});
+  }
+  return section;
+}
 
 std::string class_name(const std::vector<std::string>& names, Index label) {
   const auto i = static_cast<std::size_t>(label);

@@ -30,15 +30,6 @@ Page run_page(const ReportOptions& options, Log& log) {
   return page;
 }
 
-}  // namespace
-
-const PageKind kRunPage = {
-    .what = "a run",
-    .fits = [](const auto& folders) { return folders.size() == 1 && records::holds_run(folders.front()); },
-    .make = run_page};
-
-namespace {
-
 using Json = nlohmann::ordered_json;
 
 std::string setting(const RunHistory& run, const std::string& key) {
@@ -128,7 +119,23 @@ Table ending_table(const RunHistory& run) {
   return table;
 }
 
+/// The effective config of a text without some of its keys; nothing where it cannot be read without them.
+std::optional<std::string> without(const std::string& text, const std::vector<std::string>& keys,
+                                   const models::ModelKinds& models) {
+  try {
+    const ConfigText config{.path = "config.toml", .text = text, .overrides = {}, .removals = keys};
+    return effective_config(settings::parse_config(config, models));
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
 }  // namespace
+
+const PageKind kRunPage = {
+    .what = "a run",
+    .fits = [](const auto& folders) { return folders.size() == 1 && records::holds_run(folders.front()); },
+    .make = run_page};
 
 Section section_of_settings(const RunHistory& run, const models::ModelKinds& models) {
   Table chosen{.caption = "Settings other than the defaults", .head = {"key", "value"}, .rows = {}};
@@ -144,21 +151,6 @@ Section section_of_result(const RunHistory& run) {
   if (Table metrics = result_table(run); !metrics.rows.empty()) section.blocks.emplace_back(std::move(metrics));
   return section;
 }
-
-namespace {
-
-/// The effective config of a text without some of its keys; nothing where it cannot be read without them.
-std::optional<std::string> without(const std::string& text, const std::vector<std::string>& keys,
-                                   const models::ModelKinds& models) {
-  try {
-    const ConfigText config{.path = "config.toml", .text = text, .overrides = {}, .removals = keys};
-    return effective_config(settings::parse_config(config, models));
-  } catch (const Error&) {
-    return std::nullopt;
-  }
-}
-
-}  // namespace
 
 std::vector<std::pair<std::string, std::string>> chosen_keys(const std::string& effective,
                                                              const models::ModelKinds& models) {

@@ -6,8 +6,7 @@
 
 #include "history.hpp"
 #include "page.hpp"
-#include "plot/bars.hpp"
-#include "plot/xy.hpp"
+#include "plot/plots.hpp"
 #include "unisono/base/counters.hpp"
 #include "unisono/records/confusion.hpp"
 #include "unisono/report/report.hpp"

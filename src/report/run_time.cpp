@@ -5,7 +5,7 @@
 #include <cmath>
 #include <map>
 
-#include "plot/bars.hpp"
+#include "plot/plots.hpp"
 #include "run_sections.hpp"
 #include "texts.hpp"
 #include "unisono/base/errors.hpp"
@@ -55,6 +55,16 @@ void add_time_of_epochs(Section& section, const RunHistory& run) {
   section.blocks.emplace_back(drawing_of(time_plot("Time of each epoch by part", rows, seconds)));
 }
 
+Block timeline_of(const RunHistory& run, const ReportOptions& options) {
+  try {
+    return Drawing{.title = "A step of the pipeline, predicted",
+                   .svg = options.predict_timeline(run.record.folder, run.config, run.record.ranks),
+                   .on_paper = true};
+  } catch (const Error& error) {
+    return Paragraph{fmt::format("The timeline of a step cannot be predicted: {}", error.what())};
+  }
+}
+
 }  // namespace
 
 Seconds seconds_of(const RunHistory& run) {
@@ -97,20 +107,6 @@ Section section_of_time(const RunHistory& run) {
   section.blocks.emplace_back(time_table(seconds));
   return section;
 }
-
-namespace {
-
-Block timeline_of(const RunHistory& run, const ReportOptions& options) {
-  try {
-    return Drawing{.title = "A step of the pipeline, predicted",
-                   .svg = options.predict_timeline(run.record.folder, run.config, run.record.ranks),
-                   .on_paper = true};
-  } catch (const Error& error) {
-    return Paragraph{fmt::format("The timeline of a step cannot be predicted: {}", error.what())};
-  }
-}
-
-}  // namespace
 
 Section section_of_pipeline(const RunHistory& run, const ReportOptions& options) {
   Section section{.title = "Pipeline"};

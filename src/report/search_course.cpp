@@ -8,9 +8,7 @@
 #include <numeric>
 
 #include "importance.hpp"
-#include "plot/bars.hpp"
-#include "plot/parallel.hpp"
-#include "plot/xy.hpp"
+#include "plot/plots.hpp"
 #include "run_sections.hpp"
 #include "search_sections.hpp"
 #include "texts.hpp"
@@ -129,62 +127,6 @@ Table rungs_table(const SearchHistory& search) {
   }
   return table;
 }
-
-}  // namespace
-
-plot::Axis metric_axis(const SearchHistory& search, const std::vector<double>& values) {
-  plot::Axis axis = axis_for({{.y = values}});
-  axis.label = words_of(search.metric);
-  return axis;
-}
-
-Section section_of_course(const SearchHistory& search) {
-  Section section{.title = "Course"};
-  if (search.steps.empty()) return section;
-  section.blocks.emplace_back(best_drawing(search));
-  if (!search.is_in_steps()) return section;
-  section.blocks.emplace_back(rungs_drawing(search));
-  section.blocks.emplace_back(rungs_table(search));
-  return section;
-}
-
-Section section_of_timeline(const TrialsHistory& job) {
-  Section section{.title = "Timeline"};
-  if (job.trainings.empty()) return section;
-  if (job.trainings.size() > kMostBlocks) {
-    section.blocks.emplace_back(Paragraph{
-        fmt::format("The first {} of {} trainings.", grouped(kMostBlocks), grouped(std::ssize(job.trainings)))});
-  }
-  const TrialsHistory::Rows rows = job.rows();
-  const bool is_search = job.kind == "search";
-  plot::Timeline timeline;
-  timeline.caption = {.title = fmt::format("Which {} ran when", is_search ? "trials" : "folds"),
-                      .description = "A row for each training that ran at the same time as others."};
-  timeline.time.label = "seconds";
-  for (std::size_t row = 0; row < rows.count; ++row) timeline.rows.push_back(fmt::format("{}", row + 1));
-  for (std::size_t i = 0; i < std::min(job.trainings.size(), kMostBlocks); ++i) {
-    const TrainingSpan& span = job.trainings[i];
-    const std::string kind(span.result       ? name_of(span.result->status, records::kTrialStatuses)
-                           : span.is_running ? "running"
-                                             : "stopped");
-    auto found = std::find(timeline.kinds.begin(), timeline.kinds.end(), kind);
-    if (found == timeline.kinds.end()) found = timeline.kinds.insert(found, kind);
-    const std::int64_t number = is_search ? span.training.trial : std::max<std::int64_t>(0, span.training.fold);
-    const std::string what = is_search             ? span.training.text()
-                             : span.training.refit ? "all examples"
-                                                   : fmt::format("fold {}", span.training.fold);
-    timeline.blocks.push_back({.row = rows.of_training[i],
-                               .start = span.start,
-                               .end = span.end,
-                               .colour = static_cast<std::size_t>(found - timeline.kinds.begin()),
-                               .text = span.training.refit ? "all" : fmt::format("{}", number),
-                               .title = fmt::format("{}: {}, {}", what, kind, duration_text(span.end - span.start))});
-  }
-  section.blocks.emplace_back(drawing_of(timeline));
-  return section;
-}
-
-namespace {
 
 constexpr std::size_t kMostDrawn = 1000, kMostAxes = 12, kMostSlices = 24;
 
@@ -316,6 +258,58 @@ void add_importance(Section& section, const Importances& importances) {
 }
 
 }  // namespace
+
+plot::Axis metric_axis(const SearchHistory& search, const std::vector<double>& values) {
+  plot::Axis axis = axis_for({{.y = values}});
+  axis.label = words_of(search.metric);
+  return axis;
+}
+
+Section section_of_course(const SearchHistory& search) {
+  Section section{.title = "Course"};
+  if (search.steps.empty()) return section;
+  section.blocks.emplace_back(best_drawing(search));
+  if (!search.is_in_steps()) return section;
+  section.blocks.emplace_back(rungs_drawing(search));
+  section.blocks.emplace_back(rungs_table(search));
+  return section;
+}
+
+Section section_of_timeline(const TrialsHistory& job) {
+  Section section{.title = "Timeline"};
+  if (job.trainings.empty()) return section;
+  if (job.trainings.size() > kMostBlocks) {
+    section.blocks.emplace_back(Paragraph{
+        fmt::format("The first {} of {} trainings.", grouped(kMostBlocks), grouped(std::ssize(job.trainings)))});
+  }
+  const TrialsHistory::Rows rows = job.rows();
+  const bool is_search = job.kind == "search";
+  plot::Timeline timeline;
+  timeline.caption = {.title = fmt::format("Which {} ran when", is_search ? "trials" : "folds"),
+                      .description = "A row for each training that ran at the same time as others."};
+  timeline.time.label = "seconds";
+  for (std::size_t row = 0; row < rows.count; ++row) timeline.rows.push_back(fmt::format("{}", row + 1));
+  for (std::size_t i = 0; i < std::min(job.trainings.size(), kMostBlocks); ++i) {
+    const TrainingSpan& span = job.trainings[i];
+    const std::string kind(span.result       ? name_of(span.result->status, records::kTrialStatuses)
+                           : span.is_running ? "running"
+                                             : "stopped");
+    auto found = std::find(timeline.kinds.begin(), timeline.kinds.end(), kind);
+    if (found == timeline.kinds.end()) found = timeline.kinds.insert(found, kind);
+    const std::int64_t number = is_search ? span.training.trial : std::max<std::int64_t>(0, span.training.fold);
+    const std::string what = is_search             ? span.training.text()
+                             : span.training.refit ? "all examples"
+                                                   : fmt::format("fold {}", span.training.fold);
+    timeline.blocks.push_back({.row = rows.of_training[i],
+                               .start = span.start,
+                               .end = span.end,
+                               .colour = static_cast<std::size_t>(found - timeline.kinds.begin()),
+                               .text = span.training.refit ? "all" : fmt::format("{}", number),
+                               .title = fmt::format("{}: {}, {}", what, kind, duration_text(span.end - span.start))});
+  }
+  section.blocks.emplace_back(drawing_of(timeline));
+  return section;
+}
 
 Section section_of_space(const SearchHistory& search) {
   Section section{.title = "What the settings do"};

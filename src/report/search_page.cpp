@@ -104,6 +104,50 @@ Page search_page(const ReportOptions& options, Log&) {
   return page;
 }
 
+constexpr double kNoNumber = std::numeric_limits<double>::quiet_NaN();
+
+std::string kind_of(const ConfigValue& option) {
+  const ConfigValue* const kind = option.table() == nullptr ? nullptr : option.find("kind");
+  return kind == nullptr ? "" : unquoted(toml_text(*kind));
+}
+
+/// A choice in a few characters: a table's kind, where no other choice has the same.
+std::string name_of_choice(const search::Parameter& parameter, std::size_t option) {
+  const std::string kind = kind_of(parameter.choices[option]);
+  const auto same = std::ranges::count_if(parameter.choices, [&](const auto& one) { return kind_of(one) == kind; });
+  if (!kind.empty() && same == 1) return kind;
+  if (!kind.empty()) return fmt::format("{} {}", kind, option + 1);
+  return unquoted(toml_text(parameter.choices[option]));
+}
+
+/// "optimizer[adam].learning_rate" of "optimizer[1].learning_rate"
+std::string name_of_parameter(const search::Space& space, std::size_t i) {
+  const search::Parameter& parameter = space.parameters()[i];
+  if (parameter.owner < 0) return parameter.key;
+  const auto owner = static_cast<std::size_t>(parameter.owner);
+  const search::Parameter& around = space.parameters()[owner];
+  const std::size_t prefix = fmt::format("{}[{}]", around.key, parameter.option).size();
+  return fmt::format("{}[{}]{}", name_of_parameter(space, owner),
+                     name_of_choice(around, static_cast<std::size_t>(parameter.option)), parameter.key.substr(prefix));
+}
+
+double number_at(const search::Parameter& parameter, double u) {
+  if (parameter.scale == search::Scale::choice) return static_cast<double>(parameter.index(u));
+  return parameter.at(u).number().value_or(kNoNumber);
+}
+
+SearchColumn column_of(const search::Space& space, std::size_t i) {
+  const search::Parameter& parameter = space.parameters()[i];
+  SearchColumn column{.name = name_of_parameter(space, i), .axis = {}, .values = {}};
+  column.axis.label = column.name;
+  if (parameter.scale == search::Scale::log) column.axis.spacing = plot::Spacing::logarithmic;
+  if (parameter.scale != search::Scale::choice) return column;
+  for (std::size_t option = 0; option < parameter.choices.size(); ++option) {
+    column.axis.choices.push_back(plot::shortened(name_of_choice(parameter, option), 130));
+  }
+  return column;
+}
+
 }  // namespace
 
 Section section_of_search_result(const SearchHistory& search) {
@@ -154,54 +198,6 @@ const PageKind kSearchPage = {.what = "a search",
                                            records::owner_of(folders.front()) == records::FolderOwner::search;
                                   },
                               .make = search_page};
-
-namespace {
-
-constexpr double kNoNumber = std::numeric_limits<double>::quiet_NaN();
-
-std::string kind_of(const ConfigValue& option) {
-  const ConfigValue* const kind = option.table() == nullptr ? nullptr : option.find("kind");
-  return kind == nullptr ? "" : unquoted(toml_text(*kind));
-}
-
-/// A choice in a few characters: a table's kind, where no other choice has the same.
-std::string name_of_choice(const search::Parameter& parameter, std::size_t option) {
-  const std::string kind = kind_of(parameter.choices[option]);
-  const auto same = std::ranges::count_if(parameter.choices, [&](const auto& one) { return kind_of(one) == kind; });
-  if (!kind.empty() && same == 1) return kind;
-  if (!kind.empty()) return fmt::format("{} {}", kind, option + 1);
-  return unquoted(toml_text(parameter.choices[option]));
-}
-
-/// "optimizer[adam].learning_rate" of "optimizer[1].learning_rate"
-std::string name_of_parameter(const search::Space& space, std::size_t i) {
-  const search::Parameter& parameter = space.parameters()[i];
-  if (parameter.owner < 0) return parameter.key;
-  const auto owner = static_cast<std::size_t>(parameter.owner);
-  const search::Parameter& around = space.parameters()[owner];
-  const std::size_t prefix = fmt::format("{}[{}]", around.key, parameter.option).size();
-  return fmt::format("{}[{}]{}", name_of_parameter(space, owner),
-                     name_of_choice(around, static_cast<std::size_t>(parameter.option)), parameter.key.substr(prefix));
-}
-
-double number_at(const search::Parameter& parameter, double u) {
-  if (parameter.scale == search::Scale::choice) return static_cast<double>(parameter.index(u));
-  return parameter.at(u).number().value_or(kNoNumber);
-}
-
-SearchColumn column_of(const search::Space& space, std::size_t i) {
-  const search::Parameter& parameter = space.parameters()[i];
-  SearchColumn column{.name = name_of_parameter(space, i), .axis = {}, .values = {}};
-  column.axis.label = column.name;
-  if (parameter.scale == search::Scale::log) column.axis.spacing = plot::Spacing::logarithmic;
-  if (parameter.scale != search::Scale::choice) return column;
-  for (std::size_t option = 0; option < parameter.choices.size(); ++option) {
-    column.axis.choices.push_back(plot::shortened(name_of_choice(parameter, option), 130));
-  }
-  return column;
-}
-
-}  // namespace
 
 SearchTable table_of(const SearchHistory& search) {
   SearchTable table;

@@ -9,9 +9,8 @@
 #include <set>
 
 #include "pages.hpp"
-#include "plot/bars.hpp"
 #include "plot/frame.hpp"
-#include "plot/xy.hpp"
+#include "plot/plots.hpp"
 #include "run_sections.hpp"
 #include "texts.hpp"
 #include "unisono/base/text.hpp"

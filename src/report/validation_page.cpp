@@ -5,7 +5,7 @@
 
 #include "fold_history.hpp"
 #include "pages.hpp"
-#include "plot/xy.hpp"
+#include "plot/plots.hpp"
 #include "run_sections.hpp"
 #include "search_sections.hpp"
 #include "texts.hpp"

@@ -231,6 +231,34 @@ void SpaceParser::refuse_conflicts() const {
   }
 }
 
+constexpr double kBelowOne = 1 - 0x1p-53;
+
+/// Where the distribution function reaches 1.
+double end_of(const Parameter& p) { return p.high + static_cast<double>(p.step); }
+
+/// F(x)
+double share_below(const Parameter& p, double x) {
+  if (p.scale == Scale::log) return std::log(x / p.low) / std::log(end_of(p) / p.low);
+  return (x - p.low) / (end_of(p) - p.low);
+}
+
+/// F⁻¹(u)
+double quantile(const Parameter& p, double u) {
+  if (p.scale == Scale::log) return p.low * std::exp(u * std::log(end_of(p) / p.low));
+  return p.low + u * (end_of(p) - p.low);
+}
+
+/// To six significant digits.
+double rounded(double x) {
+  const std::string text = fmt::format("{:.6g}", x);
+  std::from_chars(text.data(), text.data() + text.size(), x);
+  return x;
+}
+
+std::int64_t value_of_index(const Parameter& p, std::int64_t i) {
+  return static_cast<std::int64_t>(p.low) + i * p.step;
+}
+
 }  // namespace
 
 bool is_distribution(const ConfigValue& value) {
@@ -263,38 +291,6 @@ std::vector<Parameter> parse_space(const ConfigValue& table) {
   parser.refuse_conflicts();
   return std::move(parser.parameters);
 }
-
-namespace {
-
-constexpr double kBelowOne = 1 - 0x1p-53;
-
-/// Where the distribution function reaches 1.
-double end_of(const Parameter& p) { return p.high + static_cast<double>(p.step); }
-
-/// F(x)
-double share_below(const Parameter& p, double x) {
-  if (p.scale == Scale::log) return std::log(x / p.low) / std::log(end_of(p) / p.low);
-  return (x - p.low) / (end_of(p) - p.low);
-}
-
-/// F⁻¹(u)
-double quantile(const Parameter& p, double u) {
-  if (p.scale == Scale::log) return p.low * std::exp(u * std::log(end_of(p) / p.low));
-  return p.low + u * (end_of(p) - p.low);
-}
-
-/// To six significant digits.
-double rounded(double x) {
-  const std::string text = fmt::format("{:.6g}", x);
-  std::from_chars(text.data(), text.data() + text.size(), x);
-  return x;
-}
-
-std::int64_t value_of_index(const Parameter& p, std::int64_t i) {
-  return static_cast<std::int64_t>(p.low) + i * p.step;
-}
-
-}  // namespace
 
 std::int64_t Parameter::values() const {
   if (scale == Scale::choice) return static_cast<std::int64_t>(choices.size());

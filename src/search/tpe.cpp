@@ -144,6 +144,9 @@ void describe_tpe(ConfigVisitor& visitor, SearchSettings& settings) {
   describe_median_rule(visitor, settings);
 }
 
+/// The normal distribution function.
+double normal_share(double x) { return 0.5 * std::erfc(-x / std::numbers::sqrt2); }
+
 }  // namespace
 
 SearchMethodKind tpe_search() {
@@ -151,13 +154,6 @@ SearchMethodKind tpe_search() {
             return std::make_unique<Tpe>(std::move(problem));
           }};
 }
-
-namespace {
-
-/// The normal distribution function.
-double normal_share(double x) { return 0.5 * std::erfc(-x / std::numbers::sqrt2); }
-
-}  // namespace
 
 ParzenEstimator::ParzenEstimator(std::vector<double> observations) {
   std::ranges::sort(observations);

@@ -10,27 +10,6 @@ namespace {
 
 Index lines_of(Index floats) { return round_up_to_line(floats) / kLineFloats; }
 
-}  // namespace
-
-Index VectorShards::pieces() const { return std::min(kPieces, lines_of(size_)); }
-
-FloatRange VectorShards::piece(Index number) const {
-  const auto bound = [&](Index i) { return std::min(size_, share_of(lines_of(size_), i, pieces()) * kLineFloats); };
-  return {bound(number), bound(number + 1)};
-}
-
-FloatRange VectorShards::pieces_of(int rank) const {
-  return {share_of(pieces(), rank, ranks_), share_of(pieces(), rank + 1, ranks_)};
-}
-
-FloatRange VectorShards::shard(int rank) const {
-  const FloatRange own = pieces_of(rank);
-  if (own.first == own.last) return {};
-  return {piece(own.first).first, piece(own.last - 1).last};
-}
-
-namespace {
-
 /// Cuts a range of a shard into boxes: along its outermost stored axis, positions that are in the range as a
 /// whole, and, cut along the next axis, the first and the last one, which may be in it only in part.
 class RangeCutter {
@@ -112,55 +91,6 @@ Box own_box(const Shard& shard) {
   return box;
 }
 
-}  // namespace
-
-std::vector<Shard> parts_of(const std::vector<Shard>& shards, const FloatRange& range) {
-  std::vector<Shard> parts;
-  for (const Shard& shard : shards) {
-    const Index offset = shard.place.offset;
-    const Index first = std::max(range.first, offset), last = std::min(range.last, offset + stored_size(shard.place));
-    if (first >= last) continue;
-    RangeCutter(shard, range.first, parts).cut(0, own_box(shard), offset, {first - offset, last - offset});
-  }
-  return parts;
-}
-
-// Where parts of blocks lie in a rank's vector, and in a block's canonical order.
-
-std::vector<Shard> whole_shards(const ParameterLayout& layout) {
-  std::vector<Shard> shards;
-  for (std::size_t i = 0; i < layout.blocks().size(); ++i) {
-    const Block& block = layout.blocks()[i];
-    shards.push_back({.block = i,
-                      .box = whole_box(block),
-                      .place = {.offset = block.offset, .counts = block.shape, .strides = stored_strides(block)}});
-  }
-  return shards;
-}
-
-LocalBox locate(const Shard& shard, const Box& box) {
-  LocalBox place{.offset = shard.place.offset, .counts = {}, .strides = shard.place.strides};
-  for (std::size_t axis = 0; axis < box.size(); ++axis) {
-    const AxisRange& held = shard.box[axis];
-    place.counts.push_back(box[axis].count);
-    place.offset += (box[axis].first - held.first) / held.step * place.strides[axis];
-    place.strides[axis] *= box[axis].step / held.step;
-  }
-  return place;
-}
-
-Shard rows_of(const Shard& shard, Index first, Index last) {
-  Shard some = shard;
-  AxisRange& front = some.box.front();
-  front.first += first * front.step;
-  front.count = last - first;
-  some.place.offset += first * some.place.strides.front();
-  some.place.counts.front() = front.count;
-  return some;
-}
-
-namespace {
-
 /// Calls visit(offset of the first element) for each line along the last axis, in canonical order.
 template <typename Visit>
 void for_each_line(const std::vector<Index>& counts, const std::vector<Index>& strides, Visit visit) {
@@ -208,6 +138,68 @@ void for_each_packed_line(const LocalBox& given, Vector* vector, Packed* packed,
 }
 
 }  // namespace
+
+Index VectorShards::pieces() const { return std::min(kPieces, lines_of(size_)); }
+
+FloatRange VectorShards::piece(Index number) const {
+  const auto bound = [&](Index i) { return std::min(size_, share_of(lines_of(size_), i, pieces()) * kLineFloats); };
+  return {bound(number), bound(number + 1)};
+}
+
+FloatRange VectorShards::pieces_of(int rank) const {
+  return {share_of(pieces(), rank, ranks_), share_of(pieces(), rank + 1, ranks_)};
+}
+
+FloatRange VectorShards::shard(int rank) const {
+  const FloatRange own = pieces_of(rank);
+  if (own.first == own.last) return {};
+  return {piece(own.first).first, piece(own.last - 1).last};
+}
+
+std::vector<Shard> parts_of(const std::vector<Shard>& shards, const FloatRange& range) {
+  std::vector<Shard> parts;
+  for (const Shard& shard : shards) {
+    const Index offset = shard.place.offset;
+    const Index first = std::max(range.first, offset), last = std::min(range.last, offset + stored_size(shard.place));
+    if (first >= last) continue;
+    RangeCutter(shard, range.first, parts).cut(0, own_box(shard), offset, {first - offset, last - offset});
+  }
+  return parts;
+}
+
+// Where parts of blocks lie in a rank's vector, and in a block's canonical order.
+
+std::vector<Shard> whole_shards(const ParameterLayout& layout) {
+  std::vector<Shard> shards;
+  for (std::size_t i = 0; i < layout.blocks().size(); ++i) {
+    const Block& block = layout.blocks()[i];
+    shards.push_back({.block = i,
+                      .box = whole_box(block),
+                      .place = {.offset = block.offset, .counts = block.shape, .strides = stored_strides(block)}});
+  }
+  return shards;
+}
+
+LocalBox locate(const Shard& shard, const Box& box) {
+  LocalBox place{.offset = shard.place.offset, .counts = {}, .strides = shard.place.strides};
+  for (std::size_t axis = 0; axis < box.size(); ++axis) {
+    const AxisRange& held = shard.box[axis];
+    place.counts.push_back(box[axis].count);
+    place.offset += (box[axis].first - held.first) / held.step * place.strides[axis];
+    place.strides[axis] *= box[axis].step / held.step;
+  }
+  return place;
+}
+
+Shard rows_of(const Shard& shard, Index first, Index last) {
+  Shard some = shard;
+  AxisRange& front = some.box.front();
+  front.first += first * front.step;
+  front.count = last - first;
+  some.place.offset += first * some.place.strides.front();
+  some.place.counts.front() = front.count;
+  return some;
+}
 
 void for_each_run(const Block& block, const Box& box,
                   const std::function<void(Index position, Index step, Index count)>& visit) {

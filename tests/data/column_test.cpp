@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 #include <numeric>
 
-#include "import/columns.hpp"
+#include "import/set_writer.hpp"
 #include "support.hpp"
 #include "unisono/base/errors.hpp"
 

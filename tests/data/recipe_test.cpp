@@ -2,8 +2,7 @@
 #include <cmath>
 #include <limits>
 
-#include "import/npy.hpp"
-#include "import/raw_rows.hpp"
+#include "import/raw_formats.hpp"
 #include "recipe/encoder.hpp"
 #include "recipe/recipe_file.hpp"
 #include "sets.hpp"

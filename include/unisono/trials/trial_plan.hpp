@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "unisono/records/trial_run.hpp"
+#include "unisono/records/journal.hpp"
 #include "unisono/search/method.hpp"
 #include "unisono/search/space.hpp"
 #include "unisono/settings/config.hpp"

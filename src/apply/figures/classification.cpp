@@ -67,117 +67,9 @@ std::vector<RankingFigures> rank_classes(comm::Communicator& replicas, const rec
   return ranking;
 }
 
-}  // namespace
-
-RankingFigures ClassificationFigures::mean_ranking() const {
-  RankingFigures sum;
-  double count = 0;
-  for (const RankingFigures& one : ranking) {
-    if (std::isnan(one.roc_auc)) continue;
-    sum.roc_auc += one.roc_auc;
-    sum.average_precision += one.average_precision;
-    ++count;
-  }
-  if (count == 0) return {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::quiet_NaN()};
-  return {sum.roc_auc / count, sum.average_precision / count};
-}
-
-std::optional<ClassificationFigures> classify_split(TrainedModel& model, comm::Communicator& replicas,
-                                                    const records::ClassReading& reading) {
-  ClassificationFigures figures{.matrix = records::ConfusionMatrix(reading.classes), .calibration = {}, .ranking = {}};
-  if (reading.probabilities) figures.calibration.emplace();
-  const auto source = (*model.data)
-                          ->evaluate(model.split, replicas.rank(), replicas.size(),
-                                     model.config.train.evaluation_batch_size, model.parts->delivery());
-  const bool ranked = replicas.max((source->last() - source->first()) * reading.outputs) <= kMostScores;
-  Scores scores;
-  std::vector<float> rows;
-  bool classes = true;
-  while (const auto batch = source->next()) {
-    rows.resize(static_cast<std::size_t>(batch->size * reading.outputs));
-    model.parts->model->predict(*batch, model.parts->state(), rows);
-    classes = classes && count(reading, rows, answers_of(*batch), figures, scores);
-    if (ranked) scores.rows.insert(scores.rows.end(), rows.begin(), rows.end());
-  }
-  if (replicas.max(classes ? 0 : 1) > 0) return std::nullopt;
-  replicas.allreduce_sum(figures.matrix.counts());
-  if (figures.calibration) replicas.allreduce_sum(figures.calibration->sums());
-  if (ranked) figures.ranking = rank_classes(replicas, reading, scores);
-  return figures;
-}
-
-namespace {
-
 constexpr std::size_t kExamples = 3 * Calibration::kBins, kSquares = kExamples + 1;
 
 double square(double x) { return x * x; }
-
-}  // namespace
-
-void Calibration::add(double confidence, bool right, double squared_error) {
-  const double place = std::ceil(confidence * kBins) - 1;  // NaN goes to the first bin, and makes its mean NaN
-  const auto bin = static_cast<std::size_t>(place > 0 ? std::min(place, kBins - 1.0) : 0.0);
-  sums_[3 * bin] += 1;
-  sums_[3 * bin + 1] += confidence;
-  sums_[3 * bin + 2] += right ? 1 : 0;
-  sums_[kExamples] += 1;
-  sums_[kSquares] += squared_error;
-}
-
-Calibration::Bin Calibration::bin(int b) const {
-  const auto first = 3 * static_cast<std::size_t>(b);
-  const double examples = sums_[first];
-  if (examples == 0) return {};
-  return {.examples = examples, .confidence = sums_[first + 1] / examples, .accuracy = sums_[first + 2] / examples};
-}
-
-double Calibration::expected_error() const {
-  double error = 0;
-  for (int b = 0; b < kBins; ++b) {
-    const Bin one = bin(b);
-    error += one.examples * std::abs(one.accuracy - one.confidence);
-  }
-  return sums_[kExamples] == 0 ? 0 : error / sums_[kExamples];
-}
-
-double Calibration::brier_score() const { return sums_[kExamples] == 0 ? 0 : sums_[kSquares] / sums_[kExamples]; }
-
-double brier_part(View probabilities, std::int32_t label) {
-  if (probabilities.size() <= 2) return square(static_cast<double>(probabilities.back()) - label);
-  double sum = 0;
-  for (std::size_t k = 0; k < probabilities.size(); ++k) {
-    sum += square(static_cast<double>(probabilities[k]) - (k == static_cast<std::size_t>(label) ? 1 : 0));
-  }
-  return sum;
-}
-
-RankingFigures rank_figures(std::vector<RankedExample> examples) {
-  constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
-  const auto is_positive = [](const RankedExample& one) { return one.positive; };
-  const auto is_nan = [](const RankedExample& one) { return std::isnan(one.score); };
-  const auto positives = static_cast<double>(std::count_if(examples.begin(), examples.end(), is_positive));
-  const double negatives = static_cast<double>(examples.size()) - positives;
-  if (positives == 0 || negatives == 0 || std::any_of(examples.begin(), examples.end(), is_nan)) return {kNone, kNone};
-
-  std::sort(examples.begin(), examples.end(),
-            [](const RankedExample& a, const RankedExample& b) { return a.score > b.score; });
-  double above = 0, negatives_above = 0;  // examples with a higher score that are positive, and that are not
-  double pairs = 0, precision_sum = 0;    // pairs in order; Σ (positives of a score) · precision
-  for (auto first = examples.begin(); first != examples.end();) {
-    const auto last =
-        std::find_if(first, examples.end(), [&](const RankedExample& one) { return one.score != first->score; });
-    const auto tied_positives = static_cast<double>(std::count_if(first, last, is_positive));
-    const double tied_negatives = static_cast<double>(last - first) - tied_positives;
-    pairs += tied_negatives * (above + tied_positives / 2);
-    above += tied_positives;
-    negatives_above += tied_negatives;
-    precision_sum += tied_positives * above / (above + negatives_above);
-    first = last;
-  }
-  return {.roc_auc = pairs / positives / negatives, .average_precision = precision_sum / positives};
-}
-
-namespace {
 
 using Json = nlohmann::ordered_json;
 
@@ -257,6 +149,106 @@ void add_cells(const records::ConfusionMatrix& matrix, const std::vector<std::st
 }
 
 }  // namespace
+
+RankingFigures ClassificationFigures::mean_ranking() const {
+  RankingFigures sum;
+  double count = 0;
+  for (const RankingFigures& one : ranking) {
+    if (std::isnan(one.roc_auc)) continue;
+    sum.roc_auc += one.roc_auc;
+    sum.average_precision += one.average_precision;
+    ++count;
+  }
+  if (count == 0) return {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::quiet_NaN()};
+  return {sum.roc_auc / count, sum.average_precision / count};
+}
+
+std::optional<ClassificationFigures> classify_split(TrainedModel& model, comm::Communicator& replicas,
+                                                    const records::ClassReading& reading) {
+  ClassificationFigures figures{.matrix = records::ConfusionMatrix(reading.classes), .calibration = {}, .ranking = {}};
+  if (reading.probabilities) figures.calibration.emplace();
+  const auto source = (*model.data)
+                          ->evaluate(model.split, replicas.rank(), replicas.size(),
+                                     model.config.train.evaluation_batch_size, model.parts->delivery());
+  const bool ranked = replicas.max((source->last() - source->first()) * reading.outputs) <= kMostScores;
+  Scores scores;
+  std::vector<float> rows;
+  bool classes = true;
+  while (const auto batch = source->next()) {
+    rows.resize(static_cast<std::size_t>(batch->size * reading.outputs));
+    model.parts->model->predict(*batch, model.parts->state(), rows);
+    classes = classes && count(reading, rows, answers_of(*batch), figures, scores);
+    if (ranked) scores.rows.insert(scores.rows.end(), rows.begin(), rows.end());
+  }
+  if (replicas.max(classes ? 0 : 1) > 0) return std::nullopt;
+  replicas.allreduce_sum(figures.matrix.counts());
+  if (figures.calibration) replicas.allreduce_sum(figures.calibration->sums());
+  if (ranked) figures.ranking = rank_classes(replicas, reading, scores);
+  return figures;
+}
+
+void Calibration::add(double confidence, bool right, double squared_error) {
+  const double place = std::ceil(confidence * kBins) - 1;  // NaN goes to the first bin, and makes its mean NaN
+  const auto bin = static_cast<std::size_t>(place > 0 ? std::min(place, kBins - 1.0) : 0.0);
+  sums_[3 * bin] += 1;
+  sums_[3 * bin + 1] += confidence;
+  sums_[3 * bin + 2] += right ? 1 : 0;
+  sums_[kExamples] += 1;
+  sums_[kSquares] += squared_error;
+}
+
+Calibration::Bin Calibration::bin(int b) const {
+  const auto first = 3 * static_cast<std::size_t>(b);
+  const double examples = sums_[first];
+  if (examples == 0) return {};
+  return {.examples = examples, .confidence = sums_[first + 1] / examples, .accuracy = sums_[first + 2] / examples};
+}
+
+double Calibration::expected_error() const {
+  double error = 0;
+  for (int b = 0; b < kBins; ++b) {
+    const Bin one = bin(b);
+    error += one.examples * std::abs(one.accuracy - one.confidence);
+  }
+  return sums_[kExamples] == 0 ? 0 : error / sums_[kExamples];
+}
+
+double Calibration::brier_score() const { return sums_[kExamples] == 0 ? 0 : sums_[kSquares] / sums_[kExamples]; }
+
+double brier_part(View probabilities, std::int32_t label) {
+  if (probabilities.size() <= 2) return square(static_cast<double>(probabilities.back()) - label);
+  double sum = 0;
+  for (std::size_t k = 0; k < probabilities.size(); ++k) {
+    sum += square(static_cast<double>(probabilities[k]) - (k == static_cast<std::size_t>(label) ? 1 : 0));
+  }
+  return sum;
+}
+
+RankingFigures rank_figures(std::vector<RankedExample> examples) {
+  constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+  const auto is_positive = [](const RankedExample& one) { return one.positive; };
+  const auto is_nan = [](const RankedExample& one) { return std::isnan(one.score); };
+  const auto positives = static_cast<double>(std::count_if(examples.begin(), examples.end(), is_positive));
+  const double negatives = static_cast<double>(examples.size()) - positives;
+  if (positives == 0 || negatives == 0 || std::any_of(examples.begin(), examples.end(), is_nan)) return {kNone, kNone};
+
+  std::sort(examples.begin(), examples.end(),
+            [](const RankedExample& a, const RankedExample& b) { return a.score > b.score; });
+  double above = 0, negatives_above = 0;  // examples with a higher score that are positive, and that are not
+  double pairs = 0, precision_sum = 0;    // pairs in order; Σ (positives of a score) · precision
+  for (auto first = examples.begin(); first != examples.end();) {
+    const auto last =
+        std::find_if(first, examples.end(), [&](const RankedExample& one) { return one.score != first->score; });
+    const auto tied_positives = static_cast<double>(std::count_if(first, last, is_positive));
+    const double tied_negatives = static_cast<double>(last - first) - tied_positives;
+    pairs += tied_negatives * (above + tied_positives / 2);
+    above += tied_positives;
+    negatives_above += tied_negatives;
+    precision_sum += tied_positives * above / (above + negatives_above);
+    first = last;
+  }
+  return {.roc_auc = pairs / positives / negatives, .average_precision = precision_sum / positives};
+}
 
 Json to_json(const ClassificationFigures& figures, const std::vector<std::string>& names) {
   const records::ConfusionMatrix& matrix = figures.matrix;

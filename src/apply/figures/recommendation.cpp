@@ -56,6 +56,9 @@ void judge(const Recommender& recommender, const Relevant& relevant, comm::Slice
   }
 }
 
+/// What a relevant item at a place adds, 0 being the first. Järvelin & Kekäläinen, TOIS 20(4), 2002.
+double gain(std::size_t place) { return 1 / std::log2(static_cast<double>(place) + 2); }
+
 }  // namespace
 
 RecommendationFigures recommend_split(TrainedModel& model, comm::Communicator& replicas, std::int64_t k,
@@ -108,13 +111,6 @@ std::vector<std::string> to_text(const RecommendationFigures& figures) {
                   figures.least),
       line("precision", figures.mean.precision), line("recall", figures.mean.recall), line("ndcg", figures.mean.ndcg)};
 }
-
-namespace {
-
-/// What a relevant item at a place adds, 0 being the first. Järvelin & Kekäläinen, TOIS 20(4), 2002.
-double gain(std::size_t place) { return 1 / std::log2(static_cast<double>(place) + 2); }
-
-}  // namespace
 
 TopFigures top_figures(std::span<const std::int32_t> recommended, std::span<const std::uint32_t> relevant,
                        std::size_t k) {

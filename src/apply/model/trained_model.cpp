@@ -80,6 +80,11 @@ data::Dataset* needed_by(const models::ModelInputs& inputs, const session::Share
   return data != nullptr && inputs.kind == data::SetKind::text ? &**data : nullptr;
 }
 
+bool is_hdf5_file(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::is_regular_file(path, ignored) && data::hdf5::is_hdf5(path);
+}
+
 }  // namespace
 
 TrainedModel::TrainedModel(comm::Communicator& world, const ApplyOptions& options, Log& log, With with)
@@ -122,15 +127,6 @@ void TrainedModel::open_set(comm::Communicator& world, const ApplyOptions& optio
   if (world.is_root() && other) session::require_same_names(checkpoint, config, config.data.path);
   split = split_of(options.split, info, config.data.path);
 }
-
-namespace {
-
-bool is_hdf5_file(const std::string& path) {
-  std::error_code ignored;
-  return std::filesystem::is_regular_file(path, ignored) && data::hdf5::is_hdf5(path);
-}
-
-}  // namespace
 
 RawSet::RawSet(comm::Communicator& world, const std::string& input, const session::StoredCheckpoint& checkpoint,
                const std::string& folder, Log& log) {

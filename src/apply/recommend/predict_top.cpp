@@ -97,47 +97,6 @@ std::vector<Recommendation> recommend_together(comm::Communicator& world, const 
   return world.all_gather_joined(recommend(recommender, mine, top, team));
 }
 
-}  // namespace
-
-void predict_top(comm::Communicator& world, const TopOptions& options, Log& log) {
-  require_ending(options.output);
-  TrainedModel model(world, options.model, log);
-  require_ratings(model);
-  const models::ModelInputs& inputs = model.checkpoint.header.inputs;
-  const auto top = static_cast<std::size_t>(std::min(options.top, inputs.columns));
-  std::optional<Names> names;
-  std::vector<std::int32_t> users;
-  std::unique_ptr<RecommendationSink> sink;
-  if (world.is_root()) {
-    names.emplace(model);
-    users = choose_users(options, names->users, model.checkpoint.path);
-    sink = make_recommendation_sink({.path = options.output,
-                                     .users = users.size(),
-                                     .top = top,
-                                     .user_names = names->users.names,
-                                     .item_names = names->items.names,
-                                     .overwrite = options.overwrite});
-  }
-  world.broadcast_vector(users);
-
-  const RatedItems rated(**model.data, inputs.rows);
-  const Recommender recommender(*model.parts->model, model.parts->state(), inputs.columns, rated, top);
-  ThreadTeam team(model.parts->placement.threads, "recommending");
-  const std::size_t round = kUsersOfRound * static_cast<std::size_t>(world.size());
-  for (std::size_t first = 0; first < users.size(); first += round) {
-    const auto of_round = std::span(users).subspan(first, std::min(round, users.size() - first));
-    const auto chosen = recommend_together(world, recommender, of_round, top, team);
-    if (sink) sink->write(of_round, chosen);
-  }
-  if (sink) sink->finish();
-  world.barrier();
-  log.info(fmt::format("{}: the best {} items for {}, without those rated in {}, by {}", options.output, top,
-                       count_of(static_cast<std::int64_t>(users.size()), "user"), model.config.data.path,
-                       model.checkpoint.path));
-}
-
-namespace {
-
 /// A line for each user and item: user,rank,item,score.
 class CsvSink final : public RecommendationSink {
  public:
@@ -214,6 +173,43 @@ class Hdf5Sink final : public RecommendationSink {
 };
 
 }  // namespace
+
+void predict_top(comm::Communicator& world, const TopOptions& options, Log& log) {
+  require_ending(options.output);
+  TrainedModel model(world, options.model, log);
+  require_ratings(model);
+  const models::ModelInputs& inputs = model.checkpoint.header.inputs;
+  const auto top = static_cast<std::size_t>(std::min(options.top, inputs.columns));
+  std::optional<Names> names;
+  std::vector<std::int32_t> users;
+  std::unique_ptr<RecommendationSink> sink;
+  if (world.is_root()) {
+    names.emplace(model);
+    users = choose_users(options, names->users, model.checkpoint.path);
+    sink = make_recommendation_sink({.path = options.output,
+                                     .users = users.size(),
+                                     .top = top,
+                                     .user_names = names->users.names,
+                                     .item_names = names->items.names,
+                                     .overwrite = options.overwrite});
+  }
+  world.broadcast_vector(users);
+
+  const RatedItems rated(**model.data, inputs.rows);
+  const Recommender recommender(*model.parts->model, model.parts->state(), inputs.columns, rated, top);
+  ThreadTeam team(model.parts->placement.threads, "recommending");
+  const std::size_t round = kUsersOfRound * static_cast<std::size_t>(world.size());
+  for (std::size_t first = 0; first < users.size(); first += round) {
+    const auto of_round = std::span(users).subspan(first, std::min(round, users.size() - first));
+    const auto chosen = recommend_together(world, recommender, of_round, top, team);
+    if (sink) sink->write(of_round, chosen);
+  }
+  if (sink) sink->finish();
+  world.barrier();
+  log.info(fmt::format("{}: the best {} items for {}, without those rated in {}, by {}", options.output, top,
+                       count_of(static_cast<std::int64_t>(users.size()), "user"), model.config.data.path,
+                       model.checkpoint.path));
+}
 
 std::unique_ptr<RecommendationSink> make_recommendation_sink(const RecommendationOptions& options) {
   require_replaceable(options.path, options.overwrite);

@@ -43,24 +43,6 @@ std::vector<Scored> best_of(View scores, std::span<const std::uint32_t> rated, s
   return best.take();
 }
 
-}  // namespace
-
-void Recommender::recommend(std::span<const std::int32_t> users, std::span<Recommendation> chosen) const {
-  Question question(items_);
-  std::vector<float> scores(static_cast<std::size_t>(items_));
-  std::fill(chosen.begin(), chosen.end(), Recommendation{});
-  for (std::size_t i = 0; i < users.size(); ++i) {
-    model_.predict(question.of(users[i]), state_, scores);
-    const auto best = best_of(scores, rated_.of(users[i]), top_);
-    for (std::size_t k = 0; k < best.size(); ++k) {
-      chosen[i * top_ + k] = {.item = static_cast<std::int32_t>(best[k].row),
-                              .score = static_cast<float>(best[k].score)};
-    }
-  }
-}
-
-namespace {
-
 /// Calls visit(entry) for each rating of a group that is not below `least`.
 template <typename Visit>
 void visit_ratings(data::Dataset& ratings, data::Split split, double least, Visit visit) {
@@ -79,6 +61,20 @@ void visit_ratings(data::Dataset& ratings, data::Split split, double least, Visi
 }
 
 }  // namespace
+
+void Recommender::recommend(std::span<const std::int32_t> users, std::span<Recommendation> chosen) const {
+  Question question(items_);
+  std::vector<float> scores(static_cast<std::size_t>(items_));
+  std::fill(chosen.begin(), chosen.end(), Recommendation{});
+  for (std::size_t i = 0; i < users.size(); ++i) {
+    model_.predict(question.of(users[i]), state_, scores);
+    const auto best = best_of(scores, rated_.of(users[i]), top_);
+    for (std::size_t k = 0; k < best.size(); ++k) {
+      chosen[i * top_ + k] = {.item = static_cast<std::int32_t>(best[k].row),
+                              .score = static_cast<float>(best[k].score)};
+    }
+  }
+}
 
 RatedItems::RatedItems(data::Dataset& ratings, Index users, data::Split split, double least)
     : begins_(static_cast<std::size_t>(users) + 1) {

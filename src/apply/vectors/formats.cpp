@@ -53,6 +53,35 @@ void write_lines(const NamedRows& rows, char delimiter, NewFile& file) {
   });
 }
 
+static_assert(std::endian::native == std::endian::little);
+
+constexpr std::uint64_t kMostBytes = std::numeric_limits<std::uint32_t>::max();
+constexpr std::uint16_t kVersion = 20;  // of the format: 2.0, files that are stored as they are
+constexpr std::uint16_t kDay = 0x21;    // 1 January 1980, so that the same model makes the same bytes
+
+/// Little-endian.
+template <typename Integer>
+void put(std::string& bytes, Integer value) {
+  for (std::size_t i = 0; i < sizeof(Integer); ++i) {
+    bytes += static_cast<char>((static_cast<std::uint64_t>(value) >> (8 * i)) & 0xFFU);
+  }
+}
+
+/// What the local header and the directory's have in common: version, flags, method, time, day, CRC, sizes.
+void put_common(std::string& bytes, std::uint32_t crc, std::uint32_t size, std::size_t name) {
+  for (const std::uint16_t value : {kVersion, std::uint16_t{0}, std::uint16_t{0}, std::uint16_t{0}, kDay}) {
+    put(bytes, value);
+  }
+  for (const std::uint32_t value : {crc, size, size}) put(bytes, value);
+  put(bytes, static_cast<std::uint16_t>(name));
+  put(bytes, std::uint16_t{0});  // no extra field
+}
+
+std::uint32_t crc_of(std::string_view a, std::string_view b) {
+  const auto bytes = [](std::string_view text) { return reinterpret_cast<const Bytef*>(text.data()); };
+  return static_cast<std::uint32_t>(crc32_z(crc32_z(crc32_z(0, nullptr, 0), bytes(a), a.size()), bytes(b), b.size()));
+}
+
 }  // namespace
 
 void write_word2vec_text(const NamedRows& rows, NewFile& file) {
@@ -88,39 +117,6 @@ void write_names(const std::vector<std::string>& names, NewFile& file) {
                   "is empty or has several lines, but a file of names has one line per name; use --format csv");
   for (const std::string& name : names) file.write(name + '\n');
 }
-
-namespace {
-
-static_assert(std::endian::native == std::endian::little);
-
-constexpr std::uint64_t kMostBytes = std::numeric_limits<std::uint32_t>::max();
-constexpr std::uint16_t kVersion = 20;  // of the format: 2.0, files that are stored as they are
-constexpr std::uint16_t kDay = 0x21;    // 1 January 1980, so that the same model makes the same bytes
-
-/// Little-endian.
-template <typename Integer>
-void put(std::string& bytes, Integer value) {
-  for (std::size_t i = 0; i < sizeof(Integer); ++i) {
-    bytes += static_cast<char>((static_cast<std::uint64_t>(value) >> (8 * i)) & 0xFFU);
-  }
-}
-
-/// What the local header and the directory's have in common: version, flags, method, time, day, CRC, sizes.
-void put_common(std::string& bytes, std::uint32_t crc, std::uint32_t size, std::size_t name) {
-  for (const std::uint16_t value : {kVersion, std::uint16_t{0}, std::uint16_t{0}, std::uint16_t{0}, kDay}) {
-    put(bytes, value);
-  }
-  for (const std::uint32_t value : {crc, size, size}) put(bytes, value);
-  put(bytes, static_cast<std::uint16_t>(name));
-  put(bytes, std::uint16_t{0});  // no extra field
-}
-
-std::uint32_t crc_of(std::string_view a, std::string_view b) {
-  const auto bytes = [](std::string_view text) { return reinterpret_cast<const Bytef*>(text.data()); };
-  return static_cast<std::uint32_t>(crc32_z(crc32_z(crc32_z(0, nullptr, 0), bytes(a), a.size()), bytes(b), b.size()));
-}
-
-}  // namespace
 
 std::string npy_header(const std::vector<Index>& shape) {
   constexpr std::size_t kAlignment = 64, kPrefix = 10;

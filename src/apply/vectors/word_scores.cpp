@@ -113,38 +113,6 @@ class ProductBlock {
   std::array<float, kBlock> scores_{};
 };
 
-}  // namespace
-
-UnitRows unit_rows(const models::VectorTable& table, View parameters, std::span<const std::int32_t> rows) {
-  UnitRows matrix{.count = static_cast<Index>(rows.size()), .width = table.width, .values = {}};
-  matrix.values.resize(static_cast<std::size_t>(matrix.count * matrix.width));
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    const auto width = static_cast<std::size_t>(table.width);
-    const MutableView vector = MutableView(matrix.values).subspan(i * width, width);
-    read_row(table, parameters, rows[i], vector);
-    double squares = 0;
-    for (const float value : vector) squares += static_cast<double>(value) * static_cast<double>(value);
-    const double scale = squares == 0 ? 0 : 1 / std::sqrt(squares);
-    for (float& value : vector) value = static_cast<float>(static_cast<double>(value) * scale);
-  }
-  return matrix;
-}
-
-std::vector<std::int32_t> solve_analogies(const UnitRows& words, std::span<const Analogy> questions) {
-  const Given given(questions);
-  std::vector<BestAnswer> best(questions.size());
-  ProductBlock block(words, given);
-  for (Index first = 0; first < words.count; first += kBlock) {
-    block.make(first);
-    for (std::size_t q = 0; q < questions.size(); ++q) block.improve(questions[q], given.of_question[q], best[q]);
-  }
-  std::vector<std::int32_t> answers;
-  for (const BestAnswer& one : best) answers.push_back(one.word);
-  return answers;
-}
-
-namespace {
-
 std::vector<double> ranks_of(const std::vector<double>& values) {
   std::vector<std::size_t> order(values.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -157,22 +125,6 @@ std::vector<double> ranks_of(const std::vector<double>& values) {
   }
   return ranks;
 }
-
-}  // namespace
-
-double spearman(const std::vector<double>& a, const std::vector<double>& b) {
-  const std::vector<double> x = ranks_of(a), y = ranks_of(b);
-  const double mean = (static_cast<double>(a.size()) - 1) / 2;
-  double xy = 0, xx = 0, yy = 0;
-  for (std::size_t i = 0; i < x.size(); ++i) {
-    xy += (x[i] - mean) * (y[i] - mean);
-    xx += (x[i] - mean) * (x[i] - mean);
-    yy += (y[i] - mean) * (y[i] - mean);
-  }
-  return xx == 0 || yy == 0 ? std::nan("") : xy / std::sqrt(xx * yy);
-}
-
-namespace {
 
 constexpr const char* kSeparators = " \t\r";
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
@@ -227,6 +179,46 @@ double score_of(const std::string& text, const std::string& path, std::int64_t l
 }
 
 }  // namespace
+
+UnitRows unit_rows(const models::VectorTable& table, View parameters, std::span<const std::int32_t> rows) {
+  UnitRows matrix{.count = static_cast<Index>(rows.size()), .width = table.width, .values = {}};
+  matrix.values.resize(static_cast<std::size_t>(matrix.count * matrix.width));
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const auto width = static_cast<std::size_t>(table.width);
+    const MutableView vector = MutableView(matrix.values).subspan(i * width, width);
+    read_row(table, parameters, rows[i], vector);
+    double squares = 0;
+    for (const float value : vector) squares += static_cast<double>(value) * static_cast<double>(value);
+    const double scale = squares == 0 ? 0 : 1 / std::sqrt(squares);
+    for (float& value : vector) value = static_cast<float>(static_cast<double>(value) * scale);
+  }
+  return matrix;
+}
+
+std::vector<std::int32_t> solve_analogies(const UnitRows& words, std::span<const Analogy> questions) {
+  const Given given(questions);
+  std::vector<BestAnswer> best(questions.size());
+  ProductBlock block(words, given);
+  for (Index first = 0; first < words.count; first += kBlock) {
+    block.make(first);
+    for (std::size_t q = 0; q < questions.size(); ++q) block.improve(questions[q], given.of_question[q], best[q]);
+  }
+  std::vector<std::int32_t> answers;
+  for (const BestAnswer& one : best) answers.push_back(one.word);
+  return answers;
+}
+
+double spearman(const std::vector<double>& a, const std::vector<double>& b) {
+  const std::vector<double> x = ranks_of(a), y = ranks_of(b);
+  const double mean = (static_cast<double>(a.size()) - 1) / 2;
+  double xy = 0, xx = 0, yy = 0;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    xy += (x[i] - mean) * (y[i] - mean);
+    xx += (x[i] - mean) * (x[i] - mean);
+    yy += (y[i] - mean) * (y[i] - mean);
+  }
+  return xx == 0 || yy == 0 ? std::nan("") : xy / std::sqrt(xx * yy);
+}
 
 QuestionFile read_questions(const std::string& path) {
   QuestionFile file;

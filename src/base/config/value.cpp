@@ -36,33 +36,6 @@ std::string text_of(const Scalar& value) {
   return detail::toml_text(value);
 }
 
-}  // namespace
-
-bool ConfigValue::operator==(const ConfigValue& other) const { return value == other.value; }
-
-const ConfigValue* ConfigValue::find(const std::string& key) const {
-  const Table* const entries = table();
-  if (entries == nullptr) return nullptr;
-  for (const auto& [name, inner] : *entries) {
-    if (name == key) return &inner;
-  }
-  return nullptr;
-}
-
-std::optional<double> ConfigValue::number() const {
-  if (const auto* whole = std::get_if<std::int64_t>(&value)) return static_cast<double>(*whole);
-  if (const auto* real = std::get_if<double>(&value)) return *real;
-  return std::nullopt;
-}
-
-std::string toml_key(const std::string& key) { return is_bare(key) ? key : detail::toml_text(key); }
-
-std::string toml_text(const ConfigValue& value) {
-  return std::visit([](const auto& content) { return text_of(content); }, value.value);
-}
-
-namespace {
-
 using namespace detail;
 
 /// toml++ sorts the keys of a table by name.
@@ -90,6 +63,29 @@ void add_keys(const toml::table& table, const std::string& path, ConfigTree& tre
 }
 
 }  // namespace
+
+bool ConfigValue::operator==(const ConfigValue& other) const { return value == other.value; }
+
+const ConfigValue* ConfigValue::find(const std::string& key) const {
+  const Table* const entries = table();
+  if (entries == nullptr) return nullptr;
+  for (const auto& [name, inner] : *entries) {
+    if (name == key) return &inner;
+  }
+  return nullptr;
+}
+
+std::optional<double> ConfigValue::number() const {
+  if (const auto* whole = std::get_if<std::int64_t>(&value)) return static_cast<double>(*whole);
+  if (const auto* real = std::get_if<double>(&value)) return *real;
+  return std::nullopt;
+}
+
+std::string toml_key(const std::string& key) { return is_bare(key) ? key : detail::toml_text(key); }
+
+std::string toml_text(const ConfigValue& value) {
+  return std::visit([](const auto& content) { return text_of(content); }, value.value);
+}
 
 namespace detail {
 

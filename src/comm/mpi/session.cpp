@@ -136,6 +136,16 @@ void note_code(int code) {
   std::_Exit(code);
 }
 
+constexpr Named<DeviceTransport> kDeviceTransports[] = {
+    {DeviceTransport::automatic, "auto", "nccl if every rank has a GPU of its own and NCCL is found, otherwise staged"},
+    {DeviceTransport::nccl, "nccl", "with NCCL; an error if it is not available"},
+    {DeviceTransport::staged, "staged", "through host memory, as between CPUs"}};
+
+constexpr Named<Reduction> kReductions[] = {
+    {Reduction::fast, "fast", "in the order of the ranks, so that the last bits depend on how many there are"},
+    {Reduction::reproducible, "reproducible",
+     "in the order of a fixed tree over train.micro_batches: any number of ranks gives the same bits"}};
+
 }  // namespace
 
 MpiSession::MpiSession(int& argc, char**& argv) {
@@ -198,20 +208,6 @@ int MpiSession::fail(const std::exception& error, const std::function<void()>& p
 }
 
 bool is_first_of_launch() { return mpi::is_first_of_launch(mpi::process_environment()); }
-
-namespace {
-
-constexpr Named<DeviceTransport> kDeviceTransports[] = {
-    {DeviceTransport::automatic, "auto", "nccl if every rank has a GPU of its own and NCCL is found, otherwise staged"},
-    {DeviceTransport::nccl, "nccl", "with NCCL; an error if it is not available"},
-    {DeviceTransport::staged, "staged", "through host memory, as between CPUs"}};
-
-constexpr Named<Reduction> kReductions[] = {
-    {Reduction::fast, "fast", "in the order of the ranks, so that the last bits depend on how many there are"},
-    {Reduction::reproducible, "reproducible",
-     "in the order of a fixed tree over train.micro_batches: any number of ranks gives the same bits"}};
-
-}  // namespace
 
 void CommunicationSettings::describe(ConfigVisitor& visitor) {
   visitor.field(

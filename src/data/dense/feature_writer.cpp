@@ -16,6 +16,19 @@ std::vector<float> spread(const std::vector<float>& values, std::size_t count, f
   return std::vector<float>(count, values.empty() ? otherwise : values[0]);
 }
 
+std::int32_t draw_offset(std::int64_t most, RandomStream& random) {
+  const auto drawn = static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(2 * most + 1)));
+  return static_cast<std::int32_t>(drawn - most);
+}
+
+/// out(x) = in(x + right), or zero.
+void move_row(Index width, Index right, const float* in, float* out) {
+  const Index first = std::clamp<Index>(-right, 0, width), last = std::clamp<Index>(width - right, first, width);
+  std::fill(out, out + first, 0.0F);
+  std::copy(in + first + right, in + last + right, out + first);
+  std::fill(out + last, out + width, 0.0F);
+}
+
 }  // namespace
 
 void check_fits(const Normalization& normalization, const GroupSchema& group) {
@@ -76,23 +89,6 @@ void FeatureWriter::write_moved(const std::byte* stored, const Movement& movemen
     for (std::size_t j = i * plane; j < (i + 1) * plane; ++j) out[j] = (moved_[j] - mean_[i]) * factor_[i];
   }
 }
-
-namespace {
-
-std::int32_t draw_offset(std::int64_t most, RandomStream& random) {
-  const auto drawn = static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(2 * most + 1)));
-  return static_cast<std::int32_t>(drawn - most);
-}
-
-/// out(x) = in(x + right), or zero.
-void move_row(Index width, Index right, const float* in, float* out) {
-  const Index first = std::clamp<Index>(-right, 0, width), last = std::clamp<Index>(width - right, first, width);
-  std::fill(out, out + first, 0.0F);
-  std::copy(in + first + right, in + last + right, out + first);
-  std::fill(out + last, out + width, 0.0F);
-}
-
-}  // namespace
 
 bool has_effect(const AugmentationSettings& settings) {
   return settings.crop_padding > 0 || settings.shift > 0 || settings.horizontal_flip;

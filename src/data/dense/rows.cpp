@@ -105,6 +105,26 @@ void rename_labels(const hdf5::File& file, const GroupSchema& group, Range rows,
   }
 }
 
+/// Whether two fits of a column give it the same features; their scaling may differ.
+bool encode_alike(const FittedColumn& one, const FittedColumn& other) {
+  return one.fill == other.fill && one.levels == other.levels && one.other == other.other;
+}
+
+std::size_t total_bytes(const SetPlan& plan) {
+  std::size_t bytes = 0;
+  for (const auto& group : plan.schema.groups) {
+    if (group) bytes += RowBlock::bytes(*group, group->examples);
+  }
+  return bytes;
+}
+
+/// This rank's part of a group's rows, in whole blocks, so that no chunk of the file is read twice.
+Range part_in_blocks(const GroupSchema& group, const NodeMemory& memory) {
+  const std::int64_t rows = block_rows(group), blocks = (group.examples + rows - 1) / rows;
+  const Range part = memory.part(blocks);
+  return {std::min(part.first * rows, group.examples), std::min(part.last * rows, group.examples)};
+}
+
 }  // namespace
 
 RowBlock::RowBlock(const GroupSchema& group, Range rows, std::byte* memory)
@@ -192,30 +212,6 @@ std::int64_t block_rows(const GroupSchema& group) {
   if (chunk > rows && !group.stored.compressed) return rows;
   return chunk * std::max<std::int64_t>(1, rows / chunk);
 }
-
-namespace {
-
-/// Whether two fits of a column give it the same features; their scaling may differ.
-bool encode_alike(const FittedColumn& one, const FittedColumn& other) {
-  return one.fill == other.fill && one.levels == other.levels && one.other == other.other;
-}
-
-std::size_t total_bytes(const SetPlan& plan) {
-  std::size_t bytes = 0;
-  for (const auto& group : plan.schema.groups) {
-    if (group) bytes += RowBlock::bytes(*group, group->examples);
-  }
-  return bytes;
-}
-
-/// This rank's part of a group's rows, in whole blocks, so that no chunk of the file is read twice.
-Range part_in_blocks(const GroupSchema& group, const NodeMemory& memory) {
-  const std::int64_t rows = block_rows(group), blocks = (group.examples + rows - 1) / rows;
-  const Range part = memory.part(blocks);
-  return {std::min(part.first * rows, group.examples), std::min(part.last * rows, group.examples)};
-}
-
-}  // namespace
 
 RawTable::RawTable(const SetSchema& schema) {
   const hdf5::File file(schema.path, hdf5::File::Mode::read);

@@ -226,6 +226,15 @@ void check_groups(const hdf5::File& file, const SetSchema& set, const SchemaRule
                               fmt::join(file.children(""), ", ")));
 }
 
+constexpr std::int64_t kRowsAtATime = 1 << 18;
+constexpr double kLimit = 2147483648.0;          // labels are kept as int32
+constexpr std::int32_t kMostUnstated = 1 << 20;  // most classes of a set that does not state their number
+
+[[noreturn]] void fail(const hdf5::File& file, const std::string& dataset, std::int64_t row, double label) {
+  throw DataError(fmt::format("{}: /{}: example {} has the label {}; labels are whole numbers from 0 up", file.path(),
+                              dataset, row, label));
+}
+
 }  // namespace
 
 std::int64_t GroupSchema::bytes_per_example() const {
@@ -259,19 +268,6 @@ SetSchema read_schema(const hdf5::File& file, const SchemaRules& rules) {
   }
   return set;
 }
-
-namespace {
-
-constexpr std::int64_t kRowsAtATime = 1 << 18;
-constexpr double kLimit = 2147483648.0;          // labels are kept as int32
-constexpr std::int32_t kMostUnstated = 1 << 20;  // most classes of a set that does not state their number
-
-[[noreturn]] void fail(const hdf5::File& file, const std::string& dataset, std::int64_t row, double label) {
-  throw DataError(fmt::format("{}: /{}: example {} has the label {}; labels are whole numbers from 0 up", file.path(),
-                              dataset, row, label));
-}
-
-}  // namespace
 
 void read_labels(const hdf5::File& file, const std::string& dataset, Range rows, std::int32_t* labels) {
   std::vector<double> values(static_cast<std::size_t>(std::min(rows.size(), kRowsAtATime)));

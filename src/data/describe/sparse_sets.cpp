@@ -9,7 +9,7 @@
 #include <unordered_set>
 
 #include "describe/figures.hpp"
-#include "import/columns.hpp"
+#include "import/set_writer.hpp"
 #include "unisono/base/errors.hpp"
 
 namespace unisono::data {
@@ -104,31 +104,6 @@ std::string examples_text(const hdf5::File& file, const std::string& features) {
   }
   return text;
 }
-
-}  // namespace
-
-std::string describe_csr(const hdf5::File& file) {
-  std::string text, first;
-  std::int64_t columns = 0;
-  for (const std::string group : {"train", "validation", "test"}) {
-    const std::string features = group + "/features";
-    if (!file.exists(features)) continue;
-    columns = file.read_attribute<std::int64_t>(features, "columns");
-    if (columns < 1)
-      fail(file, features, fmt::format("has the attribute columns = {}; it must be at least 1", columns));
-    text += fmt::format("\n{}: {} examples\n", group,
-                        grouped(static_cast<std::int64_t>(file.shape(features + "/indptr").rows()) - 1));
-    text +=
-        rows_text(file, features, columns) + columns_text(file, features, columns) + stored_values_text(file, features);
-    if (file.exists(group + "/labels")) text += labels_text(file, group + "/labels");
-    if (file.exists(group + "/targets")) text += targets_text(file, group + "/targets");
-    if (first.empty())
-      first = fmt::format("\nfirst examples of {}, column:value\n", group) + examples_text(file, features);
-  }
-  return title_text(file) + fmt::format("sparse examples of {} columns\n", grouped(columns)) + text + first;
-}
-
-namespace {
 
 constexpr std::size_t kShownValues = 12, kShownItems = 5;
 
@@ -232,21 +207,6 @@ std::string group_text(const hdf5::File& file, const std::string& group, std::ui
   return text + fmt::format("  most often rated: {}\n", most_rated(file, of_items));
 }
 
-}  // namespace
-
-std::string describe_ratings(const hdf5::File& file) {
-  const std::uint64_t users = file.count_strings("dictionary/users"), items = file.count_strings("dictionary/items");
-  std::string text =
-      title_text(file) + fmt::format("ratings of {} items by {} users\n", grouped(static_cast<std::int64_t>(items)),
-                                     grouped(static_cast<std::int64_t>(users)));
-  for (const std::string group : {"train", "validation", "test"}) {
-    if (file.exists(group + "/ratings")) text += group_text(file, group, users, items);
-  }
-  return text;
-}
-
-namespace {
-
 constexpr std::uint64_t kShownWords = 10, kShownEntries = 5;
 
 std::string sentences_text(const hdf5::File& file, const std::string& group) {
@@ -283,6 +243,38 @@ std::string word_at(const hdf5::File& file, std::uint32_t number) {
 }
 
 }  // namespace
+
+std::string describe_csr(const hdf5::File& file) {
+  std::string text, first;
+  std::int64_t columns = 0;
+  for (const std::string group : {"train", "validation", "test"}) {
+    const std::string features = group + "/features";
+    if (!file.exists(features)) continue;
+    columns = file.read_attribute<std::int64_t>(features, "columns");
+    if (columns < 1)
+      fail(file, features, fmt::format("has the attribute columns = {}; it must be at least 1", columns));
+    text += fmt::format("\n{}: {} examples\n", group,
+                        grouped(static_cast<std::int64_t>(file.shape(features + "/indptr").rows()) - 1));
+    text +=
+        rows_text(file, features, columns) + columns_text(file, features, columns) + stored_values_text(file, features);
+    if (file.exists(group + "/labels")) text += labels_text(file, group + "/labels");
+    if (file.exists(group + "/targets")) text += targets_text(file, group + "/targets");
+    if (first.empty())
+      first = fmt::format("\nfirst examples of {}, column:value\n", group) + examples_text(file, features);
+  }
+  return title_text(file) + fmt::format("sparse examples of {} columns\n", grouped(columns)) + text + first;
+}
+
+std::string describe_ratings(const hdf5::File& file) {
+  const std::uint64_t users = file.count_strings("dictionary/users"), items = file.count_strings("dictionary/items");
+  std::string text =
+      title_text(file) + fmt::format("ratings of {} items by {} users\n", grouped(static_cast<std::int64_t>(items)),
+                                     grouped(static_cast<std::int64_t>(users)));
+  for (const std::string group : {"train", "validation", "test"}) {
+    if (file.exists(group + "/ratings")) text += group_text(file, group, users, items);
+  }
+  return text;
+}
 
 std::string describe_text(const hdf5::File& file) {
   std::string text =

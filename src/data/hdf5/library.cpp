@@ -30,29 +30,6 @@ std::string systems_reason(const std::string& description) {
   return description.substr(begin, description.find('\'', begin) - begin);
 }
 
-}  // namespace
-
-LibraryLock::LibraryLock() : lock_(library_mutex()) {
-  // At exit the library would close what is still open, and crash on a file that could not be written to its end.
-  static const herr_t no_cleanup_at_exit = H5dont_atexit();
-  static_cast<void>(no_cleanup_at_exit);
-  H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);  // errors become exceptions; nothing is printed
-}
-
-Handle make_parents() {
-  Handle properties{H5Pcreate(H5P_LINK_CREATE), H5Pclose};
-  H5Pset_create_intermediate_group(properties.get(), 1);
-  return properties;
-}
-
-std::string innermost_reason() {
-  std::string reason;
-  H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, keep_description, &reason);
-  return systems_reason(reason);
-}
-
-namespace {
-
 constexpr std::size_t kExponentBits = 5, kMantissaBits = 10, kBias = 15, kSignBit = 15;  // of binary16
 
 Type integer_type(std::size_t bytes, bool is_signed) {
@@ -93,6 +70,25 @@ Type float_type(hid_t datatype) {
 Handle copy_of(hid_t native) { return {H5Tcopy(native), H5Tclose}; }
 
 }  // namespace
+
+LibraryLock::LibraryLock() : lock_(library_mutex()) {
+  // At exit the library would close what is still open, and crash on a file that could not be written to its end.
+  static const herr_t no_cleanup_at_exit = H5dont_atexit();
+  static_cast<void>(no_cleanup_at_exit);
+  H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);  // errors become exceptions; nothing is printed
+}
+
+Handle make_parents() {
+  Handle properties{H5Pcreate(H5P_LINK_CREATE), H5Pclose};
+  H5Pset_create_intermediate_group(properties.get(), 1);
+  return properties;
+}
+
+std::string innermost_reason() {
+  std::string reason;
+  H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, keep_description, &reason);
+  return systems_reason(reason);
+}
 
 std::string_view name_of(Type type) {
   constexpr std::string_view names[] = {"uint8", "int8",    "uint16",  "int16",   "uint32", "int32", "uint64",

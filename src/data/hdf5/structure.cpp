@@ -191,18 +191,14 @@ void Walk::look_at_table(std::uint64_t address) {
   for (std::uint64_t i = 0; i < entries; ++i) look_at_entry(table.data() + 40 * i);
 }
 
-}  // namespace
-
-void check_structure(const std::string& path) { Walk(path).run(); }
-
-namespace {
-
 // A collection: "GCOL", version 1, 3 unused bytes, its size. Each object: index and number of references (2 bytes
 // each), 4 unused bytes, size; then its bytes, padded to a multiple of 8. Index 0 is the free space up to the end.
 constexpr std::uint64_t kHeader = 16, kObjectHeader = 16;
 constexpr std::uint64_t kNowhere = UINT64_MAX;
 
 }  // namespace
+
+void check_structure(const std::string& path) { Walk(path).run(); }
 
 std::uint64_t number_at(const std::byte* at, int bytes) {
   std::uint64_t number = 0;

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "import/csv_columns.hpp"
-#include "import/raw_rows.hpp"
+#include "import/raw_formats.hpp"
 #include "import/rows.hpp"
 #include "import/set_writer.hpp"
 #include "recipe/recipe_file.hpp"

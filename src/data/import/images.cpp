@@ -1,4 +1,4 @@
-#include "import/images.hpp"
+#include "import/raw_formats.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

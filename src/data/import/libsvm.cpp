@@ -4,9 +4,8 @@
 #include <optional>
 #include <set>
 
-#include "import/columns.hpp"
 #include "import/libsvm_rows.hpp"
-#include "import/raw_rows.hpp"
+#include "import/raw_formats.hpp"
 #include "import/set_writer.hpp"
 #include "recipe/encoder.hpp"
 #include "recipe/recipe_file.hpp"

@@ -1,4 +1,4 @@
-#include "import/npy.hpp"
+#include "import/raw_formats.hpp"
 
 #include <fmt/format.h>
 

@@ -9,7 +9,6 @@
 #include <optional>
 #include <vector>
 
-#include "import/columns.hpp"
 #include "import/csv_dialect.hpp"
 #include "import/rating_line.hpp"
 #include "import/rows.hpp"
@@ -241,41 +240,6 @@ std::array<std::uint64_t, 3> count_groups(const std::vector<Split>& splits, std:
   return sizes;
 }
 
-}  // namespace
-
-RatingsSummary import_ratings(const std::vector<std::string>& paths, const RatingsOptions& options,
-                              const ImportOutput& output) {
-  check_options(options);
-  SetWriter writer(output);
-  RatingsFindings found;
-  SpilledRatings training(output.path), test(output.path);
-  for (const std::string& path : paths) read_ratings(path, options, found, training);
-  if (options.split == RatingSplit::time && found.fields < 4)
-    throw DataError(paths[0] + ": has no times, which --split time needs");
-  if (!options.test_file.empty()) read_ratings(options.test_file, options, found, test);
-
-  const std::vector<Split> splits = split_ratings(training, found.users.size(), options);
-  const std::array<std::uint64_t, 3> sizes = count_groups(splits, test.size());
-  if (sizes[0] == 0)
-    throw DataError(fmt::format("{}: no ratings are left for training (the files have {}); use smaller fractions",
-                                paths[0], training.size()));
-  write_groups(training, test, splits, sizes, found, writer);
-  writer.file().write_names("dictionary/users", found.users.strings());
-  writer.file().write_names("dictionary/items", found.items.strings());
-  writer.finish();
-  return {.path = output.path,
-          .train = static_cast<std::int64_t>(sizes[0]),
-          .validation = static_cast<std::int64_t>(sizes[1]),
-          .test = static_cast<std::int64_t>(sizes[2]),
-          .users = found.users.size(),
-          .items = found.items.size(),
-          .times = found.fields == 4,
-          .delimiter = found.delimiter,
-          .header = found.header};
-}
-
-namespace {
-
 constexpr std::string_view kBlanks = " \t";
 constexpr std::array<const char*, 4> kRatingFields = {"user", "item", "rating", "time"};
 
@@ -339,6 +303,37 @@ void check_id(const LineReader& line, std::size_t column, std::string_view id) {
 }
 
 }  // namespace
+
+RatingsSummary import_ratings(const std::vector<std::string>& paths, const RatingsOptions& options,
+                              const ImportOutput& output) {
+  check_options(options);
+  SetWriter writer(output);
+  RatingsFindings found;
+  SpilledRatings training(output.path), test(output.path);
+  for (const std::string& path : paths) read_ratings(path, options, found, training);
+  if (options.split == RatingSplit::time && found.fields < 4)
+    throw DataError(paths[0] + ": has no times, which --split time needs");
+  if (!options.test_file.empty()) read_ratings(options.test_file, options, found, test);
+
+  const std::vector<Split> splits = split_ratings(training, found.users.size(), options);
+  const std::array<std::uint64_t, 3> sizes = count_groups(splits, test.size());
+  if (sizes[0] == 0)
+    throw DataError(fmt::format("{}: no ratings are left for training (the files have {}); use smaller fractions",
+                                paths[0], training.size()));
+  write_groups(training, test, splits, sizes, found, writer);
+  writer.file().write_names("dictionary/users", found.users.strings());
+  writer.file().write_names("dictionary/items", found.items.strings());
+  writer.finish();
+  return {.path = output.path,
+          .train = static_cast<std::int64_t>(sizes[0]),
+          .validation = static_cast<std::int64_t>(sizes[1]),
+          .test = static_cast<std::int64_t>(sizes[2]),
+          .users = found.users.size(),
+          .items = found.items.size(),
+          .times = found.fields == 4,
+          .delimiter = found.delimiter,
+          .header = found.header};
+}
 
 std::size_t split_rating(std::string_view text, std::string_view delimiter, RatingFields& fields) {
   const bool blanks = delimiter == " ";

@@ -8,9 +8,7 @@
 #include <filesystem>
 #include <optional>
 
-#include "import/images.hpp"
-#include "import/npy.hpp"
-#include "import/raw_rows.hpp"
+#include "import/raw_formats.hpp"
 #include "import/rows.hpp"
 #include "import/set_writer.hpp"
 #include "unisono/base/errors.hpp"

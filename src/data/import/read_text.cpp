@@ -146,6 +146,24 @@ bool read_parts(const std::vector<Pieces>& parts, bool lowercase, ReadText& text
   return !failed;
 }
 
+constexpr std::size_t kWordBufferBytes = 256 << 10;
+constexpr std::size_t kLongestWord = 64 << 10;
+
+/// `odd`: zero and parts of characters of several bytes, which need a closer look.
+enum Kind : unsigned char { plain, odd, blank, newline };
+
+constexpr std::array<Kind, 256> kinds() {
+  std::array<Kind, 256> kinds{};
+  kinds[0] = odd;
+  for (std::size_t c = 0x80; c < kinds.size(); ++c) kinds[c] = odd;
+  for (const unsigned char c : {' ', '\t', '\r', '\f', '\v'}) kinds[c] = blank;
+  kinds['\n'] = newline;
+  return kinds;
+}
+constexpr std::array<Kind, 256> kKinds = kinds();
+
+Kind kind_of(char c) { return kKinds[static_cast<unsigned char>(c)]; }
+
 }  // namespace
 
 void sort_words(const StringTable& words, const std::vector<std::int64_t>& counts, std::vector<std::uint32_t>& chosen) {
@@ -192,28 +210,6 @@ ReadText read_text(const std::vector<std::string>& files, bool lowercase, const 
   merge(text);
   return text;
 }
-
-namespace {
-
-constexpr std::size_t kWordBufferBytes = 256 << 10;
-constexpr std::size_t kLongestWord = 64 << 10;
-
-/// `odd`: zero and parts of characters of several bytes, which need a closer look.
-enum Kind : unsigned char { plain, odd, blank, newline };
-
-constexpr std::array<Kind, 256> kinds() {
-  std::array<Kind, 256> kinds{};
-  kinds[0] = odd;
-  for (std::size_t c = 0x80; c < kinds.size(); ++c) kinds[c] = odd;
-  for (const unsigned char c : {' ', '\t', '\r', '\f', '\v'}) kinds[c] = blank;
-  kinds['\n'] = newline;
-  return kinds;
-}
-constexpr std::array<Kind, 256> kKinds = kinds();
-
-Kind kind_of(char c) { return kKinds[static_cast<unsigned char>(c)]; }
-
-}  // namespace
 
 WordReader::WordReader(std::unique_ptr<ByteSource> source) : source_(std::move(source)), buffer_(kWordBufferBytes) {
   if (fill() && std::string_view(buffer_.data(), end_).starts_with(kByteOrderMark)) at_ = kByteOrderMark.size();

@@ -20,69 +20,6 @@ constexpr std::size_t kBufferBytes = 256 << 10;
 constexpr std::size_t kLongestLine = 64 << 20;
 constexpr std::size_t kFirstLines = 100;
 
-}  // namespace
-
-LineReader::LineReader(std::unique_ptr<ByteSource> source) : source_(std::move(source)), buffer_(kBufferBytes) {}
-
-bool LineReader::fill() {
-  at_ = 0;
-  end_ = source_->read(buffer_);
-  return end_ > 0;
-}
-
-bool LineReader::next_raw(std::string& line) {
-  line.clear();
-  if (at_ == end_ && !fill()) return false;
-  for (;;) {
-    const auto* from = buffer_.data() + at_;
-    const auto* stop = buffer_.data() + end_;
-    const auto* newline = std::find(from, stop, '\n');
-    line.append(from, newline);
-    if (line.size() > kLongestLine) {
-      throw DataError(fmt::format("{}:{}: the line is longer than {} MiB; this is not a table", name(), number_ + 1,
-                                  kLongestLine >> 20));
-    }
-    at_ = static_cast<std::size_t>(newline - buffer_.data());
-    if (newline != stop) {
-      ++at_;
-      break;
-    }
-    if (!fill()) break;
-  }
-  if (!line.empty() && line.back() == '\r') line.pop_back();
-  return true;
-}
-
-bool LineReader::next(std::string& line) {
-  while (next_raw(line)) {
-    if (++number_ == 1 && line.starts_with(kByteOrderMark)) line.erase(0, kByteOrderMark.size());
-    if (const std::size_t at = line.find('\0'); at != std::string::npos) {
-      fail(at + 1, "a zero byte; this is not a text file");
-    }
-    if (line.find_first_not_of(" \t") != std::string::npos) return true;
-  }
-  return false;
-}
-
-void LineReader::fail(std::string_view what) const { throw DataError(fmt::format("{}:{}: {}", name(), number_, what)); }
-
-void LineReader::fail(std::size_t byte, std::string_view what) const {
-  throw DataError(fmt::format("{}:{}:{}: {}", name(), number_, byte, what));
-}
-
-OpenText text_of(const std::string& path) {
-  return [path] { return std::make_unique<LineReader>(open_bytes(path)); };
-}
-
-std::vector<std::string> first_lines(LineReader& lines, std::string_view has_one) {
-  std::vector<std::string> first;
-  for (std::string line; first.size() < kFirstLines && lines.next(line);) first.push_back(line);
-  if (first.empty()) throw DataError(fmt::format("{}: is empty; {}", lines.name(), has_one));
-  return first;
-}
-
-namespace {
-
 constexpr unsigned kGzipBufferBytes = 256 << 10;
 
 /// zlib reads files that are not gzipped as they are.
@@ -157,51 +94,6 @@ class MemoryBytes final : public ByteSource {
   std::string name_;
 };
 
-}  // namespace
-
-std::unique_ptr<ByteSource> open_bytes(const std::string& path) {
-  std::error_code error;
-  if (!std::filesystem::exists(path, error)) throw DataError(path + ": there is no such file; check the path");
-  if (std::filesystem::is_directory(path, error)) throw DataError(path + ": this is a folder, not a file");
-  if (!std::filesystem::is_regular_file(path, error)) {
-    throw DataError(path + ": this is not a regular file; it must be one, because it is read more than once");
-  }
-  return std::make_unique<FileBytes>(path);
-}
-
-std::unique_ptr<ByteSource> open_bytes(const std::string& path, std::uint64_t begin, std::uint64_t end) {
-  return std::make_unique<PieceBytes>(path, begin, end);
-}
-
-std::optional<std::uint64_t> plain_size(const std::string& path) {
-  std::error_code error;
-  if (!std::filesystem::is_regular_file(path, error)) return {};
-  std::ifstream file(path, std::ios::binary);
-  char start[2] = {};
-  file.read(start, sizeof start);
-  if (start[0] == '\x1F' && start[1] == '\x8B') return {};
-  const auto size = std::filesystem::file_size(path, error);
-  if (error) return {};
-  return size;
-}
-
-std::unique_ptr<ByteSource> bytes_of(std::string_view text, const std::string& name) {
-  return std::make_unique<MemoryBytes>(text, name);
-}
-
-std::vector<std::uint8_t> read_bytes(const std::string& path) {
-  const auto source = open_bytes(path);
-  std::vector<std::uint8_t> bytes;
-  std::vector<char> buffer(kGzipBufferBytes);
-  for (std::size_t count = buffer.size(); count == buffer.size();) {
-    count = source->read(buffer);
-    bytes.insert(bytes.end(), buffer.begin(), buffer.begin() + static_cast<std::ptrdiff_t>(count));
-  }
-  return bytes;
-}
-
-namespace {
-
 /// Bytes of the character that begins with this one, and bounds of its second byte; length 0: none begins like that.
 struct Lead {
   std::size_t length;
@@ -258,6 +150,106 @@ void encode(std::uint32_t code, std::string& text) {
 }
 
 }  // namespace
+
+LineReader::LineReader(std::unique_ptr<ByteSource> source) : source_(std::move(source)), buffer_(kBufferBytes) {}
+
+bool LineReader::fill() {
+  at_ = 0;
+  end_ = source_->read(buffer_);
+  return end_ > 0;
+}
+
+bool LineReader::next_raw(std::string& line) {
+  line.clear();
+  if (at_ == end_ && !fill()) return false;
+  for (;;) {
+    const auto* from = buffer_.data() + at_;
+    const auto* stop = buffer_.data() + end_;
+    const auto* newline = std::find(from, stop, '\n');
+    line.append(from, newline);
+    if (line.size() > kLongestLine) {
+      throw DataError(fmt::format("{}:{}: the line is longer than {} MiB; this is not a table", name(), number_ + 1,
+                                  kLongestLine >> 20));
+    }
+    at_ = static_cast<std::size_t>(newline - buffer_.data());
+    if (newline != stop) {
+      ++at_;
+      break;
+    }
+    if (!fill()) break;
+  }
+  if (!line.empty() && line.back() == '\r') line.pop_back();
+  return true;
+}
+
+bool LineReader::next(std::string& line) {
+  while (next_raw(line)) {
+    if (++number_ == 1 && line.starts_with(kByteOrderMark)) line.erase(0, kByteOrderMark.size());
+    if (const std::size_t at = line.find('\0'); at != std::string::npos) {
+      fail(at + 1, "a zero byte; this is not a text file");
+    }
+    if (line.find_first_not_of(" \t") != std::string::npos) return true;
+  }
+  return false;
+}
+
+void LineReader::fail(std::string_view what) const { throw DataError(fmt::format("{}:{}: {}", name(), number_, what)); }
+
+void LineReader::fail(std::size_t byte, std::string_view what) const {
+  throw DataError(fmt::format("{}:{}:{}: {}", name(), number_, byte, what));
+}
+
+OpenText text_of(const std::string& path) {
+  return [path] { return std::make_unique<LineReader>(open_bytes(path)); };
+}
+
+std::vector<std::string> first_lines(LineReader& lines, std::string_view has_one) {
+  std::vector<std::string> first;
+  for (std::string line; first.size() < kFirstLines && lines.next(line);) first.push_back(line);
+  if (first.empty()) throw DataError(fmt::format("{}: is empty; {}", lines.name(), has_one));
+  return first;
+}
+
+std::unique_ptr<ByteSource> open_bytes(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::exists(path, error)) throw DataError(path + ": there is no such file; check the path");
+  if (std::filesystem::is_directory(path, error)) throw DataError(path + ": this is a folder, not a file");
+  if (!std::filesystem::is_regular_file(path, error)) {
+    throw DataError(path + ": this is not a regular file; it must be one, because it is read more than once");
+  }
+  return std::make_unique<FileBytes>(path);
+}
+
+std::unique_ptr<ByteSource> open_bytes(const std::string& path, std::uint64_t begin, std::uint64_t end) {
+  return std::make_unique<PieceBytes>(path, begin, end);
+}
+
+std::optional<std::uint64_t> plain_size(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error)) return {};
+  std::ifstream file(path, std::ios::binary);
+  char start[2] = {};
+  file.read(start, sizeof start);
+  if (start[0] == '\x1F' && start[1] == '\x8B') return {};
+  const auto size = std::filesystem::file_size(path, error);
+  if (error) return {};
+  return size;
+}
+
+std::unique_ptr<ByteSource> bytes_of(std::string_view text, const std::string& name) {
+  return std::make_unique<MemoryBytes>(text, name);
+}
+
+std::vector<std::uint8_t> read_bytes(const std::string& path) {
+  const auto source = open_bytes(path);
+  std::vector<std::uint8_t> bytes;
+  std::vector<char> buffer(kGzipBufferBytes);
+  for (std::size_t count = buffer.size(); count == buffer.size();) {
+    count = source->read(buffer);
+    bytes.insert(bytes.end(), buffer.begin(), buffer.begin() + static_cast<std::ptrdiff_t>(count));
+  }
+  return bytes;
+}
 
 std::size_t find_invalid_utf8(std::string_view text) {
   for (std::size_t at = 0; at < text.size();) {

@@ -3,7 +3,6 @@
 #include <array>
 #include <optional>
 
-#include "import/columns.hpp"
 #include "import/read_text.hpp"
 #include "import/set_writer.hpp"
 #include "unisono/base/errors.hpp"

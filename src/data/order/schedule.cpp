@@ -13,6 +13,22 @@ namespace {
 
 std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
+/// ⌈√n⌉, at least 1.
+std::uint64_t ceil_root(std::uint64_t n) {
+  auto root = static_cast<std::uint64_t>(std::sqrt(static_cast<double>(n)));
+  while (root > 0 && (root - 1) * (root - 1) >= n) --root;
+  while (root * root < n) ++root;
+  return root > 0 ? root : 1;
+}
+
+/// Hashes both to 32 bits: the finaliser of SplitMix64 (Steele, Lea & Flood, OOPSLA 2014).
+std::uint64_t round_bits(std::uint64_t value, std::uint64_t key) {
+  std::uint64_t z = (value ^ key) * 0x9E3779B97F4A7C15;
+  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9;
+  z = (z ^ (z >> 27)) * 0x94D049BB133111EB;
+  return z >> 32;
+}
+
 }  // namespace
 
 Schedule::Schedule(std::int64_t examples, const SourceOptions& options, bool fixed)
@@ -123,26 +139,6 @@ Index Schedule::largest_slice() const {
   if (is_shared(MicroBatchSharing::own)) return micro_of(divide_up(order_batch_, options_.size));
   return micro_of(order_batch_);
 }
-
-namespace {
-
-/// ⌈√n⌉, at least 1.
-std::uint64_t ceil_root(std::uint64_t n) {
-  auto root = static_cast<std::uint64_t>(std::sqrt(static_cast<double>(n)));
-  while (root > 0 && (root - 1) * (root - 1) >= n) --root;
-  while (root * root < n) ++root;
-  return root > 0 ? root : 1;
-}
-
-/// Hashes both to 32 bits: the finaliser of SplitMix64 (Steele, Lea & Flood, OOPSLA 2014).
-std::uint64_t round_bits(std::uint64_t value, std::uint64_t key) {
-  std::uint64_t z = (value ^ key) * 0x9E3779B97F4A7C15;
-  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9;
-  z = (z ^ (z >> 27)) * 0x94D049BB133111EB;
-  return z >> 32;
-}
-
-}  // namespace
 
 KeyedPermutation::KeyedPermutation(std::uint64_t n, RandomStream random) : n_(n), side_(ceil_root(n)) {
   for (std::uint64_t& key : keys_) {

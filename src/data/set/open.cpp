@@ -26,34 +26,6 @@ void check_order(const DataSettings& settings, SetKind kind) {
                                 settings.path, name_of(kind), by.empty() ? "" : "strategy and "));
 }
 
-}  // namespace
-
-std::unique_ptr<Dataset> open_dataset(const DataSettings& settings, std::uint64_t seed, const NodeShare& share,
-                                      const Preprocessing* trained) {
-  Agreement agreement(share);
-  SetKind kind = SetKind::table;
-  agreement.all_do([&] { check_seal(settings.path, share.node_rank, share.node_size); });
-  agreement.all_do([&] {
-    kind = kind_of(hdf5::File(settings.path, hdf5::File::Mode::read));
-    if (trained == nullptr) check_order(settings, kind);
-  });
-  if (kind != SetKind::table) return open_sparse_set(settings, seed, share, trained);
-  return open_table(settings, share, trained);
-}
-
-DatasetInfo inspect_dataset(const DataSettings& settings) {
-  const NodeShare alone;
-  Agreement agreement(alone);
-  check_seal(settings.path);
-  const hdf5::File file(settings.path, hdf5::File::Mode::read);
-  const SetKind kind = kind_of(file);
-  check_order(settings, kind);
-  if (kind != SetKind::table) return inspect_sparse_set(settings, file);
-  return inspect_table(settings, file);
-}
-
-namespace {
-
 SetSchema schema_of(const hdf5::File& file) { return read_schema(file, {.needs_answers = false}); }
 
 /// Each value's number among the different values, ascending.
@@ -128,7 +100,45 @@ std::int64_t rows_of(const hdf5::File& file) {
   return read_sparse_schema(file, false).group(Split::train)->units;
 }
 
+/// The choices of a setting; the meaning of strata names what sets it, if anything does.
+template <typename Enum, std::size_t N>
+void choose(ConfigVisitor& visitor, const Field& field, Enum& value, const Named<Enum> (&names)[N],
+            std::string_view strata_set_by) {
+  std::array<Named<Enum>, N> described = std::to_array(names);
+  std::string meaning;
+  for (Named<Enum>& one : described) {
+    if (one.value != Enum::strata || strata_set_by.empty()) continue;
+    meaning = fmt::format("{}; set by {}", one.meaning, strata_set_by);
+    one.meaning = meaning;
+  }
+  visitor.choice(field, value, described);
+}
+
 }  // namespace
+
+std::unique_ptr<Dataset> open_dataset(const DataSettings& settings, std::uint64_t seed, const NodeShare& share,
+                                      const Preprocessing* trained) {
+  Agreement agreement(share);
+  SetKind kind = SetKind::table;
+  agreement.all_do([&] { check_seal(settings.path, share.node_rank, share.node_size); });
+  agreement.all_do([&] {
+    kind = kind_of(hdf5::File(settings.path, hdf5::File::Mode::read));
+    if (trained == nullptr) check_order(settings, kind);
+  });
+  if (kind != SetKind::table) return open_sparse_set(settings, seed, share, trained);
+  return open_table(settings, share, trained);
+}
+
+DatasetInfo inspect_dataset(const DataSettings& settings) {
+  const NodeShare alone;
+  Agreement agreement(alone);
+  check_seal(settings.path);
+  const hdf5::File file(settings.path, hdf5::File::Mode::read);
+  const SetKind kind = kind_of(file);
+  check_order(settings, kind);
+  if (kind != SetKind::table) return inspect_sparse_set(settings, file);
+  return inspect_table(settings, file);
+}
 
 std::int64_t count_training_rows(const std::string& path) { return rows_of(hdf5::File(path, hdf5::File::Mode::read)); }
 
@@ -162,24 +172,6 @@ std::vector<std::int64_t> read_training_column(const std::string& path, const st
                               names.empty() ? "" : fmt::format(", and no column '{}' among {}", name, listed(names)),
                               nearest.empty() ? "" : fmt::format("; is it '{}'?", nearest)));
 }
-
-namespace {
-
-/// The choices of a setting; the meaning of strata names what sets it, if anything does.
-template <typename Enum, std::size_t N>
-void choose(ConfigVisitor& visitor, const Field& field, Enum& value, const Named<Enum> (&names)[N],
-            std::string_view strata_set_by) {
-  std::array<Named<Enum>, N> described = std::to_array(names);
-  std::string meaning;
-  for (Named<Enum>& one : described) {
-    if (one.value != Enum::strata || strata_set_by.empty()) continue;
-    meaning = fmt::format("{}; set by {}", one.meaning, strata_set_by);
-    one.meaning = meaning;
-  }
-  visitor.choice(field, value, described);
-}
-
-}  // namespace
 
 std::string_view name_of(Split split) {
   return split == Split::train ? "train" : split == Split::validation ? "validation" : "test";

@@ -9,7 +9,7 @@
 #include "dense/schema.hpp"
 #include "order/row_runs.hpp"
 #include "order/schedule.hpp"
-#include "sparse/columns.hpp"
+#include "sparse/schema.hpp"
 #include "sparse/split.hpp"
 #include "unisono/base/errors.hpp"
 

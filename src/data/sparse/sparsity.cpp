@@ -7,7 +7,7 @@
 
 #include "order/schedule.hpp"
 #include "set/seal.hpp"
-#include "sparse/columns.hpp"
+#include "sparse/schema.hpp"
 #include "unisono/base/random.hpp"
 
 namespace unisono::data {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "sparse/columns.hpp"
+#include "sparse/schema.hpp"
 #include "sparse/split.hpp"
 #include "unisono/base/errors.hpp"
 

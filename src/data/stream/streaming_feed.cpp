@@ -28,6 +28,18 @@ std::int64_t lanes_of(const LaneSettings& settings, Schedule schedule) {
   return static_cast<std::int64_t>(lanes.size());
 }
 
+std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+std::uint64_t draw_seed(RandomStream random) {
+  const std::uint64_t high = random.bits();
+  return (high << 32) | random.bits();
+}
+
+/// Index of the last start ≤ x.
+std::int64_t segment_of(const std::vector<std::int64_t>& starts, std::int64_t x) {
+  return std::upper_bound(starts.begin(), starts.end(), x) - starts.begin() - 1;
+}
+
 }  // namespace
 
 LoadedCell::LoadedCell(const hdf5::File& file, const GroupSchema& group, const LaneOrder& order, const Cell& cell,
@@ -221,22 +233,6 @@ void StreamingFeed::gather(const MicroBatch& batch, std::vector<RawExample>& exa
   for (const LaneShare& part : order.parts(batch)) take_from(order, part, examples);
   reader_->note_done();
 }
-
-namespace {
-
-std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-
-std::uint64_t draw_seed(RandomStream random) {
-  const std::uint64_t high = random.bits();
-  return (high << 32) | random.bits();
-}
-
-/// Index of the last start ≤ x.
-std::int64_t segment_of(const std::vector<std::int64_t>& starts, std::int64_t x) {
-  return std::upper_bound(starts.begin(), starts.end(), x) - starts.begin() - 1;
-}
-
-}  // namespace
 
 LaneShape choose_lanes(std::int64_t window_bytes, std::int64_t block_bytes, std::int64_t blocks, std::int64_t batch) {
   const std::int64_t cells = std::max<std::int64_t>(1, window_bytes / (2 * block_bytes));

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "unisono/comm/communicator.hpp"
-#include "unisono/records/trial_run.hpp"
+#include "unisono/records/journal.hpp"
 
 namespace unisono::jobs {
 

@@ -118,36 +118,6 @@ class PlanDispatcher final : public Dispatcher {
   bool stopped_ = false;
 };
 
-}  // namespace
-
-void make_folder(const std::string& folder) {
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (!error) return;
-  throw OutputError(
-      fmt::format("{}: the folder cannot be created: {}; choose another one with --output", folder, error.message()));
-}
-
-std::unique_ptr<records::Journal> open_journal(TrialJob& trials) {
-  const JobFolder folder = trials.folder();
-  require_folder(folder);
-  make_folder(folder.path);
-  const bool anew = folder.existing == records::Existing::overwrite;
-  auto journal = std::make_unique<records::Journal>(folder.journal, anew);  // from here on no other job writes there
-  if (anew) remove_made(folder);
-  trials.begin(*journal);
-  return journal;
-}
-
-bool run_trials(session::Job& job, TrialJob& trials) {
-  std::optional<PlanDispatcher> dispatcher;
-  if (job.ranks().is_root()) dispatcher.emplace(job, trials);
-  make_trial_runs(job, trials, dispatcher ? &*dispatcher : nullptr);
-  return job.ranks().max(dispatcher && trials.plan().is_complete() ? 1 : 0) != 0;
-}
-
-namespace {
-
 constexpr std::chrono::milliseconds kWait(5);
 constexpr int kTag = 81;
 
@@ -243,6 +213,32 @@ std::vector<int> leaders_but_rank_0(int ranks, int together) {
 }
 
 }  // namespace
+
+void make_folder(const std::string& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (!error) return;
+  throw OutputError(
+      fmt::format("{}: the folder cannot be created: {}; choose another one with --output", folder, error.message()));
+}
+
+std::unique_ptr<records::Journal> open_journal(TrialJob& trials) {
+  const JobFolder folder = trials.folder();
+  require_folder(folder);
+  make_folder(folder.path);
+  const bool anew = folder.existing == records::Existing::overwrite;
+  auto journal = std::make_unique<records::Journal>(folder.journal, anew);  // from here on no other job writes there
+  if (anew) remove_made(folder);
+  trials.begin(*journal);
+  return journal;
+}
+
+bool run_trials(session::Job& job, TrialJob& trials) {
+  std::optional<PlanDispatcher> dispatcher;
+  if (job.ranks().is_root()) dispatcher.emplace(job, trials);
+  make_trial_runs(job, trials, dispatcher ? &*dispatcher : nullptr);
+  return job.ranks().max(dispatcher && trials.plan().is_complete() ? 1 : 0) != 0;
+}
 
 std::int64_t cores_of_training(const settings::Config& config, std::int64_t threads) {
   return traits_of(config.strategy).shares_model ? std::max(threads, config.strategy.threads) : threads;

@@ -47,6 +47,45 @@ nlohmann::ordered_json number(double value) {
   return std::isfinite(value) ? nlohmann::ordered_json(value) : nlohmann::ordered_json();
 }
 
+/// One validated example.
+struct Line {
+  std::int64_t example = 0, fold = 0;
+  std::size_t at = 0;  ///< of its outputs among all
+};
+
+/// Whether every example has one line. \param lines by example
+bool each_once(const std::vector<Line>& lines, std::int64_t examples) {
+  if (std::ssize(lines) != examples) return false;
+  for (std::int64_t i = 0; i < examples; ++i) {
+    if (lines[static_cast<std::size_t>(i)].example != i) return false;
+  }
+  return true;
+}
+
+/// \param lines one for each example, in their order
+void write_hdf5(const std::string& path, const std::vector<Line>& lines, const std::vector<float>& outputs,
+                std::size_t width, const std::vector<std::int32_t>& labels,
+                const std::vector<std::string>& class_names) {
+  apply::SinkOptions options{.path = path,
+                             .examples = std::ssize(lines),
+                             .outputs = static_cast<Index>(width),
+                             .class_names = class_names,
+                             .overwrite = true};
+  if (!labels.empty()) {
+    options.answer = "label";
+    options.answer_width = 1;
+  }
+  std::vector<float> rows;
+  for (const Line& line : lines) {
+    const auto begin = outputs.begin() + static_cast<std::ptrdiff_t>(line.at);
+    rows.insert(rows.end(), begin, begin + static_cast<std::ptrdiff_t>(width));
+  }
+  const std::vector<float> answers(labels.begin(), labels.end());
+  const auto sink = apply::make_prediction_sink(options);
+  sink->write(0, 0, rows, answers);
+  sink->finish();
+}
+
 }  // namespace
 
 std::vector<FoldMetric> FoldResults::metrics() const {
@@ -133,49 +172,6 @@ std::string FoldResults::text() const {
   }
   return text;
 }
-
-namespace {
-
-/// One validated example.
-struct Line {
-  std::int64_t example = 0, fold = 0;
-  std::size_t at = 0;  ///< of its outputs among all
-};
-
-/// Whether every example has one line. \param lines by example
-bool each_once(const std::vector<Line>& lines, std::int64_t examples) {
-  if (std::ssize(lines) != examples) return false;
-  for (std::int64_t i = 0; i < examples; ++i) {
-    if (lines[static_cast<std::size_t>(i)].example != i) return false;
-  }
-  return true;
-}
-
-/// \param lines one for each example, in their order
-void write_hdf5(const std::string& path, const std::vector<Line>& lines, const std::vector<float>& outputs,
-                std::size_t width, const std::vector<std::int32_t>& labels,
-                const std::vector<std::string>& class_names) {
-  apply::SinkOptions options{.path = path,
-                             .examples = std::ssize(lines),
-                             .outputs = static_cast<Index>(width),
-                             .class_names = class_names,
-                             .overwrite = true};
-  if (!labels.empty()) {
-    options.answer = "label";
-    options.answer_width = 1;
-  }
-  std::vector<float> rows;
-  for (const Line& line : lines) {
-    const auto begin = outputs.begin() + static_cast<std::ptrdiff_t>(line.at);
-    rows.insert(rows.end(), begin, begin + static_cast<std::ptrdiff_t>(width));
-  }
-  const std::vector<float> answers(labels.begin(), labels.end());
-  const auto sink = apply::make_prediction_sink(options);
-  sink->write(0, 0, rows, answers);
-  sink->finish();
-}
-
-}  // namespace
 
 std::vector<float> read_floats(const std::string& path) {
   std::error_code ignored;

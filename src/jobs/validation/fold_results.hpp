@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "unisono/records/journal.hpp"
 #include "unisono/records/statistics.hpp"
-#include "unisono/records/trial_run.hpp"
 #include "validation/splitters.hpp"
 
 namespace unisono::jobs {

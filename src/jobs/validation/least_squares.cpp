@@ -70,6 +70,35 @@ void require_definite(bool definite) {
       "determined; set model.l2 or optimizer.weight_decay above 0, leave columns out, or use solver = \"train\"");
 }
 
+/// Whether all folds are trained on every example that they do not validate: then the shortcut holds.
+bool train_on_all_others(const Folds& folds) {
+  for (std::int64_t fold = 0; fold < folds.size(); ++fold) {
+    if (folds.training_size(fold) + std::ssize(folds.validation(fold)) != folds.rows()) return false;
+  }
+  return true;
+}
+
+/// The largest number of examples that one fold leaves out: of few, taking them out is faster than fitting the others.
+std::int64_t most_left_out(const Folds& folds) {
+  std::int64_t most = 0;
+  for (std::int64_t fold = 0; fold < folds.size(); ++fold) most = std::max(most, std::ssize(folds.validation(fold)));
+  return most;
+}
+
+records::TrialResult result_of(std::span<const double> errors) {
+  double squares = 0, absolute = 0;
+  for (const double error : errors) {
+    squares += error * error;
+    absolute += std::abs(error);
+  }
+  const auto count = static_cast<double>(errors.size());
+  records::TrialResult result{.value = squares / count / 2};
+  result.metrics = {{data::Split::validation, "loss", squares / count / 2, false},
+                    {data::Split::validation, "rmse", std::sqrt(squares / count), false},
+                    {data::Split::validation, "mae", absolute / count, false}};
+  return result;
+}
+
 }  // namespace
 
 double LinearFit::predict(std::span<const double> x) const {
@@ -240,39 +269,6 @@ std::vector<double> LeastSquares::predict_by_hat(const Folds& folds) const {
   }
   return predictions;
 }
-
-namespace {
-
-/// Whether all folds are trained on every example that they do not validate: then the shortcut holds.
-bool train_on_all_others(const Folds& folds) {
-  for (std::int64_t fold = 0; fold < folds.size(); ++fold) {
-    if (folds.training_size(fold) + std::ssize(folds.validation(fold)) != folds.rows()) return false;
-  }
-  return true;
-}
-
-/// The largest number of examples that one fold leaves out: of few, taking them out is faster than fitting the others.
-std::int64_t most_left_out(const Folds& folds) {
-  std::int64_t most = 0;
-  for (std::int64_t fold = 0; fold < folds.size(); ++fold) most = std::max(most, std::ssize(folds.validation(fold)));
-  return most;
-}
-
-records::TrialResult result_of(std::span<const double> errors) {
-  double squares = 0, absolute = 0;
-  for (const double error : errors) {
-    squares += error * error;
-    absolute += std::abs(error);
-  }
-  const auto count = static_cast<double>(errors.size());
-  records::TrialResult result{.value = squares / count / 2};
-  result.metrics = {{data::Split::validation, "loss", squares / count / 2, false},
-                    {data::Split::validation, "rmse", std::sqrt(squares / count), false},
-                    {data::Split::validation, "mae", absolute / count, false}};
-  return result;
-}
-
-}  // namespace
 
 std::optional<Ridge> ridge_of(const settings::Config& config, const data::Dataset& set, std::string& why) {
   const data::DatasetInfo& info = set.info();

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "unisono/records/trial_run.hpp"
+#include "unisono/records/journal.hpp"
 #include "unisono/settings/config.hpp"
 #include "unisono/settings/cross_validation_settings.hpp"
 #include "validation/splitters.hpp"

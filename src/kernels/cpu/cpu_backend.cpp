@@ -70,6 +70,18 @@ double best_rate(const Round& round) {
   return best;
 }
 
+constexpr Index kValuesAtOnce = 64;  ///< of each example, when a layout changes
+
+/// Calls work(example, first, size) for tiles of the pixels of each example.
+template <typename Work>
+void for_each_pixel_tile(int threads, const Extent& extent, Index batch, const Work& work) {
+  const Index pixels = extent.height * extent.width, tiles = (pixels + Planes::kTile - 1) / Planes::kTile;
+  parallel_for(threads, batch * tiles, [&](Index i) {
+    const Index first = i % tiles * Planes::kTile;
+    work(i / tiles, first, std::min(Planes::kTile, pixels - first));
+  });
+}
+
 }  // namespace
 
 double CpuBackend::measure_peak_flops_per_second() {
@@ -101,22 +113,6 @@ double CpuBackend::measure_bandwidth_bytes_per_second() {
   }
   return best;
 }
-
-namespace {
-
-constexpr Index kValuesAtOnce = 64;  ///< of each example, when a layout changes
-
-/// Calls work(example, first, size) for tiles of the pixels of each example.
-template <typename Work>
-void for_each_pixel_tile(int threads, const Extent& extent, Index batch, const Work& work) {
-  const Index pixels = extent.height * extent.width, tiles = (pixels + Planes::kTile - 1) / Planes::kTile;
-  parallel_for(threads, batch * tiles, [&](Index i) {
-    const Index first = i % tiles * Planes::kTile;
-    work(i / tiles, first, std::min(Planes::kTile, pixels - first));
-  });
-}
-
-}  // namespace
 
 Index CpuBackend::activation_size(const Extent& extent, Index batch) const { return lanes(extent, batch).size(extent); }
 

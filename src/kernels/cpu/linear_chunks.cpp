@@ -35,6 +35,19 @@ BlockTargets targets(const PassWork& work, Index first, Index last, Chunk& chunk
   return block;
 }
 
+constexpr Index kMostColumns = 4096;    ///< 16 sums of each then fit the second cache
+constexpr double kColumnsOfValue = 12;  ///< a mask is then about as fast as the values that it stands for
+constexpr Index kBlockChunks = 8;       ///< a block's lanes are added up once: it has at least so many chunks
+constexpr Index kMostBitBlocks = 32;    ///< of rows
+
+Index mask_blocks(Index rows) { return (rows + kMaskRows - 1) / kMaskRows; }
+
+/// Chunks begin at multiples of kLossBlock rows of the set, so that they end between masks.
+Index first_chunk(const PassWork& work) { return work.examples.first / kLossBlock; }
+Index last_chunk(const PassWork& work) {
+  return (work.examples.first + work.examples.count + kLossBlock - 1) / kLossBlock;
+}
+
 }  // namespace
 
 const float* LinearChunks::slopes(const PassWork& work, Index first, Index last, Chunk& chunk, PassSums& sums) const {
@@ -171,23 +184,6 @@ void LinearChunks::add_bias(const PassWork& work, const float* d, Index count, f
     for (Index c = 0; c < work.loss.width; ++c) bias[c] += d[c];
   }
 }
-
-namespace {
-
-constexpr Index kMostColumns = 4096;    ///< 16 sums of each then fit the second cache
-constexpr double kColumnsOfValue = 12;  ///< a mask is then about as fast as the values that it stands for
-constexpr Index kBlockChunks = 8;       ///< a block's lanes are added up once: it has at least so many chunks
-constexpr Index kMostBitBlocks = 32;    ///< of rows
-
-Index mask_blocks(Index rows) { return (rows + kMaskRows - 1) / kMaskRows; }
-
-/// Chunks begin at multiples of kLossBlock rows of the set, so that they end between masks.
-Index first_chunk(const PassWork& work) { return work.examples.first / kLossBlock; }
-Index last_chunk(const PassWork& work) {
-  return (work.examples.first + work.examples.count + kLossBlock - 1) / kLossBlock;
-}
-
-}  // namespace
 
 BitColumns::BitColumns(const SparseRows& rows, int threads)
     : rows_(rows), masks_(static_cast<std::size_t>(mask_blocks(rows.rows()) * rows.width)) {

@@ -54,6 +54,10 @@ double lars_ratio(const LarsStep& step, double decay, double theta_norm, double 
   return step.trust * theta_norm / (g_norm + decay * theta_norm);
 }
 
+View part(View x, const UpdateRange& range) {
+  return x.subspan(static_cast<std::size_t>(range.first), static_cast<std::size_t>(range.last - range.first));
+}
+
 }  // namespace
 
 /// SGD's loop, with or without momentum, on a chunk.
@@ -189,14 +193,6 @@ void CpuBackend::lamb_apply(const AdamStep& step, std::span<const UpdateRange> r
     });
   }
 }
-
-namespace {
-
-View part(View x, const UpdateRange& range) {
-  return x.subspan(static_cast<std::size_t>(range.first), static_cast<std::size_t>(range.last - range.first));
-}
-
-}  // namespace
 
 void CpuBackend::clear(MutableView x) {
   parallel_chunks(settings_.threads, static_cast<Index>(x.size()),

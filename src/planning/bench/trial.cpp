@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "unisono/comm/counters.hpp"
+#include "unisono/comm/communicator.hpp"
 #include "unisono/parallel/phase.hpp"
 #include "unisono/session/abilities.hpp"
 #include "unisono/session/device.hpp"
@@ -43,6 +43,41 @@ class StepClock final : public strategies::Observer {
   Stopwatch watch_;
   std::vector<double> ends_;
 };
+
+using kernels::ConvolutionEngine;
+using kernels::DeviceWork;
+
+double per_step(const DeviceSteps& work, std::int64_t DeviceWork::*number) {
+  return static_cast<double>(work.after.*number - work.before.*number) / static_cast<double>(work.steps);
+}
+
+double times_per_step(const DeviceSteps& work, const ConvolutionEngine& engine) {
+  const auto same = [&](const ConvolutionEngine& other) {
+    return other.pass == engine.pass && other.convolution == engine.convolution;
+  };
+  const auto earlier = std::ranges::find_if(work.before.convolutions, same);
+  const std::int64_t times = engine.times - (earlier == work.before.convolutions.end() ? 0 : earlier->times);
+  return static_cast<double>(times) / static_cast<double>(work.steps);
+}
+
+/// "engine 7, compiled at run time"
+std::string name_of(const ConvolutionEngine& engine) {
+  return fmt::format("engine {}{}{}", engine.engine, engine.last_resort ? ", a last resort" : "",
+                     engine.compiled ? ", compiled at run time" : "");
+}
+
+/// "38 by engine 1; 19 by engine 70, a last resort"
+std::string engines_text(const DeviceSteps& work) {
+  std::map<std::string, double> passes;
+  for (const ConvolutionEngine& engine : work.after.convolutions) {
+    passes[name_of(engine)] += times_per_step(work, engine);
+  }
+  std::string text;
+  for (const auto& [name, times] : passes) {
+    text += fmt::format("{}{:.4g} by {}", text.empty() ? "" : "; ", times, name);
+  }
+  return text;
+}
 
 }  // namespace
 
@@ -100,45 +135,6 @@ BenchTiming BenchTrial::run(std::int64_t steps) {
           .counters = comm::combine(world_, training_.counters, Shown::in_summary),
           .device = device_steps(before, work_of(*parts_.backend), steps)};
 }
-
-namespace {
-
-using kernels::ConvolutionEngine;
-using kernels::DeviceWork;
-
-double per_step(const DeviceSteps& work, std::int64_t DeviceWork::*number) {
-  return static_cast<double>(work.after.*number - work.before.*number) / static_cast<double>(work.steps);
-}
-
-double times_per_step(const DeviceSteps& work, const ConvolutionEngine& engine) {
-  const auto same = [&](const ConvolutionEngine& other) {
-    return other.pass == engine.pass && other.convolution == engine.convolution;
-  };
-  const auto earlier = std::ranges::find_if(work.before.convolutions, same);
-  const std::int64_t times = engine.times - (earlier == work.before.convolutions.end() ? 0 : earlier->times);
-  return static_cast<double>(times) / static_cast<double>(work.steps);
-}
-
-/// "engine 7, compiled at run time"
-std::string name_of(const ConvolutionEngine& engine) {
-  return fmt::format("engine {}{}{}", engine.engine, engine.last_resort ? ", a last resort" : "",
-                     engine.compiled ? ", compiled at run time" : "");
-}
-
-/// "38 by engine 1; 19 by engine 70, a last resort"
-std::string engines_text(const DeviceSteps& work) {
-  std::map<std::string, double> passes;
-  for (const ConvolutionEngine& engine : work.after.convolutions) {
-    passes[name_of(engine)] += times_per_step(work, engine);
-  }
-  std::string text;
-  for (const auto& [name, times] : passes) {
-    text += fmt::format("{}{:.4g} by {}", text.empty() ? "" : "; ", times, name);
-  }
-  return text;
-}
-
-}  // namespace
 
 std::optional<DeviceWork> work_of(const kernels::Backend& backend) {
   const auto* const record = dynamic_cast<const kernels::DeviceRecord*>(&backend);

@@ -1,4 +1,4 @@
-#include "plot/bars.hpp"
+#include "plot/plots.hpp"
 
 #include <fmt/format.h>
 

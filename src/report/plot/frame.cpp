@@ -32,6 +32,36 @@ void begin_axis(SvgDrawing& drawing, const char* kind, const Scale& scale) {
   drawing.begin_group(kind, data);
 }
 
+constexpr int kMostTicks = 7;
+constexpr double kSlack = 1e-9;  // of a step: a tick that rounding puts just outside of the axis belongs to it
+
+/// The smallest of 1, 2, 5 times a power of ten that divides a length into at most so many steps.
+double step_of(double length, int steps) {
+  const double power = std::pow(10, std::floor(std::log10(length / steps)));
+  for (const double factor : {1, 2, 5}) {
+    if (length / (factor * power) <= steps * (1 + kSlack)) return factor * power;
+  }
+  return 10 * power;
+}
+
+/// A range with a length, around one without.
+Range widened(Range range, Spacing spacing) {
+  if (range.maximum > range.minimum) return range;
+  if (spacing == Spacing::logarithmic) return {range.minimum / 2, range.maximum * 2};
+  const double half = range.minimum == 0 ? 1 : std::abs(range.minimum) / 10;
+  return {range.minimum - half, range.maximum + half};
+}
+
+constexpr double kRoomForNumber = 64, kRowsTop = 8, kWidestRowName = 220;  // right: room for a number behind a bar
+
+Box area_of(const RowFrame::Size& size, const std::vector<std::string>& rows, const std::vector<Key>& keys) {
+  double names = 0;
+  for (const std::string& row : rows) names = std::max(names, width_of(row));
+  const double left = std::min(names, kWidestRowName) + 10;
+  const double top = kRowsTop + legend_height(keys, size.width - 20);
+  return {left, top, size.width - left - kRoomForNumber, size.row_height * static_cast<double>(rows.size())};
+}
+
 }  // namespace
 
 double width_of(const std::string& text, double size) {
@@ -108,30 +138,6 @@ double room_left_of(const Scale& scale, const std::string& label) {
 }
 
 double room_below(const std::string& label) { return label.empty() ? 22 : 42; }
-
-namespace {
-
-constexpr int kMostTicks = 7;
-constexpr double kSlack = 1e-9;  // of a step: a tick that rounding puts just outside of the axis belongs to it
-
-/// The smallest of 1, 2, 5 times a power of ten that divides a length into at most so many steps.
-double step_of(double length, int steps) {
-  const double power = std::pow(10, std::floor(std::log10(length / steps)));
-  for (const double factor : {1, 2, 5}) {
-    if (length / (factor * power) <= steps * (1 + kSlack)) return factor * power;
-  }
-  return 10 * power;
-}
-
-/// A range with a length, around one without.
-Range widened(Range range, Spacing spacing) {
-  if (range.maximum > range.minimum) return range;
-  if (spacing == Spacing::logarithmic) return {range.minimum / 2, range.maximum * 2};
-  const double half = range.minimum == 0 ? 1 : std::abs(range.minimum) / 10;
-  return {range.minimum - half, range.maximum + half};
-}
-
-}  // namespace
 
 std::string number_text(double value) {
   if (value == 0) return "0";  // neither "-0"
@@ -225,20 +231,6 @@ const char* dashes_of(std::size_t i) {
   constexpr std::array<const char*, 4> kDashes = {"", "6 3", "2 3", "8 3 2 3"};
   return kDashes[i / kSeriesColours % kDashes.size()];
 }
-
-namespace {
-
-constexpr double kRoomForNumber = 64, kRowsTop = 8, kWidestRowName = 220;  // right: room for a number behind a bar
-
-Box area_of(const RowFrame::Size& size, const std::vector<std::string>& rows, const std::vector<Key>& keys) {
-  double names = 0;
-  for (const std::string& row : rows) names = std::max(names, width_of(row));
-  const double left = std::min(names, kWidestRowName) + 10;
-  const double top = kRowsTop + legend_height(keys, size.width - 20);
-  return {left, top, size.width - left - kRoomForNumber, size.row_height * static_cast<double>(rows.size())};
-}
-
-}  // namespace
 
 std::string shortened(const std::string& name, double width, double size) {
   if (width_of(name, size) <= width) return name;

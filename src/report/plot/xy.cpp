@@ -1,4 +1,4 @@
-#include "plot/xy.hpp"
+#include "plot/plots.hpp"
 
 #include <fmt/format.h>
 

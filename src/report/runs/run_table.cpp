@@ -74,30 +74,6 @@ std::vector<SeedGroup> seed_groups(const std::vector<records::RunRecord>& runs) 
   return groups;
 }
 
-}  // namespace
-
-MeanAndDeviation mean_and_deviation(const std::vector<double>& values) {
-  const auto count = static_cast<double>(values.size());
-  double sum = 0, squares = 0;
-  for (const double value : values) sum += value;
-  for (const double value : values) squares += (value - sum / count) * (value - sum / count);
-  return {.mean = sum / count, .deviation = std::sqrt(squares / (count - 1))};
-}
-
-RunTable::RunTable(std::vector<records::RunRecord> records)
-    : runs(std::move(records)), differing(differing_keys(runs)), metrics(metrics_of(runs)), groups(seed_groups(runs)) {
-  std::set<std::string> seeds;
-  for (const records::RunRecord& run : runs) seeds.insert(run.seed());
-  seeds_differ = seeds.size() > 1;
-}
-
-std::string RunTable::value(std::size_t run, const std::string& key) const {
-  const auto found = runs[run].config.find(key);
-  return found == runs[run].config.end() ? "" : found->second;
-}
-
-namespace {
-
 using Json = nlohmann::ordered_json;
 using Line = std::vector<std::string>;
 
@@ -259,6 +235,26 @@ Json json_of(const RunTable& table, const SeedGroup& group) {
 }
 
 }  // namespace
+
+MeanAndDeviation mean_and_deviation(const std::vector<double>& values) {
+  const auto count = static_cast<double>(values.size());
+  double sum = 0, squares = 0;
+  for (const double value : values) sum += value;
+  for (const double value : values) squares += (value - sum / count) * (value - sum / count);
+  return {.mean = sum / count, .deviation = std::sqrt(squares / (count - 1))};
+}
+
+RunTable::RunTable(std::vector<records::RunRecord> records)
+    : runs(std::move(records)), differing(differing_keys(runs)), metrics(metrics_of(runs)), groups(seed_groups(runs)) {
+  std::set<std::string> seeds;
+  for (const records::RunRecord& run : runs) seeds.insert(run.seed());
+  seeds_differ = seeds.size() > 1;
+}
+
+std::string RunTable::value(std::size_t run, const std::string& key) const {
+  const auto found = runs[run].config.find(key);
+  return found == runs[run].config.end() ? "" : found->second;
+}
 
 std::string to_text(const RunTable& table) {
   std::vector<std::string> keys = table.differing, metrics;

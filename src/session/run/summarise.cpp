@@ -5,7 +5,7 @@
 #include <string>
 
 #include "unisono/base/random.hpp"
-#include "unisono/comm/counters.hpp"
+#include "unisono/comm/communicator.hpp"
 
 namespace unisono::session {
 namespace {

@@ -43,6 +43,19 @@ std::int64_t epochs_of_refit(const TrialRecord& trial) {
   return std::max<std::int64_t>(1, std::llround(sum / static_cast<double>(trial.results.size())));
 }
 
+/// The seed of a trial's training: a function of the experiment's seed and the numbers alone. At least 0, below 2⁵³.
+inline std::int64_t seed_of_trial(std::int64_t seed, std::int64_t trial, std::int64_t repeat) {
+  RandomStream random(static_cast<std::uint64_t>(seed), Purpose::trials, static_cast<std::uint64_t>(trial),
+                      static_cast<std::uint32_t>(repeat));
+  const std::uint64_t high = random.bits() >> 11U, low = random.bits();
+  return static_cast<std::int64_t>(high << 32U | low);
+}
+
+records::TrialRun within(records::TrialRun training) {
+  training.outer = -1;
+  return training;
+}
+
 }  // namespace
 
 TrialPlan::TrialPlan(std::unique_ptr<search::SearchMethod> method, const PlanShape& shape)
@@ -148,18 +161,6 @@ void replay(const std::vector<nlohmann::json>& entries, Plan& plan) {
   plan.restart_unended();
 }
 
-namespace {
-
-/// The seed of a trial's training: a function of the experiment's seed and the numbers alone. At least 0, below 2⁵³.
-inline std::int64_t seed_of_trial(std::int64_t seed, std::int64_t trial, std::int64_t repeat) {
-  RandomStream random(static_cast<std::uint64_t>(seed), Purpose::trials, static_cast<std::uint64_t>(trial),
-                      static_cast<std::uint32_t>(repeat));
-  const std::uint64_t high = random.bits() >> 11U, low = random.bits();
-  return static_cast<std::int64_t>(high << 32U | low);
-}
-
-}  // namespace
-
 std::vector<std::string> trial_overrides(const search::Space& space, const TrialPlan& plan, std::int64_t seed,
                                          const records::TrialRun& training) {
   std::vector<std::string> changes;
@@ -191,15 +192,6 @@ std::string trial_text(const search::Space& space, const TrialPlan& plan, std::i
   }
   return fmt::format("{}", fmt::join(parts, ", "));
 }
-
-namespace {
-
-records::TrialRun within(records::TrialRun training) {
-  training.outer = -1;
-  return training;
-}
-
-}  // namespace
 
 std::optional<records::TrialRun> NestedPlan::next() const {
   for (std::size_t i = 0; i < plans_.size(); ++i) {

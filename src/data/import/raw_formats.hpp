@@ -5,7 +5,19 @@
 #include <string>
 #include <vector>
 
+#include "unisono/data/import.hpp"
+
 namespace unisono::data {
+
+/// Makes a set of a table's raw rows, all in the group `test`, for a model that was trained on such columns. Labels or
+/// targets are kept where each row has one that the model knows.
+/// \return why they are left out; empty where they are not, or where there is no such column
+/// \throws DataError naming line, column and value of what the model does not know
+std::string write_raw_table(const std::string& path, const Preprocessing& trained, const ImportOutput& output);
+
+/// Makes a set of lines of LIBSVM, all in the group `test`, with the columns that a model was trained on. See
+/// import_raw.
+std::string write_raw_rows(const std::string& path, const RawForm& form, const ImportOutput& output);
 
 inline constexpr std::int64_t kCifarPixels = 3 * 32 * 32;  ///< [3, 32, 32], row-major
 inline constexpr std::int64_t kCifarRecord = 1 + kCifarPixels;
@@ -33,5 +45,20 @@ struct IdxArray {
 /// \param name of the file, for messages
 /// \throws DataError where the bytes are no such array, or too few or too many
 IdxArray parse_idx(std::span<const std::uint8_t> bytes, const std::string& name);
+
+/// An array of NumPy: bytes as they are, all other numbers as floats.
+struct NpyArray {
+  std::vector<std::int64_t> extent = {};
+  bool bytes = false;
+  std::vector<std::uint8_t> values_of_bytes = {};
+  std::vector<float> values = {};
+};
+
+/// Whether a file begins as those of NumPy do.
+bool is_npy(std::span<const std::uint8_t> bytes);
+
+/// Version 1 to 3 of the format (numpy.lib.format), of integers or floats in the order of C.
+/// \throws DataError naming the file and what is wrong
+NpyArray parse_npy(std::span<const std::uint8_t> bytes, const std::string& name);
 
 }  // namespace unisono::data
