@@ -17,8 +17,8 @@
 #include "step.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/parallel/compressed_sum.hpp"
+#include "unisono/parallel/exchange.hpp"
 #include "unisono/parallel/sharded_update.hpp"
-#include "unisono/parallel/timed_exchange.hpp"
 
 namespace unisono::strategies {
 namespace {

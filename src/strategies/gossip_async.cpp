@@ -28,7 +28,6 @@
 #include <memory>
 
 #include "gossip/async_averages.hpp"
-#include "own_pace.hpp"
 #include "step.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/base/text.hpp"

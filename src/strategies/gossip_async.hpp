@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "gossip/async_averages.hpp"
 #include "gossip/consensus.hpp"
-#include "gossip/pair_exchange.hpp"
 #include "unisono/strategies/strategy.hpp"
 
 namespace unisono::strategies {
@@ -20,7 +20,7 @@ struct GossipAsyncSettings {
 struct GossipAsyncCounters {
   std::int64_t sent_bytes = 0;  ///< to other ranks, but for the consensus
   std::int64_t exchanges = 0;   ///< that this rank began
-  /// Of each step: exchanges that changed θ_r between the reading of θ_r for its gradient and the step itself.
+  /// By step: the exchanges that changed θ_r between the reading of θ_r for its gradient and the step itself.
   Histogram staleness = {};
   std::vector<std::int64_t> rank_steps = {};  ///< as StepRecord::worker_steps, when the consensus was last formed
   ConsensusCounters consensus = {};

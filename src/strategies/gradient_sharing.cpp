@@ -25,7 +25,6 @@
 #include <fmt/format.h>
 
 #include "gossip/consensus.hpp"
-#include "own_pace.hpp"
 #include "sharing/sharing_rank.hpp"
 #include "step.hpp"
 #include "unisono/base/errors.hpp"

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "unisono/parallel/compressed_changes.hpp"
+#include "unisono/parallel/compressed_sum.hpp"
 #include "unisono/strategies/strategy.hpp"
 
 namespace unisono::strategies {
@@ -36,7 +36,7 @@ void count_averaged(const TrainContext& run, std::size_t bytes);
 /// θ ← Σ_r weight_r θ_r / Σ_r weight_r over the ranks of a group, for a model without rows; frozen blocks are left out.
 /// Collective over the group. \return the bytes of what was averaged
 std::size_t average_parameters(const TrainContext& run, comm::Communicator& group, double weight);
-/// The same of these ranges of θ alone.
+/// Averages these ranges of θ alone.
 std::size_t average_parameters(const TrainContext& run, comm::Communicator& group, double weight,
                                const std::vector<FloatRange>& ranges);
 

@@ -34,7 +34,7 @@ class ThreadRounds {
     }
     return true;
   }
-  /// The same for all threads.
+  /// Waits until all threads have made so many rounds. \return false where a thread failed
   bool wait_for_all(std::int64_t rounds) const {
     for (int thread = 0; thread < threads(); ++thread) {
       if (!wait(thread, rounds)) return false;

@@ -16,7 +16,6 @@
 #include <optional>
 #include <vector>
 
-#include "shared_counters.hpp"
 #include "step.hpp"
 #include "stratified/item_ring.hpp"
 #include "unisono/base/errors.hpp"

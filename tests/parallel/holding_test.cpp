@@ -4,7 +4,6 @@
 
 #include "holding_checks.hpp"
 #include "unisono/parallel/slice_holding.hpp"
-#include "unisono/parallel/state_shards.hpp"
 #include "unisono/tensor/shard_map.hpp"
 
 namespace unisono::parallel {

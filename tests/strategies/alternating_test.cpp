@@ -8,7 +8,7 @@
 #include "../data/support.hpp"
 #include "../kernels/reference_least_squares.hpp"
 #include "expect.hpp"
-#include "shared_counters.hpp"
+#include "step.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/base/random.hpp"
 #include "unisono/comm/redistribute.hpp"

@@ -5,7 +5,6 @@
 #include <numeric>
 
 #include "unisono/comm/communicator.hpp"
-#include "unisono/parallel/timed_exchange.hpp"
 
 namespace unisono::strategies {
 namespace {

@@ -6,7 +6,7 @@
 #include <numeric>
 #include <thread>
 
-#include "gossip/pair_exchange.hpp"
+#include "gossip/async_averages.hpp"
 #include "least_squares.hpp"
 #include "rounding.hpp"
 #include "small_network.hpp"

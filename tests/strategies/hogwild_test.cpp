@@ -6,9 +6,9 @@
 #include <numeric>
 
 #include "least_squares.hpp"
-#include "shared_counters.hpp"
 #include "small_network.hpp"
 #include "sparse_examples.hpp"
+#include "step.hpp"
 #include "unisono/base/errors.hpp"
 
 namespace unisono::strategies {

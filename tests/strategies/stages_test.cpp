@@ -7,7 +7,7 @@
 #include "layers.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/models/factory.hpp"
-#include "unisono/parallel/stage_memory.hpp"
+#include "unisono/parallel/placement.hpp"
 
 namespace unisono::strategies {
 namespace {

@@ -10,7 +10,7 @@
 #include "../data/support.hpp"
 #include "expect.hpp"
 #include "holding_checks.hpp"
-#include "shared_counters.hpp"
+#include "step.hpp"
 #include "stratified/item_ring.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/base/random.hpp"

@@ -11,7 +11,6 @@
 #include "unisono/comm/redistribute.hpp"
 #include "unisono/parallel/pipeline.hpp"
 #include "unisono/parallel/slice_holding.hpp"
-#include "unisono/parallel/state_shards.hpp"
 
 namespace unisono::strategies {
 namespace {

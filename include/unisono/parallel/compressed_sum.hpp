@@ -1,11 +1,17 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
+#include "unisono/comm/communicator.hpp"
+#include "unisono/kernels/encoders.hpp"
+#include "unisono/parallel/common_fate.hpp"
 #include "unisono/parallel/compression_settings.hpp"
 #include "unisono/parallel/exchange.hpp"
 #include "unisono/parallel/step_terms.hpp"
+#include "unisono/tensor/layout.hpp"
 
 namespace unisono::parallel {
 
@@ -15,10 +21,11 @@ std::vector<StateVector> compression_vectors(const CompressionSettings& settings
 /// g ← Σ_r of what rank r's messages say about its gradient; see compressed_sum.cpp. Uses run.vectors.
 std::unique_ptr<GradientExchange> make_compressed_sum(StepTerms& run, const CompressionSettings& settings);
 
-/// The same for kind power_sgd; see power_sgd.cpp.
+/// g ← Σ_r of products of thin matrices, for strategy.compression.kind = "power_sgd"; see power_sgd.cpp. Uses
+/// run.vectors.
 std::unique_ptr<GradientExchange> make_power_sgd(StepTerms& run, const CompressionSettings& settings);
 
-/// What both have in common: a rank's own gradient is clipped before it is compressed.
+/// What sums of compressed gradients have in common: a rank's own gradient is clipped before it is compressed.
 ///     g_r ← g_r · min(1, clip_norm / (√P ‖g_r‖))       Lin et al., ICLR 2018
 void clip_own_gradient(StepTerms& run, double clip_norm);
 
@@ -28,5 +35,96 @@ std::int64_t compression_bytes(const ParameterLayout& layout, int ranks, const C
 /// Bytes that a rank sends in an allreduce of n floats, each rank on a node of its own: slices are added up by one rank
 /// each, short vectors by all.
 std::int64_t plain_sum_bytes(Index n, int ranks);
+
+/// Which floats of a gradient are compressed.
+struct CompressedBlocks {
+  std::vector<FloatRange> compressed;
+  std::vector<FloatRange> exact;   ///< sent as they are
+  std::vector<FloatRange> unsent;  ///< frozen blocks, and the unused floats between blocks
+};
+
+/// Whether blocks are compressed by their role and name: not biases and norms, nor what one of the patterns fits (see
+/// ParameterLayout::matching).
+std::vector<bool> blocks_to_compress(const ParameterLayout& layout, const std::vector<std::string>& exact);
+
+/// \param compressed for each block, whether it is; frozen ones are not
+CompressedBlocks divide_blocks(const ParameterLayout& layout, const std::vector<bool>& compressed);
+
+/// Floats in all of these ranges.
+Index size_of(const std::vector<FloatRange>& ranges);
+
+/// The part of `range` that lies within another one; empty where there is none.
+FloatRange common_part(const FloatRange& range, const FloatRange& other);
+
+/// packed ← the ranges of `vector`, one behind the other, in the front of `vector` itself, too; and back.
+void pack(View vector, const std::vector<FloatRange>& ranges, MutableView packed);
+void unpack(View packed, const std::vector<FloatRange>& ranges, MutableView vector);
+
+/// Sums vectors over the ranks by messages that an encoder makes of them.
+class EncodedSum {
+ public:
+  explicit EncodedSum(comm::Communicator& ranks) : ranks_(ranks), fate_(ranks) {}
+  virtual ~EncodedSum() = default;
+
+  /// sum[i] ← Σ_r what rank r's message says about its value i; values ← what was not said. In the order of the ranks,
+  /// beginning with −0, so that values that are sent exactly have the sum of an allreduce. Collective, by messages
+  /// between two ranks alone; one thread at a time. Every rank ends with the same bits.
+  /// \param values, sum of equal length, the same on all ranks
+  /// \param place its sender is set by this function
+  virtual void sum(kernels::Encoder& encoder, MutableView values, MutableView sum, kernels::EncodingPlace place) = 0;
+
+  /// Bytes of this rank's messages, so far.
+  std::int64_t sent_bytes() const { return sent_bytes_; }
+  /// Ends the wait of a thread that is in `sum`, which then throws PeerFailure.
+  void give_up() { fate_.give_up(nullptr); }
+
+ protected:
+  comm::RequestPtr start_send(std::span<const std::byte> bytes, int peer, int tag) {
+    sent_bytes_ += static_cast<std::int64_t>(bytes.size());
+    return ranks_.start_send(bytes, peer, tag);
+  }
+  void wait(std::span<const comm::RequestPtr> requests) {
+    for (const comm::RequestPtr& request : requests) fate_.wait(*request);
+  }
+  comm::Communicator& ranks_;
+
+ private:
+  CommonFate fate_;
+  std::int64_t sent_bytes_ = 0;
+};
+
+/// For messages whose lengths differ: each is sent to all.
+/// Cost per sum of n values: P − 1 messages of the encoder's length and 8 bytes, from each rank to all others.
+std::unique_ptr<EncodedSum> make_gathered_sum(comm::Communicator& ranks);
+
+/// For dense encoders: each rank adds up one slice of the vector, and sends its sum, encoded again, to all.
+/// Cost per sum of n values: 2 (P − 1) messages from each rank, of 2 (P − 1) / P · most_bytes(n) together.
+std::unique_ptr<EncodedSum> make_sliced_sum(comm::Communicator& ranks);
+
+/// The one of these that suits an encoder.
+inline std::unique_ptr<EncodedSum> make_encoded_sum(comm::Communicator& ranks, const kernels::Encoder& encoder) {
+  return encoder.is_dense() ? make_sliced_sum(ranks) : make_gathered_sum(ranks);
+}
+
+/// Sums what the ranks have changed, compressed, with error feedback:
+///     e_r ← changes_r + rest_r;  message_r, rest_r ← encode(e_r);  sum ← Σ_r decode(message_r)
+/// So Σ over sums + Σ_r rest_r = Σ of all changes, up to rounding. Cost per sum of n floats: as an EncodedSum's.
+class CompressedChanges {
+ public:
+  /// \param settings is_on()
+  CompressedChanges(StepTerms& run, const CompressionSettings& settings);
+
+  /// The sums that follow belong to this step of the run.
+  void begin_step(std::int64_t step);
+  /// changes ← the sum over the ranks, with the same bits on all; rest ← what this rank has not sent. Collective.
+  /// \param rest in: what it had not sent before; as long as `changes`, and as long on all ranks
+  void sum(MutableView changes, MutableView rest);
+
+ private:
+  StepTerms& run_;
+  std::unique_ptr<kernels::Encoder> encoder_;
+  std::unique_ptr<EncodedSum> sum_;
+  std::uint64_t place_ = 0;  ///< of the next sum: its step and its number in the step
+};
 
 }  // namespace unisono::parallel

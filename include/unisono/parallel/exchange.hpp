@@ -1,9 +1,11 @@
 #pragma once
 
 #include <memory>
+#include <utility>
 
 #include "unisono/comm/communicator.hpp"
 #include "unisono/kernels/backend.hpp"
+#include "unisono/parallel/step_terms.hpp"
 
 namespace unisono::parallel {
 
@@ -73,5 +75,38 @@ std::unique_ptr<GradientExchange> make_scattered_sum(comm::Communicator& communi
 std::unique_ptr<GradientExchange> make_reproducible_sum(comm::Communicator& replicas, kernels::VectorKernels& kernels,
                                                         MutableView gradient, int leaves, Index bucket_bytes = 0,
                                                         const Clock& clock = steady_clock());
+
+/// Wraps another exchange and adds the time that it blocks to the run's Seconds: waiting for messages and for other
+/// ranks. Waiting for a device to finish the gradient counts as computation.
+class TimedExchange final : public GradientExchange {
+ public:
+  /// \param backend in whose memory the gradient lies
+  TimedExchange(const kernels::Backend& backend, Seconds& seconds, std::unique_ptr<GradientExchange> exchange)
+      : backend_(backend), seconds_(seconds), exchange_(std::move(exchange)) {}
+
+  GradientTarget target(const MicroBatchPlace& place) override { return exchange_->target(place); }
+  /// Called inside the backward pass, whose time counts as computation: subtracts the time that the exchange blocks.
+  void ready(const MicroBatchPlace& place, Index first, Index last) override;
+  void finish() override;
+  BlockedSeconds blocked() const override { return exchange_->blocked(); }
+
+ private:
+  /// Seconds of each kind that one call took.
+  struct Elapsed {
+    BlockedSeconds blocked;
+    double device = 0;
+  };
+  template <typename Call>
+  Elapsed count(Call call);
+
+  const kernels::Backend& backend_;
+  Seconds& seconds_;
+  std::unique_ptr<GradientExchange> exchange_;
+};
+
+/// How many vectors of g's size a replica needs in addition to g for sums by a tree of so many leaves
+/// (communication.reduction = "reproducible").
+/// \param leaves of a step; 0: sums are fast, and need none
+int vectors_of_reproducible_sum(int leaves, int replica, int replicas);
 
 }  // namespace unisono::parallel

@@ -1,11 +1,14 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "unisono/base/clock.hpp"
 #include "unisono/comm/communicator.hpp"
 #include "unisono/kernels/backend.hpp"
 #include "unisono/models/model.hpp"
+#include "unisono/models/staged.hpp"
+#include "unisono/parallel/placement.hpp"
 #include "unisono/parallel/replica.hpp"
 #include "unisono/parallel/replica_settings.hpp"
 #include "unisono/parallel/stages.hpp"
@@ -31,5 +34,10 @@ double expected_bubble(const ReplicaSettings& settings, int micro_batches);
 
 /// A replica whose ranks are the stages of a pipeline.
 std::unique_ptr<Replica> make_pipelined_replica(const PipelineTerms& terms);
+
+/// The seconds that each segment between two neighbouring cut points takes here for one micro-batch: the median of a
+/// few. Needs the memory of one segment at a time.
+std::vector<PassSeconds> time_segments(const models::Staged& model, kernels::Backend& backend, Index batch,
+                                       const Clock& clock = steady_clock());
 
 }  // namespace unisono::parallel

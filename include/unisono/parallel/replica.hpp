@@ -1,10 +1,14 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
+#include <utility>
 
 #include "unisono/data/dataset.hpp"
+#include "unisono/models/in_place.hpp"
 #include "unisono/models/model.hpp"
+#include "unisono/tensor/holding.hpp"
 
 namespace unisono::parallel {
 
@@ -20,8 +24,9 @@ class Replica {
  public:
   virtual ~Replica() = default;
 
-  /// Of this rank's shard of θ, of g and of the optimizer's vectors; and of the running statistics.
+  /// How this rank's shard of θ, of g and of the optimizer's vectors lies in memory.
   virtual const ParameterLayout& layout() const = 0;
+  /// How its running statistics lie in memory.
   virtual const ParameterLayout& statistics_layout() const = 0;
   /// Gradient accumulation: reads the micro-batches of one step and leaves g = (1/n) Σ w ∇ℓ, summed over this replica's
   /// examples, in their order; each rank of the replica has its shard. n: the step's examples on all replicas, or on
@@ -48,6 +53,28 @@ class SingleReplica : public Replica {
 
  private:
   models::Model& model_;
+};
+
+/// Rows of θ that a strategy gives to this rank; no rank holds all of θ, and each row has one holder. What a rank holds
+/// may change from step to step.
+class RowHolding : public Holding {
+ public:
+  bool held_by_all() const final { return false; }
+  /// Adds the losses of this rank's part of a split to `sums`. Collective; rows may travel meanwhile, but in the end
+  /// every rank holds what it held before. \param parameters [size()] this rank's rows
+  virtual void evaluate(data::EvaluationSource& source, MutableView parameters, kernels::LossSums& sums) = 0;
+};
+
+/// A replica whose ranks hold rows. Its strategy trains it itself, without gradients.
+class RowReplica final : public SingleReplica {
+ public:
+  RowReplica(models::Model& model, std::shared_ptr<RowHolding> rows) : SingleReplica(model), rows_(std::move(rows)) {}
+  void evaluate(data::EvaluationSource& source, models::ModelState state, kernels::LossSums& sums) override {
+    rows_->evaluate(source, state.parameters, sums);
+  }
+
+ private:
+  std::shared_ptr<RowHolding> rows_;
 };
 
 }  // namespace unisono::parallel

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "unisono/parallel/exchange.hpp"
-#include "unisono/parallel/state_shards.hpp"
+#include "unisono/parallel/slice_holding.hpp"
 #include "unisono/parallel/step_terms.hpp"
 
 namespace unisono::parallel {

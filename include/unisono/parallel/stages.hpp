@@ -45,7 +45,7 @@ class Stages {
   /// Which ranks hold which blocks. Ranks are replicas × stages, as in a process grid, and each replica has a copy.
   const ShardMap& parameters() const { return parameters_; }
   const ShardMap& statistics() const { return statistics_; }
-  /// The same for one replica: its ranks are the stages.
+  /// Which ranks of one replica hold which blocks of θ; its ranks are the stages.
   const ShardMap& replica_parameters() const { return replica_parameters_; }
 
   /// Where a piece's part of a stage's vectors begins, in floats. From there on it is laid out as in the whole vector:

@@ -58,7 +58,7 @@ void update_parameters(StepTerms& run, double learning_rate);
 /// so equal on all ranks. Collective.
 /// \param examples of this rank since the last average
 void average_local_statistics(StepTerms& run, Index examples);
-/// The same over the ranks of a group. \param weight of this rank
+/// Averages the running statistics over the ranks of a group. Collective. \param weight of this rank
 void average_local_statistics(StepTerms& run, comm::Communicator& group, double weight);
 
 /// Averages the optimizer's vectors over the ranks of a group. Collective. \param weight of this rank

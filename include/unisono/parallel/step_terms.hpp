@@ -2,6 +2,8 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "unisono/base/clock.hpp"
 #include "unisono/base/counters.hpp"
@@ -10,10 +12,40 @@
 #include "unisono/models/model.hpp"
 #include "unisono/optim/optimizer.hpp"
 #include "unisono/parallel/fault.hpp"
-#include "unisono/parallel/state_shards.hpp"
-#include "unisono/parallel/strategy_vector.hpp"
+#include "unisono/parallel/slice_holding.hpp"
+#include "unisono/tensor/allocator.hpp"
 
 namespace unisono::parallel {
+
+/// Over which ranks the values of a strategy's vector differ.
+enum class StateScope {
+  common,   ///< over none: all ranks hold the same values
+  replica,  ///< each replica of the model has its own
+  rank      ///< each rank has its own
+};
+
+/// What a strategy's vector is laid out like: θ, or the running statistics.
+enum class StateOf { parameters, statistics };
+
+/// A vector that a strategy keeps from step to step. Checkpoints store one copy, or one for each replica or rank, by
+/// its scope.
+struct StateVector {
+  std::string name;  ///< different from the names of all optimizers' vectors
+  StateScope scope = StateScope::common;
+  StateOf of = StateOf::parameters;
+  /// What a resumed run on another number of ranks keeps, where the ranks' vectors differ. True: their sum; false: each
+  /// rank takes the mean.
+  bool adds_up = false;
+};
+
+/// How many of these are of θ's size.
+int vectors_of_parameters(const std::vector<StateVector>& vectors);
+
+/// A StateVector and its values, in the backend's memory.
+struct StrategyVector {
+  StateVector vector;
+  Buffer values;
+};
 
 class Replica;
 
@@ -40,7 +72,7 @@ struct StepTerms {
   /// Sums batch statistics over the ranks inside the model's passes; its seconds are subtracted from `compute`. May be
   /// null.
   const comm::CommunicatorReducer* statistics_reducer = nullptr;
-  std::span<StrategyVector> vectors = {};     ///< those of Strategy::state_vectors, in the same order
+  std::span<StrategyVector> vectors = {};     ///< what Strategy::state_vectors names, in its order
   double flops_per_example = 0;               ///< of the whole model, forward and backward; 0: unknown
   const StateShards* state_shards = nullptr;  ///< of the optimizer, among the ranks; null: each keeps its whole state
   bool one_theta = false;  ///< the ranks share one copy of θ, to which each writes its shard; there is one bucket then

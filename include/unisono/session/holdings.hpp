@@ -3,9 +3,9 @@
 #include <memory>
 #include <optional>
 
-#include "unisono/parallel/row_holding.hpp"
+#include "unisono/parallel/replica.hpp"
+#include "unisono/parallel/slice_holding.hpp"
 #include "unisono/parallel/stages.hpp"
-#include "unisono/parallel/state_shards.hpp"
 #include "unisono/settings/config.hpp"
 #include "unisono/strategies/strategy.hpp"
 #include "unisono/tensor/holding.hpp"

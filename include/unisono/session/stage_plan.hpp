@@ -11,7 +11,6 @@
 #include "unisono/models/model.hpp"
 #include "unisono/models/staged.hpp"
 #include "unisono/parallel/placement.hpp"
-#include "unisono/parallel/stage_memory.hpp"
 #include "unisono/parallel/stages.hpp"
 #include "unisono/session/memory.hpp"
 #include "unisono/settings/config.hpp"

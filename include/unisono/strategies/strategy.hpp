@@ -20,7 +20,6 @@
 #include "unisono/optim/schedule.hpp"
 #include "unisono/parallel/fault.hpp"
 #include "unisono/parallel/replica.hpp"
-#include "unisono/parallel/row_holding.hpp"
 #include "unisono/parallel/step_terms.hpp"
 #include "unisono/strategies/catalog.hpp"
 #include "unisono/strategies/events.hpp"
@@ -36,7 +35,7 @@ struct StepRecord {
   Index global_size = 0;   ///< examples over all ranks, of all steps since the previous record
   double learning_rate = 0;
   std::vector<std::int64_t> worker_steps = {};  ///< made by each worker, if they go at their own pace; else empty
-  /// Of a whole-batch method. Where it ends the method, this is the last step.
+  /// What a whole-batch method did in this step. Where it ends the method, this is the last step.
   std::optional<optim::BatchIteration> iteration = {};
 };
 

@@ -29,14 +29,14 @@ class Holding {
  public:
   virtual ~Holding() = default;
 
-  /// Of the whole vector.
+  /// The layout of the whole vector.
   virtual const ParameterLayout& layout() const = 0;
   /// Floats of this rank's vector, padding included.
   virtual Index size() const = 0;
   /// The parts of blocks that this rank holds now, and their places in its vector.
   virtual std::vector<Shard> shards() const = 0;
-  /// The same floats of its vector by blocks, ascending and disjoint: what update rules and norms go through. Where
-  /// rows of several blocks are interleaved, these blocks share the floats of all rows in some way.
+  /// What this rank holds, as ranges of its vector by blocks, ascending and disjoint: what update rules and norms go
+  /// through. Where rows of several blocks are interleaved, these blocks share the floats of all rows in some way.
   virtual std::vector<BlockRange> ranges() const = 0;
   /// Whether every rank holds the whole vector, in the layout's own order.
   virtual bool held_by_all() const = 0;

@@ -26,9 +26,7 @@
 
 #include "unisono/comm/buckets.hpp"
 #include "unisono/parallel/background.hpp"
-#include "unisono/parallel/compressed_blocks.hpp"
 #include "unisono/parallel/counters.hpp"
-#include "unisono/parallel/encoded_sum.hpp"
 #include "unisono/parallel/replica.hpp"
 
 namespace unisono::parallel {

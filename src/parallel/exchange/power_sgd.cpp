@@ -16,7 +16,6 @@
 #include <utility>
 
 #include "unisono/base/random.hpp"
-#include "unisono/parallel/compressed_blocks.hpp"
 #include "unisono/parallel/compressed_sum.hpp"
 #include "unisono/parallel/counters.hpp"
 #include "unisono/parallel/replica.hpp"

@@ -19,7 +19,7 @@
 
 #include <algorithm>
 
-#include "unisono/parallel/compressed_blocks.hpp"
+#include "unisono/parallel/compressed_sum.hpp"
 #include "unisono/parallel/phase.hpp"
 
 namespace unisono::parallel {

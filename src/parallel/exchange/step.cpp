@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "unisono/base/clock.hpp"
+#include "unisono/parallel/step_terms.hpp"
 
 namespace unisono::parallel {
 namespace {
@@ -99,6 +100,10 @@ void average_optimizer_state(StepTerms& run, comm::Communicator& group, double w
 void meet(StepTerms& run) {
   const Phase phase(run, run.seconds.straggler_wait);
   run.communicator.barrier();
+}
+
+int vectors_of_parameters(const std::vector<StateVector>& vectors) {
+  return static_cast<int>(std::ranges::count(vectors, StateOf::parameters, &StateVector::of));
 }
 
 }  // namespace unisono::parallel

@@ -4,7 +4,7 @@
 #include <span>
 
 #include "pipeline/program.hpp"
-#include "unisono/parallel/pipeline_schedule.hpp"
+#include "unisono/parallel/replica_settings.hpp"
 
 namespace unisono::parallel {
 

@@ -4,7 +4,6 @@
 
 #include "pipeline/program.hpp"
 #include "unisono/parallel/placement.hpp"
-#include "unisono/parallel/stage_memory.hpp"
 
 namespace unisono::parallel {
 

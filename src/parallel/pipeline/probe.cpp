@@ -1,4 +1,4 @@
-#include "unisono/parallel/probe.hpp"
+#include "unisono/parallel/pipeline.hpp"
 
 #include <algorithm>
 #include <numeric>

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "unisono/parallel/pipeline_costs.hpp"
+#include "unisono/parallel/placement.hpp"
 
 namespace unisono::parallel {
 

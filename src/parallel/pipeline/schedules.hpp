@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "pipeline/program.hpp"
-#include "unisono/parallel/pipeline_schedule.hpp"
+#include "unisono/parallel/replica_settings.hpp"
 
 namespace unisono::parallel {
 

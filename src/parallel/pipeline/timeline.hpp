@@ -12,9 +12,9 @@ namespace unisono::parallel {
 /// \param columns the width of the lines of stages, at least 20
 std::string timeline_text(const Program& program, const Simulation& simulation, int columns);
 
-/// The same as a drawing in SVG: a block for each operation, coloured by kind and shaded by chunk, with its micro-batch
-/// inside and its times as a title; an axis of seconds; a legend. The colours are those of Okabe and Ito, which people
-/// with any kind of colour vision can tell apart.
+/// A simulated program as a drawing in SVG: a block for each operation, coloured by kind and shaded by chunk, with its
+/// micro-batch inside and its times as a title; an axis of seconds; a legend. The colours are those of Okabe and Ito,
+/// which people with any kind of colour vision can tell apart.
 std::string timeline_svg(const Program& program, const Simulation& simulation);
 
 }  // namespace unisono::parallel

@@ -9,7 +9,7 @@
 #include "machine/free_memory.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/base/text.hpp"
-#include "unisono/parallel/probe.hpp"
+#include "unisono/parallel/pipeline.hpp"
 #include "unisono/session/device.hpp"
 #include "unisono/session/model_parts.hpp"
 

@@ -6,7 +6,7 @@
 #include "unisono/base/errors.hpp"
 #include "unisono/comm/redistribute.hpp"
 #include "unisono/optim/optimizer.hpp"
-#include "unisono/parallel/reproducible_sum.hpp"
+#include "unisono/parallel/exchange.hpp"
 #include "unisono/session/holdings.hpp"
 #include "unisono/session/method.hpp"
 #include "unisono/session/model_parts.hpp"

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "unisono/base/text.hpp"
-#include "unisono/parallel/stage_memory.hpp"
+#include "unisono/parallel/placement.hpp"
 
 namespace unisono::session {
 namespace {

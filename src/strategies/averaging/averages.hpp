@@ -8,8 +8,7 @@
 #include "averaging/outer_step.hpp"
 #include "unisono/base/counters.hpp"
 #include "unisono/comm/communicator.hpp"
-#include "unisono/parallel/compressed_blocks.hpp"
-#include "unisono/parallel/compressed_changes.hpp"
+#include "unisono/parallel/compressed_sum.hpp"
 #include "unisono/strategies/strategy.hpp"
 
 namespace unisono::strategies {

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "batch/batch_counters.hpp"
-#include "shared_counters.hpp"
 #include "step.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/base/threads.hpp"

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "shared_counters.hpp"
+#include "step.hpp"
 #include "unisono/base/counters.hpp"
 #include "unisono/strategies/strategy.hpp"
 

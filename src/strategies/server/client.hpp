@@ -38,7 +38,7 @@ class Client {
   /// Waits for the previous push, and starts one. \param terms the push's Question, except for `ask`, `read` and
   /// `bytes` \param parts by server; must not change before finish_push
   void start_push(const Question& terms, const std::vector<ShardPart>& parts, View statistics);
-  /// Likewise, of encoded values.
+  /// Starts a push of encoded values.
   void start_push(const Question& terms, const std::vector<std::span<const std::byte>>& messages, View statistics);
   void finish_push();
 

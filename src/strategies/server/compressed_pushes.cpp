@@ -21,7 +21,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "unisono/parallel/compressed_blocks.hpp"
+#include "unisono/parallel/compressed_sum.hpp"
 
 namespace unisono::strategies {
 namespace {

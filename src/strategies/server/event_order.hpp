@@ -20,7 +20,7 @@ class EventOrder {
   explicit EventOrder(std::vector<ServerEvent> events) : events_(std::move(events)), is_given_(true) {}
 
   bool is_given() const { return is_given_; }
-  /// Of a given order; none after the last one.
+  /// The next event of a given order; none after the last one.
   std::optional<ServerEvent> next() const {
     return next_ < events_.size() ? std::optional(events_[next_]) : std::nullopt;
   }

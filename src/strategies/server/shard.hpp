@@ -30,7 +30,7 @@ enum class Cut {
 
 /// Cuts θ into `shards` consecutive parts of about equal size; some may be empty.
 std::vector<comm::Slice> cut_into_shards(const ParameterLayout& layout, int shards, Cut cut);
-/// The same, but never inside a row of these spaces.
+/// Cuts θ into `shards` consecutive parts of about equal size, but never inside a row of these spaces.
 std::vector<comm::Slice> cut_between_rows(Index floats, const std::vector<models::RowSpace>& spaces, int shards);
 
 /// What the server of a shard holds of θ, and of each vector of its optimizer. Its norms take no other server: update
@@ -59,7 +59,7 @@ class ShardRows {
   }
 
  private:
-  /// Those rows of one space that lie in the shard.
+  /// The rows of one space that lie in the shard.
   struct RowSegment {
     std::size_t space;
     Index first, rows;    ///< of the space

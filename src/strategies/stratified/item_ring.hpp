@@ -10,7 +10,7 @@
 #include "unisono/comm/communicator.hpp"
 #include "unisono/comm/redistribute.hpp"
 #include "unisono/data/grid.hpp"
-#include "unisono/parallel/row_holding.hpp"
+#include "unisono/parallel/replica.hpp"
 
 namespace unisono::strategies {
 

@@ -1,4 +1,4 @@
-#include "unisono/parallel/encoded_sum.hpp"
+#include "unisono/parallel/compressed_sum.hpp"
 
 #include <catch2/catch.hpp>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "exchange/leaf_plan.hpp"
+#include "exchange/reproducible_sum.hpp"
 
 #include <catch2/catch.hpp>
 

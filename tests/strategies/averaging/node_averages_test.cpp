@@ -2,7 +2,7 @@
 
 #include "../rounding.hpp"
 #include "same_runs.hpp"
-#include "shared_counters.hpp"
+#include "step.hpp"
 #include "targets_alone.hpp"
 
 namespace unisono::strategies {

@@ -5,7 +5,7 @@
 #include "../small_network.hpp"
 #include "optimizers.hpp"
 #include "unisono/comm/communicator.hpp"
-#include "unisono/parallel/state_shards.hpp"
+#include "unisono/parallel/slice_holding.hpp"
 
 namespace unisono::strategies {
 namespace {

@@ -1,4 +1,4 @@
-#include "unisono/parallel/stage_memory.hpp"
+#include "unisono/parallel/placement.hpp"
 
 #include <catch2/catch.hpp>
 
