@@ -1,4 +1,4 @@
-// Dense layers and convolutions on one core at several batches: each method of methods.hpp, with each instruction set.
+// Dense layers and convolutions on one core at several batches: each method of method_of, with each instruction set.
 // blis.cpp has the same products by BLIS alone.
 #include <memory>
 

@@ -10,7 +10,6 @@
 #include "unisono/apply/answers.hpp"
 #include "unisono/apply/trained_model.hpp"
 #include "unisono/session/evaluator.hpp"
-#include "vectors/nearest.hpp"
 #include "vectors/tables.hpp"
 
 namespace unisono::apply {

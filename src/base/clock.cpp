@@ -1,6 +1,10 @@
 #include "unisono/base/clock.hpp"
 
+#include <sys/prctl.h>
+
+#include <algorithm>
 #include <chrono>
+#include <thread>
 
 namespace unisono {
 namespace {
@@ -12,11 +16,26 @@ class SteadyClock final : public Clock {
   }
 };
 
+/// Lets the calling thread sleep for a few microseconds; else Linux may add 50 to each sleep.
+void sleep_precisely() {
+  constexpr unsigned long kNanoseconds = 1000;
+  static thread_local const bool once = prctl(PR_SET_TIMERSLACK, kNanoseconds) == 0;
+  static_cast<void>(once);
+}
+
 }  // namespace
 
 const Clock& steady_clock() {
   static const SteadyClock clock;
   return clock;
+}
+
+void Idle::sleep() {
+  constexpr int kOfEachLength = 16;
+  sleep_precisely();
+  const int length = std::min(50, 5 << std::min(sleeps_ / kOfEachLength, 4));
+  ++sleeps_;
+  std::this_thread::sleep_for(std::chrono::microseconds(length));
 }
 
 }  // namespace unisono

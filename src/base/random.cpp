@@ -1,9 +1,14 @@
 #include "unisono/base/random.hpp"
 
+#include <xxhash.h>
+
+#include <algorithm>
 #include <cmath>
+#include <istream>
 #include <numbers>
 #include <numeric>
 #include <utility>
+#include <vector>
 
 namespace unisono {
 namespace {
@@ -11,6 +16,8 @@ namespace {
 constexpr std::uint32_t kMultiplier0 = 0xD2511F53, kMultiplier1 = 0xCD9E8D57;
 constexpr std::uint32_t kWeyl0 = 0x9E3779B9, kWeyl1 = 0xBB67AE85;
 constexpr int kRounds = 10;
+
+constexpr std::uint64_t kChunkBytes = 1 << 20;  // part of the format of checkpoints
 
 }  // namespace
 
@@ -77,6 +84,27 @@ std::vector<std::uint64_t> permutation(std::uint64_t n, RandomStream random) {
   std::iota(order.begin(), order.end(), 0);
   shuffle(std::span(order), random);
   return order;
+}
+
+std::uint64_t hash_bytes(std::span<const std::byte> bytes, std::uint64_t seed) {
+  return XXH3_64bits_withSeed(bytes.data(), bytes.size(), seed);
+}
+
+std::uint64_t hash_bytes(std::string_view text, std::uint64_t seed) {
+  return XXH3_64bits_withSeed(text.data(), text.size(), seed);
+}
+
+std::uint64_t hash_stream(std::istream& file, std::uint64_t bytes) {
+  std::vector<char> chunk(kChunkBytes);
+  std::uint64_t hash = 0;
+  while (bytes > 0 && file) {
+    const auto count = std::min(bytes, kChunkBytes);
+    file.read(chunk.data(), static_cast<std::streamsize>(count));
+    if (file.gcount() == 0) break;
+    hash = hash_bytes(std::string_view(chunk.data(), static_cast<std::size_t>(file.gcount())), hash);
+    bytes -= count;
+  }
+  return hash;
 }
 
 }  // namespace unisono

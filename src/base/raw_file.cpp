@@ -5,11 +5,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <utility>
 
 #include "unisono/base/errors.hpp"
+#include "unisono/base/random.hpp"
 
 namespace unisono {
 
@@ -62,6 +66,127 @@ void RawFile::write(std::uint64_t at, std::span<const std::byte> bytes) {
 
 void RawFile::sync() {
   if (::fsync(descriptor_) != 0 && errno != EINVAL) fail("be flushed to the disk");
+}
+
+namespace {
+
+constexpr std::uint64_t kSegmentBytes = 64 << 20;
+constexpr std::string_view kSealed = "unisono-xxh3-64M:", kOpen = "unisono-unsealed:";
+constexpr std::size_t kTrailerBytes = kSealed.size() + sizeof(std::uint64_t);
+
+[[noreturn]] void fail_to(const std::string& path, std::string_view what) {
+  const std::string reason = std::strerror(errno);
+  throw OutputError(fmt::format("{}: cannot {}: {}; {}", path, what, reason,
+                                advice_about(path, "free some space or choose another folder with --output")));
+}
+
+std::string trailer_of(std::string_view mark, std::uint64_t number) {
+  std::string trailer(mark);
+  for (int byte = 0; byte < 8; ++byte) trailer += static_cast<char>(number >> (8 * byte) & 0xFF);
+  return trailer;
+}
+
+std::string seal_of(std::span<const std::uint64_t> segments) {
+  return trailer_of(kSealed, hash_bytes(std::as_bytes(segments)));
+}
+
+/// Empty where a file is shorter than a trailer. \throws DataError
+std::string trailer_in(const RawFile& file) {
+  const std::uint64_t size = file.size();
+  if (size < kTrailerBytes) return "";
+  std::string trailer(kTrailerBytes, '\0');
+  file.read(size - kTrailerBytes, std::as_writable_bytes(std::span(trailer)));
+  return trailer;
+}
+
+void sync_folder(const std::string& path) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) fail_to(path, "open it to flush it to the disk");
+  const int result = ::fsync(descriptor);
+  const int reason = errno;
+  ::close(descriptor);
+  errno = reason;
+  if (result != 0 && reason != EINVAL) fail_to(path, "flush it to the disk");
+}
+
+}  // namespace
+
+void append_open_trailer(const std::string& path, std::uint64_t number) {
+  const std::string trailer = trailer_of(kOpen, number);
+  RawFile file(path, RawFile::Mode::update);
+  file.write(file.size(), std::as_bytes(std::span(trailer)));
+}
+
+std::uint64_t count_segments(std::uint64_t bytes) { return (bytes + kSegmentBytes - 1) / kSegmentBytes; }
+
+std::uint64_t hash_segment(const std::string& path, std::uint64_t bytes, std::uint64_t segment) {
+  const std::uint64_t at = segment * kSegmentBytes;
+  std::ifstream file(path, std::ios::binary);
+  file.seekg(static_cast<std::streamoff>(at));
+  const std::uint64_t hash = hash_stream(file, std::min(kSegmentBytes, bytes - at));
+  if (!file) throw DataError(path + ": cannot be read to its end");
+  return hash;
+}
+
+std::vector<std::uint64_t> hash_segments(const std::string& path, int reader, int readers) {
+  std::vector<std::uint64_t> hashes;
+  const std::uint64_t bytes = std::max(RawFile(path, RawFile::Mode::read).size(), kTrailerBytes) - kTrailerBytes;
+  const std::uint64_t segments = count_segments(bytes);
+  for (auto segment = static_cast<std::uint64_t>(reader); segment < segments;
+       segment += static_cast<std::uint64_t>(readers))
+    hashes.push_back(hash_segment(path, bytes, segment));
+  return hashes;
+}
+
+void seal_file(const std::string& path, std::span<const std::uint64_t> segments) {
+  const std::string seal = seal_of(segments);
+  RawFile file(path, RawFile::Mode::update);
+  file.write(file.size() - kTrailerBytes, std::as_bytes(std::span(seal)));
+}
+
+std::string missing_seal(const std::string& path) {
+  try {
+    const std::string trailer = trailer_in(RawFile(path, RawFile::Mode::read));
+    if (trailer.empty()) return path + " is truncated";
+    return trailer.starts_with(kSealed) ? "" : path + " is truncated or not a checkpoint: its checksum is missing";
+  } catch (const DataError& error) {
+    return error.what();
+  }
+}
+
+bool fits_seal(const std::string& path, std::span<const std::uint64_t> segments) {
+  return trailer_in(RawFile(path, RawFile::Mode::read)) == seal_of(segments);
+}
+
+std::string seal_fingerprint(const std::string& path) {
+  try {
+    const RawFile file(path, RawFile::Mode::read);
+    return fmt::format("{} {}", file.size(), trailer_in(file));
+  } catch (const DataError&) {
+    return "";
+  }
+}
+
+void sync_and_rename(const std::string& from, const std::string& to) {
+  RawFile(from, RawFile::Mode::update).sync();
+  if (std::rename(from.c_str(), to.c_str()) != 0) fail_to(to, "rename the finished file to it");
+  const auto folder = std::filesystem::path(to).parent_path();
+  sync_folder(folder.empty() ? "." : folder.string());
+}
+
+void link_file(const std::string& first, const std::string& second) {
+  const std::string aside = second + ".tmp";
+  std::error_code ignored;
+  std::filesystem::remove(aside, ignored);
+  if (::link(first.c_str(), aside.c_str()) != 0) {
+    std::error_code error;
+    std::filesystem::copy_file(first, aside, error);
+    if (error) {
+      errno = error.value();
+      fail_to(second, "copy a checkpoint to it");
+    }
+  }
+  sync_and_rename(aside, second);
 }
 
 }  // namespace unisono

@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <atomic>
 #include <system_error>
 #include <utility>
+#include <vector>
 
-#include "thread_limits.hpp"
+#include "control_group.hpp"
 #include "unisono/base/errors.hpp"
 
 namespace unisono {
@@ -31,6 +33,71 @@ void Threads::start(std::function<void()> work) {
 void Threads::join() {
   for (std::thread& thread : threads_) thread.join();
   threads_.clear();
+}
+
+struct ThreadTeam::State {
+  const std::function<void(int)>* work = nullptr;
+  std::atomic<unsigned> round{0};  ///< grows when there is work, or when the threads must end (work is null)
+  std::atomic<int> busy{0};
+  std::vector<std::exception_ptr> errors;
+  Threads threads;
+
+  State(int size, std::string purpose)
+      : errors(static_cast<std::size_t>(size)), threads(std::move(purpose), size - 1) {}
+
+  void do_part(int thread) {
+    try {
+      (*work)(thread);
+    } catch (...) {
+      errors[static_cast<std::size_t>(thread)] = std::current_exception();
+    }
+  }
+
+  void serve(int thread) {
+    for (unsigned seen = 0;; ++seen) {
+      round.wait(seen, std::memory_order_acquire);
+      if (work == nullptr) return;
+      do_part(thread);
+      if (busy.fetch_sub(1, std::memory_order_acq_rel) == 1) busy.notify_one();
+    }
+  }
+
+  void start(const std::function<void(int)>* next) {
+    work = next;
+    busy.store(threads.size(), std::memory_order_relaxed);
+    round.fetch_add(1, std::memory_order_release);
+    round.notify_all();
+  }
+
+  void wait() {
+    for (int left = busy.load(std::memory_order_acquire); left != 0; left = busy.load(std::memory_order_acquire)) {
+      busy.wait(left, std::memory_order_acquire);
+    }
+  }
+};
+
+ThreadTeam::ThreadTeam(int size, std::string purpose) : state_(std::make_unique<State>(size, std::move(purpose))) {
+  try {
+    for (int thread = 1; thread < size; ++thread) {
+      state_->threads.start([state = state_.get(), thread] { state->serve(thread); });
+    }
+  } catch (...) {
+    state_->start(nullptr);
+    throw;
+  }
+}
+
+ThreadTeam::~ThreadTeam() { state_->start(nullptr); }
+
+int ThreadTeam::size() const { return static_cast<int>(state_->errors.size()); }
+
+void ThreadTeam::run(const std::function<void(int)>& work) {
+  state_->start(&work);
+  state_->do_part(0);
+  state_->wait();
+  for (std::exception_ptr& error : state_->errors) {
+    if (error) std::rethrow_exception(std::exchange(error, nullptr));
+  }
 }
 
 }  // namespace unisono

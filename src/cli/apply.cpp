@@ -2,7 +2,6 @@
 
 #include "commands.hpp"
 #include "unisono/apply/evaluate.hpp"
-#include "warn.hpp"
 
 namespace unisono::cli {
 namespace {

@@ -3,7 +3,6 @@
 #include <memory>
 
 #include "commands.hpp"
-#include "warn.hpp"
 
 namespace unisono::cli {
 

@@ -1,11 +1,17 @@
 #include "command.hpp"
 
+#include <fmt/format.h>
 #include <CLI/CLI.hpp>
+
 #include <cstdint>
+#include <cstdio>
 #include <map>
 #include <optional>
 #include <sstream>
 #include <vector>
+
+#include "commands.hpp"
+#include "unisono/settings/config.hpp"
 
 namespace unisono::cli {
 namespace {
@@ -118,5 +124,62 @@ Parsed Program::parse(int argc, char** argv) {
 }
 
 void Command::callback(const std::function<void()>& given) { app_->callback(given); }
+
+void ConfigArguments::add_to(Command command) {
+  command.add_option("config", path, "config file (TOML); 'unisono config reference' lists its keys")
+      .required()
+      .type_name("CONFIG");
+  command
+      .add_option(
+          "--set", overrides,
+          "set a config key, overriding the file, e.g. --set train.epochs=3; may be repeated. Setting another kind, "
+          "e.g. --set optimizer.kind=adam, drops the keys that only the file's kind has")
+      .type_name("KEY=VALUE")
+      .repeated();
+  command
+      .add_option(
+          "--unset", removals,
+          "remove a key from the config, so that its default applies, e.g. --unset optimizer.momentum; may be repeated")
+      .type_name("KEY")
+      .repeated();
+}
+
+settings::Config ConfigArguments::read(const models::ModelKinds& models) const {
+  settings::Config config = settings::parse_config(read_config(path, overrides, removals), models);
+  if (!comm::is_first_of_launch()) return config;
+  for (const std::string& note : config.notes) fmt::print(stderr, "unisono: {}\n", note);
+  return config;
+}
+
+void TrialArguments::add_to(Command command, const std::string& what) {
+  config.add_to(command);
+  command.add_option("--output", options.output, fmt::format("folder of the {} (default: runs/<name>-{})", what, what))
+      .type_name("DIR");
+  Option goes_on = command.add_flag("--resume", resume, fmt::format("go on with the {} in the folder", what));
+  command.add_flag("--overwrite", overwrite, fmt::format("replace the {} in the folder", what)).excludes(goes_on);
+}
+
+void TrialArguments::choose(const std::shared_ptr<TrialArguments>& arguments, Make* make, Chosen& chosen) {
+  session::hold_stop_signals();
+  chosen.together = [arguments, make, &chosen](comm::MpiSession& session, Log& log) {
+    return arguments->run(make, chosen.models, session, log);
+  };
+}
+
+ExitCode TrialArguments::run(Make* make, const models::ModelKinds& models, comm::MpiSession& session, Log& log) const {
+  const ConfigText text = config.text();
+  jobs::TrialOptions how = options;
+  if (resume) how.existing = records::Existing::resume;
+  if (overwrite) how.existing = records::Existing::overwrite;
+  const settings::Config parsed = says_notes ? config.read(models) : settings::parse_config(text, models);
+  const auto world = session.world(parsed.communication, warn_to(log));
+  session::RunResult result;
+  {
+    session::Job job(*world, log, {.heeds_signals = true});
+    result.status = make(job, text, models, how);
+  }
+  world->barrier();  // detects ranks that do not reach the end
+  return exit_code_of(result);
+}
 
 }  // namespace unisono::cli

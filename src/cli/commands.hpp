@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -9,7 +10,11 @@
 #include "unisono/base/errors.hpp"
 #include "unisono/base/log.hpp"
 #include "unisono/comm/mpi.hpp"
+#include "unisono/data/import.hpp"
+#include "unisono/jobs/trials.hpp"
 #include "unisono/planning/bench.hpp"
+#include "unisono/session/job.hpp"
+#include "unisono/session/run.hpp"
 
 namespace unisono::cli {
 
@@ -63,5 +68,55 @@ struct ShapeArguments {
 /// Reads the config; if shapes are given, it needs no data file.
 settings::Config read_config_without_data(const ConfigArguments& arguments, const ShapeArguments& shapes,
                                           const models::ModelKinds& models);
+
+/// Sends warnings of the communication layer to the log.
+inline comm::Warn warn_to(Log& log) {
+  return [&log](const std::string& text) { log.warning(text); };
+}
+
+/// The exit code for a run's result. \throws TrainingError if the run diverged
+inline ExitCode exit_code_of(const session::RunResult& result) {
+  switch (result.status) {
+    case session::RunStatus::complete:
+    case session::RunStatus::already_complete:
+      return ExitCode::success;
+    case session::RunStatus::interrupted:
+    case session::RunStatus::stopped:
+      return ExitCode::interrupted;
+    case session::RunStatus::diverged:
+      break;
+  }
+  throw session::TrainingError(result.message);
+}
+
+/// Adds --output and the related options of commands that make a data set.
+std::shared_ptr<data::ImportOutput> add_output(Command command);
+
+/// Prints the last line of a command that made a set of features.
+void say(const data::ImportSummary& made);
+
+// Each adds its subcommands to `data` or to `data import`.
+void add_import(Command data, Chosen& chosen);
+void add_sparse_imports(Command import, Chosen& chosen);
+void add_cooccurrences(Command data, Chosen& chosen);
+
+/// The arguments of commands that make many trainings: CONFIG, --output, --resume, --overwrite.
+struct TrialArguments {
+  ConfigArguments config;
+  jobs::TrialOptions options;
+  bool resume = false, overwrite = false;
+  bool says_notes = false;  ///< whether warnings about the config are printed
+
+  /// \param what "search"
+  void add_to(Command command, const std::string& what);
+
+  using Make = session::RunStatus(session::Job&, const ConfigText&, const models::ModelKinds&,
+                                  const jobs::TrialOptions&);
+  /// Lets a command make its trainings with these arguments.
+  static void choose(const std::shared_ptr<TrialArguments>& arguments, Make* make, Chosen& chosen);
+
+ private:
+  ExitCode run(Make* make, const models::ModelKinds& models, comm::MpiSession& session, Log& log) const;
+};
 
 }  // namespace unisono::cli

@@ -1,9 +1,8 @@
-#include "unisono/jobs/cross_validation.hpp"
+#include "unisono/jobs/trials.hpp"
 
 #include <memory>
 
 #include "commands.hpp"
-#include "trial_arguments.hpp"
 
 namespace unisono::cli {
 

@@ -2,9 +2,9 @@
 
 #include <memory>
 
-#include "data_commands.hpp"
-#include "unisono/data/describe.hpp"
-#include "unisono/data/digits.hpp"
+#include "commands.hpp"
+#include "unisono/data/dataset.hpp"
+#include "unisono/data/import.hpp"
 
 namespace unisono::cli {
 namespace {

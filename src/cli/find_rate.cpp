@@ -4,7 +4,6 @@
 
 #include "commands.hpp"
 #include "unisono/session/job.hpp"
-#include "warn.hpp"
 
 namespace unisono::cli {
 namespace {

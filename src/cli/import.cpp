@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "data_commands.hpp"
+#include "commands.hpp"
 #include "unisono/base/text.hpp"
 
 namespace unisono::cli {

@@ -1,4 +1,4 @@
-#include "unisono/data/import_sparse.hpp"
+#include "unisono/data/import.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -6,7 +6,7 @@
 #include <map>
 #include <memory>
 
-#include "data_commands.hpp"
+#include "commands.hpp"
 #include "unisono/base/text.hpp"
 
 namespace unisono::cli {

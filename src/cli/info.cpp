@@ -4,7 +4,6 @@
 #include <string>
 
 #include "commands.hpp"
-#include "warn.hpp"
 
 namespace unisono::cli {
 namespace {

@@ -1,9 +1,7 @@
 #include <memory>
 
 #include "commands.hpp"
-#include "exit_code.hpp"
 #include "unisono/session/run.hpp"
-#include "warn.hpp"
 
 namespace unisono::cli {
 

@@ -1,11 +1,10 @@
-#include "unisono/jobs/search.hpp"
+#include "unisono/jobs/trials.hpp"
 
 #include <fmt/format.h>
 
 #include <memory>
 
 #include "commands.hpp"
-#include "trial_arguments.hpp"
 
 namespace unisono::cli {
 

@@ -1,9 +1,18 @@
 #include "unisono/comm/communicator.hpp"
 
-#include <algorithm>
-#include <cstring>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
-#include "unisono/tensor/share.hpp"
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <iterator>
+#include <span>
+#include <vector>
+
+#include "unisono/base/errors.hpp"
+#include "unisono/base/random.hpp"
+#include "unisono/tensor/layout.hpp"
 
 namespace unisono::comm {
 
@@ -68,6 +77,127 @@ std::int64_t Communicator::sum(std::int64_t value) {
 std::int64_t Communicator::max(std::int64_t value) {
   allreduce_max(std::span(&value, 1));
   return value;
+}
+
+void require_same(comm::Communicator& group, const std::string& what, std::uint64_t hash, const std::string& remedy) {
+  const auto texts = group.all_gather_text(fmt::format("{:016x} {}", hash, group.host()));
+  std::vector<std::string> hashes;
+  for (const std::string& text : texts) hashes.push_back(text.substr(0, 16));
+  const auto votes = [&](const std::string& value) { return std::count(hashes.begin(), hashes.end(), value); };
+  // The first of the most frequent: a draw goes to the lowest rank's.
+  const std::string& common = *std::max_element(hashes.begin(), hashes.end(),
+                                                [&](const auto& a, const auto& b) { return votes(a) < votes(b); });
+  std::vector<std::string> others;
+  for (std::size_t rank = 0; rank < hashes.size(); ++rank) {
+    if (hashes[rank] != common) others.push_back(fmt::format("rank {} on {}", rank, texts[rank].substr(17)));
+  }
+  if (others.empty()) return;
+  const auto same = std::find(hashes.begin(), hashes.end(), common) - hashes.begin();
+  throw LaunchError(fmt::format("the {} of {} differs from that of rank {} on {}: {}", what, fmt::join(others, ", "),
+                                same, texts[static_cast<std::size_t>(same)].substr(17), remedy));
+}
+
+namespace {
+
+bool is_sent(const Counter& counter, Shown file) {
+  return counter.combine == Combine::sum && is_in(counter.shown, file);
+}
+
+/// The values that are to be added up, and a hash of what is counted.
+class Values final : public CounterVisitor {
+ public:
+  explicit Values(Shown file) : file_(file) {}
+
+  void count(const Counter& counter, std::int64_t& value) override {
+    if (note(counter)) counts.push_back(value);
+  }
+  void number(const Counter& counter, double& value) override {
+    if (note(counter)) numbers.push_back(value);
+  }
+  void histogram(const Counter& counter, Histogram& value) override {
+    if (note(counter)) histograms.push_back(value.counts);
+  }
+
+  std::vector<std::int64_t> counts;
+  std::vector<double> numbers;
+  std::vector<std::vector<std::int64_t>> histograms;
+  std::uint64_t names = 0;
+
+ private:
+  bool note(const Counter& counter) {
+    names = hash_bytes(counter.name, names);
+    return is_sent(counter, file_);
+  }
+
+  Shown file_;
+};
+
+/// Takes the sums, in the same order.
+class TakeSums final : public CounterVisitor {
+ public:
+  TakeSums(const Values& sums, Shown file) : sums_(sums), file_(file) {}
+
+  void count(const Counter& counter, std::int64_t& value) override {
+    if (is_sent(counter, file_)) value = sums_.counts[count_++];
+  }
+  void number(const Counter& counter, double& value) override {
+    if (is_sent(counter, file_)) value = sums_.numbers[number_++];
+  }
+  void histogram(const Counter& counter, Histogram& value) override {
+    if (is_sent(counter, file_)) value.counts = sums_.histograms[histogram_++];
+  }
+
+ private:
+  const Values& sums_;
+  Shown file_;
+  std::size_t count_ = 0, number_ = 0, histogram_ = 0;
+};
+
+/// Adds up histograms, which are as long on each rank as the largest value that it has seen.
+void sum_histograms(Communicator& group, std::vector<std::vector<std::int64_t>>& histograms) {
+  std::vector<std::int64_t> lengths;
+  for (const auto& counts : histograms) lengths.push_back(std::ssize(counts));
+  group.allreduce_max(std::span<std::int64_t>(lengths));
+  std::vector<std::int64_t> all;
+  for (std::size_t i = 0; i < histograms.size(); ++i) {
+    histograms[i].resize(static_cast<std::size_t>(lengths[i]));
+    all.insert(all.end(), histograms[i].begin(), histograms[i].end());
+  }
+  if (!all.empty()) group.allreduce_sum(std::span<std::int64_t>(all));
+  auto from = all.begin();
+  for (auto& counts : histograms) {
+    std::copy_n(from, counts.size(), counts.begin());
+    from += std::ssize(counts);
+  }
+}
+
+}  // namespace
+
+CounterSet combine(Communicator& group, const CounterSet& counters, Shown file) {
+  CounterSet all = counters;
+  Values values(file);
+  all.describe(values);
+  if (file == Shown::in_summary) {
+    require_same(group, "counters", values.names, "this is an error in the program; please report it");
+  }
+  if (!values.counts.empty()) group.allreduce_sum(std::span<std::int64_t>(values.counts));
+  if (!values.numbers.empty()) group.allreduce_sum(std::span<double>(values.numbers));
+  if (!values.histograms.empty()) sum_histograms(group, values.histograms);
+  TakeSums take(values, file);
+  all.describe(take);
+  return all;
+}
+
+Seconds mean_seconds(Communicator& group, const Seconds& seconds, bool trains) {
+  std::array<double, std::size(kSecondsParts) + 1> sums{};  // of the parts, and the number of ranks that train
+  if (trains) {
+    for (std::size_t i = 0; i < std::size(kSecondsParts); ++i) sums[i] = seconds.*kSecondsParts[i].value;
+    sums.back() = 1;
+  }
+  group.allreduce_sum(std::span<double>(sums));
+  Seconds mean;
+  for (std::size_t i = 0; i < std::size(kSecondsParts); ++i) mean.*kSecondsParts[i].value = sums[i] / sums.back();
+  return mean;
 }
 
 }  // namespace unisono::comm

@@ -1,11 +1,16 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "unisono/kernels/in_place.hpp"
 #include "unisono/models/in_place.hpp"
+#include "unisono/models/model.hpp"
+#include "unisono/tensor/layout.hpp"
 
 namespace unisono::models {
 
@@ -36,5 +41,65 @@ class InPlaceModel : public Model, public InPlace {
  private:
   ParameterLayout statistics_;
 };
+
+/// part / whole; 0 if whole is 0
+inline double ratio(double part, std::int64_t whole) { return whole == 0 ? 0 : part / static_cast<double>(whole); }
+
+/// Adds R² = 1 − Σ(y − t)² / Σ(t − mean t)², over all outputs together. There is none if all targets are equal, or if
+/// the sums of targets were not computed.
+inline void add_r2(const kernels::LossSums& sums, std::vector<Metric>& metrics) {
+  const double spread = sums.target_squared_sum - ratio(sums.target_sum * sums.target_sum, sums.values);
+  if (spread > 0) metrics.push_back(metric_of("r2", 1 - sums.squared_error / spread));
+}
+
+// Shared by models that have a row of θ for each word, user or item.
+
+/// Fills rows with uniform random numbers in [−bound, bound), a function of (seed, number of the block, row).
+/// \param series the rows to draw, which are consecutive in the matrix; `width` numbers each
+void draw_rows(std::uint64_t seed, std::uint32_t number, float bound, RowSeries series, Index width,
+               const kernels::RowMatrix& matrix);
+
+/// Sets `column` of every row to a value.
+void fill_column(float value, Index rows, Index column, const kernels::RowMatrix& matrix);
+
+/// A block of θ with one row for each of `rows` things; the model initialises it itself.
+Block row_block(std::string name, Index rows, Index width, Role role);
+
+/// Checks that a model has this update rule. \throws ConfigError if not
+void require_rule(const std::string& rule, const std::vector<std::string>& rules, const std::string& model);
+/// Marks the rows (space 0) and columns (space 1) of entries as touched.
+void mark_entries(std::span<const SparseEntry> entries, TouchedRows& touched);
+/// Meters an entry and takes the locks of its rows, if the step asks for these. \param rows must outlive the guard,
+/// unchanged
+std::optional<RowLocks::Guard> enter_entry(const SparseEntry& entry, const InPlaceStep& step, RowLocks::Set& rows);
+
+/// Adds a kernel's loss sums.
+void add(const kernels::InPlaceSums& from, kernels::LossSums& sums);
+
+/// The ratings or co-occurrences of one range of a batch's set.
+data::SparseEntries entries_of(const data::Batch& batch, data::ExampleRange range);
+
+/// The workspace of a model of ratings or co-occurrences.
+class EntryScratch final : public Scratch {
+ public:
+  RowLocks::Set rows;
+};
+
+/// Trains on entries by calling kernel(entries) → InPlaceSums: on all at once, or one by one if the step needs locks or
+/// metering.
+template <typename Kernel>
+void update_entries(data::SparseEntries entries, const InPlaceStep& step, Scratch& scratch, kernels::LossSums& sums,
+                    Kernel kernel) {
+  if (step.touched != nullptr) mark_entries(entries, *step.touched);
+  if (!step.one_by_one()) {
+    add(kernel(entries), sums);
+    return;
+  }
+  RowLocks::Set& rows = static_cast<EntryScratch&>(scratch).rows;
+  for (const SparseEntry& entry : entries) {
+    const auto guard = enter_entry(entry, step, rows);
+    add(kernel(data::SparseEntries(&entry, 1)), sums);
+  }
+}
 
 }  // namespace unisono::models

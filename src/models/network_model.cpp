@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "metrics.hpp"
+#include "in_place_model.hpp"
 #include "unisono/nn/initialiser.hpp"
 
 namespace unisono::models {

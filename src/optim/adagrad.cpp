@@ -4,7 +4,6 @@
 //     θ ← θ − rate · d / (√a + ε)
 // Duchi, Hazan, Singer, JMLR 12, 2011.
 // Memory traffic per float of θ: 12 bytes read, 8 written. State: accumulator.
-#include "rule_settings.hpp"
 #include "update_rule.hpp"
 
 namespace unisono::optim {

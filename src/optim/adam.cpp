@@ -6,8 +6,7 @@
 //     θ ← θ − rate · (m̂ / (√ŝ + ε) + λθ)     (AdamW)
 // Kingma, Ba, ICLR 2015; Loshchilov, Hutter, "Decoupled weight decay regularization", ICLR 2019.
 // Memory traffic per float of θ: 16 bytes read, 12 written. State: first_moment, second_moment.
-#include "adam_step.hpp"
-#include "rule_settings.hpp"
+#include "update_rule.hpp"
 
 namespace unisono::optim {
 namespace {

@@ -1,7 +1,5 @@
 // Alternating least squares, for models of two tables: strategies/batch/alternating.cpp makes the iterations, and
-// models/alternating.hpp says what it minimises.
-#include "unisono/optim/als.hpp"
-
+// models/objective.hpp says what it minimises.
 #include "unisono/optim/catalog.hpp"
 
 namespace unisono::optim {

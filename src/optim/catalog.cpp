@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "rule_settings.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/base/text.hpp"
 #include "update_rule.hpp"

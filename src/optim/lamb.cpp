@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "adam_step.hpp"
+#include "update_rule.hpp"
 
 namespace unisono::optim {
 namespace {

@@ -5,7 +5,6 @@
 // You, Gitman, Ginsburg, "Large batch training of convolutional networks", 2017.
 // The rate is inside v, as in the paper: a change of the rate does not change the momentum already gathered.
 // Memory traffic per float of θ: as SGD with momentum, and 8 bytes read for the norms. State: velocity, where μ > 0.
-#include "rule_settings.hpp"
 #include "update_rule.hpp"
 
 namespace unisono::optim {

@@ -4,7 +4,6 @@
 //     θ ← θ − rate · d / (√s + ε)
 // Tieleman, Hinton, "Neural networks for machine learning", lecture 6.5, 2012.
 // Memory traffic per float of θ: 12 bytes read, 8 written. State: mean_square.
-#include "rule_settings.hpp"
 #include "update_rule.hpp"
 
 namespace unisono::optim {

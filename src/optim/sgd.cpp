@@ -6,7 +6,6 @@
 //                                                     Nesterov 1983; in this form Sutskever et al., ICML 2013
 // Memory traffic per float of θ: plain reads 8 bytes and writes 4; with velocity 12 and 8. State: velocity, where μ >
 // 0.
-#include "rule_settings.hpp"
 #include "update_rule.hpp"
 
 namespace unisono::optim {

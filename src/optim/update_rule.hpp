@@ -1,5 +1,8 @@
 #pragma once
 
+#include <cmath>
+#include <functional>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <span>
@@ -7,10 +10,66 @@
 #include <utility>
 #include <vector>
 
-#include "divided_sums.hpp"
+#include "unisono/base/config.hpp"
+#include "unisono/kernels/update_kernels.hpp"
 #include "unisono/optim/catalog.hpp"
+#include "unisono/optim/optimizer.hpp"
+#include "unisono/tensor/holding.hpp"
+#include "unisono/tensor/layout.hpp"
+#include "unisono/tensor/reducer.hpp"
 
 namespace unisono::optim {
+
+/// The rules by which θ is divided into ranges.
+struct RangeRules {
+  bool decay = false;  ///< there is weight decay at all
+  bool decay_biases_and_norms = false;
+  bool adapt_weights = false;  ///< each block of weights is a range of its own, with a rate of its own (LARS, LAMB)
+};
+
+/// As few ranges as the rules allow: one for the whole vector where all blocks are alike. The padding after a block
+/// belongs to its range. Frozen blocks are left out.
+std::vector<kernels::UpdateRange> make_ranges(const ParameterLayout& layout, const RangeRules& rules);
+
+/// A layout of the rank's vector that has a block for each of the holding's ranges, and so the ranges of equal decay
+/// and rate (make_ranges) of θ itself.
+ParameterLayout layout_of(const Holding& holding);
+
+/// Sums of squares over vectors of which several ranks hold a copy together; each number is counted once.
+/// Each call is collective: one message; rarely a second one, where doubles do not settle how an exact sum is rounded
+/// (see ExactSquares).
+class DividedSums {
+ public:
+  /// \param holding must outlive the object; its squares() are not null
+  explicit DividedSums(const Holding& holding);
+
+  /// Adds the squares of a range of this rank's vector to a sum, exactly or in doubles.
+  using Add = std::function<void(const kernels::UpdateRange& range, bool exactly, ExactSquares& sum)>;
+
+  /// Over all of θ.
+  double whole(const Add& add);
+
+  struct Vector {
+    Add add;
+    std::span<double> norms;
+  };
+  /// vector.norms[i] ← the sum over the whole block that ranges[i] is a part of, for several vectors; 0 for ranges that
+  /// are not adapted.
+  void of_blocks(std::span<const kernels::UpdateRange> ranges, std::initializer_list<Vector> vectors);
+
+ private:
+  /// A contribution of this rank to one of several sums.
+  struct Term {
+    const Add* add;
+    kernels::UpdateRange range;
+    std::size_t sum;  ///< its number
+  };
+  std::vector<double> totals(std::size_t count, const std::vector<Term>& terms);
+
+  std::vector<BlockRange> own_;  ///< of this rank's vector
+  std::size_t blocks_;           ///< of all of θ
+  SquaresReducer& ranks_;
+};
 
 /// The arguments of one step, for all of this rank's θ or a part of it.
 struct RuleStep {
@@ -90,5 +149,37 @@ class RangeSums {
  private:
   Buffer numbers_;
 };
+
+// Keys that several update rules have.
+
+/// momentum, in [0, 1)
+void describe_momentum(ConfigVisitor& visitor, double& momentum);
+/// epsilon, above 0: where gradient and state are 0, a step must not divide 0 by 0
+void describe_epsilon(ConfigVisitor& visitor, double& epsilon);
+
+/// The constants of Adam, AdamW and LAMB.
+struct AdamConstants {
+  double beta1 = 0.9, beta2 = 0.999;
+  double epsilon = 1e-8;
+  void describe(ConfigVisitor& visitor);
+};
+
+/// What Adam, AdamW and LAMB hand to their kernels in their t-th step, t ≥ 1.
+/// \param decoupled λθ is added to the direction and not to the gradient
+inline kernels::AdamStep adam_step(const AdamConstants& adam, const RuleStep& step, std::int64_t t, bool decoupled) {
+  // Of β as the kernels see it, rounded to float: the mean square then starts without a bias.
+  const auto correction = [t](double beta) {
+    const auto rounded = static_cast<double>(static_cast<float>(beta));
+    return static_cast<float>(1.0 / (1.0 - std::pow(rounded, static_cast<double>(t))));
+  };
+  return {.rate = step.rate,
+          .decay = step.decay,
+          .beta1 = static_cast<float>(adam.beta1),
+          .beta2 = static_cast<float>(adam.beta2),
+          .epsilon = static_cast<float>(adam.epsilon),
+          .correction1 = correction(adam.beta1),
+          .correction2 = correction(adam.beta2),
+          .decoupled = decoupled};
+}
 
 }  // namespace unisono::optim

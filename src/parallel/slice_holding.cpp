@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "unisono/comm/buckets.hpp"
-#include "unisono/tensor/vector_shards.hpp"
+#include "unisono/tensor/shard_map.hpp"
 
 namespace unisono::parallel {
 

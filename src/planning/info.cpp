@@ -7,10 +7,10 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "bench/device_trial.hpp"
+#include "bench/trial.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/base/text.hpp"
-#include "unisono/data/sparsity.hpp"
+#include "unisono/data/dataset.hpp"
 #include "unisono/records/progress.hpp"
 #include "unisono/session/abilities.hpp"
 #include "unisono/session/memory.hpp"

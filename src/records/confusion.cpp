@@ -1,5 +1,7 @@
 #include "unisono/records/confusion.hpp"
 
+#include <algorithm>
+
 namespace unisono::records {
 namespace {
 
@@ -57,6 +59,16 @@ ClassFigures ConfusionMatrix::weighted_mean() const {
     unisono::records::add(sum, of(label), static_cast<double>(support(label)));
   }
   return divided(sum, static_cast<double>(sum.support));
+}
+
+std::int32_t ClassReading::class_of(View row) const {
+  if (outputs == 1) return row.front() > (probabilities ? 0.5F : 0.0F) ? 1 : 0;
+  return static_cast<std::int32_t>(std::max_element(row.begin(), row.end()) - row.begin());
+}
+
+double ClassReading::confidence(View row) const {
+  const double largest = *std::max_element(row.begin(), row.end());
+  return outputs == 1 ? std::max(largest, 1 - largest) : largest;
 }
 
 }  // namespace unisono::records

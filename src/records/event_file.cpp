@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "unisono/base/errors.hpp"
-#include "unisono/base/hash.hpp"
+#include "unisono/base/random.hpp"
 #include "unisono/base/text.hpp"
 
 namespace unisono::records {

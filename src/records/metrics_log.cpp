@@ -1,18 +1,19 @@
 #include "unisono/records/metrics_log.hpp"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <iterator>
-#include <nlohmann/json.hpp>
 #include <sstream>
 #include <utility>
 
 #include "unisono/base/errors.hpp"
-#include "unisono/base/gone_folder.hpp"
 #include "unisono/records/run_folder.hpp"
 
 namespace unisono::records {
@@ -27,6 +28,102 @@ std::string lines_until(const std::string& text, std::int64_t step) {
     if (json.is_object() && json.value("step", step + 1) <= step) kept += line + "\n";
   }
   return kept;
+}
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+constexpr std::size_t kHead = 12, kTail = 4;  // bytes of a record before and after its content
+
+/// Little-endian.
+template <typename Number>
+std::string bytes_of(Number number) {
+  std::string bytes(sizeof(Number), '\0');
+  std::memcpy(bytes.data(), &number, sizeof(Number));
+  return bytes;
+}
+
+template <typename Number>
+Number number_from(std::string_view bytes) {
+  Number number;
+  std::memcpy(&number, bytes.data(), sizeof(Number));
+  return number;
+}
+
+std::uint32_t masked(std::uint32_t sum) { return (sum >> 15U | sum << 17U) + 0xa282ead8U; }
+
+// Fields of protobuf messages: a key, which is the field's number and its encoding, then the value.
+enum Encoding : unsigned { varint = 0, eight_bytes = 1, text = 2, four_bytes = 5 };
+
+std::string key_of(unsigned field, Encoding encoding) {
+  return std::string(1, static_cast<char>(field << 3U | encoding));
+}
+
+std::string varint_of(std::uint64_t number) {
+  std::string bytes;
+  for (; number >= 128; number >>= 7U) bytes.push_back(static_cast<char>((number & 127U) | 128U));
+  bytes.push_back(static_cast<char>(number));
+  return bytes;
+}
+
+std::string text_field(unsigned field, const std::string& content) {
+  return key_of(field, text) + varint_of(content.size()) + content;
+}
+
+/// Event {double wall_time = 1; int64 step = 2; …}
+std::string event_of(std::int64_t step, const std::string& what) {
+  const std::chrono::duration<double> now = std::chrono::system_clock::now().time_since_epoch();
+  return key_of(1, eight_bytes) + bytes_of(now.count()) + key_of(2, varint) +
+         varint_of(static_cast<std::uint64_t>(step)) + what;
+}
+
+std::string version_event() { return event_of(0, text_field(3, "brain.Event:2")); }
+
+/// Summary {repeated Value value = 1}; Value {string tag = 1; float simple_value = 2}
+void add_scalars(const Json& object, const std::string& path, std::string& summary) {
+  for (const auto& [name, value] : object.items()) {
+    if (value.is_object()) add_scalars(value, path + name + "/", summary);
+    if (!value.is_number() ||
+        (path.find('/') == path.size() - 1 && (name == "step" || name == "epoch" || name == "steps_per_epoch")))
+      continue;
+    summary += text_field(1, text_field(1, path + name) + key_of(2, four_bytes) + bytes_of(value.get<float>()));
+  }
+}
+
+std::uint64_t varint_from(std::string_view bytes, std::size_t& at) {
+  std::uint64_t number = 0;
+  for (unsigned shift = 0; at < bytes.size() && shift < 64; shift += 7) {
+    const auto byte = static_cast<unsigned char>(bytes[at++]);
+    number |= std::uint64_t{byte & 127U} << shift;
+    if (byte < 128) break;
+  }
+  return number;
+}
+
+/// The step of an event that `event_of` made.
+std::int64_t step_of(std::string_view event) {
+  std::size_t at = 1 + sizeof(double) + 1;  // after the time, and the key of the step
+  return static_cast<std::int64_t>(varint_from(event, at));
+}
+
+/// The length of the records whose steps are at most `step`; a last one that was cut short, or is damaged, is left out.
+std::size_t length_until(std::string_view file, std::int64_t step) {
+  std::size_t end = 0;
+  while (file.size() - end >= kHead + kTail) {
+    const auto length = number_from<std::uint64_t>(file.substr(end, 8));
+    if (length > file.size() - end - kHead - kTail) break;
+    const std::string_view content = file.substr(end + kHead, length);
+    const bool whole = number_from<std::uint32_t>(file.substr(end + 8, 4)) == masked(crc32c(file.substr(end, 8))) &&
+                       number_from<std::uint32_t>(file.substr(end + kHead + length, 4)) == masked(crc32c(content));
+    if (!whole || step_of(content) > step) break;
+    end += kHead + length + kTail;
+  }
+  return end;
+}
+
+[[noreturn]] void fail_tensorboard(const std::string& path, const std::string& reason) {
+  throw OutputError(fmt::format("{}: cannot be written: {}; {}", path, reason,
+                                advice_about(path, "free some space and continue with --resume")));
 }
 
 }  // namespace
@@ -84,6 +181,52 @@ nlohmann::ordered_json read_summary(const std::string& run_folder) {
   auto summary = nlohmann::ordered_json::parse(std::ifstream(run_folder + "/summary.json"), nullptr,
                                                /*allow_exceptions=*/false);
   return summary.is_object() ? summary : nlohmann::ordered_json::object();
+}
+
+std::uint32_t crc32c(std::string_view bytes) {
+  static constexpr auto kTable = [] {
+    std::array<std::uint32_t, 256> table{};
+    for (std::uint32_t i = 0; i < 256; ++i) {
+      std::uint32_t sum = i;
+      for (int bit = 0; bit < 8; ++bit) sum = sum >> 1U ^ ((sum & 1U) != 0 ? 0x82f63b78U : 0);
+      table[i] = sum;
+    }
+    return table;
+  }();
+  std::uint32_t sum = ~0U;
+  for (const char byte : bytes) sum = sum >> 8U ^ kTable[(sum ^ static_cast<unsigned char>(byte)) & 255U];
+  return ~sum;
+}
+
+TensorboardLog::TensorboardLog(const std::string& folder, std::int64_t step)
+    : path_(folder + "/events.out.tfevents.unisono") {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) fail_tensorboard(folder, error.message());
+  std::size_t kept = 0;
+  if (fs::is_regular_file(path_)) {
+    std::ifstream file(path_, std::ios::binary);
+    const std::string earlier(std::istreambuf_iterator<char>(file), {});
+    kept = length_until(earlier, step);
+    fs::resize_file(path_, kept, error);
+    if (error) fail_tensorboard(path_, error.message());
+  }
+  file_.open(path_, std::ios::binary | std::ios::app);
+  if (kept == 0) write_record(version_event());
+}
+
+void TensorboardLog::write(const Json& line) {
+  const bool evaluated = line.value("event", "") == "evaluation";
+  std::string summary;
+  add_scalars(line, (evaluated ? line.value("split", "test") : "train") + "/", summary);
+  write_record(event_of(line.value("step", std::int64_t{0}), text_field(5, summary)));
+}
+
+void TensorboardLog::write_record(const std::string& event) {
+  const std::string length = bytes_of(static_cast<std::uint64_t>(event.size()));
+  errno = 0;
+  file_ << length << bytes_of(masked(crc32c(length))) << event << bytes_of(masked(crc32c(event))) << std::flush;
+  if (!file_) fail_tensorboard(path_, std::strerror(errno));
 }
 
 }  // namespace unisono::records

@@ -14,7 +14,6 @@
 #include "unisono/base/errors.hpp"
 #include "unisono/models/model.hpp"
 #include "unisono/records/config_entries.hpp"
-#include "unisono/records/folder_owner.hpp"
 #include "unisono/records/metrics_log.hpp"
 #include "unisono/records/run_folder.hpp"
 

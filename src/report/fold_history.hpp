@@ -7,7 +7,7 @@
 
 #include "trials_history.hpp"
 #include "unisono/records/confusion.hpp"
-#include "unisono/records/intervals.hpp"
+#include "unisono/records/statistics.hpp"
 
 namespace unisono::report {
 

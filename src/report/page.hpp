@@ -1,6 +1,9 @@
 #pragma once
 
+#include <cstdint>
+#include <span>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -70,5 +73,45 @@ inline constexpr std::string_view kPageBegin = "<!DOCTYPE html>\n<!-- A report o
 
 /// One HTML file that needs nothing else: styles, drawings and pictures are inside, and nothing is loaded.
 std::string to_html(const Page& page);
+
+/// Markup of HTML. Text becomes markup only by being escaped, so what files hold is never taken for markup.
+class Html {
+ public:
+  Html() = default;
+  /// A text that is shown as it is.
+  Html(std::string_view text);  // NOLINT(google-explicit-constructor): escaping is what one wants everywhere
+  Html(const char* text) : Html(std::string_view(text)) {}         // NOLINT(google-explicit-constructor)
+  Html(const std::string& text) : Html(std::string_view(text)) {}  // NOLINT(google-explicit-constructor)
+  /// Markup that this program has made itself, such as a drawing.
+  static Html own(std::string markup);
+
+  Html& operator+=(const Html& more);
+  const std::string& str() const { return markup_; }
+
+ private:
+  std::string markup_;
+};
+
+struct HtmlAttribute {
+  std::string_view name;
+  std::string value;  ///< any text
+};
+
+/// <name attribute="value">content</name>
+Html element(std::string_view name, const std::vector<HtmlAttribute>& attributes, const Html& content);
+Html element(std::string_view name, const Html& content);
+/// An element that has no content and no end: <img …>
+Html void_element(std::string_view name, const std::vector<HtmlAttribute>& attributes);
+
+std::string base64(std::string_view bytes);
+
+/// A picture as a PNG file. \param channels 1 (gray) or 3 (red, green, blue)
+/// \param pixels [height, width, channels]
+std::string png_of(int width, int height, int channels, std::span<const std::uint8_t> pixels);
+
+/// CSS of all pages, with the colours of plot/frame.hpp, for light and dark.
+extern const std::string_view kPageStyle;
+/// JavaScript of all pages: tables that are sorted by a click on a column's head.
+extern const std::string_view kPageScript;
 
 }  // namespace unisono::report

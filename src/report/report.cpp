@@ -9,7 +9,6 @@
 #include "pages.hpp"
 #include "trials_history.hpp"
 #include "unisono/base/errors.hpp"
-#include "unisono/records/folder_owner.hpp"
 #include "unisono/records/run_folder.hpp"
 #include "unisono/records/run_record.hpp"
 

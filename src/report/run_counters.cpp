@@ -5,8 +5,7 @@
 #include <iterator>
 #include <set>
 
-#include "plot/bars.hpp"
-#include "run_curves.hpp"
+#include "plot/plots.hpp"
 #include "run_sections.hpp"
 #include "texts.hpp"
 #include "unisono/base/text.hpp"

@@ -1,4 +1,4 @@
-#include "run_curves.hpp"
+#include "run_sections.hpp"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,6 @@
 #include <cmath>
 #include <utility>
 
-#include "run_sections.hpp"
 #include "texts.hpp"
 #include "unisono/base/text.hpp"
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "class_figures.hpp"
-#include "encode.hpp"
+#include "page.hpp"
+#include "plot/plots.hpp"
 #include "run_sections.hpp"
 #include "texts.hpp"
 #include "unisono/base/errors.hpp"
@@ -109,6 +109,38 @@ Table table_of(const records::SplitEvaluation& evaluation) {
   return table;
 }
 
+constexpr Index kMostMatrixClasses = 60;
+
+plot::MatrixPlot matrix_plot(const records::ConfusionMatrix& matrix, const std::vector<std::string>& names) {
+  plot::MatrixPlot plot;
+  plot.caption = {.title = "Confusion matrix",
+                  .description =
+                      "How many examples of each class were taken for which class; shaded by their share of "
+                      "the class."};
+  plot.row_label = "label";
+  plot.column_label = "predicted";
+  for (Index label = 0; label < matrix.classes(); ++label) {
+    plot.rows.push_back(class_name(names, label));
+    for (Index predicted = 0; predicted < matrix.classes(); ++predicted) {
+      const auto count = static_cast<double>(matrix.cell(label, predicted));
+      plot.values.push_back(count);
+      plot.shades.push_back(count / static_cast<double>(std::max<std::int64_t>(1, matrix.support(label))));
+    }
+  }
+  plot.columns = plot.rows;
+  return plot;
+}
+
+Table class_table(const records::ConfusionMatrix& matrix, const std::vector<std::string>& names) {
+  Table table{.caption = "Classes", .head = {"class", "examples", "precision", "recall", "F1"}, .rows = {}};
+  for (Index label = 0; label < matrix.classes(); ++label) {
+    const records::ClassFigures figures = matrix.of(label);
+    table.rows.push_back({class_name(names, label), grouped(figures.support), fmt::format("{:.3f}", figures.precision),
+                          fmt::format("{:.3f}", figures.recall), fmt::format("{:.3f}", figures.f1)});
+  }
+  return table;
+}
+
 }  // namespace
 
 Section section_of_examples(const RunHistory& run, const ReportOptions& options, Log& log) {
@@ -125,6 +157,16 @@ Section section_of_examples(const RunHistory& run, const ReportOptions& options,
     section.blocks.emplace_back(Paragraph{fmt::format("The model could not be applied: {}", error.what())});
   }
   return section;
+}
+
+std::string class_name(const std::vector<std::string>& names, Index label) {
+  const auto i = static_cast<std::size_t>(label);
+  return i < names.size() ? names[i] : fmt::format("{}", label);
+}
+
+void add_matrix(Section& section, const records::ConfusionMatrix& matrix, const std::vector<std::string>& names) {
+  if (matrix.classes() <= kMostMatrixClasses) section.blocks.emplace_back(drawing_of(matrix_plot(matrix, names)));
+  section.blocks.emplace_back(class_table(matrix, names));
 }
 
 }  // namespace unisono::report

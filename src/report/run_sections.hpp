@@ -1,8 +1,16 @@
 #pragma once
 
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "history.hpp"
 #include "page.hpp"
+#include "plot/plots.hpp"
+#include "unisono/base/counters.hpp"
+#include "unisono/records/confusion.hpp"
 #include "unisono/report/report.hpp"
+#include "unisono/settings/config.hpp"
 
 namespace unisono::report {
 
@@ -26,5 +34,41 @@ Section section_of_other_figures(const RunHistory& run);
 Section section_of_pipeline(const RunHistory& run, const ReportOptions& options);
 /// Confusion matrix, the worst examples, neighbours of embeddings: what the newest checkpoint does on its data.
 Section section_of_examples(const RunHistory& run, const ReportOptions& options, Log& log);
+
+/// The seconds of all reports, those before a run was resumed, too.
+Seconds seconds_of(const RunHistory& run);
+
+/// A bar of seconds a row.
+plot::BarPlot time_plot(const std::string& title, const std::vector<std::string>& rows,
+                        const std::vector<Seconds>& seconds);
+
+/// The keys of an effective config that make a difference: without such a key, the config would be another one. In the
+/// order of their names, with their values as TOML; all keys where this version cannot read the config.
+std::vector<std::pair<std::string, std::string>> chosen_keys(const std::string& effective,
+                                                             const models::ModelKinds& models);
+
+/// The name of a class, or its number where it has none.
+std::string class_name(const std::vector<std::string>& names, Index label);
+
+/// Adds a confusion matrix as a drawing, unless it has very many classes, and the figures of each class.
+/// \pre matrix.has_cells()
+void add_matrix(Section& section, const records::ConfusionMatrix& matrix, const std::vector<std::string>& names);
+
+/// A curve over epochs, or over steps where it is not known how many an epoch has.
+plot::Series series_of(const RunHistory& run, const std::string& curve, const std::string& name);
+/// The label of their x axis.
+std::string epoch_label(const RunHistory& run);
+/// A y axis for such curves: logarithmic where all values are positive and far apart.
+plot::Axis axis_for(const std::vector<plot::Series>& series);
+/// A plot of such curves; its y axis is logarithmic where all values are positive and far apart.
+Drawing curves_drawing(const std::string& title, const std::string& x_label, std::vector<plot::Series> series);
+
+/// A curve of what a strategy counted.
+struct CounterCurve {
+  std::string curve;  ///< its name in RunHistory::curves
+  std::string words;  ///< "mean staleness"
+};
+/// Means of histograms, and single counters; numbers in other groups would be too many.
+std::vector<CounterCurve> counter_curves(const RunHistory& run);
 
 }  // namespace unisono::report

@@ -5,11 +5,10 @@
 #include <cmath>
 #include <map>
 
-#include "plot/bars.hpp"
-#include "run_curves.hpp"
+#include "plot/plots.hpp"
 #include "run_sections.hpp"
-#include "run_times.hpp"
 #include "texts.hpp"
+#include "unisono/base/errors.hpp"
 
 namespace unisono::report {
 namespace {
@@ -56,6 +55,16 @@ void add_time_of_epochs(Section& section, const RunHistory& run) {
   section.blocks.emplace_back(drawing_of(time_plot("Time of each epoch by part", rows, seconds)));
 }
 
+Block timeline_of(const RunHistory& run, const ReportOptions& options) {
+  try {
+    return Drawing{.title = "A step of the pipeline, predicted",
+                   .svg = options.predict_timeline(run.record.folder, run.config, run.record.ranks),
+                   .on_paper = true};
+  } catch (const Error& error) {
+    return Paragraph{fmt::format("The timeline of a step cannot be predicted: {}", error.what())};
+  }
+}
+
 }  // namespace
 
 Seconds seconds_of(const RunHistory& run) {
@@ -96,6 +105,23 @@ Section section_of_time(const RunHistory& run) {
   section.blocks.emplace_back(drawing_of(time_plot("Time by part", {"all"}, {seconds})));
   add_time_of_epochs(section, run);
   section.blocks.emplace_back(time_table(seconds));
+  return section;
+}
+
+Section section_of_pipeline(const RunHistory& run, const ReportOptions& options) {
+  Section section{.title = "Pipeline"};
+  const auto stages = run.record.config.find("replica.stages");
+  if (stages == run.record.config.end() || stages->second == "1") return section;
+  if (options.predict_timeline) section.blocks.push_back(timeline_of(run, options));
+  const auto measured = run.summary.find("pipeline");
+  if (measured == run.summary.end() || !measured->is_object()) return section;
+  Table table{.caption = "Measured", .head = {"figure", "value"}, .rows = {}};
+  for (const auto& [name, value] : measured->items()) {
+    table.rows.push_back({words_of(name), value.is_string()
+                                              ? value.get<std::string>()
+                                              : number_text(value.is_number() ? value.get<double>() : 0)});
+  }
+  section.blocks.emplace_back(std::move(table));
   return section;
 }
 

@@ -5,12 +5,11 @@
 #include <set>
 
 #include "pages.hpp"
-#include "run_curves.hpp"
-#include "run_times.hpp"
+#include "run_sections.hpp"
 #include "runs/run_table.hpp"
 #include "texts.hpp"
 #include "unisono/base/text.hpp"
-#include "unisono/records/folder_owner.hpp"
+#include "unisono/records/run_folder.hpp"
 
 namespace unisono::report {
 namespace {

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "page.hpp"
-#include "plot/scale.hpp"
+#include "plot/frame.hpp"
 #include "trials_history.hpp"
 
 namespace unisono::report {

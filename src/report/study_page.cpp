@@ -9,11 +9,9 @@
 #include <set>
 
 #include "pages.hpp"
-#include "plot/bars.hpp"
-#include "plot/colours.hpp"
-#include "plot/xy.hpp"
-#include "run_curves.hpp"
-#include "run_times.hpp"
+#include "plot/frame.hpp"
+#include "plot/plots.hpp"
+#include "run_sections.hpp"
 #include "texts.hpp"
 #include "unisono/base/text.hpp"
 #include "unisono/trials/study_analysis.hpp"

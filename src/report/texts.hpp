@@ -5,7 +5,7 @@
 
 #include "unisono/base/text.hpp"
 
-#include "plot/scale.hpp"
+#include "plot/frame.hpp"
 
 namespace unisono::report {
 

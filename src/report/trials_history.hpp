@@ -9,7 +9,7 @@
 
 #include "unisono/search/space.hpp"
 #include "unisono/settings/plans.hpp"
-#include "unisono/trials/trial_overrides.hpp"
+#include "unisono/trials/trial_plan.hpp"
 
 namespace unisono::report {
 

@@ -3,15 +3,14 @@
 #include <algorithm>
 #include <cmath>
 
-#include "class_figures.hpp"
 #include "fold_history.hpp"
 #include "pages.hpp"
-#include "plot/xy.hpp"
-#include "run_curves.hpp"
+#include "plot/plots.hpp"
+#include "run_sections.hpp"
 #include "search_sections.hpp"
 #include "texts.hpp"
 #include "unisono/base/text.hpp"
-#include "unisono/records/folder_owner.hpp"
+#include "unisono/records/run_folder.hpp"
 
 namespace unisono::report {
 namespace {

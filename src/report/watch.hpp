@@ -2,7 +2,9 @@
 
 #include <string>
 
+#include "fold_history.hpp"
 #include "history.hpp"
+#include "trials_history.hpp"
 
 namespace unisono::report {
 
@@ -18,5 +20,10 @@ std::string sparkline(const std::vector<double>& values, std::size_t width);
 double planned_steps(const RunHistory& run);
 /// Seconds until the last step, at the speed of the last reports; negative: it is not known.
 double seconds_left(const RunHistory& run);
+
+/// How a search goes, as a few lines of text: how far it is, the best so far, the trials that run, the time left.
+std::string picture_of(const SearchHistory& search);
+/// How a cross-validation goes: how far it is, its metrics so far, the folds that run, the time left.
+std::string picture_of(const ValidationHistory& validation);
 
 }  // namespace unisono::report

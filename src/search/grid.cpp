@@ -1,6 +1,6 @@
 // Grid search: trial b + i, after b baselines, is point i of the grid of all combinations of values, the last key of
 // the space fastest.
-#include "fixed_trials.hpp"
+#include "method_kind.hpp"
 
 namespace unisono::search {
 namespace {

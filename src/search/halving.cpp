@@ -1,3 +1,11 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "method_kind.hpp"
+#include "rung.hpp"
+#include "unisono/base/errors.hpp"
+
 // ASHA, asynchronous successive halving. Li et al., "A system for massively parallel hyperparameter tuning", MLSys
 // 2020, algorithm 2: whoever is free takes
 //     for k = K − 1, …, 0:   a trial of the best ⌊|rung k| / η⌋ that have ended in rung k and has not gone on: to rung
@@ -5,13 +13,6 @@
 //     otherwise:             a new trial, to rung 0
 // Rung k trains to ⌊R / η^{K−k}⌋ epochs; R is train.epochs, η the reduction factor. A trial that goes on is not begun
 // anew. Failed trials count in |rung k|, and never go on. Which trials go on depends on the order in which steps end.
-#include <fmt/format.h>
-
-#include "method_kind.hpp"
-#include "rung.hpp"
-#include "trial_order.hpp"
-#include "unisono/base/errors.hpp"
-
 namespace unisono::search {
 namespace {
 
@@ -95,6 +96,25 @@ SearchMethodKind halving_search() {
   return {SearchKind::halving, describe_halving, [](SearchProblem problem) -> std::unique_ptr<SearchMethod> {
             return std::make_unique<Halving>(std::move(problem));
           }};
+}
+
+std::vector<Rung> make_rungs(std::int64_t epochs, std::int64_t least, std::int64_t reduction_factor) {
+  std::vector<Rung> rungs;
+  for (std::int64_t e = epochs; e >= least; e /= reduction_factor) rungs.emplace_back(e);
+  if (rungs.size() < 2) {
+    throw ConfigError(fmt::format(
+        "search.method trains the better trials for {} times as long, and at first for at least {} "
+        "(search.least_epochs "
+        "= {}), but train.epochs = {} leaves no room for that: raise train.epochs, or lower search.least_epochs or "
+        "search.reduction_factor",
+        reduction_factor, least == 1 ? "1 epoch" : fmt::format("{} epochs", least), least, epochs));
+  }
+  std::ranges::reverse(rungs);
+  return rungs;
+}
+
+std::size_t rung_of(const std::vector<Rung>& rungs, std::int64_t epochs) {
+  return static_cast<std::size_t>(std::ranges::find(rungs, epochs, &Rung::epochs) - rungs.begin());
 }
 
 }  // namespace unisono::search

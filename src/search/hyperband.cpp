@@ -11,7 +11,6 @@
 
 #include "method_kind.hpp"
 #include "rung.hpp"
-#include "trial_order.hpp"
 #include "unisono/base/errors.hpp"
 
 namespace unisono::search {

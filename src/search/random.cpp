@@ -1,5 +1,5 @@
 // Random search: trial n is a point of Philox numbers at position n. Bergstra & Bengio, JMLR 2012.
-#include "fixed_trials.hpp"
+#include "method_kind.hpp"
 
 namespace unisono::search {
 namespace {

@@ -12,7 +12,7 @@
 
 #include <bit>
 
-#include "fixed_trials.hpp"
+#include "method_kind.hpp"
 #include "unisono/base/errors.hpp"
 
 namespace unisono::search {

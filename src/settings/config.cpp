@@ -7,7 +7,7 @@
 #include <map>
 
 #include "plan_sections.hpp"
-#include "unisono/base/config_tree.hpp"
+#include "unisono/base/config.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/base/text.hpp"
 #include "unisono/optim/catalog.hpp"

@@ -13,7 +13,7 @@
 #include "unisono/base/errors.hpp"
 #include "unisono/data/batch.hpp"
 #include "unisono/kernels/in_place.hpp"
-#include "unisono/tensor/huge_pages.hpp"
+#include "unisono/tensor/allocator.hpp"
 
 // Mini-batch SGD in which the features are divided, not the examples: among the ranks, and among each rank's threads.
 //   For each mini-batch of a step, on every thread t of every rank:

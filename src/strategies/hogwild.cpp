@@ -16,7 +16,7 @@
 #include "step.hpp"
 #include "unisono/base/counters.hpp"
 #include "unisono/base/errors.hpp"
-#include "unisono/base/thread_team.hpp"
+#include "unisono/base/threads.hpp"
 #include "unisono/kernels/in_place.hpp"
 
 // Lock-free training by the threads of a rank (Hogwild), between ranks with periodic averaging.

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "unisono/base/idle.hpp"
-#include "unisono/base/thread_team.hpp"
+#include "unisono/base/clock.hpp"
+#include "unisono/base/threads.hpp"
 #include "unisono/tensor/allocator.hpp"
 
 namespace unisono::strategies {

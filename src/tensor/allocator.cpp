@@ -9,7 +9,6 @@
 #include <cstring>
 
 #include "unisono/base/errors.hpp"
-#include "unisono/tensor/huge_pages.hpp"
 
 namespace unisono {
 namespace {

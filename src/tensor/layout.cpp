@@ -11,7 +11,7 @@
 #include <stdexcept>
 
 #include "unisono/base/errors.hpp"
-#include "unisono/base/hash.hpp"
+#include "unisono/base/random.hpp"
 
 namespace unisono {
 namespace {

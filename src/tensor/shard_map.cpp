@@ -6,8 +6,8 @@
 #include <numeric>
 #include <stdexcept>
 
-#include "unisono/base/hash.hpp"
-#include "unisono/tensor/share.hpp"
+#include "unisono/base/random.hpp"
+#include "unisono/tensor/layout.hpp"
 
 namespace unisono {
 namespace {

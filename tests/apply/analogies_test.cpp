@@ -1,4 +1,4 @@
-#include "vectors/analogies.hpp"
+#include "vectors/word_scores.hpp"
 
 #include <catch2/catch.hpp>
 #include <limits>

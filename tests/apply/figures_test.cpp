@@ -2,10 +2,8 @@
 #include <cmath>
 #include <vector>
 
-#include "figures/calibration.hpp"
-#include "figures/ranking.hpp"
-#include "figures/top_k.hpp"
-#include "unisono/records/class_reading.hpp"
+#include "figures/classification.hpp"
+#include "figures/recommendation.hpp"
 #include "unisono/records/confusion.hpp"
 
 namespace unisono::apply {

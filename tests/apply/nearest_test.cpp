@@ -1,4 +1,4 @@
-#include "vectors/nearest.hpp"
+#include "vectors/tables.hpp"
 
 #include <catch2/catch.hpp>
 #include <cmath>

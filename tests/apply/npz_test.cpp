@@ -1,4 +1,4 @@
-#include "vectors/npz.hpp"
+#include "vectors/formats.hpp"
 
 #include <catch2/catch.hpp>
 #include <numeric>

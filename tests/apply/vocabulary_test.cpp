@@ -1,4 +1,4 @@
-#include "vectors/vocabulary.hpp"
+#include "vectors/tables.hpp"
 
 #include <catch2/catch.hpp>
 

@@ -1,4 +1,4 @@
-#include "vectors/word_files.hpp"
+#include "vectors/word_scores.hpp"
 
 #include <catch2/catch.hpp>
 

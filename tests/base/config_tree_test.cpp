@@ -1,4 +1,4 @@
-#include "unisono/base/config_tree.hpp"
+#include "unisono/base/config.hpp"
 
 #include <catch2/catch.hpp>
 

@@ -2,7 +2,6 @@
 #include <string>
 
 #include "unisono/base/config.hpp"
-#include "unisono/base/config_value.hpp"
 #include "unisono/base/errors.hpp"
 
 namespace unisono {

@@ -1,4 +1,4 @@
-#include "unisono/base/cpu_quota.hpp"
+#include "unisono/base/resources.hpp"
 
 #include <catch2/catch.hpp>
 #include <filesystem>

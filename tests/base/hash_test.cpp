@@ -1,4 +1,4 @@
-#include "unisono/base/hash.hpp"
+#include "unisono/base/random.hpp"
 
 #include <array>
 #include <catch2/catch.hpp>

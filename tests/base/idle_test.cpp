@@ -1,4 +1,4 @@
-#include "unisono/base/idle.hpp"
+#include "unisono/base/clock.hpp"
 
 #include <atomic>
 #include <catch2/catch.hpp>

@@ -1,4 +1,4 @@
-#include "unisono/base/thread_team.hpp"
+#include "unisono/base/threads.hpp"
 
 #include <atomic>
 #include <catch2/catch.hpp>

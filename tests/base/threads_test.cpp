@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "thread_limits.hpp"
+#include "control_group.hpp"
 
 namespace unisono {
 namespace {

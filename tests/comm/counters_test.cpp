@@ -1,4 +1,4 @@
-#include "unisono/comm/counters.hpp"
+#include "unisono/comm/communicator.hpp"
 
 #include <catch2/catch.hpp>
 

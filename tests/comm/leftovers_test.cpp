@@ -1,4 +1,4 @@
-#include "mpi/leftovers.hpp"
+#include "mpi/launch.hpp"
 
 #include <fcntl.h>
 #include <sys/mman.h>

@@ -8,7 +8,6 @@
 #include "expect.hpp"
 #include "unisono/comm/buckets.hpp"
 #include "unisono/comm/device.hpp"
-#include "unisono/comm/device_messages.hpp"
 #include "unisono/comm/sum_tree.hpp"
 #include "unisono/kernels/cuda.hpp"
 

@@ -1,5 +1,5 @@
 // What a backend tells of its GPU's work, on the simulated device, which refuses what it is told to refuse.
-#include "unisono/kernels/device_work.hpp"
+#include "unisono/kernels/compute_device.hpp"
 
 #include <algorithm>
 #include <catch2/catch.hpp>

@@ -1,8 +1,7 @@
 #include <catch2/catch.hpp>
 #include <numeric>
 
-#include "import/column_reader.hpp"
-#include "import/column_writer.hpp"
+#include "import/set_writer.hpp"
 #include "support.hpp"
 #include "unisono/base/errors.hpp"
 

@@ -4,7 +4,7 @@
 
 #include "cooccurrence/pair_table.hpp"
 #include "sets.hpp"
-#include "unisono/data/import_sparse.hpp"
+#include "unisono/data/import.hpp"
 
 using namespace unisono::data;
 using Catch::Contains;

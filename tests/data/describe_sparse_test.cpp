@@ -1,10 +1,9 @@
 #include <catch2/catch.hpp>
 
 #include "describe/figures.hpp"
-#include "describe/tally.hpp"
 #include "sets.hpp"
-#include "unisono/data/describe.hpp"
-#include "unisono/data/import_sparse.hpp"
+#include "unisono/data/dataset.hpp"
+#include "unisono/data/import.hpp"
 
 using namespace unisono::data;
 using Catch::Contains;

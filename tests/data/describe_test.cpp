@@ -1,11 +1,10 @@
-#include "unisono/data/describe.hpp"
+#include "unisono/data/dataset.hpp"
 
 #include <catch2/catch.hpp>
 
-#include "describe/picture.hpp"
-#include "describe/survey.hpp"
+#include "describe/figures.hpp"
 #include "sets.hpp"
-#include "unisono/data/digits.hpp"
+#include "unisono/data/import.hpp"
 
 using namespace unisono::data;
 using Catch::Contains;

@@ -1,4 +1,4 @@
-#include "unisono/data/digits.hpp"
+#include "unisono/data/import.hpp"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -6,10 +6,8 @@
 #include <numeric>
 #include <set>
 
-#include "digits/glyphs.hpp"
 #include "digits/hand.hpp"
 #include "sets.hpp"
-#include "unisono/base/hash.hpp"
 #include "unisono/base/random.hpp"
 
 using namespace unisono::data;

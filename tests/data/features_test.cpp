@@ -5,8 +5,6 @@
 #include <map>
 #include <value_of.hpp>
 
-#include "dense/augmentation.hpp"
-#include "dense/convert.hpp"
 #include "dense/feature_writer.hpp"
 #include "dense/statistics.hpp"
 #include "sets.hpp"

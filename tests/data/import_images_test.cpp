@@ -3,8 +3,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "import/bytes.hpp"
-#include "import/images.hpp"
+#include "import/raw_formats.hpp"
+#include "import/rows.hpp"
 #include "sets.hpp"
 #include "unisono/data/import.hpp"
 

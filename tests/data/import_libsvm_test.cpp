@@ -4,7 +4,7 @@
 
 #include "import/libsvm_rows.hpp"
 #include "sets.hpp"
-#include "unisono/data/import_sparse.hpp"
+#include "unisono/data/import.hpp"
 
 using namespace unisono::data;
 using Catch::Contains;

@@ -5,7 +5,7 @@
 
 #include "import/rating_line.hpp"
 #include "sets.hpp"
-#include "unisono/data/import_sparse.hpp"
+#include "unisono/data/import.hpp"
 
 using namespace unisono::data;
 using Catch::Contains;

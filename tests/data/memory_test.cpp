@@ -1,4 +1,4 @@
-#include "unisono/base/available_memory.hpp"
+#include "unisono/base/resources.hpp"
 
 #include <catch2/catch.hpp>
 

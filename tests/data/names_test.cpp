@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 #include <cstring>
 
-#include "hdf5/heap.hpp"
+#include "hdf5/structure.hpp"
 #include "support.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/data/dictionary.hpp"

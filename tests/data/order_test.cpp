@@ -4,10 +4,8 @@
 #include <numeric>
 #include <set>
 
-#include "order/keyed_permutation.hpp"
 #include "order/row_runs.hpp"
 #include "order/schedule.hpp"
-#include "order/slice.hpp"
 
 using namespace unisono::data;
 

@@ -1,4 +1,4 @@
-#include "source/prefetcher.hpp"
+#include "source/train_source.hpp"
 
 #include <atomic>
 #include <catch2/catch.hpp>

@@ -1,4 +1,4 @@
-// Ratings in memory: a grid of blocks. See src/data/sparse/ratings.cpp.
+// Ratings in memory: a grid of blocks. See src/data/sparse/split.cpp.
 #include <catch2/catch.hpp>
 #include <set>
 #include <tuple>

@@ -2,14 +2,11 @@
 #include <cmath>
 #include <limits>
 
-#include "import/npy.hpp"
-#include "import/raw_rows.hpp"
+#include "import/raw_formats.hpp"
 #include "recipe/encoder.hpp"
-#include "recipe/levels.hpp"
 #include "recipe/recipe_file.hpp"
 #include "sets.hpp"
 #include "unisono/data/import.hpp"
-#include "unisono/data/raw_input.hpp"
 
 using namespace unisono::data;
 using Catch::Contains;

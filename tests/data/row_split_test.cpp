@@ -1,4 +1,4 @@
-#include "import/row_split.hpp"
+#include "import/set_writer.hpp"
 
 #include <array>
 #include <catch2/catch.hpp>

@@ -3,7 +3,7 @@
 #include "import/set_writer.hpp"
 #include "set/seal.hpp"
 #include "sets.hpp"
-#include "unisono/data/describe.hpp"
+#include "unisono/data/dataset.hpp"
 
 using namespace unisono::data;
 using Catch::Matchers::Contains;

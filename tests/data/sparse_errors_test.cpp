@@ -3,7 +3,6 @@
 #include <functional>
 #include <limits>
 
-#include "sparse/columns.hpp"
 #include "sparse/schema.hpp"
 #include "sparse_sets.hpp"
 

@@ -1,4 +1,4 @@
-#include "sparse/set.hpp"
+#include "set/kinds.hpp"
 
 #include <catch2/catch.hpp>
 #include <map>

@@ -1,4 +1,4 @@
-#include "unisono/data/sparsity.hpp"
+#include "unisono/data/dataset.hpp"
 
 #include <catch2/catch.hpp>
 #include <cmath>

@@ -7,7 +7,6 @@
 
 #include "dense/plan.hpp"
 #include "sets.hpp"
-#include "stream/lane_order.hpp"
 #include "stream/streaming_feed.hpp"
 
 using namespace unisono::data;

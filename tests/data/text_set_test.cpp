@@ -1,4 +1,4 @@
-// Text in memory: chunks of whole sentences. See src/data/sparse/text.cpp.
+// Text in memory: chunks of whole sentences. See src/data/sparse/word_sets.cpp.
 #include <catch2/catch.hpp>
 
 #include "sparse/split.hpp"

@@ -1,4 +1,4 @@
-#include "import/utf8.hpp"
+#include "import/rows.hpp"
 
 #include <catch2/catch.hpp>
 

@@ -1,4 +1,4 @@
-#include "import/word_reader.hpp"
+#include "import/read_text.hpp"
 
 #include <catch2/catch.hpp>
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "import/images.hpp"
+#include "import/raw_formats.hpp"
 #include "unisono/base/errors.hpp"
 
 namespace {

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "import/images.hpp"
+#include "import/raw_formats.hpp"
 #include "unisono/base/errors.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

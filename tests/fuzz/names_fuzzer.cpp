@@ -8,7 +8,6 @@
 #include <cstdlib>
 #include <string>
 
-#include "hdf5/heap.hpp"
 #include "hdf5/structure.hpp"
 #include "unisono/base/errors.hpp"
 

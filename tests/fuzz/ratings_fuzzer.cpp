@@ -7,7 +7,7 @@
 #include <string>
 
 #include "import/rating_line.hpp"
-#include "import/utf8.hpp"
+#include "import/rows.hpp"
 #include "unisono/base/errors.hpp"
 
 namespace {

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "import/utf8.hpp"
-#include "import/word_reader.hpp"
+#include "import/read_text.hpp"
+#include "import/rows.hpp"
 #include "unisono/base/errors.hpp"
 
 namespace {

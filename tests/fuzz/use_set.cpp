@@ -4,7 +4,6 @@
 
 #include "unisono/base/errors.hpp"
 #include "unisono/data/dataset.hpp"
-#include "unisono/data/describe.hpp"
 #include "unisono/data/dictionary.hpp"
 
 namespace unisono::test {

@@ -1,4 +1,4 @@
-#include "unisono/jobs/search.hpp"
+#include "unisono/jobs/trials.hpp"
 
 #include <malloc.h>
 
@@ -8,8 +8,7 @@
 
 #include "expect.hpp"
 #include "small_runs.hpp"
-#include "trials/slots.hpp"
-#include "unisono/jobs/cross_validation.hpp"
+#include "trials/trial_job.hpp"
 
 namespace unisono::jobs {
 namespace {

@@ -1,4 +1,4 @@
-#include "cpu/encoders.hpp"
+#include "cpu/kernels_for.hpp"
 
 #include <bit>
 #include <limits>

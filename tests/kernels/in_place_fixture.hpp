@@ -1,6 +1,6 @@
 #pragma once
 
-#include "cpu/in_place_kernels.hpp"
+#include "cpu/kernels_for.hpp"
 #include "cpu_fixture.hpp"
 #include "reference_in_place.hpp"
 

@@ -1,4 +1,4 @@
-#include "cpu/least_squares_kernels.hpp"
+#include "cpu/kernels_for.hpp"
 #include "in_place_fixture.hpp"
 #include "reference_least_squares.hpp"
 

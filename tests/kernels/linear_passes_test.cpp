@@ -1,4 +1,4 @@
-#include "cpu/linear_passes.hpp"
+#include "cpu/kernels_for.hpp"
 
 #include <numeric>
 

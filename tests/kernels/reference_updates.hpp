@@ -3,7 +3,7 @@
 #include <cmath>
 #include <vector>
 
-#include "unisono/kernels/update_steps.hpp"
+#include "unisono/kernels/update_kernels.hpp"
 
 // Update rules in double, one number at a time, written after the papers; bias corrections from the step's number. `g`
 // is the gradient as it was scaled.

@@ -1,4 +1,4 @@
-#include "words/draws.hpp"
+#include "words/windows.hpp"
 
 #include <catch2/catch.hpp>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "unisono/models/row_locks.hpp"
+#include "unisono/models/in_place.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-#include "rows.hpp"
+#include "in_place_model.hpp"
 
 #include <catch2/catch.hpp>
 

@@ -1,4 +1,4 @@
-#include "divided_sums.hpp"
+#include "update_rule.hpp"
 
 #include <catch2/catch.hpp>
 

@@ -4,7 +4,7 @@
 
 #include "holding_checks.hpp"
 #include "unisono/parallel/slice_holding.hpp"
-#include "unisono/tensor/vector_shards.hpp"
+#include "unisono/tensor/shard_map.hpp"
 
 namespace unisono::parallel {
 namespace {

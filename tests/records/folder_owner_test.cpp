@@ -1,4 +1,4 @@
-#include "unisono/records/folder_owner.hpp"
+#include "unisono/records/run_folder.hpp"
 
 #include <catch2/catch.hpp>
 #include <filesystem>

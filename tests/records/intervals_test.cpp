@@ -1,4 +1,4 @@
-#include "unisono/records/intervals.hpp"
+#include "unisono/records/statistics.hpp"
 
 #include <array>
 #include <catch2/catch.hpp>

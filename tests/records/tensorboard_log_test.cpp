@@ -1,4 +1,4 @@
-#include "unisono/records/tensorboard_log.hpp"
+#include "unisono/records/metrics_log.hpp"
 
 #include <catch2/catch.hpp>
 #include <filesystem>

@@ -5,9 +5,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
-#include "chosen_keys.hpp"
-#include "encode.hpp"
-#include "html.hpp"
+#include "run_sections.hpp"
 #include "watch.hpp"
 
 namespace unisono::report {

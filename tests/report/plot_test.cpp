@@ -1,12 +1,8 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
-#include "plot/bars.hpp"
-#include "plot/matrix.hpp"
-#include "plot/parallel.hpp"
-#include "plot/rows.hpp"
-#include "plot/scale.hpp"
-#include "plot/xy.hpp"
+#include "plot/frame.hpp"
+#include "plot/plots.hpp"
 
 namespace unisono::report::plot {
 namespace {

@@ -8,7 +8,7 @@
 #include "scratch_folder.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/records/config_entries.hpp"
-#include "unisono/records/folder_owner.hpp"
+#include "unisono/records/run_folder.hpp"
 
 namespace unisono::report {
 namespace {

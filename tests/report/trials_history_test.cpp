@@ -9,7 +9,7 @@
 #include "search_sections.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/records/journal.hpp"
-#include "watch_trials.hpp"
+#include "watch.hpp"
 
 namespace unisono::report {
 namespace {

@@ -1,4 +1,4 @@
-#include "unisono/search/space_check.hpp"
+#include "unisono/search/space.hpp"
 
 #include <catch2/catch.hpp>
 #include <string>

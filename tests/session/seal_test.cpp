@@ -1,4 +1,4 @@
-#include "unisono/base/seal.hpp"
+#include "unisono/base/raw_file.hpp"
 
 #include <catch2/catch.hpp>
 #include <expect.hpp>
@@ -7,7 +7,6 @@
 
 #include "checkpoint/shared_file.hpp"
 #include "scratch_folder.hpp"
-#include "unisono/base/raw_file.hpp"
 
 namespace unisono::session {
 namespace {

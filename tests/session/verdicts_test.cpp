@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "small_runs.hpp"
-#include "unisono/data/digits.hpp"
+#include "unisono/data/import.hpp"
 #include "unisono/records/statistics.hpp"
 
 // Verdicts about variants that differ from the serial run by their seeds alone: records/statistics on real runs.

@@ -14,7 +14,7 @@
 #include "unisono/comm/redistribute.hpp"
 #include "unisono/data/hdf5.hpp"
 #include "unisono/models/factory.hpp"
-#include "unisono/optim/als.hpp"
+#include "unisono/optim/catalog.hpp"
 
 namespace unisono::strategies {
 using test::TempDir;

@@ -8,7 +8,6 @@
 #include "unisono/comm/redistribute.hpp"
 #include "unisono/kernels/backend.hpp"
 #include "unisono/nn/initialiser.hpp"
-#include "unisono/optim/norm.hpp"
 #include "unisono/optim/optimizer.hpp"
 
 // What every kind of Holding promises, checked on ranks that are threads.

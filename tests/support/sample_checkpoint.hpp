@@ -9,7 +9,7 @@
 #include "checkpoint/checkpoint_writing.hpp"
 #include "checkpoint/shared_file.hpp"
 #include "divisions.hpp"
-#include "unisono/base/seal.hpp"
+#include "unisono/base/raw_file.hpp"
 #include "unisono/models/factory.hpp"
 #include "unisono/session/stored_vector.hpp"
 

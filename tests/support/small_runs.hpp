@@ -4,7 +4,6 @@
 
 #include "scratch_folder.hpp"
 #include "unisono/data/import.hpp"
-#include "unisono/data/import_sparse.hpp"
 #include "unisono/session/run.hpp"
 
 namespace unisono::testing {

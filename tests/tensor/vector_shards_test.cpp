@@ -1,4 +1,4 @@
-#include "unisono/tensor/vector_shards.hpp"
+#include "unisono/tensor/shard_map.hpp"
 
 #include <catch2/catch.hpp>
 #include <map>

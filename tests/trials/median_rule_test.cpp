@@ -1,4 +1,4 @@
-#include "unisono/trials/median_rule.hpp"
+#include "unisono/trials/trial_plan.hpp"
 
 #include <catch2/catch.hpp>
 

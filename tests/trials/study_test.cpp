@@ -6,8 +6,6 @@
 
 #include "unisono/trials/study_analysis.hpp"
 #include "unisono/trials/study_plan.hpp"
-#include "unisono/trials/study_record.hpp"
-#include "unisono/trials/variants.hpp"
 
 namespace unisono::trials {
 namespace {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "unisono/apply/trained_model.hpp"
-#include "unisono/records/class_reading.hpp"
+#include "unisono/records/confusion.hpp"
 
 namespace unisono::apply {
 

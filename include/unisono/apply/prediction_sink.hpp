@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "unisono/records/class_reading.hpp"
+#include "unisono/records/confusion.hpp"
 #include "unisono/tensor/allocator.hpp"
 
 namespace unisono::apply {

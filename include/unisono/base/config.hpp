@@ -1,16 +1,19 @@
 #pragma once
 
+#include <any>
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <typeindex>
 #include <utility>
+#include <variant>
 #include <vector>
-
-#include "unisono/base/config_value.hpp"
 
 // A settings struct is declared once: its `describe` names each field, what it means, its unit and its range. The
 // struct's own member initialisers are the defaults. Visitors parse a TOML file into it, write the effective config,
@@ -25,8 +28,38 @@
 //                      .minimum = 0, .maximum = 1, .maximum_excluded = true}, label_smoothing);
 //     }
 //   };
-
 namespace unisono {
+
+/// A value of a config whose form is not declared: of a key such as search.space, whose own keys are those of other
+/// tables. Tables keep the order of the file.
+struct ConfigValue {
+  using Array = std::vector<ConfigValue>;
+  struct Entry;
+  using Table = std::vector<Entry>;
+
+  std::variant<Table, Array, bool, std::int64_t, double, std::string> value;  ///< default: an empty table
+  std::string place = {};  ///< "configs/search.toml:14:3", for messages
+
+  bool operator==(const ConfigValue& other) const;  ///< wherever it stands
+  const Table* table() const { return std::get_if<Table>(&value); }
+  const Array* array() const { return std::get_if<Array>(&value); }
+  /// The value of a key; null where this is no table or has no such key.
+  const ConfigValue* find(const std::string& key) const;
+  /// An integer or a floating-point number; nothing where it is neither.
+  std::optional<double> number() const;
+};
+
+struct ConfigValue::Entry {
+  std::string key;
+  ConfigValue value;
+  bool operator==(const Entry&) const = default;
+};
+
+/// A key as it is written in TOML: in quotes where it needs them.
+std::string toml_key(const std::string& key);
+
+/// The value as TOML on one line: `{ kind = "sgd", momentum = 0.9 }`. Parsing it gives the same value.
+std::string toml_text(const ConfigValue& value);
 
 /// Declares one key of the config: its name, its documentation and its range.
 struct Field {
@@ -237,5 +270,49 @@ std::string config_reference(const Describe& describe, ReferenceFormat format);
 /// The known name that is nearest to a mistyped one by edit distance, where swapping two neighbours counts as one edit.
 /// Empty where none is within a third of the name's length (but at least 1).
 std::string nearest_name(std::string_view name, const std::vector<std::string>& known);
+
+/// The settings of single kinds (a strategy, an optimizer, a layer), stored by the type of their struct: only the
+/// source file of a kind knows the struct. A struct that nobody has changed has its default values.
+class OwnSettings {
+ public:
+  OwnSettings() = default;
+  /// With the settings of one kind, e.g. OwnSettings::with(SgdSettings{.momentum = 0.9}).
+  template <typename Settings>
+  static OwnSettings with(Settings settings) {
+    OwnSettings own;
+    own.of<Settings>() = std::move(settings);
+    return own;
+  }
+
+  template <typename Settings>
+  /// The struct of this type.
+  Settings& of() {
+    return std::any_cast<Settings&>(by_type_.try_emplace(typeid(Settings), Settings{}).first->second);
+  }
+  template <typename Settings>
+  Settings of() const {
+    const auto found = by_type_.find(typeid(Settings));
+    return found == by_type_.end() ? Settings{} : std::any_cast<const Settings&>(found->second);
+  }
+
+ private:
+  std::map<std::type_index, std::any> by_type_;
+};
+
+/// The keys of a config with their values, whatever they mean: {"train.epochs", 10}. A list is one value, as is a table
+/// that is written in braces.
+using ConfigTree = std::map<std::string, ConfigValue>;
+
+/// Reads the text with its overrides and removals. \throws ConfigError where it is no TOML
+ConfigTree config_tree(const ConfigText& config);
+
+/// A key that has other values in two configs; no value: that config does not have the key.
+struct ConfigDifference {
+  std::string key;  ///< "train.epochs"
+  std::optional<ConfigValue> before, after;
+};
+
+/// Compares two configs key by key. \return what differs, in the order of the keys
+std::vector<ConfigDifference> differences(const ConfigTree& before, const ConfigTree& after);
 
 }  // namespace unisono

@@ -58,4 +58,8 @@ struct OutputError : Error {
   explicit OutputError(const std::string& message) : Error(ExitCode::other, "output error", message) {}
 };
 
+/// Advice for the message about a file that cannot be written: that its folder no longer exists, if so; else
+/// `otherwise`.
+std::string advice_about(const std::string& path, const std::string& otherwise);
+
 }  // namespace unisono

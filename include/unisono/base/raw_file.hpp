@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace unisono {
 
@@ -32,5 +33,42 @@ class RawFile {
   Mode mode_;
   int descriptor_;
 };
+
+// Checksums of checkpoint files. A file ends in a trailer: 17 bytes that say whether the file is sealed, that is
+// complete, and 8 bytes that hold its checksum, or any number while it is not sealed. The checksum is the hash of the
+// hashes of the file's segments of 64 MiB, so several processes can compute it together.
+
+/// Appends the trailer of an unsealed file, before its data are written. \param number distinguishes the file from
+/// others
+/// \throws OutputError
+void append_open_trailer(const std::string& path, std::uint64_t number);
+
+/// The hashes of segments reader, reader + readers, … of a file with a trailer. \throws DataError where they cannot be
+/// read
+std::vector<std::uint64_t> hash_segments(const std::string& path, int reader, int readers);
+
+/// How many segments `bytes` bytes have.
+std::uint64_t count_segments(std::uint64_t bytes);
+/// The hash of one segment of a file. \param bytes the file's without the trailer \throws DataError where it cannot be
+/// read
+std::uint64_t hash_segment(const std::string& path, std::uint64_t bytes, std::uint64_t segment);
+
+/// Seals a file: overwrites its trailer. \param segments the hashes of all segments, in order \throws OutputError
+void seal_file(const std::string& path, std::span<const std::uint64_t> segments);
+
+/// Why a file is not sealed, for a message; empty where it is. Reads the trailer only and does not verify the checksum.
+std::string missing_seal(const std::string& path);
+/// Whether a file is sealed with the checksum of these segment hashes. \throws DataError where it cannot be read
+bool fits_seal(const std::string& path, std::span<const std::uint64_t> segments);
+
+/// A file's size and trailer, by which another process can recognise the same file; empty where it cannot be read.
+std::string seal_fingerprint(const std::string& path);
+
+/// Flushes file `from` to the disk, renames it to `to`, and flushes the folder. \throws OutputError
+void sync_and_rename(const std::string& from, const std::string& to);
+
+/// Makes `second` a hard link to `first`, or a copy where the file system has no hard links; replaces an old `second`.
+/// \throws OutputError
+void link_file(const std::string& first, const std::string& second);
 
 }  // namespace unisono

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "unisono/base/clock.hpp"
+#include "unisono/base/counters.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/tensor/allocator.hpp"
 #include "unisono/tensor/reducer.hpp"
@@ -213,5 +214,20 @@ class CommunicatorReducer final : public Reducer {
   const Clock& clock_;
   double seconds_ = 0;
 };
+
+/// Checks that all ranks hold the same hash of something. Collective; all ranks throw alike.
+/// \param what e.g. "config"
+/// \param remedy what to do where they differ
+/// \throws LaunchError naming the ranks that differ from the majority (in a tie, from rank 0), and their hosts
+void require_same(comm::Communicator& group, const std::string& what, std::uint64_t hash, const std::string& remedy);
+
+/// The ranks' counters, combined as they are declared: those of `file` (Shown::in_metrics or Shown::in_summary), hidden
+/// ones included; the others keep this rank's values. Collective; at most four small messages, in metrics none where
+/// nothing is to be sent. \throws LaunchError where the ranks count different things
+CounterSet combine(Communicator& group, const CounterSet& counters, Shown file);
+
+/// Means of each kind of seconds over the ranks of the group that train. Collective; one message. \param trains whether
+/// this rank trains
+Seconds mean_seconds(Communicator& group, const Seconds& seconds, bool trains = true);
 
 }  // namespace unisono::comm

@@ -5,7 +5,6 @@
 #include <variant>
 
 #include "unisono/tensor/features.hpp"
-#include "unisono/tensor/sparse.hpp"
 
 namespace unisono::data {
 

@@ -3,7 +3,6 @@
 #include <memory>
 #include <string>
 
-#include "unisono/kernels/activations.hpp"
 #include "unisono/kernels/layer_kernels.hpp"
 #include "unisono/kernels/loss_kernels.hpp"
 #include "unisono/kernels/update_kernels.hpp"

@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "unisono/tensor/sparse.hpp"
+#include "unisono/tensor/features.hpp"
 
 // Kernels of models whose examples touch few parameters. They update θ in place, one example after the other. They run
 // on the calling thread, and several threads may run them on the same θ without any lock (Niu et al., Hogwild, NIPS

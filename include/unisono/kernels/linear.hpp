@@ -6,7 +6,7 @@
 
 #include "unisono/kernels/in_place.hpp"
 #include "unisono/kernels/loss_kernels.hpp"
-#include "unisono/tensor/sparse.hpp"
+#include "unisono/tensor/features.hpp"
 
 // Kernels of linear models that go over many examples with the same θ: gradients, and products with the Hessian. They
 // run on several threads; results depend on the examples and on the instruction set, not on the number of threads.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>
@@ -9,14 +10,94 @@
 
 #include "unisono/base/config.hpp"
 #include "unisono/data/dataset.hpp"
-#include "unisono/models/factorization_settings.hpp"
-#include "unisono/models/linear_settings.hpp"
 #include "unisono/models/model.hpp"
-#include "unisono/models/word_settings.hpp"
 #include "unisono/nn/network_settings.hpp"
 #include "unisono/tensor/reducer.hpp"
 
 namespace unisono::models {
+
+enum class LinearLoss { automatic, logistic, hinge, squared_hinge, squared, softmax };
+
+inline constexpr Named<LinearLoss> kLinearLosses[] = {
+    {LinearLoss::automatic, "auto", "logistic for two classes, softmax for more, squared for numeric targets"},
+    {LinearLoss::logistic, "logistic", "ln(1 + e^−yz), for two classes: logistic regression"},
+    {LinearLoss::hinge, "hinge", "max(0, 1 − yz), for two classes: a linear support vector machine"},
+    {LinearLoss::squared_hinge, "squared_hinge",
+     "max(0, 1 − yz)², for two classes: a smooth linear support vector machine"},
+    {LinearLoss::squared, "squared", "½ (z − t)², for a numeric target: least squares"},
+    {LinearLoss::softmax, "softmax", "cross-entropy, for any number of classes"}};
+
+/// `[model] kind = "linear"`
+struct LinearSettings {
+  LinearLoss loss = LinearLoss::automatic;
+  double l1 = 0, l2 = 0;
+  bool bias = true;
+  bool averaged = false;
+  std::int64_t mini_batch = 1;
+  void describe(ConfigVisitor& visitor);
+};
+
+/// How often the L2 penalty of a user or item counts in the objective.
+enum class PenaltyPer { rating, user_and_item };
+
+inline constexpr Named<PenaltyPer> kPenaltiesPer[] = {
+    {PenaltyPer::rating, "rating", "once for each rating of the user and of the item"},
+    {PenaltyPer::user_and_item, "user_and_item",
+     "once for each user and each item, so that those with few ratings stay closer to the mean than those with "
+     "many; values from 3 to 10 fit most sets"}};
+
+/// What the values of a set of ratings say about users' preferences.
+enum class Feedback { explicit_, implicit };
+
+inline constexpr Named<Feedback> kFeedbacks[] = {
+    {Feedback::explicit_, "explicit", "ratings that users gave; what they did not rate is unknown"},
+    {Feedback::implicit, "implicit",
+     "how often a user watched, bought or clicked something: a value above 0 says that the user likes the item, the "
+     "surer the larger it is, and all other items count as disliked, with little confidence (Hu, Koren & Volinsky, "
+     "2008)"}};
+
+/// `[model] kind = "factorization"`
+struct FactorizationSettings {
+  std::int64_t dimension = 32;  ///< K, factors of a user or item
+  double user_l2 = 0.02, item_l2 = 0.02;
+  PenaltyPer l2_per = PenaltyPer::rating;
+  bool biases = true;
+  Feedback feedback = Feedback::explicit_;
+  double confidence = 40;      ///< α: an implicit value r has the weight 1 + α |r|, what is not in the set 1
+  double initial_range = 0.1;  ///< initial factors are uniform in ±initial_range/√K
+  void describe(ConfigVisitor& visitor);
+};
+
+enum class WordArchitecture { skip_gram, cbow };
+
+inline constexpr Named<WordArchitecture> kWordArchitectures[] = {
+    {WordArchitecture::skip_gram, "skip_gram", "each word of the window predicts the word in its middle"},
+    {WordArchitecture::cbow, "cbow", "the mean of the words of the window predicts the word in its middle"}};
+
+enum class WordOutput { negative_sampling, hierarchical_softmax };
+
+inline constexpr Named<WordOutput> kWordOutputs[] = {
+    {WordOutput::negative_sampling, "negative_sampling", "the word against some words that are drawn at random"},
+    {WordOutput::hierarchical_softmax, "hierarchical_softmax", "the path to the word in a Huffman tree"}};
+
+/// `[model] kind = "word2vec"`
+struct Word2vecSettings {
+  WordArchitecture architecture = WordArchitecture::skip_gram;
+  WordOutput output = WordOutput::negative_sampling;
+  std::int64_t dimension = 100;
+  std::int64_t window = 5;
+  std::int64_t negatives = 5;
+  std::int64_t negatives_shared_by = 4;  ///< context words that share their negatives; skip_gram, negative_sampling
+  double subsample = 1e-3;
+  void describe(ConfigVisitor& visitor);
+};
+
+/// `[model] kind = "glove"`
+struct GloveSettings {
+  std::int64_t dimension = 100;
+  double x_max = 100, alpha = 0.75;
+  void describe(ConfigVisitor& visitor);
+};
 
 /// The facts about the data set that determine a model's inputs and outputs.
 struct ModelInputs {

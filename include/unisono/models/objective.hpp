@@ -1,13 +1,61 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <memory>
+#include <span>
 #include <vector>
 
 #include "unisono/data/dataset.hpp"
-#include "unisono/models/convex.hpp"
+#include "unisono/models/in_place.hpp"
 #include "unisono/models/model.hpp"
 
 namespace unisono::models {
+
+/// Elements [first, last) of θ with the penalty l1 Σ|θ| + l2/2 Σθ².
+struct PenalisedRange {
+  FloatRange range;
+  double l1 = 0, l2 = 0;
+  bool operator==(const PenalisedRange&) const = default;
+};
+
+/// Implemented by models whose loss ℓ(z, y) is convex in the margins z = Wx + b: linear models. They have fast passes
+/// over many examples at once, on all threads, without the penalties; and products with the Hessian.
+///
+/// A batch's results do not depend on the number of threads. θ is in plain memory.
+class Convex {
+ public:
+  virtual ~Convex() = default;
+  /// \throws ConfigError naming model.loss where ℓ is not differentiable everywhere (hinge)
+  virtual void require_smooth() const = 0;
+  /// The penalties, which none of the functions below includes.
+  virtual std::vector<PenalisedRange> penalties() const = 0;
+  /// Whether it has no minimum once all examples are classified correctly and there is no penalty: ℓ falls towards 0
+  /// as θ grows (logistic, softmax).
+  virtual bool loss_vanishes_at_infinity() const = 0;
+
+  /// g += scale · Σ w ∇ℓ over the batch, with the examples' weights w, and adds losses to `sums`.
+  virtual void add_data_gradient(const data::Batch& batch, float scale, View parameters, MutableView gradient,
+                                 kernels::LossSums& sums) = 0;
+  /// product += scale · Σ w ∇²ℓ(θ) v over the batch.
+  virtual void add_hessian_product(const data::Batch& batch, float scale, View parameters, View v,
+                                   MutableView product) = 0;
+  /// The most memory that these two take for a batch of so many examples, in addition to θ and g.
+  virtual Index pass_bytes(Index batch) const = 0;
+  /// Until the next call, all batches are of one set, whose sparse rows stay where they are: what is made of them to
+  /// make passes faster is kept. Before the first call nothing is.
+  virtual void begin_set() = 0;
+  /// The most memory that this takes, with a set of so many examples. \param row_values of a sparse row, on average;
+  /// 0: rows are contiguous
+  virtual Index kept_bytes(Index examples, double row_values) const = 0;
+  /// What `add_hessian` costs, in calls of add_hessian_product; infinite where there is no such matrix, because it
+  /// would be too large, or the loss has several margins. \param row_values of a sparse row, on average; 0: rows are
+  /// contiguous
+  virtual double hessian_cost(double row_values) const = 0;
+  /// matrix += scale · Σ w ∇²ℓ(θ) over the batch: the lower triangle; what is above it is undefined. \param matrix
+  /// [N][N], N = θ's size
+  virtual void add_hessian(const data::Batch& batch, float scale, View parameters, MutableView matrix) = 0;
+};
 
 /// The settings of an Objective.
 struct ObjectiveTerms {
@@ -74,6 +122,50 @@ class Objective {
   ObjectiveTerms terms_;
   Convex* convex_;  ///< null: the model is not
   std::vector<PenalisedRange> penalties_;
+};
+
+/// A row of one of a model's two tables, and its ratings.
+struct RatedRow {
+  std::size_t space = 0;                       ///< 0: the rows (users), 1: the columns (items), as in row_spaces()
+  Index number = 0;                            ///< of the row in its table
+  std::span<const std::uint32_t> others = {};  ///< [n] rows of the other table
+  View values = {};                            ///< [n] the ratings
+
+  Index ratings() const { return std::ssize(others); }
+};
+
+/// Implemented by a model of two tables (users and items) whose objective
+///     J = Σ ratings' losses + Σ penalties of rows + a share that depends on the tables' Gram matrices alone
+/// is a quadratic function of each row while the other table is fixed. θ is in plain memory and holds both tables. The
+/// functions change only what they are given, and threads may call them concurrently for different rows.
+class Alternating {
+ public:
+  virtual ~Alternating() = default;
+
+  /// How many ratings it is trained on; 0: unknown.
+  virtual std::int64_t training_ratings() const = 0;
+  /// Whether several ratings of one pair are one with their sum (counts of events), and whether there must be one
+  /// above 0.
+  virtual bool adds_up_ratings() const = 0;
+  /// Floats of a table's Gram matrix Σ x xᵀ, which all rows of the other table share; 0: they share none.
+  virtual Index gram_floats() const = 0;
+  /// gram += Σ x xᵀ over rows [first, last) of a table.
+  virtual void add_gram(std::size_t space, Index first, Index last, View parameters, MutableView gram) const = 0;
+  /// The share of J that belongs to neither ratings nor rows. \param grams of both tables
+  virtual double shared_loss(View row_gram, View column_gram) const = 0;
+
+  /// A thread's workspace.
+  virtual std::unique_ptr<Scratch> make_solver() const = 0;
+  /// The row ← the minimum of J over it. A row without ratings becomes zero.
+  /// \param gram of the other table; empty where there is none
+  virtual void solve(const RatedRow& row, View gram, MutableView parameters, Scratch& scratch) const = 0;
+  /// About how many flops `solve` takes for a row with n ratings.
+  virtual double solving_flops(Index n) const = 0;
+
+  /// The row's penalty in J.
+  virtual double row_penalty(const RatedRow& row, View parameters) const = 0;
+  /// Adds the row's ratings to `sums`. \return their losses in J
+  virtual double add_losses(const RatedRow& row, View parameters, Scratch& scratch, kernels::LossSums& sums) const = 0;
 };
 
 }  // namespace unisono::models

@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "unisono/base/config.hpp"
-#include "unisono/base/own_settings.hpp"
 #include "unisono/kernels/specs.hpp"
 
 namespace unisono::nn {

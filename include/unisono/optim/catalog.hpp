@@ -51,4 +51,10 @@ bool is_whole_batch(const OptimizerSettings& settings);
 std::string names_of_whole_batch_kinds();
 inline const OptimizerTraits& traits_of(const OptimizerSettings& settings) { return kind_of(settings).traits; }
 
+/// `[optimizer] kind = "als"`
+struct AlsSettings {
+  double function_tolerance = 1e-6;  ///< the run ends where an iteration changes the objective by at most
+                                     ///< this share of it; 0: never
+};
+
 }  // namespace unisono::optim

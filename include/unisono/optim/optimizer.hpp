@@ -6,12 +6,14 @@
 #include <vector>
 
 #include "unisono/base/config.hpp"
-#include "unisono/base/own_settings.hpp"
 #include "unisono/kernels/update_kernels.hpp"
+#include "unisono/tensor/holding.hpp"
 #include "unisono/tensor/layout.hpp"
 
 namespace unisono {
+
 class Holding;
+
 }  // namespace unisono
 
 namespace unisono::optim {
@@ -77,5 +79,10 @@ std::unique_ptr<Optimizer> make_optimizer(const OptimizerSettings& settings, con
 
 /// How many vectors of θ's size such an optimizer keeps; each takes layout.size() floats of the device's memory.
 int optimizer_state_vectors(const OptimizerSettings& settings);
+
+/// ‖v‖² of the whole vector, of which this rank has a part. Collective over the ranks that hold a copy together, if
+/// they are several (see Holding::squares). On CPUs the same bits whoever holds what. \param vector [holding.size()] in
+/// the device's memory
+double squared_norm(const Holding& holding, View vector, kernels::VectorKernels& kernels);
 
 }  // namespace unisono::optim

@@ -7,7 +7,6 @@
 
 #include "unisono/base/clock.hpp"
 #include "unisono/base/counters.hpp"
-#include "unisono/base/seconds.hpp"
 #include "unisono/comm/communicator.hpp"
 #include "unisono/data/batch.hpp"
 #include "unisono/models/model.hpp"

@@ -3,7 +3,6 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "unisono/base/counters.hpp"
-#include "unisono/base/seconds.hpp"
 
 namespace unisono::records {
 

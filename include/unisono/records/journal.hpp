@@ -1,10 +1,15 @@
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
+
 #include <cstdint>
 #include <memory>
-#include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
+
+#include "unisono/data/dataset.hpp"
+#include "unisono/models/model.hpp"
 
 namespace unisono::records {
 
@@ -46,5 +51,78 @@ class Journal {
 /// The whole lines of a journal that another process may be writing.
 /// \throws CheckpointError for a line that was changed, or where there is no such file
 std::vector<nlohmann::json> read_journal(const std::string& path);
+
+/// One of the trainings that a job hands out to its ranks: of a trial, with one of its seeds, on one of its folds.
+struct TrialRun {
+  std::int64_t trial = 0;
+  std::int64_t repeat = 0;                  ///< which of the trial's seeds
+  std::int64_t outer = -1;                  ///< nested: which of the outer folds; else −1
+  std::int64_t fold = -1;                   ///< which of the folds; −1: the examples are not divided into folds
+  std::int64_t epochs = 0;                  ///< to be trained for in all; 0: as the config says
+  std::optional<std::int64_t> copied = {};  ///< begins with this trial's weights and optimizer
+  bool refit = false;                       ///< the best trial, on training and validation examples together
+
+  bool operator==(const TrialRun&) const = default;
+  /// Whether it belongs to a search within an outer fold.
+  bool is_nested() const { return outer >= 0; }
+  /// "trial 7", "trial 7, repeat 1, fold 3"
+  std::string text() const;
+};
+
+/// What ranks need for such a training.
+struct TrialTask {
+  TrialRun run;
+  std::vector<std::string> overrides = {};  ///< of the job's config: "optimizer.learning_rate=0.1"
+  std::string folder = {};                  ///< of its run; empty: it leaves nothing
+  bool goes_on = false;                     ///< from the folder's newest checkpoint
+  std::string outputs = {};                 ///< file for the predictions of the validation examples; empty: none
+  bool takes_over = false;                  ///< which may have been made with other settings
+};
+
+enum class TrialStatus {
+  complete,
+  diverged,
+  refused,     ///< its config cannot be trained
+  failed,      ///< it ran out of memory or time
+  pruned,      ///< others were clearly better at the same epoch
+  interrupted  ///< the job was asked to stop: no result
+};
+
+inline constexpr Named<TrialStatus> kTrialStatuses[] = {
+    {TrialStatus::complete, "complete", ""}, {TrialStatus::diverged, "diverged", ""},
+    {TrialStatus::refused, "refused", ""},   {TrialStatus::failed, "failed", ""},
+    {TrialStatus::pruned, "pruned", ""},     {TrialStatus::interrupted, "interrupted", ""}};
+
+/// A metric of the trained model.
+struct MeasuredMetric {
+  data::Split split = data::Split::validation;
+  std::string name;
+  double value = 0;
+  bool larger_is_better = false;
+  bool operator==(const MeasuredMetric&) const = default;
+};
+
+/// How a training ended.
+struct TrialResult {
+  TrialStatus status = TrialStatus::complete;
+  std::string message = {};  ///< why, where it is not complete
+  double value = 0;          ///< of the metric that counts
+  bool larger_is_better = false;
+  std::vector<MeasuredMetric> metrics = {};
+  std::int64_t epochs = 0, steps = 0;
+  std::int64_t kept_epochs = 0;  ///< it stopped early: it has the weights of this epoch; 0: it did not
+  double seconds = 0;            ///< from its start to its end
+
+  /// Lower is better; infinite where there is no value.
+  double loss() const;
+};
+
+nlohmann::json to_json(const TrialRun& training);
+nlohmann::json to_json(const TrialTask& task);
+nlohmann::json to_json(const TrialResult& result);
+// \throws nlohmann::json::exception for what the functions above did not make
+TrialRun trial_run_from(const nlohmann::json& json);
+TrialTask task_from(const nlohmann::json& json);
+TrialResult result_from(const nlohmann::json& json);
 
 }  // namespace unisono::records

@@ -8,7 +8,6 @@
 
 #include "unisono/data/dataset.hpp"
 #include "unisono/models/model.hpp"
-#include "unisono/records/class_reading.hpp"
 #include "unisono/records/confusion.hpp"
 
 namespace unisono::records {

@@ -12,7 +12,6 @@
 //   more than ways do. Their mean is tested against 0 by Student's t test (Biometrika 6, 1908). Holm, Scandinavian
 //   Journal of Statistics 6, 1979: the chance that any of several tests finds a difference where there is none remains
 //   that of one.
-
 namespace unisono::records {
 
 /// The chance of finding a difference where there is none; intervals hold 1 − kLevel.
@@ -81,5 +80,22 @@ std::vector<Judgement> judge(std::span<const Pairs> variants, double margin, boo
 /// "better by 0.0051 ± 0.0012", "too few seeds to tell; about 24 would do", "too few seeds to tell: differences of
 /// -0.891 to +0.00151"
 std::string verdict_text(const Judgement& judgement);
+
+/// A mean over folds with its two-sided confidence interval.
+struct Interval {
+  double mean = 0;
+  double deviation = 0;      ///< of the values: √(Σ (x − mean)² / (J − 1))
+  double low = 0, high = 0;  ///< NaN where there is only one value
+};
+
+/// Of J independent values: mean ± t · deviation · √(1/J), with J − 1 degrees of freedom.
+Interval mean_interval(std::span<const double> values, double level = 0.95);
+
+/// Of J values whose training examples overlap, as in repeated and in randomly drawn folds:
+///     mean ± t · deviation · √(1/J + ratio)
+/// The plain interval would be too narrow: more repetitions on the same examples say little new.
+/// Nadeau & Bengio, "Inference for the generalization error", Machine Learning 52, 2003.
+/// \param ratio validation examples / training examples of a fold
+Interval corrected_interval(std::span<const double> values, double ratio, double level = 0.95);
 
 }  // namespace unisono::records

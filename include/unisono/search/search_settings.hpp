@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "unisono/base/config.hpp"
-#include "unisono/base/config_value.hpp"
 
 namespace unisono::search {
 

@@ -1,11 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "unisono/base/config_value.hpp"
+#include "unisono/base/config.hpp"
 
 // What a search varies: `[search.space]`.
 //
@@ -18,7 +19,6 @@
 //
 // A key is the path of any key of the config, in quotes or as nested tables. Within a choice, a list is a value of the
 // config, such as kernel = [3, 3]; choices there are { choices = [16, 32] }.
-
 namespace unisono::search {
 
 /// How one number or choice is drawn.
@@ -92,5 +92,15 @@ class Space {
   std::vector<Parameter> parameters_;
   std::vector<std::size_t> order_;  ///< of the parameters that are always drawn, in assignments
 };
+
+/// Finds before the first trial what all trials with a value would be refused for: an unknown key, a value of another
+/// type or out of range. A value that suits some of the others is not refused: there may be trials with it.
+/// \param parse the config with these values; throws ConfigError where they are no config
+/// \throws ConfigError naming the key and its value
+void require_values(const Space& space, const std::function<void(const std::vector<Assignment>&)>& parse);
+
+/// Refuses keys that a trial cannot have for itself. \param in_steps whether the method decides how long each is
+/// trained \throws ConfigError naming the key, and what to do instead
+void require_free_keys(const Space& space, bool in_steps);
 
 }  // namespace unisono::search

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "unisono/base/cpu_quota.hpp"
+#include "unisono/base/resources.hpp"
 
 namespace unisono::session {
 

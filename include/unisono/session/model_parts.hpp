@@ -14,7 +14,6 @@
 #include "unisono/data/dataset.hpp"
 #include "unisono/kernels/backend.hpp"
 #include "unisono/models/factory.hpp"
-#include "unisono/optim/norm.hpp"
 #include "unisono/optim/optimizer.hpp"
 #include "unisono/parallel/stages.hpp"
 #include "unisono/session/holdings.hpp"

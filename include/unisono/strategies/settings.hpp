@@ -4,7 +4,6 @@
 #include <string>
 
 #include "unisono/base/config.hpp"
-#include "unisono/base/own_settings.hpp"
 
 namespace unisono::strategies {
 

@@ -126,4 +126,7 @@ inline View part(View vector, const Block& block) {
   return vector.subspan(static_cast<std::size_t>(block.offset), static_cast<std::size_t>(block.stored_size()));
 }
 
+/// n · part / whole, without the overflow of the product.
+inline Index share_of(Index n, Index part, Index whole) { return n / whole * part + n % whole * part / whole; }
+
 }  // namespace unisono

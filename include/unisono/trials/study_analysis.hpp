@@ -6,7 +6,6 @@
 
 #include "unisono/records/statistics.hpp"
 #include "unisono/trials/study_plan.hpp"
-#include "unisono/trials/study_record.hpp"
 
 namespace unisono::trials {
 

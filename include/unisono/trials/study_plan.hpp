@@ -1,14 +1,98 @@
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
+
+#include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "unisono/trials/study_record.hpp"
+#include "unisono/settings/config.hpp"
+#include "unisono/settings/study_settings.hpp"
+#include "unisono/strategies/strategy.hpp"
 #include "unisono/trials/trial_plan.hpp"
-#include "unisono/trials/variants.hpp"
 
 namespace unisono::trials {
+
+/// A variant of the training, which a study compares with the serial run, or the serial run itself.
+struct Variant {
+  std::string name;         ///< "averaging (period 16)"
+  std::string folder;       ///< of its runs: "averaging-period-16-4-ranks"
+  settings::Config config;  ///< seed and output are set for each training
+  int ranks = 1;
+  std::string identity;  ///< of all that decides its results and times
+
+  int threads() const;  ///< of a rank
+  int cores() const { return ranks * threads(); }
+  /// "averaging (period 16), 4 ranks"
+  std::string text() const;
+};
+
+/// The section [study] of a config; the defaults where it has none.
+settings::StudySettings study_of(const ConfigText& text, const models::ModelKinds& models);
+
+/// The serial run, and then the variants in the order of the config, each number of ranks and of threads on its own.
+/// \param text the config, whose [study] is read \param ranks of the job
+/// \throws ConfigError naming the variant
+std::vector<Variant> variants_of(const ConfigText& text, const models::ModelKinds& models, int ranks);
+
+/// The same experiment by L-BFGS, to find the minimum; nothing where its model is not linear, or the minimum is not
+/// that of what is trained. \param why on return why not
+std::optional<Variant> optimum_of(const Variant& serial, std::string& why);
+
+/// By what a study compares.
+struct StudyMetric {
+  data::Split split = data::Split::validation;
+  std::string name;
+  bool larger_is_better = false;
+  /// "validation accuracy"
+  std::string text() const { return std::string(data::name_of(split)) + " " + name; }
+};
+
+/// What is not known is not a number; in JSON it is null.
+inline constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+
+/// A value of the study's metric during a training.
+struct CurvePoint {
+  double updates = 0, examples = 0;
+  double seconds = 0;  ///< of training, without evaluations and checkpoints
+  double value = 0;
+};
+
+/// How far a trained model is from another one: from the serial run of the same seed, or a serial run from that of the
+/// first seed.
+struct ModelDistance {
+  bool known = false;             ///< false: there is no other one, or it is of another shape
+  std::int64_t different = 0;     ///< parameters with different bits
+  double relative = kUnknown;     ///< ‖θ − θ'‖ / ‖θ'‖
+  double largest = kUnknown;      ///< max |θ_i − θ'_i|
+  double predictions = kUnknown;  ///< root mean square of the outputs' differences
+  double classes = kUnknown;      ///< share of examples whose predicted class differs
+};
+
+/// What a study keeps of a training.
+struct StudyRecord {
+  std::string variant;  ///< Variant::identity
+  std::int64_t seed = 0;
+  bool diverged = false;  ///< then the rest is unknown, but for the message
+  std::string message = {};
+  double value = kUnknown;      ///< the study's metric of the trained model
+  double loss = kUnknown;       ///< on the same examples
+  double objective = kUnknown;  ///< f(θ) on the training set, where the minimum is sought
+  std::int64_t steps = 0;
+  double examples = 0;
+  Seconds seconds = {};  ///< means over ranks that train
+  std::vector<CurvePoint> curve = {};
+  ModelDistance distance = {};
+
+  /// Of training, without evaluations and checkpoints.
+  double training_seconds() const { return seconds.sum() - seconds.evaluation - seconds.checkpoint; }
+};
+
+nlohmann::json to_json(const StudyRecord& record);
+/// \throws nlohmann::json::exception for what `to_json` did not make
+StudyRecord study_record_from(const nlohmann::json& json);
 
 /// One training of a study.
 struct StudyTraining {

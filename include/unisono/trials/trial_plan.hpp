@@ -1,16 +1,19 @@
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
+
 #include <cstdint>
 #include <deque>
 #include <map>
 #include <memory>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "unisono/records/trial_run.hpp"
+#include "unisono/records/journal.hpp"
 #include "unisono/search/method.hpp"
+#include "unisono/search/space.hpp"
+#include "unisono/settings/config.hpp"
 
 namespace unisono::trials {
 
@@ -87,5 +90,61 @@ class TrialPlan final : public Plan {
 /// Brings a plan to the state of a journal's entries, and lets what has not ended start once more.
 /// \throws CheckpointError where the entries do not fit the plan
 void replay(const std::vector<nlohmann::json>& entries, Plan& plan);
+
+/// What a trial changes of the config: its point's values, and its seed, which is a function of the experiment's seed
+/// and of its numbers.
+std::vector<std::string> trial_overrides(const search::Space& space, const TrialPlan& plan, std::int64_t seed,
+                                         const records::TrialRun& training);
+
+/// The config of all trials with the values of a point. \throws ConfigError where they are impossible
+settings::Config config_at(const ConfigText& text, const std::vector<search::Assignment>& values,
+                           const models::ModelKinds& models);
+
+/// Where a search's training leaves its run: "FOLDER/trials/0007", "FOLDER/trials/0007/repeat-1/fold-3", "FOLDER/best".
+std::string trial_folder(const std::string& search, const PlanShape& shape, const records::TrialRun& training);
+
+/// "optimizer.learning_rate = 0.1, train.batch_size = 32"
+std::string trial_text(const search::Space& space, const TrialPlan& plan, std::int64_t trial);
+
+/// Several plans side by side, one for each outer fold: the trainings of plan i have `outer` = i.
+class NestedPlan final : public Plan {
+ public:
+  explicit NestedPlan(std::vector<std::unique_ptr<TrialPlan>> plans) : plans_(std::move(plans)) {}
+
+  std::optional<records::TrialRun> next() const override;
+  void started(const records::TrialRun& training) override;
+  void ended(const records::TrialRun& training, const records::TrialResult& result) override;
+  bool is_complete() const override;
+  void begin_no_more() override;
+  void restart_unended() override;
+
+  const TrialPlan& of(std::int64_t outer) const { return *plans_.at(static_cast<std::size_t>(outer)); }
+
+ private:
+  std::vector<std::unique_ptr<TrialPlan>> plans_;
+};
+
+/// Ends trainings early that are worse than the median of the others.
+///   A training stops after an epoch if the best loss that it has reached is above the median, over the other trainings
+///   that have come as far, of the means of their losses up to that epoch.
+///   Golovin et al., "Google Vizier: a service for black-box optimization", KDD 2017, section 3.2.2.
+class MedianRule {
+ public:
+  /// Notes a loss, and judges by what is known so far. \return whether the training should go on
+  bool goes_on(const records::TrialRun& training, std::int64_t epochs, double loss);
+
+ private:
+  /// Before so many others have come as far, none is stopped.
+  static constexpr std::ptrdiff_t kLeastOthers = 4;
+
+  struct Curve {
+    records::TrialRun training;
+    std::map<std::int64_t, double> losses;  ///< by the epochs made
+  };
+  Curve& curve_of(const records::TrialRun& training);
+  std::vector<double> means_of_others(const Curve& own, std::int64_t epochs) const;
+
+  std::vector<Curve> curves_;
+};
 
 }  // namespace unisono::trials

@@ -1,15 +1,16 @@
 #include "figures/recommendation.hpp"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <limits>
-#include <nlohmann/json.hpp>
 
 #include "recommend/recommender.hpp"
 #include "unisono/base/text.hpp"
-#include "unisono/base/thread_team.hpp"
+#include "unisono/base/threads.hpp"
 #include "unisono/records/progress.hpp"
 
 namespace unisono::apply {
@@ -54,6 +55,9 @@ void judge(const Recommender& recommender, const Relevant& relevant, comm::Slice
     counted[at] = 1;
   }
 }
+
+/// What a relevant item at a place adds, 0 being the first. Järvelin & Kekäläinen, TOIS 20(4), 2002.
+double gain(std::size_t place) { return 1 / std::log2(static_cast<double>(place) + 2); }
 
 }  // namespace
 
@@ -106,6 +110,21 @@ std::vector<std::string> to_text(const RecommendationFigures& figures) {
       fmt::format("  ranking, for {} with relevant items (rated {:.4g} or higher):", count_of(figures.users, "user"),
                   figures.least),
       line("precision", figures.mean.precision), line("recall", figures.mean.recall), line("ndcg", figures.mean.ndcg)};
+}
+
+TopFigures top_figures(std::span<const std::int32_t> recommended, std::span<const std::uint32_t> relevant,
+                       std::size_t k) {
+  double hits = 0, found = 0, most = 0;
+  for (std::size_t place = 0; place < std::min(k, recommended.size()); ++place) {
+    const std::int32_t item = recommended[place];
+    if (item < 0 || !std::binary_search(relevant.begin(), relevant.end(), static_cast<std::uint32_t>(item))) continue;
+    ++hits;
+    found += gain(place);
+  }
+  for (std::size_t place = 0; place < std::min(k, relevant.size()); ++place) most += gain(place);
+  return {.precision = hits / static_cast<double>(k),
+          .recall = hits / static_cast<double>(relevant.size()),
+          .ndcg = found / most};
 }
 
 }  // namespace unisono::apply

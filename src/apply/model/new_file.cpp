@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "unisono/base/errors.hpp"
-#include "unisono/base/seal.hpp"
+#include "unisono/base/raw_file.hpp"
 #include "unisono/data/hdf5.hpp"
 
 namespace unisono::apply {

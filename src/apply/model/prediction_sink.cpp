@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "unisono/base/errors.hpp"
-#include "unisono/base/seal.hpp"
+#include "unisono/base/raw_file.hpp"
 #include "unisono/data/hdf5.hpp"
 #include "unisono/records/csv_field.hpp"
 

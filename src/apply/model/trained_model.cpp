@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <span>
 
-#include "unisono/comm/agreement.hpp"
+#include "unisono/comm/communicator.hpp"
+#include "unisono/data/hdf5.hpp"
 #include "unisono/session/checkpoint_file.hpp"
 #include "unisono/session/evaluator.hpp"
 #include "unisono/session/run_dictionary.hpp"
@@ -78,6 +80,11 @@ data::Dataset* needed_by(const models::ModelInputs& inputs, const session::Share
   return data != nullptr && inputs.kind == data::SetKind::text ? &**data : nullptr;
 }
 
+bool is_hdf5_file(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::is_regular_file(path, ignored) && data::hdf5::is_hdf5(path);
+}
+
 }  // namespace
 
 TrainedModel::TrainedModel(comm::Communicator& world, const ApplyOptions& options, Log& log, With with)
@@ -119,6 +126,33 @@ void TrainedModel::open_set(comm::Communicator& world, const ApplyOptions& optio
   const bool other = !options.data.empty() || !options.input.empty();
   if (world.is_root() && other) session::require_same_names(checkpoint, config, config.data.path);
   split = split_of(options.split, info, config.data.path);
+}
+
+RawSet::RawSet(comm::Communicator& world, const std::string& input, const session::StoredCheckpoint& checkpoint,
+               const std::string& folder, Log& log) {
+  if (world.is_root()) make(input, checkpoint, folder, log);
+  path_ = world.all_gather_text(path_).front();
+}
+
+void RawSet::make(const std::string& input, const session::StoredCheckpoint& checkpoint, const std::string& folder,
+                  Log& log) {
+  if (is_hdf5_file(input)) {
+    path_ = input;
+    return;
+  }
+  const models::ModelInputs& inputs = checkpoint.header.inputs;
+  const std::string path = data::temporary_set(folder);
+  const std::string left_out = data::import_raw(
+      input, {.kind = inputs.kind, .features = inputs.features, .preprocessing = checkpoint.header.preprocessing},
+      {.path = path, .overwrite = true});
+  path_ = path;
+  owned_ = true;
+  if (!left_out.empty()) log.warning(left_out + ": the file's labels or targets are ignored");
+}
+
+RawSet::~RawSet() {
+  std::error_code ignored;
+  if (owned_) std::filesystem::remove(path_, ignored);
 }
 
 }  // namespace unisono::apply

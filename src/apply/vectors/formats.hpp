@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
@@ -8,7 +9,6 @@
 #include "unisono/tensor/allocator.hpp"
 
 // The formats that vectors are exported in.
-
 namespace unisono::apply {
 
 /// Named vectors to be exported.
@@ -29,5 +29,30 @@ void write_npy(const NamedRows& rows, NewFile& file);
 void write_csv(const NamedRows& rows, NewFile& file);
 /// The names, one per line. \throws DataError for a name that contains a line break
 void write_names(const std::vector<std::string>& names, NewFile& file);
+
+/// Writes NumPy's .npz: an uncompressed zip archive with one .npy file per array, up to 4 GiB.
+class NpzWriter {
+ public:
+  explicit NpzWriter(NewFile& file) : file_(file) {}
+
+  /// Adds NAME.npy: float32, row-major. \throws OutputError where the archive would grow beyond 4 GiB
+  void add(const std::string& name, const std::vector<Index>& shape, View values);
+  /// Writes the archive's directory; `add` must not be called afterwards.
+  void finish();
+
+ private:
+  struct Entry {
+    std::string name;
+    std::uint32_t crc = 0, size = 0, offset = 0;
+  };
+  void write(const std::string& bytes);
+
+  NewFile& file_;
+  std::vector<Entry> entries_;
+  std::uint64_t written_ = 0;
+};
+
+/// The beginning of an .npy file of float32: magic, version 1.0 and header, padded to a multiple of 64 bytes.
+std::string npy_header(const std::vector<Index>& shape);
 
 }  // namespace unisono::apply

@@ -2,9 +2,14 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <utility>
 
+#include "unisono/apply/vectors.hpp"
 #include "unisono/base/config.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/session/run_dictionary.hpp"
@@ -59,6 +64,97 @@ void read_row(const models::VectorTable& table, View parameters, Index row, Muta
     const float* const values = parameters.data() + part.offset + row * part.stride;
     for (std::size_t k = 0; k < vector.size(); ++k) vector[k] += part.scale * values[k];
   }
+}
+
+Vocabulary::Vocabulary(data::NameTable names)
+    : names_(std::move(names)), lower_case_(data::lowercase(names_.names) == names_.names) {
+  for (std::size_t row = 0; row < size(); ++row) rows_.emplace(names_.names[row], static_cast<std::int32_t>(row));
+}
+
+std::vector<std::int32_t> Vocabulary::find(std::vector<std::string> words) const {
+  if (lower_case_) words = data::lowercase(std::move(words));
+  std::vector<std::int32_t> found;
+  for (const std::string& word : words) {
+    const auto row = rows_.find(word);
+    found.push_back(row == rows_.end() ? -1 : row->second);
+  }
+  return found;
+}
+
+std::vector<std::int32_t> Vocabulary::most_frequent(std::int64_t count) const {
+  std::vector<std::int32_t> rows(size());
+  std::iota(rows.begin(), rows.end(), 0);
+  const auto& counts = names_.counts;
+  if (!counts.empty()) {
+    std::stable_sort(rows.begin(), rows.end(), [&](std::int32_t a, std::int32_t b) {
+      return counts[static_cast<std::size_t>(a)] > counts[static_cast<std::size_t>(b)];
+    });
+  }
+  rows.resize(std::min(rows.size(), static_cast<std::size_t>(count)));
+  return rows;
+}
+
+namespace {
+
+double product(View a, View b) {
+  double sum = 0;
+  for (std::size_t k = 0; k < a.size(); ++k) sum += static_cast<double>(a[k]) * static_cast<double>(b[k]);
+  return sum;
+}
+
+}  // namespace
+
+double cosine(View a, View b) {
+  const double squares = product(a, a) * product(b, b);
+  return squares == 0 ? 0 : product(a, b) / std::sqrt(squares);
+}
+
+std::vector<std::vector<Scored>> nearest(const models::VectorTable& table, View parameters,
+                                         const std::vector<Index>& asked, std::size_t top) {
+  const auto width = static_cast<std::size_t>(table.width);
+  std::vector<std::vector<float>> queries(asked.size(), std::vector<float>(width));
+  for (std::size_t i = 0; i < asked.size(); ++i) read_row(table, parameters, asked[i], queries[i]);
+
+  std::vector<Best> best(asked.size(), Best(top));
+  std::vector<float> vector(width);
+  for (Index row = 0; row < table.rows; ++row) {
+    read_row(table, parameters, row, vector);
+    if (product(vector, vector) == 0) continue;
+    for (std::size_t i = 0; i < asked.size(); ++i) {
+      if (row != asked[i]) best[i].offer({.row = row, .score = cosine(queries[i], vector)});
+    }
+  }
+  std::vector<std::vector<Scored>> found;
+  for (Best& one : best) found.push_back(one.take());
+  return found;
+}
+
+void neighbors(const NeighborOptions& options, Log& log) {
+  const auto alone = comm::make_self_communicator();
+  TrainedModel model(*alone, options.model, log, TrainedModel::With::nothing);
+  const models::VectorTable table = choose_table(model, options.table);
+  const data::NameTable names = names_of(model, table);
+  std::vector<Index> asked;
+  for (const std::string& name : options.names) asked.push_back(row_of(names, name, model.checkpoint.path));
+  const auto found = nearest(table, model.parts->parameters.view(), asked, static_cast<std::size_t>(options.top));
+
+  nlohmann::ordered_json lists = nlohmann::ordered_json::array();
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    auto& list = lists.emplace_back(nlohmann::ordered_json{{"name", options.names[i]}});
+    list["neighbors"] = nlohmann::ordered_json::array();
+    if (!options.json) log.info(options.names[i]);
+    for (const Scored& neighbor : found[i]) {
+      const std::string& name = names.names[static_cast<std::size_t>(neighbor.row)];
+      list["neighbors"].push_back({{"name", name}, {"cosine", neighbor.score}});
+      if (!options.json) log.info(fmt::format("  {:24} {:.4f}", name, neighbor.score));
+    }
+  }
+  if (!options.json) return;
+  log.info(nlohmann::ordered_json{{"checkpoint", model.checkpoint.path},
+                                  {"step", model.checkpoint.header.step},
+                                  {"table", table.name},
+                                  {"lists", std::move(lists)}}
+               .dump());
 }
 
 }  // namespace unisono::apply

@@ -7,14 +7,10 @@
 
 #include "unisono/apply/evaluate.hpp"
 #include "unisono/base/clock.hpp"
-#include "unisono/base/thread_team.hpp"
+#include "unisono/base/threads.hpp"
 #include "unisono/records/progress.hpp"
-#include "vectors/analogies.hpp"
-#include "vectors/nearest.hpp"
-#include "vectors/spearman.hpp"
 #include "vectors/tables.hpp"
-#include "vectors/vocabulary.hpp"
-#include "vectors/word_files.hpp"
+#include "vectors/word_scores.hpp"
 
 namespace unisono::apply {
 namespace {

@@ -17,7 +17,6 @@
 #include "config/table.hpp"
 #include "config/toml.hpp"
 #include "unisono/base/config.hpp"
-#include "unisono/base/config_value.hpp"
 #include "unisono/base/errors.hpp"
 
 namespace unisono {

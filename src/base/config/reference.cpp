@@ -1,6 +1,7 @@
 #include "config/reference.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <utility>
@@ -149,3 +150,149 @@ ReferenceTable collect_reference(const Describe& describe) {
 }
 
 }  // namespace unisono::detail
+
+namespace unisono {
+namespace {
+
+using detail::ReferenceKey;
+using detail::ReferenceTable;
+
+/// "integer, at least 1, steps"
+std::string type_range_unit(const ReferenceKey& key) {
+  return key.type + (key.range.empty() ? "" : ", " + key.range) + (key.unit.empty() ? "" : " (" + key.unit + ")");
+}
+
+std::string as_text(const ReferenceTable& table) {
+  std::string text;
+  if (!table.title.empty()) text += fmt::format("\n{}  {}\n", table.title, table.meaning);
+  for (const ReferenceKey& key : table.keys) {
+    text += fmt::format("  {}{}\n      {}: {}\n", key.name, key.value.empty() ? ", required" : " = " + key.value,
+                        type_range_unit(key), key.meaning);
+    if (!key.kinds.empty()) text += fmt::format("      only for {}\n", fmt::join(key.kinds, ", "));
+    for (const auto& [name, meaning] : key.choices) text += fmt::format("        {:20}  {}\n", name, meaning);
+  }
+  for (const ReferenceTable& inner : table.tables) text += as_text(inner);
+  return text;
+}
+
+/// Text for a cell of a Markdown table.
+std::string cell(std::string text) {
+  for (std::size_t at = text.find('|'); at != std::string::npos; at = text.find('|', at + 2)) text.insert(at, "\\");
+  return text;
+}
+
+std::string markdown_row(const ReferenceKey& key) {
+  std::string meaning = cell(key.meaning);
+  if (!key.kinds.empty()) meaning += fmt::format(" (only for `{}`)", fmt::join(key.kinds, "`, `"));
+  for (const auto& [name, about] : key.choices) meaning += fmt::format("<br>`{}`: {}", name, cell(about));
+  return fmt::format("| `{}` | {} | {} | {} | {} | {} |\n", key.name, meaning, key.type, key.unit,
+                     key.value.empty() ? "required" : "`" + cell(key.value) + "`", key.range);
+}
+
+std::string as_markdown(const ReferenceTable& table) {
+  std::string text;
+  if (!table.title.empty()) {
+    text += fmt::format("\n## `{}`\n\n{}", table.title, table.meaning);
+    if (!table.kinds.empty()) text += fmt::format(" (only for `{}`)", fmt::join(table.kinds, "`, `"));
+    text += ".\n";
+  }
+  if (!table.keys.empty()) text += "\n| key | meaning | type | unit | default | range |\n|---|---|---|---|---|---|\n";
+  for (const ReferenceKey& key : table.keys) text += markdown_row(key);
+  for (const ReferenceTable& inner : table.tables) text += as_markdown(inner);
+  return text;
+}
+
+}  // namespace
+
+std::string config_reference(const Describe& describe, ReferenceFormat format) {
+  const ReferenceTable table = detail::collect_reference(describe);
+  return format == ReferenceFormat::text ? as_text(table) : as_markdown(table);
+}
+
+namespace {
+
+using namespace detail;
+
+/// Collects one table's keys and values; subtables come after them, as TOML demands.
+class Writer final : public UniformVisitor<Writer> {
+ public:
+  /// \param depth of the arrays around this table, for indentation
+  explicit Writer(std::size_t depth = 0) : depth_(depth) {}
+
+  template <typename T>
+  void any(const Field& field, T& value) {
+    values_.emplace_back(field.name, toml_text(value));
+  }
+  void number_or(const Field& field, std::int64_t& value, const Choice& word) override {
+    values_.emplace_back(field.name, toml_text(value, field, word));
+  }
+  void numbers_or(const Field& field, std::vector<double>& values, std::string& word,
+                  const std::vector<Choice>&) override {
+    values_.emplace_back(field.name, values.empty() ? toml_text(word) : toml_text(values));
+  }
+  void any_value(const Field& field, ConfigValue& value) override {
+    if (value.table() == nullptr) {
+      values_.emplace_back(field.name, toml_text(value));
+      return;
+    }
+    Writer inner(depth_);
+    for (const auto& [key, content] : *value.table()) inner.values_.emplace_back(toml_key(key), toml_text(content));
+    tables_.emplace_back(field.name, std::move(inner));
+  }
+  void choice(const Field& field, std::string& value, const std::vector<Choice>&) override { any(field, value); }
+  void variant(const Field& field, std::string& value, const std::vector<Variant>& variants) override {
+    any(field, value);
+    for (const Variant& variant : variants) {
+      if (variant.name == value && variant.describe) variant.describe(*this);
+    }
+  }
+  void section(const Field& field, const std::function<void(ConfigVisitor&)>& describe) override {
+    Writer inner(depth_);
+    describe(inner);
+    tables_.emplace_back(field.name, std::move(inner));
+  }
+  void list(const Field& field, std::size_t size, const std::function<void(std::size_t)>&,
+            const std::function<void(std::size_t, ConfigVisitor&)>& describe) override {
+    std::string text;
+    for (std::size_t i = 0; i < size; ++i) {
+      Writer inner(depth_ + 1);
+      describe(i, inner);
+      text += fmt::format("{:{}}{},\n", "", 2 * (depth_ + 1), inner.as_inline());
+    }
+    values_.emplace_back(field.name, size == 0 ? "[]" : fmt::format("[\n{}{:{}}]", text, "", 2 * depth_));
+  }
+  void require(std::string_view, bool, std::string_view) override {}
+
+  /// As a table of its own: "[path]" and a line for each key.
+  std::string as_table(const std::string& path) const {
+    std::string text;
+    if (!path.empty() && !values_.empty()) text += fmt::format("\n[{}]\n", path);
+    for (const auto& [name, value] : values_) text += fmt::format("{} = {}\n", name, value);
+    for (const auto& [name, table] : tables_) text += table.as_table(join_path(path, name));
+    return text;
+  }
+
+ private:
+  std::string as_inline() const {
+    std::string text;
+    for (const auto& [name, value] : values_) text += fmt::format("{}{} = {}", text.empty() ? "" : ", ", name, value);
+    for (const auto& [name, table] : tables_) {
+      text += fmt::format("{}{} = {}", text.empty() ? "" : ", ", name, table.as_inline());
+    }
+    return text.empty() ? "{}" : "{ " + text + " }";
+  }
+
+  std::size_t depth_;
+  std::vector<std::pair<std::string, std::string>> values_;
+  std::vector<std::pair<std::string, Writer>> tables_;
+};
+
+}  // namespace
+
+std::string effective_config(const Describe& describe) {
+  Writer writer;
+  describe(writer);
+  return writer.as_table("");
+}
+
+}  // namespace unisono

@@ -4,7 +4,6 @@
 
 #include "config/toml.hpp"
 #include "unisono/base/config.hpp"
-#include "unisono/base/config_value.hpp"
 
 namespace unisono::detail {
 

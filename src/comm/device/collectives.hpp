@@ -7,7 +7,7 @@
 #include <string>
 
 #include "unisono/comm/communicator.hpp"
-#include "unisono/comm/device_messages.hpp"
+#include "unisono/comm/device.hpp"
 #include "unisono/tensor/device.hpp"
 
 namespace unisono::comm {

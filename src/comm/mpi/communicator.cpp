@@ -5,9 +5,9 @@
 #include <mutex>
 #include <utility>
 
-#include "check.hpp"
-#include "started.hpp"
-#include "unisono/base/hash.hpp"
+#include "group.hpp"
+#include "job.hpp"
+#include "unisono/base/random.hpp"
 
 namespace unisono::comm::mpi {
 namespace {

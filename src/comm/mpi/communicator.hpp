@@ -10,12 +10,12 @@
 #include <string>
 #include <vector>
 
-#include "board.hpp"
 #include "group.hpp"
 #include "job.hpp"
 #include "message_operations.hpp"
 #include "progress.hpp"
 #include "shared_allocator.hpp"
+#include "shared_window.hpp"
 #include "topology.hpp"
 #include "unisono/comm/mpi.hpp"
 

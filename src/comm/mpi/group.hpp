@@ -1,5 +1,7 @@
 #pragma once
 
+#include <mpi.h>
+
 #include <atomic>
 #include <cstdint>
 #include <string_view>
@@ -23,5 +25,9 @@ struct Place {
   std::uint64_t sequence = 0;  ///< the collective's number in its group, from 1; 0: a message
   int peer = kNobody;          ///< of a message: the other side's rank in the job; kNobody: several of them
 };
+
+/// Throws CommunicationError where a call of MPI has failed.
+/// \param call its name, for the message
+void check(int code, const char* call, const char* file = __builtin_FILE(), int line = __builtin_LINE());
 
 }  // namespace unisono::comm::mpi

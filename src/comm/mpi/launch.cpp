@@ -1,9 +1,17 @@
-#include "launch.hpp"
+#include "mpi/launch.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <linux/magic.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
 
 #include <charconv>
+#include <csignal>
 #include <cstdlib>
+#include <filesystem>
+#include <string_view>
 
 namespace unisono::comm::mpi {
 namespace {
@@ -23,6 +31,39 @@ int slurm_tasks(const Environment& environment) {
                        number(environment, "SLURM_PROCID", 0) > 0;
   if (!is_task) return 1;
   return number(environment, "SLURM_STEP_NUM_TASKS", number(environment, "SLURM_NTASKS", 1));
+}
+
+namespace fs = std::filesystem;
+
+bool is_in_memory(const std::string& folder) {
+  struct statfs status = {};
+  return statfs(folder.c_str(), &status) == 0 && status.f_type == TMPFS_MAGIC;
+}
+
+bool is_segment(std::string_view name) { return name.starts_with("vader_segment.") || name.starts_with("osc_sm."); }
+
+/// Calls visit(path) for every segment in the folder.
+template <typename Visit>
+void for_each_segment(const std::string& folder, Visit visit) {
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
+    if (is_segment(entry.path().filename().string())) visit(entry.path());
+  }
+}
+
+/// The kernel grants a lease for writing on a file that nobody else has open or mapped, in whatever container.
+bool nobody_uses(int file) {
+  fcntl(file, F_SETSIG, SIGURG);  // whoever opens it meanwhile waits for the lease's end; SIGURG is ignored
+  return fcntl(file, F_SETLEASE, F_WRLCK) == 0;
+}
+
+void remove_if_dead(const fs::path& path) {
+  const int file = open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  if (file < 0) return;
+  struct stat status = {};
+  const bool mine = fstat(file, &status) == 0 && S_ISREG(status.st_mode) && status.st_uid == geteuid();
+  if (mine && nobody_uses(file)) unlink(path.c_str());
+  close(file);  // and with it the lease
 }
 
 }  // namespace
@@ -83,6 +124,22 @@ bool launched_more_ranks_than_cores(const Environment& environment, int allowed_
   // A rank that the launcher has bound sees only its own cores; other ranks have other cores.
   const bool bound = number(environment, "OMPI_MCA_orte_bound_at_launch", 0) != 0;
   return number(environment, "OMPI_COMM_WORLD_LOCAL_SIZE", 1) > (bound ? all_cores : allowed_cores);
+}
+
+void remove_dead_segments(const std::string& folder) {
+  if (is_in_memory(folder)) for_each_segment(folder, remove_if_dead);
+}
+
+void remove_segments_of(const std::string& job, const std::string& folder) {
+  std::uint32_t number = 0;
+  const auto [end, error] = std::from_chars(job.data(), job.data() + job.size(), number);
+  if (job.empty() || error != std::errc() || end != job.data() + job.size()) return;
+  const std::string part = fmt::format(".{:x}.", number);
+  for_each_segment(folder, [&part](const fs::path& path) {
+    struct stat status = {};
+    const bool mine = lstat(path.c_str(), &status) == 0 && status.st_uid == geteuid();
+    if (mine && path.filename().string().find(part) != std::string::npos) unlink(path.c_str());
+  });
 }
 
 }  // namespace unisono::comm::mpi

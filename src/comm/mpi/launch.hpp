@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 
@@ -29,5 +30,17 @@ Peers launched_peers(const Environment& environment);
 
 /// Whether more ranks were started on this node than cores may run them, as far as Open MPI's launcher says.
 bool launched_more_ranks_than_cores(const Environment& environment, int allowed_cores, int all_cores);
+
+/// Open MPI's shared memory consists of files (segments), which remain when processes are killed:
+/// vader_segment.HOST.USER.JOB.RANK for messages, osc_sm.HOST.JOB.RANK.WINDOW for windows; JOB is hexadecimal.
+inline constexpr const char* kSharedMemoryFolder = "/dev/shm";
+
+/// Removes this user's segments that no process, of this program or another, has open or mapped. Does nothing where the
+/// folder is not a tmpfs: elsewhere it is not certain who uses a file.
+void remove_dead_segments(const std::string& folder = kSharedMemoryFolder);
+
+/// Removes the segments of one job, which is about to end. Processes that have them mapped can still use them.
+/// \param job PMIX_NAMESPACE, where it is a number
+void remove_segments_of(const std::string& job, const std::string& folder = kSharedMemoryFolder);
 
 }  // namespace unisono::comm::mpi

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "check.hpp"
+#include "group.hpp"
 
 namespace unisono::comm::mpi {
 namespace {

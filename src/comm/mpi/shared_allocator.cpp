@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "check.hpp"
+#include "group.hpp"
 
 namespace unisono::comm::mpi {
 

@@ -5,10 +5,10 @@
 #include <span>
 #include <vector>
 
-#include "board.hpp"
 #include "message_operations.hpp"
 #include "ordered_sum.hpp"
 #include "progress.hpp"
+#include "shared_window.hpp"
 #include "topology.hpp"
 #include "unisono/comm/communicator.hpp"
 #include "unisono/comm/sum_tree.hpp"

@@ -1,16 +1,67 @@
-#include "communicator.hpp"
+#include "unisono/comm/communicator.hpp"
 
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
+#include <exception>
+#include <memory>
+#include <numeric>
+#include <string>
 #include <tuple>
 #include <utility>
 
 #include "ordered_sum.hpp"
+#include "unisono/base/threads.hpp"
+#include "world.hpp"
 
 namespace unisono::comm::threads {
 namespace {
+
+/// A rank that is a thread of this process. Whoever arrives last at a collective carries it out for all, under the
+/// world's lock: simple, and clean for the thread sanitizer. For tests, and for a rank that is alone.
+class ThreadCommunicator final : public Communicator {
+ public:
+  ThreadCommunicator(std::shared_ptr<Group> group, int rank) : group_(std::move(group)), rank_(rank) {}
+
+  int rank() const override { return rank_; }
+  int size() const override { return group_->size(); }
+  int node_rank() const override { return group_->place(rank_).number; }
+  int node_size() const override { return group_->node_of(rank_).size(); }
+  int node() const override { return group_->place(rank_).node; }
+  std::string host() const override;
+  void set_step(std::int64_t step) override;
+
+  void barrier() override;
+  void node_barrier() override;
+  void broadcast(std::span<std::byte> bytes, int root) override;
+  void allreduce_sum(std::span<float> values) override;
+  void allreduce_sum(std::span<double> values) override;
+  void allreduce_sum(std::span<std::int64_t> values) override;
+  void allreduce_max(std::span<std::int64_t> values) override;
+  void allreduce_max(std::span<double> values) override;
+  RequestPtr start_allreduce_sum(std::span<float> values) override;
+  RequestPtr start_tree_sum(std::span<const std::span<float>> vectors, const TreeSum& order) override;
+  RequestPtr start_reduce_scatter_sum(std::span<float> values) override;
+  RequestPtr start_all_gather(std::span<float> values) override;
+  std::vector<std::vector<std::byte>> all_gather_bytes(std::span<const std::byte> bytes) override;
+
+  void send(std::span<const std::byte> bytes, int peer, int tag) override { start_send(bytes, peer, tag)->wait(); }
+  void receive(std::span<std::byte> bytes, int peer, int tag) override { start_receive(bytes, peer, tag)->wait(); }
+  RequestPtr start_send(std::span<const std::byte> bytes, int peer, int tag) override;
+  RequestPtr start_receive(std::span<std::byte> bytes, int peer, int tag) override;
+  std::vector<std::size_t> wait_any(std::span<Request* const> messages, const std::function<bool()>& enough) override;
+
+  void watch(std::string_view name, const std::function<bool()>& done) override { group_->watch(name, done); }
+
+  std::unique_ptr<Communicator> split(int color, int key) override;
+  Allocator& shared_allocator() override { return page_allocator(); }
+  std::shared_ptr<std::byte> allocate_on_node(std::size_t bytes) override;
+
+ private:
+  std::shared_ptr<Group> group_;
+  int rank_;
+};
 
 /// Casts parts to their type.
 template <typename Contribution>
@@ -255,3 +306,73 @@ std::shared_ptr<std::byte> ThreadCommunicator::allocate_on_node(std::size_t byte
 }
 
 }  // namespace unisono::comm::threads
+
+namespace unisono::comm {
+namespace {
+
+/// Keeps the first exception that is a cause of failure, or else the first that is only a consequence (PeerFailure).
+class FirstError {
+ public:
+  void add(std::exception_ptr error, bool is_consequence) {
+    const std::lock_guard lock(mutex_);
+    std::exception_ptr& first = is_consequence ? consequence_ : cause_;
+    if (!first) first = std::move(error);
+  }
+  void rethrow() const {
+    if (cause_) std::rethrow_exception(cause_);
+    if (consequence_) std::rethrow_exception(consequence_);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::exception_ptr cause_, consequence_;
+};
+
+void run_rank(const std::shared_ptr<threads::Group>& group, int rank, const std::function<void(Communicator&)>& body,
+              FirstError& errors) {
+  try {
+    threads::ThreadCommunicator communicator(group, rank);
+    body(communicator);
+  } catch (const PeerFailure&) {
+    errors.add(std::current_exception(), true);
+  } catch (const std::exception& error) {
+    errors.add(std::current_exception(), false);
+    group->world().fail("rank " + std::to_string(rank) + " failed: " + error.what());
+  } catch (...) {
+    errors.add(std::current_exception(), false);
+    group->world().fail("rank " + std::to_string(rank) + " failed");
+  }
+  group->world().end(rank);
+}
+
+std::shared_ptr<threads::Group> make_group(int ranks, double timeout_seconds, int ranks_per_node = 0) {
+  std::vector<int> members(static_cast<std::size_t>(ranks));
+  std::iota(members.begin(), members.end(), 0);
+  return std::make_shared<threads::Group>(std::make_shared<threads::World>(ranks, timeout_seconds, ranks_per_node),
+                                          members);
+}
+
+}  // namespace
+
+void run_as_threads(int ranks, const std::function<void(Communicator&)>& body, double timeout_seconds,
+                    int ranks_per_node) {
+  const auto group = make_group(ranks, timeout_seconds, ranks_per_node);
+  FirstError errors;
+  Threads threads("ranks of one process", ranks);
+  try {
+    for (int rank = 0; rank < ranks; ++rank) {
+      threads.start([&, rank] { run_rank(group, rank, body, errors); });
+    }
+  } catch (const std::exception& error) {
+    group->world().fail(error.what());
+    throw;
+  }
+  threads.join();
+  errors.rethrow();
+}
+
+std::unique_ptr<Communicator> make_self_communicator() {
+  return std::make_unique<threads::ThreadCommunicator>(make_group(1, 300), 0);
+}
+
+}  // namespace unisono::comm

@@ -1,11 +1,26 @@
 #pragma once
 
+#include <bit>
+#include <cstddef>
+#include <cstdint>
 #include <vector>
 
-#include "dense/augmentation.hpp"
 #include "dense/schema.hpp"
+#include "unisono/data/dataset.hpp"
+#include "unisono/tensor/features.hpp"
 
 namespace unisono::data {
+
+/// Whether the settings ask for any augmentation.
+bool has_effect(const AugmentationSettings& settings);
+
+/// Draws an example's augmentation: a function of (seed, epoch, example) alone. A random crop of the padded image is a
+/// shift by at most the padding.
+Movement draw_movement(const AugmentationSettings& settings, std::uint64_t seed, std::int64_t epoch,
+                       std::uint64_t example);
+
+/// Applies a movement to an image. \param in, out [C, H, W]
+void move_image(const FeatureShape& shape, const Movement& movement, const float* in, float* out);
 
 /// Checks that a normalisation was made for features of this shape. \throws DataError if not
 void check_fits(const Normalization& normalization, const GroupSchema& group);
@@ -36,5 +51,34 @@ class FeatureWriter {
   std::vector<float> a_, b_;           ///< likewise
   std::vector<float> values_, moved_;  ///< [C, H, W], workspace
 };
+
+/// Converts a finite binary16 number to float, exactly. The exponent's bias is 15, a float's is 127: hence the factor
+/// 2¹¹².
+inline float to_float(hdf5::Half half) {
+  const std::uint32_t magnitude = (half.bits & 0x7FFFU) << 13, sign = (half.bits & 0x8000U) << 16;
+  return std::bit_cast<float>(std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) * 0x1p112F) | sign);
+}
+inline float to_float(std::uint8_t value) { return static_cast<float>(value); }
+inline float to_float(float value) { return value; }
+
+/// Calls act(pointer to the stored values), with the pointer's type according to `storage`.
+template <typename Act>
+void with_stored(Storage storage, const std::byte* stored, Act act) {
+  switch (storage) {
+    case Storage::uint8:
+      return act(reinterpret_cast<const std::uint8_t*>(stored));
+    case Storage::float16:
+      return act(reinterpret_cast<const hdf5::Half*>(stored));
+    case Storage::float32:
+      return act(reinterpret_cast<const float*>(stored));
+  }
+}
+
+/// values[i] = a · stored[i] + b
+void convert(Storage storage, const std::byte* stored, std::size_t count, float a, float b, float* values);
+
+/// values[i] = a[i] · stored[i] + b[i]
+void convert(Storage storage, const std::byte* stored, std::size_t count, const float* a, const float* b,
+             float* values);
 
 }  // namespace unisono::data

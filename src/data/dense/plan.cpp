@@ -6,14 +6,13 @@
 #include <algorithm>
 #include <span>
 
-#include "dense/augmentation.hpp"
-#include "dense/labels.hpp"
+#include "dense/feature_writer.hpp"
 #include "dense/rows.hpp"
 #include "dense/schema.hpp"
 #include "set/form.hpp"
-#include "unisono/base/available_memory.hpp"
 #include "unisono/base/errors.hpp"
-#include "unisono/base/hash.hpp"
+#include "unisono/base/random.hpp"
+#include "unisono/base/resources.hpp"
 
 namespace unisono::data {
 namespace {

@@ -1,14 +1,14 @@
-#include "dense/set.hpp"
+#include "set/kinds.hpp"
 
 #include <fmt/format.h>
 
 #include <mutex>
 #include <optional>
 
-#include "dense/labels.hpp"
-#include "dense/resident.hpp"
+#include "dense/plan.hpp"
+#include "dense/rows.hpp"
+#include "dense/schema.hpp"
 #include "dense/statistics.hpp"
-#include "order/keyed_permutation.hpp"
 #include "order/row_runs.hpp"
 #include "order/schedule.hpp"
 #include "recipe/fit.hpp"
@@ -16,7 +16,6 @@
 #include "set/fold.hpp"
 #include "set/form.hpp"
 #include "source/evaluation.hpp"
-#include "source/feed.hpp"
 #include "source/train_source.hpp"
 #include "stream/streaming_feed.hpp"
 #include "unisono/base/errors.hpp"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "dense/convert.hpp"
+#include "dense/feature_writer.hpp"
 
 namespace unisono::data {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "dense/plan.hpp"
 #include "dense/rows.hpp"
-#include "order/slice.hpp"
+#include "order/schedule.hpp"
 #include "set/agreement.hpp"
 
 namespace unisono::data {

@@ -1,4 +1,4 @@
-#include "unisono/data/describe.hpp"
+#include "unisono/data/dataset.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -7,14 +7,11 @@
 #include <cmath>
 #include <string>
 
-#include "dense/convert.hpp"
+#include "dense/feature_writer.hpp"
 #include "dense/schema.hpp"
 #include "describe/figures.hpp"
-#include "describe/picture.hpp"
 #include "describe/sparse_sets.hpp"
-#include "describe/survey.hpp"
-#include "describe/tally.hpp"
-#include "recipe/levels.hpp"
+#include "recipe/encoder.hpp"
 #include "set/seal.hpp"
 #include "unisono/base/text.hpp"
 
@@ -186,6 +183,16 @@ std::string describe_set(const std::string& path) {
     text += beside_text(file, *group);
   }
   return text + examples_text(file, set.any_group());
+}
+
+std::optional<std::string> describe_sparse(const hdf5::File& file) {
+  for (const std::string group : {"train", "validation", "test"}) {
+    if (file.exists(group + "/features/indptr")) return describe_csr(file);
+    if (file.exists(group + "/ratings")) return describe_ratings(file);
+    if (file.exists(group + "/sentences")) return describe_text(file);
+    if (file.exists(group + "/counts")) return describe_cooccurrences(file);
+  }
+  return std::nullopt;
 }
 
 }  // namespace unisono::data

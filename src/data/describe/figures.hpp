@@ -1,11 +1,16 @@
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "dense/rows.hpp"
 #include "unisono/base/text.hpp"
+#include "unisono/data/batch.hpp"
 #include "unisono/data/hdf5.hpp"
 
 namespace unisono::data {
@@ -24,5 +29,50 @@ std::string balance_text(const std::vector<std::int64_t>& counts, const std::vec
 
 /// "PATH: SIZE, ": the beginning of a description's first line.
 std::string title_text(const hdf5::File& file);
+
+/// Range, mean and deviation of a group's values.
+struct Survey {
+  double low = 0, high = 0, mean = 0, deviation = 0;
+  std::int64_t examples = 0;  ///< that were read
+};
+
+/// Surveys the features; of a large group only evenly spaced blocks are read, about 256 MiB.
+Survey survey_features(const hdf5::File& file, const GroupSchema& group);
+Survey survey_targets(const hdf5::File& file, const GroupSchema& group);
+
+/// How many examples have each label.
+std::vector<std::int64_t> count_labels(const hdf5::File& file, const GroupSchema& group);
+
+/// Accumulates range, mean and deviation, the latter two from sums in double of values shifted by the first one.
+class Tally {
+ public:
+  void add(double value) {
+    if (count_ == 0) shift_ = value;
+    const double x = value - shift_;
+    sum_ += x;
+    squares_ += x * x;
+    low_ = std::min(low_, value);
+    high_ = std::max(high_, value);
+    ++count_;
+  }
+  double count() const { return count_; }
+  /// \pre a value was added \param examples for Survey::examples
+  Survey survey(std::int64_t examples) const {
+    const double mean = sum_ / count_;
+    return {low_, high_, shift_ + mean, std::sqrt(std::max(0.0, squares_ / count_ - mean * mean)), examples};
+  }
+
+ private:
+  double count_ = 0, shift_ = 0, sum_ = 0, squares_ = 0;
+  double low_ = std::numeric_limits<double>::max(), high_ = std::numeric_limits<double>::lowest();
+};
+
+/// "1 to 5, mean 3.5, deviation 1.1"
+std::string survey_text(const Survey& survey);
+
+/// Draws images side by side as text, one character per pixel and per two rows, from blank (smallest value) to @
+/// (largest). Wide images are reduced; channels are averaged.
+/// \param images each [C, H, W]
+std::string draw_images(const std::vector<std::vector<float>>& images, const FeatureShape& shape);
 
 }  // namespace unisono::data

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <array>
 
-#include "import/utf8.hpp"
+#include "import/rows.hpp"
 #include "set/seal.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/base/text.hpp"

@@ -1,11 +1,18 @@
 #include "hdf5/state.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <hdf5.h>
+#include <zlib.h>
 
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <limits>
 #include <vector>
 
-#include "hdf5/heap.hpp"
-#include "hdf5/types.hpp"
+#include "hdf5/library.hpp"
+#include "hdf5/structure.hpp"
 #include "unisono/base/errors.hpp"
 
 namespace unisono::data::hdf5 {
@@ -69,6 +76,143 @@ std::vector<std::string> File::State::follow(const Texts& texts, std::span<const
     throw DataError(fmt::format("{}: /{} {}{}; make the file again", path, texts.object, texts.what, error.what()));
   }
   return values;
+}
+
+// Compares the extents that a (possibly damaged) file claims with what it can hold, before memory of that size is
+// allocated.
+
+namespace {
+
+constexpr std::uint64_t kFletcherBytes = 4;
+
+/// Whether a zlib stream inflates to so many bytes. Also true for an invalid stream: the library reports that when it
+/// reads the chunk.
+bool inflates_to(std::vector<std::uint8_t>& stream, std::uint64_t expected) {
+  z_stream unpacking{};
+  if (inflateInit(&unpacking) != Z_OK) return true;
+  std::array<std::uint8_t, 1 << 14> out{};
+  unpacking.next_in = stream.data();
+  unpacking.avail_in = static_cast<uInt>(stream.size());
+  int result = Z_OK;
+  while (result == Z_OK && unpacking.total_out <= expected) {
+    unpacking.next_out = out.data();
+    unpacking.avail_out = static_cast<uInt>(out.size());
+    result = inflate(&unpacking, Z_NO_FLUSH);
+  }
+  const std::uint64_t bytes = unpacking.total_out;
+  inflateEnd(&unpacking);
+  return bytes == expected || (result != Z_OK && result != Z_STREAM_END);
+}
+
+/// Whether a filter of the pipeline was applied to a chunk. \param skipped the chunk's mask
+bool has_filter(hid_t properties, H5Z_filter_t wanted, unsigned skipped) {
+  for (int i = 0; i < H5Pget_nfilters(properties); ++i) {
+    std::size_t values = 0;
+    unsigned flags = 0;
+    const H5Z_filter_t filter =
+        H5Pget_filter2(properties, static_cast<unsigned>(i), &flags, &values, nullptr, 0, nullptr, nullptr);
+    if (filter == wanted) return (skipped >> i & 1U) == 0;
+  }
+  return false;
+}
+
+/// chunks_fit for a dataset whose only filters are shuffle, deflate and fletcher32.
+bool first_chunk_fits(hid_t dataset, hid_t properties, std::uint64_t bytes, std::uint64_t file_bytes) {
+  std::array<hsize_t, H5S_MAX_RANK> offset{};
+  unsigned skipped = 0;
+  haddr_t address = 0;
+  hsize_t size = 0;
+  const Handle space{H5Dget_space(dataset), H5Sclose};
+  if (H5Dget_chunk_info(dataset, space.get(), 0, offset.data(), &skipped, &address, &size) < 0 || size > file_bytes)
+    return false;
+  std::vector<std::uint8_t> chunk(size);
+  if (H5Dread_chunk(dataset, H5P_DEFAULT, offset.data(), &skipped, chunk.data()) < 0) return false;
+  if (has_filter(properties, H5Z_FILTER_FLETCHER32, skipped)) {
+    if (chunk.size() < kFletcherBytes) return false;
+    chunk.resize(chunk.size() - kFletcherBytes);
+  }
+  if (!has_filter(properties, H5Z_FILTER_DEFLATE, skipped)) return chunk.size() == bytes;
+  return inflates_to(chunk, bytes);
+}
+
+/// Whether a dataset's chunks have as many bytes as their extents say; of compressed chunks only the first is checked.
+/// The library (1.10) does not check this, and reads beyond the end of a chunk that is too small.
+/// \param value_bytes of a value in the file \param file_bytes more than these are not read
+bool chunks_fit(hid_t dataset, hid_t properties, std::uint64_t value_bytes, std::uint64_t file_bytes) {
+  std::array<hsize_t, H5S_MAX_RANK> chunk{};
+  const int axes = H5Pget_chunk(properties, static_cast<int>(chunk.size()), chunk.data());
+  std::uint64_t bytes = value_bytes;
+  for (int axis = 0; axis < axes; ++axis) {
+    if (__builtin_mul_overflow(bytes, chunk[static_cast<std::size_t>(axis)], &bytes)) return false;
+  }
+  hsize_t chunks = 0;
+  const Handle space{H5Dget_space(dataset), H5Sclose};
+  if (axes < 1 || H5Dget_num_chunks(dataset, space.get(), &chunks) < 0) return false;
+  if (chunks == 0) return true;
+  if (H5Pget_nfilters(properties) == 0) return H5Dget_storage_size(dataset) == chunks * bytes;
+  return first_chunk_fits(dataset, properties, bytes, file_bytes);
+}
+
+constexpr std::uint64_t kNoLimit = std::numeric_limits<std::uint64_t>::max();
+
+/// Bytes of all values; nothing if that overflows 64 bits. An extent of 0 counts as 1, so that absurd other extents of
+/// an empty dataset are found, too.
+std::optional<std::uint64_t> bytes_of(const std::vector<hsize_t>& extent, std::size_t size) {
+  std::uint64_t bytes = size;
+  for (const hsize_t n : extent) {
+    if (n > 1 && __builtin_mul_overflow(bytes, n, &bytes)) return std::nullopt;
+  }
+  return bytes;
+}
+
+/// Whether the chunks have only filters with a known maximum compression.
+bool is_deflated_at_most(hid_t properties) {
+  for (int i = 0; i < H5Pget_nfilters(properties); ++i) {
+    std::size_t values = 0;
+    unsigned flags = 0;
+    const H5Z_filter_t filter =
+        H5Pget_filter2(properties, static_cast<unsigned>(i), &flags, &values, nullptr, 0, nullptr, nullptr);
+    if (filter != H5Z_FILTER_DEFLATE && filter != H5Z_FILTER_SHUFFLE && filter != H5Z_FILTER_FLETCHER32) return false;
+  }
+  return true;
+}
+
+/// Upper bound of the bytes of a dataset's values, from its storage in the file; for an empty dataset, from the file's
+/// size.
+std::uint64_t most_bytes(hid_t dataset, hid_t properties, bool empty, std::uint64_t file_bytes) {
+  if (empty) return file_bytes;
+  const H5D_layout_t layout = H5Pget_layout(properties);
+  if (layout == H5D_VIRTUAL || H5Pget_external_count(properties) > 0) return kNoLimit;  // the values are in other files
+  const std::uint64_t stored = std::min<std::uint64_t>(H5Dget_storage_size(dataset), file_bytes);
+  if (layout != H5D_CHUNKED || H5Pget_nfilters(properties) == 0) return stored;
+  return is_deflated_at_most(properties) ? kMostInflated * stored : kNoLimit;
+}
+
+}  // namespace
+
+void File::State::check_extent(const std::string& dataset, hid_t handle) const {
+  const std::vector<hsize_t> extent = extent_of(handle);
+  const Handle type{H5Dget_type(handle), H5Tclose}, properties{H5Dget_create_plist(handle), H5Pclose};
+  const std::size_t size =
+      H5Tis_variable_str(type.get()) > 0 ? HeapReference::kBytes : std::max<std::size_t>(1, H5Tget_size(type.get()));
+  const auto bytes = bytes_of(extent, size);
+  const bool empty = std::find(extent.begin(), extent.end(), 0) != extent.end();
+  const auto file_bytes = static_cast<std::uint64_t>(version->bytes);
+  const bool chunked = H5Pget_layout(properties.get()) == H5D_CHUNKED && is_deflated_at_most(properties.get());
+  if (bytes && *bytes <= most_bytes(handle, properties.get(), empty, file_bytes) &&
+      (!chunked || empty || chunks_fit(handle, properties.get(), size, file_bytes)))
+    return;
+  fail_read(dataset,
+            fmt::format("has shape {}, but the file is too small for it: the file is damaged; make it again", extent));
+}
+
+void File::check_stored(const std::string& dataset) const {
+  if (!state_->version || state_->checked.contains(dataset)) return;
+  if (!shape(dataset).complete) {
+    state_->fail_read(dataset,
+                      "was not written completely; was the program that wrote it interrupted? Make the file again");
+  }
+  state_->checked.insert(dataset);
 }
 
 }  // namespace unisono::data::hdf5

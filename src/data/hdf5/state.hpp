@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "hdf5/handle.hpp"
+#include "hdf5/library.hpp"
 #include "unisono/base/raw_file.hpp"
 #include "unisono/data/hdf5.hpp"
 

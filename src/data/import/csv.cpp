@@ -1,13 +1,14 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <functional>
 #include <string>
 #include <vector>
 
 #include "import/csv_columns.hpp"
-#include "import/raw_rows.hpp"
-#include "import/row_split.hpp"
+#include "import/raw_formats.hpp"
+#include "import/rows.hpp"
 #include "import/set_writer.hpp"
 #include "recipe/recipe_file.hpp"
 #include "unisono/base/errors.hpp"
@@ -163,6 +164,187 @@ ImportSummary import_csv(const std::string& path, const CsvOptions& options, con
   write_recipe(table, writer);
   writer.finish();
   return summary;
+}
+
+// Tables for a trained model: what each column is, the model knows.
+
+namespace {
+
+std::vector<std::string> fields_of_first_line(const OpenText& open, char delimiter) {
+  const auto lines = open();
+  std::string text;
+  std::vector<std::string> fields;
+  if (lines->next(text)) split_line(*lines, text, delimiter, fields);
+  return fields;
+}
+
+std::vector<std::string> wanted_names(const Preprocessing& trained) {
+  std::vector<std::string> names;
+  for (const FittedColumn& column : trained.columns) names.push_back(column.name);
+  return names;
+}
+
+/// Whether the first line names columns: at least one that the model wants.
+bool has_header(const std::vector<std::string>& first, const Preprocessing& trained) {
+  const std::vector<std::string> wanted = wanted_names(trained);
+  return std::any_of(first.begin(), first.end(), [&](const std::string& field) {
+    return std::find(wanted.begin(), wanted.end(), field) != wanted.end();
+  });
+}
+
+/// Columns without names are those of the training table by their places; what was to be predicted may be missing if
+/// it was last.
+void require_places(const OpenText& open, const CsvTable& table, const Preprocessing& trained) {
+  const Recipe& recipe = trained.recipe;
+  if (recipe.header) {
+    throw DataError(
+        fmt::format("{}: the first line has none of the column names that the model was trained on ({}); add a header "
+                    "line with these names",
+                    open()->name(), listed(wanted_names(trained))));
+  }
+  const auto fields = static_cast<std::int64_t>(table.dialect.columns);
+  const std::string last = fmt::format("column{}", recipe.fields);
+  const bool answer_is_last = recipe.label == last || recipe.target == last;
+  if (fields == recipe.fields || (answer_is_last && fields == recipe.fields - 1)) return;
+  throw DataError(fmt::format(
+      "{}: has {} columns without names, but the training table had {}; use the same columns in the same order",
+      open()->name(), fields, recipe.fields));
+}
+
+void give_trained_roles(const OpenText& open, CsvTable& table, const Preprocessing& trained) {
+  std::vector<std::string> names;
+  for (const CsvColumn& column : table.columns) names.push_back(column.name);
+  for (const FittedColumn& fitted : trained.columns) {
+    const auto count = std::count(names.begin(), names.end(), fitted.name);
+    if (count == 1) {
+      CsvColumn& column =
+          table.columns[static_cast<std::size_t>(std::find(names.begin(), names.end(), fitted.name) - names.begin())];
+      column.role = fitted.kind == ColumnKind::number ? ColumnRole::number : ColumnRole::words;
+      continue;
+    }
+    if (count > 1) throw DataError(fmt::format("{}: two columns are named '{}'", open()->name(), fitted.name));
+    fail_without_column(open()->name(), fitted.name, names);
+  }
+  bool answered = false;
+  for (CsvColumn& column : table.columns) {
+    const bool label = !trained.recipe.label.empty() && column.name == trained.recipe.label;
+    const bool target = !trained.recipe.target.empty() && column.name == trained.recipe.target;
+    if (!label && !target) continue;
+    if (answered) throw DataError(fmt::format("{}: two columns are named '{}'", open()->name(), column.name));
+    column.role = label ? ColumnRole::label : ColumnRole::target;
+    answered = true;
+  }
+}
+
+/// A column's values against what the model knows of it.
+class ColumnCheck {
+ public:
+  ColumnCheck(const CsvColumn& column, const Preprocessing& trained)
+      : unknown_(trained.recipe.unknown), levels_(levels_of(column, trained)), index_(levels_) {
+    for (const FittedColumn& fitted : trained.columns) {
+      if (fitted.name == column.name) fitted_ = &fitted;
+    }
+  }
+
+  void check(const LineReader& line, CsvColumn& column, const std::string& field) const {
+    const bool missing = is_missing(field);
+    if (column.role == ColumnRole::number) {
+      if (missing ? fitted_->fill.has_value() : fits_float(field)) return;
+      fail_at(
+          line, column,
+          missing
+              ? "the value is missing, but the model was trained on a set without missing values; fill it in, or "
+                "import the training set with --missing mean or --missing median"
+              : fmt::format(
+                    "'{}' is not a number in the range of float32, but the model was trained on numbers in this column",
+                    field));
+    }
+    const std::string text = missing ? "" : field;
+    if (find_invalid_utf8(text) != std::string::npos) fail_at(line, column, "the text is not UTF-8");
+    if (!index_.find(text) && unknown_ == Unknown::error) {
+      fail_at(line, column,
+              fmt::format("{}, which the model was not trained on (it knows {}); leave the row out, or import the "
+                          "training set with --unknown other",
+                          missing ? "the value is missing" : fmt::format("'{}'", text), listed(levels_)));
+    }
+    column.codes.emplace(text, 0);
+  }
+
+  /// Whether the model knows a class, which then has the model's number.
+  bool note_class(CsvColumn& column, const std::string& field) const {
+    const auto code = index_.find(field);
+    if (code) column.codes.emplace(field, static_cast<std::int64_t>(*code));
+    return code.has_value();
+  }
+
+ private:
+  static std::vector<std::string> levels_of(const CsvColumn& column, const Preprocessing& trained) {
+    if (column.role == ColumnRole::label) return trained.class_names;
+    for (const FittedColumn& fitted : trained.columns) {
+      if (fitted.name == column.name) return fitted.levels;
+    }
+    return {};
+  }
+
+  Unknown unknown_;
+  const FittedColumn* fitted_ = nullptr;
+  std::vector<std::string> levels_;
+  LevelIndex index_;
+};
+
+/// Labels or targets that cannot be used are left out as a whole, and the table says why.
+void note_answer(CsvTable& table, const LineReader& line, const CsvColumn& column, const std::string& field) {
+  if (!table.unusable_label.empty()) return;
+  table.unusable_label =
+      fmt::format("{}:{}: column '{}': {}", line.name(), line.number(), column.name,
+                  is_missing(field) ? "the value is missing"
+                  : column.role == ColumnRole::label
+                      ? fmt::format("'{}' is not one of the classes that the model was trained on", field)
+                      : fmt::format("'{}' is not a number in the range of float32", field));
+}
+
+void scan_trained_rows(const OpenText& open, CsvTable& table, const Preprocessing& trained) {
+  std::vector<ColumnCheck> checks;
+  for (const CsvColumn& column : table.columns) checks.emplace_back(column, trained);
+  table.rows = read_rows(*open(), csv_rows(table.dialect), [&](const LineReader& line, const auto& fields) {
+    for (std::size_t i = 0; i < fields.size(); ++i) {
+      CsvColumn& column = table.columns[i];
+      if (column.is_feature()) checks[i].check(line, column, fields[i]);
+      if (column.role == ColumnRole::label && !checks[i].note_class(column, fields[i])) {
+        note_answer(table, line, column, fields[i]);
+      }
+      if (column.role == ColumnRole::target && !fits_float(fields[i])) note_answer(table, line, column, fields[i]);
+    }
+  });
+}
+
+/// The table's own numbering of levels; that of classes is the model's.
+void number_levels(CsvTable& table, const Preprocessing& trained) {
+  for (CsvColumn& column : table.columns) {
+    const bool answer = column.role == ColumnRole::label || column.role == ColumnRole::target;
+    if (answer && !table.unusable_label.empty()) column.role = ColumnRole::excluded;
+    if (column.role == ColumnRole::label) column.texts = trained.class_names;
+    if (column.role != ColumnRole::words) continue;
+    for (auto& [text, code] : column.codes) {
+      code = static_cast<std::int64_t>(column.texts.size());
+      column.texts.push_back(text);
+    }
+  }
+  list_features(table);
+}
+
+}  // namespace
+
+CsvTable scan_table_for(const OpenText& open, const Preprocessing& trained) {
+  CsvTable table;
+  table.dialect = detect_dialect(open, "auto", Header::no);
+  table.dialect.header = has_header(fields_of_first_line(open, table.dialect.delimiter), trained);
+  if (!table.dialect.header) require_places(open, table, trained);
+  table.columns = name_columns(open, table.dialect);
+  give_trained_roles(open, table, trained);
+  scan_trained_rows(open, table, trained);
+  number_levels(table, trained);
+  return table;
 }
 
 }  // namespace unisono::data

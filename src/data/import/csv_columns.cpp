@@ -9,7 +9,7 @@
 #include <limits>
 
 #include "import/csv_dialect.hpp"
-#include "import/utf8.hpp"
+#include "import/rows.hpp"
 #include "unisono/base/config.hpp"
 #include "unisono/base/errors.hpp"
 

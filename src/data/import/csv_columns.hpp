@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "import/csv_dialect.hpp"
-#include "recipe/levels.hpp"
+#include "recipe/encoder.hpp"
 #include "unisono/data/import.hpp"
 #include "unisono/data/preprocessing.hpp"
 

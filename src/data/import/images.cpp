@@ -1,4 +1,4 @@
-#include "import/images.hpp"
+#include "import/raw_formats.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -8,7 +8,7 @@
 #include <optional>
 #include <sstream>
 
-#include "import/bytes.hpp"
+#include "import/rows.hpp"
 #include "import/set_writer.hpp"
 #include "unisono/base/errors.hpp"
 

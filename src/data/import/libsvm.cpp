@@ -4,11 +4,10 @@
 #include <optional>
 #include <set>
 
-#include "import/column_writer.hpp"
 #include "import/libsvm_rows.hpp"
-#include "import/raw_rows.hpp"
-#include "import/row_split.hpp"
-#include "recipe/levels.hpp"
+#include "import/raw_formats.hpp"
+#include "import/set_writer.hpp"
+#include "recipe/encoder.hpp"
 #include "recipe/recipe_file.hpp"
 #include "unisono/base/errors.hpp"
 

@@ -10,7 +10,7 @@
 
 #include "import/rows.hpp"
 #include "import/spill.hpp"
-#include "unisono/data/import_sparse.hpp"
+#include "unisono/data/import.hpp"
 
 namespace unisono::data {
 

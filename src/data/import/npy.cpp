@@ -1,4 +1,4 @@
-#include "import/npy.hpp"
+#include "import/raw_formats.hpp"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 #include <regex>
 #include <string_view>
 
-#include "dense/convert.hpp"
+#include "dense/feature_writer.hpp"
 #include "unisono/base/errors.hpp"
 
 namespace unisono::data {

@@ -1,4 +1,4 @@
-#include "unisono/data/raw_input.hpp"
+#include "unisono/data/import.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -8,10 +8,8 @@
 #include <filesystem>
 #include <optional>
 
-#include "import/bytes.hpp"
-#include "import/images.hpp"
-#include "import/npy.hpp"
-#include "import/raw_rows.hpp"
+#include "import/raw_formats.hpp"
+#include "import/rows.hpp"
 #include "import/set_writer.hpp"
 #include "unisono/base/errors.hpp"
 

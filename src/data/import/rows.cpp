@@ -1,10 +1,16 @@
 #include "import/rows.hpp"
 
 #include <fmt/format.h>
+#include <wctype.h>
+#include <zlib.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
 
-#include "import/utf8.hpp"
 #include "unisono/base/errors.hpp"
 
 namespace unisono::data {
@@ -13,6 +19,135 @@ namespace {
 constexpr std::size_t kBufferBytes = 256 << 10;
 constexpr std::size_t kLongestLine = 64 << 20;
 constexpr std::size_t kFirstLines = 100;
+
+constexpr unsigned kGzipBufferBytes = 256 << 10;
+
+/// zlib reads files that are not gzipped as they are.
+class FileBytes final : public ByteSource {
+ public:
+  explicit FileBytes(const std::string& path) : path_(path), file_(gzopen(path.c_str(), "rb"), gzclose) {
+    if (file_ == nullptr) throw DataError(fmt::format("{}: cannot be read: {}", path, std::strerror(errno)));
+    gzbuffer(file_.get(), kGzipBufferBytes);
+  }
+
+  std::size_t read(std::span<char> buffer) override {
+    const std::size_t count = gzfread(buffer.data(), 1, buffer.size(), file_.get());
+    if (count < buffer.size()) check();
+    return count;
+  }
+  const std::string& name() const override { return path_; }
+
+ private:
+  void check() const {
+    int code = Z_OK;
+    const char* reason = gzerror(file_.get(), &code);
+    if (code == Z_OK || code == Z_STREAM_END) return;
+    if (code == Z_ERRNO) reason = std::strerror(errno);
+    throw DataError(
+        fmt::format("{}: cannot be read to its end: {}; the file is truncated or damaged; download or copy it again",
+                    path_, code == Z_BUF_ERROR ? "unexpected end of file" : reason));
+  }
+
+  std::string path_;
+  std::unique_ptr<gzFile_s, int (*)(gzFile)> file_;
+};
+
+class PieceBytes final : public ByteSource {
+ public:
+  PieceBytes(const std::string& path, std::uint64_t begin, std::uint64_t end)
+      : path_(path), at_(begin), end_(end), file_(path, std::ios::binary) {
+    file_.seekg(static_cast<std::streamoff>(begin));
+    if (!file_) throw DataError(fmt::format("{}: cannot be read: {}", path, std::strerror(errno)));
+  }
+
+  std::size_t read(std::span<char> buffer) override {
+    const auto count = static_cast<std::size_t>(std::min<std::uint64_t>(buffer.size(), end_ - at_));
+    file_.read(buffer.data(), static_cast<std::streamsize>(count));
+    if (file_.gcount() != static_cast<std::streamsize>(count)) {
+      throw DataError(path_ + ": cannot be read to its end; has it changed meanwhile?");
+    }
+    at_ += count;
+    return count;
+  }
+  const std::string& name() const override { return path_; }
+
+ private:
+  std::string path_;
+  std::uint64_t at_, end_;
+  std::ifstream file_;
+};
+
+class MemoryBytes final : public ByteSource {
+ public:
+  MemoryBytes(std::string_view text, const std::string& name) : rest_(text), name_(name) {}
+
+  std::size_t read(std::span<char> buffer) override {
+    const std::size_t count = std::min(buffer.size(), rest_.size());
+    std::copy_n(rest_.begin(), count, buffer.begin());
+    rest_.remove_prefix(count);
+    return count;
+  }
+  const std::string& name() const override { return name_; }
+
+ private:
+  std::string_view rest_;
+  std::string name_;
+};
+
+/// Bytes of the character that begins with this one, and bounds of its second byte; length 0: none begins like that.
+struct Lead {
+  std::size_t length;
+  unsigned char low = 0x80, high = 0xBF;
+};
+
+Lead lead_of(unsigned char byte) {
+  if (byte < 0x80) return {1};
+  if (byte < 0xC2) return {0};
+  if (byte < 0xE0) return {2};
+  if (byte == 0xE0) return {3, 0xA0};        // shorter forms exist below
+  if (byte == 0xED) return {3, 0x80, 0x9F};  // no surrogates
+  if (byte < 0xF0) return {3};
+  if (byte == 0xF0) return {4, 0x90};
+  if (byte < 0xF4) return {4};
+  if (byte == 0xF4) return {4, 0x80, 0x8F};  // at most U+10FFFF
+  return {0};
+}
+
+bool is_character(std::string_view bytes, const Lead& lead) {
+  if (lead.length == 0 || bytes.size() < lead.length) return false;
+  for (std::size_t i = 1; i < lead.length; ++i) {
+    const auto byte = static_cast<unsigned char>(bytes[i]);
+    if (byte < (i == 1 ? lead.low : 0x80) || byte > (i == 1 ? lead.high : 0xBF)) return false;
+  }
+  return true;
+}
+
+/// \pre the first `length` bytes are a character
+std::uint32_t decode(std::string_view bytes, std::size_t length) {
+  constexpr unsigned char masks[] = {0, 0x7F, 0x1F, 0x0F, 0x07};
+  std::uint32_t code = static_cast<unsigned char>(bytes[0]) & masks[length];
+  for (std::size_t i = 1; i < length; ++i) code = code << 6 | (static_cast<unsigned char>(bytes[i]) & 0x3FU);
+  return code;
+}
+
+void encode(std::uint32_t code, std::string& text) {
+  const auto tail = [&](int shift) { text += static_cast<char>(0x80U | (code >> shift & 0x3FU)); };
+  if (code < 0x80) {
+    text += static_cast<char>(code);
+  } else if (code < 0x800) {
+    text += static_cast<char>(0xC0U | code >> 6);
+    tail(0);
+  } else if (code < 0x10000) {
+    text += static_cast<char>(0xE0U | code >> 12);
+    tail(6);
+    tail(0);
+  } else {
+    text += static_cast<char>(0xF0U | code >> 18);
+    tail(12);
+    tail(6);
+    tail(0);
+  }
+}
 
 }  // namespace
 
@@ -73,6 +208,73 @@ std::vector<std::string> first_lines(LineReader& lines, std::string_view has_one
   for (std::string line; first.size() < kFirstLines && lines.next(line);) first.push_back(line);
   if (first.empty()) throw DataError(fmt::format("{}: is empty; {}", lines.name(), has_one));
   return first;
+}
+
+std::unique_ptr<ByteSource> open_bytes(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::exists(path, error)) throw DataError(path + ": there is no such file; check the path");
+  if (std::filesystem::is_directory(path, error)) throw DataError(path + ": this is a folder, not a file");
+  if (!std::filesystem::is_regular_file(path, error)) {
+    throw DataError(path + ": this is not a regular file; it must be one, because it is read more than once");
+  }
+  return std::make_unique<FileBytes>(path);
+}
+
+std::unique_ptr<ByteSource> open_bytes(const std::string& path, std::uint64_t begin, std::uint64_t end) {
+  return std::make_unique<PieceBytes>(path, begin, end);
+}
+
+std::optional<std::uint64_t> plain_size(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error)) return {};
+  std::ifstream file(path, std::ios::binary);
+  char start[2] = {};
+  file.read(start, sizeof start);
+  if (start[0] == '\x1F' && start[1] == '\x8B') return {};
+  const auto size = std::filesystem::file_size(path, error);
+  if (error) return {};
+  return size;
+}
+
+std::unique_ptr<ByteSource> bytes_of(std::string_view text, const std::string& name) {
+  return std::make_unique<MemoryBytes>(text, name);
+}
+
+std::vector<std::uint8_t> read_bytes(const std::string& path) {
+  const auto source = open_bytes(path);
+  std::vector<std::uint8_t> bytes;
+  std::vector<char> buffer(kGzipBufferBytes);
+  for (std::size_t count = buffer.size(); count == buffer.size();) {
+    count = source->read(buffer);
+    bytes.insert(bytes.end(), buffer.begin(), buffer.begin() + static_cast<std::ptrdiff_t>(count));
+  }
+  return bytes;
+}
+
+std::size_t find_invalid_utf8(std::string_view text) {
+  for (std::size_t at = 0; at < text.size();) {
+    const Lead lead = lead_of(static_cast<unsigned char>(text[at]));
+    if (!is_character(text.substr(at), lead)) return at;
+    at += lead.length;
+  }
+  return std::string_view::npos;
+}
+
+Lowercase::Lowercase() : locale_(newlocale(LC_CTYPE_MASK, "C.UTF-8", nullptr)) {
+  if (locale_ == nullptr)
+    throw DataError("--lowercase: this system has no locale C.UTF-8; convert the text to lower case beforehand");
+}
+
+Lowercase::~Lowercase() { freelocale(locale_); }
+
+std::string_view Lowercase::operator()(std::string_view text) {
+  lowered_.clear();
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t length = lead_of(static_cast<unsigned char>(text[at])).length;
+    encode(static_cast<std::uint32_t>(towlower_l(decode(text.substr(at), length), locale_)), lowered_);
+    at += length;
+  }
+  return lowered_;
 }
 
 }  // namespace unisono::data

@@ -2,20 +2,43 @@
 
 #include <fmt/format.h>
 
+#include <clocale>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "import/bytes.hpp"
 #include "unisono/base/errors.hpp"
 
 // How importers read text: the lines of a file, and the rows that a format finds in them.
-
 namespace unisono::data {
+
+/// A file as a sequence of bytes, unpacked where it is gzipped.
+class ByteSource {
+ public:
+  virtual ~ByteSource() = default;
+  /// Fills a buffer as far as there are bytes; fewer than its size only at the end.
+  /// \throws DataError where the file is truncated or damaged
+  virtual std::size_t read(std::span<char> buffer) = 0;
+  virtual const std::string& name() const = 0;
+};
+
+/// \throws DataError where it does not exist or cannot be read
+std::unique_ptr<ByteSource> open_bytes(const std::string& path);
+/// Bytes [begin, end) of a file as it is, also where it is gzipped. \throws DataError where it cannot be read
+std::unique_ptr<ByteSource> open_bytes(const std::string& path, std::uint64_t begin, std::uint64_t end);
+/// Of a regular file that is not gzipped; nothing: it is something else.
+std::optional<std::uint64_t> plain_size(const std::string& path);
+/// Of memory that outlives it.
+std::unique_ptr<ByteSource> bytes_of(std::string_view text, const std::string& name);
+
+/// A whole file.
+std::vector<std::uint8_t> read_bytes(const std::string& path);
 
 /// The lines of a text, which end with \n or \r\n. Lines that hold nothing but blanks are left out.
 class LineReader {
@@ -77,5 +100,28 @@ std::int64_t read_rows(LineReader& lines, const RowFormat<Row>& format, const Vi
   if (rows == 0) throw DataError(fmt::format("{}: has no {}", lines.name(), format.none));
   return rows;
 }
+
+/// U+FEFF in UTF-8, with which some programs begin a file.
+inline constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+
+/// Where the first byte stands that is no part of a UTF-8 character (Unicode 15, table 3-7); npos: there is none.
+std::size_t find_invalid_utf8(std::string_view text);
+
+/// Makes letters small, those of all alphabets, one character for one ("İ" and "ẞ" lose their dot and their length).
+class Lowercase {
+ public:
+  /// \throws DataError where the system does not know Unicode's letters
+  Lowercase();
+  ~Lowercase();
+  Lowercase(const Lowercase&) = delete;
+  Lowercase& operator=(const Lowercase&) = delete;
+
+  /// \pre valid UTF-8 \return valid until the next call
+  std::string_view operator()(std::string_view text);
+
+ private:
+  locale_t locale_;
+  std::string lowered_;
+};
 
 }  // namespace unisono::data

@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "unisono/base/errors.hpp"
-#include "unisono/base/hash.hpp"
+#include "unisono/base/random.hpp"
 
 namespace unisono::data {
 namespace {

@@ -3,11 +3,10 @@
 #include <array>
 #include <optional>
 
-#include "import/column_writer.hpp"
 #include "import/read_text.hpp"
-#include "import/row_split.hpp"
-#include "unisono/base/cpu_quota.hpp"
+#include "import/set_writer.hpp"
 #include "unisono/base/errors.hpp"
+#include "unisono/base/resources.hpp"
 
 namespace unisono::data {
 namespace {

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <utility>
 
-#include "order/keyed_permutation.hpp"
+#include "order/schedule.hpp"
 
 namespace unisono::data {
 

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "order/slice.hpp"
+#include "order/schedule.hpp"
 
 namespace unisono::data {
 

@@ -1,14 +1,131 @@
 #include "recipe/recipe_file.hpp"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <array>
+#include <set>
+#include <utility>
 
 #include "unisono/base/errors.hpp"
+#include "unisono/data/preprocessing.hpp"
 
 namespace unisono::data {
 namespace {
 
 constexpr const char* kRecipe = "recipe";
 constexpr std::uint64_t kMostBytes = 256 << 20;
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kVersion = 1;
+
+constexpr Named<ColumnKind> kKinds[] = {{ColumnKind::number, "number", "one feature"},
+                                        {ColumnKind::category, "category", "one feature for each level"}};
+
+template <typename Enum, std::size_t N>
+Enum value_in(const Named<Enum> (&names)[N], const std::string& text) {
+  for (const Named<Enum>& one : names) {
+    if (text == one.name) return one.value;
+  }
+  throw DataError(fmt::format("'{}' is not known to this version", text));
+}
+
+Json recipe_json(const Recipe& recipe) {
+  Json columns = Json::array();
+  for (const RecipeColumn& column : recipe.columns) {
+    Json entry = {{"name", column.name}, {"kind", name_of(column.kind, kKinds)}};
+    if (column.kind == ColumnKind::category) entry["levels"] = column.levels;
+    columns.push_back(std::move(entry));
+  }
+  Json json = {{"format", "unisono recipe"}, {"version", kVersion}};
+  if (recipe.base) json["base"] = *recipe.base;
+  if (recipe.columns.empty()) return json;
+  json.update({{"header", recipe.header},
+               {"fields", recipe.fields},
+               {"missing", name_of(recipe.missing, kMissing)},
+               {"unknown", name_of(recipe.unknown, kUnknown)},
+               {"minimum_frequency", recipe.minimum_frequency},
+               {"scaling", name_of(recipe.scaling, kScalings)},
+               {"label", recipe.label},
+               {"target", recipe.target},
+               {"columns", std::move(columns)}});
+  return json;
+}
+
+/// Columns are found by their names, and levels by theirs.
+void require_distinct(const Recipe& recipe) {
+  std::set<std::string> columns;
+  for (const RecipeColumn& column : recipe.columns) {
+    if (!columns.insert(column.name).second) throw DataError(fmt::format("two columns are named '{}'", column.name));
+    const std::set<std::string> levels(column.levels.begin(), column.levels.end());
+    if (levels.size() == column.levels.size()) continue;
+    throw DataError(fmt::format("column '{}' has the same category twice", column.name));
+  }
+}
+
+Recipe recipe_of(const Json& json) {
+  if (json.at("version") != kVersion) {
+    throw DataError(
+        fmt::format("has version {}, but this unisono reads version {}", json.at("version").dump(), kVersion));
+  }
+  Recipe recipe;
+  if (json.contains("base")) recipe.base = json.at("base").get<std::int64_t>();
+  if (!json.contains("columns")) return recipe;
+  json.at("header").get_to(recipe.header);
+  json.at("fields").get_to(recipe.fields);
+  recipe.missing = value_in(kMissing, json.at("missing"));
+  recipe.unknown = value_in(kUnknown, json.at("unknown"));
+  json.at("minimum_frequency").get_to(recipe.minimum_frequency);
+  recipe.scaling = value_in(kScalings, json.at("scaling"));
+  json.at("label").get_to(recipe.label);
+  json.at("target").get_to(recipe.target);
+  for (const Json& entry : json.at("columns")) {
+    RecipeColumn column{.name = entry.at("name"), .kind = value_in(kKinds, entry.at("kind"))};
+    if (column.kind == ColumnKind::category) entry.at("levels").get_to(column.levels);
+    recipe.columns.push_back(std::move(column));
+  }
+  require_distinct(recipe);
+  return recipe;
+}
+
+Json column_json(const FittedColumn& column) {
+  Json json = {{"name", column.name}, {"kind", name_of(column.kind, kKinds)}};
+  if (column.kind == ColumnKind::category) {
+    json["levels"] = column.levels;
+    json["other"] = column.other;
+    return json;
+  }
+  if (column.fill) json["fill"] = *column.fill;
+  json["low"] = column.low;
+  json["high"] = column.high;
+  return json;
+}
+
+FittedColumn column_of(const Json& json) {
+  FittedColumn column{.name = json.at("name"), .kind = value_in(kKinds, json.at("kind"))};
+  if (column.kind == ColumnKind::category) {
+    json.at("levels").get_to(column.levels);
+    json.at("other").get_to(column.other);
+    return column;
+  }
+  if (json.contains("fill")) column.fill = json.at("fill").get<double>();
+  json.at("low").get_to(column.low);
+  json.at("high").get_to(column.high);
+  return column;
+}
+
+/// Runs a reader of JSON; what it throws names `where`.
+template <typename Read>
+auto read_json(const std::string& text, const std::string& where, Read read) {
+  try {
+    return read(Json::parse(text));
+  } catch (const nlohmann::json::exception& error) {
+    throw DataError(fmt::format("{} cannot be read: {}", where, error.what()));
+  } catch (const DataError& error) {
+    throw DataError(fmt::format("{}: {}", where, error.what()));
+  }
+}
 
 }  // namespace
 
@@ -26,6 +143,50 @@ Recipe read_recipe(const hdf5::File& file) {
 void write_recipe(hdf5::File& file, const Recipe& recipe) {
   const std::string text = to_json(recipe);
   file.write(kRecipe, std::vector<std::uint8_t>(text.begin(), text.end()));
+}
+
+std::vector<std::string> Preprocessing::encoded_names() const {
+  std::vector<std::string> names;
+  for (const FittedColumn& column : columns) {
+    if (column.kind == ColumnKind::number) names.push_back(column.name);
+    for (const std::string& level : column.levels) {
+      names.push_back(fmt::format("{}={}", column.name, level.empty() ? "(missing)" : level));
+    }
+    if (column.other) names.push_back(column.name + "=other");
+  }
+  return names;
+}
+
+std::string to_json(const Recipe& recipe) { return recipe_json(recipe).dump(); }
+
+std::string to_json(const Preprocessing& preprocessing) {
+  Json columns = Json::array();
+  for (const FittedColumn& column : preprocessing.columns) columns.push_back(column_json(column));
+  const Json json = {{"recipe", recipe_json(preprocessing.recipe)},
+                     {"columns", std::move(columns)},
+                     {"class_names", preprocessing.class_names},
+                     {"feature_names", preprocessing.feature_names},
+                     {"bytes", preprocessing.bytes},
+                     {"scale", preprocessing.scale},
+                     {"offset", preprocessing.offset}};
+  return json.dump();
+}
+
+Recipe recipe_from_json(const std::string& text, const std::string& where) { return read_json(text, where, recipe_of); }
+
+Preprocessing preprocessing_from_json(const std::string& text, const std::string& where) {
+  return read_json(text, where, [](const Json& json) {
+    Preprocessing read;
+    read.recipe = recipe_of(json.at("recipe"));
+    for (const Json& column : json.at("columns")) read.columns.push_back(column_of(column));
+    json.at("class_names").get_to(read.class_names);
+    json.at("feature_names").get_to(read.feature_names);
+    json.at("bytes").get_to(read.bytes);
+    json.at("scale").get_to(read.scale);
+    json.at("offset").get_to(read.offset);
+    read.known = true;
+    return read;
+  });
 }
 
 }  // namespace unisono::data

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "order/slice.hpp"
+#include "order/schedule.hpp"
 #include "unisono/data/dataset.hpp"
 
 namespace unisono::data {

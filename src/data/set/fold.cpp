@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "unisono/base/errors.hpp"
-#include "unisono/base/hash.hpp"
+#include "unisono/base/random.hpp"
 
 namespace unisono::data {
 namespace {

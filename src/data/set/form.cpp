@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
+#include "recipe/encoder.hpp"
 #include "recipe/fit.hpp"
-#include "recipe/levels.hpp"
 #include "unisono/base/errors.hpp"
 
 namespace unisono::data {

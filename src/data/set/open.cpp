@@ -1,12 +1,19 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
+#include <cmath>
 #include <optional>
+#include <string>
 
-#include "dense/set.hpp"
+#include "dense/schema.hpp"
+#include "recipe/encoder.hpp"
 #include "set/agreement.hpp"
+#include "set/kinds.hpp"
 #include "set/seal.hpp"
-#include "sparse/set.hpp"
+#include "sparse/schema.hpp"
 #include "unisono/base/errors.hpp"
+#include "unisono/data/dataset.hpp"
 
 namespace unisono::data {
 namespace {
@@ -17,6 +24,94 @@ void check_order(const DataSettings& settings, SetKind kind) {
   throw ConfigError(fmt::format("{}data.order = \"strata\" {} ratings, but {} holds {}; choose another {}order",
                                 by.empty() ? "" : fmt::format("{} and ", by), by.empty() ? "needs" : "need",
                                 settings.path, name_of(kind), by.empty() ? "" : "strategy and "));
+}
+
+SetSchema schema_of(const hdf5::File& file) { return read_schema(file, {.needs_answers = false}); }
+
+/// Each value's number among the different values, ascending.
+template <typename T>
+std::vector<std::int64_t> numbered(const std::vector<T>& values) {
+  std::vector<T> different = values;
+  std::sort(different.begin(), different.end());
+  different.erase(std::unique(different.begin(), different.end()), different.end());
+  std::vector<std::int64_t> numbers;
+  for (const T& value : values) {
+    numbers.push_back(std::lower_bound(different.begin(), different.end(), value) - different.begin());
+  }
+  return numbers;
+}
+
+std::vector<std::int64_t> whole_or_numbered(const std::vector<double>& values, const std::string& where) {
+  constexpr double kExact = 1LL << 53;
+  const auto missing = std::find_if(values.begin(), values.end(), [](double x) { return !std::isfinite(x); });
+  if (missing != values.end()) {
+    throw DataError(
+        fmt::format("{}: example {} has no value; fill it in, or use another column", where, missing - values.begin()));
+  }
+  const bool whole =
+      std::all_of(values.begin(), values.end(), [](double x) { return x == std::floor(x) && std::abs(x) < kExact; });
+  if (!whole) return numbered(values);
+  return {values.begin(), values.end()};
+}
+
+std::vector<std::int64_t> read_dataset(const hdf5::File& file, const std::string& dataset, std::int64_t rows) {
+  const hdf5::DatasetShape shape = file.shape(dataset);
+  const std::string where = fmt::format("{}: /{}", file.path(), dataset);
+  const bool known = hdf5::is_number(shape.type) || shape.type == hdf5::Type::text;
+  if (shape.extent.size() != 1 || static_cast<std::int64_t>(shape.rows()) != rows || !known) {
+    throw DataError(fmt::format("{} must hold {} numbers or texts, one for each training example", where, rows));
+  }
+  if (shape.type == hdf5::Type::text) return numbered(file.read_strings(dataset));
+  if (hdf5::is_integer(shape.type)) return file.read<std::int64_t>(dataset);
+  return whole_or_numbered(file.read<double>(dataset), where);
+}
+
+/// \param place of the column among the stored features
+std::vector<std::int64_t> read_feature(const hdf5::File& file, const SetSchema& schema, std::size_t place) {
+  const GroupSchema& train = *schema.group(Split::train);
+  const auto rows = static_cast<std::size_t>(train.examples), width = train.stored.row_size();
+  const std::string where = fmt::format("{}: /{}: column {}", file.path(), train.features_path(), place + 1);
+  const std::vector<float> stored = file.read<float>(train.features_path());
+  std::vector<double> values(rows);
+  for (std::size_t i = 0; i < rows; ++i) values[i] = double{stored[i * width + place]};
+  const bool category = !schema.recipe.columns.empty() && schema.recipe.columns[place].kind == ColumnKind::category;
+  if (!category) return whole_or_numbered(values, where);
+  const std::vector<std::string>& levels = schema.recipe.columns[place].levels;
+  std::vector<std::string> texts;
+  for (const double value : values) {
+    if (!(value >= 0 && value < static_cast<double>(levels.size()))) {
+      throw DataError(fmt::format("{} holds the category number {}, but has {} categories; import the set again", where,
+                                  value, levels.size()));
+    }
+    texts.push_back(levels[static_cast<std::size_t>(value)]);
+  }
+  return numbered(texts);
+}
+
+std::vector<std::string> feature_names(const SetSchema& schema) {
+  if (schema.recipe.columns.empty()) return schema.feature_names;
+  std::vector<std::string> names;
+  for (const RecipeColumn& column : schema.recipe.columns) names.push_back(column.name);
+  return names;
+}
+
+std::int64_t rows_of(const hdf5::File& file) {
+  if (kind_of(file) == SetKind::table) return schema_of(file).group(Split::train)->examples;
+  return read_sparse_schema(file, false).group(Split::train)->units;
+}
+
+/// The choices of a setting; the meaning of strata names what sets it, if anything does.
+template <typename Enum, std::size_t N>
+void choose(ConfigVisitor& visitor, const Field& field, Enum& value, const Named<Enum> (&names)[N],
+            std::string_view strata_set_by) {
+  std::array<Named<Enum>, N> described = std::to_array(names);
+  std::string meaning;
+  for (Named<Enum>& one : described) {
+    if (one.value != Enum::strata || strata_set_by.empty()) continue;
+    meaning = fmt::format("{}; set by {}", one.meaning, strata_set_by);
+    one.meaning = meaning;
+  }
+  visitor.choice(field, value, described);
 }
 
 }  // namespace
@@ -43,6 +138,127 @@ DatasetInfo inspect_dataset(const DataSettings& settings) {
   check_order(settings, kind);
   if (kind != SetKind::table) return inspect_sparse_set(settings, file);
   return inspect_table(settings, file);
+}
+
+std::int64_t count_training_rows(const std::string& path) { return rows_of(hdf5::File(path, hdf5::File::Mode::read)); }
+
+std::vector<std::int32_t> read_training_labels(const std::string& path) {
+  const hdf5::File file(path, hdf5::File::Mode::read);
+  const bool labelled = kind_of(file) == SetKind::table
+                            ? schema_of(file).group(Split::train)->has_labels
+                            : read_sparse_schema(file, false).group(Split::train)->has_labels;
+  if (!labelled) return {};
+  const std::int64_t rows = rows_of(file);
+  std::vector<std::int32_t> labels(static_cast<std::size_t>(rows));
+  read_labels(file, "train/labels", {0, rows}, labels.data());
+  return labels;
+}
+
+std::vector<std::int64_t> read_training_column(const std::string& path, const std::string& name) {
+  const hdf5::File file(path, hdf5::File::Mode::read);
+  const std::string dataset = "train/" + name;
+  if (name.find('/') == std::string::npos && file.exists(dataset) && file.is_dataset(dataset)) {
+    return read_dataset(file, dataset, rows_of(file));
+  }
+  std::vector<std::string> names;
+  if (kind_of(file) == SetKind::table) {
+    const SetSchema schema = schema_of(file);
+    names = feature_names(schema);
+    const auto found = std::find(names.begin(), names.end(), name);
+    if (found != names.end()) return read_feature(file, schema, static_cast<std::size_t>(found - names.begin()));
+  }
+  const std::string nearest = nearest_name(name, names);
+  throw DataError(fmt::format("{}: has no dataset /{}{}{}", path, dataset,
+                              names.empty() ? "" : fmt::format(", and no column '{}' among {}", name, listed(names)),
+                              nearest.empty() ? "" : fmt::format("; is it '{}'?", nearest)));
+}
+
+std::string_view name_of(Split split) {
+  return split == Split::train ? "train" : split == Split::validation ? "validation" : "test";
+}
+
+std::string_view name_of(SetKind kind) {
+  switch (kind) {
+    case SetKind::table:
+      return "a table";
+    case SetKind::sparse:
+      return "sparse rows";
+    case SetKind::ratings:
+      return "ratings";
+    case SetKind::text:
+      return "text";
+    case SetKind::cooccurrences:
+      return "co-occurrences";
+  }
+  return "";
+}
+
+void AugmentationSettings::describe(ConfigVisitor& visitor) {
+  visitor.field(
+      {.name = "crop_padding",
+       .meaning = "zeros to add on each side of an image before it is cropped to its original size at a random place",
+       .unit = "pixels",
+       .minimum = 0,
+       .maximum = 1 << 20},
+      crop_padding);
+  visitor.field({.name = "horizontal_flip", .meaning = "mirror each image with probability 0.5"}, horizontal_flip);
+  visitor.field({.name = "shift",
+                 .meaning = "largest random shift of an image, in each direction; pixels that come in are zeros",
+                 .unit = "pixels",
+                 .minimum = 0,
+                 .maximum = 1 << 20},
+                shift);
+}
+
+void DataSettings::describe(ConfigVisitor& visitor) {
+  visitor.field({.name = "path", .meaning = "HDF5 file with the data set", .required = true}, path);
+  visitor.choice({.name = "targets", .meaning = "what the model learns to predict"}, targets, kTargets);
+  choose(visitor, {.name = "partition", .meaning = "how examples are assigned to ranks"}, partition, kPartitions,
+         strata_set_by);
+  visitor.choice({.name = "reader", .meaning = "whether the data set is held in memory or read during training"},
+                 reader, kReaders);
+  visitor.field(
+      {.name = "window_bytes",
+       .meaning = "for streaming: memory, over all ranks, of the window in which examples are shuffled; 0: 256 MiB",
+       .unit = "bytes",
+       .minimum = 0},
+      window_bytes);
+  visitor.field(
+      {.name = "validation_fraction",
+       .meaning =
+           "share of the training examples that is used for validation instead, if the file has no group `validation`",
+       .minimum = 0,
+       .maximum = 1,
+       .maximum_excluded = true},
+      validation_fraction);
+  visitor.field({.name = "split_seed",
+                 .meaning = "seed of the choice of these validation examples. `seed` does not change it, so that runs "
+                            "with different seeds are compared on the same examples",
+                 .minimum = 0},
+                split_seed);
+  visitor.field({.name = "stratify",
+                 .meaning = "take the same share of each class for validation, if the examples have class labels; "
+                            "streaming takes whole blocks of rows instead"},
+                stratify);
+  visitor.choice({.name = "layout", .meaning = "order of the axes of images, if the file does not state it"}, layout,
+                 kImageLayouts);
+  visitor.choice(
+      {.name = "normalization",
+       .meaning = "subtract the mean of the training set from features, and divide by its standard deviation"},
+      normalization, kNormalizations);
+  visitor.field({.name = "shuffle",
+                 .meaning = "true: shuffle the training examples in every epoch; false: use the order of the file"},
+                shuffle);
+  visitor.number_or(
+      {.name = "arrangement_seed",
+       .meaning = "seed of the random order in which sparse rows and ratings lie in memory. With a number, runs "
+                  "with different seeds can share one copy of the set",
+       .minimum = 0},
+      arrangement_seed, {"seed", "the seed of the run"});
+  choose(visitor, {.name = "order", .meaning = "order of shuffled examples"}, order, kOrders, strata_set_by);
+  visitor.require("order", order == Order::random || shuffle, "order = \"strata\" needs shuffle = true");
+  visitor.section({.name = "augmentation", .meaning = "random changes of training images, different in every epoch"},
+                  augmentation);
 }
 
 }  // namespace unisono::data

@@ -13,9 +13,8 @@
 #include <vector>
 
 #include "unisono/base/errors.hpp"
-#include "unisono/base/hash.hpp"
+#include "unisono/base/random.hpp"
 #include "unisono/base/raw_file.hpp"
-#include "unisono/base/seal.hpp"
 
 namespace unisono::data {
 namespace {

@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "order/row_runs.hpp"
-#include "source/prefetcher.hpp"
+#include "source/train_source.hpp"
 
 namespace unisono::data {
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "order/keyed_permutation.hpp"
+#include "order/schedule.hpp"
 #include "sparse/split.hpp"
 
 namespace unisono::data {

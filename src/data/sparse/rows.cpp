@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <cassert>
 
-#include "dense/labels.hpp"
-#include "order/keyed_permutation.hpp"
+#include "dense/schema.hpp"
 #include "order/row_runs.hpp"
-#include "sparse/columns.hpp"
+#include "order/schedule.hpp"
+#include "sparse/schema.hpp"
 #include "sparse/split.hpp"
 #include "unisono/base/errors.hpp"
 

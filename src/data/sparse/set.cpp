@@ -1,21 +1,19 @@
-#include "sparse/set.hpp"
+#include "set/kinds.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "dense/augmentation.hpp"
-#include "dense/labels.hpp"
+#include "dense/feature_writer.hpp"
+#include "dense/schema.hpp"
 #include "set/fold.hpp"
 #include "set/form.hpp"
-#include "sparse/columns.hpp"
-#include "sparse/entries.hpp"
 #include "sparse/fold.hpp"
 #include "sparse/range_source.hpp"
 #include "sparse/schema.hpp"
 #include "sparse/split.hpp"
 #include "unisono/base/errors.hpp"
-#include "unisono/base/hash.hpp"
+#include "unisono/base/random.hpp"
 
 namespace unisono::data {
 namespace {

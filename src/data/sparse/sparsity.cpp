@@ -1,14 +1,13 @@
-#include "unisono/data/sparsity.hpp"
+#include "unisono/data/dataset.hpp"
 
 #include <algorithm>
 #include <bitset>
 #include <numeric>
 #include <vector>
 
-#include "order/keyed_permutation.hpp"
+#include "order/schedule.hpp"
 #include "set/seal.hpp"
-#include "sparse/columns.hpp"
-#include "sparse/entries.hpp"
+#include "sparse/schema.hpp"
 #include "unisono/base/random.hpp"
 
 namespace unisono::data {

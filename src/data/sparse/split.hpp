@@ -6,12 +6,11 @@
 #include <span>
 #include <vector>
 
-#include "order/keyed_permutation.hpp"
-#include "order/slice.hpp"
+#include "order/schedule.hpp"
 #include "set/agreement.hpp"
 #include "sparse/schema.hpp"
 #include "unisono/data/grid.hpp"
-#include "unisono/tensor/sparse.hpp"
+#include "unisono/tensor/features.hpp"
 
 namespace unisono::data {
 

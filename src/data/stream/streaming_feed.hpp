@@ -10,13 +10,104 @@
 #include <vector>
 
 #include "dense/rows.hpp"
-#include "source/feed.hpp"
-#include "stream/lane_order.hpp"
+#include "order/row_runs.hpp"
+#include "order/schedule.hpp"
+#include "source/train_source.hpp"
 #include "unisono/base/threads.hpp"
 
-// Reads a streamed set ahead of its use; lane_order.hpp explains lanes and cells.
-
+// Reads a streamed set ahead of its use; LaneOrder explains lanes and cells.
 namespace unisono::data {
+
+// The order of examples of a set that is too large for memory.
+//
+//   A set is read in blocks of rows. An epoch permutes the blocks and concatenates their rows: the virtual rows. These
+//   are cut into V consecutive lanes, and place i of a step that takes b places belongs to lane ⌊i V / b⌋: each lane
+//   gives every step a few examples, from its beginning to its end. So a rank whose slice is 1/P of the places reads
+//   the blocks of about V/P lanes, and no others, and all ranks together take what one rank would take.
+//
+//   Inside a lane the rows of each G consecutive blocks, a cell, are shuffled. So the shuffle window is the V cells in
+//   use at a time: a step has examples of all of them. The next V cells are read meanwhile, so the window's memory is
+//   that of 2V cells.
+//
+// An order is a function of (seed, epoch), the set, the batch size and the window's size, not of the number of ranks.
+
+/// The number of lanes and the size of cells.
+struct LaneShape {
+  std::int64_t lanes = 1, group_blocks = 1;  ///< V and G
+};
+
+/// Chooses as many lanes as fit into the window, at most one for each place of a batch, and then the largest cells that
+/// fit. \param window_bytes memory for 2V cells
+LaneShape choose_lanes(std::int64_t window_bytes, std::int64_t block_bytes, std::int64_t blocks, std::int64_t batch);
+
+/// Consecutive virtual rows of a lane whose examples are shuffled among each other.
+struct Cell {
+  std::int64_t lane = 0, group = 0;
+  Range rows;
+  bool operator==(const Cell&) const = default;
+};
+
+/// The positions of a lane that a rank's slice takes.
+struct LaneShare {
+  std::int64_t lane = 0;
+  Range positions;
+};
+
+/// What the orders of all epochs have in common.
+struct LaneSettings {
+  std::vector<Range> blocks;  ///< rows of the file
+  std::int64_t examples = 0;  ///< in all blocks
+  std::int64_t batch = 1;     ///< places that a full step takes
+  LaneShape shape;
+  bool shuffle = true;
+  std::uint64_t seed = 0;
+  std::uint32_t number = 0;  ///< number of the order, if each rank has its own; else 0
+};
+
+/// The order of one epoch.
+class LaneOrder {
+ public:
+  /// \param settings must outlive it
+  LaneOrder(const LaneSettings& settings, std::int64_t epoch);
+
+  /// From which lanes a rank's slice of a micro-batch is taken, in the order of its places.
+  std::vector<LaneShare> parts(const MicroBatch& batch) const;
+  /// The cell that contains a position of a lane.
+  Cell cell_at(std::int64_t lane, std::int64_t position) const;
+  /// The virtual row of a position of a lane, before the cell is shuffled.
+  std::int64_t virtual_row(std::int64_t lane, std::int64_t position) const { return starts_[at(lane)] + position; }
+  /// The rows of the file that a cell consists of, in virtual order.
+  std::vector<Range> file_rows(const Cell& cell) const;
+  /// How a cell is shuffled: place in the cell → row of it.
+  KeyedPermutation shuffle_of(const Cell& cell) const;
+
+ private:
+  static std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+  std::int64_t first_place(std::int64_t lane, std::int64_t step_size) const;
+  std::int64_t taken(std::int64_t lane, std::int64_t step_size) const;  ///< examples that a step takes from a lane
+  const Range& block(std::int64_t place) const;
+
+  const LaneSettings& settings_;
+  KeyedPermutation block_order_;
+  std::uint64_t cell_seed_;
+  std::vector<std::int64_t> block_starts_;  ///< [blocks + 1] virtual rows, in permuted order
+  std::vector<std::int64_t> starts_;        ///< [lanes + 1] virtual rows
+};
+
+/// Caches the order of the epoch that was requested last.
+class LaneOrders {
+ public:
+  explicit LaneOrders(const LaneSettings& settings) : settings_(settings) {}
+  const LaneOrder& of(std::int64_t epoch);
+
+ private:
+  const LaneSettings& settings_;
+  std::int64_t epoch_ = -1;
+  std::unique_ptr<LaneOrder> order_;
+};
+
+/// The rows at these positions of a split, as ranges that do not cross multiples of `block_rows` rows in the file.
+std::vector<Range> blocks_of(const RowRuns& rows, Range positions, std::int64_t block_rows);
 
 /// The examples of one cell, read into memory.
 class LoadedCell {
@@ -90,7 +181,7 @@ class CellReader {
   Threads thread_{"reading ahead"};
 };
 
-/// Fetches examples from the file, in the order that lane_order.hpp describes.
+/// Fetches examples from the file, in the order that LaneOrder describes.
 class StreamingFeed final : public Feed {
  public:
   /// \param window_bytes in total, over all ranks that share this order

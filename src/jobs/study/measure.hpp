@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "unisono/base/log.hpp"
-#include "unisono/records/class_reading.hpp"
-#include "unisono/trials/study_record.hpp"
+#include "unisono/records/confusion.hpp"
+#include "unisono/trials/study_plan.hpp"
 
 // What a study measures of trainings, from their folders. Always on the CPU and by one rank, so that models with the
 // same bits give the same figures however they were trained. Nothing here is collective.

@@ -1,4 +1,4 @@
-#include "unisono/jobs/study.hpp"
+#include "unisono/jobs/trials.hpp"
 
 #include <fmt/format.h>
 

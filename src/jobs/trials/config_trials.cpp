@@ -2,17 +2,30 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <filesystem>
-#include <nlohmann/json.hpp>
+#include <map>
+#include <memory>
+#include <new>
+#include <utility>
 
 #include "trials/states.hpp"
 #include "unisono/base/errors.hpp"
-#include "unisono/base/hash.hpp"
-#include "unisono/comm/agreement.hpp"
+#include "unisono/base/random.hpp"
+#include "unisono/base/text.hpp"
+#include "unisono/comm/communicator.hpp"
+#include "unisono/records/run_folder.hpp"
+#include "unisono/session/losses.hpp"
+#include "unisono/session/model_of_config.hpp"
+#include "unisono/session/model_parts.hpp"
 #include "unisono/session/rank_checks.hpp"
+#include "unisono/session/selection.hpp"
+#include "unisono/session/settled.hpp"
+#include "unisono/trials/trial_plan.hpp"
 
 namespace unisono::jobs {
 namespace {
@@ -32,6 +45,145 @@ bool holds_runs(const JobFolder& folder) {
 std::string name_of_kind(std::string kind) {
   std::ranges::replace(kind, '_', '-');
   return kind;
+}
+
+/// A training step takes about as long as so many flops, however small its batch is.
+constexpr double kFlopsOfStep = 2e5;
+
+bool makes_longer(const search::Parameter& parameter) {
+  return parameter.key.starts_with("model") || parameter.key == "train" || parameter.key == "train.epochs" ||
+         parameter.key == "train.batch_size";
+}
+
+/// In flops, for each example of the training set.
+double work_of(const settings::Config& given, const data::DatasetInfo& data) {
+  const settings::Config config = session::settle(given, data).config;
+  const double batches = config.train.batch_size > 0 ? 1.0 / static_cast<double>(config.train.batch_size) : 0;
+  return static_cast<double>(config.train.epochs) *
+         (session::ModelOfConfig(config, data).model().flops_per_example() + kFlopsOfStep * batches);
+}
+
+std::vector<records::MeasuredMetric> measured(const session::RunResult& run) {
+  std::vector<records::MeasuredMetric> all;
+  for (const auto& [split, metrics] : run.evaluations) {
+    for (const models::Metric& metric : metrics) {
+      all.push_back({split, metric.name, metric.value, metric.larger_is_better});
+    }
+  }
+  return all;
+}
+
+/// The metric that counts; null where it was not measured.
+const models::Metric* counted(const std::vector<models::Metric>& metrics, const TrialTerms& terms) {
+  if (terms.metric == "auto" && !metrics.empty()) return &session::decisive(metrics);
+  const auto found = std::find_if(metrics.begin(), metrics.end(),
+                                  [&](const models::Metric& metric) { return metric.name == terms.metric; });
+  return found == metrics.end() ? nullptr : &*found;
+}
+
+/// Sets the result's value to that of the metric that counts.
+void take_value(const session::RunResult& run, const TrialTerms& terms, records::TrialResult& result) {
+  const auto validation = run.evaluations.find(data::Split::validation);
+  if (validation == run.evaluations.end()) return;
+  const models::Metric* const metric = counted(validation->second, terms);
+  if (metric == nullptr) return;
+  result.value = metric->value;
+  result.larger_is_better = metric->larger_is_better;
+}
+
+settings::Config config_of(const TrialTerms& terms, const records::TrialTask& task) {
+  ConfigText text = terms.config;
+  text.overrides.insert(text.overrides.end(), task.overrides.begin(), task.overrides.end());
+  settings::Config config = settings::parse_config(text, terms.models);
+  config.train.threads = terms.threads;
+  // Lock-free threads that are left open would otherwise take the cores of the trainings beside.
+  if (traits_of(config.strategy).shares_model && config.strategy.threads == 0) config.strategy.threads = terms.threads;
+  if (!task.folder.empty()) config.output = task.folder;
+  take_epochs(config, task.run.epochs);
+  return config;
+}
+
+records::TrialResult result_of(const session::RunResult& run, const TrialTerms& terms) {
+  records::TrialResult result{.metrics = measured(run), .epochs = run.epochs, .steps = run.steps};
+  if (run.stopped_early) result.kept_epochs = run.best.step / run.steps_per_epoch;
+  take_value(run, terms, result);
+  if (run.status == session::RunStatus::diverged) {
+    result.status = records::TrialStatus::diverged;
+    result.message = run.message;
+  } else if (run.status == session::RunStatus::interrupted || run.status == session::RunStatus::stopped) {
+    result.status = records::TrialStatus::interrupted;
+  }
+  return result;
+}
+
+/// Why a training ends before its last epoch.
+enum class Early { no, too_long, pruned };
+
+/// Follows a training, and decides whether it goes on. Only the group's rank 0 decides.
+class Watch {
+ public:
+  Watch(const TrialTerms& terms, const records::TrialTask& task, const Clock& clock, Dispatcher* dispatcher)
+      : terms_(terms), task_(task), dispatcher_(dispatcher), watch_(clock) {}
+
+  bool must_stop() {
+    if (dispatcher_ == nullptr) return false;
+    if (terms_.seconds > 0 && watch_.seconds() > terms_.seconds && early_ == Early::no) early_ = Early::too_long;
+    return early_ != Early::no || dispatcher_->wants_stop();
+  }
+
+  void note(std::int64_t epochs, const std::vector<models::Metric>& metrics) {
+    const models::Metric* const metric = counted(metrics, terms_);
+    if (dispatcher_ == nullptr || !terms_.reports_epochs || metric == nullptr) return;
+    const double loss = metric->larger_is_better ? -metric->value : metric->value;
+    if (!dispatcher_->goes_on(task_.run, epochs, loss)) early_ = Early::pruned;
+  }
+
+  Early early() const { return early_; }
+  double seconds() const { return watch_.seconds(); }
+
+ private:
+  const TrialTerms& terms_;
+  const records::TrialTask& task_;
+  Dispatcher* dispatcher_;
+  Stopwatch watch_;
+  Early early_ = Early::no;
+};
+
+session::RunOptions options_for(const records::TrialTask& task, const data::Fold* fold, Watch& watch) {
+  return {.existing = task.goes_on ? records::Existing::resume : records::Existing::overwrite,
+          .watching = session::Watching::none,
+          .results = task.folder.empty() ? session::Results::nowhere : session::Results::in_folder,
+          .takes_over = task.takes_over,
+          .fold = fold,
+          .stop = [&watch] { return watch.must_stop(); },
+          .evaluated = [&watch](std::int64_t epochs, const auto& metrics) { watch.note(epochs, metrics); }};
+}
+
+/// The same on all ranks of the group, of which rank 0 knows.
+void take_end(comm::Communicator& group, const TrialTerms& terms, Early early, records::TrialResult& result) {
+  const auto agreed = static_cast<Early>(group.max(static_cast<std::int64_t>(early)));
+  if (agreed == Early::no || result.status != records::TrialStatus::interrupted) return;
+  const bool pruned = agreed == Early::pruned;
+  result.status = pruned ? records::TrialStatus::pruned : records::TrialStatus::failed;
+  result.message = pruned
+                       ? fmt::format("worse than the median of other trials after {}", count_of(result.epochs, "epoch"))
+                       : fmt::format("it took longer than {} s", terms.seconds);
+}
+
+/// The raw floats. \throws OutputError
+void write_outputs(const std::string& path, const std::vector<float>& outputs) {
+  std::string bytes(outputs.size() * sizeof(float), ' ');
+  if (!bytes.empty()) std::memcpy(bytes.data(), outputs.data(), bytes.size());
+  records::write_text_file(path, bytes);
+}
+
+/// Runs it; a run that is complete already, but of which the journal does not know, is made once more.
+session::RunResult run_in(session::Job& job, comm::Communicator& ranks, const settings::Config& config,
+                          session::RunOptions options) {
+  session::RunResult result = run(job, ranks, config, options);
+  if (result.status != session::RunStatus::already_complete) return result;
+  options.existing = records::Existing::overwrite;
+  return run(job, ranks, config, options);
 }
 
 }  // namespace
@@ -141,5 +293,104 @@ void ConfigTrials::note_end(records::Journal& journal, const records::TrialRun& 
                             const records::TrialResult& result, double seconds) {
   journal.append({{"ended", to_json(training)}, {"result", to_json(result)}, {"at", seconds}});
 }
+
+search::TrialWork work_of_trials(const search::SearchSettings& settings, const search::Space& space,
+                                 const ConfigText& text, const models::ModelKinds& models,
+                                 const data::DatasetInfo& data) {
+  const bool may_end_early = settings.has_target || settings.stop_after_seconds > 0 || settings.median_rule;
+  if (may_end_early || std::ranges::none_of(space.parameters(), makes_longer)) return {};
+  const auto known =
+      std::make_shared<std::map<search::Point, double>>();  // the searches of all outer folds have the same points
+  return [&space, &text, &models, &data, known](const search::Point& point) {
+    const auto [found, is_new] = known->try_emplace(point, 0);
+    if (!is_new) return found->second;
+    try {
+      found->second = work_of(trials::config_at(text, space.at(point), models), data);
+    } catch (const ConfigError&) {  // the trial ends at once with this reason
+    }
+    return found->second;
+  };
+}
+
+MetricThatCounts::MetricThatCounts(const std::string& key) : name_(key) {
+  constexpr std::string_view kPrefix = "validation.";
+  if (key == "auto") return;
+  if (!key.starts_with(kPrefix) || key.size() == kPrefix.size()) {
+    const bool of_test = key.starts_with("test.");
+    throw ConfigError(fmt::format(
+        "search.metric = \"{}\": {}; write it as in \"validation.accuracy\", or \"auto\"", key,
+        of_test ? "who chooses by the test examples cannot measure with them any more how good the choice is"
+                : "trials are compared by a metric of the validation examples"));
+  }
+  name_ = key.substr(kPrefix.size());
+}
+
+void MetricThatCounts::require(const settings::Config& config, const data::DatasetInfo& data, bool has_folds) {
+  const std::vector<models::Metric> possible = session::possible_metrics(config, data, data::Split::validation);
+  if (name_ == "auto") name_ = session::decisive(possible).name;
+  std::string names;
+  for (const models::Metric& one : possible) {
+    names += (names.empty() ? "" : ", ") + one.name;
+    if (one.name != name_) continue;
+    larger_is_better_ = one.larger_is_better;
+    names.clear();
+    break;
+  }
+  if (!names.empty()) {
+    throw ConfigError(
+        fmt::format("search.metric = \"validation.{}\": this model has no such metric; it has {}", name_, names));
+  }
+  if (data.validation > 0 || has_folds) return;
+  throw ConfigError(
+      fmt::format("{} has no validation examples, by which trials are compared; hold some back with "
+                  "data.validation_fraction = 0.1, or set search.cross_validate = true",
+                  config.data.path));
+}
+
+void take_epochs(settings::Config& config, std::int64_t epochs) {
+  if (epochs == 0) return;
+  if (config.schedule.epochs == 0) config.schedule.epochs = config.train.epochs;
+  config.train.epochs = epochs;
+}
+
+records::TrialResult make_trial_run(session::Job& whole, comm::Communicator& group, const TrialTerms& terms,
+                                    const records::TrialTask& task, Dispatcher* dispatcher) {
+  Watch watch(terms, task, whole.clock(), dispatcher);
+  records::TrialResult result;
+  try {
+    Log log(group.rank(), false);
+    // The run's own messages stay apart: where its ranks find the config impossible, those of the group still match.
+    const auto ranks = group.size() > 1 ? group.split(0, group.rank()) : group.alone();
+    session::Job job(whole, *ranks, log);
+    const auto fold = terms.fold_of ? terms.fold_of(task.run) : std::nullopt;
+    session::RunOptions options = options_for(task, fold ? &*fold : nullptr, watch);
+    std::vector<float> outputs;
+    if (!task.outputs.empty()) options.validation_outputs = &outputs;
+    result = result_of(run_in(job, *ranks, config_of(terms, task), options), terms);
+    if (!task.outputs.empty() && ranks->is_root()) write_outputs(task.outputs, outputs);
+  } catch (const ConfigError& error) {
+    result = {.status = records::TrialStatus::refused, .message = error.what()};
+  } catch (const DataError& error) {  // the same on all ranks, which read the same examples
+    result = {.status = records::TrialStatus::failed, .message = error.what()};
+  } catch (const std::bad_alloc&) {
+    if (group.size() > 1) throw;
+    result = {.status = records::TrialStatus::failed, .message = "there is not enough memory"};
+  }
+  take_end(group, terms, watch.early(), result);
+  result.seconds = watch.seconds();
+  return result;
+}
+
+SharedSet::SharedSet(session::Job& job, ConfigText& text, const settings::Config& config) : text_(text) {
+  data::DataSettings settings = config.data;
+  if (settings.arrangement_seed < 0) {
+    settings.arrangement_seed = config.seed;
+    text_.overrides.push_back(fmt::format("data.arrangement_seed={}", config.seed));
+  }
+  set_ = job.open_set(job.ranks(), settings, static_cast<std::uint64_t>(config.seed));
+}
+
+data::Dataset& SharedSet::set() const { return **set_; }
+const data::DatasetInfo& SharedSet::info() const { return set().info(); }
 
 }  // namespace unisono::jobs

@@ -1,16 +1,68 @@
 #pragma once
 
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "trials/shared_set.hpp"
-#include "trials/trainer.hpp"
+#include "trials/dispatcher.hpp"
 #include "trials/trial_job.hpp"
-#include "unisono/jobs/trial_options.hpp"
+#include "unisono/data/dataset.hpp"
+#include "unisono/jobs/trials.hpp"
+#include "unisono/records/journal.hpp"
+#include "unisono/search/method.hpp"
+#include "unisono/session/job.hpp"
+#include "unisono/session/run.hpp"
+#include "unisono/settings/config.hpp"
 #include "unisono/settings/plans.hpp"
 
 namespace unisono::jobs {
+
+/// What all trainings of a job have in common.
+struct TrialTerms {
+  const ConfigText& config;  ///< of which an order changes keys
+  const models::ModelKinds& models;
+  /// The examples of a training; empty: as the config says.
+  std::function<std::optional<data::Fold>(const records::TrialRun&)> fold_of = {};
+  std::string metric = "auto";  ///< the validation metric that counts
+  std::int64_t threads = 1;     ///< of each rank
+  double seconds = 0;           ///< a training that takes longer fails; 0: none does
+  bool reports_epochs = false;  ///< whether a training may be ended after any epoch
+};
+
+/// What a config changes for a training on all examples, none of which says when to stop or which weights are the best.
+inline constexpr std::array kRefitOverrides = {"data.validation_fraction=0", "train.early_stopping={}",
+                                               "checkpoint.best={}"};
+
+/// Trains for so many epochs, of a run that would have train.epochs, to which its learning rates belong. 0: for all
+void take_epochs(settings::Config& config, std::int64_t epochs);
+
+/// Makes the training that is ordered, on all ranks of a group. Collective over the group; every rank gets the same
+/// result. What is wrong with the training itself is a result; other errors are thrown.
+/// \param whole the job, of which the group is a part \param dispatcher the group's rank 0 asks it whether to go on;
+/// null elsewhere
+records::TrialResult make_trial_run(session::Job& whole, comm::Communicator& group, const TrialTerms& terms,
+                                    const records::TrialTask& task, Dispatcher* dispatcher);
+
+/// The set of a job's trainings, in memory once a node. Its construction is collective over the job.
+class SharedSet {
+ public:
+  /// \param text of `config`; where the set's arrangement in memory depends on a seed, that is fixed in it
+  SharedSet(session::Job& job, ConfigText& text, const settings::Config& config);
+
+  const data::DatasetInfo& info() const;
+  data::Dataset& set() const;
+  /// The config with which trainings find this set open.
+  const ConfigText& text() const { return text_; }
+
+ private:
+  ConfigText& text_;
+  std::shared_ptr<session::SharedDataset> set_;
+};
 
 /// How the trainings of a job are divided among its ranks, as these keys of the config say.
 struct TrialRanks {
@@ -77,6 +129,32 @@ class ConfigTrials : public TrialJob {
   std::int64_t threads_;
   std::string_view threads_key_;
   SlotShape shape_;
+};
+
+/// How long the trials of a search take, for those that are to start with the longest. Empty where the space varies
+/// nothing that makes them longer, or the search may end before all trials have started: then the order of the numbers
+/// is as good. \param text the config of all trials; both it and `data` must outlive the function
+search::TrialWork work_of_trials(const search::SearchSettings& settings, const search::Space& space,
+                                 const ConfigText& text, const models::ModelKinds& models,
+                                 const data::DatasetInfo& data);
+
+/// By which metric of the validation examples trials are compared.
+class MetricThatCounts {
+ public:
+  /// \param key "validation.accuracy", or "auto" \throws ConfigError for another split
+  explicit MetricThatCounts(const std::string& key);
+
+  /// Finds out what "auto" is. Called before the functions below. \param has_folds whether folds of the training
+  /// examples validate \throws ConfigError where the model has no such metric, or nothing validates
+  void require(const settings::Config& config, const data::DatasetInfo& data, bool has_folds);
+
+  const std::string& name() const { return name_; }  ///< "accuracy"
+  std::string text() const { return "validation " + name_; }
+  bool larger_is_better() const { return larger_is_better_; }
+
+ private:
+  std::string name_;
+  bool larger_is_better_ = false;
 };
 
 }  // namespace unisono::jobs

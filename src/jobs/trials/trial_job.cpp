@@ -3,14 +3,23 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <chrono>
 #include <cmath>
+#include <exception>
 #include <filesystem>
+#include <memory>
 #include <mutex>
 #include <optional>
+#include <thread>
 
+#include "trials/dispatcher.hpp"
 #include "unisono/base/clock.hpp"
 #include "unisono/base/errors.hpp"
-#include "unisono/trials/median_rule.hpp"
+#include "unisono/base/text.hpp"
+#include "unisono/base/threads.hpp"
+#include "unisono/session/placement.hpp"
+#include "unisono/trials/trial_plan.hpp"
 
 namespace unisono::jobs {
 namespace {
@@ -109,6 +118,100 @@ class PlanDispatcher final : public Dispatcher {
   bool stopped_ = false;
 };
 
+constexpr std::chrono::milliseconds kWait(5);
+constexpr int kTag = 81;
+
+void sleep_until_rank_0_comes(comm::Communicator& group) {
+  std::array<std::byte, 1> message{};
+  if (group.is_root()) {
+    for (int rank = 1; rank < group.size(); ++rank) group.send(message, rank, kTag);
+    return;
+  }
+  constexpr double kPauseSeconds = 2e-3;
+  wait_asleep(group, *group.start_receive(message, 0, kTag), kPauseSeconds);
+}
+
+/// What the threads of a rank have in common.
+class RankOfSlots {
+ public:
+  RankOfSlots(session::Job& job, TrialJob& trials, Dispatcher* dispatcher)
+      : job_(job), trials_(trials), dispatcher_(dispatcher) {}
+
+  /// Makes one training after the other. \param group the ranks that make them together
+  void work(comm::Communicator& group) noexcept {
+    try {
+      while (next(group)) {
+      }
+    } catch (...) {
+      note_failure();
+    }
+  }
+
+  void note_failure() noexcept {
+    const std::lock_guard lock(mutex_);
+    if (failure_) return;
+    failure_ = std::current_exception();
+    try {
+      if (dispatcher_ != nullptr) dispatcher_->request_stop();
+    } catch (...) {  // the first failure is the cause
+    }
+  }
+  void rethrow_failure() const {
+    if (failure_) std::rethrow_exception(failure_);
+  }
+
+ private:
+  /// \return whether to go on
+  bool next(comm::Communicator& group) {
+    const Answer answer = ask(group);
+    if (answer.kind == Answer::Kind::stop) return false;
+    if (answer.kind == Answer::Kind::wait) {
+      std::this_thread::sleep_for(kWait);
+      return true;
+    }
+    Dispatcher* const asked = group.is_root() ? dispatcher_ : nullptr;
+    const records::TrialResult result = trials_.make(group, answer.task, asked);
+    if (group.is_root()) dispatcher_->give(answer.task.run, result);
+    return true;
+  }
+
+  /// Rank 0 of the group asks, and tells the others, which sleep until it does: they may have no part in what it does.
+  Answer ask(comm::Communicator& group) {
+    Answer answer;
+    sleep_until_rank_0_comes(group);
+    const bool stops = group.max(job_.received_signal() != 0 ? 1 : 0) != 0;
+    if (group.is_root()) {
+      if (stops) dispatcher_->request_stop();
+      answer = dispatcher_->take();
+    }
+    return group.size() == 1 ? answer : answer_from(group.broadcast_text(text_of(answer)));
+  }
+
+  session::Job& job_;
+  TrialJob& trials_;
+  Dispatcher* dispatcher_;  ///< null where another rank of the group asks
+  std::mutex mutex_;
+  std::exception_ptr failure_;
+};
+
+void work_on_threads(RankOfSlots& rank, comm::Communicator& group, int slots) {
+  if (slots == 1) return rank.work(group);
+  Threads threads("trainings side by side", slots - 1);
+  std::vector<std::unique_ptr<comm::Communicator>> alone;
+  for (int slot = 0; slot < slots; ++slot) alone.push_back(group.alone());
+  for (int slot = 1; slot < slots; ++slot) {
+    threads.start([&rank, &own = *alone[static_cast<std::size_t>(slot)]] { rank.work(own); });
+  }
+  rank.work(*alone[0]);
+  threads.join();
+}
+
+std::vector<int> leaders_but_rank_0(int ranks, int together) {
+  std::vector<int> leaders;
+  for (int rank = together; rank < ranks; rank += together) leaders.push_back(rank);
+  return leaders;
+}
+
 }  // namespace
 
 void make_folder(const std::string& folder) {
@@ -135,6 +238,55 @@ bool run_trials(session::Job& job, TrialJob& trials) {
   if (job.ranks().is_root()) dispatcher.emplace(job, trials);
   make_trial_runs(job, trials, dispatcher ? &*dispatcher : nullptr);
   return job.ranks().max(dispatcher && trials.plan().is_complete() ? 1 : 0) != 0;
+}
+
+std::int64_t cores_of_training(const settings::Config& config, std::int64_t threads) {
+  return traits_of(config.strategy).shares_model ? std::max(threads, config.strategy.threads) : threads;
+}
+
+SlotShape slot_shape(const session::Job& job, std::int64_t ranks, std::int64_t threads, bool device,
+                     std::string_view key) {
+  const int all = job.ranks().size();
+  if (ranks > all || all % ranks != 0) {
+    throw ConfigError(
+        fmt::format("{} = {}: {} cannot be divided into groups of {}; start a multiple of {} ranks (mpirun -n {} …)",
+                    key, ranks, count_of(all, "rank"), ranks, ranks, ranks));
+  }
+  const bool alone = ranks == 1 && !device;
+  return {.ranks = static_cast<int>(ranks),
+          .here = alone ? std::max(1, job.place().fair_share() / static_cast<int>(threads)) : 1};
+}
+
+void warn_if_crowded(session::Job& job, std::int64_t threads, std::string_view key) {
+  const int cores = job.place().fair_share();
+  if (threads <= cores) return;
+  job.log().warning(fmt::format("{} = {}, but a rank has {}: expect less speed; lower it, or use fewer ranks", key,
+                                threads, count_of(cores, "core")));
+}
+
+void make_trial_runs(session::Job& job, TrialJob& trials, Dispatcher* dispatcher) {
+  comm::Communicator& ranks = job.ranks();
+  const SlotShape shape = trials.shape();
+  comm::Communicator& group = job.split(ranks.rank() / shape.ranks, ranks.rank());
+  std::optional<RemoteDispatcher> remote;
+  if (dispatcher == nullptr && group.is_root()) remote.emplace(ranks);
+  if (remote) dispatcher = &*remote;
+  RankOfSlots rank(job, trials, dispatcher);
+  Threads server("answering other ranks");
+  if (ranks.is_root() && ranks.size() > shape.ranks) {
+    server.start([&] {
+      try {
+        DispatchServer(ranks, leaders_but_rank_0(ranks.size(), shape.ranks), *dispatcher).serve();
+      } catch (...) {
+        rank.note_failure();
+      }
+    });
+  }
+  work_on_threads(rank, group, shape.here);
+  rank.rethrow_failure();  // where a rank fails, the others are told by the end of its process
+  if (remote) remote->leave();
+  server.join();
+  rank.rethrow_failure();
 }
 
 }  // namespace unisono::jobs

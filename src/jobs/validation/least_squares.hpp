@@ -1,17 +1,21 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
-#include "validation/folds.hpp"
+#include "unisono/records/journal.hpp"
+#include "unisono/settings/config.hpp"
+#include "unisono/settings/cross_validation_settings.hpp"
+#include "validation/splitters.hpp"
 
 // Linear models with squared loss, solved exactly: what training on the whole set minimises (models::Objective),
 //     f(w, b) = (1/n) Σ_i ½ (x_i·w + b − y_i)² + l2/2 Σ_j (s_j w_j)² + bias_l2/2 b²,
 // over the n training examples of a fold. s_j is 1 or, where features are standardised, the deviation of feature j over
 // these examples, since the weight of a standardised feature is s_j w_j. (scikit-learn's Ridge has alpha = n · l2.)
 // By the normal equations and Cholesky's method, in double.
-
 namespace unisono::jobs {
 
 /// What is fitted, and how.
@@ -85,5 +89,18 @@ class LeastSquares {
   std::vector<double> shift_;     ///< [features] means of all rows; 0 where the bias is penalised, or there is none
   std::vector<double> y_;
 };
+
+/// The least squares that a config's model minimises; nothing where it is not one that can be solved exactly.
+/// \param why on return why not
+std::optional<Ridge> ridge_of(const settings::Config& config, const data::Dataset& set, std::string& why);
+
+/// What the exact models of all folds are worth.
+struct ExactFolds {
+  std::vector<records::TrialResult> results;  ///< by fold: loss, rmse, mae
+  std::vector<double> predictions;            ///< fold after fold
+};
+
+/// \param by_fits a fit for each fold; otherwise by the shortcut where there is one \throws DataError
+ExactFolds solve_folds(const Ridge& ridge, data::Dataset& set, const Folds& folds, bool by_fits);
 
 }  // namespace unisono::jobs

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <vector>
 
-#include "cpu/chunks.hpp"
 #include "cpu/convolution.hpp"
 #include "cpu/cpu_backend.hpp"
+#include "cpu/thread_team.hpp"
 
 namespace unisono::kernels::cpu {
 namespace {

@@ -1,4 +1,4 @@
-// Convolutions by the method that methods.hpp says for their shape. Where a side of the layer has another layout than
+// Convolutions by the method that method_of says for their shape. Where a side of the layer has another layout than
 // the method, it is converted here: at the edges of a network's images, not between its convolutions.
 #include <cassert>
 

@@ -9,7 +9,7 @@
 #include <numeric>
 #include <vector>
 
-#include "cpu/encoders.hpp"
+#include "cpu/kernels_for.hpp"
 #include "unisono/base/random.hpp"
 
 namespace unisono::kernels {

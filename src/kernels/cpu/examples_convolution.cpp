@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <cassert>
 
-#include "cpu/chunks.hpp"
 #include "cpu/convolution.hpp"
 #include "cpu/cpu_backend.hpp"
 #include "cpu/loops.hpp"

@@ -1,4 +1,4 @@
-#include "cpu/in_place_kernels.hpp"
+#include "cpu/kernels_for.hpp"
 
 #include <cassert>
 

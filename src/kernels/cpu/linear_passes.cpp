@@ -10,14 +10,12 @@
 //             thread, too, this is faster than chunk by chunk: θ and g are not in the caches at once.
 // Either way every g_j is the same sum in the same order, whatever the number of threads. A Hessian is shared by its
 // rows, as features are.
-#include "cpu/linear_passes.hpp"
+#include "cpu/kernels_for.hpp"
 
 #include <algorithm>
 #include <optional>
 #include <vector>
 
-#include "cpu/chunks.hpp"
-#include "cpu/linear_bits.hpp"
 #include "cpu/linear_chunks.hpp"
 #include "cpu/thread_team.hpp"
 

@@ -4,10 +4,10 @@
 #include <cmath>
 #include <vector>
 
-#include "cpu/chunks.hpp"
 #include "cpu/cpu_backend.hpp"
-#include "cpu/layer_loops.hpp"
-#include "cpu/planes.hpp"
+#include "cpu/lanes.hpp"
+#include "cpu/loops.hpp"
+#include "cpu/thread_team.hpp"
 #include "unisono/tensor/allocator.hpp"
 
 namespace unisono::kernels::cpu {

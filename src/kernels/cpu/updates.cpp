@@ -1,16 +1,17 @@
-// The formulas and papers are in loops_isa/updates.cpp.
 #include <algorithm>
 #include <array>
 #include <cassert>
 #include <cmath>
+#include <numeric>
 #include <span>
 #include <vector>
 
-#include "cpu/chunks.hpp"
 #include "cpu/cpu_backend.hpp"
-#include "cpu/vector_loops.hpp"
+#include "cpu/loops.hpp"
+#include "cpu/thread_team.hpp"
 #include "unisono/kernels/update_kernels.hpp"
 
+// The formulas and papers are in loops_isa/updates.cpp.
 namespace unisono::kernels::cpu {
 namespace {
 
@@ -51,6 +52,10 @@ void update_ranges(int threads, const Step& step, const GradientScale& scale, st
 double lars_ratio(const LarsStep& step, double decay, double theta_norm, double g_norm) {
   if (theta_norm == 0 || g_norm == 0) return 1;
   return step.trust * theta_norm / (g_norm + decay * theta_norm);
+}
+
+View part(View x, const UpdateRange& range) {
+  return x.subspan(static_cast<std::size_t>(range.first), static_cast<std::size_t>(range.last - range.first));
 }
 
 }  // namespace
@@ -187,6 +192,58 @@ void CpuBackend::lamb_apply(const AdamStep& step, std::span<const UpdateRange> r
                                 second_moment.data() + first, length);
     });
   }
+}
+
+void CpuBackend::clear(MutableView x) {
+  parallel_chunks(settings_.threads, static_cast<Index>(x.size()),
+                  [&](Index first, Index length) { std::fill_n(x.data() + first, length, 0.0F); });
+}
+
+double CpuBackend::dot(View x, View y) {
+  assert(x.size() == y.size());
+  const auto size = static_cast<Index>(x.size());
+  double* sums = partials_.doubles(chunks_of(size));
+  parallel_chunks(settings_.threads, size, [&](Index first, Index length) {
+    sums[first / kChunk] = loops_.algebra.dot(x.data() + first, y.data() + first, length);
+  });
+  return std::accumulate(sums, sums + chunks_of(size), 0.0);
+}
+
+double CpuBackend::sum_of_squares(View x) {
+  return sum_of_chunks(
+      settings_.threads, static_cast<Index>(x.size()), partials_,
+      [&](Index first, Index length, double* sum) { loops_.algebra.squared_norm(x.data() + first, length, sum); });
+}
+
+double CpuBackend::squared_norm(View x) {
+  if (const auto value = ExactSquares::settled_value(sum_of_squares(x))) return *value;
+  ExactSquares exact;
+  exact.add(x);
+  return exact.value();
+}
+
+void CpuBackend::squared_norms(View x, std::span<const UpdateRange> ranges, std::span<double> norms) {
+  assert(norms.size() == ranges.size());
+  for (std::size_t i = 0; i < ranges.size(); ++i) norms[i] = squared_norm(part(x, ranges[i]));
+}
+
+void CpuBackend::sum_squares(View x, std::span<const UpdateRange> ranges, bool exactly, std::span<ExactSquares> sums) {
+  assert(sums.size() == ranges.size());
+  for (std::size_t i = 0; i < ranges.size(); ++i) {
+    const View own = part(x, ranges[i]);
+    if (exactly) {
+      sums[i].add(own);
+    } else {
+      sums[i].add_sum(sum_of_squares(own));
+    }
+  }
+}
+
+void CpuBackend::axpby(float a, View x, float b, MutableView y) {
+  assert(x.size() == y.size());
+  parallel_chunks(settings_.threads, static_cast<Index>(x.size()), [&](Index first, Index length) {
+    loops_.algebra.axpby(a, x.data() + first, b, y.data() + first, length);
+  });
 }
 
 }  // namespace unisono::kernels::cpu

@@ -7,7 +7,7 @@
 #include "cuda/convolution_plans.hpp"
 #include "cuda/fallbacks.hpp"
 #include "cuda/queue.hpp"
-#include "unisono/kernels/device_work.hpp"
+#include "unisono/kernels/compute_device.hpp"
 
 namespace unisono::kernels::cuda {
 

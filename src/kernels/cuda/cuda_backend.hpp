@@ -11,7 +11,7 @@
 #include "cuda/matmul.hpp"
 #include "cuda/precision.hpp"
 #include "unisono/kernels/backend.hpp"
-#include "unisono/kernels/device_work.hpp"
+#include "unisono/kernels/compute_device.hpp"
 #include "unisono/tensor/allocator.hpp"
 
 namespace unisono::kernels::cuda {

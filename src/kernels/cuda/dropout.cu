@@ -1,5 +1,5 @@
 // Dropout with the CPU's masks: element e of example n, in the canonical order, is zeroed where word e mod 4 of
-// philox(key, {e div 4, epoch, n mod 2³², n div 2³²}), divided by 2⁸, is below ⌈2²⁴ rate⌉ (see cpu/dropout.cpp).
+// philox(key, {e div 4, epoch, n mod 2³², n div 2³²}), divided by 2⁸, is below ⌈2²⁴ rate⌉ (see cpu/elementwise.cpp).
 #include <cmath>
 
 #include "cuda/grid.hpp"

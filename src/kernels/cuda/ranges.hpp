@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "unisono/kernels/vector_kernels.hpp"
+#include "unisono/kernels/update_kernels.hpp"
 
 namespace unisono::kernels::cuda {
 

@@ -5,15 +5,15 @@
 
 #include "in_place_model.hpp"
 #include "unisono/kernels/least_squares.hpp"
-#include "unisono/models/alternating.hpp"
 #include "unisono/models/factory.hpp"
+#include "unisono/models/objective.hpp"
 
 namespace unisono::models {
 
 /// Biased matrix factorization of explicit ratings: r̂ = mean + b_u + c_i + p_u · q_i, squared error. Penalties count
 /// with each rating or, with l2_per, once for each row: each of its n ratings then applies 1/n of it.
 ///   Koren, Bell & Volinsky, "Matrix factorization techniques for recommender systems", Computer 42(8), 2009.
-///   Plain SGD, or one Adagrad rate a row: Chin et al., PAKDD 2015; or alternating least squares (alternating.cpp).
+///   Plain SGD, or one Adagrad rate a row: Chin et al., PAKDD 2015; or alternating least squares.
 /// With implicit feedback it predicts preferences, 0 or 1, and all pairs of users and items count.
 class FactorizationModel final : public InPlaceModel, public Bipartite, public Alternating {
  public:

@@ -12,11 +12,11 @@
 
 #include "unisono/kernels/in_place.hpp"
 #include "unisono/kernels/linear.hpp"
-#include "unisono/models/convex.hpp"
 #include "unisono/models/factory.hpp"
 #include "unisono/models/in_place.hpp"
-#include "unisono/tensor/huge_pages.hpp"
-#include "unisono/tensor/sparse.hpp"
+#include "unisono/models/objective.hpp"
+#include "unisono/tensor/allocator.hpp"
+#include "unisono/tensor/features.hpp"
 
 namespace unisono::models {
 

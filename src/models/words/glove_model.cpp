@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "rows.hpp"
+#include "in_place_model.hpp"
 #include "unisono/base/errors.hpp"
 
 namespace unisono::models {

@@ -6,7 +6,7 @@
 #include <cassert>
 #include <utility>
 
-#include "rows.hpp"
+#include "in_place_model.hpp"
 #include "unisono/base/errors.hpp"
 
 namespace unisono::models {

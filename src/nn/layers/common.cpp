@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "unisono/base/errors.hpp"
+#include "unisono/nn/layer.hpp"
 
 namespace unisono::nn {
 
@@ -32,5 +33,13 @@ void require_image(const Shape& shape, const char* kind) {
                   "the flatten",
                   kind, text_of(shape)));
 }
+
+std::string text_of(const Shape& shape) {
+  const auto& [channels, height, width] = shape.extent;
+  if (shape.is_row()) return fmt::format("{}", shape.extent.size());
+  return fmt::format("{}×{}×{}", channels, height, width);
+}
+
+void Layer::declare(const std::string&, const kernels::Backend&, ParameterLayout&, ParameterLayout&) {}
 
 }  // namespace unisono::nn

@@ -3,7 +3,7 @@
 #include <memory>
 #include <utility>
 
-#include "unisono/base/idle.hpp"
+#include "unisono/base/clock.hpp"
 
 namespace unisono::parallel {
 

@@ -4,7 +4,7 @@
 
 #include "unisono/base/clock.hpp"
 #include "unisono/comm/communicator.hpp"
-#include "unisono/comm/device_messages.hpp"
+#include "unisono/comm/device.hpp"
 #include "unisono/kernels/backend.hpp"
 
 namespace unisono::parallel {

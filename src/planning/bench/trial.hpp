@@ -1,16 +1,41 @@
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
+
 #include <cstdint>
 #include <optional>
+#include <string>
 
-#include "bench/device_report.hpp"
+#include "unisono/base/log.hpp"
+#include "unisono/comm/communicator.hpp"
+#include "unisono/kernels/backend.hpp"
+#include "unisono/kernels/compute_device.hpp"
+#include "unisono/models/factory.hpp"
 #include "unisono/parallel/fault.hpp"
 #include "unisono/session/abilities.hpp"
 #include "unisono/session/model_parts.hpp"
 #include "unisono/session/synthetic_source.hpp"
 #include "unisono/session/training_parts.hpp"
+#include "unisono/settings/config.hpp"
 
 namespace unisono::planning {
+
+/// What a GPU did in some training steps, as its counters before and after them tell.
+struct DeviceSteps {
+  kernels::DeviceWork before, after;
+  std::int64_t steps = 1;
+};
+/// What the backend's GPU was given so far; nothing where it is no GPU's.
+std::optional<kernels::DeviceWork> work_of(const kernels::Backend& backend);
+/// Nothing where there is no work.
+std::optional<DeviceSteps> device_steps(std::optional<kernels::DeviceWork> before,
+                                        std::optional<kernels::DeviceWork> after, std::int64_t steps);
+
+nlohmann::ordered_json to_json(const DeviceSteps& work);
+/// Lines for `unisono bench`, without the line break at the end: launches, products, engines, and all fallbacks.
+std::string summary_text(const DeviceSteps& work);
+/// The engines as a table, a line for each pass of each shape; empty where there are no convolutions.
+std::string engine_table(const DeviceSteps& work);
 
 /// How long training steps took.
 struct BenchTiming {
@@ -44,5 +69,17 @@ class BenchTrial {
   parallel::Fault fault_;
   std::int64_t made_ = 0;
 };
+
+/// What the GPU of this rank makes of a config's training steps.
+struct DeviceTrial {
+  std::string obstacle;     ///< why no steps could be made; empty: they were
+  std::string device = {};  ///< "…, NVIDIA H100 80GB HBM3, bf16"
+  std::optional<DeviceSteps> steps = {};
+};
+
+/// Makes some training steps on random data where the config asks for GPUs; nothing where it asks for the CPU, or
+/// leaves the choice and the ranks have no GPUs. Collective. \throws DeviceError e.g. where the model does not fit
+std::optional<DeviceTrial> try_device(comm::Communicator& world, const settings::Config& config,
+                                      const models::ModelInputs& inputs, Log& log);
 
 }  // namespace unisono::planning

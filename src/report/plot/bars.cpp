@@ -1,12 +1,11 @@
-#include "plot/bars.hpp"
+#include "plot/plots.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 
-#include "plot/colours.hpp"
-#include "plot/rows.hpp"
+#include "plot/frame.hpp"
 
 namespace unisono::report::plot {
 namespace {

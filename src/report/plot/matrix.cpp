@@ -1,12 +1,11 @@
-#include "plot/matrix.hpp"
+#include "plot/plots.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 
-#include "plot/colours.hpp"
-#include "plot/rows.hpp"
+#include "plot/frame.hpp"
 
 namespace unisono::report::plot {
 namespace {

@@ -1,4 +1,4 @@
-#include "plot/parallel.hpp"
+#include "plot/plots.hpp"
 
 #include <fmt/format.h>
 
@@ -6,8 +6,7 @@
 #include <array>
 #include <numeric>
 
-#include "plot/colours.hpp"
-#include "plot/rows.hpp"
+#include "plot/frame.hpp"
 
 namespace unisono::report::plot {
 namespace {

@@ -1,4 +1,4 @@
-#include "plot/xy.hpp"
+#include "plot/plots.hpp"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 #include <array>
 #include <cmath>
 
-#include "plot/colours.hpp"
+#include "plot/frame.hpp"
 
 namespace unisono::report::plot {
 namespace {

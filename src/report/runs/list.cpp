@@ -6,7 +6,7 @@
 
 #include "runs/run_table.hpp"
 #include "unisono/base/errors.hpp"
-#include "unisono/records/folder_owner.hpp"
+#include "unisono/records/run_folder.hpp"
 #include "unisono/report/runs.hpp"
 
 namespace unisono::report {

@@ -1,11 +1,20 @@
 #include "runs/run_table.hpp"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
+
+#include "unisono/records/csv_field.hpp"
+#include "unisono/records/progress.hpp"
 
 namespace unisono::report {
 namespace {
@@ -65,6 +74,166 @@ std::vector<SeedGroup> seed_groups(const std::vector<records::RunRecord>& runs) 
   return groups;
 }
 
+using Json = nlohmann::ordered_json;
+using Line = std::vector<std::string>;
+
+constexpr std::size_t kMostKeys = 8, kWidestValue = 24;  // of the text's columns
+
+std::string text_of(const std::string& value) {
+  const bool quoted = value.size() >= 2 && value.front() == '"' && value.back() == '"';
+  const std::string text = quoted ? value.substr(1, value.size() - 2) : value;
+  return text.size() <= kWidestValue ? text : text.substr(0, kWidestValue - 3) + "...";
+}
+
+/// The figures that a line of text has room for; JSON and CSV have all of them.
+bool is_shown(const std::string& metric) {
+  constexpr std::array shown = {"loss", "accuracy", "rmse", "auc"};
+  const std::string name = metric.substr(metric.find(' ') + 1);
+  return std::find(shown.begin(), shown.end(), name) != shown.end();
+}
+
+std::optional<double> metric_of(const records::RunRecord& run, const std::string& name) {
+  const auto found = run.metrics.find(name);
+  return found == run.metrics.end() ? std::nullopt : std::optional(found->second);
+}
+
+/// Of a group's runs; nothing if one lacks it.
+std::optional<MeanAndDeviation> mean_of(const RunTable& table, const SeedGroup& group,
+                                        const std::function<std::optional<double>(const records::RunRecord&)>& figure) {
+  std::vector<double> values;
+  for (const std::size_t run : group) {
+    const auto value = figure(table.runs[run]);
+    if (!value) return std::nullopt;
+    values.push_back(*value);
+  }
+  return mean_and_deviation(values);
+}
+
+std::optional<double> speed_of(const records::RunRecord& run) { return run.examples_per_second; }
+
+Line head_of(const RunTable& table, const std::vector<std::string>& keys, const std::vector<std::string>& metrics) {
+  Line line = {"run", "status"};
+  if (table.seeds_differ) line.emplace_back("seed");
+  line.insert(line.end(), keys.begin(), keys.end());
+  line.insert(line.end(), {"ranks", "epochs"});
+  line.insert(line.end(), metrics.begin(), metrics.end());
+  line.emplace_back("examples/s");
+  return line;
+}
+
+Line line_of(const RunTable& table, std::size_t i, const std::vector<std::string>& keys,
+             const std::vector<std::string>& metrics) {
+  const records::RunRecord& run = table.runs[i];
+  Line line = {run.folder, run.status};
+  if (table.seeds_differ) line.push_back(run.seed());
+  for (const std::string& key : keys) line.push_back(text_of(table.value(i, key)));
+  line.push_back(run.ranks == 0 ? "" : std::to_string(run.ranks));
+  line.push_back(std::to_string(run.epochs));
+  for (const std::string& metric : metrics) {
+    const auto value = metric_of(run, metric);
+    line.push_back(value ? fmt::format("{:.4g}", *value) : "");
+  }
+  line.push_back(run.examples_per_second == 0 ? "" : grouped(std::llround(run.examples_per_second)));
+  return line;
+}
+
+Line line_of(const RunTable& table, const SeedGroup& group, const std::vector<std::string>& keys,
+             const std::vector<std::string>& metrics) {
+  const std::size_t first = group.front();
+  Line line = {fmt::format("mean ± deviation of {}", group.size()), ""};
+  if (table.seeds_differ) {
+    std::vector<std::string> seeds;
+    for (const std::size_t run : group) seeds.push_back(table.runs[run].seed());
+    line.push_back(text_of(fmt::format("{}", fmt::join(seeds, ","))));
+  }
+  for (const std::string& key : keys) line.push_back(text_of(table.value(first, key)));
+  line.push_back(std::to_string(table.runs[first].ranks));
+  line.push_back(std::to_string(table.runs[first].epochs));
+  for (const std::string& metric : metrics) {
+    const auto mean = mean_of(table, group, [&](const records::RunRecord& run) { return metric_of(run, metric); });
+    line.push_back(mean ? fmt::format("{:.4g} ± {:.2g}", mean->mean, mean->deviation) : "");
+  }
+  const auto speed = mean_of(table, group, speed_of);
+  line.push_back(fmt::format("{} ± {}", grouped(std::llround(speed->mean)), grouped(std::llround(speed->deviation))));
+  return line;
+}
+
+/// The number of characters of a UTF-8 text.
+std::size_t width_of(const std::string& text) {
+  return static_cast<std::size_t>(
+      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }));
+}
+
+std::string aligned(const std::vector<Line>& lines) {
+  std::vector<std::size_t> widths(lines.front().size());
+  for (const Line& line : lines) {
+    for (std::size_t c = 0; c < line.size(); ++c) widths[c] = std::max(widths[c], width_of(line[c]));
+  }
+  std::string text;
+  for (const Line& line : lines) {
+    std::string row;
+    for (std::size_t c = 0; c < line.size(); ++c) {
+      const std::string blanks(widths[c] - width_of(line[c]), ' ');
+      row += c == 0 ? line[c] + blanks : "  " + (c == 1 ? line[c] + blanks : blanks + line[c]);
+    }
+    text += row.substr(0, row.find_last_not_of(' ') + 1) + "\n";
+  }
+  return text;
+}
+
+Json json_of(const MeanAndDeviation& mean) { return {{"mean", mean.mean}, {"deviation", mean.deviation}}; }
+
+/// {"test": {"loss": …}} of "test loss"
+Json metrics_json(const std::vector<std::string>& names, const std::function<Json(const std::string&)>& value) {
+  Json json = Json::object();
+  for (const std::string& name : names) {
+    const auto blank = name.find(' ');
+    if (Json one = value(name); !one.is_null()) json[name.substr(0, blank)][name.substr(blank + 1)] = std::move(one);
+  }
+  return json;
+}
+
+Json json_of(const RunTable& table, std::size_t i) {
+  const records::RunRecord& run = table.runs[i];
+  Json config = Json::object();
+  for (const std::string& key : table.differing) {
+    if (run.config.contains(key)) config[key] = run.config.at(key);
+  }
+  return {{"run", run.folder},
+          {"status", run.status},
+          {"seed", run.seed()},
+          {"config", config},
+          {"ranks", run.ranks},
+          {"threads", run.threads},
+          {"epochs", run.epochs},
+          {"steps", run.steps},
+          {"metrics", metrics_json(table.metrics,
+                                   [&](const std::string& name) {
+                                     const auto value = metric_of(run, name);
+                                     return value ? Json(*value) : Json();
+                                   })},
+          {"examples_per_second", run.examples_per_second},
+          {"counters", run.counters}};
+}
+
+Json json_of(const RunTable& table, const SeedGroup& group) {
+  Json runs = Json::array(), seeds = Json::array();
+  for (const std::size_t run : group) {
+    runs.push_back(table.runs[run].folder);
+    seeds.push_back(table.runs[run].seed());
+  }
+  return {{"runs", runs},
+          {"seeds", seeds},
+          {"metrics", metrics_json(table.metrics,
+                                   [&](const std::string& name) {
+                                     const auto mean = mean_of(table, group, [&](const records::RunRecord& run) {
+                                       return metric_of(run, name);
+                                     });
+                                     return mean ? json_of(*mean) : Json();
+                                   })},
+          {"examples_per_second", json_of(*mean_of(table, group, speed_of))}};
+}
+
 }  // namespace
 
 MeanAndDeviation mean_and_deviation(const std::vector<double>& values) {
@@ -85,6 +254,50 @@ RunTable::RunTable(std::vector<records::RunRecord> records)
 std::string RunTable::value(std::size_t run, const std::string& key) const {
   const auto found = runs[run].config.find(key);
   return found == runs[run].config.end() ? "" : found->second;
+}
+
+std::string to_text(const RunTable& table) {
+  std::vector<std::string> keys = table.differing, metrics;
+  if (keys.size() > kMostKeys) keys.resize(kMostKeys);
+  std::copy_if(table.metrics.begin(), table.metrics.end(), std::back_inserter(metrics), is_shown);
+  std::vector<Line> lines = {head_of(table, keys, metrics)};
+  for (std::size_t i = 0; i < table.runs.size(); ++i) lines.push_back(line_of(table, i, keys, metrics));
+  for (const SeedGroup& group : table.groups) lines.push_back(line_of(table, group, keys, metrics));
+  std::string text = aligned(lines);
+  if (const std::size_t more = table.differing.size() - keys.size(); more > 0) {
+    text += fmt::format("{} more key{} of the configs differ{}: --json and --csv have them\n", more,
+                        more == 1 ? "" : "s", more == 1 ? "s" : "");
+  }
+  return text;
+}
+
+Json to_json(const RunTable& table, const std::vector<SkippedFolder>& skipped) {
+  Json json = {{"differing", table.differing}, {"runs", Json::array()}, {"groups", Json::array()}};
+  for (std::size_t i = 0; i < table.runs.size(); ++i) json["runs"].push_back(json_of(table, i));
+  for (const SeedGroup& group : table.groups) json["groups"].push_back(json_of(table, group));
+  json["skipped"] = Json::array();
+  for (const auto& [folder, reason] : skipped) json["skipped"].push_back({{"folder", folder}, {"reason", reason}});
+  return json;
+}
+
+std::string to_csv(const RunTable& table) {
+  std::string text = "run,status,seed";
+  for (const std::string& key : table.differing) text += "," + records::csv_field(key);
+  text += ",ranks,threads,epochs,steps";
+  for (const std::string& metric : table.metrics) text += "," + metric;
+  text += ",examples_per_second\n";
+  for (std::size_t i = 0; i < table.runs.size(); ++i) {
+    const records::RunRecord& run = table.runs[i];
+    text += records::csv_field(run.folder) + "," + run.status + "," + run.seed();
+    for (const std::string& key : table.differing) text += "," + records::csv_field(table.value(i, key));
+    text += fmt::format(",{},{},{},{}", run.ranks, run.threads, run.epochs, run.steps);
+    for (const std::string& metric : table.metrics) {
+      const auto value = metric_of(run, metric);
+      text += value ? fmt::format(",{}", *value) : ",";
+    }
+    text += fmt::format(",{}\n", run.examples_per_second);
+  }
+  return text;
 }
 
 }  // namespace unisono::report

@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "checkpoint/checkpoint_header.hpp"
-#include "unisono/base/seal.hpp"
+#include "unisono/base/raw_file.hpp"
 #include "unisono/data/hdf5.hpp"
 
 namespace unisono::session {

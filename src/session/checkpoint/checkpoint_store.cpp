@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <utility>
 
-#include "unisono/base/seal.hpp"
+#include "unisono/base/raw_file.hpp"
 
 namespace unisono::session {
 namespace {

@@ -12,8 +12,8 @@
 #include <utility>
 
 #include "checkpoint/shared_file.hpp"
-#include "unisono/base/gone_folder.hpp"
-#include "unisono/base/seal.hpp"
+#include "unisono/base/errors.hpp"
+#include "unisono/base/raw_file.hpp"
 
 namespace unisono::session {
 namespace {

@@ -1,6 +1,6 @@
 #include "checkpoint/shared_file.hpp"
 
-#include "unisono/base/seal.hpp"
+#include "unisono/base/raw_file.hpp"
 
 namespace unisono::session {
 namespace {

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "unisono/base/errors.hpp"
-#include "unisono/kernels/device_work.hpp"
+#include "unisono/kernels/compute_device.hpp"
 #include "unisono/strategies/strategy.hpp"
 
 namespace unisono::session {

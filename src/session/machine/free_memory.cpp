@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "unisono/base/available_memory.hpp"
+#include "unisono/base/resources.hpp"
 
 namespace unisono::session {
 namespace {

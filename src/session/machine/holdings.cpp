@@ -2,7 +2,7 @@
 
 #include "unisono/optim/catalog.hpp"
 #include "unisono/parallel/slice_holding.hpp"
-#include "unisono/tensor/vector_shards.hpp"
+#include "unisono/tensor/shard_map.hpp"
 
 namespace unisono::session {
 namespace {

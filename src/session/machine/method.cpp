@@ -7,7 +7,7 @@
 
 #include "unisono/base/errors.hpp"
 #include "unisono/optim/catalog.hpp"
-#include "unisono/tensor/vector_shards.hpp"
+#include "unisono/tensor/shard_map.hpp"
 
 namespace unisono::session {
 namespace {

@@ -9,7 +9,7 @@
 #include "machine/sharing.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/base/text.hpp"
-#include "unisono/comm/agreement.hpp"
+#include "unisono/comm/communicator.hpp"
 #include "unisono/comm/device.hpp"
 #include "unisono/optim/catalog.hpp"
 #include "unisono/parallel/pipeline.hpp"

@@ -9,8 +9,8 @@
 #include <set>
 #include <sstream>
 
-#include "unisono/base/available_memory.hpp"
-#include "unisono/base/hash.hpp"
+#include "unisono/base/random.hpp"
+#include "unisono/base/resources.hpp"
 #include "unisono/base/text.hpp"
 
 namespace unisono::session {

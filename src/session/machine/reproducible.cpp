@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include "unisono/base/errors.hpp"
-#include "unisono/base/hash.hpp"
+#include "unisono/base/random.hpp"
 #include "unisono/base/text.hpp"
-#include "unisono/comm/agreement.hpp"
+#include "unisono/comm/communicator.hpp"
 
 namespace unisono::session {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "run/training_observer.hpp"
 #include "unisono/base/text.hpp"
-#include "unisono/models/convex.hpp"
+#include "unisono/models/objective.hpp"
 
 namespace unisono::session {
 namespace {

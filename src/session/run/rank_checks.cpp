@@ -5,9 +5,9 @@
 #include <algorithm>
 
 #include "unisono/base/errors.hpp"
-#include "unisono/base/hash.hpp"
+#include "unisono/base/random.hpp"
 #include "unisono/base/text.hpp"
-#include "unisono/comm/agreement.hpp"
+#include "unisono/comm/communicator.hpp"
 
 namespace unisono::session {
 

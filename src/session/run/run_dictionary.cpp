@@ -6,8 +6,8 @@
 #include <filesystem>
 
 #include "unisono/base/errors.hpp"
-#include "unisono/base/hash.hpp"
-#include "unisono/base/seal.hpp"
+#include "unisono/base/random.hpp"
+#include "unisono/base/raw_file.hpp"
 
 namespace unisono::session {
 namespace {

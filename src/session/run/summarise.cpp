@@ -4,8 +4,8 @@
 
 #include <string>
 
-#include "unisono/base/hash.hpp"
-#include "unisono/comm/counters.hpp"
+#include "unisono/base/random.hpp"
+#include "unisono/comm/communicator.hpp"
 
 namespace unisono::session {
 namespace {

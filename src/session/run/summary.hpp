@@ -10,7 +10,6 @@
 #include "run/comparison.hpp"
 #include "run/minimisation.hpp"
 #include "unisono/base/counters.hpp"
-#include "unisono/base/seconds.hpp"
 #include "unisono/data/dataset.hpp"
 #include "unisono/models/model.hpp"
 #include "unisono/session/checkpoint.hpp"

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <utility>
 
-#include "unisono/comm/counters.hpp"
+#include "unisono/comm/communicator.hpp"
 #include "unisono/parallel/phase.hpp"
 #include "unisono/session/losses.hpp"
 #include "unisono/session/run_state.hpp"

@@ -12,9 +12,9 @@
 #include "batch/batch_counters.hpp"
 #include "step.hpp"
 #include "unisono/base/errors.hpp"
-#include "unisono/base/thread_team.hpp"
+#include "unisono/base/threads.hpp"
 #include "unisono/comm/redistribute.hpp"
-#include "unisono/optim/als.hpp"
+#include "unisono/optim/catalog.hpp"
 #include "unisono/tensor/exact_sum.hpp"
 
 // Alternating least squares, for models whose objective is quadratic in each of two tables while the other is fixed:

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "unisono/data/dataset.hpp"
-#include "unisono/models/alternating.hpp"
+#include "unisono/models/objective.hpp"
 #include "unisono/strategies/strategy.hpp"
 
 namespace unisono::strategies {

@@ -8,7 +8,7 @@
 #include <map>
 
 #include "batch/subtrees.hpp"
-#include "unisono/base/hash.hpp"
+#include "unisono/base/random.hpp"
 #include "unisono/base/threads.hpp"
 #include "unisono/parallel/phase.hpp"
 

@@ -6,11 +6,11 @@
 #include "batch/batch_counters.hpp"
 #include "batch/portions.hpp"
 #include "batch/subtrees.hpp"
-#include "unisono/base/thread_team.hpp"
+#include "unisono/base/threads.hpp"
 #include "unisono/models/objective.hpp"
 #include "unisono/optim/batch_method.hpp"
 #include "unisono/strategies/strategy.hpp"
-#include "unisono/tensor/vector_shards.hpp"
+#include "unisono/tensor/shard_map.hpp"
 
 namespace unisono::strategies {
 

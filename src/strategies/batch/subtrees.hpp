@@ -6,8 +6,8 @@
 
 #include "unisono/comm/communicator.hpp"
 #include "unisono/comm/sum_tree.hpp"
-#include "unisono/kernels/vector_kernels.hpp"
-#include "unisono/tensor/vector_shards.hpp"
+#include "unisono/kernels/update_kernels.hpp"
+#include "unisono/tensor/shard_map.hpp"
 
 namespace unisono::strategies {
 

@@ -11,7 +11,7 @@
 #include "server/shard.hpp"
 #include "server/wire.hpp"
 #include "server/workers.hpp"
-#include "unisono/base/thread_team.hpp"
+#include "unisono/base/threads.hpp"
 #include "unisono/strategies/strategy.hpp"
 
 namespace unisono::strategies {

@@ -9,7 +9,6 @@
 
 #include "unisono/base/clock.hpp"
 #include "unisono/base/errors.hpp"
-#include "unisono/base/idle.hpp"
 
 namespace unisono::strategies {
 namespace {

@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "unisono/base/clock.hpp"
-#include "unisono/base/thread_team.hpp"
+#include "unisono/base/threads.hpp"
 #include "unisono/comm/communicator.hpp"
 #include "unisono/comm/redistribute.hpp"
 #include "unisono/data/grid.hpp"

@@ -1,12 +1,17 @@
 #include "unisono/trials/trial_plan.hpp"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "unisono/base/errors.hpp"
+#include "unisono/base/random.hpp"
 
 namespace unisono::trials {
 namespace {
@@ -36,6 +41,19 @@ std::int64_t epochs_of_refit(const TrialRecord& trial) {
   }
   if (!stopped_early) return trial.step.epochs;
   return std::max<std::int64_t>(1, std::llround(sum / static_cast<double>(trial.results.size())));
+}
+
+/// The seed of a trial's training: a function of the experiment's seed and the numbers alone. At least 0, below 2⁵³.
+inline std::int64_t seed_of_trial(std::int64_t seed, std::int64_t trial, std::int64_t repeat) {
+  RandomStream random(static_cast<std::uint64_t>(seed), Purpose::trials, static_cast<std::uint64_t>(trial),
+                      static_cast<std::uint32_t>(repeat));
+  const std::uint64_t high = random.bits() >> 11U, low = random.bits();
+  return static_cast<std::int64_t>(high << 32U | low);
+}
+
+records::TrialRun within(records::TrialRun training) {
+  training.outer = -1;
+  return training;
 }
 
 }  // namespace
@@ -141,6 +159,97 @@ void replay(const std::vector<nlohmann::json>& entries, Plan& plan) {
     }
   }
   plan.restart_unended();
+}
+
+std::vector<std::string> trial_overrides(const search::Space& space, const TrialPlan& plan, std::int64_t seed,
+                                         const records::TrialRun& training) {
+  std::vector<std::string> changes;
+  for (const search::Assignment& one : space.at(plan.method().point(training.trial)))
+    changes.push_back(one.override_text());
+  changes.push_back(fmt::format("seed={}", seed_of_trial(seed, training.trial, training.repeat)));
+  return changes;
+}
+
+settings::Config config_at(const ConfigText& text, const std::vector<search::Assignment>& values,
+                           const models::ModelKinds& models) {
+  ConfigText trial = text;
+  for (const search::Assignment& one : values) trial.overrides.push_back(one.override_text());
+  return settings::parse_config(trial, models);
+}
+
+std::string trial_folder(const std::string& search, const PlanShape& shape, const records::TrialRun& training) {
+  if (training.refit) return search + "/best";
+  std::string path = fmt::format("{}/trials/{:04}", search, training.trial);
+  if (shape.repeats > 1) path += fmt::format("/repeat-{}", training.repeat);
+  if (shape.folds > 0) path += fmt::format("/fold-{}", training.fold);
+  return path;
+}
+
+std::string trial_text(const search::Space& space, const TrialPlan& plan, std::int64_t trial) {
+  std::vector<std::string> parts;
+  for (const search::Assignment& one : space.at(plan.method().point(trial))) {
+    parts.push_back(one.key + " = " + toml_text(one.value));
+  }
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+std::optional<records::TrialRun> NestedPlan::next() const {
+  for (std::size_t i = 0; i < plans_.size(); ++i) {
+    auto training = plans_[i]->next();
+    if (!training) continue;
+    training->outer = static_cast<std::int64_t>(i);
+    return training;
+  }
+  return std::nullopt;
+}
+
+void NestedPlan::started(const records::TrialRun& training) {
+  plans_.at(static_cast<std::size_t>(training.outer))->started(within(training));
+}
+
+void NestedPlan::ended(const records::TrialRun& training, const records::TrialResult& result) {
+  plans_.at(static_cast<std::size_t>(training.outer))->ended(within(training), result);
+}
+
+bool NestedPlan::is_complete() const {
+  return std::ranges::all_of(plans_, [](const auto& plan) { return plan->is_complete(); });
+}
+
+void NestedPlan::begin_no_more() {
+  for (const auto& plan : plans_) plan->begin_no_more();
+}
+
+void NestedPlan::restart_unended() {
+  for (const auto& plan : plans_) plan->restart_unended();
+}
+
+MedianRule::Curve& MedianRule::curve_of(const records::TrialRun& training) {
+  for (Curve& curve : curves_) {
+    if (curve.training == training) return curve;
+  }
+  return curves_.emplace_back(Curve{.training = training, .losses = {}});
+}
+
+std::vector<double> MedianRule::means_of_others(const Curve& own, std::int64_t epochs) const {
+  std::vector<double> means;
+  for (const Curve& other : curves_) {
+    if (&other == &own || other.training.trial == own.training.trial || !other.losses.contains(epochs)) continue;
+    double sum = 0, count = 0;
+    for (auto at = other.losses.begin(); at != other.losses.upper_bound(epochs); ++at, ++count) sum += at->second;
+    means.push_back(sum / count);
+  }
+  return means;
+}
+
+bool MedianRule::goes_on(const records::TrialRun& training, std::int64_t epochs, double loss) {
+  Curve& own = curve_of(training);
+  own.losses[epochs] = loss;
+  std::vector<double> means = means_of_others(own, epochs);
+  if (std::ssize(means) < kLeastOthers) return true;
+  const auto middle = means.begin() + std::ssize(means) / 2;
+  std::nth_element(means.begin(), middle, means.end());
+  const auto by_loss = [](const auto& a, const auto& b) { return a.second < b.second; };
+  return std::min_element(own.losses.begin(), own.losses.end(), by_loss)->second <= *middle;
 }
 
 }  // namespace unisono::trials

@@ -1,4 +1,4 @@
-#include "unisono/trials/variants.hpp"
+#include "unisono/trials/study_plan.hpp"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 #include <cctype>
 #include <set>
 
-#include "unisono/base/hash.hpp"
+#include "unisono/base/random.hpp"
 #include "unisono/base/text.hpp"
 #include "unisono/settings/plans.hpp"
 #include "unisono/strategies/catalog.hpp"

@@ -1,0 +1,292 @@
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+
+#include "cpu/cpu_backend.hpp"
+#include "cpu/thread_team.hpp"
+
+namespace unisono::kernels::cpu {
+
+// Batch normalisation, Ioffe & Szegedy, ICML 2015, in four passes; between them the caller may sum over ranks. `sums`
+// [2C + 1] are two sums for each channel, and the number of values per channel.
+
+namespace {
+
+/// A batch of activations, cut into tiles of equal size: 32 pixels × kTileChannels × 64 lanes are 128 KiB, so that what
+/// a tile reads twice comes from the level-2 cache. With the channels innermost, the pixels of all examples are one
+/// row.
+class Tiles {
+ public:
+  struct TileRange {
+    Tile tile;
+    Index offset;   ///< of its first float
+    Index channel;  ///< its first
+  };
+
+  Tiles(const Extent& extent, const Lanes& lanes)
+      : lanes_(lanes),
+        blocks_(lanes.innermost() == Innermost::channels ? 1 : lanes.blocks),
+        channels_(extent.channels),
+        pixels_(extent.height * extent.width * lanes.blocks / blocks_),
+        pixels_at_once_(lanes.innermost() == Innermost::channels ? 512 : 32),
+        groups_((channels_ + kTileChannels - 1) / kTileChannels),
+        runs_((pixels_ + pixels_at_once_ - 1) / pixels_at_once_),
+        values_(static_cast<double>(lanes.batch * extent.height * extent.width)) {}
+
+  Index count() const { return blocks_ * runs_ * groups_; }
+
+  TileRange part(Index number) const {
+    const Index block = number / (runs_ * groups_);
+    const Index pixel = number / groups_ % runs_ * pixels_at_once_, channel = number % groups_ * kTileChannels;
+    const Tile tile{std::min(pixels_at_once_, pixels_ - pixel), std::min(kTileChannels, channels_ - channel),
+                    lanes_.width, lanes_.used(block), channels_ * lanes_.width};
+    return {tile, ((block * pixels_ + pixel) * channels_ + channel) * lanes_.width, channel};
+  }
+
+  /// sums[c] and sums[channels + c] = the tiles' sums of channel c, added up in the tiles' order; then the number of
+  /// values per channel. \param tile_sums [count()][2][kTileChannels]
+  void add_up(const double* tile_sums, std::span<double> sums) const {
+    std::ranges::fill(sums, 0.0);
+    for (Index number = 0; number < count(); ++number, tile_sums += 2 * kTileChannels) {
+      const Index channel = number % groups_ * kTileChannels;
+      for (Index c = 0; c < std::min(kTileChannels, channels_ - channel); ++c) {
+        sums[static_cast<std::size_t>(channel + c)] += tile_sums[c];
+        sums[static_cast<std::size_t>(channels_ + channel + c)] += tile_sums[kTileChannels + c];
+      }
+    }
+    sums[static_cast<std::size_t>(2 * channels_)] = values_;
+  }
+
+ private:
+  Lanes lanes_;
+  Index blocks_, channels_, pixels_, pixels_at_once_;
+  Index groups_, runs_;  ///< of channels, of pixels
+  double values_;        ///< the number of values per channel
+};
+
+float inverse_of(double variance, double epsilon) { return static_cast<float>(1.0 / std::sqrt(variance + epsilon)); }
+
+}  // namespace
+
+const BatchNormLoops& CpuBackend::batch_norm_loops_of(const Lanes& lanes) const {
+  return lanes.innermost() == Innermost::channels ? loops_.channels_batch_norm : loops_of(lanes).batch_norm;
+}
+
+void CpuBackend::batch_norm_sums(const NormSpec& spec, Index batch, View x, std::span<double> sums) {
+  if (batch == 0) {
+    std::ranges::fill(sums, 0.0);
+    return;
+  }
+  const Lanes lanes = this->lanes(spec.extent, batch);
+  const Tiles tiles(spec.extent, lanes);
+  const BatchNormLoops& loops = batch_norm_loops_of(lanes);
+  double* tile_sums = partials_.doubles(2 * kTileChannels * tiles.count());
+  parallel_for(settings_.threads, tiles.count(), [&](Index i) {
+    const Tiles::TileRange part = tiles.part(i);
+    double* to = tile_sums + 2 * kTileChannels * i;
+    loops.sums(part.tile, x.data() + part.offset, to, to + kTileChannels);
+  });
+  tiles.add_up(tile_sums, sums);
+}
+
+// In double: where the mean is 2¹³ deviations, the difference loses about half of its 53 bits, and still has more than
+// a float.
+void CpuBackend::batch_norm_moments(const NormSpec& spec, std::span<const double> sums, double momentum,
+                                    MutableView running_mean, MutableView running_variance, MutableView mean,
+                                    MutableView inverse_deviation) {
+  const auto channels = static_cast<std::size_t>(spec.extent.channels);
+  const double n = sums[2 * channels];
+  if (n == 0) return;
+  const auto follow = [momentum](float& running, double value) {
+    running = static_cast<float>((1 - momentum) * static_cast<double>(running) + momentum * value);
+  };
+  for (std::size_t c = 0; c < channels; ++c) {
+    const double average = sums[c] / n, variance = std::max(0.0, sums[channels + c] / n - average * average);
+    if (!mean.empty()) {
+      mean[c] = static_cast<float>(average);
+      inverse_deviation[c] = inverse_of(variance, spec.epsilon);
+    }
+    if (running_mean.empty()) continue;
+    follow(running_mean[c], average);
+    follow(running_variance[c], variance * n / std::max(1.0, n - 1));
+  }
+}
+
+void CpuBackend::batch_norm_running_moments(const NormSpec& spec, View running_mean, View running_variance,
+                                            MutableView mean, MutableView inverse_deviation) {
+  for (std::size_t c = 0; c < static_cast<std::size_t>(spec.extent.channels); ++c) {
+    mean[c] = running_mean[c];
+    inverse_deviation[c] = inverse_of(static_cast<double>(running_variance[c]), spec.epsilon);
+  }
+}
+
+void CpuBackend::batch_norm_forward(const NormSpec& spec, Index batch, View x, View mean, View inverse_deviation,
+                                    View gamma, View beta, View residual, MutableView y) {
+  assert(spec.activation == Activation::none || spec.activation == Activation::relu);
+  const Lanes lanes = this->lanes(spec.extent, batch);
+  const Tiles tiles(spec.extent, lanes);
+  const BatchNormLoops& loops = batch_norm_loops_of(lanes);
+  parallel_for(settings_.threads, tiles.count(), [&](Index i) {
+    const auto [tile, offset, channel] = tiles.part(i);
+    ChannelTerms terms{};
+    for (Count c = 0; c < tile.channels; ++c) {
+      const auto k = static_cast<std::size_t>(channel + c);
+      terms.mean[c] = mean[k];
+      terms.slope[c] = gamma[k] * inverse_deviation[k];
+      terms.shift[c] = beta[k];
+    }
+    loops.forward(tile, terms, x.data() + offset, residual.empty() ? nullptr : residual.data() + offset,
+                  spec.activation == Activation::relu, y.data() + offset);
+  });
+}
+
+void CpuBackend::batch_norm_backward_sums(const NormSpec& spec, Index batch, View x, View mean, View inverse_deviation,
+                                          View y, MutableView dy, std::span<double> sums) {
+  if (batch == 0) {
+    std::ranges::fill(sums, 0.0);
+    return;
+  }
+  const Lanes lanes = this->lanes(spec.extent, batch);
+  const Tiles tiles(spec.extent, lanes);
+  const BatchNormLoops& loops = batch_norm_loops_of(lanes);
+  const bool relu = spec.activation == Activation::relu;
+  double* tile_sums = partials_.doubles(2 * kTileChannels * tiles.count());
+  parallel_for(settings_.threads, tiles.count(), [&](Index i) {
+    const auto [tile, offset, channel] = tiles.part(i);
+    double* to = tile_sums + 2 * kTileChannels * i;
+    loops.backward_sums(tile, x.data() + offset, mean.data() + channel, relu ? y.data() + offset : nullptr,
+                        dy.data() + offset, to, to + kTileChannels);
+  });
+  tiles.add_up(tile_sums, sums);
+  const auto channels = static_cast<std::size_t>(spec.extent.channels);
+  for (std::size_t c = 0; c < channels; ++c) sums[channels + c] *= static_cast<double>(inverse_deviation[c]);
+}
+
+void CpuBackend::batch_norm_parameter_gradients(const NormSpec& spec, std::span<const double> sums, MutableView dgamma,
+                                                MutableView dbeta, Write write) {
+  const auto channels = static_cast<std::size_t>(spec.extent.channels);
+  const auto give = [write](float& gradient, double sum) {
+    gradient = (write == Write::add ? gradient : 0) + static_cast<float>(sum);
+  };
+  for (std::size_t c = 0; c < channels; ++c) {
+    give(dbeta[c], sums[c]);
+    give(dgamma[c], sums[channels + c]);
+  }
+}
+
+// With i = inverse_deviation:  dx = γ i dy − (γ i² Σ dy x̂ / count) (x − mean) − γ i Σ dy / count
+void CpuBackend::batch_norm_backward(const NormSpec& spec, Index batch, View x, View mean, View inverse_deviation,
+                                     View gamma, View dy, std::span<const double> sums, MutableView dx) {
+  const Lanes lanes = this->lanes(spec.extent, batch);
+  const Tiles tiles(spec.extent, lanes);
+  const BatchNormLoops& loops = batch_norm_loops_of(lanes);
+  const auto channels = static_cast<std::size_t>(spec.extent.channels);
+  const double count = sums[2 * channels], share = count == 0 ? 0 : 1 / count;
+  parallel_for(settings_.threads, tiles.count(), [&](Index i) {
+    const auto [tile, offset, channel] = tiles.part(i);
+    ChannelTerms terms{};
+    for (Count c = 0; c < tile.channels; ++c) {
+      const auto k = static_cast<std::size_t>(channel + c);
+      const double inverse = static_cast<double>(inverse_deviation[k]);
+      const double slope = static_cast<double>(gamma[k]) * inverse;
+      terms.mean[c] = mean[k];
+      terms.slope[c] = static_cast<float>(slope);
+      terms.tilt[c] = static_cast<float>(-slope * inverse * sums[channels + k] * share);
+      terms.shift[c] = static_cast<float>(-slope * sums[k] * share);
+    }
+    loops.backward(tile, terms, x.data() + offset, dy.data() + offset, dx.data() + offset);
+  });
+}
+
+// Layer normalisation, Ba, Kiros & Hinton 2016. Mean and deviation are computed again in the backward pass instead of
+// being saved: that reads x twice more, which is in a cache for the usual widths.
+
+namespace {
+
+/// Activations cut into groups of examples: whole blocks, or parts of blocks where there are too few blocks for all
+/// threads. Each example's result is the same in both.
+class Groups {
+ public:
+  Groups(const Extent& extent, const Lanes& lanes, int threads)
+      : size_(extent.size()),
+        lanes_(lanes),
+        width_(lanes.blocks >= threads ? lanes.width : std::min(lanes.width, Lanes::kVector)) {}
+
+  Index count() const { return lanes_.blocks * lanes_.width / width_; }
+  Index first_lane(Index group) const { return group * width_; }  ///< among all lanes of all blocks
+  Index offset(Index group) const {
+    const Index lane = first_lane(group);
+    return lane / lanes_.width * size_ * lanes_.width + lane % lanes_.width;
+  }
+  Columns columns() const { return {size_, width_, lanes_.width, width_}; }
+
+ private:
+  Index size_;
+  Lanes lanes_;
+  Index width_;
+};
+
+}  // namespace
+
+void CpuBackend::layer_norm_forward(const NormSpec& spec, Index batch, View x, View gamma, View beta, MutableView y) {
+  assert(spec.activation == Activation::none);
+  const View values = in_layout(Innermost::examples, spec.extent, batch, x, x_copy_);
+  const MutableView to = room_in_layout(Innermost::examples, spec.extent, batch, y, y_copy_);
+  const Lanes lanes(batch);
+  const Groups groups(spec.extent, lanes, settings_.threads);
+  const LayerNormLoops& loops = loops_of(lanes).layer_norm;
+  parallel_for(settings_.threads, groups.count(), [&](Index group) {
+    float mean[kMaximumLanes], inverse[kMaximumLanes];
+    const float* from = values.data() + groups.offset(group);
+    loops.moments(groups.columns(), from, static_cast<float>(spec.epsilon), mean, inverse);
+    loops.forward(groups.columns(), from, mean, inverse, gamma.data(), beta.data(), to.data() + groups.offset(group));
+  });
+  settle(Innermost::examples, spec.extent, batch, to, y);
+}
+
+void CpuBackend::layer_norm_backward(const NormSpec& spec, Index batch, View x, View gamma, View dy, MutableView dx,
+                                     MutableView dgamma, MutableView dbeta, Write write) {
+  assert(spec.activation == Activation::none);
+  const View values = in_layout(Innermost::examples, spec.extent, batch, x, x_copy_);
+  const View gradients = in_layout(Innermost::examples, spec.extent, batch, dy, y_copy_);
+  const MutableView to = room_in_layout(Innermost::examples, spec.extent, batch, dx, dx_copy_);
+  layer_norm_backward_of_lanes(spec, batch, values, gamma, gradients, to, dgamma, dbeta, write);
+  settle(Innermost::examples, spec.extent, batch, to, dx);
+}
+
+/// As layer_norm_backward, with the examples innermost.
+void CpuBackend::layer_norm_backward_of_lanes(const NormSpec& spec, Index batch, View x, View gamma, View dy,
+                                              MutableView dx, MutableView dgamma, MutableView dbeta, Write write) {
+  const Lanes lanes(batch);
+  const Groups groups(spec.extent, lanes, settings_.threads);
+  const LayerNormLoops& loops = loops_of(lanes).layer_norm;
+  float* mean = partials_.floats(2 * lanes.blocks * lanes.width);
+  float* inverse = mean + lanes.blocks * lanes.width;
+  parallel_for(settings_.threads, groups.count(), [&](Index group) {
+    const Index lane = groups.first_lane(group), at = groups.offset(group);
+    loops.moments(groups.columns(), x.data() + at, static_cast<float>(spec.epsilon), mean + lane, inverse + lane);
+    if (dx.empty()) return;
+    loops.backward(groups.columns(), x.data() + at, mean + lane, inverse + lane, gamma.data(), dy.data() + at,
+                   dx.data() + at);
+  });
+
+  if (dgamma.empty()) return;
+  constexpr Index kElements = 64;
+  const Index size = spec.extent.size();
+  parallel_for(settings_.threads, (size + kElements - 1) / kElements, [&](Index i) {
+    const Index first = i * kElements, count = std::min(kElements, size - first);
+    double gamma_sums[kElements] = {}, beta_sums[kElements] = {};
+    for (Index block = 0; block < lanes.blocks; ++block) {
+      const Index lane = block * lanes.width, at = (block * size + first) * lanes.width;
+      loops.parameters({count, lanes.width, lanes.width, lanes.used(block)}, x.data() + at, mean + lane, inverse + lane,
+                       dy.data() + at, gamma_sums, beta_sums);
+    }
+    for (Index e = 0; e < count; ++e) {
+      const auto k = static_cast<std::size_t>(first + e);
+      dgamma[k] = static_cast<float>(gamma_sums[e]) + (write == Write::add ? dgamma[k] : 0.0F);
+      dbeta[k] = static_cast<float>(beta_sums[e]) + (write == Write::add ? dbeta[k] : 0.0F);
+    }
+  });
+}
+
+}  // namespace unisono::kernels::cpu
