@@ -142,6 +142,7 @@ Json other_figures(const Json& summary) {
                                                              "test",
                                                              "examples_per_second_and_thread",
                                                              "counters",
+                                                             "chosen",
                                                              "fault",
                                                              "steps_per_epoch",
                                                              "stopped_early",
