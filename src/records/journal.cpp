@@ -55,15 +55,13 @@ std::size_t parse(const std::string& text, const std::string& path, std::vector<
   return begin;
 }
 
-using nlohmann::json;
-
 /// JSON has no numbers that are not finite: these become texts.
-json number(double value) {
+nlohmann::json number(double value) {
   if (std::isfinite(value)) return value;
   return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
 }
 
-double number_from(const json& value) {
+double number_from(const nlohmann::json& value) {
   if (value.is_number()) return value.get<double>();
   const double infinite = std::numeric_limits<double>::infinity();
   const auto& text = value.get_ref<const std::string&>();
@@ -75,14 +73,14 @@ Enum value_called(const std::string& name, NamesOf<Enum> names) {
   for (const auto& one : names) {
     if (one.name == name) return one.value;
   }
-  throw json::other_error::create(501, "unknown name '" + name + "'", nullptr);
+  throw nlohmann::json::other_error::create(501, "unknown name '" + name + "'", nullptr);
 }
 
 data::Split split_called(const std::string& name) {
   for (const data::Split split : data::kSplits) {
     if (data::name_of(split) == name) return split;
   }
-  throw json::other_error::create(501, "unknown split '" + name + "'", nullptr);
+  throw nlohmann::json::other_error::create(501, "unknown split '" + name + "'", nullptr);
 }
 
 }  // namespace
@@ -152,8 +150,8 @@ double TrialResult::loss() const {
   return larger_is_better ? -value : value;
 }
 
-json to_json(const TrialRun& training) {
-  json made = {{"trial", training.trial}};
+nlohmann::json to_json(const TrialRun& training) {
+  nlohmann::json made = {{"trial", training.trial}};
   if (training.repeat != 0) made["repeat"] = training.repeat;
   if (training.outer >= 0) made["outer"] = training.outer;
   if (training.fold >= 0) made["fold"] = training.fold;
@@ -163,7 +161,7 @@ json to_json(const TrialRun& training) {
   return made;
 }
 
-TrialRun trial_run_from(const json& json) {
+TrialRun trial_run_from(const nlohmann::json& json) {
   TrialRun training;
   training.trial = json.at("trial").get<std::int64_t>();
   training.repeat = json.value("repeat", std::int64_t{0});
@@ -175,12 +173,12 @@ TrialRun trial_run_from(const json& json) {
   return training;
 }
 
-json to_json(const TrialTask& task) {
+nlohmann::json to_json(const TrialTask& task) {
   return {{"training", to_json(task.run)}, {"overrides", task.overrides}, {"folder", task.folder},
           {"goes_on", task.goes_on},       {"outputs", task.outputs},     {"takes_over", task.takes_over}};
 }
 
-TrialTask task_from(const json& json) {
+TrialTask task_from(const nlohmann::json& json) {
   TrialTask task;
   task.run = trial_run_from(json.at("training"));
   task.overrides = json.at("overrides").get<std::vector<std::string>>();
@@ -191,8 +189,8 @@ TrialTask task_from(const json& json) {
   return task;
 }
 
-json to_json(const TrialResult& result) {
-  json metrics = json::array();
+nlohmann::json to_json(const TrialResult& result) {
+  nlohmann::json metrics = nlohmann::json::array();
   for (const MeasuredMetric& metric : result.metrics) {
     metrics.push_back({data::name_of(metric.split), metric.name, number(metric.value), metric.larger_is_better});
   }
@@ -207,7 +205,7 @@ json to_json(const TrialResult& result) {
           {"seconds", result.seconds}};
 }
 
-TrialResult result_from(const json& json) {
+TrialResult result_from(const nlohmann::json& json) {
   TrialResult result;
   result.status = value_called<TrialStatus>(json.at("status").get<std::string>(), kTrialStatuses);
   result.message = json.at("message").get<std::string>();
