@@ -184,6 +184,7 @@ class Minimised(BinaryTest):
 
 
 class Memory(BinaryTest):
+    @unittest.skipIf("keep_modules" in os.environ.get("LD_PRELOAD", ""), "a sanitizer needs memory of its own")
     def test_info_predicts_the_memory_of_a_rank(self):
         units = "{ kind = \"dense\", units = 700 }, { kind = \"relu\" }, " * 2
         begin, end = NETWORK.index("layers = ["), NETWORK.index("[optimizer]")

@@ -120,6 +120,7 @@ void draw(const EightBitBlock& block, std::uint32_t (*words)[kCounters]) {
 }
 
 using Bytes = std::int8_t __attribute__((vector_size(kLanes)));
+using Unsigned = std::uint32_t __attribute__((vector_size(sizeof(Integers))));
 
 void encode_eight_bit(const EightBitBlock& block, float* v, Count n, std::int8_t* codes) {
   std::uint32_t words[4][kCounters];
@@ -132,7 +133,8 @@ void encode_eight_bit(const EightBitBlock& block, float* v, Count n, std::int8_t
     const Vector value = load_lanes(v + i, lanes);
     // Above 0 before it is cut to an integer, so that cutting is rounding down.
     const Vector shifted = value * block.inverse + 128.0F + __builtin_convertvector(random, Vector) * 0x1p-16F;
-    Integers code = __builtin_convertvector(shifted, Integers) - 128;
+    // Without a sign, since what is not finite becomes the least integer.
+    auto code = Integers(Unsigned(__builtin_convertvector(shifted, Integers)) - 128U);
     code = code > most ? most : code < -most ? -most : code;
     store_lanes(v + i, value - __builtin_convertvector(code, Vector) * block.scale, lanes);
     const Bytes bytes = __builtin_convertvector(code, Bytes);
