@@ -4,7 +4,7 @@
 
 #include "commands.hpp"
 #include "unisono/apply/examples.hpp"
-#include "unisono/session/run_timeline.hpp"
+#include "unisono/session/pipeline_figures.hpp"
 
 namespace unisono::cli {
 namespace {

@@ -16,9 +16,9 @@
 #include "unisono/session/memory.hpp"
 #include "unisono/session/method.hpp"
 #include "unisono/session/model_parts.hpp"
+#include "unisono/session/pipeline_figures.hpp"
 #include "unisono/session/stage_report.hpp"
 #include "unisono/session/thread_choice.hpp"
-#include "unisono/session/timeline_file.hpp"
 
 namespace unisono::planning {
 namespace {

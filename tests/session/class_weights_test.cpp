@@ -1,4 +1,4 @@
-#include "machine/class_weights.hpp"
+#include "machine/model_parts.hpp"
 
 #include <catch2/catch.hpp>
 

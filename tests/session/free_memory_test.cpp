@@ -1,4 +1,4 @@
-#include "machine/free_memory.hpp"
+#include "machine/placement.hpp"
 
 #include <catch2/catch.hpp>
 #include <limits>

@@ -1,4 +1,4 @@
-#include "unisono/session/losses.hpp"
+#include "unisono/session/evaluator.hpp"
 
 #include <catch2/catch.hpp>
 #include <limits>

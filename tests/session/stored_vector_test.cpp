@@ -1,4 +1,4 @@
-#include "unisono/session/stored_vector.hpp"
+#include "unisono/session/stored_checkpoint.hpp"
 
 #include <catch2/catch.hpp>
 

@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "unisono/session/rank_texts.hpp"
+#include "unisono/session/rank_checks.hpp"
 
 namespace unisono::session {
 namespace {

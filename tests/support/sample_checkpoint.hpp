@@ -11,7 +11,7 @@
 #include "divisions.hpp"
 #include "unisono/base/raw_file.hpp"
 #include "unisono/models/factory.hpp"
-#include "unisono/session/stored_vector.hpp"
+#include "unisono/session/stored_checkpoint.hpp"
 
 namespace unisono::testing {
 

@@ -8,7 +8,7 @@
 
 #include "unisono/base/raw_file.hpp"
 #include "unisono/session/checkpoint.hpp"
-#include "unisono/session/stored_vector.hpp"
+#include "unisono/session/stored_checkpoint.hpp"
 
 // Reading and writing a checkpoint's HDF5 file (see checkpoint.hpp) by one rank; nothing here is collective.
 

@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "unisono/comm/communicator.hpp"
 #include "unisono/data/dataset.hpp"
 #include "unisono/models/model.hpp"
 #include "unisono/session/model_parts.hpp"
@@ -19,5 +20,13 @@ std::int64_t examples_of(const data::DatasetInfo& info, data::Split split);
 
 /// The split that a run evaluates during training: validation, or test if there is no validation set.
 data::Split watched_split(const data::DatasetInfo& info);
+
+/// The sums over the group's ranks. Collective; one message.
+kernels::LossSums sum_over_ranks(comm::Communicator& group, const kernels::LossSums& sums);
+
+/// The metric by which models are compared: the accuracy if there is one, otherwise the loss.
+const models::Metric& decisive(const std::vector<models::Metric>& metrics);
+/// Whether `value` beats `best`, in the metric's own sense. NaN never does.
+bool is_better(const models::Metric& metric, double best);
 
 }  // namespace unisono::session

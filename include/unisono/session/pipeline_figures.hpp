@@ -1,8 +1,10 @@
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
+
 #include <string>
 
+#include "unisono/models/factory.hpp"
 #include "unisono/settings/config.hpp"
 #include "unisono/strategies/strategy.hpp"
 
@@ -30,5 +32,23 @@ PipelineFigures pipeline_figures(const settings::Config& config, int replicas, c
 nlohmann::ordered_json to_json(const PipelineFigures& figures);
 /// "1f1b, micro-batches of a replica: 16; stages waited …"
 std::string to_text(const PipelineFigures& figures);
+
+/// A drawing (SVG) of how a step of a run's pipeline goes, as `unisono info --timeline` predicts it for the shapes of
+/// the set in the run's newest checkpoint: the set itself may be gone. Not collective.
+/// \param run the run's folder \param config its effective config \param ranks of the run; 0: not known
+/// \throws CheckpointError, ConfigError
+std::string run_timeline(const std::string& run, const std::string& config, int ranks,
+                         const models::ModelKinds& models);
+
+/// The file of `info --timeline`: an SVG drawing.
+struct TimelineFile {
+  std::string path;
+  bool overwrite = false;  ///< an earlier drawing may be replaced, and nothing else
+
+  /// \throws ConfigError if the drawing must not or cannot be written there
+  void require_writable() const;
+  /// \throws OutputError
+  void write(const std::string& svg) const;
+};
 
 }  // namespace unisono::session

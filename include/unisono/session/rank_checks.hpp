@@ -1,9 +1,11 @@
 #pragma once
 
+#include <string>
+
 #include "unisono/session/model_parts.hpp"
+#include "unisono/settings/config.hpp"
 
 // Checks at the start of a run. Each names what it requires; all are collective, and all ranks throw the same.
-
 namespace unisono::session {
 
 /// The same config and the same binary on every rank; called before anything is read or written. \throws LaunchError
@@ -21,5 +23,12 @@ void require_examples(const settings::Config& config, const ModelParts& parts, I
 
 /// The rank that `[fault]` slows down exists and trains. \throws ConfigError
 void require_slow_rank(const settings::Config& config, const ModelParts& parts);
+
+/// "4 ranks", "4 ranks, of which 3 train,", "4 ranks (2 replicas of 2 stages)"
+std::string ranks_text(const settings::Config& config, int ranks, int workers, int stages);
+
+/// "32 of 64 examples", "12 to 25 of 50 examples": how many of a step's examples a rank (with stages: a replica) takes.
+/// \param workers the ranks, or replicas, that train, at least 1
+std::string local_batch_text(const settings::Config& config, int workers);
 
 }  // namespace unisono::session

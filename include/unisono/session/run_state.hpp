@@ -4,7 +4,6 @@
 
 #include "unisono/session/model_parts.hpp"
 #include "unisono/session/stored_checkpoint.hpp"
-#include "unisono/session/stored_vector.hpp"
 #include "unisono/session/training_parts.hpp"
 #include "unisono/session/weight_average.hpp"
 

@@ -3,7 +3,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
-#include "unisono/session/placing.hpp"
+#include "unisono/session/abilities.hpp"
 
 namespace unisono::session {
 

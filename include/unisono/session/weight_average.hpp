@@ -5,7 +5,6 @@
 
 #include "unisono/session/model_parts.hpp"
 #include "unisono/session/stored_checkpoint.hpp"
-#include "unisono/session/stored_vector.hpp"
 
 namespace unisono::session {
 

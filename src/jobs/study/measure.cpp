@@ -13,7 +13,6 @@
 #include "unisono/records/counters_json.hpp"
 #include "unisono/records/metrics_log.hpp"
 #include "unisono/session/evaluator.hpp"
-#include "unisono/session/losses.hpp"
 #include "unisono/session/selection.hpp"
 
 namespace unisono::jobs {

@@ -19,7 +19,7 @@
 #include "unisono/base/text.hpp"
 #include "unisono/comm/communicator.hpp"
 #include "unisono/records/run_folder.hpp"
-#include "unisono/session/losses.hpp"
+#include "unisono/session/evaluator.hpp"
 #include "unisono/session/model_of_config.hpp"
 #include "unisono/session/model_parts.hpp"
 #include "unisono/session/rank_checks.hpp"

@@ -17,7 +17,7 @@
 #include "unisono/records/progress.hpp"
 #include "unisono/session/abilities.hpp"
 #include "unisono/session/pipeline_figures.hpp"
-#include "unisono/session/rank_texts.hpp"
+#include "unisono/session/rank_checks.hpp"
 
 namespace unisono::planning {
 namespace {

@@ -13,7 +13,6 @@
 #include "unisono/parallel/phase.hpp"
 #include "unisono/session/abilities.hpp"
 #include "unisono/session/device.hpp"
-#include "unisono/session/placing.hpp"
 #include "unisono/session/rank_checks.hpp"
 
 namespace unisono::planning {

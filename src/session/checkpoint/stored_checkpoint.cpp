@@ -8,6 +8,7 @@
 
 #include "checkpoint/checkpoint_header.hpp"
 #include "checkpoint/shared_file.hpp"
+#include "unisono/comm/communicator.hpp"
 #include "unisono/records/run_folder.hpp"
 #include "unisono/session/checkpoint_file.hpp"
 
@@ -128,6 +129,22 @@ void read_vector(comm::Communicator& ranks, const StoredCheckpoint& stored, cons
   }
   if (ranks.is_root()) read_vector(stored.path, groups, vector, blocks);
   ranks.broadcast(std::as_writable_bytes(vector.values), 0);
+}
+
+std::vector<Shard> shards_to_write(const StoredVector& vector, int writer, int writers) {
+  if (vector.of == ValuesOf::another_replica) return {};
+  std::vector<Shard> shards = vector.holding->shards();
+  if (vector.of == ValuesOf::this_replica) return shards;
+  if (!vector.holding->held_by_all()) {
+    std::erase_if(shards, [](const Shard& shard) { return shard.copy != 0; });
+    return shards;
+  }
+  if (writer >= writers) return {};
+  for (Shard& shard : shards) {
+    const comm::Slice own = comm::slice_of(shard.box.front().count, writer, writers);
+    shard = rows_of(shard, own.first, own.last);
+  }
+  return shards;
 }
 
 }  // namespace unisono::session

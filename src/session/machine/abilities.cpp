@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <sstream>
 
-#include "machine/free_memory.hpp"
+#include "machine/placement.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/base/text.hpp"
 #include "unisono/parallel/pipeline.hpp"

@@ -1,12 +1,12 @@
-#include "unisono/session/model_parts.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <memory>
+#include <utility>
 
-#include "machine/class_weights.hpp"
+#include "machine/model_parts.hpp"
 #include "machine/reproducible.hpp"
-#include "machine/sharing.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/base/text.hpp"
 #include "unisono/comm/communicator.hpp"
@@ -15,6 +15,7 @@
 #include "unisono/parallel/pipeline.hpp"
 #include "unisono/session/device.hpp"
 #include "unisono/session/method.hpp"
+#include "unisono/session/model_parts.hpp"
 
 namespace unisono::session {
 
@@ -223,6 +224,147 @@ std::vector<float> ModelParts::whole_parameters() {
   PlainValues own(parameters.allocator(), parameters.view());
   comm::gather(grid.all(), *held.parameters, own.view(), whole);
   return whole;
+}
+
+namespace {
+
+/// Hands out memory that the ranks of a node share.
+class NodeMemory final : public Allocator {
+ public:
+  explicit NodeMemory(std::shared_ptr<std::byte> memory) : memory_(std::move(memory)) {}
+  void* allocate(std::size_t) override { return memory_.get(); }
+  void deallocate(void*) noexcept override { memory_.reset(); }
+
+ private:
+  std::shared_ptr<std::byte> memory_;
+};
+
+}  // namespace
+
+Allocator& memory_of_parameters(comm::Communicator& replicas, const Holdings& held) {
+  // θ that will be shared needs no window before.
+  return held.state_shards && replicas.shares_memory() ? page_allocator() : replicas.shared_allocator();
+}
+
+void ModelParts::share_parameters() {
+  comm::Communicator& replicas = grid.data();
+  if (!held.state_shards || node_memory || !replicas.shares_memory()) return;
+  auto memory = replicas.allocate_on_node(static_cast<std::size_t>(parameters.size()) * sizeof(float));
+  if (memory == nullptr) return;
+  node_memory = std::make_unique<NodeMemory>(std::move(memory));
+  Buffer one(parameters.size(), *node_memory);
+  for (const FloatRange& own : held.state_shards->ranges_of(replicas.rank())) {
+    std::ranges::copy(part(View(parameters.view()), own), part(one.view(), own).begin());
+  }
+  replicas.barrier();
+  parameters = std::move(one);
+}
+
+// The parts of a model that is divided into the stages of a pipeline.
+
+namespace {
+
+/// \throws ConfigError where micro-batches cannot pass whole through each replica
+void require_whole_micro_batches(const settings::Config& config, int replicas) {
+  if (micro_batch_sharing(config, replicas) != data::MicroBatchSharing::sliced) return;
+  throw ConfigError(fmt::format(
+      "train.micro_batches: {} for {} replicas of {} stages: a micro-batch passes through the stages of one "
+      "replica as a whole, so there must be at least as many micro-batches as replicas",
+      config.train.micro_batches, replicas, config.stages()));
+}
+
+/// GPUs do not sum exactly, so that the norm of a vector that stages share would not have the bits of a single rank's.
+void require_no_norms(const settings::Config& config, kernels::Backend& backend) {
+  const bool on_gpus = config.device == settings::DeviceChoice::cuda || backend.device() != nullptr;
+  const bool clips = config.optimizer.clip_norm != 0;
+  if (!on_gpus || !(clips || optim::traits_of(config.optimizer).has_block_rates)) return;
+  throw ConfigError(fmt::format(
+      "{}: the norms of vectors that are divided among stages are computed only on CPUs so far; {}, or set device = "
+      "\"cpu\" or replica.stages = 1",
+      clips ? "optimizer.clip_norm" : fmt::format("optimizer.kind = \"{}\"", config.optimizer.kind),
+      clips ? "set it to 0" : "choose another one"));
+}
+
+}  // namespace
+
+std::unique_ptr<parallel::Stages> make_stages(const settings::Config& config, const models::Model& model,
+                                              kernels::Backend& backend, int replicas) {
+  if (config.stages() == 1) return nullptr;
+  if (model.staged() == nullptr) {
+    throw ConfigError(
+        fmt::format("replica.stages: model.kind = \"{}\" has no layers that could be divided into stages; set it to 1",
+                    config.model.kind));
+  }
+  require_no_norms(config, backend);
+  require_whole_micro_batches(config, replicas);
+  return std::make_unique<parallel::Stages>(*model.staged(), config.replica, replicas);
+}
+
+namespace {
+
+std::vector<float> listed_weights(const settings::TrainSettings& train) {
+  return {train.class_weight_list.begin(), train.class_weight_list.end()};
+}
+
+void check_list(const std::vector<float>& weights, Index classes) {
+  if (std::ssize(weights) != classes) {
+    throw ConfigError(fmt::format(
+        "train.class_weights: {} {} given, but the data have {}; set one per class, or use \"balanced\"",
+        count_of(std::ssize(weights), "weight"), weights.size() == 1 ? "is" : "are", count_of(classes, "class")));
+  }
+  if (!std::all_of(weights.begin(), weights.end(), [](float weight) { return std::isfinite(weight); })) {
+    throw ConfigError(
+        "train.class_weights: a weight is too large for a float32; use smaller weights, because only their ratio "
+        "matters");
+  }
+  if (std::all_of(weights.begin(), weights.end(), [](float weight) { return weight == 0; })) {
+    throw ConfigError("train.class_weights: no class has a weight above 0, so nothing would be learned");
+  }
+}
+
+}  // namespace
+
+std::vector<float> balanced_weights(std::span<const std::int64_t> counts) {
+  double examples = 0, classes = 0;
+  for (const std::int64_t count : counts) {
+    examples += static_cast<double>(count);
+    classes += count > 0 ? 1 : 0;
+  }
+  std::vector<float> weights;
+  for (const std::int64_t count : counts) {
+    weights.push_back(count == 0 ? 1.0F : static_cast<float>(examples / (classes * static_cast<double>(count))));
+  }
+  return weights;
+}
+
+void require_class_weights(const settings::Config& config, const models::Model& model, const data::DatasetInfo& data) {
+  const settings::TrainSettings& train = config.train;
+  if (data.weighted && !model.takes_weights()) {
+    throw ConfigError(
+        fmt::format("{}: /train/weights: model.kind = \"{}\" does not support example weights; use a set without them",
+                    config.data.path, config.model.kind));
+  }
+  const bool balanced = train.class_weight_list.empty();
+  if (balanced && train.class_weights == settings::ClassWeights::none) return;
+  if (!model.takes_weights()) {
+    throw ConfigError(
+        fmt::format("train.class_weights: model.kind = \"{}\" does not support example weights; set it to \"none\"",
+                    config.model.kind));
+  }
+  if (data.classes == 0) {
+    throw ConfigError(
+        fmt::format("train.class_weights: {} has no labels, which class weights need; set it to \"none\"",
+                    config.data.targets == data::Targets::features ? "an autoencoder" : config.data.path));
+  }
+  if (!balanced) check_list(listed_weights(train), data.classes);
+}
+
+std::vector<float> class_weights_of(const settings::Config& config, const models::Model& model, data::Dataset& data) {
+  require_class_weights(config, model, data.info());
+  const settings::TrainSettings& train = config.train;
+  if (!train.class_weight_list.empty()) return listed_weights(train);
+  return train.class_weights == settings::ClassWeights::none ? std::vector<float>{}
+                                                             : balanced_weights(data.class_counts());
 }
 
 }  // namespace unisono::session

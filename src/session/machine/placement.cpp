@@ -1,17 +1,19 @@
-#include "unisono/session/placement.hpp"
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <sched.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <fstream>
+#include <limits>
 #include <set>
 #include <sstream>
 
+#include "machine/placement.hpp"
 #include "unisono/base/random.hpp"
 #include "unisono/base/resources.hpp"
 #include "unisono/base/text.hpp"
+#include "unisono/session/placement.hpp"
 
 namespace unisono::session {
 namespace {
@@ -113,5 +115,99 @@ std::uint64_t build_hash() {
 
 std::int64_t peak_memory_bytes() { return process_status_bytes("VmHWM:"); }
 std::int64_t resident_memory_bytes() { return process_status_bytes("VmRSS:"); }
+
+namespace {
+
+/// \return how many of the ranks are in the control group
+std::int64_t ranks_in(const std::string& group, const std::vector<RankCores>& ranks) {
+  return std::count_if(ranks.begin(), ranks.end(), [&group](const RankCores& rank) {
+    return std::any_of(rank.quotas.begin(), rank.quotas.end(),
+                       [&group](const CpuQuota& quota) { return quota.group == group; });
+  });
+}
+
+/// A rank's part of a quota.
+double part_of(const CpuQuota& quota, const std::vector<RankCores>& ranks) {
+  return quota.cores / static_cast<double>(std::max<std::int64_t>(1, ranks_in(quota.group, ranks)));
+}
+
+/// The quota of which the rank's part is the smallest; null: it has none.
+const CpuQuota* tightest_quota(const RankCores& rank, const std::vector<RankCores>& ranks) {
+  const auto least = std::min_element(
+      rank.quotas.begin(), rank.quotas.end(),
+      [&ranks](const CpuQuota& a, const CpuQuota& b) { return part_of(a, ranks) < part_of(b, ranks); });
+  return least == rank.quotas.end() ? nullptr : &*least;
+}
+
+double share_of_cores(const RankCores& rank, const std::vector<RankCores>& ranks) {
+  double share = 0;
+  for (const int core : rank.cores) {
+    const auto sharers = std::count_if(ranks.begin(), ranks.end(), [core](const RankCores& other) {
+      return std::find(other.cores.begin(), other.cores.end(), core) != other.cores.end();
+    });
+    share += 1.0 / static_cast<double>(std::max<std::ptrdiff_t>(sharers, 1));
+  }
+  return share;
+}
+
+/// The threads for a share of cores: rounded down, but not by an inexact sum; at least 1.
+int threads_on(double cores) { return std::max(1, static_cast<int>(cores + 1e-6)); }
+
+}  // namespace
+
+int fair_share(const RankCores& rank, const std::vector<RankCores>& ranks) {
+  const CpuQuota* quota = tightest_quota(rank, ranks);
+  const int threads = threads_on(share_of_cores(rank, ranks));
+  return quota == nullptr ? threads : std::min(threads, threads_of_quota(part_of(*quota, ranks)));
+}
+
+std::string text_of_limit(const RankCores& rank, const std::vector<RankCores>& ranks) {
+  const CpuQuota* quota = tightest_quota(rank, ranks);
+  if (quota == nullptr || fair_share(rank, ranks) == threads_on(share_of_cores(rank, ranks))) return "";
+  return fmt::format("a CPU quota of {:.4g} cores for {} ({}) limits the threads of a rank, which may run on {}",
+                     quota->cores, count_of(ranks_in(quota->group, ranks), "rank"), quota->group,
+                     count_of(std::ssize(rank.cores), "core"));
+}
+
+std::string text_of_crowd(const RankCores& rank, const std::vector<RankCores>& ranks, int threads) {
+  std::set<int> cores;
+  for (const RankCores& other : ranks) cores.insert(other.cores.begin(), other.cores.end());
+  const auto text = [threads](std::int64_t sharers, const std::string& cores_text) {
+    return fmt::format("{} of {} on {}", count_of(sharers, "rank"), count_of(threads, "thread"), cores_text);
+  };
+  if (threads > std::ssize(rank.cores) || std::ssize(ranks) * threads > std::ssize(cores)) {
+    return text(std::ssize(ranks), count_of(std::ssize(cores), "core"));
+  }
+  const CpuQuota* quota = tightest_quota(rank, ranks);
+  if (quota == nullptr || threads <= fair_share(rank, ranks)) return "";
+  return text(ranks_in(quota->group, ranks), fmt::format("a CPU quota of {:.4g} cores", quota->cores));
+}
+
+namespace {
+
+constexpr double kUnlimited = std::numeric_limits<double>::infinity();
+
+double resource_limit(int resource) {
+  rlimit limit{};
+  if (getrlimit(static_cast<__rlimit_resource_t>(resource), &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) {
+    return kUnlimited;
+  }
+  return static_cast<double>(limit.rlim_cur);
+}
+
+}  // namespace
+
+ProcessLimits limits_of_this_process() {
+  return {.data = resource_limit(RLIMIT_DATA), .address_space = resource_limit(RLIMIT_AS)};
+}
+
+double free_memory_bytes(int ranks_of_node, const ProcessLimits& limits, const std::string& root) {
+  const auto left = [&root](double limit, const char* used) {
+    return limit - static_cast<double>(process_status_bytes(used, root));
+  };
+  const auto node = available_memory_bytes(root);
+  const double share = node ? static_cast<double>(*node) / ranks_of_node : kUnlimited;
+  return std::max(0.0, std::min({share, left(limits.data, "VmData:"), left(limits.address_space, "VmSize:")}));
+}
 
 }  // namespace unisono::session

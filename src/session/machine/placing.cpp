@@ -1,4 +1,4 @@
-#include "unisono/session/placing.hpp"
+#include "unisono/session/abilities.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

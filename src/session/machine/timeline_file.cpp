@@ -1,4 +1,4 @@
-#include "unisono/session/timeline_file.hpp"
+#include "unisono/session/pipeline_figures.hpp"
 
 #include <fmt/format.h>
 #include <unistd.h>

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "machine/class_weights.hpp"
+#include "machine/model_parts.hpp"
 #include "unisono/records/progress.hpp"
 #include "unisono/session/abilities.hpp"
 #include "unisono/session/device.hpp"

@@ -8,7 +8,7 @@
 #include <set>
 #include <utility>
 
-#include "checkpoint/other_form.hpp"
+#include "checkpoint/checkpoint_header.hpp"
 #include "unisono/records/progress.hpp"
 #include "unisono/session/checkpoint_file.hpp"
 #include "unisono/session/run_dictionary.hpp"

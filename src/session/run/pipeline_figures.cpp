@@ -1,12 +1,21 @@
 #include "unisono/session/pipeline_figures.hpp"
 
 #include <fmt/format.h>
-
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
+#include <string>
+
+#include "unisono/base/log.hpp"
+#include "unisono/data/dataset.hpp"
 #include "unisono/parallel/pipeline.hpp"
+#include "unisono/session/abilities.hpp"
 #include "unisono/session/memory.hpp"
+#include "unisono/session/model_parts.hpp"
+#include "unisono/session/settled.hpp"
+#include "unisono/session/stage_report.hpp"
+#include "unisono/session/stored_checkpoint.hpp"
+#include "unisono/settings/config.hpp"
 
 namespace unisono::session {
 
@@ -39,6 +48,39 @@ std::string to_text(const PipelineFigures& figures) {
       "by the schedule; {:.3g} MB per step between stages",
       figures.schedule, figures.micro_batches, 100 * figures.bubble, 100 * figures.expected_bubble,
       1e-6 * figures.bytes_per_step);
+}
+
+namespace {
+
+/// A drawing (SVG) of how a step of a pipeline goes, as `unisono info --timeline` predicts it.
+/// \param config of several stages \param ranks of the run
+/// \throws ConfigError where the model cannot be cut as the config says
+std::string predicted_timeline(const settings::Config& given, const data::DatasetInfo& data, int ranks, Log& log) {
+  const auto alone = comm::make_self_communicator();
+  const settings::Config config = settle(given, data).config;
+  const auto strategy = strategies::make_strategy(config.strategy);
+  const auto backend =
+      kernels::make_cpu_backend(place_rank(*alone, NodePlace(*alone), config.train.threads, log).threads);
+  LocalReducer reducer;
+  models::ModelContext context = model_context(*backend, reducer, strategy->steps_together(), config);
+  context.training_examples = data.train;
+  const auto model = models::make_model(config.model, inputs_of(data), context);
+  require_placeable(config, *model, *backend);
+  const StagePlan plan(config, *model, *backend, data, *strategy,
+                       abilities_of(*alone, config, *model, *backend, ranks));
+  return StageReport(plan, place_model(plan, config)).svg();
+}
+
+}  // namespace
+
+std::string run_timeline(const std::string& run, const std::string& config, int ranks,
+                         const models::ModelKinds& models) {
+  Log quiet(0, /*terminal=*/false);
+  const settings::Config parsed =
+      settings::parse_config({.path = "config.toml", .text = config, .overrides = {}}, models);
+  const auto alone = comm::make_self_communicator();
+  const data::DatasetInfo shapes = set_like(find_checkpoint(*alone, run, quiet).header.inputs);
+  return predicted_timeline(parsed, shapes, std::max(ranks, parsed.stages()), quiet);
 }
 
 }  // namespace unisono::session

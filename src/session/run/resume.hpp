@@ -1,15 +1,17 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
+#include "run/summary.hpp"
 #include "unisono/base/log.hpp"
+#include "unisono/records/event_file.hpp"
 #include "unisono/session/run_plan.hpp"
 #include "unisono/session/selection.hpp"
 #include "unisono/session/stored_checkpoint.hpp"
 #include "unisono/session/training_parts.hpp"
 
 // Resuming a run: what its config must have in common with the checkpoint's, and what is restored.
-
 namespace unisono::session {
 
 /// Decides for a run that is resumed: the sizes of a step that are left to the placement, and the number of threads
@@ -31,5 +33,21 @@ struct ResumedRun {
 /// what prevents it from being bit-identical to an uninterrupted run. Collective. \throws ConfigError, CheckpointError
 /// (on rank 0) if the config does not continue the run that was started
 void resume_from(const StoredCheckpoint& checkpoint, const ResumedRun& run, Log& log);
+
+/// What a replay repeats of a recorded run.
+struct Repetition {
+  strategies::EventRecord events;
+  std::int64_t steps = 0;  ///< number of steps to repeat
+};
+
+/// Reads a run's record and checks that it can be replayed here bit for bit. Steps after the run's newest checkpoint,
+/// which a killed run may have recorded, are not repeated, because there is nothing to compare with. \param here
+/// binary, machine and data of this process \param checkpoint step of the newest checkpoint \throws CheckpointError if
+/// the record is damaged, or saying why it cannot be replayed here
+Repetition plan_repetition(const std::string& run, const records::EventFileHeader& here, std::int64_t checkpoint,
+                           Log& log);
+
+/// \throws TrainingError if the replay ended with other parameters than the recorded run
+void require_repeated(const Summary& summary, const std::string& run_folder);
 
 }  // namespace unisono::session

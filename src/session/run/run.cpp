@@ -3,35 +3,152 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "checkpoint/checkpoint_store.hpp"
 #include "checkpoint/shared_file.hpp"
 #include "run/comparison.hpp"
 #include "run/initialise_from.hpp"
 #include "run/kept_models.hpp"
-#include "run/replay.hpp"
 #include "run/resume.hpp"
-#include "run/run_header.hpp"
 #include "run/run_outputs.hpp"
 #include "run/schedule_span.hpp"
-#include "run/start_messages.hpp"
 #include "run/summarise.hpp"
+#include "run/summary.hpp"
 #include "run/training_observer.hpp"
-#include "run/validation_outputs.hpp"
 #include "run/whole_set_source.hpp"
+#include "unisono/base/errors.hpp"
+#include "unisono/base/log.hpp"
 #include "unisono/base/text.hpp"
+#include "unisono/records/event_file.hpp"
+#include "unisono/session/checkpoint.hpp"
 #include "unisono/session/method.hpp"
+#include "unisono/session/model_parts.hpp"
 #include "unisono/session/rank_checks.hpp"
 #include "unisono/session/run_plan.hpp"
 #include "unisono/session/run_state.hpp"
 #include "unisono/session/selection.hpp"
 #include "unisono/session/training_parts.hpp"
+#include "unisono/session/weight_average.hpp"
 
 namespace unisono::session {
 namespace {
+
+/// What the model predicts for the validation examples: [examples, output_size], the same on every rank. Collective.
+/// \throws ConfigError where the ranks hold parts of the model
+std::vector<float> validation_outputs(ModelParts& parts, TrainingParts& training, data::Dataset& data,
+                                      const settings::Config& config) {
+  if (!parts.held.parameters->held_by_all()) {
+    throw ConfigError(
+        "predictions of validation examples need a model that each rank holds as a whole: remove "
+        "replica.stages, or choose another strategy than stratified");
+  }
+  if (data.info().validation == 0) return {};
+  const WeightAverage::InPlace applied(parts, training.average.get());
+  comm::Communicator& ranks = parts.grid.all();
+  const auto source = data.evaluate(data::Split::validation, ranks.rank(), ranks.size(),
+                                    config.train.evaluation_batch_size, parts.delivery());
+  const auto width = static_cast<std::size_t>(parts.model->output_size());
+  std::vector<float> outputs;
+  while (const auto batch = source->next()) {
+    const std::size_t before = outputs.size(), count = static_cast<std::size_t>(batch->size) * width;
+    outputs.resize(before + count);
+    parts.model->predict(*batch, parts.state(), std::span(outputs).subspan(before));
+  }
+  return ranks.all_gather_joined(outputs);
+}
+
+/// What `say_start` describes.
+struct StartOfRun {
+  const RunPlan& plan;
+  const ModelParts& parts;
+  const TrainingParts& training;
+  const data::BatchSource& source;
+  std::string threads_text;  ///< how their number was chosen; empty: it was not
+};
+
+std::string examples_on_device(std::size_t kept_bytes) {
+  if (kept_bytes == 0) return "examples are copied to the GPU batch by batch";
+  return fmt::format("the GPU keeps the training set: {:.1f} MiB", static_cast<double>(kept_bytes) / (1 << 20));
+}
+
+void say_size(const StartOfRun& run, Log& log) {
+  log.info(fmt::format("{}: {}, {}, {} an epoch, {}", run.plan.config.name,
+                       count_of(run.parts.model->layout().parameters(), "parameter"),
+                       count_of(run.source.examples_per_epoch(), "training example"),
+                       count_of(run.source.steps_per_epoch(), "step"),
+                       count_of(run.plan.config.train.epochs, "epoch")));
+}
+
+void say_ranks(const StartOfRun& run, Log& log) {
+  const ModelParts& parts = run.parts;
+  const int stages = parts.grid.shape().stages;
+  log.info(fmt::format("{} on {} × {} ({}), a {}'s batch: {}", run.plan.config.strategy.kind,
+                       ranks_text(run.plan.config, parts.grid.all().size(), parts.workers(), stages),
+                       count_of(parts.placement.threads, "thread"), parts.device(), stages > 1 ? "replica" : "rank",
+                       local_batch_text(run.plan.config, parts.workers())));
+  if (!run.threads_text.empty()) log.info(run.threads_text);
+  if (!parts.placement.quota_text.empty()) log.info(parts.placement.quota_text);
+  for (int stage = 0; stage < stages && parts.stages; ++stage) {
+    log.info(fmt::format("stage {}: {}", stage, parts.stages->text_of(stage)));
+  }
+}
+
+/// Logs what a run is about to do, before its first step.
+void say_start(const StartOfRun& run, Log& log) {
+  const ModelParts& parts = run.parts;
+  say_size(run, log);
+  say_ranks(run, log);
+  for (const std::string& note : {note_on_best(run.plan.config, run.plan.data().info()),
+                                  span_note(run.plan.config, run.source.steps_per_epoch())}) {
+    if (!note.empty()) log.info(note);
+  }
+  for (const std::string& note : parts.model->notes()) log.info(note);
+  if (run.training.average) log.info("evaluations and predictions use averaged weights (train.weight_average)");
+  if (parts.backend->device() != nullptr) log.info(examples_on_device(parts.backend->kept_bytes()));
+  if (run.plan.config.fault.is_on() && parts.grid.all().is_root()) log.warning(run.plan.config.fault.text());
+}
+
+/// The checkpoint header of a new run, at step 0. \param averaged whether weights are averaged
+CheckpointHeader first_header(const RunPlan& plan, const ModelParts& parts, bool averaged) {
+  CheckpointHeader header;
+  data::Dataset& data = plan.data();
+  header.seed = static_cast<std::uint64_t>(plan.config.seed);
+  header.config = settings::effective_config(plan.config);
+  header.threads_chosen = plan.trial_of_threads() != nullptr && plan.config.strategy.threads > 0;
+  header.inputs = inputs_of(data.info());
+  header.preprocessing = data.preprocessing();
+  header.data_identity = data.info().identity;
+  header.resident = data.info().resident;
+  header.averaged = averaged;
+  header.ranks = parts.grid.all().size();
+  header.threads = parts.placement.threads;
+  header.device = parts.device();
+  header.build = build_hash();
+  header.layout = parts.model->layout().hash();
+  return header;
+}
+
+/// The header of a run's record of events, which must be the same when the record is continued or replayed.
+records::EventFileHeader events_header(const CheckpointHeader& header, const settings::Config& config,
+                                       const ModelParts& parts, std::int64_t steps_per_epoch) {
+  return {.workers = parts.workers(),
+          .servers = parts.strategy->event_lists(header.ranks),
+          .threads = header.threads,
+          .device = header.device,
+          .data_identity = header.data_identity,
+          .build = header.build,
+          .layout = header.layout,
+          .schedule_steps =
+              config.schedule.kind == optim::ScheduleKind::constant ? 0 : config.schedule_epochs() * steps_per_epoch,
+          .config = header.config};
+}
 
 /// This rank's training batches, or only their number where steps take the whole set.
 std::unique_ptr<data::BatchSource> make_source(const ModelParts& parts, const settings::Config& config,

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "unisono/base/text.hpp"
-#include "unisono/session/rank_texts.hpp"
+#include "unisono/session/rank_checks.hpp"
 #include "unisono/session/run_dictionary.hpp"
 
 namespace unisono::session {

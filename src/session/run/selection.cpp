@@ -8,7 +8,6 @@
 
 #include "unisono/base/errors.hpp"
 #include "unisono/session/evaluator.hpp"
-#include "unisono/session/losses.hpp"
 #include "unisono/session/model_of_config.hpp"
 #include "unisono/session/model_parts.hpp"
 #include "unisono/session/settled.hpp"

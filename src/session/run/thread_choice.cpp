@@ -1,20 +1,158 @@
 #include "unisono/session/thread_choice.hpp"
-#include "unisono/session/training_parts.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdint>
 #include <limits>
+#include <variant>
+#include <vector>
 
-#include "run/sample_source.hpp"
 #include "run/schedule_span.hpp"
 #include "unisono/base/median.hpp"
 #include "unisono/base/text.hpp"
+#include "unisono/data/batch.hpp"
+#include "unisono/session/training_parts.hpp"
 
 namespace unisono::session {
 namespace {
+
+/// The first steps of another source, over and over, from a copy of their examples: also whoever reads a whole set
+/// reads only these. Not for texts.
+class SampleSource final : public data::BatchSource {
+ public:
+  /// \param examples at least so many of this rank, unless an epoch has fewer or they are large
+  SampleSource(data::BatchSource& source, Index examples);
+
+  data::Batch next() override;
+  std::int64_t steps_per_epoch() const override { return std::ssize(steps_); }
+  std::int64_t examples_per_epoch() const override { return examples_; }
+  void seek(const data::DataCursor& cursor) override;
+  double wait_seconds() const override { return 0; }
+
+ private:
+  struct Step {
+    data::Batch batch;
+    std::vector<data::ExampleRange> ranges;
+    std::vector<std::uint64_t> examples;
+    std::vector<std::int32_t> labels;
+    std::vector<float> features, targets, weights;
+  };
+  Index take(const data::Batch& batch);
+  void take_range(const data::LabelledRows& rows, data::ExampleRange range);
+  void take_range(data::SparseEntries entries, data::ExampleRange range);
+  void bind();
+
+  std::vector<Step> steps_;
+  std::vector<std::uint64_t> offsets_{0};  ///< of sparse rows
+  std::vector<std::uint32_t> columns_;
+  std::vector<float> values_, targets_, weights_;
+  std::vector<SparseEntry> entries_;
+  data::ExampleSet set_;  ///< of the copied rows or entries
+  std::int64_t examples_ = 0;
+  data::DataCursor cursor_;
+};
+
+constexpr Index kMostFloats = Index{1} << 22;  // of a table
+
+template <typename Values>
+auto copy_of(const Values& values) {
+  return std::vector<std::remove_cv_t<typename Values::element_type>>(values.begin(), values.end());
+}
+
+template <typename Values>
+auto part_of(const Values& values, std::uint64_t first, std::uint64_t last) {
+  return values.empty() ? values : values.subspan(first, last - first);
+}
+
+void append(std::vector<float>& to, View values) { to.insert(to.end(), values.begin(), values.end()); }
+
+SampleSource::SampleSource(data::BatchSource& source, Index examples) {
+  Index own = 0, floats = 0;
+  for (bool ended = false; !ended && own < examples && floats < kMostFloats;) {
+    const data::Batch batch = source.next();
+    if (steps_.empty() && batch.set != nullptr) set_ = *batch.set;
+    own += take(batch);
+    floats += std::ssize(batch.features);
+    ended = batch.last_of_epoch;
+  }
+  bind();
+}
+
+/// \return the batch's examples
+Index SampleSource::take(const data::Batch& batch) {
+  Step& step = steps_.emplace_back(Step{batch,
+                                        {},
+                                        copy_of(batch.examples),
+                                        copy_of(batch.labels),
+                                        copy_of(batch.features),
+                                        copy_of(batch.targets),
+                                        copy_of(batch.weights)});
+  step.batch.epoch_examples_before = examples_;
+  examples_ += batch.global_size;
+  for (const data::ExampleRange& range : batch.ranges) {
+    const auto* const rows = std::get_if<data::LabelledRows>(batch.set);
+    const auto first = rows != nullptr ? std::ssize(offsets_) - 1 : std::ssize(entries_);
+    step.ranges.push_back({first, first + range.size()});
+    rows != nullptr ? take_range(*rows, range) : take_range(std::get<data::SparseEntries>(*batch.set), range);
+  }
+  return batch.size;
+}
+
+void SampleSource::take_range(const data::LabelledRows& rows, data::ExampleRange range) {
+  const auto first_row = static_cast<std::size_t>(range.first), last_row = static_cast<std::size_t>(range.last);
+  const std::uint64_t first = rows.rows.offsets[first_row], last = rows.rows.offsets[last_row];
+  const std::uint64_t before = offsets_.back();
+  for (std::size_t row = first_row; row < last_row; ++row) {
+    offsets_.push_back(before + rows.rows.offsets[row + 1] - first);
+  }
+  const auto columns = part_of(rows.rows.columns, first, last);
+  columns_.insert(columns_.end(), columns.begin(), columns.end());
+  append(values_, part_of(rows.rows.values, first, last));
+  append(targets_, part_of(rows.targets, first_row, last_row));
+  append(weights_, part_of(rows.weights, first_row, last_row));
+}
+
+void SampleSource::take_range(data::SparseEntries entries, data::ExampleRange range) {
+  entries_.insert(entries_.end(), entries.begin() + range.first, entries.begin() + range.last);
+}
+
+/// Lets the steps' views point to the copies.
+void SampleSource::bind() {
+  if (auto* const rows = std::get_if<data::LabelledRows>(&set_)) {
+    rows->rows.offsets = offsets_;
+    rows->rows.columns = columns_;
+    rows->rows.values = values_;
+    rows->targets = targets_;
+    rows->weights = weights_;
+  } else {
+    set_ = data::SparseEntries(entries_);
+  }
+  for (Step& step : steps_) {
+    step.batch.examples = step.examples;
+    step.batch.features = step.features;
+    step.batch.labels = step.labels;
+    step.batch.targets = step.targets;
+    step.batch.weights = step.weights;
+    step.batch.ranges = step.ranges;
+    if (step.batch.set != nullptr) step.batch.set = &set_;
+  }
+}
+
+data::Batch SampleSource::next() {
+  data::Batch batch = steps_[static_cast<std::size_t>(cursor_.step)].batch;
+  batch.epoch = cursor_.epoch;
+  seek({.epoch = cursor_.epoch, .step = cursor_.step + 1});
+  batch.last_of_epoch = cursor_.step == 0;
+  return batch;
+}
+
+void SampleSource::seek(const data::DataCursor& cursor) {
+  const std::int64_t steps = steps_per_epoch();
+  cursor_ = {.epoch = cursor.epoch + cursor.step / steps, .step = cursor.step % steps};
+}
 
 constexpr Index kSampledExamples = 8192;
 constexpr int kRounds = 3;            // of each way; their medians count, which single disturbances do not affect

@@ -11,7 +11,7 @@
 
 #include "unisono/comm/communicator.hpp"
 #include "unisono/parallel/phase.hpp"
-#include "unisono/session/losses.hpp"
+#include "unisono/session/evaluator.hpp"
 #include "unisono/session/run_state.hpp"
 #include "unisono/session/weight_average.hpp"
 

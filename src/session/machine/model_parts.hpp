@@ -6,9 +6,13 @@
 
 #include "unisono/data/dataset.hpp"
 #include "unisono/models/model.hpp"
+#include "unisono/session/model_parts.hpp"
 #include "unisono/settings/config.hpp"
 
 namespace unisono::session {
+
+/// Where θ lies when it is made; replicas may share memory.
+Allocator& memory_of_parameters(comm::Communicator& replicas, const Holdings& held);
 
 /// The weights n / (K · n_k), where n_k of n examples are of class k, and K classes have any examples (as
 /// scikit-learn's compute_class_weight). Their mean over the examples is 1; a class without examples gets 1.
