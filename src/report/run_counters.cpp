@@ -121,32 +121,14 @@ void add_numbers(const RunHistory& run, const Json& object, const std::string& p
 
 /// The summary without what other sections of the page show.
 Json other_figures(const Json& summary) {
-  static const std::set<std::string_view> kShownElsewhere = {"name",
-                                                             "status",
-                                                             "strategy",
-                                                             "ranks",
-                                                             "threads",
-                                                             "batch_size",
-                                                             "seconds",
-                                                             "batch_size_per_rank",
-                                                             "parameters",
-                                                             "epochs",
-                                                             "steps",
-                                                             "batch_statistics",
-                                                             "seed",
-                                                             "device",
-                                                             "best",
-                                                             "examples_per_second",
-                                                             "train",
-                                                             "validation",
-                                                             "test",
-                                                             "examples_per_second_and_thread",
-                                                             "counters",
-                                                             "chosen",
-                                                             "fault",
-                                                             "steps_per_epoch",
-                                                             "stopped_early",
-                                                             "resumed_at_step"};
+  static const std::set<std::string_view> kShownElsewhere = {
+      "name",          "status",         "strategy", "ranks",
+      "threads",       "batch_size",     "seconds",  "batch_size_per_rank",
+      "parameters",    "epochs",         "steps",    "batch_statistics",
+      "seed",          "device",         "best",     "examples_per_second",
+      "train",         "validation",     "test",     "examples_per_second_and_thread",
+      "counters",      "chosen",         "fault",    "steps_per_epoch",
+      "stopped_early", "resumed_at_step"};
   Json others = Json::object();
   for (const auto& [name, value] : summary.items()) {
     if (!kShownElsewhere.contains(name)) others[name] = value;
