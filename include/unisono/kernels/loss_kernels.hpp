@@ -14,7 +14,7 @@ struct LossSums {
   double loss = 0;  ///< Σ of the examples' losses, unscaled
   std::int64_t examples = 0;
   std::int64_t correct = 0;       ///< classification: the largest logit is the label's (the first of equals)
-  std::int64_t correct_top5 = 0;  ///< … among the five largest
+  std::int64_t correct_top5 = 0;  ///< the label is among the five largest outputs
   double squared_error = 0;       ///< regression: Σ (y − t)², over outputs too
   double absolute_error = 0;
   double target_sum = 0;  ///< Σ t and Σ t², over outputs too, for R²

@@ -112,7 +112,7 @@ class Model {
   /// only.
   virtual void initialise(std::uint64_t seed, ModelState state) const = 0;
 
-  /// The same for what a rank holds of the model's vectors: the values are those that `initialise` gives. Models of
+  /// Fills what a rank holds of the model's vectors with the values that `initialise` gives. Models of
   /// which no rank ever holds less than all do not implement it. \param state laid out as `held` says
   virtual void initialise_held(std::uint64_t seed, const HeldModel& held, ModelState state) const;
 

@@ -26,8 +26,8 @@ double initialiser_deviation(const Block& block);
 /// depends only on the seed, the block's number and its canonical position in the block.
 void initialise(const ParameterLayout& layout, std::uint64_t seed, MutableView vector);
 
-/// The same for what a rank holds of a vector. The block's number and the position are those in the whole vector, so
-/// that the values do not depend on who holds them. The floats that are in no shard become zero.
+/// Draws the initial values of what a rank holds of a vector. The block's number and the position are those in the
+/// whole vector, so that the values do not depend on who holds them. The floats that are in no shard become zero.
 void initialise(const Holding& holding, std::uint64_t seed, MutableView vector);
 
 }  // namespace unisono::nn

@@ -51,7 +51,7 @@ class RunFolder {
 
 /// Replaces a text file atomically, by renaming a temporary one. \throws OutputError
 void write_text_file(const std::string& path, const std::string& text);
-/// The same for callers with advice of their own. \return why it cannot be written; empty: it is
+/// Writes a text file, for callers with advice of their own. \return why it cannot be written; empty: it is
 std::string try_to_write_text_file(const std::string& path, const std::string& text);
 /// \throws OutputError
 std::string read_text_file(const std::string& path);

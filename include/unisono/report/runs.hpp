@@ -16,7 +16,7 @@ enum class TableFormat { text, json, csv };
 /// \throws CheckpointError if a folder holds no run, or a damaged one
 std::string compare_runs(const std::vector<std::string>& runs, TableFormat format);
 
-/// The same table of all runs in a folder and its subfolders. Folders without a run, and damaged runs, are skipped with
+/// The table of all runs in a folder and its subfolders. Folders without a run, and damaged runs, are skipped with
 /// a warning.
 /// \throws CheckpointError if there is no such folder
 std::string list_runs(const std::string& folder, TableFormat format, Log& log);

@@ -8,13 +8,14 @@
 // Checks at the start of a run. Each names what it requires; all are collective, and all ranks throw the same.
 namespace unisono::session {
 
-/// The same config and the same binary on every rank; called before anything is read or written. \throws LaunchError
+/// Requires the same config and the same binary on every rank; called before anything is read or written. \throws
+/// LaunchError
 void require_same_experiment(comm::Communicator& group, const settings::Config& config);
 
-/// The same CPU instruction set on every rank, so that all compute the same bits. \throws LaunchError
+/// Requires the same CPU instruction set on every rank, so that all compute the same bits. \throws LaunchError
 void require_same_instructions(comm::Communicator& group);
 
-/// The same data set on every rank. \throws LaunchError
+/// Requires the same data set on every rank. \throws LaunchError
 void require_same_data(comm::Communicator& group, const data::DatasetInfo& data);
 
 /// Examples of every whole step on each rank that trains, where the strategy needs them. \throws ConfigError

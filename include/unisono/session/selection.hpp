@@ -29,7 +29,7 @@ struct Criteria {
 
 /// All metrics that this model may have on a split.
 std::vector<models::Metric> possible_metrics(const models::Model& model, data::Split split);
-/// The same for the model that a config would train on these data. \throws ConfigError for a model that does not fit
+/// The criteria of the model that a config would train on these data. \throws ConfigError for a model that does not fit
 /// them
 std::vector<models::Metric> possible_metrics(const settings::Config& config, const data::DatasetInfo& data,
                                              data::Split split);

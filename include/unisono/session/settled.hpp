@@ -24,7 +24,7 @@ struct Choice {
 
 /// A config, and who decided what in it. Functions that decide take one and return another.
 struct Settled {
-  /// As it was asked for.
+  /// The config as it was asked for, without choices.
   Settled(settings::Config asked) : config(std::move(asked)) {}  // not explicit: nothing is decided yet
 
   /// Sets a field of `config`. A value that it had already is no choice.

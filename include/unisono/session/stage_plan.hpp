@@ -27,7 +27,7 @@ struct RankAbilities {
   std::int64_t process_bytes = 0;  ///< resident before anything is allocated: code, MPI, HDF5
 };
 
-/// The same for another number of ranks: those that are not known can do what the weakest known one can.
+/// The abilities of another number of ranks: those that are not known can do what the weakest known one can.
 RankAbilities on_ranks(RankAbilities abilities, int ranks);
 
 /// GFLOP/s of a rank of which nothing is known.
@@ -48,9 +48,9 @@ class StagePlan {
   StagePlan(const settings::Config& config, const models::Model& model, const kernels::Backend& backend,
             const data::DatasetInfo& data, const strategies::Strategy& strategy, RankAbilities abilities);
 
-  /// The same for another config.
+  /// The plan of another config for the same model and ranks.
   StagePlan(const StagePlan& other, const settings::Config& config);
-  /// The same on another number of ranks.
+  /// The plan of the same config on another number of ranks.
   StagePlan(const StagePlan& other, int ranks);
 
   const RankAbilities& abilities() const { return abilities_; }

@@ -38,7 +38,8 @@ struct StudyResult {
   double optimum = kUnknown;  ///< f*
   /// At which variants are compared: all reach them.
   double updates = kUnknown, examples = kUnknown, seconds = kUnknown;
-  /// Of the differences between a variant and the serial run: the median over the variants that are tested.
+  /// The deviation of the differences between a variant and the serial run: the median over the variants that are
+  /// tested.
   double deviation = kUnknown;
   std::vector<std::pair<std::int64_t, double>> power;  ///< to find a difference of the margin, by the number of seeds
 };

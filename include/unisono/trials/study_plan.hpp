@@ -37,7 +37,7 @@ settings::StudySettings study_of(const ConfigText& text, const models::ModelKind
 /// \throws ConfigError naming the variant
 std::vector<Variant> variants_of(const ConfigText& text, const models::ModelKinds& models, int ranks);
 
-/// The same experiment by L-BFGS, to find the minimum; nothing where its model is not linear, or the minimum is not
+/// A study's experiment by L-BFGS, to find the minimum; nothing where its model is not linear, or the minimum is not
 /// that of what is trained. \param why on return why not
 std::optional<Variant> optimum_of(const Variant& serial, std::string& why);
 
@@ -86,7 +86,7 @@ struct StudyRecord {
   std::vector<CurvePoint> curve = {};
   ModelDistance distance = {};
 
-  /// Of training, without evaluations and checkpoints.
+  /// Seconds of training, without evaluations and checkpoints.
   double training_seconds() const { return seconds.sum() - seconds.evaluation - seconds.checkpoint; }
 };
 
@@ -137,7 +137,7 @@ class StudyProgress final : public Plan {
   const StudyTraining& at(const records::TrialRun& training) const {
     return trainings_.at(static_cast<std::size_t>(training.trial));
   }
-  /// Of all trainings that have ended, also of variants that the study no longer has.
+  /// The records of all trainings that have ended, also of variants that the study no longer has.
   const std::vector<StudyRecord>& records() const { return records_; }
   void add(StudyRecord record) { records_.push_back(std::move(record)); }
 

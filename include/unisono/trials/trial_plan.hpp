@@ -17,7 +17,7 @@
 
 namespace unisono::trials {
 
-/// Of what a trial is made, and what follows the last one.
+/// How many trainings a trial is made of, and what follows the last trial.
 struct PlanShape {
   std::int64_t repeats = 1;  ///< seeds
   std::int64_t folds = 0;    ///< 0: the examples are not divided into folds

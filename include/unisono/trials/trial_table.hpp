@@ -19,7 +19,7 @@ struct TrialTable {
   /// A line for each trial: its number, how it ended, value, deviation, epochs, settings, metrics (means over repeats
   /// and folds), message. Nothing in it depends on time or ranks.
   std::string csv() const;
-  /// The same with the times. Cores were in trials for Σ trials' seconds / (at_a_time · seconds) of the time.
+  /// The table with the times. Cores were in trials for Σ trials' seconds / (at_a_time · seconds) of the time.
   nlohmann::ordered_json json(bool is_complete) const;
 };
 
