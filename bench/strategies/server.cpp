@@ -11,8 +11,8 @@
 #include <functional>
 #include <vector>
 
-#include "server/client.hpp"
 #include "server/server.hpp"
+#include "server/workers.hpp"
 #include "unisono/base/clock.hpp"
 #include "unisono/base/median.hpp"
 #include "unisono/comm/mpi.hpp"

@@ -1,17 +1,23 @@
-#include <fmt/format.h>
+#include "unisono/apply/evaluate.hpp"
 
-#include <algorithm>
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "figures/classification.hpp"
-#include "figures/recommendation.hpp"
-#include "unisono/apply/evaluate.hpp"
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <optional>
+
+#include "figures/figures.hpp"
+#include "model/best.hpp"
+#include "unisono/apply/answers.hpp"
 #include "unisono/apply/trained_model.hpp"
 #include "unisono/base/text.hpp"
 #include "unisono/records/metrics_log.hpp"
 #include "unisono/records/progress.hpp"
-#include "unisono/session/evaluator.hpp"
-#include "unisono/session/run_dictionary.hpp"
+#include "unisono/session/evaluation.hpp"
+#include "unisono/session/run_checks.hpp"
+#include "vectors/tables.hpp"
 
 namespace unisono::apply {
 namespace {
@@ -100,6 +106,170 @@ void print_evaluation(comm::Communicator& world, const ApplyOptions& options, co
 
 void evaluate(comm::Communicator& world, const ApplyOptions& options, const EvaluateOptions& how, Log& log) {
   naming_input(options, [&] { print_evaluation(world, options, how, log); });
+}
+
+namespace {
+
+constexpr Index kNeighboursOf = 16;
+constexpr std::size_t kNeighbours = 6;
+
+std::unique_ptr<data::EvaluationSource> pass_over(TrainedModel& model) {
+  return (*model.data)->evaluate(model.split, 0, 1, model.config.train.evaluation_batch_size, model.parts->delivery());
+}
+
+/// Of classes: how much of the probability goes elsewhere, or how far the label's margin is below the largest other.
+double class_error(const records::ClassReading& reading, View outputs, float answer) {
+  const auto label = static_cast<std::size_t>(answer);
+  if (reading.outputs == 1) {
+    const double wrong = answer > 0.5F ? -outputs[0] : outputs[0];
+    return reading.probabilities && answer > 0.5F ? 1 + wrong : wrong;
+  }
+  if (label >= outputs.size()) return 0;
+  if (reading.probabilities) return 1 - outputs[label];
+  double largest = -std::numeric_limits<double>::infinity();
+  for (std::size_t k = 0; k < outputs.size(); ++k) {
+    if (k != label) largest = std::max<double>(largest, outputs[k]);
+  }
+  return largest - outputs[label];
+}
+
+double distance(View outputs, View answer) {
+  double squares = 0;
+  for (std::size_t i = 0; i < std::min(outputs.size(), answer.size()); ++i) {
+    squares += (outputs[i] - answer[i]) * (outputs[i] - answer[i]);
+  }
+  return std::sqrt(squares);
+}
+
+/// Outputs and answers of a whole split, row by row.
+struct Predictions {
+  std::vector<float> outputs, answers;
+  std::size_t output_size, answer_size;
+
+  View outputs_of(std::size_t i) const { return View(outputs).subspan(i * output_size, output_size); }
+  View answer_of(std::size_t i) const { return View(answers).subspan(i * answer_size, answer_size); }
+  std::size_t size() const { return answer_size == 0 ? 0 : answers.size() / answer_size; }
+};
+
+Predictions predictions_of(TrainedModel& model) {
+  Predictions all{.outputs = {},
+                  .answers = {},
+                  .output_size = static_cast<std::size_t>(model.parts->model->output_size()),
+                  .answer_size = static_cast<std::size_t>(answer_kind(model).width)};
+  const auto source = pass_over(model);
+  std::vector<float> rows;
+  while (const auto batch = source->next()) {
+    rows.resize(static_cast<std::size_t>(batch->size) * all.output_size);
+    model.parts->model->predict(*batch, model.parts->state(), rows);
+    all.outputs.insert(all.outputs.end(), rows.begin(), rows.end());
+    const std::vector<float> answers = answers_of(*batch);
+    all.answers.insert(all.answers.end(), answers.begin(), answers.end());
+  }
+  return all;
+}
+
+/// Another pass over the set, for the features of a few examples.
+void add_features(TrainedModel& model, std::vector<records::WorstExample>& worst) {
+  const auto source = pass_over(model);
+  std::int64_t first = source->first();
+  while (const auto batch = source->next()) {
+    const auto width = batch->size > 0 ? batch->features.size() / static_cast<std::size_t>(batch->size) : 0;
+    for (records::WorstExample& one : worst) {
+      if (one.number < first || one.number >= first + batch->size) continue;
+      const View features = batch->features.subspan(static_cast<std::size_t>(one.number - first) * width, width);
+      one.features.assign(features.begin(), features.end());
+    }
+    first += batch->size;
+  }
+}
+
+/// Of what the worst examples are ordered by: "1 − probability of the label", "distance from the target", …
+std::string error_name(const TrainedModel& model, const std::optional<records::ClassReading>& reading) {
+  if (!reading) return "distance from the " + answer_kind(model).name;
+  return reading->probabilities ? "1 − probability of the label" : "margin by which another class wins";
+}
+
+/// Predicts a split, and returns the examples with the largest errors, the largest first. \pre the split has answers
+std::vector<records::WorstExample> worst_examples(TrainedModel& model,
+                                                  const std::optional<records::ClassReading>& reading,
+                                                  std::size_t count) {
+  const Predictions all = predictions_of(model);
+  Best best(count);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const double error = reading ? class_error(*reading, all.outputs_of(i), all.answer_of(i)[0])
+                                 : distance(all.outputs_of(i), all.answer_of(i));
+    best.offer({.row = static_cast<Index>(i), .score = error});
+  }
+  std::vector<records::WorstExample> worst;
+  for (const auto& [row, error] : best.take()) {
+    const auto i = static_cast<std::size_t>(row);
+    const View outputs = all.outputs_of(i), answer = all.answer_of(i);
+    worst.push_back({.number = row,
+                     .answer = {answer.begin(), answer.end()},
+                     .outputs = {outputs.begin(), outputs.end()},
+                     .error = error,
+                     .features = {}});
+  }
+  add_features(model, worst);
+  return worst;
+}
+
+/// Of classifiers.
+void add_classes(records::ModelExamples& examples, TrainedModel& model) {
+  if (!examples.reading) return;
+  auto figures = classify_split(model, model.parts->grid.data(), *examples.reading);
+  if (figures && figures->matrix.has_cells()) examples.matrix = std::move(figures->matrix);
+}
+
+void add_worst(records::ModelExamples& examples, TrainedModel& model, std::size_t most) {
+  if (answer_kind(model).width == 0) return;
+  const data::DatasetInfo& info = (*model.data)->info();
+  examples.error = error_name(model, examples.reading);
+  examples.worst = worst_examples(model, examples.reading, most);
+  examples.features = info.features;
+  examples.are_images = info.kind == data::SetKind::table && info.features.height > 1 && info.features.width > 1;
+}
+
+std::vector<records::Neighbours> neighbours_of(const TrainedModel& model) {
+  std::vector<records::Neighbours> all;
+  for (const models::VectorTable& table : model.parts->model->vectors(model.parts->parameters.view())) {
+    const data::NameTable names = names_of(model, table);
+    std::vector<Index> asked;
+    for (Index row = 0; row < std::min(kNeighboursOf, table.rows); ++row) asked.push_back(row);
+    const auto found = nearest(table, model.parts->parameters.view(), asked, kNeighbours);
+    records::Neighbours neighbours{.table = table.name};
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      records::Neighbours::Row row{.name = names.names[i], .neighbours = {}};
+      for (const Scored& one : found[i]) {
+        row.neighbours.emplace_back(names.names[static_cast<std::size_t>(one.row)], one.score);
+      }
+      neighbours.rows.push_back(std::move(row));
+    }
+    all.push_back(std::move(neighbours));
+  }
+  return all;
+}
+
+records::SplitEvaluation evaluation_of(TrainedModel& model) {
+  return {.checkpoint = model.checkpoint.path,
+          .step = model.checkpoint.header.step,
+          .data = model.data_text(),
+          .examples = session::examples_of((*model.data)->info(), model.split),
+          .metrics = session::evaluate_split(*model.parts, **model.data, model.split, model.config)};
+}
+
+}  // namespace
+
+records::ModelExamples examples_of_model(const ApplyOptions& options, std::size_t most, Log& log) {
+  const auto alone = comm::make_self_communicator();
+  TrainedModel model(*alone, options, log);
+  records::ModelExamples examples{.reading = class_reading(model), .classes = class_names_of(model, options)};
+  add_classes(examples, model);
+  add_worst(examples, model, most);
+  examples.neighbours = neighbours_of(model);
+  const bool is_held_out = model.split != data::Split::train;  // training sets may take long
+  if (is_held_out) examples.evaluation = evaluation_of(model);
+  return examples;
 }
 
 }  // namespace unisono::apply

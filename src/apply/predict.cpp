@@ -14,7 +14,7 @@
 #include "unisono/base/median.hpp"
 #include "unisono/base/text.hpp"
 #include "unisono/records/csv_field.hpp"
-#include "unisono/session/evaluator.hpp"
+#include "unisono/session/evaluation.hpp"
 #include "vectors/tables.hpp"
 
 namespace unisono::apply {

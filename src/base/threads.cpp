@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "control_group.hpp"
 #include "unisono/base/errors.hpp"
+#include "unisono/base/resources.hpp"
 
 namespace unisono {
 

@@ -11,8 +11,8 @@
 #include "unisono/base/log.hpp"
 #include "unisono/comm/mpi.hpp"
 #include "unisono/data/import.hpp"
-#include "unisono/jobs/trials.hpp"
-#include "unisono/planning/bench.hpp"
+#include "unisono/jobs/jobs.hpp"
+#include "unisono/planning/planning.hpp"
 #include "unisono/session/job.hpp"
 #include "unisono/session/run.hpp"
 

@@ -1,4 +1,4 @@
-#include "unisono/session/check.hpp"
+#include "unisono/session/run_plan.hpp"
 
 #include <fmt/format.h>
 #include <cstdio>

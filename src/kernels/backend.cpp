@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "unisono/base/errors.hpp"
+#include "unisono/kernels/compute_device.hpp"
 #include "unisono/kernels/cuda.hpp"
 #include "unisono/kernels/loss_kernels.hpp"
-#include "unisono/kernels/optional.hpp"
 #include "unisono/kernels/update_kernels.hpp"
 
 namespace unisono::kernels {

@@ -8,9 +8,8 @@
 #include <map>
 #include <set>
 
-#include "layers/activation_layer.hpp"
 #include "layers/catalog.hpp"
-#include "layers/residual.hpp"
+#include "layers/elementwise.hpp"
 #include "unisono/base/errors.hpp"
 
 namespace unisono::nn {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "unisono/nn/layer.hpp"
-#include "unisono/nn/network_settings.hpp"
+#include "unisono/nn/network.hpp"
 
 namespace unisono::nn {
 

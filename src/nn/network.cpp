@@ -11,7 +11,6 @@
 #include "memory_schedule.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/base/text.hpp"
-#include "unisono/nn/network_settings.hpp"
 
 namespace unisono::nn {
 namespace {

@@ -14,9 +14,9 @@
 #include "unisono/kernels/update_kernels.hpp"
 #include "unisono/optim/catalog.hpp"
 #include "unisono/optim/optimizer.hpp"
+#include "unisono/tensor/exact_sum.hpp"
 #include "unisono/tensor/holding.hpp"
 #include "unisono/tensor/layout.hpp"
-#include "unisono/tensor/reducer.hpp"
 
 namespace unisono::optim {
 

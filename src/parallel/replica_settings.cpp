@@ -1,4 +1,4 @@
-#include "unisono/parallel/replica_settings.hpp"
+#include "unisono/parallel/replica.hpp"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "unisono/planning/info.hpp"
+#include "unisono/planning/planning.hpp"
 
 #include <fmt/format.h>
 
@@ -16,7 +16,6 @@
 #include "unisono/session/memory.hpp"
 #include "unisono/session/method.hpp"
 #include "unisono/session/model_parts.hpp"
-#include "unisono/session/pipeline_figures.hpp"
 #include "unisono/session/stage_report.hpp"
 #include "unisono/session/thread_choice.hpp"
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <limits>
@@ -97,6 +98,197 @@ RunHistory read_history(const std::string& folder) {
   records::MetricsReader reader(folder);
   while (const auto line = reader.next()) add_line(*line, run);
   return run;
+}
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr double kUnknownNumber = std::numeric_limits<double>::quiet_NaN();
+
+void add_numbers(const Json& object, std::map<std::string, double>& numbers) {
+  for (const auto& [name, value] : object.items())
+    numbers[name] = value.is_number() ? value.get<double>() : kUnknownNumber;
+}
+
+/// What cross_validation.json has.
+void add_results(const Json& results, ValidationHistory& history) {
+  history.corrected_for_overlap = results.value("corrected_for_overlap", false);
+  history.examples = number_in(results, "examples");
+  history.job.folds = results.at("folds").get<std::int64_t>();
+  for (const auto& [name, metric] : results.at("metrics").items()) {
+    history.figures.push_back({.name = name,
+                               .interval = {.mean = number_in(metric, "mean"),
+                                            .deviation = number_in(metric, "deviation"),
+                                            .low = number_in(metric, "low"),
+                                            .high = number_in(metric, "high")},
+                               .pooled = number_in(metric, "pooled")});
+  }
+  for (const Json& result : results.at("results")) {
+    FoldLine line{.fold = result.at("fold").get<std::int64_t>(),
+                  .status = result.at("status").get<std::string>(),
+                  .message = result.value("message", ""),
+                  .training_examples = number_in(result, "training_examples"),
+                  .validation_examples = number_in(result, "validation_examples"),
+                  .seconds = number_in(result, "seconds"),
+                  .metrics = {}};
+    if (result.contains("metrics")) add_numbers(result.at("metrics"), line.metrics);
+    history.folds.push_back(std::move(line));
+  }
+}
+
+/// The fold that a training measures; nothing: it is one of many trials within a fold, or that on all examples.
+std::optional<std::int64_t> measured_fold(const records::TrialRun& training) {
+  if (training.refit != training.is_nested()) return std::nullopt;
+  return training.is_nested() ? training.outer : training.fold;
+}
+
+/// What the journal has of searches within folds, and the results of what they chose.
+void add_searches(const Json& results, ValidationHistory& history) {
+  std::map<std::int64_t, FoldSearch> searches;
+  std::map<std::pair<std::int64_t, std::int64_t>, std::vector<double>> values;  // by fold and trial
+  for (const TrainingSpan& span : history.job.trainings) {
+    const records::TrialRun& training = span.training;
+    if (!span.result || !training.is_nested()) continue;
+    FoldSearch& search = searches[training.outer];
+    search.fold = training.outer;
+    if (!training.refit) {
+      values[{training.outer, training.trial}].push_back(span.result->value);
+      continue;
+    }
+    search.chosen = training.trial;
+    search.measured = span.result->value;
+  }
+  for (const auto& [which, all] : values) ++searches.at(which.first).trials;
+  for (auto& [fold, search] : searches) {
+    if (search.chosen >= 0) search.value = records::mean_interval(values[{fold, search.chosen}]).mean;
+    history.searches.push_back(std::move(search));
+  }
+  for (const Json& result : results) {
+    const auto fold = result.at("fold").get<std::int64_t>();
+    const auto found = std::ranges::find(history.searches, fold, &FoldSearch::fold);
+    if (found != history.searches.end()) found->choice = result.value("choice", "");
+  }
+}
+
+/// What the journal has.
+void add_journal(ValidationHistory& history) {
+  std::map<std::int64_t, FoldLine> lines;
+  std::vector<std::string> names;
+  for (const TrainingSpan& span : history.job.trainings) {
+    const auto fold = measured_fold(span.training);
+    if (!span.result || !fold) continue;
+    FoldLine line{.fold = *fold,
+                  .status = std::string(name_of(span.result->status, records::kTrialStatuses)),
+                  .message = span.result->message,
+                  .training_examples = kUnknownNumber,
+                  .validation_examples = kUnknownNumber,
+                  .seconds = span.result->seconds,
+                  .metrics = {}};
+    for (const records::MeasuredMetric& metric : span.result->metrics) {
+      if (metric.split != data::Split::validation || span.result->status != records::TrialStatus::complete) continue;
+      line.metrics[metric.name] = metric.value;
+      if (std::find(names.begin(), names.end(), metric.name) == names.end()) names.push_back(metric.name);
+    }
+    lines[line.fold] = std::move(line);
+  }
+  for (auto& [fold, line] : lines) history.folds.push_back(std::move(line));
+  for (const std::string& name : names) {
+    history.figures.push_back(
+        {.name = name, .interval = records::mean_interval(history.values(name)), .pooled = kUnknownNumber});
+  }
+}
+
+/// The class with the largest output; of a single output, the second class above the middle of what it can be.
+std::int32_t class_of(const std::vector<double>& outputs, double middle) {
+  if (outputs.size() == 1) return outputs.front() > middle ? 1 : 0;
+  return static_cast<std::int32_t>(std::max_element(outputs.begin(), outputs.end()) - outputs.begin());
+}
+
+struct FoldPredictions {
+  std::vector<std::int32_t> labels;
+  std::vector<std::vector<double>> outputs;
+};
+
+/// \param first column of the outputs
+FoldPredictions read_predictions(std::istream& file, std::size_t first) {
+  FoldPredictions read;
+  std::vector<std::string> fields;
+  while (read_csv_line(file, fields)) {
+    if (fields.size() <= first) continue;
+    read.labels.push_back(std::atoi(fields[first - 1].c_str()));
+    std::vector<double>& outputs = read.outputs.emplace_back();
+    for (std::size_t i = first; i < fields.size(); ++i) outputs.push_back(std::atof(fields[i].c_str()));
+  }
+  return read;
+}
+
+}  // namespace
+
+bool read_csv_line(std::istream& file, std::vector<std::string>& fields) {
+  fields.assign(1, "");
+  bool is_quoted = false, any = false;
+  for (char c = 0; file.get(c);) {
+    any = true;
+    if (is_quoted && c == '"' && file.peek() == '"') {
+      fields.back() += static_cast<char>(file.get());
+    } else if (c == '"') {
+      is_quoted = !is_quoted;
+    } else if (!is_quoted && c == ',') {
+      fields.emplace_back();
+    } else if (!is_quoted && c == '\n') {
+      return true;
+    } else {
+      fields.back() += c;
+    }
+  }
+  return any;
+}
+
+std::vector<double> ValidationHistory::values(const std::string& metric) const {
+  std::vector<double> values;
+  for (const FoldLine& line : folds) {
+    if (line.metrics.contains(metric) && line.status == "complete") values.push_back(line.metrics.at(metric));
+  }
+  return values;
+}
+
+ValidationHistory read_validation(const std::string& folder) {
+  ValidationHistory history;
+  history.job = read_trials(folder);
+  history.examples = kUnknownNumber;
+  if (history.job.status == "complete") {
+    const Json results = Json::parse(std::ifstream(folder + "/cross_validation.json"));
+    add_results(results, history);
+    add_searches(results.at("results"), history);
+  } else {
+    add_journal(history);
+    add_searches({}, history);
+  }
+  return history;
+}
+
+std::optional<PooledClasses> read_classes(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::vector<std::string> head;
+  constexpr std::size_t kFirst = 3;
+  if (!file || !read_csv_line(file, head) || head.size() <= kFirst || head[kFirst - 1] != "label") return std::nullopt;
+  const FoldPredictions predictions = read_predictions(file, kFirst);
+  const auto classes = static_cast<Index>(std::max<std::size_t>(2, head.size() - kFirst));
+  if (classes > records::ConfusionMatrix::kMostClasses || predictions.labels.empty()) return std::nullopt;
+  bool are_probabilities = true;  // else margins, around 0
+  for (const auto& outputs : predictions.outputs) {
+    if (outputs.size() != head.size() - kFirst) return std::nullopt;
+    are_probabilities = are_probabilities && outputs.front() >= 0 && outputs.front() <= 1;
+  }
+  PooledClasses pooled{.matrix = records::ConfusionMatrix(classes), .names = {}};
+  for (std::size_t i = 0; i < predictions.labels.size(); ++i) {
+    if (predictions.labels[i] < 0 || predictions.labels[i] >= classes) return std::nullopt;
+    pooled.matrix.add(predictions.labels[i], class_of(predictions.outputs[i], are_probabilities ? 0.5 : 0));
+  }
+  const bool has_names = head[kFirst] != "output_0" && head.size() - kFirst > 1;
+  if (has_names) pooled.names.assign(head.begin() + kFirst, head.end());
+  return pooled;
 }
 
 }  // namespace unisono::report

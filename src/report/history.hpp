@@ -1,11 +1,16 @@
 #pragma once
 
-#include <map>
 #include <nlohmann/json.hpp>
+
+#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "unisono/records/run_record.hpp"
+#include "trials_history.hpp"
+#include "unisono/records/model_examples.hpp"
+#include "unisono/records/run_folder.hpp"
+#include "unisono/records/statistics.hpp"
 
 namespace unisono::report {
 
@@ -39,5 +44,57 @@ struct RunHistory {
 
 /// \throws CheckpointError saying what is wrong with the folder
 RunHistory read_history(const std::string& folder);
+
+/// A fold that has ended.
+struct FoldLine {
+  std::int64_t fold = 0;
+  std::string status, message;
+  double training_examples = 0, validation_examples = 0;  ///< NaN: not known yet
+  double seconds = 0;
+  std::map<std::string, double> metrics;  ///< of its validation examples
+};
+
+struct FoldFigures {
+  std::string name;
+  records::Interval interval;
+  double pooled = 0;  ///< NaN: there is none
+};
+
+/// A search within a fold (cross_validation.nested).
+struct FoldSearch {
+  std::int64_t fold = 0;
+  std::int64_t trials = 0;   ///< of which a training has ended
+  std::int64_t chosen = -1;  ///< the best trial; −1: not known yet, as are the following
+  std::string choice = {};   ///< its settings; empty: only the journal is there
+  double value = 0;          ///< of the metric that counts: the chosen trial's mean
+  double measured = 0;       ///< of the same metric, on the fold
+};
+
+/// What is known of a cross-validation: its results, or while it has not ended those that the journal has.
+struct ValidationHistory {
+  TrialsHistory job;
+  bool corrected_for_overlap = false;
+  double examples = 0;  ///< NaN: not known yet
+  std::vector<FoldLine> folds;
+  std::vector<FoldFigures> figures;
+  std::vector<FoldSearch> searches;  ///< where it is nested
+
+  /// [folds] of those that have it.
+  std::vector<double> values(const std::string& metric) const;
+};
+
+/// \throws CheckpointError, nlohmann::json::exception
+ValidationHistory read_validation(const std::string& folder);
+
+/// What all examples of predictions.csv were taken for by models that were not trained on them.
+struct PooledClasses {
+  records::ConfusionMatrix matrix;
+  std::vector<std::string> names;  ///< empty: they have none
+};
+/// Nothing where there are no predictions with labels that are classes.
+std::optional<PooledClasses> read_classes(const std::string& path);
+
+/// The fields of the next line of a CSV file, in which quoted fields may have line ends. \return false at the end
+bool read_csv_line(std::istream& file, std::vector<std::string>& fields);
 
 }  // namespace unisono::report

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <zlib.h>
 
+#include <array>
 #include <utility>
 #include <vector>
 
@@ -278,5 +279,10 @@ for (const button of document.querySelectorAll("thead button")) button.addEventL
 });
 )js";
 // clang-format on
+
+std::span<const PageKind* const> page_kinds() {
+  static constexpr std::array kKinds = {&kRunPage, &kRunsPage, &kSearchPage, &kValidationPage, &kStudyPage};
+  return kKinds;
+}
 
 }  // namespace unisono::report

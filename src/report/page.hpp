@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "plot/frame.hpp"
+#include "unisono/report/report.hpp"
 
 namespace unisono::report {
 
@@ -113,5 +114,21 @@ std::string png_of(int width, int height, int channels, std::span<const std::uin
 extern const std::string_view kPageStyle;
 /// JavaScript of all pages: tables that are sorted by a click on a column's head.
 extern const std::string_view kPageScript;
+
+/// A kind of page. Each has a file of its own, and a line in the table of page.cpp.
+struct PageKind {
+  std::string_view what;  ///< that it is about: "a run"
+  bool (*fits)(const std::vector<std::string>& folders);
+  Page (*make)(const ReportOptions& options, Log& log);
+};
+
+extern const PageKind kRunPage;   ///< one run
+extern const PageKind kRunsPage;  ///< several runs beside each other
+extern const PageKind kSearchPage;
+extern const PageKind kValidationPage;  ///< a cross-validation
+extern const PageKind kStudyPage;
+
+/// In the order in which they are tried.
+std::span<const PageKind* const> page_kinds();
 
 }  // namespace unisono::report

@@ -6,11 +6,10 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "pages.hpp"
+#include "page.hpp"
 #include "trials_history.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/records/run_folder.hpp"
-#include "unisono/records/run_record.hpp"
 
 namespace unisono::report {
 namespace {

@@ -2,12 +2,11 @@
 
 #include <optional>
 
-#include "pages.hpp"
-#include "run_sections.hpp"
+#include "page.hpp"
+#include "sections.hpp"
 #include "texts.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/base/text.hpp"
-#include "unisono/records/config_entries.hpp"
 #include "unisono/records/run_folder.hpp"
 
 namespace unisono::report {

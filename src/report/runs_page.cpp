@@ -4,9 +4,9 @@
 #include <cmath>
 #include <set>
 
-#include "pages.hpp"
-#include "run_sections.hpp"
+#include "page.hpp"
 #include "runs/run_table.hpp"
+#include "sections.hpp"
 #include "texts.hpp"
 #include "unisono/base/text.hpp"
 #include "unisono/records/run_folder.hpp"

@@ -9,8 +9,7 @@
 
 #include "importance.hpp"
 #include "plot/plots.hpp"
-#include "run_sections.hpp"
-#include "search_sections.hpp"
+#include "sections.hpp"
 #include "texts.hpp"
 #include "unisono/base/text.hpp"
 

@@ -5,9 +5,9 @@
 #include <limits>
 #include <map>
 
-#include "pages.hpp"
+#include "page.hpp"
 #include "plot/frame.hpp"
-#include "search_sections.hpp"
+#include "sections.hpp"
 #include "texts.hpp"
 #include "unisono/base/text.hpp"
 #include "unisono/records/run_folder.hpp"

@@ -8,10 +8,10 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "pages.hpp"
+#include "page.hpp"
 #include "plot/frame.hpp"
 #include "plot/plots.hpp"
-#include "run_sections.hpp"
+#include "sections.hpp"
 #include "texts.hpp"
 #include "unisono/base/text.hpp"
 #include "unisono/trials/study_analysis.hpp"

@@ -13,7 +13,7 @@
 
 #include "unisono/base/errors.hpp"
 #include "unisono/records/journal.hpp"
-#include "unisono/records/run_record.hpp"
+#include "unisono/records/run_folder.hpp"
 #include "unisono/trials/trial_plan.hpp"
 
 namespace unisono::report {

@@ -3,11 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "fold_history.hpp"
-#include "pages.hpp"
+#include "history.hpp"
+#include "page.hpp"
 #include "plot/plots.hpp"
-#include "run_sections.hpp"
-#include "search_sections.hpp"
+#include "sections.hpp"
 #include "texts.hpp"
 #include "unisono/base/text.hpp"
 #include "unisono/records/run_folder.hpp"

@@ -13,7 +13,7 @@
 #include <filesystem>
 #include <thread>
 
-#include "run_sections.hpp"
+#include "sections.hpp"
 #include "texts.hpp"
 #include "unisono/base/clock.hpp"
 #include "unisono/base/errors.hpp"
@@ -22,7 +22,6 @@
 #include "unisono/records/journal.hpp"
 #include "unisono/records/progress.hpp"
 #include "unisono/records/run_folder.hpp"
-#include "unisono/records/run_record.hpp"
 #include "unisono/report/report.hpp"
 
 namespace unisono::report {

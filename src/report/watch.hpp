@@ -2,7 +2,6 @@
 
 #include <string>
 
-#include "fold_history.hpp"
 #include "history.hpp"
 #include "trials_history.hpp"
 

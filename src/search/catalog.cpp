@@ -43,4 +43,41 @@ Point random_point(const SearchProblem& problem, std::int64_t trial) {
   return point;
 }
 
+// Grid search: trial b + i, after b baselines, is point i of the grid of all combinations of values, the last key of
+// the space fastest.
+
+namespace {
+
+std::unique_ptr<SearchMethod> make_grid(SearchProblem problem) {
+  std::vector<Point> points = problem.baselines;
+  const std::vector<Point> grid = problem.space.grid();
+  points.insert(points.end(), grid.begin(), grid.end());
+  const auto count = static_cast<std::int64_t>(points.size());
+  return std::make_unique<FixedTrials>(problem, count, [points = std::move(points)](std::int64_t trial) {
+    return points[static_cast<std::size_t>(trial)];
+  });
+}
+
+}  // namespace
+
+SearchMethodKind grid_search() { return {SearchKind::grid, describe_median_rule, make_grid}; }
+
+// Random search: trial n is a point of Philox numbers at position n. Bergstra & Bengio, JMLR 2012.
+
+namespace {
+
+std::unique_ptr<SearchMethod> make_random(SearchProblem problem) {
+  return std::make_unique<FixedTrials>(problem, problem.settings.trials,
+                                       [problem](std::int64_t trial) { return random_point(problem, trial); });
+}
+
+void describe_random(ConfigVisitor& visitor, SearchSettings& settings) {
+  describe_trials(visitor, settings);
+  describe_median_rule(visitor, settings);
+}
+
+}  // namespace
+
+SearchMethodKind random_search() { return {SearchKind::random, describe_random, make_random}; }
+
 }  // namespace unisono::search

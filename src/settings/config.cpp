@@ -6,11 +6,11 @@
 #include <array>
 #include <map>
 
-#include "plan_sections.hpp"
 #include "unisono/base/config.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/base/text.hpp"
 #include "unisono/optim/catalog.hpp"
+#include "unisono/settings/plans.hpp"
 
 namespace unisono::settings {
 

@@ -1,7 +1,5 @@
 #include "unisono/settings/plans.hpp"
 
-#include "plan_sections.hpp"
-
 namespace unisono::settings {
 namespace {
 

@@ -1,4 +1,7 @@
+#include <fmt/format.h>
+
 #include "unisono/settings/config.hpp"
+#include "unisono/strategies/catalog.hpp"
 
 namespace unisono::settings {
 namespace {
@@ -108,6 +111,77 @@ void TrainSettings::describe(ConfigVisitor& visitor, bool whole_batch) {
                       .minimum = 0},
                      class_weight_list, class_weights, kClassWeights);
   weights.describe(visitor);
+}
+
+namespace {
+
+constexpr Named<data::Split> kSplits[] = {
+    {data::Split::validation, "validation", "the validation set"},
+    {data::Split::test, "test", "the test set, which is then no longer an independent test of the result"},
+    {data::Split::train, "train", "the mean over the training steps of the epoch"}};
+
+void describe_criterion(ConfigVisitor& visitor, std::string& metric, data::Split& on) {
+  visitor.field({.name = "metric",
+                 .meaning = "metric that models are compared by, such as loss, accuracy or rmse; auto: accuracy where "
+                            "the model has it, else loss"},
+                metric);
+  visitor.choice({.name = "on", .meaning = "examples that the metric is taken from"}, on, kSplits);
+}
+
+}  // namespace
+
+void BestSettings::describe(ConfigVisitor& visitor) { describe_criterion(visitor, metric, on); }
+
+void EarlyStoppingSettings::describe(ConfigVisitor& visitor) {
+  describe_criterion(visitor, metric, on);
+  visitor.field({.name = "patience",
+                 .meaning = "the run stops after so many evaluations in a row without an improvement; see "
+                            "train.evaluate_every_epochs. 0: it never stops early",
+                 .unit = "evaluations",
+                 .minimum = 0,
+                 .maximum = 1 << 30},
+                patience);
+  visitor.field({.name = "min_delta",
+                 .meaning = "a metric has improved if it is better than the best value so far by more than this",
+                 .minimum = 0},
+                min_delta);
+}
+
+void WeightSettings::describe(ConfigVisitor& visitor) {
+  visitor.field({.name = "initialise_from",
+                 .meaning = "a run's folder (its newest checkpoint) or a checkpoint file, to start from: parameters "
+                            "whose names and shapes agree with this model's are taken from there, the others get "
+                            "their initial values; --resume does not read it again. Empty: initial values alone"},
+                initialise_from);
+  visitor.field({.name = "freeze",
+                 .meaning = "parameters of a network that training does not change, by the names of parameters or of "
+                            "their layers; * stands for any characters: [\"convolution*\", \"dense1.bias\"]. A "
+                            "batch_norm layer that is frozen normalises by its running statistics, which stay as they "
+                            "are, too"},
+                freeze);
+  visitor.field({.name = "weight_average",
+                 .meaning = "decay of a moving average of the parameters, for instance 0.999, which is then evaluated, "
+                            "judged and used by evaluate and predict instead of the parameters themselves; 0: none",
+                 .minimum = 0,
+                 .maximum = 1,
+                 .maximum_excluded = true},
+                average);
+}
+
+void require_weights(ConfigVisitor& visitor, const WeightSettings& weights, const WeightTerms& terms) {
+  visitor.require("train", weights.freeze.empty() || terms.model == "network",
+                  fmt::format("train.freeze is for model.kind = \"network\", not for \"{}\"; remove it", terms.model));
+  if (weights.average == 0) return;
+  visitor.require("train", !terms.in_place,
+                  fmt::format("train.weight_average: model.kind = \"{}\" is updated in place, example by example, so "
+                              "there are no steps to average over; remove it",
+                              terms.model));
+  visitor.require("train", terms.has_one_model,
+                  fmt::format("train.weight_average needs ranks that regularly hold the same model: use strategy.kind "
+                              "= {}, not \"{}\", or remove it",
+                              strategies::names_of_kinds(
+                                  [](const strategies::StrategyTraits& traits) { return traits.has_one_model; }),
+                              terms.strategy));
 }
 
 }  // namespace unisono::settings

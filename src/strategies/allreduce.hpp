@@ -3,7 +3,7 @@
 #include <memory>
 #include <string>
 
-#include "unisono/parallel/compression_settings.hpp"
+#include "unisono/parallel/compressed_sum.hpp"
 #include "unisono/strategies/strategy.hpp"
 
 namespace unisono::strategies {

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "allreduce.hpp"
-#include "averaging/adaptive_period.hpp"
 #include "averaging/averages.hpp"
 #include "step.hpp"
 #include "unisono/base/errors.hpp"
@@ -21,9 +20,9 @@
 //   its parameters as they are. Period 1 with plain SGD equals allreduce, however uneven the parts, because both are
 //   linear in g: Σ_r n_r (θ − rate · g_r) / Σ_r n_r = θ − rate · g. McDonald, Hall, Mann, NAACL 2010; Stich, ICLR 2019;
 //   post-local: Lin et al., ICLR 2020.
-//   Options, in averaging/: an outer optimizer that steps along θ₀ − θ (outer_step.cpp), periods that follow the loss
-//   (adaptive_period.cpp), and in averages.cpp averages within nodes in between, averages that are applied a period
-//   later, and compressed Δ. Rows are averaged one by one (parameter_average.cpp).
+//   Options, in averaging/averages.cpp: an outer optimizer that steps along θ₀ − θ, periods that follow the loss,
+//   averages within nodes in between, averages that are applied a period later, and compressed Δ. Rows are averaged one
+//   by one (parameter_average.cpp).
 // Cost per period: one barrier and one allreduce of 4N bytes; with k averaged state vectors 1 + k allreduces of 4N
 // bytes each. No message in the steps between.
 namespace unisono::strategies {

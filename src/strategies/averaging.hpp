@@ -2,9 +2,9 @@
 
 #include <memory>
 
-#include "averaging/outer_step.hpp"
+#include "averaging/averages.hpp"
 #include "parameter_average.hpp"
-#include "unisono/parallel/compression_settings.hpp"
+#include "unisono/parallel/compressed_sum.hpp"
 #include "unisono/strategies/strategy.hpp"
 
 namespace unisono::strategies {

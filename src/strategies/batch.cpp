@@ -1,7 +1,7 @@
 // Minimisation of the loss of the whole training set: L-BFGS, Newton, conjugate gradients, gradient descent.
 //   An iteration of the method (optim/batch_method.hpp) asks for f(x) and ∇f(x) at some points, most often at one:
 //     a coordinator deals portions of the set to the ranks, more to the faster ones     batch/portions.hpp
-//     each rank adds up its portions' gradients, as far as the tree of portions allows  batch/subtrees.hpp
+//     each rank adds up its portions' gradients, as far as the tree of portions allows  batch/portions.hpp
 //     each rank gets its shard of the sum, and works on its shards of all vectors       batch/divided_function.hpp
 //   The tree's leaves are the portions, whoever computes them. So the result is, bit for bit, that of one rank.
 //   Dean et al., "Large scale distributed deep networks" (Sandblaster), NIPS 2012, section 4.2; Chen, Wang & Zhou,

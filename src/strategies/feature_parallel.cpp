@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "step.hpp"
-#include "step_team.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/data/batch.hpp"
 #include "unisono/kernels/in_place.hpp"

@@ -15,7 +15,7 @@
 // and after each part one allreduce merges the rows that are due. (In the first step after an average, touches are
 // summed after 1, 2, 4, … of its parts.) The sum needs a copy of old: 4N bytes more.
 // Changes may be compressed: a rank's message then holds encode(row_i,r − old_i + residual_i,r), and the residual is
-// what it does not say (exchange/compressed_blocks.cpp). Numbers of touches are sent as they are.
+// what it does not say (exchange/encoded_sum.cpp). Numbers of touches are sent as they are.
 #include <algorithm>
 #include <bit>
 #include <cmath>

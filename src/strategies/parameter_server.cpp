@@ -10,7 +10,7 @@
 #include "step.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/optim/catalog.hpp"
-#include "unisono/parallel/compression_settings.hpp"
+#include "unisono/parallel/compressed_sum.hpp"
 
 // Asynchronous training by a sharded parameter server (Downpour), with bounded staleness where that is wanted.
 //   θ is cut into shards, one a server. A worker w, on its own examples, at its own pace:

@@ -5,7 +5,7 @@
 
 #include "parameter_average.hpp"
 #include "server/server.hpp"
-#include "unisono/parallel/compression_settings.hpp"
+#include "unisono/parallel/compressed_sum.hpp"
 #include "unisono/strategies/strategy.hpp"
 
 namespace unisono::strategies {

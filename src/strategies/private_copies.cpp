@@ -12,7 +12,6 @@
 #include <utility>
 
 #include "step.hpp"
-#include "step_team.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/tensor/allocator.hpp"
 

@@ -2,9 +2,8 @@
 #include <cmath>
 #include <vector>
 
-#include "figures/classification.hpp"
-#include "figures/recommendation.hpp"
-#include "unisono/records/confusion.hpp"
+#include "figures/figures.hpp"
+#include "unisono/records/model_examples.hpp"
 
 namespace unisono::apply {
 namespace {

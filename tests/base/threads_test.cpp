@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "control_group.hpp"
+#include "unisono/base/resources.hpp"
 
 namespace unisono {
 namespace {

@@ -1,4 +1,4 @@
-#include "mpi/launch.hpp"
+#include "mpi/job.hpp"
 
 #include <catch2/catch.hpp>
 #include <map>

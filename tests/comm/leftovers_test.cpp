@@ -1,4 +1,4 @@
-#include "mpi/launch.hpp"
+#include "mpi/job.hpp"
 
 #include <fcntl.h>
 #include <sys/mman.h>

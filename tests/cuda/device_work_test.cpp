@@ -5,7 +5,7 @@
 #include <catch2/catch.hpp>
 #include <memory>
 
-#include "cuda/fallbacks.hpp"
+#include "cuda/queue.hpp"
 #include "simulated_cuda/control.hpp"
 #include "unisono/kernels/cuda.hpp"
 

@@ -6,7 +6,7 @@
 
 #include "nn/reference_backend.hpp"
 #include "unisono/base/errors.hpp"
-#include "unisono/kernels/optional.hpp"
+#include "unisono/kernels/compute_device.hpp"
 
 namespace unisono {
 namespace {

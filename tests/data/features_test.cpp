@@ -6,7 +6,7 @@
 #include <value_of.hpp>
 
 #include "dense/feature_writer.hpp"
-#include "dense/statistics.hpp"
+#include "dense/rows.hpp"
 #include "sets.hpp"
 
 using namespace unisono::data;

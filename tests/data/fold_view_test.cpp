@@ -2,8 +2,8 @@
 #include <catch2/catch.hpp>
 #include <thread>
 
-#include "order/row_runs.hpp"
-#include "sparse/fold.hpp"
+#include "order/schedule.hpp"
+#include "sparse/split.hpp"
 #include "sparse_sets.hpp"
 #include "unisono/data/import.hpp"
 

@@ -4,7 +4,6 @@
 #include <numeric>
 #include <set>
 
-#include "order/row_runs.hpp"
 #include "order/schedule.hpp"
 
 using namespace unisono::data;

@@ -1,4 +1,4 @@
-#include "source/train_source.hpp"
+#include "source/batch_sources.hpp"
 
 #include <atomic>
 #include <catch2/catch.hpp>

@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 
 #include "import/set_writer.hpp"
-#include "set/seal.hpp"
+#include "set/form.hpp"
 #include "sets.hpp"
 #include "unisono/data/dataset.hpp"
 

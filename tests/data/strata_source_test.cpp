@@ -4,7 +4,7 @@
 
 #include "sparse_sets.hpp"
 #include "unisono/base/errors.hpp"
-#include "unisono/data/grid.hpp"
+#include "unisono/data/dataset.hpp"
 
 using namespace unisono::data;
 using namespace unisono::test;

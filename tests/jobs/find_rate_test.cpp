@@ -1,4 +1,4 @@
-#include "unisono/jobs/find_rate.hpp"
+#include "unisono/jobs/jobs.hpp"
 
 #include <algorithm>
 #include <catch2/catch.hpp>

@@ -1,4 +1,4 @@
-#include "unisono/jobs/trials.hpp"
+#include "unisono/jobs/jobs.hpp"
 
 #include <malloc.h>
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "cpu/kernels_for.hpp"
+#include "cpu/instruction_set.hpp"
 #include "cpu_fixture.hpp"
 #include "reference_in_place.hpp"
 

@@ -1,4 +1,4 @@
-#include "cpu/kernels_for.hpp"
+#include "cpu/instruction_set.hpp"
 #include "in_place_fixture.hpp"
 #include "reference_least_squares.hpp"
 

@@ -1,4 +1,4 @@
-#include "unisono/kernels/optional.hpp"
+#include "unisono/kernels/compute_device.hpp"
 
 #include <catch2/catch.hpp>
 

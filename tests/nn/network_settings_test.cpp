@@ -1,4 +1,4 @@
-#include "unisono/nn/network_settings.hpp"
+#include "unisono/nn/network.hpp"
 
 #include <catch2/catch.hpp>
 

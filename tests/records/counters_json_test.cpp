@@ -1,4 +1,4 @@
-#include "unisono/records/counters_json.hpp"
+#include "unisono/records/metrics_log.hpp"
 
 #include <catch2/catch.hpp>
 #include <limits>

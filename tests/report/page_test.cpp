@@ -5,7 +5,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
-#include "run_sections.hpp"
+#include "sections.hpp"
 #include "watch.hpp"
 
 namespace unisono::report {

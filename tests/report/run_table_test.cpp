@@ -7,7 +7,6 @@
 
 #include "scratch_folder.hpp"
 #include "unisono/base/errors.hpp"
-#include "unisono/records/config_entries.hpp"
 #include "unisono/records/run_folder.hpp"
 
 namespace unisono::report {

@@ -4,9 +4,9 @@
 #include <cmath>
 #include <sstream>
 
-#include "fold_history.hpp"
+#include "history.hpp"
 #include "scratch_folder.hpp"
-#include "search_sections.hpp"
+#include "sections.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/records/journal.hpp"
 #include "watch.hpp"

@@ -1,4 +1,4 @@
-#include "run/divergence.hpp"
+#include "run/training_observer.hpp"
 
 #include <catch2/catch.hpp>
 #include <limits>

@@ -12,7 +12,6 @@
 #include "unisono/models/factory.hpp"
 #include "unisono/nn/initialiser.hpp"
 #include "unisono/optim/optimizer.hpp"
-#include "unisono/session/checkpoint_file.hpp"
 #include "unisono/session/stored_checkpoint.hpp"
 #include "unisono/session/synthetic_source.hpp"
 

@@ -1,4 +1,4 @@
-#include "unisono/session/evaluator.hpp"
+#include "unisono/session/evaluation.hpp"
 
 #include <catch2/catch.hpp>
 #include <limits>

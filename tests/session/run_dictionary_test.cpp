@@ -1,4 +1,4 @@
-#include "unisono/session/run_dictionary.hpp"
+#include "unisono/session/run_checks.hpp"
 
 #include <catch2/catch.hpp>
 #include <filesystem>

@@ -1,4 +1,4 @@
-#include "run/schedule_span.hpp"
+#include "run/resume.hpp"
 
 #include <catch2/catch.hpp>
 

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "checkpoint/shared_file.hpp"
+#include "checkpoint/checkpoint_store.hpp"
 #include "scratch_folder.hpp"
 
 namespace unisono::session {

@@ -9,9 +9,9 @@
 #include "scratch_folder.hpp"
 #include "small_runs.hpp"
 #include "unisono/base/errors.hpp"
-#include "unisono/session/checkpoint_file.hpp"
 #include "unisono/session/model_parts.hpp"
 #include "unisono/session/run_state.hpp"
+#include "unisono/session/stored_checkpoint.hpp"
 #include "unisono/session/weight_average.hpp"
 
 namespace unisono::session {

@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "unisono/session/rank_checks.hpp"
+#include "unisono/session/run_checks.hpp"
 
 namespace unisono::session {
 namespace {

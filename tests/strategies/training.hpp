@@ -10,7 +10,7 @@
 #include "memory_source.hpp"
 #include "unisono/comm/device.hpp"
 #include "unisono/models/factory.hpp"
-#include "unisono/parallel/replica_settings.hpp"
+#include "unisono/parallel/replica.hpp"
 #include "unisono/strategies/strategy.hpp"
 
 // Trainings on ranks that are threads of this process, on examples in memory.

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "unisono/nn/network_settings.hpp"
+#include "unisono/nn/network.hpp"
 
 // Settings of single layers.
 

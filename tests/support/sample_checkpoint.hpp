@@ -6,8 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "checkpoint/checkpoint_writing.hpp"
-#include "checkpoint/shared_file.hpp"
+#include "checkpoint/checkpoint_store.hpp"
 #include "divisions.hpp"
 #include "unisono/base/raw_file.hpp"
 #include "unisono/models/factory.hpp"

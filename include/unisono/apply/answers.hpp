@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "unisono/apply/trained_model.hpp"
-#include "unisono/records/confusion.hpp"
+#include "unisono/records/model_examples.hpp"
 
 namespace unisono::apply {
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -9,6 +10,7 @@
 #include "unisono/comm/communicator.hpp"
 #include "unisono/data/dataset.hpp"
 #include "unisono/models/factory.hpp"
+#include "unisono/records/model_examples.hpp"
 #include "unisono/settings/config.hpp"
 
 namespace unisono::apply {
@@ -77,5 +79,10 @@ struct TopOptions {
 /// training group. Collective: users are shared out. \throws ConfigError for a model of anything but ratings,
 /// CheckpointError, DataError, OutputError
 void predict_top(comm::Communicator& world, const TopOptions& options, Log& log);
+
+/// Applies a trained model to a split, by one process on its own: the confusion matrix, the examples that the model is
+/// most wrong about, neighbours of its vectors, and metrics of examples that it was not trained on.
+/// \param most how many examples `worst` has at most \throws CheckpointError, DataError
+records::ModelExamples examples_of_model(const ApplyOptions& options, std::size_t most, Log& log);
 
 }  // namespace unisono::apply

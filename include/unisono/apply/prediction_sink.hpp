@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "unisono/records/confusion.hpp"
+#include "unisono/records/model_examples.hpp"
 #include "unisono/tensor/allocator.hpp"
 
 namespace unisono::apply {

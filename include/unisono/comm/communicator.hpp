@@ -14,7 +14,7 @@
 #include "unisono/base/counters.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/tensor/allocator.hpp"
-#include "unisono/tensor/reducer.hpp"
+#include "unisono/tensor/exact_sum.hpp"
 
 namespace unisono::comm {
 

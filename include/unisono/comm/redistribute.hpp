@@ -1,8 +1,8 @@
 #pragma once
 
 #include "unisono/comm/communicator.hpp"
+#include "unisono/tensor/exact_sum.hpp"
 #include "unisono/tensor/holding.hpp"
-#include "unisono/tensor/reducer.hpp"
 #include "unisono/tensor/shard_map.hpp"
 
 namespace unisono::comm {

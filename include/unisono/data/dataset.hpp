@@ -12,6 +12,7 @@
 #include "unisono/base/config.hpp"
 #include "unisono/data/batch.hpp"
 #include "unisono/data/preprocessing.hpp"
+#include "unisono/tensor/layout.hpp"
 
 namespace unisono::data {
 
@@ -286,5 +287,15 @@ struct Sparsity {
 /// the most frequent features, and ρ at random over 64 random ones. Reads the training group's ratings twice, or its
 /// feature numbers four times. \throws DataError
 std::optional<Sparsity> sparsity_of(const DataSettings& settings);
+
+/// A cyclic (round-robin) distribution of things 0 … n−1 to parts: thing i goes to part i mod parts and has number i /
+/// parts there. The parts' sizes differ by at most 1, and neighbouring numbers go to different parts.
+struct CyclicDistribution {
+  Index things = 0, parts = 1;
+
+  /// Things in a part.
+  Index size(Index part) const { return (things - part + parts - 1) / parts; }
+  Index largest() const { return size(0); }
+};
 
 }  // namespace unisono::data

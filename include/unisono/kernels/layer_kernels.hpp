@@ -25,7 +25,7 @@ struct DropoutKey {
 /// ordered inside a block as the `…_axes` functions of Activations say. A name that ends in `_backward` takes gradients
 /// with respect to outputs (`dy`) and gives those with respect to inputs (`dx`) or parameters (`dw`, `db`). Unless said
 /// otherwise outputs are overwritten, and dx may not alias dy. A kernel that not every device has is an interface of
-/// its own: see optional.hpp.
+/// its own: see compute_device.hpp.
 class LayerKernels {
  public:
   virtual ~LayerKernels() = default;

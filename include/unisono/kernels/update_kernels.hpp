@@ -3,10 +3,35 @@
 #include <span>
 
 #include "unisono/kernels/compute_device.hpp"
-#include "unisono/kernels/update_steps.hpp"
 #include "unisono/tensor/exact_sum.hpp"
 
 namespace unisono::kernels {
+
+// The scalars of the update rules, for one step.
+
+struct SgdStep {
+  float rate = 0, momentum = 0, decay = 0;  ///< decay: λ of λθ added to the gradient, in ranges that decay
+  bool nesterov = false;
+};
+
+struct AdagradStep {
+  float rate = 0, decay = 0, epsilon = 0;
+};
+
+struct RmspropStep {
+  float rate = 0, decay = 0, smoothing = 0, epsilon = 0;
+};
+
+struct AdamStep {
+  float rate = 0, decay = 0, beta1 = 0, beta2 = 0, epsilon = 0;
+  float correction1 = 1, correction2 = 1;  ///< 1 / (1 − βᵗ)
+  bool decoupled = false;                  ///< AdamW: λθ is added to the direction, not to the gradient
+};
+
+struct LarsStep {
+  float rate = 0, momentum = 0, decay = 0;
+  double trust = 0;
+};
 
 /// Floats [first, last) of θ that an update rule treats alike; both are multiples of 16.
 struct UpdateRange {
@@ -55,7 +80,7 @@ struct RangeNorms {
 
 /// All kernels that an optimizer needs: update rules, which change only the given ranges of θ, and vector algebra.
 /// Formulas and papers are at the top of the optimizers' files in src/optim. A rule that not every device has is an
-/// interface of its own: see optional.hpp.
+/// interface of its own: see compute_device.hpp.
 class UpdateKernels : public VectorKernels {
  public:
   /// `velocity` empty: without momentum.

@@ -11,8 +11,8 @@
 #include "unisono/base/config.hpp"
 #include "unisono/data/dataset.hpp"
 #include "unisono/models/model.hpp"
-#include "unisono/nn/network_settings.hpp"
-#include "unisono/tensor/reducer.hpp"
+#include "unisono/nn/network.hpp"
+#include "unisono/tensor/exact_sum.hpp"
 
 namespace unisono::models {
 

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "unisono/kernels/backend.hpp"
+#include "unisono/tensor/exact_sum.hpp"
 #include "unisono/tensor/layout.hpp"
-#include "unisono/tensor/reducer.hpp"
 
 namespace unisono::nn {
 

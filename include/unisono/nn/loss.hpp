@@ -6,7 +6,7 @@
 
 #include "unisono/kernels/backend.hpp"
 #include "unisono/nn/layer.hpp"
-#include "unisono/nn/network_settings.hpp"
+#include "unisono/nn/network.hpp"
 
 namespace unisono::nn {
 

@@ -8,7 +8,7 @@
 
 #include "unisono/kernels/backend.hpp"
 #include "unisono/nn/piece.hpp"
-#include "unisono/parallel/replica_settings.hpp"
+#include "unisono/parallel/replica.hpp"
 #include "unisono/parallel/stages.hpp"
 
 namespace unisono::parallel {

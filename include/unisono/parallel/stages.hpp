@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "unisono/models/staged.hpp"
-#include "unisono/parallel/replica_settings.hpp"
+#include "unisono/parallel/replica.hpp"
 #include "unisono/tensor/shard_map.hpp"
 
 namespace unisono::parallel {

@@ -2,7 +2,6 @@
 
 #include "unisono/base/clock.hpp"
 #include "unisono/parallel/exchange.hpp"
-#include "unisono/parallel/phase.hpp"
 #include "unisono/parallel/replica.hpp"
 #include "unisono/parallel/step_terms.hpp"
 

@@ -10,10 +10,24 @@
 #include <utility>
 #include <vector>
 
+#include "unisono/base/counters.hpp"
 #include "unisono/models/model.hpp"
-#include "unisono/records/counters_json.hpp"
 
 namespace unisono::records {
+
+/// The counters and figures that a file shows, in their groups; a histogram is {"mean", "largest", "counts"}.
+/// \param file Shown::in_metrics or Shown::in_summary
+nlohmann::ordered_json to_json(CounterSet counters, Shown file);
+
+/// Their units by their paths: {"averaged_bytes": "bytes", "gossip.exchanges": ""}. It tells readers of summary.json
+/// which of its members are counters.
+nlohmann::ordered_json units_json(CounterSet counters, Shown file);
+
+/// {"total": …, "compute": …, …}
+nlohmann::ordered_json to_json(const Seconds& seconds);
+/// The seconds that `to_json` has written. A part that an older version did not measure is 0.
+/// \throws nlohmann::json::exception where a part is no number
+Seconds seconds_from(const nlohmann::json& json);
 
 // Files of events that TensorBoard reads. A file is a list of records (TFRecord), each of
 //   8 bytes   length of the content, n (all numbers little-endian)

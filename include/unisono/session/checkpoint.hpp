@@ -29,7 +29,7 @@ struct DamagedCheckpoint : CheckpointError {
   using CheckpointError::CheckpointError;
 };
 
-/// A run's state for detecting divergence; see src/session/run/divergence.hpp.
+/// A run's state for detecting divergence; see src/session/run/training_observer.hpp.
 struct DivergenceState {
   bool has_first_loss = false;
   double first_loss = 0;

@@ -7,7 +7,6 @@
 #include "unisono/session/model_parts.hpp"
 
 // Methods for the whole training set (optimizer.kind = "lbfgs", …): what they need, and what they are made of.
-
 namespace unisono::session {
 
 /// Checks that the config's method can train this model on this set; nothing for other optimizers.
@@ -26,5 +25,27 @@ std::int64_t method_bytes(const settings::Config& config, models::Model& model, 
 
 /// The most examples of a pass of the model, for whole-batch methods. Of a set without examples: as of a large one.
 Index examples_of_pass(const strategies::Strategy& strategy, models::Model& model, const data::DatasetInfo& data);
+
+/// The model that a config would train on these data, on one thread of the CPU and one rank: for questions about it
+/// that a run does not ask.
+class ModelOfConfig {
+ public:
+  /// \param config after `settle` \throws ConfigError for a model that does not fit the data
+  ModelOfConfig(const settings::Config& config, const data::DatasetInfo& data)
+      : strategy_(strategies::make_strategy(config.strategy)),
+        backend_(kernels::make_cpu_backend(1)),
+        model_(models::make_model(config.model, inputs_of(data),
+                                  model_context(*backend_, reducer_, strategy_->steps_together(), config))) {}
+
+  models::Model& model() { return *model_; }
+  kernels::Backend& backend() { return *backend_; }
+  const strategies::Strategy& strategy() const { return *strategy_; }
+
+ private:
+  std::unique_ptr<strategies::Strategy> strategy_;
+  std::unique_ptr<kernels::Backend> backend_;
+  LocalReducer reducer_;
+  std::unique_ptr<models::Model> model_;
+};
 
 }  // namespace unisono::session

@@ -1,14 +1,17 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "unisono/comm/communicator.hpp"
+#include "unisono/data/dataset.hpp"
 #include "unisono/records/run_folder.hpp"
 #include "unisono/session/job.hpp"
 #include "unisono/session/model_parts.hpp"
 #include "unisono/session/run.hpp"
 #include "unisono/session/settled.hpp"
+#include "unisono/settings/config.hpp"
 
 namespace unisono::session {
 
@@ -31,5 +34,12 @@ struct RunPlan {
 /// Decides all that a config leaves open, in the order in which it can be known. Collective over the group, which must
 /// outlive the plan. \throws any Error
 RunPlan plan_run(Job& job, comm::Communicator& group, const settings::Config& asked, const RunOptions& options);
+
+/// Checks a config by making what training would make, as far as it depends neither on the ranks nor on much memory:
+/// the set's metadata, the model, the strategy, the update rule. Reads no features. Not collective.
+/// \param ranks that it will be trained on \param with_folds whether folds of its training examples validate it
+/// \return a text about what was checked, or that the data file is missing and was not checked
+/// \throws ConfigError, DataError as training does
+std::string check(const settings::Config& config, int ranks = 1, bool with_folds = false);
 
 }  // namespace unisono::session

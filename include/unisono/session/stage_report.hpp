@@ -1,9 +1,13 @@
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
+
 #include <string>
 
+#include "unisono/models/factory.hpp"
 #include "unisono/session/abilities.hpp"
+#include "unisono/settings/config.hpp"
+#include "unisono/strategies/strategy.hpp"
 
 namespace unisono::session {
 
@@ -37,6 +41,47 @@ class StageReport {
   parallel::Forecast forecast_;
   std::vector<Stage> stages_;
   bool assumes_speed_;
+};
+
+/// How a pipeline did: the share of its passes' time that stages waited, and what they sent each other.
+struct PipelineFigures {
+  std::string_view schedule;
+  std::int64_t stages, chunks;
+  int micro_batches;  ///< of a replica
+  double bubble, expected_bubble;
+  double bytes_per_step;
+};
+
+/// What was measured in some steps, of all ranks.
+struct PipelineMeasurements {
+  Seconds seconds;
+  std::int64_t boundary_bytes = 0;
+  std::int64_t steps = 0;
+};
+
+/// \pre replicas have several stages
+PipelineFigures pipeline_figures(const settings::Config& config, int replicas, const PipelineMeasurements& measured);
+
+nlohmann::ordered_json to_json(const PipelineFigures& figures);
+/// "1f1b, micro-batches of a replica: 16; stages waited …"
+std::string to_text(const PipelineFigures& figures);
+
+/// A drawing (SVG) of how a step of a run's pipeline goes, as `unisono info --timeline` predicts it for the shapes of
+/// the set in the run's newest checkpoint: the set itself may be gone. Not collective.
+/// \param run the run's folder \param config its effective config \param ranks of the run; 0: not known
+/// \throws CheckpointError, ConfigError
+std::string run_timeline(const std::string& run, const std::string& config, int ranks,
+                         const models::ModelKinds& models);
+
+/// The file of `info --timeline`: an SVG drawing.
+struct TimelineFile {
+  std::string path;
+  bool overwrite = false;  ///< an earlier drawing may be replaced, and nothing else
+
+  /// \throws ConfigError if the drawing must not or cannot be written there
+  void require_writable() const;
+  /// \throws OutputError
+  void write(const std::string& svg) const;
 };
 
 }  // namespace unisono::session

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -7,6 +10,7 @@
 #include <vector>
 
 #include "unisono/base/log.hpp"
+#include "unisono/base/raw_file.hpp"
 #include "unisono/comm/communicator.hpp"
 #include "unisono/session/checkpoint.hpp"
 #include "unisono/tensor/holding.hpp"
@@ -44,7 +48,7 @@ struct StoredCheckpoint {
   std::string path;
   bool seen_by_all = false;
   CheckpointHeader header;
-  int optimizer_states = 0;  ///< see optimizer_states in checkpoint_file.hpp
+  int optimizer_states = 0;  ///< see optimizer_states below
 };
 
 /// Verifies a checkpoint and reads its header. Collective; all ranks return or throw the same. \throws
@@ -73,5 +77,46 @@ void read_vector(comm::Communicator& ranks, const StoredCheckpoint& stored, cons
 
 /// The paths of a folder's checkpoints, newest first, best.h5 last.
 std::vector<std::string> checkpoints_in(const std::string& folder);
+
+// Reading and writing a checkpoint's HDF5 file (see checkpoint.hpp) by one rank; nothing here is collective.
+
+/// Creates a file with the header, room for the values of a whole state, and a trailer that is not yet sealed. \param
+/// number a random number that distinguishes it from other files \return where each block's values begin: bytes from
+/// the file's start, vector by vector
+/// \throws OutputError
+std::vector<std::int64_t> create_checkpoint(const std::string& path, std::uint64_t number,
+                                            const CheckpointHeader& header, const StoredVectors& state);
+
+/// Writes the canonical values of a part of a block. \param begin the block's first byte in the file \throws as RawFile
+void write_box(RawFile& file, const Block& block, const Box& box, std::int64_t begin, View canonical);
+
+// The following functions read a file whose seal was verified. All throw DamagedCheckpoint if HDF5 cannot read it
+// nevertheless.
+
+/// The header, with the config's text. \throws CheckpointError for another format or version
+CheckpointHeader read_header(const std::string& path);
+
+/// Checks that the file has exactly these blocks. \throws CheckpointError naming the block that differs
+void require_same_model(const std::string& path, const ParameterLayout& parameters, const ParameterLayout& statistics);
+/// Checks that the file's group "optimizer" has exactly the vectors of these names, each with its layout. \throws
+/// CheckpointError
+void require_same_optimizer(const std::string& path, const std::map<std::string, const ParameterLayout*>& vectors);
+
+/// The shapes of a group's blocks, by name.
+std::map<std::string, std::vector<Index>> shapes_in(const std::string& path, const std::string& group);
+
+/// How many optimizer states the file holds: one for each rank, or one for all; 0 if the optimizer has no vectors.
+int optimizer_states(const std::string& path);
+/// The group of an optimizer's vector: "optimizer/1/velocity"
+std::string optimizer_group(int state, const std::string& vector);
+
+/// Reads parts of a vector's blocks, some MiB at a time, and calls see(a part of a shard, its canonical values). With
+/// several groups the values are the mean over them.
+void visit_shards(const std::string& path, const std::vector<std::string>& groups, const ParameterLayout& layout,
+                  const std::vector<Shard>& shards, const std::function<void(const Shard& shard, View canonical)>& see);
+/// Reads what this rank holds of a vector into it. \param blocks whether to read each of the layout's blocks; empty:
+/// all
+void read_vector(const std::string& path, const std::vector<std::string>& groups, const StoredVector& vector,
+                 const std::vector<bool>& blocks = {});
 
 }  // namespace unisono::session

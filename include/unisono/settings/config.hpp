@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "unisono/base/config.hpp"
 #include "unisono/comm/mpi.hpp"
 #include "unisono/comm/process_grid.hpp"
 #include "unisono/data/dataset.hpp"
@@ -12,12 +13,48 @@
 #include "unisono/models/factory.hpp"
 #include "unisono/optim/optimizer.hpp"
 #include "unisono/optim/schedule.hpp"
-#include "unisono/parallel/replica_settings.hpp"
-#include "unisono/settings/control_settings.hpp"
-#include "unisono/settings/weight_settings.hpp"
+#include "unisono/parallel/replica.hpp"
 #include "unisono/strategies/strategy.hpp"
 
 namespace unisono::settings {
+
+// What a run decides by its evaluations.
+
+/// `[checkpoint.best]`: by what the best checkpoint is chosen.
+struct BestSettings {
+  std::string metric = "auto";  ///< a name in Model::metrics; auto: the accuracy where there is one, else the loss
+  data::Split on = data::Split::validation;
+  void describe(ConfigVisitor& visitor);
+};
+
+/// `[train.early_stopping]`
+struct EarlyStoppingSettings {
+  std::string metric = "auto";  ///< as in BestSettings
+  data::Split on = data::Split::validation;
+  std::int64_t patience = 0;  ///< evaluations without an improvement; 0: the run never stops early
+  double min_delta = 0;       ///< how much better counts as an improvement
+  bool is_on() const { return patience > 0; }
+  void describe(ConfigVisitor& visitor);
+};
+
+/// The keys of `[train]` that say where a model's weights come from, which of them are trained, and which are used.
+struct WeightSettings {
+  std::string initialise_from;      ///< a run's folder or a checkpoint; empty: only random initial values
+  std::vector<std::string> freeze;  ///< patterns of names of blocks, see ParameterLayout::freeze
+  double average = 0;               ///< `weight_average`: the decay of θ's moving average; 0: none
+  void describe(ConfigVisitor& visitor);
+};
+
+/// The parts of a config that decide whether these keys are allowed.
+struct WeightTerms {
+  const std::string& model;     ///< model.kind
+  const std::string& strategy;  ///< strategy.kind
+  bool has_one_model = false;   ///< StrategyTraits::has_one_model
+  bool in_place = false;        ///< whether the model is updated in place
+};
+
+/// Checks these keys against the rest of the config; errors are reported as of [train].
+void require_weights(ConfigVisitor& visitor, const WeightSettings& weights, const WeightTerms& terms);
 
 enum class ClassWeights { none, balanced };
 

@@ -5,8 +5,7 @@
 
 #include "unisono/search/search_settings.hpp"
 #include "unisono/settings/config.hpp"
-#include "unisono/settings/cross_validation_settings.hpp"
-#include "unisono/settings/study_settings.hpp"
+#include "unisono/settings/job_settings.hpp"
 
 namespace unisono::settings {
 
@@ -30,5 +29,8 @@ PlannedConfig parse_plans(const ConfigText& text, const models::ModelKinds& mode
 std::string effective_plans(const Plans& plans);
 /// Gives all keys of all plans to a visitor that describes them.
 void describe_plans(ConfigVisitor& visitor);
+
+/// Parses the sections that a config file has.
+void parse_sections(ConfigVisitor& parser, Plans& plans);
 
 }  // namespace unisono::settings

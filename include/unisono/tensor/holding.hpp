@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "unisono/tensor/exact_sum.hpp"
 #include "unisono/tensor/layout.hpp"
-#include "unisono/tensor/reducer.hpp"
 #include "unisono/tensor/shard_map.hpp"
 
 namespace unisono {

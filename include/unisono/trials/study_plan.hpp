@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "unisono/settings/config.hpp"
-#include "unisono/settings/study_settings.hpp"
+#include "unisono/settings/job_settings.hpp"
 #include "unisono/strategies/strategy.hpp"
 #include "unisono/trials/trial_plan.hpp"
 

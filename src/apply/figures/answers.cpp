@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "unisono/session/run_dictionary.hpp"
+#include "unisono/session/run_checks.hpp"
 
 namespace unisono::apply {
 

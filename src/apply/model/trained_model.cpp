@@ -9,10 +9,10 @@
 
 #include "unisono/comm/communicator.hpp"
 #include "unisono/data/hdf5.hpp"
-#include "unisono/session/checkpoint_file.hpp"
-#include "unisono/session/evaluator.hpp"
-#include "unisono/session/run_dictionary.hpp"
+#include "unisono/session/evaluation.hpp"
+#include "unisono/session/run_checks.hpp"
 #include "unisono/session/run_state.hpp"
+#include "unisono/session/stored_checkpoint.hpp"
 
 namespace unisono::apply {
 namespace {

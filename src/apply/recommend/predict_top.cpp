@@ -18,7 +18,7 @@
 #include "unisono/data/hdf5.hpp"
 #include "unisono/records/csv_field.hpp"
 #include "unisono/records/progress.hpp"
-#include "unisono/session/evaluator.hpp"
+#include "unisono/session/evaluation.hpp"
 #include "vectors/tables.hpp"
 
 namespace unisono::apply {

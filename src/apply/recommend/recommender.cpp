@@ -4,7 +4,7 @@
 #include <array>
 #include <numeric>
 
-#include "unisono/session/evaluator.hpp"
+#include "unisono/session/evaluation.hpp"
 
 namespace unisono::apply {
 namespace {

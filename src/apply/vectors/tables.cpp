@@ -12,7 +12,7 @@
 #include "unisono/apply/vectors.hpp"
 #include "unisono/base/config.hpp"
 #include "unisono/base/errors.hpp"
-#include "unisono/session/run_dictionary.hpp"
+#include "unisono/session/run_checks.hpp"
 
 namespace unisono::apply {
 

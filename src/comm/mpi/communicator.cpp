@@ -5,8 +5,8 @@
 #include <mutex>
 #include <utility>
 
-#include "group.hpp"
 #include "job.hpp"
+#include "topology.hpp"
 #include "unisono/base/random.hpp"
 
 namespace unisono::comm::mpi {

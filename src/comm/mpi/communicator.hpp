@@ -10,10 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "group.hpp"
 #include "job.hpp"
 #include "message_operations.hpp"
-#include "progress.hpp"
 #include "shared_allocator.hpp"
 #include "shared_window.hpp"
 #include "topology.hpp"

@@ -9,7 +9,7 @@
 #include <new>
 #include <utility>
 
-#include "group.hpp"
+#include "topology.hpp"
 #include "unisono/base/errors.hpp"
 
 namespace unisono::comm::mpi {

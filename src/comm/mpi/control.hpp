@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "group.hpp"
 #include "shared_window.hpp"
+#include "topology.hpp"
 
 namespace unisono::comm::mpi {
 

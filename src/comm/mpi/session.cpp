@@ -12,9 +12,8 @@
 #include <new>
 
 #include "communicator.hpp"
-#include "group.hpp"
 #include "job.hpp"
-#include "launch.hpp"
+#include "topology.hpp"
 #include "unisono/base/config.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/comm/mpi.hpp"

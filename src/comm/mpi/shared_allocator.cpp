@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "group.hpp"
+#include "topology.hpp"
 
 namespace unisono::comm::mpi {
 

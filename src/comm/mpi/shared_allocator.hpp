@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "progress.hpp"
+#include "message_operations.hpp"
 #include "shared_window.hpp"
 #include "unisono/comm/mpi.hpp"
 #include "window_operations.hpp"

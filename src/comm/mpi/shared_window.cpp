@@ -10,8 +10,8 @@
 #include <new>
 #include <string>
 
-#include "group.hpp"
-#include "launch.hpp"
+#include "job.hpp"
+#include "topology.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/tensor/allocator.hpp"
 

@@ -7,7 +7,6 @@
 
 #include "message_operations.hpp"
 #include "ordered_sum.hpp"
-#include "progress.hpp"
 #include "shared_window.hpp"
 #include "topology.hpp"
 #include "unisono/comm/communicator.hpp"

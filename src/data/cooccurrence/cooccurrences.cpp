@@ -9,7 +9,7 @@
 
 #include "cooccurrence/pair_table.hpp"
 #include "import/set_writer.hpp"
-#include "set/seal.hpp"
+#include "set/form.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/data/import.hpp"
 

@@ -3,7 +3,7 @@
 #include <array>
 
 #include "dense/schema.hpp"
-#include "order/row_runs.hpp"
+#include "order/schedule.hpp"
 #include "set/agreement.hpp"
 
 namespace unisono::data {

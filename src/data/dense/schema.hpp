@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "order/row_runs.hpp"
+#include "order/schedule.hpp"
 #include "recipe/encoder.hpp"
 #include "unisono/data/dataset.hpp"
 #include "unisono/data/hdf5.hpp"

@@ -10,9 +10,8 @@
 #include "dense/feature_writer.hpp"
 #include "dense/schema.hpp"
 #include "describe/figures.hpp"
-#include "describe/sparse_sets.hpp"
 #include "recipe/encoder.hpp"
-#include "set/seal.hpp"
+#include "set/form.hpp"
 #include "unisono/base/text.hpp"
 
 namespace unisono::data {

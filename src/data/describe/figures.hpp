@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -74,5 +75,15 @@ std::string survey_text(const Survey& survey);
 /// (largest). Wide images are reduced; channels are averaged.
 /// \param images each [C, H, W]
 std::string draw_images(const std::vector<std::vector<float>>& images, const FeatureShape& shape);
+
+/// Describes a set that is not a table, in some lines of text; nothing if the file is not such a set. Reads all of it.
+/// \throws DataError if it violates docs/data-format.md
+std::optional<std::string> describe_sparse(const hdf5::File& file);
+
+// One of each kind.
+std::string describe_csr(const hdf5::File& file);
+std::string describe_ratings(const hdf5::File& file);
+std::string describe_text(const hdf5::File& file);
+std::string describe_cooccurrences(const hdf5::File& file);
 
 }  // namespace unisono::data

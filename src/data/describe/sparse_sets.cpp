@@ -1,4 +1,4 @@
-#include "describe/sparse_sets.hpp"
+#include "describe/figures.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -8,7 +8,6 @@
 #include <map>
 #include <unordered_set>
 
-#include "describe/figures.hpp"
 #include "import/set_writer.hpp"
 #include "unisono/base/errors.hpp"
 

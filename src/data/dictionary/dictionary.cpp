@@ -6,7 +6,7 @@
 #include <array>
 
 #include "import/rows.hpp"
-#include "set/seal.hpp"
+#include "set/form.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/base/text.hpp"
 #include "unisono/data/hdf5.hpp"

@@ -14,7 +14,7 @@
 #include <cstring>
 #include <filesystem>
 
-#include "set/seal.hpp"
+#include "set/form.hpp"
 #include "unisono/base/errors.hpp"
 
 namespace unisono::data {

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "order/row_runs.hpp"
+#include "order/schedule.hpp"
 #include "unisono/data/dataset.hpp"
 
 // What the views of folds of all kinds of sets share.

@@ -1,12 +1,22 @@
 #include "set/form.hpp"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cstring>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <span>
+#include <vector>
 
 #include "recipe/encoder.hpp"
 #include "recipe/fit.hpp"
 #include "unisono/base/errors.hpp"
+#include "unisono/base/random.hpp"
+#include "unisono/base/raw_file.hpp"
 
 namespace unisono::data {
 namespace {
@@ -149,6 +159,129 @@ void settle_form(SetPlan& plan, const hdf5::File& file, const Preprocessing* tra
     agreement.all_do([&] { install(schema, plan.preprocessing); });
   }
   if (trained != nullptr) rename_classes(plan, *trained);
+}
+
+namespace {
+
+constexpr std::string_view kMark = "unisono-set-x64M:";
+constexpr std::uint64_t kHashBytes = sizeof(std::uint64_t), kTrailerBytes = kMark.size() + kHashBytes;
+constexpr std::uint64_t kMostChecked = 4;  // segments
+
+struct Seal {
+  std::uint64_t bytes = 0;              ///< of the file that it covers
+  std::vector<std::uint64_t> segments;  ///< their hashes
+  bool fits = false;                    ///< whether the hash over these matches
+};
+
+std::uint64_t hash_of(const std::vector<std::uint64_t>& segments) {
+  return hash_bytes(std::as_bytes(std::span(segments)));
+}
+
+/// How many hashes n there are among `all` bytes before the trailer: bytes + 8 n = all, n = ⌈bytes / segment⌉.
+std::uint64_t hashes_within(std::uint64_t all) {
+  std::uint64_t hashes = count_segments(all);
+  while (hashes > 0 && count_segments(all - hashes * kHashBytes) < hashes) --hashes;
+  return hashes;
+}
+
+/// Reads a file's seal; nothing if it has none.
+std::optional<Seal> read_seal(const RawFile& file) {
+  const std::uint64_t size = file.size();
+  if (size < kTrailerBytes + kHashBytes) return std::nullopt;
+  char mark[kMark.size()];
+  file.read(size - kTrailerBytes, std::as_writable_bytes(std::span(mark)));
+  if (std::string_view(mark, sizeof mark) != kMark) return std::nullopt;
+  std::uint64_t hash = 0;
+  file.read(size - kHashBytes, std::as_writable_bytes(std::span(&hash, 1)));
+  Seal seal;
+  seal.segments.resize(hashes_within(size - kTrailerBytes));
+  seal.bytes = size - kTrailerBytes - seal.segments.size() * kHashBytes;
+  file.read(seal.bytes, std::as_writable_bytes(std::span(seal.segments)));
+  seal.fits = hash == hash_of(seal.segments);
+  return seal;
+}
+
+/// The end of HDF5's bytes, from a superblock of version 0 (as in SetWriter's files); 0 if there is none.
+std::uint64_t end_of_hdf5(const RawFile& file) {
+  constexpr std::string_view kFront("\x89HDF\r\n\x1a\n\0", 9);  // and the version
+  constexpr std::uint64_t kEndAt = 40;
+  char front[kEndAt + sizeof(std::uint64_t)];
+  if (file.size() < sizeof front) return 0;
+  file.read(0, std::as_writable_bytes(std::span(front)));
+  if (std::string_view(front, kFront.size()) != kFront) return 0;
+  std::uint64_t end = 0;
+  std::memcpy(&end, front + kEndAt, sizeof end);
+  return end;
+}
+
+/// Whether HDF5's bytes are followed by at most as many bytes as a seal has: a truncated or damaged seal.
+bool has_rest_of_seal(const RawFile& file) {
+  const std::uint64_t end = end_of_hdf5(file), size = file.size();
+  return end > 0 && size > end && size - end <= count_segments(end) * kHashBytes + kTrailerBytes;
+}
+
+[[noreturn]] void fail(const std::string& path, const std::string& what) {
+  throw DataError(
+      fmt::format("{}: was changed or damaged since it was written: {}; make it again, or, if the change "
+                  "was meant, see 'Checksums' in docs/data-format.md",
+                  path, what));
+}
+
+/// Identifies a file's version, to recognise a file that was checked before; empty if it cannot be read.
+std::string version_of(const std::string& path) {
+  struct stat state {};
+  if (::stat(path.c_str(), &state) != 0 || !S_ISREG(state.st_mode) || ::access(path.c_str(), R_OK) != 0) return "";
+  return fmt::format("{} {} {} {} {}", state.st_dev, state.st_ino, state.st_size, state.st_mtim.tv_sec,
+                     state.st_mtim.tv_nsec);
+}
+
+/// Files that this process has checked.
+class Checked {
+ public:
+  bool contains(const std::string& version) {
+    const std::lock_guard lock(mutex_);
+    return versions_.contains(version);
+  }
+  void add(const std::string& version) {
+    const std::lock_guard lock(mutex_);
+    versions_.insert(version);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::set<std::string> versions_;
+};
+
+}  // namespace
+
+void seal_set(const std::string& path) {
+  RawFile file(path, RawFile::Mode::update);
+  const std::uint64_t bytes = file.size();
+  std::vector<std::uint64_t> segments(count_segments(bytes));
+  for (std::uint64_t i = 0; i < segments.size(); ++i) segments[i] = hash_segment(path, bytes, i);
+  const std::uint64_t hash = hash_of(segments), end = bytes + segments.size() * kHashBytes;
+  file.write(bytes, std::as_bytes(std::span(segments)));
+  file.write(end, std::as_bytes(std::span(kMark)));
+  file.write(end + kMark.size(), std::as_bytes(std::span(&hash, 1)));
+}
+
+void check_seal(const std::string& path, int node_rank, int node_size) {
+  static Checked checked;
+  const std::string version = version_of(path), part = fmt::format("{} {} {}", version, node_rank, node_size);
+  // If it cannot be read, opening it will report why.
+  if (version.empty() || checked.contains(version) || checked.contains(part)) return;
+  const RawFile file(path, RawFile::Mode::read);
+  const auto seal = read_seal(file);
+  if (!seal && has_rest_of_seal(file)) fail(path, "its checksum is cut off or damaged");
+  if (!seal) return;
+  if (!seal->fits) fail(path, "its checksum itself is damaged");
+  const std::uint64_t all = seal->segments.size(), most = std::min(all, kMostChecked);
+  for (auto i = static_cast<std::uint64_t>(node_rank); i < most; i += static_cast<std::uint64_t>(node_size)) {
+    const std::uint64_t segment = all <= kMostChecked ? i : i * (all - 1) / (kMostChecked - 1);
+    if (hash_segment(path, seal->bytes, segment) == seal->segments[segment]) continue;
+    fail(path, "its checksum does not match its contents");
+  }
+  checked.add(node_size == 1 ? version : part);
 }
 
 }  // namespace unisono::data

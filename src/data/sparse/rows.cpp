@@ -7,7 +7,6 @@
 #include <cassert>
 
 #include "dense/schema.hpp"
-#include "order/row_runs.hpp"
 #include "order/schedule.hpp"
 #include "sparse/schema.hpp"
 #include "sparse/split.hpp"

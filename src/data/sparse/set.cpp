@@ -8,7 +8,6 @@
 #include "dense/schema.hpp"
 #include "set/fold.hpp"
 #include "set/form.hpp"
-#include "sparse/fold.hpp"
 #include "sparse/range_source.hpp"
 #include "sparse/schema.hpp"
 #include "sparse/split.hpp"

@@ -10,9 +10,8 @@
 #include <vector>
 
 #include "dense/rows.hpp"
-#include "order/row_runs.hpp"
 #include "order/schedule.hpp"
-#include "source/train_source.hpp"
+#include "source/batch_sources.hpp"
 #include "unisono/base/threads.hpp"
 
 // Reads a streamed set ahead of its use; LaneOrder explains lanes and cells.

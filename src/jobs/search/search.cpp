@@ -1,4 +1,4 @@
-#include "unisono/jobs/trials.hpp"
+#include "unisono/jobs/jobs.hpp"
 
 #include <fmt/format.h>
 
@@ -7,18 +7,17 @@
 #include <nlohmann/json.hpp>
 
 #include "trials/config_trials.hpp"
-#include "trials/states.hpp"
+#include "trials/trial_job.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/base/text.hpp"
 #include "unisono/records/run_folder.hpp"
 #include "unisono/search/method.hpp"
 #include "unisono/search/space.hpp"
-#include "unisono/session/check.hpp"
 #include "unisono/session/device.hpp"
 #include "unisono/session/model_parts.hpp"
+#include "unisono/session/run_plan.hpp"
 #include "unisono/settings/plans.hpp"
 #include "unisono/trials/trial_plan.hpp"
-#include "unisono/trials/trial_table.hpp"
 #include "validation/splitters.hpp"
 
 namespace unisono::jobs {

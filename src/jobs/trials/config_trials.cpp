@@ -13,17 +13,16 @@
 #include <new>
 #include <utility>
 
-#include "trials/states.hpp"
+#include "trials/trial_job.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/base/random.hpp"
 #include "unisono/base/text.hpp"
 #include "unisono/comm/communicator.hpp"
 #include "unisono/records/run_folder.hpp"
-#include "unisono/session/evaluator.hpp"
-#include "unisono/session/model_of_config.hpp"
+#include "unisono/session/evaluation.hpp"
+#include "unisono/session/method.hpp"
 #include "unisono/session/model_parts.hpp"
-#include "unisono/session/rank_checks.hpp"
-#include "unisono/session/selection.hpp"
+#include "unisono/session/run_checks.hpp"
 #include "unisono/session/settled.hpp"
 #include "unisono/trials/trial_plan.hpp"
 

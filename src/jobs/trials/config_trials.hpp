@@ -12,7 +12,7 @@
 #include "trials/dispatcher.hpp"
 #include "trials/trial_job.hpp"
 #include "unisono/data/dataset.hpp"
-#include "unisono/jobs/trials.hpp"
+#include "unisono/jobs/jobs.hpp"
 #include "unisono/records/journal.hpp"
 #include "unisono/search/method.hpp"
 #include "unisono/session/job.hpp"

@@ -8,7 +8,7 @@
 
 #include "unisono/records/journal.hpp"
 #include "unisono/settings/config.hpp"
-#include "unisono/settings/cross_validation_settings.hpp"
+#include "unisono/settings/job_settings.hpp"
 #include "validation/splitters.hpp"
 
 // Linear models with squared loss, solved exactly: what training on the whole set minimises (models::Objective),

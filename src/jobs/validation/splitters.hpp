@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "unisono/data/dataset.hpp"
-#include "unisono/settings/cross_validation_settings.hpp"
+#include "unisono/settings/job_settings.hpp"
 
 // Methods of dividing examples into folds. They are functions of their arguments alone. Counts per fold, and per fold
 // and class or group, are those of scikit-learn's splitters; without random numbers, so are the rows.

@@ -9,7 +9,7 @@
 #include <numeric>
 #include <vector>
 
-#include "cpu/kernels_for.hpp"
+#include "cpu/instruction_set.hpp"
 #include "unisono/base/random.hpp"
 
 namespace unisono::kernels {

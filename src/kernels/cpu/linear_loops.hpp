@@ -89,8 +89,8 @@ struct LinearLoops {
   /// sums_j = Σ of 16 lanes[j], overwritten. \param count rounded up to 16, in both arrays
   void (*add_up_lanes)(const float* lanes, Count count, float* sums) = nullptr;
 
-  // linear_dense_pass.cpp
-  // ---------------------
+  // linear_dense.cpp
+  // ----------------
   void (*dense_margins)(const DenseExamples& rows, const MarginVector& w, const MarginVector& v, float* z, float* u);
   /// g += Σ_i d_i x_i
   void (*dense_add)(const DenseExamples& rows, const float* d, float* g);

@@ -10,7 +10,7 @@
 //             thread, too, this is faster than chunk by chunk: θ and g are not in the caches at once.
 // Either way every g_j is the same sum in the same order, whatever the number of threads. A Hessian is shared by its
 // rows, as features are.
-#include "cpu/kernels_for.hpp"
+#include "cpu/instruction_set.hpp"
 
 #include <algorithm>
 #include <optional>

@@ -6,7 +6,7 @@
 #include "cpu/in_place_loops.hpp"
 #include "cpu/linear_loops.hpp"
 #include "unisono/kernels/specs.hpp"
-#include "unisono/kernels/update_steps.hpp"
+#include "unisono/kernels/update_kernels.hpp"
 
 // The inner loops whose code depends on the instruction set. Each is compiled once per set (loops_isa/*.cpp), and a
 // backend uses the table of the best set that its CPU has. They take only pointers and counts: no inline function of
@@ -355,18 +355,15 @@ struct Loops {
   void (*matrix_product)(const MatrixShape& shape, const float* a, const float* b, const float* bias,
                          float* c) = nullptr;
 
-  // dots.cpp
-  // --------
+  // algebra.cpp
+  // -----------
   /// 2·m·n·width·count flops. For small m and n; for larger ones, transposing A and calling `product` is faster.
   void (*dots)(const DotShape& shape, const float* const* a, const float* const* b, Count count, float* c);
-
-  // transpose.cpp
-  // -------------
   /// out[j · out_stride + i] = in[i · in_stride + j] for i < rows, j < columns.
   void (*transpose)(Count rows, Count columns, const float* in, Count in_stride, float* out, Count out_stride);
 
-  // mask.cpp
-  // --------
+  // elementwise.cpp
+  // ---------------
   /// For `channels` rows of `width` lanes: dy ← dy ⊙ (y > 0) where y is not null; then, where `sums` [channels][16] is
   /// not null, lane l of dy is added to sums[channel][l mod 16].
   void (*mask_and_sum)(Count channels, Count width, const float* y, float* dy, float* sums);

@@ -2,7 +2,7 @@
 
 // Sums over the rows of a matrix [rows, columns]: a block of 32 × 8 threads sums 32 columns of one part of the rows.
 // The sums of the parts are added in an order that depends only on the shape.
-#include "cuda/grid.hpp"
+#include "cuda/device_code.hpp"
 
 namespace unisono::kernels::cuda {
 

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "cuda/convolution_plans.hpp"
-#include "cuda/fallbacks.hpp"
 #include "cuda/queue.hpp"
 #include "unisono/kernels/compute_device.hpp"
 

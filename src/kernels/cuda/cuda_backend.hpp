@@ -66,7 +66,7 @@ class CudaBackend final : public Backend, public DeviceRecord {
   void say_fallbacks(Fallbacks::Say say) override { device_.fallbacks().set_say(std::move(say)); }
   void collect(LossSums& sums) override;
 
-  // Layouts: layouts.cu
+  // Layouts: algebra.cu
 
   Index activation_size(const Extent& extent, Index batch) const override;
   Index scratch_size() const override;
@@ -85,7 +85,7 @@ class CudaBackend final : public Backend, public DeviceRecord {
   void load_rows(const KeptRows& kept, std::span<const std::uint64_t> examples, std::span<const Movement> movements,
                  MutableView x);
 
-  // Dense and convolution: dense.cpp, convolution.cpp
+  // Dense and convolution: cuda_backend.cpp
 
   void dense_forward(const DenseSpec& spec, Index batch, View x, View w, View b, MutableView y) override;
   void dense_backward(const DenseSpec& spec, Index batch, View x, View w, View y, MutableView dy, MutableView dx,
@@ -101,7 +101,7 @@ class CudaBackend final : public Backend, public DeviceRecord {
   void global_average_pool_forward(const Extent& extent, Index batch, View x, MutableView y) override;
   void global_average_pool_backward(const Extent& extent, Index batch, View dy, MutableView dx) override;
 
-  // Normalisation: batch_norm.cu, layer_norm.cu
+  // Normalisation: norms.cu
 
   void batch_norm_sums(const NormSpec& spec, Index batch, View x, std::span<double> sums) override;
   void batch_norm_moments(const NormSpec& spec, std::span<const double> sums, double momentum, MutableView running_mean,
@@ -120,7 +120,7 @@ class CudaBackend final : public Backend, public DeviceRecord {
   void layer_norm_backward(const NormSpec& spec, Index batch, View x, View gamma, View dy, MutableView dx,
                            MutableView dgamma, MutableView dbeta, Write write) override;
 
-  // Element by element: elements.cu, dropout.cu
+  // Element by element: elements.cu
 
   void activation_forward(const ActivationSpec& activation, const Extent& extent, Index batch, View x,
                           MutableView y) override;
@@ -130,7 +130,7 @@ class CudaBackend final : public Backend, public DeviceRecord {
                MutableView y) override;
   void add(const Extent& extent, Index batch, View x, MutableView y) override;
 
-  // Losses: class_losses.cu, losses.cu
+  // Losses: losses.cu
 
   void softmax_cross_entropy(Index classes, Index batch, View logits, std::span<const std::int32_t> labels,
                              float smoothing, const LossScale& scale, MutableView dlogits, LossSums& sums) override;
@@ -182,7 +182,7 @@ class CudaBackend final : public Backend, public DeviceRecord {
 
   /// The pass' parameters in the type of activations: themselves, or their rounded copy. elements.cu
   const void* rounded(View parameters);
-  /// dy ← dy ⊙ (y > 0) where y is not empty; db (+)= Σ dy over rows where db is not empty. mask_and_sum.cu
+  /// dy ← dy ⊙ (y > 0) where y is not empty; db (+)= Σ dy over rows where db is not empty. elements.cu
   void mask_and_sum(Index rows, Index channels, View y, MutableView dy, MutableView db, Write write);
   /// y ← activation(y + b), in place. elements.cu
   void add_bias(Index rows, Index channels, View b, Activation activation, MutableView y);
@@ -200,10 +200,10 @@ class CudaBackend final : public Backend, public DeviceRecord {
   void add_chunks(const struct RangeChunks& cut, const double* partial, std::span<double> sums);
   /// The accumulators, in the device's memory, to which kernels add for these sums. losses.cu
   LossAccumulators* accumulators_of(const LossSums& sums);
-  /// Counts a product whose epilogue cuBLASLt does not have. dense.cpp
+  /// Counts a product whose epilogue cuBLASLt does not have.
   void note_unfused(const ProductSpec& product, const DenseSpec& spec, Index batch, const char* epilogue);
-  double seconds_of_product(Index n);    ///< [n, n] by [n, n]. measure.cpp
-  double seconds_of_copy(Index floats);  ///< measure.cpp
+  double seconds_of_product(Index n);  ///< [n, n] by [n, n]
+  double seconds_of_copy(Index floats);
   void convolution_weights(const ConvolutionSpec& spec, Index batch, View x, View dy, MutableView dw, Write write);
 
   CudaDevice device_;

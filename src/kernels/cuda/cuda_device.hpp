@@ -5,6 +5,7 @@
 
 #include "cuda/pool.hpp"
 #include "cuda/queue.hpp"
+#include "unisono/kernels/cuda.hpp"
 #include "unisono/tensor/device.hpp"
 
 namespace unisono::kernels::cuda {
@@ -76,5 +77,8 @@ class CudaDevice final : public Device {
   PinnedMemory pinned_;
   Stream downloads_;
 };
+
+/// The PCI bus id of a device, which identifies it for all processes of the host, whatever number it has in each.
+std::string identity_of(int device);
 
 }  // namespace unisono::kernels::cuda

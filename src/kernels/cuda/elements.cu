@@ -1,8 +1,11 @@
-// Elementwise kernels on activations. Bytes per element: 2 or 4 for each value read or written.
 #include <cassert>
+#include <cmath>
 
-#include "cuda/grid.hpp"
+#include "cuda/column_sums.hpp"
+#include "cuda/device_code.hpp"
+#include "unisono/base/random.hpp"
 
+// Elementwise kernels on activations. Bytes per element: 2 or 4 for each value read or written.
 namespace unisono::kernels::cuda {
 namespace {
 
@@ -175,6 +178,130 @@ void CudaBackend::take_gradient(const void* result, bool floats, MutableView gra
   } else {
     queue().launch(convert<Half, float>, grid_for(n), n, static_cast<const Half*>(result), gradient.data(), adds);
   }
+}
+
+// Dropout with the CPU's masks: element e of example n, in the canonical order, is zeroed where word e mod 4 of
+// philox(key, {e div 4, epoch, n mod 2³², n div 2³²}), divided by 2⁸, is below ⌈2²⁴ rate⌉ (see cpu/elementwise.cpp).
+
+namespace {
+
+constexpr std::int64_t kWords = 4;  // that one call of Philox gives
+
+/// Philox 4x32-10, as unisono::philox.
+__device__ void philox_words(std::uint64_t key, std::uint32_t (&counter)[kWords]) {
+  auto k0 = static_cast<std::uint32_t>(key), k1 = static_cast<std::uint32_t>(key >> 32);
+  for (int round = 0; round < 10; ++round) {
+    const std::uint64_t p0 = std::uint64_t{0xD2511F53} * counter[0], p1 = std::uint64_t{0xCD9E8D57} * counter[2];
+    const std::uint32_t c1 = counter[1], c3 = counter[3];
+    counter[0] = static_cast<std::uint32_t>(p1 >> 32) ^ c1 ^ k0;
+    counter[1] = static_cast<std::uint32_t>(p1);
+    counter[2] = static_cast<std::uint32_t>(p0 >> 32) ^ c3 ^ k1;
+    counter[3] = static_cast<std::uint32_t>(p0);
+    k0 += 0x9E3779B9;
+    k1 += 0xBB67AE85;
+  }
+}
+
+/// The values that change from epoch to epoch.
+struct Mask {
+  std::uint64_t key;
+  std::uint32_t epoch, threshold;
+};
+
+/// Each thread computes four neighbouring elements of an example in the canonical order.
+template <typename T>
+__global__ void drop(std::int64_t groups, std::int64_t channels, std::int64_t pixels, const Mask* mask, float scale,
+                     const std::uint64_t* const* examples, const T* x, T* y) {
+  const std::int64_t size = channels * pixels, groups_of_example = (size + kWords - 1) / kWords;
+  for (std::int64_t i = thread_number(); i < groups; i += threads_of_grid()) {
+    const std::int64_t n = i / groups_of_example, group = i % groups_of_example;
+    const std::uint64_t example = (*examples)[n];
+    std::uint32_t words[kWords] = {static_cast<std::uint32_t>(group), mask->epoch, static_cast<std::uint32_t>(example),
+                                   static_cast<std::uint32_t>(example >> 32)};
+    philox_words(mask->key, words);
+    for (std::int64_t k = 0; k < kWords; ++k) {
+      const std::int64_t e = group * kWords + k;
+      if (e >= size) break;
+      const std::int64_t at = n * size + e % pixels * channels + e / pixels;
+      const bool is_kept = words[k] >> 8 >= mask->threshold;
+      y[at] = rounded_to<T>(is_kept ? to_float(x[at]) * scale : 0);
+    }
+  }
+}
+
+}  // namespace
+
+void CudaBackend::dropout(const DropoutKey& key, const Extent& extent, std::span<const std::uint64_t> examples, View x,
+                          MutableView y) {
+  const Mask mask{.key = stream_key(key.seed ^ (std::uint64_t{key.layer} << 32), Purpose::dropout),
+                  .epoch = key.epoch,
+                  .threshold = static_cast<std::uint32_t>(std::ceil(std::ldexp(key.rate, 24)))};
+  const Index pixels = extent.height * extent.width;
+  const Index groups = static_cast<Index>(examples.size()) * ((extent.size() + kWords - 1) / kWords);
+  const auto* const staged = queue().stage(mask);
+  const auto* const numbers = queue().upload(examples);
+  with_type([&]<typename T>(T) {
+    queue().launch(drop<T>, grid_for(groups), groups, extent.channels, pixels, staged, 1.0F / (1.0F - key.rate),
+                   numbers, values_of<T>(x), values_of<T>(y));
+  });
+}
+
+// The gradient with respect to a ReLU's input, and that of a bias, in one pass over dy.
+
+namespace {
+
+constexpr Index kRowsEachPart = 256;
+
+/// Part p of the rows: partial[p][c] = Σ dy[row][c], after dy ← dy ⊙ (y > 0).
+template <typename T>
+__global__ void mask_and_sum_parts(std::int64_t rows, std::int64_t channels, const T* y, T* dy, float* partial) {
+  const std::int64_t channel = column_number();
+  const RowsOfPart own(rows);
+  float sum = 0;
+  if (channel < channels) {
+    for (std::int64_t row = own.first + threadIdx.y; row < own.last; row += kAhead * kRowsOfBlock) {
+      float gradients[kAhead];
+      bool passes[kAhead];
+      for (int j = 0; j < kAhead; ++j) {
+        const std::int64_t there = row + j * kRowsOfBlock, at = there * channels + channel;
+        const bool is_own = there < own.last;
+        gradients[j] = is_own ? to_float(dy[at]) : 0;
+        passes[j] = !is_own || y == nullptr || to_float(y[at]) > 0;
+      }
+      for (int j = 0; j < kAhead; ++j) {
+        if (passes[j]) {
+          sum += gradients[j];
+        } else {
+          dy[(row + j * kRowsOfBlock) * channels + channel] = rounded_to<T>(0);
+        }
+      }
+    }
+  }
+  sum = column_sum(sum);
+  if (threadIdx.y > 0 || channel >= channels || partial == nullptr) return;
+  partial[static_cast<std::int64_t>(blockIdx.y) * channels + channel] = sum;
+}
+
+/// db[c] (+)= Σ over parts.
+__global__ void add_parts(std::int64_t channels, std::int64_t parts, const float* partial, bool adds, float* db) {
+  const std::int64_t channel = column_number();
+  const float total = sum_of_parts(parts, channels, partial);
+  if (threadIdx.y > 0 || channel >= channels) return;
+  db[channel] = (adds ? db[channel] : 0) + total;
+}
+
+}  // namespace
+
+void CudaBackend::mask_and_sum(Index rows, Index channels, View y, MutableView dy, MutableView db, Write write) {
+  if (y.empty() && db.empty()) return;
+  const Index parts = parts_of_rows(rows, kRowsEachPart);
+  float* const partial = db.empty() ? nullptr : partials_.take<float>(parts * channels);
+  with_type([&]<typename T>(T) {
+    queue().launch(mask_and_sum_parts<T>, grid_of_columns(channels, parts), rows, channels, values_of<T>(y),
+                   values_of<T>(dy), partial);
+  });
+  if (db.empty()) return;
+  queue().launch(add_parts, grid_of_columns(channels), channels, parts, partial, write == Write::add, db.data());
 }
 
 }  // namespace unisono::kernels::cuda

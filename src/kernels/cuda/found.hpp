@@ -2,7 +2,7 @@
 
 // What the kernels of losses share: one warp for each example, sums in double; the sums of the blocks are added up in
 // the order of the blocks.
-#include "cuda/grid.hpp"
+#include "cuda/device_code.hpp"
 
 namespace unisono::kernels::cuda {
 

@@ -4,7 +4,7 @@
 
 #include <cuda_fp16.h>
 
-#include "cuda/grid.hpp"
+#include "cuda/device_code.hpp"
 
 namespace unisono::kernels::cuda {
 namespace {

@@ -1,5 +1,5 @@
 // Pooling. Each output, and each input's gradient, is computed by a single thread, so no atomics are needed.
-#include "cuda/grid.hpp"
+#include "cuda/device_code.hpp"
 
 namespace unisono::kernels::cuda {
 namespace {

@@ -3,7 +3,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "cuda/grid.hpp"
+#include "cuda/device_code.hpp"
 #include "cuda/ranges.hpp"
 
 namespace unisono::kernels::cuda {

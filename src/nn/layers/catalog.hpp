@@ -1,11 +1,14 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <vector>
 
+#include "unisono/nn/initialiser.hpp"
 #include "unisono/nn/layer.hpp"
-#include "unisono/nn/network_settings.hpp"
+#include "unisono/nn/network.hpp"
 
 namespace unisono::nn {
 
@@ -39,5 +42,25 @@ const std::vector<LayerKind>& layer_kinds();
 
 /// The kind of this name, or nullptr.
 const LayerKind* find_layer_kind(std::string_view name);
+
+/// The limit of channels, units, and sizes in pixels: an example then has at most 2⁶⁰ values.
+inline constexpr std::int64_t kLargestSize = std::int64_t{1} << 20;
+
+/// Appends a block; returns it with its offset.
+Block declare_block(ParameterLayout& layout, Block block);
+
+/// The biases of PyTorch's layers are drawn, like its weights, from U(±1/√fan_in); elsewhere they start at zero.
+Initialiser bias_initialiser(Initialiser weight_initialiser);
+
+/// A setting of one number for both directions, or [height, width].
+struct Pair {
+  Index height, width;
+};
+/// \param values empty: `otherwise`. \throws ConfigError naming the setting unless there are one or two numbers
+Pair pair_of(const std::vector<std::int64_t>& values, Pair otherwise, const char* setting);
+std::string text_of(Pair pair);
+
+/// \throws ConfigError where `shape` is not an image; `kind` is for the message
+void require_image(const Shape& shape, const char* kind);
 
 }  // namespace unisono::nn

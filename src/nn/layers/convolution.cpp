@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "layers/catalog.hpp"
-#include "layers/common.hpp"
 #include "unisono/base/errors.hpp"
 
 namespace unisono::nn {

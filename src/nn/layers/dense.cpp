@@ -2,7 +2,6 @@
 #include <string>
 
 #include "layers/catalog.hpp"
-#include "layers/common.hpp"
 
 namespace unisono::nn {
 namespace {

@@ -20,7 +20,7 @@
 #include <algorithm>
 
 #include "unisono/parallel/compressed_sum.hpp"
-#include "unisono/parallel/phase.hpp"
+#include "unisono/parallel/step_terms.hpp"
 
 namespace unisono::parallel {
 namespace {

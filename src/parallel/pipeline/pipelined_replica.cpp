@@ -9,7 +9,7 @@
 #include "pipeline/schedules.hpp"
 #include "pipeline/stage.hpp"
 #include "unisono/parallel/counters.hpp"
-#include "unisono/parallel/phase.hpp"
+#include "unisono/parallel/step_terms.hpp"
 
 namespace unisono::parallel {
 namespace {

@@ -7,8 +7,8 @@
 #include <map>
 #include <numeric>
 
-#include "pipeline/flights.hpp"
 #include "pipeline/priced.hpp"
+#include "pipeline/schedules.hpp"
 #include "pipeline/timeline.hpp"
 
 // Cuts and ranks of a pipeline's stages. See the linear partition problem in stages.cpp; here the ranks differ.

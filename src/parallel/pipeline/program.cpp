@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "pipeline/flights.hpp"
+#include "pipeline/schedules.hpp"
 
 namespace unisono::parallel {
 namespace {

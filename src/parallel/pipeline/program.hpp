@@ -75,7 +75,7 @@ SimulatedCosts equal_costs(int stages, int chunks, const PassSeconds& stage);
 struct SimulatedStage {
   double busy = 0, idle = 0;       ///< seconds; together the length of the program. `idle` is the stage's bubble
   double bytes_sent = 0;           ///< to other stages
-  int flights = 0;                 ///< the most at a time; see flights.hpp
+  int flights = 0;                 ///< the most at a time; see schedules.hpp
   std::vector<int> chunk_flights;  ///< [chunks] the most of each chunk at a time
 };
 

@@ -15,7 +15,7 @@
 #include "unisono/nn/piece.hpp"
 #include "unisono/parallel/pipeline.hpp"
 #include "unisono/parallel/step.hpp"
-#include "unisono/tensor/reducer.hpp"
+#include "unisono/tensor/exact_sum.hpp"
 
 namespace unisono::parallel {
 

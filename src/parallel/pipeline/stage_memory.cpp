@@ -1,6 +1,5 @@
 #include <algorithm>
 
-#include "pipeline/flights.hpp"
 #include "pipeline/schedules.hpp"
 #include "unisono/parallel/placement.hpp"
 

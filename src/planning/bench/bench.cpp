@@ -1,4 +1,4 @@
-#include "unisono/planning/bench.hpp"
+#include "unisono/planning/planning.hpp"
 
 #include <fmt/format.h>
 
@@ -16,8 +16,8 @@
 #include "unisono/records/metrics_log.hpp"
 #include "unisono/records/progress.hpp"
 #include "unisono/session/abilities.hpp"
-#include "unisono/session/pipeline_figures.hpp"
-#include "unisono/session/rank_checks.hpp"
+#include "unisono/session/run_checks.hpp"
+#include "unisono/session/stage_report.hpp"
 
 namespace unisono::planning {
 namespace {

@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "unisono/comm/communicator.hpp"
-#include "unisono/parallel/phase.hpp"
+#include "unisono/parallel/step_terms.hpp"
 #include "unisono/session/abilities.hpp"
 #include "unisono/session/device.hpp"
-#include "unisono/session/rank_checks.hpp"
+#include "unisono/session/run_checks.hpp"
 
 namespace unisono::planning {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "unisono/records/run_record.hpp"
+#include "unisono/records/run_folder.hpp"
 
 namespace unisono::report {
 

@@ -1,16 +1,18 @@
 #include "unisono/session/stored_checkpoint.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <utility>
 
 #include "checkpoint/checkpoint_header.hpp"
-#include "checkpoint/shared_file.hpp"
+#include "checkpoint/checkpoint_store.hpp"
+#include "unisono/base/raw_file.hpp"
 #include "unisono/comm/communicator.hpp"
+#include "unisono/data/hdf5.hpp"
 #include "unisono/records/run_folder.hpp"
-#include "unisono/session/checkpoint_file.hpp"
 
 namespace unisono::session {
 namespace {
@@ -145,6 +147,246 @@ std::vector<Shard> shards_to_write(const StoredVector& vector, int writer, int w
     shard = rows_of(shard, own.first, own.last);
   }
   return shards;
+}
+
+namespace {
+
+constexpr Index kChunkFloats = 1 << 20;  // are read at a time
+
+constexpr std::string_view kOtherModel =
+    "the checkpoint is of another model; use the config that it was trained with, or start a new run";
+
+std::vector<std::uint64_t> extent_of(const Block& block) { return {block.shape.begin(), block.shape.end()}; }
+
+/// Calls visit(first position in the block's canonical order, count) for each contiguous piece of a box.
+template <typename Visit>
+void for_each_segment(const Block& block, const Box& box, Visit visit) {
+  const Box whole = whole_box(block);
+  std::size_t axes = box.size();  // without the last axes, which the box covers completely
+  Index together = 1;
+  for (; axes > 0 && box[axes - 1] == whole[axes - 1]; --axes) together *= block.shape[axes - 1];
+  const auto cut = static_cast<std::ptrdiff_t>(axes);
+  const Block outer{.name = {}, .shape = {block.shape.begin(), block.shape.begin() + cut}};
+  for_each_run(outer, Box(box.begin(), box.begin() + cut), [&](Index position, Index step, Index count) {
+    if (step == 1) return visit(position * together, count * together);
+    for (Index i = 0; i < count; ++i) visit((position + i * step) * together, together);
+  });
+}
+
+std::uint64_t byte_of(std::int64_t begin, Index position) {
+  return static_cast<std::uint64_t>(begin + position * static_cast<Index>(sizeof(float)));
+}
+
+/// Reads everything from a box's first number to its last one, and keeps what belongs to the box.
+void read_span(const RawFile& file, const Block& block, const Box& box, FloatRange span, std::int64_t begin,
+               MutableView canonical) {
+  std::vector<float> all(static_cast<std::size_t>(span.last - span.first));
+  file.read(byte_of(begin, span.first), std::as_writable_bytes(std::span(all)));
+  auto to = canonical.begin();
+  for_each_segment(block, box, [&](Index position, Index count) {
+    to = std::copy_n(all.begin() + (position - span.first), count, to);
+  });
+}
+
+/// Reads a box. Small pieces near each other are read together with what lies between them.
+void read_box(const RawFile& file, const Block& block, const Box& box, std::int64_t begin, MutableView canonical) {
+  constexpr Index kSmall = 4096, kMostBetween = 8;
+  Index segments = 0;
+  FloatRange span;
+  for_each_segment(block, box, [&](Index position, Index count) {
+    if (segments++ == 0) span.first = position;
+    span.last = position + count;
+  });
+  const auto size = static_cast<Index>(canonical.size());
+  if (segments > 1 && size < segments * kSmall && span.last - span.first <= size * kMostBetween) {
+    return read_span(file, block, box, span, begin, canonical);
+  }
+  std::size_t at = 0;
+  for_each_segment(block, box, [&](Index position, Index count) {
+    const MutableView segment = canonical.subspan(at, static_cast<std::size_t>(count));
+    file.read(byte_of(begin, position), std::as_writable_bytes(segment));
+    at += segment.size();
+  });
+}
+
+/// \param begins where the block begins in the file, for each group
+void read_mean(const RawFile& file, const Block& block, const Box& box, const std::vector<std::int64_t>& begins,
+               MutableView canonical) {
+  read_box(file, block, box, begins.front(), canonical);
+  if (begins.size() == 1) return;
+  std::vector<double> sum(canonical.begin(), canonical.end());
+  for (auto begin = begins.begin() + 1; begin != begins.end(); ++begin) {
+    read_box(file, block, box, *begin, canonical);
+    for (std::size_t k = 0; k < sum.size(); ++k) sum[k] += canonical[k];
+  }
+  std::transform(sum.begin(), sum.end(), canonical.begin(),
+                 [&](double value) { return static_cast<float>(value / static_cast<double>(begins.size())); });
+}
+
+void write_text(data::hdf5::File& file, const std::string& name, const std::string& text) {
+  file.create<std::uint8_t>(name, {text.size()});
+  file.write_rows<std::uint8_t>(name, 0, text.size(), reinterpret_cast<const std::uint8_t*>(text.data()));
+}
+
+std::string read_text(const data::hdf5::File& file, const std::string& name) {
+  const auto bytes = file.read<std::uint8_t>(name);
+  return {bytes.begin(), bytes.end()};
+}
+
+std::vector<std::string> children(const data::hdf5::File& file, const std::string& group) {
+  return file.exists(group) ? file.children(group) : std::vector<std::string>{};
+}
+
+void require_blocks(const data::hdf5::File& file, const std::string& group, const ParameterLayout& layout) {
+  const auto stored = children(file, group);
+  for (const Block& block : layout.blocks()) {
+    if (std::find(stored.begin(), stored.end(), block.name) == stored.end()) {
+      throw CheckpointError(
+          fmt::format("{}: has no {}/{}, but the config's model has: {}", file.path(), group, block.name, kOtherModel));
+    }
+    const auto extent = file.shape(group + "/" + block.name).extent;
+    if (extent != extent_of(block)) {
+      throw CheckpointError(fmt::format("{}: {}/{} is {}, but the config's model has {}: {}", file.path(), group,
+                                        block.name, fmt::join(extent, "×"), fmt::join(block.shape, "×"), kOtherModel));
+    }
+  }
+  if (stored.size() > layout.blocks().size()) {
+    throw CheckpointError(fmt::format("{}: {} holds {} tensors, but the config's model has {}: {}", file.path(), group,
+                                      stored.size(), layout.blocks().size(), kOtherModel));
+  }
+}
+
+template <typename Read>
+auto with_file(const std::string& path, Read read) {
+  try {
+    return read(data::hdf5::File(path, data::hdf5::File::Mode::read));
+  } catch (const DataError& error) {
+    throw DamagedCheckpoint(error.what());
+  }
+}
+
+}  // namespace
+
+std::vector<std::int64_t> create_checkpoint(const std::string& path, std::uint64_t number,
+                                            const CheckpointHeader& header, const StoredVectors& state) {
+  std::vector<std::int64_t> begins;
+  {
+    data::hdf5::File file(path, data::hdf5::File::Mode::create);
+    write_text(file, "header", to_json(header));
+    write_text(file, "config", header.config);
+    for (const StoredVector& vector : state) {
+      for (const Block& block : vector.layout().blocks()) {
+        const auto begin = file.reserve<float>(vector.group + "/" + block.name, extent_of(block));
+        begins.push_back(static_cast<std::int64_t>(begin));
+      }
+    }
+    file.flush();
+  }
+  append_open_trailer(path, number);
+  return begins;
+}
+
+void write_box(RawFile& file, const Block& block, const Box& box, std::int64_t begin, View canonical) {
+  std::size_t at = 0;
+  for_each_segment(block, box, [&](Index position, Index count) {
+    const View segment = canonical.subspan(at, static_cast<std::size_t>(count));
+    file.write(byte_of(begin, position), std::as_bytes(segment));
+    at += segment.size();
+  });
+}
+
+CheckpointHeader read_header(const std::string& path) {
+  return with_file(path, [&](const data::hdf5::File& file) {
+    try {
+      CheckpointHeader header = header_from_json(read_text(file, "header"));
+      header.config = read_text(file, "config");
+      return header;
+    } catch (const DamagedCheckpoint& error) {
+      throw DamagedCheckpoint(fmt::format("{} {}", path, error.what()));
+    } catch (const CheckpointError& error) {
+      throw CheckpointError(fmt::format("{} {}", path, error.what()));
+    }
+  });
+}
+
+void require_same_model(const std::string& path, const ParameterLayout& parameters, const ParameterLayout& statistics) {
+  with_file(path, [&](const data::hdf5::File& file) {
+    require_blocks(file, "parameters", parameters);
+    require_blocks(file, "statistics", statistics);
+  });
+}
+
+void require_same_optimizer(const std::string& path, const std::map<std::string, const ParameterLayout*>& vectors) {
+  with_file(path, [&](const data::hdf5::File& file) {
+    const auto stored = children(file, "optimizer/0");
+    std::vector<std::string> names;
+    for (const auto& [name, layout] : vectors) names.push_back(name);
+    if (!std::is_permutation(stored.begin(), stored.end(), names.begin(), names.end())) {
+      throw CheckpointError(
+          fmt::format("{}: holds optimizer state ({}) that does not fit the config's optimizer ({}); resume with the "
+                      "optimizer that the run was started with",
+                      path, fmt::join(stored, ", "), fmt::join(names, ", ")));
+    }
+    for (const std::string& state : children(file, "optimizer")) {
+      for (const std::string& name : children(file, "optimizer/" + state)) {  // in the others, common ones are left out
+        const auto found = vectors.find(name);
+        if (found != vectors.end()) require_blocks(file, fmt::format("optimizer/{}/{}", state, name), *found->second);
+      }
+    }
+  });
+}
+
+std::map<std::string, std::vector<Index>> shapes_in(const std::string& path, const std::string& group) {
+  return with_file(path, [&](const data::hdf5::File& file) {
+    std::map<std::string, std::vector<Index>> shapes;
+    for (const std::string& block : children(file, group)) {
+      const auto extent = file.shape(group + "/" + block).extent;
+      shapes[block] = {extent.begin(), extent.end()};
+    }
+    return shapes;
+  });
+}
+
+int optimizer_states(const std::string& path) {
+  return with_file(path,
+                   [&](const data::hdf5::File& file) { return static_cast<int>(children(file, "optimizer").size()); });
+}
+
+std::string optimizer_group(int state, const std::string& vector) {
+  return fmt::format("optimizer/{}/{}", state, vector);
+}
+
+void visit_shards(const std::string& path, const std::vector<std::string>& groups, const ParameterLayout& layout,
+                  const std::vector<Shard>& shards,
+                  const std::function<void(const Shard& shard, View canonical)>& see) {
+  with_file(path, [&](const data::hdf5::File& file) {
+    const RawFile raw(path, RawFile::Mode::read);
+    std::vector<float> canonical;
+    for (const Shard& shard : shards) {
+      const Block& block = layout.blocks()[shard.block];
+      std::vector<std::int64_t> begins;
+      begins.reserve(groups.size());
+      for (const std::string& group : groups) {
+        begins.push_back(static_cast<std::int64_t>(file.offset(group + "/" + block.name)));
+      }
+      const Index rows = shard.box.front().count, row = size_of(shard.box) / std::max<Index>(1, rows);
+      const Index at_once = std::max<Index>(1, kChunkFloats / std::max<Index>(1, row));
+      for (Index first = 0; first < rows; first += at_once) {
+        const Shard some = rows_of(shard, first, std::min(first + at_once, rows));
+        canonical.resize(static_cast<std::size_t>(size_of(some.box)));
+        read_mean(raw, block, some.box, begins, canonical);
+        see(some, canonical);
+      }
+    }
+  });
+}
+
+void read_vector(const std::string& path, const std::vector<std::string>& groups, const StoredVector& vector,
+                 const std::vector<bool>& blocks) {
+  std::vector<Shard> shards = vector.holding->shards();
+  if (!blocks.empty()) std::erase_if(shards, [&](const Shard& shard) { return !blocks[shard.block]; });
+  visit_shards(path, groups, vector.layout(), shards,
+               [&](const Shard& shard, View canonical) { unpack(shard.place, canonical, vector.values); });
 }
 
 }  // namespace unisono::session

@@ -7,7 +7,6 @@
 #include "unisono/comm/redistribute.hpp"
 #include "unisono/optim/optimizer.hpp"
 #include "unisono/parallel/exchange.hpp"
-#include "unisono/session/holdings.hpp"
 #include "unisono/session/method.hpp"
 #include "unisono/session/model_parts.hpp"
 #include "unisono/session/synthetic_source.hpp"

@@ -12,8 +12,8 @@
 #include "run/summary.hpp"
 #include "unisono/base/config.hpp"
 #include "unisono/records/run_folder.hpp"
-#include "unisono/session/checkpoint_file.hpp"
 #include "unisono/session/run_state.hpp"
+#include "unisono/session/stored_checkpoint.hpp"
 
 namespace unisono::session {
 namespace {

@@ -10,9 +10,9 @@
 
 #include "checkpoint/checkpoint_header.hpp"
 #include "unisono/records/progress.hpp"
-#include "unisono/session/checkpoint_file.hpp"
-#include "unisono/session/run_dictionary.hpp"
+#include "unisono/session/run_checks.hpp"
 #include "unisono/session/run_state.hpp"
+#include "unisono/session/stored_checkpoint.hpp"
 
 namespace unisono::session {
 namespace {

@@ -7,38 +7,52 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "checkpoint/checkpoint_store.hpp"
-#include "checkpoint/shared_file.hpp"
 #include "run/comparison.hpp"
 #include "run/initialise_from.hpp"
 #include "run/kept_models.hpp"
 #include "run/resume.hpp"
 #include "run/run_outputs.hpp"
-#include "run/schedule_span.hpp"
 #include "run/summarise.hpp"
 #include "run/summary.hpp"
 #include "run/training_observer.hpp"
-#include "run/whole_set_source.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/base/log.hpp"
 #include "unisono/base/text.hpp"
+#include "unisono/data/batch.hpp"
 #include "unisono/records/event_file.hpp"
 #include "unisono/session/checkpoint.hpp"
+#include "unisono/session/evaluation.hpp"
 #include "unisono/session/method.hpp"
 #include "unisono/session/model_parts.hpp"
-#include "unisono/session/rank_checks.hpp"
+#include "unisono/session/run_checks.hpp"
 #include "unisono/session/run_plan.hpp"
 #include "unisono/session/run_state.hpp"
-#include "unisono/session/selection.hpp"
 #include "unisono/session/training_parts.hpp"
 #include "unisono/session/weight_average.hpp"
 
 namespace unisono::session {
 namespace {
+
+/// Of methods whose steps are passes over the whole training set, which read it themselves: only counts.
+class WholeSetSource final : public data::BatchSource {
+ public:
+  explicit WholeSetSource(std::int64_t examples) : examples_(examples) {}
+
+  data::Batch next() override { throw std::logic_error("a step on the whole set has no batches"); }
+  std::int64_t steps_per_epoch() const override { return 1; }
+  std::int64_t examples_per_epoch() const override { return examples_; }
+  void seek(const data::DataCursor&) override {}
+  double wait_seconds() const override { return 0; }
+
+ private:
+  std::int64_t examples_;
+};
 
 /// What the model predicts for the validation examples: [examples, output_size], the same on every rank. Collective.
 /// \throws ConfigError where the ranks hold parts of the model

@@ -5,8 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "unisono/base/text.hpp"
-#include "unisono/session/rank_checks.hpp"
-#include "unisono/session/run_dictionary.hpp"
+#include "unisono/session/run_checks.hpp"
 
 namespace unisono::session {
 namespace {

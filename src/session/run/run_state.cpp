@@ -6,7 +6,7 @@
 #include <map>
 #include <memory>
 
-#include "unisono/session/checkpoint_file.hpp"
+#include "unisono/session/stored_checkpoint.hpp"
 
 namespace unisono::session {
 namespace {

@@ -12,10 +12,10 @@
 #include "unisono/parallel/counters.hpp"
 #include "unisono/records/metrics_log.hpp"
 #include "unisono/records/progress.hpp"
-#include "unisono/session/evaluator.hpp"
+#include "unisono/session/evaluation.hpp"
 #include "unisono/session/model_parts.hpp"
-#include "unisono/session/pipeline_figures.hpp"
-#include "unisono/session/rank_checks.hpp"
+#include "unisono/session/run_checks.hpp"
+#include "unisono/session/stage_report.hpp"
 
 namespace unisono::session {
 namespace {

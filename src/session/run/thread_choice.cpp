@@ -10,7 +10,7 @@
 #include <variant>
 #include <vector>
 
-#include "run/schedule_span.hpp"
+#include "run/resume.hpp"
 #include "unisono/base/median.hpp"
 #include "unisono/base/text.hpp"
 #include "unisono/data/batch.hpp"

@@ -5,13 +5,79 @@
 #include <string>
 #include <vector>
 
-#include "averaging/outer_step.hpp"
 #include "unisono/base/counters.hpp"
 #include "unisono/comm/communicator.hpp"
 #include "unisono/parallel/compressed_sum.hpp"
 #include "unisono/strategies/strategy.hpp"
 
 namespace unisono::strategies {
+
+/// A period that becomes shorter as the training loss falls; averages.cpp has the formula.
+class AdaptivePeriod {
+ public:
+  /// What it has learnt; the same on all ranks.
+  struct State {
+    double first_loss = -1;   ///< F(θ₀); negative: not measured yet
+    std::int64_t period = 0;  ///< τ, the present one; 0: τ₀
+    std::vector<double> scalars() const;
+    void restore(const std::vector<double>& scalars);
+  };
+
+  /// \param first τ₀ \param state outlives this object
+  AdaptivePeriod(TrainContext& run, std::int64_t first, State& state);
+
+  /// A period begins after so many steps of the run; its losses are counted from here on.
+  void begin(std::int64_t made);
+  bool ends(std::int64_t made) const { return made == begun_ + state_.period; }
+  /// At an average: measures the losses since `begin`, and chooses the next period. Collective over all ranks of all
+  /// replicas.
+  void choose();
+
+ private:
+  double loss_of_period();
+
+  TrainContext& run_;
+  std::int64_t first_, begun_ = 0;
+  State& state_;
+  kernels::LossSums before_;  ///< the run's unreported losses of earlier periods
+};
+
+/// What is done with an average of the ranks' parameters.
+enum class OuterKind {
+  none,     ///< the average is the new θ
+  sgd,      ///< a step along Δ
+  nesterov  ///< the same with Nesterov momentum
+};
+
+/// `[strategy.outer]`: the outer optimizer.
+struct OuterSettings {
+  OuterKind kind = OuterKind::none;
+  double sgd_rate = 1, nesterov_rate = 0.7;  ///< η of each kind
+  double nesterov_momentum = 0.9;            ///< μ
+
+  bool is_on() const { return kind != OuterKind::none; }
+  double rate() const { return kind == OuterKind::sgd ? sgd_rate : nesterov_rate; }
+  double momentum() const { return kind == OuterKind::nesterov ? nesterov_momentum : 0; }
+  void describe(ConfigVisitor& visitor);
+};
+
+/// An optimizer whose gradient is what the ranks have moved since the last average; averages.cpp has the formula.
+class OuterStep {
+ public:
+  /// The vectors that it keeps: θ₀, and v where there is momentum; the same on all ranks.
+  static std::vector<parallel::StateVector> state_vectors(const OuterSettings& settings);
+  /// Called while all ranks hold the same θ, which becomes θ₀. \param run its `vectors` are those of state_vectors
+  OuterStep(TrainContext& run, const OuterSettings& settings);
+
+  /// One step from θ₀. \param mean in: the ranks' average, the same on all of them; out: the new θ₀
+  void step(MutableView mean);
+
+ private:
+  TrainContext& run_;
+  float rate_, momentum_;
+  MutableView start_;     ///< θ₀, [N] as θ
+  MutableView velocity_;  ///< v, [N] as θ; empty without momentum
+};
 
 /// An average that is computed while the next steps are made; averages.cpp has the formula.
 class DelayedAverage {

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "batch/batch_counters.hpp"
+#include "batch/divided_function.hpp"
 #include "step.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/base/threads.hpp"

@@ -7,10 +7,10 @@
 #include <limits>
 #include <map>
 
-#include "batch/subtrees.hpp"
+#include "batch/portions.hpp"
 #include "unisono/base/random.hpp"
 #include "unisono/base/threads.hpp"
-#include "unisono/parallel/phase.hpp"
+#include "unisono/parallel/step_terms.hpp"
 
 namespace unisono::strategies {
 namespace {

@@ -9,7 +9,7 @@
 #include "unisono/comm/communicator.hpp"
 #include "unisono/kernels/backend.hpp"
 #include "unisono/kernels/encoders.hpp"
-#include "unisono/parallel/compression_settings.hpp"
+#include "unisono/parallel/compressed_sum.hpp"
 #include "unisono/tensor/layout.hpp"
 
 namespace unisono::strategies {

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "server/event_order.hpp"
-#include "server/roles.hpp"
 #include "server/server.hpp"
 #include "server/shard.hpp"
 #include "server/wire.hpp"

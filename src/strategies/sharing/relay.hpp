@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "unisono/comm/communicator.hpp"
-#include "unisono/parallel/background.hpp"
 #include "unisono/parallel/common_fate.hpp"
+#include "unisono/parallel/exchange.hpp"
 
 namespace unisono::strategies {
 

@@ -9,7 +9,7 @@
 #include "unisono/base/threads.hpp"
 #include "unisono/comm/communicator.hpp"
 #include "unisono/comm/redistribute.hpp"
-#include "unisono/data/grid.hpp"
+#include "unisono/data/dataset.hpp"
 #include "unisono/parallel/replica.hpp"
 
 namespace unisono::strategies {

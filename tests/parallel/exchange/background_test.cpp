@@ -1,4 +1,4 @@
-#include "unisono/parallel/background.hpp"
+#include "unisono/parallel/exchange.hpp"
 
 #include <catch2/catch.hpp>
 #include <stdexcept>

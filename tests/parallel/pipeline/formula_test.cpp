@@ -1,4 +1,4 @@
-#include "pipeline/flights.hpp"
+#include "pipeline/schedules.hpp"
 
 #include <algorithm>
 

@@ -5,7 +5,7 @@
 #include <tuple>
 
 #include "all_schedules.hpp"
-#include "pipeline/flights.hpp"
+#include "pipeline/schedules.hpp"
 #include "unisono/base/random.hpp"
 
 namespace unisono::parallel {

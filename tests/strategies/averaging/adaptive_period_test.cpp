@@ -1,4 +1,4 @@
-#include "averaging/adaptive_period.hpp"
+#include "averaging/averages.hpp"
 
 #include "same_runs.hpp"
 #include "targets_alone.hpp"

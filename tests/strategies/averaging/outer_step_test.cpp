@@ -1,4 +1,4 @@
-#include "averaging/outer_step.hpp"
+#include "averaging/averages.hpp"
 
 #include "same_runs.hpp"
 #include "targets_alone.hpp"

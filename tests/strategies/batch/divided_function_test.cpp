@@ -7,11 +7,10 @@
 
 #include "../../data/support.hpp"
 #include "../../nn/network_trial.hpp"
-#include "batch/batch_counters.hpp"
 #include "expect.hpp"
 #include "unisono/data/hdf5.hpp"
 #include "unisono/models/factory.hpp"
-#include "unisono/tensor/reducer.hpp"
+#include "unisono/tensor/exact_sum.hpp"
 
 namespace unisono::strategies {
 namespace {

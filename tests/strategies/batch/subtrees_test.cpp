@@ -1,4 +1,4 @@
-#include "batch/subtrees.hpp"
+#include "batch/portions.hpp"
 
 #include <algorithm>
 #include <catch2/catch.hpp>

@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "../small_network.hpp"
-#include "unisono/tensor/reducer.hpp"
+#include "unisono/tensor/exact_sum.hpp"
 
 namespace unisono::strategies {
 namespace {

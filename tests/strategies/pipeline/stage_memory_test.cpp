@@ -4,7 +4,6 @@
 
 #include "../small_network.hpp"
 #include "all_schedules.hpp"
-#include "pipeline/flights.hpp"
 #include "pipeline/schedules.hpp"
 
 namespace unisono::strategies {

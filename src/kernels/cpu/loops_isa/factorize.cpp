@@ -3,7 +3,7 @@
 //   η = rate / √h, then h ← h + ‖g‖² / K, one h per row: Chin et al., PAKDD 2015. Plain SGD: η = rate.
 // A rating costs some 16 K flops (12 K without h) and reads and writes 8 K bytes. Consecutive ratings of one user wait
 // for each other: dot product, error and step are a dependency chain of some 60 cycles.
-#include "cpu/loops_isa/fold.hpp"
+#include "cpu/loops_isa/sums.hpp"
 #include "cpu/loops_isa/table.hpp"
 #include "cpu/races.hpp"
 

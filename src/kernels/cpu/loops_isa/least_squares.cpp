@@ -8,7 +8,7 @@
 // Matrices are in columns of width + 16 floats, so that neighbouring columns do not compete for the same cache sets.
 #include "cpu/loops_isa/table.hpp"
 
-#include "cpu/loops_isa/fold.hpp"
+#include "cpu/loops_isa/sums.hpp"
 #include "cpu/loops_isa/vector.hpp"
 
 namespace unisono::kernels::cpu::UNISONO_ISA {

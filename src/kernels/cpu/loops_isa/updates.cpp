@@ -1,4 +1,4 @@
-#include "cpu/loops_isa/square_sum.hpp"
+#include "cpu/loops_isa/sums.hpp"
 #include "cpu/loops_isa/table.hpp"
 
 // Update rules: one pass over memory each. In all of them s is gradient_scale and λ decay.

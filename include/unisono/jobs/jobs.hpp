@@ -1,0 +1,90 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "unisono/base/log.hpp"
+#include "unisono/comm/communicator.hpp"
+#include "unisono/records/run_folder.hpp"
+#include "unisono/session/run.hpp"
+#include "unisono/settings/config.hpp"
+#include "unisono/settings/job_settings.hpp"
+
+namespace unisono::jobs {
+
+/// What a search, a cross-validation or a study is asked to do in addition to its config.
+struct TrialOptions {
+  std::string output = {};  ///< its folder; empty: runs/<name>-search, runs/<name>-cross-validation, studies/<name>
+  records::Existing existing = records::Existing::refuse;
+};
+
+/// Trains the trials of a config's [search], on all ranks of the job, and writes what came of them to a folder: a
+/// journal from which it can be resumed, trials.csv, search.json, and best.toml, the config of the best trial. The
+/// table is the same for any number of ranks, except where the method depends on timing. Collective over the job.
+/// \return complete, or interrupted
+/// \throws any Error
+session::RunStatus search(session::Job& job, const ConfigText& config, const models::ModelKinds& models,
+                          const TrialOptions& options);
+
+/// The trials that a search would begin with, as text, without training any; what depends on results is left out.
+std::string list_trials(const ConfigText& config, const models::ModelKinds& models);
+
+/// Trains a config's model on each fold of its training examples, as its [cross_validation] says, on all ranks of the
+/// job, and writes to a folder what it is worth on the others: folds.csv, cross_validation.json, predictions.csv, and a
+/// journal from which it can be resumed. The tables are the same for any number of ranks. Collective over the job.
+/// \return complete, or interrupted
+/// \throws any Error
+session::RunStatus cross_validate(session::Job& job, const ConfigText& config, const models::ModelKinds& models,
+                                  const TrialOptions& options);
+
+/// Trains the serial run of a config and each variant of its [study] with the same seeds, one training after the other,
+/// each on the first ranks of the job while the others sleep; compares them; and writes study.json, study.md, and a
+/// journal from which it can be resumed. Collective over the job.
+/// \return complete, or interrupted
+/// \throws ConfigError naming a variant that cannot be trained; OutputError, DataError, CheckpointError
+session::RunStatus study(session::Job& job, const ConfigText& config, const models::ModelKinds& models,
+                         const TrialOptions& options);
+
+// The learning-rate range test: a short training whose rate rises exponentially shows which rates lower the loss, and
+// from which one on it explodes. Smith, "Cyclical learning rates for training neural networks", WACV 2017.
+
+struct FindRateOptions {
+  double lowest = 1e-6, highest = 10;  ///< learning rates
+  std::int64_t steps = 300;            ///< from the lowest to the highest one
+  std::string output;                  ///< folder of find-rate.csv and find-rate.svg; empty: rates/<name>
+};
+
+/// One step of a range test.
+struct RatePoint {
+  double rate = 0, loss = 0;
+  double smoothed = 0;  ///< moving average of the losses up to this step
+};
+
+/// What the losses at rising rates show.
+struct RateRange {
+  std::vector<RatePoint> points;  ///< until the loss explodes
+  bool exploded = false;
+  bool interrupted = false;   ///< by a signal: nothing else is known, and no file was written
+  double lowest_loss_at = 0;  ///< the rate at which the smoothed loss is lowest
+  double steepest_at = 0;     ///< at which it falls fastest, over the logarithm of the rate; 0: it never falls
+  /// A tenth of the first; 0 where the loss never falls.
+  double suggestion() const { return steepest_at > 0 ? 0.1 * lowest_loss_at : 0; }
+};
+
+/// Adds a loss to the moving average, whose weights fall by 5 % a step.
+/// \return whether the loss has exploded: it is not finite, or the average is four times its lowest value
+bool add_loss(RateRange& range, double rate, double loss);
+/// Fills in the rates. \param range with its points
+void find_rates(RateRange& range);
+
+/// The files. \param name of the experiment
+std::string rate_csv(const RateRange& range);
+std::string rate_picture(const RateRange& range, const std::string& name);
+
+/// Makes the test on all ranks (models that are updated in place: on the first one) and writes the files. Collective.
+/// \throws ConfigError where there is no learning rate; OutputError
+RateRange find_rate(comm::Communicator& world, const settings::Config& config, const FindRateOptions& options,
+                    Log& log);
+
+}  // namespace unisono::jobs

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "unisono/base/log.hpp"
+#include "unisono/comm/communicator.hpp"
+#include "unisono/data/batch.hpp"
+#include "unisono/settings/config.hpp"
+
+namespace unisono::planning {
+
+/// The shapes of synthetic data, used instead of a data set.
+struct SyntheticShape {
+  data::FeatureShape features;
+  Index classes = 0;  ///< 0: the features are the targets (autoencoder)
+};
+
+/// Parses "3x32x32" or "784". \throws ConfigError
+data::FeatureShape parse_feature_shape(const std::string& text);
+
+/// The arguments of `unisono bench`.
+struct BenchOptions {
+  std::int64_t steps = 0;              ///< 0: about three seconds
+  std::int64_t batch_per_rank = 0;     ///< 0: train.batch_size divided by the ranks
+  std::optional<SyntheticShape> data;  ///< if empty: the shapes of the config's set
+  bool json = false;
+};
+
+/// Times training steps on random data in memory, with the config's strategy. Prints examples/s, GFLOP/s, the fraction
+/// of the measured peak of all ranks together (of fused multiply-adds; on a device of matrix products), and where the
+/// time went. Collective. \throws LaunchError if a rank has more threads than cores
+void bench(comm::Communicator& world, const settings::Config& config, const BenchOptions& options, Log& log);
+
+/// The shapes of `data` if given, else of the config's set, without reading its examples. \throws DataError if there is
+/// no such file, naming the options to give instead
+models::ModelInputs shapes_of(const settings::Config& config, const std::optional<SyntheticShape>& data);
+
+/// The arguments of `unisono info`.
+struct InfoOptions {
+  std::optional<SyntheticShape> data;  ///< used instead of the config's set
+  bool json = false;
+  std::optional<std::string> timeline = {};  ///< file for a drawing of a pipeline's step, as SVG
+  bool overwrite = false;                    ///< replace an earlier drawing
+};
+
+/// Prints the table of layers, and predicts a rank's peak memory for training the config on these ranks; of a pipeline,
+/// each stage's, and how a step goes. Reads no examples, and trains nothing; but where the config asks for GPUs, it
+/// makes a few steps on random data there, and prints what the GPU was given. Collective.
+void info(comm::Communicator& world, const settings::Config& config, const InfoOptions& options, Log& log);
+
+}  // namespace unisono::planning

@@ -1,0 +1,97 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "unisono/comm/communicator.hpp"
+#include "unisono/data/dataset.hpp"
+#include "unisono/models/model.hpp"
+#include "unisono/session/checkpoint.hpp"
+#include "unisono/session/model_parts.hpp"
+#include "unisono/settings/config.hpp"
+
+namespace unisono::session {
+
+/// Evaluates a model on a split; the ranks divide the examples, and each is counted once. Collective.
+/// \param config says how many examples a batch has, and whether sums are to be reproducible
+/// \return loss first, then the metrics of the model's kind; the same on every rank
+std::vector<models::Metric> evaluate_split(ModelParts& parts, data::Dataset& data, data::Split split,
+                                           const settings::Config& config);
+
+/// How many examples a split has.
+std::int64_t examples_of(const data::DatasetInfo& info, data::Split split);
+
+/// The split that a run evaluates during training: validation, or test if there is no validation set.
+data::Split watched_split(const data::DatasetInfo& info);
+
+/// The sums over the group's ranks. Collective; one message.
+kernels::LossSums sum_over_ranks(comm::Communicator& group, const kernels::LossSums& sums);
+
+/// The metric by which models are compared: the accuracy if there is one, otherwise the loss.
+const models::Metric& decisive(const std::vector<models::Metric>& metrics);
+/// Whether `value` beats `best`, in the metric's own sense. NaN never does.
+bool is_better(const models::Metric& metric, double best);
+
+// Decisions from a run's evaluations: which checkpoint is the best, and whether to stop early.
+
+/// A metric on a split: "validation accuracy".
+struct Criterion {
+  data::Split split = data::Split::validation;
+  std::string metric;
+  std::string text() const { return std::string(data::name_of(split)) + " " + metric; }
+};
+
+/// From the config; empty: there is no best checkpoint, or no early stopping.
+struct Criteria {
+  std::optional<Criterion> best, stopping;
+};
+
+/// All metrics that this model may have on a split.
+std::vector<models::Metric> possible_metrics(const models::Model& model, data::Split split);
+/// The criteria of the model that a config would train on these data. \throws ConfigError for a model that does not fit
+/// them
+std::vector<models::Metric> possible_metrics(const settings::Config& config, const data::DatasetInfo& data,
+                                             data::Split split);
+
+/// The criteria of a config. \throws ConfigError for a metric that the model does not have, naming those that it has,
+/// and for a split without examples
+Criteria criteria_of(const settings::Config& config, const models::Model& model, const data::DatasetInfo& data);
+
+/// A log line at a run's start if no best checkpoint can be kept; else empty.
+std::string note_on_best(const settings::Config& config, const data::DatasetInfo& data);
+
+/// Compares evaluations with earlier ones. Called with the same arguments on all ranks, with the same results.
+class Selection {
+ public:
+  /// \param header holds the state in `best`, `best_by` and `stopping_by`, restored for a resumed run; must outlive
+  /// this object
+  Selection(Criteria criteria, const settings::EarlyStoppingSettings& stopping, CheckpointHeader& header);
+
+  /// Whether a split must be evaluated for it.
+  bool needs(data::Split split) const;
+  /// Returns the metrics of a split after header.step; null if it was not evaluated.
+  using MetricsOf = std::function<const std::vector<models::Metric>*(data::Split)>;
+  /// \return whether this is the best model so far, so that it should be kept
+  bool judge(const MetricsOf& metrics_of);
+  /// Whether the last `patience` evaluations brought no improvement.
+  bool wants_to_stop() const { return criteria_.stopping && header_.stopping_by.waited >= settings_.patience; }
+  const Criteria& criteria() const { return criteria_; }
+
+ private:
+  bool judge_best(const models::Metric& metric);
+  void judge_stopping(const models::Metric& metric);
+
+  Criteria criteria_;
+  settings::EarlyStoppingSettings settings_;
+  CheckpointHeader& header_;
+};
+
+/// Takes the best evaluations from a stored header into a resumed run's, unless they used another metric. \return a log
+/// line on what is dropped; empty if nothing is
+std::string keep_evaluations(const CheckpointHeader& stored, const Criteria& criteria, const models::Model& model,
+                             CheckpointHeader& header);
+
+}  // namespace unisono::session

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <string>
+
+#include "unisono/data/dictionary.hpp"
+#include "unisono/session/model_parts.hpp"
+#include "unisono/session/stored_checkpoint.hpp"
+#include "unisono/settings/config.hpp"
+
+namespace unisono::session {
+
+// Checks at the start of a run. Each names what it requires; all are collective, and all ranks throw the same.
+
+/// Requires the same config and the same binary on every rank; called before anything is read or written. \throws
+/// LaunchError
+void require_same_experiment(comm::Communicator& group, const settings::Config& config);
+
+/// Requires the same CPU instruction set on every rank, so that all compute the same bits. \throws LaunchError
+void require_same_instructions(comm::Communicator& group);
+
+/// Requires the same data set on every rank. \throws LaunchError
+void require_same_data(comm::Communicator& group, const data::DatasetInfo& data);
+
+/// Examples of every whole step on each rank that trains, where the strategy needs them. \throws ConfigError
+/// \param examples of the training set
+void require_examples(const settings::Config& config, const ModelParts& parts, Index examples);
+
+/// The rank that `[fault]` slows down exists and trains. \throws ConfigError
+void require_slow_rank(const settings::Config& config, const ModelParts& parts);
+
+/// "4 ranks", "4 ranks, of which 3 train,", "4 ranks (2 replicas of 2 stages)"
+std::string ranks_text(const settings::Config& config, int ranks, int workers, int stages);
+
+/// "32 of 64 examples", "12 to 25 of 50 examples": how many of a step's examples a rank (with stages: a replica) takes.
+/// \param workers the ranks, or replicas, that train, at least 1
+std::string local_batch_text(const settings::Config& config, int workers);
+
+// RUN/dictionary.h5: the names of the training set's words, users and items, or classes. With it a trained model can be
+// queried by name without its set, and other sets can be checked for the same numbering.
+
+/// Whether examples of such sets consist of numbers of words, or of users and items.
+inline bool has_names(data::SetKind kind) { return kind != data::SetKind::table && kind != data::SetKind::sparse; }
+
+/// Copies a set's names to the file, unless it exists. Called on rank 0. \return their hash, for
+/// CheckpointHeader::names
+/// \throws DataError, OutputError
+std::uint64_t keep_dictionary(const std::string& set, const std::string& file);
+
+/// The hash of a set's names. Called on rank 0. \throws DataError
+std::uint64_t names_of(const std::string& set);
+
+/// The names for a checkpoint: from dictionary.h5 in its run's folder or next to the checkpoint, else from the training
+/// set. Names whose hash differs from the checkpoint's are not used. \throws DataError if there are none
+data::Dictionary dictionary_of(const StoredCheckpoint& checkpoint, const settings::Config& config);
+
+/// Checks that numbers have the same names in a set as in the set on which the checkpoint's model was trained, as far
+/// as both have names. \throws DataError
+void require_same_names(const StoredCheckpoint& checkpoint, const settings::Config& config, const std::string& set);
+
+}  // namespace unisono::session

@@ -1,0 +1,108 @@
+#include <memory>
+#include <string>
+
+#include "commands.hpp"
+#include "unisono/planning/planning.hpp"
+
+namespace unisono::cli {
+namespace {
+
+struct InfoArguments {
+  ConfigArguments config;
+  ShapeArguments shapes;
+  planning::InfoOptions options;
+  std::string timeline;
+};
+
+ExitCode run_info(InfoArguments arguments, const models::ModelKinds& models, comm::MpiSession& session, Log& log) {
+  const settings::Config config = read_config_without_data(arguments.config, arguments.shapes, models);
+  arguments.options.data = arguments.shapes.shape();
+  const auto world = session.world(config.communication, warn_to(log));
+  planning::info(*world, config, arguments.options, log);
+  world->barrier();  // detects ranks that do not reach the end
+  return ExitCode::success;
+}
+
+}  // namespace
+
+void add_info(Command app, Chosen& chosen) {
+  const auto arguments = std::make_shared<InfoArguments>();
+  Command command = app.add_subcommand(
+      "info", "show the layers of a config's model, and the memory that training needs on these ranks");
+  arguments->config.add_to(command);
+  arguments->shapes.add_to(command);
+  command.add_flag("--json", arguments->options.json, "print the result as one JSON object");
+  Option timeline = command.add_option("--timeline", arguments->timeline,
+                                       "draw a step of the pipeline into this file (SVG): what each stage does when");
+  timeline.type_name("FILE");
+  command.add_flag("--overwrite", arguments->options.overwrite, "replace an earlier drawing").needs(timeline);
+  command.callback([arguments, timeline, &chosen] {
+    if (timeline.is_given()) arguments->options.timeline = arguments->timeline;
+    chosen.together = [arguments, &chosen](comm::MpiSession& session, Log& log) {
+      return run_info(*arguments, chosen.models, session, log);
+    };
+  });
+}
+
+void ShapeArguments::add_to(Command command) {
+  Option shape =
+      command.add_option("--features", features, "shape of an example, if there is no data file").type_name("CxHxW");
+  command
+      .add_option("--classes", classes, "number of classes; 0: the features themselves are the targets (autoencoder)")
+      .needs(shape)
+      .between(0, 1 << 24);
+}
+
+std::optional<planning::SyntheticShape> ShapeArguments::shape() const {
+  if (features.empty()) return std::nullopt;
+  return planning::SyntheticShape{.features = planning::parse_feature_shape(features), .classes = classes};
+}
+
+settings::Config read_config_without_data(const ConfigArguments& arguments, const ShapeArguments& shapes,
+                                          const models::ModelKinds& models) {
+  ConfigArguments all = arguments;
+  // A config without a data file will do where the shapes are given.
+  if (!shapes.features.empty()) all.overrides.emplace(all.overrides.begin(), "data.path=\"none: random data\"");
+  return all.read(models);
+}
+
+namespace {
+
+struct BenchArguments {
+  ConfigArguments config;
+  ShapeArguments shapes;
+  planning::BenchOptions options;
+};
+
+ExitCode run_bench(BenchArguments arguments, const models::ModelKinds& models, comm::MpiSession& session, Log& log) {
+  const settings::Config config = read_config_without_data(arguments.config, arguments.shapes, models);
+  arguments.options.data = arguments.shapes.shape();
+  const auto world = session.world(config.communication, warn_to(log));
+  planning::bench(*world, config, arguments.options, log);
+  world->barrier();  // detects ranks that do not reach the end
+  return ExitCode::success;
+}
+
+}  // namespace
+
+void add_bench(Command app, Chosen& chosen) {
+  const auto arguments = std::make_shared<BenchArguments>();
+  Command command = app.add_subcommand("bench", "measure the speed of training steps, on random data in memory");
+  arguments->config.add_to(command);
+  arguments->shapes.add_to(command);
+  command
+      .add_option("--steps", arguments->options.steps, "number of training steps to measure (default: about 3 seconds)")
+      .between(1, 1 << 30);
+  command
+      .add_option("--batch-per-rank", arguments->options.batch_per_rank,
+                  "examples per step on each rank (default: train.batch_size, divided among the ranks)")
+      .between(1, 1 << 30);
+  command.add_flag("--json", arguments->options.json, "print the result as one JSON object");
+  command.callback([arguments, &chosen] {
+    chosen.together = [arguments, &chosen](comm::MpiSession& session, Log& log) {
+      return run_bench(*arguments, chosen.models, session, log);
+    };
+  });
+}
+
+}  // namespace unisono::cli

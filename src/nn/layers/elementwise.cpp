@@ -1,0 +1,137 @@
+#include "layers/elementwise.hpp"
+#include "layers/catalog.hpp"
+
+namespace unisono::nn {
+
+// Most derivatives are computed from y, so that the layer can work in place; those of GELU and SiLU from x.
+LayerTraits ActivationLayer::traits() const {
+  const bool of_input = activation_.reads_input();
+  return {.keeps_input = of_input, .keeps_output = !of_input, .in_place = !of_input, .gradient_in_place = true};
+}
+
+void ActivationLayer::forward(const Pass& pass, const ForwardViews& views) const {
+  pass.backend.activation_forward(activation_, out().extent, pass.batch, views.x, views.y);
+}
+
+void ActivationLayer::backward(const Pass& pass, const BackwardViews& views) const {
+  pass.backend.activation_backward(activation_, out().extent, pass.batch, views.x, views.y, views.dy, views.dx);
+}
+
+namespace {
+
+struct LeakyReluSettings {
+  double slope = 0.01;
+};
+
+struct EluSettings {
+  double alpha = 1;
+};
+
+void describe_leaky_relu(LayerSettings& settings, ConfigVisitor& visitor) {
+  visitor.field({.name = "slope", .meaning = "what negative values are multiplied by", .minimum = 0},
+                settings.own.of<LeakyReluSettings>().slope);
+}
+
+void describe_elu(LayerSettings& settings, ConfigVisitor& visitor) {
+  visitor.field({.name = "alpha", .meaning = "negative values go down to −alpha", .minimum = 0},
+                settings.own.of<EluSettings>().alpha);
+}
+
+template <kernels::Activation activation>
+std::unique_ptr<Layer> make_activation(const LayerSettings&, const Shape& in, const LayerContext&) {
+  return std::make_unique<ActivationLayer>(activation, in);
+}
+
+std::unique_ptr<Layer> make_leaky_relu(const LayerSettings& settings, const Shape& in, const LayerContext&) {
+  const auto slope = static_cast<float>(settings.own.of<LeakyReluSettings>().slope);
+  return std::make_unique<ActivationLayer>(kernels::ActivationSpec(kernels::Activation::leaky_relu, slope), in);
+}
+
+std::unique_ptr<Layer> make_elu(const LayerSettings& settings, const Shape& in, const LayerContext&) {
+  const auto alpha = static_cast<float>(settings.own.of<EluSettings>().alpha);
+  return std::make_unique<ActivationLayer>(kernels::ActivationSpec(kernels::Activation::elu, alpha), in);
+}
+
+}  // namespace
+
+LayerKind relu_layer() {
+  return {.name = "relu", .meaning = "max(x, 0)", .make = make_activation<kernels::Activation::relu>};
+}
+
+LayerKind gelu_layer() {
+  return {.name = "gelu",
+          .meaning = "x Φ(x), Φ the standard normal distribution (Hendrycks & Gimpel 2016)",
+          .make = make_activation<kernels::Activation::gelu>};
+}
+
+LayerKind silu_layer() {
+  return {.name = "silu",
+          .meaning = "x / (1 + exp(−x)), also called swish (Elfwing et al. 2018)",
+          .make = make_activation<kernels::Activation::silu>};
+}
+
+LayerKind softplus_layer() {
+  return {.name = "softplus", .meaning = "ln(1 + exp(x))", .make = make_activation<kernels::Activation::softplus>};
+}
+
+LayerKind tanh_layer() {
+  return {.name = "tanh", .meaning = "hyperbolic tangent", .make = make_activation<kernels::Activation::tanh>};
+}
+
+LayerKind sigmoid_layer() {
+  return {.name = "sigmoid", .meaning = "1 / (1 + exp(−x))", .make = make_activation<kernels::Activation::sigmoid>};
+}
+
+LayerKind leaky_relu_layer() {
+  return {.name = "leaky_relu",
+          .meaning = "x where x > 0, else slope · x (Maas et al. 2013)",
+          .describe = describe_leaky_relu,
+          .make = make_leaky_relu};
+}
+
+LayerKind elu_layer() {
+  return {.name = "elu",
+          .meaning = "x where x > 0, else alpha · (exp(x) − 1) (Clevert et al. 2016)",
+          .describe = describe_elu,
+          .make = make_elu};
+}
+
+void Addition::forward(const Pass& pass, const ForwardViews& views) const {
+  if (views.x.data() != views.y.data()) {
+    pass.backend.activation_forward(kernels::Activation::none, out().extent, pass.batch, views.x, views.y);
+  }
+  pass.backend.add(out().extent, pass.batch, views.residual, views.y);
+}
+
+namespace {
+
+void describe_inner(const Field& field, std::vector<LayerSettings>& layers, ConfigVisitor& visitor) {
+  visitor.list(
+      field, layers.size(), [&](std::size_t size) { layers.resize(size); },
+      [&](std::size_t i, ConfigVisitor& inner) {
+        layers[i].inside_residual = true;
+        layers[i].describe(inner);
+      });
+}
+
+void describe_residual(LayerSettings& settings, ConfigVisitor& visitor) {
+  auto& own = settings.own.of<ResidualSettings>();
+  describe_inner(
+      {.name = "layers", .meaning = "layers of the branch, whose output is added to the input", .required = true},
+      own.layers, visitor);
+  describe_inner(
+      {.name = "shortcut",
+       .meaning = "layers that replace the identity, for branches that change the shape; if empty, the identity"},
+      own.shortcut, visitor);
+}
+
+}  // namespace
+
+LayerKind residual_block() {
+  return {.name = "residual",
+          .meaning = "layers whose outputs are added to their inputs (He et al. 2016)",
+          .describe = describe_residual,
+          .form = LayerForm::residual};
+}
+
+}  // namespace unisono::nn

@@ -1,0 +1,32 @@
+#pragma once
+
+#include "unisono/nn/layer.hpp"
+
+namespace unisono::nn {
+
+/// y = activation(x), element by element.
+class ActivationLayer final : public Layer {
+ public:
+  ActivationLayer(const kernels::ActivationSpec& activation, const Shape& in) : Layer(in), activation_(activation) {}
+
+  kernels::Activation activation() const { return activation_.kind; }
+  LayerTraits traits() const override;
+  void forward(const Pass& pass, const ForwardViews& views) const override;
+  void backward(const Pass& pass, const BackwardViews& views) const override;
+
+ private:
+  kernels::ActivationSpec activation_;
+};
+
+/// Where a residual block's branch and shortcut meet: y = x + residual. The gradient with respect to both is dy.
+/// He et al., CVPR 2016.
+class Addition final : public Layer {
+ public:
+  explicit Addition(const Shape& shape) : Layer(shape) {}
+
+  LayerTraits traits() const override { return {.in_place = true, .shares_gradient = true}; }
+  void forward(const Pass& pass, const ForwardViews& views) const override;
+  void backward(const Pass&, const BackwardViews&) const override {}
+};
+
+}  // namespace unisono::nn

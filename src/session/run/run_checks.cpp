@@ -1,0 +1,173 @@
+#include "unisono/session/run_checks.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "unisono/base/errors.hpp"
+#include "unisono/base/random.hpp"
+#include "unisono/base/raw_file.hpp"
+#include "unisono/base/text.hpp"
+#include "unisono/comm/communicator.hpp"
+#include "unisono/session/model_parts.hpp"
+
+namespace unisono::session {
+
+void require_same_experiment(comm::Communicator& group, const settings::Config& config) {
+  comm::require_same(group, "build", build_hash(), "install the same unisono on all nodes");
+  comm::require_same(group, "config", hash_bytes(settings::effective_config(config)),
+                     "give every rank the same config file and the same --set");
+}
+
+void require_same_instructions(comm::Communicator& group) {
+  comm::require_same(
+      group, "CPU's instruction set", hash_bytes(kernels::cpu_instruction_set()),
+      "give all ranks the environment UNISONO_MAX_ISA=avx2, or portable, so that they compute the same bits");
+}
+
+void require_same_data(comm::Communicator& group, const data::DatasetInfo& data) {
+  comm::require_same(group, "data set", data.identity, "copy the same file to all nodes, or use a shared one");
+}
+
+void require_examples(const settings::Config& config, const ModelParts& parts, Index examples) {
+  const std::string need = parts.strategy->need_of_examples(*parts.model);
+  const Index ranks = parts.workers(), step = std::min(config.train.batch_size, examples);
+  // Fixed parts are cut into micro-batches; else the micro-batches of train.accumulate are cut into parts.
+  const bool cuts_first = config.train.accumulate > 1 && config.data.partition != data::Partition::fixed;
+  const Index micro_batches = cuts_first ? std::min(config.train.accumulate, step) : 1;
+  const Index least = micro_batches * (ranks - 1) + 1;  // so that the largest one has an example for each rank
+  if (need.empty() || step >= least) return;
+  throw ConfigError(
+      fmt::format("train.batch_size: a step has {}{} for {}, and those without examples would {}: {}start fewer ranks",
+                  count_of(step, "example"),
+                  micro_batches > 1 ? fmt::format(" in {} micro-batches", micro_batches) : "", count_of(ranks, "rank"),
+                  need, least <= examples ? fmt::format("raise train.batch_size to {} or more, or ", least) : ""));
+}
+
+void require_slow_rank(const settings::Config& config, const ModelParts& parts) {
+  const auto rank = static_cast<int>(config.fault.slow_rank);
+  const int ranks = parts.grid.all().size();
+  if (const auto speeds = std::ssize(config.fault.emulated_gflops); speeds > 1 && speeds != ranks) {
+    throw ConfigError(fmt::format("fault.emulated_gflops names {} speeds for {}; give one for each, or one for all",
+                                  speeds, count_of(ranks, "rank")));
+  }
+  if (rank < 0) return;
+  if (rank >= ranks) {
+    throw ConfigError(fmt::format("fault.slow_rank: there is no rank {}; this run has {}, numbered from 0", rank,
+                                  count_of(ranks, "rank")));
+  }
+  if (!parts.strategy->data_shard(rank, ranks)) {
+    throw ConfigError(
+        fmt::format("fault.slow_rank: rank {} is a server and does not train; choose another rank", rank));
+  }
+}
+
+std::string ranks_text(const settings::Config& config, int ranks, int workers, int stages) {
+  const std::string all = count_of(ranks, "rank");
+  if (stages > 1) return fmt::format("{} ({} of {})", all, count_of(workers, "replica"), count_of(stages, "stage"));
+  if (workers > ranks) return fmt::format("{} that share {}", count_of(workers, "worker"), all);
+  if (workers == ranks) return all;
+  if (traits_of(config.strategy).divides_features) return all + ", which divide the features,";
+  return fmt::format("{}, of which {} {},", all, workers, workers == 1 ? "trains" : "train");
+}
+
+std::string local_batch_text(const settings::Config& config, int workers) {
+  const std::int64_t batch = config.train.batch_size;
+  // A rank takes whole micro-batches, or a slice of each; m cuts of the batch begin at ⌊i · batch / m⌋.
+  const bool whole = micro_batch_sharing(config, workers) == data::MicroBatchSharing::whole;
+  const std::int64_t cuts = whole ? config.train.micro_batches : workers;
+  const auto first_of = [&](std::int64_t rank) { return rank * cuts / workers * batch / cuts; };
+  std::int64_t least = batch, most = 0;
+  for (int rank = 0; rank < workers; ++rank) {
+    const std::int64_t examples = first_of(rank + 1) - first_of(rank);
+    least = std::min(least, examples);
+    most = std::max(most, examples);
+  }
+  const std::string all = count_of(batch, "example");
+  if (least == most) return fmt::format("{} of {}", grouped(least), all);
+  return fmt::format("{} {} {} of {}", grouped(least), most == least + 1 ? "or" : "to", grouped(most), all);
+}
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kName = "dictionary.h5";
+
+/// Hash of all names in their order; 0 if there are none.
+std::uint64_t hash_of(const data::Dictionary& dictionary) {
+  std::uint64_t hash = 0;
+  for (const data::NameTable& table : dictionary) {
+    hash = hash_bytes(table.table, hash);
+    for (const std::string& name : table.names) hash = hash_bytes(name, hash + 1);
+  }
+  return hash;
+}
+
+}  // namespace
+
+std::uint64_t keep_dictionary(const std::string& set, const std::string& file) {
+  std::error_code ignored;
+  if (fs::exists(file, ignored)) return hash_of(data::read_dictionary(file));
+  const data::Dictionary dictionary = data::read_dictionary(set);
+  if (dictionary.empty()) return 0;
+  const std::string aside = file + ".tmp";
+  try {
+    data::write_dictionary(aside, dictionary);
+  } catch (...) {
+    fs::remove(aside, ignored);
+    throw;
+  }
+  sync_and_rename(aside, file);
+  return hash_of(dictionary);
+}
+
+std::uint64_t names_of(const std::string& set) { return hash_of(data::read_dictionary(set)); }
+
+data::Dictionary dictionary_of(const StoredCheckpoint& checkpoint, const settings::Config& config) {
+  const std::uint64_t names = checkpoint.header.names;
+  const auto is_its = [names](const data::Dictionary& dictionary) {
+    return names == 0 || hash_of(dictionary) == names;
+  };
+  const fs::path folder = fs::absolute(checkpoint.path).parent_path();
+  std::error_code ignored;
+  for (const fs::path& file : {folder.parent_path() / kName, folder / kName}) {
+    if (!fs::exists(file, ignored)) continue;
+    data::Dictionary dictionary = data::read_dictionary(file.string());
+    if (is_its(dictionary)) return dictionary;
+  }
+  const auto lacks = [&](const std::string& why) -> DataError {
+    return DataError(
+        fmt::format("{}: its run's {} is missing or belongs to another run, and the names cannot be read from the "
+                    "training set: {}; restore one of them",
+                    checkpoint.path, kName, why));
+  };
+  try {
+    data::Dictionary dictionary = data::read_dictionary(config.data.path);
+    if (is_its(dictionary)) return dictionary;
+  } catch (const DataError& error) {
+    throw lacks(error.what());
+  }
+  throw lacks(config.data.path + " has different names now");
+}
+
+void require_same_names(const StoredCheckpoint& checkpoint, const settings::Config& config, const std::string& set) {
+  const data::Dictionary known = dictionary_of(checkpoint, config);
+  const bool by_name = !checkpoint.header.preprocessing.class_names.empty();  // matched when the set is read
+  for (const data::NameTable& there : data::read_dictionary(set)) {
+    if (there.table == "classes" && by_name) continue;
+    const data::NameTable* const own = data::find_table(known, there.table);
+    if (own == nullptr || own->names.empty()) continue;
+    const auto compared = static_cast<std::ptrdiff_t>(std::min(own->names.size(), there.names.size()));
+    const auto [name, other] = std::mismatch(own->names.begin(), own->names.begin() + compared, there.names.begin());
+    const auto row = name - own->names.begin();
+    if (row == compared) continue;
+    throw DataError(
+        fmt::format("{}: its {} are numbered differently from those that {} was trained on: number {} is '{}' instead "
+                    "of '{}'; use the training set, or a set that was imported together with it",
+                    set, there.table, checkpoint.path, row, *other, *name));
+  }
+}
+
+}  // namespace unisono::session
