@@ -1,5 +1,5 @@
 // Alternating least squares: a row's normal equations, of few and of many ratings, and the products of its losses.
-#include "unisono/kernels/least_squares.hpp"
+#include "unisono/kernels/linear.hpp"
 
 #include <memory>
 #include <string>

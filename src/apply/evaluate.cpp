@@ -6,13 +6,12 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <optional>
 
 #include "figures/figures.hpp"
 #include "model/best.hpp"
 #include "unisono/apply/answers.hpp"
 #include "unisono/apply/trained_model.hpp"
-#include "unisono/base/text.hpp"
+#include "unisono/base/errors.hpp"
 #include "unisono/records/metrics_log.hpp"
 #include "unisono/records/progress.hpp"
 #include "unisono/session/evaluation.hpp"

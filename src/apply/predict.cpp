@@ -12,7 +12,6 @@
 #include "unisono/base/clock.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/base/median.hpp"
-#include "unisono/base/text.hpp"
 #include "unisono/records/csv_field.hpp"
 #include "unisono/session/evaluation.hpp"
 #include "vectors/tables.hpp"

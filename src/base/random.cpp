@@ -7,8 +7,6 @@
 #include <istream>
 #include <numbers>
 #include <numeric>
-#include <utility>
-#include <vector>
 
 namespace unisono {
 namespace {

@@ -5,13 +5,10 @@
 #include <sys/resource.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <fstream>
 #include <limits>
-#include <optional>
 #include <sstream>
 #include <thread>
-#include <vector>
 
 namespace unisono {
 namespace {

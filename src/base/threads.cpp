@@ -5,7 +5,6 @@
 #include <atomic>
 #include <system_error>
 #include <utility>
-#include <vector>
 
 #include "unisono/base/errors.hpp"
 #include "unisono/base/resources.hpp"

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "commands.hpp"
+#include "command.hpp"
 #include "unisono/base/config.hpp"
 #include "unisono/cli/application.hpp"
 

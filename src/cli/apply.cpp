@@ -1,6 +1,6 @@
 #include <memory>
 
-#include "commands.hpp"
+#include "command.hpp"
 #include "unisono/apply/evaluate.hpp"
 #include "unisono/apply/vectors.hpp"
 

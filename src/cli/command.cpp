@@ -6,11 +6,8 @@
 #include <cstdint>
 #include <cstdio>
 #include <map>
-#include <optional>
 #include <sstream>
-#include <vector>
 
-#include "commands.hpp"
 #include "unisono/settings/config.hpp"
 
 namespace unisono::cli {

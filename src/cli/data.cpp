@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "commands.hpp"
+#include "command.hpp"
 #include "unisono/data/dataset.hpp"
 #include "unisono/data/import.hpp"
 

@@ -3,8 +3,8 @@
 
 #include <memory>
 
-#include "commands.hpp"
-#include "unisono/base/text.hpp"
+#include "command.hpp"
+#include "unisono/base/errors.hpp"
 
 namespace unisono::cli {
 namespace {

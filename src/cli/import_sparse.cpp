@@ -6,8 +6,8 @@
 #include <map>
 #include <memory>
 
-#include "commands.hpp"
-#include "unisono/base/text.hpp"
+#include "command.hpp"
+#include "unisono/base/errors.hpp"
 
 namespace unisono::cli {
 namespace {

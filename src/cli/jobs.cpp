@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "commands.hpp"
+#include "command.hpp"
 #include "unisono/jobs/jobs.hpp"
 #include "unisono/session/job.hpp"
 

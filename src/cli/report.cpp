@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "commands.hpp"
+#include "command.hpp"
 #include "unisono/apply/evaluate.hpp"
 #include "unisono/report/report.hpp"
 #include "unisono/session/stage_report.hpp"

@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "commands.hpp"
+#include "command.hpp"
 #include "unisono/records/run_folder.hpp"
 #include "unisono/session/run.hpp"
 

@@ -5,12 +5,8 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <iterator>
-#include <span>
-#include <vector>
 
-#include "unisono/base/errors.hpp"
 #include "unisono/base/random.hpp"
 #include "unisono/tensor/layout.hpp"
 

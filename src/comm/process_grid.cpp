@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include "unisono/base/errors.hpp"
-#include "unisono/base/text.hpp"
 
 namespace unisono::comm {
 namespace {

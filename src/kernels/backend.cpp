@@ -7,7 +7,7 @@
 #include "unisono/base/errors.hpp"
 #include "unisono/kernels/compute_device.hpp"
 #include "unisono/kernels/cuda.hpp"
-#include "unisono/kernels/loss_kernels.hpp"
+#include "unisono/kernels/layer_kernels.hpp"
 #include "unisono/kernels/update_kernels.hpp"
 
 namespace unisono::kernels {

@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <atomic>
 
 #include "in_place_model.hpp"
 #include "unisono/base/clock.hpp"

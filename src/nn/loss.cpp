@@ -6,7 +6,6 @@
 #include <cmath>
 
 #include "unisono/base/errors.hpp"
-#include "unisono/base/text.hpp"
 
 namespace unisono::nn {
 namespace {

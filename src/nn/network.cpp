@@ -8,9 +8,7 @@
 
 #include "graph.hpp"
 #include "layers/catalog.hpp"
-#include "memory_schedule.hpp"
 #include "unisono/base/errors.hpp"
-#include "unisono/base/text.hpp"
 
 namespace unisono::nn {
 namespace {

@@ -3,7 +3,7 @@
 #include <array>
 #include <cassert>
 
-#include "memory_schedule.hpp"
+#include "graph.hpp"
 
 namespace unisono::nn {
 namespace {

@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "unisono/base/errors.hpp"
-#include "unisono/base/text.hpp"
 #include "update_rule.hpp"
 
 namespace unisono::optim {

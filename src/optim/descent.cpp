@@ -2,12 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <cmath>
 #include <limits>
 
 #include "unisono/base/errors.hpp"
-#include "unisono/optim/batch_method.hpp"
 #include "unisono/optim/catalog.hpp"
 
 namespace unisono::optim {

@@ -4,9 +4,6 @@
 #include <array>
 #include <bit>
 #include <cassert>
-#include <cmath>
-
-#include "unisono/optim/optimizer.hpp"
 
 namespace unisono::optim {
 

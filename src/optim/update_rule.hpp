@@ -3,7 +3,6 @@
 #include <cmath>
 #include <functional>
 #include <initializer_list>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>

@@ -7,7 +7,7 @@
 #include <optional>
 #include <set>
 
-#include "unisono/base/text.hpp"
+#include "unisono/base/errors.hpp"
 
 namespace unisono::parallel {
 

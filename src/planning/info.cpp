@@ -9,15 +9,13 @@
 
 #include "bench/trial.hpp"
 #include "unisono/base/errors.hpp"
-#include "unisono/base/text.hpp"
 #include "unisono/data/dataset.hpp"
-#include "unisono/records/progress.hpp"
 #include "unisono/session/abilities.hpp"
 #include "unisono/session/memory.hpp"
 #include "unisono/session/method.hpp"
 #include "unisono/session/model_parts.hpp"
+#include "unisono/session/settled.hpp"
 #include "unisono/session/stage_report.hpp"
-#include "unisono/session/thread_choice.hpp"
 
 namespace unisono::planning {
 namespace {

@@ -10,7 +10,6 @@
 
 #include "unisono/base/errors.hpp"
 #include "unisono/base/random.hpp"
-#include "unisono/base/text.hpp"
 
 namespace unisono::records {
 namespace {

@@ -12,9 +12,6 @@
 #include <filesystem>
 #include <iterator>
 #include <sstream>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "unisono/base/errors.hpp"
 #include "unisono/records/run_folder.hpp"

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <cstdint>
-
 // Student's t distribution, central and not, as tests of means need it.
 
 namespace unisono::records {

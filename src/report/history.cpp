@@ -1,17 +1,15 @@
 #include "history.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <limits>
 #include <set>
 
-#include "texts.hpp"
+#include "page.hpp"
 #include "unisono/models/model.hpp"
 #include "unisono/records/metrics_log.hpp"
-#include "unisono/records/run_folder.hpp"
 
 namespace unisono::report {
 namespace {

@@ -1,12 +1,14 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
 #include <optional>
+#include <utility>
 
 #include "page.hpp"
+#include "plot/plots.hpp"
 #include "sections.hpp"
-#include "texts.hpp"
 #include "unisono/base/errors.hpp"
-#include "unisono/base/text.hpp"
 #include "unisono/records/run_folder.hpp"
 
 namespace unisono::report {
@@ -159,6 +161,278 @@ std::vector<std::pair<std::string, std::string>> chosen_keys(const std::string& 
     if (!whole || without(effective, {key}, models) != whole) chosen.emplace_back(key, value);
   }
   return chosen;
+}
+
+namespace {
+
+constexpr double kFarApart = 50;  // largest value / smallest value of a logarithmic axis
+
+/// What curves do: "train: from 2.3 to 0.32; …"
+std::string course_of(const std::vector<plot::Series>& series) {
+  std::string text;
+  for (const plot::Series& one : series) {
+    if (one.y.empty()) continue;
+    text += fmt::format("{}{}from {} to {}", text.empty() ? "" : "; ", one.name.empty() ? "" : one.name + ": ",
+                        number_text(one.y.front()), number_text(one.y.back()));
+  }
+  return text;
+}
+
+/// A plot of the curves that there are; none where there are none.
+void add_plot(Section& section, const RunHistory& run, const std::string& title,
+              const std::vector<std::pair<std::string, std::string>>& curves_and_names) {
+  std::vector<plot::Series> series;
+  for (const auto& [curve, name] : curves_and_names) {
+    if (!run.curve(curve).empty()) series.push_back(series_of(run, curve, name));
+  }
+  if (series.empty()) return;
+  section.blocks.push_back(curves_drawing(title, epoch_label(run), std::move(series)));
+}
+
+/// The lines of evaluations have few points, which are seen.
+plot::Mark mark_of(const std::string& curve, std::size_t points) {
+  return curve.starts_with("train ") || points > 60 ? plot::Mark::line : plot::Mark::line_and_points;
+}
+
+Table table_of_evaluations(const RunHistory& run) {
+  Table table{.caption = "Evaluations", .head = {"step", "epoch"}, .rows = {}};
+  std::vector<const Curve*> curves;
+  for (const std::string split : {"validation", "test"}) {
+    for (const std::string& metric : run.metrics()) {
+      const Curve& curve = run.curve(split + " " + metric);
+      if (curve.empty()) continue;
+      curves.push_back(&curve);
+      table.head.push_back(split + " " + words_of(metric));
+    }
+  }
+  std::map<double, std::vector<std::string>> rows;
+  for (std::size_t c = 0; c < curves.size(); ++c) {
+    for (std::size_t i = 0; i < curves[c]->steps.size(); ++i) {
+      auto& row = rows[curves[c]->steps[i]];
+      row.resize(curves.size());
+      row[c] = number_text(curves[c]->values[i]);
+    }
+  }
+  for (auto& [step, cells] : rows) {
+    cells.insert(cells.begin(), {number_text(step), number_text(run.epochs_of({step}).front())});
+    table.rows.push_back(std::move(cells));
+  }
+  return table;
+}
+
+}  // namespace
+
+plot::Axis axis_for(const std::vector<plot::Series>& series) {
+  plot::Span span;
+  for (const plot::Series& one : series) span.add(one.y);
+  const auto range = span.range();
+  const bool logarithmic = range && range->minimum > 0 && range->maximum > kFarApart * range->minimum;
+  plot::Axis axis;
+  if (logarithmic) axis.spacing = plot::Spacing::logarithmic;
+  return axis;
+}
+
+plot::Series series_of(const RunHistory& run, const std::string& curve, const std::string& name) {
+  const Curve& found = run.curve(curve);
+  plot::Series series{.name = name, .x = run.epochs_of(found.steps), .y = found.values};
+  series.mark = mark_of(curve, found.steps.size());
+  return series;
+}
+
+std::string epoch_label(const RunHistory& run) {
+  if (run.steps_per_epoch <= 0) return "step";
+  return fmt::format("epoch, of {}", count_of(std::llround(run.steps_per_epoch), "step"));
+}
+
+Drawing curves_drawing(const std::string& title, const std::string& x_label, std::vector<plot::Series> series) {
+  plot::XyPlot plot;
+  plot.caption = {.title = title, .description = course_of(series)};
+  plot.x.label = x_label;
+  plot.x.minimum = 0;
+  plot.y = axis_for(series);
+  plot.series = std::move(series);
+  plot.width = 545;
+  return drawing_of(plot);
+}
+
+Section section_of_metrics(const RunHistory& run) {
+  Section section{.title = "Losses and metrics"};
+  for (const std::string& metric : run.metrics()) {
+    add_plot(section, run, words_of(metric),
+             {{"train " + metric, "train"}, {"validation " + metric, "validation"}, {"test " + metric, "test"}});
+  }
+  if (Table table = table_of_evaluations(run); !table.rows.empty()) section.blocks.emplace_back(std::move(table));
+  return section;
+}
+
+Section section_of_steps(const RunHistory& run) {
+  Section section{.title = "Steps"};
+  add_plot(section, run, "learning rate", {{"train learning_rate", ""}});
+  add_plot(section, run, "norm of the gradient", {{"train gradient_norm", ""}});
+  add_plot(section, run, "norm of the parameters", {{"train parameter_norm", ""}});
+  add_plot(section, run, "objective", {{"train objective", ""}});
+  add_plot(section, run, "largest element of the gradient", {{"train gradient_magnitude", ""}});
+  add_plot(section, run, "length of the step", {{"train step_length", ""}});
+  add_plot(section, run, "passes over the set", {{"train passes", ""}});
+  return section;
+}
+
+namespace {
+
+constexpr std::size_t kMostOutputs = 8;
+
+/// Channels as a picture has them: one, or three, interleaved.
+std::string picture_of(const std::vector<float>& features, const data::FeatureShape& shape) {
+  const auto [least, largest] = std::minmax_element(features.begin(), features.end());
+  // Features that are not from 0 to 1 have been normalised, and are stretched.
+  const bool plain = *least >= 0 && *largest <= 1;
+  const float low = plain ? 0 : *least, range = plain ? 1 : std::max(1e-12F, *largest - *least);
+  const auto pixels = static_cast<std::size_t>(shape.height * shape.width);
+  const std::size_t channels = shape.channels == 3 ? 3 : 1;
+  std::vector<std::uint8_t> bytes(pixels * channels);
+  for (std::size_t p = 0; p < pixels; ++p) {
+    for (std::size_t c = 0; c < channels; ++c) {
+      bytes[p * channels + c] = static_cast<std::uint8_t>(
+          std::lround(255 * std::clamp((features[c * pixels + p] - low) / range, 0.0F, 1.0F)));
+    }
+  }
+  return png_of(static_cast<int>(shape.width), static_cast<int>(shape.height), static_cast<int>(channels), bytes);
+}
+
+std::string values_text(const std::vector<float>& values) {
+  std::string text;
+  for (std::size_t i = 0; i < std::min(values.size(), kMostOutputs); ++i) {
+    text += (i == 0 ? "" : ", ") + number_text(values[i]);
+  }
+  return values.size() > kMostOutputs ? text + ", …" : text;
+}
+
+/// What the example is, and what the model takes it for.
+struct Judged {
+  std::string truth, predicted;
+};
+Judged judged(const records::WorstExample& worst, const records::ModelExamples& examples) {
+  if (!examples.reading) return {values_text(worst.answer), values_text(worst.outputs)};
+  return {class_name(examples.classes, static_cast<Index>(worst.answer.front())),
+          class_name(examples.classes, examples.reading->class_of(worst.outputs))};
+}
+
+Pictures pictures_of(const records::ModelExamples& examples) {
+  Pictures pictures;
+  for (const records::WorstExample& one : examples.worst) {
+    const auto [truth, predicted] = judged(one, examples);
+    pictures.pictures.push_back(
+        {.png = picture_of(one.features, examples.features),
+         .meaning = fmt::format("example {}: {}, predicted: {}", one.number, truth, predicted),
+         .lines = {fmt::format("{}, predicted {}", truth, predicted),
+                   fmt::format("example {}, {}", grouped(one.number), number_text(one.error))}});
+  }
+  return pictures;
+}
+
+Table table_of(const records::ModelExamples& examples) {
+  Table table{.caption = "Worst examples", .head = {"example", "answer", "predicted", examples.error}, .rows = {}};
+  for (const records::WorstExample& one : examples.worst) {
+    const auto [truth, predicted] = judged(one, examples);
+    table.rows.push_back({grouped(one.number), truth, predicted, number_text(one.error)});
+  }
+  return table;
+}
+
+void add_worst(Section& section, const records::ModelExamples& examples) {
+  if (examples.worst.empty()) return;
+  if (!examples.are_images) {
+    section.blocks.emplace_back(table_of(examples));
+    return;
+  }
+  section.blocks.emplace_back(Paragraph{"Worst examples, by " + examples.error + ":"});
+  section.blocks.emplace_back(pictures_of(examples));
+}
+
+Table table_of(const records::Neighbours& neighbours) {
+  Table rows{.caption = "Nearest neighbours of the first " + neighbours.table,
+             .head = {"name", "neighbours, with their cosines"},
+             .rows = {}};
+  for (const records::Neighbours::Row& row : neighbours.rows) {
+    std::string list;
+    for (const auto& [name, cosine] : row.neighbours) {
+      list += fmt::format("{}{} {:.2f}", list.empty() ? "" : ", ", name, cosine);
+    }
+    rows.rows.push_back({row.name, list});
+  }
+  return rows;
+}
+
+Table table_of(const records::SplitEvaluation& evaluation) {
+  Table table{.caption = "Evaluation", .head = {}, .rows = {}};
+  table.rows.push_back({"checkpoint", evaluation.checkpoint});
+  table.rows.push_back({"step", grouped(evaluation.step)});
+  table.rows.push_back({"data", evaluation.data});
+  table.rows.push_back({"examples", grouped(evaluation.examples)});
+  for (const auto& metric : evaluation.metrics) {
+    table.rows.push_back({words_of(metric.name), number_text(metric.value)});
+  }
+  return table;
+}
+
+constexpr Index kMostMatrixClasses = 60;
+
+plot::MatrixPlot matrix_plot(const records::ConfusionMatrix& matrix, const std::vector<std::string>& names) {
+  plot::MatrixPlot plot;
+  plot.caption = {.title = "Confusion matrix",
+                  .description =
+                      "How many examples of each class were taken for which class; shaded by their share of "
+                      "the class."};
+  plot.row_label = "label";
+  plot.column_label = "predicted";
+  for (Index label = 0; label < matrix.classes(); ++label) {
+    plot.rows.push_back(class_name(names, label));
+    for (Index predicted = 0; predicted < matrix.classes(); ++predicted) {
+      const auto count = static_cast<double>(matrix.cell(label, predicted));
+      plot.values.push_back(count);
+      plot.shades.push_back(count / static_cast<double>(std::max<std::int64_t>(1, matrix.support(label))));
+    }
+  }
+  plot.columns = plot.rows;
+  return plot;
+}
+
+Table class_table(const records::ConfusionMatrix& matrix, const std::vector<std::string>& names) {
+  Table table{.caption = "Classes", .head = {"class", "examples", "precision", "recall", "F1"}, .rows = {}};
+  for (Index label = 0; label < matrix.classes(); ++label) {
+    const records::ClassFigures figures = matrix.of(label);
+    table.rows.push_back({class_name(names, label), grouped(figures.support), fmt::format("{:.3f}", figures.precision),
+                          fmt::format("{:.3f}", figures.recall), fmt::format("{:.3f}", figures.f1)});
+  }
+  return table;
+}
+
+}  // namespace
+
+Section section_of_examples(const RunHistory& run, const ReportOptions& options, Log& log) {
+  Section section{.title = "Examples"};
+  if (options.examples == 0 || !options.apply_model) return section;
+  try {
+    const records::ModelExamples examples = options.apply_model(run.record.folder, log);
+    if (examples.matrix) add_matrix(section, *examples.matrix, examples.classes);
+    add_worst(section, examples);
+    for (const records::Neighbours& neighbours : examples.neighbours) section.blocks.emplace_back(table_of(neighbours));
+    if (examples.evaluation) section.blocks.emplace_back(table_of(*examples.evaluation));
+  } catch (const Error& error) {
+    log.warning(fmt::format("{}: the report has no examples: {}", run.record.folder, error.what()));
+    section.blocks.emplace_back(Paragraph{fmt::format("The model could not be applied: {}", error.what())});
+  }
+  return section;
+}
+
+std::string class_name(const std::vector<std::string>& names, Index label) {
+  const auto i = static_cast<std::size_t>(label);
+  return i < names.size() ? names[i] : fmt::format("{}", label);
+}
+
+void add_matrix(Section& section, const records::ConfusionMatrix& matrix, const std::vector<std::string>& names) {
+  if (matrix.classes() <= kMostMatrixClasses) section.blocks.emplace_back(drawing_of(matrix_plot(matrix, names)));
+  section.blocks.emplace_back(class_table(matrix, names));
 }
 
 }  // namespace unisono::report

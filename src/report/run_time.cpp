@@ -1,18 +1,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <cmath>
 #include <iterator>
 #include <map>
 #include <set>
 
+#include "page.hpp"
 #include "plot/plots.hpp"
 #include "sections.hpp"
-#include "texts.hpp"
 #include "unisono/base/errors.hpp"
-#include "unisono/base/text.hpp"
 #include "unisono/models/model.hpp"
 #include "unisono/records/metrics_log.hpp"
 

@@ -7,8 +7,7 @@
 #include "page.hpp"
 #include "runs/run_table.hpp"
 #include "sections.hpp"
-#include "texts.hpp"
-#include "unisono/base/text.hpp"
+#include "unisono/base/errors.hpp"
 #include "unisono/records/run_folder.hpp"
 
 namespace unisono::report {

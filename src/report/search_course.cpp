@@ -8,10 +8,10 @@
 #include <numeric>
 
 #include "importance.hpp"
+#include "page.hpp"
 #include "plot/plots.hpp"
 #include "sections.hpp"
-#include "texts.hpp"
-#include "unisono/base/text.hpp"
+#include "unisono/base/errors.hpp"
 
 namespace unisono::report {
 namespace {

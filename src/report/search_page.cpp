@@ -8,8 +8,7 @@
 #include "page.hpp"
 #include "plot/frame.hpp"
 #include "sections.hpp"
-#include "texts.hpp"
-#include "unisono/base/text.hpp"
+#include "unisono/base/errors.hpp"
 #include "unisono/records/run_folder.hpp"
 
 namespace unisono::report {

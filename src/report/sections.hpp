@@ -12,7 +12,6 @@
 #include "unisono/base/counters.hpp"
 #include "unisono/records/model_examples.hpp"
 #include "unisono/report/report.hpp"
-#include "unisono/settings/config.hpp"
 
 namespace unisono::report {
 

@@ -12,8 +12,7 @@
 #include "plot/frame.hpp"
 #include "plot/plots.hpp"
 #include "sections.hpp"
-#include "texts.hpp"
-#include "unisono/base/text.hpp"
+#include "unisono/base/errors.hpp"
 #include "unisono/trials/study_analysis.hpp"
 
 namespace unisono::report {

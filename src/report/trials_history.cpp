@@ -14,7 +14,6 @@
 #include "unisono/base/errors.hpp"
 #include "unisono/records/journal.hpp"
 #include "unisono/records/run_folder.hpp"
-#include "unisono/trials/trial_plan.hpp"
 
 namespace unisono::report {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "unisono/search/space.hpp"
-#include "unisono/settings/plans.hpp"
+#include "unisono/settings/job_settings.hpp"
 #include "unisono/trials/trial_plan.hpp"
 
 namespace unisono::report {

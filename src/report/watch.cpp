@@ -13,11 +13,10 @@
 #include <filesystem>
 #include <thread>
 
+#include "page.hpp"
 #include "sections.hpp"
-#include "texts.hpp"
 #include "unisono/base/clock.hpp"
 #include "unisono/base/errors.hpp"
-#include "unisono/base/text.hpp"
 #include "unisono/models/model.hpp"
 #include "unisono/records/journal.hpp"
 #include "unisono/records/progress.hpp"

@@ -4,14 +4,12 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cmath>
 #include <regex>
 
 #include "unisono/base/config.hpp"
 #include "unisono/base/errors.hpp"
-#include "unisono/search/space.hpp"
 
 namespace unisono::search {
 namespace {

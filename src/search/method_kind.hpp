@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "unisono/base/random.hpp"
-#include "unisono/search/method.hpp"
+#include "unisono/search/search.hpp"
 
 // What the file of a method declares of it, and what all of them are given.
 namespace unisono::search {

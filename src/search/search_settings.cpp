@@ -1,4 +1,4 @@
-#include "unisono/search/search_settings.hpp"
+#include "unisono/search/search.hpp"
 
 #include <fmt/format.h>
 

@@ -4,15 +4,12 @@
 
 #include <algorithm>
 #include <array>
-#include <optional>
-#include <string>
 #include <string_view>
 #include <tuple>
 
 #include "distribution.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/base/random.hpp"
-#include "unisono/base/text.hpp"
 
 namespace unisono::search {
 namespace {

@@ -4,13 +4,11 @@
 
 #include <algorithm>
 #include <array>
-#include <map>
 
-#include "unisono/base/config.hpp"
 #include "unisono/base/errors.hpp"
-#include "unisono/base/text.hpp"
 #include "unisono/optim/catalog.hpp"
-#include "unisono/settings/plans.hpp"
+#include "unisono/settings/job_settings.hpp"
+#include "unisono/strategies/catalog.hpp"
 
 namespace unisono::settings {
 
@@ -290,6 +288,186 @@ std::vector<std::string> changes_that_forbid_resuming(const std::string& before,
   std::vector<std::string> changed = changed_keys(before, after);
   std::erase_if(changed, may_change);
   return changed;
+}
+
+namespace {
+
+constexpr Named<ClassWeights> kClassWeights[] = {
+    {ClassWeights::none, "none", "all examples have the weight 1"},
+    {ClassWeights::balanced, "balanced",
+     "n / (K · n_k) for the n_k of n training examples that are of class k, of K classes: all classes have the same "
+     "total weight"}};
+
+void describe_batches(ConfigVisitor& visitor, TrainSettings& settings) {
+  visitor.number_or(
+      {.name = "batch_size",
+       .meaning = "examples per optimizer step, over all ranks together. Models that are updated in place make a step "
+                  "for each example; for them, the number of examples between two reports, averages or possible stops. "
+                  "0: 64 for tables; otherwise a hundredth of an epoch, but at least 4096",
+       .unit = "examples",
+       .minimum = 0,
+       .maximum = 1 << 30},
+      settings.batch_size,
+      {"largest", "as many as the ranks' memory allows (replica.placement.memory), for models of layers"});
+  visitor.field({.name = "accumulate",
+                 .meaning = "gradient accumulation: number of micro-batches that the batch of a step is divided into, "
+                            "one after another; saves memory",
+                 .minimum = 1},
+                settings.accumulate);
+  visitor.require("accumulate", settings.batch_size <= 0 || settings.accumulate <= settings.batch_size,
+                  "accumulate is larger than batch_size, so some micro-batches would be empty; lower accumulate");
+  visitor.number_or(
+      {.name = "micro_batches",
+       .meaning =
+           "number of micro-batches that the batch of a step is divided into, in a fixed order; batch statistics "
+           "are those of a micro-batch. With at least as many micro-batches as ranks, each rank takes whole, "
+           "consecutive ones, so that the result does not depend on the number of ranks, up to rounding; with "
+           "fewer, each is divided among the ranks. Not together with accumulate",
+       .minimum = 1},
+      settings.micro_batches,
+      {"auto",
+       "the fewest with which a step is at most 5 % longer than with any number, and fits into "
+       "memory; for models of layers"});
+  visitor.require("micro_batches", settings.batch_size <= 0 || settings.micro_batches <= settings.batch_size,
+                  "micro_batches is larger than batch_size, so some micro-batches would be empty; lower it");
+  visitor.require("micro_batches", settings.micro_batches == 1 || settings.accumulate == 1,
+                  "accumulate and micro_batches both divide the batch of a step; remove one of them");
+}
+
+void refuse_batches(ConfigVisitor& visitor) {
+  constexpr std::string_view kWhy =
+      "means nothing here: the optimizer uses the whole training set in every step; remove it";
+  for (const std::string_view key : {"batch_size", "accumulate", "micro_batches"}) visitor.refuse(key, kWhy);
+}
+
+/// What ends a run before train.epochs.
+void describe_ends(ConfigVisitor& visitor, TrainSettings& settings) {
+  visitor.field(
+      {.name = "divergence",
+       .meaning = "the run ends as diverged when its training loss stays above this multiple of its first loss for an "
+                  "epoch, or is not finite; first losses below 0.1 count as 0.1. 0: only if it is not finite",
+       .minimum = 0},
+      settings.divergence);
+  visitor.require("divergence", settings.divergence == 0 || settings.divergence > 1,
+                  "divergence is a multiple of the first loss: set it above 1, or to 0");
+  visitor.section({.name = "early_stopping", .meaning = "stops the run before train.epochs, with the best weights"},
+                  settings.early_stopping);
+  visitor.require("early_stopping", !settings.early_stopping.is_on() || settings.evaluate_every_epochs > 0,
+                  "early_stopping needs evaluations during training, but evaluate_every_epochs = 0 makes none; set it "
+                  "to 1 or more");
+}
+
+}  // namespace
+
+void TrainSettings::describe(ConfigVisitor& visitor, bool whole_batch) {
+  visitor.field({.name = "epochs", .meaning = "passes over the training set", .minimum = 1, .maximum = 1 << 30},
+                epochs);
+  if (whole_batch) {
+    refuse_batches(visitor);
+  } else {
+    describe_batches(visitor, *this);
+  }
+  visitor.field({.name = "evaluate_every_epochs",
+                 .meaning = "epochs between evaluations on the validation set (or the test set, if there is no "
+                            "validation set); 0: only at the end",
+                 .unit = "epochs",
+                 .minimum = 0},
+                evaluate_every_epochs);
+  visitor.field({.name = "evaluation_batch_size",
+                 .meaning = "batch size of a rank in evaluations and predictions",
+                 .unit = "examples",
+                 .minimum = 1,
+                 .maximum = 1 << 20},
+                evaluation_batch_size);
+  visitor.field({.name = "report_every_steps",
+                 .meaning = "steps between two reports, each of which is a line of metrics.jsonl",
+                 .unit = "steps",
+                 .minimum = 1},
+                report_every_steps);
+  visitor.field(
+      {.name = "threads",
+       .meaning = "threads per rank; 0: the rank's equal share of the cores that it may run on, and of CPU quotas",
+       .minimum = 0,
+       .maximum = 4096},
+      threads);
+  describe_ends(visitor, *this);
+  visitor.numbers_or({.name = "class_weights",
+                      .meaning = "weight of an example's loss in training, by its class; a list has one weight per "
+                                 "class",
+                      .minimum = 0},
+                     class_weight_list, class_weights, kClassWeights);
+  weights.describe(visitor);
+}
+
+namespace {
+
+constexpr Named<data::Split> kSplits[] = {
+    {data::Split::validation, "validation", "the validation set"},
+    {data::Split::test, "test", "the test set, which is then no longer an independent test of the result"},
+    {data::Split::train, "train", "the mean over the training steps of the epoch"}};
+
+void describe_criterion(ConfigVisitor& visitor, std::string& metric, data::Split& on) {
+  visitor.field({.name = "metric",
+                 .meaning = "metric that models are compared by, such as loss, accuracy or rmse; auto: accuracy where "
+                            "the model has it, else loss"},
+                metric);
+  visitor.choice({.name = "on", .meaning = "examples that the metric is taken from"}, on, kSplits);
+}
+
+}  // namespace
+
+void BestSettings::describe(ConfigVisitor& visitor) { describe_criterion(visitor, metric, on); }
+
+void EarlyStoppingSettings::describe(ConfigVisitor& visitor) {
+  describe_criterion(visitor, metric, on);
+  visitor.field({.name = "patience",
+                 .meaning = "the run stops after so many evaluations in a row without an improvement; see "
+                            "train.evaluate_every_epochs. 0: it never stops early",
+                 .unit = "evaluations",
+                 .minimum = 0,
+                 .maximum = 1 << 30},
+                patience);
+  visitor.field({.name = "min_delta",
+                 .meaning = "a metric has improved if it is better than the best value so far by more than this",
+                 .minimum = 0},
+                min_delta);
+}
+
+void WeightSettings::describe(ConfigVisitor& visitor) {
+  visitor.field({.name = "initialise_from",
+                 .meaning = "a run's folder (its newest checkpoint) or a checkpoint file, to start from: parameters "
+                            "whose names and shapes agree with this model's are taken from there, the others get "
+                            "their initial values; --resume does not read it again. Empty: initial values alone"},
+                initialise_from);
+  visitor.field({.name = "freeze",
+                 .meaning = "parameters of a network that training does not change, by the names of parameters or of "
+                            "their layers; * stands for any characters: [\"convolution*\", \"dense1.bias\"]. A "
+                            "batch_norm layer that is frozen normalises by its running statistics, which stay as they "
+                            "are, too"},
+                freeze);
+  visitor.field({.name = "weight_average",
+                 .meaning = "decay of a moving average of the parameters, for instance 0.999, which is then evaluated, "
+                            "judged and used by evaluate and predict instead of the parameters themselves; 0: none",
+                 .minimum = 0,
+                 .maximum = 1,
+                 .maximum_excluded = true},
+                average);
+}
+
+void require_weights(ConfigVisitor& visitor, const WeightSettings& weights, const WeightTerms& terms) {
+  visitor.require("train", weights.freeze.empty() || terms.model == "network",
+                  fmt::format("train.freeze is for model.kind = \"network\", not for \"{}\"; remove it", terms.model));
+  if (weights.average == 0) return;
+  visitor.require("train", !terms.in_place,
+                  fmt::format("train.weight_average: model.kind = \"{}\" is updated in place, example by example, so "
+                              "there are no steps to average over; remove it",
+                              terms.model));
+  visitor.require("train", terms.has_one_model,
+                  fmt::format("train.weight_average needs ranks that regularly hold the same model: use strategy.kind "
+                              "= {}, not \"{}\", or remove it",
+                              strategies::names_of_kinds(
+                                  [](const strategies::StrategyTraits& traits) { return traits.has_one_model; }),
+                              terms.strategy));
 }
 
 }  // namespace unisono::settings

@@ -16,7 +16,6 @@
 
 #include "step.hpp"
 #include "unisono/base/errors.hpp"
-#include "unisono/parallel/compressed_sum.hpp"
 #include "unisono/parallel/exchange.hpp"
 #include "unisono/parallel/sharded_update.hpp"
 

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "allreduce.hpp"
-#include "averaging/averages.hpp"
 #include "step.hpp"
 #include "unisono/base/errors.hpp"
 

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <memory>
-
 #include "averaging/averages.hpp"
 #include "parameter_average.hpp"
 #include "unisono/parallel/compressed_sum.hpp"

@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "unisono/base/errors.hpp"
-#include "unisono/base/text.hpp"
 #include "unisono/strategies/strategy.hpp"
 
 namespace unisono::strategies {

@@ -1,8 +1,5 @@
 #pragma once
 
-#include <memory>
-#include <string>
-
 #include "unisono/strategies/strategy.hpp"
 
 namespace unisono::strategies {

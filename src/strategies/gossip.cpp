@@ -3,7 +3,7 @@
 //   combine_then_adapt, as published:   θ_r ← Σ_s W_rs θ_s − rate · direction(g_r)
 //     The θ_s travel while g_r is computed, since both need only the θ before the step.
 //   adapt_then_combine:                 θ_r ← Σ_s W_rs (θ_s − rate · direction(g_s))
-//   W is doubly stochastic (gossip/mixing.cpp), another one in each exchange of the exponential graph. Between
+//   W is doubly stochastic (gossip/consensus.cpp), another one in each exchange of the exponential graph. Between
 //   exchanges ranks step alone. The optimizer's vectors are kept, or mixed like θ. The factor P/n makes the uniform
 //   mean of the ranks follow the mean gradient over the global batch, however uneven the parts; a rank without examples
 //   steps with g_r = 0. The model is the consensus, (1/P) Σ_r θ_r: it is formed where somebody wants to see it, and
@@ -16,10 +16,8 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <utility>
 
-#include "gossip/mixing.hpp"
 #include "step.hpp"
 
 namespace unisono::strategies {

@@ -3,7 +3,6 @@
 #include <cstdint>
 
 #include "gossip/consensus.hpp"
-#include "gossip/mixing.hpp"
 #include "unisono/strategies/strategy.hpp"
 
 namespace unisono::strategies {

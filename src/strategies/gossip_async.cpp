@@ -27,10 +27,8 @@
 #include <exception>
 #include <memory>
 
-#include "gossip/async_averages.hpp"
 #include "step.hpp"
 #include "unisono/base/errors.hpp"
-#include "unisono/base/text.hpp"
 
 namespace unisono::strategies {
 namespace {

@@ -25,7 +25,7 @@
 #include <fmt/format.h>
 
 #include "gossip/consensus.hpp"
-#include "sharing/sharing_rank.hpp"
+#include "sharing/relay.hpp"
 #include "step.hpp"
 #include "unisono/base/errors.hpp"
 

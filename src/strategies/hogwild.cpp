@@ -12,7 +12,6 @@
 #include <utility>
 #include <vector>
 
-#include "parameter_average.hpp"
 #include "step.hpp"
 #include "unisono/base/counters.hpp"
 #include "unisono/base/errors.hpp"

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <memory>
-
 #include "parameter_average.hpp"
 #include "unisono/strategies/strategy.hpp"
 

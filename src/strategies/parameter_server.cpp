@@ -5,12 +5,11 @@
 #include <algorithm>
 #include <utility>
 
-#include "server/compressed_pushes.hpp"
 #include "server/serving.hpp"
+#include "server/wire.hpp"
 #include "step.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/optim/catalog.hpp"
-#include "unisono/parallel/compressed_sum.hpp"
 
 // Asynchronous training by a sharded parameter server (Downpour), with bounded staleness where that is wanted.
 //   θ is cut into shards, one a server. A worker w, on its own examples, at its own pace:
@@ -27,7 +26,7 @@
 //   Dean et al., "Large scale distributed deep networks", NIPS 2012; Ho et al., "More effective distributed ML via a
 //   stale synchronous parallel parameter server", NIPS 2013.
 // Cost per worker and step: a pull and a push of 4N bytes in all; with rows, only of those that are touched; compressed
-// pushes, see server/compressed_pushes.cpp, are shorter.
+// pushes, see server/wire.cpp, are shorter.
 namespace unisono::strategies {
 namespace {
 

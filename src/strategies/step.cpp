@@ -2,10 +2,8 @@
 
 #include <algorithm>
 #include <span>
-#include <utility>
 
 #include "parameter_average.hpp"
-#include "unisono/base/clock.hpp"
 
 namespace unisono::strategies {
 

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "unisono/base/text.hpp"
-
 namespace unisono::strategies {
 
 void StrategySettings::describe_threads(ConfigVisitor& visitor) {

@@ -13,7 +13,6 @@
 //   free block.
 // Cost per epoch: every item travels once round the ring; each rank sends 4 · items · stride bytes.
 #include <algorithm>
-#include <optional>
 #include <vector>
 
 #include "step.hpp"

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <sys/mman.h>
 
-#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>

@@ -7,7 +7,6 @@
 #include <stdexcept>
 
 #include "unisono/base/random.hpp"
-#include "unisono/tensor/layout.hpp"
 
 namespace unisono {
 namespace {

@@ -2,7 +2,7 @@
 #include <cmath>
 #include <filesystem>
 
-#include "recommend/sink.hpp"
+#include "recommend/recommender.hpp"
 #include "scratch_folder.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/data/hdf5.hpp"

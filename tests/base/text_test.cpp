@@ -1,4 +1,4 @@
-#include "unisono/base/text.hpp"
+#include "unisono/base/errors.hpp"
 
 #include <catch2/catch.hpp>
 

@@ -15,7 +15,7 @@
 #include <sstream>
 
 #include "convolution_shapes.hpp"
-#include "cuda/convolution_plans.hpp"
+#include "cuda/convolutions.hpp"
 #include "simulated_cuda/engine_key.hpp"
 #include "unisono/base/errors.hpp"
 

@@ -1,4 +1,4 @@
-#include "set/kinds.hpp"
+#include "set/form.hpp"
 
 #include <catch2/catch.hpp>
 #include <map>

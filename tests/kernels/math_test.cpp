@@ -2,7 +2,7 @@
 #include <limits>
 
 #define UNISONO_ISA as_tests_are_compiled
-#include "cpu/loops_isa/vector_math.hpp"
+#include "cpu/loops_isa/math.hpp"
 #include "cpu_fixture.hpp"
 
 namespace unisono::kernels::cpu {

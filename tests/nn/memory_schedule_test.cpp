@@ -1,5 +1,5 @@
 // The plan of a network's memory: nothing that is needed at the same time may overlap, and little more is asked for.
-#include "memory_schedule.hpp"
+#include "graph.hpp"
 
 #include <catch2/catch.hpp>
 

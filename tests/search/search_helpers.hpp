@@ -7,7 +7,7 @@
 
 #include "unisono/base/errors.hpp"
 #include "unisono/base/random.hpp"
-#include "unisono/search/method.hpp"
+#include "unisono/search/search.hpp"
 
 namespace unisono::search {
 

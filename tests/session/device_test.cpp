@@ -1,4 +1,4 @@
-#include "unisono/session/device.hpp"
+#include "unisono/session/abilities.hpp"
 
 #include <catch2/catch.hpp>
 

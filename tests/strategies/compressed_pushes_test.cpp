@@ -1,4 +1,4 @@
-#include "server/compressed_pushes.hpp"
+#include "server/wire.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-#include "unisono/parallel/stages.hpp"
+#include "unisono/parallel/placement.hpp"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -7,7 +7,6 @@
 #include "layers.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/models/factory.hpp"
-#include "unisono/parallel/placement.hpp"
 
 namespace unisono::strategies {
 namespace {

@@ -40,6 +40,16 @@ class Request {
 };
 using RequestPtr = std::unique_ptr<Request>;
 
+/// The bytes of a value that is sent or received.
+template <typename T>
+std::span<std::byte> bytes_of(T& value) {
+  return std::as_writable_bytes(std::span(&value, 1));
+}
+template <typename T>
+std::span<std::byte> bytes_of(std::vector<T>& values) {
+  return std::as_writable_bytes(std::span(values));
+}
+
 struct TreeSum;
 
 /// A group of ranks that exchange messages. Implementations: MPI, threads of one process, and a group of one.

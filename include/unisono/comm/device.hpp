@@ -6,7 +6,7 @@
 
 #include "unisono/comm/communicator.hpp"
 #include "unisono/comm/mpi.hpp"
-#include "unisono/tensor/device.hpp"
+#include "unisono/tensor/allocator.hpp"
 
 namespace unisono::comm {
 

@@ -4,7 +4,6 @@
 #include <string>
 
 #include "unisono/kernels/layer_kernels.hpp"
-#include "unisono/kernels/loss_kernels.hpp"
 #include "unisono/kernels/update_kernels.hpp"
 
 namespace unisono::kernels {

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "unisono/tensor/allocator.hpp"
-#include "unisono/tensor/device.hpp"
 
 namespace unisono::kernels {
 

@@ -1,8 +1,6 @@
 #pragma once
 
 #include <memory>
-#include <string>
-#include <vector>
 
 #include "unisono/kernels/backend.hpp"
 #include "unisono/nn/layer.hpp"

@@ -10,7 +10,6 @@
 #include "unisono/models/staged.hpp"
 #include "unisono/parallel/placement.hpp"
 #include "unisono/parallel/replica.hpp"
-#include "unisono/parallel/stages.hpp"
 
 namespace unisono::parallel {
 

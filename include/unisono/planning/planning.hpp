@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "unisono/base/log.hpp"
 #include "unisono/comm/communicator.hpp"

@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "unisono/data/dataset.hpp"
 #include "unisono/models/model.hpp"
 #include "unisono/tensor/allocator.hpp"
 

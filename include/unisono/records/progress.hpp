@@ -4,8 +4,8 @@
 #include <string>
 
 #include "unisono/base/clock.hpp"
+#include "unisono/base/errors.hpp"
 #include "unisono/base/log.hpp"
-#include "unisono/base/text.hpp"
 
 namespace unisono::records {
 

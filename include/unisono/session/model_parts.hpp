@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <span>
 #include <utility>
 #include <vector>
 
@@ -16,9 +15,9 @@
 #include "unisono/kernels/backend.hpp"
 #include "unisono/models/factory.hpp"
 #include "unisono/optim/optimizer.hpp"
+#include "unisono/parallel/placement.hpp"
 #include "unisono/parallel/replica.hpp"
 #include "unisono/parallel/slice_holding.hpp"
-#include "unisono/parallel/stages.hpp"
 #include "unisono/session/placement.hpp"
 #include "unisono/settings/config.hpp"
 #include "unisono/strategies/strategy.hpp"

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "unisono/data/dataset.hpp"
+#include "unisono/session/model_parts.hpp"
 #include "unisono/settings/config.hpp"
 
 namespace unisono::session {
@@ -45,5 +46,15 @@ Settled settle(Settled asked, const data::DatasetInfo& data);
 /// \throws ConfigError if the config divides steps into micro-batches although the model is updated in place
 void require_divisible_steps(const settings::Config& config, const strategies::Strategy& strategy,
                              const models::Model& model);
+
+/// Whether the config leaves the number of threads to choose_threads, for a set of this kind.
+bool leaves_threads_open(const settings::Config& config, data::SetKind set);
+
+/// Where strategy.threads = 0, and the threads of a rank train one linear model or factorization: trains a copy of the
+/// model on a few thousand of the examples, with one thread and with as many as the rank may use, several times in
+/// turn. More than one are chosen only where they are clearly faster. The run that follows is that of a config that
+/// names the number; where ranks with different numbers of cores use all of them, it stays 0. All ranks choose the
+/// same. Collective.
+Settled choose_threads(const ModelPlace& where, Settled asked, data::Dataset& data);
 
 }  // namespace unisono::session

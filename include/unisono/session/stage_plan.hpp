@@ -1,8 +1,6 @@
 #pragma once
 
 #include <map>
-#include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,7 +9,6 @@
 #include "unisono/models/model.hpp"
 #include "unisono/models/staged.hpp"
 #include "unisono/parallel/placement.hpp"
-#include "unisono/parallel/stages.hpp"
 #include "unisono/session/memory.hpp"
 #include "unisono/settings/config.hpp"
 #include "unisono/strategies/strategy.hpp"

@@ -7,7 +7,6 @@
 #include "unisono/models/factory.hpp"
 #include "unisono/session/abilities.hpp"
 #include "unisono/settings/config.hpp"
-#include "unisono/strategies/strategy.hpp"
 
 namespace unisono::session {
 

@@ -1,11 +1,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "unisono/base/config.hpp"
-#include "unisono/search/search_settings.hpp"
+#include "unisono/search/search.hpp"
+#include "unisono/settings/config.hpp"
 
 namespace unisono::settings {
 
@@ -85,5 +87,29 @@ struct CrossValidationSettings {
 
   void describe(ConfigVisitor& visitor);
 };
+
+/// Sections of a config file that are about many trainings; empty: the file does not have it. `unisono train` checks
+/// and ignores them, and a run's config.toml does not have them.
+struct Plans {
+  std::optional<search::SearchSettings> search;
+  std::optional<CrossValidationSettings> cross_validation;
+  std::optional<StudySettings> study;
+};
+
+/// A config file with its plans.
+struct PlannedConfig {
+  Config config;
+  Plans plans;
+};
+
+/// \throws ConfigError
+PlannedConfig parse_plans(const ConfigText& text, const models::ModelKinds& models = {});
+/// The plans' sections as TOML: every key in force.
+std::string effective_plans(const Plans& plans);
+/// Gives all keys of all plans to a visitor that describes them.
+void describe_plans(ConfigVisitor& visitor);
+
+/// Parses the sections that a config file has.
+void parse_sections(ConfigVisitor& parser, Plans& plans);
 
 }  // namespace unisono::settings

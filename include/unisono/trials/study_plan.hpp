@@ -10,7 +10,6 @@
 
 #include "unisono/settings/config.hpp"
 #include "unisono/settings/job_settings.hpp"
-#include "unisono/strategies/strategy.hpp"
 #include "unisono/trials/trial_plan.hpp"
 
 namespace unisono::trials {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "unisono/records/journal.hpp"
-#include "unisono/search/method.hpp"
+#include "unisono/search/search.hpp"
 #include "unisono/search/space.hpp"
 #include "unisono/settings/config.hpp"
 

@@ -8,7 +8,7 @@
 
 #include "figures/figures.hpp"
 #include "recommend/recommender.hpp"
-#include "unisono/base/text.hpp"
+#include "unisono/base/errors.hpp"
 #include "unisono/base/threads.hpp"
 #include "unisono/records/progress.hpp"
 #include "unisono/session/evaluation.hpp"

@@ -10,7 +10,6 @@
 #include <fstream>
 #include <set>
 #include <string_view>
-#include <vector>
 
 #include "unisono/base/errors.hpp"
 #include "unisono/base/raw_file.hpp"

@@ -2,17 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
 #include <filesystem>
-#include <span>
 
-#include "unisono/comm/communicator.hpp"
 #include "unisono/data/hdf5.hpp"
 #include "unisono/session/evaluation.hpp"
 #include "unisono/session/run_checks.hpp"
 #include "unisono/session/run_state.hpp"
-#include "unisono/session/stored_checkpoint.hpp"
 
 namespace unisono::apply {
 namespace {

@@ -8,7 +8,6 @@
 #include "unisono/base/errors.hpp"
 #include "unisono/base/raw_file.hpp"
 #include "unisono/data/hdf5.hpp"
-#include "unisono/records/progress.hpp"
 #include "vectors/formats.hpp"
 #include "vectors/tables.hpp"
 

@@ -18,7 +18,6 @@
 #include "unisono/apply/evaluate.hpp"
 #include "unisono/base/clock.hpp"
 #include "unisono/base/errors.hpp"
-#include "unisono/base/text.hpp"
 #include "unisono/base/threads.hpp"
 #include "unisono/records/progress.hpp"
 #include "vectors/tables.hpp"

@@ -7,8 +7,6 @@
 #include <tuple>
 #include <utility>
 
-#include "config/table.hpp"
-#include "unisono/base/config.hpp"
 #include "unisono/base/errors.hpp"
 
 namespace unisono {

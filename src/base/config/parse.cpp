@@ -8,13 +8,11 @@
 #include <set>
 #include <string>
 #include <string_view>
-#include <tuple>
 #include <type_traits>
 #include <vector>
 
 #include "config/detail.hpp"
 #include "config/reference.hpp"
-#include "config/table.hpp"
 #include "config/toml.hpp"
 #include "unisono/base/config.hpp"
 #include "unisono/base/errors.hpp"

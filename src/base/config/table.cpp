@@ -1,4 +1,4 @@
-#include "config/table.hpp"
+#include "config/detail.hpp"
 
 #include <fmt/format.h>
 
@@ -10,15 +10,12 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <optional>
 #include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "config/detail.hpp"
 #include "unisono/base/errors.hpp"
-#include "unisono/base/text.hpp"
 
 namespace unisono {
 namespace {

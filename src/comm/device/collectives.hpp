@@ -8,7 +8,7 @@
 
 #include "unisono/comm/communicator.hpp"
 #include "unisono/comm/device.hpp"
-#include "unisono/tensor/device.hpp"
+#include "unisono/tensor/allocator.hpp"
 
 namespace unisono::comm {
 

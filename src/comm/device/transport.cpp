@@ -5,7 +5,6 @@
 #include <exception>
 #include <list>
 #include <map>
-#include <optional>
 #include <utility>
 
 #include "device/collectives.hpp"
@@ -271,9 +270,13 @@ void StagedCollectives::allreduce_weighted_mean(std::span<float> values, double 
   through_plain_memory(values, [&](std::span<float> plain) { ranks_.allreduce_weighted_mean(plain, weight); });
 }
 
+}  // namespace
+
 std::unique_ptr<DeviceCollectives> make_staged_collectives(Communicator& ranks, Device& device) {
   return std::make_unique<StagedCollectives>(ranks, device);
 }
+
+namespace {
 
 /// See make_device_communicator. Collectives on plain memory are passed on to the wrapped communicator.
 class DeviceCommunicator final : public Communicator {

@@ -1,12 +1,9 @@
 #include "communicator.hpp"
 
 #include <exception>
-#include <memory>
 #include <mutex>
 #include <utility>
 
-#include "job.hpp"
-#include "topology.hpp"
 #include "unisono/base/random.hpp"
 
 namespace unisono::comm::mpi {

@@ -12,10 +12,10 @@
 
 #include "job.hpp"
 #include "message_operations.hpp"
-#include "shared_allocator.hpp"
 #include "shared_window.hpp"
 #include "topology.hpp"
 #include "unisono/comm/mpi.hpp"
+#include "window_operations.hpp"
 
 namespace unisono::comm::mpi {
 

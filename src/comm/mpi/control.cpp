@@ -1,7 +1,6 @@
 #include "mpi/control.hpp"
 
 #include <fmt/format.h>
-#include <mpi.h>
 #include <sched.h>
 #include <unistd.h>
 
@@ -9,7 +8,6 @@
 #include <new>
 #include <utility>
 
-#include "topology.hpp"
 #include "unisono/base/errors.hpp"
 
 namespace unisono::comm::mpi {

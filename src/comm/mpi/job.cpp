@@ -13,14 +13,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <iterator>
-#include <memory>
 #include <string_view>
-#include <vector>
-
-#include "message_operations.hpp"
-#include "topology.hpp"
-#include "unisono/base/clock.hpp"
-#include "unisono/comm/communicator.hpp"
 
 namespace unisono::comm {
 namespace {

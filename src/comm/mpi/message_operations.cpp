@@ -1,6 +1,5 @@
 #include "mpi/message_operations.hpp"
 
-#include <algorithm>
 #include <chrono>
 #include <thread>
 #include <utility>

@@ -5,10 +5,8 @@
 #include <sys/resource.h>
 #include <sys/statvfs.h>
 
-#include <cstdint>
 #include <cstring>
 #include <new>
-#include <string>
 
 #include "job.hpp"
 #include "topology.hpp"

@@ -3,11 +3,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstring>
 #include <exception>
-#include <memory>
 #include <numeric>
-#include <string>
 #include <tuple>
 #include <utility>
 

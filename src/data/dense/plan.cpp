@@ -8,7 +8,6 @@
 
 #include "dense/feature_writer.hpp"
 #include "dense/rows.hpp"
-#include "dense/schema.hpp"
 #include "set/form.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/base/random.hpp"

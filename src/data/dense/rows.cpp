@@ -9,7 +9,6 @@
 #include <new>
 
 #include "dense/feature_writer.hpp"
-#include "dense/schema.hpp"
 #include "recipe/fit.hpp"
 #include "unisono/base/errors.hpp"
 

@@ -4,11 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <functional>
 #include <memory>
-#include <optional>
 #include <span>
-#include <string>
 #include <variant>
 #include <vector>
 

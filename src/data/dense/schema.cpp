@@ -5,12 +5,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
-#include <vector>
 
 #include "recipe/recipe_file.hpp"
 #include "unisono/base/errors.hpp"
-#include "unisono/base/text.hpp"
 
 namespace unisono::data {
 namespace {

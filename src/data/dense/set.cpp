@@ -1,4 +1,4 @@
-#include "set/kinds.hpp"
+#include "set/form.hpp"
 
 #include <fmt/format.h>
 
@@ -12,7 +12,6 @@
 #include "recipe/fit.hpp"
 #include "set/agreement.hpp"
 #include "set/fold.hpp"
-#include "set/form.hpp"
 #include "source/batch_sources.hpp"
 #include "stream/streaming_feed.hpp"
 #include "unisono/base/errors.hpp"

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "dense/rows.hpp"
-#include "unisono/base/text.hpp"
+#include "unisono/base/errors.hpp"
 #include "unisono/data/batch.hpp"
 #include "unisono/data/hdf5.hpp"
 

@@ -8,7 +8,6 @@
 #include "import/rows.hpp"
 #include "set/form.hpp"
 #include "unisono/base/errors.hpp"
-#include "unisono/base/text.hpp"
 #include "unisono/data/hdf5.hpp"
 
 namespace unisono::data {

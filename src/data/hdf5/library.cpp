@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "hdf5/library.hpp"
-#include "unisono/base/text.hpp"
+#include "unisono/base/errors.hpp"
 
 namespace unisono::data::hdf5 {
 namespace {

@@ -5,8 +5,8 @@
 
 #include "hdf5/library.hpp"
 #include "hdf5/state.hpp"
+#include "unisono/base/errors.hpp"
 #include "unisono/base/random.hpp"
-#include "unisono/base/text.hpp"
 
 namespace unisono::data::hdf5 {
 namespace {

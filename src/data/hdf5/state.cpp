@@ -2,16 +2,12 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <hdf5.h>
 #include <zlib.h>
 
 #include <algorithm>
 #include <array>
-#include <cstdint>
 #include <limits>
-#include <vector>
 
-#include "hdf5/library.hpp"
 #include "hdf5/structure.hpp"
 #include "unisono/base/errors.hpp"
 

@@ -6,10 +6,8 @@
 #include <cstring>
 #include <set>
 #include <utility>
-#include <vector>
 
 #include "unisono/base/errors.hpp"
-#include "unisono/base/raw_file.hpp"
 
 // HDF5 File Format Specification, version 3. Addresses and lengths take 8 bytes each, numbers are little-endian.
 namespace unisono::data::hdf5 {

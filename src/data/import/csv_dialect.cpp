@@ -11,7 +11,6 @@
 #include <limits>
 
 #include "unisono/base/errors.hpp"
-#include "unisono/base/text.hpp"
 
 namespace unisono::data {
 namespace {

@@ -16,7 +16,6 @@
 #include "import/spill.hpp"
 #include "import/string_table.hpp"
 #include "unisono/base/errors.hpp"
-#include "unisono/base/text.hpp"
 #include "unisono/data/import.hpp"
 
 namespace unisono::data {

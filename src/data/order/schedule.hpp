@@ -3,7 +3,6 @@
 #include <array>
 #include <cstdint>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "unisono/base/random.hpp"

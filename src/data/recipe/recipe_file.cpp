@@ -3,12 +3,10 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include <array>
 #include <set>
 #include <utility>
 
 #include "unisono/base/errors.hpp"
-#include "unisono/data/preprocessing.hpp"
 
 namespace unisono::data {
 namespace {

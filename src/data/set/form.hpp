@@ -4,6 +4,8 @@
 
 #include "dense/plan.hpp"
 #include "set/agreement.hpp"
+#include "unisono/data/dataset.hpp"
+#include "unisono/data/hdf5.hpp"
 
 // The form of a set's examples as a model sees them: features after the recipe, and numbering of the classes.
 namespace unisono::data {
@@ -41,5 +43,20 @@ void seal_set(const std::string& path);
 /// unchanged file once. Does nothing for a file that has no seal or cannot be read. \throws DataError if the file was
 /// changed
 void check_seal(const std::string& path, int node_rank = 0, int node_size = 1);
+
+/// Opens a set with dense features. Collective; see open_dataset.
+std::unique_ptr<Dataset> open_table(const DataSettings& settings, const NodeShare& share, const Preprocessing* trained);
+
+/// The info of such a set, without reading it into memory.
+DatasetInfo inspect_table(const DataSettings& settings, const hdf5::File& file);
+
+/// Opens a set that is not a table; it is always resident, one copy per node. Collective; see open_dataset.
+/// \param trained not null: the set is only evaluated with this trained model, and its examples keep the file's order
+/// \throws DataError where the file cannot be brought into the form that the model was trained on
+std::unique_ptr<Dataset> open_sparse_set(const DataSettings& settings, std::uint64_t seed, const NodeShare& share,
+                                         const Preprocessing* trained);
+
+/// The info of such a set, as far as it can be told without reading all values.
+DatasetInfo inspect_sparse_set(const DataSettings& settings, const hdf5::File& file);
 
 }  // namespace unisono::data

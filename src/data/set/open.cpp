@@ -3,14 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <optional>
 #include <string>
 
 #include "dense/schema.hpp"
 #include "recipe/encoder.hpp"
 #include "set/agreement.hpp"
 #include "set/form.hpp"
-#include "set/kinds.hpp"
 #include "sparse/schema.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/data/dataset.hpp"

@@ -7,16 +7,12 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
-#include <vector>
 
 #include "dense/schema.hpp"
-#include "order/schedule.hpp"
 #include "recipe/recipe_file.hpp"
 #include "set/form.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/base/random.hpp"
-#include "unisono/base/text.hpp"
-#include "unisono/data/dataset.hpp"
 
 namespace unisono::data {
 namespace {

@@ -1,4 +1,4 @@
-#include "set/kinds.hpp"
+#include "set/form.hpp"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,6 @@
 #include "dense/feature_writer.hpp"
 #include "dense/schema.hpp"
 #include "set/fold.hpp"
-#include "set/form.hpp"
 #include "sparse/range_source.hpp"
 #include "sparse/schema.hpp"
 #include "sparse/split.hpp"

@@ -4,8 +4,6 @@
 #include <cmath>
 #include <numeric>
 
-#include "order/schedule.hpp"
-#include "sparse/schema.hpp"
 #include "unisono/base/random.hpp"
 
 namespace unisono::data {

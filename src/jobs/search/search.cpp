@@ -3,20 +3,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "trials/config_trials.hpp"
 #include "trials/trial_job.hpp"
 #include "unisono/base/errors.hpp"
-#include "unisono/base/text.hpp"
 #include "unisono/records/run_folder.hpp"
-#include "unisono/search/method.hpp"
+#include "unisono/search/search.hpp"
 #include "unisono/search/space.hpp"
-#include "unisono/session/device.hpp"
+#include "unisono/session/abilities.hpp"
 #include "unisono/session/model_parts.hpp"
 #include "unisono/session/run_plan.hpp"
-#include "unisono/settings/plans.hpp"
+#include "unisono/settings/job_settings.hpp"
 #include "unisono/trials/trial_plan.hpp"
 #include "validation/splitters.hpp"
 

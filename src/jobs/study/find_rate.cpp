@@ -8,8 +8,8 @@
 #include <filesystem>
 #include <limits>
 
+#include "unisono/base/errors.hpp"
 #include "unisono/base/svg.hpp"
-#include "unisono/base/text.hpp"
 #include "unisono/data/dataset.hpp"
 #include "unisono/records/metrics_log.hpp"
 #include "unisono/records/run_folder.hpp"

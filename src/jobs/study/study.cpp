@@ -15,7 +15,6 @@
 #include "unisono/apply/trained_model.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/base/log.hpp"
-#include "unisono/base/text.hpp"
 #include "unisono/data/dataset.hpp"
 #include "unisono/jobs/jobs.hpp"
 #include "unisono/models/objective.hpp"

@@ -5,18 +5,14 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <filesystem>
 #include <map>
-#include <memory>
 #include <new>
 #include <utility>
 
-#include "trials/trial_job.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/base/random.hpp"
-#include "unisono/base/text.hpp"
 #include "unisono/comm/communicator.hpp"
 #include "unisono/records/run_folder.hpp"
 #include "unisono/session/evaluation.hpp"

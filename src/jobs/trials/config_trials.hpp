@@ -14,11 +14,11 @@
 #include "unisono/data/dataset.hpp"
 #include "unisono/jobs/jobs.hpp"
 #include "unisono/records/journal.hpp"
-#include "unisono/search/method.hpp"
+#include "unisono/search/search.hpp"
 #include "unisono/session/job.hpp"
 #include "unisono/session/run.hpp"
 #include "unisono/settings/config.hpp"
-#include "unisono/settings/plans.hpp"
+#include "unisono/settings/job_settings.hpp"
 
 namespace unisono::jobs {
 

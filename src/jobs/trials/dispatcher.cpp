@@ -1,6 +1,5 @@
 #include <nlohmann/json.hpp>
 
-#include <array>
 #include <chrono>
 #include <thread>
 
@@ -16,8 +15,6 @@ enum Question : std::int64_t { kTake, kGive, kReport, kStop, kLeave };
 
 /// What begins each message: what it is, and how many bytes of text follow in a message of their own.
 using Head = std::array<std::int64_t, 2>;
-
-std::span<std::byte> bytes_of(Head& head) { return std::as_writable_bytes(std::span(head)); }
 
 void sleep(double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); }
 
@@ -39,7 +36,7 @@ void receive(comm::Communicator& ranks, int peer, int tag, std::span<std::byte> 
 
 void send_with_text(comm::Communicator& ranks, int peer, int tag, std::int64_t kind, const std::string& text) {
   Head head{kind, static_cast<std::int64_t>(text.size())};
-  send(ranks, peer, tag, bytes_of(head));
+  send(ranks, peer, tag, comm::bytes_of(head));
   if (!text.empty()) send(ranks, peer, kTextTag, std::as_bytes(std::span(text)));
 }
 
@@ -72,7 +69,7 @@ std::string RemoteDispatcher::ask(std::int64_t kind, const std::string& text) {
   const std::lock_guard lock(mutex_);
   send_with_text(ranks_, 0, kQuestionTag, kind, text);
   Head head{};
-  receive(ranks_, 0, kAnswerTag, bytes_of(head));
+  receive(ranks_, 0, kAnswerTag, comm::bytes_of(head));
   return receive_text(ranks_, 0, head);
 }
 
@@ -106,7 +103,7 @@ DispatchServer::DispatchServer(comm::Communicator& ranks, const std::vector<int>
 }
 
 void DispatchServer::listen(Client& client) {
-  client.question = ranks_.start_receive(bytes_of(client.head), client.rank, kQuestionTag);
+  client.question = ranks_.start_receive(comm::bytes_of(client.head), client.rank, kQuestionTag);
 }
 
 bool DispatchServer::hears(Client& client) {

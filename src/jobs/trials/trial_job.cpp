@@ -10,17 +10,12 @@
 #include <filesystem>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <thread>
 
-#include "trials/dispatcher.hpp"
 #include "unisono/base/clock.hpp"
 #include "unisono/base/errors.hpp"
-#include "unisono/base/text.hpp"
 #include "unisono/base/threads.hpp"
-#include "unisono/records/run_folder.hpp"
 #include "unisono/session/placement.hpp"
-#include "unisono/trials/trial_plan.hpp"
 
 namespace unisono::jobs {
 namespace {

@@ -7,7 +7,6 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
-#include <vector>
 
 #include "unisono/apply/prediction_sink.hpp"
 #include "unisono/data/dataset.hpp"

@@ -4,14 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdint>
 #include <map>
 #include <numeric>
-#include <set>
 
 #include "unisono/base/errors.hpp"
 #include "unisono/base/random.hpp"
-#include "unisono/data/dataset.hpp"
 
 namespace unisono::jobs {
 namespace {

@@ -1,7 +1,6 @@
 // Matrix products by BLIS, on the calling thread.
 #include <blis.h>
 
-#include <algorithm>
 #include <string>
 
 #include "cpu/blis.hpp"

@@ -6,8 +6,6 @@
 #include <cassert>
 #include <vector>
 
-#include "cpu/lanes.hpp"
-#include "cpu/thread_team.hpp"
 #include "unisono/base/clock.hpp"
 
 namespace unisono::kernels {

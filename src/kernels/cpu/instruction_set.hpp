@@ -5,7 +5,6 @@
 
 #include "cpu/loops.hpp"
 #include "unisono/kernels/encoders.hpp"
-#include "unisono/kernels/least_squares.hpp"
 #include "unisono/kernels/linear.hpp"
 
 namespace unisono::kernels::cpu {

@@ -4,7 +4,6 @@
 #include <cstdint>
 
 #include "cpu/in_place_loops.hpp"
-#include "cpu/linear_loops.hpp"
 #include "unisono/kernels/specs.hpp"
 #include "unisono/kernels/update_kernels.hpp"
 
@@ -354,6 +353,11 @@ struct Loops {
   /// is faster. No element depends on how many other rows and columns there are. \param bias [n], or null
   void (*matrix_product)(const MatrixShape& shape, const float* a, const float* b, const float* bias,
                          float* c) = nullptr;
+  /// Fused multiply-adds in registers; returns how many flops these were. \param sink keeps them from being optimised
+  /// away
+  double (*multiply_add)(Count iterations, float* sink);
+  /// a = b + 0.5 c
+  void (*triad)(Count count, float* a, const float* b, const float* c);
 
   // algebra.cpp
   // -----------
@@ -369,14 +373,6 @@ struct Loops {
   void (*mask_and_sum)(Count channels, Count width, const float* y, float* dy, float* sums);
   /// The same with the channels innermost: of rows [rows][channels], sums[channel] += Σ dy.
   void (*mask_and_sum_rows)(Count rows, Count channels, const float* y, float* dy, float* sums);
-
-  // peak.cpp
-  // --------
-  /// Fused multiply-adds in registers; returns how many flops these were. \param sink keeps them from being optimised
-  /// away
-  double (*multiply_add)(Count iterations, float* sink);
-  /// a = b + 0.5 c
-  void (*triad)(Count count, float* a, const float* b, const float* c);
 
   // Files of these names
   // --------------------

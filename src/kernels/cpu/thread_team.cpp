@@ -4,10 +4,6 @@
 
 #include <immintrin.h>
 
-#include <algorithm>
-#include <atomic>
-
-#include "unisono/base/clock.hpp"
 #include "unisono/base/errors.hpp"
 
 namespace unisono::kernels::cpu {

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <vector>
 
 #include "unisono/base/errors.hpp"
 #include "unisono/base/random.hpp"

@@ -6,7 +6,7 @@
 #include "cuda/pool.hpp"
 #include "cuda/queue.hpp"
 #include "unisono/kernels/cuda.hpp"
-#include "unisono/tensor/device.hpp"
+#include "unisono/tensor/allocator.hpp"
 
 namespace unisono::kernels::cuda {
 

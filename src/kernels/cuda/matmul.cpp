@@ -1,6 +1,5 @@
 #include "cuda/matmul.hpp"
 
-#include <utility>
 #include <vector>
 
 #include "unisono/base/errors.hpp"

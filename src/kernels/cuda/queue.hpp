@@ -18,7 +18,7 @@
 #include "cuda/check.hpp"
 #include "cuda/launch.hpp"
 #include "cuda/pool.hpp"
-#include "unisono/tensor/device.hpp"
+#include "unisono/tensor/allocator.hpp"
 
 namespace unisono::kernels::cuda {
 

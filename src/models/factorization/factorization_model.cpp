@@ -3,11 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <numeric>
 
-#include "in_place_model.hpp"
 #include "unisono/base/errors.hpp"
 
 namespace unisono::models {

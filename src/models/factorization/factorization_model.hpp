@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "in_place_model.hpp"
-#include "unisono/kernels/least_squares.hpp"
+#include "unisono/kernels/linear.hpp"
 #include "unisono/models/factory.hpp"
 #include "unisono/models/objective.hpp"
 

@@ -3,9 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <atomic>
-#include <cmath>
 #include <cstdint>
 
 #include "in_place_model.hpp"

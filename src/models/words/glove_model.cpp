@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "in_place_model.hpp"
 #include "unisono/base/errors.hpp"
 
 namespace unisono::models {

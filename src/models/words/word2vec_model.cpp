@@ -6,7 +6,6 @@
 #include <cassert>
 #include <utility>
 
-#include "in_place_model.hpp"
 #include "unisono/base/errors.hpp"
 
 namespace unisono::models {

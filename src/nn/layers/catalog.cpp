@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "unisono/base/errors.hpp"
-#include "unisono/nn/layer.hpp"
 
 namespace unisono::nn {
 

@@ -2,7 +2,6 @@
 
 #include <memory>
 #include <string>
-#include <utility>
 
 #include "layers/catalog.hpp"
 #include "unisono/base/errors.hpp"

@@ -9,7 +9,6 @@
 #include "unisono/base/errors.hpp"
 #include "unisono/comm/buckets.hpp"
 #include "unisono/parallel/counters.hpp"
-#include "unisono/parallel/exchange.hpp"
 #include "unisono/parallel/replica.hpp"
 
 // Sums of compressed gradients with error feedback.

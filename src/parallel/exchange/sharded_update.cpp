@@ -20,7 +20,6 @@
 #include <algorithm>
 
 #include "unisono/parallel/compressed_sum.hpp"
-#include "unisono/parallel/step_terms.hpp"
 
 namespace unisono::parallel {
 namespace {

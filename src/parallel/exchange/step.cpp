@@ -2,9 +2,6 @@
 
 #include <algorithm>
 
-#include "unisono/base/clock.hpp"
-#include "unisono/parallel/step_terms.hpp"
-
 namespace unisono::parallel {
 namespace {
 

@@ -1,9 +1,7 @@
 #include "unisono/parallel/placement.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cassert>
-#include <cmath>
 #include <map>
 #include <numeric>
 

@@ -6,8 +6,6 @@
 #include <tuple>
 #include <utility>
 
-#include "pipeline/program.hpp"
-
 namespace unisono::parallel {
 namespace {
 

@@ -1,7 +1,6 @@
 #include "pipeline/stage.hpp"
 
 #include <algorithm>
-#include <memory>
 
 #include "pipeline/schedules.hpp"
 

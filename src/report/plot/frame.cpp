@@ -6,7 +6,7 @@
 #include <array>
 #include <cmath>
 
-#include "unisono/base/text.hpp"
+#include "unisono/base/errors.hpp"
 
 namespace unisono::report::plot {
 namespace {

@@ -7,8 +7,6 @@
 #include <cmath>
 #include <numeric>
 
-#include "plot/frame.hpp"
-
 namespace unisono::report::plot {
 namespace {
 

@@ -17,7 +17,6 @@
 #include "unisono/base/errors.hpp"
 #include "unisono/records/csv_field.hpp"
 #include "unisono/records/progress.hpp"
-#include "unisono/records/run_folder.hpp"
 #include "unisono/report/report.hpp"
 
 namespace unisono::report {

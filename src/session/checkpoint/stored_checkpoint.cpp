@@ -5,12 +5,9 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <utility>
 
 #include "checkpoint/checkpoint_header.hpp"
 #include "checkpoint/checkpoint_store.hpp"
-#include "unisono/base/raw_file.hpp"
-#include "unisono/comm/communicator.hpp"
 #include "unisono/data/hdf5.hpp"
 #include "unisono/records/run_folder.hpp"
 

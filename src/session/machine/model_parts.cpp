@@ -9,15 +9,13 @@
 
 #include "machine/reproducible.hpp"
 #include "unisono/base/errors.hpp"
-#include "unisono/base/text.hpp"
 #include "unisono/comm/communicator.hpp"
 #include "unisono/comm/device.hpp"
 #include "unisono/optim/catalog.hpp"
 #include "unisono/parallel/pipeline.hpp"
 #include "unisono/parallel/slice_holding.hpp"
-#include "unisono/session/device.hpp"
+#include "unisono/session/abilities.hpp"
 #include "unisono/session/method.hpp"
-#include "unisono/session/model_parts.hpp"
 #include "unisono/tensor/shard_map.hpp"
 
 namespace unisono::session {

@@ -10,9 +10,9 @@
 #include <sstream>
 
 #include "machine/placement.hpp"
+#include "unisono/base/errors.hpp"
 #include "unisono/base/random.hpp"
 #include "unisono/base/resources.hpp"
-#include "unisono/base/text.hpp"
 #include "unisono/session/placement.hpp"
 
 namespace unisono::session {

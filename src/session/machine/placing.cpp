@@ -4,11 +4,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 
 #include "unisono/base/errors.hpp"
-#include "unisono/base/text.hpp"
 
 namespace unisono::session {
 namespace {

@@ -4,7 +4,6 @@
 #include <numeric>
 
 #include "unisono/base/random.hpp"
-#include "unisono/comm/communicator.hpp"
 
 namespace unisono::session {
 

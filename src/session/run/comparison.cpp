@@ -7,13 +7,11 @@
 #include <bit>
 #include <cmath>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
 #include "run/summary.hpp"
 #include "unisono/base/config.hpp"
 #include "unisono/records/run_folder.hpp"
 #include "unisono/session/run_state.hpp"
-#include "unisono/session/stored_checkpoint.hpp"
 
 namespace unisono::session {
 namespace {

@@ -7,12 +7,10 @@
 #include <cmath>
 #include <span>
 #include <utility>
-#include <vector>
 
 #include "unisono/base/errors.hpp"
 #include "unisono/comm/redistribute.hpp"
 #include "unisono/session/method.hpp"
-#include "unisono/session/model_parts.hpp"
 #include "unisono/session/settled.hpp"
 
 namespace unisono::session {

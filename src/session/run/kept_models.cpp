@@ -1,7 +1,5 @@
 #include "run/kept_models.hpp"
 
-#include <utility>
-
 #include "unisono/session/run_state.hpp"
 
 namespace unisono::session {

@@ -1,8 +1,6 @@
 #pragma once
 
 #include <memory>
-#include <string>
-#include <vector>
 
 #include "checkpoint/checkpoint_store.hpp"
 #include "unisono/session/model_parts.hpp"

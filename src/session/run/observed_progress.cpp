@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "run/training_observer.hpp"
-#include "unisono/base/text.hpp"
+#include "unisono/base/errors.hpp"
 #include "unisono/models/objective.hpp"
 
 namespace unisono::session {

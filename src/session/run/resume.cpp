@@ -7,12 +7,10 @@
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
-#include <string>
 #include <vector>
 
 #include "checkpoint/checkpoint_header.hpp"
 #include "unisono/base/errors.hpp"
-#include "unisono/base/text.hpp"
 #include "unisono/records/run_folder.hpp"
 #include "unisono/session/run.hpp"
 #include "unisono/session/run_state.hpp"

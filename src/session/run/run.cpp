@@ -4,13 +4,9 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
 #include <memory>
 #include <optional>
 #include <stdexcept>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "checkpoint/checkpoint_store.hpp"
 #include "run/comparison.hpp"
@@ -21,12 +17,9 @@
 #include "run/summarise.hpp"
 #include "run/summary.hpp"
 #include "run/training_observer.hpp"
-#include "unisono/base/errors.hpp"
 #include "unisono/base/log.hpp"
-#include "unisono/base/text.hpp"
 #include "unisono/data/batch.hpp"
 #include "unisono/records/event_file.hpp"
-#include "unisono/session/checkpoint.hpp"
 #include "unisono/session/evaluation.hpp"
 #include "unisono/session/method.hpp"
 #include "unisono/session/model_parts.hpp"

@@ -8,9 +8,7 @@
 #include "unisono/base/errors.hpp"
 #include "unisono/base/random.hpp"
 #include "unisono/base/raw_file.hpp"
-#include "unisono/base/text.hpp"
 #include "unisono/comm/communicator.hpp"
-#include "unisono/session/model_parts.hpp"
 
 namespace unisono::session {
 

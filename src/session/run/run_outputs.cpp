@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "unisono/base/text.hpp"
+#include "unisono/base/errors.hpp"
 #include "unisono/session/run_checks.hpp"
 
 namespace unisono::session {

@@ -10,16 +10,12 @@
 #include "run/resume.hpp"
 #include "run/run_outputs.hpp"
 #include "unisono/base/errors.hpp"
-#include "unisono/base/text.hpp"
 #include "unisono/records/progress.hpp"
 #include "unisono/session/abilities.hpp"
-#include "unisono/session/device.hpp"
 #include "unisono/session/evaluation.hpp"
 #include "unisono/session/method.hpp"
-#include "unisono/session/model_parts.hpp"
 #include "unisono/session/run_checks.hpp"
 #include "unisono/session/stored_checkpoint.hpp"
-#include "unisono/session/thread_choice.hpp"
 
 namespace unisono::session {
 

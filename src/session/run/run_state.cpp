@@ -6,8 +6,6 @@
 #include <map>
 #include <memory>
 
-#include "unisono/session/stored_checkpoint.hpp"
-
 namespace unisono::session {
 namespace {
 

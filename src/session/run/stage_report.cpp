@@ -10,21 +10,17 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <string>
 
 #include "unisono/base/errors.hpp"
 #include "unisono/base/log.hpp"
-#include "unisono/base/text.hpp"
 #include "unisono/data/dataset.hpp"
 #include "unisono/parallel/pipeline.hpp"
 #include "unisono/parallel/placement.hpp"
 #include "unisono/records/run_folder.hpp"
-#include "unisono/session/abilities.hpp"
 #include "unisono/session/memory.hpp"
 #include "unisono/session/model_parts.hpp"
 #include "unisono/session/run_plan.hpp"
 #include "unisono/session/stored_checkpoint.hpp"
-#include "unisono/settings/config.hpp"
 
 namespace unisono::session {
 namespace {

@@ -1,4 +1,4 @@
-#include "unisono/session/thread_choice.hpp"
+#include "unisono/session/settled.hpp"
 
 #include <fmt/format.h>
 
@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "run/resume.hpp"
+#include "unisono/base/errors.hpp"
 #include "unisono/base/median.hpp"
-#include "unisono/base/text.hpp"
 #include "unisono/data/batch.hpp"
 #include "unisono/session/training_parts.hpp"
 

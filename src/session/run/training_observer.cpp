@@ -1,7 +1,6 @@
 #include "run/training_observer.hpp"
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -12,7 +11,6 @@
 #include "unisono/comm/communicator.hpp"
 #include "unisono/optim/catalog.hpp"
 #include "unisono/parallel/step_terms.hpp"
-#include "unisono/session/evaluation.hpp"
 #include "unisono/session/run_state.hpp"
 #include "unisono/session/weight_average.hpp"
 

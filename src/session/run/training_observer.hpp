@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "run/kept_models.hpp"
-#include "run/minimisation.hpp"
 #include "run/run_outputs.hpp"
 #include "run/stop.hpp"
+#include "run/summary.hpp"
 #include "unisono/session/checkpoint.hpp"
 #include "unisono/session/evaluation.hpp"
 #include "unisono/session/model_parts.hpp"

@@ -7,7 +7,6 @@
 #include <memory>
 #include <numeric>
 #include <utility>
-#include <vector>
 
 #include "batch/divided_function.hpp"
 #include "step.hpp"

@@ -7,9 +7,7 @@
 #include <limits>
 #include <map>
 
-#include "batch/portions.hpp"
 #include "unisono/base/random.hpp"
-#include "unisono/base/threads.hpp"
 #include "unisono/parallel/step_terms.hpp"
 
 namespace unisono::strategies {

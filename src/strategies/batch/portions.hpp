@@ -4,7 +4,6 @@
 #include <deque>
 #include <functional>
 #include <list>
-#include <optional>
 #include <span>
 #include <vector>
 

@@ -1,7 +1,6 @@
 #include "gossip/async_averages.hpp"
 
 #include <algorithm>
-#include <utility>
 
 #include "gossip/consensus.hpp"
 #include "step.hpp"
@@ -95,13 +94,11 @@ namespace {
 constexpr int kDealer = 0;
 constexpr int kAskTag = 3, kGiveTag = 4;
 
-std::span<std::byte> bytes_of(char& value) { return std::as_writable_bytes(std::span(&value, 1)); }
-
 }  // namespace
 
 void StepPlayer::ask() {
-  answered_ = ranks_.start_receive(bytes_of(given_), kDealer, kGiveTag);
-  asked_ = ranks_.start_send(bytes_of(question_), kDealer, kAskTag);
+  answered_ = ranks_.start_receive(comm::bytes_of(given_), kDealer, kGiveTag);
+  asked_ = ranks_.start_send(comm::bytes_of(question_), kDealer, kAskTag);
 }
 
 bool StepPlayer::is_given_one() {
@@ -115,14 +112,14 @@ void deal_steps(std::int64_t steps, comm::Communicator& ranks, parallel::CommonF
   std::vector<char> questions(count);
   Waits asked;
   const auto listen = [&](std::size_t rank) {
-    asked.add(ranks.start_receive(bytes_of(questions[rank]), static_cast<int>(rank), kAskTag), rank);
+    asked.add(ranks.start_receive(comm::bytes_of(questions[rank]), static_cast<int>(rank), kAskTag), rank);
   };
   for (std::size_t rank = 0; rank < count; ++rank) listen(rank);
   while (!asked.empty()) {
     for (const std::size_t rank : asked.finish_some(fate)) {
       char given = steps > 0 ? 1 : 0;
       steps -= given;
-      fate.wait(*ranks.start_send(bytes_of(given), static_cast<int>(rank), kGiveTag));
+      fate.wait(*ranks.start_send(comm::bytes_of(given), static_cast<int>(rank), kGiveTag));
       if (given != 0) listen(rank);
     }
   }

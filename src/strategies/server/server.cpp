@@ -6,8 +6,7 @@
 #include <cassert>
 #include <utility>
 
-#include "unisono/base/clock.hpp"
-#include "unisono/base/text.hpp"
+#include "unisono/base/errors.hpp"
 
 namespace unisono::strategies {
 
@@ -71,7 +70,7 @@ void Server::finish_some() {
 }
 
 void Server::listen(int worker) {
-  when(wire_.receive_from_worker(worker, number_, Channel::question, bytes_of(peer(worker).heard)),
+  when(wire_.receive_from_worker(worker, number_, Channel::question, comm::bytes_of(peer(worker).heard)),
        [this, worker] { hear(worker); });
 }
 
@@ -91,7 +90,7 @@ void Server::hear_pull(int worker) {
   from.pull = from.heard;
   from.pulled_rows.resize(static_cast<std::size_t>(from.pull.rows));
   if (from.pulled_rows.empty()) return has_come(worker, Ask::pull);
-  when(wire_.receive_from_worker(worker, number_, Channel::rows, bytes_of(from.pulled_rows)),
+  when(wire_.receive_from_worker(worker, number_, Channel::rows, comm::bytes_of(from.pulled_rows)),
        [this, worker] { has_come(worker, Ask::pull); });
 }
 
@@ -104,11 +103,11 @@ void Server::hear_push(int worker) {
   from.statistics.resize(shard_.statistics().size());
   from.message.resize(code_ ? static_cast<std::size_t>(from.push.bytes) : 0);
   when(wire_.receive_from_worker(worker, number_, Channel::values,
-                                 code_ ? bytes_of(from.message) : std::as_writable_bytes(values_of(from))),
+                                 code_ ? comm::bytes_of(from.message) : std::as_writable_bytes(values_of(from))),
        [this, worker] {
          if (code_) code_->decode(peer(worker).message, values_of(peer(worker)));
          if (peer(worker).statistics.empty()) return has_come(worker, Ask::push);
-         when(wire_.receive_from_worker(worker, number_, Channel::statistics, bytes_of(peer(worker).statistics)),
+         when(wire_.receive_from_worker(worker, number_, Channel::statistics, comm::bytes_of(peer(worker).statistics)),
               [this, worker] { has_come(worker, Ask::push); });
        });
 }
@@ -203,7 +202,7 @@ void Server::acknowledge(int worker) {
   ++counters_.pushes;
   counters_.pushed_bytes += to.push.bytes;
   const auto reply = std::make_shared<Reply>(Reply{.answer = {.version = shard_.version()}});
-  send(worker, Channel::push_answer, bytes_of(reply->answer), reply);
+  send(worker, Channel::push_answer, comm::bytes_of(reply->answer), reply);
 }
 
 void Server::answer(int worker) {
@@ -221,9 +220,9 @@ void Server::answer(int worker) {
   const View values = reply->values->view().first(static_cast<std::size_t>(shard_.floats_of(to.pulled_rows)));
   ++counters_.pulls;
   counters_.pulled_bytes += std::ssize(std::as_bytes(values));
-  send(worker, Channel::pull_answer, bytes_of(reply->answer), reply);
+  send(worker, Channel::pull_answer, comm::bytes_of(reply->answer), reply);
   send(worker, Channel::pulled_values, std::as_bytes(values), reply);
-  if (!reply->statistics.empty()) send(worker, Channel::pulled_statistics, bytes_of(reply->statistics), reply);
+  if (!reply->statistics.empty()) send(worker, Channel::pulled_statistics, comm::bytes_of(reply->statistics), reply);
 }
 
 /// How many steps the worker may make. Asynchronous workers take a segment's steps first come, first served; towards

@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "server/compressed_pushes.hpp"
 #include "server/event_order.hpp"
 #include "server/shard.hpp"
 #include "server/wire.hpp"

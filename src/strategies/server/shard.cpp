@@ -1,7 +1,6 @@
 #include "server/shard.hpp"
 
 #include <algorithm>
-#include <cassert>
 #include <cstdlib>
 
 #include "unisono/parallel/slice_holding.hpp"

@@ -6,7 +6,6 @@
 #include <optional>
 #include <utility>
 
-#include "server/compressed_pushes.hpp"
 #include "step.hpp"
 #include "unisono/base/clock.hpp"
 
@@ -47,7 +46,7 @@ void ServedWorker::account() {
 //     every push_period steps:   `accrued` is sent to the servers and reset
 //     between pulls:             θ ← θ − rate · g
 // A push is sent while the next step computes. With prefetch, so is a pull, whose θ then lacks the worker's own last
-// push. Pushes may be compressed: see compressed_pushes.cpp. Memory: a second gradient, a second θ where pulls go
+// push. Pushes may be compressed: see wire.cpp. Memory: a second gradient, a second θ where pulls go
 // ahead, two more gradients where several are accrued; one gradient less where pushes are compressed.
 
 namespace {
@@ -367,14 +366,15 @@ void Client::start_pull(std::int64_t clock, std::int64_t steps, std::vector<Shar
     const ShardPart& part = parts[i];
     server.pull = {.ask = Ask::pull, .clock = clock, .steps = steps, .rows = std::ssize(part.rows)};
     // Receives are posted before the question is sent.
-    server.pulling.push_back(wire_.receive_from_server(worker_, number, Channel::pull_answer, bytes_of(server.pulled)));
+    server.pulling.push_back(
+        wire_.receive_from_server(worker_, number, Channel::pull_answer, comm::bytes_of(server.pulled)));
     server.pulling.push_back(
         wire_.receive_from_server(worker_, number, Channel::pulled_values, std::as_writable_bytes(part.values)));
     if (i == 0 && has_statistics_) {
       server.pulling.push_back(
           wire_.receive_from_server(worker_, number, Channel::pulled_statistics, std::as_writable_bytes(statistics)));
     }
-    server.pulling.push_back(wire_.send_to_server(worker_, number, Channel::question, bytes_of(server.pull)));
+    server.pulling.push_back(wire_.send_to_server(worker_, number, Channel::question, comm::bytes_of(server.pull)));
     if (part.rows.empty()) continue;
     server.pulling.push_back(wire_.send_to_server(worker_, number, Channel::rows, std::as_bytes(part.rows)));
   }
@@ -414,8 +414,9 @@ void Client::start_push(const Question& terms, const std::vector<std::span<const
     server.push.ask = Ask::push;
     server.push.read = server.read;
     server.push.bytes = std::ssize(messages[i]);
-    server.pushing.push_back(wire_.receive_from_server(worker_, number, Channel::push_answer, bytes_of(server.pushed)));
-    server.pushing.push_back(wire_.send_to_server(worker_, number, Channel::question, bytes_of(server.push)));
+    server.pushing.push_back(
+        wire_.receive_from_server(worker_, number, Channel::push_answer, comm::bytes_of(server.pushed)));
+    server.pushing.push_back(wire_.send_to_server(worker_, number, Channel::question, comm::bytes_of(server.push)));
     server.pushing.push_back(wire_.send_to_server(worker_, number, Channel::values, messages[i]));
     if (i == 0 && has_statistics_) {
       server.pushing.push_back(wire_.send_to_server(worker_, number, Channel::statistics, std::as_bytes(statistics)));
@@ -432,7 +433,7 @@ void Client::leave() {
   for (std::size_t i = 0; i < servers_.size(); ++i) {
     servers_[i].push = {.ask = Ask::leave};
     servers_[i].pushing.push_back(
-        wire_.send_to_server(worker_, static_cast<int>(i), Channel::question, bytes_of(servers_[i].push)));
+        wire_.send_to_server(worker_, static_cast<int>(i), Channel::question, comm::bytes_of(servers_[i].push)));
   }
   finish_push();
 }

@@ -4,10 +4,8 @@
 
 #include <algorithm>
 #include <deque>
-#include <functional>
 #include <vector>
 
-#include "unisono/base/clock.hpp"
 #include "unisono/base/errors.hpp"
 
 namespace unisono::strategies {

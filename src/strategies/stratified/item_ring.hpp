@@ -1,9 +1,6 @@
 #pragma once
 
-#include <atomic>
-#include <exception>
 #include <functional>
-#include <optional>
 
 #include "unisono/base/clock.hpp"
 #include "unisono/base/threads.hpp"

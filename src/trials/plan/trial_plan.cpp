@@ -6,11 +6,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdint>
 #include <limits>
-#include <map>
 #include <utility>
-#include <vector>
 
 #include "unisono/base/errors.hpp"
 #include "unisono/base/random.hpp"

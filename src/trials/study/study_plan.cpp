@@ -8,10 +8,9 @@
 #include <cmath>
 #include <set>
 
+#include "unisono/base/errors.hpp"
 #include "unisono/base/random.hpp"
-#include "unisono/base/text.hpp"
 #include "unisono/records/metrics_log.hpp"
-#include "unisono/settings/plans.hpp"
 #include "unisono/strategies/catalog.hpp"
 
 namespace unisono::trials {

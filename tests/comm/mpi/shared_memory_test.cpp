@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "mpi/shared_allocator.hpp"
+#include "mpi/window_operations.hpp"
 #include "unisono/comm/buckets.hpp"
 #include "unisono/comm/mpi.hpp"
 

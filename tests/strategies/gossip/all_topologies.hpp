@@ -1,6 +1,6 @@
 #pragma once
 
-#include "gossip/mixing.hpp"
+#include "gossip/consensus.hpp"
 
 namespace unisono::strategies {
 

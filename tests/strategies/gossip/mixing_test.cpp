@@ -1,4 +1,4 @@
-#include "gossip/mixing.hpp"
+#include "gossip/consensus.hpp"
 
 #include <catch2/catch.hpp>
 #include <cmath>

@@ -11,7 +11,7 @@
 #include "../rounding.hpp"
 #include "../small_network.hpp"
 #include "expect.hpp"
-#include "sharing/sharing_rank.hpp"
+#include "sharing/relay.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/base/random.hpp"
 #include "unisono/kernels/encoders.hpp"

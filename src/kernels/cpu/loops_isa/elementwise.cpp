@@ -1,7 +1,7 @@
+#include "cpu/loops_isa/math.hpp"
 #include "cpu/loops_isa/philox.hpp"
 #include "cpu/loops_isa/table.hpp"
 #include "cpu/loops_isa/vector.hpp"
-#include "cpu/loops_isa/vector_math.hpp"
 
 namespace unisono::kernels::cpu::UNISONO_ISA {
 

@@ -3,6 +3,7 @@
 //   w ← w − rate g / √G,  G ← G + g²
 // A bias is column D of its row; its factor in the other row is 1. ln x and f are computed for a block of entries at a
 // time. 14 (D + 1) flops; 4 rows of D + 1 floats are read and written, and prefetched some entries ahead.
+#include "cpu/loops_isa/math.hpp"
 #include "cpu/loops_isa/sums.hpp"
 #include "cpu/loops_isa/table.hpp"
 #include "cpu/loops_isa/vector_math.hpp"

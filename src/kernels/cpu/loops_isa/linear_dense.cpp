@@ -1,4 +1,4 @@
-#include "cpu/linear_loops.hpp"
+#include "cpu/in_place_loops.hpp"
 #include "cpu/loops_isa/margin_loss.hpp"
 #include "cpu/loops_isa/sums.hpp"
 #include "cpu/loops_isa/table.hpp"

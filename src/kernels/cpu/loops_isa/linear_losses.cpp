@@ -1,10 +1,10 @@
 // Losses and derivatives of a block of margins. Losses are added up in double. Σ ln(1 + e^−|z|) is the logarithm of a
 // product, which costs a multiplication for each example; at most kMostFactors factors of at most 2 do not overflow.
-#include "cpu/linear_loops.hpp"
+#include "cpu/in_place_loops.hpp"
 #include "cpu/loops_isa/margin_loss.hpp"
+#include "cpu/loops_isa/math.hpp"
 #include "cpu/loops_isa/sums.hpp"
 #include "cpu/loops_isa/table.hpp"
-#include "cpu/loops_isa/vector_math.hpp"
 
 namespace unisono::kernels::cpu::UNISONO_ISA {
 namespace {

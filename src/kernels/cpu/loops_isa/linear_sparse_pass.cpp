@@ -1,7 +1,7 @@
 // Sparse rows: all margins with one θ, and what their derivatives add to the features' gradients. Nothing waits for an
 // earlier row, so that loads overlap. Plain loads are fastest where the weights are in the first cache, gathering where
 // they are not (on rows of 50 values of 1,250,000 features 1.4 against 2.3 ns a value; prefetching gains nothing).
-#include "cpu/linear_loops.hpp"
+#include "cpu/in_place_loops.hpp"
 #include "cpu/loops_isa/sums.hpp"
 #include "cpu/loops_isa/table.hpp"
 

@@ -1,5 +1,5 @@
+#include "cpu/loops_isa/math.hpp"
 #include "cpu/loops_isa/table.hpp"
-#include "cpu/loops_isa/vector_math.hpp"
 
 namespace unisono::kernels::cpu::UNISONO_ISA {
 namespace {

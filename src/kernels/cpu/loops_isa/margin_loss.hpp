@@ -1,7 +1,7 @@
 #pragma once
 
 #include "cpu/in_place_loops.hpp"
-#include "cpu/linear_loops.hpp"
+#include "cpu/loops_isa/math.hpp"
 #include "cpu/loops_isa/vector_math.hpp"
 #include "unisono/kernels/in_place.hpp"
 

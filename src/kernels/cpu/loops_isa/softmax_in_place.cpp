@@ -2,9 +2,9 @@
 // W_j, and steps by its gradient p − 1[label], times x_j, on each of them. 4 K flops per value; 4 K bytes of θ are read
 // and written. Columns behind the K classes stay 0, and so does p there.
 #include "cpu/loops_isa/margin_loss.hpp"
+#include "cpu/loops_isa/math.hpp"
 #include "cpu/loops_isa/sums.hpp"
 #include "cpu/loops_isa/table.hpp"
-#include "cpu/loops_isa/vector_math.hpp"
 #include "cpu/races.hpp"
 
 namespace unisono::kernels::cpu::UNISONO_ISA {
