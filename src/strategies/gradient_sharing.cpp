@@ -12,10 +12,11 @@
 //   gradient over the global batch. Ranks hold the same θ but for the order of additions once all has arrived; there,
 //   where the run reports, evaluates or writes a checkpoint, they go on with the mean of their θ_r and of their
 //   running statistics.
-//   Steps are dealt to who asks first, so that a slow rank makes fewer. With a staleness_bound s each rank makes as
-//   many, and begins its step c when it has applied the first c − s of every other one. s = 0 is synchronous: all
-//   updates of a step are applied in the order of ranks, and all ranks hold the same bits. One rank steps by its
-//   encoded updates. Strom, "Scalable distributed DNN training using commodity GPU cloud computing", Interspeech 2015.
+//   Steps are dealt to ranks that ask, of several to the one that has made fewest, so that only a slow rank makes
+//   fewer. With a staleness_bound s each rank makes as many, and begins its step c when it has applied the first c − s
+//   of every other one. s = 0 is synchronous: all updates of a step are applied in the order of ranks, and all ranks
+//   hold the same bits. One rank steps by its encoded updates. Strom, "Scalable distributed DNN training using
+//   commodity GPU cloud computing", Interspeech 2015.
 // Cost per update of c sent values: P − 1 messages of 4 c + 16 bytes, at most N / 4 + 16, and as many of 24 bytes; no
 //   rank sends more than three of each. A step that rank 0 deals takes 9 bytes. A few passes over N floats, and one
 //   over c for each update of another rank. Memory: the residual, 4N bytes; the optimizer's change, 4N; a message,

@@ -387,6 +387,8 @@ RunResult Run::end(TrainingObserver& observer, double seconds) {
   Summary summary = summarise({plan_, parts_, training_, header_, observer, source_->steps_per_epoch(), seconds});
   summary.in_folder = outputs_.in_folder();
   if (compared_ && summary.is_complete()) summary.comparison = compare(parts_, *compared_, log_);
+  const std::string unequal = repetition_ ? "" : warning_on_shares(summary.worker_steps);
+  if (!unequal.empty() && parts_.grid.all().is_root()) log_.warning(unequal);
   if (repetition_) require_repeated(summary, config_.run_folder());
   outputs_.write(summary);
   if (options_.parameters != nullptr) *options_.parameters = parts_.whole_parameters();

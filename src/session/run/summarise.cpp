@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string>
 
 #include "unisono/base/random.hpp"
@@ -39,6 +40,21 @@ void describe_experiment(const EndedRun& run, Summary& summary) {
   summary.build = run.header.build;
 }
 
+/// How many different examples the workers' steps took, where each has examples of its own: its steps go through these
+/// once before they repeat any.
+std::vector<std::int64_t> examples_of_workers(const RunPlan& plan, const std::vector<std::int64_t>& worker_steps) {
+  const data::DatasetInfo& info = plan.data().info();
+  if (plan.config.data.partition != data::Partition::fixed || info.kind == data::SetKind::text) return {};
+  const int workers = static_cast<int>(worker_steps.size());
+  std::vector<std::int64_t> examples;
+  for (int worker = 0; worker < workers; ++worker) {
+    const auto [first, last] = comm::slice_of(info.train, worker, workers);
+    const auto [begin, end] = comm::slice_of(plan.config.train.batch_size, worker, workers);
+    examples.push_back(std::min(last - first, worker_steps[static_cast<std::size_t>(worker)] * (end - begin)));
+  }
+  return examples;
+}
+
 void describe_training(const EndedRun& run, Summary& summary) {
   const TrainingObserver& observer = run.observer;
   summary.ending = ending_of(observer);
@@ -52,6 +68,8 @@ void describe_training(const EndedRun& run, Summary& summary) {
   summary.train = observer.train_metrics();
   summary.evaluations = observer.evaluations();
   summary.minimisation = observer.minimisation();
+  summary.worker_steps = observer.worker_steps();
+  summary.worker_examples = examples_of_workers(run.plan, summary.worker_steps);
 }
 
 /// In the order in which all ranks call it.

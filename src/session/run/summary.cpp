@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <numeric>
 #include <string_view>
 
 #include "unisono/base/errors.hpp"
@@ -170,6 +171,22 @@ void add_best(const Summary& summary, const settings::Config& config, nlohmann::
                            {"by", settings_json(config)}};
 }
 
+/// "569, 4 and 3 steps, on 2000, 128 and 96 different examples"
+std::string workers_text(const Summary& summary) {
+  if (summary.worker_steps.empty()) return "";
+  const auto list = [](const std::vector<std::int64_t>& numbers) {
+    std::string text;
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+      text += (i == 0 ? "" : i + 1 == numbers.size() ? " and " : ", ") + grouped(numbers[i]);
+    }
+    return text;
+  };
+  std::string text = fmt::format("  workers     {} steps", list(summary.worker_steps));
+  if (!summary.worker_examples.empty())
+    text += fmt::format(", on {} different examples", list(summary.worker_examples));
+  return text + "\n";
+}
+
 nlohmann::ordered_json choices_json(const std::vector<Choice>& choices, const settings::Config& config) {
   auto json = nlohmann::ordered_json::array();
   const std::string effective = choices.empty() ? "" : settings::effective_config(config);
@@ -206,6 +223,8 @@ nlohmann::ordered_json to_json(const Summary& summary, const settings::Config& c
   for (const auto& [split, metrics] : summary.evaluations)
     json[std::string(data::name_of(split))] = records::to_json(metrics);
   add_best(summary, config, json);
+  if (!summary.worker_steps.empty()) json["worker_steps"] = summary.worker_steps;
+  if (!summary.worker_examples.empty()) json["worker_examples"] = summary.worker_examples;
   json["examples_per_second"] = summary.examples_per_second();
   json["gflops_per_second"] = summary.examples_per_second() * summary.flops_per_example * 1e-9;
   if (summary.minimisation) json["minimisation"] = to_json(*summary.minimisation);
@@ -224,6 +243,19 @@ nlohmann::ordered_json to_json(const Summary& summary, const settings::Config& c
                     {"data", fmt::format("{:016x}", summary.data_identity)},
                     {"build", fmt::format("{:016x}", summary.build)}};
   return json;
+}
+
+std::string warning_on_shares(const std::vector<std::int64_t>& worker_steps) {
+  if (worker_steps.empty()) return "";
+  const auto least = std::ranges::min_element(worker_steps);
+  const std::int64_t all = std::accumulate(worker_steps.begin(), worker_steps.end(), std::int64_t{0});
+  const auto workers = std::ssize(worker_steps);
+  if (2 * workers * *least >= all) return "";
+  return fmt::format(
+      "worker {} made {} of {}, less than half of a share of {}: the model has learnt little from this worker's "
+      "examples. Give all ranks cores of equal speed of their own, or use a strategy whose ranks make equally many "
+      "steps",
+      least - worker_steps.begin(), grouped(*least), count_of(all, "step"), grouped(all / workers));
 }
 
 nlohmann::ordered_json summary_after(std::int64_t steps, const std::string& run_folder) {
@@ -268,7 +300,7 @@ std::string to_text(const Summary& summary, const settings::Config& config) {
              speed * summary.flops_per_example * 1e-9, time_line(summary.seconds)) +
          (config.fault.is_on() ? fmt::format("  fault       {}\n", config.fault.text()) : "") +
          (summary.stages > 1 ? fmt::format("  pipeline    {}\n", to_text(figures_of(summary, config))) : "") +
-         (summary.minimisation ? to_text(*summary.minimisation) : "") +
+         (summary.minimisation ? to_text(*summary.minimisation) : "") + workers_text(summary) +
          summary.counters.text(terms_of(summary, config)) +
          (summary.comparison ? fmt::format("  compared    {}\n", to_text(*summary.comparison)) : "") +
          shard_text(summary) + advice_line(summary.seconds, config) +

@@ -56,6 +56,9 @@ struct Summary {
   double epochs_made = 0;     ///< since the (re)start
   std::int64_t examples = 0;  ///< trained on since the (re)start, over all ranks
   double flops_per_example = 0;
+  /// Since the run began: steps of each worker, where workers go at their own pace, and how many different examples
+  /// these steps took. Empty for other strategies; the examples, too, where workers share an order of all examples.
+  std::vector<std::int64_t> worker_steps = {}, worker_examples = {};
   CounterSet counters = {};  ///< since the (re)start, of all ranks
   std::vector<models::Metric> train;
   std::map<data::Split, std::vector<models::Metric>> evaluations;
@@ -74,6 +77,9 @@ struct Summary {
   /// Per second of training, without evaluations and checkpoints.
   double examples_per_second() const;
 };
+
+/// What to tell the user where a worker has made less than half of its share of the steps; else empty.
+std::string warning_on_shares(const std::vector<std::int64_t>& worker_steps);
 
 /// summary.json
 nlohmann::ordered_json to_json(const Summary& summary, const settings::Config& config);

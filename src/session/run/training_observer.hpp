@@ -96,6 +96,7 @@ class TrainingObserver final : public strategies::Observer {
   /// Mean training losses over the last epoch (so far, where it was interrupted).
   std::vector<models::Metric> train_metrics() const;
   /// What a method for the whole training set has reached; nothing for other optimizers.
+  const std::vector<std::int64_t>& worker_steps() const { return header_.worker_steps; }  ///< see StepRecord
   std::optional<Minimisation> minimisation() const;
   /// Of the last step, by split.
   const std::map<data::Split, std::vector<models::Metric>>& evaluations() const { return evaluations_; }

@@ -22,15 +22,27 @@ std::vector<int> tree_neighbours(int rank, int ranks) {
   return neighbours;
 }
 
-Relay::Relay(comm::Communicator& ranks) : ranks_(ranks), fate_(ranks) {
+std::optional<StepQueue::Grant> StepQueue::next() {
+  std::optional<std::size_t> next;
+  for (std::size_t rank = 0; rank < granted_.size(); ++rank) {
+    if (waits_[rank] && (!next || granted_[rank] < granted_[*next])) next = rank;
+  }
+  if (!next) return std::nullopt;
+  waits_[*next] = false;
+  if (left_ > 0) ++granted_[*next];
+  left_ = std::max<std::int64_t>(left_ - 1, -1);
+  return Grant{.rank = static_cast<int>(*next), .left = left_};
+}
+
+Relay::Relay(comm::Communicator& ranks) : ranks_(ranks), fate_(ranks), queue_(ranks.size()) {
   for (const int peer : tree_neighbours(ranks.rank(), ranks.size())) edges_.push_back({.peer = peer});
-  for (int peer = 1; ranks.is_root() && peer < ranks.size(); ++peer) asks_.push_back({.peer = peer});
+  for (int peer = 0; ranks.is_root() && peer < ranks.size(); ++peer) asks_.push_back({.peer = peer});
 }
 
 // --- The rank's side -------------------------------------------------------------------------------------------------
 
 void Relay::begin(std::int64_t steps) {
-  to_grant_ = steps;
+  queue_.begin(steps);
   has_left_ = all_arrived_ = false;
   for (Edge& edge : edges_) edge.closed_in = edge.closed_out = false;
   running_ = background_.start([this, deals = steps > 0] {
@@ -53,8 +65,8 @@ void Relay::start_asking() {
   question_ = ranks_.start_send(comm::bytes_of(asked_), 0, kAskTag);
 }
 
+/// Rank 0 asks its own thread by message, too: otherwise its requests would be answered before those of others.
 bool Relay::ask_for_step() {
-  if (ranks_.is_root()) return grant() >= 0;
   if (!answer_) start_asking();
   try {
     fate_.wait(*question_);
@@ -142,6 +154,7 @@ void Relay::run(bool deals) {
     }
     fate_.require_all();
     send_own();
+    if (deals) deal();
     close_edges();
   }
 }
@@ -182,12 +195,18 @@ void Relay::hear(Edge& edge) {
 }
 
 void Relay::listen(Ask& ask) {
-  when(ranks_.start_receive(comm::bytes_of(ask.heard), ask.peer, kAskTag), [this, &ask] {
-    ask.left = grant();
+  when(ranks_.start_receive(comm::bytes_of(ask.heard), ask.peer, kAskTag), [this, &ask] { queue_.ask(ask.peer); });
+}
+
+/// Answers all requests that have arrived.
+void Relay::deal() {
+  while (const auto grant = queue_.next()) {
+    Ask& ask = asks_[static_cast<std::size_t>(grant->rank)];
+    ask.left = grant->left;
     when(ranks_.start_send(comm::bytes_of(ask.left), ask.peer, kGrantTag), [this, &ask] {
       if (ask.left >= 0) listen(ask);
     });
-  });
+  }
 }
 
 void Relay::arrive(SharedUpdate update) {

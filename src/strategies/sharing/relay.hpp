@@ -40,6 +40,29 @@ struct SharedUpdate {
 /// The neighbours of a rank in a binary tree over all ranks: its parent and its children, as far as there are any.
 std::vector<int> tree_neighbours(int rank, int ranks);
 
+/// Deals out the steps of a segment to ranks that go at their own pace. Of the ranks that wait for a step, the one that
+/// has made fewest is next: a rank makes more steps than others only where these do not ask.
+class StepQueue {
+ public:
+  struct Grant {
+    int rank;
+    std::int64_t left;  ///< steps of the segment after this one; −1: none is granted, since all have been
+  };
+
+  explicit StepQueue(int ranks) : granted_(static_cast<std::size_t>(ranks)), waits_(static_cast<std::size_t>(ranks)) {}
+
+  /// \param steps that all ranks together make in this segment
+  void begin(std::int64_t steps) { left_ = steps; }
+  void ask(int rank) { waits_[static_cast<std::size_t>(rank)] = true; }
+  /// None where no rank waits.
+  std::optional<Grant> next();
+
+ private:
+  std::vector<std::int64_t> granted_;  ///< steps, by rank
+  std::vector<bool> waits_;
+  std::int64_t left_ = 0;
+};
+
 /// Brings every rank's updates to all other ranks, each exactly once, while they compute: a thread passes what comes
 /// along an edge of the tree on along all other edges. Those of one rank arrive everywhere in their order. On rank 0 it
 /// also deals out steps.
@@ -55,8 +78,8 @@ class Relay {
   /// Begins a segment: until all ranks have left. \param steps that all ranks together get when they ask for them; 0:
   /// they do not ask
   void begin(std::int64_t steps);
-  /// Whether this rank may make one more step: who asks first makes more. Waits for rank 0, unless many steps are left:
-  /// then the next one is asked for while this one is made.
+  /// Whether this rank may make one more step, as StepQueue says. Waits for rank 0's thread, unless many steps are
+  /// left: then the next one is asked for while this one is made.
   bool ask_for_step();
   void share(SharedUpdate update);
   /// This rank shares no more in this segment. It then takes updates until there are no more, and calls `end`.
@@ -87,7 +110,7 @@ class Relay {
   struct Ask {
     int peer;
     std::byte heard{};
-    std::int64_t left = 0;  ///< steps after the one that is granted; −1: none is
+    std::int64_t left = 0;  ///< as StepQueue::Grant::left
   };
   struct Pending {
     comm::RequestPtr request;
@@ -110,7 +133,7 @@ class Relay {
   void send_header(int peer, const Header& header);
   void pass_on(const SharedUpdate& update, const Edge* from);
   void close_edges();
-  std::int64_t grant() { return to_grant_.fetch_sub(1) - 1; }
+  void deal();
   void start_asking();
   std::optional<SharedUpdate> wait_until_found(const Found& find);
 
@@ -120,7 +143,7 @@ class Relay {
   std::vector<Ask> asks_{};
   std::vector<Pending> pending_{};
   std::int64_t sent_bytes_ = 0, sent_updates_ = 0;
-  std::atomic<std::int64_t> to_grant_ = 0;
+  StepQueue queue_;  ///< of rank 0's thread
   std::byte asked_{};
   std::int64_t left_ = 0;  ///< as Ask::left, in the answer to this rank
   comm::RequestPtr question_{}, answer_{};

@@ -62,6 +62,63 @@ void share_all(Relay& relay, comm::Communicator& ranks, RandomStream& random) {
 
 }  // namespace
 
+TEST_CASE("while all ranks wait for steps, none is granted two more than another", "[sharing]") {
+  constexpr int kRanks = 5;
+  StepQueue queue(kRanks);
+  std::vector<std::int64_t> granted(kRanks);
+  for (const std::int64_t steps : {11, 40, 3}) {  // segments whose steps are no multiple of the ranks
+    queue.begin(steps);
+    for (int rank = 0; rank < kRanks; ++rank) queue.ask(rank);
+    for (std::int64_t left = steps - 1; left >= 0; --left) {
+      const auto grant = queue.next();
+      REQUIRE(grant);
+      CHECK(grant->left == left);
+      ++granted.at(static_cast<std::size_t>(grant->rank));
+      CHECK(std::ranges::max(granted) - std::ranges::min(granted) <= 1);
+      queue.ask(grant->rank);
+    }
+    for (int rank = 0; rank < kRanks; ++rank) CHECK(queue.next()->left == -1);  // each is told that none is left
+    CHECK(!queue.next());
+  }
+}
+
+TEST_CASE("a rank that asks late is granted steps before those that have made more", "[sharing]") {
+  StepQueue queue(2);
+  queue.begin(20);
+  for (int made = 0; made < 5; ++made) {
+    queue.ask(0);
+    CHECK(queue.next()->rank == 0);
+    CHECK(!queue.next());
+  }
+  queue.ask(0);
+  for (int made = 0; made < 5; ++made) {
+    queue.ask(1);
+    CHECK(queue.next()->rank == 1);
+  }
+  queue.ask(1);
+  CHECK(queue.next()->rank == 0);
+  CHECK(queue.next()->rank == 1);
+}
+
+/// All ranks ask for steps until none is left, and the first one asks for its own like all others.
+TEST_CASE("all steps of a segment are dealt out, on any number of ranks", "[sharing]") {
+  for (const int ranks : {1, 2, 3, 5}) {
+    comm::run_as_threads(ranks, [](comm::Communicator& communicator) {
+      Relay relay(communicator);
+      for (const std::int64_t steps : {1, 7, 64}) {
+        std::int64_t made = 0;
+        relay.begin(steps);
+        while (relay.ask_for_step()) ++made;
+        relay.leave();
+        while (relay.wait()) {
+        }
+        relay.end();
+        EXPECT(communicator.sum(made) == steps);
+      }
+    });
+  }
+}
+
 TEST_CASE("the tree joins all ranks by one edge less than there are of them, at most three each", "[sharing]") {
   for (int ranks = 1; ranks <= 20; ++ranks) {
     std::size_t ends = 0;
