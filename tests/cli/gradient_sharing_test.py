@@ -7,6 +7,7 @@ from harness import BinaryTest, settings
 KIND, RARE_REPORTS = "strategy.kind=gradient_sharing", "train.report_every_steps=100"
 SHARING = settings(KIND, RARE_REPORTS, "strategy.density=0.05")
 IN_STEP = (*SHARING, *settings("strategy.staleness_bound=0"))
+EXAMPLES, BATCH = 240, 24  # of harness.py
 FLOATS = 4 * 25 + 2 * 4 + 4 * 12 * 12 * 10 + 10  # of CONFIG's network, less what the layout adds
 
 
@@ -16,6 +17,11 @@ class GradientSharing(BinaryTest):
         self.assertRegex(told.out, r"sharing +240 updates in \d+\.\d MB per epoch and rank, [\d.]+ % of the \d+\.\d MB")
         losses = [line["loss"] for line in self.metrics("run") if line["event"] == "train"]
         self.assertLess(losses[-1], 0.7 * losses[0])
+        steps = self.summary("run")["worker_steps"]
+        self.assertEqual(sum(steps), 4 * 60)
+        self.assertIn("  workers     {}, {}, {} and {} steps, on ".format(*steps), told.out)
+        own = self.summary("run")["worker_examples"]
+        self.assertEqual(own, [min(EXAMPLES // 4, made * BATCH // 4) for made in steps])
         sharing = self.summary("run")["sharing"]
         self.assertEqual(sharing["updates"], 4 * 60)
         self.assertEqual(sum(sharing["staleness"]["counts"]), 4 * 60 * 3)

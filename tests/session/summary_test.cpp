@@ -1,6 +1,7 @@
 #include "run/summary.hpp"
 
 #include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
 
 #include "unisono/session/run_checks.hpp"
 
@@ -29,6 +30,31 @@ TEST_CASE("an interrupted run says how it is continued", "[summary]") {
 TEST_CASE("advice is given on what takes long, in runs of more than a moment", "[summary]") {
   CHECK_THAT(to_text(summary_of(Ending::complete, 60), {}), Contains("  advice      writing checkpoints takes long"));
   CHECK_THAT(to_text(summary_of(Ending::complete, 0.5), {}), !Contains("advice"));
+}
+
+TEST_CASE("a run whose workers go at their own pace tells the steps and examples of each", "[summary]") {
+  Summary summary = summary_of(Ending::complete, 60);
+  settings::Config config;
+  CHECK_THAT(to_text(summary, config), !Contains("workers"));
+  CHECK(!to_json(summary, config).contains("worker_steps"));
+  summary.worker_steps = {1569, 4, 3};
+  CHECK_THAT(to_text(summary, config), Contains("  workers     1,569, 4 and 3 steps\n"));
+  CHECK(to_json(summary, config)["worker_steps"] == summary.worker_steps);
+  CHECK(!to_json(summary, config).contains("worker_examples"));
+  summary.worker_examples = {2000, 128, 96};
+  CHECK_THAT(to_text(summary, config),
+             Contains("  workers     1,569, 4 and 3 steps, on 2,000, 128 and 96 different examples\n"));
+  CHECK(to_json(summary, config)["worker_examples"] == summary.worker_examples);
+}
+
+TEST_CASE("a worker with less than half of its share of the steps is warned of", "[summary]") {
+  CHECK(warning_on_shares({}).empty());
+  CHECK(warning_on_shares({7}).empty());
+  CHECK(warning_on_shares({0, 0}).empty());  // a run that has made no step
+  CHECK(warning_on_shares({150, 50}).empty());
+  CHECK_THAT(warning_on_shares({151, 49}), Contains("worker 1 made 49 of 200 steps, less than half of a share of 100"));
+  CHECK_THAT(warning_on_shares({569, 4, 3}),
+             Contains("worker 2 made 3 of 576 steps, less than half of a share of 192"));
 }
 
 TEST_CASE("a rank's share of a step follows the whole micro-batches that it takes", "[summary]") {
