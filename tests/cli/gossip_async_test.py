@@ -70,15 +70,15 @@ class GossipAsync(BinaryTest):
         self.assertRegex(result.out, rf" accuracy +{self.summary(run)['test']['accuracy']:.6g}\n")
 
     def test_nobody_waits_for_a_slow_rank(self):
-        slow = settings("fault.slow_rank=1", "fault.slow_factor=3", "fault.emulated_seconds=0.06")
+        slow = settings("fault.slow_rank=1", "fault.slow_factor=5", "fault.emulated_seconds=0.06")
         common = (*slow, *settings("train.report_every_steps=100", "train.batch_size=8", "train.epochs=1"))
         self.train("all", *settings("strategy.kind=allreduce"), *common, ranks=4)
         self.train("own", *ASYNC, *common, ranks=4)
         steps = self.summary("own")["gossip"]["rank_steps"]
         self.assertEqual(sum(steps), 4 * 30)
         self.assertGreater(min(steps[0], steps[2], steps[3]), 1.25 * steps[1])
-        # In the 180 ms of the slow rank's step, and so of all, the others make three each: 10 in place of 4, or 2.5.
-        # A busy machine reaches less.
+        # In the 300 ms of the slow rank's step, and so of all, the others make five each: 16 in place of 4, or 4. On a
+        # busy machine, whose other programs slow all ranks, it is less.
         speeds = [self.summary(run)["examples_per_second"] for run in ("all", "own")]
         self.assertGreater(speeds[1], 1.25 * speeds[0])
 
