@@ -4,9 +4,16 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdio>
 #include <filesystem>
 
 namespace unisono {
+
+void print_error(std::string_view line) noexcept {
+  std::fwrite(line.data(), 1, line.size(), stderr);
+  std::fputc('\n', stderr);
+  std::fflush(stderr);
+}
 
 std::string advice_about(const std::string& path, const std::string& otherwise) {
   namespace fs = std::filesystem;

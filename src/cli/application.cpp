@@ -1,5 +1,7 @@
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <malloc.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
@@ -7,6 +9,7 @@
 #include <exception>
 #include <new>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "command.hpp"
@@ -23,8 +26,7 @@ void print(const std::exception& error) {
                     "smaller train.batch_size, or more ranks"));
   }
   const auto* known = dynamic_cast<const Error*>(&error);
-  fmt::print(stderr, "unisono: {}: {}\n", known == nullptr ? "error" : known->kind(), error.what());
-  std::fflush(stderr);
+  print_error(fmt::format("unisono: {}: {}", known == nullptr ? "error" : known->kind(), error.what()));
 }
 
 int code_of(const std::exception& error) {
@@ -38,13 +40,37 @@ void require_output() {
   if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) throw OutputError("standard output cannot be written");
 }
 
+/// Does work that prints to standard output. \throws OutputError where that cannot be written; all that `work` throws
+template <typename Work>
+auto with_output(const Work& work) {
+  try {
+    const auto result = work();
+    require_output();
+    return result;
+  } catch (const std::system_error&) {  // fmt's, where standard output is full
+    require_output();
+    throw;
+  }
+}
+
+/// A standard stream that is closed would give its number to the next file that is opened, and what is printed would be
+/// written there. Errors are lost instead; standard output cannot be written.
+void open_standard_streams() {
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (fcntl(stream, F_GETFD) == -1) {
+      [[maybe_unused]] const int opened = open("/dev/null", stream == STDERR_FILENO ? O_WRONLY : O_RDONLY);
+    }
+  }
+}
+
 /// For work that needs no MPI: the first process does it, the others have nothing to do.
 int run_alone(const std::function<void()>& work) {
   if (!comm::is_first_of_launch()) return 0;
   try {
-    work();
-    require_output();
-    return 0;
+    return with_output([&] {
+      work();
+      return 0;
+    });
   } catch (const std::exception& error) {
     print(error);
     return code_of(error);
@@ -56,8 +82,7 @@ int run_together(int& argc, char**& argv, const Chosen& chosen) {
     comm::MpiSession session(argc, argv);
     try {
       Log log(session.rank());
-      const ExitCode code = chosen.together(session, log);
-      require_output();
+      const ExitCode code = with_output([&] { return chosen.together(session, log); });
       return session.finish(static_cast<int>(code));
     } catch (const std::exception& error) {
       return session.fail(error, [&] { print(error); });
@@ -72,7 +97,7 @@ int run_together(int& argc, char**& argv, const Chosen& chosen) {
 /// kill it before it could print.
 int usage_error(const std::string& what) {
   if (!comm::is_first_of_launch()) return 0;
-  fmt::print(stderr, "unisono: usage error: {}; see 'unisono --help' and 'unisono COMMAND --help'\n", what);
+  print_error(fmt::format("unisono: usage error: {}; see 'unisono --help' and 'unisono COMMAND --help'", what));
   return static_cast<int>(ExitCode::config);
 }
 
@@ -88,6 +113,7 @@ std::string unknown_command(const std::vector<std::string>& names, int argc, cha
 }  // namespace
 
 int run(int argc, char** argv, const models::ModelKinds& models) {
+  open_standard_streams();
   std::signal(SIGXFSZ, SIG_IGN);  // exceeding the file size limit becomes an ordinary error, like a full disk
   // Large buffers go back to the system when they are freed; glibc raises its threshold with the first one freed.
   mallopt(M_MMAP_THRESHOLD, 1 << 20);
@@ -103,10 +129,7 @@ int run(int argc, char** argv, const models::ModelKinds& models) {
     return usage_error(problem);
   const Parsed parsed = program.parse(argc, argv);
   if (parsed.kind == Parsed::Kind::error) return usage_error(parsed.text);
-  if (parsed.kind == Parsed::Kind::answer) {
-    if (comm::is_first_of_launch()) fmt::print("{}", parsed.text);
-    return 0;
-  }
+  if (parsed.kind == Parsed::Kind::answer) return run_alone([&] { fmt::print("{}", parsed.text); });
   return chosen.alone ? run_alone(chosen.alone) : run_together(argc, argv, chosen);
 }
 

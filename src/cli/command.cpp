@@ -144,7 +144,7 @@ void ConfigArguments::add_to(Command command) {
 settings::Config ConfigArguments::read(const models::ModelKinds& models) const {
   settings::Config config = settings::parse_config(read_config(path, overrides, removals), models);
   if (!comm::is_first_of_launch()) return config;
-  for (const std::string& note : config.notes) fmt::print(stderr, "unisono: {}\n", note);
+  for (const std::string& note : config.notes) print_error("unisono: " + note);
   return config;
 }
 

@@ -121,7 +121,7 @@ void add_config(Command app, Chosen& chosen) {
     chosen.alone = [arguments, &chosen] {
       const settings::Config config = arguments->read(chosen.models);
       const std::string found = unisono::session::check(config);
-      fmt::print(stderr, "unisono: {}\n", found);
+      print_error("unisono: " + found);
       fmt::print("{}", settings::effective_config(config));
     };
   });

@@ -52,13 +52,25 @@ class Commands(BinaryTest):
                 self.assertEqual(result.code, 4, result)
 
     def test_output_that_cannot_be_written_is_an_error(self):
-        for words in (("data", "describe", "digits.h5"), ("info", "config.toml")):
+        commands = ("data describe digits.h5", "info config.toml", "config reference", "--help")
+        for words in (command.split() for command in commands):
             with self.subTest(words=words), open("/dev/full", "w") as full:
                 done = subprocess.run(
                     [BINARY, *words], cwd=self.folder, stdout=full, stderr=subprocess.PIPE, text=True, check=False
                 )
                 self.assertEqual(done.returncode, 1, done)
                 self.assertEqual(done.stderr, "unisono: output error: standard output cannot be written\n")
+
+    def test_errors_that_cannot_be_printed_leave_their_exit_code(self):
+        cases = {"trian": 2, "train none.toml": 2, "config check none.toml": 2, "evaluate none": 4, "report none": 4}
+        cases |= {"data describe none.h5": 3, "config check config.toml": 0}
+        cases |= {"train config.toml --output unheard --overwrite": 0}
+        for command, code in cases.items():
+            for stderr in ("2>/dev/full", "2>&-"):
+                with self.subTest(command=command, stderr=stderr):
+                    line = f"exec '{BINARY}' {command} >out.txt {stderr}"
+                    done = subprocess.run(["sh", "-c", line], cwd=self.folder, check=False)
+                    self.assertEqual(done.returncode, code)
 
     def test_work_for_one_process_is_done_once_however_many_are_started(self):
         self.succeed("data", "digits", "--train", "3", "--test", "2", "--output", "few.h5", ranks=2)

@@ -61,6 +61,10 @@ struct OutputError : Error {
   explicit OutputError(const std::string& message) : Error(ExitCode::other, "output error", message) {}
 };
 
+/// Prints a line to standard error. Never fails: where the line cannot be written, it is lost, and the exit code alone
+/// says what happened.
+void print_error(std::string_view line) noexcept;
+
 /// Advice for the message about a file that cannot be written: that its folder no longer exists, if so; else
 /// `otherwise`.
 std::string advice_about(const std::string& path, const std::string& otherwise);
