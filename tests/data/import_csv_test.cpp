@@ -119,9 +119,39 @@ TEST_CASE("lines are counted as an editor counts them, whatever ends them", "[cs
   CHECK(line == long_line);
   CHECK(of_long.next(line));
   CHECK(line == "y");
+  unisono::data::LineReader old(unisono::data::bytes_of("a\rb\r\rc\r\nd", "f"));
+  for (const auto& [text, number] : {std::pair("a", 1), {"b", 2}, {"c", 4}, {"d", 5}}) {
+    CHECK(old.next(line));
+    CHECK((line == text && old.number() == number));
+  }
+  CHECK_FALSE(old.next(line));
+  const std::string at_the_buffers_end = std::string((256 << 10) - 1, 'x') + "\r\ny";
+  unisono::data::LineReader split(unisono::data::bytes_of(at_the_buffers_end, "f"));
+  CHECK(split.next(line));
+  CHECK(split.next(line));
+  CHECK((line == "y" && split.number() == 2));
   const std::string zero("a\0b", 3);
   unisono::data::LineReader binary(unisono::data::bytes_of(zero, "f"));
   CHECK_THAT(unisono::test::message_of<unisono::DataError>([&] { binary.next(line); }), Contains("f:1:2: a zero byte"));
+}
+
+TEST_CASE("a table whose lines end with carriage returns has as many rows as one with newlines", "[csv]") {
+  for (const std::string end : {"\n", "\r", "\r\n"}) {
+    const auto set = import_table("x,y" + end + "1,2" + end + "3,4" + end + "5,6" + end, {});
+    CHECK(set.features == std::vector<float>{1, 2, 3, 4, 5, 6});
+    CHECK(set.summary.feature_names == Texts{"x", "y"});
+  }
+}
+
+TEST_CASE("a quoted field may hold the ends of lines", "[csv]") {
+  const auto set = import_table("\"x\nin m\",w\r\n1,\"a\r\nb\"\r\n\r\n2,\"say \"\"\n\n\"\"\"\r\n", {});
+  CHECK(set.summary.feature_names == Texts{"x\nin m", "w"});
+  CHECK(set.recipe.columns[1].levels == Texts{"a\nb", "say \"\n\n\""});
+  CHECK(set.features == std::vector<float>{1, 0, 2, 1});
+  // A quote inside of a field opens nothing, and a mistake is named by the line in which the row begins.
+  CHECK(import_table("x,w\n1,5\" pipe\n2,\" a\nb\"\n", {}).features == std::vector<float>{1, 1, 2, 0});
+  CHECK_THAT(csv_refusal("x,w\n1,\"a\nb\"\n2,b,\"\n\"\n"), Contains("t.csv:4: has 3 fields"));
+  CHECK_THAT(csv_refusal("x,w\n1,a\n2,\"b\n3,c\n"), Contains("t.csv:3: column 2: a quote is opened but not closed"));
 }
 
 TEST_CASE("rows are read by any format: names on top, lines without a row, mistakes with their place", "[csv]") {

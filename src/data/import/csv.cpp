@@ -172,6 +172,7 @@ namespace {
 
 std::vector<std::string> fields_of_first_line(const OpenText& open, char delimiter) {
   const auto lines = open();
+  lines->join_quoted(delimiter);
   std::string text;
   std::vector<std::string> fields;
   if (lines->next(text)) split_line(*lines, text, delimiter, fields);

@@ -175,6 +175,7 @@ void number_texts(CsvColumn& column) {
 /// A second table has the same names on top.
 void check_names(const OpenText& open, const CsvTable& table) {
   const auto lines = open();
+  lines->join_quoted(table.dialect.delimiter);
   std::string text;
   std::vector<std::string> names;
   if (lines->next(text)) split_line(*lines, text, table.dialect.delimiter, names);
@@ -225,6 +226,7 @@ std::vector<CsvColumn> name_columns(const OpenText& open, const CsvDialect& dial
   for (std::size_t i = 0; i < columns.size(); ++i) columns[i].name = fmt::format("column{}", i + 1);
   if (!dialect.header) return columns;
   const auto lines = open();
+  lines->join_quoted(dialect.delimiter);
   std::string line;
   std::vector<std::string> names;
   lines->next(line);

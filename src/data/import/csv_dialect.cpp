@@ -54,6 +54,13 @@ std::vector<std::string> try_split(const LineReader& reader, const std::string& 
   return fields;
 }
 
+/// The first lines, cut at the ends that stand outside of quotes.
+std::vector<std::string> sample_of(const OpenText& open, char delimiter) {
+  const auto lines = open();
+  lines->join_quoted(delimiter);
+  return first_lines(*lines, "a table has at least one row");
+}
+
 /// How many fields the first line has, if most lines have as many; 0 otherwise.
 std::size_t common_fields(const LineReader& reader, const std::vector<std::string>& sample, char delimiter) {
   const std::size_t common = try_split(reader, sample[0], delimiter).size();
@@ -63,11 +70,12 @@ std::size_t common_fields(const LineReader& reader, const std::vector<std::strin
   return 2 * static_cast<std::size_t>(alike) > sample.size() ? common : 0;
 }
 
-char detect_delimiter(const LineReader& reader, const std::vector<std::string>& sample) {
+char detect_delimiter(const OpenText& open) {
+  const auto reader = open();
   char best = ',';
   std::size_t most = 1;
   for (const char delimiter : {',', ';', '\t', '|', ' '}) {
-    const std::size_t fields = common_fields(reader, sample, delimiter);
+    const std::size_t fields = common_fields(*reader, sample_of(open, delimiter), delimiter);
     if (fields > most) {
       most = fields;
       best = delimiter;
@@ -133,8 +141,7 @@ void split_line(const LineReader& line, const std::string& text, char delimiter,
   };
   for (std::size_t at = skip_blanks(0);; at = skip_blanks(at + 1)) {
     if (at < text.size() && text[at] == '"') {
-      if (!read_quoted(text, ++at, quoted))
-        fail_quote(line, fields.size() + 1, "a quote is opened but not closed on this line");
+      if (!read_quoted(text, ++at, quoted)) fail_quote(line, fields.size() + 1, "a quote is opened but not closed");
       if (delimiter != ' ') at = skip_blanks(at);
       if (at < text.size() && text[at] != delimiter)
         fail_quote(line, fields.size() + 1, "text follows a closing quote");
@@ -183,25 +190,23 @@ RowFormat<std::vector<std::string>> csv_rows(const CsvDialect& dialect, std::str
     if (fields.size() == dialect.columns) return true;
     line.fail(fmt::format("has {}, but the first line has {}", count_of(std::ssize(fields), "field"), dialect.columns));
   };
-  if (!dialect.header) return {.none = none, .parse = parse};
+  if (!dialect.header) return {.none = none, .parse = parse, .quoted = dialect.delimiter};
   const auto check_names = [parse](const LineReader& line, const std::string& text) {
     std::vector<std::string> names;
     parse(line, text, names);
   };
-  return {.none = none, .parse = parse, .names = check_names};
+  return {.none = none, .parse = parse, .names = check_names, .quoted = dialect.delimiter};
 }
 
 CsvDialect detect_dialect(const OpenText& open, const std::string& delimiter, Header header) {
-  const std::vector<std::string> sample = first_lines(*open(), "a table has at least one row");
-  const auto reader = open();
-  std::string first;
-  reader->next(first);
   CsvDialect dialect;
-  dialect.delimiter = delimiter == "auto" ? detect_delimiter(*reader, sample) : parse_delimiter(delimiter);
+  dialect.delimiter = delimiter == "auto" ? detect_delimiter(open) : parse_delimiter(delimiter);
+  const std::vector<std::string> sample = sample_of(open, dialect.delimiter);
+  const auto reader = open();
   dialect.header =
       header == Header::automatic ? detect_header(*reader, sample, dialect.delimiter) : header == Header::yes;
   std::vector<std::string> fields;
-  split_line(*reader, first, dialect.delimiter, fields);
+  split_line(*reader, sample[0], dialect.delimiter, fields);
   dialect.columns = fields.size();
   return dialect;
 }

@@ -156,13 +156,28 @@ constexpr std::array<Kind, 256> kinds() {
   std::array<Kind, 256> kinds{};
   kinds[0] = odd;
   for (std::size_t c = 0x80; c < kinds.size(); ++c) kinds[c] = odd;
-  for (const unsigned char c : {' ', '\t', '\r', '\f', '\v'}) kinds[c] = blank;
+  for (const unsigned char c : {' ', '\t', '\f', '\v', '\x1C', '\x1D', '\x1E', '\x1F'}) kinds[c] = blank;
   kinds['\n'] = newline;
+  kinds['\r'] = newline;
   return kinds;
 }
 constexpr std::array<Kind, 256> kKinds = kinds();
 
 Kind kind_of(char c) { return kKinds[static_cast<unsigned char>(c)]; }
+
+constexpr std::size_t kLongestBlank = 3;  // bytes
+
+/// Bytes of the blank of several bytes that a text begins with (White_Space in Unicode 15's PropList.txt), or 0.
+std::size_t wide_blank(std::string_view text) {
+  if (text.starts_with("\xC2\x85") || text.starts_with("\xC2\xA0")) return 2;
+  if (text.size() < kLongestBlank) return 0;
+  const std::string_view two = text.substr(0, 2);
+  const auto third = static_cast<unsigned char>(text[2]);
+  const bool blank = (two == "\xE2\x80" && (third <= 0x8A || third == 0xA8 || third == 0xA9 || third == 0xAF)) ||
+                     (two == "\xE2\x81" && third == 0x9F) || (two == "\xE3\x80" && third == 0x80) ||
+                     (two == "\xE1\x9A" && third == 0x80);
+  return blank ? kLongestBlank : 0;
+}
 
 }  // namespace
 
@@ -227,17 +242,36 @@ bool WordReader::fill() {
   return count > 0;
 }
 
+std::size_t WordReader::wide_blank_at(std::size_t ahead) {
+  while (end_ - at_ < ahead + kLongestBlank && fill()) {
+  }
+  return wide_blank({buffer_.data() + at_ + ahead, end_ - at_ - ahead});
+}
+
+/// Whether a line ends here, which is left behind then. \r\n is one end.
+bool WordReader::take_line_end() {
+  const char c = buffer_[at_];
+  if (kind_of(c) != newline) return false;
+  ++at_;
+  const bool second = c == '\n' && after_return_;
+  after_return_ = c == '\r';
+  line_begin_ = before_ + at_;
+  if (!second) ++line_;
+  return !second;
+}
+
 WordReader::Token WordReader::next() {
   for (;;) {
-    while (at_ < end_ && kind_of(buffer_[at_]) == blank) ++at_;
-    if (at_ < end_) break;
-    if (!fill()) return Token::end;
-  }
-  if (buffer_[at_] == '\n') {
-    ++at_;
-    ++line_;
-    line_begin_ = before_ + at_;
-    return Token::line_end;
+    if (at_ == end_ && !fill()) return Token::end;
+    const Kind kind = kind_of(buffer_[at_]);
+    if (kind == newline) {
+      if (take_line_end()) return Token::line_end;
+      continue;
+    }
+    after_return_ = false;
+    const std::size_t bytes = kind == blank ? 1 : kind == odd ? wide_blank_at(0) : 0;
+    if (bytes == 0) break;
+    at_ += bytes;
   }
   bool is_plain = true;
   const std::size_t end = find_end(is_plain);
@@ -250,18 +284,18 @@ WordReader::Token WordReader::next() {
 /// Behind the word that begins at `at_`, all of which is in the buffer then. \param is_plain false where it has odd
 /// bytes
 std::size_t WordReader::find_end(bool& is_plain) {
-  std::size_t end = at_;
+  std::size_t length = 0;
   for (;;) {
-    for (; end < end_; ++end) {
-      const Kind kind = kind_of(buffer_[end]);
+    for (; at_ + length < end_; ++length) {
+      const Kind kind = kind_of(buffer_[at_ + length]);
       if (kind >= blank) break;
-      if (kind == odd) is_plain = false;
+      if (kind != odd) continue;
+      if (wide_blank_at(length) > 0) return at_ + length;
+      is_plain = false;
     }
-    if (end - at_ > kLongestWord)
+    if (length > kLongestWord)
       fail(at_, fmt::format("a word of more than {} KiB begins here; this is not a text file", kLongestWord >> 10));
-    if (end < end_) return end;
-    end -= at_;
-    if (!fill()) return end;
+    if (at_ + length < end_ || !fill()) return at_ + length;
   }
 }
 

@@ -18,6 +18,7 @@ namespace {
 
 constexpr std::size_t kBufferBytes = 256 << 10;
 constexpr std::size_t kLongestLine = 64 << 20;
+constexpr std::size_t kLongestQuote = 1 << 20;  // of lines that a quote joins
 constexpr std::size_t kFirstLines = 100;
 
 constexpr unsigned kGzipBufferBytes = 256 << 10;
@@ -151,6 +152,33 @@ void encode(std::uint32_t code, std::string& text) {
 
 }  // namespace
 
+namespace {
+
+/// Whether a line ends inside a quoted field. \param inside whether it begins there
+bool ends_inside_quotes(std::string_view text, char delimiter, bool inside) {
+  for (std::size_t at = 0;;) {
+    if (!inside) {
+      at = text.find_first_not_of(delimiter == '\t' ? " " : " \t", at);
+      if (at == std::string_view::npos) return false;
+      inside = text[at] == '"';
+      if (inside) ++at;
+    }
+    for (; inside; ++at) {
+      at = text.find('"', at);
+      if (at == std::string_view::npos) return true;
+      if (at + 1 < text.size() && text[at + 1] == '"') {
+        ++at;
+      } else {
+        inside = false;
+      }
+    }
+    at = text.find(delimiter, at);
+    if (at++ == std::string_view::npos) return false;
+  }
+}
+
+}  // namespace
+
 LineReader::LineReader(std::unique_ptr<ByteSource> source) : source_(std::move(source)), buffer_(kBufferBytes) {}
 
 bool LineReader::fill() {
@@ -165,28 +193,40 @@ bool LineReader::next_raw(std::string& line) {
   for (;;) {
     const auto* from = buffer_.data() + at_;
     const auto* stop = buffer_.data() + end_;
-    const auto* newline = std::find(from, stop, '\n');
-    line.append(from, newline);
+    const auto* line_end = std::find_if(from, stop, [](char c) { return c == '\n' || c == '\r'; });
+    line.append(from, line_end);
     if (line.size() > kLongestLine) {
-      throw DataError(fmt::format("{}:{}: the line is longer than {} MiB; this is not a table", name(), number_ + 1,
+      throw DataError(fmt::format("{}:{}: the line is longer than {} MiB; this is not a table", name(), lines_ + 1,
                                   kLongestLine >> 20));
     }
-    at_ = static_cast<std::size_t>(newline - buffer_.data());
-    if (newline != stop) {
-      ++at_;
-      break;
-    }
+    at_ = static_cast<std::size_t>(line_end - buffer_.data());
+    if (line_end != stop) break;
     if (!fill()) break;
   }
-  if (!line.empty() && line.back() == '\r') line.pop_back();
+  if (at_ < end_ && buffer_[at_++] == '\r' && (at_ < end_ || fill()) && buffer_[at_] == '\n') ++at_;
+  ++lines_;
   return true;
+}
+
+void LineReader::append_quoted(std::string& line) {
+  std::string more;
+  bool inside = ends_inside_quotes(line, delimiter_, false);
+  while (inside && line.size() < kLongestQuote && next_raw(more)) {
+    line += '\n';
+    line += more;
+    inside = ends_inside_quotes(more, delimiter_, true);
+  }
 }
 
 bool LineReader::next(std::string& line) {
   while (next_raw(line)) {
-    if (++number_ == 1 && line.starts_with(kByteOrderMark)) line.erase(0, kByteOrderMark.size());
+    number_ = lines_;
+    if (number_ == 1 && line.starts_with(kByteOrderMark)) line.erase(0, kByteOrderMark.size());
+    if (delimiter_ != 0 && line.find('"') != std::string::npos) append_quoted(line);
     if (const std::size_t at = line.find('\0'); at != std::string::npos) {
-      fail(at + 1, "a zero byte; this is not a text file");
+      fail(at + 1, line.starts_with("\xFF\xFE") || line.starts_with("\xFE\xFF")
+                       ? "a zero byte; this is UTF-16; convert the file, for example with 'iconv -f utf-16 -t utf-8'"
+                       : "a zero byte; this is not a text file");
     }
     if (line.find_first_not_of(" \t") != std::string::npos) return true;
   }

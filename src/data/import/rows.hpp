@@ -40,15 +40,19 @@ std::unique_ptr<ByteSource> bytes_of(std::string_view text, const std::string& n
 /// A whole file.
 std::vector<std::uint8_t> read_bytes(const std::string& path);
 
-/// The lines of a text, which end with \n or \r\n. Lines that hold nothing but blanks are left out.
+/// The lines of a text, which end with \n, \r\n or \r. Lines that hold nothing but blanks are left out.
 class LineReader {
  public:
   explicit LineReader(std::unique_ptr<ByteSource> source);
 
+  /// From now on, a field in double quotes may hold the ends of lines: `next` gives all lines of it as one, with \n
+  /// between them. \param delimiter of the fields; 0: lines are lines
+  void join_quoted(char delimiter) { delimiter_ = delimiter; }
+
   /// False at the end.
   /// \throws DataError for a line that is too long to be of a table, or holds a zero byte
   bool next(std::string& line);
-  /// Of the line that `next` gave last; from 1.
+  /// Of the line that `next` gave last, its first one; from 1.
   std::int64_t number() const { return number_; }
   const std::string& name() const { return source_->name(); }
 
@@ -59,12 +63,14 @@ class LineReader {
 
  private:
   bool next_raw(std::string& line);
+  void append_quoted(std::string& line);
   bool fill();
 
   std::unique_ptr<ByteSource> source_;
   std::vector<char> buffer_;
   std::size_t at_ = 0, end_ = 0;
-  std::int64_t number_ = 0;
+  std::int64_t number_ = 0, lines_ = 0;  ///< of the line that was given; read
+  char delimiter_ = 0;
 };
 
 /// Opens a text from its beginning, as often as asked for.
@@ -83,6 +89,7 @@ struct RowFormat {
   std::function<bool(const LineReader& line, const std::string& text, Row& row)> parse;
   /// Takes a line of names above the rows; empty: there is none.
   std::function<void(const LineReader& line, const std::string& text)> names = {};
+  char quoted = 0;  ///< the delimiter of fields that may be quoted, see LineReader::join_quoted
 };
 
 /// Reads the rest of a text, row after row, and calls visit(line, row) for each.
@@ -90,6 +97,7 @@ struct RowFormat {
 template <typename Row, typename Visit>
 std::int64_t read_rows(LineReader& lines, const RowFormat<Row>& format, const Visit& visit) {
   std::string text;
+  lines.join_quoted(format.quoted);
   if (format.names && lines.next(text)) format.names(lines, text);
   std::int64_t rows = 0;
   for (Row row; lines.next(text);) {
