@@ -91,6 +91,8 @@ inline ExitCode exit_code_of(const session::RunResult& result) {
 
 /// Adds --output and the related options of commands that make a data set.
 std::shared_ptr<data::ImportOutput> add_output(Command command);
+/// How numbers are written in a text: --decimal and --thousands.
+void add_number_form(Command command, data::TableForm& form);
 
 /// Prints the last line of a command that made a set of features.
 void say(const data::ImportSummary& made);

@@ -45,6 +45,13 @@ void add_recipe(Command command, data::CsvOptions& options) {
   command.add_option("--weight", options.weight, "column with the training weight of each row");
 }
 
+/// How the table is written.
+void add_form(Command command, data::TableForm& form) {
+  command.add_option("--delimiter", form.delimiter, "delimiter of the columns: auto, tab, or one character")
+      .capture_default_str();
+  add_number_form(command, form);
+}
+
 void add_csv(Command import, Chosen& chosen) {
   Command command = import.add_subcommand("csv", "import a table of numbers and categories, which may be gzipped");
   const auto path = std::make_shared<std::string>();
@@ -56,8 +63,7 @@ void add_csv(Command import, Chosen& chosen) {
   command.add_option("--exclude", options->exclude, "columns that are not used as features").separated_by(',');
   command.add_option("--categorical", options->categorical, "columns whose numbers are categories, not quantities")
       .separated_by(',');
-  command.add_option("--delimiter", options->delimiter, "delimiter of the columns: auto, tab, or one character")
-      .capture_default_str();
+  add_form(command, options->form);
   command
       .add_choice("--header", options->header, data::kHeaders,
                   "whether the first line contains the names of the columns")
@@ -77,6 +83,13 @@ void add_csv(Command import, Chosen& chosen) {
 }
 
 }  // namespace
+
+void add_number_form(Command command, data::TableForm& form) {
+  command.add_option("--decimal", form.decimal, "character before the decimals of numbers: . or ,")
+      .capture_default_str();
+  command.add_option("--thousands", form.thousands,
+                     "character between groups of three digits, such as , . ' or space (default: none)");
+}
 
 std::shared_ptr<data::ImportOutput> add_output(Command command) {
   const auto output = std::make_shared<data::ImportOutput>();

@@ -84,7 +84,7 @@ TEST_CASE("numbers are whole fields, and finite", "[csv]") {
 
 TEST_CASE("delimiter and header are found", "[csv]") {
   const auto dialect = [](const std::string& text) {
-    return unisono::data::detect_dialect(table_of(text), "auto", unisono::data::Header::automatic);
+    return unisono::data::detect_dialect(table_of(text), {}, unisono::data::Header::automatic);
   };
   CHECK(dialect("a;b\n1;2,5\n").delimiter == ';');
   CHECK(dialect("a;b\n1;2,5\n").header);
@@ -96,12 +96,120 @@ TEST_CASE("delimiter and header are found", "[csv]") {
   CHECK(dialect("7\n8\n").columns == 1);
   CHECK_THAT(unisono::test::message_of<unisono::DataError>([&] { dialect("red,big\nblue,small\n"); }),
              Contains("--header yes"));
-  CHECK_FALSE(
-      unisono::data::detect_dialect(table_of("red,big\nblue,small\n"), "auto", unisono::data::Header::no).header);
+  CHECK_FALSE(unisono::data::detect_dialect(table_of("red,big\nblue,small\n"), {}, unisono::data::Header::no).header);
   CHECK_THAT(unisono::test::message_of<unisono::DataError>([&] { dialect("\n \n"); }), Contains("f: is empty"));
   CHECK_THAT(unisono::test::message_of<unisono::ConfigError>(
-                 [&] { unisono::data::detect_dialect(table_of("1"), "::", unisono::data::Header::no); }),
+                 [&] { unisono::data::detect_dialect(table_of("1"), {.delimiter = "::"}, unisono::data::Header::no); }),
              Contains("--delimiter"));
+}
+
+TEST_CASE("a delimiter that cuts all rows is taken before one that makes more columns", "[csv]") {
+  const auto delimiter = [](const std::string& text) {
+    return unisono::data::detect_dialect(table_of(text), {}, unisono::data::Header::no).delimiter;
+  };
+  const auto doubt = [&](const std::string& text) {
+    return unisono::test::message_of<unisono::DataError>([&] { delimiter(text); });
+  };
+  // Blanks in dates, titles and texts.
+  CHECK(delimiter("2024-01-01 10:00:00;3 red apples;1\n2024-01-02 11:00:00;4 big pears;2\n") == ';');
+  CHECK(delimiter("0 the big red film,1990\n1 a very old play,1991\n") == ',');
+  CHECK(delimiter("\"a b c, d\",1\n\"e f g, h\",2\n") == ',');
+  CHECK(delimiter("1 2 3\n4  5 6\n7\t8 9\n") == ' ');
+  // Decimal commas.
+  CHECK(delimiter("0,10;0,0;0,5;0,25\n1,11;2,1;1,5;1,25\n") == ';');
+  CHECK(delimiter("x;y\n0,10;0,0\n1,11;2,1\n") == ';');
+  CHECK(delimiter("0,10\t0,0\n1,11\t2,1\n") == '\t');
+  CHECK(delimiter("0,10 0 0,0\n1 11 2,1\n") == ' ');
+  // A row of another length does not hide the delimiter of all others.
+  CHECK(delimiter("a b,2\nc d e,3\ne f,3,4\n") == ',');
+  // Either could be meant.
+  CHECK_THAT(doubt("a\tb\tc,1\nd\te\tf,2\n"),
+             Contains("f: cannot tell what separates the columns: ',' 2 columns (d\te\tf | 2), or tab 3 columns "
+                      "(d | e | f,2); set --delimiter"));
+  CHECK_THAT(doubt("a,b;c\nd,e;f\n"), Contains("',' 2 columns (d | e;f), or ';' 2 columns (d,e | f)"));
+  CHECK_THAT(doubt("a b,2\nc d;3\ne f,3\n"), Contains("',' 2 columns") && Contains("blanks 2 columns"));
+  CHECK_THAT(doubt("0,10 0,0\n1,11 2,1\n"), Contains("',' 3 columns (1 | 11 2 | 1), or blanks 2 columns (1,11 | 2,1)"));
+  // As in auto-mpg.data of the UCI repository: blanks, and a tab before the last column.
+  CHECK_THAT(doubt("18.0   8   307.0\t\"chevrolet\"\n15.0   8   350.0\t\"buick\"\n"),
+             Contains("tab 2 columns") && Contains("blanks 4 columns"));
+  CHECK(unisono::data::detect_dialect(table_of("18.0   8\t\"a\"\n15.0   8\t\"b c\"\n"), {.delimiter = " "},
+                                      unisono::data::Header::no)
+            .columns == 3);
+  CHECK_THAT(doubt("Sales of 2024\na;b\n1;2\n"),
+             Contains("with ';' the first line has 1 field, but all lines below it have 2"));
+  CHECK_THAT(doubt("x y\n1 2 3\n2 3 4\n"), Contains("with blanks the first line has 2 fields"));
+}
+
+TEST_CASE("numbers in the first line are names where they are years beside words, or count the columns", "[csv]") {
+  const auto header = [](const std::string& text) {
+    return unisono::data::detect_dialect(table_of(text), {}, unisono::data::Header::automatic).header;
+  };
+  const auto doubt = [&](const std::string& text) {
+    return unisono::test::message_of<unisono::DataError>([&] { header(text); });
+  };
+  CHECK(header("id,2019,2020,2021\n1,2,3,4\n2,5,6,7\n"));
+  CHECK(header("id,2019\n1,2\n2,5\n"));
+  CHECK_FALSE(header("5.1,3.5,1.4,0.2,setosa\n4.9,3.0,1.4,0.2,setosa\n7.0,3.2,4.7,1.4,versicolor\n"));
+  CHECK_FALSE(header("1,2,3\n4,5,6\n1,4,2\n"));
+  // A value that is missing does not make names of the others.
+  CHECK_FALSE(header("5.1,-,1\n4.9,2,0\n"));
+  CHECK_FALSE(header("5.1,unknown,1\n4.9,2,0\n"));
+  CHECK_THAT(doubt("5.1,many,4,7\n4.9,2,0,3\n"), Contains("cannot tell whether the first line holds names or values"));
+  CHECK_THAT(doubt("0,1,2\n0.5,3.5,1\n1.5,2.5,0\n"), Contains("--header yes"));
+  CHECK_THAT(doubt("country,1990,1991,1992\nA,0.1,0.2,0.3\nB,0.4,0.5,0.6\n"), Contains("--header yes"));
+}
+
+TEST_CASE("numbers may have decimal commas, and separators between their digits", "[csv]") {
+  using unisono::data::plain_number;
+  const unisono::data::TableForm german{.decimal = ",", .thousands = "."}, english{.thousands = ","},
+      french{.decimal = ",", .thousands = "\u202F"}, swiss{.thousands = "'"}, comma{.decimal = ","};
+  CHECK(plain_number("1.234.567,5", german) == "1234567.5");
+  CHECK(plain_number("-1,5e3", german) == "-1.5e3");
+  CHECK(plain_number(",5", german) == ".5");
+  CHECK(plain_number("+12", german) == "+12");
+  CHECK(plain_number("1,234,567.5", english) == "1234567.5");
+  CHECK(plain_number("1\u202F234,5", french) == "1234.5");
+  CHECK(plain_number("1'000", swiss) == "1000");
+  CHECK(plain_number("1 000", {.thousands = "space"}) == "1000");
+  CHECK(plain_number("1234567", english) == "1234567");
+  for (const char* text : {"1.5", "1.23", "1234.567", "1.234.56", "", "-", "1,5,5", "1,5.3", "inf", ".234", "1.234,5x"})
+    CHECK_FALSE(plain_number(text, german));
+  CHECK_FALSE(plain_number("1.5", comma));
+  CHECK_FALSE(plain_number("1,5", english));
+
+  const auto set =
+      import_table("x;w;y\n1.234,5;a,b;0,25\n-2;c;1,75\n", {.target = "y", .form = {.decimal = ",", .thousands = "."}});
+  CHECK(set.features == std::vector<float>{1234.5, 0, -2, 1});
+  CHECK(set.targets == std::vector<float>{0.25, 1.75});
+  CHECK(set.recipe.form == german);
+  CHECK(import_table("x,w\n\"1,000\",a\n5,b\n", {.form = {.thousands = ","}}).features ==
+        std::vector<float>{1000, 0, 5, 1});
+  CHECK_THAT(csv_refusal("x;y\n1,5;2\n1.5;2\n", {.form = {.decimal = ","}}),
+             Contains("t.csv:3: column 'x': '1.5' is a number with a decimal point, but --decimal is ','"));
+  for (const unisono::data::TableForm& form :
+       {unisono::data::TableForm{.decimal = ";"}, {.thousands = "."}, {.thousands = "12"}, {.thousands = "7"}})
+    CHECK_THAT(csv_refusal<unisono::ConfigError>("1;2\n", {.form = form}), Contains("it must be"));
+}
+
+TEST_CASE("numbers in a form that was not said are no categories", "[csv]") {
+  const auto said = [](const std::string& value) { return csv_refusal("x;y\n" + value + ";2\n" + value + ";3\n"); };
+  CHECK_THAT(said("1,000"),
+             Contains("t.csv:2: column 'x': '1,000' may be 1000 or 1.000; set --thousands ',' or --decimal ','"));
+  CHECK_THAT(said("1,5"), Contains("'1,5' has a decimal comma; set --decimal ','"));
+  CHECK_THAT(said("1,250,000"), Contains("has ',' between its digits; set --thousands ','"));
+  CHECK_THAT(said("1.250.000"), Contains("has '.' between its digits; set --thousands '.' --decimal ','"));
+  CHECK_THAT(said("1.250,5"), Contains("set --thousands '.' --decimal ','"));
+  CHECK_THAT(said("1 250"), Contains("set --thousands space"));
+  CHECK_THAT(said("1'250"), Contains("set --thousands \"'\""));
+  for (const char* value : {"$5.20", "-$5.20", "$1,250.00", "20%", "20 %", "5,20 €", "EUR 5", "\u00A05"})
+    CHECK_THAT(said(value),
+               Contains("is a number with a unit; write the number alone, or name the column with --categorical"));
+  // They are numbers below a line of names, too.
+  CHECK_THAT(csv_refusal("price;kind\n1,5;a\n2,5;b\n"), Contains("t.csv:2: column 'price': '1,5' has a decimal comma"));
+  CHECK_THAT(csv_refusal("price;kind\n$5;a\n$6;b\n"),
+             Contains("t.csv:2: column 'price': '$5' is a number with a unit"));
+  CHECK(import_table("x;y\n20%;2\n30%;3\n", {.categorical = {"x"}}).recipe.columns[0].levels == Texts{"20%", "30%"});
+  CHECK(import_table("x;y\nA5;2\n10-20;3\n", {}).recipe.columns[0].levels == Texts{"10-20", "A5"});
 }
 
 TEST_CASE("lines are counted as an editor counts them, whatever ends them", "[csv]") {
@@ -220,7 +328,8 @@ TEST_CASE("values that cannot be used are named by line and column", "[csv]") {
              Contains("t.csv:3: column 'b': '1e39' is not a number in the range of float32"));
   CHECK_THAT(csv_refusal("a,b\n1,2\n3,4,5\n"), Contains("t.csv:3: has 3 fields, but the first line has 2"));
   CHECK_THAT(csv_refusal("a,b\n1,2\n3\n"), Contains("t.csv:3: has 1 field,"));
-  CHECK_THAT(csv_refusal("a;b\n1,5;2\n"), Contains("t.csv:2: column 'a': the number 1.5 has a decimal comma"));
+  CHECK_THAT(csv_refusal("a;b\n1,5;2\n"),
+             Contains("t.csv:2: column 'a': '1,5' has a decimal comma; set --decimal ','"));
   CHECK_THAT(csv_refusal("a;b\n1;2\n3;4;5\n"), Contains("t.csv:3: has 3 fields, but the first line has 2"));
   CHECK_THAT(csv_refusal("a,b\n1,\"2\n"), Contains("t.csv:2: column 2: a quote is opened"));
   CHECK_THAT(csv_refusal("a,b\n", {.header = Header::yes}), Contains("has no rows"));

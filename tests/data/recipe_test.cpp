@@ -233,6 +233,27 @@ TEST_CASE("a raw table is read as the training table was", "[recipe]") {
   CHECK_THAT(refusal("x,w\n"), Contains("has no rows"));
 }
 
+TEST_CASE("a table to predict has its numbers in the form of the training table", "[recipe]") {
+  const TempDir folder;
+  const unisono::data::CsvOptions options{.label = "y", .form = {.decimal = ",", .thousands = "."}};
+  unisono::data::DataSettings settings;
+  settings.path = import_text(folder, "x;w;y\n1.234,5;a;no\n0,5;b;yes\n2;b;no\n", options);
+  const unisono::data::Preprocessing fitted = unisono::data::open_dataset(settings, 1)->preprocessing();
+  CHECK(unisono::data::preprocessing_from_json(unisono::data::to_json(fitted), "f").recipe.form == options.form);
+  const auto read = [&](const std::string& text) {
+    unisono::test::write_file(folder / "new.csv", text);
+    unisono::data::write_raw_table(folder / "new.csv", fitted, {.path = folder / "new.h5", .overwrite = true});
+    return unisono::data::hdf5::File(folder / "new.h5", unisono::data::hdf5::File::Mode::read)
+        .read<float>("test/features");
+  };
+  CHECK(read("x;w\n1.000;a\n0,25;b\n") == std::vector<float>{1000, 0, 0.25, 1});
+  // The names show what separates the columns, where the values could be cut by either.
+  CHECK(read("w;x\na;1,5\nb;2,5\n") == std::vector<float>{0, 1.5, 1, 2.5});
+  CHECK(read("w\tx\na\t1,5\n") == std::vector<float>{0, 1.5});
+  CHECK_THAT(unisono::test::message_of<unisono::DataError>([&] { read("x;w\n1.5;a\n"); }),
+             Contains("new.csv:2: column 'x': '1.5' is a number with a decimal point, but --decimal is ','"));
+}
+
 TEST_CASE("columns without names are known by their places", "[recipe]") {
   const TempDir folder;
   unisono::data::DataSettings settings;

@@ -19,8 +19,10 @@ unisono::data::CsvOptions options_of(std::uint8_t choice) {
   if ((choice & 3) == 1) options.label = "-1";
   if ((choice & 3) == 2) options.target = "1";
   if ((choice & 3) == 3) options.categorical = {"1"};
-  if ((choice & 4) != 0) options.delimiter = ";";
-  if ((choice & 8) != 0) options.delimiter = "tab";
+  if ((choice & 4) != 0) options.form.delimiter = ";";
+  if ((choice & 8) != 0) options.form.delimiter = "tab";
+  if ((choice & 64) != 0) options.form.decimal = ",";
+  if ((choice & 128) != 0) options.form.thousands = options.form.decimal == "," ? "." : ",";
   if ((choice & 16) != 0) options.header = Header::no;
   if ((choice & 32) != 0) options.header = Header::yes;
   return options;

@@ -51,7 +51,7 @@ struct CsvOptions {
   std::string target = {};                    ///< the column of numbers to be predicted, in place of classes
   std::vector<std::string> exclude = {};      ///< columns that are no features
   std::vector<std::string> categorical = {};  ///< columns whose numbers are names: one feature for each
-  std::string delimiter = "auto";             ///< auto, tab, or one character
+  TableForm form = {};                        ///< kept in the recipe, for tables to predict
   Header header = Header::automatic;
   // The recipe: how a run turns the columns into features, with what it finds in its own training rows.
   Scaling scale = Scaling::none;  ///< of columns of numbers

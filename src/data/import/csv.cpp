@@ -175,7 +175,11 @@ std::vector<std::string> fields_of_first_line(const OpenText& open, char delimit
   lines->join_quoted(delimiter);
   std::string text;
   std::vector<std::string> fields;
-  if (lines->next(text)) split_line(*lines, text, delimiter, fields);
+  try {
+    if (lines->next(text)) split_line(*lines, text, delimiter, fields);
+  } catch (const DataError&) {
+    fields.clear();  // this delimiter does not separate them
+  }
   return fields;
 }
 
@@ -185,12 +189,36 @@ std::vector<std::string> wanted_names(const Preprocessing& trained) {
   return names;
 }
 
-/// Whether the first line names columns: at least one that the model wants.
-bool has_header(const std::vector<std::string>& first, const Preprocessing& trained) {
+/// How many of a first line's fields name columns that the model wants.
+std::int64_t count_names(const std::vector<std::string>& first, const Preprocessing& trained) {
   const std::vector<std::string> wanted = wanted_names(trained);
-  return std::any_of(first.begin(), first.end(), [&](const std::string& field) {
+  return std::count_if(first.begin(), first.end(), [&](const std::string& field) {
     return std::find(wanted.begin(), wanted.end(), field) != wanted.end();
   });
+}
+
+/// The names in the first line show what separates them; where it has none, the number of fields may.
+CsvDialect dialect_for(const OpenText& open, const Preprocessing& trained) {
+  TableForm form = trained.recipe.form;
+  std::vector<std::string> delimiters = {",", ";", "tab", "|", " "};
+  if (form.delimiter != "auto") delimiters.insert(delimiters.begin(), form.delimiter);
+  std::string named, placed;
+  std::int64_t most = 0, places = 0;
+  for (const std::string& delimiter : delimiters) {
+    form.delimiter = delimiter;
+    const std::vector<std::string> first = fields_of_first_line(open, parse_delimiter(delimiter));
+    const std::int64_t names = count_names(first, trained);
+    if (names > most) named = delimiter;
+    most = std::max(most, names);
+    if (std::ssize(first) != trained.recipe.fields) continue;
+    placed = delimiter;
+    ++places;
+  }
+  form.delimiter = !named.empty() ? named : trained.recipe.form.delimiter;
+  if (form.delimiter == "auto" && places == 1) form.delimiter = placed;
+  CsvDialect dialect = detect_dialect(open, form, Header::no);
+  dialect.header = !named.empty();
+  return dialect;
 }
 
 /// Columns without names are those of the training table by their places; what was to be predicted may be missing if
@@ -241,16 +269,19 @@ void give_trained_roles(const OpenText& open, CsvTable& table, const Preprocessi
 class ColumnCheck {
  public:
   ColumnCheck(const CsvColumn& column, const Preprocessing& trained)
-      : unknown_(trained.recipe.unknown), levels_(levels_of(column, trained)), index_(levels_) {
+      : unknown_(trained.recipe.unknown),
+        form_(trained.recipe.form),
+        levels_(levels_of(column, trained)),
+        index_(levels_) {
     for (const FittedColumn& fitted : trained.columns) {
       if (fitted.name == column.name) fitted_ = &fitted;
     }
   }
 
   void check(const LineReader& line, CsvColumn& column, const std::string& field) const {
-    const bool missing = is_missing(field);
+    const bool missing = is_missing(field, form_);
     if (column.role == ColumnRole::number) {
-      if (missing ? fitted_->fill.has_value() : fits_float(field)) return;
+      if (missing ? fitted_->fill.has_value() : fits_float(as_number(line, column, field, form_))) return;
       fail_at(
           line, column,
           missing
@@ -288,6 +319,7 @@ class ColumnCheck {
   }
 
   Unknown unknown_;
+  TableForm form_;
   const FittedColumn* fitted_ = nullptr;
   std::vector<std::string> levels_;
   LevelIndex index_;
@@ -298,7 +330,7 @@ void note_answer(CsvTable& table, const LineReader& line, const CsvColumn& colum
   if (!table.unusable_label.empty()) return;
   table.unusable_label =
       fmt::format("{}:{}: column '{}': {}", line.name(), line.number(), column.name,
-                  is_missing(field) ? "the value is missing"
+                  is_missing(field, table.dialect.form) ? "the value is missing"
                   : column.role == ColumnRole::label
                       ? fmt::format("'{}' is not one of the classes that the model was trained on", field)
                       : fmt::format("'{}' is not a number in the range of float32", field));
@@ -314,7 +346,8 @@ void scan_trained_rows(const OpenText& open, CsvTable& table, const Preprocessin
       if (column.role == ColumnRole::label && !checks[i].note_class(column, fields[i])) {
         note_answer(table, line, column, fields[i]);
       }
-      if (column.role == ColumnRole::target && !fits_float(fields[i])) note_answer(table, line, column, fields[i]);
+      if (column.role == ColumnRole::target && !fits_float(as_number(line, column, fields[i], table.dialect.form)))
+        note_answer(table, line, column, fields[i]);
     }
   });
 }
@@ -338,8 +371,7 @@ void number_levels(CsvTable& table, const Preprocessing& trained) {
 
 CsvTable scan_table_for(const OpenText& open, const Preprocessing& trained) {
   CsvTable table;
-  table.dialect = detect_dialect(open, "auto", Header::no);
-  table.dialect.header = has_header(fields_of_first_line(open, table.dialect.delimiter), trained);
+  table.dialect = dialect_for(open, trained);
   if (!table.dialect.header) require_places(open, table, trained);
   table.columns = name_columns(open, table.dialect);
   give_trained_roles(open, table, trained);

@@ -38,10 +38,12 @@ std::size_t find_column(const std::vector<CsvColumn>& columns, const std::string
 constexpr std::size_t kMostTexts = 1000;      // of a column of words or labels
 constexpr std::size_t kMostGroups = 1 << 24;  // of a column of groups
 
-void check_decimal_comma(const LineReader& line, const CsvColumn& column, std::string field) {
-  std::replace(field.begin(), field.end(), ',', '.');
-  if (!parse_number(field)) return;
-  fail_at(line, column, fmt::format("the number {} has a decimal comma; use decimal points", field));
+/// \throws DataError for a text that people read as a number, but that is none in the table's form
+void check_written_number(const LineReader& line, const CsvColumn& column, const std::string& field,
+                          const TableForm& form) {
+  const std::string advice = advice_on_number(field, form);
+  if (advice.empty()) return;
+  fail_at(line, column, fmt::format("'{}' {}, or name the column with --categorical or --exclude", field, advice));
 }
 
 void note_text(const LineReader& line, CsvColumn& column, const std::string& field) {
@@ -86,6 +88,7 @@ void note_time(const LineReader& line, CsvColumn& column, const std::string& fie
   column.dated = dated;
 }
 
+/// \param field of a column of numbers: as_number
 void check_value(const LineReader& line, CsvColumn& column, const std::string& field) {
   switch (column.role) {
     case ColumnRole::target:
@@ -121,21 +124,22 @@ void check_value(const LineReader& line, CsvColumn& column, const std::string& f
 }
 
 /// The first value of a feature that is not missing decides what the column holds.
-void decide(const LineReader& line, CsvColumn& column, const std::string& field) {
+void decide(const LineReader& line, CsvColumn& column, const std::string& field, const TableForm& form) {
   column.decided = true;
-  if (parse_number(field) || is_unusable_number(field)) return;
-  check_decimal_comma(line, column, field);
+  if (parse_number(as_number(line, column, field, form)) || is_unusable_number(field)) return;
+  check_written_number(line, column, field, form);
   column.role = ColumnRole::words;
   column.first_is_word = true;
 }
 
 void scan_row(CsvTable& table, const LineReader& line, const std::vector<std::string>& fields) {
+  const TableForm& form = table.dialect.form;
   for (std::size_t i = 0; i < table.columns.size(); ++i) {
     CsvColumn& column = table.columns[i];
     if (column.role == ColumnRole::excluded) continue;
-    if (!is_missing(fields[i])) {
-      if (!column.decided) decide(line, column, fields[i]);
-      check_value(line, column, fields[i]);
+    if (!is_missing(fields[i], form)) {
+      if (!column.decided) decide(line, column, fields[i], form);
+      check_value(line, column, column.has_codes() ? fields[i] : as_number(line, column, fields[i], form));
     } else if (column.is_feature() && table.recipe.missing != Missing::error) {
       column.missing = true;
     } else {
@@ -197,6 +201,7 @@ Recipe recipe_of(const CsvOptions& options) {
   recipe.unknown = options.unknown;
   recipe.scaling = options.scale;
   recipe.minimum_frequency = options.minimum_frequency;
+  recipe.form = options.form;
   if (recipe.minimum_frequency > 1 && recipe.unknown == Unknown::error) {
     throw ConfigError("--minimum-frequency: rare categories become 'other': add --unknown other");
   }
@@ -267,6 +272,15 @@ void give_roles(std::vector<CsvColumn>& columns, const CsvOptions& options) {
   give("target", options.target, ColumnRole::target);
 }
 
+std::string as_number(const LineReader& line, const CsvColumn& column, const std::string& field,
+                      const TableForm& form) {
+  if (auto plain = plain_number(field, form)) return *plain;
+  if (!parse_number(field)) return field;
+  fail_at(line, column,
+          fmt::format("'{}' is a number with a decimal point, but --decimal is '{}'; write all numbers in the same way",
+                      field, form.decimal));
+}
+
 void fail_at(const LineReader& line, const CsvColumn& column, const std::string& what) {
   line.fail(fmt::format("column '{}': {}", column.name, what));
 }
@@ -298,7 +312,7 @@ std::vector<std::string> CsvTable::feature_names() const {
 CsvTable scan_table(const OpenText& open, const OpenText& open_test, const CsvOptions& options) {
   CsvTable table;
   table.recipe = recipe_of(options);
-  table.dialect = detect_dialect(open, options.delimiter, options.header);
+  table.dialect = detect_dialect(open, options.form, options.header);
   table.columns = name_columns(open, table.dialect);
   give_roles(table.columns, options);
   table.rows = scan_rows(open, table);
@@ -327,13 +341,14 @@ void encode_row(const CsvTable& table, const LineReader& line, const std::vector
   for (std::size_t i = 0; i < fields.size(); ++i) {
     const CsvColumn& column = table.columns[i];
     if (column.role == ColumnRole::excluded) continue;
-    const bool missing = is_missing(fields[i]);
+    const bool missing = is_missing(fields[i], table.dialect.form);
     if (missing && column.role == ColumnRole::number) {
       row.features.push_back(std::numeric_limits<float>::quiet_NaN());
       continue;
     }
     const auto code = column.codes.find(missing ? "" : fields[i]);
-    const auto number = column.role == ColumnRole::time ? parse_time(fields[i]) : parse_number(fields[i]);
+    const std::string text = column.has_codes() ? "" : as_number(line, column, fields[i], table.dialect.form);
+    const auto number = column.role == ColumnRole::time ? parse_time(text) : parse_number(text);
     if (column.has_codes() ? code == column.codes.end() : !number)
       fail_at(line, column, "changed while it was being read");
     switch (column.role) {

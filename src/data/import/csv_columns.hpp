@@ -43,6 +43,10 @@ struct CsvTable {
   std::vector<std::string> feature_names() const;     ///< "age", "colour", …
 };
 
+/// A field as a column of numbers reads it: with a decimal point, and without separators between its digits.
+/// \throws DataError for a number that is written in another form than the table's
+std::string as_number(const LineReader& line, const CsvColumn& column, const std::string& field, const TableForm& form);
+
 /// \throws DataError "FILE:LINE: column 'NAME': WHAT"
 [[noreturn]] void fail_at(const LineReader& line, const CsvColumn& column, const std::string& what);
 

@@ -172,7 +172,7 @@ bool ends_inside_quotes(std::string_view text, char delimiter, bool inside) {
         inside = false;
       }
     }
-    at = text.find(delimiter, at);
+    at = delimiter == ' ' ? text.find_first_of(" \t", at) : text.find(delimiter, at);
     if (at++ == std::string_view::npos) return false;
   }
 }
