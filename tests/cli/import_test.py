@@ -105,7 +105,8 @@ class Ratings(BinaryTest):
         self.assertEqual(
             said,
             "r.h5: 2 training, 0 validation and 1 test ratings of 2 items by 2 users, with times; "
-            "columns separated by ',', header line 'userId,movieId,rating,timestamp'\n",
+            "columns separated by ',', header line 'userId,movieId,rating,timestamp'\n"
+            "user: userId, item: movieId, rating: rating, time: timestamp\n",
         )
         with h5py.File(self.folder / "r.h5", "r") as file:
             users, items = names_in(file["dictionary/users"]), names_in(file["dictionary/items"])

@@ -149,8 +149,11 @@ inline constexpr Named<RatingSplit> kRatingSplits[] = {
     {RatingSplit::time, "time", "the latest fraction"}};
 
 struct RatingsOptions {
-  std::string delimiter = "auto";     ///< auto, tab, ::, or one character; a blank stands for any number of them
+  TableForm form = {};                ///< whose delimiter may be ::, too
   Header header = Header::automatic;  ///< of each file
+  /// "user=userId,item=movieId,rating=3[,time=4]": names of the header line, or numbers from 1. Empty: by the names of
+  /// the header line where they say it, else the first three or four columns in this order.
+  std::string columns = {};
   /// Validation takes its fraction of what the test leaves, with `time` the latest of it, else at random.
   RatingSplit split = RatingSplit::random;
   double validation_fraction = 0, test_fraction = 0;
@@ -164,9 +167,10 @@ struct RatingsSummary {
   std::int64_t users = 0, items = 0;
   bool times = false;
   std::string delimiter, header;  ///< of the first file, as they were found; header: empty where there is none
+  std::string columns;            ///< of the first file: "user: userId, item: movieId, rating: column 3"
 };
 
-/// Lines of `user item rating` or `user item rating time`. Users and items are any words of UTF-8, numbered in the
+/// Lines of a user, an item, a rating and maybe a time. Users and items are any words of UTF-8, numbered in the
 /// order in which they come first, in the test file last. Memory: the words, and a byte a rating (9 for the split by
 /// time).
 RatingsSummary import_ratings(const std::vector<std::string>& paths, const RatingsOptions& options,
