@@ -1,6 +1,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "import/raw_formats.hpp"
 #include "recipe/encoder.hpp"
@@ -371,7 +372,23 @@ TEST_CASE("arrays of NumPy are read, and refused where they are damaged", "[reci
     return unisono::test::message_of<unisono::DataError>(
         [&] { unisono::data::parse_npy(npy(header, values), "a.npy"); });
   };
-  CHECK_THAT(refusal("{'descr': '<f4', 'fortran_order': True, 'shape': (1,), }", "1234"), Contains("Fortran order"));
+  // What numpy.save writes for np.arange(24).reshape(2, 3, 4) and its transposed (4, 3, 2), which is in Fortran's
+  // order.
+  std::string counted(24, '\0');
+  std::iota(counted.begin(), counted.end(), '\0');
+  const auto turned =
+      unisono::data::parse_npy(npy("{'descr': '|u1', 'fortran_order': True, 'shape': (4, 3, 2), }", counted), "a.npy");
+  CHECK(turned.extent == std::vector<std::int64_t>{4, 3, 2});
+  for (std::size_t i = 0; i < 24; ++i) CHECK(turned.values_of_bytes[i] == (i % 2) * 12 + i / 2 % 3 * 4 + i / 6);
+  const auto matrix = unisono::data::parse_npy(
+      npy("{'descr': '|i1', 'fortran_order': True, 'shape': (2, 3), }", std::string("\1\4\2\5\3\6")), "a.npy");
+  CHECK(matrix.values == std::vector<float>{1, 2, 3, 4, 5, 6});
+  const auto big = unisono::data::parse_npy(
+      npy("{'descr': '>i2', 'fortran_order': True, 'shape': (2,), }", std::string("\xFF\xFE\x01\x02", 4)), "a.npy");
+  CHECK(big.values == std::vector<float>{-2, 258});
+  const auto truths = unisono::data::parse_npy(
+      npy("{'descr': '|b1', 'fortran_order': False, 'shape': (2,), }", std::string("\0\1", 2)), "a.npy");
+  CHECK((!truths.bytes && truths.values == std::vector<float>{0, 1}));
   CHECK_THAT(refusal("{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }", "1234"),
              Contains("but 4 bytes follow"));
   CHECK_THAT(refusal("{'descr': '|O', 'fortran_order': False, 'shape': (1,), }", "1"), Contains("type '|O'"));
