@@ -92,7 +92,10 @@ DatasetShape File::shape(const std::string& dataset) const {
   } else if (layout == H5D_CONTIGUOUS) {
     shape.complete = shape.rows() * shape.row_size() == 0 || H5Dget_storage_size(handle.get()) > 0;
   }
-  if (state_->version && shape.complete) state_->check_extent(dataset, handle.get());
+  if (state_->version && shape.complete) {
+    state_->check_extent(dataset, handle.get());
+    state_->check_sources(dataset, handle.get());
+  }
   return shape;
 }
 
