@@ -8,12 +8,13 @@ import random
 import re
 import subprocess
 import sys
+import time
 import unittest
 
 import h5py
 import numpy
 
-from harness import BinaryTest, messages, names_in
+from harness import BINARY, BinaryTest, messages, names_in
 
 DATA = os.environ.get("UNISONO_DATA")
 
@@ -49,6 +50,24 @@ class Csv(BinaryTest):
             self.assertIn(line + "\n", described)
         result = self.unisono("data", "import", "csv", "a.csv", "--target", "c", "--output", "b.h5")
         self.assertRegex(result.err, "a.csv:2: column 'c': 'u' is not a number .*, as targets must be;")
+
+    def test_two_imports_of_a_file_are_alike(self):
+        self.write("a.csv", "x,y\n1,a\n2,b\n")
+        sets = []
+        for _ in range(2):
+            self.succeed("data", "import", "csv", "a.csv", "--label", "y", "--output", "a.h5", "--overwrite")
+            sets.append((self.folder / "a.h5").read_bytes())
+            time.sleep(1.1)  # times in HDF5 files count seconds
+        self.assertEqual(*sets)
+
+    def test_a_full_disk_leaves_nothing_behind(self):
+        self.write("a.csv", "x,y\n" + "".join(f"{i},{i % 2}\n" for i in range(5000)))
+        for size in (0, 1, 24):
+            words = [BINARY, "data", "import", "csv", "a.csv", "--output", "full/a.h5"]
+            script = f"ulimit -f {size}; trap '' XFSZ; exec " + " ".join(words)
+            result = subprocess.run(["bash", "-c", script], cwd=self.folder, capture_output=True, text=True)
+            self.assertEqual(result.returncode, 1, result)
+            self.assertEqual(list((self.folder / "full").iterdir()), [])
 
 
 class Libsvm(BinaryTest):

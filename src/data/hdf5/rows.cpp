@@ -36,10 +36,12 @@ bool has_all_chunks(hid_t dataset, const DatasetShape& shape) {
   return stored >= all;
 }
 
-/// A property list with which values are not filled in beforehand.
+/// A property list with which values are not filled in beforehand, and no times are stored, so that equal contents make
+/// equal files.
 Handle contiguous_properties() {
   Handle properties{H5Pcreate(H5P_DATASET_CREATE), H5Pclose};
   H5Pset_fill_time(properties.get(), H5D_FILL_TIME_NEVER);
+  H5Pset_obj_track_times(properties.get(), false);
   return properties;
 }
 
