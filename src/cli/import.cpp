@@ -31,6 +31,7 @@ void add_recipe(Command command, data::CsvOptions& options) {
       .excludes(command.option("--scale"));
   command.add_choice("--missing", options.missing, data::kMissing, "how a run replaces missing numbers")
       .capture_default_str();
+  command.add_flag("--drop-missing-labels", options.drop_missing_labels, "leave out rows without a label or target");
   command
       .add_choice("--unknown", options.unknown, data::kUnknown,
                   "how a run treats categories that do not occur in its training rows")
@@ -50,6 +51,11 @@ void add_form(Command command, data::TableForm& form) {
   command.add_option("--delimiter", form.delimiter, "delimiter of the columns: auto, tab, or one character")
       .capture_default_str();
   add_number_form(command, form);
+  command
+      .add_option("--missing-values", form.missing_values,
+                  "texts that stand for a missing value, beside the empty one; upper and lower case are alike")
+      .separated_by(',')
+      .default_str("?,NA,N/A,NaN,null");
 }
 
 void add_csv(Command import, Chosen& chosen) {
@@ -107,6 +113,9 @@ void say(const data::ImportSummary& made) {
              made.classes > 0 ? count_of(made.classes, "class")
              : made.targets   ? "with a target"
                               : "no labels or targets");
+  if (made.empty_rows > 0) fmt::print("left out: {} without any value\n", count_of(made.empty_rows, "row"));
+  if (made.unlabelled_rows > 0)
+    fmt::print("left out: {} without a label or target\n", count_of(made.unlabelled_rows, "row"));
 }
 
 void add_import(Command data, Chosen& chosen) {

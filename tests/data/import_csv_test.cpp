@@ -368,6 +368,44 @@ TEST_CASE("rows are dealt to groups at random, each to one, the same for the sam
   CHECK(all == expected);
 }
 
+TEST_CASE("rows without any value are left out and counted", "[csv]") {
+  const auto set = import_table("x,w,y\n1,a,2\n,,\n , \"\" ,\n\n3,b,4\n,,\n", {.missing = Missing::mean});
+  CHECK(set.features == std::vector<float>{1, 0, 2, 3, 1, 4});
+  CHECK(set.recipe.columns[1].levels == Texts{"a", "b"});
+  CHECK((set.summary.train == 2 && set.summary.empty_rows == 3));
+  const auto tabs = import_table("x\tw\n1\ta\n\t\n3\tb\n \t \n", {});
+  CHECK((tabs.summary.train == 2 && tabs.summary.empty_rows == 2));
+  // A column alone has missing values, not empty rows.
+  CHECK(import_table("x\n1\n\"\"\n2\n", {.missing = Missing::mean}).summary.train == 3);
+}
+
+TEST_CASE("what stands for a missing value may be said", "[csv]") {
+  const unisono::data::TableForm form{.missing_values = {"#N/A", "None", "-", "."}};
+  const auto set = import_table("x,w\n#N/A,a\n2,none\n-,NA\n", {.form = form, .missing = Missing::mean});
+  CHECK((std::isnan(set.features[0]) && set.features[2] == 2 && std::isnan(set.features[4])));
+  CHECK(set.recipe.columns[1].levels == Texts{"", "NA", "a"});
+  CHECK(set.recipe.form == form);
+  // A class, or a country, that is called NA.
+  CHECK_THAT(csv_refusal("x,y\n1,NA\n2,EU\n", {.label = "y"}),
+             Contains("column 'y': the value is missing ('NA')") && Contains("--drop-missing-labels") &&
+                 Contains("if this is a name, say with --missing-values what is missing"));
+  CHECK(import_table("x,y\n1,NA\n2,EU\n", {.label = "y", .form = {.missing_values = {}}}).class_names ==
+        Texts{"EU", "NA"});
+  CHECK_THAT(csv_refusal("x,w\n#N/A,a\n2,b\n"), Contains("list it with --missing-values"));
+  CHECK_THAT(csv_refusal("x,w\n2,a\nNone,b\n"), Contains("list it with --missing-values"));
+}
+
+TEST_CASE("rows without a label or target may be left out", "[csv]") {
+  const std::string text = "x,y\n1,\n2,5\n,\n3,?\n4,6\n";
+  const auto set = import_table(text, {.target = "y", .drop_missing_labels = true});
+  CHECK(set.features == std::vector<float>{2, 4});
+  CHECK(set.targets == std::vector<float>{5, 6});
+  CHECK((set.summary.unlabelled_rows == 2 && set.summary.empty_rows == 1));
+  CHECK_THAT(csv_refusal(text, {.label = "y"}), Contains("t.csv:2: column 'y': the value is missing"));
+  CHECK_THAT(csv_refusal<unisono::ConfigError>(text, {.drop_missing_labels = true}),
+             Contains("needs --label or --target"));
+}
+
 TEST_CASE("missing values are kept where the recipe says what they become", "[csv]") {
   const auto set = import_table("x,w\n?,\n3,b\nNA,a\n", {.missing = Missing::mean});
   REQUIRE(set.features.size() == 6);

@@ -255,6 +255,20 @@ TEST_CASE("a table to predict has its numbers in the form of the training table"
              Contains("new.csv:2: column 'x': '1.5' is a number with a decimal point, but --decimal is ','"));
 }
 
+TEST_CASE("a row to predict may be empty, and what is missing is what the training table said", "[recipe]") {
+  const TempDir folder;
+  unisono::data::DataSettings settings;
+  settings.targets = unisono::data::Targets::features;
+  settings.path = import_text(folder, "x,z\n1,3\nnone,4\n3,8\n",
+                              {.form = {.missing_values = {"none"}}, .missing = unisono::data::Missing::mean});
+  const unisono::data::Preprocessing fitted = unisono::data::open_dataset(settings, 1)->preprocessing();
+  unisono::test::write_file(folder / "new.csv", "x,z\n5,6\n,\nnone,7\n");
+  unisono::data::write_raw_table(folder / "new.csv", fitted, {.path = folder / "new.h5"});
+  settings.path = folder / "new.h5";
+  CHECK(features_of(*unisono::data::open_dataset(settings, 1, {}, &fitted), unisono::data::Split::test) ==
+        std::vector<float>{5, 6, 2, 5, 2, 7});
+}
+
 TEST_CASE("columns without names are known by their places", "[recipe]") {
   const TempDir folder;
   unisono::data::DataSettings settings;

@@ -28,6 +28,7 @@ struct ImportSummary {
   std::int64_t classes = 0;                          ///< 0: no labels
   bool targets = false;                              ///< numbers to predict
   std::vector<std::string> feature_names;            ///< of a table, in the order of the features
+  std::int64_t empty_rows = 0, unlabelled_rows = 0;  ///< of a table: left out
 };
 
 /// The four files of MNIST, Fashion-MNIST and their like, gzipped or not: train-images-idx3-ubyte,
@@ -57,6 +58,7 @@ struct CsvOptions {
   Scaling scale = Scaling::none;  ///< of columns of numbers
   Missing missing = Missing::error;
   Unknown unknown = Unknown::error;
+  bool drop_missing_labels = false;    ///< leave out rows without a label or target
   std::int64_t minimum_frequency = 1;  ///< training rows that a level must have
   // Columns that say something about the rows, and are no features; or empty.
   std::string group = {};   ///< rows of one group belong together: /train/groups

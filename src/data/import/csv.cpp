@@ -106,6 +106,8 @@ ImportSummary summarize(const CsvTable& table, const RowSplit& split, const std:
   summary.validation = split.size(Split::validation);
   summary.test = split.size(Split::test) + table.test_rows;
   summary.feature_names = table.feature_names();
+  summary.empty_rows = table.left_out.empty;
+  summary.unlabelled_rows = table.left_out.unlabelled;
   summary.shape = {static_cast<std::int64_t>(summary.feature_names.size())};
   if (const CsvColumn* label = table.column_of(ColumnRole::label))
     summary.classes = static_cast<std::int64_t>(label->texts.size());
@@ -373,6 +375,7 @@ CsvTable scan_table_for(const OpenText& open, const Preprocessing& trained) {
   CsvTable table;
   table.dialect = dialect_for(open, trained);
   if (!table.dialect.header) require_places(open, table, trained);
+  table.dialect.empty_rows = true;  // predictions come row by row
   table.columns = name_columns(open, table.dialect);
   give_trained_roles(open, table, trained);
   scan_trained_rows(open, table, trained);

@@ -99,10 +99,12 @@ void check_value(const LineReader& line, CsvColumn& column, const std::string& f
                           field));
     case ColumnRole::number:
       if (fits_float(field)) return note_number(column, *parse_number(field));
-      fail_at(line, column,
-              fmt::format("'{}' is not a number in the range of float32, but the column holds numbers; correct it, or "
-                          "name the column with --categorical or --exclude",
-                          field));
+      fail_at(
+          line, column,
+          fmt::format("'{}' is not a number in the range of float32, but the column holds numbers; correct it, name "
+                      "the column with --categorical or --exclude, or, if it stands for a missing value, list it "
+                      "with --missing-values",
+                      field));
     case ColumnRole::weight:
       if (fits_float(field) && *parse_number(field) >= 0) return note_number(column, *parse_number(field));
       fail_at(line, column, fmt::format("'{}' is not a weight; weights are numbers of at least 0", field));
@@ -113,11 +115,12 @@ void check_value(const LineReader& line, CsvColumn& column, const std::string& f
           fmt::format("'{}' is not a time; times are numbers, or dates like 2024-02-29 or 2024-02-29T18:30:00", field));
     default:
       if (column.first_is_word && parse_number(field)) {
-        fail_at(line, column,
-                fmt::format(
-                    "'{}' is a number, but the column holds words such as '{}'; correct it, or name the column with "
-                    "--categorical or --exclude",
-                    field, column.codes.begin()->first));
+        fail_at(
+            line, column,
+            fmt::format("'{}' is a number, but the column holds words such as '{}'; correct it, name the column with "
+                        "--categorical or --exclude, or, if the word stands for a missing value, list it with "
+                        "--missing-values",
+                        field, column.codes.begin()->first));
       }
       note_text(line, column, field);
   }
@@ -132,6 +135,16 @@ void decide(const LineReader& line, CsvColumn& column, const std::string& field,
   column.first_is_word = true;
 }
 
+[[noreturn]] void fail_missing(const LineReader& line, const CsvColumn& column, const std::string& field) {
+  const bool answer = column.role == ColumnRole::label || column.role == ColumnRole::target;
+  std::string advice = column.is_feature() ? ", or replace missing values with --missing mean or --missing median"
+                       : answer            ? ", or leave out all rows without a label with --drop-missing-labels"
+                                           : "";
+  if (column.has_codes() && !field.empty()) advice += "; if this is a name, say with --missing-values what is missing";
+  fail_at(line, column,
+          fmt::format("the value is missing ('{}'); fill it in, or leave out the row or the column{}", field, advice));
+}
+
 void scan_row(CsvTable& table, const LineReader& line, const std::vector<std::string>& fields) {
   const TableForm& form = table.dialect.form;
   for (std::size_t i = 0; i < table.columns.size(); ++i) {
@@ -139,14 +152,14 @@ void scan_row(CsvTable& table, const LineReader& line, const std::vector<std::st
     if (column.role == ColumnRole::excluded) continue;
     if (!is_missing(fields[i], form)) {
       if (!column.decided) decide(line, column, fields[i], form);
-      check_value(line, column, column.has_codes() ? fields[i] : as_number(line, column, fields[i], form));
+      const bool number = column.role == ColumnRole::number || column.role == ColumnRole::target;
+      const std::string value = column.has_codes() ? fields[i] : as_number(line, column, fields[i], form);
+      if (number && !parse_number(value)) check_written_number(line, column, fields[i], form);
+      check_value(line, column, value);
     } else if (column.is_feature() && table.recipe.missing != Missing::error) {
       column.missing = true;
     } else {
-      fail_at(line, column,
-              fmt::format(
-                  "the value is missing ('{}'); fill it in, or leave out the row or the column{}", fields[i],
-                  column.is_feature() ? ", or replace missing values with --missing mean or --missing median" : ""));
+      fail_missing(line, column, fields[i]);
     }
   }
 }
@@ -191,8 +204,12 @@ void check_names(const OpenText& open, const CsvTable& table) {
 }
 
 std::int64_t scan_rows(const OpenText& open, CsvTable& table) {
-  return read_rows(*open(), csv_rows(table.dialect, "rows below the header line"),
-                   [&](const LineReader& line, const auto& fields) { scan_row(table, line, fields); });
+  const auto lines = open();
+  const std::int64_t rows =
+      read_rows(*lines, csv_rows(table.dialect, "rows below the header line", &table.left_out),
+                [&](const LineReader& line, const auto& fields) { scan_row(table, line, fields); });
+  if (table.dialect.delimiter == '\t') table.left_out.empty += lines->lines_of_blanks();
+  return rows;
 }
 
 Recipe recipe_of(const CsvOptions& options) {
@@ -309,12 +326,26 @@ std::vector<std::string> CsvTable::feature_names() const {
   return names;
 }
 
+namespace {
+
+/// Rows without a label or target are left out.
+void require_labels(CsvTable& table) {
+  for (std::size_t i = 0; i < table.columns.size(); ++i) {
+    const ColumnRole role = table.columns[i].role;
+    if (role == ColumnRole::label || role == ColumnRole::target) table.dialect.needed = i;
+  }
+  if (!table.dialect.needed) throw ConfigError("--drop-missing-labels needs --label or --target");
+}
+
+}  // namespace
+
 CsvTable scan_table(const OpenText& open, const OpenText& open_test, const CsvOptions& options) {
   CsvTable table;
   table.recipe = recipe_of(options);
   table.dialect = detect_dialect(open, options.form, options.header);
   table.columns = name_columns(open, table.dialect);
   give_roles(table.columns, options);
+  if (options.drop_missing_labels) require_labels(table);
   table.rows = scan_rows(open, table);
   if (open_test) {
     if (table.dialect.header) check_names(open_test, table);

@@ -37,6 +37,7 @@ struct CsvTable {
   Recipe recipe;               ///< how the columns become features
   std::int64_t rows = 0;       ///< of the table
   std::int64_t test_rows = 0;  ///< of the second table
+  LeftOut left_out;            ///< of both
   std::string unusable_label;  ///< of a table for a trained model: the place and text of a label that it does not know
 
   const CsvColumn* column_of(ColumnRole role) const;  ///< null: there is none

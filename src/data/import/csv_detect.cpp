@@ -176,6 +176,20 @@ struct FirstRow {
   bool any_numbers = false;  ///< in any column
 };
 
+/// Whether a column holds numbers below the first row, and else what stands for missing values.
+bool holds_numbers(const std::vector<CsvFields>& rows, std::size_t column, const TableForm& form) {
+  bool any = false, others = false;
+  for (std::size_t r = 1; r < rows.size(); ++r) {
+    if (column >= rows[r].size() || is_missing(rows[r][column], form)) continue;
+    const std::string& field = rows[r][column];
+    const bool number = plain_number(field, form) || !advice_on_number(field, form).empty();
+    if (!number && !is_placeholder(field)) return false;
+    any = any || number;
+    others = others || !number;
+  }
+  return rows.size() > 1 && (any || !others);
+}
+
 FirstRow compare_first_row(const std::vector<CsvFields>& rows, const TableForm& form) {
   FirstRow first;
   for (std::size_t c = 0; c < rows[0].size(); ++c) {
@@ -183,11 +197,7 @@ FirstRow compare_first_row(const std::vector<CsvFields>& rows, const TableForm& 
     const auto value = plain_number(name, form);
     const bool number = value || !advice_on_number(name, form).empty();
     first.any_numbers = first.any_numbers || number;
-    const bool numbers = rows.size() > 1 && std::all_of(rows.begin() + 1, rows.end(), [&](const CsvFields& row) {
-                           return c >= row.size() || plain_number(row[c], form) || is_missing(row[c], form) ||
-                                  !advice_on_number(row[c], form).empty();
-                         });
-    if (!numbers) continue;
+    if (!holds_numbers(rows, c, form)) continue;
     if (value) {
       first.values.push_back(*parse_number(*value));
       first.columns.push_back(c);

@@ -223,16 +223,27 @@ bool is_missing(std::string_view field, const TableForm& form) {
          });
 }
 
-RowFormat<std::vector<std::string>> csv_rows(const CsvDialect& dialect, std::string_view none) {
-  const auto parse = [dialect](const LineReader& line, const std::string& text, std::vector<std::string>& fields) {
+RowFormat<std::vector<std::string>> csv_rows(const CsvDialect& dialect, std::string_view none, LeftOut* left_out) {
+  const auto cut = [dialect](const LineReader& line, const std::string& text, std::vector<std::string>& fields) {
     split_line(line, text, dialect.delimiter, fields);
-    if (fields.size() == dialect.columns) return true;
+    if (fields.size() == dialect.columns) return;
     line.fail(fmt::format("has {}, but the first line has {}", count_of(std::ssize(fields), "field"), dialect.columns));
   };
+  const auto parse = [dialect, cut, left_out](const LineReader& line, const std::string& text,
+                                              std::vector<std::string>& fields) {
+    cut(line, text, fields);
+    const auto is_empty = [](const std::string& field) { return field.empty(); };
+    const bool empty =
+        !dialect.empty_rows && dialect.columns > 1 && std::all_of(fields.begin(), fields.end(), is_empty);
+    const bool unlabelled = !empty && dialect.needed && is_missing(fields[*dialect.needed], dialect.form);
+    if (left_out != nullptr && empty) ++left_out->empty;
+    if (left_out != nullptr && unlabelled) ++left_out->unlabelled;
+    return !empty && !unlabelled;
+  };
   if (!dialect.header) return {.none = none, .parse = parse, .quoted = dialect.delimiter};
-  const auto check_names = [parse](const LineReader& line, const std::string& text) {
+  const auto check_names = [cut](const LineReader& line, const std::string& text) {
     std::vector<std::string> names;
-    parse(line, text, names);
+    cut(line, text, names);
   };
   return {.none = none, .parse = parse, .names = check_names, .quoted = dialect.delimiter};
 }

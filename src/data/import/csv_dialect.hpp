@@ -19,6 +19,13 @@ struct CsvDialect {
   bool header = false;
   std::size_t columns = 0;
   TableForm form = {};
+  bool empty_rows = false;                 ///< whether rows without any text are rows, and are not left out
+  std::optional<std::size_t> needed = {};  ///< a column; rows without a value in it are left out
+};
+
+/// Rows that were left out.
+struct LeftOut {
+  std::int64_t empty = 0, unlabelled = 0;
 };
 
 /// The fields of a line, without blanks around them. A field in quotes may hold the delimiter, and quotes twice. A
@@ -27,8 +34,9 @@ struct CsvDialect {
 void split_line(const LineReader& line, const std::string& text, char delimiter, std::vector<std::string>& fields);
 
 /// The rows of a table, cut into fields. A line that has other than the dialect's number of them is a mistake.
-/// \param none see RowFormat
-RowFormat<std::vector<std::string>> csv_rows(const CsvDialect& dialect, std::string_view none = "rows");
+/// \param none see RowFormat \param left_out is counted up; it outlives the format. Null: nobody counts
+RowFormat<std::vector<std::string>> csv_rows(const CsvDialect& dialect, std::string_view none = "rows",
+                                             LeftOut* left_out = nullptr);
 
 /// A number with all of the text, with a decimal point; nothing where it is no finite number.
 std::optional<double> parse_number(std::string_view text);

@@ -229,6 +229,7 @@ bool LineReader::next(std::string& line) {
                        : "a zero byte; this is not a text file");
     }
     if (line.find_first_not_of(" \t") != std::string::npos) return true;
+    if (!line.empty()) ++lines_of_blanks_;
   }
   return false;
 }

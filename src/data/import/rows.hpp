@@ -55,6 +55,8 @@ class LineReader {
   /// Of the line that `next` gave last, its first one; from 1.
   std::int64_t number() const { return number_; }
   const std::string& name() const { return source_->name(); }
+  /// How many lines that hold blanks, and nothing else, were left out.
+  std::int64_t lines_of_blanks() const { return lines_of_blanks_; }
 
   /// \throws DataError with the place of the line that `next` gave last: "FILE:LINE: WHAT", or "FILE:LINE:BYTE: WHAT",
   /// where the first byte is 1
@@ -70,6 +72,7 @@ class LineReader {
   std::vector<char> buffer_;
   std::size_t at_ = 0, end_ = 0;
   std::int64_t number_ = 0, lines_ = 0;  ///< of the line that was given; read
+  std::int64_t lines_of_blanks_ = 0;
   char delimiter_ = 0;
 };
 
