@@ -94,7 +94,10 @@ std::shared_ptr<data::ImportOutput> add_output(Command command);
 /// How numbers are written in a text: --decimal and --thousands.
 void add_number_form(Command command, data::TableForm& form);
 
-/// Prints the last line of a command that made a set of features.
+/// A delimiter for people: "tabs", "','".
+std::string delimiter_text(const std::string& delimiter);
+
+/// Prints what a command made: a set of features, and of a table what its columns are.
 void say(const data::ImportSummary& made);
 
 // Each adds its subcommands to `data` or to `data import`.

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <memory>
 
 #include "commands.hpp"
@@ -67,6 +68,10 @@ void add_csv(Command import, Chosen& chosen) {
   command.add_option("--label", options->label, "column with the class: its name, or its number (1: first, -1: last)");
   command.add_option("--target", options->target, "column with the number to predict (regression), instead of --label");
   command.add_option("--exclude", options->exclude, "columns that are not used as features").separated_by(',');
+  command
+      .add_option("--include", options->include,
+                  "columns that are features although they look like numbers of the rows, dates or names")
+      .separated_by(',');
   command.add_option("--categorical", options->categorical, "columns whose numbers are categories, not quantities")
       .separated_by(',');
   add_form(command, options->form);
@@ -105,6 +110,36 @@ std::shared_ptr<data::ImportOutput> add_output(Command command) {
   return output;
 }
 
+namespace {
+
+std::size_t characters_of(const std::string& name) {
+  return static_cast<std::size_t>(
+      std::count_if(name.begin(), name.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+}
+
+/// A line for each column; of wide tables, for those that are no plain numbers.
+void say_columns(const data::ImportSummary& made) {
+  constexpr std::size_t kMostLines = 50;
+  if (made.columns.empty()) return;
+  std::vector<data::ImportedColumn> shown = made.columns;
+  if (shown.size() > kMostLines) std::erase_if(shown, [](const data::ImportedColumn& column) { return column.plain; });
+  const std::size_t numbers = made.columns.size() - shown.size();
+  const std::size_t more = shown.size() > kMostLines ? shown.size() - kMostLines : 0;
+  shown.resize(shown.size() - more);
+  std::size_t width = 0;
+  for (const data::ImportedColumn& column : shown) width = std::max(width, characters_of(column.name));
+  fmt::print("columns separated by {}, {}\n", delimiter_text(made.delimiter),
+             made.header ? "with their names in the first line" : "without a line of names");
+  for (const data::ImportedColumn& column : shown) {
+    fmt::print("  {}{}  {:<8}  {}\n", column.name, std::string(width - characters_of(column.name), ' '), column.role,
+               column.what);
+  }
+  if (numbers > 0) fmt::print("  and {} of numbers\n", count_of(static_cast<std::int64_t>(numbers), "column"));
+  if (more > 0) fmt::print("  and {}\n", count_of(static_cast<std::int64_t>(more), "other column"));
+}
+
+}  // namespace
+
 void say(const data::ImportSummary& made) {
   const std::string shape =
       made.shape.size() == 1 ? count_of(made.shape.front(), "column") : fmt::format("{}", fmt::join(made.shape, "×"));
@@ -113,6 +148,7 @@ void say(const data::ImportSummary& made) {
              made.classes > 0 ? count_of(made.classes, "class")
              : made.targets   ? "with a target"
                               : "no labels or targets");
+  say_columns(made);
   if (made.empty_rows > 0) fmt::print("left out: {} without any value\n", count_of(made.empty_rows, "row"));
   if (made.unlabelled_rows > 0)
     fmt::print("left out: {} without a label or target\n", count_of(made.unlabelled_rows, "row"));

@@ -71,11 +71,6 @@ void add_libsvm(Command import, Chosen& chosen) {
       [=, &chosen] { chosen.alone = [=] { say_sparse(data::import_libsvm(*paths, *options, *output)); }; });
 }
 
-std::string delimiter_text(const std::string& delimiter) {
-  if (delimiter == " ") return "spaces";
-  return delimiter == "\t" ? "tabs" : fmt::format("'{}'", delimiter);
-}
-
 void say_ratings(const data::RatingsSummary& made) {
   fmt::print(
       "{}: {} training, {} validation and {} test ratings of {} items by {} users, {} times; columns separated by {}, "
@@ -142,6 +137,11 @@ void add_text(Command import, Chosen& chosen) {
 }
 
 }  // namespace
+
+std::string delimiter_text(const std::string& delimiter) {
+  if (delimiter == " ") return "spaces";
+  return delimiter == "\t" ? "tabs" : fmt::format("'{}'", delimiter);
+}
 
 void add_sparse_imports(Command import, Chosen& chosen) {
   add_libsvm(import, chosen);

@@ -42,7 +42,17 @@ class Csv(BinaryTest):
         self.write("a.csv", "g,t,w,x,c,y\na,2024-02-29,1,3,u,2\nb,2024-03-01,2,5,v,3\n")
         options = ("--group", "g", "--time", "t", "--weight", "w", "--missing", "mean")
         said = self.succeed("data", "import", "csv", "a.csv", "--target", "y", *options, "--output", "a.h5").out
-        self.assertEqual(said, "a.h5: 2 training, 0 validation and 0 test examples of 2 columns, with a target\n")
+        self.assertEqual(
+            said,
+            "a.h5: 2 training, 0 validation and 0 test examples of 2 columns, with a target\n"
+            "columns separated by ',', with their names in the first line\n"
+            "  g  group     2 groups: a, b\n"
+            "  t  time      dates\n"
+            "  w  weight    1 to 2\n"
+            "  x  number    3 to 5\n"
+            "  c  category  2 levels: u, v\n"
+            "  y  target    2 to 3\n",
+        )
         described = self.succeed("data", "describe", "a.h5").out
         self.assertIn("2 categories: u, v", described)
         self.assertIn("numbers become the mean; missing categories are a category of their own", described)
@@ -50,6 +60,35 @@ class Csv(BinaryTest):
             self.assertIn(line + "\n", described)
         result = self.unisono("data", "import", "csv", "a.csv", "--target", "c", "--output", "b.h5")
         self.assertRegex(result.err, "a.csv:2: column 'c': 'u' is not a number .*, as targets must be;")
+
+    def test_roles_of_columns_are_said(self):
+        colours = "red green blue white".split()
+        rows = [f"{i},{i * 7 % 31},{colours[i % 4]},2024-01-{i + 1:02},5,p{i},{i % 2}" for i in range(25)]
+        self.write("a.csv", "id,size,colour,day,same,name,y\n" + "\n".join(rows))
+        options = ("a.csv", "--label", "y", "--output", "a.h5", "--overwrite")
+        said = self.succeed("data", "import", "csv", *options).out
+        self.assertIn("25 training, 0 validation and 0 test examples of 3 columns, 2 classes\n", said)
+        for line in (
+            "  id      left out  counts the rows; --include 'id' keeps it",
+            "  size    number    0 to 30",
+            "  colour  category  4 levels: blue, green, red, …",
+            "  day     left out  dates; --include 'day' keeps it",
+            "  same    number    constant: 5",
+            "  name    left out  a text of its own in each row; --include 'name' keeps it",
+            "  y       label     2 classes: 0, 1",
+        ):
+            self.assertIn(line + "\n", said)
+        said = self.succeed("data", "import", "csv", *options, "--include", "id,name,day").out
+        self.assertIn("examples of 6 columns", said)
+        result = self.unisono("data", "import", "csv", *options, "--include", "id", "--exclude", "id")
+        self.assertEqual(result.code, 2, result)
+        self.assertIn("--exclude and --include both name column 'id'", result.err)
+        wide = [",".join(f"{i * j}.5" for j in range(70)) + ",a" for i in range(9)]
+        self.write("wide.csv", "\n".join(wide))
+        said = self.succeed("data", "import", "csv", "wide.csv", "--output", "w.h5").out.splitlines()
+        self.assertEqual(said[1], "columns separated by ',', without a line of names")
+        self.assertEqual(said[2:], ["  column1   number    constant: 0.5", "  column71  category  1 level: a",
+                                    "  and 69 columns of numbers"])
 
     def test_two_imports_of_a_file_are_alike(self):
         self.write("a.csv", "x,y\n1,a\n2,b\n")

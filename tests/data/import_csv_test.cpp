@@ -368,6 +368,44 @@ TEST_CASE("rows are dealt to groups at random, each to one, the same for the sam
   CHECK(all == expected);
 }
 
+TEST_CASE("columns that say nothing about an example are left out", "[csv]") {
+  const auto features = [](const std::string& header, const std::string& row, std::vector<std::string> include = {}) {
+    std::string text = header;
+    for (int i = 0; i < 40; ++i)
+      text += fmt::format(fmt::runtime(row + ",{2},{3}\n"), i, (i * 7) % 41 + 100, i % 5, i % 2, i % 28 + 1);
+    return import_table(text, {.label = "-1", .include = std::move(include)}).summary.feature_names;
+  };
+  CHECK(features("id,x,y\n", "{0}") == Texts{"x"});
+  CHECK(features(",x,y\n", "{0}") == Texts{"x"});
+  CHECK(features("", "{0}") == Texts{"column2"});
+  CHECK(features("PassengerId,x,y\n", "{1}") == Texts{"x"});
+  CHECK(features("customer_id,x,y\n", "c{1}") == Texts{"x"});
+  CHECK(features("who,x,y\n", "c{1}") == Texts{"x"});
+  CHECK(features("day,x,y\n", "2024-01-{4:02}") == Texts{"x"});
+  CHECK(features("day,x,y\n", "{4}.1.2024") == Texts{"x"});
+  CHECK(features("day,x,y\n", "1/{4}/2024 10:00") == Texts{"x"});
+  CHECK(features("id,x,y\n", "{0}", {"id"}) == Texts{"id", "x"});
+  CHECK(features("day,x,y\n", "2024-01-{4:02}", {"day"}) == Texts{"day", "x"});
+  // These may say something.
+  CHECK(features("t,x,y\n", "{0}") == Texts{"t", "x"});
+  CHECK(features("width,x,y\n", "{1}") == Texts{"width", "x"});
+  CHECK(features("id,x,y\n", "{4}") == Texts{"id", "x"});
+  CHECK(features("id,x,y\n", "{0}.5") == Texts{"id", "x"});
+  CHECK(features("who,x,y\n", "c{4}") == Texts{"who", "x"});
+  CHECK(features("version,x,y\n", "1.{4}.0") == Texts{"version", "x"});
+  // All features of a table are kept, whatever they are.
+  std::string alone = "id,y\n", many = "name,x\n", days = "day,x\n";
+  for (int i = 0; i < 1200; ++i) {
+    alone += fmt::format("{},{}\n", i, i % 2);
+    many += fmt::format("n{},{}\n", i, i % 7);
+    days += fmt::format("{}-01-{:02},{}\n", 500 + i, i % 28 + 1, i % 7);
+  }
+  CHECK(import_table(alone, {.label = "y"}).summary.feature_names == Texts{"id"});
+  CHECK(import_table(many, {}).summary.feature_names == Texts{"x"});
+  CHECK(import_table(days, {}).summary.feature_names == Texts{"x"});
+  CHECK_THAT(csv_refusal("name,x\nn0,1\n" + many.substr(7)), Contains("too many for classes or categories"));
+}
+
 TEST_CASE("rows without any value are left out and counted", "[csv]") {
   const auto set = import_table("x,w,y\n1,a,2\n,,\n , \"\" ,\n\n3,b,4\n,,\n", {.missing = Missing::mean});
   CHECK(set.features == std::vector<float>{1, 0, 2, 3, 1, 4});

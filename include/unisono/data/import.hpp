@@ -20,6 +20,12 @@ struct ImportOutput {
   int compression = 0;     ///< gzip level, 0 (none) to 9
 };
 
+/// A column of an imported table: "age", "number", "17 to 90".
+struct ImportedColumn {
+  std::string name, role, what;
+  bool plain = false;  ///< a number about which there is nothing to say
+};
+
 /// What was made: for a line of log.
 struct ImportSummary {
   std::string path;
@@ -29,6 +35,9 @@ struct ImportSummary {
   bool targets = false;                              ///< numbers to predict
   std::vector<std::string> feature_names;            ///< of a table, in the order of the features
   std::int64_t empty_rows = 0, unlabelled_rows = 0;  ///< of a table: left out
+  std::vector<ImportedColumn> columns = {};          ///< of a table, all of them
+  std::string delimiter = {};                        ///< of a table
+  bool header = false;                               ///< of a table
 };
 
 /// The four files of MNIST, Fashion-MNIST and their like, gzipped or not: train-images-idx3-ubyte,
@@ -48,9 +57,11 @@ inline constexpr Named<Header> kHeaders[] = {{Header::automatic, "auto", "what t
 
 struct CsvOptions {
   // A column is named by its name in the header, or by its number: 1 is the first, −1 the last.
-  std::string label = {};                     ///< the column of classes
-  std::string target = {};                    ///< the column of numbers to be predicted, in place of classes
-  std::vector<std::string> exclude = {};      ///< columns that are no features
+  std::string label = {};                 ///< the column of classes
+  std::string target = {};                ///< the column of numbers to be predicted, in place of classes
+  std::vector<std::string> exclude = {};  ///< columns that are no features
+  std::vector<std::string> include =
+      {};  ///< columns that are features, though they look like numbers of rows, or dates
   std::vector<std::string> categorical = {};  ///< columns whose numbers are names: one feature for each
   TableForm form = {};                        ///< kept in the recipe, for tables to predict
   Header header = Header::automatic;

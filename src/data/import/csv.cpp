@@ -106,6 +106,9 @@ ImportSummary summarize(const CsvTable& table, const RowSplit& split, const std:
   summary.validation = split.size(Split::validation);
   summary.test = split.size(Split::test) + table.test_rows;
   summary.feature_names = table.feature_names();
+  summary.columns = describe_columns(table);
+  summary.delimiter = std::string(1, table.dialect.delimiter);
+  summary.header = table.dialect.header;
   summary.empty_rows = table.left_out.empty;
   summary.unlabelled_rows = table.left_out.unlabelled;
   summary.shape = {static_cast<std::int64_t>(summary.feature_names.size())};

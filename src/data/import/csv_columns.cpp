@@ -35,35 +35,12 @@ std::size_t find_column(const std::vector<CsvColumn>& columns, const std::string
       fmt::format("--{} '{}': there is no such column; choose from {}", option, which, fmt::join(names, ", ")));
 }
 
-constexpr std::size_t kMostTexts = 1000;      // of a column of words or labels
-constexpr std::size_t kMostGroups = 1 << 24;  // of a column of groups
-
 /// \throws DataError for a text that people read as a number, but that is none in the table's form
 void check_written_number(const LineReader& line, const CsvColumn& column, const std::string& field,
                           const TableForm& form) {
   const std::string advice = advice_on_number(field, form);
   if (advice.empty()) return;
   fail_at(line, column, fmt::format("'{}' {}, or name the column with --categorical or --exclude", field, advice));
-}
-
-void note_text(const LineReader& line, CsvColumn& column, const std::string& field) {
-  if (find_invalid_utf8(field) != std::string::npos) {
-    fail_at(line, column, "the text is not UTF-8; save the table in that encoding, e.g. with 'iconv -t UTF-8'");
-  }
-  column.codes.emplace(field, 0);
-  if (column.codes.size() <= (column.role == ColumnRole::group ? kMostGroups : kMostTexts)) return;
-  fail_at(line, column,
-          fmt::format("'{}' is distinct value number {}, which is too many for classes or categories; {}", field,
-                      kMostTexts + 1,
-                      column.role == ColumnRole::label ? "for numbers to predict, use --target instead of --label"
-                                                       : "leave the column out with --exclude"));
-}
-
-void note_number(CsvColumn& column, double value) {
-  const bool first = column.rounding < 0;
-  column.low = first ? value : std::min(column.low, value);
-  column.high = first ? value : std::max(column.high, value);
-  column.rounding = std::max(column.rounding, std::abs(value - double{static_cast<float>(value)}));
 }
 
 /// Numbers such as 1700000001 and 1700000002 are one number in float32.
@@ -254,6 +231,7 @@ std::vector<CsvColumn> name_columns(const OpenText& open, const CsvDialect& dial
   lines->next(line);
   split_line(*lines, line, dialect.delimiter, names);
   for (std::size_t i = 0; i < columns.size(); ++i) {
+    columns[i].named_as_id = names[i].empty() || is_name_of_ids(names[i]);
     if (!names[i].empty()) columns[i].name = names[i];
   }
   return columns;
@@ -266,6 +244,7 @@ void give_roles(std::vector<CsvColumn>& columns, const CsvOptions& options) {
   for (CsvColumn& column : columns) {
     column.role = ColumnRole::number;
     column.decided = false;
+    column.shape.watched = true;
   }
   std::vector<std::string> given(columns.size());  // the option that named each column
   const auto give = [&](const std::string& option, const std::string& which, ColumnRole role) {
@@ -279,6 +258,7 @@ void give_roles(std::vector<CsvColumn>& columns, const CsvOptions& options) {
     given[i] = option;
     columns[i].role = role;
     columns[i].decided = true;
+    columns[i].shape.watched = false;
   };
   for (const auto& which : options.categorical) give("categorical", which, ColumnRole::words);
   for (const auto& which : options.exclude) give("exclude", which, ColumnRole::excluded);
@@ -287,6 +267,13 @@ void give_roles(std::vector<CsvColumn>& columns, const CsvOptions& options) {
   give("weight", options.weight, ColumnRole::weight);
   give("label", options.label, ColumnRole::label);
   give("target", options.target, ColumnRole::target);
+  for (const auto& which : options.include) {
+    const std::size_t i = find_column(columns, "include", which);
+    if (!columns[i].is_feature())
+      throw ConfigError(
+          fmt::format("--{} and --include both name column '{}'; remove one of them", given[i], columns[i].name));
+    columns[i].shape.watched = false;
+  }
 }
 
 std::string as_number(const LineReader& line, const CsvColumn& column, const std::string& field,
@@ -347,6 +334,7 @@ CsvTable scan_table(const OpenText& open, const OpenText& open_test, const CsvOp
   give_roles(table.columns, options);
   if (options.drop_missing_labels) require_labels(table);
   table.rows = scan_rows(open, table);
+  leave_out_columns(table);
   if (open_test) {
     if (table.dialect.header) check_names(open_test, table);
     table.test_rows = scan_rows(open_test, table);
