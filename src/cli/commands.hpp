@@ -93,6 +93,7 @@ inline ExitCode exit_code_of(const session::RunResult& result) {
 std::shared_ptr<data::ImportOutput> add_output(Command command);
 /// How numbers are written in a text: --decimal and --thousands.
 void add_number_form(Command command, data::TableForm& form);
+void add_encoding(Command command, data::Encoding& encoding);
 
 /// A delimiter for people: "tabs", "','".
 std::string delimiter_text(const std::string& delimiter);

@@ -52,6 +52,7 @@ void add_form(Command command, data::TableForm& form) {
   command.add_option("--delimiter", form.delimiter, "delimiter of the columns: auto, tab, or one character")
       .capture_default_str();
   add_number_form(command, form);
+  add_encoding(command, form.encoding);
   command
       .add_option("--missing-values", form.missing_values,
                   "texts that stand for a missing value, beside the empty one; upper and lower case are alike")
@@ -81,11 +82,13 @@ void add_csv(Command import, Chosen& chosen) {
       .capture_default_str();
   add_recipe(command, *options);
   command
-      .add_option("--validation-fraction", options->validation_fraction,
-                  "share of the rows for the validation group, chosen at random")
-      .between(0.0, 1.0);
+      .add_choice("--split", options->split, data::kTableSplits,
+                  "how rows are chosen for the validation and test groups; auto: whole groups with --group")
+      .capture_default_str();
   command
-      .add_option("--test-fraction", options->test_fraction, "share of the rows for the test group, chosen at random")
+      .add_option("--validation-fraction", options->validation_fraction, "share of the rows for the validation group")
+      .between(0.0, 1.0);
+  command.add_option("--test-fraction", options->test_fraction, "share of the rows for the test group")
       .between(0.0, 1.0);
   command.add_option("--seed", options->seed, "seed of random choices").no_sign().capture_default_str();
   command.add_option("--test-file", options->test_file, "second file, whose rows become the test group")
@@ -100,6 +103,10 @@ void add_number_form(Command command, data::TableForm& form) {
       .capture_default_str();
   command.add_option("--thousands", form.thousands,
                      "character between groups of three digits, such as , . ' or space (default: none)");
+}
+
+void add_encoding(Command command, data::Encoding& encoding) {
+  command.add_choice("--encoding", encoding, data::kEncodings, "encoding of the text").capture_default_str();
 }
 
 std::shared_ptr<data::ImportOutput> add_output(Command command) {
@@ -149,6 +156,8 @@ void say(const data::ImportSummary& made) {
              : made.targets   ? "with a target"
                               : "no labels or targets");
   say_columns(made);
+  if (made.split != data::TableSplit::random)
+    fmt::print("rows divided by --split {}\n", unisono::name_of(made.split, data::kTableSplits));
   if (made.empty_rows > 0) fmt::print("left out: {} without any value\n", count_of(made.empty_rows, "row"));
   if (made.unlabelled_rows > 0)
     fmt::print("left out: {} without a label or target\n", count_of(made.unlabelled_rows, "row"));

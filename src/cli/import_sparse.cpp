@@ -90,6 +90,7 @@ void add_ratings(Command import, Chosen& chosen) {
       .add_option("--delimiter", options->form.delimiter, "delimiter of the columns: auto, tab, ::, or one character")
       .capture_default_str();
   add_number_form(command, options->form);
+  add_encoding(command, options->form.encoding);
   command.add_option("--columns", options->columns,
                      "which columns are used: user=…,item=…,rating=…[,time=…], each by its name or number (default: by "
                      "the names of the header line, or in this order)");
@@ -129,6 +130,7 @@ void add_text(Command import, Chosen& chosen) {
   command.add_option("--sentence-length", options->sentence_length, "split sentences that have more words than this")
       .capture_default_str()
       .positive();
+  add_encoding(command, options->encoding);
   command.add_flag("--lowercase", options->lowercase, "convert the text to lower case");
   command.add_option("--test-fraction", options->test_fraction, "share of the sentences that becomes the test group")
       .between(0.0, 1.0);

@@ -90,6 +90,29 @@ class Csv(BinaryTest):
         self.assertEqual(said[2:], ["  column1   number    constant: 0.5", "  column71  category  1 level: a",
                                     "  and 69 columns of numbers"])
 
+    def test_a_table_in_latin_1(self):
+        self.write("a.csv", "größe,w\n1,a\n2,b\n".encode("latin1"))
+        result = self.unisono("data", "import", "csv", "a.csv", "--output", "a.h5")
+        self.assertEqual(result.code, 3, result)
+        self.assertRegex(result.err, "data error: a.csv:1:3: the byte 0xF6 is not .* set --encoding latin1")
+        said = self.succeed("data", "import", "csv", "a.csv", "--encoding", "latin1", "--output", "a.h5").out
+        self.assertIn("  größe  number    1 to 2\n", said)
+        self.write("t.txt", "zwölf zwölf".encode("latin1"))
+        options = ("--minimum-count", "1", "--encoding", "latin1", "--output", "t.h5")
+        self.succeed("data", "import", "text", "t.txt", *options)
+        with h5py.File(self.folder / "t.h5", "r") as file:
+            self.assertEqual(names_in(file["dictionary/words"]), ["zwölf"])
+
+    def test_how_rows_were_divided_is_said(self):
+        self.write("a.csv", "x,g\n" + "".join(f"{i * 7 % 5},{'abcde'[i % 5]}\n" for i in range(40)))
+        options = ("a.csv", "--group", "g", "--test-fraction", "0.2", "--output", "a.h5", "--overwrite")
+        said = self.succeed("data", "import", "csv", *options).out
+        self.assertIn("32 training, 0 validation and 8 test examples", said)
+        self.assertIn("rows divided by --split group\n", said)
+        with h5py.File(self.folder / "a.h5", "r") as file:
+            self.assertFalse(set(file["train/groups"]) & set(file["test/groups"]))
+        self.assertNotIn("--split", self.succeed("data", "import", "csv", *options, "--split", "random").out)
+
     def test_two_imports_of_a_file_are_alike(self):
         self.write("a.csv", "x,y\n1,a\n2,b\n")
         sets = []

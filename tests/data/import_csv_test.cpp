@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <catch2/catch.hpp>
 #include <numeric>
 
@@ -366,6 +368,102 @@ TEST_CASE("rows are dealt to groups at random, each to one, the same for the sam
   std::vector<float> expected(100);
   std::iota(expected.begin(), expected.end(), 0.0F);
   CHECK(all == expected);
+}
+
+TEST_CASE("a table in Latin-1 is read as one in UTF-8, if that is said", "[csv]") {
+  const unisono::data::TableForm latin1{.encoding = unisono::data::Encoding::latin1};
+  const auto set = import_table(
+      "gr\xF6\xDF"
+      "e,w\n1,caf\xE9\n2,5 \x80\n",
+      {.categorical = {"w"}, .form = latin1});
+  CHECK(set.summary.feature_names == Texts{"größe", "w"});
+  CHECK(set.recipe.columns[1].levels == Texts{"5 €", "café"});
+  CHECK(set.recipe.form == latin1);
+  std::string all;
+  for (int byte = 0x80; byte < 0x100; ++byte) all += static_cast<char>(byte);
+  const std::string many = all + std::string(300000, '\xE9');
+  const auto utf8 = as_utf8(unisono::data::bytes_of(many, "f"), latin1.encoding);
+  std::string read(700000, ' ');
+  read.resize(utf8->read(read));
+  CHECK(unisono::data::find_invalid_utf8(read) == std::string::npos);
+  CHECK(read.starts_with("€\xC2\x81‚ƒ„…†‡ˆ‰Š‹Œ"));
+  CHECK(read.find("ŸÂ") == std::string::npos);
+  CHECK(read.size() == 2 * 128 + 17 + 2 * 300000);  // 17 characters of 0x80 to 0x9F have three bytes
+  CHECK_THAT(csv_refusal("a,gr\xF6\xDF"
+                         "e\n1,2\n"),
+             Contains("t.csv:1:5: the byte 0xF6 is not part of a UTF-8 character; if the file is in Latin-1, set "
+                      "--encoding latin1"));
+  CHECK_THAT(csv_refusal("a,w\n1,caf\xE9\n"), Contains("t.csv:2: column 'w': the byte 0xE9"));
+}
+
+TEST_CASE("rows are divided by groups, by time, or alike in each class", "[csv]") {
+  const TempDir folder;
+  std::string text = "x,g,t,y\n";  // 20 groups of 1 to 20 rows, times that descend, 30 rows of class a
+  std::vector<int> group_of;
+  for (int g = 0; g < 20; ++g) group_of.insert(group_of.end(), static_cast<std::size_t>(g + 1), g);
+  for (std::size_t i = 0; i < 210; ++i)
+    text += fmt::format("{},{},{},{}\n", i + 5, group_of[i * 11 % 210], (210 - i) / 2, i % 7 == 0 ? "a" : "b");
+  unisono::test::write_file(folder / "t.csv", text);
+  struct Divided {
+    std::array<std::vector<float>, 3> rows;
+    std::array<std::vector<std::int64_t>, 3> groups, labels;
+    std::array<std::vector<double>, 3> times;
+  };
+  const auto divide = [&](TableSplit split, std::uint64_t seed = 1) {
+    const unisono::data::CsvOptions options{.label = "y",
+                                            .group = "g",
+                                            .time = "t",
+                                            .split = split,
+                                            .validation_fraction = 0.1,
+                                            .test_fraction = 0.2,
+                                            .seed = seed};
+    unisono::data::import_csv(folder / "t.csv", options, {.path = folder / "a.h5", .overwrite = true});
+    const unisono::data::hdf5::File file(folder / "a.h5", unisono::data::hdf5::File::Mode::read);
+    Divided divided;
+    const char* const names[] = {"train", "validation", "test"};
+    for (std::size_t i = 0; i < 3; ++i) {
+      const std::string name = names[i];
+      divided.rows[i] = file.read<float>(name + "/features");
+      divided.groups[i] = file.read<std::int64_t>(name + "/groups");
+      divided.labels[i] = file.read<std::int64_t>(name + "/labels");
+      divided.times[i] = file.read<double>(name + "/times");
+    }
+    CHECK(divided.rows[0].size() + divided.rows[1].size() + divided.rows[2].size() == 210);
+    return divided;
+  };
+  for (const TableSplit split : {TableSplit::automatic, TableSplit::group}) {
+    const Divided by_group = divide(split);
+    for (std::size_t a = 0; a < 3; ++a) {
+      for (std::size_t b = 0; b < a; ++b) {
+        for (const auto group : by_group.groups[a])
+          CHECK(std::count(by_group.groups[b].begin(), by_group.groups[b].end(), group) == 0);
+      }
+    }
+    // The last group that is taken may be half its size too large or too small: at most 10 of 42 and of 21 rows.
+    CHECK(std::abs(static_cast<int>(by_group.rows[2].size()) - 42) <= 10);
+    CHECK(std::abs(static_cast<int>(by_group.rows[1].size()) - 21) <= 10);
+    CHECK(divide(split).rows == by_group.rows);
+    CHECK(divide(split, 2).rows != by_group.rows);
+  }
+  const Divided by_time = divide(TableSplit::time);
+  CHECK((by_time.rows[1].size() == 21 && by_time.rows[2].size() == 42));
+  CHECK(*std::max_element(by_time.times[0].begin(), by_time.times[0].end()) <=
+        *std::min_element(by_time.times[1].begin(), by_time.times[1].end()));
+  CHECK(*std::max_element(by_time.times[1].begin(), by_time.times[1].end()) <=
+        *std::min_element(by_time.times[2].begin(), by_time.times[2].end()));
+  const Divided by_class = divide(TableSplit::by_class);  // of 30 and 180 rows
+  for (const auto& [part, first, second] : {std::tuple(1U, 3, 18), {2U, 6, 36}}) {
+    const auto& labels = by_class.labels[part];
+    CHECK((std::count(labels.begin(), labels.end(), 0) == first &&
+           std::count(labels.begin(), labels.end(), 1) == second));
+  }
+  CHECK(divide(TableSplit::by_class, 2).rows != by_class.rows);
+  const Divided at_random = divide(TableSplit::random);
+  CHECK((at_random.rows[1].size() == 21 && at_random.rows[2].size() == 42));
+  for (const TableSplit split : {TableSplit::group, TableSplit::time, TableSplit::by_class})
+    CHECK_THAT(csv_refusal<unisono::ConfigError>("x,y\n1,2\n", {.split = split}), Contains("needs --"));
+  CHECK_THAT(csv_refusal("x,g\n1,a\n2,a\n3,a\n4,b\n5,b\n6,b\n", {.group = "g", .test_fraction = 0.1}),
+             Contains("no rows are left for the group 'test': its groups are too large"));
 }
 
 TEST_CASE("columns that say nothing about an example are left out", "[csv]") {

@@ -242,7 +242,8 @@ TEST_CASE("what is wrong in a rating is named by line and column", "[ratings]") 
   CHECK_THAT(ratings_refusal(good + "1,2,nan\n"), Contains("r.txt:4: column 3 (rating)"));
   CHECK_THAT(ratings_refusal(good + "1,2,1e39\n"), Contains("r.txt:4: column 3 (rating)"));
   CHECK_THAT(ratings_refusal(good + ",2,3\n"), Contains("r.txt:4: column 1 (user): is empty"));
-  CHECK_THAT(ratings_refusal(good + "1,caf\xE9,3\n"), Contains("r.txt:4: column 2 (item): is not UTF-8"));
+  CHECK_THAT(ratings_refusal(good + "1,caf\xE9,3\n"),
+             Contains("r.txt:4: column 2 (item): the byte 0xE9 is not part of a UTF-8 character"));
   CHECK_THAT(ratings_refusal("1,2,3,4\n1,2,3,4\n1,2,3,today\n"),
              Contains("r.txt:3: column 4 (time): 'today' is not a number"));
   CHECK_THAT(ratings_refusal("user,item,rating\n", {.header = Header::yes}), Contains("r.txt: has no ratings"));

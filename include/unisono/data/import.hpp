@@ -20,6 +20,16 @@ struct ImportOutput {
   int compression = 0;     ///< gzip level, 0 (none) to 9
 };
 
+/// How rows are chosen for the validation and test groups.
+enum class TableSplit { automatic, random, group, time, by_class };
+
+inline constexpr Named<TableSplit> kTableSplits[] = {
+    {TableSplit::automatic, "auto", "by group where there is a column of groups, else at random"},
+    {TableSplit::random, "random", "at random"},
+    {TableSplit::group, "group", "whole groups at random"},
+    {TableSplit::time, "time", "the latest rows"},
+    {TableSplit::by_class, "class", "at random, the same share of each class"}};
+
 /// A column of an imported table: "age", "number", "17 to 90".
 struct ImportedColumn {
   std::string name, role, what;
@@ -38,6 +48,7 @@ struct ImportSummary {
   std::vector<ImportedColumn> columns = {};          ///< of a table, all of them
   std::string delimiter = {};                        ///< of a table
   bool header = false;                               ///< of a table
+  TableSplit split = TableSplit::random;             ///< of a table: how its rows were divided
 };
 
 /// The four files of MNIST, Fashion-MNIST and their like, gzipped or not: train-images-idx3-ubyte,
@@ -75,7 +86,8 @@ struct CsvOptions {
   std::string group = {};   ///< rows of one group belong together: /train/groups
   std::string time = {};    ///< numbers, or dates (2024-02-29, 2024-02-29T18:30:00): /train/times
   std::string weight = {};  ///< how much a row counts in training, at least 0: /train/weights
-  double validation_fraction = 0, test_fraction = 0;  ///< of the rows, chosen at random
+  TableSplit split = TableSplit::automatic;
+  double validation_fraction = 0, test_fraction = 0;  ///< of the rows
   std::uint64_t seed = 1;                             ///< of the random choice of rows
   std::string test_file = {};                         ///< a second table, whose rows are the test group; or empty
 };
@@ -194,6 +206,7 @@ struct TextOptions {
   std::int64_t maximum_words = 0;       ///< the most frequent ones alone; 0: all
   std::int64_t sentence_length = 1000;  ///< words; longer sentences are cut there
   bool lowercase = false;
+  Encoding encoding = Encoding::utf8;
   double test_fraction = 0;  ///< of the sentences, chosen at random
   std::uint64_t seed = 1;    ///< of the random choice
 };

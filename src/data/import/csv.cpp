@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "import/csv_columns.hpp"
+#include "import/csv_split.hpp"
 #include "import/raw_formats.hpp"
 #include "import/rows.hpp"
 #include "import/set_writer.hpp"
@@ -84,7 +85,7 @@ void GroupWriter::finish() {
 
 using VisitExample = std::function<void(Split, CsvRow&)>;
 
-void for_each_example(const CsvTable& table, const RowSplit& split, const OpenText& open, const OpenText& open_test,
+void for_each_example(const CsvTable& table, const DividedRows& split, const OpenText& open, const OpenText& open_test,
                       const VisitExample& visit) {
   CsvRow row;
   std::int64_t number = 0;
@@ -99,7 +100,7 @@ void for_each_example(const CsvTable& table, const RowSplit& split, const OpenTe
   });
 }
 
-ImportSummary summarize(const CsvTable& table, const RowSplit& split, const std::string& path) {
+ImportSummary summarize(const CsvTable& table, const DividedRows& split, const std::string& path) {
   ImportSummary summary;
   summary.path = path;
   summary.train = split.size(Split::train);
@@ -109,6 +110,7 @@ ImportSummary summarize(const CsvTable& table, const RowSplit& split, const std:
   summary.columns = describe_columns(table);
   summary.delimiter = std::string(1, table.dialect.delimiter);
   summary.header = table.dialect.header;
+  summary.split = split.way();
   summary.empty_rows = table.left_out.empty;
   summary.unlabelled_rows = table.left_out.unlabelled;
   summary.shape = {static_cast<std::int64_t>(summary.feature_names.size())};
@@ -131,7 +133,7 @@ void write_recipe(const CsvTable& table, SetWriter& writer) {
 }  // namespace
 
 std::string write_raw_table(const std::string& path, const Preprocessing& trained, const ImportOutput& output) {
-  const OpenText open = text_of(path);
+  const OpenText open = text_of(path, trained.recipe.form.encoding);
   const CsvTable table = scan_table_for(open, trained);
   SetWriter writer(output);
   GroupWriter group(writer, table, Split::test, table.rows);
@@ -150,10 +152,11 @@ std::string write_raw_table(const std::string& path, const Preprocessing& traine
 ImportSummary import_csv(const std::string& path, const CsvOptions& options, const ImportOutput& output) {
   const Shares shares{options.validation_fraction, options.test_fraction, options.seed};
   check_shares(shares, "rows", options.test_file);
-  const OpenText open = text_of(path);
-  const OpenText open_test = options.test_file.empty() ? OpenText() : text_of(options.test_file);
+  const OpenText open = text_of(path, options.form.encoding);
+  const OpenText open_test = options.test_file.empty() ? OpenText() : text_of(options.test_file, options.form.encoding);
+  check_split(options);
   const CsvTable table = scan_table(open, open_test, options);
-  const RowSplit split(table.rows, shares);
+  const DividedRows split(table, open, options);
   const ImportSummary summary = summarize(table, split, output.path);
   if (summary.train == 0)
     throw DataError(
@@ -297,7 +300,8 @@ class ColumnCheck {
                     field));
     }
     const std::string text = missing ? "" : field;
-    if (find_invalid_utf8(text) != std::string::npos) fail_at(line, column, "the text is not UTF-8");
+    if (const std::size_t at = find_invalid_utf8(text); at != std::string::npos)
+      fail_at(line, column, not_utf8(text[at]));
     if (!index_.find(text) && unknown_ == Unknown::error) {
       fail_at(line, column,
               fmt::format("{}, which the model was not trained on (it knows {}); leave the row out, or import the "

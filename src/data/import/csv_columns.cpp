@@ -229,6 +229,7 @@ std::vector<CsvColumn> name_columns(const OpenText& open, const CsvDialect& dial
   std::string line;
   std::vector<std::string> names;
   lines->next(line);
+  if (const std::size_t at = find_invalid_utf8(line); at != std::string::npos) lines->fail(at + 1, not_utf8(line[at]));
   split_line(*lines, line, dialect.delimiter, names);
   for (std::size_t i = 0; i < columns.size(); ++i) {
     columns[i].named_as_id = names[i].empty() || is_name_of_ids(names[i]);

@@ -145,9 +145,8 @@ void note_number(CsvColumn& column, double value) {
 }
 
 void note_text(const LineReader& line, CsvColumn& column, const std::string& field) {
-  if (find_invalid_utf8(field) != std::string::npos) {
-    fail_at(line, column, "the text is not UTF-8; if the table is in Latin-1, set --encoding latin1");
-  }
+  if (const std::size_t at = find_invalid_utf8(field); at != std::string::npos)
+    fail_at(line, column, not_utf8(field[at]));
   ColumnShape& shape = column.shape;
   ++shape.values;
   const bool feature = shape.watched && column.role == ColumnRole::words;

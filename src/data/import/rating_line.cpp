@@ -284,10 +284,8 @@ void set_columns(const std::string& name, const RatingCut& cut, const RatingsOpt
 
 void check_id(const LineReader& line, const RatingsDialect& dialect, RatingColumn column, std::string_view id) {
   if (id.empty()) fail_in_column(line, dialect, column, "is empty");
-  if (find_invalid_utf8(id) != std::string_view::npos) {
-    fail_in_column(line, dialect, column,
-                   "is not UTF-8; convert the file, for example with 'iconv -f latin1 -t utf-8'");
-  }
+  if (const std::size_t at = find_invalid_utf8(id); at != std::string_view::npos)
+    fail_in_column(line, dialect, column, not_utf8(id[at]));
 }
 
 /// A number, with what is wrong with it.

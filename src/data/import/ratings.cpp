@@ -185,7 +185,7 @@ class PlacesCheck {
 
 void read_ratings(const std::string& path, const RatingsOptions& options, RatingsFindings& found,
                   SpilledRatings& ratings) {
-  const OpenText open = text_of(path);
+  const OpenText open = text_of(path, options.form.encoding);
   const RatingsDialect dialect = detect_ratings(open, options);
   const bool is_first = found.fields == 0;
   if (is_first) {
@@ -206,7 +206,9 @@ void read_ratings(const std::string& path, const RatingsOptions& options, Rating
                              return true;
                            }};
   if (dialect.header) {
-    format.names = [&](const LineReader&, const std::string& text) {
+    format.names = [&](const LineReader& line, const std::string& text) {
+      if (const std::size_t at = find_invalid_utf8(text); at != std::string::npos)
+        line.fail(at + 1, not_utf8(text[at]));
       if (is_first) found.header = text;
     };
   }

@@ -84,8 +84,9 @@ std::vector<Pieces> divide(const std::vector<std::string>& files, std::size_t mo
   return parts;
 }
 
-void read_piece(const Piece& piece, Lowercase* lowercase, TextPart& part) {
-  WordReader reader(piece.end ? open_bytes(piece.path, piece.begin, *piece.end) : open_bytes(piece.path));
+void read_piece(const Piece& piece, Encoding encoding, Lowercase* lowercase, TextPart& part) {
+  WordReader reader(
+      as_utf8(piece.end ? open_bytes(piece.path, piece.begin, *piece.end) : open_bytes(piece.path), encoding));
   std::vector<std::int32_t> numbers;
   const auto add = [&](std::int32_t number) {
     numbers.push_back(number);
@@ -123,18 +124,18 @@ void merge(ReadText& text) {
   }
 }
 
-void read_part(const Pieces& pieces, bool lowercase, TextPart& part) {
+void read_part(const Pieces& pieces, const TextOptions& options, TextPart& part) {
   std::optional<Lowercase> own;
-  if (lowercase) own.emplace();
-  for (const Piece& piece : pieces) read_piece(piece, own ? &*own : nullptr, part);
+  if (options.lowercase) own.emplace();
+  for (const Piece& piece : pieces) read_piece(piece, options.encoding, own ? &*own : nullptr, part);
 }
 
 /// Reads each part on a thread of its own. \return false where one has a mistake
-bool read_parts(const std::vector<Pieces>& parts, bool lowercase, ReadText& text) {
+bool read_parts(const std::vector<Pieces>& parts, const TextOptions& options, ReadText& text) {
   std::atomic<bool> failed{false};
   const auto read = [&](std::size_t i) {
     try {
-      read_part(parts[i], lowercase, *text.parts[i]);
+      read_part(parts[i], options, *text.parts[i]);
     } catch (...) {
       failed = true;
     }
@@ -210,17 +211,18 @@ std::vector<std::string> list_files(const std::vector<std::string>& paths) {
   return files;
 }
 
-ReadText read_text(const std::vector<std::string>& files, bool lowercase, const std::string& beside, int threads) {
+ReadText read_text(const std::vector<std::string>& files, const TextOptions& options, const std::string& beside,
+                   int threads) {
   const auto parts = divide(files, static_cast<std::size_t>(threads));
   ReadText text;
   for (std::size_t i = 0; i < parts.size(); ++i) text.parts.push_back(std::make_unique<TextPart>(beside));
-  if (parts.size() == 1 || !read_parts(parts, lowercase, text)) {
+  if (parts.size() == 1 || !read_parts(parts, options, text)) {
     // Whole files, one after the other: where there is a mistake, this names the first one's line.
     text.parts.clear();
     text.parts.push_back(std::make_unique<TextPart>(beside));
     Pieces whole;
     for (const std::string& path : files) whole.push_back({.path = path});
-    read_part(whole, lowercase, *text.parts[0]);
+    read_part(whole, options, *text.parts[0]);
   }
   merge(text);
   return text;
@@ -304,9 +306,7 @@ void WordReader::check_word() const {
     fail(at_ + zero, "a zero byte; this is not a text file");
   const std::size_t invalid = find_invalid_utf8(word_);
   if (invalid == std::string_view::npos) return;
-  fail(at_ + invalid, fmt::format("the byte 0x{:02X} is not part of a UTF-8 character; convert the file, for example "
-                                  "with 'iconv -f latin1 -t utf-8'",
-                                  static_cast<unsigned char>(word_[invalid])));
+  fail(at_ + invalid, not_utf8(word_[invalid]));
 }
 
 void WordReader::fail(std::size_t at, const std::string& what) const {

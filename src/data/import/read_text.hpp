@@ -72,7 +72,8 @@ std::vector<std::string> list_files(const std::vector<std::string>& paths);
 /// ends a sentence.
 /// \param beside the output, see SpillFile
 /// \throws DataError naming file, line and byte of the first mistake
-ReadText read_text(const std::vector<std::string>& files, bool lowercase, const std::string& beside, int threads);
+ReadText read_text(const std::vector<std::string>& files, const TextOptions& options, const std::string& beside,
+                   int threads);
 
 /// The words of a UTF-8 text: what stands between blanks and the ends of lines (\n, \r\n or \r). Blanks are those of
 /// Unicode, and with them no-break and ideographic spaces. Memory does not depend on the length of lines.

@@ -150,9 +150,45 @@ void encode(std::uint32_t code, std::string& text) {
   }
 }
 
-}  // namespace
+/// Latin-1, with the characters of Windows-1252 in place of its rarely used control characters.
+/// https://encoding.spec.whatwg.org/index-windows-1252.txt
+class Latin1Bytes final : public ByteSource {
+ public:
+  explicit Latin1Bytes(std::unique_ptr<ByteSource> source) : source_(std::move(source)), bytes_(kBufferBytes) {}
 
-namespace {
+  std::size_t read(std::span<char> buffer) override {
+    std::size_t filled = 0;
+    while (filled < buffer.size() && (at_ < text_.size() || fill())) {
+      const std::size_t count = std::min(buffer.size() - filled, text_.size() - at_);
+      std::copy_n(text_.data() + at_, count, buffer.data() + filled);
+      at_ += count;
+      filled += count;
+    }
+    return filled;
+  }
+  const std::string& name() const override { return source_->name(); }
+
+ private:
+  bool fill() {
+    constexpr std::uint16_t windows[32] = {0x20AC, 0x81,   0x201A, 0x0192, 0x201E, 0x2026, 0x2020, 0x2021,
+                                           0x02C6, 0x2030, 0x0160, 0x2039, 0x0152, 0x8D,   0x017D, 0x8F,
+                                           0x90,   0x2018, 0x2019, 0x201C, 0x201D, 0x2022, 0x2013, 0x2014,
+                                           0x02DC, 0x2122, 0x0161, 0x203A, 0x0153, 0x9D,   0x017E, 0x0178};
+    const std::size_t count = source_->read(bytes_);
+    text_.clear();
+    at_ = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      const auto byte = static_cast<unsigned char>(bytes_[i]);
+      encode(byte >= 0x80 && byte < 0xA0 ? windows[byte - 0x80] : byte, text_);
+    }
+    return count > 0;
+  }
+
+  std::unique_ptr<ByteSource> source_;
+  std::vector<char> bytes_;
+  std::string text_;
+  std::size_t at_ = 0;
+};
 
 /// Whether a line ends inside a quoted field. \param inside whether it begins there
 bool ends_inside_quotes(std::string_view text, char delimiter, bool inside) {
@@ -240,8 +276,8 @@ void LineReader::fail(std::size_t byte, std::string_view what) const {
   throw DataError(fmt::format("{}:{}:{}: {}", name(), number_, byte, what));
 }
 
-OpenText text_of(const std::string& path) {
-  return [path] { return std::make_unique<LineReader>(open_bytes(path)); };
+OpenText text_of(const std::string& path, Encoding encoding) {
+  return [path, encoding] { return std::make_unique<LineReader>(as_utf8(open_bytes(path), encoding)); };
 }
 
 std::vector<std::string> first_lines(LineReader& lines, std::string_view has_one) {
@@ -290,6 +326,17 @@ std::vector<std::uint8_t> read_bytes(const std::string& path) {
     bytes.insert(bytes.end(), buffer.begin(), buffer.begin() + static_cast<std::ptrdiff_t>(count));
   }
   return bytes;
+}
+
+std::unique_ptr<ByteSource> as_utf8(std::unique_ptr<ByteSource> source, Encoding encoding) {
+  if (encoding == Encoding::utf8) return source;
+  return std::make_unique<Latin1Bytes>(std::move(source));
+}
+
+std::string not_utf8(char byte) {
+  return fmt::format(
+      "the byte 0x{:02X} is not part of a UTF-8 character; if the file is in Latin-1, set --encoding latin1",
+      static_cast<unsigned char>(byte));
 }
 
 std::size_t find_invalid_utf8(std::string_view text) {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "unisono/base/errors.hpp"
+#include "unisono/data/preprocessing.hpp"
 
 // How importers read text: the lines of a file, and the rows that a format finds in them.
 namespace unisono::data {
@@ -34,6 +35,8 @@ std::unique_ptr<ByteSource> open_bytes(const std::string& path);
 std::unique_ptr<ByteSource> open_bytes(const std::string& path, std::uint64_t begin, std::uint64_t end);
 /// Of a regular file that is not gzipped; nothing: it is something else.
 std::optional<std::uint64_t> plain_size(const std::string& path);
+/// The same text in UTF-8.
+std::unique_ptr<ByteSource> as_utf8(std::unique_ptr<ByteSource> source, Encoding encoding);
 /// Of memory that outlives it.
 std::unique_ptr<ByteSource> bytes_of(std::string_view text, const std::string& name);
 
@@ -78,7 +81,7 @@ class LineReader {
 
 /// Opens a text from its beginning, as often as asked for.
 using OpenText = std::function<std::unique_ptr<LineReader>()>;
-OpenText text_of(const std::string& path);
+OpenText text_of(const std::string& path, Encoding encoding = Encoding::utf8);
 
 /// The first hundred lines, from which formats are guessed.
 /// \param has_one what a text without lines lacks: "a table has at least one row" \throws DataError for such a text
@@ -117,6 +120,9 @@ inline constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
 /// Where the first byte stands that is no part of a UTF-8 character (Unicode 15, table 3-7); npos: there is none.
 std::size_t find_invalid_utf8(std::string_view text);
+
+/// What is wrong with such a byte, and what to do.
+std::string not_utf8(char byte);
 
 /// Makes letters small, those of all alphabets, one character for one ("İ" and "ẞ" lose their dot and their length).
 class Lowercase {
