@@ -86,6 +86,9 @@ class Csv(BinaryTest):
         wide = [",".join(f"{i * j}.5" for j in range(70)) + ",a" for i in range(9)]
         self.write("wide.csv", "\n".join(wide))
         said = self.succeed("data", "import", "csv", "wide.csv", "--output", "w.h5").out.splitlines()
+        self.write("long.csv", 'x,w\n1,"a\nb"\n2,"' + "é" * 40 + '"\n')
+        lines = self.succeed("data", "import", "csv", "long.csv", "--output", "l.h5").out.splitlines()
+        self.assertEqual(lines[3], "  w  category  2 levels: a b, " + "é" * 15 + "…")
         self.assertEqual(said[1], "columns separated by ',', without a line of names")
         self.assertEqual(said[2:], ["  column1   number    constant: 0.5", "  column71  category  1 level: a",
                                     "  and 69 columns of numbers"])

@@ -158,6 +158,8 @@ TEST_CASE("numbers in the first line are names where they are years beside words
   CHECK_FALSE(header("5.1,unknown,1\n4.9,2,0\n"));
   CHECK_THAT(doubt("5.1,many,4,7\n4.9,2,0,3\n"), Contains("cannot tell whether the first line holds names or values"));
   CHECK_THAT(doubt("0,1,2\n0.5,3.5,1\n1.5,2.5,0\n"), Contains("--header yes"));
+  CHECK_THAT(doubt("kind,400.5,401.2,402\na,0.1,0.2,0.3\nb,0.4,0.5,0.6\n"), Contains("--header yes"));
+  CHECK_FALSE(header("1.5,2.5,3.5\n1.7,2.2,3.9\n1.2,2.9,1.1\n"));
   CHECK_THAT(doubt("country,1990,1991,1992\nA,0.1,0.2,0.3\nB,0.4,0.5,0.6\n"), Contains("--header yes"));
 }
 

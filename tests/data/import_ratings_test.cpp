@@ -116,6 +116,7 @@ TEST_CASE("columns are found by names that most data sets use", "[ratings]") {
   CHECK(columns("item_id\tUser ID\tStars", "31\t1\t2.5") == Places{1, 0, 2});
   CHECK(columns("\"user\",\"title\",\"isbn\",\"score\",\"age\"", "\"1\",\"a, b\",\"31\",\"2.5\",\"9\"") ==
         Places{0, 2, 3});
+  CHECK(columns("ISBN;User-ID;Book-Rating", "0195153448;276725;8") == Places{1, 0, 2});
   CHECK(columns("who,what,how", "1,31,2.5") == Places{0, 1, 2});
   CHECK_THAT(
       unisono::test::message_of<unisono::DataError>([&] { columns("item,who,rating", "31,1,2.5"); }),

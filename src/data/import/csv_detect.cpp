@@ -208,16 +208,17 @@ FirstRow compare_first_row(const std::vector<CsvFields>& rows, const TableForm& 
   return first;
 }
 
-/// Whether the first row counts columns or years (…, 2019, 2020, 2021, …), and its numbers are other ones than those
-/// below it: no whole numbers, or of another range.
+/// Whether the numbers of the first row ascend as years, wavelengths and numbers of columns do, and are other ones than
+/// those below it: all of another range, or whole ones one after the other above others.
 bool counts_columns(const std::vector<CsvFields>& rows, const FirstRow& first, const TableForm& form) {
-  if (first.values.size() < 3) return false;
-  for (std::size_t i = 0; i < first.values.size(); ++i) {
-    if (first.values[i] != first.values[0] + static_cast<double>(i) || std::trunc(first.values[i]) != first.values[i])
-      return false;
-  }
+  const auto& values = first.values;
+  if (values.size() < 3 || std::adjacent_find(values.begin(), values.end(), std::greater_equal<>()) != values.end())
+    return false;
+  bool one_by_one = std::trunc(values[0]) == values[0];
+  for (std::size_t i = 0; i < values.size(); ++i)
+    one_by_one = one_by_one && values[i] == values[0] + static_cast<double>(i);
   bool whole = true, outside = true;
-  for (std::size_t i = 0; i < first.values.size(); ++i) {
+  for (std::size_t i = 0; i < values.size(); ++i) {
     double low = std::numeric_limits<double>::infinity(), high = -low;
     for (std::size_t r = 1; r < rows.size(); ++r) {
       const auto number =
@@ -228,9 +229,9 @@ bool counts_columns(const std::vector<CsvFields>& rows, const FirstRow& first, c
       low = std::min(low, value);
       high = std::max(high, value);
     }
-    outside = outside && (first.values[i] < low || first.values[i] > high);
+    outside = outside && (values[i] < low || values[i] > high);
   }
-  return !whole || outside;
+  return outside || (one_by_one && !whole);
 }
 
 /// Whether the first row holds words where all rows below hold numbers. Numbers in it may be names beside words only

@@ -59,14 +59,23 @@ std::string reason_to_leave_out(const CsvTable& table, const CsvColumn& column) 
   return distinct && (column.named_as_id || shape.values >= kFewestNames) ? "a text of its own in each row" : "";
 }
 
+/// A text on one line, and not a long one.
+std::string in_short(std::string text) {
+  constexpr std::size_t kLongest = 30;  // bytes
+  for (char& c : text) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) c = ' ';
+  }
+  if (text.size() <= kLongest) return text.empty() ? "(missing)" : text;
+  std::size_t end = kLongest;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80) --end;  // inside of a character
+  return text.substr(0, end) + "…";
+}
+
 std::string first_of(const std::vector<std::string>& texts) {
   constexpr std::size_t kShown = 3;
-  std::vector<std::string> shown(texts.begin(),
-                                 texts.begin() + static_cast<std::ptrdiff_t>(std::min(kShown, texts.size())));
-  for (std::string& text : shown) {
-    if (text.empty()) text = "(missing)";
-  }
-  return fmt::format("{}{}", fmt::join(shown, ", "), texts.size() > kShown ? ", …" : "");
+  std::vector<std::string> first;
+  for (std::size_t i = 0; i < std::min(kShown, texts.size()); ++i) first.push_back(in_short(texts[i]));
+  return fmt::format("{}{}", fmt::join(first, ", "), texts.size() > kShown ? ", …" : "");
 }
 
 std::string counted(const std::vector<std::string>& texts, const char* what) {
@@ -187,7 +196,10 @@ void leave_out_columns(CsvTable& table) {
 
 std::vector<ImportedColumn> describe_columns(const CsvTable& table) {
   std::vector<ImportedColumn> described;
-  for (const CsvColumn& column : table.columns) described.push_back(describe_column(table, column));
+  for (const CsvColumn& column : table.columns) {
+    described.push_back(describe_column(table, column));
+    described.back().name = in_short(column.name);
+  }
   return described;
 }
 

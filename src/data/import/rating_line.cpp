@@ -96,6 +96,7 @@ std::optional<std::size_t> column_named(std::string_view name) {
       {"time", "times", "timestamp", "timestamps", "ts", "t", "date", "datetime", "unixtime", "unixreviewtime",
        "ratingtime"}};
   const std::string bare = bare_name(name);
+  if (bare.ends_with("rating")) return kRatingPlace;  // "Book-Rating"
   for (std::size_t column = 0; column < names.size(); ++column) {
     if (std::find(names[column].begin(), names[column].end(), bare) != names[column].end()) return column;
   }
