@@ -52,6 +52,9 @@ TEST_CASE("blanks of all alphabets divide words", "[text]") {
   }
   for (const char* letter : {"\u00A1", "\u1681", "\u200B", "\u2010", "\u2060", "\u3001", "\uFEFF"})
     CHECK(words_in(std::string("a") + letter + "b") == std::string("a") + letter + "b ");
+  CHECK_THAT(word_refusal("a\xE2\x80"
+                          "7"),
+             Contains("f:1:2: the byte 0xE2"));
   // Blanks that lie across what is read at a time.
   for (const std::size_t before : {2, 3, 4}) {
     const std::string text(before, 'x');

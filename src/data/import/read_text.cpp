@@ -174,9 +174,10 @@ std::size_t wide_blank(std::string_view text) {
   if (text.size() < kLongestBlank) return 0;
   const std::string_view two = text.substr(0, 2);
   const auto third = static_cast<unsigned char>(text[2]);
-  const bool blank = (two == "\xE2\x80" && (third <= 0x8A || third == 0xA8 || third == 0xA9 || third == 0xAF)) ||
-                     (two == "\xE2\x81" && third == 0x9F) || (two == "\xE3\x80" && third == 0x80) ||
-                     (two == "\xE1\x9A" && third == 0x80);
+  const bool blank =
+      (two == "\xE2\x80" && ((third >= 0x80 && third <= 0x8A) || third == 0xA8 || third == 0xA9 || third == 0xAF)) ||
+      (two == "\xE2\x81" && third == 0x9F) || (two == "\xE3\x80" && third == 0x80) ||
+      (two == "\xE1\x9A" && third == 0x80);
   return blank ? kLongestBlank : 0;
 }
 
