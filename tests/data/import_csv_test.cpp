@@ -205,7 +205,7 @@ TEST_CASE("numbers in a form that was not said are no categories", "[csv]") {
   CHECK_THAT(said("1.250,5"), Contains("set --thousands '.' --decimal ','"));
   CHECK_THAT(said("1 250"), Contains("set --thousands space"));
   CHECK_THAT(said("1'250"), Contains("set --thousands \"'\""));
-  for (const char* value : {"$5.20", "-$5.20", "$1,250.00", "20%", "20 %", "5,20 €", "EUR 5", "\u00A05"})
+  for (const char* value : {"$5.20", "-$5.20", "$1,250.00", "20%", "20 %", "5,20 €", "EUR 5", "(5.20)", "\u00A05"})
     CHECK_THAT(said(value),
                Contains("is a number with a unit; write the number alone, or name the column with --categorical"));
   // They are numbers below a line of names, too.

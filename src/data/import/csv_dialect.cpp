@@ -70,8 +70,8 @@ bool is_grouped(std::string_view field, const char* sign) {
 
 /// A field without the signs of currencies and shares around it, and the blanks of all alphabets.
 std::string without_units(std::string_view field) {
-  constexpr std::string_view units[] = {"$",   "€",   "£",   "¥",   "₹", "%",      "‰",
-                                        "USD", "EUR", "GBP", "CHF", " ", "\u00A0", "\u202F"};
+  constexpr std::string_view units[] = {"$",   "€",   "£",   "¥", "₹", "%", "‰",      "USD",
+                                        "EUR", "GBP", "CHF", "(", ")", " ", "\u00A0", "\u202F"};
   std::string sign;
   for (bool found = true; found;) {
     found = false;
