@@ -86,6 +86,15 @@ class Csv(BinaryTest):
         wide = [",".join(f"{i * j}.5" for j in range(70)) + ",a" for i in range(9)]
         self.write("wide.csv", "\n".join(wide))
         said = self.succeed("data", "import", "csv", "wide.csv", "--output", "w.h5").out.splitlines()
+        self.write("zip.csv", "zip,x\n01067,5\n10115,6\n")
+        lines = self.succeed("data", "import", "csv", "zip.csv", "--output", "z.h5").out.splitlines()
+        self.assertEqual(
+            lines[2:],
+            [
+                "  zip  number    1067 to 10115, with leading zeros: --categorical takes the values as names",
+                "  x    number    5 to 6",
+            ],
+        )
         self.write("long.csv", 'x,w\n1,"a\nb"\n2,"' + "é" * 40 + '"\n')
         lines = self.succeed("data", "import", "csv", "long.csv", "--output", "l.h5").out.splitlines()
         self.assertEqual(lines[3], "  w  category  2 levels: a b, " + "é" * 15 + "…")

@@ -137,6 +137,10 @@ TEST_CASE("a delimiter that cuts all rows is taken before one that makes more co
   CHECK(unisono::data::detect_dialect(table_of("18.0   8\t\"a\"\n15.0   8\t\"b c\"\n"), {.delimiter = " "},
                                       unisono::data::Header::no)
             .columns == 3);
+  CHECK_THAT(doubt("w,y\n'a, b',1\n'c, d',2\n"),
+             Contains("the first line has 2 fields, but all lines below it have 3"));
+  CHECK_THAT(doubt("'a, b',1\n'c, d',2\n"), Contains("the single quotes of 'c … d' do not keep a delimiter"));
+  CHECK(delimiter("'n sync,don't,1\n'a,b',2\nx,y,3\n") == ',');
   CHECK_THAT(doubt("Sales of 2024\na;b\n1;2\n"),
              Contains("with ';' the first line has 1 field, but all lines below it have 2"));
   CHECK_THAT(doubt("x y\n1 2 3\n2 3 4\n"), Contains("with blanks the first line has 2 fields"));

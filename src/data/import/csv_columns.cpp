@@ -133,6 +133,8 @@ void scan_row(CsvTable& table, const LineReader& line, const std::vector<std::st
       const std::string value = column.has_codes() ? fields[i] : as_number(line, column, fields[i], form);
       if (number && !parse_number(value)) check_written_number(line, column, fields[i], form);
       check_value(line, column, value);
+      if (number && value.size() > 1 && value[0] == '0' && value.find_first_not_of("0123456789") == std::string::npos)
+        column.shape.leading_zeros = true;
     } else if (column.is_feature() && table.recipe.missing != Missing::error) {
       column.missing = true;
     } else {

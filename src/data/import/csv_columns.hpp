@@ -20,10 +20,11 @@ struct ColumnShape {
   std::int64_t values = 0;
   bool counts = true, whole = true;  ///< numbers: from 0 or 1 on, one after the other; without decimals
   double first = 0;
-  std::vector<double> ids;   ///< numbers of a column whose name is that of ids; the first million
-  bool dates = true;         ///< words: all of them
-  bool too_many = false;     ///< words: no more are kept, because all of them are dates, or differ
-  bool dates_alone = false;  ///< of too many: they do not differ, so that all others must be dates, too
+  std::vector<double> ids;     ///< numbers of a column whose name is that of ids; the first million
+  bool leading_zeros = false;  ///< numbers: of some, as in postal codes
+  bool dates = true;           ///< words: all of them
+  bool too_many = false;       ///< words: no more are kept, because all of them are dates, or differ
+  bool dates_alone = false;    ///< of too many: they do not differ, so that all others must be dates, too
 };
 
 struct CsvColumn {

@@ -247,6 +247,23 @@ bool detect_header(const std::string& name, const std::vector<CsvFields>& rows, 
       "{}: cannot tell whether the first line holds names or values; set --header yes or --header no", name));
 }
 
+/// Single quotes are characters: where a delimiter stands between them, it divides the field.
+void check_single_quotes(const std::string& name, const std::vector<CsvFields>& rows) {
+  const auto all_rows = [&](std::size_t column, bool begins) {
+    return std::all_of(rows.begin() + (rows.size() > 1 ? 1 : 0), rows.end(), [&](const CsvFields& row) {
+      return column < row.size() && row[column].size() > 1 && (row[column].front() == '\'') == begins &&
+             (row[column].back() == '\'') != begins;
+    });
+  };
+  for (std::size_t c = 0; c + 1 < rows[0].size(); ++c) {
+    if (!all_rows(c, true) || !all_rows(c + 1, false)) continue;
+    throw DataError(
+        fmt::format("{}: the single quotes of {} … {} do not keep a delimiter in the field; write double quotes, or "
+                    "set --delimiter",
+                    name, rows.back()[c], rows.back()[c + 1]));
+  }
+}
+
 }  // namespace
 
 char parse_delimiter(const std::string& delimiter) {
@@ -268,6 +285,7 @@ CsvDialect detect_dialect(const OpenText& open, const TableForm& form, Header he
     reader->next(line);
     split_line(*reader, line, dialect.delimiter, fields);
   }
+  if (form.delimiter == "auto") check_single_quotes(reader->name(), cut.rows);
   dialect.columns = cut.rows[0].size();
   dialect.header = header == Header::automatic ? detect_header(reader->name(), cut.rows, form) : header == Header::yes;
   return dialect;

@@ -94,6 +94,7 @@ ImportedColumn describe_number(const CsvTable& table, const CsvColumn& column) {
   if (column.shape.values > 1 && column.low == column.high) described.what = fmt::format("constant: {:g}", column.low);
   if (column.shape.counts && column.shape.values == table.rows && table.rows >= kFewestIds)
     described.what += ", counts the rows: --exclude leaves it out";
+  if (column.shape.leading_zeros) described.what += ", with leading zeros: --categorical takes the values as names";
   described.plain = described.what.find(" to ") != std::string::npos && described.what.find(',') == std::string::npos;
   return described;
 }
