@@ -202,8 +202,14 @@ inline ExitCode exit_code_of(const session::RunResult& result) {
 
 /// Adds --output and the related options of commands that make a data set.
 std::shared_ptr<data::ImportOutput> add_output(Command command);
+/// How numbers are written in a text: --decimal and --thousands.
+void add_number_form(Command command, data::TableForm& form);
+void add_encoding(Command command, data::Encoding& encoding);
 
-/// Prints the last line of a command that made a set of features.
+/// A delimiter for people: "tabs", "','".
+std::string delimiter_text(const std::string& delimiter);
+
+/// Prints what a command made: a set of features, and of a table what its columns are.
 void say(const data::ImportSummary& made);
 
 // Each adds its subcommands to `data` or to `data import`.

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <memory>
 
 #include "command.hpp"
@@ -31,6 +32,7 @@ void add_recipe(Command command, data::CsvOptions& options) {
       .excludes(command.option("--scale"));
   command.add_choice("--missing", options.missing, data::kMissing, "how a run replaces missing numbers")
       .capture_default_str();
+  command.add_flag("--drop-missing-labels", options.drop_missing_labels, "leave out rows without a label or target");
   command
       .add_choice("--unknown", options.unknown, data::kUnknown,
                   "how a run treats categories that do not occur in its training rows")
@@ -45,6 +47,19 @@ void add_recipe(Command command, data::CsvOptions& options) {
   command.add_option("--weight", options.weight, "column with the training weight of each row");
 }
 
+/// How the table is written.
+void add_form(Command command, data::TableForm& form) {
+  command.add_option("--delimiter", form.delimiter, "delimiter of the columns: auto, tab, or one character")
+      .capture_default_str();
+  add_number_form(command, form);
+  add_encoding(command, form.encoding);
+  command
+      .add_option("--missing-values", form.missing_values,
+                  "texts that stand for a missing value, beside the empty one; upper and lower case are alike")
+      .separated_by(',')
+      .default_str("?,NA,N/A,NaN,null");
+}
+
 void add_csv(Command import, Chosen& chosen) {
   Command command = import.add_subcommand("csv", "import a table of numbers and categories, which may be gzipped");
   const auto path = std::make_shared<std::string>();
@@ -54,21 +69,26 @@ void add_csv(Command import, Chosen& chosen) {
   command.add_option("--label", options->label, "column with the class: its name, or its number (1: first, -1: last)");
   command.add_option("--target", options->target, "column with the number to predict (regression), instead of --label");
   command.add_option("--exclude", options->exclude, "columns that are not used as features").separated_by(',');
+  command
+      .add_option("--include", options->include,
+                  "columns that are features although they look like numbers of the rows, dates or names")
+      .separated_by(',');
   command.add_option("--categorical", options->categorical, "columns whose numbers are categories, not quantities")
       .separated_by(',');
-  command.add_option("--delimiter", options->delimiter, "delimiter of the columns: auto, tab, or one character")
-      .capture_default_str();
+  add_form(command, options->form);
   command
       .add_choice("--header", options->header, data::kHeaders,
                   "whether the first line contains the names of the columns")
       .capture_default_str();
   add_recipe(command, *options);
   command
-      .add_option("--validation-fraction", options->validation_fraction,
-                  "share of the rows for the validation group, chosen at random")
-      .between(0.0, 1.0);
+      .add_choice("--split", options->split, data::kTableSplits,
+                  "how rows are chosen for the validation and test groups; auto: whole groups with --group")
+      .capture_default_str();
   command
-      .add_option("--test-fraction", options->test_fraction, "share of the rows for the test group, chosen at random")
+      .add_option("--validation-fraction", options->validation_fraction, "share of the rows for the validation group")
+      .between(0.0, 1.0);
+  command.add_option("--test-fraction", options->test_fraction, "share of the rows for the test group")
       .between(0.0, 1.0);
   command.add_option("--seed", options->seed, "seed of random choices").no_sign().capture_default_str();
   command.add_option("--test-file", options->test_file, "second file, whose rows become the test group")
@@ -78,6 +98,17 @@ void add_csv(Command import, Chosen& chosen) {
 
 }  // namespace
 
+void add_number_form(Command command, data::TableForm& form) {
+  command.add_option("--decimal", form.decimal, "character before the decimals of numbers: . or ,")
+      .capture_default_str();
+  command.add_option("--thousands", form.thousands,
+                     "character between groups of three digits, such as , . ' or space (default: none)");
+}
+
+void add_encoding(Command command, data::Encoding& encoding) {
+  command.add_choice("--encoding", encoding, data::kEncodings, "encoding of the text").capture_default_str();
+}
+
 std::shared_ptr<data::ImportOutput> add_output(Command command) {
   const auto output = std::make_shared<data::ImportOutput>();
   command.add_option("--output", output->path, "HDF5 file to write").required().type_name("FILE.h5");
@@ -85,6 +116,36 @@ std::shared_ptr<data::ImportOutput> add_output(Command command) {
   command.add_option("--compression", output->compression, "gzip level, 0 (none) to 9").between(0, 9);
   return output;
 }
+
+namespace {
+
+std::size_t characters_of(const std::string& name) {
+  return static_cast<std::size_t>(
+      std::count_if(name.begin(), name.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+}
+
+/// A line for each column; of wide tables, for those that are no plain numbers.
+void say_columns(const data::ImportSummary& made) {
+  constexpr std::size_t kMostLines = 50;
+  if (made.columns.empty()) return;
+  std::vector<data::ImportedColumn> shown = made.columns;
+  if (shown.size() > kMostLines) std::erase_if(shown, [](const data::ImportedColumn& column) { return column.plain; });
+  const std::size_t numbers = made.columns.size() - shown.size();
+  const std::size_t more = shown.size() > kMostLines ? shown.size() - kMostLines : 0;
+  shown.resize(shown.size() - more);
+  std::size_t width = 0;
+  for (const data::ImportedColumn& column : shown) width = std::max(width, characters_of(column.name));
+  fmt::print("columns separated by {}, {}\n", delimiter_text(made.delimiter),
+             made.header ? "with their names in the first line" : "without a line of names");
+  for (const data::ImportedColumn& column : shown) {
+    fmt::print("  {}{}  {:<8}  {}\n", column.name, std::string(width - characters_of(column.name), ' '), column.role,
+               column.what);
+  }
+  if (numbers > 0) fmt::print("  and {} of numbers\n", count_of(static_cast<std::int64_t>(numbers), "column"));
+  if (more > 0) fmt::print("  and {}\n", count_of(static_cast<std::int64_t>(more), "other column"));
+}
+
+}  // namespace
 
 void say(const data::ImportSummary& made) {
   const std::string shape =
@@ -94,6 +155,12 @@ void say(const data::ImportSummary& made) {
              made.classes > 0 ? count_of(made.classes, "class")
              : made.targets   ? "with a target"
                               : "no labels or targets");
+  say_columns(made);
+  if (made.split != data::TableSplit::random)
+    fmt::print("rows divided by --split {}\n", unisono::name_of(made.split, data::kTableSplits));
+  if (made.empty_rows > 0) fmt::print("left out: {} without any value\n", count_of(made.empty_rows, "row"));
+  if (made.unlabelled_rows > 0)
+    fmt::print("left out: {} without a label or target\n", count_of(made.unlabelled_rows, "row"));
 }
 
 void add_import(Command data, Chosen& chosen) {

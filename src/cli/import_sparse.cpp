@@ -71,18 +71,13 @@ void add_libsvm(Command import, Chosen& chosen) {
       [=, &chosen] { chosen.alone = [=] { say_sparse(data::import_libsvm(*paths, *options, *output)); }; });
 }
 
-std::string delimiter_text(const std::string& delimiter) {
-  if (delimiter == " ") return "spaces";
-  return delimiter == "\t" ? "tabs" : fmt::format("'{}'", delimiter);
-}
-
 void say_ratings(const data::RatingsSummary& made) {
   fmt::print(
       "{}: {} training, {} validation and {} test ratings of {} items by {} users, {} times; columns separated by {}, "
-      "{}\n",
+      "{}\n{}\n",
       made.path, made.train, made.validation, made.test, made.items, made.users, made.times ? "with" : "without",
       delimiter_text(made.delimiter),
-      made.header.empty() ? "no header line" : fmt::format("header line '{}'", made.header));
+      made.header.empty() ? "no header line" : fmt::format("header line '{}'", made.header), made.columns);
 }
 
 void add_ratings(Command import, Chosen& chosen) {
@@ -91,8 +86,14 @@ void add_ratings(Command import, Chosen& chosen) {
   const auto paths = add_files(command, "files with ratings, which may be gzipped");
   const auto output = add_output(command);
   const auto options = std::make_shared<data::RatingsOptions>();
-  command.add_option("--delimiter", options->delimiter, "delimiter of the columns: auto, tab, ::, or one character")
+  command
+      .add_option("--delimiter", options->form.delimiter, "delimiter of the columns: auto, tab, ::, or one character")
       .capture_default_str();
+  add_number_form(command, options->form);
+  add_encoding(command, options->form.encoding);
+  command.add_option("--columns", options->columns,
+                     "which columns are used: user=…,item=…,rating=…[,time=…], each by its name or number (default: by "
+                     "the names of the header line, or in this order)");
   command
       .add_choice("--header", options->header, data::kHeaders,
                   "whether the first line contains the names of the columns")
@@ -129,6 +130,7 @@ void add_text(Command import, Chosen& chosen) {
   command.add_option("--sentence-length", options->sentence_length, "split sentences that have more words than this")
       .capture_default_str()
       .positive();
+  add_encoding(command, options->encoding);
   command.add_flag("--lowercase", options->lowercase, "convert the text to lower case");
   command.add_option("--test-fraction", options->test_fraction, "share of the sentences that becomes the test group")
       .between(0.0, 1.0);
@@ -137,6 +139,11 @@ void add_text(Command import, Chosen& chosen) {
 }
 
 }  // namespace
+
+std::string delimiter_text(const std::string& delimiter) {
+  if (delimiter == " ") return "spaces";
+  return delimiter == "\t" ? "tabs" : fmt::format("'{}'", delimiter);
+}
 
 void add_sparse_imports(Command import, Chosen& chosen) {
   add_libsvm(import, chosen);

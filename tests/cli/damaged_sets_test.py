@@ -50,6 +50,60 @@ def patched(path, mark, offset, patch):
     path.write_bytes(content)
 
 
+class LinkedSets(BinaryTest):
+    """The library gives zeros for sources of a dataset that are missing or too small."""
+
+    def write_virtual(self, name, source, dataset, rows):
+        with h5py.File(self.folder / name, "w") as file:
+            layout = h5py.VirtualLayout((8, 3), "f4")
+            layout[:rows] = h5py.VirtualSource(source, dataset, (8, 3))[:rows]
+            file.create_virtual_dataset("train/features", layout)
+            file["train/labels"] = numpy.arange(8) % 2
+
+    def described(self, name):
+        result = self.unisono("data", "describe", name)
+        self.assertIn(result.code, (0, DATA), result)
+        return result.out if result.code == 0 else result.err
+
+    def test_virtual_datasets_have_all_their_sources(self):
+        with h5py.File(self.folder / "source.h5", "w") as file:
+            file["x"] = numpy.arange(24, dtype="f4").reshape(8, 3)
+            file["short"] = numpy.ones((6, 3), "f4")
+        self.write_virtual("whole.h5", "source.h5", "x", 8)
+        self.assertIn("0, 1, 2\n", self.described("whole.h5"))
+        self.write_virtual("gone.h5", "gone-source.h5", "x", 8)
+        self.assertRegex(self.described("gone.h5"), "gone.h5: /train/features is virtual, and its source file 'gone-so")
+        self.write_virtual("other.h5", "source.h5", "z", 8)
+        self.assertIn("source file 'source.h5' has no dataset 'z'", self.described("other.h5"))
+        self.write_virtual("short.h5", "source.h5", "short", 8)
+        self.assertIn("'short' in its source file 'source.h5' is smaller than what", self.described("short.h5"))
+        self.write_virtual("part.h5", "source.h5", "x", 6)
+        self.assertIn("its sources cover 18 of its 24 values", self.described("part.h5"))
+        self.write_virtual("nested.h5", "gone.h5", "train/features", 8)
+        self.assertIn("'gone-source.h5' cannot be opened", self.described("nested.h5"))
+
+    def test_training_does_not_begin_without_a_source(self):
+        self.write_virtual("gone.h5", "gone-source.h5", "x", 8)
+        layers = 'kind = "network"\nloss = "softmax_cross_entropy"\nlayers = [{ kind = "dense", units = 2 }]'
+        rest = "[optimizer]\nlearning_rate = 0.1\n[train]\nepochs = 1\nbatch_size = 4\n"
+        self.write("gone.toml", f'name = "g"\n[data]\npath = "gone.h5"\n[model]\n{layers}\n{rest}')
+        for reader in ("resident", "streaming"):
+            result = self.unisono("train", "gone.toml", "--set", f"data.reader={reader}")
+            self.assertEqual(result.code, DATA, result)
+            self.assertIn("'gone-source.h5' cannot be opened", result.err)
+
+    def test_raw_files_hold_all_values(self):
+        numpy.arange(24, dtype="f4").tofile(self.folder / "raw.bin")
+        for name, offset in (("raw.h5", 0), ("short.h5", 40)):
+            with h5py.File(self.folder / name, "w") as file:
+                file.create_dataset("train/features", (8, 3), "f4", external=[("raw.bin", offset, 96)])
+                file["train/labels"] = numpy.arange(8) % 2
+        self.assertIn("0, 1, 2\n", self.described("raw.h5"))
+        self.assertIn("has its values in the file 'raw.bin', which is too small", self.described("short.h5"))
+        (self.folder / "raw.bin").unlink()
+        self.assertIn("'raw.bin', which cannot be read: No such file", self.described("raw.h5"))
+
+
 class DamagedSets(BinaryTest):
     def refused(self, *arguments, **options):
         result = self.unisono(*arguments, timeout=60, **options)

@@ -8,12 +8,13 @@ import random
 import re
 import subprocess
 import sys
+import time
 import unittest
 
 import h5py
 import numpy
 
-from harness import BinaryTest, messages, names_in
+from harness import BINARY, BinaryTest, messages, names_in
 
 DATA = os.environ.get("UNISONO_DATA")
 
@@ -41,7 +42,17 @@ class Csv(BinaryTest):
         self.write("a.csv", "g,t,w,x,c,y\na,2024-02-29,1,3,u,2\nb,2024-03-01,2,5,v,3\n")
         options = ("--group", "g", "--time", "t", "--weight", "w", "--missing", "mean")
         said = self.succeed("data", "import", "csv", "a.csv", "--target", "y", *options, "--output", "a.h5").out
-        self.assertEqual(said, "a.h5: 2 training, 0 validation and 0 test examples of 2 columns, with a target\n")
+        self.assertEqual(
+            said,
+            "a.h5: 2 training, 0 validation and 0 test examples of 2 columns, with a target\n"
+            "columns separated by ',', with their names in the first line\n"
+            "  g  group     2 groups: a, b\n"
+            "  t  time      dates\n"
+            "  w  weight    1 to 2\n"
+            "  x  number    3 to 5\n"
+            "  c  category  2 levels: u, v\n"
+            "  y  target    2 to 3\n",
+        )
         described = self.succeed("data", "describe", "a.h5").out
         self.assertIn("2 categories: u, v", described)
         self.assertIn("numbers become the mean; missing categories are a category of their own", described)
@@ -49,6 +60,88 @@ class Csv(BinaryTest):
             self.assertIn(line + "\n", described)
         result = self.unisono("data", "import", "csv", "a.csv", "--target", "c", "--output", "b.h5")
         self.assertRegex(result.err, "a.csv:2: column 'c': 'u' is not a number .*, as targets must be;")
+
+    def test_roles_of_columns_are_said(self):
+        colours = "red green blue white".split()
+        rows = [f"{i},{i * 7 % 31},{colours[i % 4]},2024-01-{i + 1:02},5,p{i},{i % 2}" for i in range(25)]
+        self.write("a.csv", "id,size,colour,day,same,name,y\n" + "\n".join(rows))
+        options = ("a.csv", "--label", "y", "--output", "a.h5", "--overwrite")
+        said = self.succeed("data", "import", "csv", *options).out
+        self.assertIn("25 training, 0 validation and 0 test examples of 3 columns, 2 classes\n", said)
+        for line in (
+            "  id      left out  counts the rows; --include 'id' keeps it",
+            "  size    number    0 to 30",
+            "  colour  category  4 levels: blue, green, red, …",
+            "  day     left out  dates; --include 'day' keeps it",
+            "  same    number    constant: 5",
+            "  name    left out  a text of its own in each row; --include 'name' keeps it",
+            "  y       label     2 classes: 0, 1",
+        ):
+            self.assertIn(line + "\n", said)
+        said = self.succeed("data", "import", "csv", *options, "--include", "id,name,day").out
+        self.assertIn("examples of 6 columns", said)
+        result = self.unisono("data", "import", "csv", *options, "--include", "id", "--exclude", "id")
+        self.assertEqual(result.code, 2, result)
+        self.assertIn("--exclude and --include both name column 'id'", result.err)
+        wide = [",".join(f"{i * j}.5" for j in range(70)) + ",a" for i in range(9)]
+        self.write("wide.csv", "\n".join(wide))
+        said = self.succeed("data", "import", "csv", "wide.csv", "--output", "w.h5").out.splitlines()
+        self.write("zip.csv", "zip,x\n01067,5\n10115,6\n")
+        lines = self.succeed("data", "import", "csv", "zip.csv", "--output", "z.h5").out.splitlines()
+        self.assertEqual(
+            lines[2:],
+            [
+                "  zip  number    1067 to 10115, with leading zeros: --categorical takes the values as names",
+                "  x    number    5 to 6",
+            ],
+        )
+        self.write("long.csv", 'x,w\n1,"a\nb"\n2,"' + "é" * 40 + '"\n')
+        lines = self.succeed("data", "import", "csv", "long.csv", "--output", "l.h5").out.splitlines()
+        self.assertEqual(lines[3], "  w  category  2 levels: a b, " + "é" * 15 + "…")
+        self.assertEqual(said[1], "columns separated by ',', without a line of names")
+        self.assertEqual(said[2:], ["  column1   number    constant: 0.5", "  column71  category  1 level: a",
+                                    "  and 69 columns of numbers"])
+
+    def test_a_table_in_latin_1(self):
+        self.write("a.csv", "größe,w\n1,a\n2,b\n".encode("latin1"))
+        result = self.unisono("data", "import", "csv", "a.csv", "--output", "a.h5")
+        self.assertEqual(result.code, 3, result)
+        self.assertRegex(result.err, "data error: a.csv:1:3: the byte 0xF6 is not .* set --encoding latin1")
+        said = self.succeed("data", "import", "csv", "a.csv", "--encoding", "latin1", "--output", "a.h5").out
+        self.assertIn("  größe  number    1 to 2\n", said)
+        self.write("t.txt", "zwölf zwölf".encode("latin1"))
+        options = ("--minimum-count", "1", "--encoding", "latin1", "--output", "t.h5")
+        self.succeed("data", "import", "text", "t.txt", *options)
+        with h5py.File(self.folder / "t.h5", "r") as file:
+            self.assertEqual(names_in(file["dictionary/words"]), ["zwölf"])
+
+    def test_how_rows_were_divided_is_said(self):
+        self.write("a.csv", "x,g\n" + "".join(f"{i * 7 % 5},{'abcde'[i % 5]}\n" for i in range(40)))
+        options = ("a.csv", "--group", "g", "--test-fraction", "0.2", "--output", "a.h5", "--overwrite")
+        said = self.succeed("data", "import", "csv", *options).out
+        self.assertIn("32 training, 0 validation and 8 test examples", said)
+        self.assertIn("rows divided by --split group\n", said)
+        with h5py.File(self.folder / "a.h5", "r") as file:
+            self.assertFalse(set(file["train/groups"]) & set(file["test/groups"]))
+        self.assertNotIn("--split", self.succeed("data", "import", "csv", *options, "--split", "random").out)
+
+    def test_two_imports_of_a_file_are_alike(self):
+        self.write("a.csv", "x,y\n1,a\n2,b\n")
+        sets = []
+        for _ in range(2):
+            self.succeed("data", "import", "csv", "a.csv", "--label", "y", "--output", "a.h5", "--overwrite")
+            sets.append((self.folder / "a.h5").read_bytes())
+            time.sleep(1.1)  # times in HDF5 files count seconds
+        self.assertEqual(*sets)
+
+    def test_a_full_disk_leaves_nothing_behind(self):
+        self.write("a.csv", "x,y\n" + "".join(f"{i},{i % 2}\n" for i in range(5000)))
+        for size in (0, 1, 24):
+            words = [BINARY, "data", "import", "csv", "a.csv", "--output", "full/a.h5"]
+            script = f"ulimit -f {size}; trap '' XFSZ; exec " + " ".join(words)
+            result = subprocess.run(["bash", "-c", script], cwd=self.folder, capture_output=True, text=True)
+            self.assertEqual(result.returncode, 1, result)
+            self.assertEqual(list((self.folder / "full").iterdir()), [])
 
 
 class Libsvm(BinaryTest):
@@ -105,7 +198,8 @@ class Ratings(BinaryTest):
         self.assertEqual(
             said,
             "r.h5: 2 training, 0 validation and 1 test ratings of 2 items by 2 users, with times; "
-            "columns separated by ',', header line 'userId,movieId,rating,timestamp'\n",
+            "columns separated by ',', header line 'userId,movieId,rating,timestamp'\n"
+            "user: userId, item: movieId, rating: rating, time: timestamp\n",
         )
         with h5py.File(self.folder / "r.h5", "r") as file:
             users, items = names_in(file["dictionary/users"]), names_in(file["dictionary/items"])

@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <catch2/catch.hpp>
 #include <numeric>
 
@@ -84,7 +86,7 @@ TEST_CASE("numbers are whole fields, and finite", "[csv]") {
 
 TEST_CASE("delimiter and header are found", "[csv]") {
   const auto dialect = [](const std::string& text) {
-    return unisono::data::detect_dialect(table_of(text), "auto", unisono::data::Header::automatic);
+    return unisono::data::detect_dialect(table_of(text), {}, unisono::data::Header::automatic);
   };
   CHECK(dialect("a;b\n1;2,5\n").delimiter == ';');
   CHECK(dialect("a;b\n1;2,5\n").header);
@@ -96,12 +98,126 @@ TEST_CASE("delimiter and header are found", "[csv]") {
   CHECK(dialect("7\n8\n").columns == 1);
   CHECK_THAT(unisono::test::message_of<unisono::DataError>([&] { dialect("red,big\nblue,small\n"); }),
              Contains("--header yes"));
-  CHECK_FALSE(
-      unisono::data::detect_dialect(table_of("red,big\nblue,small\n"), "auto", unisono::data::Header::no).header);
+  CHECK_FALSE(unisono::data::detect_dialect(table_of("red,big\nblue,small\n"), {}, unisono::data::Header::no).header);
   CHECK_THAT(unisono::test::message_of<unisono::DataError>([&] { dialect("\n \n"); }), Contains("f: is empty"));
   CHECK_THAT(unisono::test::message_of<unisono::ConfigError>(
-                 [&] { unisono::data::detect_dialect(table_of("1"), "::", unisono::data::Header::no); }),
+                 [&] { unisono::data::detect_dialect(table_of("1"), {.delimiter = "::"}, unisono::data::Header::no); }),
              Contains("--delimiter"));
+}
+
+TEST_CASE("a delimiter that cuts all rows is taken before one that makes more columns", "[csv]") {
+  const auto delimiter = [](const std::string& text) {
+    return unisono::data::detect_dialect(table_of(text), {}, unisono::data::Header::no).delimiter;
+  };
+  const auto doubt = [&](const std::string& text) {
+    return unisono::test::message_of<unisono::DataError>([&] { delimiter(text); });
+  };
+  // Blanks in dates, titles and texts.
+  CHECK(delimiter("2024-01-01 10:00:00;3 red apples;1\n2024-01-02 11:00:00;4 big pears;2\n") == ';');
+  CHECK(delimiter("0 the big red film,1990\n1 a very old play,1991\n") == ',');
+  CHECK(delimiter("\"a b c, d\",1\n\"e f g, h\",2\n") == ',');
+  CHECK(delimiter("1 2 3\n4  5 6\n7\t8 9\n") == ' ');
+  // Decimal commas.
+  CHECK(delimiter("0,10;0,0;0,5;0,25\n1,11;2,1;1,5;1,25\n") == ';');
+  CHECK(delimiter("x;y\n0,10;0,0\n1,11;2,1\n") == ';');
+  CHECK(delimiter("0,10\t0,0\n1,11\t2,1\n") == '\t');
+  CHECK(delimiter("0,10 0 0,0\n1 11 2,1\n") == ' ');
+  // A row of another length does not hide the delimiter of all others.
+  CHECK(delimiter("a b,2\nc d e,3\ne f,3,4\n") == ',');
+  // Either could be meant.
+  CHECK_THAT(doubt("a\tb\tc,1\nd\te\tf,2\n"),
+             Contains("f: cannot tell what separates the columns: ',' 2 columns (d\te\tf | 2), or tab 3 columns "
+                      "(d | e | f,2); set --delimiter"));
+  CHECK_THAT(doubt("a,b;c\nd,e;f\n"), Contains("',' 2 columns (d | e;f), or ';' 2 columns (d,e | f)"));
+  CHECK_THAT(doubt("a b,2\nc d;3\ne f,3\n"), Contains("',' 2 columns") && Contains("blanks 2 columns"));
+  CHECK_THAT(doubt("0,10 0,0\n1,11 2,1\n"), Contains("',' 3 columns (1 | 11 2 | 1), or blanks 2 columns (1,11 | 2,1)"));
+  // As in auto-mpg.data of the UCI repository: blanks, and a tab before the last column.
+  CHECK_THAT(doubt("18.0   8   307.0\t\"chevrolet\"\n15.0   8   350.0\t\"buick\"\n"),
+             Contains("tab 2 columns") && Contains("blanks 4 columns"));
+  CHECK(unisono::data::detect_dialect(table_of("18.0   8\t\"a\"\n15.0   8\t\"b c\"\n"), {.delimiter = " "},
+                                      unisono::data::Header::no)
+            .columns == 3);
+  CHECK_THAT(doubt("w,y\n'a, b',1\n'c, d',2\n"),
+             Contains("the first line has 2 fields, but all lines below it have 3"));
+  CHECK_THAT(doubt("'a, b',1\n'c, d',2\n"), Contains("the single quotes of 'c … d' do not keep a delimiter"));
+  CHECK(delimiter("'n sync,don't,1\n'a,b',2\nx,y,3\n") == ',');
+  CHECK_THAT(doubt("Sales of 2024\na;b\n1;2\n"),
+             Contains("with ';' the first line has 1 field, but all lines below it have 2"));
+  CHECK_THAT(doubt("x y\n1 2 3\n2 3 4\n"), Contains("with blanks the first line has 2 fields"));
+}
+
+TEST_CASE("numbers in the first line are names where they are years beside words, or count the columns", "[csv]") {
+  const auto header = [](const std::string& text) {
+    return unisono::data::detect_dialect(table_of(text), {}, unisono::data::Header::automatic).header;
+  };
+  const auto doubt = [&](const std::string& text) {
+    return unisono::test::message_of<unisono::DataError>([&] { header(text); });
+  };
+  CHECK(header("id,2019,2020,2021\n1,2,3,4\n2,5,6,7\n"));
+  CHECK(header("id,2019\n1,2\n2,5\n"));
+  CHECK_FALSE(header("5.1,3.5,1.4,0.2,setosa\n4.9,3.0,1.4,0.2,setosa\n7.0,3.2,4.7,1.4,versicolor\n"));
+  CHECK_FALSE(header("1,2,3\n4,5,6\n1,4,2\n"));
+  // A value that is missing does not make names of the others.
+  CHECK_FALSE(header("5.1,-,1\n4.9,2,0\n"));
+  CHECK_FALSE(header("5.1,unknown,1\n4.9,2,0\n"));
+  CHECK_THAT(doubt("5.1,many,4,7\n4.9,2,0,3\n"), Contains("cannot tell whether the first line holds names or values"));
+  CHECK_THAT(doubt("0,1,2\n0.5,3.5,1\n1.5,2.5,0\n"), Contains("--header yes"));
+  CHECK_THAT(doubt("kind,400.5,401.2,402\na,0.1,0.2,0.3\nb,0.4,0.5,0.6\n"), Contains("--header yes"));
+  CHECK_FALSE(header("1.5,2.5,3.5\n1.7,2.2,3.9\n1.2,2.9,1.1\n"));
+  CHECK_THAT(doubt("country,1990,1991,1992\nA,0.1,0.2,0.3\nB,0.4,0.5,0.6\n"), Contains("--header yes"));
+}
+
+TEST_CASE("numbers may have decimal commas, and separators between their digits", "[csv]") {
+  using unisono::data::plain_number;
+  const unisono::data::TableForm german{.decimal = ",", .thousands = "."}, english{.thousands = ","},
+      french{.decimal = ",", .thousands = "\u202F"}, swiss{.thousands = "'"}, comma{.decimal = ","};
+  CHECK(plain_number("1.234.567,5", german) == "1234567.5");
+  CHECK(plain_number("-1,5e3", german) == "-1.5e3");
+  CHECK(plain_number(",5", german) == ".5");
+  CHECK(plain_number("+12", german) == "+12");
+  CHECK(plain_number("1,234,567.5", english) == "1234567.5");
+  CHECK(plain_number("1\u202F234,5", french) == "1234.5");
+  CHECK(plain_number("1'000", swiss) == "1000");
+  CHECK(plain_number("1 000", {.thousands = "space"}) == "1000");
+  CHECK(plain_number("1234567", english) == "1234567");
+  for (const char* text : {"1.5", "1.23", "1234.567", "1.234.56", "", "-", "1,5,5", "1,5.3", "inf", ".234", "1.234,5x"})
+    CHECK_FALSE(plain_number(text, german));
+  CHECK_FALSE(plain_number("1.5", comma));
+  CHECK_FALSE(plain_number("1,5", english));
+
+  const auto set =
+      import_table("x;w;y\n1.234,5;a,b;0,25\n-2;c;1,75\n", {.target = "y", .form = {.decimal = ",", .thousands = "."}});
+  CHECK(set.features == std::vector<float>{1234.5, 0, -2, 1});
+  CHECK(set.targets == std::vector<float>{0.25, 1.75});
+  CHECK(set.recipe.form == german);
+  CHECK(import_table("x,w\n\"1,000\",a\n5,b\n", {.form = {.thousands = ","}}).features ==
+        std::vector<float>{1000, 0, 5, 1});
+  CHECK_THAT(csv_refusal("x;y\n1,5;2\n1.5;2\n", {.form = {.decimal = ","}}),
+             Contains("t.csv:3: column 'x': '1.5' is a number with a decimal point, but --decimal is ','"));
+  for (const unisono::data::TableForm& form :
+       {unisono::data::TableForm{.decimal = ";"}, {.thousands = "."}, {.thousands = "12"}, {.thousands = "7"}})
+    CHECK_THAT(csv_refusal<unisono::ConfigError>("1;2\n", {.form = form}), Contains("it must be"));
+}
+
+TEST_CASE("numbers in a form that was not said are no categories", "[csv]") {
+  const auto said = [](const std::string& value) { return csv_refusal("x;y\n" + value + ";2\n" + value + ";3\n"); };
+  CHECK_THAT(said("1,000"),
+             Contains("t.csv:2: column 'x': '1,000' may be 1000 or 1.000; set --thousands ',' or --decimal ','"));
+  CHECK_THAT(said("1,5"), Contains("'1,5' has a decimal comma; set --decimal ','"));
+  CHECK_THAT(said("1,250,000"), Contains("has ',' between its digits; set --thousands ','"));
+  CHECK_THAT(said("1.250.000"), Contains("has '.' between its digits; set --thousands '.' --decimal ','"));
+  CHECK_THAT(said("1.250,5"), Contains("set --thousands '.' --decimal ','"));
+  CHECK_THAT(said("1 250"), Contains("set --thousands space"));
+  CHECK_THAT(said("1'250"), Contains("set --thousands \"'\""));
+  for (const char* value : {"$5.20", "-$5.20", "$1,250.00", "20%", "20 %", "5,20 €", "EUR 5", "(5.20)", "\u00A05"})
+    CHECK_THAT(said(value),
+               Contains("is a number with a unit; write the number alone, or name the column with --categorical"));
+  // They are numbers below a line of names, too.
+  CHECK_THAT(csv_refusal("price;kind\n1,5;a\n2,5;b\n"), Contains("t.csv:2: column 'price': '1,5' has a decimal comma"));
+  CHECK_THAT(csv_refusal("price;kind\n$5;a\n$6;b\n"),
+             Contains("t.csv:2: column 'price': '$5' is a number with a unit"));
+  CHECK(import_table("x;y\n20%;2\n30%;3\n", {.categorical = {"x"}}).recipe.columns[0].levels == Texts{"20%", "30%"});
+  CHECK(import_table("x;y\nA5;2\n10-20;3\n", {}).recipe.columns[0].levels == Texts{"10-20", "A5"});
 }
 
 TEST_CASE("lines are counted as an editor counts them, whatever ends them", "[csv]") {
@@ -119,9 +235,39 @@ TEST_CASE("lines are counted as an editor counts them, whatever ends them", "[cs
   CHECK(line == long_line);
   CHECK(of_long.next(line));
   CHECK(line == "y");
+  unisono::data::LineReader old(unisono::data::bytes_of("a\rb\r\rc\r\nd", "f"));
+  for (const auto& [text, number] : {std::pair("a", 1), {"b", 2}, {"c", 4}, {"d", 5}}) {
+    CHECK(old.next(line));
+    CHECK((line == text && old.number() == number));
+  }
+  CHECK_FALSE(old.next(line));
+  const std::string at_the_buffers_end = std::string((256 << 10) - 1, 'x') + "\r\ny";
+  unisono::data::LineReader split(unisono::data::bytes_of(at_the_buffers_end, "f"));
+  CHECK(split.next(line));
+  CHECK(split.next(line));
+  CHECK((line == "y" && split.number() == 2));
   const std::string zero("a\0b", 3);
   unisono::data::LineReader binary(unisono::data::bytes_of(zero, "f"));
   CHECK_THAT(unisono::test::message_of<unisono::DataError>([&] { binary.next(line); }), Contains("f:1:2: a zero byte"));
+}
+
+TEST_CASE("a table whose lines end with carriage returns has as many rows as one with newlines", "[csv]") {
+  for (const std::string end : {"\n", "\r", "\r\n"}) {
+    const auto set = import_table("x,y" + end + "1,2" + end + "3,4" + end + "5,6" + end, {});
+    CHECK(set.features == std::vector<float>{1, 2, 3, 4, 5, 6});
+    CHECK(set.summary.feature_names == Texts{"x", "y"});
+  }
+}
+
+TEST_CASE("a quoted field may hold the ends of lines", "[csv]") {
+  const auto set = import_table("\"x\nin m\",w\r\n1,\"a\r\nb\"\r\n\r\n2,\"say \"\"\n\n\"\"\"\r\n", {});
+  CHECK(set.summary.feature_names == Texts{"x\nin m", "w"});
+  CHECK(set.recipe.columns[1].levels == Texts{"a\nb", "say \"\n\n\""});
+  CHECK(set.features == std::vector<float>{1, 0, 2, 1});
+  // A quote inside of a field opens nothing, and a mistake is named by the line in which the row begins.
+  CHECK(import_table("x,w\n1,5\" pipe\n2,\" a\nb\"\n", {}).features == std::vector<float>{1, 1, 2, 0});
+  CHECK_THAT(csv_refusal("x,w\n1,\"a\nb\"\n2,b,\"\n\"\n"), Contains("t.csv:4: has 3 fields"));
+  CHECK_THAT(csv_refusal("x,w\n1,a\n2,\"b\n3,c\n"), Contains("t.csv:3: column 2: a quote is opened but not closed"));
 }
 
 TEST_CASE("rows are read by any format: names on top, lines without a row, mistakes with their place", "[csv]") {
@@ -190,7 +336,8 @@ TEST_CASE("values that cannot be used are named by line and column", "[csv]") {
              Contains("t.csv:3: column 'b': '1e39' is not a number in the range of float32"));
   CHECK_THAT(csv_refusal("a,b\n1,2\n3,4,5\n"), Contains("t.csv:3: has 3 fields, but the first line has 2"));
   CHECK_THAT(csv_refusal("a,b\n1,2\n3\n"), Contains("t.csv:3: has 1 field,"));
-  CHECK_THAT(csv_refusal("a;b\n1,5;2\n"), Contains("t.csv:2: column 'a': the number 1.5 has a decimal comma"));
+  CHECK_THAT(csv_refusal("a;b\n1,5;2\n"),
+             Contains("t.csv:2: column 'a': '1,5' has a decimal comma; set --decimal ','"));
   CHECK_THAT(csv_refusal("a;b\n1;2\n3;4;5\n"), Contains("t.csv:3: has 3 fields, but the first line has 2"));
   CHECK_THAT(csv_refusal("a,b\n1,\"2\n"), Contains("t.csv:2: column 2: a quote is opened"));
   CHECK_THAT(csv_refusal("a,b\n", {.header = Header::yes}), Contains("has no rows"));
@@ -227,6 +374,178 @@ TEST_CASE("rows are dealt to groups at random, each to one, the same for the sam
   std::vector<float> expected(100);
   std::iota(expected.begin(), expected.end(), 0.0F);
   CHECK(all == expected);
+}
+
+TEST_CASE("a table in Latin-1 is read as one in UTF-8, if that is said", "[csv]") {
+  const unisono::data::TableForm latin1{.encoding = unisono::data::Encoding::latin1};
+  const auto set = import_table(
+      "gr\xF6\xDF"
+      "e,w\n1,caf\xE9\n2,5 \x80\n",
+      {.categorical = {"w"}, .form = latin1});
+  CHECK(set.summary.feature_names == Texts{"größe", "w"});
+  CHECK(set.recipe.columns[1].levels == Texts{"5 €", "café"});
+  CHECK(set.recipe.form == latin1);
+  std::string all;
+  for (int byte = 0x80; byte < 0x100; ++byte) all += static_cast<char>(byte);
+  const std::string many = all + std::string(300000, '\xE9');
+  const auto utf8 = as_utf8(unisono::data::bytes_of(many, "f"), latin1.encoding);
+  std::string read(700000, ' ');
+  read.resize(utf8->read(read));
+  CHECK(unisono::data::find_invalid_utf8(read) == std::string::npos);
+  CHECK(read.starts_with("€\xC2\x81‚ƒ„…†‡ˆ‰Š‹Œ"));
+  CHECK(read.find("ŸÂ") == std::string::npos);
+  CHECK(read.size() == 2 * 128 + 17 + 2 * 300000);  // 17 characters of 0x80 to 0x9F have three bytes
+  CHECK_THAT(csv_refusal("a,gr\xF6\xDF"
+                         "e\n1,2\n"),
+             Contains("t.csv:1:5: the byte 0xF6 is not part of a UTF-8 character; if the file is in Latin-1, set "
+                      "--encoding latin1"));
+  CHECK_THAT(csv_refusal("a,w\n1,caf\xE9\n"), Contains("t.csv:2: column 'w': the byte 0xE9"));
+}
+
+TEST_CASE("rows are divided by groups, by time, or alike in each class", "[csv]") {
+  const TempDir folder;
+  std::string text = "x,g,t,y\n";  // 20 groups of 1 to 20 rows, times that descend, 30 rows of class a
+  std::vector<int> group_of;
+  for (int g = 0; g < 20; ++g) group_of.insert(group_of.end(), static_cast<std::size_t>(g + 1), g);
+  for (std::size_t i = 0; i < 210; ++i)
+    text += fmt::format("{},{},{},{}\n", i + 5, group_of[i * 11 % 210], (210 - i) / 2, i % 7 == 0 ? "a" : "b");
+  unisono::test::write_file(folder / "t.csv", text);
+  struct Divided {
+    std::array<std::vector<float>, 3> rows;
+    std::array<std::vector<std::int64_t>, 3> groups, labels;
+    std::array<std::vector<double>, 3> times;
+  };
+  const auto divide = [&](TableSplit split, std::uint64_t seed = 1) {
+    const unisono::data::CsvOptions options{.label = "y",
+                                            .group = "g",
+                                            .time = "t",
+                                            .split = split,
+                                            .validation_fraction = 0.1,
+                                            .test_fraction = 0.2,
+                                            .seed = seed};
+    unisono::data::import_csv(folder / "t.csv", options, {.path = folder / "a.h5", .overwrite = true});
+    const unisono::data::hdf5::File file(folder / "a.h5", unisono::data::hdf5::File::Mode::read);
+    Divided divided;
+    const char* const names[] = {"train", "validation", "test"};
+    for (std::size_t i = 0; i < 3; ++i) {
+      const std::string name = names[i];
+      divided.rows[i] = file.read<float>(name + "/features");
+      divided.groups[i] = file.read<std::int64_t>(name + "/groups");
+      divided.labels[i] = file.read<std::int64_t>(name + "/labels");
+      divided.times[i] = file.read<double>(name + "/times");
+    }
+    CHECK(divided.rows[0].size() + divided.rows[1].size() + divided.rows[2].size() == 210);
+    return divided;
+  };
+  for (const TableSplit split : {TableSplit::automatic, TableSplit::group}) {
+    const Divided by_group = divide(split);
+    for (std::size_t a = 0; a < 3; ++a) {
+      for (std::size_t b = 0; b < a; ++b) {
+        for (const auto group : by_group.groups[a])
+          CHECK(std::count(by_group.groups[b].begin(), by_group.groups[b].end(), group) == 0);
+      }
+    }
+    // The last group that is taken may be half its size too large or too small: at most 10 of 42 and of 21 rows.
+    CHECK(std::abs(static_cast<int>(by_group.rows[2].size()) - 42) <= 10);
+    CHECK(std::abs(static_cast<int>(by_group.rows[1].size()) - 21) <= 10);
+    CHECK(divide(split).rows == by_group.rows);
+    CHECK(divide(split, 2).rows != by_group.rows);
+  }
+  const Divided by_time = divide(TableSplit::time);
+  CHECK((by_time.rows[1].size() == 21 && by_time.rows[2].size() == 42));
+  CHECK(*std::max_element(by_time.times[0].begin(), by_time.times[0].end()) <=
+        *std::min_element(by_time.times[1].begin(), by_time.times[1].end()));
+  CHECK(*std::max_element(by_time.times[1].begin(), by_time.times[1].end()) <=
+        *std::min_element(by_time.times[2].begin(), by_time.times[2].end()));
+  const Divided by_class = divide(TableSplit::by_class);  // of 30 and 180 rows
+  for (const auto& [part, first, second] : {std::tuple(1U, 3, 18), {2U, 6, 36}}) {
+    const auto& labels = by_class.labels[part];
+    CHECK((std::count(labels.begin(), labels.end(), 0) == first &&
+           std::count(labels.begin(), labels.end(), 1) == second));
+  }
+  CHECK(divide(TableSplit::by_class, 2).rows != by_class.rows);
+  const Divided at_random = divide(TableSplit::random);
+  CHECK((at_random.rows[1].size() == 21 && at_random.rows[2].size() == 42));
+  for (const TableSplit split : {TableSplit::group, TableSplit::time, TableSplit::by_class})
+    CHECK_THAT(csv_refusal<unisono::ConfigError>("x,y\n1,2\n", {.split = split}), Contains("needs --"));
+  CHECK_THAT(csv_refusal("x,g\n1,a\n2,a\n3,a\n4,b\n5,b\n6,b\n", {.group = "g", .test_fraction = 0.1}),
+             Contains("no rows are left for the group 'test': its groups are too large"));
+}
+
+TEST_CASE("columns that say nothing about an example are left out", "[csv]") {
+  const auto features = [](const std::string& header, const std::string& row, std::vector<std::string> include = {}) {
+    std::string text = header;
+    for (int i = 0; i < 40; ++i)
+      text += fmt::format(fmt::runtime(row + ",{2},{3}\n"), i, (i * 7) % 41 + 100, i % 5, i % 2, i % 28 + 1);
+    return import_table(text, {.label = "-1", .include = std::move(include)}).summary.feature_names;
+  };
+  CHECK(features("id,x,y\n", "{0}") == Texts{"x"});
+  CHECK(features(",x,y\n", "{0}") == Texts{"x"});
+  CHECK(features("", "{0}") == Texts{"column2"});
+  CHECK(features("PassengerId,x,y\n", "{1}") == Texts{"x"});
+  CHECK(features("customer_id,x,y\n", "c{1}") == Texts{"x"});
+  CHECK(features("who,x,y\n", "c{1}") == Texts{"x"});
+  CHECK(features("day,x,y\n", "2024-01-{4:02}") == Texts{"x"});
+  CHECK(features("day,x,y\n", "{4}.1.2024") == Texts{"x"});
+  CHECK(features("day,x,y\n", "1/{4}/2024 10:00") == Texts{"x"});
+  CHECK(features("id,x,y\n", "{0}", {"id"}) == Texts{"id", "x"});
+  CHECK(features("day,x,y\n", "2024-01-{4:02}", {"day"}) == Texts{"day", "x"});
+  // These may say something.
+  CHECK(features("t,x,y\n", "{0}") == Texts{"t", "x"});
+  CHECK(features("width,x,y\n", "{1}") == Texts{"width", "x"});
+  CHECK(features("id,x,y\n", "{4}") == Texts{"id", "x"});
+  CHECK(features("id,x,y\n", "{0}.5") == Texts{"id", "x"});
+  CHECK(features("who,x,y\n", "c{4}") == Texts{"who", "x"});
+  CHECK(features("version,x,y\n", "1.{4}.0") == Texts{"version", "x"});
+  // All features of a table are kept, whatever they are.
+  std::string alone = "id,y\n", many = "name,x\n", days = "day,x\n";
+  for (int i = 0; i < 1200; ++i) {
+    alone += fmt::format("{},{}\n", i, i % 2);
+    many += fmt::format("n{},{}\n", i, i % 7);
+    days += fmt::format("{}-01-{:02},{}\n", 500 + i, i % 28 + 1, i % 7);
+  }
+  CHECK(import_table(alone, {.label = "y"}).summary.feature_names == Texts{"id"});
+  CHECK(import_table(many, {}).summary.feature_names == Texts{"x"});
+  CHECK(import_table(days, {}).summary.feature_names == Texts{"x"});
+  CHECK_THAT(csv_refusal("name,x\nn0,1\n" + many.substr(7)), Contains("too many for classes or categories"));
+}
+
+TEST_CASE("rows without any value are left out and counted", "[csv]") {
+  const auto set = import_table("x,w,y\n1,a,2\n,,\n , \"\" ,\n\n3,b,4\n,,\n", {.missing = Missing::mean});
+  CHECK(set.features == std::vector<float>{1, 0, 2, 3, 1, 4});
+  CHECK(set.recipe.columns[1].levels == Texts{"a", "b"});
+  CHECK((set.summary.train == 2 && set.summary.empty_rows == 3));
+  const auto tabs = import_table("x\tw\n1\ta\n\t\n3\tb\n \t \n", {});
+  CHECK((tabs.summary.train == 2 && tabs.summary.empty_rows == 2));
+  // A column alone has missing values, not empty rows.
+  CHECK(import_table("x\n1\n\"\"\n2\n", {.missing = Missing::mean}).summary.train == 3);
+}
+
+TEST_CASE("what stands for a missing value may be said", "[csv]") {
+  const unisono::data::TableForm form{.missing_values = {"#N/A", "None", "-", "."}};
+  const auto set = import_table("x,w\n#N/A,a\n2,none\n-,NA\n", {.form = form, .missing = Missing::mean});
+  CHECK((std::isnan(set.features[0]) && set.features[2] == 2 && std::isnan(set.features[4])));
+  CHECK(set.recipe.columns[1].levels == Texts{"", "NA", "a"});
+  CHECK(set.recipe.form == form);
+  // A class, or a country, that is called NA.
+  CHECK_THAT(csv_refusal("x,y\n1,NA\n2,EU\n", {.label = "y"}),
+             Contains("column 'y': the value is missing ('NA')") && Contains("--drop-missing-labels") &&
+                 Contains("if this is a name, say with --missing-values what is missing"));
+  CHECK(import_table("x,y\n1,NA\n2,EU\n", {.label = "y", .form = {.missing_values = {}}}).class_names ==
+        Texts{"EU", "NA"});
+  CHECK_THAT(csv_refusal("x,w\n#N/A,a\n2,b\n"), Contains("list it with --missing-values"));
+  CHECK_THAT(csv_refusal("x,w\n2,a\nNone,b\n"), Contains("list it with --missing-values"));
+}
+
+TEST_CASE("rows without a label or target may be left out", "[csv]") {
+  const std::string text = "x,y\n1,\n2,5\n,\n3,?\n4,6\n";
+  const auto set = import_table(text, {.target = "y", .drop_missing_labels = true});
+  CHECK(set.features == std::vector<float>{2, 4});
+  CHECK(set.targets == std::vector<float>{5, 6});
+  CHECK((set.summary.unlabelled_rows == 2 && set.summary.empty_rows == 1));
+  CHECK_THAT(csv_refusal(text, {.label = "y"}), Contains("t.csv:2: column 'y': the value is missing"));
+  CHECK_THAT(csv_refusal<unisono::ConfigError>(text, {.drop_missing_labels = true}),
+             Contains("needs --label or --target"));
 }
 
 TEST_CASE("missing values are kept where the recipe says what they become", "[csv]") {

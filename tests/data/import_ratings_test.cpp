@@ -16,15 +16,15 @@ namespace {
 
 Texts split_rating_fields(const std::string& text, const std::string& delimiter) {
   unisono::data::RatingFields fields;
-  const std::size_t count = unisono::data::split_rating(text, delimiter, fields);
-  return {fields.begin(), fields.begin() + static_cast<std::ptrdiff_t>(count)};
+  unisono::data::split_rating(text, delimiter, fields);
+  return {fields.values.begin(), fields.values.end()};
 }
 
 unisono::data::RatingsDialect dialect(const std::string& text, const std::string& delimiter = "auto",
                                       unisono::data::Header header = unisono::data::Header::automatic) {
   return unisono::data::detect_ratings(
-      [&] { return std::make_unique<unisono::data::LineReader>(unisono::data::bytes_of(text, "f")); }, delimiter,
-      header);
+      [&] { return std::make_unique<unisono::data::LineReader>(unisono::data::bytes_of(text, "f")); },
+      {.form = {.delimiter = delimiter}, .header = header});
 }
 
 struct RatingGroup {
@@ -78,7 +78,11 @@ TEST_CASE("lines of ratings are cut at their delimiter", "[ratings]") {
   CHECK(split_rating_fields("  a \t b\t 3 ", " ") == Texts{"a", "b", "3"});
   CHECK(split_rating_fields("big sur\tthe film\t3", "\t") == Texts{"big sur", "the film", "3"});
   CHECK(split_rating_fields("a,,3", ",") == Texts{"a", "", "3"});
-  CHECK(split_rating_fields("a,b,3,4,5,6,7", ",").size() == 5);
+  CHECK(split_rating_fields("a,b,3,4,5,6,7", ",").size() == 7);
+  CHECK(split_rating_fields("\"1\", \"Heat, The\" ,\"say \"\"hi\"\"\"", ",") == Texts{"1", "Heat, The", "say \"hi\""});
+  CHECK(split_rating_fields("\"a b\"  \"\" 3", " ") == Texts{"a b", "", "3"});
+  // Quotes that are no field's are characters.
+  CHECK(split_rating_fields("\"Weird Al\" Y;12\" disc;\"open", ";") == Texts{"\"Weird Al\" Y", "12\" disc", "\"open"});
 }
 
 TEST_CASE("delimiter and names on top are found", "[ratings]") {
@@ -98,6 +102,72 @@ TEST_CASE("delimiter and names on top are found", "[ratings]") {
   CHECK_THAT(unisono::test::message_of<unisono::DataError>([] { dialect("\n"); }), Contains("f: is empty"));
   CHECK_THAT(unisono::test::message_of<unisono::ConfigError>([] { dialect("1 2 3\n", ":::"); }),
              Contains("--delimiter ':::'"));
+}
+
+TEST_CASE("columns are found by names that most data sets use", "[ratings]") {
+  const auto columns = [](const std::string& header, const std::string& line) {
+    const unisono::data::RatingsDialect found = dialect(header + "\n" + line + "\n" + line + "\n");
+    return std::vector<std::size_t>(found.columns.begin(), found.columns.begin() + static_cast<int>(found.fields));
+  };
+  using Places = std::vector<std::size_t>;
+  CHECK(columns("userId,movieId,rating,timestamp", "1,31,2.5,1260759144") == Places{0, 1, 2, 3});
+  CHECK(columns(",userId,movieId,rating", "0,1,31,2.5") == Places{1, 2, 3});
+  CHECK(columns("userId,movieId,timestamp,rating", "1,31,1260759144,2.5") == Places{0, 1, 3, 2});
+  CHECK(columns("item_id\tUser ID\tStars", "31\t1\t2.5") == Places{1, 0, 2});
+  CHECK(columns("\"user\",\"title\",\"isbn\",\"score\",\"age\"", "\"1\",\"a, b\",\"31\",\"2.5\",\"9\"") ==
+        Places{0, 2, 3});
+  CHECK(columns("ISBN;User-ID;Book-Rating", "0195153448;276725;8") == Places{1, 0, 2});
+  CHECK(columns("who,what,how", "1,31,2.5") == Places{0, 1, 2});
+  CHECK_THAT(
+      unisono::test::message_of<unisono::DataError>([&] { columns("item,who,rating", "31,1,2.5"); }),
+      Contains("f: column 1 is named 'item', but without names for all of user, item and rating, column 1 would be "
+               "the user; set --columns"));
+  CHECK_THAT(unisono::test::message_of<unisono::DataError>([&] { columns("user,artist,track,plays", "1,2,3,4"); }),
+             Contains("column 3 is named 'track'"));
+}
+
+TEST_CASE("ratings are those of the named columns", "[ratings]") {
+  const std::string text = ",userId,movieId,rating\n0,7,31,2.5\n1,7,32,4\n2,9,31,1\n";
+  const auto set = import_entries(text);
+  CHECK(set.users == Texts{"7", "9"});
+  CHECK(set.items == Texts{"31", "32"});
+  CHECK(set.train.ratings == std::vector<float>{2.5, 4, 1});
+  CHECK(set.times.empty());
+  CHECK(set.summary.columns == "user: userId, item: movieId, rating: rating");
+  const auto chosen = import_entries(text, {.columns = "user=movieId,rating=4,item=userId,time=1"});
+  CHECK(chosen.users == Texts{"31", "32"});
+  CHECK(chosen.train.ratings == set.train.ratings);
+  CHECK(chosen.times == "int64");
+  CHECK(import_entries("9;1;8;2,5;x\n9;2;8;3;x\n", {.form = {.decimal = ","}, .columns = "user=2,item=1,rating=4"})
+            .train.ratings == std::vector<float>{2.5, 3});
+  for (const char* columns : {"user=userId", "user=userId,item=movieId,rating=nothing", "user=1,item=1,rating=2",
+                              "user=1,user=2,item=1,rating=2", "who=1", "user=1,item=2,rating=5", "user"})
+    CHECK_THAT(ratings_refusal<unisono::ConfigError>(text, {.columns = columns}), Contains("--columns"));
+  // The test file's columns are its own.
+  CHECK(import_entries(text, {}, "rating,item,user\n5,31,7\n").test.ratings == std::vector<float>{5});
+  CHECK_THAT(ratings_refusal(text, {}, "1,2,3\n"), Contains("s.txt: has no names of columns"));
+}
+
+TEST_CASE("columns by their places that look like others are asked about", "[ratings]") {
+  std::string swapped, counted;
+  for (int i = 0; i < 12; ++i) {
+    swapped += fmt::format("{},{},{},{}\n", i % 3, i % 4, 978300760 + i, i % 5);
+    counted += fmt::format("{},{},{},{}\n", i, i % 3, i % 4, i % 5);
+  }
+  CHECK_THAT(ratings_refusal(swapped),
+             Contains("the third column looks like times, the fourth like ratings; set --columns"));
+  CHECK_THAT(ratings_refusal(counted), Contains("the first column counts the lines"));
+  CHECK(import_entries(counted, {.columns = "user=2,item=3,rating=4"}).users == Texts{"0", "1", "2"});
+}
+
+TEST_CASE("a delimiter of ratings leaves numbers where ratings are", "[ratings]") {
+  CHECK(dialect("1;2;3,5;100,0\n2;2;4,5;200,0\n").delimiter == ";");
+  CHECK(dialect("1\tA, B and C, D\t3\n2\tE, F and G, H\t4\n").delimiter == "\t");
+  CHECK(dialect("u1 a,b,c 3\nu2 a,b,c 4\n").delimiter == " ");
+  CHECK_THAT(unisono::test::message_of<unisono::DataError>([] { dialect("u,i,3,x;y;4;z\nu,i,3,x;y;4;z\n"); }),
+             Contains("cannot tell whether ',' or ';' separates the columns; set --delimiter"));
+  CHECK_THAT(ratings_refusal("1;2;3,5\n2;2;4,5\n"),
+             Contains("column 3 (rating): '3,5' has a decimal comma; set --decimal ','"));
 }
 
 TEST_CASE("users and items are numbered as they come first", "[ratings]") {
@@ -167,13 +237,14 @@ TEST_CASE("ratings are chosen at random, each for one group, alike for the same 
 TEST_CASE("what is wrong in a rating is named by line and column", "[ratings]") {
   const std::string good = "1,2,3\n1,2,3\n1,2,3\n";
   CHECK_THAT(ratings_refusal(good + "1,2\n"),
-             Contains("r.txt:4:4: has 2 fields, but 3 are expected: user, item, rating"));
-  CHECK_THAT(ratings_refusal(good + "1,2,3,4,5,6\n"), Contains("r.txt:4:7: has more than 4 fields"));
+             Contains("r.txt:4:4: has 2 fields, but 3 are expected: user: column 1, item: column 2, rating: column 3"));
+  CHECK_THAT(ratings_refusal(good + "1,2,3,4,5,6\n"), Contains("r.txt:4:7: has 6 fields"));
   CHECK_THAT(ratings_refusal(good + "1,2,x\n"), Contains("r.txt:4: column 3 (rating): 'x' is not a number"));
   CHECK_THAT(ratings_refusal(good + "1,2,nan\n"), Contains("r.txt:4: column 3 (rating)"));
   CHECK_THAT(ratings_refusal(good + "1,2,1e39\n"), Contains("r.txt:4: column 3 (rating)"));
   CHECK_THAT(ratings_refusal(good + ",2,3\n"), Contains("r.txt:4: column 1 (user): is empty"));
-  CHECK_THAT(ratings_refusal(good + "1,caf\xE9,3\n"), Contains("r.txt:4: column 2 (item): is not UTF-8"));
+  CHECK_THAT(ratings_refusal(good + "1,caf\xE9,3\n"),
+             Contains("r.txt:4: column 2 (item): the byte 0xE9 is not part of a UTF-8 character"));
   CHECK_THAT(ratings_refusal("1,2,3,4\n1,2,3,4\n1,2,3,today\n"),
              Contains("r.txt:3: column 4 (time): 'today' is not a number"));
   CHECK_THAT(ratings_refusal("user,item,rating\n", {.header = Header::yes}), Contains("r.txt: has no ratings"));

@@ -41,12 +41,12 @@ TEST_CASE("threads find the same words, counts and sentences of a text as one th
   unisono::test::write_file(folder / "c.txt", "");
   unisono::test::write_file(folder / "d.txt", "a small one");
   const std::vector<std::string> files = {folder / "a.txt", folder / "b.txt", folder / "c.txt", folder / "d.txt"};
-  ReadText one = read_text(files, false, folder / "set.h5", 1);
+  ReadText one = read_text(files, {}, folder / "set.h5", 1);
   const WordLists sentences = sentences_of(one);
   CHECK(one.parts.size() == 1);
   CHECK(one.length == std::accumulate(one.counts.begin(), one.counts.end(), std::int64_t{0}));
   for (const int threads : {2, 3, 64}) {
-    ReadText many = read_text(files, false, folder / "set.h5", threads);
+    ReadText many = read_text(files, {}, folder / "set.h5", threads);
     CHECK((many.parts.size() > 1 && many.parts.size() <= static_cast<std::size_t>(threads)));
     CHECK(many.words.strings() == one.words.strings());
     CHECK(many.counts == one.counts);
@@ -62,7 +62,7 @@ TEST_CASE("a mistake in a text is named by file, line and byte, on any number of
   unisono::test::write_file(folder / "t.txt", good.substr(0, good.rfind('\n') + 1) + "ab \xFF" + good + " \xFE");
   for (const int threads : {1, 2, 4}) {
     CHECK_THAT(unisono::test::message_of<unisono::DataError>(
-                   [&] { read_text({folder / "t.txt"}, false, folder / "set.h5", threads); }),
+                   [&] { read_text({folder / "t.txt"}, {}, folder / "set.h5", threads); }),
                Contains("t.txt:" + std::to_string(lines + 1) + ":4: the byte 0xFF"));
   }
 }

@@ -1,6 +1,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "import/raw_formats.hpp"
 #include "recipe/encoder.hpp"
@@ -233,6 +234,41 @@ TEST_CASE("a raw table is read as the training table was", "[recipe]") {
   CHECK_THAT(refusal("x,w\n"), Contains("has no rows"));
 }
 
+TEST_CASE("a table to predict has its numbers in the form of the training table", "[recipe]") {
+  const TempDir folder;
+  const unisono::data::CsvOptions options{.label = "y", .form = {.decimal = ",", .thousands = "."}};
+  unisono::data::DataSettings settings;
+  settings.path = import_text(folder, "x;w;y\n1.234,5;a;no\n0,5;b;yes\n2;b;no\n", options);
+  const unisono::data::Preprocessing fitted = unisono::data::open_dataset(settings, 1)->preprocessing();
+  CHECK(unisono::data::preprocessing_from_json(unisono::data::to_json(fitted), "f").recipe.form == options.form);
+  const auto read = [&](const std::string& text) {
+    unisono::test::write_file(folder / "new.csv", text);
+    unisono::data::write_raw_table(folder / "new.csv", fitted, {.path = folder / "new.h5", .overwrite = true});
+    return unisono::data::hdf5::File(folder / "new.h5", unisono::data::hdf5::File::Mode::read)
+        .read<float>("test/features");
+  };
+  CHECK(read("x;w\n1.000;a\n0,25;b\n") == std::vector<float>{1000, 0, 0.25, 1});
+  // The names show what separates the columns, where the values could be cut by either.
+  CHECK(read("w;x\na;1,5\nb;2,5\n") == std::vector<float>{0, 1.5, 1, 2.5});
+  CHECK(read("w\tx\na\t1,5\n") == std::vector<float>{0, 1.5});
+  CHECK_THAT(unisono::test::message_of<unisono::DataError>([&] { read("x;w\n1.5;a\n"); }),
+             Contains("new.csv:2: column 'x': '1.5' is a number with a decimal point, but --decimal is ','"));
+}
+
+TEST_CASE("a row to predict may be empty, and what is missing is what the training table said", "[recipe]") {
+  const TempDir folder;
+  unisono::data::DataSettings settings;
+  settings.targets = unisono::data::Targets::features;
+  settings.path = import_text(folder, "x,z\n1,3\nnone,4\n3,8\n",
+                              {.form = {.missing_values = {"none"}}, .missing = unisono::data::Missing::mean});
+  const unisono::data::Preprocessing fitted = unisono::data::open_dataset(settings, 1)->preprocessing();
+  unisono::test::write_file(folder / "new.csv", "x,z\n5,6\n,\nnone,7\n");
+  unisono::data::write_raw_table(folder / "new.csv", fitted, {.path = folder / "new.h5"});
+  settings.path = folder / "new.h5";
+  CHECK(features_of(*unisono::data::open_dataset(settings, 1, {}, &fitted), unisono::data::Split::test) ==
+        std::vector<float>{5, 6, 2, 5, 2, 7});
+}
+
 TEST_CASE("columns without names are known by their places", "[recipe]") {
   const TempDir folder;
   unisono::data::DataSettings settings;
@@ -350,7 +386,23 @@ TEST_CASE("arrays of NumPy are read, and refused where they are damaged", "[reci
     return unisono::test::message_of<unisono::DataError>(
         [&] { unisono::data::parse_npy(npy(header, values), "a.npy"); });
   };
-  CHECK_THAT(refusal("{'descr': '<f4', 'fortran_order': True, 'shape': (1,), }", "1234"), Contains("Fortran order"));
+  // What numpy.save writes for np.arange(24).reshape(2, 3, 4) and its transposed (4, 3, 2), which is in Fortran's
+  // order.
+  std::string counted(24, '\0');
+  std::iota(counted.begin(), counted.end(), '\0');
+  const auto turned =
+      unisono::data::parse_npy(npy("{'descr': '|u1', 'fortran_order': True, 'shape': (4, 3, 2), }", counted), "a.npy");
+  CHECK(turned.extent == std::vector<std::int64_t>{4, 3, 2});
+  for (std::size_t i = 0; i < 24; ++i) CHECK(turned.values_of_bytes[i] == (i % 2) * 12 + i / 2 % 3 * 4 + i / 6);
+  const auto matrix = unisono::data::parse_npy(
+      npy("{'descr': '|i1', 'fortran_order': True, 'shape': (2, 3), }", std::string("\1\4\2\5\3\6")), "a.npy");
+  CHECK(matrix.values == std::vector<float>{1, 2, 3, 4, 5, 6});
+  const auto big = unisono::data::parse_npy(
+      npy("{'descr': '>i2', 'fortran_order': True, 'shape': (2,), }", std::string("\xFF\xFE\x01\x02", 4)), "a.npy");
+  CHECK(big.values == std::vector<float>{-2, 258});
+  const auto truths = unisono::data::parse_npy(
+      npy("{'descr': '|b1', 'fortran_order': False, 'shape': (2,), }", std::string("\0\1", 2)), "a.npy");
+  CHECK((!truths.bytes && truths.values == std::vector<float>{0, 1}));
   CHECK_THAT(refusal("{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }", "1234"),
              Contains("but 4 bytes follow"));
   CHECK_THAT(refusal("{'descr': '|O', 'fortran_order': False, 'shape': (1,), }", "1"), Contains("type '|O'"));

@@ -38,9 +38,32 @@ std::string word_refusal(const std::string& text) {
 TEST_CASE("words stand between blanks and the ends of lines", "[text]") {
   CHECK(words_in("to be or\nnot  to\tbe") == "to be or |not to be ");
   CHECK(words_in(" a\r\n\r\n\vb\f\n") == "a ||b |");
+  CHECK(words_in("a b\rc\r\rd\r\n\r\ne") == "a b |c ||d ||e ");  // lines end with \n, \r\n or \r
   CHECK(words_in("") == "");
   CHECK(words_in(" \t ") == "");
   CHECK(words_in("\xEF\xBB\xBFzwölf") == "zwölf ");  // a byte order mark
+}
+
+TEST_CASE("blanks of all alphabets divide words", "[text]") {
+  // What Python's str.split() takes for blanks, as gensim's LineSentence does.
+  for (const char* blank : {"\x1C", "\x1F", "\u0085", "\u00A0", "\u1680", "\u2000", "\u2003", "\u200A", "\u2028",
+                            "\u2029", "\u202F", "\u205F", "\u3000"}) {
+    CHECK(words_in(std::string("zwölf") + blank + blank + "é\n" + blank + "b" + blank) == "zwölf é |b ");
+  }
+  for (const char* letter : {"\u00A1", "\u1681", "\u200B", "\u2010", "\u2060", "\u3001", "\uFEFF"})
+    CHECK(words_in(std::string("a") + letter + "b") == std::string("a") + letter + "b ");
+  CHECK_THAT(word_refusal("a\xE2\x80"
+                          "7"),
+             Contains("f:1:2: the byte 0xE2"));
+  // Blanks that lie across what is read at a time.
+  for (const std::size_t before : {2, 3, 4}) {
+    const std::string text(before, 'x');
+    std::string many;
+    for (int i = 0; i < 200000; ++i) many += text + "\u3000";
+    std::string expected;
+    for (int i = 0; i < 200000; ++i) expected += text + " ";
+    CHECK(words_in(many) == expected);
+  }
 }
 
 TEST_CASE("a line may be longer than memory, and words lie across what is read at a time", "[text]") {

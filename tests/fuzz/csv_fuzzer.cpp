@@ -14,15 +14,20 @@ namespace {
 using namespace unisono;
 using namespace unisono::data;
 
-unisono::data::CsvOptions options_of(std::uint8_t choice) {
+/// \param odd whether the text has an odd number of bytes
+unisono::data::CsvOptions options_of(std::uint8_t choice, bool odd) {
   unisono::data::CsvOptions options;
   if ((choice & 3) == 1) options.label = "-1";
   if ((choice & 3) == 2) options.target = "1";
   if ((choice & 3) == 3) options.categorical = {"1"};
-  if ((choice & 4) != 0) options.delimiter = ";";
-  if ((choice & 8) != 0) options.delimiter = "tab";
+  if ((choice & 4) != 0) options.form.delimiter = ";";
+  if ((choice & 8) != 0) options.form.delimiter = "tab";
+  if ((choice & 64) != 0) options.form.decimal = ",";
+  if ((choice & 128) != 0) options.form.thousands = options.form.decimal == "," ? "." : ",";
   if ((choice & 16) != 0) options.header = Header::no;
   if ((choice & 32) != 0) options.header = Header::yes;
+  options.drop_missing_labels = (choice & 3) == 1 && odd;
+  if (odd) options.form.missing_values = {"-", "1"};
   return options;
 }
 
@@ -52,7 +57,7 @@ void check(const std::string& text, const unisono::data::CsvOptions& options) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   try {
-    check(std::string(reinterpret_cast<const char*>(data) + 1, size - 1), options_of(data[0]));
+    check(std::string(reinterpret_cast<const char*>(data) + 1, size - 1), options_of(data[0], size % 2 == 0));
   } catch (const unisono::DataError& error) {
     if (std::string(error.what()).find("fuzzed") == std::string::npos) std::abort();  // says no place
   } catch (const unisono::ConfigError&) {

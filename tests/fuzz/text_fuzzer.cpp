@@ -30,19 +30,50 @@ std::vector<std::string> read(const std::string& text) {
   return tokens;
 }
 
+/// Bytes of the blank at a place; 0: there is none.
+std::size_t blank_at(const std::string& text, std::size_t at) {
+  static const std::vector<std::string> blanks = {" ",      "\t",     "\f",     "\v",     "\x1C",   "\x1D",   "\x1E",
+                                                  "\x1F",   "\u0085", "\u00A0", "\u1680", "\u2000", "\u2001", "\u2002",
+                                                  "\u2003", "\u2004", "\u2005", "\u2006", "\u2007", "\u2008", "\u2009",
+                                                  "\u200A", "\u2028", "\u2029", "\u202F", "\u205F", "\u3000"};
+  for (const std::string& blank : blanks) {
+    if (text.compare(at, blank.size(), blank) == 0) return blank.size();
+  }
+  return 0;
+}
+
+std::size_t behind_blanks(const std::string& text, std::size_t at) {
+  while (at < text.size() && blank_at(text, at) > 0) at += blank_at(text, at);
+  return at;
+}
+
+/// Behind the end of a line; the same place: there is none.
+std::size_t behind_line_end(const std::string& text, std::size_t at) {
+  if (text.compare(at, 2, "\r\n") == 0) return at + 2;
+  return at < text.size() && (text[at] == '\r' || text[at] == '\n') ? at + 1 : at;
+}
+
 void check(const std::string& text, unisono::data::Lowercase& lowercase) {
   const std::vector<std::string> tokens = read(text);
   if (!tokens.empty() && tokens.back().starts_with("fuzzed:")) return;
   std::size_t at = text.starts_with("\xEF\xBB\xBF") ? 3 : 0;
   for (const std::string& token : tokens) {
-    at = text.find_first_not_of(" \t\r\f\v", at);
-    if (at == std::string::npos || text.compare(at, token.size(), token) != 0) std::abort();
+    at = behind_blanks(text, at);
+    if (token == "\n") {
+      if (behind_line_end(text, at) == at) std::abort();
+      at = behind_line_end(text, at);
+      continue;
+    }
+    if (text.compare(at, token.size(), token) != 0) std::abort();
+    for (std::size_t i = 0; i < token.size(); ++i) {
+      if (blank_at(token, i) > 0) std::abort();
+    }
     at += token.size();
     if (unisono::data::find_invalid_utf8(token) != std::string::npos ||
         unisono::data::find_invalid_utf8(lowercase(token)) != std::string::npos)
       std::abort();
   }
-  if (text.find_first_not_of(" \t\r\f\v", at) != std::string::npos) std::abort();  // something was left out
+  if (behind_blanks(text, at) != text.size()) std::abort();  // something was left out
 }
 
 }  // namespace

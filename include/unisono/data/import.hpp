@@ -20,6 +20,22 @@ struct ImportOutput {
   int compression = 0;     ///< gzip level, 0 (none) to 9
 };
 
+/// How rows are chosen for the validation and test groups.
+enum class TableSplit { automatic, random, group, time, by_class };
+
+inline constexpr Named<TableSplit> kTableSplits[] = {
+    {TableSplit::automatic, "auto", "by group where there is a column of groups, else at random"},
+    {TableSplit::random, "random", "at random"},
+    {TableSplit::group, "group", "whole groups at random"},
+    {TableSplit::time, "time", "the latest rows"},
+    {TableSplit::by_class, "class", "at random, the same share of each class"}};
+
+/// A column of an imported table: "age", "number", "17 to 90".
+struct ImportedColumn {
+  std::string name, role, what;
+  bool plain = false;  ///< a number about which there is nothing to say
+};
+
 /// What was made: for a line of log.
 struct ImportSummary {
   std::string path;
@@ -28,6 +44,11 @@ struct ImportSummary {
   std::int64_t classes = 0;                          ///< 0: no labels
   bool targets = false;                              ///< numbers to predict
   std::vector<std::string> feature_names;            ///< of a table, in the order of the features
+  std::int64_t empty_rows = 0, unlabelled_rows = 0;  ///< of a table: left out
+  std::vector<ImportedColumn> columns = {};          ///< of a table, all of them
+  std::string delimiter = {};                        ///< of a table
+  bool header = false;                               ///< of a table
+  TableSplit split = TableSplit::random;             ///< of a table: how its rows were divided
 };
 
 /// The four files of MNIST, Fashion-MNIST and their like, gzipped or not: train-images-idx3-ubyte,
@@ -47,22 +68,26 @@ inline constexpr Named<Header> kHeaders[] = {{Header::automatic, "auto", "what t
 
 struct CsvOptions {
   // A column is named by its name in the header, or by its number: 1 is the first, −1 the last.
-  std::string label = {};                     ///< the column of classes
-  std::string target = {};                    ///< the column of numbers to be predicted, in place of classes
-  std::vector<std::string> exclude = {};      ///< columns that are no features
+  std::string label = {};                 ///< the column of classes
+  std::string target = {};                ///< the column of numbers to be predicted, in place of classes
+  std::vector<std::string> exclude = {};  ///< columns that are no features
+  std::vector<std::string> include =
+      {};  ///< columns that are features, though they look like numbers of rows, or dates
   std::vector<std::string> categorical = {};  ///< columns whose numbers are names: one feature for each
-  std::string delimiter = "auto";             ///< auto, tab, or one character
+  TableForm form = {};                        ///< kept in the recipe, for tables to predict
   Header header = Header::automatic;
   // The recipe: how a run turns the columns into features, with what it finds in its own training rows.
   Scaling scale = Scaling::none;  ///< of columns of numbers
   Missing missing = Missing::error;
   Unknown unknown = Unknown::error;
+  bool drop_missing_labels = false;    ///< leave out rows without a label or target
   std::int64_t minimum_frequency = 1;  ///< training rows that a level must have
   // Columns that say something about the rows, and are no features; or empty.
   std::string group = {};   ///< rows of one group belong together: /train/groups
   std::string time = {};    ///< numbers, or dates (2024-02-29, 2024-02-29T18:30:00): /train/times
   std::string weight = {};  ///< how much a row counts in training, at least 0: /train/weights
-  double validation_fraction = 0, test_fraction = 0;  ///< of the rows, chosen at random
+  TableSplit split = TableSplit::automatic;
+  double validation_fraction = 0, test_fraction = 0;  ///< of the rows
   std::uint64_t seed = 1;                             ///< of the random choice of rows
   std::string test_file = {};                         ///< a second table, whose rows are the test group; or empty
 };
@@ -149,8 +174,11 @@ inline constexpr Named<RatingSplit> kRatingSplits[] = {
     {RatingSplit::time, "time", "the latest fraction"}};
 
 struct RatingsOptions {
-  std::string delimiter = "auto";     ///< auto, tab, ::, or one character; a blank stands for any number of them
+  TableForm form = {};                ///< whose delimiter may be ::, too
   Header header = Header::automatic;  ///< of each file
+  /// "user=userId,item=movieId,rating=3[,time=4]": names of the header line, or numbers from 1. Empty: by the names of
+  /// the header line where they say it, else the first three or four columns in this order.
+  std::string columns = {};
   /// Validation takes its fraction of what the test leaves, with `time` the latest of it, else at random.
   RatingSplit split = RatingSplit::random;
   double validation_fraction = 0, test_fraction = 0;
@@ -164,9 +192,10 @@ struct RatingsSummary {
   std::int64_t users = 0, items = 0;
   bool times = false;
   std::string delimiter, header;  ///< of the first file, as they were found; header: empty where there is none
+  std::string columns;            ///< of the first file: "user: userId, item: movieId, rating: column 3"
 };
 
-/// Lines of `user item rating` or `user item rating time`. Users and items are any words of UTF-8, numbered in the
+/// Lines of a user, an item, a rating and maybe a time. Users and items are any words of UTF-8, numbered in the
 /// order in which they come first, in the test file last. Memory: the words, and a byte a rating (9 for the split by
 /// time).
 RatingsSummary import_ratings(const std::vector<std::string>& paths, const RatingsOptions& options,
@@ -177,6 +206,7 @@ struct TextOptions {
   std::int64_t maximum_words = 0;       ///< the most frequent ones alone; 0: all
   std::int64_t sentence_length = 1000;  ///< words; longer sentences are cut there
   bool lowercase = false;
+  Encoding encoding = Encoding::utf8;
   double test_fraction = 0;  ///< of the sentences, chosen at random
   std::uint64_t seed = 1;    ///< of the random choice
 };

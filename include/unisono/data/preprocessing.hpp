@@ -46,6 +46,24 @@ inline constexpr Named<Scaling> kScalings[] = {
     {Scaling::standard, "standard", "minus the mean, over the standard deviation"},
     {Scaling::min_max, "min_max", "from 0 (the smallest training value) to 1 (the largest)"}};
 
+/// The bytes of a text.
+enum class Encoding { utf8, latin1 };
+
+inline constexpr Named<Encoding> kEncodings[] = {
+    {Encoding::utf8, "utf-8", "UTF-8"},
+    {Encoding::latin1, "latin1", "ISO 8859-1, with the characters of Windows-1252, such as €, from 0x80 to 0x9F"}};
+
+/// How a table is written, as the import was told. Tables for the trained model are read in the same way.
+struct TableForm {
+  std::string delimiter = "auto";  ///< auto, tab, or one character; a blank stands for any number of blanks and tabs
+  std::string decimal = ".";       ///< "." or ","
+  std::string thousands = {};      ///< one character between groups of three digits; empty: none
+  /// Texts that stand for no value, in small or capital letters, beside the empty one.
+  std::vector<std::string> missing_values = {"?", "NA", "N/A", "NaN", "null"};
+  Encoding encoding = Encoding::utf8;
+  bool operator==(const TableForm&) const = default;
+};
+
 /// A column of raw values. Levels are stored as their numbers in `levels`; "" stands for a missing one.
 struct RecipeColumn {
   std::string name;
@@ -65,6 +83,7 @@ struct Recipe {
   Scaling scaling = Scaling::none;        ///< of columns of numbers
   std::string label = {}, target = {};    ///< the columns to predict; empty: none
   std::optional<std::int64_t> base = {};  ///< LIBSVM: the index of the first column
+  TableForm form = {};                    ///< how the source was written
 
   bool empty() const { return columns.empty() && !base; }
 };

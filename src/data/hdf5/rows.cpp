@@ -36,10 +36,12 @@ bool has_all_chunks(hid_t dataset, const DatasetShape& shape) {
   return stored >= all;
 }
 
-/// A property list with which values are not filled in beforehand.
+/// A property list with which values are not filled in beforehand, and no times are stored, so that equal contents make
+/// equal files.
 Handle contiguous_properties() {
   Handle properties{H5Pcreate(H5P_DATASET_CREATE), H5Pclose};
   H5Pset_fill_time(properties.get(), H5D_FILL_TIME_NEVER);
+  H5Pset_obj_track_times(properties.get(), false);
   return properties;
 }
 
@@ -92,7 +94,10 @@ DatasetShape File::shape(const std::string& dataset) const {
   } else if (layout == H5D_CONTIGUOUS) {
     shape.complete = shape.rows() * shape.row_size() == 0 || H5Dget_storage_size(handle.get()) > 0;
   }
-  if (state_->version && shape.complete) state_->check_extent(dataset, handle.get());
+  if (state_->version && shape.complete) {
+    state_->check_extent(dataset, handle.get());
+    state_->check_sources(dataset, handle.get());
+  }
   return shape;
 }
 

@@ -53,6 +53,8 @@ struct File::State {
   void check_unchanged(const std::string& object) const;
   /// \throws DataError if a dataset of a read-only file claims more values than the file can hold
   void check_extent(const std::string& dataset, hid_t handle) const;
+  /// \throws DataError if values of a dataset are in other files, and these are missing or too small
+  void check_sources(const std::string& dataset, hid_t handle) const;
   /// The file as plain bytes, after flushing everything that was written.
   RawFile raw() const;
   /// \throws DataError if a location in the file does not hold what it should

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "import/csv_columns.hpp"
+#include "import/csv_split.hpp"
 #include "import/raw_formats.hpp"
 #include "import/rows.hpp"
 #include "import/set_writer.hpp"
@@ -84,7 +85,7 @@ void GroupWriter::finish() {
 
 using VisitExample = std::function<void(Split, CsvRow&)>;
 
-void for_each_example(const CsvTable& table, const RowSplit& split, const OpenText& open, const OpenText& open_test,
+void for_each_example(const CsvTable& table, const DividedRows& split, const OpenText& open, const OpenText& open_test,
                       const VisitExample& visit) {
   CsvRow row;
   std::int64_t number = 0;
@@ -99,13 +100,19 @@ void for_each_example(const CsvTable& table, const RowSplit& split, const OpenTe
   });
 }
 
-ImportSummary summarize(const CsvTable& table, const RowSplit& split, const std::string& path) {
+ImportSummary summarize(const CsvTable& table, const DividedRows& split, const std::string& path) {
   ImportSummary summary;
   summary.path = path;
   summary.train = split.size(Split::train);
   summary.validation = split.size(Split::validation);
   summary.test = split.size(Split::test) + table.test_rows;
   summary.feature_names = table.feature_names();
+  summary.columns = describe_columns(table);
+  summary.delimiter = std::string(1, table.dialect.delimiter);
+  summary.header = table.dialect.header;
+  summary.split = split.way();
+  summary.empty_rows = table.left_out.empty;
+  summary.unlabelled_rows = table.left_out.unlabelled;
   summary.shape = {static_cast<std::int64_t>(summary.feature_names.size())};
   if (const CsvColumn* label = table.column_of(ColumnRole::label))
     summary.classes = static_cast<std::int64_t>(label->texts.size());
@@ -126,7 +133,7 @@ void write_recipe(const CsvTable& table, SetWriter& writer) {
 }  // namespace
 
 std::string write_raw_table(const std::string& path, const Preprocessing& trained, const ImportOutput& output) {
-  const OpenText open = text_of(path);
+  const OpenText open = text_of(path, trained.recipe.form.encoding);
   const CsvTable table = scan_table_for(open, trained);
   SetWriter writer(output);
   GroupWriter group(writer, table, Split::test, table.rows);
@@ -145,10 +152,11 @@ std::string write_raw_table(const std::string& path, const Preprocessing& traine
 ImportSummary import_csv(const std::string& path, const CsvOptions& options, const ImportOutput& output) {
   const Shares shares{options.validation_fraction, options.test_fraction, options.seed};
   check_shares(shares, "rows", options.test_file);
-  const OpenText open = text_of(path);
-  const OpenText open_test = options.test_file.empty() ? OpenText() : text_of(options.test_file);
+  const OpenText open = text_of(path, options.form.encoding);
+  const OpenText open_test = options.test_file.empty() ? OpenText() : text_of(options.test_file, options.form.encoding);
+  check_split(options);
   const CsvTable table = scan_table(open, open_test, options);
-  const RowSplit split(table.rows, shares);
+  const DividedRows split(table, open, options);
   const ImportSummary summary = summarize(table, split, output.path);
   if (summary.train == 0)
     throw DataError(
@@ -172,9 +180,14 @@ namespace {
 
 std::vector<std::string> fields_of_first_line(const OpenText& open, char delimiter) {
   const auto lines = open();
+  lines->join_quoted(delimiter);
   std::string text;
   std::vector<std::string> fields;
-  if (lines->next(text)) split_line(*lines, text, delimiter, fields);
+  try {
+    if (lines->next(text)) split_line(*lines, text, delimiter, fields);
+  } catch (const DataError&) {
+    fields.clear();  // this delimiter does not separate them
+  }
   return fields;
 }
 
@@ -184,12 +197,36 @@ std::vector<std::string> wanted_names(const Preprocessing& trained) {
   return names;
 }
 
-/// Whether the first line names columns: at least one that the model wants.
-bool has_header(const std::vector<std::string>& first, const Preprocessing& trained) {
+/// How many of a first line's fields name columns that the model wants.
+std::int64_t count_names(const std::vector<std::string>& first, const Preprocessing& trained) {
   const std::vector<std::string> wanted = wanted_names(trained);
-  return std::any_of(first.begin(), first.end(), [&](const std::string& field) {
+  return std::count_if(first.begin(), first.end(), [&](const std::string& field) {
     return std::find(wanted.begin(), wanted.end(), field) != wanted.end();
   });
+}
+
+/// The names in the first line show what separates them; where it has none, the number of fields may.
+CsvDialect dialect_for(const OpenText& open, const Preprocessing& trained) {
+  TableForm form = trained.recipe.form;
+  std::vector<std::string> delimiters = {",", ";", "tab", "|", " "};
+  if (form.delimiter != "auto") delimiters.insert(delimiters.begin(), form.delimiter);
+  std::string named, placed;
+  std::int64_t most = 0, places = 0;
+  for (const std::string& delimiter : delimiters) {
+    form.delimiter = delimiter;
+    const std::vector<std::string> first = fields_of_first_line(open, parse_delimiter(delimiter));
+    const std::int64_t names = count_names(first, trained);
+    if (names > most) named = delimiter;
+    most = std::max(most, names);
+    if (std::ssize(first) != trained.recipe.fields) continue;
+    placed = delimiter;
+    ++places;
+  }
+  form.delimiter = !named.empty() ? named : trained.recipe.form.delimiter;
+  if (form.delimiter == "auto" && places == 1) form.delimiter = placed;
+  CsvDialect dialect = detect_dialect(open, form, Header::no);
+  dialect.header = !named.empty();
+  return dialect;
 }
 
 /// Columns without names are those of the training table by their places; what was to be predicted may be missing if
@@ -240,16 +277,19 @@ void give_trained_roles(const OpenText& open, CsvTable& table, const Preprocessi
 class ColumnCheck {
  public:
   ColumnCheck(const CsvColumn& column, const Preprocessing& trained)
-      : unknown_(trained.recipe.unknown), levels_(levels_of(column, trained)), index_(levels_) {
+      : unknown_(trained.recipe.unknown),
+        form_(trained.recipe.form),
+        levels_(levels_of(column, trained)),
+        index_(levels_) {
     for (const FittedColumn& fitted : trained.columns) {
       if (fitted.name == column.name) fitted_ = &fitted;
     }
   }
 
   void check(const LineReader& line, CsvColumn& column, const std::string& field) const {
-    const bool missing = is_missing(field);
+    const bool missing = is_missing(field, form_);
     if (column.role == ColumnRole::number) {
-      if (missing ? fitted_->fill.has_value() : fits_float(field)) return;
+      if (missing ? fitted_->fill.has_value() : fits_float(as_number(line, column, field, form_))) return;
       fail_at(
           line, column,
           missing
@@ -260,7 +300,8 @@ class ColumnCheck {
                     field));
     }
     const std::string text = missing ? "" : field;
-    if (find_invalid_utf8(text) != std::string::npos) fail_at(line, column, "the text is not UTF-8");
+    if (const std::size_t at = find_invalid_utf8(text); at != std::string::npos)
+      fail_at(line, column, not_utf8(text[at]));
     if (!index_.find(text) && unknown_ == Unknown::error) {
       fail_at(line, column,
               fmt::format("{}, which the model was not trained on (it knows {}); leave the row out, or import the "
@@ -287,6 +328,7 @@ class ColumnCheck {
   }
 
   Unknown unknown_;
+  TableForm form_;
   const FittedColumn* fitted_ = nullptr;
   std::vector<std::string> levels_;
   LevelIndex index_;
@@ -297,7 +339,7 @@ void note_answer(CsvTable& table, const LineReader& line, const CsvColumn& colum
   if (!table.unusable_label.empty()) return;
   table.unusable_label =
       fmt::format("{}:{}: column '{}': {}", line.name(), line.number(), column.name,
-                  is_missing(field) ? "the value is missing"
+                  is_missing(field, table.dialect.form) ? "the value is missing"
                   : column.role == ColumnRole::label
                       ? fmt::format("'{}' is not one of the classes that the model was trained on", field)
                       : fmt::format("'{}' is not a number in the range of float32", field));
@@ -313,7 +355,8 @@ void scan_trained_rows(const OpenText& open, CsvTable& table, const Preprocessin
       if (column.role == ColumnRole::label && !checks[i].note_class(column, fields[i])) {
         note_answer(table, line, column, fields[i]);
       }
-      if (column.role == ColumnRole::target && !fits_float(fields[i])) note_answer(table, line, column, fields[i]);
+      if (column.role == ColumnRole::target && !fits_float(as_number(line, column, fields[i], table.dialect.form)))
+        note_answer(table, line, column, fields[i]);
     }
   });
 }
@@ -337,9 +380,9 @@ void number_levels(CsvTable& table, const Preprocessing& trained) {
 
 CsvTable scan_table_for(const OpenText& open, const Preprocessing& trained) {
   CsvTable table;
-  table.dialect = detect_dialect(open, "auto", Header::no);
-  table.dialect.header = has_header(fields_of_first_line(open, table.dialect.delimiter), trained);
+  table.dialect = dialect_for(open, trained);
   if (!table.dialect.header) require_places(open, table, trained);
+  table.dialect.empty_rows = true;  // predictions come row by row
   table.columns = name_columns(open, table.dialect);
   give_trained_roles(open, table, trained);
   scan_trained_rows(open, table, trained);

@@ -35,33 +35,12 @@ std::size_t find_column(const std::vector<CsvColumn>& columns, const std::string
       fmt::format("--{} '{}': there is no such column; choose from {}", option, which, fmt::join(names, ", ")));
 }
 
-constexpr std::size_t kMostTexts = 1000;      // of a column of words or labels
-constexpr std::size_t kMostGroups = 1 << 24;  // of a column of groups
-
-void check_decimal_comma(const LineReader& line, const CsvColumn& column, std::string field) {
-  std::replace(field.begin(), field.end(), ',', '.');
-  if (!parse_number(field)) return;
-  fail_at(line, column, fmt::format("the number {} has a decimal comma; use decimal points", field));
-}
-
-void note_text(const LineReader& line, CsvColumn& column, const std::string& field) {
-  if (find_invalid_utf8(field) != std::string::npos) {
-    fail_at(line, column, "the text is not UTF-8; save the table in that encoding, e.g. with 'iconv -t UTF-8'");
-  }
-  column.codes.emplace(field, 0);
-  if (column.codes.size() <= (column.role == ColumnRole::group ? kMostGroups : kMostTexts)) return;
-  fail_at(line, column,
-          fmt::format("'{}' is distinct value number {}, which is too many for classes or categories; {}", field,
-                      kMostTexts + 1,
-                      column.role == ColumnRole::label ? "for numbers to predict, use --target instead of --label"
-                                                       : "leave the column out with --exclude"));
-}
-
-void note_number(CsvColumn& column, double value) {
-  const bool first = column.rounding < 0;
-  column.low = first ? value : std::min(column.low, value);
-  column.high = first ? value : std::max(column.high, value);
-  column.rounding = std::max(column.rounding, std::abs(value - double{static_cast<float>(value)}));
+/// \throws DataError for a text that people read as a number, but that is none in the table's form
+void check_written_number(const LineReader& line, const CsvColumn& column, const std::string& field,
+                          const TableForm& form) {
+  const std::string advice = advice_on_number(field, form);
+  if (advice.empty()) return;
+  fail_at(line, column, fmt::format("'{}' {}, or name the column with --categorical or --exclude", field, advice));
 }
 
 /// Numbers such as 1700000001 and 1700000002 are one number in float32.
@@ -86,6 +65,7 @@ void note_time(const LineReader& line, CsvColumn& column, const std::string& fie
   column.dated = dated;
 }
 
+/// \param field of a column of numbers: as_number
 void check_value(const LineReader& line, CsvColumn& column, const std::string& field) {
   switch (column.role) {
     case ColumnRole::target:
@@ -96,10 +76,12 @@ void check_value(const LineReader& line, CsvColumn& column, const std::string& f
                           field));
     case ColumnRole::number:
       if (fits_float(field)) return note_number(column, *parse_number(field));
-      fail_at(line, column,
-              fmt::format("'{}' is not a number in the range of float32, but the column holds numbers; correct it, or "
-                          "name the column with --categorical or --exclude",
-                          field));
+      fail_at(
+          line, column,
+          fmt::format("'{}' is not a number in the range of float32, but the column holds numbers; correct it, name "
+                      "the column with --categorical or --exclude, or, if it stands for a missing value, list it "
+                      "with --missing-values",
+                      field));
     case ColumnRole::weight:
       if (fits_float(field) && *parse_number(field) >= 0) return note_number(column, *parse_number(field));
       fail_at(line, column, fmt::format("'{}' is not a weight; weights are numbers of at least 0", field));
@@ -110,39 +92,53 @@ void check_value(const LineReader& line, CsvColumn& column, const std::string& f
           fmt::format("'{}' is not a time; times are numbers, or dates like 2024-02-29 or 2024-02-29T18:30:00", field));
     default:
       if (column.first_is_word && parse_number(field)) {
-        fail_at(line, column,
-                fmt::format(
-                    "'{}' is a number, but the column holds words such as '{}'; correct it, or name the column with "
-                    "--categorical or --exclude",
-                    field, column.codes.begin()->first));
+        fail_at(
+            line, column,
+            fmt::format("'{}' is a number, but the column holds words such as '{}'; correct it, name the column with "
+                        "--categorical or --exclude, or, if the word stands for a missing value, list it with "
+                        "--missing-values",
+                        field, column.codes.begin()->first));
       }
       note_text(line, column, field);
   }
 }
 
 /// The first value of a feature that is not missing decides what the column holds.
-void decide(const LineReader& line, CsvColumn& column, const std::string& field) {
+void decide(const LineReader& line, CsvColumn& column, const std::string& field, const TableForm& form) {
   column.decided = true;
-  if (parse_number(field) || is_unusable_number(field)) return;
-  check_decimal_comma(line, column, field);
+  if (parse_number(as_number(line, column, field, form)) || is_unusable_number(field)) return;
+  check_written_number(line, column, field, form);
   column.role = ColumnRole::words;
   column.first_is_word = true;
 }
 
+[[noreturn]] void fail_missing(const LineReader& line, const CsvColumn& column, const std::string& field) {
+  const bool answer = column.role == ColumnRole::label || column.role == ColumnRole::target;
+  std::string advice = column.is_feature() ? ", or replace missing values with --missing mean or --missing median"
+                       : answer            ? ", or leave out all rows without a label with --drop-missing-labels"
+                                           : "";
+  if (column.has_codes() && !field.empty()) advice += "; if this is a name, say with --missing-values what is missing";
+  fail_at(line, column,
+          fmt::format("the value is missing ('{}'); fill it in, or leave out the row or the column{}", field, advice));
+}
+
 void scan_row(CsvTable& table, const LineReader& line, const std::vector<std::string>& fields) {
+  const TableForm& form = table.dialect.form;
   for (std::size_t i = 0; i < table.columns.size(); ++i) {
     CsvColumn& column = table.columns[i];
     if (column.role == ColumnRole::excluded) continue;
-    if (!is_missing(fields[i])) {
-      if (!column.decided) decide(line, column, fields[i]);
-      check_value(line, column, fields[i]);
+    if (!is_missing(fields[i], form)) {
+      if (!column.decided) decide(line, column, fields[i], form);
+      const bool number = column.role == ColumnRole::number || column.role == ColumnRole::target;
+      const std::string value = column.has_codes() ? fields[i] : as_number(line, column, fields[i], form);
+      if (number && !parse_number(value)) check_written_number(line, column, fields[i], form);
+      check_value(line, column, value);
+      if (number && value.size() > 1 && value[0] == '0' && value.find_first_not_of("0123456789") == std::string::npos)
+        column.shape.leading_zeros = true;
     } else if (column.is_feature() && table.recipe.missing != Missing::error) {
       column.missing = true;
     } else {
-      fail_at(line, column,
-              fmt::format(
-                  "the value is missing ('{}'); fill it in, or leave out the row or the column{}", fields[i],
-                  column.is_feature() ? ", or replace missing values with --missing mean or --missing median" : ""));
+      fail_missing(line, column, fields[i]);
     }
   }
 }
@@ -175,6 +171,7 @@ void number_texts(CsvColumn& column) {
 /// A second table has the same names on top.
 void check_names(const OpenText& open, const CsvTable& table) {
   const auto lines = open();
+  lines->join_quoted(table.dialect.delimiter);
   std::string text;
   std::vector<std::string> names;
   if (lines->next(text)) split_line(*lines, text, table.dialect.delimiter, names);
@@ -186,8 +183,12 @@ void check_names(const OpenText& open, const CsvTable& table) {
 }
 
 std::int64_t scan_rows(const OpenText& open, CsvTable& table) {
-  return read_rows(*open(), csv_rows(table.dialect, "rows below the header line"),
-                   [&](const LineReader& line, const auto& fields) { scan_row(table, line, fields); });
+  const auto lines = open();
+  const std::int64_t rows =
+      read_rows(*lines, csv_rows(table.dialect, "rows below the header line", &table.left_out),
+                [&](const LineReader& line, const auto& fields) { scan_row(table, line, fields); });
+  if (table.dialect.delimiter == '\t') table.left_out.empty += lines->lines_of_blanks();
+  return rows;
 }
 
 Recipe recipe_of(const CsvOptions& options) {
@@ -196,6 +197,7 @@ Recipe recipe_of(const CsvOptions& options) {
   recipe.unknown = options.unknown;
   recipe.scaling = options.scale;
   recipe.minimum_frequency = options.minimum_frequency;
+  recipe.form = options.form;
   if (recipe.minimum_frequency > 1 && recipe.unknown == Unknown::error) {
     throw ConfigError("--minimum-frequency: rare categories become 'other': add --unknown other");
   }
@@ -225,11 +227,14 @@ std::vector<CsvColumn> name_columns(const OpenText& open, const CsvDialect& dial
   for (std::size_t i = 0; i < columns.size(); ++i) columns[i].name = fmt::format("column{}", i + 1);
   if (!dialect.header) return columns;
   const auto lines = open();
+  lines->join_quoted(dialect.delimiter);
   std::string line;
   std::vector<std::string> names;
   lines->next(line);
+  if (const std::size_t at = find_invalid_utf8(line); at != std::string::npos) lines->fail(at + 1, not_utf8(line[at]));
   split_line(*lines, line, dialect.delimiter, names);
   for (std::size_t i = 0; i < columns.size(); ++i) {
+    columns[i].named_as_id = names[i].empty() || is_name_of_ids(names[i]);
     if (!names[i].empty()) columns[i].name = names[i];
   }
   return columns;
@@ -242,6 +247,7 @@ void give_roles(std::vector<CsvColumn>& columns, const CsvOptions& options) {
   for (CsvColumn& column : columns) {
     column.role = ColumnRole::number;
     column.decided = false;
+    column.shape.watched = true;
   }
   std::vector<std::string> given(columns.size());  // the option that named each column
   const auto give = [&](const std::string& option, const std::string& which, ColumnRole role) {
@@ -255,6 +261,7 @@ void give_roles(std::vector<CsvColumn>& columns, const CsvOptions& options) {
     given[i] = option;
     columns[i].role = role;
     columns[i].decided = true;
+    columns[i].shape.watched = false;
   };
   for (const auto& which : options.categorical) give("categorical", which, ColumnRole::words);
   for (const auto& which : options.exclude) give("exclude", which, ColumnRole::excluded);
@@ -263,6 +270,22 @@ void give_roles(std::vector<CsvColumn>& columns, const CsvOptions& options) {
   give("weight", options.weight, ColumnRole::weight);
   give("label", options.label, ColumnRole::label);
   give("target", options.target, ColumnRole::target);
+  for (const auto& which : options.include) {
+    const std::size_t i = find_column(columns, "include", which);
+    if (!columns[i].is_feature())
+      throw ConfigError(
+          fmt::format("--{} and --include both name column '{}'; remove one of them", given[i], columns[i].name));
+    columns[i].shape.watched = false;
+  }
+}
+
+std::string as_number(const LineReader& line, const CsvColumn& column, const std::string& field,
+                      const TableForm& form) {
+  if (auto plain = plain_number(field, form)) return *plain;
+  if (!parse_number(field)) return field;
+  fail_at(line, column,
+          fmt::format("'{}' is a number with a decimal point, but --decimal is '{}'; write all numbers in the same way",
+                      field, form.decimal));
 }
 
 void fail_at(const LineReader& line, const CsvColumn& column, const std::string& what) {
@@ -293,13 +316,28 @@ std::vector<std::string> CsvTable::feature_names() const {
   return names;
 }
 
+namespace {
+
+/// Rows without a label or target are left out.
+void require_labels(CsvTable& table) {
+  for (std::size_t i = 0; i < table.columns.size(); ++i) {
+    const ColumnRole role = table.columns[i].role;
+    if (role == ColumnRole::label || role == ColumnRole::target) table.dialect.needed = i;
+  }
+  if (!table.dialect.needed) throw ConfigError("--drop-missing-labels needs --label or --target");
+}
+
+}  // namespace
+
 CsvTable scan_table(const OpenText& open, const OpenText& open_test, const CsvOptions& options) {
   CsvTable table;
   table.recipe = recipe_of(options);
-  table.dialect = detect_dialect(open, options.delimiter, options.header);
+  table.dialect = detect_dialect(open, options.form, options.header);
   table.columns = name_columns(open, table.dialect);
   give_roles(table.columns, options);
+  if (options.drop_missing_labels) require_labels(table);
   table.rows = scan_rows(open, table);
+  leave_out_columns(table);
   if (open_test) {
     if (table.dialect.header) check_names(open_test, table);
     table.test_rows = scan_rows(open_test, table);
@@ -325,13 +363,14 @@ void encode_row(const CsvTable& table, const LineReader& line, const std::vector
   for (std::size_t i = 0; i < fields.size(); ++i) {
     const CsvColumn& column = table.columns[i];
     if (column.role == ColumnRole::excluded) continue;
-    const bool missing = is_missing(fields[i]);
+    const bool missing = is_missing(fields[i], table.dialect.form);
     if (missing && column.role == ColumnRole::number) {
       row.features.push_back(std::numeric_limits<float>::quiet_NaN());
       continue;
     }
     const auto code = column.codes.find(missing ? "" : fields[i]);
-    const auto number = column.role == ColumnRole::time ? parse_time(fields[i]) : parse_number(fields[i]);
+    const std::string text = column.has_codes() ? "" : as_number(line, column, fields[i], table.dialect.form);
+    const auto number = column.role == ColumnRole::time ? parse_time(text) : parse_number(text);
     if (column.has_codes() ? code == column.codes.end() : !number)
       fail_at(line, column, "changed while it was being read");
     switch (column.role) {

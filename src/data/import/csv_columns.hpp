@@ -14,8 +14,22 @@ namespace unisono::data {
 
 enum class ColumnRole { number, words, label, target, group, time, weight, excluded };
 
+/// What shows that a column says nothing about an example: it numbers the rows, or holds dates or names.
+struct ColumnShape {
+  bool watched = false;  ///< a feature that the options do not name, in the training table
+  std::int64_t values = 0;
+  bool counts = true, whole = true;  ///< numbers: from 0 or 1 on, one after the other; without decimals
+  double first = 0;
+  std::vector<double> ids;     ///< numbers of a column whose name is that of ids; the first million
+  bool leading_zeros = false;  ///< numbers: of some, as in postal codes
+  bool dates = true;           ///< words: all of them
+  bool too_many = false;       ///< words: no more are kept, because all of them are dates, or differ
+  bool dates_alone = false;    ///< of too many: they do not differ, so that all others must be dates, too
+};
+
 struct CsvColumn {
   std::string name;
+  bool named_as_id = false;  ///< or without a name in a line of names
   ColumnRole role = ColumnRole::excluded;
   bool missing = false;        ///< of a feature: some value is
   bool decided = true;         ///< false: a feature whose first value decides whether it holds words
@@ -24,7 +38,9 @@ struct CsvColumn {
   double low = 0, high = 0;    ///< of a column of numbers, targets or weights, once it has some
   double rounding = -1;        ///< the largest difference of such a number from a float32; −1: none yet
   std::map<std::string, std::int64_t> codes;  ///< words, labels and groups: text → its number
-  std::vector<std::string> texts;             ///< by number; of equal numbers ("1", "1.0") the first
+  ColumnShape shape;
+  std::string left_out;            ///< why; empty: it is not, or the options say so
+  std::vector<std::string> texts;  ///< by number; of equal numbers ("1", "1.0") the first
 
   bool has_codes() const { return role == ColumnRole::words || role == ColumnRole::label || role == ColumnRole::group; }
   bool is_feature() const { return role == ColumnRole::number || role == ColumnRole::words; }
@@ -37,11 +53,16 @@ struct CsvTable {
   Recipe recipe;               ///< how the columns become features
   std::int64_t rows = 0;       ///< of the table
   std::int64_t test_rows = 0;  ///< of the second table
+  LeftOut left_out;            ///< of both
   std::string unusable_label;  ///< of a table for a trained model: the place and text of a label that it does not know
 
   const CsvColumn* column_of(ColumnRole role) const;  ///< null: there is none
   std::vector<std::string> feature_names() const;     ///< "age", "colour", …
 };
+
+/// A field as a column of numbers reads it: with a decimal point, and without separators between its digits.
+/// \throws DataError for a number that is written in another form than the table's
+std::string as_number(const LineReader& line, const CsvColumn& column, const std::string& field, const TableForm& form);
 
 /// \throws DataError "FILE:LINE: column 'NAME': WHAT"
 [[noreturn]] void fail_at(const LineReader& line, const CsvColumn& column, const std::string& what);
@@ -55,6 +76,19 @@ std::vector<CsvColumn> name_columns(const OpenText& open, const CsvDialect& dial
 /// Roles from the options; what they do not name is a feature, of numbers or words as its first value shows.
 /// \throws ConfigError for a column that is not there, or has two roles
 void give_roles(std::vector<CsvColumn>& columns, const CsvOptions& options);
+
+/// \throws DataError where a column has too many of them for categories or classes
+void note_text(const LineReader& line, CsvColumn& column, const std::string& field);
+void note_number(CsvColumn& column, double value);
+
+/// Leaves out features that say nothing about an example, unless they are all features. \pre the table was read once
+void leave_out_columns(CsvTable& table);
+
+/// What each column is, and why.
+std::vector<ImportedColumn> describe_columns(const CsvTable& table);
+
+/// Whether a name is one that columns of ids have: "id", "index", "customer_id", "PassengerId".
+bool is_name_of_ids(const std::string& name);
 
 /// Reads a table, and a second one with the same columns where `open_test` is not empty.
 /// \throws DataError naming line and column of a value that is missing, or is no number where others are

@@ -42,66 +42,109 @@ bool read_quoted(const std::string& text, std::size_t& at, std::string& field) {
   line.fail(fmt::format("column {}: {}", column, what));
 }
 
-/// Fields of a sampled line; none where it cannot be cut. What is wrong with it is said when it is read for good.
-std::vector<std::string> try_split(const LineReader& reader, const std::string& line, char delimiter) {
-  std::vector<std::string> fields;
-  try {
-    split_line(reader, line, delimiter, fields);
-  } catch (const DataError&) {
-    fields.clear();
+/// Numbers of at least one group: "1.234", "12.345.678". \return their digits; `at` is behind them then
+std::string take_whole_part(std::string_view text, std::string_view thousands, std::size_t& at) {
+  const auto digits_from = [&](std::size_t from) {
+    return std::min(text.find_first_not_of("0123456789", from), text.size()) - from;
+  };
+  std::size_t count = digits_from(at);
+  std::string digits(text.substr(at, count));
+  at += count;
+  if (thousands.empty() || count > 3 || count == 0) return digits;
+  while (text.substr(at).starts_with(thousands) && digits_from(at + thousands.size()) == 3) {
+    at += thousands.size();
+    digits += text.substr(at, 3);
+    at += 3;
   }
-  return fields;
+  return digits;
 }
 
-/// How many fields the first line has, if most lines have as many; 0 otherwise.
-std::size_t common_fields(const LineReader& reader, const std::vector<std::string>& sample, char delimiter) {
-  const std::size_t common = try_split(reader, sample[0], delimiter).size();
-  const auto alike = std::count_if(sample.begin(), sample.end(), [&](const std::string& line) {
-    return try_split(reader, line, delimiter).size() == common;
-  });
-  return 2 * static_cast<std::size_t>(alike) > sample.size() ? common : 0;
+std::string separator_of(const std::string& option) { return option == "space" ? " " : option; }
+
+/// Whether a field is a number with this sign between its groups of three digits.
+bool is_grouped(std::string_view field, const char* sign) {
+  return field.find(sign) != std::string_view::npos &&
+         plain_number(field, {.decimal = sign[0] == ',' ? "." : ",", .thousands = sign});
 }
 
-char detect_delimiter(const LineReader& reader, const std::vector<std::string>& sample) {
-  char best = ',';
-  std::size_t most = 1;
-  for (const char delimiter : {',', ';', '\t', '|', ' '}) {
-    const std::size_t fields = common_fields(reader, sample, delimiter);
-    if (fields > most) {
-      most = fields;
-      best = delimiter;
+/// A field without the signs of currencies and shares around it, and the blanks of all alphabets.
+std::string without_units(std::string_view field) {
+  constexpr std::string_view units[] = {"$",   "€",   "£",   "¥", "₹", "%", "‰",      "USD",
+                                        "EUR", "GBP", "CHF", "(", ")", " ", "\u00A0", "\u202F"};
+  std::string sign;
+  for (bool found = true; found;) {
+    found = false;
+    if (sign.empty() && (field.starts_with('-') || field.starts_with('+'))) {
+      sign = field.substr(0, 1);
+      field.remove_prefix(1);
+    }
+    for (const std::string_view unit : units) {
+      if (field.starts_with(unit)) {
+        field.remove_prefix(unit.size());
+        found = true;
+      } else if (field.ends_with(unit)) {
+        field.remove_suffix(unit.size());
+        found = true;
+      }
     }
   }
-  return best;  // a comma where there is but one column
-}
-
-/// Whether the first line holds a word where all lines below hold numbers.
-bool detect_header(const LineReader& reader, const std::vector<std::string>& sample, char delimiter) {
-  const std::vector<std::string> names = try_split(reader, sample[0], delimiter);
-  std::vector<bool> numbers(names.size(), sample.size() > 1);
-  bool any_numbers = false;
-  for (std::size_t i = 1; i < sample.size(); ++i) {
-    const std::vector<std::string> fields = try_split(reader, sample[i], delimiter);
-    for (std::size_t c = 0; c < numbers.size(); ++c) {
-      if (c < fields.size() && !(parse_number(fields[c]) || is_missing(fields[c]))) numbers[c] = false;
-    }
-  }
-  for (std::size_t c = 0; c < names.size(); ++c) {
-    any_numbers = any_numbers || parse_number(names[c]);
-    if (numbers[c] && !parse_number(names[c]) && !is_missing(names[c])) return true;
-  }
-  if (any_numbers) return false;
-  throw DataError(fmt::format(
-      "{}: cannot tell whether the first line holds names or values; set --header yes or --header no", reader.name()));
-}
-
-char parse_delimiter(const std::string& delimiter) {
-  if (delimiter == "tab" || delimiter == "\\t") return '\t';
-  if (delimiter.size() == 1 && delimiter[0] != '"' && delimiter[0] != '\n' && delimiter[0] != '\r') return delimiter[0];
-  throw ConfigError(fmt::format("--delimiter '{}': it must be one character, 'tab' or 'auto'", delimiter));
+  return sign + std::string(field);
 }
 
 }  // namespace
+
+void check_form(const TableForm& form) {
+  if (form.decimal != "." && form.decimal != ",")
+    throw ConfigError(fmt::format("--decimal '{}': it must be '.' or ','", form.decimal));
+  const std::string thousands = separator_of(form.thousands);
+  if (thousands.empty()) return;
+  const auto lead = static_cast<unsigned char>(thousands[0]);
+  const std::size_t bytes = lead < 0x80 ? 1 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
+  if (find_invalid_utf8(thousands) != std::string::npos || thousands.size() != bytes || std::isalnum(lead) ||
+      thousands.find_first_of("+-\"\n\r") != std::string::npos || thousands == form.decimal) {
+    throw ConfigError(fmt::format(
+        "--thousands '{}': it must be one character other than the decimal '{}', a digit, letter or sign; or 'space'",
+        form.thousands, form.decimal));
+  }
+}
+
+std::optional<std::string> plain_number(std::string_view field, const TableForm& form) {
+  if (form.decimal == "." && form.thousands.empty())
+    return parse_number(field) ? std::optional<std::string>(field) : std::nullopt;
+  std::size_t at = field.find_first_not_of("+-") == 1 ? 1 : 0;
+  std::string plain(field.substr(0, at));
+  plain += take_whole_part(field, separator_of(form.thousands), at);
+  if (field.substr(at).starts_with(form.decimal)) {
+    const std::size_t end = std::min(field.find_first_not_of("0123456789", at + 1), field.size());
+    plain += "." + std::string(field.substr(at + 1, end - at - 1));
+    at = end;
+  }
+  if (at < field.size() && field[at] != 'e' && field[at] != 'E') return std::nullopt;
+  plain += field.substr(at);
+  return parse_number(plain) ? std::optional<std::string>(plain) : std::nullopt;
+}
+
+std::string advice_on_number(const std::string& field, const TableForm& form) {
+  const std::string bare = without_units(field);
+  const bool decimal_comma = plain_number(bare, {.decimal = ","}).has_value();
+  if (bare != field && (plain_number(bare, form) || decimal_comma || is_grouped(bare, ",") || is_grouped(bare, "."))) {
+    return "is a number with a unit; write the number alone";
+  }
+  if (is_grouped(field, ",") && decimal_comma) {
+    return fmt::format("may be {} or {}; set --thousands ',' or --decimal ','",
+                       *plain_number(field, {.thousands = ","}), *plain_number(field, {.decimal = ","}));
+  }
+  if (decimal_comma) return "has a decimal comma; set --decimal ','";
+  for (const char* sign : {",", ".", "'", "’", " ", "\u00A0", "\u202F"}) {
+    if (!is_grouped(field, sign)) continue;
+    return fmt::format("has '{}' between its digits; set --thousands {}{}", sign,
+                       sign[0] == ' '    ? "space"
+                       : sign[0] == '\'' ? "\"'\""
+                                         : fmt::format("'{}'", sign),
+                       sign[0] == '.' ? " --decimal ','" : "");
+  }
+  return "";
+}
 
 std::optional<double> parse_time(const std::string& text) {
   if (const auto number = parse_number(text)) return number;
@@ -126,25 +169,26 @@ std::optional<double> parse_time(const std::string& text) {
 void split_line(const LineReader& line, const std::string& text, char delimiter, std::vector<std::string>& fields) {
   fields.clear();
   std::string quoted;
+  const bool blanks = delimiter == ' ';
+  const auto is_delimiter = [&](char c) { return c == delimiter || (blanks && c == '\t'); };
   const auto skip_blanks = [&](std::size_t at) {
-    while (at < text.size() && is_blank(text[at]) && (text[at] != delimiter || delimiter == ' ')) ++at;
+    while (at < text.size() && is_blank(text[at]) && (text[at] != delimiter || blanks)) ++at;
     return at;
   };
   for (std::size_t at = skip_blanks(0);; at = skip_blanks(at + 1)) {
     if (at < text.size() && text[at] == '"') {
-      if (!read_quoted(text, ++at, quoted))
-        fail_quote(line, fields.size() + 1, "a quote is opened but not closed on this line");
-      if (delimiter != ' ') at = skip_blanks(at);
-      if (at < text.size() && text[at] != delimiter)
+      if (!read_quoted(text, ++at, quoted)) fail_quote(line, fields.size() + 1, "a quote is opened but not closed");
+      if (!blanks) at = skip_blanks(at);
+      if (at < text.size() && !is_delimiter(text[at]))
         fail_quote(line, fields.size() + 1, "text follows a closing quote");
       fields.push_back(quoted);
     } else {
-      const std::size_t end = std::min(text.find(delimiter, at), text.size());
+      const std::size_t end = std::min(blanks ? text.find_first_of(" \t", at) : text.find(delimiter, at), text.size());
       fields.emplace_back(trim(std::string_view(text).substr(at, end - at)));
       at = end;
     }
     if (at >= text.size()) return;
-    if (delimiter == ' ' && skip_blanks(at) == text.size()) return;
+    if (blanks && skip_blanks(at) == text.size()) return;
   }
 }
 
@@ -169,40 +213,38 @@ bool fits_float(std::string_view field) {
   return number && std::abs(*number) <= double{std::numeric_limits<float>::max()};
 }
 
-bool is_missing(std::string_view field) {
-  std::string lower(field);
-  std::transform(lower.begin(), lower.end(), lower.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return lower.empty() || lower == "?" || lower == "na" || lower == "n/a" || lower == "nan" || lower == "null";
+bool is_missing(std::string_view field, const TableForm& form) {
+  const auto same = [](char a, char b) {
+    return std::tolower(static_cast<unsigned char>(a)) == std::tolower(static_cast<unsigned char>(b));
+  };
+  return field.empty() || std::any_of(form.missing_values.begin(), form.missing_values.end(), [&](const auto& value) {
+           return value.size() == field.size() && std::equal(value.begin(), value.end(), field.begin(), same);
+         });
 }
 
-RowFormat<std::vector<std::string>> csv_rows(const CsvDialect& dialect, std::string_view none) {
-  const auto parse = [dialect](const LineReader& line, const std::string& text, std::vector<std::string>& fields) {
+RowFormat<std::vector<std::string>> csv_rows(const CsvDialect& dialect, std::string_view none, LeftOut* left_out) {
+  const auto cut = [dialect](const LineReader& line, const std::string& text, std::vector<std::string>& fields) {
     split_line(line, text, dialect.delimiter, fields);
-    if (fields.size() == dialect.columns) return true;
+    if (fields.size() == dialect.columns) return;
     line.fail(fmt::format("has {}, but the first line has {}", count_of(std::ssize(fields), "field"), dialect.columns));
   };
-  if (!dialect.header) return {.none = none, .parse = parse};
-  const auto check_names = [parse](const LineReader& line, const std::string& text) {
-    std::vector<std::string> names;
-    parse(line, text, names);
+  const auto parse = [dialect, cut, left_out](const LineReader& line, const std::string& text,
+                                              std::vector<std::string>& fields) {
+    cut(line, text, fields);
+    const auto is_empty = [](const std::string& field) { return field.empty(); };
+    const bool empty =
+        !dialect.empty_rows && dialect.columns > 1 && std::all_of(fields.begin(), fields.end(), is_empty);
+    const bool unlabelled = !empty && dialect.needed && is_missing(fields[*dialect.needed], dialect.form);
+    if (left_out != nullptr && empty) ++left_out->empty;
+    if (left_out != nullptr && unlabelled) ++left_out->unlabelled;
+    return !empty && !unlabelled;
   };
-  return {.none = none, .parse = parse, .names = check_names};
-}
-
-CsvDialect detect_dialect(const OpenText& open, const std::string& delimiter, Header header) {
-  const std::vector<std::string> sample = first_lines(*open(), "a table has at least one row");
-  const auto reader = open();
-  std::string first;
-  reader->next(first);
-  CsvDialect dialect;
-  dialect.delimiter = delimiter == "auto" ? detect_delimiter(*reader, sample) : parse_delimiter(delimiter);
-  dialect.header =
-      header == Header::automatic ? detect_header(*reader, sample, dialect.delimiter) : header == Header::yes;
-  std::vector<std::string> fields;
-  split_line(*reader, first, dialect.delimiter, fields);
-  dialect.columns = fields.size();
-  return dialect;
+  if (!dialect.header) return {.none = none, .parse = parse, .quoted = dialect.delimiter};
+  const auto check_names = [cut](const LineReader& line, const std::string& text) {
+    std::vector<std::string> names;
+    cut(line, text, names);
+  };
+  return {.none = none, .parse = parse, .names = check_names, .quoted = dialect.delimiter};
 }
 
 }  // namespace unisono::data

@@ -18,18 +18,27 @@ struct CsvDialect {
   char delimiter = ',';
   bool header = false;
   std::size_t columns = 0;
+  TableForm form = {};
+  bool empty_rows = false;                 ///< whether rows without any text are rows, and are not left out
+  std::optional<std::size_t> needed = {};  ///< a column; rows without a value in it are left out
 };
 
-/// The fields of a line, without blanks around them. A field in quotes may hold the delimiter, and quotes twice. Blanks
-/// as delimiters count as one where several follow each other. \param line where it is, for messages \throws DataError
+/// Rows that were left out.
+struct LeftOut {
+  std::int64_t empty = 0, unlabelled = 0;
+};
+
+/// The fields of a line, without blanks around them. A field in quotes may hold the delimiter, and quotes twice. A
+/// blank as delimiter stands for any number of blanks and tabs. \param line where it is, for messages \throws DataError
 /// naming line and column of a quote that is not closed, or closed inside of a field
 void split_line(const LineReader& line, const std::string& text, char delimiter, std::vector<std::string>& fields);
 
 /// The rows of a table, cut into fields. A line that has other than the dialect's number of them is a mistake.
-/// \param none see RowFormat
-RowFormat<std::vector<std::string>> csv_rows(const CsvDialect& dialect, std::string_view none = "rows");
+/// \param none see RowFormat \param left_out is counted up; it outlives the format. Null: nobody counts
+RowFormat<std::vector<std::string>> csv_rows(const CsvDialect& dialect, std::string_view none = "rows",
+                                             LeftOut* left_out = nullptr);
 
-/// A number with all of the text; nothing where it is no finite number.
+/// A number with all of the text, with a decimal point; nothing where it is no finite number.
 std::optional<double> parse_number(std::string_view text);
 
 /// Whether a field is written as a number, but is infinite, or beyond what a double can hold: "inf", "1e400".
@@ -38,12 +47,27 @@ bool is_unusable_number(std::string_view text);
 /// Whether a field is a number that a float32 can hold.
 bool fits_float(std::string_view field);
 
-/// Whether a field says that its value is not known: it is empty, or "?", "NA", "N/A", "NaN", "null" in any case.
-bool is_missing(std::string_view field);
+/// Whether a field says that its value is not known: it is empty, or one of the form's `missing_values`.
+bool is_missing(std::string_view field, const TableForm& form = {});
 
-/// Looks at the first lines: the delimiter is the one that cuts most of them into the most, equally many fields; a line
-/// of names is on top if it holds a word in a column of numbers. \param delimiter "auto", one character, or "tab".
-/// \throws DataError where that cannot be told
-CsvDialect detect_dialect(const OpenText& open, const std::string& delimiter, Header header);
+/// A number in the form's way of writing, as `parse_number` reads it: "1.234,5" as "1234.5". Nothing for other texts,
+/// and for numbers that are written in another way.
+std::optional<std::string> plain_number(std::string_view field, const TableForm& form);
+
+/// What is to be done about a text that people read as a number, but that is none in this form: it has a unit, or
+/// commas, or signs between its digits. Empty: people read it as text.
+std::string advice_on_number(const std::string& field, const TableForm& form);
+
+/// \throws ConfigError for a form that numbers cannot have
+void check_form(const TableForm& form);
+
+/// \throws ConfigError for an option that is neither "tab" nor one character
+char parse_delimiter(const std::string& delimiter);
+
+/// Looks at the first hundred rows. The delimiter is the comma, semicolon, tab or bar that cuts all of them into
+/// equally many fields, or most of them where none does; blanks where none of these does. A line of names is on top if
+/// it holds words in columns of numbers. \throws DataError where several delimiters would do, or the first line could
+/// hold names and values; ConfigError for a form that none can have
+CsvDialect detect_dialect(const OpenText& open, const TableForm& form, Header header);
 
 }  // namespace unisono::data

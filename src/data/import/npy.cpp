@@ -60,25 +60,56 @@ struct NumberType {
   ReadFloats read;
 };
 
-constexpr NumberType kTypes[] = {{"f4", 4, read_floats<float>},        {"f8", 8, read_floats<double>},
-                                 {"f2", 2, read_floats<hdf5::Half>},   {"u1", 1, nullptr},
-                                 {"i1", 1, read_floats<std::int8_t>},  {"u2", 2, read_floats<std::uint16_t>},
-                                 {"i2", 2, read_floats<std::int16_t>}, {"u4", 4, read_floats<std::uint32_t>},
-                                 {"i4", 4, read_floats<std::int32_t>}, {"u8", 8, read_floats<std::uint64_t>},
+constexpr NumberType kTypes[] = {{"b1", 1, read_floats<std::uint8_t>},
+                                 {"f4", 4, read_floats<float>},
+                                 {"f8", 8, read_floats<double>},
+                                 {"f2", 2, read_floats<hdf5::Half>},
+                                 {"u1", 1, nullptr},
+                                 {"i1", 1, read_floats<std::int8_t>},
+                                 {"u2", 2, read_floats<std::uint16_t>},
+                                 {"i2", 2, read_floats<std::int16_t>},
+                                 {"u4", 4, read_floats<std::uint32_t>},
+                                 {"i4", 4, read_floats<std::int32_t>},
+                                 {"u8", 8, read_floats<std::uint64_t>},
                                  {"i8", 8, read_floats<std::int64_t>}};
 
 const NumberType& type_of(const std::string& text, const std::string& name) {
-  const bool other_order = text.starts_with('>') && text.size() > 1 && text.back() != '1';
   const auto found = std::find_if(std::begin(kTypes), std::end(kTypes), [&](const NumberType& type) {
     return text.size() == 3 && text.ends_with(type.name);
   });
-  if (found == std::end(kTypes) || other_order) {
-    fail_npy(name,
-             fmt::format(
-                 "holds values of type '{}', but only integers and floats in this machine's byte order are supported",
-                 text));
+  if (found == std::end(kTypes)) {
+    fail_npy(name, fmt::format("holds values of type '{}', but only integers and floats are supported", text));
   }
   return *found;
+}
+
+/// Bytes of numbers that were stored with the most significant byte first.
+std::vector<std::uint8_t> in_other_order(std::span<const std::uint8_t> bytes, std::size_t size) {
+  std::vector<std::uint8_t> turned(bytes.begin(), bytes.end());
+  for (std::size_t at = 0; at + size <= turned.size(); at += size)
+    std::reverse(turned.begin() + static_cast<std::ptrdiff_t>(at),
+                 turned.begin() + static_cast<std::ptrdiff_t>(at + size));
+  return turned;
+}
+
+/// Values whose first axis runs fastest (Fortran's order), with the last one fastest.
+template <typename T>
+void make_last_axis_fastest(std::vector<T>& values, const std::vector<std::int64_t>& extent) {
+  std::vector<std::size_t> step(extent.size(), 1), index(extent.size(), 0);
+  for (std::size_t axis = 1; axis < extent.size(); ++axis)
+    step[axis] = step[axis - 1] * static_cast<std::size_t>(extent[axis - 1]);
+  std::vector<T> ordered;
+  ordered.reserve(values.size());
+  for (std::size_t at = 0; ordered.size() < values.size();) {
+    ordered.push_back(values[at]);
+    for (std::size_t axis = extent.size(); axis-- > 0;) {
+      at += step[axis];
+      if (++index[axis] < static_cast<std::size_t>(extent[axis])) break;
+      at -= step[axis] * index[axis];
+      index[axis] = 0;
+    }
+  }
+  values = std::move(ordered);
 }
 
 /// The header's text; `bytes` begins at the values afterwards.
@@ -105,10 +136,9 @@ bool is_npy(std::span<const std::uint8_t> bytes) {
 NpyArray parse_npy(std::span<const std::uint8_t> bytes, const std::string& name) {
   if (!is_npy(bytes)) fail_npy(name, "is not a .npy file");
   const std::string header = take_header(bytes, name);
-  const NumberType& type = type_of(entry(header, "descr", "['\"]([^'\"]*)['\"]", name), name);
-  if (entry(header, "fortran_order", "(True|False)", name) == "True") {
-    fail_npy(name, "has its values in Fortran order; convert it with numpy.ascontiguousarray");
-  }
+  const std::string described = entry(header, "descr", "['\"]([^'\"]*)['\"]", name);
+  const NumberType& type = type_of(described, name);
+  const bool first_axis_fastest = entry(header, "fortran_order", "(True|False)", name) == "True";
   NpyArray array;
   array.extent = parse_extent(entry(header, "shape", "\\(([0-9, ]{0,200})\\)", name));
   std::uint64_t count = 1;
@@ -123,7 +153,12 @@ NpyArray parse_npy(std::span<const std::uint8_t> bytes, const std::string& name)
     array.values_of_bytes.assign(bytes.begin(), bytes.end());
   } else {
     array.values.resize(count);
-    type.read(bytes, array.values);
+    described.starts_with('>') ? type.read(in_other_order(bytes, type.size), array.values)
+                               : type.read(bytes, array.values);
+  }
+  if (first_axis_fastest) {
+    make_last_axis_fastest(array.values, array.extent);
+    make_last_axis_fastest(array.values_of_bytes, array.extent);
   }
   return array;
 }

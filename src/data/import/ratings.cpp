@@ -141,7 +141,8 @@ struct RatingsFindings {
   StringTable users, items;
   std::size_t fields = 0;   ///< of a line; 0: none was read
   bool whole_times = true;  ///< every time is a whole number
-  std::string delimiter, header;
+  std::string delimiter, header, columns;
+  std::array<std::size_t, 4> places = {};  ///< of the first file's columns
 };
 
 void check_fields(const LineReader& line, const RatingsDialect& dialect, RatingsFindings& found) {
@@ -151,29 +152,75 @@ void check_fields(const LineReader& line, const RatingsDialect& dialect, Ratings
       fmt::format("the lines have {} fields, but those of the previous file have {}", dialect.fields, found.fields));
 }
 
+/// Whether columns that are taken by their places look like others.
+class PlacesCheck {
+ public:
+  void add(const Rating& rating) {
+    const auto user = parse_number(rating.user);
+    if (rows_ == 0) first_user_ = user.value_or(0);
+    counts_ = counts_ && user == first_user_ + static_cast<double>(rows_);
+    ++rows_;
+    least_rating_ = std::min(least_rating_, double{rating.value});
+    latest_ = std::max(latest_, rating.time);
+  }
+
+  void check(const std::string& path) const {
+    constexpr double kNoRating = 1e8, kNoTime = 1e6;  // seconds since 1970 are more than 10⁸ from 1973 on
+    if (latest_ >= kNoTime) return;
+    if (least_rating_ >= kNoRating) fail(path, "the third column looks like times, the fourth like ratings");
+    if (counts_ && rows_ >= 10)
+      fail(path, "the first column counts the lines, and the fourth does not look like times");
+  }
+
+ private:
+  [[noreturn]] static void fail(const std::string& path, const char* what) {
+    throw DataError(fmt::format("{}: {}; set --columns user=…,item=…,rating=…,time=… with their numbers", path, what));
+  }
+
+  bool counts_ = true;
+  double first_user_ = 0;
+  std::int64_t rows_ = 0;
+  double least_rating_ = std::numeric_limits<double>::infinity(), latest_ = -least_rating_;
+};
+
 void read_ratings(const std::string& path, const RatingsOptions& options, RatingsFindings& found,
                   SpilledRatings& ratings) {
-  const OpenText open = text_of(path);
-  const RatingsDialect dialect = detect_ratings(open, options.delimiter, options.header);
+  const OpenText open = text_of(path, options.form.encoding);
+  const RatingsDialect dialect = detect_ratings(open, options);
   const bool is_first = found.fields == 0;
-  if (is_first) found.delimiter = dialect.delimiter;
+  if (is_first) {
+    found.delimiter = dialect.delimiter;
+    found.columns = dialect.said;
+    found.places = dialect.columns;
+  }
+  if (!dialect.header && dialect.columns != found.places)
+    throw DataError(
+        fmt::format("{}: has no names of columns, by which those of the first file were found ({}); "
+                    "set --columns",
+                    path, found.columns));
+  RatingFields fields;
+  PlacesCheck places;
   RowFormat<Rating> format{.none = "ratings",
                            .parse = [&](const LineReader& line, const std::string& text, Rating& rating) {
-                             rating = parse_rating(line, text, dialect);
+                             rating = parse_rating(line, text, dialect, fields);
                              return true;
                            }};
   if (dialect.header) {
-    format.names = [&](const LineReader&, const std::string& text) {
+    format.names = [&](const LineReader& line, const std::string& text) {
+      if (const std::size_t at = find_invalid_utf8(text); at != std::string::npos)
+        line.fail(at + 1, not_utf8(text[at]));
       if (is_first) found.header = text;
     };
   }
   const std::int64_t before = ratings.size();
   read_rows(*open(), format, [&](const LineReader& line, const Rating& rating) {
     if (ratings.size() == before) check_fields(line, dialect, found);
+    places.add(rating);
     found.whole_times =
         found.whole_times && rating.time == std::trunc(rating.time) && std::abs(rating.time) <= kMostExact;
     ratings.add({found.users.number_of(rating.user), found.items.number_of(rating.item), rating.value, rating.time});
   });
+  if (!dialect.named && dialect.fields == 4) places.check(path);
 }
 
 class RatingGroupWriter {
@@ -239,68 +286,6 @@ std::array<std::uint64_t, 3> count_groups(const std::vector<Split>& splits, std:
   return sizes;
 }
 
-constexpr std::string_view kBlanks = " \t";
-constexpr std::array<const char*, 4> kRatingFields = {"user", "item", "rating", "time"};
-
-std::string_view without_blanks(std::string_view text) {
-  const std::size_t begin = std::min(text.find_first_not_of(kBlanks), text.size());
-  return text.substr(begin, text.find_last_not_of(kBlanks) + 1 - begin);
-}
-
-/// Fields of most of the lines, if they are a rating's; else 0.
-std::size_t common_fields(const std::vector<std::string>& sample, std::string_view delimiter) {
-  std::array<std::size_t, std::tuple_size_v<RatingFields> + 1> lines{};
-  RatingFields fields;
-  for (const std::string& line : sample) ++lines[split_rating(line, delimiter, fields)];
-  for (const std::size_t count : {3, 4}) {
-    if (2 * lines[count] > sample.size()) return count;
-  }
-  return 0;
-}
-
-std::string detect_delimiter(const std::string& name, const std::vector<std::string>& sample) {
-  for (const char* delimiter : {"::", "\t", ",", ";", "|", " "}) {
-    if (common_fields(sample, delimiter) > 0) return delimiter;
-  }
-  throw DataError(fmt::format(
-      "{}: no delimiter found: neither '::' nor tabs, commas, semicolons, bars or spaces split most of the first lines "
-      "into user, item, rating (and time); set --delimiter; if there are no ratings, add a column of ones",
-      name));
-}
-
-std::string parse_rating_delimiter(const std::string& delimiter) {
-  if (delimiter == "tab" || delimiter == "\\t") return "\t";
-  if (delimiter == "::" || (delimiter.size() == 1 && delimiter != "\n" && delimiter != "\r")) return delimiter;
-  throw ConfigError(fmt::format("--delimiter '{}': it must be one character, '::', 'tab' or 'auto'", delimiter));
-}
-
-/// Whether the first line has a word wherever all lines below have numbers, at least in one place.
-bool detect_header(const std::vector<std::string>& sample, std::string_view delimiter) {
-  RatingFields names, fields;
-  const std::size_t count = split_rating(sample[0], delimiter, names);
-  std::vector<bool> numbers(count, sample.size() > 1);
-  for (std::size_t i = 1; i < sample.size(); ++i) {
-    const std::size_t here = split_rating(sample[i], delimiter, fields);
-    for (std::size_t c = 0; c < count; ++c) numbers[c] = numbers[c] && c < here && parse_number(fields[c]);
-  }
-  bool words = false;
-  for (std::size_t c = 0; c < count; ++c) {
-    if (numbers[c] && parse_number(names[c])) return false;
-    words = words || (numbers[c] && !is_missing(names[c]));
-  }
-  return words;
-}
-
-[[noreturn]] void fail_in_column(const LineReader& line, std::size_t column, const std::string& what) {
-  line.fail(fmt::format("column {} ({}): {}", column + 1, kRatingFields[column], what));
-}
-
-void check_id(const LineReader& line, std::size_t column, std::string_view id) {
-  if (id.empty()) fail_in_column(line, column, "is empty");
-  if (find_invalid_utf8(id) != std::string_view::npos)
-    fail_in_column(line, column, "is not UTF-8; convert the file, for example with 'iconv -f latin1 -t utf-8'");
-}
-
 }  // namespace
 
 RatingsSummary import_ratings(const std::vector<std::string>& paths, const RatingsOptions& options,
@@ -331,57 +316,8 @@ RatingsSummary import_ratings(const std::vector<std::string>& paths, const Ratin
           .items = found.items.size(),
           .times = found.fields == 4,
           .delimiter = found.delimiter,
-          .header = found.header};
-}
-
-std::size_t split_rating(std::string_view text, std::string_view delimiter, RatingFields& fields) {
-  const bool blanks = delimiter == " ";
-  std::size_t count = 0;
-  for (text = without_blanks(text); count < fields.size(); ++count) {
-    const std::size_t end = blanks ? text.find_first_of(kBlanks) : text.find(delimiter);
-    fields[count] = without_blanks(text.substr(0, end));
-    if (end == std::string_view::npos) return count + 1;
-    text.remove_prefix(end + delimiter.size());
-    if (blanks) text = without_blanks(text);
-  }
-  return count;
-}
-
-RatingsDialect detect_ratings(const OpenText& open, const std::string& delimiter, Header header) {
-  const auto lines = open();
-  RatingsDialect dialect;
-  if (delimiter != "auto") dialect.delimiter = parse_rating_delimiter(delimiter);
-  const std::vector<std::string> sample = first_lines(*lines, "a file of ratings has at least one line");
-  if (delimiter == "auto") dialect.delimiter = detect_delimiter(lines->name(), sample);
-  dialect.header = header == Header::automatic ? detect_header(sample, dialect.delimiter) : header == Header::yes;
-  RatingFields fields;
-  dialect.fields = std::clamp<std::size_t>(split_rating(sample[0], dialect.delimiter, fields), 3, 4);
-  return dialect;
-}
-
-Rating parse_rating(const LineReader& line, std::string_view text, const RatingsDialect& dialect) {
-  RatingFields fields;
-  const std::size_t count = split_rating(text, dialect.delimiter, fields);
-  if (count != dialect.fields) {
-    const std::size_t at =
-        count < dialect.fields ? text.size() : static_cast<std::size_t>(fields[dialect.fields].data() - text.data());
-    line.fail(at + 1,
-              fmt::format("has {}, but {} are expected: user, item, rating{}",
-                          count > 4 ? "more than 4 fields" : count_of(static_cast<std::int64_t>(count), "field"),
-                          dialect.fields, dialect.fields == 4 ? ", time" : ""));
-  }
-  Rating rating{.user = fields[0], .item = fields[1]};
-  check_id(line, 0, rating.user);
-  check_id(line, 1, rating.item);
-  const auto value = parse_number(fields[2]);
-  if (!value || std::abs(*value) > double{std::numeric_limits<float>::max()})
-    fail_in_column(line, 2, fmt::format("'{}' is not a number in the range of float32", fields[2]));
-  rating.value = static_cast<float>(*value);
-  if (count < 4) return rating;
-  const auto time = parse_number(fields[3]);
-  if (!time) fail_in_column(line, 3, fmt::format("'{}' is not a number; write times as seconds", fields[3]));
-  rating.time = *time;
-  return rating;
+          .header = found.header,
+          .columns = found.columns};
 }
 
 }  // namespace unisono::data

@@ -57,7 +57,8 @@ struct NpyArray {
 /// Whether a file begins as those of NumPy do.
 bool is_npy(std::span<const std::uint8_t> bytes);
 
-/// Version 1 to 3 of the format (numpy.lib.format), of integers or floats in the order of C.
+/// Version 1 to 3 of the format (numpy.lib.format), of integers or floats in either byte order, in the order of C or of
+/// Fortran; what is returned is in the order of C.
 /// \throws DataError naming the file and what is wrong
 NpyArray parse_npy(std::span<const std::uint8_t> bytes, const std::string& name);
 

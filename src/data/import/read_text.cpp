@@ -84,8 +84,9 @@ std::vector<Pieces> divide(const std::vector<std::string>& files, std::size_t mo
   return parts;
 }
 
-void read_piece(const Piece& piece, Lowercase* lowercase, TextPart& part) {
-  WordReader reader(piece.end ? open_bytes(piece.path, piece.begin, *piece.end) : open_bytes(piece.path));
+void read_piece(const Piece& piece, Encoding encoding, Lowercase* lowercase, TextPart& part) {
+  WordReader reader(
+      as_utf8(piece.end ? open_bytes(piece.path, piece.begin, *piece.end) : open_bytes(piece.path), encoding));
   std::vector<std::int32_t> numbers;
   const auto add = [&](std::int32_t number) {
     numbers.push_back(number);
@@ -123,18 +124,18 @@ void merge(ReadText& text) {
   }
 }
 
-void read_part(const Pieces& pieces, bool lowercase, TextPart& part) {
+void read_part(const Pieces& pieces, const TextOptions& options, TextPart& part) {
   std::optional<Lowercase> own;
-  if (lowercase) own.emplace();
-  for (const Piece& piece : pieces) read_piece(piece, own ? &*own : nullptr, part);
+  if (options.lowercase) own.emplace();
+  for (const Piece& piece : pieces) read_piece(piece, options.encoding, own ? &*own : nullptr, part);
 }
 
 /// Reads each part on a thread of its own. \return false where one has a mistake
-bool read_parts(const std::vector<Pieces>& parts, bool lowercase, ReadText& text) {
+bool read_parts(const std::vector<Pieces>& parts, const TextOptions& options, ReadText& text) {
   std::atomic<bool> failed{false};
   const auto read = [&](std::size_t i) {
     try {
-      read_part(parts[i], lowercase, *text.parts[i]);
+      read_part(parts[i], options, *text.parts[i]);
     } catch (...) {
       failed = true;
     }
@@ -156,13 +157,29 @@ constexpr std::array<Kind, 256> kinds() {
   std::array<Kind, 256> kinds{};
   kinds[0] = odd;
   for (std::size_t c = 0x80; c < kinds.size(); ++c) kinds[c] = odd;
-  for (const unsigned char c : {' ', '\t', '\r', '\f', '\v'}) kinds[c] = blank;
+  for (const unsigned char c : {' ', '\t', '\f', '\v', '\x1C', '\x1D', '\x1E', '\x1F'}) kinds[c] = blank;
   kinds['\n'] = newline;
+  kinds['\r'] = newline;
   return kinds;
 }
 constexpr std::array<Kind, 256> kKinds = kinds();
 
 Kind kind_of(char c) { return kKinds[static_cast<unsigned char>(c)]; }
+
+constexpr std::size_t kLongestBlank = 3;  // bytes
+
+/// Bytes of the blank of several bytes that a text begins with (White_Space in Unicode 15's PropList.txt), or 0.
+std::size_t wide_blank(std::string_view text) {
+  if (text.starts_with("\xC2\x85") || text.starts_with("\xC2\xA0")) return 2;
+  if (text.size() < kLongestBlank) return 0;
+  const std::string_view two = text.substr(0, 2);
+  const auto third = static_cast<unsigned char>(text[2]);
+  const bool blank =
+      (two == "\xE2\x80" && ((third >= 0x80 && third <= 0x8A) || third == 0xA8 || third == 0xA9 || third == 0xAF)) ||
+      (two == "\xE2\x81" && third == 0x9F) || (two == "\xE3\x80" && third == 0x80) ||
+      (two == "\xE1\x9A" && third == 0x80);
+  return blank ? kLongestBlank : 0;
+}
 
 }  // namespace
 
@@ -195,17 +212,18 @@ std::vector<std::string> list_files(const std::vector<std::string>& paths) {
   return files;
 }
 
-ReadText read_text(const std::vector<std::string>& files, bool lowercase, const std::string& beside, int threads) {
+ReadText read_text(const std::vector<std::string>& files, const TextOptions& options, const std::string& beside,
+                   int threads) {
   const auto parts = divide(files, static_cast<std::size_t>(threads));
   ReadText text;
   for (std::size_t i = 0; i < parts.size(); ++i) text.parts.push_back(std::make_unique<TextPart>(beside));
-  if (parts.size() == 1 || !read_parts(parts, lowercase, text)) {
+  if (parts.size() == 1 || !read_parts(parts, options, text)) {
     // Whole files, one after the other: where there is a mistake, this names the first one's line.
     text.parts.clear();
     text.parts.push_back(std::make_unique<TextPart>(beside));
     Pieces whole;
     for (const std::string& path : files) whole.push_back({.path = path});
-    read_part(whole, lowercase, *text.parts[0]);
+    read_part(whole, options, *text.parts[0]);
   }
   merge(text);
   return text;
@@ -227,17 +245,36 @@ bool WordReader::fill() {
   return count > 0;
 }
 
+std::size_t WordReader::wide_blank_at(std::size_t ahead) {
+  while (end_ - at_ < ahead + kLongestBlank && fill()) {
+  }
+  return wide_blank({buffer_.data() + at_ + ahead, end_ - at_ - ahead});
+}
+
+/// Whether a line ends here, which is left behind then. \r\n is one end.
+bool WordReader::take_line_end() {
+  const char c = buffer_[at_];
+  if (kind_of(c) != newline) return false;
+  ++at_;
+  const bool second = c == '\n' && after_return_;
+  after_return_ = c == '\r';
+  line_begin_ = before_ + at_;
+  if (!second) ++line_;
+  return !second;
+}
+
 WordReader::Token WordReader::next() {
   for (;;) {
-    while (at_ < end_ && kind_of(buffer_[at_]) == blank) ++at_;
-    if (at_ < end_) break;
-    if (!fill()) return Token::end;
-  }
-  if (buffer_[at_] == '\n') {
-    ++at_;
-    ++line_;
-    line_begin_ = before_ + at_;
-    return Token::line_end;
+    if (at_ == end_ && !fill()) return Token::end;
+    const Kind kind = kind_of(buffer_[at_]);
+    if (kind == newline) {
+      if (take_line_end()) return Token::line_end;
+      continue;
+    }
+    after_return_ = false;
+    const std::size_t bytes = kind == blank ? 1 : kind == odd ? wide_blank_at(0) : 0;
+    if (bytes == 0) break;
+    at_ += bytes;
   }
   bool is_plain = true;
   const std::size_t end = find_end(is_plain);
@@ -250,18 +287,18 @@ WordReader::Token WordReader::next() {
 /// Behind the word that begins at `at_`, all of which is in the buffer then. \param is_plain false where it has odd
 /// bytes
 std::size_t WordReader::find_end(bool& is_plain) {
-  std::size_t end = at_;
+  std::size_t length = 0;
   for (;;) {
-    for (; end < end_; ++end) {
-      const Kind kind = kind_of(buffer_[end]);
+    for (; at_ + length < end_; ++length) {
+      const Kind kind = kind_of(buffer_[at_ + length]);
       if (kind >= blank) break;
-      if (kind == odd) is_plain = false;
+      if (kind != odd) continue;
+      if (wide_blank_at(length) > 0) return at_ + length;
+      is_plain = false;
     }
-    if (end - at_ > kLongestWord)
+    if (length > kLongestWord)
       fail(at_, fmt::format("a word of more than {} KiB begins here; this is not a text file", kLongestWord >> 10));
-    if (end < end_) return end;
-    end -= at_;
-    if (!fill()) return end;
+    if (at_ + length < end_ || !fill()) return at_ + length;
   }
 }
 
@@ -270,9 +307,7 @@ void WordReader::check_word() const {
     fail(at_ + zero, "a zero byte; this is not a text file");
   const std::size_t invalid = find_invalid_utf8(word_);
   if (invalid == std::string_view::npos) return;
-  fail(at_ + invalid, fmt::format("the byte 0x{:02X} is not part of a UTF-8 character; convert the file, for example "
-                                  "with 'iconv -f latin1 -t utf-8'",
-                                  static_cast<unsigned char>(word_[invalid])));
+  fail(at_ + invalid, not_utf8(word_[invalid]));
 }
 
 void WordReader::fail(std::size_t at, const std::string& what) const {

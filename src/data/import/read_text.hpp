@@ -72,10 +72,11 @@ std::vector<std::string> list_files(const std::vector<std::string>& paths);
 /// ends a sentence.
 /// \param beside the output, see SpillFile
 /// \throws DataError naming file, line and byte of the first mistake
-ReadText read_text(const std::vector<std::string>& files, bool lowercase, const std::string& beside, int threads);
+ReadText read_text(const std::vector<std::string>& files, const TextOptions& options, const std::string& beside,
+                   int threads);
 
-/// The words of a UTF-8 text: what stands between blanks (space, tab, carriage return, form feed, vertical tab) and the
-/// ends of lines. Memory does not depend on the length of lines.
+/// The words of a UTF-8 text: what stands between blanks and the ends of lines (\n, \r\n or \r). Blanks are those of
+/// Unicode, and with them no-break and ideographic spaces. Memory does not depend on the length of lines.
 class WordReader {
  public:
   enum class Token { word, line_end, end };
@@ -89,6 +90,9 @@ class WordReader {
 
  private:
   bool fill();
+  bool take_line_end();
+  /// Bytes of the blank of several bytes that stands `ahead` bytes from `at_` on; 0: none does.
+  std::size_t wide_blank_at(std::size_t ahead);
   std::size_t find_end(bool& is_plain);
   void check_word() const;
   [[noreturn]] void fail(std::size_t at, const std::string& what) const;
@@ -99,6 +103,7 @@ class WordReader {
   std::uint64_t before_ = 0;      ///< bytes of the text before the buffer's first
   std::uint64_t line_begin_ = 0;  ///< bytes of the text before the line's first
   std::int64_t line_ = 1;
+  bool after_return_ = false;  ///< what was read last is \r
   std::string_view word_;
 };
 

@@ -18,6 +18,7 @@ namespace {
 
 constexpr std::size_t kBufferBytes = 256 << 10;
 constexpr std::size_t kLongestLine = 64 << 20;
+constexpr std::size_t kLongestQuote = 1 << 20;  // of lines that a quote joins
 constexpr std::size_t kFirstLines = 100;
 
 constexpr unsigned kGzipBufferBytes = 256 << 10;
@@ -149,6 +150,69 @@ void encode(std::uint32_t code, std::string& text) {
   }
 }
 
+/// Latin-1, with the characters of Windows-1252 in place of its rarely used control characters.
+/// https://encoding.spec.whatwg.org/index-windows-1252.txt
+class Latin1Bytes final : public ByteSource {
+ public:
+  explicit Latin1Bytes(std::unique_ptr<ByteSource> source) : source_(std::move(source)), bytes_(kBufferBytes) {}
+
+  std::size_t read(std::span<char> buffer) override {
+    std::size_t filled = 0;
+    while (filled < buffer.size() && (at_ < text_.size() || fill())) {
+      const std::size_t count = std::min(buffer.size() - filled, text_.size() - at_);
+      std::copy_n(text_.data() + at_, count, buffer.data() + filled);
+      at_ += count;
+      filled += count;
+    }
+    return filled;
+  }
+  const std::string& name() const override { return source_->name(); }
+
+ private:
+  bool fill() {
+    constexpr std::uint16_t windows[32] = {0x20AC, 0x81,   0x201A, 0x0192, 0x201E, 0x2026, 0x2020, 0x2021,
+                                           0x02C6, 0x2030, 0x0160, 0x2039, 0x0152, 0x8D,   0x017D, 0x8F,
+                                           0x90,   0x2018, 0x2019, 0x201C, 0x201D, 0x2022, 0x2013, 0x2014,
+                                           0x02DC, 0x2122, 0x0161, 0x203A, 0x0153, 0x9D,   0x017E, 0x0178};
+    const std::size_t count = source_->read(bytes_);
+    text_.clear();
+    at_ = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      const auto byte = static_cast<unsigned char>(bytes_[i]);
+      encode(byte >= 0x80 && byte < 0xA0 ? windows[byte - 0x80] : byte, text_);
+    }
+    return count > 0;
+  }
+
+  std::unique_ptr<ByteSource> source_;
+  std::vector<char> bytes_;
+  std::string text_;
+  std::size_t at_ = 0;
+};
+
+/// Whether a line ends inside a quoted field. \param inside whether it begins there
+bool ends_inside_quotes(std::string_view text, char delimiter, bool inside) {
+  for (std::size_t at = 0;;) {
+    if (!inside) {
+      at = text.find_first_not_of(delimiter == '\t' ? " " : " \t", at);
+      if (at == std::string_view::npos) return false;
+      inside = text[at] == '"';
+      if (inside) ++at;
+    }
+    for (; inside; ++at) {
+      at = text.find('"', at);
+      if (at == std::string_view::npos) return true;
+      if (at + 1 < text.size() && text[at + 1] == '"') {
+        ++at;
+      } else {
+        inside = false;
+      }
+    }
+    at = delimiter == ' ' ? text.find_first_of(" \t", at) : text.find(delimiter, at);
+    if (at++ == std::string_view::npos) return false;
+  }
+}
+
 }  // namespace
 
 LineReader::LineReader(std::unique_ptr<ByteSource> source) : source_(std::move(source)), buffer_(kBufferBytes) {}
@@ -165,30 +229,43 @@ bool LineReader::next_raw(std::string& line) {
   for (;;) {
     const auto* from = buffer_.data() + at_;
     const auto* stop = buffer_.data() + end_;
-    const auto* newline = std::find(from, stop, '\n');
-    line.append(from, newline);
+    const auto* line_end = std::find_if(from, stop, [](char c) { return c == '\n' || c == '\r'; });
+    line.append(from, line_end);
     if (line.size() > kLongestLine) {
-      throw DataError(fmt::format("{}:{}: the line is longer than {} MiB; this is not a table", name(), number_ + 1,
+      throw DataError(fmt::format("{}:{}: the line is longer than {} MiB; this is not a table", name(), lines_ + 1,
                                   kLongestLine >> 20));
     }
-    at_ = static_cast<std::size_t>(newline - buffer_.data());
-    if (newline != stop) {
-      ++at_;
-      break;
-    }
+    at_ = static_cast<std::size_t>(line_end - buffer_.data());
+    if (line_end != stop) break;
     if (!fill()) break;
   }
-  if (!line.empty() && line.back() == '\r') line.pop_back();
+  if (at_ < end_ && buffer_[at_++] == '\r' && (at_ < end_ || fill()) && buffer_[at_] == '\n') ++at_;
+  ++lines_;
   return true;
+}
+
+void LineReader::append_quoted(std::string& line) {
+  std::string more;
+  bool inside = ends_inside_quotes(line, delimiter_, false);
+  while (inside && line.size() < kLongestQuote && next_raw(more)) {
+    line += '\n';
+    line += more;
+    inside = ends_inside_quotes(more, delimiter_, true);
+  }
 }
 
 bool LineReader::next(std::string& line) {
   while (next_raw(line)) {
-    if (++number_ == 1 && line.starts_with(kByteOrderMark)) line.erase(0, kByteOrderMark.size());
+    number_ = lines_;
+    if (number_ == 1 && line.starts_with(kByteOrderMark)) line.erase(0, kByteOrderMark.size());
+    if (delimiter_ != 0 && line.find('"') != std::string::npos) append_quoted(line);
     if (const std::size_t at = line.find('\0'); at != std::string::npos) {
-      fail(at + 1, "a zero byte; this is not a text file");
+      fail(at + 1, line.starts_with("\xFF\xFE") || line.starts_with("\xFE\xFF")
+                       ? "a zero byte; this is UTF-16; convert the file, for example with 'iconv -f utf-16 -t utf-8'"
+                       : "a zero byte; this is not a text file");
     }
     if (line.find_first_not_of(" \t") != std::string::npos) return true;
+    if (!line.empty()) ++lines_of_blanks_;
   }
   return false;
 }
@@ -199,8 +276,8 @@ void LineReader::fail(std::size_t byte, std::string_view what) const {
   throw DataError(fmt::format("{}:{}:{}: {}", name(), number_, byte, what));
 }
 
-OpenText text_of(const std::string& path) {
-  return [path] { return std::make_unique<LineReader>(open_bytes(path)); };
+OpenText text_of(const std::string& path, Encoding encoding) {
+  return [path, encoding] { return std::make_unique<LineReader>(as_utf8(open_bytes(path), encoding)); };
 }
 
 std::vector<std::string> first_lines(LineReader& lines, std::string_view has_one) {
@@ -249,6 +326,17 @@ std::vector<std::uint8_t> read_bytes(const std::string& path) {
     bytes.insert(bytes.end(), buffer.begin(), buffer.begin() + static_cast<std::ptrdiff_t>(count));
   }
   return bytes;
+}
+
+std::unique_ptr<ByteSource> as_utf8(std::unique_ptr<ByteSource> source, Encoding encoding) {
+  if (encoding == Encoding::utf8) return source;
+  return std::make_unique<Latin1Bytes>(std::move(source));
+}
+
+std::string not_utf8(char byte) {
+  return fmt::format(
+      "the byte 0x{:02X} is not part of a UTF-8 character; if the file is in Latin-1, set --encoding latin1",
+      static_cast<unsigned char>(byte));
 }
 
 std::size_t find_invalid_utf8(std::string_view text) {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "unisono/base/errors.hpp"
+#include "unisono/data/preprocessing.hpp"
 
 // How importers read text: the lines of a file, and the rows that a format finds in them.
 namespace unisono::data {
@@ -34,23 +35,31 @@ std::unique_ptr<ByteSource> open_bytes(const std::string& path);
 std::unique_ptr<ByteSource> open_bytes(const std::string& path, std::uint64_t begin, std::uint64_t end);
 /// Of a regular file that is not gzipped; nothing: it is something else.
 std::optional<std::uint64_t> plain_size(const std::string& path);
+/// The same text in UTF-8.
+std::unique_ptr<ByteSource> as_utf8(std::unique_ptr<ByteSource> source, Encoding encoding);
 /// Of memory that outlives it.
 std::unique_ptr<ByteSource> bytes_of(std::string_view text, const std::string& name);
 
 /// A whole file.
 std::vector<std::uint8_t> read_bytes(const std::string& path);
 
-/// The lines of a text, which end with \n or \r\n. Lines that hold nothing but blanks are left out.
+/// The lines of a text, which end with \n, \r\n or \r. Lines that hold nothing but blanks are left out.
 class LineReader {
  public:
   explicit LineReader(std::unique_ptr<ByteSource> source);
 
+  /// From now on, a field in double quotes may hold the ends of lines: `next` gives all lines of it as one, with \n
+  /// between them. \param delimiter of the fields; 0: lines are lines
+  void join_quoted(char delimiter) { delimiter_ = delimiter; }
+
   /// False at the end.
   /// \throws DataError for a line that is too long to be of a table, or holds a zero byte
   bool next(std::string& line);
-  /// Of the line that `next` gave last; from 1.
+  /// Of the line that `next` gave last, its first one; from 1.
   std::int64_t number() const { return number_; }
   const std::string& name() const { return source_->name(); }
+  /// How many lines that hold blanks, and nothing else, were left out.
+  std::int64_t lines_of_blanks() const { return lines_of_blanks_; }
 
   /// \throws DataError with the place of the line that `next` gave last: "FILE:LINE: WHAT", or "FILE:LINE:BYTE: WHAT",
   /// where the first byte is 1
@@ -59,17 +68,20 @@ class LineReader {
 
  private:
   bool next_raw(std::string& line);
+  void append_quoted(std::string& line);
   bool fill();
 
   std::unique_ptr<ByteSource> source_;
   std::vector<char> buffer_;
   std::size_t at_ = 0, end_ = 0;
-  std::int64_t number_ = 0;
+  std::int64_t number_ = 0, lines_ = 0;  ///< of the line that was given; read
+  std::int64_t lines_of_blanks_ = 0;
+  char delimiter_ = 0;
 };
 
 /// Opens a text from its beginning, as often as asked for.
 using OpenText = std::function<std::unique_ptr<LineReader>()>;
-OpenText text_of(const std::string& path);
+OpenText text_of(const std::string& path, Encoding encoding = Encoding::utf8);
 
 /// The first hundred lines, from which formats are guessed.
 /// \param has_one what a text without lines lacks: "a table has at least one row" \throws DataError for such a text
@@ -83,6 +95,7 @@ struct RowFormat {
   std::function<bool(const LineReader& line, const std::string& text, Row& row)> parse;
   /// Takes a line of names above the rows; empty: there is none.
   std::function<void(const LineReader& line, const std::string& text)> names = {};
+  char quoted = 0;  ///< the delimiter of fields that may be quoted, see LineReader::join_quoted
 };
 
 /// Reads the rest of a text, row after row, and calls visit(line, row) for each.
@@ -90,6 +103,7 @@ struct RowFormat {
 template <typename Row, typename Visit>
 std::int64_t read_rows(LineReader& lines, const RowFormat<Row>& format, const Visit& visit) {
   std::string text;
+  lines.join_quoted(format.quoted);
   if (format.names && lines.next(text)) format.names(lines, text);
   std::int64_t rows = 0;
   for (Row row; lines.next(text);) {
@@ -106,6 +120,9 @@ inline constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
 /// Where the first byte stands that is no part of a UTF-8 character (Unicode 15, table 3-7); npos: there is none.
 std::size_t find_invalid_utf8(std::string_view text);
+
+/// What is wrong with such a byte, and what to do.
+std::string not_utf8(char byte);
 
 /// Makes letters small, those of all alphabets, one character for one ("İ" and "ẞ" lose their dot and their length).
 class Lowercase {

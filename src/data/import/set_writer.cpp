@@ -97,7 +97,12 @@ SetWriter::SetWriter(const ImportOutput& output) : output_(output), unfinished_(
   }
   std::filesystem::create_directories(std::filesystem::path(output_.path).parent_path(), ignored);  // else said below
   remove_abandoned(output_.path);
-  file_.emplace(unfinished_, hdf5::File::Mode::create);
+  try {
+    file_.emplace(unfinished_, hdf5::File::Mode::create);
+  } catch (...) {
+    std::filesystem::remove(unfinished_, ignored);  // on a full disk, the file is there, but empty
+    throw;
+  }
 }
 
 SetWriter::~SetWriter() {

@@ -139,7 +139,7 @@ TextSummary import_text(const std::vector<std::string>& paths, const TextOptions
   check_options(options);
   const std::vector<std::string> files = list_files(paths);
   SetWriter writer(output);
-  ReadText text = read_text(files, options.lowercase, output.path, usable_cpus());
+  ReadText text = read_text(files, options, output.path, usable_cpus());
   std::vector<std::uint32_t> chosen = choose_words(text.words, text.counts, options);
   if (text.words.size() == 0) throw DataError(paths[0] + ": has no words");
   if (chosen.empty()) {

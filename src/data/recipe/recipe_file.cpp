@@ -29,6 +29,28 @@ Enum value_in(const Named<Enum> (&names)[N], const std::string& text) {
   throw DataError(fmt::format("'{}' is not known to this version", text));
 }
 
+/// What differs from the usual form.
+Json form_json(const TableForm& form) {
+  const TableForm usual;
+  Json json = Json::object();
+  if (form.delimiter != usual.delimiter) json["delimiter"] = form.delimiter;
+  if (form.decimal != usual.decimal) json["decimal"] = form.decimal;
+  if (form.thousands != usual.thousands) json["thousands"] = form.thousands;
+  if (form.missing_values != usual.missing_values) json["missing_values"] = form.missing_values;
+  if (form.encoding != usual.encoding) json["encoding"] = name_of(form.encoding, kEncodings);
+  return json;
+}
+
+TableForm form_of(const Json& json) {
+  TableForm form;
+  form.delimiter = json.value("delimiter", form.delimiter);
+  form.decimal = json.value("decimal", form.decimal);
+  form.thousands = json.value("thousands", form.thousands);
+  form.missing_values = json.value("missing_values", form.missing_values);
+  if (json.contains("encoding")) form.encoding = value_in(kEncodings, json.at("encoding"));
+  return form;
+}
+
 Json recipe_json(const Recipe& recipe) {
   Json columns = Json::array();
   for (const RecipeColumn& column : recipe.columns) {
@@ -48,6 +70,7 @@ Json recipe_json(const Recipe& recipe) {
                {"label", recipe.label},
                {"target", recipe.target},
                {"columns", std::move(columns)}});
+  if (recipe.form != TableForm{}) json["form"] = form_json(recipe.form);
   return json;
 }
 
@@ -78,6 +101,7 @@ Recipe recipe_of(const Json& json) {
   recipe.scaling = value_in(kScalings, json.at("scaling"));
   json.at("label").get_to(recipe.label);
   json.at("target").get_to(recipe.target);
+  if (json.contains("form")) recipe.form = form_of(json.at("form"));
   for (const Json& entry : json.at("columns")) {
     RecipeColumn column{.name = entry.at("name"), .kind = value_in(kKinds, entry.at("kind"))};
     if (column.kind == ColumnKind::category) entry.at("levels").get_to(column.levels);

@@ -1,0 +1,159 @@
+#include <fmt/format.h>
+#include <hdf5.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "hdf5/library.hpp"
+#include "hdf5/state.hpp"
+#include "unisono/base/errors.hpp"
+
+// Datasets whose values are in other files: virtual ones, and those with external raw storage. The library gives zeros
+// where a source is missing or too small.
+namespace unisono::data::hdf5 {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kAdvice =
+    "its values would be read as zeros; put the file in its place, or write the values into this file";
+constexpr int kMostNested = 8;  // virtual datasets of virtual datasets
+
+/// Where the library looks for a source file (H5F_prefix_open_file).
+std::vector<fs::path> places_of(const std::string& source, const std::string& path) {
+  std::vector<fs::path> places;
+  const fs::path name(source), folder = fs::path(path).parent_path();
+  if (name.is_absolute()) places.push_back(name);
+  const fs::path relative = name.is_absolute() ? name.filename() : name;
+  if (const char* prefix = std::getenv("HDF5_VDS_PREFIX")) places.push_back(fs::path(prefix) / relative);
+  places.push_back(folder / relative);
+  places.push_back(relative);
+  std::error_code ignored;
+  places.push_back(fs::canonical(path, ignored).parent_path() / relative);
+  return places;
+}
+
+template <typename Get>
+std::string text_from(const Get& get) {
+  const auto length = get(nullptr, 0);
+  if (length < 0) return "";
+  std::string text(static_cast<std::size_t>(length) + 1, '\0');
+  get(text.data(), text.size());
+  text.pop_back();
+  return text;
+}
+
+std::vector<hsize_t> extent_of_space(hid_t space) {
+  std::vector<hsize_t> extent(static_cast<std::size_t>(std::max(0, H5Sget_simple_extent_ndims(space))));
+  H5Sget_simple_extent_dims(space, extent.data(), nullptr);
+  return extent;
+}
+
+/// What is wrong with the sources of a virtual dataset; empty: nothing.
+std::string wrong_with_virtual(hid_t file, const std::string& path, hid_t dataset, int nested);
+
+std::string wrong_with_dataset(hid_t file, const std::string& path, hid_t dataset, int nested);
+
+/// What is wrong with one source. \param selected what is taken from it
+std::string wrong_with_source(hid_t file, const std::string& path, const std::string& source, const std::string& name,
+                              hid_t selected, int nested) {
+  Handle opened;
+  std::string where = path;
+  if (source != ".") {
+    for (const fs::path& place : places_of(source, path)) {
+      std::error_code ignored;
+      if (!fs::is_regular_file(place, ignored)) continue;
+      opened = Handle{H5Fopen(place.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), H5Fclose};
+      where = place.string();
+      if (opened.valid()) break;
+    }
+    if (!opened.valid())
+      return fmt::format("is virtual, and its source file '{}' cannot be opened: {}", source, kAdvice);
+  }
+  const Handle dataset{H5Dopen2(source == "." ? file : opened.get(), name.c_str(), H5P_DEFAULT), H5Dclose};
+  if (!dataset.valid())
+    return fmt::format("is virtual, and its source file '{}' has no dataset '{}': {}", source, name, kAdvice);
+  const Handle space{H5Dget_space(dataset.get()), H5Sclose};
+  const std::vector<hsize_t> extent = extent_of_space(space.get());
+  std::vector<hsize_t> first(extent.size()), last(extent.size());
+  const bool same_axes = H5Sget_simple_extent_ndims(selected) == static_cast<int>(extent.size());
+  const bool bounded = same_axes && H5Sget_select_bounds(selected, first.data(), last.data()) >= 0;
+  for (std::size_t axis = 0; bounded && axis < extent.size(); ++axis) {
+    if (last[axis] >= extent[axis])
+      return fmt::format("is virtual, and '{}' in its source file '{}' is smaller than what is taken from it: {}", name,
+                         source, kAdvice);
+  }
+  return wrong_with_dataset(source == "." ? file : opened.get(), where, dataset.get(), nested + 1);
+}
+
+std::string wrong_with_virtual(hid_t file, const std::string& path, hid_t dataset, int nested) {
+  if (nested > kMostNested) return "is virtual, and so are its sources, too many times";
+  const Handle properties{H5Dget_create_plist(dataset), H5Pclose}, space{H5Dget_space(dataset), H5Sclose};
+  std::size_t count = 0;
+  H5Pget_virtual_count(properties.get(), &count);
+  hssize_t mapped = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::string source =
+        text_from([&](char* to, std::size_t size) { return H5Pget_virtual_filename(properties.get(), i, to, size); });
+    const std::string name =
+        text_from([&](char* to, std::size_t size) { return H5Pget_virtual_dsetname(properties.get(), i, to, size); });
+    const Handle into{H5Pget_virtual_vspace(properties.get(), i), H5Sclose};
+    const Handle from{H5Pget_virtual_srcspace(properties.get(), i), H5Sclose};
+    if (source.find('%') != std::string::npos || name.find('%') != std::string::npos)
+      return "is virtual with numbered sources, which may be missing without a word; write the values into this file";
+    const std::string wrong = wrong_with_source(file, path, source, name, from.get(), nested);
+    if (!wrong.empty()) return wrong;
+    const hssize_t points = H5Sget_select_npoints(into.get());
+    if (points < 0) return "";  // unlimited: as far as its source goes
+    mapped += points;
+  }
+  if (mapped >= H5Sget_simple_extent_npoints(space.get())) return "";
+  return fmt::format(
+      "is virtual, and its sources cover {} of its {} values: the others would be read as zeros; write "
+      "all values into this file",
+      mapped, H5Sget_simple_extent_npoints(space.get()));
+}
+
+/// External raw storage: parts of plain files.
+std::string wrong_with_raw_files(hid_t dataset) {
+  const Handle properties{H5Dget_create_plist(dataset), H5Pclose}, space{H5Dget_space(dataset), H5Sclose};
+  const Handle type{H5Dget_type(dataset), H5Tclose};
+  std::uint64_t left = static_cast<std::uint64_t>(std::max<hssize_t>(0, H5Sget_simple_extent_npoints(space.get()))) *
+                       H5Tget_size(type.get());
+  for (int i = 0; i < H5Pget_external_count(properties.get()); ++i) {
+    char name[4096] = {};
+    off_t offset = 0;
+    hsize_t size = 0;
+    H5Pget_external(properties.get(), static_cast<unsigned>(i), sizeof name - 1, name, &offset, &size);
+    const char* prefix = std::getenv("HDF5_EXTFILE_PREFIX");
+    const fs::path place =
+        prefix != nullptr && !fs::path(name).is_absolute() ? fs::path(prefix) / name : fs::path(name);
+    const std::uint64_t needed = std::min<std::uint64_t>(left, size);
+    std::error_code error;
+    const auto bytes = fs::file_size(place, error);
+    if (error) return fmt::format("has its values in the file '{}', which cannot be read: {}", name, error.message());
+    if (bytes < static_cast<std::uint64_t>(offset) + needed) {
+      return fmt::format("has its values in the file '{}', which is too small: {}", name, kAdvice);
+    }
+    left -= needed;
+  }
+  return "";
+}
+
+std::string wrong_with_dataset(hid_t file, const std::string& path, hid_t dataset, int nested) {
+  const Handle properties{H5Dget_create_plist(dataset), H5Pclose};
+  if (H5Pget_layout(properties.get()) == H5D_VIRTUAL) return wrong_with_virtual(file, path, dataset, nested);
+  return H5Pget_external_count(properties.get()) > 0 ? wrong_with_raw_files(dataset) : "";
+}
+
+}  // namespace
+
+void File::State::check_sources(const std::string& dataset, hid_t handle) const {
+  const std::string wrong = wrong_with_dataset(file.get(), path, handle, 0);
+  if (!wrong.empty()) throw DataError(fmt::format("{}: /{} {}", path, dataset, wrong));
+}
+
+}  // namespace unisono::data::hdf5

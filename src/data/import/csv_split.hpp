@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "import/csv_columns.hpp"
+#include "import/set_writer.hpp"
+
+namespace unisono::data {
+
+/// \throws ConfigError for a way of dividing rows whose column is not named
+void check_split(const CsvOptions& options);
+
+/// Which group each row of a table belongs to, by one of TableSplit's ways.
+class DividedRows {
+ public:
+  /// Reads the table once more, unless rows are chosen at random.
+  DividedRows(const CsvTable& table, const OpenText& open, const CsvOptions& options);
+
+  Split of(std::int64_t row) const {
+    return splits_.empty() ? random_.of(row) : splits_[static_cast<std::size_t>(row)];
+  }
+  std::int64_t size(Split split) const;
+  TableSplit way() const { return way_; }
+
+ private:
+  TableSplit way_;
+  RowSplit random_;
+  std::vector<Split> splits_;  ///< empty: at random
+};
+
+}  // namespace unisono::data
