@@ -12,10 +12,14 @@
 // except that `step` continues with its milestones.
 #include "unisono/optim/schedule.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <functional>
 #include <numbers>
+
+#include "unisono/base/errors.hpp"
 
 namespace unisono::optim {
 namespace {
@@ -82,6 +86,18 @@ void describe_exponential(ConfigVisitor& visitor, ScheduleSettings& settings) {
 }
 
 }  // namespace
+
+void require_base_rate(const ScheduleSettings& settings) {
+  const bool has_both = settings.kind == ScheduleKind::step && settings.warmup_epochs > 0 && settings.growth == 0;
+  if (!has_both || settings.milestones.empty()) return;
+  const double first = settings.milestones.front();
+  if (first > settings.warmup_epochs) return;
+  throw ConfigError(fmt::format(
+      "schedule.milestones = {:g} lies in the warm-up of {:g} epochs (schedule.warmup_epochs), so that the "
+      "learning rate would never reach optimizer.learning_rate: milestones count from the start of the run; "
+      "set later ones, or a shorter warm-up",
+      first, settings.warmup_epochs));
+}
 
 Schedule::Schedule(const ScheduleSettings& settings, double base_rate, std::int64_t total_steps,
                    std::int64_t steps_per_epoch)

@@ -1,5 +1,6 @@
 """What a run decides while it trains: its schedule, divergence, the best checkpoint, early stopping, its reports."""
 
+import csv
 import json
 import os
 import re
@@ -8,6 +9,7 @@ import time
 import unittest
 
 import h5py
+import numpy
 
 from harness import INTERRUPTED, BinaryTest, messages, ranks_of, settings
 
@@ -244,6 +246,78 @@ class EarlyStopping(ControlTest):
         ):
             with self.subTest(words=words):
                 self.assertRegex(self.message(self.train("run", *settings(*words), code=2)), text)
+
+
+class UndefinedMetrics(ControlTest):
+    """Validation examples of one class have no area under the ROC curve."""
+
+    MODEL = """name = "rows"
+[data]
+path = "rows.h5"
+[model]
+kind = "linear"
+loss = "logistic"
+[optimizer]
+kind = "sgd"
+learning_rate = 0.01
+[train]
+epochs = 8
+batch_size = 20
+"""
+    SPACE = """
+[search]
+method = "grid"
+metric = "validation.auc"
+[search.space]
+"optimizer.learning_rate" = { choices = [0.01, 0.1] }
+"""
+
+    def setUp(self):
+        super().setUp()
+        random = numpy.random.default_rng(1)
+        with h5py.File(self.folder / "rows.h5", "w") as file:
+            for group, rows in (("train", 200), ("validation", 40), ("test", 60)):
+                values = random.normal(size=(rows, 3)).astype("f4")
+                file[f"{group}/features/indptr"] = numpy.arange(0, 3 * rows + 1, 3, dtype="u8")
+                file[f"{group}/features/indices"] = numpy.tile(numpy.arange(3, dtype="u4"), rows)
+                file[f"{group}/features/data"] = values.reshape(-1)
+                file[f"{group}/features"].attrs["columns"] = 3
+                file[f"{group}/labels"] = ((values.sum(1) > 0) | (group == "validation")).astype("i4")
+            file.attrs["class_names"] = ["no", "yes"]
+        self.write("rows.toml", self.MODEL)
+        self.write("search.toml", self.MODEL + self.SPACE)
+
+    def test_a_run_that_stops_early_without_a_best_checkpoint_keeps_its_last_weights(self):
+        # Nothing is an improvement of 10, so that the run ends two epochs after its first evaluation.
+        best_by_auc = settings("checkpoint.best.metric=auc", "checkpoint.best.on=validation")
+        stopping = settings("train.early_stopping.patience=2", "train.early_stopping.metric=loss",
+                            "train.early_stopping.min_delta=10")  # fmt: skip
+        told = self.train("run", *best_by_auc, *stopping, config="rows.toml")
+        said = "validation auc is undefined after epoch 1: such an evaluation counts neither as the best nor as"
+        self.assertEqual((told.out.count(said), told.out.count("undefined after")), (1, 1), told)
+        self.assertEqual(told.err.count("validation auc was undefined in every evaluation"), 1, told)
+        summary = self.summary("run")
+        self.assertEqual((summary["status"], summary["epochs"]), ("complete", 3))
+        self.assertEqual(summary["stopped_early"]["weights_of_epoch"], 3)
+        self.assertNotIn("best", summary)
+        self.assertNotIn("auc", summary["validation"])
+        result = self.succeed("evaluate", "run", "--split", "test")
+        self.assertRegex(result.out, rf" accuracy +{summary['test']['accuracy']:.6g}\n")
+        self.assertIn("complete", self.train("run", *best_by_auc, *stopping, "--resume", config="rows.toml").out)
+
+    def test_an_early_stop_by_an_undefined_metric_is_said(self):
+        told = self.train("run", *settings("train.early_stopping.patience=1", "train.early_stopping.metric=auc"),
+                          config="rows.toml")  # fmt: skip
+        self.assertIn("validation auc is undefined after epoch 1", told.out)
+        self.assertEqual(self.summary("run")["epochs"], 8)
+
+    def test_a_trial_without_the_metric_that_counts_fails(self):
+        result = self.unisono("search", "search.toml", "--output", "found")
+        self.assertEqual(result.code, 1, result)
+        rows = list(csv.DictReader((self.folder / "found" / "trials.csv").read_text().splitlines()))
+        self.assertEqual([(row["status"], row["value"]) for row in rows], [("failed", "")] * 2)
+        for row in rows:
+            self.assertIn("validation auc is undefined for these validation examples", row["message"])
 
 
 class Records(ControlTest):

@@ -214,6 +214,19 @@ TEST_CASE("each example is validated exactly once, or once in each repetition", 
   CHECK(times_validated(make_folds(settings, input)) == Counts(29, 1));
 }
 
+TEST_CASE("the overlap of folds is that of their mean sizes", "[splitters]") {
+  settings::CrossValidationSettings settings;
+  const FoldInput input{.rows = 7};
+  settings.method = settings::FoldMethod::repeated_k_fold;
+  settings.stratified = false;
+  settings.folds = 3;
+  settings.repeats = 2;
+  const Folds folds = make_folds(settings, input);           // of 3, 2 and 2 examples
+  CHECK(overlap_of(settings, folds) == Approx(7.0 / 14.0));  // the first fold alone: 3 / 4
+  settings.method = settings::FoldMethod::k_fold;
+  CHECK(overlap_of(settings, make_folds(settings, input)) == 0);
+}
+
 TEST_CASE("divisions that cannot be are refused", "[splitters]") {
   const auto labels = three_classes();
   const Rows groups = nine_groups();

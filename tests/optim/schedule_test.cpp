@@ -73,6 +73,21 @@ TEST_CASE("milestones count from the start of the run, warm-up included", "[sche
   CHECK(rate_at(settings, 4) == 1);
 }
 
+TEST_CASE("a milestone in the warm-up is refused, because no step would have the base rate", "[schedule]") {
+  ScheduleSettings settings{.kind = ScheduleKind::step, .warmup_epochs = 3, .milestones = {2, 8}};
+  CHECK_THROWS_WITH(require_base_rate(settings),
+                    Catch::Contains("schedule.milestones = 2 lies in the warm-up of 3 epochs"));
+  settings.milestones = {3, 8};
+  CHECK_THROWS_AS(require_base_rate(settings), ConfigError);
+  settings.milestones = {4, 8};
+  CHECK_NOTHROW(require_base_rate(settings));
+  settings.milestones = {0, 8};
+  settings.warmup_epochs = 0;
+  CHECK_NOTHROW(require_base_rate(settings));
+  settings = {.kind = ScheduleKind::cosine, .warmup_epochs = 3, .milestones = {2}};
+  CHECK_NOTHROW(require_base_rate(settings));
+}
+
 TEST_CASE("runs too short for their curve keep to sensible rates", "[schedule]") {
   CHECK(Schedule({.kind = ScheduleKind::linear}, 2, 1, 1).rate(0) == 2);  // a run of one step makes it at the base rate
   const Schedule all_warmup({.kind = ScheduleKind::linear, .warmup_epochs = 10}, 2, 4, 1);

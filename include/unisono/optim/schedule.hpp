@@ -38,6 +38,9 @@ struct ScheduleSettings {
   std::int64_t span(std::int64_t run_epochs) const { return epochs > 0 ? epochs : run_epochs; }
 };
 
+/// \throws ConfigError where a milestone lies in the warm-up, so that no step has the base learning rate
+void require_base_rate(const ScheduleSettings& settings);
+
 /// The learning rate as a function of the step, for given settings, base rate and length of the schedule.
 class Schedule {
  public:

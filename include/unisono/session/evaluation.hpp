@@ -75,6 +75,9 @@ class Selection {
   using MetricsOf = std::function<const std::vector<models::Metric>*(data::Split)>;
   /// \return whether this is the best model so far, so that it should be kept
   bool judge(const MetricsOf& metrics_of);
+  /// The metrics that the last call of `judge` needed and did not find, because they are undefined for these examples:
+  /// "validation auc". Such an evaluation is not the best one, and once there was a defined one it is no improvement.
+  const std::string& undefined() const { return undefined_; }
   /// Whether the last `patience` evaluations brought no improvement.
   bool wants_to_stop() const { return criteria_.stopping && header_.stopping_by.waited >= settings_.patience; }
   const Criteria& criteria() const { return criteria_; }
@@ -86,6 +89,7 @@ class Selection {
   Criteria criteria_;
   settings::EarlyStoppingSettings settings_;
   CheckpointHeader& header_;
+  std::string undefined_;
 };
 
 /// Takes the best evaluations from a stored header into a resumed run's, unless they used another metric. \return a log

@@ -76,14 +76,15 @@ const models::Metric* counted(const std::vector<models::Metric>& metrics, const 
   return found == metrics.end() ? nullptr : &*found;
 }
 
-/// Sets the result's value to that of the metric that counts.
-void take_value(const session::RunResult& run, const TrialTerms& terms, records::TrialResult& result) {
+/// Sets the result's value to that of the metric that counts. \return false: it is undefined
+bool take_value(const session::RunResult& run, const TrialTerms& terms, records::TrialResult& result) {
   const auto validation = run.evaluations.find(data::Split::validation);
-  if (validation == run.evaluations.end()) return;
+  if (validation == run.evaluations.end()) return true;
   const models::Metric* const metric = counted(validation->second, terms);
-  if (metric == nullptr) return;
+  if (metric == nullptr || !std::isfinite(metric->value)) return false;
   result.value = metric->value;
   result.larger_is_better = metric->larger_is_better;
+  return true;
 }
 
 settings::Config config_of(const TrialTerms& terms, const records::TrialTask& task) {
@@ -101,12 +102,17 @@ settings::Config config_of(const TrialTerms& terms, const records::TrialTask& ta
 records::TrialResult result_of(const session::RunResult& run, const TrialTerms& terms) {
   records::TrialResult result{.metrics = measured(run), .epochs = run.epochs, .steps = run.steps};
   if (run.stopped_early) result.kept_epochs = run.best.step / run.steps_per_epoch;
-  take_value(run, terms, result);
+  const bool is_defined = take_value(run, terms, result);
   if (run.status == session::RunStatus::diverged) {
     result.status = records::TrialStatus::diverged;
     result.message = run.message;
   } else if (run.status == session::RunStatus::interrupted || run.status == session::RunStatus::stopped) {
     result.status = records::TrialStatus::interrupted;
+  } else if (!is_defined) {
+    result.status = records::TrialStatus::failed;
+    result.message = fmt::format(
+        "validation {} is undefined for these validation examples, as where all have one class or one target",
+        terms.metric);
   }
   return result;
 }

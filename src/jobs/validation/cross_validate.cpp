@@ -189,7 +189,6 @@ class CrossValidation final : public ConfigTrials {
   std::string folder_of(const records::TrialRun& training) const override;
   std::string outputs_of(const records::TrialRun& training) const override;
   void say_begin() const override;
-  double overlap() const;
   bool solves_exactly() const;
   session::RunStatus solve();
   FoldResults results() const;
@@ -225,14 +224,6 @@ CrossValidation::CrossValidation(session::Job& job, const ConfigText& config, co
     session::check(planned_.config, static_cast<int>(settings().ranks_per_fold), /*with_folds=*/true);
 }
 
-/// FoldResults::overlap
-double CrossValidation::overlap() const {
-  const bool overlaps = settings().method == settings::FoldMethod::repeated_k_fold ||
-                        settings().method == settings::FoldMethod::shuffle_split;
-  if (!overlaps) return 0;
-  return static_cast<double>(folds_.validation(0).size()) / static_cast<double>(folds_.training_size(0));
-}
-
 /// Of the training that a fold measures; nothing: it has not ended.
 std::optional<records::TrialResult> CrossValidation::result_of(std::int64_t fold) const {
   if (nested_) return nested_->plan().of(fold).refitted();
@@ -243,7 +234,7 @@ std::optional<records::TrialResult> CrossValidation::result_of(std::int64_t fold
 }
 
 FoldResults CrossValidation::results() const {
-  FoldResults results{.folds = folds_, .results = {}, .choices = {}, .overlap = overlap()};
+  FoldResults results{.folds = folds_, .results = {}, .choices = {}, .overlap = overlap_of(settings(), folds_)};
   for (std::int64_t fold = 0; fold < folds_.size(); ++fold) {
     results.results.push_back(
         result_of(fold).value_or(records::TrialResult{.status = records::TrialStatus::interrupted}));
@@ -356,7 +347,11 @@ session::RunStatus CrossValidation::solve() {
   std::vector<std::size_t> first{0};
   for (std::int64_t fold = 0; fold < folds_.size(); ++fold)
     first.push_back(first.back() + folds_.validation(fold).size());
-  write_results({.folds = folds_, .results = exact.results, .choices = {}, .overlap = overlap(), .seconds = seconds},
+  write_results({.folds = folds_,
+                 .results = exact.results,
+                 .choices = {},
+                 .overlap = overlap_of(settings(), folds_),
+                 .seconds = seconds},
                 [&](std::int64_t fold) {
                   const auto begin =
                       exact.predictions.begin() + static_cast<std::ptrdiff_t>(first[static_cast<std::size_t>(fold)]);

@@ -94,15 +94,17 @@ std::vector<FoldMetric> FoldResults::metrics() const {
     double sum = 0, examples = 0;
     for (std::size_t fold = 0; fold < results.size(); ++fold) {
       const auto value = value_of(results[fold], name);
-      if (!value) continue;
+      if (!value || !std::isfinite(*value)) continue;
       values.push_back(*value);
       const auto size = static_cast<double>(folds.validation(static_cast<std::int64_t>(fold)).size());
       sum += size * (name == "rmse" ? *value * *value : *value);
       examples += size;
     }
+    if (values.empty()) continue;
     FoldMetric metric{
         .name = name,
-        .interval = overlap > 0 ? records::corrected_interval(values, overlap) : records::mean_interval(values)};
+        .interval = overlap > 0 ? records::corrected_interval(values, overlap) : records::mean_interval(values),
+        .folds = std::ssize(values)};
     if (is_mean(name)) metric.pooled = name == "rmse" ? std::sqrt(sum / examples) : sum / examples;
     all.push_back(std::move(metric));
   }
@@ -139,7 +141,8 @@ nlohmann::ordered_json FoldResults::json() const {
     made["metrics"][metric.name] = {{"mean", number(metric.interval.mean)},
                                     {"deviation", number(metric.interval.deviation)},
                                     {"low", number(metric.interval.low)},
-                                    {"high", number(metric.interval.high)}};
+                                    {"high", number(metric.interval.high)},
+                                    {"folds", metric.folds}};
     if (metric.pooled) made["metrics"][metric.name]["pooled"] = number(*metric.pooled);
   }
   made["results"] = nlohmann::ordered_json::array();
@@ -168,6 +171,10 @@ std::string FoldResults::text() const {
         std::isnan(interval.low) ? "" : fmt::format("{:.6g} to {:.6g}", interval.low, interval.high);
     text += fmt::format("  {:<24}{:>12.6g}{:>12.4g}  {:<26}{:>12}\n", metric.name, interval.mean, interval.deviation,
                         bounds, metric.pooled ? fmt::format("{:.6g}", *metric.pooled) : "");
+    if (metric.folds < folds.size()) {
+      text += fmt::format("    over {} of {}: the others have no {}\n", metric.folds, count_of(folds.size(), "fold"),
+                          metric.name);
+    }
   }
   return text;
 }

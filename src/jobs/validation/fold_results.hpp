@@ -15,8 +15,9 @@ namespace unisono::jobs {
 
 /// A metric over all folds.
 struct FoldMetric {
-  std::string name;                   ///< "accuracy"
-  records::Interval interval;         ///< of the folds' values
+  std::string name;            ///< "accuracy"
+  records::Interval interval;  ///< of the folds' values
+  std::int64_t folds = 0;      ///< that have it: it is undefined in others, as AUC is where all examples have one class
   std::optional<double> pooled = {};  ///< over all validation examples; empty where the folds' values do not give it
 };
 
@@ -25,10 +26,8 @@ struct FoldResults {
   const Folds& folds;
   std::vector<records::TrialResult> results;  ///< by fold
   std::vector<std::string> choices;           ///< by fold: what a nested search chose; empty: nothing was nested
-  /// Validation examples over training examples, where folds share both: the intervals then take the overlap into
-  /// account. 0: they do not.
-  double overlap = 0;
-  double seconds = 0;  ///< from the first fold's begin to the last one's end, in this job
+  double overlap = 0;                         ///< overlap_of; above 0, the intervals take it into account
+  double seconds = 0;                         ///< from the first fold's begin to the last one's end, in this job
 
   /// The validation metrics of folds that are complete. \pre one is
   std::vector<FoldMetric> metrics() const;

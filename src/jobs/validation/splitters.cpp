@@ -216,6 +216,18 @@ std::string column_of(const settings::CrossValidationSettings& settings) {
   }
 }
 
+double overlap_of(const settings::CrossValidationSettings& settings, const Folds& folds) {
+  const bool overlaps = settings.method == settings::FoldMethod::repeated_k_fold ||
+                        settings.method == settings::FoldMethod::shuffle_split;
+  if (!overlaps) return 0;
+  std::int64_t validation = 0, training = 0;
+  for (std::int64_t fold = 0; fold < folds.size(); ++fold) {
+    validation += std::ssize(folds.validation(fold));
+    training += folds.training_size(fold);
+  }
+  return static_cast<double>(validation) / static_cast<double>(training);
+}
+
 bool validates_each_once(const settings::CrossValidationSettings& settings, const Folds& folds) {
   switch (settings.method) {
     case settings::FoldMethod::k_fold:

@@ -56,6 +56,9 @@ Folds folds_of_set(const settings::CrossValidationSettings& settings, const std:
 /// The column that the method needs for FoldInput::column; empty: none.
 std::string column_of(const settings::CrossValidationSettings& settings);
 
+/// Validation examples over training examples, as means over the folds, where the method's folds share both; else 0.
+double overlap_of(const settings::CrossValidationSettings& settings, const Folds& folds);
+
 /// Whether every example is validated exactly once, so that the folds' predictions together are those of the whole set.
 bool validates_each_once(const settings::CrossValidationSettings& settings, const Folds& folds);
 

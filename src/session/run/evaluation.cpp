@@ -194,13 +194,18 @@ bool Selection::needs(data::Split split) const {
 }
 
 bool Selection::judge(const MetricsOf& metrics_of) {
-  if (criteria_.stopping) {
-    const models::Metric* metric = find(metrics_of(criteria_.stopping->split), criteria_.stopping->metric);
-    judge_stopping(metric != nullptr ? *metric : models::Metric{criteria_.stopping->metric, std::nan("")});
-  }
-  if (!criteria_.best) return false;
-  const models::Metric* metric = find(metrics_of(criteria_.best->split), criteria_.best->metric);
-  return metric != nullptr && judge_best(*metric);
+  undefined_.clear();
+  const auto metric_of = [&](const Criterion& criterion) {
+    const std::vector<models::Metric>* const metrics = metrics_of(criterion.split);
+    const models::Metric* const found = find(metrics, criterion.metric);
+    const models::Metric metric = found != nullptr ? *found : models::Metric{criterion.metric, std::nan("")};
+    if (metrics != nullptr && !std::isfinite(metric.value) && undefined_.find(criterion.text()) == std::string::npos) {
+      undefined_ += (undefined_.empty() ? "" : " and ") + criterion.text();
+    }
+    return metric;
+  };
+  if (criteria_.stopping) judge_stopping(metric_of(*criteria_.stopping));
+  return criteria_.best && judge_best(metric_of(*criteria_.best));
 }
 
 /// A metric that is not finite (e.g. R² if all targets are equal) is never the best.

@@ -377,6 +377,16 @@ void Run::make_steps(TrainingObserver& observer) {
 /// After early stopping: restores the best model, and makes its checkpoint the newest. Collective.
 void Run::restore_best(const TrainingObserver& observer) {
   const BestEvaluation& best = observer.best();
+  if (best.criterion.empty()) {
+    const std::string metric = criteria_.best ? criteria_.best->text() : "the metric of checkpoint.best";
+    if (group_.is_root()) {
+      log_.warning(
+          fmt::format("stopped early with the weights of the last epoch: {} was undefined in every evaluation, "
+                      "so that there is no best checkpoint",
+                      metric));
+    }
+    return;
+  }
   kept_->restore_best(best.step);
   log_.info(fmt::format("stopped early: the best weights are those of epoch {}, with a {} of {:.4g}",
                         best.step / source_->steps_per_epoch(), best.criterion, best.value));

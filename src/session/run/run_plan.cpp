@@ -28,6 +28,7 @@ RunPlan plan_run(Job& job, comm::Communicator& group, const settings::Config& as
   require_same_experiment(group, asked);
   // What was chosen for the first part of a resumed run stays, whatever would be chosen now.
   const bool resumes = options.existing == records::Existing::resume;
+  if (!resumes) optim::require_base_rate(asked.schedule);  // an older run goes on as it began
   Settled settled = resumes ? settle_as_before(group, asked) : Settled(asked);
   // The placement gives the ranks their order, on which all that follows depends. It looks at the set's shapes alone.
   const auto inspect = [&asked] { return data::inspect_dataset(asked.data); };
@@ -56,6 +57,7 @@ std::string check(const settings::Config& given, int ranks, bool with_folds) {
   data::DatasetInfo data = data::inspect_dataset(given.data);
   if (with_folds) data.validation = std::max<std::int64_t>(data.validation, 1);
   const settings::Config config = settle(given, data).config;
+  optim::require_base_rate(config.schedule);
   require_way_to_device(config);
   ModelOfConfig parts(config, data);
   models::Model& model = parts.model();

@@ -142,7 +142,7 @@ std::string_view name_of(Ending ending) {
 std::string ending_text(const Summary& summary) {
   if (summary.stopped_early) {
     return fmt::format("complete, stopped early with the weights of epoch {},",
-                       summary.best.step / summary.steps_per_epoch);
+                       summary.kept_step() / summary.steps_per_epoch);
   }
   return std::string(name_of(summary.ending));
 }
@@ -160,13 +160,13 @@ nlohmann::ordered_json settings_json(const settings::Config& config) {
 /// The best checkpoint, and whether the run ended with it.
 void add_best(const Summary& summary, const settings::Config& config, nlohmann::ordered_json& json) {
   const BestEvaluation& best = summary.best;
-  if (best.criterion.empty()) return;
-  const std::int64_t epoch = best.step / summary.steps_per_epoch;
-  json["best"] = {{"metric", best.criterion}, {"value", best.value}, {"step", best.step}, {"epoch", epoch}};
+  const std::int64_t epoch = summary.kept_step() / summary.steps_per_epoch;
+  if (!best.criterion.empty())
+    json["best"] = {{"metric", best.criterion}, {"value", best.value}, {"step", best.step}, {"epoch", epoch}};
   if (!summary.stopped_early) return;
   json["stopped_early"] = {{"step", summary.steps},
                            {"epoch", summary.epochs},
-                           {"weights_of_step", best.step},
+                           {"weights_of_step", summary.kept_step()},
                            {"weights_of_epoch", epoch},
                            {"by", settings_json(config)}};
 }

@@ -47,7 +47,7 @@ enum class Ending { complete, converged, interrupted, diverged };
 struct Summary {
   Ending ending = Ending::interrupted;
   bool in_folder = true;       ///< whether the run left files, and can be resumed
-  bool stopped_early = false;  ///< complete before train.epochs, with the weights of best.step
+  bool stopped_early = false;  ///< complete before train.epochs, with the weights of kept_step()
   BestEvaluation best = {};    ///< the evaluation of the best checkpoint, if there is one
   std::int64_t steps_per_epoch = 1;
   int ranks = 1, workers = 1, threads = 1;  ///< workers: ranks that train, or replicas of several ranks
@@ -74,6 +74,8 @@ struct Summary {
   std::optional<Minimisation> minimisation = {};  ///< where a method for the whole training set was used
 
   bool is_complete() const { return ending == Ending::complete || ending == Ending::converged; }
+  /// The step whose weights a run that stopped early has: the best one's, or the last one's where none was the best.
+  std::int64_t kept_step() const { return best.criterion.empty() ? steps : best.step; }
   /// Per second of training, without evaluations and checkpoints.
   double examples_per_second() const;
 };

@@ -105,7 +105,8 @@ StopWish TrainingObserver::agreed_wish() {
 }
 
 void TrainingObserver::finish() {
-  if (stopped_early_) evaluations_.clear();  // those were of the last weights, not of the best ones
+  const bool ends_with_best = stopped_early_ && header_.has_best;
+  if (ends_with_best) evaluations_.clear();  // those were of the last weights
   if (header_.reported_step != header_.step && !has_diverged()) interrupted_ ? keep_unreported() : report();
   if (!interrupted_) check_end();
   for (const data::Split split : {data::Split::validation, data::Split::test}) {
@@ -113,7 +114,7 @@ void TrainingObserver::finish() {
   }
   if (!interrupted_ && !stopped_early_ && !has_diverged()) judge();
   if (due_.epoch && !has_diverged()) say_epoch();
-  const bool is_written = stopped_early_ || (written_step_ == header_.step && !newly_best_);
+  const bool is_written = ends_with_best || (written_step_ == header_.step && !newly_best_);
   if (!has_diverged() && !is_written) write_checkpoint();
   finish_checkpoint();
 }
@@ -228,7 +229,7 @@ void TrainingObserver::evaluate(data::Split split) {
   nlohmann::ordered_json line = {{"event", "evaluation"}, {"step", header_.step}, {"epoch", epochs_done()}};
   line["split"] = data::name_of(split);
   line.update(records::to_json(evaluations_[split]));
-  if (stopped_early_) line["weights_of_step"] = header_.best_by.step;
+  if (stopped_early_ && header_.has_best) line["weights_of_step"] = header_.best_by.step;
   line["seconds"] = watch.seconds();
   context_.records->metrics->write(line);
 }
@@ -257,6 +258,10 @@ void TrainingObserver::judge() {
     return found == evaluations_.end() ? nullptr : &found->second;
   });
   if (is_best) due_.checkpoint = newly_best_ = true;
+  if (selection_.undefined().empty() || std::exchange(said_undefined_, true) || context_.records == nullptr) return;
+  context_.records->progress.line(
+      fmt::format("{} is undefined after epoch {}: such an evaluation counts neither as the best nor as an improvement",
+                  selection_.undefined(), epochs_done()));
 }
 
 void TrainingObserver::write_checkpoint() {

@@ -146,7 +146,8 @@ class TrainingObserver final : public strategies::Observer {
     bool report = false, epoch = false, evaluation = false, checkpoint = false;
   } due_;
   bool interrupted_ = false, stopped_early_ = false;
-  bool said_crowded_ = false;  ///< that threads lack cores
+  bool said_crowded_ = false;    ///< that threads lack cores
+  bool said_undefined_ = false;  ///< that a metric which decides is undefined
   StopWish stop_wish_ = StopWish::none;
   std::string diverged_;
   std::int64_t first_step_, written_step_ = -1, judged_step_ = -1;
