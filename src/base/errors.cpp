@@ -35,6 +35,15 @@ std::string plural(std::string_view noun) {
   return consonant_and_y ? std::string(noun.substr(0, noun.size() - 1)) + "ies" : std::string(noun) + "s";
 }
 
+std::string listed(const std::vector<std::string_view>& names, std::string_view before_last) {
+  std::string text;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (i > 0) text += i + 1 == names.size() ? before_last : ", ";
+    text += names[i];
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string grouped(std::int64_t number) {
@@ -51,14 +60,9 @@ std::string words_of(std::string_view name) {
   return words;
 }
 
-std::string any_of(const std::vector<std::string_view>& names) {
-  std::string text;
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    if (i > 0) text += i + 1 == names.size() ? " or " : ", ";
-    text += names[i];
-  }
-  return text;
-}
+std::string any_of(const std::vector<std::string_view>& names) { return listed(names, " or "); }
+
+std::string all_of(const std::vector<std::string_view>& names) { return listed(names, " and "); }
 
 std::string duration_text(double seconds) {
   if (seconds < 1e-3) return fmt::format("{:.3g} µs", 1e6 * seconds);

@@ -11,18 +11,26 @@
 namespace unisono::cli {
 namespace {
 
-struct InfoArguments {
+/// What `info` and `bench` are told.
+template <typename Options>
+struct Planned {
   ConfigArguments config;
   ShapeArguments shapes;
-  planning::InfoOptions options;
+  Options options = {};
+};
+struct InfoArguments : Planned<planning::InfoOptions> {
   std::string timeline;
 };
+using BenchArguments = Planned<planning::BenchOptions>;
 
-ExitCode run_info(InfoArguments arguments, const models::ModelKinds& models, comm::MpiSession& session, Log& log) {
+/// \param work planning::info or planning::bench
+template <typename Options, typename Work>
+ExitCode run_planned(Planned<Options> arguments, const models::ModelKinds& models, comm::MpiSession& session, Log& log,
+                     const Work& work) {
   const settings::Config config = read_config_without_data(arguments.config, arguments.shapes, models);
   arguments.options.data = arguments.shapes.shape();
   const auto world = session.world(config.communication, warn_to(log));
-  planning::info(*world, config, arguments.options, log);
+  work(*world, config, arguments.options, log);
   world->barrier();  // detects ranks that do not reach the end
   return ExitCode::success;
 }
@@ -43,7 +51,7 @@ void add_info(Command app, Chosen& chosen) {
   command.callback([arguments, timeline, &chosen] {
     if (timeline.is_given()) arguments->options.timeline = arguments->timeline;
     chosen.together = [arguments, &chosen](comm::MpiSession& session, Log& log) {
-      return run_info(*arguments, chosen.models, session, log);
+      return run_planned<planning::InfoOptions>(*arguments, chosen.models, session, log, planning::info);
     };
   });
 }
@@ -70,25 +78,6 @@ settings::Config read_config_without_data(const ConfigArguments& arguments, cons
   return all.read(models);
 }
 
-namespace {
-
-struct BenchArguments {
-  ConfigArguments config;
-  ShapeArguments shapes;
-  planning::BenchOptions options;
-};
-
-ExitCode run_bench(BenchArguments arguments, const models::ModelKinds& models, comm::MpiSession& session, Log& log) {
-  const settings::Config config = read_config_without_data(arguments.config, arguments.shapes, models);
-  arguments.options.data = arguments.shapes.shape();
-  const auto world = session.world(config.communication, warn_to(log));
-  planning::bench(*world, config, arguments.options, log);
-  world->barrier();  // detects ranks that do not reach the end
-  return ExitCode::success;
-}
-
-}  // namespace
-
 void add_bench(Command app, Chosen& chosen) {
   const auto arguments = std::make_shared<BenchArguments>();
   Command command = app.add_subcommand("bench", "measure the speed of training steps, on random data in memory");
@@ -104,7 +93,7 @@ void add_bench(Command app, Chosen& chosen) {
   command.add_flag("--json", arguments->options.json, "print the result as one JSON object");
   command.callback([arguments, &chosen] {
     chosen.together = [arguments, &chosen](comm::MpiSession& session, Log& log) {
-      return run_bench(*arguments, chosen.models, session, log);
+      return run_planned(*arguments, chosen.models, session, log, planning::bench);
     };
   });
 }

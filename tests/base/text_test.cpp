@@ -33,6 +33,8 @@ TEST_CASE("names to choose from are joined by commas, the last one by or", "[tex
   CHECK(any_of({"a"}) == "a");
   CHECK(any_of({"a", "b"}) == "a or b");
   CHECK(any_of({"a", "b", "c"}) == "a, b or c");
+  CHECK(all_of({"a"}) == "a");
+  CHECK(all_of({"a", "b", "c"}) == "a, b and c");
 }
 
 }  // namespace

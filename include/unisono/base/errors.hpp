@@ -85,4 +85,7 @@ std::string words_of(std::string_view name);
 /// "a, b or c"
 std::string any_of(const std::vector<std::string_view>& names);
 
+/// "a, b and c"
+std::string all_of(const std::vector<std::string_view>& names);
+
 }  // namespace unisono

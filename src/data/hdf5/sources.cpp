@@ -52,9 +52,7 @@ std::vector<hsize_t> extent_of_space(hid_t space) {
   return extent;
 }
 
-/// What is wrong with the sources of a virtual dataset; empty: nothing.
-std::string wrong_with_virtual(hid_t file, const std::string& path, hid_t dataset, int nested);
-
+/// What is wrong with the sources of a dataset; empty: nothing. \param nested how many virtual ones lead to it
 std::string wrong_with_dataset(hid_t file, const std::string& path, hid_t dataset, int nested);
 
 /// What is wrong with one source. \param selected what is taken from it

@@ -148,7 +148,7 @@ std::string write_raw_table(const std::string& path, const Preprocessing& traine
   return table.unusable_label;
 }
 
-// The table is read twice: it may be larger than memory.
+// The table is read twice, and once more where rows are not divided at random: it may be larger than memory.
 ImportSummary import_csv(const std::string& path, const CsvOptions& options, const ImportOutput& output) {
   const Shares shares{options.validation_fraction, options.test_fraction, options.seed};
   check_shares(shares, "rows", options.test_file);

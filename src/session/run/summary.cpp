@@ -175,11 +175,9 @@ void add_best(const Summary& summary, const settings::Config& config, nlohmann::
 std::string workers_text(const Summary& summary) {
   if (summary.worker_steps.empty()) return "";
   const auto list = [](const std::vector<std::int64_t>& numbers) {
-    std::string text;
-    for (std::size_t i = 0; i < numbers.size(); ++i) {
-      text += (i == 0 ? "" : i + 1 == numbers.size() ? " and " : ", ") + grouped(numbers[i]);
-    }
-    return text;
+    std::vector<std::string> texts;
+    for (const std::int64_t number : numbers) texts.push_back(grouped(number));
+    return unisono::all_of({texts.begin(), texts.end()});
   };
   std::string text = fmt::format("  workers     {} steps", list(summary.worker_steps));
   if (!summary.worker_examples.empty())
