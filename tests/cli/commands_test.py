@@ -175,21 +175,25 @@ class Commands(BinaryTest):
         words = ["--set", 'model.layers=[{kind="flatten"},{kind="dense",units=6000},{kind="dense",units=10}]']
         words += ["--set", "optimizer.kind=adagrad", "--set", "strategy.kind=parameter_server"]
         words += ["--set", "train.epochs=1"]
-        for ranks, servers, settings in ((2, "1", []), (2, '"colocated"', ["strategy.prefetch=true"]), (4, "2", [])):
+        colocated = (2, '"colocated"', ["strategy.prefetch=true"], 2)
+        for ranks, servers, settings, copies in ((2, "1", [], 0), colocated, (4, "2", [], 1)):
             with self.subTest(ranks=ranks, servers=servers):
                 more = [word for setting in settings for word in ("--set", setting)]
                 more += ["--set", f"strategy.servers={servers}"]
                 predicted = json.loads(self.succeed("info", "config.toml", *words, *more, "--json", ranks=ranks).out)
                 self.train("run", "--overwrite", *words, *more, ranks=ranks)
-                self.assert_predicted(predicted, "run")
+                # A server copies its shard only where a push comes while an answer is still being sent. Whether that
+                # happens is a matter of time: `copies` is how often at most, and each shard is half of the parameters.
+                shard = 4 * predicted["parameters"] // 2
+                self.assert_predicted(predicted, "run", timed=copies * shard)
 
-    def assert_predicted(self, predicted, run):
+    def assert_predicted(self, predicted, run, timed=0):
+        """Within a tenth; `timed` bytes of the prediction may be needed or not."""
         measured = self.summary(run)["peak_memory_bytes"]
-        self.assertLess(
-            abs(predicted["peak_memory_bytes"] / measured - 1),
-            0.1,
-            f"measured {measured / 2**20:.1f} MiB, predicted {predicted['memory']}",
-        )
+        most = predicted["peak_memory_bytes"]
+        message = f"measured {measured / 2**20:.1f} MiB, predicted {predicted['memory']}"
+        self.assertLess(measured, most / 0.9, message)
+        self.assertGreater(measured, (most - timed) / 1.1, message)
 
     def test_bench_times_steps_and_says_where_they_went(self):
         for ranks, strategy in ((0, "allreduce"), (2, "allreduce"), (2, "averaging")):
