@@ -176,6 +176,23 @@ method = "grid"
                 mean = numpy.array(json.loads(file["header"][()].tobytes())["normalization"]["mean"])
             self.assertLess(numpy.abs(mean - features[folds != fold].mean(axis=0) * scale).max(), 1e-6)
 
+    def test_a_space_may_set_no_more_than_a_config(self):
+        spaces = (
+            ('"train.early_stopping.patience" = [1, 2]', "a fold that decides when training stops"),
+            ('"train" = [{ epochs = 2, batch_size = 8, early_stopping = { patience = 1 } }]', "a fold that decides"),
+            ('"data.path" = ["digits.h5", "other.h5"]', "'data.path' cannot vary"),
+            ('"seed" = [1, 2]', "'seed' cannot vary"),
+        )
+        for space, reason in spaces:
+            text = (self.folder / "folds.toml").read_text().replace(self.SEARCH, "")
+            self.write("space.toml", text + f'[search]\nmethod = "grid"\n[search.space]\n{space}\n')
+            words = ("cross-validate", "space.toml", "--output", "refused", *settings(*self.KEYS))
+            result = self.unisono(*words)
+            self.assertEqual(result.code, 2, result)
+            self.assertEqual(len(messages(result)), 1, result)
+            self.assertIn(reason, messages(result)[0])
+        self.assertFalse((self.folder / "refused/journal.jsonl").exists())
+
     def test_a_nested_search_without_a_space_is_refused(self):
         self.write("folds.toml", (self.folder / "folds.toml").read_text().replace(self.SEARCH, ""))
         result = self.validate("refused", keys=self.KEYS, code=2)

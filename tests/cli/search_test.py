@@ -1,9 +1,11 @@
 """Searches: trials side by side, the same table on any number of ranks, kills and resumption, what is refused."""
 
 import csv
+import ctypes
 import json
 import os
 import random
+import re
 import signal
 import time
 import unittest
@@ -21,6 +23,19 @@ trials = 6
   { kind = "adam", learning_rate = { log = [1e-3, 0.03] } },
 ]
 """
+
+
+def rewrite_journal(path, change):
+    """Changes the text of its entries, each of which has a hash of the one before."""
+    xxh3 = ctypes.CDLL("libxxhash.so.0").XXH3_64bits
+    xxh3.restype = ctypes.c_uint64
+    lines, last = [], ""
+    for line in path.read_text().splitlines():
+        text = change(line.split(" ", 1)[1])
+        hashed = (last + text).encode()
+        last = f"{xxh3(hashed, ctypes.c_size_t(len(hashed))):016x}"
+        lines.append(f"{last} {text}\n")
+    path.write_text("".join(lines))
 
 
 class SearchTest(BinaryTest):
@@ -217,6 +232,20 @@ class Resumption(KilledTest):
         self.search("three", keys=["search.trials=3"])
         self.search("three", "--resume", keys=["search.trials=5"])
         self.assertEqual(self.table("three"), self.table("ten"))
+
+    def test_a_search_of_before_goes_on_with_milestones_in_its_warm_up(self):
+        later = ["schedule.kind=step", "schedule.warmup_epochs=1", "schedule.milestones=[2]"]
+        earlier = [*later[:2], "schedule.milestones=[1]"]
+        result = self.search("new", keys=earlier, code=2)
+        self.assertIn("warm-up", messages(result)[0])
+        self.search("old", keys=["search.trials=2", *later])
+        rewrite_journal(
+            self.folder / "old/journal.jsonl",
+            lambda text: re.sub(r"(milestones = \[ *)2", r"\g<1>1", text),
+        )
+        self.search("old", "--resume", keys=["search.trials=4", *earlier])
+        self.assertEqual({row["status"] for row in self.rows("old")}, {"complete"})
+        self.assertEqual(len(self.rows("old")), 4)
 
     def test_another_config_is_refused(self):
         self.search("found", keys=["search.trials=2"])

@@ -145,6 +145,27 @@ TEST_CASE("a trial of which one training failed is no candidate, and says why", 
   CHECK(plan.trials().at(0).message == "far");
 }
 
+TEST_CASE("a metric that is undefined in one training of a trial has no mean in the table", "[plan]") {
+  trials::TrialPlan plan = plan_of(2, {.repeats = 2});
+  while (const auto training = plan.next()) {
+    plan.started(*training);
+    records::TrialResult result = result_of(*training);
+    if (training->repeat == 0) result.metrics.push_back({data::Split::validation, "auc", 0.75, true});
+    if (training->trial == 1) result.metrics.push_back({data::Split::validation, "accuracy", 0.5, true});
+    if (training->trial == 0)
+      result = {.status = records::TrialStatus::failed, .message = "validation auc is undefined"};
+    plan.ended(*training, result);
+  }
+  const search::Space space;
+  const trials::TrialTable table{.plan = plan, .space = space, .metric = "validation loss"};
+  const nlohmann::ordered_json json = table.json(true);
+  CHECK(json["trials"][0]["value"].is_null());
+  CHECK(json["trials"][0]["deviation"].is_null());
+  CHECK(json["trials"][1]["metrics"]["validation.accuracy"] == 0.5);
+  CHECK_FALSE(json["trials"][1]["metrics"].contains("validation.auc"));
+  CHECK_THAT(table.csv(), !Catch::Contains("auc,"));
+}
+
 TEST_CASE("a job that is killed at any entry of its journal goes on to the same table", "[plan]") {
   const auto table = [](const trials::TrialPlan& plan) {
     std::vector<std::tuple<std::int64_t, double, std::int64_t>> rows;

@@ -17,6 +17,8 @@ namespace unisono::jobs {
 struct TrialOptions {
   std::string output = {};  ///< its folder; empty: runs/<name>-search, runs/<name>-cross-validation, studies/<name>
   records::Existing existing = records::Existing::refuse;
+
+  bool goes_on() const { return existing == records::Existing::resume; }
 };
 
 /// Trains the trials of a config's [search], on all ranks of the job, and writes what came of them to a folder: a

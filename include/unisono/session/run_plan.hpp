@@ -35,11 +35,17 @@ struct RunPlan {
 /// outlive the plan. \throws any Error
 RunPlan plan_run(Job& job, comm::Communicator& group, const settings::Config& asked, const RunOptions& options);
 
+/// For which trainings a config is checked.
+struct CheckedUse {
+  int ranks = 1;
+  bool with_folds = false;    ///< whether folds of its training examples validate it
+  bool in_older_job = false;  ///< as RunOptions::in_older_job
+};
+
 /// Checks a config by making what training would make, as far as it depends neither on the ranks nor on much memory:
 /// the set's metadata, the model, the strategy, the update rule. Reads no features. Not collective.
-/// \param ranks that it will be trained on \param with_folds whether folds of its training examples validate it
 /// \return a text about what was checked, or that the data file is missing and was not checked
 /// \throws ConfigError, DataError as training does
-std::string check(const settings::Config& config, int ranks = 1, bool with_folds = false);
+std::string check(const settings::Config& config, const CheckedUse& use = {});
 
 }  // namespace unisono::session

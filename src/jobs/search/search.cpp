@@ -41,12 +41,14 @@ std::optional<Folds> folds_of(const settings::PlannedConfig& planned) {
                       planned.config.data.path);
 }
 
-/// Refuses a space of which some values could be in no trial.
-void require_space(const search::Space& space, const ConfigText& given, const settings::PlannedConfig& planned,
-                   const models::ModelKinds& models) {
-  search::require_free_keys(space, search::trains_in_steps(planned.plans.search->method));
-  search::require_values(
-      space, [&](const std::vector<search::Assignment>& values) { trials::config_at(given, values, models); });
+/// Refuses what no trial may have.
+void require_trial(const search::SearchSettings& settings, const settings::Config& config) {
+  const std::int64_t every = config.train.evaluate_every_epochs;
+  if (!settings.median_rule || (every > 0 && every < config.train.epochs)) return;
+  throw ConfigError(
+      fmt::format("search.median_rule compares trials after each evaluation, but there is none before "
+                  "their end (train.evaluate_every_epochs = {}); set it to 1, or remove median_rule",
+                  every));
 }
 
 /// Refuses settings of a search that contradict each other.
@@ -59,13 +61,7 @@ void require_settings(const settings::PlannedConfig& planned, const data::Datase
                     "checkpoints; set keep = \"best\"",
                     name_of(settings.method, search::kSearchKinds)));
   }
-  const std::int64_t every = config.train.evaluate_every_epochs;
-  if (settings.median_rule && (every == 0 || every >= config.train.epochs)) {
-    throw ConfigError(
-        fmt::format("search.median_rule compares trials after each evaluation, but there is none before "
-                    "their end (train.evaluate_every_epochs = {}); set it to 1, or remove median_rule",
-                    every));
-  }
+  require_trial(settings, config);
   if (settings.refit && !settings.cross_validate && config.data.validation_fraction == 0 && data.validation > 0) {
     throw ConfigError(
         fmt::format("search.refit: the validation examples of {} are a group of their own, which training "
@@ -137,9 +133,11 @@ Search::Search(session::Job& job, const ConfigText& config, const models::ModelK
   metric_.require(planned_.config, set_.info(), folds_.has_value());
   settings::grid_shape(planned_.config, static_cast<int>(settings().ranks_per_trial));
   if (job.ranks().is_root())
-    session::check(planned_.config, static_cast<int>(settings().ranks_per_trial), folds_.has_value());
+    session::check(planned_.config, {.ranks = static_cast<int>(settings().ranks_per_trial),
+                                     .with_folds = folds_.has_value(),
+                                     .in_older_job = goes_on()});
   require_settings(planned_, set_.info());
-  require_space(space_, text_, planned_, models_);
+  require_space(space_, text_, settings(), models_, [this](const auto& trial) { require_trial(settings(), trial); });
 }
 
 std::vector<std::string_view> Search::free_keys() const {
@@ -224,7 +222,8 @@ TrialTerms Search::terms() const {
           .metric = metric_.name(),
           .threads = settings().threads_per_trial,
           .seconds = settings().trial_seconds,
-          .reports_epochs = settings().median_rule};
+          .reports_epochs = settings().median_rule,
+          .in_older_job = goes_on()};
 }
 
 void Search::note_end(records::Journal& journal, const records::TrialRun& training, const records::TrialResult& result,
@@ -331,7 +330,8 @@ session::RunStatus search(session::Job& job, const ConfigText& config, const mod
 std::string list_trials(const ConfigText& config, const models::ModelKinds& models) {
   const settings::PlannedConfig planned = parse_search(config, models);
   const search::Space space(planned.plans.search->space);
-  require_space(space, config, planned, models);
+  const search::SearchSettings& settings = *planned.plans.search;
+  require_space(space, config, settings, models, [&](const auto& trial) { require_trial(settings, trial); });
   const auto method =
       search::make_search_method(*planned.plans.search, space, seed_of(planned.config), planned.config.train.epochs);
   std::string text;

@@ -231,38 +231,38 @@ MeasuredCourse course_of(const std::string& run, const trials::StudyMetric& metr
 }
 
 /// The minimum is a help, which not every linear model has.
-void drop_impossible_optimum(trials::StudyPlan& plan) {
+void drop_impossible_optimum(trials::StudyPlan& plan, bool in_older_job) {
   if (!plan.optimum) return;
   try {
-    session::check(plan.optimum->config);
+    session::check(plan.optimum->config, {.in_older_job = in_older_job});
   } catch (const ConfigError& error) {
     plan.no_optimum = error.what();
     plan.optimum.reset();
   }
 }
 
-trials::StudyPlan plan_of(const ConfigText& text, const models::ModelKinds& models, const std::string& output,
+trials::StudyPlan plan_of(const ConfigText& text, const models::ModelKinds& models, const TrialOptions& options,
                           int ranks) {
   trials::StudyPlan plan;
   plan.variants = trials::variants_of(text, models, ranks);
   const settings::Config& serial = plan.variants.front().config;
   plan.name = serial.name;
-  plan.folder = output.empty() ? "studies/" + serial.name : output;
+  plan.folder = options.output.empty() ? "studies/" + serial.name : options.output;
   plan.settings = trials::study_of(text, models);
   plan.first_seed = serial.seed;
   if (plan.settings.optimum) plan.optimum = trials::optimum_of(plan.variants.front(), plan.no_optimum);
   plan.metric = metric_of(serial, plan.settings.metric);
-  drop_impossible_optimum(plan);
+  drop_impossible_optimum(plan, options.goes_on());
   return plan;
 }
 
 /// Finds before the first training what a later one would be refused for. Called on rank 0, which reads the set's
 /// metadata alone.
-void require_trainable(const trials::StudyPlan& plan, const std::string& path) {
+void require_trainable(const trials::StudyPlan& plan, const std::string& path, bool in_older_job) {
   for (const trials::Variant& variant : plan.variants) {
     try {
       data::inspect_dataset(variant.config.data);
-      session::check(variant.config, variant.ranks);
+      session::check(variant.config, {.ranks = variant.ranks, .in_older_job = in_older_job});
     } catch (const ConfigError& error) {
       throw ConfigError(fmt::format("{}: the study's '{}': {}", path, variant.text(), error.what()));
     }
@@ -371,11 +371,11 @@ Study::Study(session::Job& job, const ConfigText& text, const models::ModelKinds
     : job_(job),
       quiet_(job.ranks().rank(), /*terminal=*/false),
       runs_(job, job.ranks(), quiet_),
-      plan_(plan_of(text, models, options.output, job.ranks().size())),
+      plan_(plan_of(text, models, options, job.ranks().size())),
       progress_(plan_),
       existing_(options.existing),
       measures_(plan_, progress_, quiet_) {
-  if (job.ranks().is_root()) require_trainable(plan_, text.path);
+  if (job.ranks().is_root()) require_trainable(plan_, text.path, options.goes_on());
   for (const trials::StudyTraining& training : progress_.trainings()) {
     const int ranks = training.variant->ranks, own = job.ranks().rank();
     if (!groups_.contains(ranks)) groups_[ranks] = &runs_.split(own < ranks ? 0 : 1, own);
@@ -392,7 +392,10 @@ JobFolder Study::folder() const {
 }
 
 void Study::begin(records::Journal& journal) {
-  if (journal.entries().empty()) return journal.append({{"event", "study"}, {"version", 1}});
+  if (journal.entries().empty()) {
+    for (const trials::Variant& variant : plan_.variants) optim::require_base_rate(variant.config.schedule);
+    return journal.append({{"event", "study"}, {"version", 1}});
+  }
   if (journal.entries().front().value("event", "") == "study") return;
   throw OutputError(
       fmt::format("{}: holds something else than a study; choose another folder (--output DIR)", plan_.folder));
@@ -421,7 +424,8 @@ records::TrialResult Study::make(comm::Communicator& group, const records::Trial
   const session::RunResult run =
       session::run(runs_, *groups_.at(training.variant->ranks), config,
                    {.existing = task.goes_on ? records::Existing::resume : records::Existing::overwrite,
-                    .watching = session::Watching::none});
+                    .watching = session::Watching::none,
+                    .in_older_job = existing_ == records::Existing::resume});
   if (run.status == session::RunStatus::interrupted) return {.status = records::TrialStatus::interrupted};
   if (group.is_root()) progress_.add(measures_.record_of(training, run));
   return {};

@@ -96,6 +96,7 @@ settings::Config config_of(const TrialTerms& terms, const records::TrialTask& ta
   if (traits_of(config.strategy).shares_model && config.strategy.threads == 0) config.strategy.threads = terms.threads;
   if (!task.folder.empty()) config.output = task.folder;
   take_epochs(config, task.run.epochs);
+  if (terms.require) terms.require(config);
   return config;
 }
 
@@ -150,11 +151,13 @@ class Watch {
   Early early_ = Early::no;
 };
 
-session::RunOptions options_for(const records::TrialTask& task, const data::Fold* fold, Watch& watch) {
+session::RunOptions options_for(const records::TrialTask& task, const TrialTerms& terms, const data::Fold* fold,
+                                Watch& watch) {
   return {.existing = task.goes_on ? records::Existing::resume : records::Existing::overwrite,
           .watching = session::Watching::none,
           .results = task.folder.empty() ? session::Results::nowhere : session::Results::in_folder,
           .takes_over = task.takes_over,
+          .in_older_job = terms.in_older_job,
           .fold = fold,
           .stop = [&watch] { return watch.must_stop(); },
           .evaluated = [&watch](std::int64_t epochs, const auto& metrics) { watch.note(epochs, metrics); }};
@@ -242,7 +245,7 @@ void ConfigTrials::require_same_job(const records::Journal& journal) const {
                     "folder belong; begin anew (--overwrite), or choose another folder (--output DIR)",
                     journal.path()));
   }
-  if (is_empty) return;
+  if (is_empty) return optim::require_base_rate(planned_.config.schedule);
   const nlohmann::json& first = journal.entries().front();
   const std::string kind = first.value("job", "");
   if (kind != kind_) {
@@ -313,6 +316,13 @@ search::TrialWork work_of_trials(const search::SearchSettings& settings, const s
   };
 }
 
+void require_space(const search::Space& space, const ConfigText& given, const search::SearchSettings& settings,
+                   const models::ModelKinds& models, const std::function<void(const settings::Config&)>& require) {
+  search::require_free_keys(space, search::trains_in_steps(settings.method));
+  search::require_values(
+      space, [&](const std::vector<search::Assignment>& values) { require(trials::config_at(given, values, models)); });
+}
+
 MetricThatCounts::MetricThatCounts(const std::string& key) : name_(key) {
   constexpr std::string_view kPrefix = "validation.";
   if (key == "auto") return;
@@ -364,7 +374,7 @@ records::TrialResult make_trial_run(session::Job& whole, comm::Communicator& gro
     const auto ranks = group.size() > 1 ? group.split(0, group.rank()) : group.alone();
     session::Job job(whole, *ranks, log);
     const auto fold = terms.fold_of ? terms.fold_of(task.run) : std::nullopt;
-    session::RunOptions options = options_for(task, fold ? &*fold : nullptr, watch);
+    session::RunOptions options = options_for(task, terms, fold ? &*fold : nullptr, watch);
     std::vector<float> outputs;
     if (!task.outputs.empty()) options.validation_outputs = &outputs;
     result = result_of(run_in(job, *ranks, config_of(terms, task), options), terms);

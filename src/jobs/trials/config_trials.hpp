@@ -32,6 +32,9 @@ struct TrialTerms {
   std::int64_t threads = 1;     ///< of each rank
   double seconds = 0;           ///< a training that takes longer fails; 0: none does
   bool reports_epochs = false;  ///< whether a training may be ended after any epoch
+  bool in_older_job = false;    ///< as session::RunOptions::in_older_job
+  /// Throws ConfigError for what the job refuses in its config, and so in that of a training. May be empty.
+  std::function<void(const settings::Config&)> require = {};
 };
 
 /// What a config changes for a training on all examples, none of which says when to stop or which weights are the best.
@@ -91,6 +94,8 @@ class ConfigTrials : public TrialJob {
   ConfigTrials(session::Job& job, std::string kind, const ConfigText& text, const models::ModelKinds& models,
                const settings::PlannedConfig& planned, const TrialOptions& options, const TrialRanks& ranks);
 
+  /// Whether the job began before, and goes on.
+  bool goes_on() const { return existing_ == records::Existing::resume; }
   /// How many trainings run side by side.
   std::int64_t at_a_time() const { return job_.ranks().size() / shape_.ranks * shape_.here; }
   /// The config with all keys in force.
@@ -137,6 +142,11 @@ class ConfigTrials : public TrialJob {
 search::TrialWork work_of_trials(const search::SearchSettings& settings, const search::Space& space,
                                  const ConfigText& text, const models::ModelKinds& models,
                                  const data::DatasetInfo& data);
+
+/// Refuses a space of which some values could be in no trial, before the first one starts.
+/// \param require throws ConfigError for configs that no trial may have \throws ConfigError
+void require_space(const search::Space& space, const ConfigText& given, const search::SearchSettings& settings,
+                   const models::ModelKinds& models, const std::function<void(const settings::Config&)>& require);
 
 /// By which metric of the validation examples trials are compared.
 class MetricThatCounts {

@@ -24,6 +24,26 @@
 namespace unisono::jobs {
 namespace {
 
+/// Refuses what the training of no fold may have.
+void require_fold_training(const settings::Config& config) {
+  if (config.train.early_stopping.is_on()) {
+    throw ConfigError(
+        "train.early_stopping: a fold that decides when training stops cannot measure the result any more; "
+        "remove it, and train for a fixed number of epochs");
+  }
+  if (config.stages() > 1) {
+    throw ConfigError(
+        "replica.stages: the predictions of a fold need a model that each rank holds as a whole; remove "
+        "[replica]");
+  }
+  const double fraction = config.data.validation_fraction;
+  if (fraction == 0) return;
+  throw ConfigError(
+      fmt::format("data.validation_fraction = {}: a cross-validation divides all training examples itself; "
+                  "remove it",
+                  fraction));
+}
+
 /// A search within each outer fold: its trials are compared on folds of the outer fold's training examples alone, and
 /// the best one is trained on all of these and measured on the outer fold, which had no part in the choice.
 class NestedSearch {
@@ -107,12 +127,20 @@ const search::SearchSettings& search_of(const settings::PlannedConfig& planned) 
   return *planned.plans.search;
 }
 
+search::Space searched_space(const settings::PlannedConfig& planned, const ConfigText& text,
+                             const models::ModelKinds& models) {
+  const search::SearchSettings& settings = search_of(planned);
+  search::Space space(settings.space);
+  require_space(space, text, settings, models, require_fold_training);
+  return space;
+}
+
 NestedSearch::NestedSearch(const settings::PlannedConfig& planned, const Folds& outer, const ConfigText& text,
                            const models::ModelKinds& models, const data::DatasetInfo& data)
     : outer_(outer),
       seed_(planned.config.seed),
       inner_(inner_folds(*planned.plans.cross_validation, planned.config.data.path, outer)),
-      space_(search_of(planned).space),
+      space_(searched_space(planned, text, models)),
       plan_(plans_of(planned, space_, inner_, work_of_trials(*planned.plans.search, space_, text, models, data))) {}
 
 data::Fold NestedSearch::fold_of(const records::TrialRun& training) const {
@@ -150,17 +178,8 @@ class OneTrial final : public search::SearchMethod {
 settings::PlannedConfig parse(const ConfigText& text, const models::ModelKinds& models) {
   settings::PlannedConfig planned = settings::parse_plans(text, models);
   if (!planned.plans.cross_validation) planned.plans.cross_validation.emplace();
-  if (planned.config.train.early_stopping.is_on()) {
-    throw ConfigError(
-        "train.early_stopping: a fold that decides when training stops cannot measure the result any more; "
-        "remove it, and train for a fixed number of epochs");
-  }
-  const double fraction = planned.config.data.validation_fraction;
-  if (fraction == 0) return planned;
-  throw ConfigError(
-      fmt::format("data.validation_fraction = {}: a cross-validation divides all training examples itself; "
-                  "remove it",
-                  fraction));
+  require_fold_training(planned.config);
+  return planned;
 }
 
 /// "accuracy", or "auto"
@@ -215,13 +234,10 @@ CrossValidation::CrossValidation(session::Job& job, const ConfigText& config, co
       plan_(std::make_unique<OneTrial>(), {.folds = folds_.size(), .refit = settings().refit}) {
   if (nested_) MetricThatCounts(planned_.plans.search->metric).require(planned_.config, set_.info(), true);
   set_.set().fold_view(folds_.fold(0));  // says what makes folds impossible
-  if (planned_.config.stages() > 1) {
-    throw ConfigError(
-        "replica.stages: the predictions of a fold need a model that each rank holds as a whole; remove "
-        "[replica]");
-  }
   if (job.ranks().is_root())
-    session::check(planned_.config, static_cast<int>(settings().ranks_per_fold), /*with_folds=*/true);
+    session::check(
+        planned_.config,
+        {.ranks = static_cast<int>(settings().ranks_per_fold), .with_folds = true, .in_older_job = goes_on()});
 }
 
 /// Of the training that a fold measures; nothing: it has not ended.
@@ -298,7 +314,9 @@ TrialTerms CrossValidation::terms() const {
           .models = models_,
           .fold_of = [this](const records::TrialRun& training) { return fold_of(training); },
           .metric = nested_ ? metric_of(*planned_.plans.search) : "auto",
-          .threads = settings().threads_per_fold};
+          .threads = settings().threads_per_fold,
+          .in_older_job = goes_on(),
+          .require = require_fold_training};
 }
 
 session::RunStatus CrossValidation::run() {

@@ -28,7 +28,7 @@ RunPlan plan_run(Job& job, comm::Communicator& group, const settings::Config& as
   require_same_experiment(group, asked);
   // What was chosen for the first part of a resumed run stays, whatever would be chosen now.
   const bool resumes = options.existing == records::Existing::resume;
-  if (!resumes) optim::require_base_rate(asked.schedule);  // an older run goes on as it began
+  if (!resumes && !options.in_older_job) optim::require_base_rate(asked.schedule);
   Settled settled = resumes ? settle_as_before(group, asked) : Settled(asked);
   // The placement gives the ranks their order, on which all that follows depends. It looks at the set's shapes alone.
   const auto inspect = [&asked] { return data::inspect_dataset(asked.data); };
@@ -48,20 +48,20 @@ RunPlan plan_run(Job& job, comm::Communicator& group, const settings::Config& as
           .set = std::move(set)};
 }
 
-std::string check(const settings::Config& given, int ranks, bool with_folds) {
+std::string check(const settings::Config& given, const CheckedUse& use) {
   const std::string& path = given.data.path;
   std::error_code ignored;
   if (!std::filesystem::exists(path, ignored)) {
     return fmt::format("{} does not exist: the config is valid, but was not checked against the data", path);
   }
   data::DatasetInfo data = data::inspect_dataset(given.data);
-  if (with_folds) data.validation = std::max<std::int64_t>(data.validation, 1);
+  if (use.with_folds) data.validation = std::max<std::int64_t>(data.validation, 1);
   const settings::Config config = settle(given, data).config;
-  optim::require_base_rate(config.schedule);
+  if (!use.in_older_job) optim::require_base_rate(config.schedule);
   require_way_to_device(config);
   ModelOfConfig parts(config, data);
   models::Model& model = parts.model();
-  parts.strategy().require(model, std::max(1, ranks / config.stages()));
+  parts.strategy().require(model, std::max(1, use.ranks / config.stages()));
   require_method(config, model, data);
   require_placeable(config, model, parts.backend());
   if (!config.is_placed_automatically()) make_stages(config, model, parts.backend(), /*replicas=*/1);

@@ -242,6 +242,7 @@ std::vector<double> MedianRule::means_of_others(const Curve& own, std::int64_t e
 }
 
 bool MedianRule::goes_on(const records::TrialRun& training, std::int64_t epochs, double loss) {
+  if (std::isnan(loss)) return true;  // undefined: there is nothing to compare
   Curve& own = curve_of(training);
   own.losses[epochs] = loss;
   std::vector<double> means = means_of_others(own, epochs);
@@ -254,20 +255,28 @@ bool MedianRule::goes_on(const records::TrialRun& training, std::int64_t epochs,
 
 namespace {
 
-/// Means over a trial's trainings, by "validation.accuracy", in the order of their first appearance.
+/// Means over a trial's trainings, by "validation.accuracy", in the order of their first appearance. A metric that is
+/// undefined in one of them has none: a mean over the others could not be compared with those of other trials.
 using Means = std::vector<std::pair<std::string, double>>;
 
 Means means_of(const TrialRecord& trial) {
   Means means;
+  std::map<std::string, std::size_t> counts;
   for (const auto& [which, result] : trial.results) {
     for (const records::MeasuredMetric& metric : result.metrics) {
       const std::string name = fmt::format("{}.{}", data::name_of(metric.split), metric.name);
       auto found = std::find_if(means.begin(), means.end(), [&](const auto& mean) { return mean.first == name; });
       if (found == means.end()) found = means.insert(means.end(), {name, 0.0});
       found->second += metric.value / static_cast<double>(trial.results.size());
+      ++counts[name];
     }
   }
+  std::erase_if(means, [&](const auto& mean) { return counts.at(mean.first) < trial.results.size(); });
   return means;
+}
+
+bool has_value(const TrialRecord& trial) {
+  return trial.has_ended && trial.status == records::TrialStatus::complete && !std::isnan(trial.value);
 }
 
 std::map<std::string, std::string> values_at(const search::Space& space, const search::Point& point) {
@@ -323,15 +332,14 @@ std::string TrialTable::csv() const {
   text += ",message\n";
   for (const auto& [trial_number, trial] : plan.trials()) {
     const auto values = values_at(space, plan.method().point(trial_number));
-    const bool has_value = trial.has_ended && trial.status == records::TrialStatus::complete;
-    text +=
-        fmt::format("{},{},{},{},{}", trial_number, status_of(trial), has_value ? fmt::format("{}", trial.value) : "",
-                    has_value ? fmt::format("{}", trial.deviation) : "", epochs_of(trial));
+    text += fmt::format("{},{},{},{},{}", trial_number, status_of(trial),
+                        has_value(trial) ? fmt::format("{}", trial.value) : "",
+                        has_value(trial) ? fmt::format("{}", trial.deviation) : "", epochs_of(trial));
     for (const std::string& key : keys) text += "," + (values.contains(key) ? records::csv_field(values.at(key)) : "");
     const Means means = means_of(trial);
     for (const std::string& name : metrics) {
       const auto found = std::find_if(means.begin(), means.end(), [&](const auto& mean) { return mean.first == name; });
-      text += "," + (found == means.end() ? "" : fmt::format("{}", found->second));
+      text += "," + (found == means.end() || std::isnan(found->second) ? "" : fmt::format("{}", found->second));
     }
     text += "," + records::csv_field(trial.message) + "\n";
   }
@@ -347,8 +355,12 @@ nlohmann::ordered_json TrialTable::json(bool is_complete) const {
   made["trials"] = nlohmann::ordered_json::array();
   for (const auto& [trial_number, trial] : plan.trials()) {
     nlohmann::ordered_json row = {{"trial", trial_number}, {"status", status_of(trial)}};
-    row["value"] = number(trial.value);
-    row["deviation"] = number(trial.deviation);
+    if (has_value(trial)) {
+      row["value"] = number(trial.value);
+      row["deviation"] = number(trial.deviation);
+    } else {
+      row["value"] = row["deviation"] = nullptr;
+    }
     row["epochs"] = epochs_of(trial);
     row["seconds"] = trial.seconds;
     row["settings"] = values_at(space, plan.method().point(trial_number));
