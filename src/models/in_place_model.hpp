@@ -45,11 +45,13 @@ class InPlaceModel : public Model, public InPlace {
 /// part / whole; 0 if whole is 0
 inline double ratio(double part, std::int64_t whole) { return whole == 0 ? 0 : part / static_cast<double>(whole); }
 
-/// Adds R² = 1 − Σ(y − t)² / Σ(t − mean t)², over all outputs together. There is none if all targets are equal, or if
-/// the sums of targets were not computed.
+/// Adds R² = 1 − Σ(y − t)² / Σ(t − mean t)², over all outputs together. There is none if the sums of targets were not
+/// computed, or if all targets are equal: if Σ(t − mean t)² = Σt² − (Σt)²/n is no larger than the n roundings of Σt².
 inline void add_r2(const kernels::LossSums& sums, std::vector<Metric>& metrics) {
+  constexpr double kRounding = 0x1p-53;
   const double spread = sums.target_squared_sum - ratio(sums.target_sum * sums.target_sum, sums.values);
-  if (spread > 0) metrics.push_back(metric_of("r2", 1 - sums.squared_error / spread));
+  const double rounded = static_cast<double>(sums.values) * kRounding * sums.target_squared_sum;
+  if (spread > rounded) metrics.push_back(metric_of("r2", 1 - sums.squared_error / spread));
 }
 
 // Shared by models that have a row of θ for each word, user or item.

@@ -289,16 +289,18 @@ metric = "validation.auc"
 
     def test_a_run_that_stops_early_without_a_best_checkpoint_keeps_its_last_weights(self):
         # Nothing is an improvement of 10, so that the run ends two epochs after its first evaluation.
+        # A run that began with another metric goes on with one that its validation examples do not have.
         best_by_auc = settings("checkpoint.best.metric=auc", "checkpoint.best.on=validation")
         stopping = settings("train.early_stopping.patience=2", "train.early_stopping.metric=loss",
                             "train.early_stopping.min_delta=10")  # fmt: skip
-        told = self.train("run", *best_by_auc, *stopping, config="rows.toml")
-        said = "validation auc is undefined after epoch 1: such an evaluation counts neither as the best nor as"
+        self.train("run", *settings("train.epochs=1"), config="rows.toml")
+        told = self.train("run", *best_by_auc, *stopping, "--resume", config="rows.toml")
+        said = "validation auc is undefined after epoch 2: such an evaluation counts neither as the best nor as"
         self.assertEqual((told.out.count(said), told.out.count("undefined after")), (1, 1), told)
         self.assertEqual(told.err.count("validation auc was undefined in every evaluation"), 1, told)
         summary = self.summary("run")
-        self.assertEqual((summary["status"], summary["epochs"]), ("complete", 3))
-        self.assertEqual(summary["stopped_early"]["weights_of_epoch"], 3)
+        self.assertEqual((summary["status"], summary["epochs"]), ("complete", 4))
+        self.assertEqual(summary["stopped_early"]["weights_of_epoch"], 4)
         self.assertNotIn("best", summary)
         self.assertNotIn("auc", summary["validation"])
         result = self.succeed("evaluate", "run", "--split", "test")
@@ -306,12 +308,40 @@ metric = "validation.auc"
         self.assertIn("complete", self.train("run", *best_by_auc, *stopping, "--resume", config="rows.toml").out)
 
     def test_an_early_stop_by_an_undefined_metric_is_said(self):
-        told = self.train("run", *settings("train.early_stopping.patience=1", "train.early_stopping.metric=auc"),
-                          config="rows.toml")  # fmt: skip
-        self.assertIn("validation auc is undefined after epoch 1", told.out)
+        self.train("run", *settings("train.epochs=1"), config="rows.toml")
+        stopping = settings("train.early_stopping.patience=1", "train.early_stopping.metric=auc")
+        told = self.train("run", *stopping, "--resume", config="rows.toml")
+        self.assertIn("validation auc is undefined after epoch 2", told.out)
         self.assertEqual(self.summary("run")["epochs"], 8)
 
+    def test_a_metric_that_is_undefined_for_the_set_is_refused_at_the_start(self):
+        why = r": it is undefined, since in rows\.h5: all 40 validation examples have the class 'yes'; choose another"
+        for keys in (["checkpoint.best.metric=auc"], ["train.early_stopping={patience=2,metric='auc'}"]):
+            for ranks in (0, 2):
+                result = self.unisono("train", "rows.toml", "--output", "run", *settings(*keys), ranks=ranks)
+                self.assertEqual((result.code, len(messages(result))), (2, 1), result)
+                self.assertRegex(messages(result)[0], why)
+        self.assertFalse((self.folder / "run" / "metrics.jsonl").exists())
+        result = self.unisono("search", "search.toml", "--output", "found")
+        self.assertEqual((result.code, len(messages(result))), (2, 1), result)
+        self.assertIn("validation auc is undefined, since in rows.h5 all validation examples have", result.err)
+
+    def test_a_set_of_one_class_is_said_or_refused(self):
+        told = self.train("run", config="rows.toml", ranks=2)
+        said = "rows.h5: all 40 validation examples have the class 'yes', so that auc is undefined"
+        self.assertEqual(told.err.count(said) + told.out.count(said), 1, told)
+        with h5py.File(self.folder / "rows.h5", "r+") as file:
+            file["train/labels"][:] = 0
+        for ranks in (0, 2):
+            result = self.unisono("train", "rows.toml", "--output", "one", ranks=ranks)
+            self.assertEqual((result.code, len(messages(result))), (3, 1), result)
+            self.assertIn("rows.h5: all 200 training examples have the class 'no'", result.err)
+
     def test_a_trial_without_the_metric_that_counts_fails(self):
+        with h5py.File(self.folder / "rows.h5", "r+") as file:
+            file["train/labels"][:] = sorted(file["train/labels"][:])  # the first fold has one class
+        folds = 'cross_validate = true\n[cross_validation]\nfolds = 5\nshuffle = false\nstratified = false\n[search.space]'
+        self.write("search.toml", self.MODEL + self.SPACE.replace("[search.space]", folds))
         result = self.unisono("search", "search.toml", "--output", "found")
         self.assertEqual(result.code, 1, result)
         rows = list(csv.DictReader((self.folder / "found" / "trials.csv").read_text().splitlines()))

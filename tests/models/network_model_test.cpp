@@ -256,6 +256,31 @@ TEST_CASE("targets that are all equal have no R²", "[model]") {
   CHECK(std::isnan(metric(setup.model.metrics(sums), "r2")));
 }
 
+TEST_CASE("the rounding of sums of equal targets is no variance", "[model]") {
+  const NetworkSetup setup(settings_of({nn::dense(1)}, "mean_squared_error"), {.features = {1, 1, 1}, .target_size = 1},
+                           1);
+  const auto r2 = [&](float target, int count, float odd) {
+    kernels::LossSums sums{.loss = 1, .examples = count + 1, .squared_error = 1e-3, .values = count + 1};
+    for (int i = 0; i <= count; ++i) {
+      const double one = i < count ? target : odd;
+      sums.target_sum += one;
+      sums.target_squared_sum += one * one;
+    }
+    return metric(setup.model.metrics(sums), "r2");
+  };
+  bool rounds_up = false;
+  for (const float target : {0.1F, 0.3F, 0.7F, 1234.567F, 3e-5F}) {
+    for (const int count : {10, 999, 12345, 100000}) {
+      CHECK(std::isnan(r2(target, count, target)));
+      double sum = 0, squares = 0;
+      for (int i = 0; i <= count; ++i) sum += target, squares += double(target) * double(target);
+      rounds_up |= squares - sum * sum / (count + 1) > 0;
+    }
+  }
+  CHECK(rounds_up);  // the case that is tested has occurred
+  CHECK(std::isfinite(r2(0.1F, 12345, 0.2F)));
+}
+
 TEST_CASE("the summary has a row for every layer of the config", "[model]") {
   const NetworkSetup setup(settings_of(kLayers), kImages, 1);
   const std::vector<LayerSummary> rows = setup.model.summary(10);

@@ -201,6 +201,9 @@ class Dataset {
   /// How many training examples each class has; empty if the set has no labels. Not collective: each rank counts them
   /// all. \throws DataError
   virtual std::vector<std::int64_t> class_counts() { return {}; }
+  /// What all examples of a split have in common: "the class 'cat'", "the target 3.5". Empty if two of them differ, and
+  /// for a split without examples, labels or targets. Not collective. \throws DataError
+  virtual std::string common_answer(Split) { return ""; }
   /// This rank's training batches. The source must not outlive the set.
   /// \throws ConfigError for a batch too small to give each rank's fixed part an example, DataError
   virtual std::unique_ptr<BatchSource> train(const SourceOptions& options) = 0;

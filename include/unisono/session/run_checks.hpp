@@ -1,8 +1,10 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "unisono/data/dictionary.hpp"
+#include "unisono/session/evaluation.hpp"
 #include "unisono/session/model_parts.hpp"
 #include "unisono/session/stored_checkpoint.hpp"
 #include "unisono/settings/config.hpp"
@@ -24,6 +26,15 @@ void require_same_data(comm::Communicator& group, const data::DatasetInfo& data)
 /// Examples of every whole step on each rank that trains, where the strategy needs them. \throws ConfigError
 /// \param examples of the training set
 void require_examples(const settings::Config& config, const ModelParts& parts, Index examples);
+
+/// The training examples have more than one class, and no metric that decides is undefined because all examples of a
+/// split have the same class or targets. \return a line for the log for each split of such examples
+/// \param is_new false: a run that goes on as it began is not refused \throws DataError, ConfigError
+std::vector<std::string> require_variety(const settings::Config& config, const models::Model& model,
+                                         data::Dataset& data, const Criteria& criteria, bool is_new);
+
+/// A metric is defined for a split: its examples differ in class or targets, or need not. \throws ConfigError
+void require_defined(const settings::Config& config, data::Dataset& data, data::Split split, const std::string& metric);
 
 /// The rank that `[fault]` slows down exists and trains. \throws ConfigError
 void require_slow_rank(const settings::Config& config, const ModelParts& parts);

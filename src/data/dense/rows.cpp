@@ -199,6 +199,30 @@ void RowBlock::read(const hdf5::File& file, const GroupSchema& group, Range rows
   if (!group.classes.empty()) rename_labels(file, group, rows, labels);
 }
 
+bool RowBlock::share_answer(Range rows, CommonAnswer& common) const {
+  for (std::int64_t row = rows.first; row < rows.last; ++row) {
+    const RawExample one = example(row);
+    const auto label = static_cast<float>(one.label);  // classes are far fewer than 2²⁴
+    if (!common.add(labels_ != nullptr ? std::span(&label, 1) : std::span(one.targets, target_size_))) return false;
+  }
+  return true;
+}
+
+bool share_answer(const hdf5::File& file, const GroupSchema& group, Range rows, CommonAnswer& common) {
+  constexpr std::int64_t kRowsAtATime = 4096;
+  const auto size = group.has_labels ? std::size_t{1} : static_cast<std::size_t>(group.target_size);
+  const std::string path = group.has_labels ? group.labels_path() : group.targets_path();
+  std::vector<float> values(size * static_cast<std::size_t>(std::min(rows.size(), kRowsAtATime)));
+  for (std::int64_t first = rows.first; first < rows.last; first += kRowsAtATime) {
+    const auto count = static_cast<std::size_t>(std::min(kRowsAtATime, rows.last - first));
+    file.read_rows(path, static_cast<std::uint64_t>(first), count, values.data());
+    for (std::size_t i = 0; i < count; ++i) {
+      if (!common.add(std::span(values).subspan(i * size, size))) return false;
+    }
+  }
+  return true;
+}
+
 OwnedRows::OwnedRows(const GroupSchema& group, Range rows)
     : memory_(static_cast<std::byte*>(::operator new (std::max<std::size_t>(RowBlock::bytes(group, rows.size()), 1),
                                                       std::align_val_t{kAlignmentBytes}))) {

@@ -13,6 +13,7 @@
 #include "dense/schema.hpp"
 #include "order/schedule.hpp"
 #include "set/agreement.hpp"
+#include "set/common_answer.hpp"
 
 namespace unisono::data {
 
@@ -46,6 +47,9 @@ class RowBlock {
   const std::int32_t* labels(std::int64_t row) const { return labels_ + offset(row); }
   const float* weights(std::int64_t row) const { return weights_ + offset(row); }
 
+  /// Adds the labels or targets of rows. \return false: two differ \pre the group has them
+  bool share_answer(Range rows, CommonAnswer& common) const;
+
   /// Reads some of these rows from the file, checks and stores them.
   /// \throws DataError naming the first example that has a feature or target that is not finite, or a label that is
   ///         negative or not whole
@@ -63,6 +67,10 @@ class RowBlock {
   std::size_t feature_bytes_ = 0;   ///< of one example
   std::size_t target_size_ = 0;
 };
+
+/// Adds the labels or targets of a file's rows, and reads no more of them than are needed. \return false: two differ
+/// \throws DataError
+bool share_answer(const hdf5::File& file, const GroupSchema& group, Range rows, CommonAnswer& common);
 
 /// A RowBlock that owns its memory.
 class OwnedRows {

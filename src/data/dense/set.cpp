@@ -33,6 +33,7 @@ class Table final : public Dataset {
   const std::vector<std::string>& class_names() const override { return plan_.schema.class_names; }
   const std::vector<std::int64_t>& occurrences() override { return occurrences_; }
   std::vector<std::int64_t> class_counts() override;
+  std::string common_answer(Split split) override;
   std::unique_ptr<BatchSource> train(const SourceOptions& options) override;
   std::unique_ptr<EvaluationSource> evaluate(Split split, int rank, int size, Index batch_size,
                                              const Delivery& delivery) override;
@@ -207,6 +208,21 @@ std::vector<std::int64_t> Table::class_counts() {
     }
   }
   return counts;
+}
+
+std::string Table::common_answer(Split split) {
+  const GroupSchema* group = plan_.group(split);
+  const bool is_autoencoder = settings_.targets == Targets::features;
+  if (group == nullptr || is_autoencoder || (!group->has_labels && group->target_size == 0)) return "";
+  const RowRuns& positions = plan_.rows(split);
+  CommonAnswer common;
+  for (const auto& run : positions.runs({0, positions.size()})) {
+    const Range rows{run.first_row, run.first_row + run.rows};
+    const bool is_common = blocks_ == nullptr ? share_answer(*file_, *group, rows, common)
+                                              : resident_rows(split, {}).share_answer(rows, common);
+    if (!is_common) return "";
+  }
+  return common.text(group->has_labels, class_names());
 }
 
 std::unique_ptr<Feed> Table::feed(const Schedule& schedule, const SourceOptions& options) {

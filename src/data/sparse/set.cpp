@@ -6,6 +6,7 @@
 
 #include "dense/feature_writer.hpp"
 #include "dense/schema.hpp"
+#include "set/common_answer.hpp"
 #include "set/fold.hpp"
 #include "sparse/range_source.hpp"
 #include "sparse/schema.hpp"
@@ -212,6 +213,7 @@ class SparseSet final : public Dataset {
   const std::vector<std::string>& class_names() const override { return schema_.class_names; }
   const std::vector<std::int64_t>& occurrences() override;
   std::vector<std::int64_t> class_counts() override;
+  std::string common_answer(Split split) override;
   std::unique_ptr<BatchSource> train(const SourceOptions& options) override;
   std::unique_ptr<EvaluationSource> evaluate(Split split, int rank, int size, Index batch_size,
                                              const Delivery& delivery) override;
@@ -418,6 +420,19 @@ const std::vector<std::int64_t>& SparseSet::occurrences() {
 std::vector<std::int64_t> SparseSet::class_counts() {
   if (info_.classes == 0) return {};
   return count_labels(split(Split::train), info_.classes);
+}
+
+std::string SparseSet::common_answer(Split split) {
+  const auto& loaded = splits_[static_cast<std::size_t>(split)];
+  if (schema_.kind != SetKind::sparse || !loaded) return "";
+  const View targets = std::get<LabelledRows>(loaded->set).targets;
+  CommonAnswer common;
+  for (const ExampleRange& chunk : loaded->chunks) {
+    for (std::int64_t row = chunk.first; row < chunk.last; ++row) {
+      if (!common.add(targets.subspan(static_cast<std::size_t>(row), 1))) return "";
+    }
+  }
+  return common.text(info_.classes > 0, class_names());
 }
 
 /// The factor of each row's loss, which is the weight of its class. The same for all sources of a run.

@@ -336,7 +336,8 @@ MetricThatCounts::MetricThatCounts(const std::string& key) : name_(key) {
   name_ = key.substr(kPrefix.size());
 }
 
-void MetricThatCounts::require(const settings::Config& config, const data::DatasetInfo& data, bool has_folds) {
+void MetricThatCounts::require(const settings::Config& config, data::Dataset& set, bool has_folds) {
+  const data::DatasetInfo& data = set.info();
   const std::vector<models::Metric> possible = session::possible_metrics(config, data, data::Split::validation);
   if (name_ == "auto") name_ = session::decisive(possible).name;
   std::string names;
@@ -351,7 +352,8 @@ void MetricThatCounts::require(const settings::Config& config, const data::Datas
     throw ConfigError(
         fmt::format("search.metric = \"validation.{}\": this model has no such metric; it has {}", name_, names));
   }
-  if (data.validation > 0 || has_folds) return;
+  if (has_folds) return;
+  if (data.validation > 0) return session::require_defined(config, set, data::Split::validation, name_);
   throw ConfigError(
       fmt::format("{} has no validation examples, by which trials are compared; hold some back with "
                   "data.validation_fraction = 0.1, or set search.cross_validate = true",

@@ -155,8 +155,9 @@ class MetricThatCounts {
   explicit MetricThatCounts(const std::string& key);
 
   /// Finds out what "auto" is. Called before the functions below. \param has_folds whether folds of the training
-  /// examples validate \throws ConfigError where the model has no such metric, or nothing validates
-  void require(const settings::Config& config, const data::DatasetInfo& data, bool has_folds);
+  /// examples validate \throws ConfigError where the model has no such metric, nothing validates, or the metric is
+  /// undefined for what validates
+  void require(const settings::Config& config, data::Dataset& set, bool has_folds);
 
   const std::string& name() const { return name_; }  ///< "accuracy"
   std::string text() const { return "validation " + name_; }

@@ -107,6 +107,11 @@ kernels::LossSums full_sums(data::Split split, bool targets) {
   return sums;
 }
 
+/// Whether a model has targets, and no classes.
+bool has_targets(const models::Model& model, data::Split split) {
+  return model.metrics(full_sums(split, /*targets=*/false)).size() <= 1;
+}
+
 Criterion criterion_of(const std::string& key, const std::string& metric, data::Split split,
                        const models::Model& model) {
   const std::vector<models::Metric> possible = possible_metrics(model, split);
@@ -148,14 +153,26 @@ const models::Metric* find(const std::vector<models::Metric>* metrics, const std
 }  // namespace
 
 std::vector<models::Metric> possible_metrics(const models::Model& model, data::Split split) {
-  std::vector<models::Metric> metrics = model.metrics(full_sums(split, /*targets=*/false));
-  return metrics.size() > 1 ? metrics : model.metrics(full_sums(split, /*targets=*/true));
+  return model.metrics(full_sums(split, has_targets(model, split)));
 }
 
 std::vector<models::Metric> possible_metrics(const settings::Config& given, const data::DatasetInfo& data,
                                              data::Split split) {
   const settings::Config config = settle(given, data).config;
   return possible_metrics(ModelOfConfig(config, data).model(), split);
+}
+
+std::vector<std::string> metrics_of_differing_examples(const models::Model& model, data::Split split) {
+  kernels::LossSums equal = full_sums(split, has_targets(model, split));
+  equal.positive_scores.clear();
+  equal.target_sum = 2;  // both targets are 1
+  const std::vector<models::Metric> left = model.metrics(equal);
+  std::vector<std::string> names;
+  for (const models::Metric& metric : possible_metrics(model, split)) {
+    const models::Metric* const found = find(&left, metric.name);
+    if (found == nullptr || !std::isfinite(found->value)) names.push_back(metric.name);
+  }
+  return names;
 }
 
 Criteria criteria_of(const settings::Config& config, const models::Model& model, const data::DatasetInfo& data) {

@@ -77,7 +77,8 @@ struct StartOfRun {
   const ModelParts& parts;
   const TrainingParts& training;
   const data::BatchSource& source;
-  std::string threads_text;  ///< how their number was chosen; empty: it was not
+  std::string threads_text;                 ///< how their number was chosen; empty: it was not
+  const std::vector<std::string>& variety;  ///< notes on splits of equal labels or targets
 };
 
 std::string examples_on_device(std::size_t kept_bytes) {
@@ -115,6 +116,9 @@ void say_start(const StartOfRun& run, Log& log) {
   for (const std::string& note : {note_on_best(run.plan.config, run.plan.data().info()),
                                   span_note(run.plan.config, run.source.steps_per_epoch())}) {
     if (!note.empty()) log.info(note);
+  }
+  if (parts.grid.all().is_root()) {
+    for (const std::string& note : run.variety) log.warning(note);
   }
   for (const std::string& note : parts.model->notes()) log.info(note);
   if (run.training.average) log.info("evaluations and predictions use averaged weights (train.weight_average)");
@@ -210,7 +214,8 @@ class Run {
   std::unique_ptr<KeptModels> kept_;
   std::optional<StoredCheckpoint> compared_;  ///< with which the result will be compared
   std::optional<Repetition> repetition_;
-  bool ends_otherwise_ = false;  ///< whether this resumed run has other tolerances than before
+  std::vector<std::string> variety_;  ///< notes on splits of equal labels or targets
+  bool ends_otherwise_ = false;       ///< whether this resumed run has other tolerances than before
 };
 
 Run::Run(Job& job, const RunPlan& plan, const RunOptions& options)
@@ -232,6 +237,8 @@ Run::Run(Job& job, const RunPlan& plan, const RunOptions& options)
   require_examples(config_, parts_, data_.info().train);
   criteria_ = criteria_of(config_, *parts_.model, data_.info());
   require_same_data(group_, data_.info());
+  const bool is_new = options.existing != records::Existing::resume;
+  variety_ = require_variety(config_, *parts_.model, data_, criteria_, is_new);
   header_ = first_header(plan, parts_, training_.average != nullptr);
   find_other_run();
   begin();
@@ -327,7 +334,7 @@ std::string Run::threads_text() const {
 
 RunResult Run::train() {
   if (is_complete()) return already_complete();
-  say_start({plan_, parts_, training_, *source_, threads_text()}, log_);
+  say_start({plan_, parts_, training_, *source_, threads_text(), variety_}, log_);
   TrainingObserver observer(observer_context());
   const Stopwatch watch(job_.clock());
   if (header_.step < total_steps()) make_steps(observer);

@@ -9,6 +9,7 @@
 #include "unisono/base/random.hpp"
 #include "unisono/base/raw_file.hpp"
 #include "unisono/comm/communicator.hpp"
+#include "unisono/session/settled.hpp"
 
 namespace unisono::session {
 
@@ -41,6 +42,56 @@ void require_examples(const settings::Config& config, const ModelParts& parts, I
                   count_of(step, "example"),
                   micro_batches > 1 ? fmt::format(" in {} micro-batches", micro_batches) : "", count_of(ranks, "rank"),
                   need, least <= examples ? fmt::format("raise train.batch_size to {} or more, or ", least) : ""));
+}
+
+namespace {
+
+/// The key that chooses by a metric which these examples do not have; empty: none does.
+std::string deciding_key(const Criteria& criteria, data::Split split, const std::vector<std::string>& undefined) {
+  const auto is_undefined = [&](const std::optional<Criterion>& criterion) {
+    return criterion && criterion->split == split && std::ranges::find(undefined, criterion->metric) != undefined.end();
+  };
+  if (is_undefined(criteria.stopping)) return "train.early_stopping.metric = \"" + criteria.stopping->metric + "\"";
+  return is_undefined(criteria.best) ? "checkpoint.best.metric = \"" + criteria.best->metric + "\"" : "";
+}
+
+}  // namespace
+
+std::vector<std::string> require_variety(const settings::Config& config, const models::Model& model,
+                                         data::Dataset& data, const Criteria& criteria, bool is_new) {
+  std::vector<std::string> notes;
+  for (const data::Split split : data::kSplits) {
+    const std::int64_t examples = examples_of(data.info(), split);
+    if (examples < 2) continue;
+    const std::string common = data.common_answer(split);
+    if (common.empty()) continue;
+    const std::string_view name = split == data::Split::train ? "training" : data::name_of(split);
+    const std::string what =
+        fmt::format("{}: all {} {} examples have {}", config.data.path, grouped(examples), name, common);
+    if (is_new && split == data::Split::train && data.info().classes > 0) {
+      throw DataError(what + ": a classifier learns to tell two or more apart; add examples of other classes");
+    }
+    const std::vector<std::string> undefined = metrics_of_differing_examples(model, split);
+    if (const std::string key = deciding_key(criteria, split, undefined); is_new && !key.empty()) {
+      throw ConfigError(fmt::format("{}: it is undefined, since in {}; choose another metric, or other {} examples",
+                                    key, what, data::name_of(split)));
+    }
+    const std::string names = all_of({undefined.begin(), undefined.end()});
+    notes.push_back(what + (names.empty() ? "" : fmt::format(", so that {} is undefined", names)));
+  }
+  return notes;
+}
+
+void require_defined(const settings::Config& given, data::Dataset& data, data::Split split, const std::string& metric) {
+  const std::string common = data.common_answer(split);
+  if (common.empty()) return;
+  const settings::Config config = settle(given, data.info()).config;
+  const auto undefined = metrics_of_differing_examples(ModelOfConfig(config, data.info()).model(), split);
+  if (std::ranges::find(undefined, metric) == undefined.end()) return;
+  throw ConfigError(
+      fmt::format("search.metric: {} {} is undefined, since in {} all {} examples have {}; choose "
+                  "another metric, or other {} examples",
+                  data::name_of(split), metric, given.data.path, data::name_of(split), common, data::name_of(split)));
 }
 
 void require_slow_rank(const settings::Config& config, const ModelParts& parts) {
