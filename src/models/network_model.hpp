@@ -29,6 +29,10 @@ class NetworkModel final : public Model, public Staged {
   void require_deterministic() const override { network_.require_deterministic(); }
   bool takes_weights() const override { return true; }
   bool statistics_are_local() const override { return network_.statistics_are_local(); }
+  data::LeastExamples least_examples() const override {
+    return {.together = network_.compares_examples(/*local=*/false) ? 2 : 1,
+            .of_rank = network_.compares_examples(/*local=*/true) ? 2 : 1};
+  }
   void initialise(std::uint64_t seed, ModelState state) const override;
   void initialise_held(std::uint64_t seed, const HeldModel& held, ModelState state) const override;
 

@@ -126,6 +126,13 @@ bool Network::statistics_are_local() const {
                      [](const Node& node) { return node.layer->traits().local_statistics; });
 }
 
+bool Network::compares_examples(bool local) const {
+  return std::any_of(graph_->nodes.begin(), graph_->nodes.end(), [local](const Node& node) {
+    const LayerTraits traits = node.layer->traits();
+    return traits.compares_examples && traits.local_statistics == local;
+  });
+}
+
 void Network::require_deterministic() const {
   for (const Node& node : graph_->nodes) {
     const bool random = node.layer->traits().random;

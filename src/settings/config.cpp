@@ -298,6 +298,12 @@ constexpr Named<ClassWeights> kClassWeights[] = {
      "n / (K · n_k) for the n_k of n training examples that are of class k, of K classes: all classes have the same "
      "total weight"}};
 
+constexpr Named<LastBatch> kLastBatches[] = {
+    {LastBatch::join, "join",
+     "joins the batch before where a batch_norm would otherwise have one value of a channel; else as keep"},
+    {LastBatch::keep, "keep", "makes a smaller step"},
+    {LastBatch::drop, "drop", "is left out: its examples are not trained on in this epoch. For tables"}};
+
 void describe_batches(ConfigVisitor& visitor, TrainSettings& settings) {
   visitor.number_or(
       {.name = "batch_size",
@@ -332,12 +338,16 @@ void describe_batches(ConfigVisitor& visitor, TrainSettings& settings) {
                   "micro_batches is larger than batch_size, so some micro-batches would be empty; lower it");
   visitor.require("micro_batches", settings.micro_batches == 1 || settings.accumulate == 1,
                   "accumulate and micro_batches both divide the batch of a step; remove one of them");
+  visitor.choice({.name = "last_batch",
+                  .meaning = "what becomes of an epoch's last batch where it has fewer examples than the others"},
+                 settings.last_batch, kLastBatches);
 }
 
 void refuse_batches(ConfigVisitor& visitor) {
   constexpr std::string_view kWhy =
       "means nothing here: the optimizer uses the whole training set in every step; remove it";
-  for (const std::string_view key : {"batch_size", "accumulate", "micro_batches"}) visitor.refuse(key, kWhy);
+  for (const std::string_view key : {"batch_size", "accumulate", "micro_batches", "last_batch"})
+    visitor.refuse(key, kWhy);
 }
 
 /// What ends a run before train.epochs.

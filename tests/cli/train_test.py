@@ -2,7 +2,7 @@
 
 import unittest
 
-from harness import PARTS, BinaryTest, messages
+from harness import PARTS, BinaryTest, messages, settings
 
 
 class Training(BinaryTest):
@@ -128,6 +128,63 @@ class Training(BinaryTest):
         self.assertEqual(summary["batch_statistics"], "local")
         self.assertEqual(summary["steps"], 20)
         self.assertTrue(self.checkpoints("run")[-1].name.startswith("step-000000020"))
+
+
+class BatchNormOfOneValue(BinaryTest):
+    """A batch_norm behind a dense layer compares examples: one alone has no variance."""
+
+    NET = (
+        'model.layers=[{kind="flatten"},{kind="dense",units=16},{kind="batch_norm"},{kind="relu"},'
+        '{kind="dense",units=10}]',
+        "data.validation_fraction=0.1",
+        "data.augmentation.shift=0",
+        "train.epochs=2",
+        "optimizer.kind=sgd",  # Adam makes whole steps of the rounding errors of biases that have no effect
+    )
+
+    def test_steps_of_one_value_are_refused_whatever_the_strategy(self):
+        for ranks, keys in (
+            (0, ["train.batch_size=1"]),
+            (0, ["train.batch_size=8", "train.micro_batches=8"]),
+            (2, ["train.batch_size=2", "strategy.kind=averaging"]),
+            (2, ["train.batch_size=2", "strategy.kind=gossip"]),
+            (2, ["train.batch_size=2", "strategy.kind=gradient_sharing"]),
+            (2, ["train.batch_size=1", "strategy.kind=parameter_server", "strategy.servers=1"]),
+        ):
+            with self.subTest(keys=keys):
+                words = settings(*self.NET, *keys)
+                result = self.unisono("train", "config.toml", "--output", "refused", *words, ranks=ranks)
+                self.assertEqual((result.code, len(messages(result))), (2, 1), result)
+                self.assertIn("a batch_norm needs two or more values of each channel", messages(result)[0])
+        self.train("together", *settings(*self.NET, "train.batch_size=2"), ranks=2)  # over both ranks
+
+    def test_a_last_step_of_one_example_joins_the_one_before_or_is_left_out(self):
+        # 216 training examples are 5 steps of 43, and one more.
+        told = self.train("joined", *settings(*self.NET, "train.batch_size=43"))
+        self.assertIn("the last 1 example of each epoch joins the step before", told.out)
+        self.assertEqual(self.summary("joined")["steps"], 10)
+        for ranks in (2, 3):
+            self.train(f"on-{ranks}", *settings(*self.NET, "train.batch_size=43"), ranks=ranks)
+            self.assertEqual(self.summary(f"on-{ranks}")["steps"], 10)
+            self.assertAlmostEqual(
+                self.summary(f"on-{ranks}")["validation"]["loss"], self.summary("joined")["validation"]["loss"], places=4
+            )
+        told = self.train("left", *settings(*self.NET, "train.batch_size=43", "train.last_batch=drop"))
+        self.assertIn('train.last_batch = "drop": 1 example of each epoch is left out', told.out)
+        self.assertEqual(self.summary("left")["steps"], 10)
+        told = self.train("two", *settings(*self.NET, "train.batch_size=107"))  # two left: a step of their own
+        self.assertNotIn("joins", told.out)
+        self.assertEqual(self.summary("two")["steps"], 6)
+
+    def test_a_joined_step_is_resumed_and_streamed(self):
+        words = (*self.NET, "train.batch_size=43", "train.epochs=4")
+        self.train("whole", *settings(*words))
+        self.train("parts", *settings(*words, "train.epochs=2"))
+        self.train("parts", *settings(*words), "--resume")
+        self.assert_same_bits("parts", "whole")
+        self.train("streamed", *settings(*words, "data.reader=streaming", "data.shuffle=false"))
+        self.train("resident", *settings(*words, "data.shuffle=false"))
+        self.assert_same_bits("streamed", "resident")
 
 
 if __name__ == "__main__":

@@ -194,6 +194,70 @@ std::vector<std::vector<MicroBatch>> micro_batches_of_epoch(int rank, int ranks,
 
 }  // namespace
 
+TEST_CASE("an epoch's last step is left out where that is asked for", "[order]") {
+  for (const std::int64_t examples : {8, 9, 11, 12}) {
+    const unisono::data::Schedule schedule(examples, {.batch_size = 4, .drop_last = true}, false);
+    CHECK(schedule.steps_per_epoch() == examples / 4);
+    CHECK(schedule.last_batch() == 4);
+  }
+  // Of parts with orders of their own, of 5 and 6 examples, both have two steps of 2.
+  CHECK(unisono::data::Schedule(11, {.size = 2, .batch_size = 4, .drop_last = true}, true).steps_per_epoch() == 2);
+  CHECK_THROWS_WITH(unisono::data::Schedule(3, {.batch_size = 4, .drop_last = true}, false),
+                    Catch::Contains("train.last_batch = \"drop\" leaves no step of 3 training examples"));
+}
+
+TEST_CASE("a last step of too few examples is joined to the step before, and no other is", "[order]") {
+  const auto steps_of = [](std::int64_t examples, const SourceOptions& options) {
+    std::vector<std::int64_t> sizes;
+    for (const auto& step : micro_batches_of_epoch(0, 1, options, examples)) {
+      sizes.push_back(0);
+      for (const MicroBatch& batch : step) sizes.back() += batch.places.size();
+      CHECK(step.back().last_of_epoch ==
+            (std::ssize(sizes) == std::ssize(micro_batches_of_epoch(0, 1, options, examples))));
+    }
+    return sizes;
+  };
+  using Sizes = std::vector<std::int64_t>;
+  const SourceOptions two{.batch_size = 4, .least = {.together = 2}};
+  CHECK(steps_of(9, two) == Sizes{4, 5});
+  CHECK(steps_of(10, two) == Sizes{4, 4, 2});
+  CHECK(steps_of(8, two) == Sizes{4, 4});
+  CHECK(steps_of(5, two) == Sizes{5});
+  CHECK(steps_of(9, {.batch_size = 4}) == Sizes{4, 4, 1});
+  CHECK(steps_of(9, {.batch_size = 4, .drop_last = true, .least = {.together = 2}}) == Sizes{4, 4});
+  // Two micro-batches of 2; of a last step of 3 one has a single example.
+  CHECK(steps_of(11, {.batch_size = 4, .micro_batches = 2, .least = {.together = 2}}) == Sizes{4, 7});
+  // Ranks of 4 and 4 examples; of a last step of 3 one has a single example, which matters where it is compared with
+  // those of its rank.
+  const SourceOptions ranks{.batch_size = 8, .least = {.together = 2}}, local{.batch_size = 8, .least = {.of_rank = 2}};
+  CHECK(micro_batches_of_epoch(0, 2, ranks, 19).size() == 3);
+  CHECK(micro_batches_of_epoch(0, 2, local, 19).size() == 2);
+  CHECK(micro_batches_of_epoch(1, 2, local, 19)[1].front().places == unisono::data::Range{5, 11});
+}
+
+TEST_CASE("parts with orders of their own join their last steps together", "[order]") {
+  // Parts of 10 and 11 examples, steps of 5 and 5: the second has one example left.
+  for (const int rank : {0, 1}) {
+    SourceOptions options{.rank = rank, .size = 2, .batch_size = 10, .least = {.of_rank = 2}};
+    unisono::data::Schedule schedule(21, options, true);
+    CHECK(schedule.steps_per_epoch() == 2);
+    CHECK(schedule.last_batch() == 5 + rank);
+    options.least = {};
+    CHECK(unisono::data::Schedule(21, options, true).steps_per_epoch() == 3);
+  }
+}
+
+TEST_CASE("steps whose micro-batches have too few examples are refused", "[order]") {
+  const auto make = [](SourceOptions options) { return unisono::data::Schedule(40, options, false); };
+  CHECK_THROWS_WITH(make({.batch_size = 1, .least = {.together = 2}}),
+                    Catch::Contains("a step of 1 example has one of them; raise train.batch_size"));
+  CHECK_THROWS_WITH(make({.batch_size = 4, .micro_batches = 4, .least = {.together = 2}}),
+                    Catch::Contains("take fewer ranks or micro-batches"));
+  CHECK_THROWS_AS(make({.size = 4, .batch_size = 4, .least = {.of_rank = 2}}), unisono::ConfigError);
+  CHECK_NOTHROW(make({.size = 4, .batch_size = 4, .least = {.together = 2}}));
+  CHECK_NOTHROW(make({.size = 4, .batch_size = 8, .least = {.of_rank = 2}}));
+}
+
 TEST_CASE("whole micro-batches: the ranks together have those of one rank, in their order", "[order]") {
   const std::int64_t examples = 45;  // the last step has 5 examples, so 5 micro-batches at most
   for (const unisono::Index micro_batches : {1, 4, 7, 20}) {

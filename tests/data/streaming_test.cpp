@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 #include <numeric>
 #include <set>
+#include <value_of.hpp>
 
 #include "dense/plan.hpp"
 #include "sets.hpp"
@@ -21,6 +22,8 @@ unisono::data::LaneSettings lanes(std::int64_t examples, std::int64_t block_rows
   settings.blocks = unisono::data::blocks_of(unisono::data::RowRuns(examples), {0, examples}, block_rows);
   settings.examples = examples;
   settings.batch = batch;
+  settings.steps = (examples + batch - 1) / batch;
+  settings.last_batch = examples - (settings.steps - 1) * batch;
   settings.shape = shape;
   settings.seed = 3;
   return settings;
@@ -290,4 +293,48 @@ TEST_CASE("streaming: an error while reading reaches the one who asks for the ba
   const auto set = unisono::data::open_dataset(settings, 1);
   const auto source = set->train({.batch_size = 10});
   CHECK_THAT(unisono::test::message_of<unisono::DataError>([&] { source->next(); }), Catch::Contains("example 77"));
+}
+
+TEST_CASE("streaming: a last step may be left out, or be joined to the step before", "[streaming]") {
+  const TempDir folder;
+  for (const std::string reader : {"resident", "streaming"}) {
+    for (const bool drop : {false, true}) {
+      for (const unisono::data::Partition partition :
+           {unisono::data::Partition::global, unisono::data::Partition::fixed}) {
+        for (const int ranks : {1, 3}) {
+          CAPTURE(reader, drop, ranks, partition == unisono::data::Partition::fixed);
+          const std::int64_t examples = 12 * ranks * 8 + ranks;  // one left for each rank
+          unisono::data::DataSettings settings;
+          settings.path = write_wide_set(folder / (reader + std::to_string(ranks) + ".h5"), examples);
+          settings.reader = unisono::value_of(reader, unisono::data::kReaders);
+          settings.partition = partition;
+          const auto set = unisono::data::open_dataset(settings, 1);
+          for (int epoch = 0; epoch < 2; ++epoch) {
+            std::set<std::uint64_t> seen;
+            std::int64_t taken = 0;
+            for (int rank = 0; rank < ranks; ++rank) {
+              const auto source = set->train({.rank = rank,
+                                              .size = ranks,
+                                              .batch_size = 8 * ranks,
+                                              .drop_last = drop,
+                                              .least = {.of_rank = 2},
+                                              .seed = 7});
+              CHECK(source->steps_per_epoch() == 12);
+              source->seek({epoch, 0});
+              for (int step = 0; step < 12; ++step) {
+                const unisono::data::Batch batch = source->next();
+                CHECK(batch.size == (step == 11 && !drop ? 9 : 8));
+                CHECK(batch.last_of_epoch == (step == 11));
+                seen.insert(batch.examples.begin(), batch.examples.end());
+                taken += batch.size;
+              }
+              CHECK(source->next().epoch == epoch + 1);
+            }
+            CHECK(taken == examples - (drop ? ranks : 0));
+            CHECK(std::ssize(seen) == taken);  // each once
+          }
+        }
+      }
+    }
+  }
 }

@@ -65,6 +65,12 @@ struct Batch {
   std::span<const ExampleRange> ranges = {};  ///< ranges of `set`, to be visited in this order
 };
 
+/// How few examples a micro-batch may have: two where batch statistics are taken of one value of each example.
+struct LeastExamples {
+  Index together = 1;  ///< over all ranks
+  Index of_rank = 1;   ///< on each rank that has examples of it
+};
+
 /// A run's position in its training data: the next batch is the first of this step.
 struct DataCursor {
   std::int64_t epoch = 0;

@@ -160,6 +160,11 @@ struct SourceOptions {
   /// micro-batches where these are fewer), which belong to one rank as a whole. 0: a rank's share is not rounded to
   /// runs.
   Index leaves = 0;
+  /// An epoch's last step, where it has fewer examples than the others, is left out.
+  bool drop_last = false;
+  /// A last step with too few examples in a micro-batch is joined to the step before.
+  bool join_last = true;
+  LeastExamples least = {};
   std::uint64_t seed = 0;
   std::vector<float> class_weights = {};  ///< [K] weights of the losses by label; empty: all are 1
   int lane = 0, lanes = 1;  ///< this source yields steps lane, lane + lanes, …: for threads that make steps in turn
@@ -205,7 +210,8 @@ class Dataset {
   /// for a split without examples, labels or targets. Not collective. \throws DataError
   virtual std::string common_answer(Split) { return ""; }
   /// This rank's training batches. The source must not outlive the set.
-  /// \throws ConfigError for a batch too small to give each rank's fixed part an example, DataError
+  /// \throws ConfigError for a batch too small to give each rank's fixed part an example, or a micro-batch as many as
+  /// it needs at least, DataError
   virtual std::unique_ptr<BatchSource> train(const SourceOptions& options) = 0;
   /// A pass over rank `rank`'s of `size` parts of a split. \param batch_size examples at once
   virtual std::unique_ptr<EvaluationSource> evaluate(Split split, int rank, int size, Index batch_size,

@@ -108,6 +108,8 @@ class Model {
   /// Whether the running statistics depend only on this rank's examples, so that strategies must average them. False
   /// where batch statistics are summed over the ranks, which then hold the same bits.
   virtual bool statistics_are_local() const { return statistics_layout().size() > 0; }
+  /// How few examples a training batch may have.
+  virtual data::LeastExamples least_examples() const { return {}; }
   /// Overwrites the state with initial values, which are a function of the seed and of each value's canonical position
   /// only.
   virtual void initialise(std::uint64_t seed, ModelState state) const = 0;

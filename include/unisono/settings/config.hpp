@@ -56,6 +56,13 @@ struct WeightTerms {
 /// Checks these keys against the rest of the config; errors are reported as of [train].
 void require_weights(ConfigVisitor& visitor, const WeightSettings& weights, const WeightTerms& terms);
 
+/// What becomes of an epoch's last batch where it has fewer examples than the others.
+enum class LastBatch {
+  join,  ///< it joins the one before if batch normalisation needs more examples; else it is a smaller step
+  keep,  ///< it is a smaller step
+  drop   ///< it is left out
+};
+
 enum class ClassWeights { none, balanced };
 
 /// Who sets data.partition and data.order to "strata": "strategy.kind = …".
@@ -68,6 +75,7 @@ struct TrainSettings {
   std::int64_t batch_size = 0;
   std::int64_t accumulate = 1;     ///< micro-batches per step, each cut over all ranks
   std::int64_t micro_batches = 1;  ///< per step; where there are enough, each is one rank's; 0: chosen automatically
+  LastBatch last_batch = LastBatch::join;
   std::int64_t evaluate_every_epochs = 1;
   std::int64_t evaluation_batch_size = 256;  ///< examples that a rank evaluates or predicts at once
   std::int64_t report_every_steps = 100;

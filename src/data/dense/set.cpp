@@ -238,6 +238,8 @@ std::unique_ptr<Feed> Table::feed(const Schedule& schedule, const SourceOptions&
   settings.blocks = blocks_of(positions, schedule.share(), block_rows(group));
   settings.examples = schedule.share().size();
   settings.batch = schedule.order_batch();
+  settings.steps = schedule.order_steps();
+  settings.last_batch = schedule.last_batch();
   settings.shuffle = settings_.shuffle;
   settings.seed = options.seed;
   settings.number = number;

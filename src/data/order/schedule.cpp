@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "unisono/base/errors.hpp"
@@ -34,37 +35,89 @@ std::uint64_t round_bits(std::uint64_t value, std::uint64_t key) {
 
 Schedule::Schedule(std::int64_t examples, const SourceOptions& options, bool fixed)
     : examples_(examples), options_(options), fixed_(fixed) {
-  if (!fixed_) {
-    share_ = {0, examples};
-    order_batch_ = options.batch_size;
-    steps_ = divide_up(examples, options.batch_size);
-    return;
-  }
-  if (options.batch_size < options.size) {
+  if (fixed_ && options.batch_size < options.size) {
     throw ConfigError(
         fmt::format("train.batch_size = {} leaves some of the {} ranks without any examples, because of data.partition "
                     "= \"fixed\"; make it at least {}, or start fewer ranks",
                     options.batch_size, options.size, options.size));
   }
-  share_ = part_of(examples, options.rank, options.size);
-  order_batch_ = part_of(options.batch_size, options.rank, options.size).size();
-  for (int rank = 0; rank < options.size; ++rank) {
-    const std::int64_t batch = part_of(options.batch_size, rank, options.size).size();
-    steps_ = std::max(steps_, divide_up(part_of(examples, rank, options.size).size(), batch));
+  share_ = fixed_ ? part_of(examples, options.rank, options.size) : Range{0, examples};
+  order_batch_ = batch_of(options.rank);
+  steps_ = count_steps();
+  settle_last_step();
+}
+
+std::int64_t Schedule::batch_of(int rank) const {
+  return fixed_ ? part_of(options_.batch_size, rank, options_.size).size() : options_.batch_size;
+}
+
+std::int64_t Schedule::order_of(int rank) const {
+  return fixed_ ? part_of(examples_, rank, options_.size).size() : examples_;
+}
+
+std::int64_t Schedule::count_steps() const {
+  std::int64_t most = 0, full = std::numeric_limits<std::int64_t>::max();
+  for (int rank = 0; rank < (fixed_ ? options_.size : 1); ++rank) {
+    most = std::max(most, divide_up(order_of(rank), batch_of(rank)));
+    full = std::min(full, order_of(rank) / batch_of(rank));
   }
+  if (!options_.drop_last) return most;
+  if (full > 0) return full;
+  throw ConfigError(
+      fmt::format("train.last_batch = \"drop\" leaves no step of {}: a step has {}; lower train.batch_size, or keep "
+                  "the last batch",
+                  count_of(examples_, "training example"), count_of(options_.batch_size, "example")));
+}
+
+/// Joins the last step to the one before where it has too few examples.
+void Schedule::settle_last_step() {
+  const bool needs_more = options_.least.together > 1 || options_.least.of_rank > 1;
+  if (!needs_more || examples_ == 0) return;
+  if (options_.join_last && steps_ > 1 && !has_enough(steps_ - 1)) {
+    --steps_;
+    joins_last_ = true;
+  }
+  if (has_enough(0) && (!options_.join_last || has_enough(steps_ - 1))) return;
+  const bool divided = options_.size > 1 || options_.micro_batches > 1;
+  throw ConfigError(fmt::format(
+      "model.layers: a batch_norm needs two or more values of each channel to normalise by, but a step of {} "
+      "has one of them{}; raise train.batch_size{}",
+      count_of(std::min<std::int64_t>(options_.batch_size, examples_), "example"),
+      divided ? " on some rank or in some micro-batch" : "", divided ? ", or take fewer ranks or micro-batches" : ""));
+}
+
+/// Whether no micro-batch of a step has fewer examples than it needs.
+bool Schedule::has_enough(std::int64_t step) const {
+  const bool together = fixed_ || is_shared(MicroBatchSharing::sliced);
+  for (Index number = 0; number < micro_batches(step); ++number) {
+    Index all = 0, fewest = std::numeric_limits<Index>::max();
+    for (int rank = 0; rank < options_.size; ++rank) {
+      const Index own = places_of(rank, step, number).size();
+      if (own > 0) fewest = std::min(fewest, own);
+      all = together ? all + own : own;
+    }
+    if (all > 0 && (all < options_.least.together || fewest < options_.least.of_rank)) return false;
+  }
+  return true;
 }
 
 Range Schedule::step_places(int rank, std::int64_t step) const {
-  const std::int64_t batch = fixed_ ? part_of(options_.batch_size, rank, options_.size).size() : options_.batch_size;
-  const std::int64_t places = fixed_ ? part_of(examples_, rank, options_.size).size() : examples_;
-  return {std::min(step * batch, places), std::min((step + 1) * batch, places)};
+  const std::int64_t batch = batch_of(rank), places = order_of(rank);
+  const bool takes_rest = joins_last_ && step == steps_ - 1;
+  return {std::min(step * batch, places), takes_rest ? places : std::min((step + 1) * batch, places)};
 }
 
-/// The number of micro-batches of the present step or, if each rank divides its own part, of this rank's part.
-Index Schedule::micro_batches() const {
+std::int64_t Schedule::order_steps() const {
+  std::int64_t steps = steps_;
+  while (steps > 1 && step_places(options_.rank, steps - 1).size() == 0) --steps;
+  return steps;
+}
+
+/// The number of micro-batches of a step or, if each rank divides its own part, of this rank's part.
+Index Schedule::micro_batches(std::int64_t step) const {
   std::int64_t largest = 0;
   for (int rank = 0; rank < (fixed_ ? options_.size : 1); ++rank) {
-    largest = std::max(largest, step_places(rank, step_).size());
+    largest = std::max(largest, step_places(rank, step).size());
   }
   if (is_shared(MicroBatchSharing::own)) largest = part_of(largest, options_.rank, options_.size).size();
   return std::min<Index>(options_.micro_batches, largest);
@@ -72,7 +125,7 @@ Index Schedule::micro_batches() const {
 
 /// The micro-batches of the present step of which this rank has a part.
 Range Schedule::own_numbers() const {
-  const Index count = micro_batches();
+  const Index count = micro_batches(step_);
   if (!is_shared(MicroBatchSharing::whole)) return {0, count};
   const Index leaves = options_.leaves > 0 ? std::min(options_.leaves, count) : count;
   const Range own = part_of(leaves, options_.rank, options_.size);
@@ -80,14 +133,14 @@ Range Schedule::own_numbers() const {
   return {part_of(count, own.first, leaves).first, part_of(count, own.last - 1, leaves).last};
 }
 
-/// A rank's places in a micro-batch, counted from the first place of the present step.
-Range Schedule::places_of(int rank, Index number) const {
+/// A rank's places in a micro-batch, counted from the first place of its step.
+Range Schedule::places_of(int rank, std::int64_t at, Index number) const {
   const auto part_in = [](Range of, std::int64_t i, std::int64_t parts) {
     const Range part = part_of(of.size(), i, std::max<std::int64_t>(parts, 1));
     return Range{of.first + part.first, of.first + part.last};
   };
-  const Range step = {0, step_places(rank, step_).size()};
-  const Index count = micro_batches();
+  const Range step = {0, step_places(rank, at).size()};
+  const Index count = micro_batches(at);
   if (is_shared(MicroBatchSharing::own)) return part_in(part_in(step, rank, options_.size), number, count);
   const Range batch = part_in(step, number, count);
   return is_shared(MicroBatchSharing::sliced) ? part_in(batch, rank, options_.size) : batch;
@@ -99,18 +152,19 @@ MicroBatch Schedule::current() const {
   batch.epoch = epoch_;
   batch.step = step_;
   batch.number = own.first + micro_;
-  batch.count = micro_batches();
+  batch.count = micro_batches(step_);
   batch.own = std::max<Index>(1, own.size());
   batch.whole = is_shared(MicroBatchSharing::whole);
   batch.step_places = step_places(options_.rank, step_);
-  if (own.size() > 0) batch.places = places_of(options_.rank, batch.number);
+  if (own.size() > 0) batch.places = places_of(options_.rank, step_, batch.number);
   for (Index number = own.first; number < own.last; ++number) {
-    batch.rank_step_size += places_of(options_.rank, number).size();
+    batch.rank_step_size += places_of(options_.rank, step_, number).size();
   }
   batch.micro_batch_size = batch.places.size();
   if (fixed_ || is_shared(MicroBatchSharing::sliced)) {
     batch.micro_batch_size = 0;
-    for (int rank = 0; rank < options_.size; ++rank) batch.micro_batch_size += places_of(rank, batch.number).size();
+    for (int rank = 0; rank < options_.size; ++rank)
+      batch.micro_batch_size += places_of(rank, step_, batch.number).size();
   }
   for (int rank = 0; rank < (fixed_ ? options_.size : 1); ++rank) batch.global_size += step_places(rank, step_).size();
   batch.last_of_step = micro_ + 1 >= own.size();
@@ -136,9 +190,10 @@ Index Schedule::largest_slice() const {
   const auto micro_of = [&](std::int64_t step) {
     return divide_up(step, std::min<Index>(options_.micro_batches, step));
   };
-  if (is_shared(MicroBatchSharing::sliced)) return divide_up(micro_of(order_batch_), options_.size);
-  if (is_shared(MicroBatchSharing::own)) return micro_of(divide_up(order_batch_, options_.size));
-  return micro_of(order_batch_);
+  const std::int64_t most = joins_last_ ? std::max(order_batch_, last_batch()) : order_batch_;
+  if (is_shared(MicroBatchSharing::sliced)) return divide_up(micro_of(most), options_.size);
+  if (is_shared(MicroBatchSharing::own)) return micro_of(divide_up(most, options_.size));
+  return micro_of(most);
 }
 
 KeyedPermutation::KeyedPermutation(std::uint64_t n, RandomStream random) : n_(n), side_(ceil_root(n)) {

@@ -55,22 +55,26 @@ struct MicroBatch {
 
 /// Says which places of an epoch's order a rank takes, micro-batch after micro-batch.
 ///   global: all ranks have one order of n examples. Step s takes the places [s·B, (s+1)·B), the last step what is
-///           left. Ranks and micro-batches share them as MicroBatchSharing says, each cut by part_of. A step that has
-///           fewer examples than `micro_batches` has fewer of these. A rank without any has an empty one.
+///           left, which may instead be left out (drop_last), or be joined to the step before (least). Ranks and
+///           micro-batches share them as MicroBatchSharing says, each cut by part_of. A step that has fewer examples
+///           than `micro_batches` has fewer of these. A rank without any has an empty one.
 ///   fixed:  rank r has an order of its own, of its part of the n examples, and takes its part of B at each step, cut
 ///           into micro-batches. All ranks make the steps that the slowest needs, and as many micro-batches in each; a
 ///           rank that is through has none in the last ones.
 class Schedule {
  public:
-  /// \throws ConfigError where fixed parts of the batch would be empty
+  /// \throws ConfigError where fixed parts of the batch would be empty, or a micro-batch would have too few examples
   Schedule(std::int64_t examples, const SourceOptions& options, bool fixed);
 
   std::int64_t steps_per_epoch() const { return steps_; }
   std::int64_t examples() const { return examples_; }
   /// The examples that this rank's order permutes: its fixed part, or all of them for a global order.
   Range share() const { return share_; }
-  /// How many places of its order a full step takes.
+  /// How many places of its order a step takes, but the last one may take more or fewer.
   std::int64_t order_batch() const { return order_batch_; }
+  /// In how many steps of an epoch this rank's order has examples, and how many in the last of them.
+  std::int64_t order_steps() const;
+  std::int64_t last_batch() const { return step_places(options_.rank, order_steps() - 1).size(); }
   /// The most examples that a micro-batch of this rank can have.
   Index largest_slice() const;
 
@@ -80,17 +84,23 @@ class Schedule {
   void seek(const DataCursor& cursor);
 
  private:
+  std::int64_t batch_of(int rank) const;                 ///< places of that rank's order in a step
+  std::int64_t order_of(int rank) const;                 ///< examples in that rank's order
   Range step_places(int rank, std::int64_t step) const;  ///< of that rank's order
+  std::int64_t count_steps() const;
+  void settle_last_step();
+  bool has_enough(std::int64_t step) const;
   bool is_shared(MicroBatchSharing sharing) const { return !fixed_ && options_.sharing == sharing; }
-  Index micro_batches() const;
+  Index micro_batches(std::int64_t step) const;
   Range own_numbers() const;
-  Range places_of(int rank, Index number) const;
+  Range places_of(int rank, std::int64_t step, Index number) const;
 
   std::int64_t examples_;
   SourceOptions options_;
   bool fixed_;
   Range share_;
   std::int64_t order_batch_ = 0, steps_ = 0;
+  bool joins_last_ = false;  ///< the last step takes all that is left
   std::int64_t epoch_ = 0, step_ = 0;
   Index micro_ = 0;  ///< number of this rank's current micro-batch in the step
 };

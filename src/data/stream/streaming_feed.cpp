@@ -251,11 +251,12 @@ LaneOrder::LaneOrder(const LaneSettings& settings, std::int64_t epoch) : setting
     block_starts_.push_back(block_starts_.back() + block(i).size());
   }
   starts_.push_back(0);
-  const std::int64_t full = settings.examples / settings.batch, rest = settings.examples % settings.batch;
   for (std::int64_t lane = 0; lane < settings.shape.lanes; ++lane) {
-    starts_.push_back(starts_.back() + full * taken(lane, settings.batch) + taken(lane, rest));
+    starts_.push_back(starts_.back() + (settings.steps - 1) * taken(lane, settings.batch) +
+                      taken(lane, settings.last_batch));
   }
-  assert(starts_.back() == settings.examples && block_starts_.back() == settings.examples);
+  // The last examples of an order may be left out.
+  assert(starts_.back() <= settings.examples && block_starts_.back() == settings.examples);
 }
 
 const Range& LaneOrder::block(std::int64_t place) const {

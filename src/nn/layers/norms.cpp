@@ -118,7 +118,8 @@ LayerTraits BatchNorm::traits() const {
           .keeps_output = relu,
           .changes_gradient = relu,
           .collective = options_.global && !frozen_,
-          .local_statistics = !options_.global && !frozen_};
+          .local_statistics = !options_.global && !frozen_,
+          .compares_examples = !frozen_ && spec_.extent.height * spec_.extent.width == 1};
 }
 
 std::string BatchNorm::note() const {

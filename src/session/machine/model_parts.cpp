@@ -144,6 +144,9 @@ data::SourceOptions source_options(const ModelParts& parts, const settings::Conf
           .micro_batches = std::max(config.train.accumulate, config.train.micro_batches),
           .sharing = micro_batch_sharing(config, parts.workers()),
           .leaves = config.communication.tree_leaves(),
+          .drop_last = config.train.last_batch == settings::LastBatch::drop,
+          .join_last = config.train.last_batch == settings::LastBatch::join,
+          .least = parts.model->least_examples(),
           .seed = static_cast<std::uint64_t>(config.seed),
           .class_weights = parts.class_weights,
           .delivery = part ? parts.delivery() : data::Delivery{}};

@@ -47,6 +47,11 @@ void require_possible_parts(const settings::Config& config, const data::DatasetI
         fmt::format("train.{}: {} holds {}, for which steps are not divided into micro-batches; set it to 1", key,
                     config.data.path, data::name_of(data.kind)));
   }
+  if (train.last_batch == settings::LastBatch::drop && data.kind != data::SetKind::table) {
+    throw ConfigError(
+        fmt::format("train.last_batch = \"drop\": {} holds {}, of which each step takes what there is; remove it",
+                    config.data.path, data::name_of(data.kind)));
+  }
   const bool is_chosen = train.batch_size < 0;  // when the model is placed
   if (!is_chosen && std::max(train.accumulate, train.micro_batches) > train.batch_size) {
     throw ConfigError(fmt::format("train.{} is larger than the batch, which has {}; lower it, or set train.batch_size",

@@ -189,10 +189,11 @@ void restore(const StoredCheckpoint& checkpoint, const ResumedRun& run, Log& log
 
 Settled settle_as_before(comm::Communicator& group, Settled asked) {
   settings::Config& config = asked.config;
-  std::ostringstream text;
-  if (group.is_root()) text << std::ifstream(records::config_of(config.run_folder())).rdbuf();
+  std::ostringstream file;
+  if (group.is_root()) file << std::ifstream(records::config_of(config.run_folder())).rdbuf();
+  const std::string text = group.broadcast_text(file.str());
   const auto stored = [&](const std::string& key) {
-    return group.max(std::strtoll(settings::value_of_key(text.str(), key).c_str(), nullptr, 10));
+    return std::strtoll(settings::value_of_key(text, key).c_str(), nullptr, 10);
   };
   const auto keep = [&](auto& field, std::int64_t before, std::string key) {
     asked.choose(field, before, {std::move(key), ChosenBy::resumed_run, "as in the run's config.toml"});
@@ -202,6 +203,12 @@ Settled settle_as_before(comm::Communicator& group, Settled asked) {
   if (config.train.batch_size < 0 && batch_size > 0) keep(config.train.batch_size, batch_size, "train.batch_size");
   if (config.train.micro_batches == 0 && micro_batches > 0)
     keep(config.train.micro_batches, micro_batches, "train.micro_batches");
+  const std::string last_batch = settings::value_of_key(text, "train.last_batch");
+  const bool is_kept = last_batch.find("keep") != std::string::npos || (last_batch.empty() && !text.empty());
+  if (config.train.last_batch == settings::LastBatch::join && is_kept) {
+    asked.choose(config.train.last_batch, settings::LastBatch::keep,
+                 {"train.last_batch", ChosenBy::resumed_run, "no batches were joined when the run began"});
+  }
   return asked;
 }
 

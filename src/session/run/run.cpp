@@ -108,12 +108,27 @@ void say_ranks(const StartOfRun& run, Log& log) {
   }
 }
 
+/// What happens to the examples of an epoch that make no whole step; empty: they make a smaller one.
+std::string note_on_last_step(const StartOfRun& run) {
+  const std::int64_t examples = run.source.examples_per_epoch(), steps = run.source.steps_per_epoch();
+  const std::int64_t batch = run.plan.config.train.batch_size, left = examples - steps * batch;
+  if (run.plan.data().info().kind != data::SetKind::table || run.plan.config.whole_batch() || left <= 0) return "";
+  if (run.plan.config.train.last_batch == settings::LastBatch::drop) {
+    return fmt::format("train.last_batch = \"drop\": {} of each epoch {} left out", count_of(left, "example"),
+                       left == 1 ? "is" : "are");
+  }
+  return fmt::format(
+      "the last {} of each epoch {} the step before, because batch normalisation needs more than one value of a "
+      "channel",
+      count_of(left, "example"), left == 1 ? "joins" : "join");
+}
+
 /// Logs what a run is about to do, before its first step.
 void say_start(const StartOfRun& run, Log& log) {
   const ModelParts& parts = run.parts;
   say_size(run, log);
   say_ranks(run, log);
-  for (const std::string& note : {note_on_best(run.plan.config, run.plan.data().info()),
+  for (const std::string& note : {note_on_best(run.plan.config, run.plan.data().info()), note_on_last_step(run),
                                   span_note(run.plan.config, run.source.steps_per_epoch())}) {
     if (!note.empty()) log.info(note);
   }
