@@ -235,6 +235,31 @@ TEST_CASE("a last step of too few examples is joined to the step before, and no 
   CHECK(micro_batches_of_epoch(1, 2, local, 19)[1].front().places == unisono::data::Range{5, 11});
 }
 
+TEST_CASE("all ranks join the same last step, also those that have none of it", "[order]") {
+  for (const MicroBatchSharing sharing :
+       {MicroBatchSharing::sliced, MicroBatchSharing::whole, MicroBatchSharing::own}) {
+    for (const std::int64_t left : {1, 2, 4, 6, 7}) {
+      std::set<std::int64_t> steps;
+      std::int64_t taken = 0;
+      for (const int rank : {0, 1, 2}) {
+        const SourceOptions options{.batch_size = 43,
+                                    .micro_batches = sharing == MicroBatchSharing::whole ? 3 : 1,
+                                    .sharing = sharing,
+                                    .least = {.of_rank = 2}};
+        const auto own = micro_batches_of_epoch(rank, 3, options, 43 * 5 + left);
+        steps.insert(std::ssize(own));
+        for (const MicroBatch& batch : own.back()) {
+          taken += batch.places.size();
+          CHECK(batch.places.size() != 1);
+        }
+      }
+      CAPTURE(left);
+      REQUIRE(steps.size() == 1);
+      CHECK(taken == (*steps.begin() == 5 ? 43 + left : left));
+    }
+  }
+}
+
 TEST_CASE("parts with orders of their own join their last steps together", "[order]") {
   // Parts of 10 and 11 examples, steps of 5 and 5: the second has one example left.
   for (const int rank : {0, 1}) {

@@ -6,6 +6,7 @@
 #include <cassert>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <utility>
 
 #include "unisono/base/errors.hpp"
@@ -86,19 +87,21 @@ void Schedule::settle_last_step() {
       divided ? " on some rank or in some micro-batch" : "", divided ? ", or take fewer ranks or micro-batches" : ""));
 }
 
-/// Whether no micro-batch of a step has fewer examples than it needs.
+/// Whether no micro-batch of a step has fewer examples than it needs. The same on all ranks.
 bool Schedule::has_enough(std::int64_t step) const {
-  const bool together = fixed_ || is_shared(MicroBatchSharing::sliced);
-  for (Index number = 0; number < micro_batches(step); ++number) {
-    Index all = 0, fewest = std::numeric_limits<Index>::max();
-    for (int rank = 0; rank < options_.size; ++rank) {
+  std::map<Index, Index> together;  // examples of each micro-batch that ranks share
+  for (int rank = 0; rank < options_.size; ++rank) {
+    for (Index number = 0; number < micro_batches(rank, step); ++number) {
       const Index own = places_of(rank, step, number).size();
-      if (own > 0) fewest = std::min(fewest, own);
-      all = together ? all + own : own;
+      const bool shares = fixed_ || is_shared(MicroBatchSharing::sliced);
+      if (own > 0 &&
+          own < (shares ? options_.least.of_rank : std::max(options_.least.of_rank, options_.least.together)))
+        return false;
+      if (shares) together[number] += own;
     }
-    if (all > 0 && (all < options_.least.together || fewest < options_.least.of_rank)) return false;
   }
-  return true;
+  return std::ranges::all_of(
+      together, [&](const auto& batch) { return batch.second == 0 || batch.second >= options_.least.together; });
 }
 
 Range Schedule::step_places(int rank, std::int64_t step) const {
@@ -113,19 +116,19 @@ std::int64_t Schedule::order_steps() const {
   return steps;
 }
 
-/// The number of micro-batches of a step or, if each rank divides its own part, of this rank's part.
-Index Schedule::micro_batches(std::int64_t step) const {
+/// The number of micro-batches of a step or, if each rank divides its own part, of that rank's part.
+Index Schedule::micro_batches(int rank, std::int64_t step) const {
   std::int64_t largest = 0;
-  for (int rank = 0; rank < (fixed_ ? options_.size : 1); ++rank) {
-    largest = std::max(largest, step_places(rank, step).size());
+  for (int other = 0; other < (fixed_ ? options_.size : 1); ++other) {
+    largest = std::max(largest, step_places(other, step).size());
   }
-  if (is_shared(MicroBatchSharing::own)) largest = part_of(largest, options_.rank, options_.size).size();
+  if (is_shared(MicroBatchSharing::own)) largest = part_of(largest, rank, options_.size).size();
   return std::min<Index>(options_.micro_batches, largest);
 }
 
 /// The micro-batches of the present step of which this rank has a part.
 Range Schedule::own_numbers() const {
-  const Index count = micro_batches(step_);
+  const Index count = micro_batches(options_.rank, step_);
   if (!is_shared(MicroBatchSharing::whole)) return {0, count};
   const Index leaves = options_.leaves > 0 ? std::min(options_.leaves, count) : count;
   const Range own = part_of(leaves, options_.rank, options_.size);
@@ -140,7 +143,7 @@ Range Schedule::places_of(int rank, std::int64_t at, Index number) const {
     return Range{of.first + part.first, of.first + part.last};
   };
   const Range step = {0, step_places(rank, at).size()};
-  const Index count = micro_batches(at);
+  const Index count = micro_batches(rank, at);
   if (is_shared(MicroBatchSharing::own)) return part_in(part_in(step, rank, options_.size), number, count);
   const Range batch = part_in(step, number, count);
   return is_shared(MicroBatchSharing::sliced) ? part_in(batch, rank, options_.size) : batch;
@@ -152,7 +155,7 @@ MicroBatch Schedule::current() const {
   batch.epoch = epoch_;
   batch.step = step_;
   batch.number = own.first + micro_;
-  batch.count = micro_batches(step_);
+  batch.count = micro_batches(options_.rank, step_);
   batch.own = std::max<Index>(1, own.size());
   batch.whole = is_shared(MicroBatchSharing::whole);
   batch.step_places = step_places(options_.rank, step_);

@@ -91,7 +91,7 @@ class Schedule {
   void settle_last_step();
   bool has_enough(std::int64_t step) const;
   bool is_shared(MicroBatchSharing sharing) const { return !fixed_ && options_.sharing == sharing; }
-  Index micro_batches(std::int64_t step) const;
+  Index micro_batches(int rank, std::int64_t step) const;
   Range own_numbers() const;
   Range places_of(int rank, std::int64_t step, Index number) const;
 
