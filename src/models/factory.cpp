@@ -74,7 +74,7 @@ void LinearSettings::describe(ConfigVisitor& visitor) {
        .meaning = "strategies that update in place: examples whose gradients are computed with the same "
                   "weights before any of them is applied; each weight takes their sum, the bias their mean. "
                   "1: a step for each example. Several are faster where features are few. A mini-batch has at "
-                  "most 256 examples, and at most a 256th of the training set",
+                  "most 256 rows of a sparse set, a 256th of one with fewer than 65,536, and 64 of a table",
        .unit = "examples",
        .minimum = 1,
        .maximum = kernels::kMostMiniBatch},

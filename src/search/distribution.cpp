@@ -136,6 +136,7 @@ void read_whole(const ConfigValue& value, Parameter& p) {
       fail(*step, p.key, "needs a step that is a whole number, at least 1 and at most the range");
     }
   }
+  p.asked_high = p.high;
   p.high = p.low + static_cast<double>((p.values() - 1) * p.step);
   if (const ConfigValue* log = value.find("log")) {
     const auto* const given = std::get_if<bool>(&log->value);

@@ -314,6 +314,30 @@ void require_values(const Space& space, const std::function<void(const std::vect
   }
 }
 
+std::vector<std::string> notes_on(const Space& space, std::int64_t trials) {
+  std::vector<std::string> notes;
+  bool is_finite = true;
+  for (const Parameter& p : space.parameters()) {
+    is_finite = is_finite && p.values() > 0;
+    if (p.step == 0 || p.high == p.asked_high) continue;
+    notes.push_back(fmt::format("[search.space] '{}': steps of {} from {} end at {}, and do not reach {}", p.key,
+                                p.step, p.low, p.high, p.asked_high));
+  }
+  if (!is_finite || trials == 0) return notes;
+  std::int64_t points = 0;
+  try {
+    points = std::ssize(space.grid());
+  } catch (const ConfigError&) {  // there are far more points than trials
+    return notes;
+  }
+  if (points >= trials) return notes;
+  notes.push_back(
+      fmt::format("[search.space] has only {}, of which {} trials are drawn: some are the same with another "
+                  "seed, and the best of them is the luckiest one; search.method = \"grid\" trains each once",
+                  count_of(points, "point"), trials));
+  return notes;
+}
+
 void require_free_keys(const Space& space, bool in_steps) {
   for (std::size_t j = 0; j < space.parameters().size(); ++j) {
     for (const double u : places_of(space.parameters()[j])) {

@@ -165,6 +165,20 @@ TEST_CASE("the grid has each combination of what is drawn once, the last key fas
         "the grid of [search.space] has more than 1,000,000 points: vary fewer keys, or use method = \"random\"");
 }
 
+TEST_CASE("numbers that steps do not reach, and fewer points than trials, are said", "[search]") {
+  const auto notes = [](const std::string& space, std::int64_t trials) { return notes_on(space_of(space), trials); };
+  CHECK(notes("\"train.batch_size\" = { integers = [16, 256], step = 16 }", 0).empty());
+  const std::vector<std::string> ends = notes("\"train.batch_size\" = { integers = [16, 250], step = 64 }", 0);
+  REQUIRE(ends.size() == 1);
+  CHECK_THAT(ends[0], EndsWith("'train.batch_size': steps of 64 from 16 end at 208, and do not reach 250"));
+  const std::string three = "seed = [1, 2, 3]";
+  CHECK(notes(three, 0).empty());
+  CHECK(notes(three, 3).empty());
+  REQUIRE(notes(three, 12).size() == 1);
+  CHECK_THAT(notes(three, 12)[0], Catch::Contains("has only 3 points, of which 12 trials are drawn"));
+  CHECK(notes(three + "\nrate = { log = [1e-3, 1] }", 12).empty());
+}
+
 TEST_CASE("values given by hand are a point of the space", "[search]") {
   const Space space = space_of(kOptimizers);
   const std::string given = R"({ train.batch_size = 16, optimizer = { momentum = 0.4, kind = "sgd" } })";

@@ -33,6 +33,7 @@ struct Parameter {
   Scale scale = Scale::linear;
   double low = 0, high = 1;  ///< of numbers; of whole ones, `high` is the largest value
   std::int64_t step = 0;     ///< above 0: whole numbers low, low + step, … ≤ high; 0: real numbers
+  double asked_high = 0;     ///< of whole numbers: the largest that was asked for, which steps may not reach
   ConfigValue::Array choices = {};
   int owner = -1, option = 0;  ///< drawn only where parameter `owner` takes its choice `option`; −1: always
 
@@ -98,6 +99,10 @@ class Space {
 /// \param parse the config with these values; throws ConfigError where they are no config
 /// \throws ConfigError naming the key and its value
 void require_values(const Space& space, const std::function<void(const std::vector<Assignment>&)>& parse);
+
+/// What a user of the space should know: numbers that its steps do not reach, and fewer points than trials.
+/// \param trials how many are drawn at random; 0: none are
+std::vector<std::string> notes_on(const Space& space, std::int64_t trials);
 
 /// Refuses keys that a trial cannot have for itself. \param in_steps whether the method decides how long each is
 /// trained \throws ConfigError naming the key, and what to do instead

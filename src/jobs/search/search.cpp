@@ -186,6 +186,9 @@ records::TrialTask Search::task_for(const records::TrialRun& training) {
 void Search::say_begin() const {
   job_.log().info(fmt::format("{}: {} by {}, {} at a time, by {}", folder_, count_of(plan_.method().trials(), "trial"),
                               name_of(settings().method, search::kSearchKinds), at_a_time(), metric_.text()));
+  const bool draws = settings().method == search::SearchKind::random || settings().method == search::SearchKind::sobol;
+  for (const std::string& note : search::notes_on(space_, draws ? plan_.method().trials() : 0))
+    job_.log().warning(note);
   if (plan_.method().depends_on_timing()) {
     job_.log().info(
         "which trials are trained for how long depends on the order in which they end: another run of this "
