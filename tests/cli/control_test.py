@@ -224,6 +224,14 @@ class EarlyStopping(ControlTest):
             before = self.summary(run)
             result = self.train(run, *self.EARLY, "--resume", ranks=ranks)
             self.assertIn("already complete; it stopped early; a larger train.early_stopping.patience", result.out)
+            by = json.loads((self.folder / run / "summary.json").read_text())["stopped_early"]["by"]
+            self.assertEqual(by["on"], by["best_on"])
+            path = self.folder / run / "summary.json"
+            text = path.read_text()
+            path.write_text(text.replace(f'on": "{by["on"]}"', 'on": 1'))  # as older versions wrote "validation"
+            self.assertIn('"best_on": 1', path.read_text())
+            self.assertIn("already complete", self.train(run, *self.EARLY, "--resume", ranks=ranks).out)
+            path.write_text(text)
             self.assertEqual(self.summary(run), before)
             more = settings("train.early_stopping.patience=5")
             self.train(run, *self.EARLY, *more, "--resume", ranks=ranks)

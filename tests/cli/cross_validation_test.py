@@ -193,6 +193,11 @@ method = "grid"
             self.assertIn(reason, messages(result)[0])
         self.assertFalse((self.folder / "refused/journal.jsonl").exists())
 
+    def test_inner_folds_that_cannot_be_are_named_with_their_outer_fold(self):
+        result = self.validate("refused", keys=[*self.KEYS, "cross_validation.inner_folds=100"], code=2)
+        self.assertEqual(len(messages(result)), 1, result)
+        self.assertRegex(messages(result)[0], r"within outer fold 0, .*inner_folds = 100")
+
     def test_a_nested_search_without_a_space_is_refused(self):
         self.write("folds.toml", (self.folder / "folds.toml").read_text().replace(self.SEARCH, ""))
         result = self.validate("refused", keys=self.KEYS, code=2)

@@ -86,6 +86,14 @@ settings::CrossValidationSettings inner_settings(const settings::CrossValidation
   return inner;
 }
 
+/// A message about `folds` as one about `inner_folds`, the key that says how many there are.
+std::string of_inner_folds(std::string message) {
+  for (const std::string_view key : {" folds = ", " folds: "}) {
+    if (const auto at = message.find(key); at != std::string::npos) message.insert(at + 1, "inner_");
+  }
+  return message;
+}
+
 std::vector<Folds> inner_folds(const settings::CrossValidationSettings& settings, const std::string& path,
                                const Folds& outer) {
   const settings::CrossValidationSettings inner = inner_settings(settings);
@@ -98,7 +106,11 @@ std::vector<Folds> inner_folds(const settings::CrossValidationSettings& settings
     const std::vector<std::int64_t> rows = outer.fold(fold).train;
     const auto own_labels = at_rows(labels, rows);
     const auto own_column = at_rows(column, rows);
-    all.push_back(make_folds(inner, {.rows = std::ssize(rows), .labels = own_labels, .column = own_column}));
+    try {
+      all.push_back(make_folds(inner, {.rows = std::ssize(rows), .labels = own_labels, .column = own_column}));
+    } catch (const ConfigError& error) {
+      throw ConfigError(fmt::format("within outer fold {}, {}", fold, of_inner_folds(error.what())));
+    }
   }
   return all;
 }

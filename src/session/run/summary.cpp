@@ -150,11 +150,11 @@ std::string ending_text(const Summary& summary) {
 nlohmann::ordered_json settings_json(const settings::Config& config) {
   const settings::EarlyStoppingSettings& stopping = config.train.early_stopping;
   return {{"metric", stopping.metric},
-          {"on", stopping.on},
+          {"on", data::name_of(stopping.on)},
           {"patience", stopping.patience},
           {"min_delta", stopping.min_delta},
           {"best_metric", config.checkpoint.best.metric},
-          {"best_on", config.checkpoint.best.on}};
+          {"best_on", data::name_of(config.checkpoint.best.on)}};
 }
 
 /// The best checkpoint, and whether the run ended with it.
@@ -266,8 +266,14 @@ nlohmann::ordered_json summary_after(std::int64_t steps, const std::string& run_
 
 bool stopped_early_by(const nlohmann::ordered_json& summary, const settings::Config& config) {
   const auto early = summary.value("stopped_early", nlohmann::ordered_json());
-  return config.train.early_stopping.is_on() && early.is_object() &&
-         early.value("by", nlohmann::ordered_json()) == settings_json(config);
+  if (!config.train.early_stopping.is_on() || !early.is_object()) return false;
+  nlohmann::ordered_json by = early.value("by", nlohmann::ordered_json());
+  for (const char* key : {"on", "best_on"}) {  // older summaries have the number of a split
+    const auto found = by.find(key);
+    if (found == by.end() || !found->is_number_unsigned() || *found >= data::kSplits.size()) continue;
+    *found = data::name_of(data::kSplits[found->get<std::size_t>()]);
+  }
+  return by == settings_json(config);
 }
 
 std::string_view way_on(const Summary& summary) {
