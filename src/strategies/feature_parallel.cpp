@@ -329,12 +329,6 @@ void describe_feature_parallel(StrategySettings& settings, ConfigVisitor& visito
   settings.describe_threads(visitor);
 }
 
-std::unique_ptr<Strategy> make_feature_parallel(const StrategySettings&) { return std::make_unique<FeatureParallel>(); }
-
-std::string feature_parallel_relief(const StrategySettings&, bool) {
-  return "a larger model.mini_batch sends fewer, larger ones";
-}
-
 }  // namespace
 
 StrategyKind feature_parallel_strategy() {
@@ -343,9 +337,11 @@ StrategyKind feature_parallel_strategy() {
               "for linear models: threads and ranks divide the features, and add up their shares of each mini-batch's "
               "margins",
           .describe = describe_feature_parallel,
-          .make = make_feature_parallel,
+          .make = construct<FeatureParallel>,
           .traits = {.shares_model = true, .times_threads = true, .divides_features = true},
-          .relief = feature_parallel_relief};
+          .relief = [](const StrategySettings&, bool) -> std::string {
+            return "a larger model.mini_batch sends fewer, larger ones";
+          }};
 }
 
 }  // namespace unisono::strategies

@@ -46,8 +46,7 @@ void RowMergeSettings::describe(ConfigVisitor& visitor) {
   visitor.field({.name = "merge_after",
                  .meaning = "with merge = \"sum\": a row is also merged between two averages, whenever all ranks "
                             "together have touched it about this many times; 0: only with the averages",
-                 .minimum = 0,
-                 .maximum = 1 << 20},
+                 .range = at_least(0).at_most(1 << 20)},
                 merge_after);
 }
 

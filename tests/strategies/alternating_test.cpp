@@ -11,7 +11,7 @@
 #include "step.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/base/random.hpp"
-#include "unisono/comm/redistribute.hpp"
+#include "unisono/comm/gather.hpp"
 #include "unisono/data/hdf5.hpp"
 #include "unisono/models/factory.hpp"
 #include "unisono/optim/catalog.hpp"

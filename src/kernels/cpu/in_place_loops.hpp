@@ -53,6 +53,11 @@ struct Window {
   Count next_outputs = 0;
 };
 
+/// Of an example, or of the features of a part, the values [begin, end).
+struct ValueRange {
+  Count begin, end;
+};
+
 /// Of each row the values [begins[i], ends[i]): those of some features, or all.
 struct RowParts {
   const std::uint64_t* begins = nullptr;
@@ -154,7 +159,6 @@ struct RowsVector {
 
 struct LinearLoops {
   // linear_losses.cpp
-  // -----------------
   /// Afterwards all sums are in the first lane, and hits in `correct`.
   void (*settle)(PassSums& sums);
   /// d = scale w ℓ'(z); adds all sums
@@ -168,7 +172,6 @@ struct LinearLoops {
   void (*softmax_bends)(Count classes, Count width, const BlockTargets& block, float* z, float* u);
 
   // linear_sparse_pass.cpp
-  // ----------------------
   /// z_i = w · x_i + b for the rows [first, last), and u_i = v · x_i + c where v is not null
   void (*sparse_margins)(const SparseExamples& rows, const MarginVector& w, const MarginVector& v, float* z, float* u);
   /// The same of w and v in turn, w_0, v_0, w_1, …: one load for both.
@@ -183,7 +186,6 @@ struct LinearLoops {
   void (*sparse_add_rows)(const SparseExamples& rows, const float* d, Count width, Count low, Count high, float* g);
 
   // linear_bits.cpp: null where the instruction set has no masks
-  // ---------------
   /// z_i = w · x_i + b for the rows [first, last)
   void (*bit_margins)(const BitExamples& rows, const MarginVector& w, float* z) = nullptr;
   /// Adds Σ_i d_i x_ij to the sum of the 16 lanes[j], for each column
@@ -192,7 +194,6 @@ struct LinearLoops {
   void (*add_up_lanes)(const float* lanes, Count count, float* sums) = nullptr;
 
   // linear_dense.cpp
-  // ----------------
   void (*dense_margins)(const DenseExamples& rows, const MarginVector& w, const MarginVector& v, float* z, float* u);
   /// g += Σ_i d_i x_i
   void (*dense_add)(const DenseExamples& rows, const float* d, float* g);

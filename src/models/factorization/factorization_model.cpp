@@ -185,8 +185,7 @@ std::vector<LayerSummary> FactorizationModel::summary(Index) const {
                         .kind = "factors",
                         .output = std::to_string(settings_.dimension),
                         .parameters = rows * (settings_.dimension + (settings_.biases ? 1 : 0)),
-                        .flops_per_example = flops_per_example() / 2,
-                        .activation_bytes = 0};
+                        .flops_per_example = flops_per_example() / 2};
   };
   return {row("users", user_count_), row("items", item_count_)};
 }

@@ -114,7 +114,6 @@ kernels::SoftmaxWeights LinearModel::softmax_weights(Place at, MutableView param
 }
 
 // In place
-// -------------------------------------------------------------------------------------------------------------------
 
 std::unique_ptr<Scratch> LinearModel::make_scratch() const { return std::make_unique<LinearScratch>(); }
 
@@ -294,8 +293,7 @@ std::vector<LayerSummary> LinearModel::summary(Index) const {
                                                   : "squared",
            .output = std::to_string(output_size()),
            .parameters = layout_.parameters(),
-           .flops_per_example = flops_per_example(),
-           .activation_bytes = 0}};
+           .flops_per_example = flops_per_example()}};
 }
 
 /// A multiplication and an addition each for the margin and for the gradient of every weight.

@@ -12,7 +12,7 @@
 #include "step.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/base/threads.hpp"
-#include "unisono/comm/redistribute.hpp"
+#include "unisono/comm/gather.hpp"
 #include "unisono/optim/catalog.hpp"
 #include "unisono/tensor/exact_sum.hpp"
 
