@@ -7,7 +7,7 @@
 
 #include "cpu/convolution.hpp"
 #include "cpu/cpu_backend.hpp"
-#include "cpu/thread_team.hpp"
+#include "cpu/loop_team.hpp"
 
 namespace unisono::kernels::cpu {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "cpu/instruction_set.hpp"
 #include "cpu/lanes.hpp"
-#include "cpu/thread_team.hpp"
+#include "cpu/loop_team.hpp"
 #include "unisono/kernels/backend.hpp"
 
 namespace unisono::kernels::cpu {

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "cpu/cpu_backend.hpp"
-#include "cpu/thread_team.hpp"
+#include "cpu/loop_team.hpp"
 
 namespace unisono::kernels::cpu {
 
