@@ -352,7 +352,7 @@ void add_worst(Section& section, const records::ModelExamples& examples) {
 Table table_of(const records::Neighbours& neighbours) {
   Table rows{.caption = "Nearest neighbours of the first " + neighbours.table,
              .head = {"name", "neighbours, with their cosines"}};
-  for (const records::Neighbours::Row& row : neighbours.rows) {
+  for (const records::Neighbours::NamedNeighbours& row : neighbours.rows) {
     std::string list;
     for (const auto& [name, cosine] : row.neighbours) {
       list += fmt::format("{}{} {:.2f}", list.empty() ? "" : ", ", name, cosine);

@@ -281,7 +281,7 @@ Section section_of_timeline(const TrialsHistory& job) {
     section.blocks.emplace_back(Paragraph{
         fmt::format("The first {} of {} trainings.", grouped(kMostBlocks), grouped(std::ssize(job.trainings)))});
   }
-  const TrialsHistory::Rows rows = job.rows();
+  const TrialsHistory::TimelineRows rows = job.rows();
   const bool is_search = job.kind == "search";
   plot::Timeline timeline;
   timeline.caption = {.title = fmt::format("Which {} ran when", is_search ? "trials" : "folds"),

@@ -86,7 +86,7 @@ class PartialMargins {
 
 /// The values of some features of a set's rows, in memory of their own: a thread that reads only these reads them one
 /// after the other.
-class PartOfRows {
+class FeatureValues {
  public:
   /// \param begins, ends of each row's values that belong to the part
   void take(const data::LabelledRows& whole, std::span<const std::uint64_t> begins,
@@ -167,7 +167,7 @@ class DividedSteps {
   struct alignas(kAlignmentBytes) Thread {
     bool has_part = false;
     models::FeatureShare share;
-    PartOfRows rows;  ///< of sparse rows, the values of its features; empty where one thread has all of them
+    FeatureValues rows;  ///< of sparse rows, the values of its features; empty where one thread has all of them
     std::unique_ptr<models::Scratch> scratch;
     kernels::LossSums sums;
   };

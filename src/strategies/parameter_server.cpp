@@ -67,7 +67,7 @@ class ParameterServer final : public Strategy {
 
 void ParameterServer::require(const models::Model& model, int) const {
   if (model.in_place() != nullptr) return require_in_place();
-  if (own_.merge != RowMerge::by_model) {
+  if (own_.merge != MergeChoice::by_model) {
     throw ConfigError(
         "strategy.merge: it applies only to models that are updated in place, but this one is not; remove it");
   }
@@ -201,7 +201,7 @@ ServingPlan ParameterServer::plan_for_rows(const TrainContext& run) const {
   };
   plan.make_shard = [&run, alone = plan.roles.workers() == 1](comm::Slice place, MutableView statistics,
                                                               kernels::Backend&) {
-    ShardRows rows(run.model.layout().size(), run.model.in_place()->row_spaces(), place);
+    RowsInShard rows(run.model.layout().size(), run.model.in_place()->row_spaces(), place);
     return make_row_shard(std::move(rows), place, {run.state.parameters, statistics}, alone);
   };
   return plan;
@@ -253,10 +253,10 @@ constexpr Named<StaleRate> kStaleRates[] = {
     {StaleRate::whole, "whole", "the same as for any other"},
     {StaleRate::divided, "divided", "divided by the staleness (in updates), if that is above 1"}};
 
-constexpr Named<RowMerge> kMerges[] = {
-    {RowMerge::by_model, "auto", "mean for linear models, sum for all others"},
-    {RowMerge::sum, "sum", "the change is added"},
-    {RowMerge::mean, "mean", "the change is divided by the number of workers and added"}};
+constexpr Named<MergeChoice> kMerges[] = {
+    {MergeChoice::by_model, "auto", "mean for linear models, sum for all others"},
+    {MergeChoice::sum, "sum", "the change is added"},
+    {MergeChoice::mean, "mean", "the change is divided by the number of workers and added"}};
 
 void describe_consistency(ParameterServerSettings& own, ConfigVisitor& visitor) {
   visitor.variant({.name = "consistency", .meaning = "which pushes of the other workers a pull may miss"},

@@ -61,7 +61,7 @@ ParameterLayout local_layout(const ParameterLayout& layout, const std::vector<Sh
       continue;
     }
     const Index segment = segment_of(layout, block);
-    std::vector<RowSlice> beside;
+    std::vector<InterleavedBlock> beside;
     for (std::size_t count = shards_beside(layout, shards, i); count > 0; --count, ++i) {
       const Block& next = layout.blocks()[shards[i].block];
       beside.push_back({local_block(next, shards[i]), next.offset - segment});

@@ -17,10 +17,10 @@ namespace {
 /// Weights of so many features stay in the first cache.
 inline constexpr Count kInFirstCache = kFarFeatures;
 
-__attribute__((always_inline)) static inline ValueRange row_of(const RowParts& parts, Count i) {
+__attribute__((always_inline)) static inline ValueRange row_of(const ValueRanges& parts, Count i) {
   return {static_cast<Count>(parts.begins[i]), static_cast<Count>(parts.ends[i])};
 }
-static inline RowParts whole_rows(const SparseExamples& rows) { return {rows.offsets, rows.offsets + 1}; }
+static inline ValueRanges whole_rows(const SparseExamples& rows) { return {rows.offsets, rows.offsets + 1}; }
 
 /// w · x, in four sums.
 template <bool kValues>
@@ -221,7 +221,7 @@ __attribute__((always_inline)) inline void fetch(const SparseExamples& rows, Val
 template <MarginLoss kLoss, bool kValues, Penalty kPenalty, bool kAveraged>
 UNISONO_RACES_BY_DESIGN void run(const SparseExamples& rows, const LinearWork& work, InPlaceSums& sums) {
   const LinearWeights& weights = work.weights;
-  const RowParts parts = whole_rows(rows);
+  const ValueRanges parts = whole_rows(rows);
   const bool far = rows.width > kInFirstCache;
   const auto last_value = static_cast<Count>(rows.offsets[rows.last]);
   alignas(64) float memory[kPenalty == Penalty::shrunk ? kMostGathered : 1];
@@ -276,7 +276,7 @@ void linear_sparse(const SparseExamples& rows, const LinearWork& work, InPlaceSu
 
 UNISONO_RACES_BY_DESIGN void margins_sparse(const SparseExamples& rows, const LinearWeights& weights, float* margins) {
   const float bias = weights.bias != nullptr ? *weights.bias : 0.0F;
-  const RowParts parts = whole_rows(rows);
+  const ValueRanges parts = whole_rows(rows);
   for (Count i = rows.first; i < rows.last; ++i) {
     const ValueRange row = row_of(parts, i);
     margins[i - rows.first] = bias + (rows.values != nullptr ? near_dot<true>(rows, row, weights.weights)
@@ -297,8 +297,8 @@ void add_linear_sparse(Loops& loops) {
 namespace {
 
 template <bool kValues>
-UNISONO_RACES_BY_DESIGN void margins_of(const SparseExamples& rows, const RowParts& parts, const float* w, float bias,
-                                        float* z) {
+UNISONO_RACES_BY_DESIGN void margins_of(const SparseExamples& rows, const ValueRanges& parts, const float* w,
+                                        float bias, float* z) {
   const bool far = rows.width > kInFirstCache;
   for (Count i = rows.first; i < rows.last; ++i) {
     const ValueRange row = row_of(parts, i);
@@ -306,7 +306,7 @@ UNISONO_RACES_BY_DESIGN void margins_of(const SparseExamples& rows, const RowPar
   }
 }
 
-void part_margins(const SparseExamples& rows, const RowParts& parts, const LinearWeights& weights, float* z) {
+void part_margins(const SparseExamples& rows, const ValueRanges& parts, const LinearWeights& weights, float* z) {
   const float bias = weights.bias != nullptr ? *weights.bias : 0.0F;
   (rows.values != nullptr ? margins_of<true> : margins_of<false>)(rows, parts, weights.weights, bias, z);
 }
@@ -327,7 +327,7 @@ void margin_sums(MarginLoss loss, const StepTargets& of, const float* z, InPlace
 }
 
 template <bool kValues, Penalty kPenalty, bool kAveraged>
-UNISONO_RACES_BY_DESIGN void steps(const SparseExamples& rows, const RowParts& parts, const LinearWeights& weights,
+UNISONO_RACES_BY_DESIGN void steps(const SparseExamples& rows, const ValueRanges& parts, const LinearWeights& weights,
                                    const Shares& shares, double before, const float* moves) {
   const float share = 1.0F / static_cast<float>(rows.last - rows.first);
   for (Count i = rows.first; i < rows.last; ++i) {
@@ -341,7 +341,7 @@ UNISONO_RACES_BY_DESIGN void steps(const SparseExamples& rows, const RowParts& p
 }
 
 template <bool kValues, bool kAveraged>
-void part_steps(const SparseExamples& rows, const RowParts& parts, const LinearWork& work, const float* keep,
+void part_steps(const SparseExamples& rows, const ValueRanges& parts, const LinearWork& work, const float* keep,
                 const float* moves) {
   const LinearStep& step = work.step;
   const Shares shares{Shrinking(step), step.spread, keep, step.value_spread, work.weights.weight_sums};
@@ -352,7 +352,7 @@ void part_steps(const SparseExamples& rows, const RowParts& parts, const LinearW
   make(rows, parts, work.weights, shares, step.updates_before, moves);
 }
 
-void part_steps(const SparseExamples& rows, const RowParts& parts, const LinearWork& work, const float* keep,
+void part_steps(const SparseExamples& rows, const ValueRanges& parts, const LinearWork& work, const float* keep,
                 const float* moves) {
   with_flag(rows.values != nullptr, [&]<bool kValues>() {
     with_flag(work.weights.weight_sums != nullptr,
@@ -360,13 +360,14 @@ void part_steps(const SparseExamples& rows, const RowParts& parts, const LinearW
   });
 }
 
-void sparse_part_steps(const SparseExamples& rows, const RowParts& parts, const LinearWork& work, const float* moves) {
+void sparse_part_steps(const SparseExamples& rows, const ValueRanges& parts, const LinearWork& work,
+                       const float* moves) {
   part_steps(rows, parts, work, nullptr, moves);
 }
 
 void linear_sparse_batches(const SparseExamples& all, const LinearWork& work, InPlaceSums& sums) {
   if (all.first >= all.last) return;
-  const RowParts parts = whole_rows(all);
+  const ValueRanges parts = whole_rows(all);
   float to[kMostMiniBatch], keep[kMostKept];
   const bool kept = keeps_table(all, work.step);
   if (kept) fill_table(work.step, all.width, keep);

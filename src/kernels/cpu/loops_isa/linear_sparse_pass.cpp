@@ -178,7 +178,7 @@ void sparse_add_outer(const SparseExamples& rows, const float* d, Count low, Cou
 // Rows of weights
 
 template <Count registers>
-void add_weights(const SparseExamples& rows, Count i, const RowsVector& w, Count at, float* z) {
+void add_weights(const SparseExamples& rows, Count i, const WeightRows& w, Count at, float* z) {
   Vector even[registers] = {}, odd[registers] = {};
   const auto add = [&](Vector(&sums)[registers], Count k) __attribute__((always_inline)) {
     const float* const from = w.weights + static_cast<Count>(rows.columns[k]) * w.width + at;
@@ -199,7 +199,7 @@ void add_weights(const SparseExamples& rows, Count i, const RowsVector& w, Count
   for (Count r = 0; r < registers; ++r) store(z + at + r * kLanes, even[r] + odd[r]);
 }
 
-void sparse_rows(const SparseExamples& rows, const RowsVector& w, float* z) {
+void sparse_rows(const SparseExamples& rows, const WeightRows& w, float* z) {
   for (Count i = rows.first; i < rows.last; ++i, z += w.width) {
     Count at = 0;
     for (; at + 4 * kLanes <= w.width; at += 4 * kLanes) add_weights<4>(rows, i, w, at, z);
