@@ -98,7 +98,7 @@ class RidgeKind final : public models::ModelKind {
   std::string_view name() const override { return "ridge"; }
   std::string_view meaning() const override { return "linear regression with a penalty on the weights"; }
   void describe(ConfigVisitor& visitor) override {
-    visitor.field({.name = "penalty", .meaning = "λ of λ‖w‖²", .minimum = 0}, penalty_);
+    visitor.field({.name = "penalty", .meaning = "λ of λ‖w‖²", .range = at_least(0)}, penalty_);
   }
   std::unique_ptr<models::Model> make(const models::ModelInputs& inputs, const models::ModelContext&) const override {
     if (inputs.target_size != 1) throw ConfigError("model.kind: a ridge regression needs data with one target");

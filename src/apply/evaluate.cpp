@@ -238,7 +238,7 @@ std::vector<records::Neighbours> neighbours_of(const TrainedModel& model) {
     const auto found = nearest(table, model.parts->parameters.view(), asked, kNeighbours);
     records::Neighbours neighbours{.table = table.name};
     for (std::size_t i = 0; i < found.size(); ++i) {
-      records::Neighbours::Row row{.name = names.names[i], .neighbours = {}};
+      records::Neighbours::NamedNeighbours row{.name = names.names[i], .neighbours = {}};
       for (const Scored& one : found[i]) {
         row.neighbours.emplace_back(names.names[static_cast<std::size_t>(one.row)], one.score);
       }

@@ -22,7 +22,7 @@ namespace {
 constexpr int kRoot = 0, kTag = 72;
 
 /// The predictions of this rank's next batch.
-struct Rows {
+struct BatchPredictions {
   std::array<std::int64_t, 2> range = {0, 0};  ///< first example, and how many: 0 at the end of this rank's part
   std::vector<float> values;                   ///< [count, K]
   std::vector<float> answers;                  ///< [count, A]
@@ -38,8 +38,8 @@ class Predictor {
     model.parts->backend->fix_parameters();
   }
 
-  Rows next() {
-    Rows rows;
+  BatchPredictions next() {
+    BatchPredictions rows;
     const auto batch = source_->next();
     if (!batch) return rows;
     rows.range = {next_, batch->size};
@@ -65,9 +65,9 @@ class MeanPredictor {
     for (const auto& other : others) predictors_.emplace_back(*other, world, batch_size);
   }
 
-  Rows next() {
+  BatchPredictions next() {
     const Stopwatch watch;
-    Rows rows = mean();
+    BatchPredictions rows = mean();
     count(rows.range[1], watch.seconds());
     return rows;
   }
@@ -90,12 +90,12 @@ class MeanPredictor {
     }
   }
 
-  Rows mean() {
-    Rows rows = predictors_.front().next();
+  BatchPredictions mean() {
+    BatchPredictions rows = predictors_.front().next();
     if (predictors_.size() == 1) return rows;
     std::vector<double> sums(rows.values.begin(), rows.values.end());
     for (std::size_t i = 1; i < predictors_.size(); ++i) {
-      const Rows other = predictors_[i].next();
+      const BatchPredictions other = predictors_[i].next();
       for (std::size_t j = 0; j < sums.size(); ++j) sums[j] += static_cast<double>(other.values[j]);
     }
     const auto count = static_cast<double>(predictors_.size());
@@ -141,7 +141,7 @@ std::vector<std::unique_ptr<TrainedModel>> models_beside(TrainedModel& first, co
   return others;
 }
 
-void send_rows(comm::Communicator& world, const Rows& rows) {
+void send_rows(comm::Communicator& world, const BatchPredictions& rows) {
   world.send(std::as_bytes(std::span(rows.range)), kRoot, kTag);
   if (rows.range[1] == 0) return;
   world.send(std::as_bytes(std::span(rows.values)), kRoot, kTag);
@@ -149,8 +149,8 @@ void send_rows(comm::Communicator& world, const Rows& rows) {
 }
 
 /// \param outputs K \param answers A
-Rows receive_rows(comm::Communicator& world, int rank, Index outputs, Index answers) {
-  Rows rows;
+BatchPredictions receive_rows(comm::Communicator& world, int rank, Index outputs, Index answers) {
+  BatchPredictions rows;
   world.receive(std::as_writable_bytes(std::span(rows.range)), rank, kTag);
   rows.values.resize(static_cast<std::size_t>(rows.range[1] * outputs));
   rows.answers.resize(static_cast<std::size_t>(rows.range[1] * answers));
@@ -163,7 +163,7 @@ Rows receive_rows(comm::Communicator& world, int rank, Index outputs, Index answ
 /// rank.
 void collect(comm::Communicator& world, MeanPredictor& predictor, const SinkOptions& options, PredictionSink& sink) {
   std::vector<bool> open(static_cast<std::size_t>(world.size()), true);
-  const auto take = [&](int rank, const Rows& rows) {
+  const auto take = [&](int rank, const BatchPredictions& rows) {
     open[static_cast<std::size_t>(rank)] = rows.range[1] > 0;
     if (rows.range[1] > 0) sink.write(rank, rows.range[0], rows.values, rows.answers);
   };
@@ -231,7 +231,7 @@ void predict_into_file(comm::Communicator& world, const ApplyOptions& options, c
     const auto sink = make_prediction_sink(to);
     collect(world, predictor, to, *sink);
   } else {
-    for (Rows rows = predictor.next();; rows = predictor.next()) {
+    for (BatchPredictions rows = predictor.next();; rows = predictor.next()) {
       send_rows(world, rows);
       if (rows.range[1] == 0) break;
     }

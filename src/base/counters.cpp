@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <variant>
 
 namespace unisono {
 
@@ -50,52 +51,25 @@ std::string CounterSet::text(const CounterTerms& terms) const {
 
 namespace {
 
-/// Remembers the values of counters that add up.
-class Remember final : public CounterVisitor {
- public:
-  void count(const Counter&, std::int64_t& value) override { counts.push_back(value); }
-  void number(const Counter&, double& value) override { numbers.push_back(value); }
-  void histogram(const Counter&, Histogram& value) override { histograms.push_back(value); }
-
-  std::vector<std::int64_t> counts;
-  std::vector<double> numbers;
-  std::vector<Histogram> histograms;
-};
-
-/// Subtracts remembered values, in the same order.
-class Subtract final : public CounterVisitor {
- public:
-  explicit Subtract(const Remember& before) : before_(before) {}
-
-  void count(const Counter& counter, std::int64_t& value) override {
-    const std::int64_t before = before_.counts[count_++];
-    if (counter.adds_up) value -= before;
-  }
-  void number(const Counter& counter, double& value) override {
-    const double before = before_.numbers[number_++];
-    if (counter.adds_up) value -= before;
-  }
-  void histogram(const Counter& counter, Histogram& value) override {
-    const Histogram& before = before_.histograms[histogram_++];
-    if (!counter.adds_up) return;
-    for (std::size_t i = 0; i < before.counts.size(); ++i) value.counts[i] -= before.counts[i];
-    while (!value.counts.empty() && value.counts.back() == 0) value.counts.pop_back();
-  }
-
- private:
-  const Remember& before_;
-  std::size_t count_ = 0, number_ = 0, histogram_ = 0;
-};
+void subtract(std::int64_t before, std::int64_t& value) { value -= before; }
+void subtract(double before, double& value) { value -= before; }
+void subtract(const Histogram& before, Histogram& value) {
+  for (std::size_t i = 0; i < before.counts.size(); ++i) value.counts[i] -= before.counts[i];
+  while (!value.counts.empty() && value.counts.back() == 0) value.counts.pop_back();
+}
 
 }  // namespace
 
 CounterSet difference(const CounterSet& after, const CounterSet& before) {
   CounterSet between = after, earlier = before;
-  Remember values;
-  earlier.describe(values);
-  if (values.counts.empty() && values.numbers.empty() && values.histograms.empty()) return between;
-  Subtract subtract(values);
-  between.describe(subtract);
+  std::vector<std::variant<std::int64_t, double, Histogram>> values;
+  for_each_counter(earlier, [&](const Counter&, auto& value) { values.emplace_back(value); });
+  if (values.empty()) return between;
+  auto next = values.begin();
+  for_each_counter(between, [&]<typename Value>(const Counter& counter, Value& value) {
+    const auto& old = std::get<Value>(*next++);
+    if (counter.adds_up) subtract(old, value);
+  });
   return between;
 }
 

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::int64_t kUnlimited = std::numeric_limits<std::int64_t>::max();
 
-/// The number at the start of a file; nothing if there is none ("max").
+/// The number at the start of a file; nothing where there is no such file, or no number ("max").
 std::optional<std::int64_t> read_number(const std::string& path) {
   std::ifstream file(path);
   std::int64_t value = 0;
@@ -122,16 +122,6 @@ std::optional<fs::path> path_in_hierarchy(const std::string& memberships, const 
   return {};
 }
 
-namespace fs = std::filesystem;
-
-/// The number in a file; empty where there is no such file or it says "max".
-std::optional<std::int64_t> number_in(const fs::path& path) {
-  std::ifstream file(path);
-  std::int64_t value = 0;
-  if (file >> value) return value;
-  return std::nullopt;
-}
-
 /// Empty where there is no limit.
 std::optional<std::uint64_t> soft_limit(__rlimit_resource resource) {
   rlimit limit = {};
@@ -168,7 +158,7 @@ std::string cgroup_limit(const std::string& memberships, const std::string& root
   if (groups.empty()) groups = control_groups(memberships, "", root);
   for (const fs::path& group : groups) {
     const fs::path file = group / "pids.max";
-    const auto limit = number_in(file);
+    const auto limit = read_number(file);
     if (!limit || *limit >= least) continue;
     least = *limit;
     where = file.string();
@@ -190,7 +180,7 @@ std::string thread_limits() {
     limits.push_back(fmt::format("this process may address {} MiB (ulimit -v)", *memory / kMiB));
   }
   if (limits.empty()) {
-    if (const auto system = number_in("/proc/sys/kernel/threads-max")) {
+    if (const auto system = read_number("/proc/sys/kernel/threads-max")) {
       limits.push_back(fmt::format("the system allows {} threads (/proc/sys/kernel/threads-max)", *system));
     }
   }

@@ -38,7 +38,7 @@ std::string list_of(std::span<const SvgDrawing::Point> points) {
 
 }  // namespace
 
-std::string xml_escaped(std::string_view text) {
+std::string xml_escaped(std::string_view text, std::string_view apostrophe, std::string_view kept) {
   std::string escaped;
   for (const char c : text) {
     switch (c) {
@@ -55,10 +55,10 @@ std::string xml_escaped(std::string_view text) {
         escaped += "&quot;";
         break;
       case '\'':
-        escaped += "&apos;";
+        escaped += apostrophe;
         break;
       default:
-        escaped += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
+        escaped += static_cast<unsigned char>(c) < 0x20 && kept.find(c) == std::string_view::npos ? ' ' : c;
     }
   }
   return escaped;

@@ -38,8 +38,10 @@ std::shared_ptr<ApplyArguments> add_apply_arguments(Command command, const Chose
   command
       .add_option("--threads", arguments->options.threads, "threads per rank (default: the rank's share of the cores)")
       .between(1, 4096);
-  command.add_choice("--device", arguments->options.device, settings::kDevices,
-                     "device to compute on: cpu, cuda or auto (default: cpu, even if the model was trained on a GPU)");
+  command
+      .add_choice("--device", arguments->options.device, settings::kDevices,
+                  "device to compute on: cpu, cuda or auto (default: cpu, even if the model was trained on a GPU)")
+      .default_str("");
   return arguments;
 }
 

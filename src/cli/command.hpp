@@ -79,7 +79,7 @@ class Command {
   /// \param value of one of the types that command.cpp names; it outlives parsing
   template <typename Value>
   Option add_option(const std::string& names, Value& value, const std::string& meaning);
-  /// One of an enum's names; the parser refuses others.
+  /// One of an enum's names; the parser refuses others. The help shows the present value as the default.
   template <typename Enum>
   Option add_choice(const std::string& names, Enum& value, NamesOf<Enum> choices, const std::string& meaning) {
     std::vector<std::string> words;
@@ -89,7 +89,7 @@ class Command {
         if (one.name == word) value = one.value;
       }
     };
-    return add_word(names, words, std::string(name_of(value, choices)), choose, meaning);
+    return add_word(names, words, std::string(name_of(value, choices)), choose, meaning).capture_default_str();
   }
   Option add_flag(const std::string& names, bool& value, const std::string& meaning);
   Option add_flag(const std::string& names, const std::function<void()>& given, const std::string& meaning);
@@ -205,6 +205,20 @@ std::shared_ptr<data::ImportOutput> add_output(Command command);
 /// How numbers are written in a text: --decimal and --thousands.
 void add_number_form(Command command, data::TableForm& form);
 void add_encoding(Command command, data::Encoding& encoding);
+
+/// How examples are divided: --validation-fraction, --test-fraction, --seed and --test-file. \param what "rows"
+template <typename Options>
+void add_fractions(Command command, Options& options, const std::string& what) {
+  command
+      .add_option("--validation-fraction", options.validation_fraction,
+                  "share of the " + what + " for the validation group")
+      .between(0.0, 1.0);
+  command.add_option("--test-fraction", options.test_fraction, "share of the " + what + " for the test group")
+      .between(0.0, 1.0);
+  command.add_option("--seed", options.seed, "seed of random choices").no_sign().capture_default_str();
+  command.add_option("--test-file", options.test_file, "second file, whose " + what + " become the test group")
+      .type_name("FILE");
+}
 
 /// A delimiter for people: "tabs", "','".
 std::string delimiter_text(const std::string& delimiter);

@@ -22,21 +22,16 @@ void add_folder_import(Command import, Chosen& chosen, const char* name, const c
 
 /// How a run turns the columns into features.
 void add_recipe(Command command, data::CsvOptions& options) {
-  command
-      .add_choice("--scale", options.scale, data::kScalings,
-                  "how a run scales numeric columns, computed from its own training rows")
-      .capture_default_str();
+  command.add_choice("--scale", options.scale, data::kScalings,
+                     "how a run scales numeric columns, computed from its own training rows");
   command
       .add_flag(
           "--standardize", [&options] { options.scale = data::Scaling::standard; }, "the same as --scale standard")
       .excludes(command.option("--scale"));
-  command.add_choice("--missing", options.missing, data::kMissing, "how a run replaces missing numbers")
-      .capture_default_str();
+  command.add_choice("--missing", options.missing, data::kMissing, "how a run replaces missing numbers");
   command.add_flag("--drop-missing-labels", options.drop_missing_labels, "leave out rows without a label or target");
-  command
-      .add_choice("--unknown", options.unknown, data::kUnknown,
-                  "how a run treats categories that do not occur in its training rows")
-      .capture_default_str();
+  command.add_choice("--unknown", options.unknown, data::kUnknown,
+                     "how a run treats categories that do not occur in its training rows");
   command
       .add_option("--minimum-frequency", options.minimum_frequency,
                   "least number of training rows of a category; rarer ones become 'other'")
@@ -76,23 +71,12 @@ void add_csv(Command import, Chosen& chosen) {
   command.add_option("--categorical", options->categorical, "columns whose numbers are categories, not quantities")
       .separated_by(',');
   add_form(command, options->form);
-  command
-      .add_choice("--header", options->header, data::kHeaders,
-                  "whether the first line contains the names of the columns")
-      .capture_default_str();
+  command.add_choice("--header", options->header, data::kHeaders,
+                     "whether the first line contains the names of the columns");
   add_recipe(command, *options);
-  command
-      .add_choice("--split", options->split, data::kTableSplits,
-                  "how rows are chosen for the validation and test groups; auto: whole groups with --group")
-      .capture_default_str();
-  command
-      .add_option("--validation-fraction", options->validation_fraction, "share of the rows for the validation group")
-      .between(0.0, 1.0);
-  command.add_option("--test-fraction", options->test_fraction, "share of the rows for the test group")
-      .between(0.0, 1.0);
-  command.add_option("--seed", options->seed, "seed of random choices").no_sign().capture_default_str();
-  command.add_option("--test-file", options->test_file, "second file, whose rows become the test group")
-      .type_name("FILE");
+  command.add_choice("--split", options->split, data::kTableSplits,
+                     "how rows are chosen for the validation and test groups; auto: whole groups with --group");
+  add_fractions(command, *options, "rows");
   command.callback([=, &chosen] { chosen.alone = [=] { say(data::import_csv(*path, *options, *output)); }; });
 }
 
@@ -106,7 +90,7 @@ void add_number_form(Command command, data::TableForm& form) {
 }
 
 void add_encoding(Command command, data::Encoding& encoding) {
-  command.add_choice("--encoding", encoding, data::kEncodings, "encoding of the text").capture_default_str();
+  command.add_choice("--encoding", encoding, data::kEncodings, "encoding of the text");
 }
 
 std::shared_ptr<data::ImportOutput> add_output(Command command) {

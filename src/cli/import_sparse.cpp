@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <map>
 #include <memory>
 
 #include "command.hpp"
@@ -38,19 +37,6 @@ std::shared_ptr<std::vector<std::string>> add_files(Command command, const char*
   return paths;
 }
 
-template <typename Options>
-void add_fractions(Command command, Options& options, const std::string& what) {
-  command
-      .add_option("--validation-fraction", options.validation_fraction,
-                  "share of the " + what + " for the validation group")
-      .between(0.0, 1.0);
-  command.add_option("--test-fraction", options.test_fraction, "share of the " + what + " for the test group")
-      .between(0.0, 1.0);
-  command.add_option("--seed", options.seed, "seed of random choices").no_sign().capture_default_str();
-  command.add_option("--test-file", options.test_file, "second file, whose " + what + " become the test group")
-      .type_name("FILE");
-}
-
 void add_libsvm(Command import, Chosen& chosen) {
   Command command = import.add_subcommand(
       "libsvm", "import sparse data in LIBSVM format: lines of 'label index:value …', which may be gzipped");
@@ -59,14 +45,10 @@ void add_libsvm(Command import, Chosen& chosen) {
   const auto options = std::make_shared<data::LibsvmOptions>();
   add_fractions(command, *options, "examples");
   command.add_option("--columns", options->columns, "number of columns (default: from the largest index)").positive();
-  command
-      .add_choice("--base", options->base, data::kIndexBases,
-                  "index of the first column; auto: 0 if it occurs, otherwise 1")
-      .capture_default_str();
-  command
-      .add_choice("--task", options->task, data::kTasks,
-                  "kind of the labels; auto: classes if they are whole numbers, otherwise regression")
-      .capture_default_str();
+  command.add_choice("--base", options->base, data::kIndexBases,
+                     "index of the first column; auto: 0 if it occurs, otherwise 1");
+  command.add_choice("--task", options->task, data::kTasks,
+                     "kind of the labels; auto: classes if they are whole numbers, otherwise regression");
   command.callback(
       [=, &chosen] { chosen.alone = [=] { say_sparse(data::import_libsvm(*paths, *options, *output)); }; });
 }
@@ -94,14 +76,10 @@ void add_ratings(Command import, Chosen& chosen) {
   command.add_option("--columns", options->columns,
                      "which columns are used: user=…,item=…,rating=…[,time=…], each by its name or number (default: by "
                      "the names of the header line, or in this order)");
-  command
-      .add_choice("--header", options->header, data::kHeaders,
-                  "whether the first line contains the names of the columns")
-      .capture_default_str();
-  command
-      .add_choice("--split", options->split, data::kRatingSplits,
-                  "how ratings are chosen for the validation and test groups")
-      .capture_default_str();
+  command.add_choice("--header", options->header, data::kHeaders,
+                     "whether the first line contains the names of the columns");
+  command.add_choice("--split", options->split, data::kRatingSplits,
+                     "how ratings are chosen for the validation and test groups");
   add_fractions(command, *options, "ratings");
   command.callback(
       [=, &chosen] { chosen.alone = [=] { say_ratings(data::import_ratings(*paths, *options, *output)); }; });

@@ -2,7 +2,6 @@
 
 #include <cstdio>
 #include <memory>
-#include <string>
 
 #include "command.hpp"
 #include "unisono/planning/planning.hpp"

@@ -99,54 +99,21 @@ bool is_sent(const Counter& counter, Shown file) {
   return counter.combine == Combine::sum && is_in(counter.shown, file);
 }
 
-/// The values that are to be added up, and a hash of what is counted.
-class Values final : public CounterVisitor {
- public:
-  explicit Values(Shown file) : file_(file) {}
-
-  void count(const Counter& counter, std::int64_t& value) override {
-    if (note(counter)) counts.push_back(value);
-  }
-  void number(const Counter& counter, double& value) override {
-    if (note(counter)) numbers.push_back(value);
-  }
-  void histogram(const Counter& counter, Histogram& value) override {
-    if (note(counter)) histograms.push_back(value.counts);
-  }
-
+/// The values that are to be added up, and then their sums, in the same order.
+struct Values {
   std::vector<std::int64_t> counts;
   std::vector<double> numbers;
   std::vector<std::vector<std::int64_t>> histograms;
-  std::uint64_t names = 0;
+
+  void add(std::int64_t value) { counts.push_back(value); }
+  void add(double value) { numbers.push_back(value); }
+  void add(const Histogram& value) { histograms.push_back(value.counts); }
+  void take(std::int64_t& value) { value = counts[count_++]; }
+  void take(double& value) { value = numbers[number_++]; }
+  void take(Histogram& value) { value.counts = histograms[histogram_++]; }
 
  private:
-  bool note(const Counter& counter) {
-    names = hash_bytes(counter.name, names);
-    return is_sent(counter, file_);
-  }
-
-  Shown file_;
-};
-
-/// Takes the sums, in the same order.
-class TakeSums final : public CounterVisitor {
- public:
-  TakeSums(const Values& sums, Shown file) : sums_(sums), file_(file) {}
-
-  void count(const Counter& counter, std::int64_t& value) override {
-    if (is_sent(counter, file_)) value = sums_.counts[count_++];
-  }
-  void number(const Counter& counter, double& value) override {
-    if (is_sent(counter, file_)) value = sums_.numbers[number_++];
-  }
-  void histogram(const Counter& counter, Histogram& value) override {
-    if (is_sent(counter, file_)) value.counts = sums_.histograms[histogram_++];
-  }
-
- private:
-  const Values& sums_;
-  Shown file_;
-  std::size_t count_ = 0, number_ = 0, histogram_ = 0;
+  std::size_t count_ = 0, number_ = 0, histogram_ = 0;  ///< how many were taken
 };
 
 /// Adds up histograms, which are as long on each rank as the largest value that it has seen.
@@ -171,16 +138,21 @@ void sum_histograms(Communicator& group, std::vector<std::vector<std::int64_t>>&
 
 CounterSet combine(Communicator& group, const CounterSet& counters, Shown file) {
   CounterSet all = counters;
-  Values values(file);
-  all.describe(values);
+  Values values;
+  std::uint64_t names = 0;
+  for_each_counter(all, [&](const Counter& counter, auto& value) {
+    names = hash_bytes(counter.name, names);
+    if (is_sent(counter, file)) values.add(value);
+  });
   if (file == Shown::in_summary) {
-    require_same(group, "counters", values.names, "this is an error in the program; please report it");
+    require_same(group, "counters", names, "this is an error in the program; please report it");
   }
   if (!values.counts.empty()) group.allreduce_sum(std::span<std::int64_t>(values.counts));
   if (!values.numbers.empty()) group.allreduce_sum(std::span<double>(values.numbers));
   if (!values.histograms.empty()) sum_histograms(group, values.histograms);
-  TakeSums take(values, file);
-  all.describe(take);
+  for_each_counter(all, [&](const Counter& counter, auto& value) {
+    if (is_sent(counter, file)) values.take(value);
+  });
   return all;
 }
 

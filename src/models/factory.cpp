@@ -61,9 +61,11 @@ std::unique_ptr<Model> make_model(const ModelSettings& settings, const ModelInpu
 
 void LinearSettings::describe(ConfigVisitor& visitor) {
   visitor.choice({.name = "loss", .meaning = "loss function that is minimised"}, loss, kLinearLosses);
-  visitor.field(
-      {.name = "l1", .meaning = "L1 regularisation l1 · Σ |w|, which makes some weights exactly 0", .minimum = 0}, l1);
-  visitor.field({.name = "l2", .meaning = "L2 regularisation l2/2 · Σ w²", .minimum = 0}, l2);
+  visitor.field({.name = "l1",
+                 .meaning = "L1 regularisation l1 · Σ |w|, which makes some weights exactly 0",
+                 .range = at_least(0)},
+                l1);
+  visitor.field({.name = "l2", .meaning = "L2 regularisation l2/2 · Σ w²", .range = at_least(0)}, l2);
   visitor.field({.name = "bias", .meaning = "give each output a bias, which is not regularised"}, bias);
   visitor.field({.name = "averaged",
                  .meaning = "averaged SGD: predict with the mean of the weights over all updates; only with strategies "
@@ -76,19 +78,20 @@ void LinearSettings::describe(ConfigVisitor& visitor) {
                   "1: a step for each example. Several are faster where features are few. A mini-batch has at "
                   "most 256 rows of a sparse set, a 256th of one with fewer than 65,536, and 64 of a table",
        .unit = "examples",
-       .minimum = 1,
-       .maximum = kernels::kMostMiniBatch},
+       .range = at_least(1).at_most(kernels::kMostMiniBatch)},
       mini_batch);
 }
 
 void FactorizationSettings::describe(ConfigVisitor& visitor) {
   visitor.field(
-      {.name = "dimension", .meaning = "number of factors of each user and item", .minimum = 1, .maximum = 65536},
+      {.name = "dimension", .meaning = "number of factors of each user and item", .range = at_least(1).at_most(65536)},
       dimension);
-  visitor.field({.name = "user_l2", .meaning = "L2 regularisation of users: user_l2/2 · (‖p_u‖² + b_u²)", .minimum = 0},
-                user_l2);
-  visitor.field({.name = "item_l2", .meaning = "L2 regularisation of items: item_l2/2 · (‖q_i‖² + c_i²)", .minimum = 0},
-                item_l2);
+  visitor.field(
+      {.name = "user_l2", .meaning = "L2 regularisation of users: user_l2/2 · (‖p_u‖² + b_u²)", .range = at_least(0)},
+      user_l2);
+  visitor.field(
+      {.name = "item_l2", .meaning = "L2 regularisation of items: item_l2/2 · (‖q_i‖² + c_i²)", .range = at_least(0)},
+      item_l2);
   visitor.choice({.name = "l2_per", .meaning = "how often the regularisation is applied"}, l2_per, kPenaltiesPer);
   visitor.field({.name = "biases", .meaning = "give each user and each item a bias"}, biases);
   visitor.variant(
@@ -97,22 +100,22 @@ void FactorizationSettings::describe(ConfigVisitor& visitor) {
       {{Feedback::implicit, [this](ConfigVisitor& inner) {
           inner.field({.name = "confidence",
                        .meaning = "α: a value r has the weight 1 + α |r|, and what is not in the set 1",
-                       .minimum = 0},
+                       .range = at_least(0)},
                       confidence);
         }}});
   visitor.require("biases", !biases || feedback == Feedback::explicit_,
                   "feedback = \"implicit\" has no biases; set biases = false");
   visitor.field({.name = "initial_range",
                  .meaning = "initial factors are random within ±initial_range/√dimension; biases start at 0",
-                 .minimum = 0,
-                 .minimum_excluded = true},
+                 .range = above(0)},
                 initial_range);
 }
 
 namespace {
 
 void describe_dimension(ConfigVisitor& visitor, std::int64_t& dimension) {
-  visitor.field({.name = "dimension", .meaning = "length of a word vector", .minimum = 1, .maximum = 65536}, dimension);
+  visitor.field({.name = "dimension", .meaning = "length of a word vector", .range = at_least(1).at_most(65536)},
+                dimension);
 }
 
 }  // namespace
@@ -125,26 +128,22 @@ void Word2vecSettings::describe(ConfigVisitor& visitor) {
       {.name = "window",
        .meaning = "largest number of words on either side; the actual number is drawn at random from 1 to `window`",
        .unit = "words",
-       .minimum = 1,
-       .maximum = kernels::kMaximumWindow / 2},
+       .range = at_least(1).at_most(kernels::kMaximumWindow / 2)},
       window);
   visitor.field({.name = "negatives",
                  .meaning = "for negative_sampling: number of negative words, drawn with probability ~ count^0.75",
-                 .minimum = 1,
-                 .maximum = kernels::kMaximumOutputs - 1},
+                 .range = at_least(1).at_most(kernels::kMaximumOutputs - 1)},
                 negatives);
   visitor.field({.name = "negatives_shared_by",
                  .meaning = "for skip_gram with negative_sampling: number of words of a window that share the same "
                             "negatives; more is faster, 1 is as in word2vec.c",
                  .unit = "words",
-                 .minimum = 1,
-                 .maximum = kernels::kMaximumWindow},
+                 .range = at_least(1).at_most(kernels::kMaximumWindow)},
                 negatives_shared_by);
   visitor.field({.name = "subsample",
                  .meaning = "subsampling of frequent words: with threshold t, an occurrence of a word of frequency f "
                             "is kept with probability (√(f/t) + 1) · t/f; 0: keep all",
-                 .minimum = 0,
-                 .maximum = 1},
+                 .range = at_least(0).at_most(1)},
                 subsample);
 }
 
@@ -152,10 +151,9 @@ void GloveSettings::describe(ConfigVisitor& visitor) {
   describe_dimension(visitor, dimension);
   visitor.field({.name = "x_max",
                  .meaning = "a co-occurrence count x has the weight min(1, (x / x_max)^alpha)",
-                 .minimum = 0,
-                 .minimum_excluded = true},
+                 .range = above(0)},
                 x_max);
-  visitor.field({.name = "alpha", .meaning = "exponent of the weight: see x_max", .minimum = 0}, alpha);
+  visitor.field({.name = "alpha", .meaning = "exponent of the weight: see x_max", .range = at_least(0)}, alpha);
 }
 
 }  // namespace unisono::models

@@ -90,12 +90,6 @@ class Draw {
   std::uint64_t number_, seed_;
 };
 
-}  // namespace
-
-double initialiser_deviation(const Block& block) { return std::sqrt(distribution_of(block).variance); }
-
-namespace {
-
 /// The values of a part of a block, in canonical order.
 void draw_box(const Block& block, const Draw& draw, const Box& box, MutableView canonical) {
   if (box == whole_box(block)) return draw(0, 1, canonical);

@@ -235,19 +235,15 @@ void LayerSettings::describe(ConfigVisitor& visitor) {
 
 void NetworkSettings::describe(ConfigVisitor& visitor) {
   visitor.choice({.name = "loss", .meaning = "loss function that is minimised"}, loss, kLossKinds);
-  visitor.field({.name = "delta",
-                 .meaning = "for huber: absolute error above which the loss is linear",
-                 .minimum = 0,
-                 .minimum_excluded = true},
-                delta);
+  visitor.field(
+      {.name = "delta", .meaning = "for huber: absolute error above which the loss is linear", .range = above(0)},
+      delta);
   visitor.require("delta", delta == 1 || loss == LossKind::huber,
                   "delta belongs to loss = \"huber\"; remove it, or use that loss");
   visitor.field({.name = "label_smoothing",
                  .meaning = "label smoothing: share of the target probability that is spread evenly over all classes "
                             "(Szegedy et al. 2016)",
-                 .minimum = 0,
-                 .maximum = 1,
-                 .maximum_excluded = true},
+                 .range = at_least(0).below(1)},
                 label_smoothing);
   visitor.choice(
       {.name = "winograd",

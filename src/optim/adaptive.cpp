@@ -51,13 +51,13 @@ std::unique_ptr<Optimizer> make_adam(const OptimizerSettings& settings, const Pa
 }  // namespace
 
 void AdamConstants::describe(ConfigVisitor& visitor) {
-  visitor.field(
-      {.name = "beta1", .meaning = "decay rate of the moving average of gradients", .minimum = 0, .maximum = 0.999999},
-      beta1);
+  visitor.field({.name = "beta1",
+                 .meaning = "decay rate of the moving average of gradients",
+                 .range = at_least(0).at_most(0.999999)},
+                beta1);
   visitor.field({.name = "beta2",
                  .meaning = "decay rate of the moving average of squared gradients",
-                 .minimum = 0,
-                 .maximum = 0.999999},
+                 .range = at_least(0).at_most(0.999999)},
                 beta2);
   describe_epsilon(visitor, epsilon);
 }
@@ -112,11 +112,6 @@ void describe_adagrad(OptimizerSettings& settings, ConfigVisitor& visitor) {
   describe_epsilon(visitor, settings.own.of<AdagradSettings>().epsilon);
 }
 
-std::unique_ptr<Optimizer> make_adagrad(const OptimizerSettings& settings, const ParameterLayout& layout,
-                                        kernels::UpdateKernels& kernels) {
-  return std::make_unique<Adagrad>(settings, layout, kernels);
-}
-
 }  // namespace
 
 OptimizerKind adagrad() {
@@ -124,7 +119,7 @@ OptimizerKind adagrad() {
           .meaning = "a learning rate for each parameter, from the sum of all squared gradients so far",
           .describe = describe_adagrad,
           .state = adagrad_state_names,
-          .make = make_adagrad};
+          .make = make_rule<Adagrad>};
 }
 
 // RMSProp: the gradient divided by a running root of its mean square.
@@ -165,15 +160,9 @@ void describe_rmsprop(OptimizerSettings& settings, ConfigVisitor& visitor) {
   auto& rmsprop = settings.own.of<RmspropSettings>();
   visitor.field({.name = "smoothing",
                  .meaning = "decay rate of the moving average of squared gradients",
-                 .minimum = 0,
-                 .maximum = 0.999999},
+                 .range = at_least(0).at_most(0.999999)},
                 rmsprop.smoothing);
   describe_epsilon(visitor, rmsprop.epsilon);
-}
-
-std::unique_ptr<Optimizer> make_rmsprop(const OptimizerSettings& settings, const ParameterLayout& layout,
-                                        kernels::UpdateKernels& kernels) {
-  return std::make_unique<Rmsprop>(settings, layout, kernels);
 }
 
 }  // namespace
@@ -183,7 +172,7 @@ OptimizerKind rmsprop() {
           .meaning = "a learning rate for each parameter, from a moving average of squared gradients",
           .describe = describe_rmsprop,
           .state = rmsprop_state_names,
-          .make = make_rmsprop};
+          .make = make_rule<Rmsprop>};
 }
 
 }  // namespace unisono::optim

@@ -30,7 +30,7 @@ const OptimizerKind* find_kind(std::string_view name) {
 void describe_decay(ConfigVisitor& visitor, OptimizerSettings& settings) {
   visitor.field({.name = "weight_decay",
                  .meaning = "weight decay λ, which adds λθ to the gradient (decoupled in AdamW and LAMB)",
-                 .minimum = 0},
+                 .range = at_least(0)},
                 settings.weight_decay);
   visitor.field(
       {.name = "decay_biases_and_norms", .meaning = "apply weight_decay to biases and normalisation parameters, too"},
@@ -103,16 +103,15 @@ int optimizer_state_vectors(const OptimizerSettings& settings) {
 void describe_momentum(ConfigVisitor& visitor, double& momentum) {
   visitor.field({.name = "momentum",
                  .meaning = "momentum: share of the velocity that is kept from one step to the next",
-                 .minimum = 0,
-                 .maximum = 1,
-                 .maximum_excluded = true},
+                 .range = at_least(0).below(1)},
                 momentum);
 }
 
 void describe_epsilon(ConfigVisitor& visitor, double& epsilon) {
-  visitor.field(
-      {.name = "epsilon", .meaning = "small number that is added to the denominator of the step", .minimum = 1e-30},
-      epsilon);
+  visitor.field({.name = "epsilon",
+                 .meaning = "small number that is added to the denominator of the step",
+                 .range = at_least(1e-30)},
+                epsilon);
 }
 
 void OptimizerSettings::describe(ConfigVisitor& visitor) {
@@ -128,7 +127,7 @@ void OptimizerSettings::describe(ConfigVisitor& visitor) {
   if (has_rate) {
     visitor.field({.name = "learning_rate",
                    .meaning = "base learning rate, which the schedule multiplies by a factor",
-                   .minimum = 0,
+                   .range = at_least(0),
                    .required = true},
                   learning_rate);
   } else {
@@ -139,7 +138,7 @@ void OptimizerSettings::describe(ConfigVisitor& visitor) {
   visitor.field(
       {.name = "clip_norm",
        .meaning = "gradient clipping: a gradient with a larger norm is scaled down to this norm; 0: no clipping",
-       .minimum = 0},
+       .range = at_least(0)},
       clip_norm);
 }
 
@@ -152,7 +151,7 @@ void describe_als(OptimizerSettings& settings, ConfigVisitor& visitor) {
   visitor.field({.name = "function_tolerance",
                  .meaning = "the run ends after an iteration that changes the objective by at most this, relative to "
                             "it; 0: it makes all its epochs",
-                 .minimum = 0},
+                 .range = at_least(0)},
                 settings.own.of<AlsSettings>().function_tolerance);
 }
 

@@ -20,19 +20,17 @@ constexpr std::int64_t kMostIdle = 20, kMostIdleNonmonotone = 100;
 void BatchStopping::describe(ConfigVisitor& visitor) {
   visitor.field({.name = "gradient_tolerance",
                  .meaning = "ends when no element of the gradient is larger; 0: never",
-                 .minimum = 0},
+                 .range = at_least(0)},
                 gradient_tolerance);
   visitor.field({.name = "function_tolerance",
                  .meaning = "ends when an iteration has changed the loss by no more than this share of it; 0: never. "
                             "Losses are exact to about 1e-8",
-                 .minimum = 0,
-                 .maximum = 1,
-                 .maximum_excluded = true},
+                 .range = at_least(0).below(1)},
                 function_tolerance);
   visitor.field({.name = "passes",
                  .meaning = "passes over the training set after which no iteration begins: evaluations of loss and "
                             "gradient, and products with the Hessian; 0: no limit",
-                 .minimum = 0},
+                 .range = at_least(0)},
                 passes);
 }
 
@@ -312,10 +310,6 @@ void describe_gradient_descent(OptimizerSettings& settings, ConfigVisitor& visit
   descent.stopping.describe(visitor);
 }
 
-std::unique_ptr<BatchMethod> make_gradient_descent(const OptimizerSettings& settings, Index size) {
-  return std::make_unique<GradientDescent>(settings.own.of<DescentSettings>(), size);
-}
-
 }  // namespace
 
 OptimizerKind gradient_descent() {
@@ -323,7 +317,7 @@ OptimizerKind gradient_descent() {
           .meaning = "steepest descent with a line search, on the whole training set",
           .describe = describe_gradient_descent,
           .state = gradient_descent_state_names,
-          .make_batch = make_gradient_descent,
+          .make_batch = make_method<GradientDescent, DescentSettings>,
           .traits = {.whole_batch = true, .temporaries = kLineStepVectors}};
 }
 

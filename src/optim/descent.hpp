@@ -9,6 +9,7 @@
 #include "line_search.hpp"
 #include "unisono/base/config.hpp"
 #include "unisono/optim/batch_method.hpp"
+#include "unisono/optim/optimizer.hpp"
 
 namespace unisono::optim {
 
@@ -31,6 +32,12 @@ struct BatchStopping {
 
 void describe_line_search(ConfigVisitor& visitor, LineSearchKind& line_search,
                           std::string_view meaning = "how the length of a step is found");
+
+/// The `make_batch` of a method's OptimizerKind.
+template <typename Method, typename Settings>
+std::unique_ptr<BatchMethod> make_method(const OptimizerSettings& settings, Index size) {
+  return std::make_unique<Method>(settings.own.of<Settings>(), size);
+}
 
 /// Where a method stands, and what it has asked for: f and max |∇f| at x, and passes. Decides when to end.
 class BatchProgress {

@@ -60,14 +60,8 @@ void describe_lars(OptimizerSettings& settings, ConfigVisitor& visitor) {
   describe_momentum(visitor, lars.momentum);
   visitor.field({.name = "trust",
                  .meaning = "trust coefficient: norm of a step, relative to the norm of the weights that it changes",
-                 .minimum = 0,
-                 .minimum_excluded = true},
+                 .range = above(0)},
                 lars.trust);
-}
-
-std::unique_ptr<Optimizer> make_lars(const OptimizerSettings& settings, const ParameterLayout& layout,
-                                     kernels::UpdateKernels& kernels) {
-  return std::make_unique<Lars>(settings, layout, kernels);
 }
 
 }  // namespace
@@ -77,7 +71,7 @@ OptimizerKind lars() {
           .meaning = "SGD with momentum and a learning rate for each block of weights; for large batches",
           .describe = describe_lars,
           .state = lars_state_names,
-          .make = make_lars,
+          .make = make_rule<Lars>,
           .traits = {.has_block_rates = true}};
 }
 
@@ -148,11 +142,6 @@ void describe_lamb(OptimizerSettings& settings, ConfigVisitor& visitor) {
   settings.own.of<LambSettings>().constants.describe(visitor);
 }
 
-std::unique_ptr<Optimizer> make_lamb(const OptimizerSettings& settings, const ParameterLayout& layout,
-                                     kernels::UpdateKernels& kernels) {
-  return std::make_unique<Lamb>(settings, layout, kernels);
-}
-
 }  // namespace
 
 OptimizerKind lamb() {
@@ -160,7 +149,7 @@ OptimizerKind lamb() {
           .meaning = "AdamW with a learning rate for each block of weights; for large batches",
           .describe = describe_lamb,
           .state = lamb_state_names,
-          .make = make_lamb,
+          .make = make_rule<Lamb>,
           .traits = {.has_block_rates = true}};
 }
 

@@ -36,13 +36,11 @@ class Lbfgs final : public BatchMethod {
 
  private:
   void start(BatchFunction& f, View x);
-  void iterate_smooth(BatchFunction& f, MutableView x);
   bool step_along(const LbfgsDirection& direction, BatchFunction& f, View x);
   void take(BatchFunction& f, MutableView x, double value);
   double first_step(const LbfgsDirection& direction) const;
   // OWL-QN
   void start_orthantwise(BatchFunction& f, View x);
-  void iterate_orthantwise(BatchFunction& f, MutableView x);
   bool step_orthantwise(const LbfgsDirection& direction, BatchFunction& f, View x);
   double steepness(BatchFunction& f, View x);
 
@@ -84,7 +82,14 @@ BatchIteration Lbfgs::iterate(BatchFunction& f, MutableView x) {
   progress_.begin();
   const bool orthantwise = f.has_l1();
   if (!progress_.has_started()) orthantwise ? start_orthantwise(f, x) : start(f, x);
-  if (!progress_.ended()) orthantwise ? iterate_orthantwise(f, x) : iterate_smooth(f, x);
+  if (progress_.ended()) return progress_.iteration();
+  const auto step = orthantwise ? &Lbfgs::step_orthantwise : &Lbfgs::step_along;
+  bool found = (this->*step)(history_.direction(), f, x);
+  if (!found && history_.pairs() > 0) {
+    history_.clear();
+    found = (this->*step)(history_.steepest(), f, x);
+  }
+  found ? take(f, x, step_.value) : progress_.end(BatchEnd::no_decrease);
   return progress_.iteration();
 }
 
@@ -97,16 +102,6 @@ LbfgsHistory::GradientPiece Lbfgs::piece_of(BatchFunction& f, View x) {
 void Lbfgs::start(BatchFunction& f, View x) {
   progress_.start(f, x, gradient().view());
   if (!progress_.ended()) history_.restart(f, piece_of(f, x));
-}
-
-void Lbfgs::iterate_smooth(BatchFunction& f, MutableView x) {
-  bool found = step_along(history_.direction(), f, x);
-  if (!found && history_.pairs() > 0) {
-    history_.clear();
-    found = step_along(history_.steepest(), f, x);
-  }
-  if (!found) return progress_.end(BatchEnd::no_decrease);
-  take(f, x, step_.value);
 }
 
 bool Lbfgs::step_along(const LbfgsDirection& direction, BatchFunction& f, View x) {
@@ -162,15 +157,10 @@ void describe_lbfgs(OptimizerSettings& settings, ConfigVisitor& visitor) {
   auto& lbfgs = settings.own.of<LbfgsSettings>();
   visitor.field({.name = "history",
                  .meaning = "pairs of steps and changes of the gradient that are kept, each two vectors of θ's size",
-                 .minimum = 1,
-                 .maximum = 100},
+                 .range = at_least(1).at_most(100)},
                 lbfgs.history);
   describe_line_search(visitor, lbfgs.line_search);
   lbfgs.stopping.describe(visitor);
-}
-
-std::unique_ptr<BatchMethod> make_lbfgs(const OptimizerSettings& settings, Index size) {
-  return std::make_unique<Lbfgs>(settings.own.of<LbfgsSettings>(), size);
 }
 
 }  // namespace
@@ -180,7 +170,7 @@ OptimizerKind lbfgs() {
           .meaning = "limited-memory BFGS on the whole training set; OWL-QN where the model has l1 penalties",
           .describe = describe_lbfgs,
           .state = lbfgs_state_names,
-          .make_batch = make_lbfgs,
+          .make_batch = make_method<Lbfgs, LbfgsSettings>,
           .traits = {.whole_batch = true, .takes_l1 = true, .temporaries = 1 + kLineStepVectors}};
 }
 
@@ -247,16 +237,6 @@ void Lbfgs::start_orthantwise(BatchFunction& f, View x) {
   const double largest = f.largest_magnitude(gradient().view());
   progress_.start(smooth + penalty, steepness(f, x), largest);
   if (!progress_.ended()) history_.restart(f, piece_of(f, x));
-}
-
-void Lbfgs::iterate_orthantwise(BatchFunction& f, MutableView x) {
-  bool found = step_orthantwise(history_.direction(), f, x);
-  if (!found && history_.pairs() > 0) {
-    history_.clear();
-    found = step_orthantwise(history_.steepest(), f, x);
-  }
-  if (!found) return progress_.end(BatchEnd::no_decrease);
-  take(f, x, step_.value);
 }
 
 namespace {

@@ -218,10 +218,6 @@ void describe_newton_cg(OptimizerSettings& settings, ConfigVisitor& visitor) {
   settings.own.of<NewtonSettings>().stopping.describe(visitor);
 }
 
-std::unique_ptr<BatchMethod> make_newton_cg(const OptimizerSettings& settings, Index size) {
-  return std::make_unique<NewtonCg>(settings.own.of<NewtonSettings>(), size);
-}
-
 }  // namespace
 
 OptimizerKind newton_cg() {
@@ -229,7 +225,7 @@ OptimizerKind newton_cg() {
           .meaning = "truncated Newton in a trust region, on the whole training set; for linear models",
           .describe = describe_newton_cg,
           .state = newton_cg_state_names,
-          .make_batch = make_newton_cg,
+          .make_batch = make_method<NewtonCg, NewtonSettings>,
           .traits = {.whole_batch = true, .needs_hessian = true, .temporaries = 6}};
 }
 

@@ -33,16 +33,14 @@ void describe_length(ConfigVisitor& visitor, std::int64_t& epochs) {
                  .meaning = "length of the schedule, counted from the start of the run; afterwards the rate stays at "
                             "its last value. 0: as long as the run, train.epochs",
                  .unit = "epochs",
-                 .minimum = 0,
-                 .maximum = 1 << 30},
+                 .range = at_least(0).at_most(1 << 30)},
                 epochs);
 }
 
 void describe_final_factor(ConfigVisitor& visitor, double& final_factor) {
   visitor.field({.name = "final_factor",
                  .meaning = "learning rate of the last step, as a share of the base learning rate",
-                 .minimum = 0,
-                 .maximum = 1},
+                 .range = at_least(0).at_most(1)},
                 final_factor);
 }
 
@@ -51,15 +49,14 @@ void describe_step(ConfigVisitor& visitor, ScheduleSettings& settings) {
   visitor.field({.name = "milestones",
                  .meaning = "when the learning rate is multiplied by factor, counted from the start of the run",
                  .unit = "epochs",
-                 .minimum = 0,
+                 .range = at_least(0),
                  .required = true},
                 settings.milestones);
   visitor.require("milestones", std::ranges::is_sorted(milestones, std::less_equal<>()),
                   "milestones must be strictly ascending; sort them and remove duplicates");
   visitor.field({.name = "factor",
                  .meaning = "factor that the learning rate is multiplied by at each milestone",
-                 .minimum = 0,
-                 .minimum_excluded = true},
+                 .range = above(0)},
                 settings.factor);
 }
 
@@ -70,17 +67,14 @@ void describe_fall(ConfigVisitor& visitor, ScheduleSettings& settings) {
 
 void describe_polynomial(ConfigVisitor& visitor, ScheduleSettings& settings) {
   describe_final_factor(visitor, settings.final_factor);
-  visitor.field({.name = "power", .meaning = "exponent of the polynomial", .minimum = 0, .minimum_excluded = true},
-                settings.power);
+  visitor.field({.name = "power", .meaning = "exponent of the polynomial", .range = above(0)}, settings.power);
   describe_length(visitor, settings.epochs);
 }
 
 void describe_exponential(ConfigVisitor& visitor, ScheduleSettings& settings) {
   visitor.field({.name = "final_factor",
                  .meaning = "learning rate of the last step, as a share of the base learning rate",
-                 .minimum = 0,
-                 .maximum = 1,
-                 .minimum_excluded = true},
+                 .range = above(0).at_most(1)},
                 settings.exponential_final_factor);
   describe_length(visitor, settings.epochs);
 }
@@ -153,7 +147,7 @@ void ScheduleSettings::describe(ConfigVisitor& visitor) {
   visitor.field({.name = "warmup_epochs",
                  .meaning = "linear warm-up to the base learning rate, before the schedule begins",
                  .unit = "epochs",
-                 .minimum = 0},
+                 .range = at_least(0)},
                 warmup_epochs);
 }
 

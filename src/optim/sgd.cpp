@@ -46,11 +46,6 @@ void describe_sgd(OptimizerSettings& settings, ConfigVisitor& visitor) {
                   "nesterov = true needs momentum above 0: set momentum (0.9 is common), or remove nesterov");
 }
 
-std::unique_ptr<Optimizer> make_sgd(const OptimizerSettings& settings, const ParameterLayout& layout,
-                                    kernels::UpdateKernels& kernels) {
-  return std::make_unique<Sgd>(settings, layout, kernels);
-}
-
 }  // namespace
 
 OptimizerKind sgd() {
@@ -58,7 +53,7 @@ OptimizerKind sgd() {
           .meaning = "stochastic gradient descent, plain or with momentum",
           .describe = describe_sgd,
           .state = sgd_state_names,
-          .make = make_sgd,
+          .make = make_rule<Sgd>,
           .traits = {.is_gradient_descent = true}};
 }
 

@@ -119,7 +119,7 @@ std::vector<kernels::UpdateRange> make_ranges(const ParameterLayout& layout, con
 }
 
 ParameterLayout layout_of(const Holding& holding) {
-  std::vector<RowSlice> parts;  // of one row, in which blocks may begin anywhere
+  std::vector<InterleavedBlock> parts;  // of one row, in which blocks may begin anywhere
   for (const BlockRange& range : holding.ranges()) {
     const Block& block = holding.layout().blocks()[range.block];
     const Index count = range.floats.last - range.floats.first;

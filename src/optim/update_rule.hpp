@@ -138,6 +138,13 @@ class UpdateRule : public Optimizer {
   kernels::GradientScale scale_;  ///< likewise
 };
 
+/// The `make` of a rule's OptimizerKind.
+template <typename Rule>
+std::unique_ptr<Optimizer> make_rule(const OptimizerSettings& settings, const ParameterLayout& layout,
+                                     kernels::UpdateKernels& kernels) {
+  return std::make_unique<Rule>(settings, layout, kernels);
+}
+
 /// A buffer with one double for each range, in the device's memory.
 class RangeSums {
  public:

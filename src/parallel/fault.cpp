@@ -11,26 +11,24 @@
 namespace unisono::parallel {
 
 void FaultSettings::describe(ConfigVisitor& visitor) {
-  visitor.field(
-      {.name = "slow_rank", .meaning = "the rank that is slowed down; -1: none", .minimum = -1, .maximum = 1 << 20},
-      slow_rank);
+  visitor.field({.name = "slow_rank",
+                 .meaning = "the rank that is slowed down; -1: none",
+                 .range = at_least(-1).at_most(1 << 20)},
+                slow_rank);
   visitor.field({.name = "slow_factor",
                  .meaning = "how many times its CPU time the slow rank takes; it sleeps for the rest",
-                 .minimum = 1,
-                 .maximum = 1e6},
+                 .range = at_least(1).at_most(1e6)},
                 slow_factor);
   visitor.field({.name = "pause_seconds",
                  .meaning = "mean of the slow rank's random pause after each (micro-)batch (exponentially distributed)",
                  .unit = "s",
-                 .minimum = 0,
-                 .maximum = 3600},
+                 .range = at_least(0).at_most(3600)},
                 pause_seconds);
   visitor.field({.name = "emulated_seconds",
                  .meaning = "time that every rank sleeps after each (micro-)batch, to emulate computation without "
                             "using a core; the slow rank sleeps slow_factor times as long",
                  .unit = "s",
-                 .minimum = 0,
-                 .maximum = 3600},
+                 .range = at_least(0).at_most(3600)},
                 emulated_seconds);
   visitor.field(
       {.name = "emulated_gflops",

@@ -51,7 +51,7 @@ void PlacementSettings::describe(ConfigVisitor& visitor) {
   visitor.field({.name = "ranks",
                  .meaning = "which of a replica's ranks runs each stage: [1, 0]. Empty: in their order; chosen where "
                             "something is chosen automatically, and there is one replica",
-                 .minimum = 0},
+                 .range = at_least(0)},
                 ranks);
   visitor.require("ranks", ranks.empty() || is_permutation(ranks),
                   "ranks must name each of a replica's ranks once, from 0 on");
@@ -66,8 +66,7 @@ void PlacementSettings::describe(ConfigVisitor& visitor) {
   visitor.numbers_or({.name = "speed",
                       .meaning = "how fast the ranks are; a list has their GFLOP/s, for each of all ranks or of one "
                                  "replica's, of which only the ratios matter",
-                      .minimum = 0,
-                      .minimum_excluded = true},
+                      .range = above(0)},
                      speeds, speed, kSpeeds);
 }
 
@@ -77,16 +76,14 @@ void ReplicaSettings::describe(ConfigVisitor& visitor) {
        .meaning = "number of ranks that hold one copy of the model, a replica: each has some consecutive "
                   "layers, and micro-batches pass from stage to stage (a pipeline). The number of ranks must "
                   "be a multiple of it. 1: each rank holds the whole model",
-       .minimum = 1,
-       .maximum = 1 << 16},
+       .range = at_least(1).at_most(1 << 16)},
       stages, {"auto", "the number, of those that divide the ranks, with the shortest step that memory allows"});
   visitor.variant({.name = "schedule", .meaning = "in which order a stage runs the passes of the micro-batches"},
                   schedule, kPipelineSchedules, {{PipelineSchedule::interleaved, [this](ConfigVisitor& inner) {
                                                     chunks = std::max<std::int64_t>(chunks, 2);
                                                     inner.field({.name = "chunks",
                                                                  .meaning = "pieces of the model that each stage holds",
-                                                                 .minimum = 2,
-                                                                 .maximum = 1 << 10},
+                                                                 .range = at_least(2).at_most(1 << 10)},
                                                                 chunks);
                                                   }}});
   if (schedule != PipelineSchedule::interleaved) chunks = 1;

@@ -179,14 +179,12 @@ nlohmann::json to_json(const TrialTask& task) {
 }
 
 TrialTask task_from(const nlohmann::json& json) {
-  TrialTask task;
-  task.run = trial_run_from(json.at("training"));
-  task.overrides = json.at("overrides").get<std::vector<std::string>>();
-  task.folder = json.at("folder").get<std::string>();
-  task.goes_on = json.at("goes_on").get<bool>();
-  task.outputs = json.at("outputs").get<std::string>();
-  task.takes_over = json.at("takes_over").get<bool>();
-  return task;
+  return {.run = trial_run_from(json.at("training")),
+          .overrides = json.at("overrides"),
+          .folder = json.at("folder"),
+          .goes_on = json.at("goes_on"),
+          .outputs = json.at("outputs"),
+          .takes_over = json.at("takes_over")};
 }
 
 nlohmann::json to_json(const TrialResult& result) {

@@ -199,11 +199,6 @@ double student_two_sided(double t, double freedom) {
   return incomplete_beta(freedom / 2, 0.5, freedom / (freedom + t * t));
 }
 
-double student_cdf(double t, double freedom) {
-  const double tail = 0.5 * student_two_sided(t, freedom);
-  return t > 0 ? 1 - tail : tail;
-}
-
 double student_quantile(double p, double freedom) {
   if (p == 0.5) return 0;
   const double tail = 2 * std::min(p, 1 - p);  // of both sides

@@ -7,9 +7,7 @@ namespace unisono::records {
 /// I_x(a, b), the regularised incomplete beta function, to about 14 digits. \param x in [0, 1] \param a, b above 0
 double incomplete_beta(double a, double b, double x);
 
-/// P(T ≤ t) for T with so many degrees of freedom.
-double student_cdf(double t, double freedom);
-/// P(|T| ≥ |t|), with full relative precision where it is tiny.
+/// P(|T| ≥ |t|) for T with so many degrees of freedom, with full relative precision where it is tiny.
 double student_two_sided(double t, double freedom);
 /// The t with P(T ≤ t) = p. \param p in (0, 1)
 double student_quantile(double p, double freedom);

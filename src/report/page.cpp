@@ -10,6 +10,7 @@
 #include <limits>
 #include <utility>
 
+#include "unisono/base/svg.hpp"
 #include "unisono/records/progress.hpp"
 
 namespace unisono::report {
@@ -96,32 +97,8 @@ Html head_of(const Page& page) {
   return element("head", head);
 }
 
-/// For contents and for values in quotes. Control characters that HTML lacks become spaces.
-std::string escaped(std::string_view text) {
-  std::string markup;
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        markup += "&amp;";
-        break;
-      case '<':
-        markup += "&lt;";
-        break;
-      case '>':
-        markup += "&gt;";
-        break;
-      case '"':
-        markup += "&quot;";
-        break;
-      case '\'':
-        markup += "&#39;";
-        break;
-      default:
-        markup += static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\t' ? ' ' : c;
-    }
-  }
-  return markup;
-}
+/// For contents and for values in quotes.
+std::string escaped(std::string_view text) { return xml_escaped(text, "&#39;", "\n\t"); }
 
 std::string start_of(std::string_view name, const std::vector<HtmlAttribute>& attributes) {
   std::string markup = "<" + std::string(name);

@@ -11,6 +11,7 @@
 
 #include "plot/frame.hpp"
 #include "unisono/base/errors.hpp"
+#include "unisono/records/run_folder.hpp"
 #include "unisono/report/report.hpp"
 
 namespace unisono::report {
@@ -24,8 +25,8 @@ struct Paragraph {
 /// A table; its columns are sorted by a click on their heads.
 struct Table {
   std::string caption;
-  std::vector<std::string> head;
-  std::vector<std::vector<std::string>> rows;  ///< the first cell names the row
+  std::vector<std::string> head = {};
+  std::vector<std::vector<std::string>> rows = {};  ///< the first cell names the row
 };
 
 /// A drawing in SVG, made by plot/ or by another part of this program.
@@ -124,6 +125,12 @@ struct PageKind {
   bool (*fits)(const std::vector<std::string>& folders);
   Page (*make)(const ReportOptions& options, Log& log);
 };
+
+/// The `fits` of a page about one folder of this owner.
+template <records::FolderOwner owner>
+bool is_one(const std::vector<std::string>& folders) {
+  return folders.size() == 1 && records::owner_of(folders.front()) == owner;
+}
 
 extern const PageKind kRunPage;   ///< one run
 extern const PageKind kRunsPage;  ///< several runs beside each other

@@ -48,7 +48,7 @@ class Facts {
   Table table() && { return std::move(table_); }
 
  private:
-  Table table_{.caption = "What was trained", .head = {}, .rows = {}};
+  Table table_{.caption = "What was trained"};
 };
 
 std::string ranks_of(const Json& summary) {
@@ -80,7 +80,7 @@ Table facts_of(const RunHistory& run) {
 }
 
 Table result_table(const RunHistory& run) {
-  Table table{.caption = "Metrics at the end", .head = {"split"}, .rows = {}};
+  Table table{.caption = "Metrics at the end", .head = {"split"}};
   const std::vector<std::string> metrics = run.metrics();
   for (const std::string& metric : metrics) table.head.push_back(words_of(metric));
   for (const std::string split : {"train", "validation", "test"}) {
@@ -99,7 +99,7 @@ Table result_table(const RunHistory& run) {
 
 Table ending_table(const RunHistory& run) {
   const Json& summary = run.summary;
-  Table table{.caption = "How it ended", .head = {}, .rows = {{"status", run.record.status}}};
+  Table table{.caption = "How it ended", .rows = {{"status", run.record.status}}};
   table.rows.push_back({"epochs made", grouped(run.record.epochs)});
   table.rows.push_back({"steps made", grouped(run.record.steps)});
   if (const double resumed = number_in(summary, "resumed_at_step"); resumed > 0) {
@@ -139,7 +139,7 @@ const PageKind kRunPage = {
     .make = run_page};
 
 Section section_of_settings(const RunHistory& run, const models::ModelKinds& models) {
-  Table chosen{.caption = "Settings other than the defaults", .head = {"key", "value"}, .rows = {}};
+  Table chosen{.caption = "Settings other than the defaults", .head = {"key", "value"}};
   for (const auto& [key, value] : chosen_keys(run.config, models)) chosen.rows.push_back({key, value});
   return {
       .title = "Settings",
@@ -195,7 +195,7 @@ plot::Mark mark_of(const std::string& curve, std::size_t points) {
 }
 
 Table table_of_evaluations(const RunHistory& run) {
-  Table table{.caption = "Evaluations", .head = {"step", "epoch"}, .rows = {}};
+  Table table{.caption = "Evaluations", .head = {"step", "epoch"}};
   std::vector<const Curve*> curves;
   for (const std::string split : {"validation", "test"}) {
     for (const std::string& metric : run.metrics()) {
@@ -331,7 +331,7 @@ Pictures pictures_of(const records::ModelExamples& examples) {
 }
 
 Table table_of(const records::ModelExamples& examples) {
-  Table table{.caption = "Worst examples", .head = {"example", "answer", "predicted", examples.error}, .rows = {}};
+  Table table{.caption = "Worst examples", .head = {"example", "answer", "predicted", examples.error}};
   for (const records::WorstExample& one : examples.worst) {
     const auto [truth, predicted] = judged(one, examples);
     table.rows.push_back({grouped(one.number), truth, predicted, number_text(one.error)});
@@ -351,9 +351,8 @@ void add_worst(Section& section, const records::ModelExamples& examples) {
 
 Table table_of(const records::Neighbours& neighbours) {
   Table rows{.caption = "Nearest neighbours of the first " + neighbours.table,
-             .head = {"name", "neighbours, with their cosines"},
-             .rows = {}};
-  for (const records::Neighbours::Row& row : neighbours.rows) {
+             .head = {"name", "neighbours, with their cosines"}};
+  for (const records::Neighbours::NamedNeighbours& row : neighbours.rows) {
     std::string list;
     for (const auto& [name, cosine] : row.neighbours) {
       list += fmt::format("{}{} {:.2f}", list.empty() ? "" : ", ", name, cosine);
@@ -364,7 +363,7 @@ Table table_of(const records::Neighbours& neighbours) {
 }
 
 Table table_of(const records::SplitEvaluation& evaluation) {
-  Table table{.caption = "Evaluation", .head = {}, .rows = {}};
+  Table table{.caption = "Evaluation"};
   table.rows.push_back({"checkpoint", evaluation.checkpoint});
   table.rows.push_back({"step", grouped(evaluation.step)});
   table.rows.push_back({"data", evaluation.data});
@@ -398,7 +397,7 @@ plot::MatrixPlot matrix_plot(const records::ConfusionMatrix& matrix, const std::
 }
 
 Table class_table(const records::ConfusionMatrix& matrix, const std::vector<std::string>& names) {
-  Table table{.caption = "Classes", .head = {"class", "examples", "precision", "recall", "F1"}, .rows = {}};
+  Table table{.caption = "Classes", .head = {"class", "examples", "precision", "recall", "F1"}};
   for (Index label = 0; label < matrix.classes(); ++label) {
     const records::ClassFigures figures = matrix.of(label);
     table.rows.push_back({class_name(names, label), grouped(figures.support), fmt::format("{:.3f}", figures.precision),

@@ -20,8 +20,7 @@ namespace {
 constexpr std::size_t kMostEpochs = 40;
 
 Table time_table(const Seconds& seconds) {
-  Table table{
-      .caption = "Seconds by part, mean over the ranks that train", .head = {"part", "seconds", "share"}, .rows = {}};
+  Table table{.caption = "Seconds by part, mean over the ranks that train", .head = {"part", "seconds", "share"}};
   for (const SecondsPart& part : kSecondsParts) {
     const double own = seconds.*part.value;
     if (own > 0) table.rows.push_back({words_of(part.name), number_text(own), share_text(own, seconds.sum())});
@@ -119,7 +118,7 @@ Section section_of_pipeline(const RunHistory& run, const ReportOptions& options)
   if (options.predict_timeline) section.blocks.push_back(timeline_of(run, options));
   const auto measured = run.summary.find("pipeline");
   if (measured == run.summary.end() || !measured->is_object()) return section;
-  Table table{.caption = "Measured", .head = {"figure", "value"}, .rows = {}};
+  Table table{.caption = "Measured", .head = {"figure", "value"}};
   for (const auto& [name, value] : measured->items()) {
     table.rows.push_back({words_of(name), value.is_string()
                                               ? value.get<std::string>()
@@ -188,7 +187,7 @@ void add_histogram(Section& section, const std::string& name, const std::string&
 /// A column for each number of the objects, and two for each histogram.
 void add_table(Section& section, const RunHistory& run, const std::string& path, const std::string& name,
                const Json& objects) {
-  Table table{.caption = capitalised(words_of(name)), .head = {"number"}, .rows = {}};
+  Table table{.caption = capitalised(words_of(name)), .head = {"number"}};
   for (const Json& object : objects) {
     if (!object.is_object()) return;
     std::vector<std::string> row = {fmt::format("{}", table.rows.size())};
@@ -281,7 +280,7 @@ Section section_of_counters(const RunHistory& run) {
 }
 
 Section section_of_other_figures(const RunHistory& run) {
-  Table table{.caption = "Other figures of the summary", .head = {"figure", "value"}, .rows = {}};
+  Table table{.caption = "Other figures of the summary", .head = {"figure", "value"}};
   add_numbers(run, other_figures(run.summary), "", "", table);
   if (table.rows.empty()) return {.title = "Other figures"};
   return {.title = "Other figures", .blocks = {std::move(table)}};

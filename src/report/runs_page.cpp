@@ -44,7 +44,7 @@ Runs read_runs(const std::vector<std::string>& folders) {
 Table narrow(Table table) {
   constexpr std::size_t kMostColumns = 8, kMostRuns = 6;
   if (table.head.size() <= kMostColumns || table.rows.size() > kMostRuns) return table;
-  Table turned{.caption = table.caption, .head = {table.head.front()}, .rows = {}};
+  Table turned{.caption = table.caption, .head = {table.head.front()}};
   for (const auto& row : table.rows) turned.head.push_back(row.front());
   for (std::size_t column = 1; column < table.head.size(); ++column) {
     std::vector<std::string>& cells = turned.rows.emplace_back(1, table.head[column]);
@@ -54,7 +54,7 @@ Table narrow(Table table) {
 }
 
 Table table_of_differences(const Runs& all) {
-  Table table{.caption = "What differs in the settings", .head = {"run"}, .rows = {}};
+  Table table{.caption = "What differs in the settings", .head = {"run"}};
   if (all.table.seeds_differ) table.head.emplace_back("seed");
   for (const std::string& key : all.table.differing) table.head.push_back(key);
   table.head.emplace_back("ranks");
@@ -69,7 +69,7 @@ Table table_of_differences(const Runs& all) {
 }
 
 Table table_of_results(const Runs& all) {
-  Table table{.caption = "Results", .head = {"run", "status", "epochs", "steps"}, .rows = {}};
+  Table table{.caption = "Results", .head = {"run", "status", "epochs", "steps"}};
   for (const std::string& metric : all.table.metrics) table.head.push_back(words_of(metric));
   table.head.insert(table.head.end(), {"examples/s", "seconds"});
   for (std::size_t i = 0; i < all.runs.size(); ++i) {
@@ -88,7 +88,7 @@ Table table_of_results(const Runs& all) {
 
 /// Of complete runs that differ by their seeds alone.
 Table table_of_seeds(const Runs& all) {
-  Table table{.caption = "Mean ± standard deviation over seeds", .head = {"runs"}, .rows = {}};
+  Table table{.caption = "Mean ± standard deviation over seeds", .head = {"runs"}};
   for (const std::string& metric : all.table.metrics) table.head.push_back(words_of(metric));
   for (const SeedGroup& group : all.table.groups) {
     std::string names;

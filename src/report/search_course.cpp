@@ -108,7 +108,7 @@ Table rungs_table(const SearchHistory& search) {
   }
   const bool is_population = search.settings().method == search::SearchKind::population;
   const bool has_brackets = search.settings().method == search::SearchKind::hyperband;
-  Table table{.caption = "Rungs", .head = {"epochs"}, .rows = {}};
+  Table table{.caption = "Rungs", .head = {"epochs"}};
   if (has_brackets) table.head = {"bracket, from epochs", "epochs"};
   const std::string metric = words_of(search.metric);
   table.head.insert(table.head.end(), {"trials", "failed", is_population ? "began with others' weights" : "went on",
@@ -281,7 +281,7 @@ Section section_of_timeline(const TrialsHistory& job) {
     section.blocks.emplace_back(Paragraph{
         fmt::format("The first {} of {} trainings.", grouped(kMostBlocks), grouped(std::ssize(job.trainings)))});
   }
-  const TrialsHistory::Rows rows = job.rows();
+  const TrialsHistory::TimelineRows rows = job.rows();
   const bool is_search = job.kind == "search";
   plot::Timeline timeline;
   timeline.caption = {.title = fmt::format("Which {} ran when", is_search ? "trials" : "folds"),

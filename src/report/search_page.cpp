@@ -34,7 +34,7 @@ std::string ends_text(const SearchHistory& search) {
 Table facts_of(const SearchHistory& search) {
   const TrialsHistory& job = search.job;
   const search::SearchSettings& settings = search.settings();
-  Table table{.caption = "The search", .head = {}, .rows = {{"status", job.status}}};
+  Table table{.caption = "The search", .rows = {{"status", job.status}}};
   const auto add = [&](const char* name, std::string value) { table.rows.push_back({name, std::move(value)}); };
   add("method", std::string(name_of(settings.method, search::kSearchKinds)));
   add("trials",
@@ -56,7 +56,7 @@ Table facts_of(const SearchHistory& search) {
 
 Table best_table(const SearchHistory& search, std::int64_t best) {
   const trials::TrialRecord& trial = search.plan->trials().at(best);
-  Table table{.caption = "The best trial", .head = {}, .rows = {{"trial", grouped(best)}}};
+  Table table{.caption = "The best trial", .rows = {{"trial", grouped(best)}}};
   std::string value = number_text(trial.value);
   if (trial.results.size() > 1) value += fmt::format(" ± {:.2g}", trial.deviation);
   table.rows.push_back({words_of(search.metric), value});
@@ -66,7 +66,7 @@ Table best_table(const SearchHistory& search, std::int64_t best) {
 
 Table refit_table(const SearchHistory& search) {
   const records::TrialResult& refit = *search.plan->refitted();
-  Table table{.caption = "The best trial's settings, trained on all examples", .head = {}, .rows = {}};
+  Table table{.caption = "The best trial's settings, trained on all examples"};
   table.rows.push_back({"status", std::string(name_of(refit.status, records::kTrialStatuses))});
   if (!refit.message.empty()) table.rows.push_back({"message", refit.message});
   for (const records::MeasuredMetric& metric : refit.metrics) {
@@ -164,8 +164,7 @@ Section section_of_trials(const SearchHistory& search) {
   const bool has_messages =
       std::any_of(trials.begin(), trials.end(), [](const auto& trial) { return !trial.second.message.empty(); });
   Table table{.caption = trials.size() > kMostRows ? fmt::format("The best {} trials", grouped(kMostRows)) : "Trials",
-              .head = {"trial", "status", words_of(search.metric)},
-              .rows = {}};
+              .head = {"trial", "status", words_of(search.metric)}};
   if (has_deviations) table.head.emplace_back("deviation");
   table.head.insert(table.head.end(), {"epochs", "seconds"});
   table.head.insert(table.head.end(), keys.begin(), keys.end());
@@ -190,13 +189,7 @@ Section section_of_trials_config(const TrialsHistory& job) {
   return {.title = "Settings", .blocks = {Folded{.summary = "The whole config in force", .text = job.config}}};
 }
 
-const PageKind kSearchPage = {.what = "a search",
-                              .fits =
-                                  [](const auto& folders) {
-                                    return folders.size() == 1 &&
-                                           records::owner_of(folders.front()) == records::FolderOwner::search;
-                                  },
-                              .make = search_page};
+const PageKind kSearchPage = {.what = "a search", .fits = is_one<records::FolderOwner::search>, .make = search_page};
 
 SearchTable table_of(const SearchHistory& search) {
   SearchTable table;

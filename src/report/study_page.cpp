@@ -57,7 +57,7 @@ std::string percent_in(const Json& object, const char* name, int digits) {
 
 Table facts_of(const StudyHistory& study) {
   const Json& json = study.json;
-  Table table{.caption = "The study", .head = {}, .rows = {}};
+  Table table{.caption = "The study"};
   const auto add = [&](std::string name, std::string value) {
     table.rows.push_back({std::move(name), std::move(value)});
   };
@@ -81,8 +81,7 @@ Table facts_of(const StudyHistory& study) {
 Table verdicts_table(const StudyHistory& study) {
   Table table{
       .caption = "Does it reach the state of the serial run?",
-      .head = {"way", "ranks × threads", study.metric(), "deviation", "difference", "95 % interval", "p", "verdict"},
-      .rows = {}};
+      .head = {"way", "ranks × threads", study.metric(), "deviation", "difference", "95 % interval", "p", "verdict"}};
   for (const Json& variant : study.variants()) {
     std::vector<std::string> row = {variant.at("name").get<std::string>(), cores_of(variant), text_in(variant, "mean"),
                                     text_in(variant, "deviation")};
@@ -149,8 +148,7 @@ Section section_of_verdicts(const StudyHistory& study) {
 Section section_of_distances(const StudyHistory& study) {
   Table table{.caption = "How far from the serial run of the same seed?",
               .head = {"way", "ranks × threads", "parameters, of their norm", "largest", "outputs", "other class",
-                       "loss", "above the minimum"},
-              .rows = {}};
+                       "loss", "above the minimum"}};
   for (const Json& variant : study.variants()) {
     const Json& distance = variant.at("distance");
     const bool is_serial = variant.at("verdict") == "reference";
@@ -167,8 +165,7 @@ Table speed_table(const StudyHistory& study) {
   const auto at = [&](const char* what) { return fmt::format("at {} {}", text_in(equal, what), what); };
   Table table{.caption = "How much faster?",
               .head = {"way", "ranks × threads", "seconds", "speed-up", "efficiency", at("updates"), at("examples"),
-                       at("seconds"), "seconds to " + text_in(study.json, "target"), "seeds that reach it"},
-              .rows = {}};
+                       at("seconds"), "seconds to " + text_in(study.json, "target"), "seeds that reach it"}};
   for (const Json& variant : study.variants()) {
     const Json& at_equal = variant.at("at_equal");
     table.rows.push_back({variant.at("name").get<std::string>(), cores_of(variant),
@@ -278,8 +275,7 @@ Section section_of_curves(const StudyHistory& study) {
 
 Section section_of_trainings(const StudyHistory& study) {
   Table table{.caption = "Trainings",
-              .head = {"way", "ranks × threads", "seed", study.metric(), "loss", "steps", "seconds", "why not"},
-              .rows = {}};
+              .head = {"way", "ranks × threads", "seed", study.metric(), "loss", "steps", "seconds", "why not"}};
   for (const Json& training : study.json.at("trainings")) {
     const auto variant = std::find_if(study.variants().begin(), study.variants().end(),
                                       [&](const Json& one) { return one.at("identity") == training.at("way"); });

@@ -232,8 +232,8 @@ std::int64_t TrialsHistory::ended() const {
   return std::count_if(trainings.begin(), trainings.end(), [](const auto& one) { return one.result.has_value(); });
 }
 
-TrialsHistory::Rows TrialsHistory::rows() const {
-  Rows rows;
+TrialsHistory::TimelineRows TrialsHistory::rows() const {
+  TimelineRows rows;
   std::vector<double> free_at;  // of each row
   for (const TrainingSpan& span : trainings) {
     auto row = std::find_if(free_at.begin(), free_at.end(), [&](double at) { return at <= span.start; });

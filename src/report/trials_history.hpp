@@ -38,11 +38,11 @@ struct TrialsHistory {
   std::size_t at_once() const { return rows().count; }
 
   /// A row for each training, such that those of a row follow each other: as if each row were a worker.
-  struct Rows {
+  struct TimelineRows {
     std::vector<std::size_t> of_training;
     std::size_t count = 0;
   };
-  Rows rows() const;
+  TimelineRows rows() const;
 };
 
 /// \throws CheckpointError saying what is wrong with the folder

@@ -19,7 +19,7 @@ std::string whole_or_empty(double number) { return std::isnan(number) ? "" : gro
 
 Table facts_of(const ValidationHistory& validation) {
   const TrialsHistory& job = validation.job;
-  Table table{.caption = "The cross-validation", .head = {}, .rows = {{"status", job.status}}};
+  Table table{.caption = "The cross-validation", .rows = {{"status", job.status}}};
   table.rows.push_back({"folds", grouped(job.folds)});
   if (job.status != "complete")
     table.rows.push_back({"folds that have ended", whole_or_empty(std::size(validation.folds))});
@@ -35,8 +35,7 @@ Table facts_of(const ValidationHistory& validation) {
 
 Table figures_table(const ValidationHistory& validation) {
   Table table{.caption = "Metrics of the validation examples",
-              .head = {"metric", "mean", "deviation", "95 % interval of the mean", "pooled"},
-              .rows = {}};
+              .head = {"metric", "mean", "deviation", "95 % interval of the mean", "pooled"}};
   for (const FoldFigures& one : validation.figures) {
     const records::Interval& interval = one.interval;
     table.rows.push_back(
@@ -113,8 +112,7 @@ Section section_of_folds(const ValidationHistory& validation) {
                                         [](const FoldLine& line) { return !line.message.empty(); });
   Table table{
       .caption = shown < validation.folds.size() ? fmt::format("The first {} folds", grouped(kMostFolds)) : "Folds",
-      .head = {"fold", "status", "training examples", "validation examples", "seconds"},
-      .rows = {}};
+      .head = {"fold", "status", "training examples", "validation examples", "seconds"}};
   for (const FoldFigures& one : validation.figures) table.head.push_back(words_of(one.name));
   if (has_messages) table.head.emplace_back("why");
   for (std::size_t i = 0; i < shown; ++i) {
@@ -140,8 +138,7 @@ Section section_of_searches(const ValidationHistory& validation) {
       "Within each fold a search chose the settings, on the fold's training examples alone. The first value is that by "
       "which they were chosen, the second that of the fold, which had no part in the choice."});
   Table table{.caption = "What was chosen",
-              .head = {"fold", "trials", "chosen", "settings", "within the fold", "on the fold"},
-              .rows = {}};
+              .head = {"fold", "trials", "chosen", "settings", "within the fold", "on the fold"}};
   for (const FoldSearch& search : validation.searches) {
     const bool is_known = search.chosen >= 0;
     table.rows.push_back({fmt::format("{}", search.fold), grouped(search.trials),
@@ -168,12 +165,7 @@ Page validation_page(const ReportOptions& options, Log&) {
 
 }  // namespace
 
-const PageKind kValidationPage = {.what = "a cross-validation",
-                                  .fits =
-                                      [](const auto& folders) {
-                                        return folders.size() == 1 && records::owner_of(folders.front()) ==
-                                                                          records::FolderOwner::cross_validation;
-                                      },
-                                  .make = validation_page};
+const PageKind kValidationPage = {
+    .what = "a cross-validation", .fits = is_one<records::FolderOwner::cross_validation>, .make = validation_page};
 
 }  // namespace unisono::report

@@ -82,13 +82,11 @@ void describe_rungs(ConfigVisitor& visitor, SearchSettings& settings) {
   visitor.field({.name = "least_epochs",
                  .meaning = "trials are first trained for this long, or up to reduction_factor times as long",
                  .unit = "epochs",
-                 .minimum = 1,
-                 .maximum = 1 << 30},
+                 .range = at_least(1).at_most(1 << 30)},
                 settings.least_epochs);
   visitor.field({.name = "reduction_factor",
                  .meaning = "one in so many trials goes on, and is trained for so many times as long",
-                 .minimum = 2,
-                 .maximum = 1 << 20},
+                 .range = at_least(2).at_most(1 << 20)},
                 settings.reduction_factor);
 }
 
@@ -231,8 +229,7 @@ void describe_hyperband(ConfigVisitor& visitor, SearchSettings& settings) {
   visitor.field({.name = "trials",
                  .meaning = "number of trials, baselines included, up to the end of a bracket; 0: one pass over all "
                             "brackets",
-                 .minimum = 0,
-                 .maximum = 1'000'000},
+                 .range = at_least(0).at_most(1'000'000)},
                 settings.trials);
   describe_rungs(visitor, settings);
 }

@@ -169,14 +169,11 @@ void describe_population(ConfigVisitor& visitor, SearchSettings& settings) {
   visitor.field({.name = "exploit_every_epochs",
                  .meaning = "epochs after which a trial is compared with the others",
                  .unit = "epochs",
-                 .minimum = 1,
-                 .maximum = 1 << 30},
+                 .range = at_least(1).at_most(1 << 30)},
                 settings.exploit_every_epochs);
   visitor.field({.name = "exploited_fraction",
                  .meaning = "this share of the trials, the worst, take over weights of as many of the best",
-                 .minimum = 0,
-                 .maximum = 0.5,
-                 .minimum_excluded = true},
+                 .range = above(0).at_most(0.5)},
                 settings.exploited_fraction);
 }
 

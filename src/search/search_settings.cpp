@@ -25,8 +25,7 @@ void describe_method(ConfigVisitor& visitor, SearchSettings& settings) {
 void describe_size(ConfigVisitor& visitor, SearchSettings& settings) {
   visitor.field({.name = "repeats",
                  .meaning = "trainings of each trial, with seeds of their own; the mean of the metric counts",
-                 .minimum = 1,
-                 .maximum = 1000},
+                 .range = at_least(1).at_most(1000)},
                 settings.repeats);
   visitor.require("repeats", settings.repeats == 1 || settings.method != SearchKind::population,
                   "the trials of a population take over weights of each other, so that there is no mean over repeats: "
@@ -38,13 +37,13 @@ void describe_size(ConfigVisitor& visitor, SearchSettings& settings) {
   visitor.require("cross_validate", !settings.cross_validate || settings.method != SearchKind::population,
                   "the trials of a population take over weights of each other, so that there is no mean over folds: "
                   "remove cross_validate, or choose another method");
-  visitor.field(
-      {.name = "ranks_per_trial", .meaning = "ranks that train a trial together", .minimum = 1, .maximum = 1 << 20},
-      settings.ranks_per_trial);
+  visitor.field({.name = "ranks_per_trial",
+                 .meaning = "ranks that train a trial together",
+                 .range = at_least(1).at_most(1 << 20)},
+                settings.ranks_per_trial);
   visitor.field({.name = "threads_per_trial",
                  .meaning = "cores that a rank uses for a trial; a rank with more cores trains several trials at once",
-                 .minimum = 1,
-                 .maximum = 4096},
+                 .range = at_least(1).at_most(4096)},
                 settings.threads_per_trial);
 }
 
@@ -80,12 +79,12 @@ void describe_ends(ConfigVisitor& visitor, SearchSettings& settings) {
   visitor.field({.name = "stop_after_seconds",
                  .meaning = "no trial starts after so much time; what runs is finished. 0: no limit",
                  .unit = "seconds",
-                 .minimum = 0},
+                 .range = at_least(0)},
                 settings.stop_after_seconds);
   visitor.field({.name = "trial_seconds",
                  .meaning = "a trial that takes longer is stopped, and counts as failed. 0: no limit",
                  .unit = "seconds",
-                 .minimum = 0},
+                 .range = at_least(0)},
                 settings.trial_seconds);
   std::vector<double> target;
   if (settings.has_target) target = {settings.target};
@@ -102,8 +101,7 @@ void describe_ends(ConfigVisitor& visitor, SearchSettings& settings) {
 void describe_trials(ConfigVisitor& visitor, SearchSettings& settings) {
   visitor.field({.name = "trials",
                  .meaning = "number of trials, baselines included. With a larger number later, a search goes on",
-                 .minimum = 1,
-                 .maximum = static_cast<double>(kMostTrials),
+                 .range = at_least(1).at_most(static_cast<double>(kMostTrials)),
                  .required = true},
                 settings.trials);
 }

@@ -132,14 +132,12 @@ void describe_tpe(ConfigVisitor& visitor, SearchSettings& settings) {
                  .meaning = "trial n knows the results of trials below n − lookahead, and waits for them: one more "
                             "trial than this can run at once. Raise it with the number of trials that run at once",
                  .unit = "trials",
-                 .minimum = 0,
-                 .maximum = 1'000'000},
+                 .range = at_least(0).at_most(1'000'000)},
                 settings.lookahead);
   visitor.field({.name = "startup_trials",
                  .meaning = "trials that know fewer results than this are drawn at random",
                  .unit = "trials",
-                 .minimum = 1,
-                 .maximum = 1'000'000},
+                 .range = at_least(1).at_most(1'000'000)},
                 settings.startup_trials);
   describe_median_rule(visitor, settings);
 }

@@ -79,14 +79,14 @@ void CheckpointSettings::describe(ConfigVisitor& visitor) {
        .meaning =
            "epochs between checkpoints; 0: no checkpoints at the end of an epoch. The end of a run always writes one",
        .unit = "epochs",
-       .minimum = 0},
+       .range = at_least(0)},
       every_epochs);
   visitor.field({.name = "every_steps",
                  .meaning = "steps between additional checkpoints, besides those at the end of epochs; 0: none",
                  .unit = "steps",
-                 .minimum = 0},
+                 .range = at_least(0)},
                 every_steps);
-  visitor.field({.name = "keep", .meaning = "number of latest checkpoints that are kept", .minimum = 1}, keep);
+  visitor.field({.name = "keep", .meaning = "number of latest checkpoints that are kept", .range = at_least(1)}, keep);
   visitor.field(
       {.name = "keep_best", .meaning = "also keep the checkpoint with the best evaluation, as checkpoints/best.h5"},
       keep_best);
@@ -110,7 +110,7 @@ void Config::describe(ConfigVisitor& visitor) {
                   "another folder, set output");
   visitor.field({.name = "seed",
                  .meaning = "seed of the random numbers: initial weights, order of examples, dropout, augmentation",
-                 .minimum = 0},
+                 .range = at_least(0)},
                 seed);
   visitor.field({.name = "output", .meaning = "run folder; if empty, runs/<name>"}, output);
   visitor.choice({.name = "device", .meaning = "device that the model is trained on"}, device, kDevices);
@@ -311,14 +311,13 @@ void describe_batches(ConfigVisitor& visitor, TrainSettings& settings) {
                   "for each example; for them, the number of examples between two reports, averages or possible stops. "
                   "0: 64 for tables; otherwise a hundredth of an epoch, but at least 4096",
        .unit = "examples",
-       .minimum = 0,
-       .maximum = 1 << 30},
+       .range = at_least(0).at_most(1 << 30)},
       settings.batch_size,
       {"largest", "as many as the ranks' memory allows (replica.placement.memory), for models of layers"});
   visitor.field({.name = "accumulate",
                  .meaning = "gradient accumulation: number of micro-batches that the batch of a step is divided into, "
                             "one after another; saves memory",
-                 .minimum = 1},
+                 .range = at_least(1)},
                 settings.accumulate);
   visitor.require("accumulate", settings.batch_size <= 0 || settings.accumulate <= settings.batch_size,
                   "accumulate is larger than batch_size, so some micro-batches would be empty; lower accumulate");
@@ -329,7 +328,7 @@ void describe_batches(ConfigVisitor& visitor, TrainSettings& settings) {
            "are those of a micro-batch. With at least as many micro-batches as ranks, each rank takes whole, "
            "consecutive ones, so that the result does not depend on the number of ranks, up to rounding; with "
            "fewer, each is divided among the ranks. Not together with accumulate",
-       .minimum = 1},
+       .range = at_least(1)},
       settings.micro_batches,
       {"auto",
        "the fewest with which a step is at most 5 % longer than with any number, and fits into "
@@ -356,7 +355,7 @@ void describe_ends(ConfigVisitor& visitor, TrainSettings& settings) {
       {.name = "divergence",
        .meaning = "the run ends as diverged when its training loss stays above this multiple of its first loss for an "
                   "epoch, or is not finite; first losses below 0.1 count as 0.1. 0: only if it is not finite",
-       .minimum = 0},
+       .range = at_least(0)},
       settings.divergence);
   visitor.require("divergence", settings.divergence == 0 || settings.divergence > 1,
                   "divergence is a multiple of the first loss: set it above 1, or to 0");
@@ -370,7 +369,7 @@ void describe_ends(ConfigVisitor& visitor, TrainSettings& settings) {
 }  // namespace
 
 void TrainSettings::describe(ConfigVisitor& visitor, bool whole_batch) {
-  visitor.field({.name = "epochs", .meaning = "passes over the training set", .minimum = 1, .maximum = 1 << 30},
+  visitor.field({.name = "epochs", .meaning = "passes over the training set", .range = at_least(1).at_most(1 << 30)},
                 epochs);
   if (whole_batch) {
     refuse_batches(visitor);
@@ -381,30 +380,28 @@ void TrainSettings::describe(ConfigVisitor& visitor, bool whole_batch) {
                  .meaning = "epochs between evaluations on the validation set (or the test set, if there is no "
                             "validation set); 0: only at the end",
                  .unit = "epochs",
-                 .minimum = 0},
+                 .range = at_least(0)},
                 evaluate_every_epochs);
   visitor.field({.name = "evaluation_batch_size",
                  .meaning = "batch size of a rank in evaluations and predictions",
                  .unit = "examples",
-                 .minimum = 1,
-                 .maximum = 1 << 20},
+                 .range = at_least(1).at_most(1 << 20)},
                 evaluation_batch_size);
   visitor.field({.name = "report_every_steps",
                  .meaning = "steps between two reports, each of which is a line of metrics.jsonl",
                  .unit = "steps",
-                 .minimum = 1},
+                 .range = at_least(1)},
                 report_every_steps);
   visitor.field(
       {.name = "threads",
        .meaning = "threads per rank; 0: the rank's equal share of the cores that it may run on, and of CPU quotas",
-       .minimum = 0,
-       .maximum = 4096},
+       .range = at_least(0).at_most(4096)},
       threads);
   describe_ends(visitor, *this);
   visitor.numbers_or({.name = "class_weights",
                       .meaning = "weight of an example's loss in training, by its class; a list has one weight per "
                                  "class",
-                      .minimum = 0},
+                      .range = at_least(0)},
                      class_weight_list, class_weights, kClassWeights);
   weights.describe(visitor);
 }
@@ -434,12 +431,11 @@ void EarlyStoppingSettings::describe(ConfigVisitor& visitor) {
                  .meaning = "the run stops after so many evaluations in a row without an improvement; see "
                             "train.evaluate_every_epochs. 0: it never stops early",
                  .unit = "evaluations",
-                 .minimum = 0,
-                 .maximum = 1 << 30},
+                 .range = at_least(0).at_most(1 << 30)},
                 patience);
   visitor.field({.name = "min_delta",
                  .meaning = "a metric has improved if it is better than the best value so far by more than this",
-                 .minimum = 0},
+                 .range = at_least(0)},
                 min_delta);
 }
 
@@ -458,9 +454,7 @@ void WeightSettings::describe(ConfigVisitor& visitor) {
   visitor.field({.name = "weight_average",
                  .meaning = "decay of a moving average of the parameters, for instance 0.999, which is then evaluated, "
                             "judged and used by evaluate and predict instead of the parameters themselves; 0: none",
-                 .minimum = 0,
-                 .maximum = 1,
-                 .maximum_excluded = true},
+                 .range = at_least(0).below(1)},
                 average);
 }
 

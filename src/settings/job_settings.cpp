@@ -5,13 +5,12 @@ namespace unisono::settings {
 void StudySettings::describe(ConfigVisitor& visitor) {
   visitor.field({.name = "seeds",
                  .meaning = "how many seeds the serial run and each variant are trained with: seed, seed + 1, …",
-                 .minimum = 2,
-                 .maximum = 10000},
+                 .range = at_least(2).at_most(10000)},
                 seeds);
   visitor.field({.name = "margin",
                  .meaning = "difference of the metric that does not matter: a variant is equivalent if the interval of "
                             "its difference lies inside ± margin; 0: none is",
-                 .minimum = 0},
+                 .range = at_least(0)},
                 margin);
   visitor.field({.name = "metric",
                  .meaning = "by what variants are compared, as \"validation.accuracy\" or \"test.loss\"; auto: the "
@@ -39,7 +38,7 @@ void StudySettings::describe(ConfigVisitor& visitor) {
 namespace {
 
 void describe_folds(ConfigVisitor& visitor, std::int64_t& folds) {
-  visitor.field({.name = "folds", .meaning = "how many folds there are", .minimum = 2, .maximum = 1 << 20}, folds);
+  visitor.field({.name = "folds", .meaning = "how many folds there are", .range = at_least(2).at_most(1 << 20)}, folds);
 }
 
 void describe_stratified(ConfigVisitor& visitor, bool& stratified) {
@@ -51,7 +50,7 @@ void describe_stratified(ConfigVisitor& visitor, bool& stratified) {
 void describe_most_fits(ConfigVisitor& visitor, std::int64_t& most_fits) {
   visitor.field({.name = "most_fits",
                  .meaning = "more folds than this are refused; raise it if you have the time for them",
-                 .minimum = 1},
+                 .range = at_least(1)},
                 most_fits);
 }
 
@@ -71,13 +70,13 @@ void CrossValidationSettings::describe(ConfigVisitor& visitor) {
        {FoldMethod::repeated_k_fold,
         [this](ConfigVisitor& inner) {
           describe_folds(inner, folds);
-          inner.field({.name = "repeats", .meaning = "how often", .minimum = 1, .maximum = 1 << 20}, repeats);
+          inner.field({.name = "repeats", .meaning = "how often", .range = at_least(1).at_most(1 << 20)}, repeats);
           describe_stratified(inner, stratified);
         }},
        {FoldMethod::leave_one_out, [this](ConfigVisitor& inner) { describe_most_fits(inner, most_fits); }},
        {FoldMethod::leave_p_out,
         [this](ConfigVisitor& inner) {
-          inner.field({.name = "p", .meaning = "examples that are validated together", .minimum = 1}, p);
+          inner.field({.name = "p", .meaning = "examples that are validated together", .range = at_least(1)}, p);
           describe_most_fits(inner, most_fits);
         }},
        {FoldMethod::group_k_fold,
@@ -94,10 +93,7 @@ void CrossValidationSettings::describe(ConfigVisitor& visitor) {
           describe_folds(inner, folds);
           inner.field({.name = "held_out_fraction",
                        .meaning = "share of the examples that is drawn for validation",
-                       .minimum = 0,
-                       .maximum = 1,
-                       .minimum_excluded = true,
-                       .maximum_excluded = true},
+                       .range = above(0).below(1)},
                       held_out_fraction);
           describe_stratified(inner, stratified);
         }},
@@ -111,7 +107,7 @@ void CrossValidationSettings::describe(ConfigVisitor& visitor) {
           inner.field({.name = "gap",
                        .meaning = "examples that are left out between training and validation",
                        .unit = "examples",
-                       .minimum = 0},
+                       .range = at_least(0)},
                       gap);
         }},
        {FoldMethod::predefined, [this](ConfigVisitor& inner) {
@@ -124,7 +120,7 @@ void CrossValidationSettings::describe(ConfigVisitor& visitor) {
   visitor.field({.name = "split_seed",
                  .meaning = "seed of random folds. `seed` does not change it, so that runs with different seeds are "
                             "compared on the same folds",
-                 .minimum = 0},
+                 .range = at_least(0)},
                 split_seed);
   visitor.choice({.name = "solver", .meaning = "how the models of the folds are found"}, solver, kFoldSolvers);
   visitor.field(
@@ -134,8 +130,7 @@ void CrossValidationSettings::describe(ConfigVisitor& visitor) {
       nested);
   visitor.field({.name = "inner_folds",
                  .meaning = "nested: folds of a fold's training examples, by which trials are compared",
-                 .minimum = 2,
-                 .maximum = 1 << 20},
+                 .range = at_least(2).at_most(1 << 20)},
                 inner_folds);
   visitor.field({.name = "refit", .meaning = "train a model on all examples at the end"}, refit);
   visitor.require(
@@ -145,13 +140,12 @@ void CrossValidationSettings::describe(ConfigVisitor& visitor) {
   visitor.require("nested", !nested || solver == FoldSolver::automatic || solver == FoldSolver::train,
                   "nested trains its trials: remove solver");
   visitor.field(
-      {.name = "ranks_per_fold", .meaning = "ranks that train a fold together", .minimum = 1, .maximum = 1 << 20},
+      {.name = "ranks_per_fold", .meaning = "ranks that train a fold together", .range = at_least(1).at_most(1 << 20)},
       ranks_per_fold);
   visitor.field(
       {.name = "threads_per_fold",
        .meaning = "cores of each of these ranks; a rank with more cores trains several folds at the same time",
-       .minimum = 1,
-       .maximum = 1 << 16},
+       .range = at_least(1).at_most(1 << 16)},
       threads_per_fold);
   visitor.choice({.name = "keep", .meaning = "what is kept of the folds' runs"}, keep, kKeptFolds);
 }

@@ -222,10 +222,6 @@ void check_averaging(const StrategySettings& settings, const StrategyTerms& term
                   "or train for more epochs");
 }
 
-std::unique_ptr<Strategy> make_averaging(const StrategySettings& settings) {
-  return std::make_unique<Averaging>(settings.own.of<AveragingSettings>());
-}
-
 }  // namespace
 
 StrategyKind averaging_strategy() {
@@ -233,7 +229,7 @@ StrategyKind averaging_strategy() {
           .meaning = "local SGD: ranks make steps on their own and average their parameters at intervals",
           .describe = describe_averaging,
           .check = check_averaging,
-          .make = make_averaging,
+          .make = construct<Averaging, AveragingSettings>,
           .traits = {.has_one_model = true, .trains_replicas = true},
           .relief = relief_of_averages};
 }
@@ -251,19 +247,19 @@ void describe_periods(AveragingSettings& settings, ConfigVisitor& visitor) {
   visitor.number_or({.name = "period",
                      .meaning = "steps between two averages; parameters are also averaged at the end of every epoch",
                      .unit = "steps",
-                     .minimum = 1},
+                     .range = at_least(1)},
                     settings.period, {"adaptive", "shorter as the training loss falls (AdaComm)"});
   visitor.field({.name = "first_period",
                  .meaning = "of period = \"adaptive\": the first period, which is the longest; 0: 16",
                  .unit = "steps",
-                 .minimum = 0},
+                 .range = at_least(0)},
                 settings.first_period);
   visitor.field(
       {.name = "node_period",
        .meaning = "steps between two averages within a node; the period must be a multiple of it. 0: there are "
                   "only averages of all ranks",
        .unit = "steps",
-       .minimum = 0},
+       .range = at_least(0)},
       settings.node_period);
   visitor.field(
       {.name = "overlap",
@@ -306,8 +302,7 @@ void AveragingSettings::describe(ConfigVisitor& visitor) {
   visitor.field({.name = "allreduce_epochs",
                  .meaning = "epochs of allreduce at the start of the run, before local steps begin (post-local SGD)",
                  .unit = "epochs",
-                 .minimum = 0,
-                 .maximum = 1e9},
+                 .range = at_least(0).at_most(1e9)},
                 allreduce_epochs);
   visitor.section({.name = "outer", .meaning = "what is done with an average of all ranks (DiLoCo)"}, outer);
   visitor.section({.name = "compression",

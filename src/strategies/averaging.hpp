@@ -16,7 +16,7 @@ struct AveragingSettings {
   std::int64_t first_period = 0;  ///< of adaptive ones; 0: 16
   std::int64_t node_period = 0;   ///< steps between averages within a node; 0: there are none
   bool overlap = false;           ///< each average is applied a period later
-  RowMergeSettings merge{};
+  MergeSettings merge{};
   StateAtAverage optimizer_state = StateAtAverage::average;
   std::int64_t allreduce_epochs = 0;  ///< epochs of allreduce at the start (post-local SGD)
   OuterSettings outer{};

@@ -44,18 +44,13 @@ class BatchStrategy final : public Strategy {
   BatchSettings settings_;
 };
 
-std::unique_ptr<Strategy> make_batch(const StrategySettings& settings) {
-  return std::make_unique<BatchStrategy>(settings);
-}
-
 void describe_batch(StrategySettings& settings, ConfigVisitor& visitor) {
   auto& own = settings.own.of<BatchSettings>();
   visitor.number_or({.name = "portions",
                      .meaning = "portions that the training set is cut into, which are dealt to the ranks: more of "
                                 "them balance ranks of unequal speed better, and cost more additions of gradients. "
                                 "They decide the result's rounding, and ranks do not",
-                     .minimum = 1,
-                     .maximum = 1 << 16},
+                     .range = at_least(1).at_most(1 << 16)},
                     own.portions, {"auto", "8 to 64, by the sizes of set and model"});
   visitor.field(
       {.name = "backup",
@@ -178,14 +173,6 @@ std::string BatchCounters::text(const CounterTerms&) const {
       portions, a_pass(moved), a_pass(repeated), a_pass(nodes), a_pass(sent_bytes) * 1e-6);
 }
 
-namespace {
-
-std::string batch_relief(const StrategySettings&, bool) {
-  return "fewer strategy.portions, or strategy.backup = false, send fewer gradients";
-}
-
-}  // namespace
-
 StrategyKind batch_strategy() {
   return {.name = "batch",
           .meaning =
@@ -193,10 +180,12 @@ StrategyKind batch_strategy() {
               "of the method's vectors",
           .describe = describe_batch,
           .check = check_batch,
-          .make = make_batch,
+          .make = construct<BatchStrategy>,
           .traits = {.steps_together = true, .needs_gradient = true, .has_one_model = true, .whole_batch = true},
           .waiting = "ranks waited for shards of vectors",
-          .relief = batch_relief};
+          .relief = [](const StrategySettings&, bool) -> std::string {
+            return "fewer strategy.portions, or strategy.backup = false, send fewer gradients";
+          }};
 }
 
 }  // namespace unisono::strategies

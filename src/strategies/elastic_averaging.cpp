@@ -141,18 +141,13 @@ void describe_elastic_averaging(StrategySettings& settings, ConfigVisitor& visit
   visitor.field({.name = "period",
                  .meaning = "steps of a worker between two exchanges with the center",
                  .unit = "steps",
-                 .minimum = 1},
+                 .range = at_least(1)},
                 own.period);
   visitor.field({.name = "elasticity",
                  .meaning = "elasticity α: how far a worker and the center move towards each other, as a share of "
                             "their distance; 0: 0.9 / number of workers",
-                 .minimum = 0,
-                 .maximum = 1},
+                 .range = at_least(0).at_most(1)},
                 own.elasticity);
-}
-
-std::unique_ptr<Strategy> make_elastic_averaging(const StrategySettings& settings) {
-  return std::make_unique<ElasticAveraging>(settings);
 }
 
 std::string elastic_averaging_relief(const StrategySettings& settings, bool) {
@@ -165,7 +160,7 @@ StrategyKind elastic_averaging_strategy() {
   return {.name = "elastic_averaging",
           .meaning = "workers train on their own, and at intervals each is drawn towards a center that servers hold",
           .describe = describe_elastic_averaging,
-          .make = make_elastic_averaging,
+          .make = construct<ElasticAveraging>,
           .traits = {.needs_gradient = true, .has_servers = true, .at_own_pace = true},
           .waiting = "workers waited for messages",
           .relief = elastic_averaging_relief};

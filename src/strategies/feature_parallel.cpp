@@ -86,7 +86,7 @@ class PartialMargins {
 
 /// The values of some features of a set's rows, in memory of their own: a thread that reads only these reads them one
 /// after the other.
-class PartOfRows {
+class FeatureValues {
  public:
   /// \param begins, ends of each row's values that belong to the part
   void take(const data::LabelledRows& whole, std::span<const std::uint64_t> begins,
@@ -167,7 +167,7 @@ class DividedSteps {
   struct alignas(kAlignmentBytes) Thread {
     bool has_part = false;
     models::FeatureShare share;
-    PartOfRows rows;  ///< of sparse rows, the values of its features; empty where one thread has all of them
+    FeatureValues rows;  ///< of sparse rows, the values of its features; empty where one thread has all of them
     std::unique_ptr<models::Scratch> scratch;
     kernels::LossSums sums;
   };
@@ -329,12 +329,6 @@ void describe_feature_parallel(StrategySettings& settings, ConfigVisitor& visito
   settings.describe_threads(visitor);
 }
 
-std::unique_ptr<Strategy> make_feature_parallel(const StrategySettings&) { return std::make_unique<FeatureParallel>(); }
-
-std::string feature_parallel_relief(const StrategySettings&, bool) {
-  return "a larger model.mini_batch sends fewer, larger ones";
-}
-
 }  // namespace
 
 StrategyKind feature_parallel_strategy() {
@@ -343,9 +337,11 @@ StrategyKind feature_parallel_strategy() {
               "for linear models: threads and ranks divide the features, and add up their shares of each mini-batch's "
               "margins",
           .describe = describe_feature_parallel,
-          .make = make_feature_parallel,
+          .make = construct<FeatureParallel>,
           .traits = {.shares_model = true, .times_threads = true, .divides_features = true},
-          .relief = feature_parallel_relief};
+          .relief = [](const StrategySettings&, bool) -> std::string {
+            return "a larger model.mini_batch sends fewer, larger ones";
+          }};
 }
 
 }  // namespace unisono::strategies

@@ -195,9 +195,11 @@ void describe_gossip(StrategySettings& settings, ConfigVisitor& visitor) {
                  own.order, kOrders);
   visitor.choice({.name = "momentum", .meaning = "what happens to the optimizer's state in an exchange"}, own.momentum,
                  kMomenta);
-  visitor.field(
-      {.name = "period", .meaning = "steps of a rank from one exchange to the next", .unit = "steps", .minimum = 1},
-      own.period);
+  visitor.field({.name = "period",
+                 .meaning = "steps of a rank from one exchange to the next",
+                 .unit = "steps",
+                 .range = at_least(1)},
+                own.period);
 }
 
 void check_gossip(const StrategySettings& settings, const StrategyTerms& terms, ConfigVisitor& visitor) {
@@ -206,14 +208,6 @@ void check_gossip(const StrategySettings& settings, const StrategyTerms& terms, 
       "strategy", !mixes || terms.optimizer_states > 0,
       "strategy.momentum = \"mix\" means nothing here: this optimizer keeps no vectors that could be mixed; "
       "remove it, or set optimizer.momentum or another optimizer.kind");
-}
-
-std::unique_ptr<Strategy> make_gossip(const StrategySettings& settings) {
-  return std::make_unique<Gossip>(settings.own.of<GossipSettings>());
-}
-
-std::string gossip_relief(const StrategySettings&, bool) {
-  return "a longer period, topology = \"exponential\" or order = \"combine_then_adapt\" waits less";
 }
 
 }  // namespace
@@ -225,10 +219,12 @@ StrategyKind gossip_strategy() {
               "neighbours'; the mean of all ranks is the model",
           .describe = describe_gossip,
           .check = check_gossip,
-          .make = make_gossip,
+          .make = construct<Gossip, GossipSettings>,
           .traits = {.needs_gradient = true, .trains_replicas = true},
           .waiting = "ranks waited for their neighbours",
-          .relief = gossip_relief};
+          .relief = [](const StrategySettings&, bool) -> std::string {
+            return "a longer period, topology = \"exponential\" or order = \"combine_then_adapt\" waits less";
+          }};
 }
 
 }  // namespace unisono::strategies

@@ -25,7 +25,6 @@
 
 #include <algorithm>
 #include <exception>
-#include <memory>
 
 #include "step.hpp"
 #include "unisono/base/errors.hpp"
@@ -228,20 +227,12 @@ void describe_gossip_async(StrategySettings& settings, ConfigVisitor& visitor) {
   visitor.field({.name = "period",
                  .meaning = "own steps of an even rank from one average that it begins to the next",
                  .unit = "steps",
-                 .minimum = 1},
+                 .range = at_least(1)},
                 own.period);
   visitor.field({.name = "record",
                  .meaning = "record in which order each rank made its steps and averages, in events.bin of the run "
                             "folder, so that `unisono replay` can repeat the run bit for bit"},
                 settings.record);
-}
-
-std::unique_ptr<Strategy> make_gossip_async(const StrategySettings& settings) {
-  return std::make_unique<GossipAsync>(settings);
-}
-
-std::string gossip_async_relief(const StrategySettings&, bool) {
-  return "a longer period or a larger train.batch_size waits less";
 }
 
 }  // namespace
@@ -252,10 +243,12 @@ StrategyKind gossip_async_strategy() {
               "training without a centre at each rank's own pace (AD-PSGD): each rank trains its own parameters, and "
               "averages them with one other rank at a time; the mean of all ranks is the model",
           .describe = describe_gossip_async,
-          .make = make_gossip_async,
+          .make = construct<GossipAsync>,
           .traits = {.needs_gradient = true, .at_own_pace = true, .only_on_cpus = true},
           .waiting = "ranks waited for averages with others",
-          .relief = gossip_async_relief};
+          .relief = [](const StrategySettings&, bool) -> std::string {
+            return "a longer period or a larger train.batch_size waits less";
+          }};
 }
 
 }  // namespace unisono::strategies

@@ -118,16 +118,14 @@ void describe_gradient_sharing(StrategySettings& settings, ConfigVisitor& visito
   visitor.field({.name = "threshold",
                  .meaning = "the threshold, in units of the parameters: values of an update that reach it are sent, as "
                             "plus or minus the threshold; 0: it is chosen anew for each update, by density",
-                 .minimum = 0},
+                 .range = at_least(0)},
                 own.threshold);
   visitor.require("threshold", kernels::fits_fp32(own.threshold),
                   "threshold must be 0 or lie between 1.2e-38 and 3.4e38, as parameters do");
   if (own.threshold == 0) {
     visitor.field({.name = "density",
                    .meaning = "about which share of an update's values is sent, where the threshold is chosen",
-                   .minimum = 0,
-                   .maximum = 1,
-                   .minimum_excluded = true},
+                   .range = above(0).at_most(1)},
                   own.density);
   } else {
     visitor.refuse("density", "means nothing beside a threshold above 0: remove it, or set threshold = 0");
@@ -136,8 +134,7 @@ void describe_gradient_sharing(StrategySettings& settings, ConfigVisitor& visito
                  .meaning = "how many steps a rank may be ahead of the updates of any other rank that it has applied; "
                             "0: synchronous; -1: any number, and who is faster makes more steps",
                  .unit = "steps",
-                 .minimum = -1,
-                 .maximum = 1 << 20},
+                 .range = at_least(-1).at_most(1 << 20)},
                 own.staleness_bound);
   visitor.field({.name = "record",
                  .meaning = "record the order in which each rank applied updates, in events.bin of the run folder, so "
@@ -146,10 +143,6 @@ void describe_gradient_sharing(StrategySettings& settings, ConfigVisitor& visito
   visitor.require("record", !settings.record || !own.is_synchronous(),
                   "synchronous runs need no record, because the same number of ranks always gives the same run; remove "
                   "record, or set another staleness_bound");
-}
-
-std::unique_ptr<Strategy> make_gradient_sharing(const StrategySettings& settings) {
-  return std::make_unique<GradientSharing>(settings);
 }
 
 std::string gradient_sharing_relief(const StrategySettings& settings, bool) {
@@ -166,7 +159,7 @@ StrategyKind gradient_sharing_strategy() {
               "ranks train their own parameters at their own pace, and send the large values of their updates to all "
               "others over a tree; each applies the others' updates as they arrive",
           .describe = describe_gradient_sharing,
-          .make = make_gradient_sharing,
+          .make = construct<GradientSharing>,
           .traits = {.needs_gradient = true, .at_own_pace = true},
           .waiting = "ranks waited for their next step",
           .relief = gradient_sharing_relief};

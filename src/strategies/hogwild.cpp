@@ -349,7 +349,7 @@ void describe_hogwild(StrategySettings& settings, ConfigVisitor& visitor) {
        .meaning =
            "with several ranks: steps between two averages; parameters are also averaged at the end of every epoch",
        .unit = "steps",
-       .minimum = 1},
+       .range = at_least(1)},
       own.period);
   own.merge.describe(visitor);
 }

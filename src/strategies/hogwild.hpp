@@ -12,7 +12,7 @@ enum class Locking { none, striped, global };
 struct HogwildSettings {
   Locking locking = Locking::none;
   std::int64_t period = 16;  ///< with several ranks: steps between averages of θ
-  RowMergeSettings merge{};
+  MergeSettings merge{};
 };
 
 }  // namespace unisono::strategies

@@ -32,22 +32,21 @@ namespace {
 constexpr Index kPackedFloats = Index{1} << 20;  // rows are sent 4 MiB at a time
 constexpr Index kLeastPart = 2048;               // examples of a rank between two merges: about a millisecond
 
-constexpr Named<RowMerge> kRowMerges[] = {
-    {RowMerge::by_model, "auto", "mean for linear models, sum for all others"},
-    {RowMerge::sum, "sum", "the changes of all ranks are summed, as if one rank had made them all"},
-    {RowMerge::mean, "mean", "mean over the ranks that changed the row"}};
+constexpr Named<MergeChoice> kRowMerges[] = {
+    {MergeChoice::by_model, "auto", "mean for linear models, sum for all others"},
+    {MergeChoice::sum, "sum", "the changes of all ranks are summed, as if one rank had made them all"},
+    {MergeChoice::mean, "mean", "mean over the ranks that changed the row"}};
 
 }  // namespace
 
-void RowMergeSettings::describe(ConfigVisitor& visitor) {
+void MergeSettings::describe(ConfigVisitor& visitor) {
   visitor.choice({.name = "merge",
                   .meaning = "for models that are updated in place: how a row is merged that several ranks changed"},
                  merge, kRowMerges);
   visitor.field({.name = "merge_after",
                  .meaning = "with merge = \"sum\": a row is also merged between two averages, whenever all ranks "
                             "together have touched it about this many times; 0: only with the averages",
-                 .minimum = 0,
-                 .maximum = 1 << 20},
+                 .range = at_least(0).at_most(1 << 20)},
                 merge_after);
 }
 
@@ -55,8 +54,8 @@ std::string relief_of_averages(const StrategySettings&, bool) {
   return "a longer period sends fewer, and so does a larger merge_after if rows are merged between averages";
 }
 
-bool sums_changes(const models::InPlace& model, RowMerge merge) {
-  return merge == RowMerge::by_model ? model.usual_merge() == models::RowMerging::sum : merge == RowMerge::sum;
+bool sums_changes(const models::InPlace& model, MergeChoice merge) {
+  return merge == MergeChoice::by_model ? model.usual_merge() == models::RowMerging::sum : merge == MergeChoice::sum;
 }
 
 void count_averaged(const TrainContext& run, std::size_t bytes) {
@@ -80,7 +79,7 @@ std::size_t average_parameters(const TrainContext& run, comm::Communicator& grou
   return bytes;
 }
 
-ParameterAverage::ParameterAverage(TrainContext& run, const RowMergeSettings& settings,
+ParameterAverage::ParameterAverage(TrainContext& run, const MergeSettings& settings,
                                    parallel::CompressedChanges* compressed)
     : run_(run), merge_after_(settings.merge_after), compressed_(compressed) {
   if (run.model.in_place() == nullptr) return;
@@ -95,7 +94,7 @@ ParameterAverage::ParameterAverage(TrainContext& run, const RowMergeSettings& se
     old_.assign(run.state.parameters.begin(), run.state.parameters.end());
 }
 
-std::int64_t ParameterAverage::bytes(const models::Model& model, const RowMergeSettings& settings, int ranks) {
+std::int64_t ParameterAverage::bytes(const models::Model& model, const MergeSettings& settings, int ranks) {
   if (model.in_place() == nullptr || ranks == 1) return 0;
   Index rows = 0, most = 0;
   for (const models::RowSpace& space : model.in_place()->row_spaces()) {
@@ -105,7 +104,7 @@ std::int64_t ParameterAverage::bytes(const models::Model& model, const RowMergeS
   const Index old = sums_changes(*model.in_place(), settings.merge) ? model.layout().size() : 0;
   const Index packed = std::min(kPackedFloats, model.layout().size());
   return static_cast<std::int64_t>(sizeof(float)) * (old + packed + most + rows) +
-         static_cast<std::int64_t>(sizeof(Row)) * most + static_cast<std::int64_t>(sizeof(std::uint32_t)) * rows;
+         static_cast<std::int64_t>(sizeof(RowToMerge)) * most + static_cast<std::int64_t>(sizeof(std::uint32_t)) * rows;
 }
 
 void ParameterAverage::sum(std::span<float> values) {
@@ -205,14 +204,14 @@ void ParameterAverage::note_frequent(std::size_t space) {
     const float all = weights_[static_cast<std::size_t>(row)];
     const float merges = (all - std::exchange(before, all)) / uncounted_ / static_cast<float>(merge_after_);
     if (merges < 1) continue;
-    const Row whole{
+    const RowToMerge whole{
         .at = rows.offset + row * rows.stride, .share = 1, .floats = static_cast<std::int32_t>(rows.stride)};
     frequent_.push_back({whole, merges});
   }
 }
 
 /// Merges rows over the ranks. Collective, with the same rows on every rank.
-void ParameterAverage::exchange(std::span<const Row> rows) {
+void ParameterAverage::exchange(std::span<const RowToMerge> rows) {
   while (!rows.empty()) {
     std::size_t count = 0, floats = 0;
     while (count < rows.size() &&
@@ -221,30 +220,30 @@ void ParameterAverage::exchange(std::span<const Row> rows) {
     packed_.resize(floats);
     const auto for_each = [&](auto visit) {
       std::span<float> left(packed_);
-      for (const Row& row : rows.first(count)) {
+      for (const RowToMerge& row : rows.first(count)) {
         visit(row, left.first(static_cast<std::size_t>(row.floats)));
         left = left.subspan(static_cast<std::size_t>(row.floats));
       }
     };
-    for_each([&](const Row& row, std::span<float> part) { give(row, part); });
+    for_each([&](const RowToMerge& row, std::span<float> part) { give(row, part); });
     if (compressed_ != nullptr) {
       sum_compressed(rows.first(count));
     } else {
       sum(packed_);
     }
-    for_each([&](const Row& row, std::span<float> part) { take(row, part); });
+    for_each([&](const RowToMerge& row, std::span<float> part) { take(row, part); });
     rows = rows.subspan(count);
   }
 }
 
 /// packed_ ← the sum of the ranks' changes of these rows, from compressed messages.
-void ParameterAverage::sum_compressed(std::span<const Row> rows) {
+void ParameterAverage::sum_compressed(std::span<const RowToMerge> rows) {
   float* const residual = run_.vectors.back().values.data();
   unsent_.clear();
-  for (const Row& row : rows) unsent_.insert(unsent_.end(), residual + row.at, residual + row.at + row.floats);
+  for (const RowToMerge& row : rows) unsent_.insert(unsent_.end(), residual + row.at, residual + row.at + row.floats);
   compressed_->sum(packed_, unsent_);
   const float* from = unsent_.data();
-  for (const Row& row : rows) {
+  for (const RowToMerge& row : rows) {
     std::copy_n(from, row.floats, residual + row.at);
     from += row.floats;
   }
@@ -259,7 +258,7 @@ void ParameterAverage::take_residual() {
 }
 
 /// Writes this rank's contribution to the sum over ranks.
-void ParameterAverage::give(const Row& row, std::span<float> to) const {
+void ParameterAverage::give(const RowToMerge& row, std::span<float> to) const {
   const float* const own = run_.state.parameters.data() + row.at;
   for (std::size_t k = 0; k < to.size(); ++k) {
     if (row.share == 0) {
@@ -271,7 +270,7 @@ void ParameterAverage::give(const Row& row, std::span<float> to) const {
 }
 
 /// Sets a row to its merged value.
-void ParameterAverage::take(const Row& row, std::span<const float> sum) {
+void ParameterAverage::take(const RowToMerge& row, std::span<const float> sum) {
   float* const own = run_.state.parameters.data() + row.at;
   if (!sums()) {
     std::copy(sum.begin(), sum.end(), own);

@@ -11,18 +11,18 @@
 namespace unisono::strategies {
 
 /// How a row of θ is merged that several ranks changed.
-enum class RowMerge {
+enum class MergeChoice {
   by_model,  ///< as InPlace::usual_merge says
   sum,       ///< the changes of all ranks are added
   mean       ///< of the ranks that changed it
 };
 
 /// Whether the rows of this model (which is updated in place) are merged by adding the ranks' changes.
-bool sums_changes(const models::InPlace& model, RowMerge merge);
+bool sums_changes(const models::InPlace& model, MergeChoice merge);
 
 /// Keys about merging rows, of strategies that average θ.
-struct RowMergeSettings {
-  RowMerge merge = RowMerge::by_model;
+struct MergeSettings {
+  MergeChoice merge = MergeChoice::by_model;
   std::int64_t merge_after = 64;  ///< with sum: touches, by all ranks, after which a row is merged between averages
   void describe(ConfigVisitor& visitor);
 };
@@ -47,11 +47,10 @@ class ParameterAverage {
  public:
   /// \param compressed null: the ranks' changes of rows are sent as they are. Else the run keeps what this rank has not
   ///   sent in its last vector, which is like θ.
-  ParameterAverage(TrainContext& run, const RowMergeSettings& settings,
-                   parallel::CompressedChanges* compressed = nullptr);
+  ParameterAverage(TrainContext& run, const MergeSettings& settings, parallel::CompressedChanges* compressed = nullptr);
 
   /// Bytes of memory that one object takes on each rank.
-  static std::int64_t bytes(const models::Model& model, const RowMergeSettings& settings, int ranks);
+  static std::int64_t bytes(const models::Model& model, const MergeSettings& settings, int ranks);
 
   /// Where the model's steps must mark the rows that they touch; null if the model has no rows or there is only one
   /// rank.
@@ -68,14 +67,14 @@ class ParameterAverage {
 
  private:
   /// A row that is to be merged.
-  struct Row {
+  struct RowToMerge {
     Index at;     ///< its offset in θ
     float share;  ///< weight of this rank's row in the mean; 0: this rank did not change it
     std::int32_t floats;
   };
   /// A row that is to be merged several times a step.
   struct FrequentRow {
-    Row row;
+    RowToMerge row;
     float merges;  ///< per step
   };
 
@@ -85,20 +84,20 @@ class ParameterAverage {
   void count_and_merge();
   void note_frequent(std::size_t space);
   void merge_due(int part);
-  void exchange(std::span<const Row> rows);
+  void exchange(std::span<const RowToMerge> rows);
   void average_rest(double weight);
   void sum(std::span<float> values);
-  void sum_compressed(std::span<const Row> rows);
+  void sum_compressed(std::span<const RowToMerge> rows);
   void take_residual();
-  void give(const Row& row, std::span<float> to) const;
-  void take(const Row& row, std::span<const float> sum);
+  void give(const RowToMerge& row, std::span<float> to) const;
+  void take(const RowToMerge& row, std::span<const float> sum);
 
   TrainContext& run_;
   std::int64_t merge_after_;
   std::vector<models::RowSpace> spaces_;
   std::optional<models::TouchedRows> touched_;
   std::vector<float> weights_, packed_;
-  std::vector<Row> rows_;
+  std::vector<RowToMerge> rows_;
   int parts_ = 1;                            ///< of the present step
   bool learns_ = true;                       ///< the first step after an average: touches are summed more often
   float uncounted_ = 0;                      ///< steps, in fractions, since touches were last summed over the ranks

@@ -63,15 +63,11 @@ class ParameterServer final : public Strategy {
   ParameterServerSettings own_;
 };
 
-std::unique_ptr<Strategy> make_parameter_server(const StrategySettings& settings) {
-  return std::make_unique<ParameterServer>(settings);
-}
-
 }  // namespace
 
 void ParameterServer::require(const models::Model& model, int) const {
   if (model.in_place() != nullptr) return require_in_place();
-  if (own_.merge != RowMerge::by_model) {
+  if (own_.merge != MergeChoice::by_model) {
     throw ConfigError(
         "strategy.merge: it applies only to models that are updated in place, but this one is not; remove it");
   }
@@ -205,7 +201,7 @@ ServingPlan ParameterServer::plan_for_rows(const TrainContext& run) const {
   };
   plan.make_shard = [&run, alone = plan.roles.workers() == 1](comm::Slice place, MutableView statistics,
                                                               kernels::Backend&) {
-    ShardRows rows(run.model.layout().size(), run.model.in_place()->row_spaces(), place);
+    RowsInShard rows(run.model.layout().size(), run.model.in_place()->row_spaces(), place);
     return make_row_shard(std::move(rows), place, {run.state.parameters, statistics}, alone);
   };
   return plan;
@@ -239,7 +235,7 @@ StrategyKind parameter_server_strategy() {
               "as gradients arrive",
           .describe = describe_parameter_server,
           .check = check_parameter_server,
-          .make = make_parameter_server,
+          .make = construct<ParameterServer>,
           .traits = {.has_servers = true, .at_own_pace = true},
           .waiting = "workers waited for messages",
           .relief = relief_of_parameter_server};
@@ -257,10 +253,10 @@ constexpr Named<StaleRate> kStaleRates[] = {
     {StaleRate::whole, "whole", "the same as for any other"},
     {StaleRate::divided, "divided", "divided by the staleness (in updates), if that is above 1"}};
 
-constexpr Named<RowMerge> kMerges[] = {
-    {RowMerge::by_model, "auto", "mean for linear models, sum for all others"},
-    {RowMerge::sum, "sum", "the change is added"},
-    {RowMerge::mean, "mean", "the change is divided by the number of workers and added"}};
+constexpr Named<MergeChoice> kMerges[] = {
+    {MergeChoice::by_model, "auto", "mean for linear models, sum for all others"},
+    {MergeChoice::sum, "sum", "the change is added"},
+    {MergeChoice::mean, "mean", "the change is divided by the number of workers and added"}};
 
 void describe_consistency(ParameterServerSettings& own, ConfigVisitor& visitor) {
   visitor.variant({.name = "consistency", .meaning = "which pushes of the other workers a pull may miss"},
@@ -270,8 +266,7 @@ void describe_consistency(ParameterServerSettings& own, ConfigVisitor& visitor) 
                                .meaning = "number of latest steps of each worker that a pull may miss; 0: bulk "
                                           "synchronous",
                                .unit = "steps",
-                               .minimum = 0,
-                               .maximum = 1 << 20},
+                               .range = at_least(0).at_most(1 << 20)},
                               own.staleness);
                     }}});
   visitor.require("push_period", own.consistency != Consistency::bounded || own.push_period <= own.staleness + 1,
@@ -288,12 +283,12 @@ void describe_exchange(ParameterServerSettings& own, ConfigVisitor& visitor) {
   visitor.field({.name = "pull_period",
                  .meaning = "steps of a worker between two pulls; in between, it updates its own copy with plain SGD",
                  .unit = "steps",
-                 .minimum = 1},
+                 .range = at_least(1)},
                 own.pull_period);
   visitor.field({.name = "push_period",
                  .meaning = "steps of a worker between two pushes; a push carries the sum of their gradients",
                  .unit = "steps",
-                 .minimum = 1},
+                 .range = at_least(1)},
                 own.push_period);
   visitor.field({.name = "prefetch",
                  .meaning = "pull while the previous step computes: the worker does not wait for parameters, but they "
@@ -307,7 +302,7 @@ void describe_stale_gradients(ParameterServerSettings& own, ConfigVisitor& visit
       {.name = "delay_compensation",
        .meaning =
            "delay compensation: stale gradients are corrected to g + λ g² (θ − θ_read) with this λ; 0: no correction",
-       .minimum = 0},
+       .range = at_least(0)},
       own.delay_compensation);
 }
 
@@ -321,7 +316,7 @@ void describe_parameter_server(StrategySettings& settings, ConfigVisitor& visito
   visitor.field({.name = "warmup_steps",
                  .meaning = "number of steps at the start of a run that one worker makes alone",
                  .unit = "steps",
-                 .minimum = 0},
+                 .range = at_least(0)},
                 own.warmup_steps);
   describe_consistency(own, visitor);
   visitor.field({.name = "record",

@@ -21,7 +21,7 @@ struct ParameterServerSettings {
   StaleRate stale_rate = StaleRate::whole;
   double delay_compensation = 0;                   ///< λ of DC-ASGD; 0: none
   std::int64_t warmup_steps = 0;                   ///< steps at the start that worker 0 makes alone
-  RowMerge merge = RowMerge::by_model;             ///< for models that are updated in place
+  MergeChoice merge = MergeChoice::by_model;       ///< for models that are updated in place
   parallel::CompressionSettings compression = {};  ///< of pushed gradients
 };
 

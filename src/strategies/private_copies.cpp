@@ -207,16 +207,12 @@ void describe_private_copies(StrategySettings& settings, ConfigVisitor& visitor)
   visitor.field({.name = "merge_every",
                  .meaning = "examples of each thread between two merges; the end of a step is one, too",
                  .unit = "examples",
-                 .minimum = 1},
+                 .range = at_least(1)},
                 own.merge_every);
 }
 
 std::unique_ptr<Strategy> make_private_copies(const StrategySettings& settings) {
   return std::make_unique<PrivateCopies>(settings.own.of<PrivateCopiesSettings>(), settings.threads);
-}
-
-std::string private_copies_relief(const StrategySettings&, bool) {
-  return "with a larger merge_every, threads wait less often";
 }
 
 }  // namespace
@@ -227,7 +223,9 @@ StrategyKind private_copies_strategy() {
           .describe = describe_private_copies,
           .make = make_private_copies,
           .traits = {.shares_model = true, .times_threads = true},
-          .relief = private_copies_relief};
+          .relief = [](const StrategySettings&, bool) -> std::string {
+            return "with a larger merge_every, threads wait less often";
+          }};
 }
 
 }  // namespace unisono::strategies

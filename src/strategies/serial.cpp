@@ -35,14 +35,12 @@ void Serial::train(TrainContext& run) {
   }
 }
 
-std::unique_ptr<Strategy> make_serial(const StrategySettings&) { return std::make_unique<Serial>(); }
-
 }  // namespace
 
 StrategyKind serial_strategy() {
   return {.name = "serial",
           .meaning = "one rank, one step after the other; the reference for the other strategies",
-          .make = make_serial,
+          .make = construct<Serial>,
           .traits = {.steps_together = true, .has_one_model = true, .trains_replicas = true, .on_one_rank = true},
           .relief = relief_of_allreduce};
 }

@@ -87,7 +87,12 @@ StepRecord record_of(const TrainContext& run, comm::Communicator& ranks, const S
                      Index examples, Index& before) {
   std::vector<std::int64_t> of_ranks(static_cast<std::size_t>(ranks.size()));
   of_ranks[static_cast<std::size_t>(ranks.rank())] = steps;
-  ranks.allreduce_sum(std::span<std::int64_t>(of_ranks));
+  return record_of(run, ranks, segment, std::move(of_ranks), examples, before);
+}
+
+StepRecord record_of(const TrainContext& run, comm::Communicator& ranks, const Segment& segment,
+                     std::vector<std::int64_t> worker_steps, Index examples, Index& before) {
+  ranks.allreduce_sum(std::span<std::int64_t>(worker_steps));
   const Index of_all = ranks.sum(examples);
   const std::int64_t steps_per_epoch = run.source.steps_per_epoch();
   return {.step = segment.last,
@@ -96,7 +101,7 @@ StepRecord record_of(const TrainContext& run, comm::Communicator& ranks, const S
           .consistent = true,
           .global_size = of_all - std::exchange(before, of_all),
           .learning_rate = run.schedule.rate(segment.last - 1),
-          .worker_steps = std::move(of_ranks)};
+          .worker_steps = std::move(worker_steps)};
 }
 
 }  // namespace unisono::strategies

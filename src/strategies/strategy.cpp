@@ -9,8 +9,7 @@ void StrategySettings::describe_threads(ConfigVisitor& visitor) {
                  .meaning = "threads of a rank that train on the same parameters at the same time; 0: the rank's equal "
                             "share of the cores that it may run on, or a single one where a short trial at the start "
                             "finds several no faster (linear models and factorization, but not with stratified)",
-                 .minimum = 0,
-                 .maximum = 4096},
+                 .range = at_least(0).at_most(4096)},
                 threads);
 }
 
@@ -18,8 +17,7 @@ void StrategySettings::describe_servers(ConfigVisitor& visitor) {
   visitor.number_or(
       {.name = "servers",
        .meaning = "number of ranks that only serve: each holds a shard of the parameters and does not train",
-       .minimum = 1,
-       .maximum = 1 << 20},
+       .range = at_least(1).at_most(1 << 20)},
       servers, {"colocated", "every rank trains, and also serves a shard in a separate thread"});
 }
 

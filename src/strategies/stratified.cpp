@@ -108,10 +108,6 @@ void check_stratified(const StrategySettings&, const StrategyTerms& terms, Confi
       "shuffle = false does not work with strategy.kind = \"stratified\", which has its own order; remove it");
 }
 
-std::unique_ptr<Strategy> make_stratified(const StrategySettings&) { return std::make_unique<Stratified>(); }
-
-std::string stratified_relief(const StrategySettings&, bool) { return "fewer ranks with more threads send fewer"; }
-
 }  // namespace
 
 StrategyKind stratified_strategy() {
@@ -121,10 +117,12 @@ StrategyKind stratified_strategy() {
               "items; each rank holds a part of the data and of the parameters",
           .describe = describe_stratified,
           .check = check_stratified,
-          .make = make_stratified,
+          .make = construct<Stratified>,
           .traits = {.divides_model = true, .shares_model = true},
           .waiting = "ranks waited for items from each other",
-          .relief = stratified_relief};
+          .relief = [](const StrategySettings&, bool) -> std::string {
+            return "fewer ranks with more threads send fewer";
+          }};
 }
 
 }  // namespace unisono::strategies

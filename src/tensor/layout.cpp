@@ -78,10 +78,10 @@ Index ParameterLayout::add(Block block) {
   return blocks_.back().offset;
 }
 
-Index ParameterLayout::add_rows(std::vector<RowSlice> parts, Index stride) {
+Index ParameterLayout::add_rows(std::vector<InterleavedBlock> parts, Index stride) {
   const Index first = size_, rows = parts.front().block.shape.front();
   require_possible(parts.front().block.name, {rows, stride});
-  for (RowSlice& part : parts) {
+  for (InterleavedBlock& part : parts) {
     part.block.offset = first + part.first;
     part.block.stride = stride;
     if (part.block.role != Role::state) parameters_ += part.block.size();

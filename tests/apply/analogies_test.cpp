@@ -9,7 +9,7 @@
 namespace unisono::apply {
 namespace {
 
-UnitRows rows_of(const std::vector<float>& values, Index width) {
+UnitVectors rows_of(const std::vector<float>& values, Index width) {
   const models::VectorTable table{
       .name = "words", .rows = static_cast<Index>(values.size()) / width, .width = width, .parts = {{0, width}}};
   std::vector<std::int32_t> all(static_cast<std::size_t>(table.rows));
@@ -18,7 +18,7 @@ UnitRows rows_of(const std::vector<float>& values, Index width) {
 }
 
 /// 3CosAdd word by word.
-std::int32_t by_definition(const UnitRows& words, const Analogy& question) {
+std::int32_t by_definition(const UnitVectors& words, const Analogy& question) {
   double best = -std::numeric_limits<double>::infinity();
   std::int32_t found = -1;
   for (std::int32_t w = 0; w < words.count; ++w) {
@@ -41,14 +41,14 @@ TEST_CASE("rows have length 1, in the order asked for; zeros stay zeros", "[anal
   const std::vector<float> values = {3, 4, /**/ 0, 0, /**/ 0, -2};
   const models::VectorTable table{.name = "words", .rows = 3, .width = 2, .parts = {{0, 2}}};
   const std::vector<std::int32_t> order = {2, 0, 1};
-  const UnitRows rows = unit_rows(table, values, order);
+  const UnitVectors rows = unit_rows(table, values, order);
   CHECK(rows.count == 3);
   CHECK(rows.values == std::vector<float>{0, -1, 0.6F, 0.8F, 0, 0});
 }
 
 TEST_CASE("man is to king as woman is to queen, none of the three being an answer", "[analogies]") {
   // man, woman, king, queen, apple: sex along the first axis, rank along the second
-  const UnitRows words = rows_of({1, 0, 0, -1, 0, 0, 1, 1, 0, -1, 1, 0, 0, 0, 1}, 3);
+  const UnitVectors words = rows_of({1, 0, 0, -1, 0, 0, 1, 1, 0, -1, 1, 0, 0, 0, 1}, 3);
   const std::vector<Analogy> questions = {{.given = {0, 2, 1}, .expected = 3}, {.given = {2, 3, 0}, .expected = 1}};
   CHECK(solve_analogies(words, questions) == std::vector<std::int32_t>{3, 1});
   CHECK(solve_analogies(words, {}).empty());
@@ -61,7 +61,7 @@ TEST_CASE("blocks of words and shares of questions change nothing", "[analogies]
   const Index count = 1100, width = 19;  // two whole blocks and a part of one, whose last tile is not full
   std::vector<float> values;
   for (Index i = 0; i < count * width; ++i) values.push_back(random.uniform(-1, 1));
-  const UnitRows words = rows_of(values, width);
+  const UnitVectors words = rows_of(values, width);
   std::vector<Analogy> questions;
   for (int q = 0; q < 40; ++q) {
     const auto word = [&] { return static_cast<std::int32_t>(random.bits() % static_cast<std::uint32_t>(count)); };

@@ -15,12 +15,12 @@ using testing::ScratchFolder;
 using Names = std::vector<std::string>;
 
 /// What a format makes of rows of two numbers: i and 0.5.
-std::string written(void (*format)(const NamedRows&, NewFile&), const Names& names) {
+std::string written(void (*format)(const NamedVectors&, NewFile&), const Names& names) {
   const ScratchFolder folder;
-  const NamedRows rows{.names = names, .width = 2, .read = [](Index row, MutableView vector) {
-                         vector[0] = static_cast<float>(row);
-                         vector[1] = 0.5F;
-                       }};
+  const NamedVectors rows{.names = names, .width = 2, .read = [](Index row, MutableView vector) {
+                            vector[0] = static_cast<float>(row);
+                            vector[1] = 0.5F;
+                          }};
   NewFile file(folder.path("out"), false);
   format(rows, file);
   file.finish();

@@ -25,7 +25,7 @@ struct EnumSettings {
     visitor.variant({.name = "order", .meaning = "of messages"}, order, kOrders,
                     {{Order::bounded, [this](ConfigVisitor& v) {
                         seen = order;
-                        v.field({.name = "bound", .meaning = "steps", .minimum = 0}, bound);
+                        v.field({.name = "bound", .meaning = "steps", .range = at_least(0)}, bound);
                       }}});
   }
   Describe visitor() {

@@ -149,7 +149,7 @@ struct WeightSettings {
   std::vector<double> values;
   Describe visitor() {
     return [this](ConfigVisitor& v) {
-      v.numbers_or({.name = "weights", .meaning = "what counts", .minimum = 0}, values, word,
+      v.numbers_or({.name = "weights", .meaning = "what counts", .range = at_least(0)}, values, word,
                    {{"none", "all alike"}, {"balanced", "by their share"}});
     };
   }

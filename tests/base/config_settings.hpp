@@ -21,11 +21,11 @@ struct TestLayer {
     std::vector<Variant> variants = {
         {"dense", "a full product",
          [this](ConfigVisitor& v) {
-           v.field({.name = "units", .meaning = "outputs", .minimum = 1, .required = true}, units);
+           v.field({.name = "units", .meaning = "outputs", .range = at_least(1), .required = true}, units);
          }},
         {"convolution", "a sliding product",
          [this](ConfigVisitor& v) {
-           v.field({.name = "kernel", .meaning = "its size", .unit = "pixels", .minimum = 1}, kernel);
+           v.field({.name = "kernel", .meaning = "its size", .unit = "pixels", .range = at_least(1)}, kernel);
          }},
         {"relu", "the positive part"}};
     if (!inner) variants.push_back({"residual", "a branch and its input", [this](auto& v) { describe_branch(v); }});
@@ -58,13 +58,12 @@ struct TestSettings {
 
   void describe(ConfigVisitor& visitor) {
     visitor.section({.name = "train", .meaning = "how long | and how"}, [this](ConfigVisitor& v) {
-      v.field({.name = "epochs", .meaning = "passes over the training set", .minimum = 1, .maximum = 1000}, epochs);
-      v.field({.name = "smoothing", .meaning = "share of the target", .maximum = 1, .maximum_excluded = true},
-              smoothing);
-      v.field({.name = "timeout", .meaning = "patience", .unit = "seconds", .minimum = 0, .minimum_excluded = true},
-              timeout);
+      v.field({.name = "epochs", .meaning = "passes over the training set", .range = at_least(1).at_most(1000)},
+              epochs);
+      v.field({.name = "smoothing", .meaning = "share of the target", .range = NumberRange().below(1)}, smoothing);
+      v.field({.name = "timeout", .meaning = "patience", .unit = "seconds", .range = above(0)}, timeout);
       v.field({.name = "shuffle", .meaning = "whether to"}, shuffle);
-      v.field({.name = "milestones", .meaning = "where the rate drops", .minimum = 0}, milestones);
+      v.field({.name = "milestones", .meaning = "where the rate drops", .range = at_least(0)}, milestones);
       v.require("smoothing", smoothing == 0 || epochs > 1, "smoothing needs more than one epoch; set epochs = 2");
     });
     visitor.section({.name = "data", .meaning = "what is learned from"}, [this](ConfigVisitor& v) {

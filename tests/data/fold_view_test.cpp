@@ -270,7 +270,7 @@ TEST_CASE("ranks that share a set have the same views, without a message", "[fol
 }
 
 TEST_CASE("rows are found in many short runs as in few", "[folds]") {
-  data::RowRuns runs;
+  data::FileRows runs;
   RowNumbers expected;
   for (std::int64_t row = 0; row < 5000; ++row) {
     if (row * row % 7 < 3 || (row > 1000 && row < 1400)) expected.push_back(row);

@@ -20,7 +20,7 @@ unisono::data::KeyedPermutation keyed(std::uint64_t n, std::uint64_t seed) {
   return {n, unisono::RandomStream(seed, unisono::Purpose::test)};
 }
 
-std::vector<std::int64_t> rows_of(const unisono::data::RowRuns& runs) {
+std::vector<std::int64_t> rows_of(const unisono::data::FileRows& runs) {
   std::vector<std::int64_t> rows;
   for (std::int64_t i = 0; i < runs.size(); ++i) rows.push_back(runs.row(i));
   return rows;
@@ -86,7 +86,7 @@ TEST_CASE("parts are contiguous, as equal as whole numbers allow, and do not ove
 }
 
 TEST_CASE("row runs count positions across gaps", "[order]") {
-  unisono::data::RowRuns runs;
+  unisono::data::FileRows runs;
   runs.append(0, 2);
   runs.append(2, 1);  // joins the first
   runs.append(5, 3);
@@ -105,7 +105,7 @@ TEST_CASE("a validation split takes each row once, a fraction for validation, by
   for (const std::int64_t unit : {1, 7}) {
     const auto split = unisono::data::split_validation(100, unit, 0.3, 5);
     std::set<std::int64_t> seen;
-    for (const unisono::data::RowRuns* part : {&split.train, &split.validation}) {
+    for (const unisono::data::FileRows* part : {&split.train, &split.validation}) {
       const auto rows = rows_of(*part);
       CHECK(std::is_sorted(rows.begin(), rows.end()));
       seen.insert(rows.begin(), rows.end());

@@ -19,7 +19,7 @@ namespace {
 unisono::data::LaneSettings lanes(std::int64_t examples, std::int64_t block_rows, std::int64_t batch,
                                   unisono::data::LaneShape shape) {
   unisono::data::LaneSettings settings;
-  settings.blocks = unisono::data::blocks_of(unisono::data::RowRuns(examples), {0, examples}, block_rows);
+  settings.blocks = unisono::data::blocks_of(unisono::data::FileRows(examples), {0, examples}, block_rows);
   settings.examples = examples;
   settings.batch = batch;
   settings.steps = (examples + batch - 1) / batch;

@@ -102,18 +102,13 @@ TEST_CASE("blocks are independent, and the floats between them are zero", "[init
   for (std::size_t i = 5; i < 16; ++i) CHECK(vector[i] == 0);
 }
 
-TEST_CASE("the deviation that is promised is the one of the formula", "[initialiser]") {
-  const Block block{.name = "a", .shape = {5}, .fan_in = 8, .fan_out = 5, .initialiser = Initialiser::he_uniform};
-  CHECK(initialiser_deviation(block) == 0.5);
-}
-
 test::LocalSquares unused;  // initial values need no sums
 
 TEST_CASE("a number has its initial value wherever it lies", "[initialiser]") {
   const ParameterLayout layout = test::mixed_layout();
   std::vector<float> whole(static_cast<std::size_t>(layout.size()), -1.0F);
   initialise(layout, 5, whole);
-  const ShardMap one = ShardMap::whole(layout, 1);
+  const ShardMap one = test::whole(layout, 1);
   for (const int ranks : {1, 2, 3, 4}) {
     for (const auto& [name, map] : test::divisions_of(layout, ranks)) {
       for (int rank = 0; rank < ranks; ++rank) {
@@ -121,8 +116,8 @@ TEST_CASE("a number has its initial value wherever it lies", "[initialiser]") {
         std::vector<float> own(static_cast<std::size_t>(map.local(rank).size()), -1.0F);
         std::vector<float> expected(own.size());
         initialise(MapHolding(map, rank, unused), 5, own);
-        test::for_each_held(map, rank, [&](Element element, std::size_t offset) {
-          expected[offset] = whole[static_cast<std::size_t>(*one.offset_of(0, element))];
+        test::for_each_held(map, rank, [&](test::Element element, std::size_t offset) {
+          expected[offset] = whole[static_cast<std::size_t>(*test::offset_of(one, 0, element))];
         });
         CHECK(own == expected);
       }

@@ -44,13 +44,13 @@ class ThreadSquares final : public SquaresReducer {
   int messages_ = 0;
 };
 
-float element_value(const Element& element) {
+float element_value(const test::Element& element) {
   return 0.3F + static_cast<float>(element.position) / static_cast<float>(3 + element.block);
 }
 
 std::vector<float> values_on(const ShardMap& map, int rank) {
   std::vector<float> values(static_cast<std::size_t>(map.local(rank).size()));
-  test::for_each_held(map, rank, [&](Element element, std::size_t at) { values[at] = element_value(element); });
+  test::for_each_held(map, rank, [&](test::Element element, std::size_t at) { values[at] = element_value(element); });
   return values;
 }
 
@@ -93,7 +93,7 @@ ParameterLayout plain_layout() {
 TEST_CASE("norms of all of θ and of its blocks have the same bits however θ is divided", "[divided_sums]") {
   const ParameterLayout layout = plain_layout();
   const auto backend = kernels::make_cpu_backend(1);
-  const std::vector<float> all = values_on(ShardMap::whole(layout, 1), 0);
+  const std::vector<float> all = values_on(test::whole(layout, 1), 0);
   const double norm = backend->squared_norm(all);
   for (const int ranks : {1, 2, 3, 4}) {
     for (const auto& [name, map] : test::divisions_of(layout, ranks)) {
@@ -109,7 +109,7 @@ TEST_CASE("norms of all of θ and of its blocks have the same bits however θ is
         sums.of_blocks(ranges, {{add, norms}, {add, again}});
         mistakes += norms == again ? 0 : 1;
         for (std::size_t i = 0; i < ranges.size(); ++i) {
-          const auto element = map.element_at(rank, ranges[i].first);
+          const auto element = test::element_at(map, rank, ranges[i].first);
           const double block =
               kernels::make_cpu_backend(1)->squared_norm(part(View(all), layout.blocks()[element->block]));
           mistakes += norms[i] == (ranges[i].adapted ? block : 0) ? 0 : 1;

@@ -33,15 +33,15 @@ Made mapped(const ShardMap& map, comm::Communicator& world) {
 }
 
 Made stages(const ParameterLayout& layout, comm::Communicator& world) {
-  return mapped(ShardMap::stages(layout, {0, 3}, world.size() / 2), world);
+  return mapped(test::stages(layout, {0, 3}, world.size() / 2), world);
 }
 
 Made rows(const ParameterLayout& layout, comm::Communicator& world) {
-  return mapped(ShardMap::by_rows(layout, world.size()), world);
+  return mapped(test::by_rows(layout, world.size()), world);
 }
 
 Made columns(const ParameterLayout& layout, comm::Communicator& world) {
-  return mapped(ShardMap::by_columns(layout, world.size()), world);
+  return mapped(test::by_columns(layout, world.size()), world);
 }
 
 Made dealt(const ParameterLayout& layout, comm::Communicator& world) {

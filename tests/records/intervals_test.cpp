@@ -5,7 +5,7 @@
 #include <cmath>
 #include <vector>
 
-#include "student.hpp"
+#include "student_cdf.hpp"
 
 using namespace unisono::records;
 

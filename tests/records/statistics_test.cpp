@@ -4,7 +4,7 @@
 #include <random>
 #include <vector>
 
-#include "student.hpp"
+#include "student_cdf.hpp"
 #include "unisono/records/statistics.hpp"
 
 namespace unisono::records {

@@ -143,7 +143,7 @@ TEST_CASE("a checkpoint that several ranks wrote is the one that a single rank w
 }
 
 /// What tells a number of θ from all others.
-float element_value(const Element& element) {
+float element_value(const test::Element& element) {
   return static_cast<float>(1000 * (element.block + 1) + element.position);
 }
 
@@ -153,7 +153,7 @@ TEST_CASE("what ranks divide is written by its holders, and read in any other di
   const std::string path = folder.path("a.h5");
   const auto held_values = [](const ShardMap& map, int rank) {
     std::vector<float> values(static_cast<std::size_t>(map.local(rank).size()));
-    test::for_each_held(map, rank, [&](Element element, std::size_t at) { values[at] = element_value(element); });
+    test::for_each_held(map, rank, [&](test::Element element, std::size_t at) { values[at] = element_value(element); });
     return values;
   };
   const auto require_readable = [&](const ShardMap& map) {
@@ -175,7 +175,7 @@ TEST_CASE("what ranks divide is written by its holders, and read in any other di
     for (const auto& [name, map] : test::divisions_of(layout, writers)) {
       INFO(name << " over " << writers);
       write(map);
-      require_readable(ShardMap::whole(layout, 1));
+      require_readable(test::whole(layout, 1));
       std::filesystem::remove(path);
     }
   }
@@ -188,7 +188,7 @@ TEST_CASE("what ranks divide is written by its holders, and read in any other di
   }
   std::vector<float> read(static_cast<std::size_t>(layout.size()));
   read_state(*comm::make_self_communicator(), path, {testing::whole_vector("parameters", layout, read)});
-  CHECK(read == held_values(ShardMap::whole(layout, 1), 0));
+  CHECK(read == held_values(test::whole(layout, 1), 0));
 }
 
 TEST_CASE("where not all ranks see the file, rank 0 writes and reads for all", "[checkpoint]") {
@@ -220,7 +220,7 @@ TEST_CASE("ranks that hold parts of a state and do not see one file say what the
   testing::write_sample(shared.path("b.h5"), model);
   comm::run_as_threads(2, [&](comm::Communicator& world) {
     const ScratchFolder& folder = world.is_root() ? shared : other;
-    const ShardMap map = ShardMap::by_rows(model.statistics, world.size());
+    const ShardMap map = test::by_rows(model.statistics, world.size());
     std::vector<float> values(static_cast<std::size_t>(map.local(world.rank()).size()));
     const StoredVector part = testing::divided_vector("statistics", map, world.rank(), values);
     const auto expect_refused = [&](const auto& work) {

@@ -4,11 +4,12 @@
 #include <layers.hpp>
 #include <map>
 #include <optimizers.hpp>
+#include <redistribute.hpp>
 #include <stdexcept>
 
 #include "sample_checkpoint.hpp"
 #include "scratch_folder.hpp"
-#include "unisono/comm/redistribute.hpp"
+#include "unisono/comm/gather.hpp"
 #include "unisono/models/factory.hpp"
 #include "unisono/nn/initialiser.hpp"
 #include "unisono/optim/optimizer.hpp"
@@ -98,9 +99,9 @@ class DividedRun {
   void train(std::int64_t first, std::int64_t last) {
     network_.source.seek({.epoch = 0, .step = first});
     for (std::int64_t step = first; step < last; ++step) {
-      comm::redistribute(world_, map_, theta_, at_root_, all_theta_);
+      test::redistribute(world_, map_, theta_, at_root_, all_theta_);
       if (world_.is_root()) network_.gradient(all_theta_, all_g_);
-      comm::redistribute(world_, at_root_, all_g_, map_, g_);
+      test::redistribute(world_, at_root_, all_g_, map_, g_);
       optimizer_->step(theta_, g_, rate_of(step), 0.5F);
     }
   }
@@ -125,7 +126,7 @@ class DividedRun {
   bool is_part_of(const Vectors& all) {
     for (const StoredVector& vector : state()) {
       std::vector<float> expected(theta_.size());
-      comm::copy_common(at_root_, 0, all.at(vector.group), map_, world_.rank(), expected);
+      test::copy_common(at_root_, 0, all.at(vector.group), map_, world_.rank(), expected);
       if (!std::ranges::equal(vector.values, expected)) return false;
     }
     return true;
@@ -139,7 +140,7 @@ class DividedRun {
   comm::Communicator& world_;
   const ShardMap& map_;
   Network network_;
-  ShardMap at_root_ = ShardMap::whole(network_.model->layout(), 1);
+  ShardMap at_root_ = test::whole(network_.model->layout(), 1);
   std::unique_ptr<comm::Communicator> copy_;  ///< the ranks that hold one copy together
   comm::CommunicatorSquares squares_;
   std::shared_ptr<const Holding> held_;
@@ -216,7 +217,7 @@ TEST_CASE("where every rank holds all of θ, no message is sent for a norm", "[s
     double sum(double) override { throw std::logic_error("a message"); }
   } none;
   const Network network;
-  const ShardMap map = ShardMap::whole(network.model->layout(), 3);
+  const ShardMap map = test::whole(network.model->layout(), 3);
   std::vector<float> theta(static_cast<std::size_t>(map.local(1).size()), 1.0F), g(theta.size(), 1.0F);
   for (const auto& [rule, settings] : named_rules()) {
     const MapHolding held(map, 1, none);

@@ -36,7 +36,7 @@ TEST_CASE("writers share the rows that all hold, each row to one of them", "[sto
 
 TEST_CASE("of a divided vector a rank writes all that it holds, but of several copies the first alone",
           "[stored_vector]") {
-  const ShardMap map = ShardMap::stages(two_blocks(), {0, 1}, 2);  // ranks 0 and 1, and their copies on 2 and 3
+  const ShardMap map = test::stages(two_blocks(), {0, 1}, 2);  // ranks 0 and 1, and their copies on 2 and 3
   for (const int rank : {0, 1, 2, 3}) {
     const StoredVector vector = divided_vector("parameters", map, rank, {});
     CHECK(vector.is_divided());

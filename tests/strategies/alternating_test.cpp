@@ -11,7 +11,7 @@
 #include "step.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/base/random.hpp"
-#include "unisono/comm/redistribute.hpp"
+#include "unisono/comm/gather.hpp"
 #include "unisono/data/hdf5.hpp"
 #include "unisono/models/factory.hpp"
 #include "unisono/optim/catalog.hpp"
@@ -472,8 +472,8 @@ TEST_CASE("a stopped run goes on with the same bits, and ends where it would hav
 TEST_CASE("portions of rows are about equal work, whatever the ranks", "[alternating]") {
   std::vector<double> work;
   for (int i = 0; i < 20000; ++i) work.push_back(i % 100 == 0 ? 50 : 1);
-  const RowPortions portions(work);
-  CHECK(portions.size() > RowPortions::kPortions / 8);
+  const TablePortions portions(work);
+  CHECK(portions.size() > TablePortions::kPortions / 8);
   for (const int ranks : {1, 2, 3, 7}) {
     Index next = 0;
     double most = 0;
@@ -488,7 +488,7 @@ TEST_CASE("portions of rows are about equal work, whatever the ranks", "[alterna
     CHECK(next == 20000);
     CHECK(most <= 29800.0 / ranks + 100);
   }
-  const RowPortions few(std::vector<double>{0, 3, 0});
+  const TablePortions few(std::vector<double>{0, 3, 0});
   CHECK(few.rows_of_rank(0, 4).first == 0);
   CHECK(few.rows_of_rank(3, 4).last == 3);
 }

@@ -382,7 +382,7 @@ TEST_CASE("shards cover θ, and end where they must", "[server]") {
   const std::vector<models::RowSpace> spaces = {{"a", 0, 48, 10}, {"b", 512, 16, 100}};
   for (const comm::Slice& place : cut_between_rows(2112, spaces, 4)) {
     if (place.first < 480) CHECK(place.first % 48 == 0);
-    const ShardRows rows(2112, spaces, place);
+    const RowsInShard rows(2112, spaces, place);
     Index floats = 0;
     std::vector<std::uint32_t> all(static_cast<std::size_t>(rows.count()));
     std::iota(all.begin(), all.end(), 0U);

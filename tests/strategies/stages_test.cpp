@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 #include <random>
 
+#include "divisions.hpp"
 #include "layers.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/models/factory.hpp"
@@ -120,8 +121,8 @@ bool finds_its_blocks(const ShardMap& map, int rank, Index local, const FloatRan
     const Block& block = map.layout().blocks()[i];
     if (block.offset < range.first || block.offset >= range.last) continue;
     for (Index position = 0; position < block.size(); ++position) {
-      const Index offset = ShardMap::whole(map.layout(), 1).offset_of(0, {i, position}).value();
-      if (map.offset_of(rank, {i, position}) != local + offset - range.first) return false;
+      const Index offset = test::offset_of(test::whole(map.layout(), 1), 0, {i, position}).value();
+      if (test::offset_of(map, rank, {i, position}) != local + offset - range.first) return false;
     }
   }
   return local + (range.last - range.first) <= map.local(rank).size();

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "unisono/base/clock.hpp"
+#include "unisono/comm/gather.hpp"
 #include "unisono/comm/process_grid.hpp"
-#include "unisono/comm/redistribute.hpp"
 #include "unisono/parallel/pipeline.hpp"
 #include "unisono/parallel/slice_holding.hpp"
 

@@ -5,7 +5,7 @@
 
 #include "divisions.hpp"
 #include "expect.hpp"
-#include "unisono/comm/redistribute.hpp"
+#include "unisono/comm/gather.hpp"
 #include "unisono/kernels/backend.hpp"
 #include "unisono/nn/initialiser.hpp"
 #include "unisono/optim/optimizer.hpp"

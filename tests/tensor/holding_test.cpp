@@ -38,12 +38,12 @@ TEST_CASE("a map says what a rank holds, and ranks that divide a copy add up", "
     CHECK(holding.size() == map.local(rank).size());
     return holding.squares() != nullptr;
   };
-  CHECK_FALSE(divides(ShardMap::whole(layout, 3), 1));
-  CHECK_FALSE(divides(ShardMap::by_rows(layout, 1), 0));
-  CHECK(divides(ShardMap::by_rows(layout, 2), 0));
-  CHECK(divides(ShardMap::by_weights(layout, {1, 0}), 0));  // the other has nothing of it
-  CHECK(divides(ShardMap::by_weights(layout, {1, 0}), 1));
-  const ShardMap stages = ShardMap::stages(layout, {0, 3}, 2);
+  CHECK_FALSE(divides(test::whole(layout, 3), 1));
+  CHECK_FALSE(divides(test::by_rows(layout, 1), 0));
+  CHECK(divides(test::by_rows(layout, 2), 0));
+  CHECK(divides(test::by_weights(layout, {1, 0}), 0));  // the other has nothing of it
+  CHECK(divides(test::by_weights(layout, {1, 0}), 1));
+  const ShardMap stages = test::stages(layout, {0, 3}, 2);
   const MapHolding second(stages, 1, squares);
   CHECK(second.shards().front().block == 3);
   CHECK(second.ranges().front().block == 3);

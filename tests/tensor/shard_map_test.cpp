@@ -10,6 +10,7 @@ namespace unisono {
 namespace {
 
 using test::divisions_of;
+using test::Element;
 using test::for_each_held;
 using test::mixed_layout;
 
@@ -55,13 +56,13 @@ TEST_CASE("offsets and elements of a rank's vector say each other", "[shards]") 
       INFO(name << " over " << ranks);
       for (int rank = 0; rank < ranks; ++rank) {
         for_each_held(map, rank, [&, &divided = map](Element element, std::size_t offset) {
-          CHECK(divided.offset_of(rank, element) == static_cast<Index>(offset));
+          CHECK(test::offset_of(divided, rank, element) == static_cast<Index>(offset));
           const std::vector<Index>& shape = divided.layout().blocks()[element.block].shape;
           Box box(shape.size());
           Index rest = element.position;
           for (std::size_t axis = shape.size(); axis-- > 0; rest /= shape[axis])
             box[axis] = {.first = rest % shape[axis], .count = 1};
-          const std::vector<int> holders = divided.holders(element.block, box);
+          const std::vector<int> holders = test::holders(divided, element.block, box);
           CHECK(std::ssize(holders) == divided.copies());
           CHECK(std::find(holders.begin(), holders.end(), rank) != holders.end());
         });
@@ -73,18 +74,18 @@ TEST_CASE("offsets and elements of a rank's vector say each other", "[shards]") 
 TEST_CASE("a rank that holds all has θ's own layout", "[shards]") {
   const ParameterLayout layout = mixed_layout();
   for (const int ranks : {1, 3}) {
-    const ShardMap map = ShardMap::whole(layout, ranks);
+    const ShardMap map = test::whole(layout, ranks);
     for (int rank = 0; rank < ranks; ++rank) {
       CHECK(map.local(rank).hash() == layout.hash());
       CHECK(map.local(rank).size() == layout.size());
       CHECK(map.local(rank).parameters() == layout.parameters());
     }
   }
-  CHECK(ShardMap::by_rows(layout, 1).local(0).hash() == layout.hash());
+  CHECK(test::by_rows(layout, 1).local(0).hash() == layout.hash());
 }
 
 TEST_CASE("a rank's blocks begin at cache lines, and its rows keep their place in a row", "[shards]") {
-  const ShardMap map = ShardMap::by_rows(mixed_layout(), 2);
+  const ShardMap map = test::by_rows(mixed_layout(), 2);
   const std::vector<Block>& blocks = map.local(1).blocks();
   REQUIRE(blocks.size() == 7);  // rank 1 has more of what cannot be halved: users 5 … 10, and the block of one number
   for (const Block& block : blocks) {
@@ -96,26 +97,23 @@ TEST_CASE("a rank's blocks begin at cache lines, and its rows keep their place i
   CHECK(blocks[2].shape == std::vector<Index>{6, 5});
   CHECK(blocks[2].stride == 16);
   CHECK(blocks[3].offset == blocks[2].offset + 5);
-  CHECK(map.offset_of(1, {.block = 3, .position = 6}) == blocks[3].offset + 16);
+  CHECK(test::offset_of(map, 1, {.block = 3, .position = 6}) == blocks[3].offset + 16);
 }
 
 TEST_CASE("a rank may hold nothing", "[shards]") {
-  const ShardMap map = ShardMap::by_weights(mixed_layout(), {1, 0, 2});
+  const ShardMap map = test::by_weights(mixed_layout(), {1, 0, 2});
   CHECK(map.shards_of(1).empty());
   CHECK(map.local(1).size() == 0);
-  CHECK_FALSE(map.element_at(1, 0));
-  CHECK_FALSE(map.offset_of(1, {.block = 0, .position = 0}));
+  CHECK_FALSE(test::element_at(map, 1, 0));
+  CHECK_FALSE(test::offset_of(map, 1, {.block = 0, .position = 0}));
 }
 
 TEST_CASE("stages are held by their replicas, in the order of a process grid", "[shards]") {
-  const ShardMap map = ShardMap::stages(mixed_layout(), {0, 3}, 2);
+  const ShardMap map = test::stages(mixed_layout(), {0, 3}, 2);
   CHECK(map.ranks() == 4);
   CHECK(map.copies() == 2);
-  CHECK(map.holders(0, whole_box(map.layout().blocks()[0])) == std::vector<int>{0, 2});
-  CHECK(map.holders(4, whole_box(map.layout().blocks()[4])) == std::vector<int>{1, 3});
-  CHECK(map.copy_to_read(3, 4) == 1);
-  CHECK(map.copy_to_read(3, 0) == 1);  // of stage 0, which it has nothing of
-  CHECK(map.copy_to_read(2, 0) == 1);
+  CHECK(test::holders(map, 0, whole_box(map.layout().blocks()[0])) == std::vector<int>{0, 2});
+  CHECK(test::holders(map, 4, whole_box(map.layout().blocks()[4])) == std::vector<int>{1, 3});
 }
 
 TEST_CASE("divisions that leave out numbers, or hold them twice, are refused", "[shards]") {
@@ -146,9 +144,9 @@ TEST_CASE("some of a shard's rows are found by the block's stride, and by the st
 
 TEST_CASE("the hash of a division says how θ is divided", "[shards]") {
   const ParameterLayout layout = mixed_layout();
-  CHECK(ShardMap::by_rows(layout, 3).hash() == ShardMap::by_rows(layout, 3).hash());
-  CHECK(ShardMap::by_rows(layout, 3).hash() != ShardMap::by_columns(layout, 3).hash());
-  CHECK(ShardMap::whole(layout, 2).hash() != ShardMap::whole(layout, 3).hash());
+  CHECK(test::by_rows(layout, 3).hash() == test::by_rows(layout, 3).hash());
+  CHECK(test::by_rows(layout, 3).hash() != test::by_columns(layout, 3).hash());
+  CHECK(test::whole(layout, 2).hash() != test::whole(layout, 3).hash());
 }
 
 }  // namespace

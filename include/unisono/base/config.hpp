@@ -23,9 +23,9 @@
 //     std::int64_t epochs = 10;
 //     double label_smoothing = 0.0;
 //     void describe(ConfigVisitor& visitor) {
-//       visitor.field({.name = "epochs", .meaning = "passes over the training set", .minimum = 1}, epochs);
+//       visitor.field({.name = "epochs", .meaning = "passes over the training set", .range = at_least(1)}, epochs);
 //       visitor.field({.name = "label_smoothing", .meaning = "share of the target spread over all classes",
-//                      .minimum = 0, .maximum = 1, .maximum_excluded = true}, label_smoothing);
+//                      .range = at_least(0).below(1)}, label_smoothing);
 //     }
 //   };
 namespace unisono {
@@ -61,15 +61,25 @@ std::string toml_key(const std::string& key);
 /// The value as TOML on one line: `{ kind = "sgd", momentum = 0.9 }`. Parsing it gives the same value.
 std::string toml_text(const ConfigValue& value);
 
+/// The numbers that a key may have: `at_least(0).below(1)`, `above(0)`.
+struct NumberRange {
+  double least = -std::numeric_limits<double>::infinity();
+  double most = std::numeric_limits<double>::infinity();
+  bool above_least = false;  ///< `least` itself is none of them
+  bool below_most = false;
+
+  constexpr NumberRange at_most(double bound) const { return {least, bound, above_least, false}; }
+  constexpr NumberRange below(double bound) const { return {least, bound, above_least, true}; }
+};
+constexpr NumberRange at_least(double bound) { return {.least = bound}; }
+constexpr NumberRange above(double bound) { return {.least = bound, .above_least = true}; }
+
 /// Declares one key of the config: its name, its documentation and its range.
 struct Field {
   std::string_view name;
   std::string_view meaning;
   std::string_view unit = "";
-  double minimum = -std::numeric_limits<double>::infinity();
-  double maximum = std::numeric_limits<double>::infinity();
-  bool minimum_excluded = false;  ///< the value must lie above `minimum`
-  bool maximum_excluded = false;
+  NumberRange range = {};
   bool required = false;  ///< no default: leaving it out is an error
 };
 
@@ -130,7 +140,7 @@ class ConfigVisitor {
   virtual void field(const Field& field, std::vector<double>& value) = 0;
   virtual void field(const Field& field, std::vector<std::string>& value) = 0;
 
-  /// A number, or a word that stands for 0; for −1 where 0 is one of the numbers (field.minimum is 0).
+  /// A number, or a word that stands for 0; for −1 where 0 is one of the numbers (field.range.least is 0).
   virtual void number_or(const Field& field, std::int64_t& value, const Choice& word) = 0;
 
   /// A list of numbers, or a word out of a fixed set. The word applies if the list is empty.

@@ -166,6 +166,20 @@ class CounterSet {
   std::vector<std::unique_ptr<Item>> items_;
 };
 
+/// Calls visit(counter, value) for each counter, but for no figure; a value is an std::int64_t, a double or a
+/// Histogram.
+template <typename Visit>
+void for_each_counter(CounterSet& counters, const Visit& visit) {
+  struct Visitor final : CounterVisitor {
+    explicit Visitor(const Visit& of) : visit_(of) {}
+    void count(const Counter& counter, std::int64_t& value) override { visit_(counter, value); }
+    void number(const Counter& counter, double& value) override { visit_(counter, value); }
+    void histogram(const Counter& counter, Histogram& value) override { visit_(counter, value); }
+    const Visit& visit_;
+  } visitor(visit);
+  counters.describe(visitor);
+}
+
 /// after − before of what adds up, the present value of the rest. Both have the same counters, or `before` has none.
 CounterSet difference(const CounterSet& after, const CounterSet& before);
 

@@ -70,6 +70,7 @@ class SvgDrawing {
 };
 
 /// Text for XML: '&', '<', '>' and quotes as entities; control characters, which XML lacks, as spaces.
-std::string xml_escaped(std::string_view text);
+/// \param apostrophe its entity \param kept control characters that stay as they are
+std::string xml_escaped(std::string_view text, std::string_view apostrophe = "&apos;", std::string_view kept = "");
 
 }  // namespace unisono

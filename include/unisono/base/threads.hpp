@@ -33,9 +33,8 @@ class Threads {
 };
 
 /// Threads that wait for work together: the calling thread and `size() − 1` of its own. Each does one part, however
-/// long that takes, may throw, and sleeps while it waits. The loops of the CPU's kernels, of some microseconds each,
-/// have a team of their own (kernels/cpu/thread_team.hpp), whose threads spin, and take over the work of those that
-/// have no core.
+/// long that takes, may throw, and sleeps while it waits. It is for work of milliseconds and more;
+/// loops of the CPU's kernels, of some microseconds each, have a LoopTeam (kernels/cpu/loop_team.hpp).
 class ThreadTeam {
  public:
   /// \param purpose what the threads are for; part of the error message

@@ -42,8 +42,6 @@ class GradientBuckets {
   /// Collective.
   void finish();
 
-  Index bucket_size() const { return bucket_size_; }  ///< floats
-
   /// Seconds for which this rank was blocked so far, in two parts that do not overlap: waiting for the last rank to
   /// bring its gradient, and then waiting for the allreduces. Between nodes the two cannot be told apart: all of it
   /// counts as exposed.

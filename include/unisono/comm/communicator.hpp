@@ -108,8 +108,8 @@ class Communicator {
   virtual std::vector<std::vector<std::byte>> all_gather_bytes(std::span<const std::byte> bytes) = 0;
 
   /// Messages between two ranks with the same tag arrive in the order of their sends. The receiver knows the length.
-  virtual void send(std::span<const std::byte> bytes, int peer, int tag) = 0;
-  virtual void receive(std::span<std::byte> bytes, int peer, int tag) = 0;
+  void send(std::span<const std::byte> bytes, int peer, int tag) { start_send(bytes, peer, tag)->wait(); }
+  void receive(std::span<std::byte> bytes, int peer, int tag) { start_receive(bytes, peer, tag)->wait(); }
   virtual RequestPtr start_send(std::span<const std::byte> bytes, int peer, int tag) = 0;
   virtual RequestPtr start_receive(std::span<std::byte> bytes, int peer, int tag) = 0;
   /// Blocks until at least one of these messages is done or `enough()` returns true, as in Request::wait_unless.
@@ -144,7 +144,6 @@ class Communicator {
   virtual void node_barrier() = 0;
 
   // Built on the functions above
-  // ------------------------------------------------------------------------------------------------------------
 
   bool is_root() const { return rank() == 0; }
   void reduce_scatter_sum(std::span<float> values) { start_reduce_scatter_sum(values)->wait(); }

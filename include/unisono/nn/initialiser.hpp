@@ -19,9 +19,6 @@ inline constexpr Named<Initialiser> kInitialisers[] = {
     {Initialiser::zeros, "zeros", "all 0"},
     {Initialiser::ones, "ones", "all 1"}};
 
-/// Standard deviation of the values that an initialiser draws for a block; 0 for constants.
-double initialiser_deviation(const Block& block);
-
 /// Overwrites every block of a vector, as its `initialiser` says, and the floats between blocks with zeros. A value
 /// depends only on the seed, the block's number and its canonical position in the block.
 void initialise(const ParameterLayout& layout, std::uint64_t seed, MutableView vector);

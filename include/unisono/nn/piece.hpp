@@ -71,7 +71,6 @@ class Piece {
   WorkspacePlan plan(Index batch, PassKind kind) const;
 
   // One micro-batch. Collective where training with global batch statistics; then B may be 0, too.
-  // ----------------------------------------------------------------------------------------------------------
 
   /// Loads the network's inputs and runs the layers: for the first piece.
   /// \return the last layer's outputs, in the workspace until the backward pass begins
@@ -97,7 +96,6 @@ class Piece {
   View input_gradient(const Workspace& workspace) const;
 
   // Running statistics of several micro-batches, in an order of the caller's choice
-  // ----------------------------------------------------------------------------------------------------------
 
   /// Floats of `Pass::moments`: for each layer with running statistics, sums over a batch, as doubles.
   Index moments_size() const;

@@ -80,11 +80,11 @@ struct WorstExample {
 /// The rows of a model's vectors that point in the most similar directions as some of them.
 struct Neighbours {
   std::string table;  ///< "words", "users"
-  struct Row {
+  struct NamedNeighbours {
     std::string name;
     std::vector<std::pair<std::string, double>> neighbours;  ///< names and cosines, the largest first
   };
-  std::vector<Row> rows = {};
+  std::vector<NamedNeighbours> rows = {};
 };
 
 /// The metrics of a split, and what they were computed from.

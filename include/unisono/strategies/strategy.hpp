@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "unisono/base/clock.hpp"
@@ -163,6 +164,18 @@ void require_fit(const Strategy& strategy, const models::Model& model, int ranks
 
 /// Model::require_gradient for strategies. \throws UnfitStrategy
 void require_gradient(const models::Model& model);
+
+/// The `make` of a strategy's row. \tparam Own those of the settings that it takes; void: all, or none
+template <typename Made, typename Own = void>
+std::unique_ptr<Strategy> construct(const StrategySettings& settings) {
+  if constexpr (!std::is_void_v<Own>) {
+    return std::make_unique<Made>(settings.own.of<Own>());
+  } else if constexpr (std::is_constructible_v<Made, const StrategySettings&>) {
+    return std::make_unique<Made>(settings);
+  } else {
+    return std::make_unique<Made>();
+  }
+}
 
 /// The strategy that settings.kind names. \throws ConfigError
 std::unique_ptr<Strategy> make_strategy(const StrategySettings& settings);

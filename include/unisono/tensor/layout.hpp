@@ -53,7 +53,7 @@ struct Block {
 std::vector<Index> stored_strides(const Block& block);
 
 /// A block whose rows are interleaved with those of other blocks, and where its part of such a row begins.
-struct RowSlice {
+struct InterleavedBlock {
   Block block;
   Index first = 0;  ///< floats from a row's start
 };
@@ -75,7 +75,7 @@ class ParameterLayout {
   /// Appends blocks with equally many rows, interleaved: row i of each begins at i · stride + its `first`. Floats of a
   /// row that belong to no block stay 0. \param stride a multiple of 16 \return the first row's offset
   /// \throws ConfigError for rows too large for any memory
-  Index add_rows(std::vector<RowSlice> parts, Index stride);
+  Index add_rows(std::vector<InterleavedBlock> parts, Index stride);
 
   const std::vector<Block>& blocks() const { return blocks_; }
   /// \throws std::out_of_range where there is none.

@@ -23,7 +23,6 @@ Box whole_box(const Block& block);
 Index size_of(const Box& box);
 /// The positions that are in both; empty where there are none.
 std::optional<AxisRange> intersection(const AxisRange& a, const AxisRange& b);
-std::optional<Box> intersection(const Box& a, const Box& b);
 
 /// Where a part of a block lies in the vector of a rank that holds it.
 struct LocalBox {
@@ -47,13 +46,6 @@ LocalBox locate(const Shard& shard, const Box& box);
 /// The part of a shard at positions [first, last) along the first axis, counted from the shard's first one.
 Shard rows_of(const Shard& shard, Index first, Index last);
 
-/// Identifies a number of θ, whatever way θ is sharded.
-struct Element {
-  std::size_t block = 0;  ///< its number in the layout
-  Index position = 0;     ///< in the block's canonical order
-  bool operator==(const Element&) const = default;
-};
-
 /// Which shards of θ each rank holds. All vectors of θ's size (gradient, optimizer state) are sharded alike.
 ///
 /// There are `copies()` copies of θ; the shards of one copy hold every number of θ exactly once. A rank keeps its
@@ -67,40 +59,12 @@ class ShardMap {
   /// hold each number exactly once
   ShardMap(ParameterLayout layout, int copies, std::vector<std::vector<Shard>> shards);
 
-  // Makers -----------------------------------------------------------------------------------------------------------
-
-  /// Every rank holds all of θ.
-  static ShardMap whole(ParameterLayout layout, int ranks);
-  /// Whole blocks, consecutive ones on one rank, divided so that the ranks hold about equally much.
-  static ShardMap by_blocks(ParameterLayout layout, int ranks);
-  /// Each block's rows (its first axis) in equal parts.
-  static ShardMap by_rows(ParameterLayout layout, int ranks);
-  /// Each block's columns (its second axis) in equal parts; a block of one axis is divided along that.
-  static ShardMap by_columns(ParameterLayout layout, int ranks);
-  /// Each block's rows in proportion to the ranks' weights. A rank of weight 0 holds nothing; at least one is positive.
-  static ShardMap by_weights(ParameterLayout layout, const std::vector<Index>& weights);
-  /// Stage s holds the blocks from first_blocks[s] up to, but without, first_blocks[s + 1]; each replica has a copy of
-  /// θ. Ranks are replicas × stages, as in a process grid. \param first_blocks ascending, from 0 on
-  static ShardMap stages(ParameterLayout layout, const std::vector<std::size_t>& first_blocks, int replicas);
-
-  // Queries ----------------------------------------------------------------------------------------------------------
-
   const ParameterLayout& layout() const { return layout_; }  ///< of all of θ
   int ranks() const { return static_cast<int>(held_.size()); }
   int copies() const { return copies_; }
   const std::vector<Shard>& shards_of(int rank) const { return held_[static_cast<std::size_t>(rank)].shards; }
   /// The layout of a rank's vector: one block for each of its shards, in the shard's shape.
   const ParameterLayout& local(int rank) const { return held_[static_cast<std::size_t>(rank)].layout; }
-
-  /// The number at an offset (in floats) of a rank's vector; empty for padding.
-  std::optional<Element> element_at(int rank, Index offset) const;
-  /// The offset (in floats) of a number in a rank's vector; empty where the rank does not hold it.
-  std::optional<Index> offset_of(int rank, Element element) const;
-  /// The ranks that hold at least one number of a part of a block, ascending.
-  std::vector<int> holders(std::size_t block, const Box& box) const;
-  /// The copy from which a rank reads a block when θ is redistributed: its own where it holds a shard of the block, to
-  /// send as little as possible; else copy rank mod copies().
-  int copy_to_read(int rank, std::size_t block) const;
 
   /// Hash of the layout and the shards. It must be equal on all ranks of the map.
   std::uint64_t hash() const;

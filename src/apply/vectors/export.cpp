@@ -90,7 +90,7 @@ std::size_t export_parameters(TrainedModel& model, const ExportOptions& options)
 }
 
 /// Both files are there, or neither.
-void write_npy_and_names(const NamedRows& rows, const std::string& path, bool overwrite) {
+void write_npy_and_names(const NamedVectors& rows, const std::string& path, bool overwrite) {
   NewFile file(path, overwrite), names(path + ".names.txt", overwrite);
   write_names(rows.names, names);
   write_npy(rows, file);
@@ -98,7 +98,7 @@ void write_npy_and_names(const NamedRows& rows, const std::string& path, bool ov
   file.finish();
 }
 
-void write_rows(const NamedRows& rows, const ExportOptions& options) {
+void write_rows(const NamedVectors& rows, const ExportOptions& options) {
   if (options.format == "npy") return write_npy_and_names(rows, options.output, options.overwrite);
   NewFile file(options.output, options.overwrite);
   if (options.format == "csv") {

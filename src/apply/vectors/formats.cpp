@@ -32,7 +32,7 @@ void require_words(const std::vector<std::string>& names) {
 
 /// Each row with its name.
 template <typename Visit>
-void visit(const NamedRows& rows, Visit visit) {
+void visit(const NamedVectors& rows, Visit visit) {
   std::vector<float> vector(static_cast<std::size_t>(rows.width));
   for (std::size_t row = 0; row < rows.names.size(); ++row) {
     rows.read(static_cast<Index>(row), vector);
@@ -45,7 +45,7 @@ std::string_view bytes_of(View values) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-void write_lines(const NamedRows& rows, char delimiter, NewFile& file) {
+void write_lines(const NamedVectors& rows, char delimiter, NewFile& file) {
   visit(rows, [&](const std::string& name, View vector) {
     std::string line = delimiter == ',' ? records::csv_field(name) : name;
     for (const float value : vector) fmt::format_to(std::back_inserter(line), "{}{}", delimiter, value);
@@ -84,13 +84,13 @@ std::uint32_t crc_of(std::string_view a, std::string_view b) {
 
 }  // namespace
 
-void write_word2vec_text(const NamedRows& rows, NewFile& file) {
+void write_word2vec_text(const NamedVectors& rows, NewFile& file) {
   require_words(rows.names);
   file.write(fmt::format("{} {}\n", rows.names.size(), rows.width));
   write_lines(rows, ' ', file);
 }
 
-void write_word2vec_binary(const NamedRows& rows, NewFile& file) {
+void write_word2vec_binary(const NamedVectors& rows, NewFile& file) {
   require_words(rows.names);
   file.write(fmt::format("{} {}\n", rows.names.size(), rows.width));
   visit(rows, [&](const std::string& name, View vector) {
@@ -100,12 +100,12 @@ void write_word2vec_binary(const NamedRows& rows, NewFile& file) {
   });
 }
 
-void write_npy(const NamedRows& rows, NewFile& file) {
+void write_npy(const NamedVectors& rows, NewFile& file) {
   file.write(npy_header({static_cast<Index>(rows.names.size()), rows.width}));
   visit(rows, [&](const std::string&, View vector) { file.write(bytes_of(vector)); });
 }
 
-void write_csv(const NamedRows& rows, NewFile& file) {
+void write_csv(const NamedVectors& rows, NewFile& file) {
   std::string head = "name";
   for (Index k = 0; k < rows.width; ++k) head += fmt::format(",x{}", k);
   file.write(head + '\n');

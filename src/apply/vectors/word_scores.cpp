@@ -47,7 +47,7 @@ struct Given {
 };
 
 /// panel[k, j] = number k of word first + j; zeros behind the last word.
-void pack(const UnitRows& words, Index first, std::vector<float>& panel) {
+void pack(const UnitVectors& words, Index first, std::vector<float>& panel) {
   panel.assign(static_cast<std::size_t>(words.width * kTile), 0.0F);
   for (Index j = 0; j < std::min(kTile, words.count - first); ++j) {
     const View row = words.row(first + j);
@@ -76,7 +76,7 @@ struct BestAnswer {
 
 class ProductBlock {
  public:
-  ProductBlock(const UnitRows& words, const Given& given)
+  ProductBlock(const UnitVectors& words, const Given& given)
       : words_(words), given_(given), products_(given.words.size() * kBlock) {}
 
   /// The products of words [first, first + kBlock) with all given ones.
@@ -111,7 +111,7 @@ class ProductBlock {
     scores_[static_cast<std::size_t>(word - first_)] = -std::numeric_limits<float>::infinity();
   }
 
-  const UnitRows& words_;
+  const UnitVectors& words_;
   const Given& given_;
   Index first_ = 0, count_ = 0;
   std::vector<float> panel_, products_;  ///< [width, kTile], [given, kBlock]
@@ -185,8 +185,8 @@ double score_of(const std::string& text, const std::string& path, std::int64_t l
 
 }  // namespace
 
-UnitRows unit_rows(const models::VectorTable& table, View parameters, std::span<const std::int32_t> rows) {
-  UnitRows matrix{.count = static_cast<Index>(rows.size()), .width = table.width, .values = {}};
+UnitVectors unit_rows(const models::VectorTable& table, View parameters, std::span<const std::int32_t> rows) {
+  UnitVectors matrix{.count = static_cast<Index>(rows.size()), .width = table.width, .values = {}};
   matrix.values.resize(static_cast<std::size_t>(matrix.count * matrix.width));
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const auto width = static_cast<std::size_t>(table.width);
@@ -200,7 +200,7 @@ UnitRows unit_rows(const models::VectorTable& table, View parameters, std::span<
   return matrix;
 }
 
-std::vector<std::int32_t> solve_analogies(const UnitRows& words, std::span<const Analogy> questions) {
+std::vector<std::int32_t> solve_analogies(const UnitVectors& words, std::span<const Analogy> questions) {
   const Given given(questions);
   std::vector<BestAnswer> best(questions.size());
   ProductBlock block(words, given);
@@ -318,7 +318,7 @@ Asked choose_questions(const QuestionFile& file, const Vocabulary& vocabulary,
 }
 
 /// Whether each answer is the one expected. Every rank and each of its threads takes a slice of the questions.
-std::vector<std::int64_t> answer(comm::Communicator& world, int threads, const UnitRows& words,
+std::vector<std::int64_t> answer(comm::Communicator& world, int threads, const UnitVectors& words,
                                  const std::vector<Analogy>& analogies) {
   std::vector<std::int64_t> right(analogies.size());
   const comm::Slice own = comm::slice_of(static_cast<Index>(analogies.size()), world.rank(), world.size());
@@ -390,11 +390,11 @@ class WordTests {
     std::vector<std::int32_t> frequent;
     if (vocabulary_) frequent = vocabulary_->most_frequent(options_.words);
     world_.broadcast_vector(frequent);
-    const UnitRows words = unit_rows(table_, parameters(), frequent);
+    const UnitVectors words = unit_rows(table_, parameters(), frequent);
     for (const std::string& path : options_.analogies) ask(path, words, frequent);
   }
 
-  void ask(const std::string& path, const UnitRows& words, const std::vector<std::int32_t>& frequent) {
+  void ask(const std::string& path, const UnitVectors& words, const std::vector<std::int32_t>& frequent) {
     QuestionFile file;
     Asked asked;
     if (vocabulary_) {

@@ -17,7 +17,7 @@ struct Analogy {
 };
 
 /// A matrix [count, width], row-major, with rows of length 1 (or 0, if the vector was 0).
-struct UnitRows {
+struct UnitVectors {
   Index count = 0, width = 0;
   std::vector<float> values;
   View row(Index i) const {
@@ -26,7 +26,7 @@ struct UnitRows {
 };
 
 /// \param rows rows of the table, in the order of the matrix's rows
-UnitRows unit_rows(const models::VectorTable& table, View parameters, std::span<const std::int32_t> rows);
+UnitVectors unit_rows(const models::VectorTable& table, View parameters, std::span<const std::int32_t> rows);
 
 /// The word that is nearest to b − a + c, none of the three itself (3CosAdd):
 ///     argmax_w  v_w · v_b − v_w · v_a + v_w · v_c        v: unit vectors; of equals the first
@@ -34,7 +34,7 @@ UnitRows unit_rows(const models::VectorTable& table, View parameters, std::span<
 /// The products of all V words with each word that any question gives are computed once, block by block: 2·V·D flops
 /// for each given word, and 3·V additions per question. The products' bits do not depend on how questions are divided
 /// among ranks.
-std::vector<std::int32_t> solve_analogies(const UnitRows& words, std::span<const Analogy> questions);
+std::vector<std::int32_t> solve_analogies(const UnitVectors& words, std::span<const Analogy> questions);
 
 /// Spearman's ρ: Pearson's correlation of the ranks; equal values get their mean rank. NaN if a or b is constant.
 double spearman(const std::vector<double>& a, const std::vector<double>& b);

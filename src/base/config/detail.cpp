@@ -59,17 +59,16 @@ std::string in_table(std::string_view path) {
 }
 
 bool in_range(const Field& field, double value) {
-  const bool above = field.minimum_excluded ? value > field.minimum : value >= field.minimum;
-  const bool below = field.maximum_excluded ? value < field.maximum : value <= field.maximum;
-  return above && below;
+  const auto& [least, most, above_least, below_most] = field.range;
+  return (above_least ? value > least : value >= least) && (below_most ? value < most : value <= most);
 }
 
 std::string range_text(const Field& field) {
-  const bool low = std::isfinite(field.minimum), high = std::isfinite(field.maximum);
+  const auto& [least, most, above_least, below_most] = field.range;
   std::string text;
-  if (low) text += fmt::format("{} {}", field.minimum_excluded ? "above" : "at least", field.minimum);
-  if (low && high) text += " and ";
-  if (high) text += fmt::format("{} {}", field.maximum_excluded ? "below" : "at most", field.maximum);
+  if (std::isfinite(least)) text += fmt::format("{} {}", above_least ? "above" : "at least", least);
+  if (std::isfinite(least) && std::isfinite(most)) text += " and ";
+  if (std::isfinite(most)) text += fmt::format("{} {}", below_most ? "below" : "at most", most);
   if (!text.empty() && !field.unit.empty()) text += fmt::format(" {}", field.unit);
   return text;
 }
@@ -80,7 +79,7 @@ std::string quoted(const std::vector<std::string>& names) {
   return text;
 }
 
-std::int64_t value_of_word(const Field& field) { return field.minimum == 0 ? -1 : 0; }
+std::int64_t value_of_word(const Field& field) { return field.range.least == 0 ? -1 : 0; }
 
 std::string toml_text(std::int64_t value, const Field& field, const Choice& word) {
   return value == value_of_word(field) ? toml_text(std::string(word.name)) : toml_text(value);

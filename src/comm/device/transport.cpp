@@ -310,8 +310,6 @@ class DeviceCommunicator final : public Communicator {
   void allreduce_weighted_mean(std::span<float> values, double weight) override;
   Index bucket_bytes() const override { return collectives_->bucket_bytes(); }
 
-  void send(std::span<const std::byte> bytes, int peer, int tag) override { start_send(bytes, peer, tag)->wait(); }
-  void receive(std::span<std::byte> bytes, int peer, int tag) override { start_receive(bytes, peer, tag)->wait(); }
   RequestPtr start_send(std::span<const std::byte> bytes, int peer, int tag) override;
   RequestPtr start_receive(std::span<std::byte> bytes, int peer, int tag) override;
   std::vector<std::size_t> wait_any(std::span<Request* const> messages, const std::function<bool()>& enough) override;

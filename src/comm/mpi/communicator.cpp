@@ -317,12 +317,14 @@ std::vector<std::vector<std::byte>> MpiCommunicator::all_gather_bytes(std::span<
 
 RequestPtr MpiCommunicator::start_send(std::span<const std::byte> bytes, int peer, int tag) {
   const Place place{group_, "send", 0, group_.members[static_cast<std::size_t>(peer)]};
-  return std::make_unique<Started>(*terms_.job, std::make_unique<SendOperation>(bytes, messages_, peer, tag), place);
+  return std::make_unique<Started>(*terms_.job,
+                                   std::make_unique<OneMessage<const std::byte>>(bytes, messages_, peer, tag), place);
 }
 
 RequestPtr MpiCommunicator::start_receive(std::span<std::byte> bytes, int peer, int tag) {
   const Place place{group_, "receive", 0, group_.members[static_cast<std::size_t>(peer)]};
-  return std::make_unique<Started>(*terms_.job, std::make_unique<ReceiveOperation>(bytes, messages_, peer, tag), place);
+  return std::make_unique<Started>(*terms_.job, std::make_unique<OneMessage<std::byte>>(bytes, messages_, peer, tag),
+                                   place);
 }
 
 std::vector<std::size_t> MpiCommunicator::wait_any(std::span<Request* const> messages,

@@ -192,16 +192,6 @@ bool MessageGather::advance() {
   return transfers_.test();
 }
 
-bool SendOperation::advance() {
-  if (!std::exchange(begun_, true)) transfers_.send(bytes_, communicator_, peer_, tag_);
-  return transfers_.test();
-}
-
-bool ReceiveOperation::advance() {
-  if (!std::exchange(begun_, true)) transfers_.receive(bytes_, communicator_, peer_, tag_);
-  return transfers_.test();
-}
-
 bool Broadcast::advance() {
   while (test(request_)) {
     if (rest_.empty()) return true;

@@ -287,32 +287,26 @@ class MessageGather final : public Operation {
   bool begun_ = false;
 };
 
-/// One message to a peer.
-class SendOperation final : public Operation {
+/// One message: constant bytes to a peer, others from one.
+template <typename Byte>
+class OneMessage final : public Operation {
  public:
-  SendOperation(std::span<const std::byte> bytes, MPI_Comm communicator, int peer, int tag)
+  OneMessage(std::span<Byte> bytes, MPI_Comm communicator, int peer, int tag)
       : bytes_(bytes), communicator_(communicator), peer_(peer), tag_(tag) {}
-  bool advance() override;
   bool let_go() override { return transfers_.let_go(); }
+  bool advance() override {
+    if (!std::exchange(begun_, true)) {
+      if constexpr (std::is_const_v<Byte>) {
+        transfers_.send(bytes_, communicator_, peer_, tag_);
+      } else {
+        transfers_.receive(bytes_, communicator_, peer_, tag_);
+      }
+    }
+    return transfers_.test();
+  }
 
  private:
-  std::span<const std::byte> bytes_;
-  MPI_Comm communicator_;
-  int peer_, tag_;
-  Transfers transfers_;
-  bool begun_ = false;
-};
-
-/// One message from a peer.
-class ReceiveOperation final : public Operation {
- public:
-  ReceiveOperation(std::span<std::byte> bytes, MPI_Comm communicator, int peer, int tag)
-      : bytes_(bytes), communicator_(communicator), peer_(peer), tag_(tag) {}
-  bool advance() override;
-  bool let_go() override { return transfers_.let_go(); }
-
- private:
-  std::span<std::byte> bytes_;
+  std::span<Byte> bytes_;
   MPI_Comm communicator_;
   int peer_, tag_;
   Transfers transfers_;

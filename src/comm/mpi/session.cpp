@@ -135,6 +135,23 @@ void note_code(int code) {
   std::_Exit(code);
 }
 
+/// Ends this rank, and waits for the others. \param print for the rank whose error is the run's
+int end_rank(MpiJob& job, const End& how, const std::function<void()>& print) {
+  {
+    const std::lock_guard lock(job.progress().mutex());
+    job.control().announce_end(how);
+  }
+  const bool met = job.meet();
+  const std::lock_guard lock(job.progress().mutex());
+  const int agreed = agreed_code(job.control());
+  const bool speaks = job.control().failed_rank() == job.roster().rank();
+  if (speaks) print();
+  note_code(agreed);
+  if (met) return agreed;
+  if (!speaks) usleep(1'000'000);  // the rank that failed prints first, and aborts
+  abort_all(agreed);
+}
+
 constexpr Named<DeviceTransport> kDeviceTransports[] = {
     {DeviceTransport::automatic, "auto", "nccl if every rank has a GPU of its own and NCCL is found, otherwise staged"},
     {DeviceTransport::nccl, "nccl", "with NCCL; an error if it is not available"},
@@ -172,38 +189,12 @@ std::unique_ptr<Communicator> MpiSession::world(const CommunicationSettings& set
 }
 
 int MpiSession::finish(int code) {
-  {
-    const std::lock_guard lock(job_->progress().mutex());
-    job_->control().announce_end({code, End::How::normally});
-  }
-  const bool met = job_->meet();
-  const std::lock_guard lock(job_->progress().mutex());
-  const int agreed = agreed_code(job_->control());
-  note_code(agreed);
-  if (!met) {
-    usleep(1'000'000);  // the rank that failed prints first, and aborts
-    abort_all(agreed);
-  }
-  return agreed;
+  return end_rank(*job_, {code, End::How::normally}, [] {});
 }
 
 int MpiSession::fail(const std::exception& error, const std::function<void()>& print) {
   const bool follows = dynamic_cast<const PeerFailure*>(&error) != nullptr;
-  {
-    const std::lock_guard lock(job_->progress().mutex());
-    job_->control().announce_end({code_of(error), follows ? End::How::followed_a_failure : End::How::failed});
-  }
-  const bool met = job_->meet();
-  const std::lock_guard lock(job_->progress().mutex());
-  const int agreed = agreed_code(job_->control());
-  const bool speaks = job_->control().failed_rank() == rank();
-  if (speaks) print();
-  note_code(agreed);
-  if (!met) {
-    if (!speaks) usleep(1'000'000);
-    abort_all(agreed);
-  }
-  return agreed;
+  return end_rank(*job_, {code_of(error), follows ? End::How::followed_a_failure : End::How::failed}, print);
 }
 
 bool is_first_of_launch() { return mpi::is_first_of_launch(mpi::process_environment()); }
@@ -214,15 +205,13 @@ void CommunicationSettings::describe(ConfigVisitor& visitor) {
        .meaning =
            "how long ranks wait for each other; if a rank takes longer, the job ends with an error that names it",
        .unit = "s",
-       .minimum = 0,
-       .minimum_excluded = true},
+       .range = above(0)},
       timeout_seconds);
   visitor.field(
       {.name = "bucket_bytes",
        .meaning = "size of a gradient bucket, which is sent as soon as it is complete; 0: chosen automatically",
        .unit = "bytes",
-       .minimum = 0,
-       .maximum = 0x1p50},
+       .range = at_least(0).at_most(0x1p50)},
       bucket_bytes);
   visitor.field(
       {.name = "shared_memory", .meaning = "ranks of a node compute sums in shared memory instead of sending messages"},
@@ -232,8 +221,7 @@ void CommunicationSettings::describe(ConfigVisitor& visitor) {
       {.name = "leaves",
        .meaning = "into how many runs of micro-batches reproducible sums divide a step; at least the number of "
                   "replicas. The result depends on it",
-       .minimum = 1,
-       .maximum = 1024},
+       .range = at_least(1).at_most(1024)},
       leaves);
   visitor.choice({.name = "device_transport", .meaning = "how gradients and parameters are transferred between GPUs"},
                  device_transport, kDeviceTransports);

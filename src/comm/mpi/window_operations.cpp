@@ -49,7 +49,7 @@ bool NodeOperation::advance() {
   return board_.reached(&Board::RankFlags::worked, sequence_, board_.size(), worked_);
 }
 
-void NodeSum::work() { add(span_, line_slice_of(span_.size, board().rank(), board().size()), span_.parts); }
+void NodeSum::work() { add(span(), line_slice_of(span().size, board().rank(), board().size()), span().parts); }
 
 void NodeTreeSum::work() {
   const WindowSpan& sum = spans_.front();
@@ -62,23 +62,23 @@ void NodeTreeSum::work() {
 
 void NodeScatter::work() {
   const int rank = board().rank();
-  add(span_, line_slice_of(span_.size, rank, board().size()), part_of(span_, rank));
+  add(span(), line_slice_of(span().size, rank, board().size()), part_of(span(), rank));
 }
 
 void NodeScatterInBlocks::work() {
   constexpr Index kBlock = Index{1} << 14;  // 64 KiB of each vector
   const int rank = board().rank();
-  const Slice slice = line_slice_of(span_.size, rank, board().size());
+  const Slice slice = line_slice_of(span().size, rank, board().size());
   for (Index first = slice.first; first < slice.last; first += kBlock) {
     const Index last = std::min(first + kBlock, slice.last);
-    add(span_, {first, last}, part_of(span_, rank));
+    add(span(), {first, last}, part_of(span(), rank));
     summed_(first, last);
   }
 }
 
 void NodeGather::work() {
   const int rank = board().rank();
-  spread(span_, line_slice_of(span_.size, rank, board().size()), span_.parts[static_cast<std::size_t>(rank)]);
+  spread(span(), line_slice_of(span().size, rank, board().size()), span().parts[static_cast<std::size_t>(rank)]);
 }
 
 Lanes::Lanes(const Topology& topology, Participants all) : count(topology.lanes()), participants(std::move(all)) {
@@ -88,48 +88,38 @@ Lanes::Lanes(const Topology& topology, Participants all) : count(topology.lanes(
 }
 
 bool NodesOperation::advance() {
-  if (!node_is_done_) {
-    if (!NodeOperation::advance()) return false;
-    node_is_done_ = true;
-  }
+  node_is_done_ = node_is_done_ || NodeOperation::advance();
+  if (!node_is_done_) return false;
   if (!carried_mine_) {
     if (!carry()) return false;
     board().mark(&Board::RankFlags::carried, sequence());
     carried_mine_ = true;
   }
-  return board().reached(&Board::RankFlags::carried, sequence(), lanes_.count, carried_);
+  return board().reached(&Board::RankFlags::carried, sequence(), carriers(), carried_);
 }
 
-/// \return whether this rank has done what it has to do between nodes, and may say so: ranks do so in order.
-bool NodesOperation::carry() {
-  if (!carries()) return board().my(&Board::RankFlags::carried) >= previous();
-  const Slice slice = line_slice_of(span_.size, board().rank(), lanes_.count);
+bool NodesSlices::carry() {
+  if (board().rank() >= lanes_.count) return others_have_carried();
+  const Slice slice = line_slice_of(span().size, board().rank(), lanes_.count);
   if (!between_nodes_) between_nodes_ = between_nodes(slice, lanes_.participants);
-  if (!between_nodes_->advance() || board().my(&Board::RankFlags::carried) < previous()) return false;
-  spread(span_, slice, result());
+  if (!between_nodes_->advance() || !others_have_carried()) return false;
+  spread(span(), slice, result());
   return true;
 }
 
 void NodesSum::work() {
   // The sum of this node goes to the ranks that exchange it with other nodes. If all ranks do, each needs only its own
   // slice.
-  const bool all_carry = lanes() == board().size();
+  const bool all_carry = carriers() == board().size();
   const std::span<float* const> parts(span().parts);
   add(span(), line_slice_of(span().size, board().rank(), board().size()),
-      all_carry ? part_of(span(), board().rank()) : parts.first(static_cast<std::size_t>(lanes())));
+      all_carry ? part_of(span(), board().rank()) : parts.first(static_cast<std::size_t>(carriers())));
 }
 
 std::unique_ptr<Operation> NodesSum::between_nodes(const Slice& slice, const Participants& participants) {
   return std::make_unique<MessageCombine<float, Sum>>(participants,
                                                       std::span(result() + slice.first, result() + slice.last));
 }
-
-NodesHalf::NodesHalf(Board& board, WindowSpan span, const Topology& topology, Participants all, std::uint64_t sequence,
-                     std::uint64_t previous)
-    : NodeOperation(board, sequence, previous),
-      span_(std::move(span)),
-      topology_(topology),
-      participants_(std::move(all)) {}
 
 std::vector<int> NodesHalf::carried_ranks() const {
   std::vector<int> ranks;
@@ -142,7 +132,7 @@ std::vector<int> NodesHalf::carried_ranks() const {
   return ranks;
 }
 
-std::vector<int> NodesHalf::carriers() const {
+std::vector<int> NodesHalf::carrying_ranks() const {
   std::vector<int> ranks;
   for (const std::vector<int>& node : topology_.nodes) {
     ranks.push_back(node[static_cast<std::size_t>(topology_.node_rank) % node.size()]);
@@ -164,19 +154,11 @@ void NodesHalf::receive(std::span<float> values, int rank) {
   transfers_.receive(std::as_writable_bytes(values), participants_.communicator, rank, participants_.tag);
 }
 
-bool NodesHalf::advance() {
-  if (!node_is_done_) {
-    if (!NodeOperation::advance()) return false;
-    node_is_done_ = true;
-    exchange();
-  }
-  if (!carried_mine_) {
-    if (!transfers_.test() || board().my(&Board::RankFlags::carried) < previous()) return false;
-    finish();
-    board().mark(&Board::RankFlags::carried, sequence());
-    carried_mine_ = true;
-  }
-  return board().reached(&Board::RankFlags::carried, sequence(), board().size(), carried_);
+bool NodesHalf::carry() {
+  if (!std::exchange(begun_, true)) exchange();
+  if (!transfers_.test() || !others_have_carried()) return false;
+  finish();
+  return true;
 }
 
 void NodesScatter::work() {
@@ -185,7 +167,7 @@ void NodesScatter::work() {
 
 void NodesScatter::exchange() {
   const std::size_t length = mine(me()).size();
-  const std::vector<int> nodes = carriers();
+  const std::vector<int> nodes = carrying_ranks();
   scratch_ = std::make_unique_for_overwrite<float[]>(nodes.size() * length);
   for (std::size_t node = 0; node < nodes.size(); ++node) {
     const std::span<float> brought(scratch_.get() + node * length, length);
@@ -204,7 +186,7 @@ void NodesGather::work() { spread(span(), slice(me()), own()); }
 
 void NodesGather::exchange() {
   for (const int rank : carried_ranks()) receive(mine(rank), rank);
-  for (const int rank : carriers()) send(mine(me()), rank);
+  for (const int rank : carrying_ranks()) send(mine(me()), rank);
 }
 
 void NodesGather::finish() {
@@ -232,7 +214,7 @@ std::vector<int> by_rank(const Topology& topology, bool place) {
 
 NodesTreeSum::NodesTreeSum(Board& board, std::vector<WindowSpan> spans, const TreeSum& order, const Topology& topology,
                            Lanes lanes, std::uint64_t sequence, std::uint64_t previous)
-    : NodesOperation(board, spans.front(), std::move(lanes), sequence, previous),
+    : NodesSlices(board, spans.front(), std::move(lanes), sequence, previous),
       spans_(std::move(spans)),
       place_on_node_(by_rank(topology, /*place=*/true)),
       grouped_(order, by_rank(topology, /*place=*/false)) {

@@ -50,16 +50,27 @@ class NodeOperation : public Operation {
   bool did_work_ = false;
 };
 
+/// One on a span.
+class SpanOperation : public NodeOperation {
+ public:
+  SpanOperation(Board& board, WindowSpan span, std::uint64_t sequence, std::uint64_t previous)
+      : NodeOperation(board, sequence, previous), span_(std::move(span)) {}
+
+ protected:
+  const WindowSpan& span() const { return span_; }
+
+ private:
+  WindowSpan span_;
+};
+
 /// values[i] ← Σ_r values_r[i] on one node: each rank adds its slice in rank order, straight out of all parts, and
 /// writes it to all. Cost per rank: it reads and writes n floats, whatever the number of ranks.
-class NodeSum final : public NodeOperation {
+class NodeSum final : public SpanOperation {
  public:
-  NodeSum(Board& board, WindowSpan span, std::uint64_t sequence, std::uint64_t previous)
-      : NodeOperation(board, sequence, previous), span_(std::move(span)) {}
+  using SpanOperation::SpanOperation;
 
  private:
   void work() override;
-  WindowSpan span_;
 };
 
 /// The root of a TreeSum on one node: each rank computes its slice straight out of all vectors, and writes it to the
@@ -78,38 +89,33 @@ class NodeTreeSum final : public NodeOperation {
 };
 
 /// slice_r of rank r ← Σ of all ranks' slice_r.
-class NodeScatter final : public NodeOperation {
+class NodeScatter final : public SpanOperation {
  public:
-  NodeScatter(Board& board, WindowSpan span, std::uint64_t sequence, std::uint64_t previous)
-      : NodeOperation(board, sequence, previous), span_(std::move(span)) {}
+  using SpanOperation::SpanOperation;
 
  private:
   void work() override;
-  WindowSpan span_;
 };
 
 /// Likewise, in blocks that stay in a core's cache while `summed` uses them.
-class NodeScatterInBlocks final : public NodeOperation {
+class NodeScatterInBlocks final : public SpanOperation {
  public:
   NodeScatterInBlocks(Board& board, WindowSpan span, const Communicator::Summed& summed, std::uint64_t sequence,
                       std::uint64_t previous)
-      : NodeOperation(board, sequence, previous), span_(std::move(span)), summed_(summed) {}
+      : SpanOperation(board, std::move(span), sequence, previous), summed_(summed) {}
 
  private:
   void work() override;
-  WindowSpan span_;
   const Communicator::Summed& summed_;
 };
 
 /// slice_r of all ← slice_r of rank r.
-class NodeGather final : public NodeOperation {
+class NodeGather final : public SpanOperation {
  public:
-  NodeGather(Board& board, WindowSpan span, std::uint64_t sequence, std::uint64_t previous)
-      : NodeOperation(board, sequence, previous), span_(std::move(span)) {}
+  using SpanOperation::SpanOperation;
 
  private:
   void work() override;
-  WindowSpan span_;
 };
 
 /// How a vector is exchanged between nodes: rank l < count of each node exchanges slice l with rank l of the others.
@@ -120,39 +126,52 @@ struct Lanes {
   Participants participants;  ///< the ranks that exchange this rank's slice; empty where it has none
 };
 
-/// A sum over several nodes: first what each node can add up itself, in shared memory; then the ranks of each lane
-/// exchange their slice by messages, and write the sum to all ranks of their node.
-class NodesOperation : public NodeOperation {
+/// A collective over several nodes: first what each node can do itself, in shared memory; then some of its ranks carry
+/// the rest between nodes by messages.
+class NodesOperation : public SpanOperation {
  public:
-  NodesOperation(Board& board, WindowSpan span, Lanes lanes, std::uint64_t sequence, std::uint64_t previous)
-      : NodeOperation(board, sequence, previous), span_(std::move(span)), lanes_(std::move(lanes)) {}
-
+  using SpanOperation::SpanOperation;
   bool advance() override;
+
+ protected:
+  /// Goes on between nodes. \return whether this rank has done what it has to do there, and may say so: ranks do so in
+  /// order
+  virtual bool carry() = 0;
+  /// How many ranks of the node carry: the first ones.
+  virtual int carriers() { return board().size(); }
+  bool others_have_carried() { return board().my(&Board::RankFlags::carried) >= previous(); }
+
+ private:
+  bool node_is_done_ = false, carried_mine_ = false;
+  int carried_ = 0;
+};
+
+/// A sum over several nodes: first what each node can add up itself; then the ranks of each lane exchange their slice,
+/// and write the sum to all ranks of their node.
+class NodesSlices : public NodesOperation {
+ public:
+  NodesSlices(Board& board, WindowSpan span, Lanes lanes, std::uint64_t sequence, std::uint64_t previous)
+      : NodesOperation(board, std::move(span), sequence, previous), lanes_(std::move(lanes)) {}
   bool let_go() override { return !between_nodes_ || between_nodes_->let_go(); }
 
  protected:
   /// What exchanges this rank's slice between nodes. The sum ends in the slice of `result()`.
   virtual std::unique_ptr<Operation> between_nodes(const Slice& slice, const Participants& participants) = 0;
   virtual float* result() = 0;
-  const WindowSpan& span() const { return span_; }  ///< of the sum
-  int lanes() const { return lanes_.count; }
+  int carriers() override { return lanes_.count; }
 
  private:
-  bool carry();
-  bool carries() { return board().rank() < lanes_.count; }
+  bool carry() override;
 
-  WindowSpan span_;
   Lanes lanes_;
-  bool node_is_done_ = false, carried_mine_ = false;
   std::unique_ptr<Operation> between_nodes_;
-  int carried_ = 0;
 };
 
 /// values[i] ← Σ_r values_r[i] over several nodes. Between M nodes each rank of a lane sends 2 (n / lanes) (M − 1) / M
 /// floats. Same bits everywhere: ranks of a node are added in order, then nodes in order.
-class NodesSum final : public NodesOperation {
+class NodesSum final : public NodesSlices {
  public:
-  using NodesOperation::NodesOperation;
+  using NodesSlices::NodesSlices;
 
  private:
   void work() override;
@@ -163,11 +182,13 @@ class NodesSum final : public NodesOperation {
 /// Half an allreduce over several nodes, of a vector of which each rank of the group has its line_slice_of. Between
 /// nodes, a rank sends and receives for the ranks of other nodes that have its place on theirs; on a smaller node it
 /// does so for several places.
-class NodesHalf : public NodeOperation {
+class NodesHalf : public NodesOperation {
  public:
   NodesHalf(Board& board, WindowSpan span, const Topology& topology, Participants all, std::uint64_t sequence,
-            std::uint64_t previous);
-  bool advance() override;
+            std::uint64_t previous)
+      : NodesOperation(board, std::move(span), sequence, previous),
+        topology_(topology),
+        participants_(std::move(all)) {}
   bool let_go() override { return transfers_.let_go(); }
 
  protected:
@@ -177,15 +198,14 @@ class NodesHalf : public NodeOperation {
   /// The ranks of all nodes for which this rank carries, itself included; and the rank of each node that carries for
   /// it.
   std::vector<int> carried_ranks() const;
-  std::vector<int> carriers() const;
+  std::vector<int> carrying_ranks() const;
   bool is_here(int rank) const {
     return std::ranges::find(topology_.neighbours(), rank) != topology_.neighbours().end();
   }
   int me() const { return participants_.me; }
-  Slice slice(int rank) const { return line_slice_of(span_.size, rank, participants_.size()); }
+  Slice slice(int rank) const { return line_slice_of(span().size, rank, participants_.size()); }
   std::span<float> mine(int rank) const;  ///< that slice, in this rank's memory
-  float* own() const { return span_.parts[static_cast<std::size_t>(topology_.node_rank)]; }
-  const WindowSpan& span() const { return span_; }
+  float* own() const { return span().parts[static_cast<std::size_t>(topology_.node_rank)]; }
   /// Messages to and from ranks of other nodes; nothing for those of this one.
   void send(std::span<const float> values, int rank);
   void receive(std::span<float> values, int rank);
@@ -193,12 +213,12 @@ class NodesHalf : public NodeOperation {
   std::unique_ptr<float[]> scratch_;  // before the transfers, which write into it
 
  private:
-  WindowSpan span_;
+  bool carry() override;
+
   const Topology& topology_;
   Participants participants_;
   Transfers transfers_;
-  bool node_is_done_ = false, carried_mine_ = false;
-  int carried_ = 0;
+  bool begun_ = false;
 };
 
 /// slice_r of rank r ← Σ of all ranks' slice_r, with the bits of NodesSum: each node adds up the slices of all ranks,
@@ -228,7 +248,7 @@ class NodesGather final : public NodesHalf {
 
 /// The root of a TreeSum over several nodes: each node adds up the largest subtrees whose vectors are all its own. Each
 /// rank of a lane, on a node with k of these sums, sends (k + 1) (n / lanes) (M − 1) / M floats to the M − 1 others.
-class NodesTreeSum final : public NodesOperation {
+class NodesTreeSum final : public NodesSlices {
  public:
   /// \param spans of the vectors, by number \param topology of the ranks that `order` speaks of
   NodesTreeSum(Board& board, std::vector<WindowSpan> spans, const TreeSum& order, const Topology& topology, Lanes lanes,

@@ -43,8 +43,6 @@ class ThreadCommunicator final : public Communicator {
   RequestPtr start_all_gather(std::span<float> values) override;
   std::vector<std::vector<std::byte>> all_gather_bytes(std::span<const std::byte> bytes) override;
 
-  void send(std::span<const std::byte> bytes, int peer, int tag) override { start_send(bytes, peer, tag)->wait(); }
-  void receive(std::span<std::byte> bytes, int peer, int tag) override { start_receive(bytes, peer, tag)->wait(); }
   RequestPtr start_send(std::span<const std::byte> bytes, int peer, int tag) override;
   RequestPtr start_receive(std::span<std::byte> bytes, int peer, int tag) override;
   std::vector<std::size_t> wait_any(std::span<Request* const> messages, const std::function<bool()>& enough) override;

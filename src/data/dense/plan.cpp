@@ -19,7 +19,7 @@ namespace {
 constexpr std::int64_t kSampledRows = 32;  // of each group
 
 std::uint64_t hash_row(const hdf5::File& file, const GroupSchema& group, std::int64_t row, std::uint64_t hash) {
-  OwnedRows one(group, {row, row + 1});
+  OwnedBlock one(group, {row, row + 1});
   one.block.read(file, group, one.block.rows());
   const RawExample example = one.block.example(row);
   hash = hash_bytes({example.features, static_cast<std::size_t>(group.features.size()) * size_of(group.storage)}, hash);
@@ -88,7 +88,7 @@ void split_examples(SetPlan& plan, const hdf5::File& file, const DataSettings& s
     const auto i = static_cast<std::size_t>(split);
     if (!plan.schema.groups[i]) continue;
     plan.groups[i] = &*plan.schema.groups[i];
-    plan.positions[i] = RowRuns(plan.groups[i]->examples);
+    plan.positions[i] = FileRows(plan.groups[i]->examples);
   }
   const GroupSchema* train = plan.group(Split::train);
   if (settings.validation_fraction == 0 || train == nullptr) return;

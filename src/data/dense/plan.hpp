@@ -15,7 +15,7 @@ struct SetPlan {
   SetPlan& operator=(const SetPlan&) = delete;
 
   SetSchema schema;
-  std::array<RowRuns, 3> positions;            ///< by Split: the rows of its examples in `groups`
+  std::array<FileRows, 3> positions;           ///< by Split: the rows of its examples in `groups`
   std::array<const GroupSchema*, 3> groups{};  ///< by Split: the group that has its examples; null: it is empty
   DatasetInfo info;
   Preprocessing preprocessing;    ///< complete except for the normalisation
@@ -28,7 +28,7 @@ struct SetPlan {
     return i;
   }
   const GroupSchema* group(Split split) const { return groups[static_cast<std::size_t>(split)]; }
-  const RowRuns& rows(Split split) const { return positions[static_cast<std::size_t>(split)]; }
+  const FileRows& rows(Split split) const { return positions[static_cast<std::size_t>(split)]; }
 };
 
 /// The normalisation that the config asks for; `automatic` becomes `none` if the set's recipe scales nothing.

@@ -223,7 +223,7 @@ bool share_answer(const hdf5::File& file, const GroupSchema& group, Range rows, 
   return true;
 }
 
-OwnedRows::OwnedRows(const GroupSchema& group, Range rows)
+OwnedBlock::OwnedBlock(const GroupSchema& group, Range rows)
     : memory_(static_cast<std::byte*>(::operator new (std::max<std::size_t>(RowBlock::bytes(group, rows.size()), 1),
                                                       std::align_val_t{kAlignmentBytes}))) {
   block = RowBlock(group, rows, memory_.get());
@@ -275,9 +275,10 @@ EncodedTable::EncodedTable(const RawTable& raw, const Preprocessing& whole, cons
   }
 }
 
-SharedRows::SharedRows(const SetPlan& plan, const NodeShare& share) : plan_(plan), memory_(share, total_bytes(plan)) {}
+SharedBlocks::SharedBlocks(const SetPlan& plan, const NodeShare& share)
+    : plan_(plan), memory_(share, total_bytes(plan)) {}
 
-void SharedRows::read(const hdf5::File& file) {
+void SharedBlocks::read(const hdf5::File& file) {
   memory_.take_own();
   std::byte* base = memory_.data();
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
@@ -289,12 +290,12 @@ void SharedRows::read(const hdf5::File& file) {
   }
 }
 
-const RowBlock& OwnRows::block(const hdf5::File& file, const GroupSchema& group, Range rows) {
+const RowBlock& RowsOnDemand::block(const hdf5::File& file, const GroupSchema& group, Range rows) {
   for (const ResidentGroup& part : parts_) {
     const Range held = part.rows.block.rows();
     if (part.group == &group && held.first <= rows.first && rows.last <= held.last) return part.rows.block;
   }
-  parts_.push_back({&group, OwnedRows(group, rows)});
+  parts_.push_back({&group, OwnedBlock(group, rows)});
   parts_.back().rows.block.read(file, group, rows);
   return parts_.back().rows.block;
 }
@@ -309,7 +310,7 @@ std::vector<float> values_of(const GroupSchema& group, const RowBlock& block, st
 
 std::vector<float> example_of(const StoredRows& rows, const GroupSchema& group, std::int64_t row) {
   if (const auto* block = std::get_if<const RowBlock*>(&rows)) return values_of(group, **block, row);
-  OwnedRows one(group, {row, row + 1});
+  OwnedBlock one(group, {row, row + 1});
   one.block.read(*std::get<const hdf5::File*>(rows), group, one.block.rows());
   return values_of(group, one.block, row);
 }
@@ -323,7 +324,7 @@ void add_from_file(const hdf5::File& file, const GroupSchema& group, Range rows,
   const std::int64_t step = block_rows(group);
   for (std::int64_t first = rows.first; first < rows.last;) {
     const Range part{first, std::min((first / step + 1) * step, rows.last)};
-    OwnedRows read(group, part);
+    OwnedBlock read(group, part);
     read.block.read(file, group, part);
     add_rows(read.block, part, sums);
     first = part.last;
@@ -371,7 +372,7 @@ std::size_t parts(NormalizationKind kind, const FeatureShape& shape) {
 Normalization training_statistics(NormalizationKind kind, const SetPlan& plan, StoredRows training,
                                   const NodeShare& share, Agreement& agreement) {
   const GroupSchema& group = *plan.group(Split::train);
-  const RowRuns& rows = plan.rows(Split::train);
+  const FileRows& rows = plan.rows(Split::train);
   const std::int64_t pieces = statistics_pieces(group, rows.size());
   const auto piece_size = static_cast<std::size_t>(2 * group.features.size());
   NodeMemory memory(share, static_cast<std::size_t>(pieces) * piece_size * sizeof(double));

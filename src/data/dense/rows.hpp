@@ -73,9 +73,9 @@ class RowBlock {
 bool share_answer(const hdf5::File& file, const GroupSchema& group, Range rows, CommonAnswer& common);
 
 /// A RowBlock that owns its memory.
-class OwnedRows {
+class OwnedBlock {
  public:
-  OwnedRows(const GroupSchema& group, Range rows);
+  OwnedBlock(const GroupSchema& group, Range rows);
   RowBlock block;
 
  private:
@@ -92,10 +92,10 @@ std::int64_t block_rows(const GroupSchema& group);
 using GroupBlocks = std::array<RowBlock, 3>;
 
 /// The groups of a resident set, in memory that the ranks of a node share.
-class SharedRows {
+class SharedBlocks {
  public:
   /// Allocates memory for all groups. Collective over the node.
-  SharedRows(const SetPlan& plan, const NodeShare& share);
+  SharedBlocks(const SetPlan& plan, const NodeShare& share);
 
   /// Whether the node shares one copy; otherwise each rank loads its own.
   bool shared() const { return memory_.shared(); }
@@ -113,7 +113,7 @@ class SharedRows {
 };
 
 /// Rows that only this rank needs, read when they are first requested.
-class OwnRows {
+class RowsOnDemand {
  public:
   /// A block that holds these rows of the group; valid as long as this object.
   const RowBlock& block(const hdf5::File& file, const GroupSchema& group, Range rows);
@@ -121,7 +121,7 @@ class OwnRows {
  private:
   struct ResidentGroup {
     const GroupSchema* group;
-    OwnedRows rows;
+    OwnedBlock rows;
   };
   std::deque<ResidentGroup> parts_;
 };

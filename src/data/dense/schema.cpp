@@ -293,10 +293,10 @@ std::vector<std::int32_t> read_strata(const hdf5::File& file, const std::string&
   return labels;
 }
 
-std::vector<std::int64_t> count_labels(const hdf5::File& file, const std::string& dataset, const RowRuns& rows,
+std::vector<std::int64_t> count_labels(const hdf5::File& file, const std::string& dataset, const FileRows& rows,
                                        std::int64_t classes) {
   std::vector<std::int64_t> counts(static_cast<std::size_t>(classes));
-  const std::vector<RowRuns::Run> runs = rows.runs({0, rows.size()});
+  const std::vector<FileRows::Run> runs = rows.runs({0, rows.size()});
   if (runs.empty()) return counts;
   const Range all{runs.front().first_row, runs.back().first_row + runs.back().rows};
   std::vector<std::int32_t> labels(static_cast<std::size_t>(std::min(all.size(), kRowsAtATime)));

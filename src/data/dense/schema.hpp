@@ -80,7 +80,7 @@ std::string text_labels_hint();
 std::vector<std::int32_t> read_strata(const hdf5::File& file, const std::string& dataset, std::int64_t examples);
 
 /// How many of these rows have each label. \param classes larger than every label
-std::vector<std::int64_t> count_labels(const hdf5::File& file, const std::string& dataset, const RowRuns& rows,
+std::vector<std::int64_t> count_labels(const hdf5::File& file, const std::string& dataset, const FileRows& rows,
                                        std::int64_t classes);
 
 /// The largest label of these rows.

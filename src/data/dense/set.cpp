@@ -69,9 +69,9 @@ class Table final : public Dataset {
   NodeShare share_;
   std::optional<hdf5::File> file_;
   SetPlan plan_;
-  std::optional<SharedRows> shared_;
+  std::optional<SharedBlocks> shared_;
   const GroupBlocks* blocks_ = nullptr;  ///< the rows of all groups in memory; null: streamed, or each rank's own
-  OwnRows own_;
+  RowsOnDemand own_;
   std::shared_ptr<RowConversion> conversion_;  ///< of the last pass over a training part; null: there was none
   std::vector<float> conversion_weights_;      ///< its class weights
   std::vector<std::int64_t> occurrences_;      // always empty for tables
@@ -89,7 +89,7 @@ class ResidentFeed final : public Feed {
  public:
   /// \param share positions that the order permutes
   /// \param number of the share; 0 for an order that all ranks share
-  ResidentFeed(RowBlock rows, const RowRuns& positions, Range share, bool shuffle, std::uint64_t seed,
+  ResidentFeed(RowBlock rows, const FileRows& positions, Range share, bool shuffle, std::uint64_t seed,
                std::uint32_t number);
 
   void gather(const MicroBatch& batch, std::vector<RawExample>& examples) override;
@@ -97,7 +97,7 @@ class ResidentFeed final : public Feed {
 
  private:
   RowBlock rows_;
-  const RowRuns& positions_;
+  const FileRows& positions_;
   Range share_;
   bool shuffle_;
   std::uint64_t seed_;
@@ -106,7 +106,7 @@ class ResidentFeed final : public Feed {
   KeyedPermutation order_;  ///< of epoch_
 };
 
-ResidentFeed::ResidentFeed(RowBlock rows, const RowRuns& positions, Range share, bool shuffle, std::uint64_t seed,
+ResidentFeed::ResidentFeed(RowBlock rows, const FileRows& positions, Range share, bool shuffle, std::uint64_t seed,
                            std::uint32_t number)
     : rows_(rows), positions_(positions), share_(share), shuffle_(shuffle), seed_(seed), number_(number) {}
 
@@ -198,7 +198,7 @@ const RowBlock& Table::resident_rows(Split split, Range positions) {
 std::vector<std::int64_t> Table::class_counts() {
   const GroupSchema* group = plan_.group(Split::train);
   if (group == nullptr || !group->has_labels) return {};
-  const RowRuns& positions = plan_.rows(Split::train);
+  const FileRows& positions = plan_.rows(Split::train);
   if (blocks_ == nullptr) return count_labels(*file_, group->labels_path(), positions, plan_.info.classes);
   std::vector<std::int64_t> counts(static_cast<std::size_t>(plan_.info.classes));
   const RowBlock& rows = resident_rows(Split::train, {});
@@ -214,7 +214,7 @@ std::string Table::common_answer(Split split) {
   const GroupSchema* group = plan_.group(split);
   const bool is_autoencoder = settings_.targets == Targets::features;
   if (group == nullptr || is_autoencoder || (!group->has_labels && group->target_size == 0)) return "";
-  const RowRuns& positions = plan_.rows(split);
+  const FileRows& positions = plan_.rows(split);
   CommonAnswer common;
   for (const auto& run : positions.runs({0, positions.size()})) {
     const Range rows{run.first_row, run.first_row + run.rows};
@@ -228,7 +228,7 @@ std::string Table::common_answer(Split split) {
 std::unique_ptr<Feed> Table::feed(const Schedule& schedule, const SourceOptions& options) {
   // The number of this rank's order; 0 is the order of the whole set.
   const auto number = fixed() && options.size > 1 ? static_cast<std::uint32_t>(1 + options.rank) : 0U;
-  const RowRuns& positions = plan_.rows(Split::train);
+  const FileRows& positions = plan_.rows(Split::train);
   if (plan_.info.resident) {
     return std::make_unique<ResidentFeed>(resident_rows(Split::train, schedule.share()), positions, schedule.share(),
                                           settings_.shuffle, options.seed, number);
@@ -293,7 +293,7 @@ std::unique_ptr<EvaluationSource> Table::training_part(int part, int parts, Inde
 /// A pass over training examples in memory, for a device that computes in plain memory.
 std::unique_ptr<EvaluationSource> Table::resident_part(Range part, Index batch_size, const BatchStyle& style) {
   const GroupSchema& group = *plan_.group(Split::train);
-  const RowRuns& positions = plan_.rows(Split::train);
+  const FileRows& positions = plan_.rows(Split::train);
   const RowBlock& rows = resident_rows(Split::train, part);
   if (needs_no_conversion(part)) return rows_in_place(part, batch_size, rows, positions, group, style);
   const Index largest = std::min<Index>(batch_size, part.size());
@@ -320,7 +320,7 @@ bool Table::needs_no_conversion(Range part) const {
 std::unique_ptr<EvaluationSource> Table::sequential(const Pass& pass, const BatchStyle& style,
                                                     const Delivery& delivery) {
   const GroupSchema& group = *plan_.group(pass.split);
-  const RowRuns& positions = plan_.rows(pass.split);
+  const FileRows& positions = plan_.rows(pass.split);
   const Range part = part_of(positions.size(), pass.part, pass.parts);
   BatchStyle with = style;
   with.inputs = delivery.inputs;
@@ -392,7 +392,7 @@ void Table::divide(const Fold& fold) {
   const auto& test = plan_.schema.group(Split::test);
   require_fold(fold, train ? train->examples : 0, plan_.schema.path);
   plan_.groups = {&*train, fold.validation.empty() ? nullptr : &*train, test ? &*test : nullptr};
-  plan_.positions = {runs_of(fold.train), runs_of(fold.validation), RowRuns(test ? test->examples : 0)};
+  plan_.positions = {runs_of(fold.train), runs_of(fold.validation), FileRows(test ? test->examples : 0)};
   plan_.info.train = std::ssize(fold.train);
   plan_.info.validation = std::ssize(fold.validation);
   plan_.info.targets[1] = fold.validation.empty() ? TargetForm{} : plan_.info.targets[0];

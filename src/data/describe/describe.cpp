@@ -126,7 +126,7 @@ std::string beside_text(const hdf5::File& file, const GroupSchema& group) {
 
 /// The first examples: pictures, or some numbers.
 std::string examples_text(const hdf5::File& file, const GroupSchema& group) {
-  OwnedRows first(group, {0, std::min(kShownExamples, group.examples)});
+  OwnedBlock first(group, {0, std::min(kShownExamples, group.examples)});
   first.block.read(file, group, first.block.rows());
   std::vector<std::vector<float>> values;
   for (std::int64_t row = 0; row < first.block.rows().last; ++row) {
@@ -210,7 +210,7 @@ std::int64_t visit_blocks(const hdf5::File& file, const GroupSchema& group, Visi
   std::int64_t examples = 0;
   for (std::int64_t i = 0; i < visited; ++i) {
     const std::int64_t first = part_of(blocks, i, visited).first * rows;
-    OwnedRows read(group, {first, std::min(first + rows, group.examples)});
+    OwnedBlock read(group, {first, std::min(first + rows, group.examples)});
     read.block.read(file, group, read.block.rows());
     for (std::int64_t row = read.block.rows().first; row < read.block.rows().last; ++row)
       visit(read.block.example(row));

@@ -100,16 +100,22 @@ bool inflates_to(std::vector<std::uint8_t>& stream, std::uint64_t expected) {
   return bytes == expected || (result != Z_OK && result != Z_STREAM_END);
 }
 
-/// Whether a filter of the pipeline was applied to a chunk. \param skipped the chunk's mask
-bool has_filter(hid_t properties, H5Z_filter_t wanted, unsigned skipped) {
+std::vector<H5Z_filter_t> filters_of(hid_t properties) {
+  std::vector<H5Z_filter_t> filters;
   for (int i = 0; i < H5Pget_nfilters(properties); ++i) {
     std::size_t values = 0;
     unsigned flags = 0;
-    const H5Z_filter_t filter =
-        H5Pget_filter2(properties, static_cast<unsigned>(i), &flags, &values, nullptr, 0, nullptr, nullptr);
-    if (filter == wanted) return (skipped >> i & 1U) == 0;
+    filters.push_back(
+        H5Pget_filter2(properties, static_cast<unsigned>(i), &flags, &values, nullptr, 0, nullptr, nullptr));
   }
-  return false;
+  return filters;
+}
+
+/// Whether a filter of the pipeline was applied to a chunk. \param skipped the chunk's mask
+bool has_filter(hid_t properties, H5Z_filter_t wanted, unsigned skipped) {
+  const std::vector<H5Z_filter_t> filters = filters_of(properties);
+  const auto found = std::ranges::find(filters, wanted);
+  return found != filters.end() && (skipped >> (found - filters.begin()) & 1U) == 0;
 }
 
 /// chunks_fit for a dataset whose only filters are shuffle, deflate and fletcher32.
@@ -163,14 +169,9 @@ std::optional<std::uint64_t> bytes_of(const std::vector<hsize_t>& extent, std::s
 
 /// Whether the chunks have only filters with a known maximum compression.
 bool is_deflated_at_most(hid_t properties) {
-  for (int i = 0; i < H5Pget_nfilters(properties); ++i) {
-    std::size_t values = 0;
-    unsigned flags = 0;
-    const H5Z_filter_t filter =
-        H5Pget_filter2(properties, static_cast<unsigned>(i), &flags, &values, nullptr, 0, nullptr, nullptr);
-    if (filter != H5Z_FILTER_DEFLATE && filter != H5Z_FILTER_SHUFFLE && filter != H5Z_FILTER_FLETCHER32) return false;
-  }
-  return true;
+  return std::ranges::all_of(filters_of(properties), [](H5Z_filter_t filter) {
+    return filter == H5Z_FILTER_DEFLATE || filter == H5Z_FILTER_SHUFFLE || filter == H5Z_FILTER_FLETCHER32;
+  });
 }
 
 /// Upper bound of the bytes of a dataset's values, from its storage in the file; for an empty dataset, from the file's

@@ -85,8 +85,8 @@ void GroupWriter::finish() {
 
 using VisitExample = std::function<void(Split, CsvRow&)>;
 
-void for_each_example(const CsvTable& table, const DividedRows& split, const OpenText& open, const OpenText& open_test,
-                      const VisitExample& visit) {
+void for_each_example(const CsvTable& table, const TableDivision& split, const OpenText& open,
+                      const OpenText& open_test, const VisitExample& visit) {
   CsvRow row;
   std::int64_t number = 0;
   read_rows(*open(), csv_rows(table.dialect), [&](const LineReader& line, const auto& fields) {
@@ -100,7 +100,7 @@ void for_each_example(const CsvTable& table, const DividedRows& split, const Ope
   });
 }
 
-ImportSummary summarize(const CsvTable& table, const DividedRows& split, const std::string& path) {
+ImportSummary summarize(const CsvTable& table, const TableDivision& split, const std::string& path) {
   ImportSummary summary;
   summary.path = path;
   summary.train = split.size(Split::train);
@@ -156,7 +156,7 @@ ImportSummary import_csv(const std::string& path, const CsvOptions& options, con
   const OpenText open_test = options.test_file.empty() ? OpenText() : text_of(options.test_file, options.form.encoding);
   check_split(options);
   const CsvTable table = scan_table(open, open_test, options);
-  const DividedRows split(table, open, options);
+  const TableDivision split(table, open, options);
   const ImportSummary summary = summarize(table, split, output.path);
   if (summary.train == 0)
     throw DataError(

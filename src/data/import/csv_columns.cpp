@@ -5,10 +5,8 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 #include <limits>
 
-#include "import/csv_dialect.hpp"
 #include "import/rows.hpp"
 #include "unisono/base/config.hpp"
 #include "unisono/base/errors.hpp"

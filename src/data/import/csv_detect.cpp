@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <map>
 
 #include "import/csv_dialect.hpp"
 #include "unisono/base/errors.hpp"

@@ -12,22 +12,22 @@ namespace unisono::data {
 namespace {
 
 /// Rows that are wanted for validation and test, of so many.
-struct WantedRows {
+struct HeldOutCounts {
   std::int64_t validation = 0, test = 0;
 };
 
-WantedRows wanted_of(std::int64_t rows, const CsvOptions& options) {
+HeldOutCounts wanted_of(std::int64_t rows, const CsvOptions& options) {
   return {share_of(rows, options.validation_fraction), share_of(rows, options.test_fraction)};
 }
 
 /// What a table's rows are divided by.
-struct RowKeys {
+struct DivisionKeys {
   std::vector<std::int64_t> codes;  ///< of groups or classes
   std::vector<double> times;
 };
 
-RowKeys read_keys(const CsvTable& table, const OpenText& open, TableSplit way) {
-  RowKeys keys;
+DivisionKeys read_keys(const CsvTable& table, const OpenText& open, TableSplit way) {
+  DivisionKeys keys;
   CsvRow row;
   read_rows(*open(), csv_rows(table.dialect), [&](const LineReader& line, const auto& fields) {
     encode_row(table, line, fields, row);
@@ -54,7 +54,7 @@ std::vector<Split> divide_groups(const std::vector<std::int64_t>& groups, const 
   const std::int64_t count = *std::max_element(groups.begin(), groups.end()) + 1;
   std::vector<std::int64_t> sizes(static_cast<std::size_t>(count), 0);
   for (const std::int64_t group : groups) ++sizes[static_cast<std::size_t>(group)];
-  WantedRows left = wanted_of(std::ssize(groups), options);
+  HeldOutCounts left = wanted_of(std::ssize(groups), options);
   std::vector<Split> of_group(sizes.size(), Split::train);
   for (const std::size_t group : in_random_order(sizes.size(), options.seed)) {
     const std::int64_t half = (sizes[group] + 1) / 2;
@@ -69,7 +69,7 @@ std::vector<Split> divide_groups(const std::vector<std::int64_t>& groups, const 
 }
 
 /// The first rows of an order for the test, the next ones for the validation.
-void take_first(const std::vector<std::size_t>& order, const WantedRows& wanted, std::vector<Split>& splits) {
+void take_first(const std::vector<std::size_t>& order, const HeldOutCounts& wanted, std::vector<Split>& splits) {
   for (std::size_t i = 0; i < order.size(); ++i) {
     const auto place = static_cast<std::int64_t>(i);
     splits[order[i]] = place < wanted.test                       ? Split::test
@@ -114,11 +114,11 @@ void check_split(const CsvOptions& options) {
   if (options.split == TableSplit::by_class) require(!options.label.empty(), "class", "--label");
 }
 
-DividedRows::DividedRows(const CsvTable& table, const OpenText& open, const CsvOptions& options)
+TableDivision::TableDivision(const CsvTable& table, const OpenText& open, const CsvOptions& options)
     : way_(way_of(options)), random_(table.rows, {options.validation_fraction, options.test_fraction, options.seed}) {
   if (options.validation_fraction + options.test_fraction == 0) way_ = TableSplit::random;
   if (way_ == TableSplit::random) return;
-  const RowKeys keys = read_keys(table, open, way_);
+  const DivisionKeys keys = read_keys(table, open, way_);
   splits_ = way_ == TableSplit::group      ? divide_groups(keys.codes, options)
             : way_ == TableSplit::by_class ? divide_classes(keys.codes, options)
                                            : divide_times(keys.times, options);
@@ -131,7 +131,7 @@ DividedRows::DividedRows(const CsvTable& table, const OpenText& open, const CsvO
   }
 }
 
-std::int64_t DividedRows::size(Split split) const {
+std::int64_t TableDivision::size(Split split) const {
   return splits_.empty() ? random_.size(split) : std::count(splits_.begin(), splits_.end(), split);
 }
 

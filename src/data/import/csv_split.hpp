@@ -12,10 +12,10 @@ namespace unisono::data {
 void check_split(const CsvOptions& options);
 
 /// Which group each row of a table belongs to, by one of TableSplit's ways.
-class DividedRows {
+class TableDivision {
  public:
   /// Reads the table once more, unless rows are chosen at random.
-  DividedRows(const CsvTable& table, const OpenText& open, const CsvOptions& options);
+  TableDivision(const CsvTable& table, const OpenText& open, const CsvOptions& options);
 
   Split of(std::int64_t row) const {
     return splits_.empty() ? random_.of(row) : splits_[static_cast<std::size_t>(row)];
@@ -25,7 +25,7 @@ class DividedRows {
 
  private:
   TableSplit way_;
-  RowSplit random_;
+  RandomSplit random_;
   std::vector<Split> splits_;  ///< empty: at random
 };
 

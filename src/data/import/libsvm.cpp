@@ -79,13 +79,14 @@ class SparseGroupWriter {
 
 using VisitLibsvmRow = std::function<void(Split, const LibsvmRow&)>;
 
-void for_each_row_of_split(SpilledRows& training, SpilledRows& test, const RowSplit& split,
+void for_each_row_of_split(SpilledExamples& training, SpilledExamples& test, const RandomSplit& split,
                            const VisitLibsvmRow& visit) {
   training.for_each([&](std::int64_t number, const LibsvmRow& row) { visit(split.of(number), row); });
   test.for_each([&](std::int64_t, const LibsvmRow& row) { visit(Split::test, row); });
 }
 
-std::array<SparseGroupSize, 3> measure_groups(SpilledRows& training, SpilledRows& test, const RowSplit& split) {
+std::array<SparseGroupSize, 3> measure_groups(SpilledExamples& training, SpilledExamples& test,
+                                              const RandomSplit& split) {
   std::array<SparseGroupSize, 3> sizes;
   for_each_row_of_split(training, test, split, [&](Split to, const LibsvmRow& row) {
     SparseGroupSize& size = sizes[static_cast<std::size_t>(to)];
@@ -170,7 +171,7 @@ std::string write_raw_rows(const std::string& path, const RawForm& form, const I
   options.base = plan.base == 0 ? IndexBase::zero : IndexBase::one;
   options.task = Task::regression;  // any number may stand where a label is
   LibsvmFindings found;
-  SpilledRows rows(output.path), none(output.path);
+  SpilledExamples rows(output.path), none(output.path);
   std::set<double> labels;
   read_libsvm(*text_of(path)(), options, found, nullptr, [&](const LibsvmRow& row) {
     if (labels.size() <= trained.class_names.size()) labels.insert(row.label);
@@ -208,8 +209,8 @@ SparseSummary import_libsvm(const std::vector<std::string>& paths, const LibsvmO
   SetWriter writer(output);
 
   LibsvmFindings found;
-  SpilledRows training(output.path), test(output.path);
-  const auto read = [&](const std::string& path, const Classes* classes, SpilledRows& rows) {
+  SpilledExamples training(output.path), test(output.path);
+  const auto read = [&](const std::string& path, const Classes* classes, SpilledExamples& rows) {
     read_libsvm(*text_of(path)(), options, found, classes, [&rows](const LibsvmRow& row) { rows.add(row); });
   };
   for (const std::string& path : paths) read(path, nullptr, training);
@@ -220,7 +221,7 @@ SparseSummary import_libsvm(const std::vector<std::string>& paths, const LibsvmO
   plan.columns = decide_columns(found, options, paths[0]);
   plan.all_ones = found.all_ones;
 
-  const RowSplit split(training.size(), shares);
+  const RandomSplit split(training.size(), shares);
   const std::array<SparseGroupSize, 3> sizes = measure_groups(training, test, split);
   if (sizes[0].rows == 0)
     throw DataError(fmt::format("{}: no examples are left for training (the files have {}); use smaller fractions",

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <limits>
 
 #include "unisono/base/errors.hpp"
 
@@ -99,7 +98,7 @@ constexpr double kMostLabel = 1e15;         // of a class: written with all of i
 constexpr std::size_t kShownLabels = 10;
 
 /// In front of a row's indices and values.
-struct RowHead {
+struct SpillHead {
   double label;
   std::uint64_t count;
 };
@@ -162,18 +161,18 @@ bool parse_libsvm(const LineReader& line, std::string_view text, LibsvmRow& row)
   return true;
 }
 
-void SpilledRows::add(const LibsvmRow& row) {
-  file_.append(RowHead{row.label, row.indices.size()});
+void SpilledExamples::add(const LibsvmRow& row) {
+  file_.append(SpillHead{row.label, row.indices.size()});
   file_.append(std::span<const std::uint32_t>(row.indices));
   file_.append(std::span<const float>(row.values));
   ++size_;
 }
 
-void SpilledRows::for_each(const std::function<void(std::int64_t, const LibsvmRow&)>& visit) {
+void SpilledExamples::for_each(const std::function<void(std::int64_t, const LibsvmRow&)>& visit) {
   SpillReader reader(file_);
   LibsvmRow row;
   std::int64_t number = 0;
-  for (RowHead head{}; reader.next(head); ++number) {
+  for (SpillHead head{}; reader.next(head); ++number) {
     row.label = head.label;
     row.indices.resize(head.count);
     row.values.resize(head.count);

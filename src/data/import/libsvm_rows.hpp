@@ -30,9 +30,9 @@ bool parse_libsvm(const LineReader& line, std::string_view text, LibsvmRow& row)
 inline constexpr std::int64_t kMostColumns = std::numeric_limits<std::uint32_t>::max();  // of a set of sparse rows
 
 /// Examples that are set aside on the disk.
-class SpilledRows {
+class SpilledExamples {
  public:
-  explicit SpilledRows(const std::string& beside) : file_(beside) {}
+  explicit SpilledExamples(const std::string& beside) : file_(beside) {}
   void add(const LibsvmRow& row);
   void for_each(const std::function<void(std::int64_t number, const LibsvmRow& row)>& visit);
   std::int64_t size() const { return size_; }

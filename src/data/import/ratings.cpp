@@ -43,7 +43,7 @@ class SpilledRatings {
 /// Of those that are for training, a share at random.
 void choose_validation(std::vector<Split>& splits, const RatingsOptions& options) {
   const auto rest = std::count(splits.begin(), splits.end(), Split::train);
-  const RowSplit chosen(rest, {.validation = options.validation_fraction, .seed = options.seed});
+  const RandomSplit chosen(rest, {.validation = options.validation_fraction, .seed = options.seed});
   std::int64_t number = 0;
   for (Split& split : splits) {
     if (split == Split::train) split = chosen.of(number++);
@@ -118,7 +118,7 @@ std::vector<Split> split_ratings(SpilledRatings& ratings, std::uint32_t users, c
     take_last_of_users(ratings, users, splits);
     choose_validation(splits, options);
   } else if (options.split == RatingSplit::random) {
-    const RowSplit chosen(ratings.size(), {options.validation_fraction, options.test_fraction, options.seed});
+    const RandomSplit chosen(ratings.size(), {options.validation_fraction, options.test_fraction, options.seed});
     for (std::size_t row = 0; row < splits.size(); ++row) splits[row] = chosen.of(static_cast<std::int64_t>(row));
   }
   return splits;

@@ -10,7 +10,6 @@
 #include <optional>
 #include <utility>
 
-#include "import/rows.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/base/threads.hpp"
 

@@ -1,17 +1,13 @@
 #include "import/rows.hpp"
 
-#include <fmt/format.h>
 #include <wctype.h>
 #include <zlib.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdint>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-
-#include "unisono/base/errors.hpp"
 
 namespace unisono::data {
 namespace {

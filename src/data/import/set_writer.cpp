@@ -6,7 +6,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cmath>
@@ -181,17 +180,17 @@ void check_shares(const Shares& shares, const std::string& what, const std::stri
 
 std::int64_t share_of(std::int64_t rows, double fraction) { return std::llround(fraction * static_cast<double>(rows)); }
 
-RowSplit::RowSplit(std::int64_t rows, const Shares& shares)
+RandomSplit::RandomSplit(std::int64_t rows, const Shares& shares)
     : order_(static_cast<std::uint64_t>(rows), RandomStream(shares.seed, Purpose::split)),
       test_(share_of(rows, shares.test)),
       validation_(share_of(rows, shares.validation)) {}
 
-std::int64_t RowSplit::size(Split split) const {
+std::int64_t RandomSplit::size(Split split) const {
   const auto all = static_cast<std::int64_t>(order_.size());
   return split == Split::test ? test_ : split == Split::validation ? validation_ : all - test_ - validation_;
 }
 
-Split RowSplit::of(std::int64_t row) const {
+Split RandomSplit::of(std::int64_t row) const {
   if (test_ + validation_ == 0) return Split::train;
   const auto place = static_cast<std::int64_t>(order_(static_cast<std::uint64_t>(row)));
   if (place < test_) return Split::test;

@@ -69,9 +69,9 @@ void check_shares(const Shares& shares, const std::string& what, const std::stri
 std::int64_t share_of(std::int64_t rows, double fraction);
 
 /// Which group a row belongs to: a random choice of exactly so many rows.
-class RowSplit {
+class RandomSplit {
  public:
-  RowSplit(std::int64_t rows, const Shares& shares);
+  RandomSplit(std::int64_t rows, const Shares& shares);
   std::int64_t size(Split split) const;
   Split of(std::int64_t row) const;
 

@@ -36,7 +36,7 @@ struct TextGroupSize {
 /// Deals the sentences to groups. \param number_of tells which words are kept \param training_counts by the same
 /// numbers: occurrences in the training group
 struct TextPlan {
-  RowSplit split;
+  RandomSplit split;
   std::array<TextGroupSize, 3> groups;
   std::vector<std::int64_t> training_counts;
 };
@@ -45,7 +45,7 @@ TextPlan deal_sentences(ReadText& text, const std::vector<std::int32_t>& number_
                         const TextOptions& options) {
   std::int64_t sentences = 0;
   for_each_sentence(text, number_of, options.sentence_length, [&](std::span<const std::int32_t>) { ++sentences; });
-  TextPlan plan{RowSplit(sentences, {0, options.test_fraction, options.seed}), {}, {}};
+  TextPlan plan{RandomSplit(sentences, {0, options.test_fraction, options.seed}), {}, {}};
   plan.training_counts.resize(vocabulary);
   if (options.test_fraction == 0) {  // nothing is dealt
     plan.groups[0].sentences = sentences;

@@ -221,7 +221,7 @@ std::uint64_t KeyedPermutation::operator()(std::uint64_t place) const {
   return place;
 }
 
-void RowRuns::append(std::int64_t first_row, std::int64_t rows) {
+void FileRows::append(std::int64_t first_row, std::int64_t rows) {
   if (rows == 0) return;
   run_at_.clear();
   if (!runs_.empty() && runs_.back().first_row + runs_.back().rows == first_row) {
@@ -232,7 +232,7 @@ void RowRuns::append(std::int64_t first_row, std::int64_t rows) {
   size_ += rows;
 }
 
-void RowRuns::index() {
+void FileRows::index() {
   constexpr std::int64_t kShort = 1024;  // rows of a run, on average
   run_at_.clear();
   if (runs_.size() < 2 || size_ > kShort * std::ssize(runs_)) return;
@@ -243,7 +243,7 @@ void RowRuns::index() {
   }
 }
 
-const RowRuns::Run& RowRuns::run_of(std::int64_t position) const {
+const FileRows::Run& FileRows::run_of(std::int64_t position) const {
   assert(position >= 0 && position < size_);
   if (!run_at_.empty()) {
     const Run* run = &runs_[run_at_[static_cast<std::size_t>(position / kIndexed)]];
@@ -255,12 +255,12 @@ const RowRuns::Run& RowRuns::run_of(std::int64_t position) const {
   return *(behind - 1);
 }
 
-std::int64_t RowRuns::row(std::int64_t position) const {
+std::int64_t FileRows::row(std::int64_t position) const {
   const Run& run = run_of(position);
   return run.first_row + (position - run.first_position);
 }
 
-std::vector<RowRuns::Run> RowRuns::runs(Range positions) const {
+std::vector<FileRows::Run> FileRows::runs(Range positions) const {
   std::vector<Run> found;
   for (std::int64_t p = positions.first; p < positions.last;) {
     const Run& run = run_of(p);
@@ -272,7 +272,7 @@ std::vector<RowRuns::Run> RowRuns::runs(Range positions) const {
   return found;
 }
 
-Range RowRuns::span(Range positions) const {
+Range FileRows::span(Range positions) const {
   if (positions.size() == 0) return {};
   return {row(positions.first), row(positions.last - 1) + 1};
 }
@@ -288,7 +288,7 @@ ValidationSplit split_validation(std::int64_t rows, std::int64_t unit_rows, doub
   const auto chosen = static_cast<std::uint64_t>(validation_units(units, fraction));
   ValidationSplit split;
   for (std::int64_t unit = 0; unit < units; ++unit) {
-    RowRuns& part = order(static_cast<std::uint64_t>(unit)) < chosen ? split.validation : split.train;
+    FileRows& part = order(static_cast<std::uint64_t>(unit)) < chosen ? split.validation : split.train;
     part.append(unit * unit_rows, unit_rows);
   }
   split.train.append(units * unit_rows, rows - units * unit_rows);

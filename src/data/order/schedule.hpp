@@ -106,16 +106,16 @@ class Schedule {
 };
 
 /// Maps the examples of a split to rows of a group in the file, ascending: position 0 … size−1 → row.
-class RowRuns {
+class FileRows {
  public:
   /// Consecutive rows [first_row, first_row + rows), at the positions from first_position on.
   struct Run {
     std::int64_t first_row = 0, rows = 0, first_position = 0;
   };
 
-  RowRuns() = default;
+  FileRows() = default;
   /// All rows of a group.
-  explicit RowRuns(std::int64_t rows) { append(0, rows); }
+  explicit FileRows(std::int64_t rows) { append(0, rows); }
 
   /// Appends rows. \pre they come after all rows so far
   void append(std::int64_t first_row, std::int64_t rows);
@@ -140,7 +140,7 @@ class RowRuns {
 
 /// One group's rows, divided into training and validation examples.
 struct ValidationSplit {
-  RowRuns train, validation;
+  FileRows train, validation;
 };
 
 /// Splits at random in units of `unit_rows` consecutive rows: about `fraction` of the units, at least one and not all,

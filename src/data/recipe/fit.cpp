@@ -96,7 +96,7 @@ std::vector<FittedColumn> fit_all(std::vector<ColumnFigures>& figures, const std
 }
 
 std::vector<FittedColumn> fit_on(const Recipe& recipe, const hdf5::File& file, const GroupSchema& group,
-                                 const RowRuns& rows) {
+                                 const FileRows& rows) {
   constexpr std::int64_t kRowsAtATime = 1 << 14;
   const std::size_t width = recipe.columns.size();
   std::vector<ColumnFigures> figures = figures_of(recipe);
@@ -125,7 +125,7 @@ bool needs_values(const Recipe& recipe) {
 }
 
 std::vector<FittedColumn> fit_columns(const Recipe& recipe, const hdf5::File& file, const GroupSchema& group,
-                                      const RowRuns& rows, Agreement& agreement) {
+                                      const FileRows& rows, Agreement& agreement) {
   Preprocessing fit;
   if (!needs_values(recipe)) {
     for (const RecipeColumn& column : recipe.columns) fit.columns.push_back({.name = column.name});
@@ -138,11 +138,11 @@ std::vector<FittedColumn> fit_columns(const Recipe& recipe, const hdf5::File& fi
   return preprocessing_from_json(text, "the fitted recipe").columns;
 }
 
-std::vector<FittedColumn> fit_columns(const Recipe& recipe, std::span<const float> raw, const RowRuns& rows,
+std::vector<FittedColumn> fit_columns(const Recipe& recipe, std::span<const float> raw, const FileRows& rows,
                                       const std::string& path) {
   const std::size_t width = recipe.columns.size();
   std::vector<ColumnFigures> figures = figures_of(recipe);
-  for (const RowRuns::Run& run : rows.runs({0, rows.size()})) {
+  for (const FileRows::Run& run : rows.runs({0, rows.size()})) {
     for (std::int64_t row = run.first_row; row < run.first_row + run.rows; ++row) {
       const float* example = raw.data() + static_cast<std::size_t>(row) * width;
       for (std::size_t i = 0; i < width; ++i) figures[i].add(example[i]);

@@ -13,14 +13,14 @@ namespace unisono::data {
 /// \param group with raw values \param rows the training examples
 /// \throws DataError naming a column without a value in any training example
 std::vector<FittedColumn> fit_columns(const Recipe& recipe, const hdf5::File& file, const GroupSchema& group,
-                                      const RowRuns& rows, Agreement& agreement);
+                                      const FileRows& rows, Agreement& agreement);
 
 /// Whether anything that is fitted on the columns' values decides how they are encoded or scaled.
 bool needs_values(const Recipe& recipe);
 
 /// The same as fit_columns, of a group's raw values in memory, for this process alone.
 /// \param raw [all rows of the group, columns] \param path of the file, for messages
-std::vector<FittedColumn> fit_columns(const Recipe& recipe, std::span<const float> raw, const RowRuns& rows,
+std::vector<FittedColumn> fit_columns(const Recipe& recipe, std::span<const float> raw, const FileRows& rows,
                                       const std::string& path);
 
 /// The normalisation that scales the features of number columns as the recipe says, and leaves one-hot features as they

@@ -54,8 +54,8 @@ void require_fold(const Fold& fold, std::int64_t rows, const std::string& path) 
   }
 }
 
-RowRuns runs_of(std::span<const std::int64_t> rows) {
-  RowRuns runs;
+FileRows runs_of(std::span<const std::int64_t> rows) {
+  FileRows runs;
   for (const std::int64_t row : rows) runs.append(row, 1);
   runs.index();
   return runs;

@@ -22,7 +22,7 @@ void require_folds_possible(const DataSettings& settings, SetKind kind, bool res
 /// \throws DataError
 void require_fold(const Fold& fold, std::int64_t rows, const std::string& path);
 
-RowRuns runs_of(std::span<const std::int64_t> rows);
+FileRows runs_of(std::span<const std::int64_t> rows);
 
 /// DatasetInfo::identity of a fold of a set.
 std::uint64_t identity_of(const Fold& fold, std::uint64_t set);

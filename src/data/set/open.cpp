@@ -196,15 +196,13 @@ void AugmentationSettings::describe(ConfigVisitor& visitor) {
       {.name = "crop_padding",
        .meaning = "zeros to add on each side of an image before it is cropped to its original size at a random place",
        .unit = "pixels",
-       .minimum = 0,
-       .maximum = 1 << 20},
+       .range = at_least(0).at_most(1 << 20)},
       crop_padding);
   visitor.field({.name = "horizontal_flip", .meaning = "mirror each image with probability 0.5"}, horizontal_flip);
   visitor.field({.name = "shift",
                  .meaning = "largest random shift of an image, in each direction; pixels that come in are zeros",
                  .unit = "pixels",
-                 .minimum = 0,
-                 .maximum = 1 << 20},
+                 .range = at_least(0).at_most(1 << 20)},
                 shift);
 }
 
@@ -219,20 +217,18 @@ void DataSettings::describe(ConfigVisitor& visitor) {
       {.name = "window_bytes",
        .meaning = "for streaming: memory, over all ranks, of the window in which examples are shuffled; 0: 256 MiB",
        .unit = "bytes",
-       .minimum = 0},
+       .range = at_least(0)},
       window_bytes);
   visitor.field(
       {.name = "validation_fraction",
        .meaning =
            "share of the training examples that is used for validation instead, if the file has no group `validation`",
-       .minimum = 0,
-       .maximum = 1,
-       .maximum_excluded = true},
+       .range = at_least(0).below(1)},
       validation_fraction);
   visitor.field({.name = "split_seed",
                  .meaning = "seed of the choice of these validation examples. `seed` does not change it, so that runs "
                             "with different seeds are compared on the same examples",
-                 .minimum = 0},
+                 .range = at_least(0)},
                 split_seed);
   visitor.field({.name = "stratify",
                  .meaning = "take the same share of each class for validation, if the examples have class labels; "
@@ -251,7 +247,7 @@ void DataSettings::describe(ConfigVisitor& visitor) {
       {.name = "arrangement_seed",
        .meaning = "seed of the random order in which sparse rows and ratings lie in memory. With a number, runs "
                   "with different seeds can share one copy of the set",
-       .minimum = 0},
+       .range = at_least(0)},
       arrangement_seed, {"seed", "the seed of the run"});
   choose(visitor, {.name = "order", .meaning = "order of shuffled examples"}, order, kOrders, strata_set_by);
   visitor.require("order", order == Order::random || shuffle, "order = \"strata\" needs shuffle = true");

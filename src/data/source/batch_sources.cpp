@@ -217,7 +217,7 @@ namespace {
 /// What passes over part of a split have in common.
 class ResidentPass : public EvaluationSource {
  public:
-  ResidentPass(Range part, Index batch_size, const RowBlock& rows, const RowRuns& positions)
+  ResidentPass(Range part, Index batch_size, const RowBlock& rows, const FileRows& positions)
       : part_(part), batch_size_(batch_size), next_(part.first), rows_(rows), positions_(positions) {}
   std::int64_t first() const override { return part_.first; }
   std::int64_t last() const override { return part_.last; }
@@ -237,13 +237,13 @@ class ResidentPass : public EvaluationSource {
   Index batch_size_;
   std::int64_t next_;
   const RowBlock& rows_;
-  const RowRuns& positions_;
+  const FileRows& positions_;
 };
 
-class ConvertedRows final : public ResidentPass {
+class ConvertingPass final : public ResidentPass {
  public:
-  ConvertedRows(Range part, Index batch_size, const RowBlock& rows, const RowRuns& positions,
-                std::shared_ptr<RowConversion> conversion)
+  ConvertingPass(Range part, Index batch_size, const RowBlock& rows, const FileRows& positions,
+                 std::shared_ptr<RowConversion> conversion)
       : ResidentPass(part, batch_size, rows, positions), conversion_(std::move(conversion)) {}
 
   std::optional<Batch> next() override {
@@ -262,16 +262,16 @@ class ConvertedRows final : public ResidentPass {
   std::shared_ptr<RowConversion> conversion_;
 };
 
-class RowsInPlace final : public ResidentPass {
+class InPlacePass final : public ResidentPass {
  public:
-  RowsInPlace(Range part, Index batch_size, const RowBlock& rows, const RowRuns& positions, const GroupSchema& group,
+  InPlacePass(Range part, Index batch_size, const RowBlock& rows, const FileRows& positions, const GroupSchema& group,
               const BatchStyle& style)
       : ResidentPass(part, batch_size, rows, positions), style_(style), feature_size_(group.features.size()) {}
 
   std::optional<Batch> next() override {
     const Range now = next_positions();
     if (now.size() == 0) return {};
-    const RowRuns::Run run = positions_.runs(now).front();
+    const FileRows::Run run = positions_.runs(now).front();
     Batch batch = advance(run.rows);
     const auto count = static_cast<std::size_t>(run.rows);
     const RawExample first = rows_.example(run.first_row);
@@ -287,7 +287,7 @@ class RowsInPlace final : public ResidentPass {
   }
 
  private:
-  View weights(const RowRuns::Run& run) {
+  View weights(const FileRows::Run& run) {
     const auto count = static_cast<std::size_t>(run.rows);
     if (style_.class_weights.empty()) {
       return style_.example_weights ? View{rows_.weights(run.first_row), count} : View{};
@@ -309,7 +309,7 @@ constexpr int kEvaluationBuffers = 3;
 
 class ResidentReader final : public SequentialReader {
  public:
-  ResidentReader(RowBlock rows, const RowRuns& positions) : rows_(rows), positions_(positions) {}
+  ResidentReader(RowBlock rows, const FileRows& positions) : rows_(rows), positions_(positions) {}
 
   void read(Range positions, std::vector<RawExample>& examples) override {
     examples.clear();
@@ -320,13 +320,13 @@ class ResidentReader final : public SequentialReader {
 
  private:
   RowBlock rows_;
-  const RowRuns& positions_;
+  const FileRows& positions_;
 };
 
 /// Holds the blocks of the current batch; the last one is kept for the next batch.
 class StreamingReader final : public SequentialReader {
  public:
-  StreamingReader(const hdf5::File& file, const GroupSchema& group, const RowRuns& positions)
+  StreamingReader(const hdf5::File& file, const GroupSchema& group, const FileRows& positions)
       : file_(file), group_(group), positions_(positions), block_rows_(block_rows(group)) {}
 
   void read(Range positions, std::vector<RawExample>& examples) override {
@@ -351,30 +351,30 @@ class StreamingReader final : public SequentialReader {
 
   const hdf5::File& file_;
   const GroupSchema& group_;
-  const RowRuns& positions_;
+  const FileRows& positions_;
   std::int64_t block_rows_;
-  std::vector<OwnedRows> blocks_;
+  std::vector<OwnedBlock> blocks_;
 };
 
 }  // namespace
 
 std::unique_ptr<EvaluationSource> convert_rows(Range part, Index batch_size, const RowBlock& rows,
-                                               const RowRuns& positions, std::shared_ptr<RowConversion> conversion) {
-  return std::make_unique<ConvertedRows>(part, batch_size, rows, positions, std::move(conversion));
+                                               const FileRows& positions, std::shared_ptr<RowConversion> conversion) {
+  return std::make_unique<ConvertingPass>(part, batch_size, rows, positions, std::move(conversion));
 }
 
 std::unique_ptr<EvaluationSource> rows_in_place(Range part, Index batch_size, const RowBlock& rows,
-                                                const RowRuns& positions, const GroupSchema& group,
+                                                const FileRows& positions, const GroupSchema& group,
                                                 const BatchStyle& style) {
-  return std::make_unique<RowsInPlace>(part, batch_size, rows, positions, group, style);
+  return std::make_unique<InPlacePass>(part, batch_size, rows, positions, group, style);
 }
 
-std::unique_ptr<SequentialReader> read_resident(RowBlock rows, const RowRuns& positions) {
+std::unique_ptr<SequentialReader> read_resident(RowBlock rows, const FileRows& positions) {
   return std::make_unique<ResidentReader>(rows, positions);
 }
 
 std::unique_ptr<SequentialReader> read_streaming(const hdf5::File& file, const GroupSchema& group,
-                                                 const RowRuns& positions) {
+                                                 const FileRows& positions) {
   return std::make_unique<StreamingReader>(file, group, positions);
 }
 

@@ -161,12 +161,12 @@ struct RowConversion {
 /// Batches of part of a split whose rows are in memory, in the set's order, made when they are asked for, without a
 /// thread. \param rows, positions must outlive the source
 std::unique_ptr<EvaluationSource> convert_rows(Range part, Index batch_size, const RowBlock& rows,
-                                               const RowRuns& positions, std::shared_ptr<RowConversion> conversion);
+                                               const FileRows& positions, std::shared_ptr<RowConversion> conversion);
 
 /// The same of float32 features that need no conversion: batches point at the rows where they lie, so that each ends
 /// where a run of rows ends. They have no `examples`.
 std::unique_ptr<EvaluationSource> rows_in_place(Range part, Index batch_size, const RowBlock& rows,
-                                                const RowRuns& positions, const GroupSchema& group,
+                                                const FileRows& positions, const GroupSchema& group,
                                                 const BatchStyle& style);
 
 /// Reads the examples of a split, in ascending order of positions.
@@ -178,10 +178,10 @@ class SequentialReader {
 };
 
 /// From memory.
-std::unique_ptr<SequentialReader> read_resident(RowBlock rows, const RowRuns& positions);
+std::unique_ptr<SequentialReader> read_resident(RowBlock rows, const FileRows& positions);
 /// From the file, block by block.
 std::unique_ptr<SequentialReader> read_streaming(const hdf5::File& file, const GroupSchema& group,
-                                                 const RowRuns& positions);
+                                                 const FileRows& positions);
 
 /// Batches of a rank's part of a split, in the set's order.
 class SequentialSource final : public EvaluationSource {

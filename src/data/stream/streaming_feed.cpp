@@ -316,7 +316,7 @@ const LaneOrder& LaneOrders::of(std::int64_t epoch) {
   return *order_;
 }
 
-std::vector<Range> blocks_of(const RowRuns& rows, Range positions, std::int64_t block_rows) {
+std::vector<Range> blocks_of(const FileRows& rows, Range positions, std::int64_t block_rows) {
   std::vector<Range> blocks;
   for (const auto& run : rows.runs(positions)) {
     const std::int64_t end = run.first_row + run.rows;

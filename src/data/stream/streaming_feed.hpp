@@ -107,7 +107,7 @@ class LaneOrders {
 };
 
 /// The rows at these positions of a split, as ranges that do not cross multiples of `block_rows` rows in the file.
-std::vector<Range> blocks_of(const RowRuns& rows, Range positions, std::int64_t block_rows);
+std::vector<Range> blocks_of(const FileRows& rows, Range positions, std::int64_t block_rows);
 
 /// The examples of one cell, read into memory.
 class LoadedCell {
@@ -124,7 +124,7 @@ class LoadedCell {
   Cell cell_;
   bool shuffle_;
   KeyedPermutation order_;
-  std::vector<OwnedRows> parts_;
+  std::vector<OwnedBlock> parts_;
   std::vector<std::int64_t> starts_;  ///< of the parts, in the cell
 };
 

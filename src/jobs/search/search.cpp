@@ -10,7 +10,6 @@
 #include "unisono/base/errors.hpp"
 #include "unisono/records/run_folder.hpp"
 #include "unisono/search/search.hpp"
-#include "unisono/search/space.hpp"
 #include "unisono/session/abilities.hpp"
 #include "unisono/session/model_parts.hpp"
 #include "unisono/session/run_plan.hpp"

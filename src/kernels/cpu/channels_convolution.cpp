@@ -7,7 +7,7 @@
 
 #include "cpu/convolution.hpp"
 #include "cpu/cpu_backend.hpp"
-#include "cpu/thread_team.hpp"
+#include "cpu/loop_team.hpp"
 
 namespace unisono::kernels::cpu {
 namespace {
@@ -100,14 +100,14 @@ struct Correlation {
 };
 
 /// A row of `to`, as seen by the functions below.
-struct Row {
+struct OutputRow {
   Index example, row, channel;  ///< the channels from `channel` on
   const float *from, *w, *bias;
   float* to;
 };
 
 /// Run by run: each position is summed at once.
-void correlate_runs(const Loops& loops, const Correlation& c, const Row& row, ProductShape shape, Pairs& pairs) {
+void correlate_runs(const Loops& loops, const Correlation& c, const OutputRow& row, ProductShape shape, Pairs& pairs) {
   for (const Run& run : c.columns) {
     const std::size_t together = c.joined ? std::max<std::size_t>(1, run.taps.size()) : 1;
     pairs.clear();
@@ -125,7 +125,7 @@ void correlate_runs(const Loops& loops, const Correlation& c, const Row& row, Pr
 }
 
 /// Tap by tap: the positions that a tap reaches are many, even where those with the same taps are few.
-void correlate_taps(const Loops& loops, const Correlation& c, const Row& row, ProductShape shape) {
+void correlate_taps(const Loops& loops, const Correlation& c, const OutputRow& row, ProductShape shape) {
   for (Index x = 0; x < c.to.width; ++x) {
     std::fill_n(row.to + c.to.at(row.example, row.row, x) + row.channel, shape.m, 0.0F);
   }
@@ -157,13 +157,13 @@ void correlate(const Loops& loops, int threads, const Correlation& c, Index batc
                                .relu = relu,
                                .bias_of_rows = true};
       for (Index i = first; i < end; ++i) {
-        const Row row{i / c.to.height,
-                      i % c.to.height,
-                      channel,
-                      from,
-                      w + channel,
-                      bias == nullptr ? nullptr : bias + channel,
-                      to};
+        const OutputRow row{i / c.to.height,
+                            i % c.to.height,
+                            channel,
+                            from,
+                            w + channel,
+                            bias == nullptr ? nullptr : bias + channel,
+                            to};
         if (c.reaches.empty()) {
           correlate_runs(loops, c, row, shape, pairs);
         } else {

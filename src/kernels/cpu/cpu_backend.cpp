@@ -33,7 +33,7 @@ Index CpuBackend::scratch_size() const {
 }  // namespace cpu
 
 std::unique_ptr<Backend> make_cpu_backend(int threads) {
-  cpu::ThreadTeam::of_this_thread().grow(threads);
+  cpu::LoopTeam::of_this_thread().grow(threads);
   return std::make_unique<cpu::CpuBackend>(cpu::CpuSettings{.threads = threads});
 }
 

@@ -6,7 +6,7 @@
 
 #include "cpu/instruction_set.hpp"
 #include "cpu/lanes.hpp"
-#include "cpu/thread_team.hpp"
+#include "cpu/loop_team.hpp"
 #include "unisono/kernels/backend.hpp"
 
 namespace unisono::kernels::cpu {
@@ -230,6 +230,9 @@ class CpuBackend final : public Backend {
                                  Write write);
   void add_up_parts(float* sums, Index parts, Index size);
 
+  /// sums ← what `add` computes of each tile of batch normalisation, added up in the tiles' order.
+  template <typename Add>
+  void add_up_tiles(const NormSpec& spec, Index batch, std::span<double> sums, const Add& add);
   const BatchNormLoops& batch_norm_loops_of(const Lanes& lanes) const;
   void pool_rows_forward(const PoolSpec& spec, const Lanes& lanes, View x, MutableView y);
   void pool_rows_backward(const PoolSpec& spec, const Lanes& lanes, View x, View y, View dy, MutableView dx);

@@ -10,7 +10,7 @@
 #endif
 
 #include "cpu/cpu_backend.hpp"
-#include "cpu/thread_team.hpp"
+#include "cpu/loop_team.hpp"
 
 namespace unisono::kernels::cpu {
 namespace {

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "cpu/cpu_backend.hpp"
-#include "cpu/thread_team.hpp"
+#include "cpu/loop_team.hpp"
 #include "unisono/base/random.hpp"
 
 namespace unisono::kernels::cpu {

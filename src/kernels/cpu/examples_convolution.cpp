@@ -3,8 +3,8 @@
 
 #include "cpu/convolution.hpp"
 #include "cpu/cpu_backend.hpp"
+#include "cpu/loop_team.hpp"
 #include "cpu/loops.hpp"
-#include "cpu/thread_team.hpp"
 
 namespace unisono::kernels::cpu {
 namespace {

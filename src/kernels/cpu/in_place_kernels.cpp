@@ -73,7 +73,7 @@ class CpuInPlaceKernels final : public InPlaceKernels {
     constexpr MarginLoss any = MarginLoss::squared;  // the moves have it
     if (rows.sparse != nullptr) {
       const SparseExamples all = examples(*rows.sparse, {}, rows.first, rows.last);
-      const RowParts parts{part.begins.data(), part.ends.data()};
+      const ValueRanges parts{part.begins.data(), part.ends.data()};
       return loops_.in_place.sparse_part_steps(all, parts, {any, step, weights}, moves.data());
     }
     LinearStep own = step;

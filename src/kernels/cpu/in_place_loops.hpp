@@ -53,8 +53,13 @@ struct Window {
   Count next_outputs = 0;
 };
 
+/// Of an example, or of the features of a part, the values [begin, end).
+struct ValueRange {
+  Count begin, end;
+};
+
 /// Of each row the values [begins[i], ends[i]): those of some features, or all.
-struct RowParts {
+struct ValueRanges {
   const std::uint64_t* begins = nullptr;
   const std::uint64_t* ends = nullptr;
 };
@@ -75,10 +80,10 @@ struct InPlaceLoops {
   /// The same with LinearStep::row_bits, too. Null: this instruction set has no masks.
   void (*linear_bit_rows)(const SparseExamples& rows, const LinearWork& work, InPlaceSums& sums) = nullptr;
   /// z_i = b + Σ w_j x_ij over the features of a part, for the rows [first, last)
-  void (*sparse_part_margins)(const SparseExamples& rows, const RowParts& parts, const LinearWeights& weights,
+  void (*sparse_part_margins)(const SparseExamples& rows, const ValueRanges& parts, const LinearWeights& weights,
                               float* z);
   /// The steps of these rows on the features of a part. \param moves [last − first] rate · ℓ'(z)
-  void (*sparse_part_steps)(const SparseExamples& rows, const RowParts& parts, const LinearWork& work,
+  void (*sparse_part_steps)(const SparseExamples& rows, const ValueRanges& parts, const LinearWork& work,
                             const float* moves);
   /// moves_i = rate w_i ℓ'(z_i)
   void (*linear_moves)(MarginLoss loss, const StepTargets& of, const float* z, float* moves);
@@ -146,7 +151,7 @@ struct MarginVector {
 };
 
 /// Rows of weights, `width` floats for each feature.
-struct RowsVector {
+struct WeightRows {
   const float* weights = nullptr;
   const float* bias = nullptr;  ///< null: none
   Count width = 0;
@@ -154,7 +159,6 @@ struct RowsVector {
 
 struct LinearLoops {
   // linear_losses.cpp
-  // -----------------
   /// Afterwards all sums are in the first lane, and hits in `correct`.
   void (*settle)(PassSums& sums);
   /// d = scale w ℓ'(z); adds all sums
@@ -168,7 +172,6 @@ struct LinearLoops {
   void (*softmax_bends)(Count classes, Count width, const BlockTargets& block, float* z, float* u);
 
   // linear_sparse_pass.cpp
-  // ----------------------
   /// z_i = w · x_i + b for the rows [first, last), and u_i = v · x_i + c where v is not null
   void (*sparse_margins)(const SparseExamples& rows, const MarginVector& w, const MarginVector& v, float* z, float* u);
   /// The same of w and v in turn, w_0, v_0, w_1, …: one load for both.
@@ -178,12 +181,11 @@ struct LinearLoops {
   /// H_jk += Σ_i d_i x_ij x_ik for the features j of [low, high) and k ≤ j, rows of `stride` floats
   void (*sparse_add_outer)(const SparseExamples& rows, const float* d, Count low, Count high, float* h, Count stride);
   /// z_i = Σ_j x_ij W_j + b, rows of W.width floats
-  void (*sparse_rows)(const SparseExamples& rows, const RowsVector& w, float* z);
+  void (*sparse_rows)(const SparseExamples& rows, const WeightRows& w, float* z);
   /// G_j += Σ_i x_ij D_i, rows of `width` floats, for the features j of [low, high)
   void (*sparse_add_rows)(const SparseExamples& rows, const float* d, Count width, Count low, Count high, float* g);
 
   // linear_bits.cpp: null where the instruction set has no masks
-  // ---------------
   /// z_i = w · x_i + b for the rows [first, last)
   void (*bit_margins)(const BitExamples& rows, const MarginVector& w, float* z) = nullptr;
   /// Adds Σ_i d_i x_ij to the sum of the 16 lanes[j], for each column
@@ -192,7 +194,6 @@ struct LinearLoops {
   void (*add_up_lanes)(const float* lanes, Count count, float* sums) = nullptr;
 
   // linear_dense.cpp
-  // ----------------
   void (*dense_margins)(const DenseExamples& rows, const MarginVector& w, const MarginVector& v, float* z, float* u);
   /// g += Σ_i d_i x_i
   void (*dense_add)(const DenseExamples& rows, const float* d, float* g);

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "cpu/thread_team.hpp"
+#include "cpu/loop_team.hpp"
 #include "unisono/kernels/specs.hpp"
 
 namespace unisono::kernels::cpu {

@@ -1,6 +1,6 @@
 #include "cpu/linear_chunks.hpp"
 
-#include "cpu/thread_team.hpp"
+#include "cpu/loop_team.hpp"
 
 namespace unisono::kernels::cpu {
 namespace {

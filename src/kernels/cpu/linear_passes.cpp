@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "cpu/linear_chunks.hpp"
-#include "cpu/thread_team.hpp"
+#include "cpu/loop_team.hpp"
 
 namespace unisono::kernels {
 namespace cpu {

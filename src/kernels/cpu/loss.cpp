@@ -6,8 +6,8 @@
 
 #include "cpu/cpu_backend.hpp"
 #include "cpu/lanes.hpp"
+#include "cpu/loop_team.hpp"
 #include "cpu/loops.hpp"
-#include "cpu/thread_team.hpp"
 #include "unisono/tensor/allocator.hpp"
 
 namespace unisono::kernels::cpu {

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "cpu/cpu_backend.hpp"
-#include "cpu/thread_team.hpp"
+#include "cpu/loop_team.hpp"
 
 namespace unisono::kernels::cpu {
 
@@ -72,7 +72,8 @@ const BatchNormLoops& CpuBackend::batch_norm_loops_of(const Lanes& lanes) const 
   return lanes.innermost() == Innermost::channels ? loops_.channels_batch_norm : loops_of(lanes).batch_norm;
 }
 
-void CpuBackend::batch_norm_sums(const NormSpec& spec, Index batch, View x, std::span<double> sums) {
+template <typename Add>
+void CpuBackend::add_up_tiles(const NormSpec& spec, Index batch, std::span<double> sums, const Add& add) {
   if (batch == 0) {
     std::ranges::fill(sums, 0.0);
     return;
@@ -82,11 +83,16 @@ void CpuBackend::batch_norm_sums(const NormSpec& spec, Index batch, View x, std:
   const BatchNormLoops& loops = batch_norm_loops_of(lanes);
   double* tile_sums = partials_.doubles(2 * kTileChannels * tiles.count());
   parallel_for(settings_.threads, tiles.count(), [&](Index i) {
-    const Tiles::TileRange part = tiles.part(i);
-    double* to = tile_sums + 2 * kTileChannels * i;
-    loops.sums(part.tile, x.data() + part.offset, to, to + kTileChannels);
+    double* const to = tile_sums + 2 * kTileChannels * i;
+    add(loops, tiles.part(i), to, to + kTileChannels);
   });
   tiles.add_up(tile_sums, sums);
+}
+
+void CpuBackend::batch_norm_sums(const NormSpec& spec, Index batch, View x, std::span<double> sums) {
+  add_up_tiles(spec, batch, sums, [&](const BatchNormLoops& loops, const auto& part, double* sum, double* squares) {
+    loops.sums(part.tile, x.data() + part.offset, sum, squares);
+  });
 }
 
 // In double: where the mean is 2¹³ deviations, the difference loses about half of its 53 bits, and still has more than
@@ -142,22 +148,13 @@ void CpuBackend::batch_norm_forward(const NormSpec& spec, Index batch, View x, V
 
 void CpuBackend::batch_norm_backward_sums(const NormSpec& spec, Index batch, View x, View mean, View inverse_deviation,
                                           View y, MutableView dy, std::span<double> sums) {
-  if (batch == 0) {
-    std::ranges::fill(sums, 0.0);
-    return;
-  }
-  const Lanes lanes = this->lanes(spec.extent, batch);
-  const Tiles tiles(spec.extent, lanes);
-  const BatchNormLoops& loops = batch_norm_loops_of(lanes);
   const bool relu = spec.activation == Activation::relu;
-  double* tile_sums = partials_.doubles(2 * kTileChannels * tiles.count());
-  parallel_for(settings_.threads, tiles.count(), [&](Index i) {
-    const auto [tile, offset, channel] = tiles.part(i);
-    double* to = tile_sums + 2 * kTileChannels * i;
+  add_up_tiles(spec, batch, sums, [&](const BatchNormLoops& loops, const auto& part, double* sum, double* products) {
+    const auto [tile, offset, channel] = part;
     loops.backward_sums(tile, x.data() + offset, mean.data() + channel, relu ? y.data() + offset : nullptr,
-                        dy.data() + offset, to, to + kTileChannels);
+                        dy.data() + offset, sum, products);
   });
-  tiles.add_up(tile_sums, sums);
+  if (batch == 0) return;
   const auto channels = static_cast<std::size_t>(spec.extent.channels);
   for (std::size_t c = 0; c < channels; ++c) sums[channels + c] *= static_cast<double>(inverse_deviation[c]);
 }

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "cpu/cpu_backend.hpp"
+#include "cpu/loop_team.hpp"
 #include "cpu/loops.hpp"
-#include "cpu/thread_team.hpp"
 #include "unisono/kernels/update_kernels.hpp"
 
 // The formulas and papers are in loops_isa/updates.cpp.

@@ -52,7 +52,7 @@ void FactorizationModel::take_counts(std::span<const std::int64_t> counts) {
 
 /// A row: factors, filled up; bias, h, its own λ, filled up.
 Index FactorizationModel::declare(const std::string& name, Index rows) {
-  std::vector<RowSlice> parts = {{row_block(name + ".factors", rows, settings_.dimension, Role::weight), 0}};
+  std::vector<InterleavedBlock> parts = {{row_block(name + ".factors", rows, settings_.dimension, Role::weight), 0}};
   if (settings_.biases) parts.push_back({row_block(name + ".bias", rows, 0, Role::bias), width_});
   if (adagrad_) parts.push_back({row_block(name + ".squares", rows, 0, Role::state), width_ + 1});
   if (has_own_l2()) parts.push_back({row_block(name + ".l2", rows, 0, Role::state), width_ + 2});
@@ -185,8 +185,7 @@ std::vector<LayerSummary> FactorizationModel::summary(Index) const {
                         .kind = "factors",
                         .output = std::to_string(settings_.dimension),
                         .parameters = rows * (settings_.dimension + (settings_.biases ? 1 : 0)),
-                        .flops_per_example = flops_per_example() / 2,
-                        .activation_bytes = 0};
+                        .flops_per_example = flops_per_example() / 2};
   };
   return {row("users", user_count_), row("items", item_count_)};
 }

@@ -80,7 +80,7 @@ void LinearModel::prepare_penalties(const ModelContext& context) {
         static_cast<float>(context.training_examples) / static_cast<float>(std::max<std::int64_t>(1, counts[j]));
   }
   if (loss_ == Kind::softmax || !kernels_->keeps_spreads(features_)) return;
-  value_spreads_ = std::make_unique<RowMemory>();
+  value_spreads_ = std::make_unique<VisitMemory>();
   const double values = row_values_ * static_cast<double>(context.training_examples);
   kept_bytes_ += static_cast<Index>(values) * static_cast<Index>(sizeof(float));
 }
@@ -88,7 +88,7 @@ void LinearModel::prepare_penalties(const ModelContext& context) {
 void LinearModel::prepare_bits(const ModelContext& context) {
   const bool possible = loss_ != Kind::softmax && settings_.mini_batch > 1 && settings_.l1 == 0 && !settings_.averaged;
   if (!possible || !kernels_->keeps_bits(features_, row_values_)) return;
-  row_bits_ = std::make_unique<RowMemory>();
+  row_bits_ = std::make_unique<VisitMemory>();
   kept_bytes_ += context.training_examples * static_cast<Index>(sizeof(kernels::RowBits));
 }
 
@@ -114,7 +114,6 @@ kernels::SoftmaxWeights LinearModel::softmax_weights(Place at, MutableView param
 }
 
 // In place
-// -------------------------------------------------------------------------------------------------------------------
 
 std::unique_ptr<Scratch> LinearModel::make_scratch() const { return std::make_unique<LinearScratch>(); }
 
@@ -294,8 +293,7 @@ std::vector<LayerSummary> LinearModel::summary(Index) const {
                                                   : "squared",
            .output = std::to_string(output_size()),
            .parameters = layout_.parameters(),
-           .flops_per_example = flops_per_example(),
-           .activation_bytes = 0}};
+           .flops_per_example = flops_per_example()}};
 }
 
 /// A multiplication and an addition each for the margin and for the gradient of every weight.

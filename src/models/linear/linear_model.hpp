@@ -30,7 +30,7 @@ inline float* pointer_at(Index offset, MutableView values) { return offset < 0 ?
 
 /// Memory beside the rows of sets, in which kernels keep what they find out on the first visit (see LinearStep).
 /// Threads may ask for it at the same time, each for a set of its own or all for one.
-class RowMemory {
+class VisitMemory {
  public:
   /// For these rows: `count` zeros when asked for the first time. \return null where there are too many sets
   template <typename Kept>
@@ -211,8 +211,8 @@ class LinearModel final : public Model, public InPlace, public ByFeatures, publi
   Place weights_, sums_;       ///< sums_: the vector u of averaged SGD
   Index updates_ = -1;         ///< offset in θ of averaged SGD's number of updates; -1: not averaged
   std::vector<float> spread_;  ///< s_j, factors of the penalty by feature; empty: no penalty
-  std::unique_ptr<RowMemory> value_spreads_, row_bits_;  ///< see LinearStep; null: the kernels keep none
-  Index kept_bytes_ = 0;                                 ///< that they will take
+  std::unique_ptr<VisitMemory> value_spreads_, row_bits_;  ///< see LinearStep; null: the kernels keep none
+  Index kept_bytes_ = 0;                                   ///< that they will take
 };
 
 /// The area under the ROC curve: the share of (positive, negative) pairs in which the positive example has the higher

@@ -109,8 +109,7 @@ std::vector<LayerSummary> GloveModel::summary(Index) const {
                         .kind = "vectors",
                         .output = std::to_string(dimension_),
                         .parameters = words_ * (dimension_ + 1),
-                        .flops_per_example = flops_per_example() / 2,
-                        .activation_bytes = 0};
+                        .flops_per_example = flops_per_example() / 2};
   };
   return {row("words"), row("contexts")};
 }

@@ -162,14 +162,11 @@ std::vector<LayerSummary> Word2vecModel::summary(Index) const {
            .kind = std::string(name_of(settings_.architecture, kWordArchitectures)),
            .output = std::to_string(dimension_),
            .parameters = words_ * dimension_,
-           .flops_per_example = flops_per_example(),
-           .activation_bytes = 0},
+           .flops_per_example = flops_per_example()},
           {.name = "words.output",
            .kind = std::string(name_of(settings_.output, kWordOutputs)),
            .output = std::to_string(dimension_),
-           .parameters = layout_.parameters() - words_ * dimension_,
-           .flops_per_example = 0,
-           .activation_bytes = 0}};
+           .parameters = layout_.parameters() - words_ * dimension_}};
 }
 
 /// Skip-gram: window + 1 words of context on average, times the outputs, 6 D each: a product and two updates. CBOW: the

@@ -126,37 +126,31 @@ void describe_convolution(LayerSettings& settings, ConfigVisitor& visitor) {
   auto& own = settings.own.of<ConvolutionSettings>();
   visitor.field({.name = "channels",
                  .meaning = "number of output channels",
-                 .minimum = 1,
-                 .maximum = kLargestSize,
+                 .range = at_least(1).at_most(kLargestSize),
                  .required = true},
                 own.channels);
   visitor.field({.name = "kernel",
                  .meaning = "size of the kernel: one number, or [height, width]",
-                 .minimum = 1,
-                 .maximum = kLargestSize,
+                 .range = at_least(1).at_most(kLargestSize),
                  .required = true},
                 own.kernel);
   visitor.field({.name = "stride",
                  .meaning = "stride: one number, or [height, width]; 1 if left out",
-                 .minimum = 1,
-                 .maximum = kLargestSize},
+                 .range = at_least(1).at_most(kLargestSize)},
                 own.stride);
   visitor.field({.name = "padding",
                  .meaning = "zeros that are added on each side: one number, or [height, width]; 0 if left out",
-                 .minimum = 0,
-                 .maximum = kLargestSize},
+                 .range = at_least(0).at_most(kLargestSize)},
                 own.padding);
   visitor.field(
       {.name = "dilation",
        .meaning = "distance between the elements of the kernel: one number, or [height, width]; 1 if left out",
-       .minimum = 1,
-       .maximum = kLargestSize},
+       .range = at_least(1).at_most(kLargestSize)},
       own.dilation);
   visitor.field({.name = "groups",
                  .meaning = "number of groups of channels that are convolved separately; must divide the numbers of "
                             "input and output channels",
-                 .minimum = 1,
-                 .maximum = kLargestSize},
+                 .range = at_least(1).at_most(kLargestSize)},
                 own.groups);
   visitor.field({.name = "bias", .meaning = "add a bias to each channel; useless before a batch_norm"}, own.bias);
   visitor.choice({.name = "initialiser", .meaning = "initial values of the weights"}, own.initialiser, kInitialisers);

@@ -82,7 +82,7 @@ void Dense::backward(const Pass& pass, const BackwardViews& views) const {
 void describe_dense(LayerSettings& settings, ConfigVisitor& visitor) {
   auto& own = settings.own.of<DenseSettings>();
   visitor.field(
-      {.name = "units", .meaning = "number of outputs", .minimum = 1, .maximum = kLargestSize, .required = true},
+      {.name = "units", .meaning = "number of outputs", .range = at_least(1).at_most(kLargestSize), .required = true},
       own.units);
   visitor.field({.name = "bias", .meaning = "add the bias b"}, own.bias);
   visitor.choice({.name = "initialiser", .meaning = "initial values of the weights"}, own.initialiser, kInitialisers);

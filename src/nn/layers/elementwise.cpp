@@ -31,12 +31,12 @@ struct EluSettings {
 };
 
 void describe_leaky_relu(LayerSettings& settings, ConfigVisitor& visitor) {
-  visitor.field({.name = "slope", .meaning = "what negative values are multiplied by", .minimum = 0},
+  visitor.field({.name = "slope", .meaning = "what negative values are multiplied by", .range = at_least(0)},
                 settings.own.of<LeakyReluSettings>().slope);
 }
 
 void describe_elu(LayerSettings& settings, ConfigVisitor& visitor) {
-  visitor.field({.name = "alpha", .meaning = "negative values go down to −alpha", .minimum = 0},
+  visitor.field({.name = "alpha", .meaning = "negative values go down to −alpha", .range = at_least(0)},
                 settings.own.of<EluSettings>().alpha);
 }
 
@@ -178,8 +178,9 @@ void Dropout::forward(const Pass& pass, const ForwardViews& views) const {
 void Dropout::backward(const Pass& pass, const BackwardViews& views) const { mask(pass, views.dy, views.dx); }
 
 void describe_dropout(LayerSettings& settings, ConfigVisitor& visitor) {
-  visitor.field({.name = "rate", .meaning = "probability that a value is zeroed", .minimum = 0, .maximum = 0.999999},
-                settings.own.of<DropoutSettings>().rate);
+  visitor.field(
+      {.name = "rate", .meaning = "probability that a value is zeroed", .range = at_least(0).at_most(0.999999)},
+      settings.own.of<DropoutSettings>().rate);
 }
 
 std::unique_ptr<Layer> make_dropout(const LayerSettings& settings, const Shape& in, const LayerContext& context) {

@@ -87,10 +87,9 @@ void describe_batch_norm(LayerSettings& settings, ConfigVisitor& visitor) {
       own.statistics, kStatistics);
   visitor.field({.name = "momentum",
                  .meaning = "weight of the newest micro-batch in the running statistics",
-                 .minimum = 0,
-                 .maximum = 1},
+                 .range = at_least(0).at_most(1)},
                 own.momentum);
-  visitor.field({.name = "epsilon", .meaning = "small number that is added to the variance", .minimum = 1e-30},
+  visitor.field({.name = "epsilon", .meaning = "small number that is added to the variance", .range = at_least(1e-30)},
                 own.epsilon);
 }
 
@@ -304,7 +303,7 @@ void LayerNorm::backward(const Pass& pass, const BackwardViews& views) const {
 }
 
 void describe_layer_norm(LayerSettings& settings, ConfigVisitor& visitor) {
-  visitor.field({.name = "epsilon", .meaning = "small number that is added to the variance", .minimum = 1e-30},
+  visitor.field({.name = "epsilon", .meaning = "small number that is added to the variance", .range = at_least(1e-30)},
                 settings.own.of<LayerNormSettings>().epsilon);
 }
 

@@ -39,13 +39,14 @@ void check_fit(const kernels::PoolSpec& spec) {
                                 text_of(Pair{spec.height, spec.width}), text_of(Shape{spec.in})));
 }
 
-std::unique_ptr<Layer> make_pool(kernels::PoolKind kind, const LayerSettings& settings, const Shape& in) {
+template <kernels::PoolKind kKind>
+std::unique_ptr<Layer> make_pool(const LayerSettings& settings, const Shape& in, const LayerContext&) {
   require_image(in, "pooling");
   const auto own = settings.own.of<PoolSettings>();
   const Pair size = pair_of(own.size, {2, 2}, "size");
   const Pair stride = pair_of(own.stride, size, "stride");
   const Pair padding = pair_of(own.padding, {0, 0}, "padding");
-  const kernels::PoolSpec spec{.kind = kind,
+  const kernels::PoolSpec spec{.kind = kKind,
                                .in = in.extent,
                                .height = size.height,
                                .width = size.width,
@@ -75,42 +76,34 @@ void describe_pool(LayerSettings& settings, ConfigVisitor& visitor) {
   auto& own = settings.own.of<PoolSettings>();
   visitor.field({.name = "size",
                  .meaning = "size of the window: one number, or [height, width]; 2 if left out",
-                 .minimum = 1,
-                 .maximum = kLargestSize},
+                 .range = at_least(1).at_most(kLargestSize)},
                 own.size);
   visitor.field(
       {.name = "stride",
        .meaning = "stride between windows: one number, or [height, width]; the size of the window if left out",
-       .minimum = 1,
-       .maximum = kLargestSize},
+       .range = at_least(1).at_most(kLargestSize)},
       own.stride);
   visitor.field(
       {.name = "padding",
        .meaning = "padding on each side, at most half a window: one number, or [height, width]; 0 if left out",
-       .minimum = 0,
-       .maximum = kLargestSize},
+       .range = at_least(0).at_most(kLargestSize)},
       own.padding);
-}
-
-std::unique_ptr<Layer> make_max(const LayerSettings& settings, const Shape& in, const LayerContext&) {
-  return make_pool(kernels::PoolKind::max, settings, in);
-}
-
-std::unique_ptr<Layer> make_average(const LayerSettings& settings, const Shape& in, const LayerContext&) {
-  return make_pool(kernels::PoolKind::average, settings, in);
 }
 
 }  // namespace
 
 LayerKind max_pool_layer() {
-  return {.name = "max_pool", .meaning = "maximum of each window", .describe = describe_pool, .make = make_max};
+  return {.name = "max_pool",
+          .meaning = "maximum of each window",
+          .describe = describe_pool,
+          .make = make_pool<kernels::PoolKind::max>};
 }
 
 LayerKind average_pool_layer() {
   return {.name = "average_pool",
           .meaning = "mean of each window, without the padding",
           .describe = describe_pool,
-          .make = make_average};
+          .make = make_pool<kernels::PoolKind::average>};
 }
 
 namespace {

@@ -281,13 +281,11 @@ void describe_choice_of_threshold(CompressionSettings& settings, ConfigVisitor& 
   visitor.field(
       {.name = "threshold",
        .meaning = "the threshold, in units of the gradient; 0: it is chosen anew for each message, by density",
-       .minimum = 0},
+       .range = at_least(0)},
       settings.threshold);
   visitor.field({.name = "density",
                  .meaning = "about which share of the values is sent, where the threshold is chosen",
-                 .minimum = 0,
-                 .maximum = 1,
-                 .minimum_excluded = true},
+                 .range = above(0).at_most(1)},
                 settings.threshold_density);
   visitor.require("threshold", kernels::fits_fp32(settings.threshold),
                   "threshold is outside of the range of fp32: set it to a number from 1e-37 to 1e38, or to 0");
@@ -301,7 +299,7 @@ void describe_threshold(CompressionSettings& settings, ConfigVisitor& visitor) {
   visitor.field({.name = "residual_limit",
                  .meaning = "cut what was not sent to so many thresholds; 0: nothing is cut, so that all of it is sent "
                             "some time",
-                 .minimum = 0},
+                 .range = at_least(0)},
                 settings.residual_limit);
   visitor.require("residual_limit", settings.residual_limit == 0 || settings.threshold > 0,
                   "residual_limit is in thresholds, but the threshold is chosen anew for each message: set threshold "
@@ -309,11 +307,7 @@ void describe_threshold(CompressionSettings& settings, ConfigVisitor& visitor) {
 }
 
 void describe_density(CompressionSettings& settings, ConfigVisitor& visitor) {
-  visitor.field({.name = "density",
-                 .meaning = "share of the values that is sent",
-                 .minimum = 0,
-                 .maximum = 1,
-                 .minimum_excluded = true},
+  visitor.field({.name = "density", .meaning = "share of the values that is sent", .range = above(0).at_most(1)},
                 settings.density);
 }
 
@@ -322,15 +316,13 @@ void describe_top_k(CompressionSettings& settings, ConfigVisitor& visitor) {
   visitor.field({.name = "momentum",
                  .meaning = "momentum correction: each rank has its own momentum, and sends of it; it takes the place "
                             "of optimizer.momentum",
-                 .minimum = 0,
-                 .maximum = 1,
-                 .maximum_excluded = true},
+                 .range = at_least(0).below(1)},
                 settings.momentum);
   visitor.field({.name = "ramp_steps",
                  .meaning = "steps after the warm-up in which the share falls from 1 to density, by the same factor "
                             "in each",
                  .unit = "steps",
-                 .minimum = 0},
+                 .range = at_least(0)},
                 settings.ramp_steps);
 }
 
@@ -346,19 +338,18 @@ void CompressionSettings::describe(ConfigVisitor& visitor) {
        {Compression::power_sgd, [this](ConfigVisitor& inner) {
           inner.field({.name = "rank",
                        .meaning = "columns of the two matrices of which a product is sent",
-                       .minimum = 1,
-                       .maximum = 256},
+                       .range = at_least(1).at_most(256)},
                       rank);
         }}});
   visitor.field({.name = "warmup_steps",
                  .meaning = "first steps of the run, whose gradients are sent whole",
                  .unit = "steps",
-                 .minimum = 0},
+                 .range = at_least(0)},
                 warmup_steps);
   visitor.field({.name = "clip_norm",
                  .meaning = "scale a rank's own gradient down to this norm over the square root of the number of "
                             "ranks, before it is compressed; 0: never",
-                 .minimum = 0},
+                 .range = at_least(0)},
                 clip_norm);
   visitor.field({.name = "exact", .meaning = kExact}, exact);
   for (const auto& [key, is_set] :

@@ -94,8 +94,8 @@ class SlicedSum final : public EncodedSum {
         .subspan(static_cast<std::size_t>(slice.first_byte), static_cast<std::size_t>(slice.bytes));
   }
   std::span<std::byte> part_from(int rank, const EncodedSlice& own);
-  void exchange_parts(const std::vector<EncodedSlice>& slices);
-  void exchange_sums(const std::vector<EncodedSlice>& slices);
+  template <typename Sent, typename Received>
+  void exchange(int tag, const Sent& sent_to, const Received& received_from);
 
   std::vector<std::uint64_t> message_;  ///< first of this rank's values, then of the sums
   std::vector<std::uint64_t> parts_;    ///< what each rank says about this rank's slice
@@ -129,44 +129,34 @@ void SlicedSum::sum(kernels::Encoder& encoder, MutableView values, MutableView s
   message_.resize(static_cast<std::size_t>((encoder.most_bytes(n) + 7) / 8));
   place.sender = static_cast<std::uint32_t>(ranks_.rank());
   encoder.encode(values, place, std::as_writable_bytes(std::span(message_)));
-  exchange_parts(slices);
+  const auto message_about = [&](int rank) { return message_of(slices[static_cast<std::size_t>(rank)]); };
+  const auto part_of = [&](int rank) { return part_from(rank, own); };
+  std::ranges::copy(message_of(own), part_of(ranks_.rank()).begin());
+  exchange(kPartTag, message_about, part_of);
 
   left_.assign(static_cast<std::size_t>(own.floats.last - own.floats.first), -0.0F);
-  for (int rank = 0; rank < ranks_.size(); ++rank) encoder.add(part_from(rank, own), left_);
+  for (int rank = 0; rank < ranks_.size(); ++rank) encoder.add(part_of(rank), left_);
   place.sender |= kOfSums;
   place.first += own.floats.first;
   encoder.encode(left_, place, message_of(own));
   // What the sum's message does not say is sent some time, too: by this rank.
   std::ranges::transform(left_, part(values, own.floats), part(values, own.floats).begin(), std::plus<>());
-  exchange_sums(slices);
+  exchange(
+      kSumTag, [&](int) { return message_of(own); }, message_about);
 
   std::ranges::fill(sum, -0.0F);
   for (const EncodedSlice& one : slices) encoder.add(message_of(one), part(sum, one.floats));
 }
 
-/// Each rank's message about a slice goes to the slice's rank.
-void SlicedSum::exchange_parts(const std::vector<EncodedSlice>& slices) {
-  const EncodedSlice& own = slices[static_cast<std::size_t>(ranks_.rank())];
-  std::ranges::copy(message_of(own), part_from(ranks_.rank(), own).begin());
+/// Sends each other rank a message, and receives one of each; empty ones are left out.
+template <typename Sent, typename Received>
+void SlicedSum::exchange(int tag, const Sent& sent_to, const Received& received_from) {
   std::vector<comm::RequestPtr> requests;
   for (int peer = 0; peer < ranks_.size(); ++peer) {
     if (peer == ranks_.rank()) continue;
-    const EncodedSlice& theirs = slices[static_cast<std::size_t>(peer)];
-    if (own.bytes > 0) requests.push_back(ranks_.start_receive(part_from(peer, own), peer, kPartTag));
-    if (theirs.bytes > 0) requests.push_back(start_send(message_of(theirs), peer, kPartTag));
-  }
-  wait(requests);
-}
-
-/// Each rank's message about its slice of the sum goes to all.
-void SlicedSum::exchange_sums(const std::vector<EncodedSlice>& slices) {
-  const EncodedSlice& own = slices[static_cast<std::size_t>(ranks_.rank())];
-  std::vector<comm::RequestPtr> requests;
-  for (int peer = 0; peer < ranks_.size(); ++peer) {
-    if (peer == ranks_.rank()) continue;
-    const EncodedSlice& theirs = slices[static_cast<std::size_t>(peer)];
-    if (theirs.bytes > 0) requests.push_back(ranks_.start_receive(message_of(theirs), peer, kSumTag));
-    if (own.bytes > 0) requests.push_back(start_send(message_of(own), peer, kSumTag));
+    const std::span<std::byte> received = received_from(peer), sent = sent_to(peer);
+    if (!received.empty()) requests.push_back(ranks_.start_receive(received, peer, tag));
+    if (!sent.empty()) requests.push_back(start_send(sent, peer, tag));
   }
   wait(requests);
 }

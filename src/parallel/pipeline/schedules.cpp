@@ -91,16 +91,32 @@ std::vector<int> interleaved_groups(int stages, int micro_batches) {
   return sizes;
 }
 
+namespace {
+
+struct ChunkPass {
+  int chunk, micro_batch;
+};
+
+std::vector<ChunkPass> forward_order(const std::vector<int>& groups, int chunks) {
+  std::vector<ChunkPass> order;
+  int first = 0;
+  for (const int size : groups) {
+    for (int chunk = 0; chunk < chunks; ++chunk) {
+      for (int i = first; i < first + size; ++i) order.push_back({chunk, i});
+    }
+    first += size;
+  }
+  return order;
+}
+
+}  // namespace
+
 // for each group of micro-batches: for each chunk: forward of each micro-batch
 // Length (m + (S−1)/v)·F for m ≥ S. No flights: nothing is kept for a backward pass.
 Program forward_program(int stages, int chunks, int micro_batches) {
   std::vector<Operation> operations;
-  int first = 0;
-  for (const int size : interleaved_groups(stages, micro_batches)) {
-    for (int chunk = 0; chunk < chunks; ++chunk) {
-      for (int i = first; i < first + size; ++i) operations.push_back({OperationKind::forward, chunk, i});
-    }
-    first += size;
+  for (const auto [chunk, i] : forward_order(interleaved_groups(stages, micro_batches), chunks)) {
+    operations.push_back({OperationKind::forward, chunk, i});
   }
   return {stages, chunks, micro_batches, std::vector(static_cast<std::size_t>(stages), operations)};
 }
@@ -186,22 +202,6 @@ Program one_forward_one_backward_program(int stages, int micro_batches) {
 // Messages: v times as many as 1F1B's.
 
 namespace {
-
-struct ChunkPass {
-  int chunk, micro_batch;
-};
-
-std::vector<ChunkPass> forward_order(const std::vector<int>& groups, int chunks) {
-  std::vector<ChunkPass> order;
-  int first = 0;
-  for (const int size : groups) {
-    for (int chunk = 0; chunk < chunks; ++chunk) {
-      for (int i = first; i < first + size; ++i) order.push_back({chunk, i});
-    }
-    first += size;
-  }
-  return order;
-}
 
 /// \param ahead forward passes before the first backward pass that are not matched by one
 std::vector<Operation> operations_of_chunks(const std::vector<ChunkPass>& order, int chunks, std::size_t ahead) {

@@ -80,10 +80,4 @@ RecomputedFlights recomputed_flights(const Program& program, int stage, int chun
 std::optional<double> formula_seconds(PipelineSchedule schedule, int stages, int chunks, int micro_batches,
                                       const PassSeconds& stage);
 
-/// The most flights of a stage at a time, in micro-batches × chunks.
-///   naive 1; gpipe m; 1f1b min(m, S−s)
-///   interleaved      min(vm, (v−1)g + 2(S−s) − 1)            g: the largest of interleaved_groups; S where S divides m
-///   zero_bubble      min(m, S)
-int formula_flights(PipelineSchedule schedule, int stages, int chunks, int micro_batches, int stage);
-
 }  // namespace unisono::parallel

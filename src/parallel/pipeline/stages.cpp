@@ -393,21 +393,4 @@ std::optional<double> formula_seconds(PipelineSchedule schedule, int stages, int
   }
 }
 
-int formula_flights(PipelineSchedule schedule, int stages, int chunks, int micro_batches, int stage) {
-  switch (schedule) {
-    case PipelineSchedule::naive:
-      return 1;
-    case PipelineSchedule::gpipe:
-      return micro_batches;
-    case PipelineSchedule::interleaved: {
-      const int group = interleaved_groups(stages, micro_batches).front();
-      return std::min(chunks * micro_batches, (chunks - 1) * group + 2 * (stages - stage) - 1);
-    }
-    case PipelineSchedule::zero_bubble:
-      return std::min(micro_batches, stages);
-    default:
-      return std::min(micro_batches, stages - stage);
-  }
-}
-
 }  // namespace unisono::parallel

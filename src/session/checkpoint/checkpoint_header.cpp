@@ -8,36 +8,18 @@
 #include <cmath>
 #include <vector>
 
+// Each with the names of its fields as keys.
+namespace unisono::kernels {
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LossSums, loss, examples, correct, correct_top5, squared_error, absolute_error,
+                                   target_sum, target_squared_sum, values)
+}
+
 namespace unisono::session {
-namespace {
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BestEvaluation, criterion, value, step, waited)
 
 constexpr int kVersion = 1;
 
-nlohmann::json to_json(const kernels::LossSums& sums) {
-  return {{"loss", sums.loss},
-          {"examples", sums.examples},
-          {"correct", sums.correct},
-          {"correct_top5", sums.correct_top5},
-          {"squared_error", sums.squared_error},
-          {"absolute_error", sums.absolute_error},
-          {"target_sum", sums.target_sum},
-          {"target_squared_sum", sums.target_squared_sum},
-          {"values", sums.values}};
-}
-
-kernels::LossSums sums_from(const nlohmann::json& json) {
-  kernels::LossSums sums;
-  json.at("loss").get_to(sums.loss);
-  json.at("examples").get_to(sums.examples);
-  json.at("correct").get_to(sums.correct);
-  json.at("correct_top5").get_to(sums.correct_top5);
-  json.at("squared_error").get_to(sums.squared_error);
-  json.at("absolute_error").get_to(sums.absolute_error);
-  json.at("target_sum").get_to(sums.target_sum);
-  json.at("target_squared_sum").get_to(sums.target_squared_sum);
-  json.at("values").get_to(sums.values);
-  return sums;
-}
+namespace {
 
 nlohmann::json to_json(const models::ModelInputs& inputs) {
   return {{"kind", static_cast<int>(inputs.kind)},
@@ -62,25 +44,12 @@ models::ModelInputs inputs_from(const nlohmann::json& json) {
           .target_size = json.at("target_size")};
 }
 
-nlohmann::json to_json(const BestEvaluation& best) {
-  return {{"criterion", best.criterion}, {"value", best.value}, {"step", best.step}, {"waited", best.waited}};
-}
-
-BestEvaluation best_from(const nlohmann::json& json, const char* key) {
-  if (!json.contains(key)) return {};
-  const auto& best = json.at(key);
-  return {.criterion = best.at("criterion"),
-          .value = best.at("value"),
-          .step = best.at("step"),
-          .waited = best.at("waited")};
-}
-
 /// Fields that checkpoints from before early stopping lack.
 void parse_control(const nlohmann::json& json, CheckpointHeader& header) {
-  header.best_by = best_from(json, "best_by");
-  header.stopping_by = best_from(json, "stopping_by");
+  header.best_by = json.value("best_by", BestEvaluation());
+  header.stopping_by = json.value("stopping_by", BestEvaluation());
   header.reported_step = json.value("reported_step", header.step);
-  if (json.contains("unreported")) header.unreported = sums_from(json.at("unreported"));
+  if (json.contains("unreported")) json.at("unreported").get_to(header.unreported);
   if (!json.contains("first_loss")) return;
   header.divergence = {
       .has_first_loss = true, .first_loss = json.at("first_loss"), .below_until = json.at("below_until")};
@@ -113,7 +82,7 @@ CheckpointHeader parse(const nlohmann::json& json) {
   json.at("normalization").at("scale").get_to(header.preprocessing.normalization.scale);
   json.at("data_identity").get_to(header.data_identity);
   json.at("resident").get_to(header.resident);
-  header.epoch_sums = sums_from(json.at("epoch_sums"));
+  json.at("epoch_sums").get_to(header.epoch_sums);
   header.has_best = json.contains("best");
   if (header.has_best) json.at("best").get_to(header.best);
   parse_control(json, header);
@@ -144,7 +113,7 @@ std::string to_json(const CheckpointHeader& header) {
        {{"mean", header.preprocessing.normalization.mean}, {"scale", header.preprocessing.normalization.scale}}},
       {"data_identity", header.data_identity},
       {"resident", header.resident},
-      {"epoch_sums", to_json(header.epoch_sums)},
+      {"epoch_sums", nlohmann::json(header.epoch_sums)},
       {"ranks", header.ranks},
       {"threads", header.threads},
       {"device", header.device},
@@ -153,14 +122,14 @@ std::string to_json(const CheckpointHeader& header) {
   if (header.preprocessing.known)
     json["preprocessing"] = nlohmann::ordered_json::parse(data::to_json(header.preprocessing));
   if (header.has_best) json["best"] = header.best;
-  if (!header.best_by.criterion.empty()) json["best_by"] = to_json(header.best_by);
-  if (!header.stopping_by.criterion.empty()) json["stopping_by"] = to_json(header.stopping_by);
+  if (!header.best_by.criterion.empty()) json["best_by"] = nlohmann::json(header.best_by);
+  if (!header.stopping_by.criterion.empty()) json["stopping_by"] = nlohmann::json(header.stopping_by);
   if (header.divergence.has_first_loss) {
     json["first_loss"] = header.divergence.first_loss;
     json["below_until"] = header.divergence.below_until;
   }
   json["reported_step"] = header.reported_step;
-  if (header.unreported.examples > 0) json["unreported"] = to_json(header.unreported);
+  if (header.unreported.examples > 0) json["unreported"] = nlohmann::json(header.unreported);
   if (!header.worker_steps.empty()) json["worker_steps"] = header.worker_steps;
   for (const double number : header.method) json["method"].push_back(std::bit_cast<std::uint64_t>(number));
   for (const double number : header.strategy) json["strategy"].push_back(std::bit_cast<std::uint64_t>(number));

@@ -4,7 +4,7 @@
 #include <new>
 
 #include "unisono/base/errors.hpp"
-#include "unisono/comm/redistribute.hpp"
+#include "unisono/comm/gather.hpp"
 #include "unisono/optim/optimizer.hpp"
 #include "unisono/parallel/exchange.hpp"
 #include "unisono/session/method.hpp"

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "unisono/base/errors.hpp"
-#include "unisono/comm/redistribute.hpp"
+#include "unisono/comm/gather.hpp"
 #include "unisono/session/method.hpp"
 #include "unisono/session/settled.hpp"
 

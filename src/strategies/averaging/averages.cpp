@@ -220,9 +220,7 @@ void describe_rate(ConfigVisitor& visitor, double& rate) {
   visitor.field(
       {.name = "rate",
        .meaning = "outer learning rate η: how far to step from the last average to the new one; 1: all the way",
-       .minimum = 0,
-       .maximum = 10,
-       .minimum_excluded = true},
+       .range = above(0).at_most(10)},
       rate);
 }
 
@@ -231,9 +229,7 @@ void describe_rate(ConfigVisitor& visitor, double& rate) {
 void OuterSettings::describe(ConfigVisitor& visitor) {
   const auto describe_nesterov = [this](ConfigVisitor& inner) {
     describe_rate(inner, nesterov_rate);
-    inner.field(
-        {.name = "momentum", .meaning = "outer momentum μ", .minimum = 0, .maximum = 1, .maximum_excluded = true},
-        nesterov_momentum);
+    inner.field({.name = "momentum", .meaning = "outer momentum μ", .range = at_least(0).below(1)}, nesterov_momentum);
   };
   visitor.variant({.name = "kind", .meaning = "outer optimizer, which makes a step from every average of all ranks"},
                   kind, kOuterKinds,

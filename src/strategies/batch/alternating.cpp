@@ -12,7 +12,7 @@
 #include "step.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/base/threads.hpp"
-#include "unisono/comm/redistribute.hpp"
+#include "unisono/comm/gather.hpp"
 #include "unisono/optim/catalog.hpp"
 #include "unisono/tensor/exact_sum.hpp"
 
@@ -36,8 +36,8 @@ constexpr Index kMostBlocks = 64, kRowsOfBlock = 256;  ///< of a Gram matrix: at
 /// A table, how it is divided, and this rank's rows of it.
 struct Table {
   models::RowSpace rows;
-  RowPortions portions;
-  RatedRows ratings;
+  TablePortions portions;
+  TableRatings ratings;
   std::vector<float> gram;  ///< Σ x xᵀ over all its rows; empty where the model has no use for it
 
   Table(const TrainContext& run, std::size_t space, std::span<const double> work, std::span<const std::int64_t> counts,
@@ -114,7 +114,7 @@ void Iterations::require_preferences() {
 
 /// Solves this rank's rows of a table, or only measures them. Ratings are measured with the items.
 void Iterations::pass(std::size_t space, bool solves) {
-  const RowPortions& portions = tables_[space]->portions;
+  const TablePortions& portions = tables_[space]->portions;
   const parallel::ComputeScope computes(
       run_, solves ? portions.work_of_rank(run_.communicator.rank(), run_.communicator.size()) : 0);
   const Numbers own = portions.of_rank(run_.communicator.rank(), run_.communicator.size());
@@ -270,7 +270,7 @@ void train_alternating(TrainContext& run) {
   }
 }
 
-RowPortions::RowPortions(std::span<const double> work) {
+TablePortions::TablePortions(std::span<const double> work) {
   const double enough = std::accumulate(work.begin(), work.end(), 0.0) / static_cast<double>(kPortions);
   double portion = 0;
   for (std::size_t row = 0; row < work.size(); ++row) {
@@ -283,7 +283,7 @@ RowPortions::RowPortions(std::span<const double> work) {
 }
 
 /// A rank gets the portions that begin in its share of the work.
-Numbers RowPortions::of_rank(int rank, int ranks) const {
+Numbers TablePortions::of_rank(int rank, int ranks) const {
   const auto begin_of = [&](int r) {
     if (r == ranks) return size();
     const double before = work_.back() * r / ranks;
@@ -292,18 +292,18 @@ Numbers RowPortions::of_rank(int rank, int ranks) const {
   return {begin_of(rank), begin_of(rank + 1)};
 }
 
-Numbers RowPortions::rows_of_rank(int rank, int ranks) const {
+Numbers TablePortions::rows_of_rank(int rank, int ranks) const {
   const Numbers portions = of_rank(rank, ranks);
   return {first_rows_[at(portions.first)], first_rows_[at(portions.last)]};
 }
 
-double RowPortions::work_of_rank(int rank, int ranks) const {
+double TablePortions::work_of_rank(int rank, int ranks) const {
   const Numbers portions = of_rank(rank, ranks);
   return work_[at(portions.last)] - work_[at(portions.first)];
 }
 
-RatedRows::RatedRows(std::size_t space, Numbers rows, std::span<const std::int64_t> counts, Index others,
-                     data::Dataset& data)
+TableRatings::TableRatings(std::size_t space, Numbers rows, std::span<const std::int64_t> counts, Index others,
+                           data::Dataset& data)
     : space_(space), rows_(rows) {
   for (Index row = rows.first; row < rows.last; ++row) {
     offsets_.push_back(offsets_.back() + static_cast<std::size_t>(counts[static_cast<std::size_t>(row)]));
@@ -325,7 +325,7 @@ RatedRows::RatedRows(std::size_t space, Numbers rows, std::span<const std::int64
   }
 }
 
-void RatedRows::add_up() {
+void TableRatings::add_up() {
   std::size_t kept = 0, first = 0;
   for (std::size_t row = 0; row + 1 < offsets_.size(); ++row) {
     const std::size_t begin = kept, last = offsets_[row + 1];
@@ -344,11 +344,11 @@ void RatedRows::add_up() {
   values_.resize(kept);
 }
 
-bool RatedRows::has_positive() const {
+bool TableRatings::has_positive() const {
   return std::ranges::any_of(values_, [](float value) { return value > 0; });
 }
 
-std::vector<SparseEntry> RatedRows::own_ratings(data::Dataset& data) const {
+std::vector<SparseEntry> TableRatings::own_ratings(data::Dataset& data) const {
   constexpr Index kAtATime = Index{1} << 20;
   std::vector<SparseEntry> own;
   own.reserve(offsets_.back());
@@ -365,7 +365,7 @@ std::vector<SparseEntry> RatedRows::own_ratings(data::Dataset& data) const {
   return own;
 }
 
-models::RatedRow RatedRows::row(Index number) const {
+models::RatedRow TableRatings::row(Index number) const {
   const auto i = static_cast<std::size_t>(number - rows_.first);
   const std::size_t first = offsets_[i], n = offsets_[i + 1] - first;
   return {.space = space_,

@@ -31,12 +31,12 @@ struct Numbers {
 
 /// How the rows of one of two tables are divided: into portions of consecutive rows, each about as much work as the
 /// others, and these among the ranks. The portions are a function of the rows' ratings, not of the ranks.
-class RowPortions {
+class TablePortions {
  public:
   static constexpr Index kPortions = 4096;  ///< about, where there are more rows than that
 
   /// \param work of each row, e.g. flops
-  explicit RowPortions(std::span<const double> work);
+  explicit TablePortions(std::span<const double> work);
 
   Index size() const { return std::ssize(first_rows_) - 1; }
   Numbers rows(Index portion) const { return {first_rows_[at(portion)], first_rows_[at(portion) + 1]}; }
@@ -53,10 +53,11 @@ class RowPortions {
 };
 
 /// The training ratings of some rows of a table, row by row (CSR), in the order of the other table's rows.
-class RatedRows {
+class TableRatings {
  public:
   /// \param counts ratings of each row of the table \param others number of rows of the other table
-  RatedRows(std::size_t space, Numbers rows, std::span<const std::int64_t> counts, Index others, data::Dataset& data);
+  TableRatings(std::size_t space, Numbers rows, std::span<const std::int64_t> counts, Index others,
+               data::Dataset& data);
   /// Makes of several ratings of one pair one with their sum.
   void add_up();
   bool has_positive() const;

@@ -93,7 +93,6 @@ DividedFunction::PortionSums DividedFunction::sums_of_vectors(Index size) const 
 }
 
 // Evaluations
-// -------------------------------------------------------------------------------------------------------------------
 
 double DividedFunction::value_and_gradient(View x, MutableView gradient) {
   place(x, run_.state.parameters);
@@ -211,7 +210,6 @@ kernels::LossSums DividedFunction::settle(View x) {
 }
 
 // Penalties
-// -------------------------------------------------------------------------------------------------------------------
 
 double DividedFunction::penalty(View x) {
   double total = 0;
@@ -231,7 +229,6 @@ void DividedFunction::add_penalty_gradient(View x, MutableView gradient) const {
 }
 
 // Sums over vectors
-// -------------------------------------------------------------------------------------------------------------------
 
 /// Each piece has sums of its own; zeros of the other ranks do not change them, so that the order in which an allreduce
 /// adds does not matter.
@@ -270,7 +267,6 @@ double DividedFunction::largest_magnitude(View v) {
 }
 
 // Passes over the training set
-// -------------------------------------------------------------------------------------------------------------------
 
 kernels::LossSums DividedFunction::pass(const Compute& compute, PortionSums& sums, MutableView shard) {
   ++passes_;

@@ -263,16 +263,7 @@ StepRecord Serving::record_of(const Segment& segment) {
     steps[static_cast<std::size_t>(role->number)] = role->worker->steps();
     examples += role->worker->examples();
   }
-  group_->allreduce_sum(steps);
-  examples = group_->sum(examples);
-  const std::int64_t steps_per_epoch = run_.source.steps_per_epoch();
-  return {.step = segment.last,
-          .epoch = (segment.last - 1) / steps_per_epoch,
-          .last_of_epoch = segment.last % steps_per_epoch == 0,
-          .consistent = true,
-          .global_size = examples - std::exchange(examples_, examples),
-          .learning_rate = run_.schedule.rate(segment.last - 1),
-          .worker_steps = std::move(steps)};
+  return strategies::record_of(run_, *group_, segment, std::move(steps), examples, examples_);
 }
 
 }  // namespace unisono::strategies

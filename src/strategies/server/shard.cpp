@@ -127,7 +127,7 @@ class SumShard final : public ServerShard {
 
 class RowShard final : public ServerShard {
  public:
-  RowShard(ShardRows rows, comm::Slice place, models::ModelState state, bool alone)
+  RowShard(RowsInShard rows, comm::Slice place, models::ModelState state, bool alone)
       : ServerShard(place, state, plain_allocator()), rows_(std::move(rows)), alone_(alone) {}
 
   Index floats_of(std::span<const std::uint32_t> rows) const override { return rows_.floats_of(rows); }
@@ -156,7 +156,7 @@ class RowShard final : public ServerShard {
     for (const Push& push : pushes) update(push);
   }
 
-  ShardRows rows_;
+  RowsInShard rows_;
   bool alone_;
   BufferPool packed_;
 };
@@ -173,7 +173,7 @@ std::unique_ptr<ServerShard> make_sum_shard(comm::Slice place, models::ModelStat
   return std::make_unique<SumShard>(place, state, memory);
 }
 
-std::unique_ptr<ServerShard> make_row_shard(ShardRows rows, comm::Slice place, models::ModelState state, bool alone) {
+std::unique_ptr<ServerShard> make_row_shard(RowsInShard rows, comm::Slice place, models::ModelState state, bool alone) {
   return std::make_unique<RowShard>(std::move(rows), place, state, alone);
 }
 
@@ -224,7 +224,7 @@ std::unique_ptr<const Holding> served_holding(const ParameterLayout& layout, com
                                                   parallel::SliceHolding::Place::packed, /*squares=*/nullptr);
 }
 
-ShardRows::ShardRows(Index floats, const std::vector<models::RowSpace>& spaces, comm::Slice shard) {
+RowsInShard::RowsInShard(Index floats, const std::vector<models::RowSpace>& spaces, comm::Slice shard) {
   std::vector<std::size_t> numbers(spaces.size());
   for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = i;
   std::sort(numbers.begin(), numbers.end(), [&](auto a, auto b) { return spaces[a].offset < spaces[b].offset; });
@@ -246,7 +246,7 @@ ShardRows::ShardRows(Index floats, const std::vector<models::RowSpace>& spaces, 
   rest_until(floats);
 }
 
-void ShardRows::take_touched(models::TouchedRows& touched, std::vector<std::uint32_t>& rows) const {
+void RowsInShard::take_touched(models::TouchedRows& touched, std::vector<std::uint32_t>& rows) const {
   for (const RowSegment& part : parts_) {
     for (Index row = 0; row < part.rows; ++row) {
       if (!touched.is_touched(part.space, part.first + row)) continue;
@@ -256,7 +256,7 @@ void ShardRows::take_touched(models::TouchedRows& touched, std::vector<std::uint
   }
 }
 
-Index ShardRows::floats_of(std::span<const std::uint32_t> rows) const {
+Index RowsInShard::floats_of(std::span<const std::uint32_t> rows) const {
   Index floats = 0;
   for_each(rows, [&](Index, Index count) { floats += count; });
   return floats;

@@ -38,9 +38,9 @@ std::vector<comm::Slice> cut_between_rows(Index floats, const std::vector<models
 std::unique_ptr<const Holding> served_holding(const ParameterLayout& layout, comm::Slice shard);
 
 /// The rows of θ that lie in a shard, numbered from 0 through all spaces, and the segments that belong to no row.
-class ShardRows {
+class RowsInShard {
  public:
-  ShardRows(Index floats, const std::vector<models::RowSpace>& spaces, comm::Slice shard);
+  RowsInShard(Index floats, const std::vector<models::RowSpace>& spaces, comm::Slice shard);
 
   std::int64_t count() const { return count_; }
   /// Appends the numbers of the touched rows, ascending, to `rows`, and resets their marks.
@@ -154,6 +154,6 @@ std::unique_ptr<ServerShard> make_sum_shard(comm::Slice place, models::ModelStat
 
 /// θ_row ← θ_row + change for the pushed rows. With only one worker (`alone`), pushes contain the rows themselves,
 /// which replace θ_row.
-std::unique_ptr<ServerShard> make_row_shard(ShardRows rows, comm::Slice place, models::ModelState state, bool alone);
+std::unique_ptr<ServerShard> make_row_shard(RowsInShard rows, comm::Slice place, models::ModelState state, bool alone);
 
 }  // namespace unisono::strategies

@@ -239,7 +239,7 @@ class InPlaceWorker final : public ServedWorker {
  private:
   /// The rows of a step that lie in one shard.
   struct PulledShard {
-    ShardRows map;
+    RowsInShard map;
     std::vector<std::uint32_t> rows;
     std::array<std::vector<float>, 2> values;  ///< values of the rows: of this step, and of the previous one
   };

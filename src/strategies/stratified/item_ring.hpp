@@ -5,7 +5,7 @@
 #include "unisono/base/clock.hpp"
 #include "unisono/base/threads.hpp"
 #include "unisono/comm/communicator.hpp"
-#include "unisono/comm/redistribute.hpp"
+#include "unisono/comm/gather.hpp"
 #include "unisono/data/dataset.hpp"
 #include "unisono/parallel/replica.hpp"
 

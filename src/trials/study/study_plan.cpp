@@ -402,8 +402,7 @@ std::optional<Variant> optimum_of(const Variant& serial, std::string& why) {
       .overrides = {"optimizer={ kind = \"lbfgs\", gradient_tolerance = 1e-7 }",
                     fmt::format("optimizer.weight_decay={}", config.optimizer.weight_decay),
                     strategy_with(&StrategyTraits::whole_batch), "train.epochs=2000", "train.evaluate_every_epochs=0",
-                    "train.early_stopping={}", "checkpoint={ every_epochs = 500, keep = 1, keep_best = false }"},
-      .removals = {}};
+                    "train.early_stopping={}", "checkpoint={ every_epochs = 500, keep = 1, keep_best = false }"}};
   ConfigText shorter = text;
   for (const std::string key : {"schedule", "train.batch_size", "train.accumulate", "train.micro_batches"}) {
     if (key == "schedule" ? !config.whole_batch() : !settings::value_of_key(text.text, key).empty())

@@ -7,6 +7,27 @@
 namespace unisono::parallel {
 namespace {
 
+/// The most flights of a stage at a time, in micro-batches × chunks.
+///   naive 1; gpipe m; 1f1b min(m, S−s)
+///   interleaved      min(vm, (v−1)g + 2(S−s) − 1)            g: the largest of interleaved_groups; S where S divides m
+///   zero_bubble      min(m, S)
+int formula_flights(PipelineSchedule schedule, int stages, int chunks, int micro_batches, int stage) {
+  switch (schedule) {
+    case PipelineSchedule::naive:
+      return 1;
+    case PipelineSchedule::gpipe:
+      return micro_batches;
+    case PipelineSchedule::interleaved: {
+      const int group = interleaved_groups(stages, micro_batches).front();
+      return std::min(chunks * micro_batches, (chunks - 1) * group + 2 * (stages - stage) - 1);
+    }
+    case PipelineSchedule::zero_bubble:
+      return std::min(micro_batches, stages);
+    default:
+      return std::min(micro_batches, stages - stage);
+  }
+}
+
 // All orders of F, B and W, and some that are equal.
 constexpr PassSeconds kSeconds[] = {{1, 1, 1}, {1, 2, 1}, {1, 1, 2}, {2, 1, 1}, {1, 2, 3},        {1, 3, 2},
                                     {3, 1, 2}, {3, 2, 1}, {2, 3, 1}, {2, 1, 3}, {0.37, 0.5, 0.4}, {1e-4, 2e-4, 3e-3}};

@@ -38,14 +38,14 @@ __attribute__((always_inline)) inline Vector dot(const float* p, const float* q,
 }
 
 /// η and λ of a row in a step.
-struct RowStep {
+struct RateAndPenalty {
   float rate, l2;
 };
 
 /// The steps of p and q for an error e. \return ‖g_p‖² and ‖g_q‖² in its first two lanes
 template <Count kWidth, bool kAdagrad>
-__attribute__((always_inline)) inline Vector move(const Problem& problem, Vector e, RowStep user, RowStep item,
-                                                  float* p, float* q) {
+__attribute__((always_inline)) inline Vector move(const Problem& problem, Vector e, RateAndPenalty user,
+                                                  RateAndPenalty item, float* p, float* q) {
   const Count width = kWidth > 0 ? kWidth : problem.users.factors.width;
   Vector squares[2] = {};
 #pragma GCC unroll 16
@@ -78,8 +78,10 @@ __attribute__((always_inline)) inline float take(const Problem& problem, const S
   if (kBiases) target -= p_end[0] + q_end[0];
   const Vector errors = broadcast(target) - dot<kWidth>(p, q, width);
   const float e = errors[0];
-  const RowStep user{kAdagrad ? step.rate / __builtin_sqrtf(p_end[1]) : step.rate, kOwnL2 ? p_end[2] : step.user_l2};
-  const RowStep item{kAdagrad ? step.rate / __builtin_sqrtf(q_end[1]) : step.rate, kOwnL2 ? q_end[2] : step.item_l2};
+  const RateAndPenalty user{kAdagrad ? step.rate / __builtin_sqrtf(p_end[1]) : step.rate,
+                            kOwnL2 ? p_end[2] : step.user_l2};
+  const RateAndPenalty item{kAdagrad ? step.rate / __builtin_sqrtf(q_end[1]) : step.rate,
+                            kOwnL2 ? q_end[2] : step.item_l2};
   const Vector norms = move<kWidth, kAdagrad>(problem, errors, user, item, p, q);
   if (kAdagrad) {
     p_end[1] += inverse_rank * norms[0];

@@ -59,19 +59,19 @@ double loss_of(const Block& block, Count count) {
 }
 
 /// The two rows of an entry.
-struct Rows {
+struct EntryVectors {
   float* w;
   float* v;
 };
 
-__attribute__((always_inline)) inline Rows rows_of(const Problem& problem, const SparseEntry& entry) {
+__attribute__((always_inline)) inline EntryVectors rows_of(const Problem& problem, const SparseEntry& entry) {
   return {problem.words + static_cast<Count>(entry.row) * problem.word_stride,
           problem.contexts + static_cast<Count>(entry.column) * problem.context_stride};
 }
 
 /// Prefetches one register of both rows and of their sums. It is called between the steps of two registers, so that
 /// there are never more requests than the CPU can keep under way.
-__attribute__((always_inline)) inline void fetch(const Rows& rows, Count at, Count width) {
+__attribute__((always_inline)) inline void fetch(const EntryVectors& rows, Count at, Count width) {
   __builtin_prefetch(rows.w + at, 1);
   __builtin_prefetch(rows.w + width + at, 1);
   __builtin_prefetch(rows.v + at, 1);
@@ -106,8 +106,8 @@ __attribute__((always_inline)) inline void move(float* weights, float* squares, 
 
 /// The steps of both rows, for f d, while the rows of a later entry are prefetched.
 template <Count kWidth>
-__attribute__((always_inline)) inline void update(const Problem& problem, float slope, const Rows& rows,
-                                                  const Rows& later) {
+__attribute__((always_inline)) inline void update(const Problem& problem, float slope, const EntryVectors& rows,
+                                                  const EntryVectors& later) {
   float* const w = rows.w;
   float* const v = rows.v;
   const Count width = kWidth > 0 ? kWidth : problem.width, end = width - kEnd;
@@ -139,8 +139,8 @@ UNISONO_RACES_BY_DESIGN double run(const SparseEntry* entries, Count count, cons
     const Count some = count - start < kBlock ? count - start : kBlock;
     weigh(entries + start, some, step, block);
     for (Count i = 0; i < some; ++i) {
-      const Rows later = rows_of(problem, entries[start + i + kAhead < count ? start + i + kAhead : count - 1]);
-      const Rows rows = rows_of(problem, entries[start + i]);
+      const EntryVectors later = rows_of(problem, entries[start + i + kAhead < count ? start + i + kAhead : count - 1]);
+      const EntryVectors rows = rows_of(problem, entries[start + i]);
       block.difference[i] = predict<kWidth>(problem, rows.w, rows.v) - block.logarithm[i];
       update<kWidth>(problem, block.weight[i] * block.difference[i], rows, later);
     }

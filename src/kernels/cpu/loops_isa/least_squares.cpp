@@ -25,7 +25,7 @@ inline constexpr Count kTileColumns = 4;  // 12 of 16
 inline constexpr Count kTileHeight = 3;
 
 /// Row i of a matrix begins at values + i · stride.
-struct VectorRows {
+struct StridedRows {
   const float* values;
   Count stride;
 };
@@ -34,7 +34,7 @@ enum class Into { overwritten, added, subtracted };
 
 /// c[j · ldc + i] (±)= Σ_r x_r[i] y_r[j] for `vectors` registers of i and `columns` of j.
 template <Count vectors, Count columns, Into into>
-__attribute__((always_inline)) static inline void tile(VectorRows x, VectorRows y, Count count, float* c, Count ldc) {
+__attribute__((always_inline)) static inline void tile(StridedRows x, StridedRows y, Count count, float* c, Count ldc) {
   Vector sums[columns][vectors] = {};
   const float *left = x.values, *right = y.values;
   for (Count r = 0; r < count; ++r, left += x.stride, right += y.stride) {
@@ -62,10 +62,10 @@ __attribute__((always_inline)) static inline void tile(VectorRows x, VectorRows 
 
 /// The same for rows [row, end) of c, `end − row` a multiple of kLanes.
 template <Count columns, Into into>
-static inline void strip(VectorRows x, VectorRows y, Count count, Count row, Count end, float* c, Count ldc) {
+static inline void strip(StridedRows x, StridedRows y, Count count, Count row, Count end, float* c, Count ldc) {
   while (row < end) {
     const Count left = (end - row) / kLanes;
-    const VectorRows here{x.values + row, x.stride};
+    const StridedRows here{x.values + row, x.stride};
     if (left >= 3 && left != 4) {
       tile<kTileHeight, columns, into>(here, y, count, c + row, ldc);
       row += kTileHeight * kLanes;
@@ -217,7 +217,7 @@ constexpr Count kAhead = 8;  ///< how many rows ahead are prefetched
 
 /// The lower triangle of C (+)= Σ x yᵀ, K columns.
 template <Into into>
-void add_triangle(VectorRows x, VectorRows y, Count count, const FactorTable& table, float* c) {
+void add_triangle(StridedRows x, StridedRows y, Count count, const FactorTable& table, float* c) {
   const Count ldc = table.width + 16;
   for (Count column = 0; column < whole_columns(table.rank); column += kTileColumns) {
     strip<kTileColumns, into>(x, {y.values + column, y.stride}, count, first_row(column), table.width, c + column * ldc,
@@ -277,7 +277,7 @@ void gather(const FactorTable& table, const NormalEquations& equations, Count fi
 void add_up(const FactorTable& table, const NormalEquations& equations, const Work& work) {
   const Count stride = table.width + 16, block = least_squares_block(table.width);
   const Count columns = whole_columns(table.rank);
-  const VectorRows left{work.gathered, stride},
+  const StridedRows left{work.gathered, stride},
       right{equations.weights != nullptr ? work.weighted : work.gathered, stride};
   for (Count at = 0; equations.gram != nullptr && at < columns * stride; at += kLanes) {
     store(work.matrix + at, load(equations.gram + at));
@@ -290,7 +290,7 @@ void add_up(const FactorTable& table, const NormalEquations& equations, const Wo
     } else {
       add_triangle<Into::added>(left, right, some, table, work.matrix);
     }
-    const VectorRows sides{work.targets, 2};
+    const StridedRows sides{work.targets, 2};
     if (first == 0) {
       strip<2, Into::overwritten>(left, sides, some, 0, table.width, work.sides, stride);
     } else {
@@ -337,7 +337,7 @@ void solve(const FactorTable& table, const NormalEquations& equations, float* sc
 void add_gram(const FactorTable& table, Count first, Count last, float* gram) {
   const Count block = least_squares_block(table.width);
   for (Count start = first; start < last; start += block) {
-    const VectorRows rows{table.values + start * table.stride, table.stride};
+    const StridedRows rows{table.values + start * table.stride, table.stride};
     add_triangle<Into::added>(rows, rows, last - start < block ? last - start : block, table, gram);
   }
 }

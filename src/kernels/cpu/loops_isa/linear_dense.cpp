@@ -83,27 +83,23 @@ void run(const DenseExamples& rows, const LinearWork& work, InPlaceSums& sums) {
   });
 }
 
-template <MarginLoss kLoss>
-void choose(const DenseExamples& rows, const LinearWork& work, InPlaceSums& sums) {
-  const bool penalties = work.step.l1 != 0.0F || work.step.l2 != 0.0F;
-  if (work.weights.weight_sums != nullptr) {
-    (penalties ? run<kLoss, true, true> : run<kLoss, false, true>)(rows, work, sums);
-  } else {
-    (penalties ? run<kLoss, true, false> : run<kLoss, false, false>)(rows, work, sums);
-  }
+/// Calls what.operator()<whether there are penalties, whether weights are averaged>().
+template <typename What>
+void choose(const LinearWork& work, const What& what) {
+  with_flag(work.step.l1 != 0.0F || work.step.l2 != 0.0F, [&]<bool kPenalties>() {
+    with_flag(work.weights.weight_sums != nullptr,
+              [&]<bool kAveraged>() { what.template operator()<kPenalties, kAveraged>(); });
+  });
 }
 
 void linear_dense(const DenseExamples& rows, const LinearWork& work, InPlaceSums& sums) {
-  with_loss(work.loss, [&]<MarginLoss kLoss>() { choose<kLoss>(rows, work, sums); });
+  with_loss(work.loss, [&]<MarginLoss kLoss>() {
+    choose(work, [&]<bool kPenalties, bool kAveraged>() { run<kLoss, kPenalties, kAveraged>(rows, work, sums); });
+  });
 }
 
 void dense_part_steps(const DenseExamples& rows, const LinearWork& work, const float* moves) {
-  const bool penalties = work.step.l1 != 0.0F || work.step.l2 != 0.0F;
-  if (work.weights.weight_sums != nullptr) {
-    (penalties ? steps<true, true> : steps<false, true>)(rows, work, moves);
-  } else {
-    (penalties ? steps<true, false> : steps<false, false>)(rows, work, moves);
-  }
+  choose(work, [&]<bool kPenalties, bool kAveraged>() { steps<kPenalties, kAveraged>(rows, work, moves); });
 }
 
 }  // namespace

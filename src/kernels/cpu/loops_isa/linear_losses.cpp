@@ -99,13 +99,10 @@ void derivatives_of(const BlockTargets& block, const float* z, float* d, PassSum
   sums = lanes;
 }
 
-template <MarginLoss kLoss>
-void derivatives_of(const BlockTargets& block, const float* z, float* d, PassSums& sums) {
-  (block.weights != nullptr ? derivatives_of<kLoss, true> : derivatives_of<kLoss, false>)(block, z, d, sums);
-}
-
 void derivatives(MarginLoss loss, const BlockTargets& block, const float* z, float* d, PassSums& sums) {
-  with_loss(loss, [&]<MarginLoss kLoss>() { derivatives_of<kLoss>(block, z, d, sums); });
+  with_loss(loss, [&]<MarginLoss kLoss>() {
+    with_flag(block.weights != nullptr, [&]<bool kWeighted>() { derivatives_of<kLoss, kWeighted>(block, z, d, sums); });
+  });
 }
 
 /// ℓ''(z)
@@ -135,13 +132,10 @@ void bends_of(const BlockTargets& block, const float* z, float* u, PassSums& sum
   for (Count lane = 0; lane < kLanes; ++lane) sums.slope[lane] += slope[lane];
 }
 
-template <MarginLoss kLoss>
-void bends_of(const BlockTargets& block, const float* z, float* u, PassSums& sums) {
-  (block.weights != nullptr ? bends_of<kLoss, true> : bends_of<kLoss, false>)(block, z, u, sums);
-}
-
 void bends(MarginLoss loss, const BlockTargets& block, const float* z, float* u, PassSums& sums) {
-  with_loss(loss, [&]<MarginLoss kLoss>() { bends_of<kLoss>(block, z, u, sums); });
+  with_loss(loss, [&]<MarginLoss kLoss>() {
+    with_flag(block.weights != nullptr, [&]<bool kWeighted>() { bends_of<kLoss, kWeighted>(block, z, u, sums); });
+  });
 }
 
 /// z ← exp(z − largest) in the first K columns, 0 behind them.

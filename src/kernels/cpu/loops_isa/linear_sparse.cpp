@@ -17,18 +17,15 @@ namespace {
 /// Weights of so many features stay in the first cache.
 inline constexpr Count kInFirstCache = kFarFeatures;
 
-/// One row's values [begin, end), or those of the features of a part.
-struct Row {
-  Count begin, end;
-};
-__attribute__((always_inline)) static inline Row row_of(const RowParts& parts, Count i) {
+__attribute__((always_inline)) static inline ValueRange row_of(const ValueRanges& parts, Count i) {
   return {static_cast<Count>(parts.begins[i]), static_cast<Count>(parts.ends[i])};
 }
-static inline RowParts whole_rows(const SparseExamples& rows) { return {rows.offsets, rows.offsets + 1}; }
+static inline ValueRanges whole_rows(const SparseExamples& rows) { return {rows.offsets, rows.offsets + 1}; }
 
 /// w · x, in four sums.
 template <bool kValues>
-__attribute__((always_inline)) static inline float near_dot(const SparseExamples& rows, Row row, const float* w) {
+__attribute__((always_inline)) static inline float near_dot(const SparseExamples& rows, ValueRange row,
+                                                            const float* w) {
   const auto product = [&](Count k) __attribute__((always_inline, no_sanitize("thread"))) {
     return kValues ? w[rows.columns[k]] * rows.values[k] : w[rows.columns[k]];
   };
@@ -62,8 +59,8 @@ struct Shares {
 /// is written: a read does not wait for a write whose address is not yet known. \param before how many updates were
 /// made
 template <bool kValues, Penalty kPenalty, bool kAveraged>
-__attribute__((always_inline)) static inline void update(const SparseExamples& rows, Row row, const Shares& shares,
-                                                         float* w, float move, float before) {
+__attribute__((always_inline)) static inline void update(const SparseExamples& rows, ValueRange row,
+                                                         const Shares& shares, float* w, float move, float before) {
   constexpr Count kTogether = 8;
   const auto fresh = [&](Count k, Count j, float old) __attribute__((always_inline, no_sanitize("thread"))) {
     const float mine = kValues ? move * rows.values[k] : move;
@@ -95,7 +92,6 @@ __attribute__((always_inline)) static inline void update(const SparseExamples& r
 }
 
 // Features that are far
-// ---------------------
 // Gathers ask for sixteen weights at once, and the spreads of a row's features, which would be as far as their weights,
 // are kept beside its values. What rows consist of is prefetched so far ahead that short rows and the jumps back of
 // mini-batches do not interrupt it.
@@ -117,7 +113,7 @@ __attribute__((always_inline)) static inline Vector gather(const float* w, const
 
 /// \param gathered null, or room for the row's weights, rounded up to whole vectors
 template <bool kValues>
-__attribute__((always_inline)) static inline float far_dot(const SparseExamples& rows, Row row, const float* w,
+__attribute__((always_inline)) static inline float far_dot(const SparseExamples& rows, ValueRange row, const float* w,
                                                            float* gathered = nullptr) {
   Vector sum{};
   for (Count k = row.begin; k < row.end; k += kLanes) {
@@ -133,8 +129,8 @@ __attribute__((always_inline)) static inline float far_dot(const SparseExamples&
 
 /// \param gathered null, or the row's weights as they are now
 template <bool kValues, bool kAveraged>
-__attribute__((always_inline)) static inline void far_update(const SparseExamples& rows, Row row, const Shares& shares,
-                                                             float* w, float move, float before,
+__attribute__((always_inline)) static inline void far_update(const SparseExamples& rows, ValueRange row,
+                                                             const Shares& shares, float* w, float move, float before,
                                                              const float* gathered) {
   if (row.begin < row.end && shares.value_spread[row.begin] == 0.0F) {  // the first visit
     for (Count k = row.begin; k < row.end; k += kLanes) {
@@ -171,7 +167,7 @@ __attribute__((always_inline)) static inline void far_update(const SparseExample
 inline constexpr bool kGathers = false;
 
 template <bool kValues>
-__attribute__((always_inline)) static inline float far_dot(const SparseExamples& rows, Row row, const float* w,
+__attribute__((always_inline)) static inline float far_dot(const SparseExamples& rows, ValueRange row, const float* w,
                                                            float* = nullptr) {
   return near_dot<kValues>(rows, row, w);
 }
@@ -179,8 +175,8 @@ __attribute__((always_inline)) static inline float far_dot(const SparseExamples&
 
 /// `update`, with kept spreads where there are any. \param gathered null, or the row's weights as they are now
 template <bool kValues, Penalty kPenalty, bool kAveraged>
-__attribute__((always_inline)) static inline void step_row(const SparseExamples& rows, Row row, const Shares& shares,
-                                                           float* w, float move, float before,
+__attribute__((always_inline)) static inline void step_row(const SparseExamples& rows, ValueRange row,
+                                                           const Shares& shares, float* w, float move, float before,
                                                            [[maybe_unused]] const float* gathered = nullptr) {
 #if defined(__AVX512F__)
   if (kPenalty == Penalty::shrunk && shares.value_spread != nullptr) {
@@ -191,7 +187,6 @@ __attribute__((always_inline)) static inline void step_row(const SparseExamples&
 }
 
 // The table of what weights keep
-// ------------------------------
 
 inline constexpr Count kMostKept = 1024;  ///< features
 
@@ -214,8 +209,8 @@ constexpr Count kMostGathered = 512;  ///< weights of a row that its step need n
 constexpr Count kAhead = 192;         ///< how many values ahead weights are prefetched
 
 /// Prefetches the weights of values after this row's, but not sums, for which no later example waits.
-__attribute__((always_inline)) inline void fetch(const SparseExamples& rows, Row row, Count last, const float* weights,
-                                                 const float* spread) {
+__attribute__((always_inline)) inline void fetch(const SparseExamples& rows, ValueRange row, Count last,
+                                                 const float* weights, const float* spread) {
   const Count end = row.end + kAhead < last ? row.end + kAhead : last;
   for (Count k = row.begin + kAhead; k < end; ++k) {
     __builtin_prefetch(weights + rows.columns[k], 1);
@@ -226,7 +221,7 @@ __attribute__((always_inline)) inline void fetch(const SparseExamples& rows, Row
 template <MarginLoss kLoss, bool kValues, Penalty kPenalty, bool kAveraged>
 UNISONO_RACES_BY_DESIGN void run(const SparseExamples& rows, const LinearWork& work, InPlaceSums& sums) {
   const LinearWeights& weights = work.weights;
-  const RowParts parts = whole_rows(rows);
+  const ValueRanges parts = whole_rows(rows);
   const bool far = rows.width > kInFirstCache;
   const auto last_value = static_cast<Count>(rows.offsets[rows.last]);
   alignas(64) float memory[kPenalty == Penalty::shrunk ? kMostGathered : 1];
@@ -236,7 +231,7 @@ UNISONO_RACES_BY_DESIGN void run(const SparseExamples& rows, const LinearWork& w
   for (Count start = rows.first; start < rows.last; start += kMarginBlock) {
     const Count count = rows.last - start < kMarginBlock ? rows.last - start : kMarginBlock;
     for (Count i = 0; i < count; ++i) {
-      const Row row = row_of(parts, start + i);
+      const ValueRange row = row_of(parts, start + i);
       if (far && !kGathers) {
         fetch(rows, row, last_value, weights.weights, kPenalty != Penalty::none ? work.step.spread : nullptr);
       }
@@ -269,27 +264,21 @@ void choose(const SparseExamples& rows, const LinearWork& work, InPlaceSums& sum
   }
 }
 
-template <MarginLoss kLoss, bool kValues>
-void choose(const SparseExamples& rows, const LinearWork& work, InPlaceSums& sums) {
-  (work.weights.weight_sums != nullptr ? choose<kLoss, kValues, true> : choose<kLoss, kValues, false>)(rows, work,
-                                                                                                       sums);
-}
-
-template <MarginLoss kLoss>
-void choose(const SparseExamples& rows, const LinearWork& work, InPlaceSums& sums) {
-  (rows.values != nullptr ? choose<kLoss, true> : choose<kLoss, false>)(rows, work, sums);
-}
-
 void linear_sparse(const SparseExamples& rows, const LinearWork& work, InPlaceSums& sums) {
   if (rows.first >= rows.last) return;
-  with_loss(work.loss, [&]<MarginLoss kLoss>() { choose<kLoss>(rows, work, sums); });
+  with_loss(work.loss, [&]<MarginLoss kLoss>() {
+    with_flag(rows.values != nullptr, [&]<bool kValues>() {
+      with_flag(work.weights.weight_sums != nullptr,
+                [&]<bool kAveraged>() { choose<kLoss, kValues, kAveraged>(rows, work, sums); });
+    });
+  });
 }
 
 UNISONO_RACES_BY_DESIGN void margins_sparse(const SparseExamples& rows, const LinearWeights& weights, float* margins) {
   const float bias = weights.bias != nullptr ? *weights.bias : 0.0F;
-  const RowParts parts = whole_rows(rows);
+  const ValueRanges parts = whole_rows(rows);
   for (Count i = rows.first; i < rows.last; ++i) {
-    const Row row = row_of(parts, i);
+    const ValueRange row = row_of(parts, i);
     margins[i - rows.first] = bias + (rows.values != nullptr ? near_dot<true>(rows, row, weights.weights)
                                                              : near_dot<false>(rows, row, weights.weights));
   }
@@ -308,16 +297,16 @@ void add_linear_sparse(Loops& loops) {
 namespace {
 
 template <bool kValues>
-UNISONO_RACES_BY_DESIGN void margins_of(const SparseExamples& rows, const RowParts& parts, const float* w, float bias,
-                                        float* z) {
+UNISONO_RACES_BY_DESIGN void margins_of(const SparseExamples& rows, const ValueRanges& parts, const float* w,
+                                        float bias, float* z) {
   const bool far = rows.width > kInFirstCache;
   for (Count i = rows.first; i < rows.last; ++i) {
-    const Row row = row_of(parts, i);
+    const ValueRange row = row_of(parts, i);
     *z++ = bias + (far ? far_dot<kValues>(rows, row, w) : near_dot<kValues>(rows, row, w));
   }
 }
 
-void part_margins(const SparseExamples& rows, const RowParts& parts, const LinearWeights& weights, float* z) {
+void part_margins(const SparseExamples& rows, const ValueRanges& parts, const LinearWeights& weights, float* z) {
   const float bias = weights.bias != nullptr ? *weights.bias : 0.0F;
   (rows.values != nullptr ? margins_of<true> : margins_of<false>)(rows, parts, weights.weights, bias, z);
 }
@@ -338,7 +327,7 @@ void margin_sums(MarginLoss loss, const StepTargets& of, const float* z, InPlace
 }
 
 template <bool kValues, Penalty kPenalty, bool kAveraged>
-UNISONO_RACES_BY_DESIGN void steps(const SparseExamples& rows, const RowParts& parts, const LinearWeights& weights,
+UNISONO_RACES_BY_DESIGN void steps(const SparseExamples& rows, const ValueRanges& parts, const LinearWeights& weights,
                                    const Shares& shares, double before, const float* moves) {
   const float share = 1.0F / static_cast<float>(rows.last - rows.first);
   for (Count i = rows.first; i < rows.last; ++i) {
@@ -352,7 +341,7 @@ UNISONO_RACES_BY_DESIGN void steps(const SparseExamples& rows, const RowParts& p
 }
 
 template <bool kValues, bool kAveraged>
-void part_steps(const SparseExamples& rows, const RowParts& parts, const LinearWork& work, const float* keep,
+void part_steps(const SparseExamples& rows, const ValueRanges& parts, const LinearWork& work, const float* keep,
                 const float* moves) {
   const LinearStep& step = work.step;
   const Shares shares{Shrinking(step), step.spread, keep, step.value_spread, work.weights.weight_sums};
@@ -363,23 +352,22 @@ void part_steps(const SparseExamples& rows, const RowParts& parts, const LinearW
   make(rows, parts, work.weights, shares, step.updates_before, moves);
 }
 
-void part_steps(const SparseExamples& rows, const RowParts& parts, const LinearWork& work, const float* keep,
+void part_steps(const SparseExamples& rows, const ValueRanges& parts, const LinearWork& work, const float* keep,
                 const float* moves) {
-  const bool values = rows.values != nullptr;
-  if (work.weights.weight_sums != nullptr) {
-    (values ? part_steps<true, true> : part_steps<false, true>)(rows, parts, work, keep, moves);
-  } else {
-    (values ? part_steps<true, false> : part_steps<false, false>)(rows, parts, work, keep, moves);
-  }
+  with_flag(rows.values != nullptr, [&]<bool kValues>() {
+    with_flag(work.weights.weight_sums != nullptr,
+              [&]<bool kAveraged>() { part_steps<kValues, kAveraged>(rows, parts, work, keep, moves); });
+  });
 }
 
-void sparse_part_steps(const SparseExamples& rows, const RowParts& parts, const LinearWork& work, const float* moves) {
+void sparse_part_steps(const SparseExamples& rows, const ValueRanges& parts, const LinearWork& work,
+                       const float* moves) {
   part_steps(rows, parts, work, nullptr, moves);
 }
 
 void linear_sparse_batches(const SparseExamples& all, const LinearWork& work, InPlaceSums& sums) {
   if (all.first >= all.last) return;
-  const RowParts parts = whole_rows(all);
+  const ValueRanges parts = whole_rows(all);
   float to[kMostMiniBatch], keep[kMostKept];
   const bool kept = keeps_table(all, work.step);
   if (kept) fill_table(work.step, all.width, keep);

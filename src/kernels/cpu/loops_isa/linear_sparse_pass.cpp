@@ -126,10 +126,7 @@ __attribute__((always_inline)) inline Count first_from(const std::uint32_t* colu
 }
 
 /// The values of row i whose features are in [low, high).
-struct Part {
-  Count begin, end;
-};
-__attribute__((always_inline)) inline Part part_of(const SparseExamples& rows, Count i, Count low, Count high) {
+__attribute__((always_inline)) inline ValueRange part_of(const SparseExamples& rows, Count i, Count low, Count high) {
   const auto begin = static_cast<Count>(rows.offsets[i]), end = static_cast<Count>(rows.offsets[i + 1]);
   return {low > 0 ? first_from(rows.columns, begin, end, low) : begin,
           high < rows.width ? first_from(rows.columns, begin, end, high) : end};
@@ -139,7 +136,7 @@ template <bool kValues>
 void add_values(const SparseExamples& rows, const float* d, Count low, Count high, float* g) {
   const std::uint32_t* const columns = rows.columns;
   for (Count i = rows.first; i < rows.last; ++i) {
-    const Part part = part_of(rows, i, low, high);
+    const ValueRange part = part_of(rows, i, low, high);
     const float slope = *d++;
     const auto addend = [&](Count at) __attribute__((always_inline)) {
       return kValues ? slope * rows.values[at] : slope;
@@ -163,7 +160,7 @@ void sparse_add(const SparseExamples& rows, const float* d, Count low, Count hig
 template <bool kValues>
 void add_outer(const SparseExamples& rows, const float* d, Count low, Count high, float* h, Count stride) {
   for (Count i = rows.first; i < rows.last; ++i) {
-    const Part part = part_of(rows, i, low, high);
+    const ValueRange part = part_of(rows, i, low, high);
     const auto begin = static_cast<Count>(rows.offsets[i]);
     const float slope = *d++;
     for (Count j = part.begin; j < part.end; ++j) {
@@ -179,10 +176,9 @@ void sparse_add_outer(const SparseExamples& rows, const float* d, Count low, Cou
 }
 
 // Rows of weights
-// ---------------
 
 template <Count registers>
-void add_weights(const SparseExamples& rows, Count i, const RowsVector& w, Count at, float* z) {
+void add_weights(const SparseExamples& rows, Count i, const WeightRows& w, Count at, float* z) {
   Vector even[registers] = {}, odd[registers] = {};
   const auto add = [&](Vector(&sums)[registers], Count k) __attribute__((always_inline)) {
     const float* const from = w.weights + static_cast<Count>(rows.columns[k]) * w.width + at;
@@ -203,7 +199,7 @@ void add_weights(const SparseExamples& rows, Count i, const RowsVector& w, Count
   for (Count r = 0; r < registers; ++r) store(z + at + r * kLanes, even[r] + odd[r]);
 }
 
-void sparse_rows(const SparseExamples& rows, const RowsVector& w, float* z) {
+void sparse_rows(const SparseExamples& rows, const WeightRows& w, float* z) {
   for (Count i = rows.first; i < rows.last; ++i, z += w.width) {
     Count at = 0;
     for (; at + 4 * kLanes <= w.width; at += 4 * kLanes) add_weights<4>(rows, i, w, at, z);
@@ -213,7 +209,7 @@ void sparse_rows(const SparseExamples& rows, const RowsVector& w, float* z) {
 
 void sparse_add_rows(const SparseExamples& rows, const float* d, Count width, Count low, Count high, float* g) {
   for (Count i = rows.first; i < rows.last; ++i, d += width) {
-    const Part part = part_of(rows, i, low, high);
+    const ValueRange part = part_of(rows, i, low, high);
     for (Count k = part.begin; k < part.end; ++k) {
       float* const to = g + static_cast<Count>(rows.columns[k]) * width;
       const Vector x = broadcast(rows.values != nullptr ? rows.values[k] : 1.0F);

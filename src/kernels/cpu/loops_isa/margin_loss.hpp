@@ -24,6 +24,12 @@ __attribute__((always_inline)) static inline void with_loss(MarginLoss loss, con
   }
 }
 
+/// Calls work.operator()<flag>(), with the flag as a constant.
+template <typename Work>
+__attribute__((always_inline)) static inline void with_flag(bool flag, const Work& work) {
+  flag ? work.template operator()<true>() : work.template operator()<false>();
+}
+
 inline constexpr Count kMarginBlock = 256;  ///< examples
 
 /// dℓ/dz

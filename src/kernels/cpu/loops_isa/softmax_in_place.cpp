@@ -16,19 +16,14 @@ constexpr Count kInFirstCache = 8192;  ///< so many weights need no prefetch
 
 enum class Kind { dense, ones, values };
 
-/// One example's values [begin, end).
-struct Row {
-  Count begin, end;
-};
-
 template <Kind kKind>
-__attribute__((always_inline)) inline Row row_of(const SparseExamples& rows, Count i) {
+__attribute__((always_inline)) inline ValueRange row_of(const SparseExamples& rows, Count i) {
   if (kKind == Kind::dense) return {i * rows.width, (i + 1) * rows.width};
   return {static_cast<Count>(rows.offsets[i]), static_cast<Count>(rows.offsets[i + 1])};
 }
 
 template <Kind kKind>
-__attribute__((always_inline)) inline Count column_of(const SparseExamples& rows, Row row, Count k) {
+__attribute__((always_inline)) inline Count column_of(const SparseExamples& rows, ValueRange row, Count k) {
   return kKind == Kind::dense ? k - row.begin : static_cast<Count>(rows.columns[k]);
 }
 
@@ -37,7 +32,7 @@ __attribute__((always_inline)) inline float value_of(const SparseExamples& rows,
   return kKind == Kind::ones ? 1.0F : rows.values[k];
 }
 
-void fetch(const SparseExamples& rows, Row row, Count last, const RowMatrix& matrix) {
+void fetch(const SparseExamples& rows, ValueRange row, Count last, const RowMatrix& matrix) {
   const Count end = row.end + kAhead < last ? row.end + kAhead : last;
   for (Count k = row.begin + kAhead; k < end; ++k) {
     const float* const weights = matrix.values + rows.columns[k] * matrix.stride;
@@ -47,8 +42,8 @@ void fetch(const SparseExamples& rows, Row row, Count last, const RowMatrix& mat
 
 /// z = b + Σ_j x_j W_j for so many registers from column `at` on; even and odd values apart.
 template <Kind kKind, Count registers>
-UNISONO_RACES_BY_DESIGN void add_rows(const SparseExamples& rows, Row row, const SoftmaxWeights& weights, Count at,
-                                      float* z) {
+UNISONO_RACES_BY_DESIGN void add_rows(const SparseExamples& rows, ValueRange row, const SoftmaxWeights& weights,
+                                      Count at, float* z) {
   const RowMatrix& matrix = weights.weights;
   Vector even[registers] = {}, odd[registers] = {};
   const auto add = [&](Vector(&sums)[registers], Count k) __attribute__((always_inline, no_sanitize("thread"))) {
@@ -70,7 +65,7 @@ UNISONO_RACES_BY_DESIGN void add_rows(const SparseExamples& rows, Row row, const
 }
 
 template <Kind kKind>
-void find_margins(const SparseExamples& rows, Row row, const SoftmaxWeights& weights, float* z) {
+void find_margins(const SparseExamples& rows, ValueRange row, const SoftmaxWeights& weights, float* z) {
   const Count width = weights.weights.width;
   Count at = 0;
   for (; at + 4 * kLanes <= width; at += 4 * kLanes) add_rows<kKind, 4>(rows, row, weights, at, z);
@@ -139,7 +134,7 @@ UNISONO_RACES_BY_DESIGN void move(float* w, float* sums, const float* gradient, 
 }
 
 template <Kind kKind, bool kPenalties, bool kAveraged>
-void update(const SparseExamples& rows, Row row, const SoftmaxWork& work, float before) {
+void update(const SparseExamples& rows, ValueRange row, const SoftmaxWork& work, float before) {
   const RowMatrix &matrix = work.weights.weights, &averages = work.weights.weight_sums;
   const Shrinking by(work.step);
   for (Count k = row.begin; k < row.end; ++k) {
@@ -162,7 +157,7 @@ void run(const SparseExamples& rows, const SoftmaxWork& work, InPlaceSums& sums)
   for (Count start = rows.first; start < rows.last; start += kBlock) {
     const Count count = rows.last - start < kBlock ? rows.last - start : kBlock;
     for (Count i = 0; i < count; ++i) {
-      const Row row = row_of<kKind>(rows, start + i);
+      const ValueRange row = row_of<kKind>(rows, start + i);
       if (far) fetch(rows, row, last_value, weights.weights);
       find_margins<kKind>(rows, row, weights, work.scratch);
       const auto label = static_cast<Count>(rows.targets[start + i]);
@@ -194,7 +189,7 @@ void softmax(const SparseExamples& rows, const SoftmaxWork& work, InPlaceSums& s
 
 void softmax_margins(const SparseExamples& rows, const SoftmaxWeights& weights, float* scratch, float* margins) {
   for (Count i = rows.first; i < rows.last; ++i) {
-    const Row row = row_of<Kind::values>(rows, i);
+    const ValueRange row = row_of<Kind::values>(rows, i);
     (rows.values != nullptr ? find_margins<Kind::values> : find_margins<Kind::ones>)(rows, row, weights, scratch);
     for (Count k = 0; k < weights.classes; ++k) *margins++ = scratch[k];
   }

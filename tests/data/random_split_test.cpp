@@ -9,7 +9,7 @@
 using namespace unisono::data;
 
 TEST_CASE("rows are shared out exactly, and alike for the same seed", "[import]") {
-  const unisono::data::RowSplit split(10, {.validation = 0.2, .test = 0.3, .seed = 5}), again(10, {0.2, 0.3, 5}),
+  const unisono::data::RandomSplit split(10, {.validation = 0.2, .test = 0.3, .seed = 5}), again(10, {0.2, 0.3, 5}),
       other(10, {0.2, 0.3});
   std::array<int, 3> counts{};
   bool same = true, different = false;

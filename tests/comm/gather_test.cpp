@@ -1,4 +1,4 @@
-#include "unisono/comm/redistribute.hpp"
+#include "unisono/comm/gather.hpp"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -6,6 +6,7 @@
 
 #include "divisions.hpp"
 #include "expect.hpp"
+#include "redistribute.hpp"
 
 using namespace unisono;
 using namespace unisono::comm;
@@ -13,14 +14,15 @@ using namespace unisono::comm;
 namespace {
 
 /// A value that no other number has.
-float element_value(Element element) {
+float element_value(test::Element element) {
   return static_cast<float>(1000 * (static_cast<Index>(element.block) + 1) + element.position);
 }
 
 std::vector<float> vector_of(const ShardMap& map, int rank) {
   std::vector<float> values(rank < map.ranks() ? static_cast<std::size_t>(map.local(rank).size()) : 0);
   if (rank >= map.ranks()) return values;
-  test::for_each_held(map, rank, [&](Element element, std::size_t offset) { values[offset] = element_value(element); });
+  test::for_each_held(map, rank,
+                      [&](test::Element element, std::size_t offset) { values[offset] = element_value(element); });
   return values;
 }
 
@@ -37,7 +39,7 @@ TEST_CASE("every division can be made of every other one", "[shards]") {
       const auto body = [&given = from, &taken = to](Communicator& communicator) {
         const std::vector<float> expected = vector_of(taken, communicator.rank());
         std::vector<float> values(expected.size());
-        redistribute(communicator, given, vector_of(given, communicator.rank()), taken, values);
+        test::redistribute(communicator, given, vector_of(given, communicator.rank()), taken, values);
         EXPECT(values == expected);
       };
       CHECK_NOTHROW(run_as_threads(ranks, body));
@@ -47,7 +49,7 @@ TEST_CASE("every division can be made of every other one", "[shards]") {
 
 TEST_CASE("a vector of all of θ is read by any division, and written by any", "[shards]") {
   const ParameterLayout layout = test::mixed_layout();
-  const ShardMap file = ShardMap::whole(layout, 1);
+  const ShardMap file = test::whole(layout, 1);
   const std::vector<float> all = vector_of(file, 0);
   for (const int ranks : {1, 2, 3, 4}) {
     for (const auto& [name, map] : test::divisions_of(layout, ranks)) {
@@ -55,9 +57,9 @@ TEST_CASE("a vector of all of θ is read by any division, and written by any", "
       std::vector<float> written(all.size());
       for (int rank = 0; rank < ranks; ++rank) {
         std::vector<float> own(static_cast<std::size_t>(map.local(rank).size()));
-        copy_common(file, 0, all, map, rank, own);
+        test::copy_common(file, 0, all, map, rank, own);
         CHECK(own == vector_of(map, rank));
-        copy_common(map, rank, own, file, 0, written);
+        test::copy_common(map, rank, own, file, 0, written);
       }
       CHECK(written == all);
     }
@@ -66,7 +68,7 @@ TEST_CASE("a vector of all of θ is read by any division, and written by any", "
 
 TEST_CASE("a norm has the same bits however θ is divided", "[shards]") {
   const ParameterLayout layout = test::mixed_layout();
-  const auto rough = [](Element element) {
+  const auto rough = [](test::Element element) {
     return std::ldexp(std::sin(element_value(element)), static_cast<int>(element.position % 40) - 20);
   };
   double expected = 0;
@@ -75,9 +77,9 @@ TEST_CASE("a norm has the same bits however θ is divided", "[shards]") {
     run_as_threads(ranks, [&](Communicator& communicator) {
       const int rank = communicator.rank();
       std::vector<float> own(static_cast<std::size_t>(map.local(rank).size()));
-      test::for_each_held(map, rank, [&](Element element, std::size_t offset) { own[offset] = rough(element); });
+      test::for_each_held(map, rank, [&](test::Element element, std::size_t offset) { own[offset] = rough(element); });
       ExactSquares squares;  // of several copies, the first one's
-      test::for_each_held(map, rank, [&](Element element, std::size_t offset) {
+      test::for_each_held(map, rank, [&](test::Element element, std::size_t offset) {
         const Shard* holder = nullptr;
         for (const Shard& shard : map.shards_of(rank)) {
           if (shard.block == element.block) holder = &shard;
@@ -90,7 +92,7 @@ TEST_CASE("a norm has the same bits however θ is divided", "[shards]") {
     CHECK(std::count(norms.begin(), norms.end(), norms.front()) == ranks);
     return norms.front();
   };
-  expected = norm_of(ShardMap::whole(layout, 1), 1);
+  expected = norm_of(test::whole(layout, 1), 1);
   CHECK(expected > 0);
   for (const int ranks : {1, 2, 3, 4}) {
     for (const auto& [name, map] : test::divisions_of(layout, ranks)) {
@@ -103,7 +105,7 @@ TEST_CASE("a norm has the same bits however θ is divided", "[shards]") {
 TEST_CASE("divisions of different vectors are not mixed up", "[shards]") {
   ParameterLayout other;
   other.add({.name = "w", .shape = {3}});
-  const ShardMap from = ShardMap::whole(other, 1), to = ShardMap::whole(test::mixed_layout(), 1);
+  const ShardMap from = test::whole(other, 1), to = test::whole(test::mixed_layout(), 1);
   std::vector<float> given(16), taken(static_cast<std::size_t>(to.layout().size()));
-  CHECK_THROWS_AS(copy_common(from, 0, given, to, 0, taken), std::logic_error);
+  CHECK_THROWS_AS(test::copy_common(from, 0, given, to, 0, taken), std::logic_error);
 }

@@ -1,6 +1,6 @@
 #if defined(__x86_64__)
 #endif
-#include "cpu/thread_team.hpp"
+#include "cpu/loop_team.hpp"
 
 #include <immintrin.h>
 
@@ -75,12 +75,12 @@ void TeamSize::judge() {
   window_ = {};
 }
 
-ThreadTeam& ThreadTeam::of_this_thread() {
-  thread_local ThreadTeam team;
+LoopTeam& LoopTeam::of_this_thread() {
+  thread_local LoopTeam team;
   return team;
 }
 
-ThreadTeam::~ThreadTeam() {
+LoopTeam::~LoopTeam() {
   if (helpers() == 0) return;
   ends_ = true;
   for (int thread = 1; thread <= helpers(); ++thread) {
@@ -90,7 +90,7 @@ ThreadTeam::~ThreadTeam() {
   helpers_->join();
 }
 
-void ThreadTeam::grow(int threads) {
+void LoopTeam::grow(int threads) {
   const int wanted = std::min(threads, kMostThreads) - 1;
   if (helpers() >= wanted) return;
   if (!parts_) parts_ = std::make_unique<Part[]>(kMostThreads);
@@ -100,7 +100,7 @@ void ThreadTeam::grow(int threads) {
   }
 }
 
-void ThreadTeam::help(int thread) {
+void LoopTeam::help(int thread) {
   std::atomic<std::uint32_t>& loop = parts_[thread].loop;
   for (std::uint32_t seen = 0;;) {
     wait_while(loop, seen);
@@ -111,7 +111,7 @@ void ThreadTeam::help(int thread) {
   }
 }
 
-void ThreadTeam::publish(int members, Index count, Work work) {
+void LoopTeam::publish(int members, Index count, Work work) {
   members_.store(members, std::memory_order_relaxed);
   count_.store(count, std::memory_order_relaxed);
   call_.store(work.call, std::memory_order_relaxed);
@@ -126,14 +126,14 @@ void ThreadTeam::publish(int members, Index count, Work work) {
 }
 
 /// Its own part first, then those of the threads after it.
-int ThreadTeam::take_chunks(std::uint32_t loop, int thread) {
+int LoopTeam::take_chunks(std::uint32_t loop, int thread) {
   const int members = members_.load(std::memory_order_relaxed);
   int done = 0;
   for (int i = 0; i < members; ++i) done += take_chunks_of(loop, (thread + i) % members, thread);
   return done;
 }
 
-int ThreadTeam::take_chunks_of(std::uint32_t loop, int part, int thread) {
+int LoopTeam::take_chunks_of(std::uint32_t loop, int part, int thread) {
   std::atomic<std::uint64_t>& next = parts_[part].next;
   const Index count = count_.load(std::memory_order_relaxed), parts = members_.load(std::memory_order_relaxed);
   const auto call = call_.load(std::memory_order_relaxed);
@@ -155,7 +155,7 @@ int ThreadTeam::take_chunks_of(std::uint32_t loop, int part, int thread) {
   }
 }
 
-double ThreadTeam::wait_for_helpers() {
+double LoopTeam::wait_for_helpers() {
   const Stopwatch watch;
   bool slept = false;
   for (int left = pending_.load(std::memory_order_acquire); left != 0;
@@ -165,7 +165,7 @@ double ThreadTeam::wait_for_helpers() {
   return slept ? watch.seconds() : 0;
 }
 
-void ThreadTeam::run(int threads, Index count, Work work) {
+void LoopTeam::run(int threads, Index count, Work work) {
   int members = static_cast<int>(std::min<Index>(size_.members(std::min(threads, kMostThreads)), count));
   if (members - 1 > helpers() && !refused_) {
     try {

@@ -1,4 +1,4 @@
-#include "cpu/thread_team.hpp"
+#include "cpu/loop_team.hpp"
 
 #include <algorithm>
 #include <array>
@@ -47,7 +47,7 @@ TEST_CASE("parallel ranges cover every index once, by threads of known numbers",
 }
 
 TEST_CASE("loops that follow each other at once are each done once, with helpers that come late", "[parallel]") {
-  ThreadTeam team;
+  LoopTeam team;
   constexpr int kLoops = 20'000;
   std::atomic<int> wrong = 0;
   std::array<std::atomic<Index>, 16> sums{};  // a late helper with the context of another loop changes another sum
@@ -60,7 +60,7 @@ TEST_CASE("loops that follow each other at once are each done once, with helpers
       if (thread >= threads) ++wrong;
       for (Index i = first; i < last; ++i) sum += i + loop;
     };
-    team.run(threads, count, ThreadTeam::Work::of(add));
+    team.run(threads, count, LoopTeam::Work::of(add));
     if (sum != count * (count - 1) / 2 + count * loop) ++wrong;
     for (auto& other : sums) {
       if (&other != &sum && other != 0) ++wrong;
@@ -87,7 +87,7 @@ TEST_CASE("each thread that calls has helpers of its own", "[parallel]") {
 }
 
 TEST_CASE("a helper that has no core holds up no more than what it has taken", "[parallel]") {
-  ThreadTeam team;
+  LoopTeam team;
   std::atomic<Index> left = 8;  // 2 parts of 4 chunks, one index each
   std::atomic<bool> helper_has_begun = false;
   const auto work = [&](Index first, Index last, int thread) {
@@ -106,7 +106,7 @@ TEST_CASE("a helper that has no core holds up no more than what it has taken", "
     for (Index others = left; others > 1; others = left) left.wait(others);
     --left;
   };
-  team.run(2, 8, ThreadTeam::Work::of(work));
+  team.run(2, 8, LoopTeam::Work::of(work));
   CHECK(left == 0);
 }
 

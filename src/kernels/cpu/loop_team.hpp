@@ -57,14 +57,16 @@ class TeamSize {
   } window_;
 };
 
-/// The threads that share a loop: the caller and its helpers.
+/// The threads that share a loop of some microseconds: the caller and its helpers. It is another class than ThreadTeam
+/// (unisono/base/threads.hpp), whose threads sleep between two pieces of work and would take longer to wake than such a
+/// loop takes, and whose parts nobody else takes over.
 ///
 /// Each thread has a part of the loop of its own, as long as it comes: the same part in each loop, whose data are in
 /// its caches. A part is divided into chunks. Who has done its own chunks takes those of others, so a helper that has
 /// no core holds nobody up, unless it lost its core in the middle of a chunk. Who waits spins for a moment and then
 /// sleeps: other programs get the core. Where the waits cost more than helpers bring, fewer threads take part
 /// (TeamSize).
-class ThreadTeam {
+class LoopTeam {
  public:
   /// Work on the indices [first, last), by one of the threads 0, 1, …
   struct Work {
@@ -81,13 +83,13 @@ class ThreadTeam {
     }
   };
 
-  ThreadTeam() = default;
-  ~ThreadTeam();
-  ThreadTeam(const ThreadTeam&) = delete;
-  ThreadTeam& operator=(const ThreadTeam&) = delete;
+  LoopTeam() = default;
+  ~LoopTeam();
+  LoopTeam(const LoopTeam&) = delete;
+  LoopTeam& operator=(const LoopTeam&) = delete;
 
   /// The calling thread's own.
-  static ThreadTeam& of_this_thread();
+  static LoopTeam& of_this_thread();
 
   /// Starts helpers, so that `threads` can take part. \throws DeviceError where the system starts no more
   void grow(int threads);
@@ -135,7 +137,7 @@ class ThreadTeam {
 template <typename Work>
 void parallel_ranges(int threads, Index count, const Work& work) {
   if (threads <= 1 || count <= 1) return work(Index{0}, count, 0);
-  ThreadTeam::of_this_thread().run(threads, count, ThreadTeam::Work::of(work));
+  LoopTeam::of_this_thread().run(threads, count, LoopTeam::Work::of(work));
 }
 
 /// Calls work(i) for every i in [0, count), in no particular order.
