@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "unisono/base/errors.hpp"
+#include "unisono/base/nesting.hpp"
 #include "unisono/base/random.hpp"
 
 namespace unisono::records {
@@ -49,7 +50,7 @@ std::size_t parse(const std::string& text, const std::string& path, std::vector<
                       "with --overwrite, or remove the lines from there on to lose only these",
                       path, entries.size() + 1));
     }
-    entries.push_back(nlohmann::json::parse(line.substr(kHashDigits + 1)));
+    entries.push_back(nlohmann::json::parse(shallow_json(line.substr(kHashDigits + 1), path)));
     last_hash = hash;
   }
   return begin;

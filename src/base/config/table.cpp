@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "unisono/base/errors.hpp"
+#include "unisono/base/nesting.hpp"
 
 namespace unisono {
 namespace {
@@ -295,7 +296,18 @@ std::string message_of(const toml::parse_error& error, std::string_view text, co
   return fmt::format("{}:{}:{}: {}{}", file, problem.line, problem.column, problem.text, problem.excerpt);
 }
 
+[[noreturn]] void fail_too_deep(std::string_view text, const std::string& file, std::size_t end) {
+  const auto line =
+      1 + static_cast<std::size_t>(std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(end), '\n'));
+  const std::string problem = fmt::format("arrays and tables are nested too deeply: more than {} levels", kMostNested);
+  if (file.starts_with(kSet)) throw ConfigError(fmt::format("{}: {}", file, problem));
+  const std::string_view shown = line_of(text, line);
+  const std::size_t column = column_of(shown, end - static_cast<std::size_t>(shown.data() - text.data()));
+  throw ConfigError(fmt::format("{}:{}:{}: {}{}", file, line, column, problem, excerpt(shown, line, column)));
+}
+
 toml::table parse(std::string_view text, const std::string& file) {
+  if (const auto end = where_toml_is_too_deep(text)) fail_too_deep(text, file, *end);
   try {
     return toml::parse(text, file);
   } catch (const toml::parse_error& error) {
@@ -316,6 +328,9 @@ void split_path(Override& override, const std::string& path, std::string_view ex
   std::istringstream keys(path + ".");
   for (std::string key; std::getline(keys, key, '.');) {
     override.path.push_back(trimmed(key));
+    if (override.path.size() > kMostNested) {
+      fail(override, fmt::format("the key has more than {} steps", kMostNested));
+    }
     if (override.path.back().empty()) fail(override, fmt::format("a key is empty; write it as in {}", example));
   }
 }

@@ -8,6 +8,8 @@
 #include <cmath>
 #include <vector>
 
+#include "unisono/base/nesting.hpp"
+
 namespace unisono::session {
 namespace {
 
@@ -172,7 +174,7 @@ std::string to_json(const CheckpointHeader& header) {
 
 CheckpointHeader header_from_json(const std::string& text) {
   try {
-    const auto json = nlohmann::json::parse(text);
+    const auto json = nlohmann::json::parse(shallow_json(text, "the header"));
     if (json.at("version") != kVersion) {
       throw CheckpointError(
           fmt::format("has format version {}, but this unisono reads version {}", json.at("version").dump(), kVersion));
