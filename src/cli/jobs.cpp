@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "command.hpp"
+#include "unisono/base/printable.hpp"
 #include "unisono/jobs/jobs.hpp"
 #include "unisono/session/job.hpp"
 
@@ -20,7 +21,7 @@ void add_search(Command app, Chosen& chosen) {
   command.callback([arguments, &chosen] {
     if (arguments->dry_run) {
       chosen.alone = [arguments, &chosen] {
-        fmt::print("{}", jobs::list_trials(arguments->config.text(), chosen.models));
+        fmt::print("{}", printable(jobs::list_trials(arguments->config.text(), chosen.models)));
       };
       return;
     }

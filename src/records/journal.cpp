@@ -15,6 +15,7 @@
 #include "unisono/base/errors.hpp"
 #include "unisono/base/nesting.hpp"
 #include "unisono/base/random.hpp"
+#include "unisono/base/raw_file.hpp"
 
 namespace unisono::records {
 namespace {
@@ -135,8 +136,9 @@ void Journal::append(const nlohmann::json& entry) {
 }
 
 void Journal::fail(const std::string& what) const {
-  throw OutputError(fmt::format("{}: {}: {}; free some space, or choose another folder with --output", path_, what,
-                                std::strerror(errno)));
+  const int error = errno;
+  throw OutputError(fmt::format("{}: {}: {}; {}, or choose another folder with --output", path_, what,
+                                std::strerror(error), advice_on(error)));
 }
 
 std::string TrialRun::text() const {

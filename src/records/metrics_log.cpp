@@ -15,6 +15,7 @@
 
 #include "unisono/base/errors.hpp"
 #include "unisono/base/nesting.hpp"
+#include "unisono/base/raw_file.hpp"
 #include "unisono/records/run_folder.hpp"
 
 namespace unisono::records {
@@ -152,8 +153,9 @@ void MetricsLog::write(const nlohmann::ordered_json& line) {
   errno = 0;
   file_ << line.dump() << std::endl;
   if (!file_) {
-    throw OutputError(fmt::format("{}: cannot be written: {}; {}", path_, std::strerror(errno),
-                                  advice_about(path_, "free some space and continue with --resume")));
+    const int error = errno;
+    throw OutputError(fmt::format("{}: cannot be written: {}; {}", path_, std::strerror(error),
+                                  advice_about(path_, advice_on(error) + " and continue with --resume")));
   }
   if (tensorboard_) tensorboard_->write(line);
 }

@@ -21,6 +21,7 @@
 
 #include "unisono/base/errors.hpp"
 #include "unisono/base/nesting.hpp"
+#include "unisono/base/printable.hpp"
 #include "unisono/base/raw_file.hpp"
 #include "unisono/models/model.hpp"
 #include "unisono/records/journal.hpp"
@@ -117,6 +118,7 @@ bool is_any_there(const std::string& folder, std::initializer_list<std::string_v
 }  // namespace
 
 RunFolder::RunFolder(std::string path, Existing existing) : path_(std::move(path)) {
+  require_utf8_folder(path_);
   require_choice(path_, existing);
   std::error_code error;
   fs::create_directories(path_, error);
