@@ -63,8 +63,9 @@ ExitCode run_find_rate(const FindRateArguments& arguments, const models::ModelKi
   const settings::Config config = arguments.config.read(models);
   const auto world = session.world(config.communication, warn_to(log));
   const jobs::RateRange range = jobs::find_rate(*world, config, arguments.options, log);
-  world->barrier();  // detects ranks that do not reach the end
-  return range.interrupted ? ExitCode::interrupted : ExitCode::success;
+  const ExitCode code = range.interrupted ? ExitCode::interrupted : ExitCode::success;
+  end_together(*world, session, config, code);
+  return code;
 }
 
 }  // namespace
