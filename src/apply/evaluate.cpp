@@ -12,6 +12,7 @@
 #include "unisono/apply/answers.hpp"
 #include "unisono/apply/trained_model.hpp"
 #include "unisono/base/errors.hpp"
+#include "unisono/records/json_line.hpp"
 #include "unisono/records/metrics_log.hpp"
 #include "unisono/records/progress.hpp"
 #include "unisono/session/evaluation.hpp"
@@ -95,7 +96,7 @@ void print_evaluation(comm::Communicator& world, const ApplyOptions& options, co
   for (const models::Metric& metric : metrics)
     lines.push_back(fmt::format("  {:{}} {:.6g}", metric.name, width, metric.value));
   add_figures(world, model, options, how, {object, lines}, log);
-  if (how.json) return log.info(object.dump());
+  if (how.json) return log.info(records::json_line(object));
   log.info(fmt::format("{} (step {}) on {}, {}", model.checkpoint.path, model.checkpoint.header.step, model.data_text(),
                        count_of(examples, "example")));
   for (const std::string& line : lines) log.info(line);

@@ -191,7 +191,7 @@ class RatingLabels {
   std::string of(std::int64_t example) const {
     const auto entries = std::get<data::SparseEntries>(*batch_->set);
     const SparseEntry& entry = entries[static_cast<std::size_t>(batch_->ranges.front().first + example)];
-    return "," + records::csv_field(users_.names[entry.row]) + "," + records::csv_field(items_.names[entry.column]);
+    return "," + records::csv_text(users_.names[entry.row]) + "," + records::csv_text(items_.names[entry.column]);
   }
 
  private:

@@ -6,12 +6,21 @@
 #include <cstddef>
 #include <cstdio>
 #include <filesystem>
+#include <new>
+#include <string>
+
+#include "unisono/base/printable.hpp"
 
 namespace unisono {
 
 void print_error(std::string_view line) noexcept {
-  std::fwrite(line.data(), 1, line.size(), stderr);
-  std::fputc('\n', stderr);
+  std::string shown;
+  try {
+    shown = printable_message(line) + "\n";
+  } catch (const std::bad_alloc&) {
+    shown.clear();
+  }
+  std::fwrite(shown.data(), 1, shown.size(), stderr);
   std::fflush(stderr);
 }
 

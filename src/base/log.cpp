@@ -5,10 +5,13 @@
 #include <spdlog/sinks/basic_file_sink.h>
 #include <spdlog/sinks/stdout_sinks.h>
 
+#include <cerrno>
 #include <optional>
 #include <utility>
 
 #include "unisono/base/errors.hpp"
+#include "unisono/base/printable.hpp"
+#include "unisono/base/raw_file.hpp"
 
 namespace unisono {
 namespace {
@@ -22,8 +25,9 @@ spdlog::logger make_logger(const std::string& pattern, Arguments&&... arguments)
 }
 
 [[noreturn]] void fail_log(const std::string& path, std::string_view reason) {
+  const int error = errno;
   throw OutputError(
-      fmt::format("{}: the log cannot be written: {}; free some space or choose another folder", path, reason));
+      fmt::format("{}: the log cannot be written: {}; {}, or choose another folder", path, reason, advice_on(error)));
 }
 
 struct Terminal {
@@ -72,14 +76,15 @@ void Log::add_file(const std::string& path) {
   state_->file->set_error_handler([path](const std::string& reason) { fail_log(path, reason); });
 }
 
-void Log::info_to_file(std::string_view line) { state_->to_file(spdlog::level::info, line); }
+void Log::info_to_file(std::string_view line) { state_->to_file(spdlog::level::info, printable(line)); }
 
 void Log::info(std::string_view line) {
-  if (state_->rank == 0) state_->info(line);
+  if (state_->rank == 0) state_->info(printable(line));
 }
 
 void Log::warning(std::string_view line) {
-  state_->warning(state_->rank == 0 ? std::string(line) : fmt::format("rank {}: {}", state_->rank, line));
+  const std::string text = printable_message(line);
+  state_->warning(state_->rank == 0 ? text : fmt::format("rank {}: {}", state_->rank, text));
 }
 
 }  // namespace unisono

@@ -17,11 +17,38 @@
 
 namespace unisono {
 
+std::string advice_on(int error) {
+  switch (error) {
+    case ENOSPC:
+      return "free some space";
+    case EDQUOT:
+      return "free some space, or ask for a larger quota";
+    case EFBIG:
+      return "raise the limit of the size of files (ulimit -f)";
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      return "make its folder writable";
+    case EMFILE:
+    case ENFILE:
+      return "raise the limit of open files (ulimit -n)";
+    default:
+      return "see to that";
+  }
+}
+
 RawFile::RawFile(std::string path, Mode mode)
     : path_(std::move(path)),
       mode_(mode),
-      descriptor_(::open(path_.c_str(), (mode == Mode::read ? O_RDONLY : O_RDWR) | O_CLOEXEC)) {
+      descriptor_(::open(path_.c_str(), (mode == Mode::read ? O_RDONLY | O_NONBLOCK : O_RDWR) | O_CLOEXEC)) {
   if (descriptor_ < 0) fail("be opened");
+  struct stat state {};  // opening a FIFO would wait for whoever writes it, and then it has no size
+  if (mode == Mode::update || ::fstat(descriptor_, &state) != 0 || S_ISREG(state.st_mode)) return;
+  ::close(descriptor_);
+  throw DataError(fmt::format("{}: this is {}, but must be a file of the disk", path_,
+                              S_ISDIR(state.st_mode)    ? "a folder"
+                              : S_ISFIFO(state.st_mode) ? "a pipe"
+                                                        : "a device"));
 }
 
 RawFile::RawFile(std::string path, int descriptor)
@@ -75,9 +102,9 @@ constexpr std::string_view kSealed = "unisono-xxh3-64M:", kOpen = "unisono-unsea
 constexpr std::size_t kTrailerBytes = kSealed.size() + sizeof(std::uint64_t);
 
 [[noreturn]] void fail_to(const std::string& path, std::string_view what) {
-  const std::string reason = std::strerror(errno);
-  throw OutputError(fmt::format("{}: cannot {}: {}; {}", path, what, reason,
-                                advice_about(path, "free some space or choose another folder with --output")));
+  const int error = errno;
+  throw OutputError(fmt::format("{}: cannot {}: {}; {}", path, what, std::strerror(error),
+                                advice_about(path, advice_on(error) + ", or choose another folder with --output")));
 }
 
 std::string trailer_of(std::string_view mark, std::uint64_t number) {

@@ -163,6 +163,11 @@ void TrialArguments::choose(const std::shared_ptr<TrialArguments>& arguments, Ma
   };
 }
 
+void end_together(comm::Communicator& world, comm::MpiSession& session, const settings::Config& config, ExitCode code) {
+  if (code == ExitCode::success) return session.results_are_stored(config.communication.timeout_seconds);
+  world.barrier();  // detects ranks that do not reach the end
+}
+
 ExitCode TrialArguments::run(Make* make, const models::ModelKinds& models, comm::MpiSession& session, Log& log) const {
   const ConfigText text = config.text();
   jobs::TrialOptions how = options;
@@ -175,7 +180,7 @@ ExitCode TrialArguments::run(Make* make, const models::ModelKinds& models, comm:
     session::Job job(*world, log, {.heeds_signals = true});
     result.status = make(job, text, models, how);
   }
-  world->barrier();  // detects ranks that do not reach the end
+  end_together(*world, session, parsed, exit_code_of(result));
   return exit_code_of(result);
 }
 

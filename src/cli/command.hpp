@@ -185,6 +185,10 @@ inline comm::Warn warn_to(Log& log) {
   return [&log](const std::string& text) { log.warning(text); };
 }
 
+/// Ends a training on all ranks: one that is complete within communication.timeout_seconds, whatever becomes of other
+/// ranks; else when all have come here.
+void end_together(comm::Communicator& world, comm::MpiSession& session, const settings::Config& config, ExitCode code);
+
 /// The exit code for a run's result. \throws TrainingError if the run diverged
 inline ExitCode exit_code_of(const session::RunResult& result) {
   switch (result.status) {

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "command.hpp"
+#include "unisono/base/printable.hpp"
 #include "unisono/data/dataset.hpp"
 #include "unisono/data/import.hpp"
 
@@ -35,7 +36,7 @@ void add_data(Command app, Chosen& chosen) {
       data.add_subcommand("describe", "show what a data set contains: shapes, types, classes, ranges, some images");
   const auto path = std::make_shared<std::string>();
   describe.add_option("file", *path, "HDF5 data set").required().type_name("FILE.h5");
-  describe.callback([=, &chosen] { chosen.alone = [=] { fmt::print("{}", data::describe_set(*path)); }; });
+  describe.callback([=, &chosen] { chosen.alone = [=] { fmt::print("{}", printable(data::describe_set(*path))); }; });
 }
 
 }  // namespace unisono::cli

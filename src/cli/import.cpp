@@ -6,6 +6,7 @@
 
 #include "command.hpp"
 #include "unisono/base/errors.hpp"
+#include "unisono/base/printable.hpp"
 
 namespace unisono::cli {
 namespace {
@@ -113,6 +114,10 @@ void say_columns(const data::ImportSummary& made) {
   constexpr std::size_t kMostLines = 50;
   if (made.columns.empty()) return;
   std::vector<data::ImportedColumn> shown = made.columns;
+  for (data::ImportedColumn& column : shown) {
+    column.name = on_one_line(column.name);
+    column.what = on_one_line(column.what);
+  }
   if (shown.size() > kMostLines) std::erase_if(shown, [](const data::ImportedColumn& column) { return column.plain; });
   const std::size_t numbers = made.columns.size() - shown.size();
   const std::size_t more = shown.size() > kMostLines ? shown.size() - kMostLines : 0;
@@ -134,8 +139,8 @@ void say_columns(const data::ImportSummary& made) {
 void say(const data::ImportSummary& made) {
   const std::string shape =
       made.shape.size() == 1 ? count_of(made.shape.front(), "column") : fmt::format("{}", fmt::join(made.shape, "×"));
-  fmt::print("{}: {} training, {} validation and {} test examples of {}, {}\n", made.path, made.train, made.validation,
-             made.test, shape,
+  fmt::print("{}: {} training, {} validation and {} test examples of {}, {}\n", on_one_line(made.path), made.train,
+             made.validation, made.test, shape,
              made.classes > 0 ? count_of(made.classes, "class")
              : made.targets   ? "with a target"
                               : "no labels or targets");

@@ -7,6 +7,7 @@
 
 #include "command.hpp"
 #include "unisono/base/errors.hpp"
+#include "unisono/base/printable.hpp"
 
 namespace unisono::cli {
 namespace {
@@ -17,6 +18,7 @@ std::string classes_text(std::vector<std::string> names) {
   if (names.empty()) return "targets";
   const std::size_t count = names.size();
   names.resize(std::min(count, kShownClasses));
+  for (std::string& name : names) name = on_one_line(name);
   return fmt::format("{} ({}{})", count_of(static_cast<std::int64_t>(count), "class"), fmt::join(names, ", "),
                      count > kShownClasses ? ", …" : "");
 }
@@ -26,7 +28,7 @@ void say_sparse(const data::SparseSummary& made) {
   fmt::print(
       "{}: {} training, {} validation and {} test examples of {} columns, {:.1f} values each{}; {}; index of the first "
       "column: {}\n",
-      made.path, made.train, made.validation, made.test, made.columns,
+      on_one_line(made.path), made.train, made.validation, made.test, made.columns,
       static_cast<double>(made.nonzeros) / static_cast<double>(examples), made.all_ones ? ", all of them 1" : "",
       classes_text(made.classes), made.base);
 }
@@ -57,9 +59,10 @@ void say_ratings(const data::RatingsSummary& made) {
   fmt::print(
       "{}: {} training, {} validation and {} test ratings of {} items by {} users, {} times; columns separated by {}, "
       "{}\n{}\n",
-      made.path, made.train, made.validation, made.test, made.items, made.users, made.times ? "with" : "without",
-      delimiter_text(made.delimiter),
-      made.header.empty() ? "no header line" : fmt::format("header line '{}'", made.header), made.columns);
+      on_one_line(made.path), made.train, made.validation, made.test, made.items, made.users,
+      made.times ? "with" : "without", delimiter_text(made.delimiter),
+      made.header.empty() ? "no header line" : fmt::format("header line '{}'", on_one_line(made.header)),
+      on_one_line(made.columns));
 }
 
 void add_ratings(Command import, Chosen& chosen) {
@@ -89,8 +92,9 @@ void say_text(const data::TextSummary& made) {
   fmt::print(
       "{}: {} training words in {} sentences, {} test words in {}; {} of {} distinct words kept, {:.1f} % of the "
       "text's {} words\n",
-      made.path, made.train, made.train_sentences, made.test, made.test_sentences, made.vocabulary, made.distinct,
-      100.0 * static_cast<double>(made.train + made.test) / static_cast<double>(made.in_all), made.in_all);
+      on_one_line(made.path), made.train, made.train_sentences, made.test, made.test_sentences, made.vocabulary,
+      made.distinct, 100.0 * static_cast<double>(made.train + made.test) / static_cast<double>(made.in_all),
+      made.in_all);
 }
 
 void add_text(Command import, Chosen& chosen) {
@@ -156,8 +160,8 @@ void add_cooccurrences(Command data, Chosen& chosen) {
   command.callback([=, &chosen] {
     chosen.alone = [=] {
       const data::CooccurrenceSummary made = data::count_cooccurrences(*path, *options, *output);
-      fmt::print("{}: {} entries of {} words, counted in {} run{}\n", made.path, made.entries, made.vocabulary,
-                 made.runs, made.runs == 1 ? "" : "s");
+      fmt::print("{}: {} entries of {} words, counted in {} run{}\n", on_one_line(made.path), made.entries,
+                 made.vocabulary, made.runs, made.runs == 1 ? "" : "s");
     };
   });
 }

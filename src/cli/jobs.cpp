@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "command.hpp"
+#include "unisono/base/printable.hpp"
 #include "unisono/jobs/jobs.hpp"
 #include "unisono/session/job.hpp"
 
@@ -20,7 +21,7 @@ void add_search(Command app, Chosen& chosen) {
   command.callback([arguments, &chosen] {
     if (arguments->dry_run) {
       chosen.alone = [arguments, &chosen] {
-        fmt::print("{}", jobs::list_trials(arguments->config.text(), chosen.models));
+        fmt::print("{}", printable(jobs::list_trials(arguments->config.text(), chosen.models)));
       };
       return;
     }
@@ -62,8 +63,9 @@ ExitCode run_find_rate(const FindRateArguments& arguments, const models::ModelKi
   const settings::Config config = arguments.config.read(models);
   const auto world = session.world(config.communication, warn_to(log));
   const jobs::RateRange range = jobs::find_rate(*world, config, arguments.options, log);
-  world->barrier();  // detects ranks that do not reach the end
-  return range.interrupted ? ExitCode::interrupted : ExitCode::success;
+  const ExitCode code = range.interrupted ? ExitCode::interrupted : ExitCode::success;
+  end_together(*world, session, config, code);
+  return code;
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "command.hpp"
+#include "unisono/base/printable.hpp"
 #include "unisono/planning/planning.hpp"
 #include "unisono/session/run_plan.hpp"
 
@@ -110,7 +111,7 @@ void add_config(Command app, Chosen& chosen) {
       const settings::Config config = arguments->read(chosen.models);
       const std::string found = unisono::session::check(config);
       print_error("unisono: " + found);
-      fmt::print("{}", settings::effective_config(config));
+      fmt::print("{}", printable(settings::effective_config(config)));
     };
   });
 

@@ -4,6 +4,7 @@
 
 #include "command.hpp"
 #include "unisono/apply/evaluate.hpp"
+#include "unisono/base/printable.hpp"
 #include "unisono/report/report.hpp"
 #include "unisono/session/stage_report.hpp"
 
@@ -96,7 +97,9 @@ void add_compare(Command app, Chosen& chosen) {
   command.add_option("runs", arguments->runs, "run folders").required().type_name("RUN");
   add_formats(command, *arguments);
   command.callback([arguments, &chosen] {
-    chosen.alone = [arguments] { fmt::print("{}", report::compare_runs(arguments->runs, arguments->format())); };
+    chosen.alone = [arguments] {
+      fmt::print("{}", printable(report::compare_runs(arguments->runs, arguments->format())));
+    };
   });
 }
 
@@ -110,7 +113,7 @@ void add_runs(Command app, Chosen& chosen) {
   command.callback([arguments, &chosen] {
     chosen.alone = [arguments] {
       Log log;
-      fmt::print("{}", report::list_runs(arguments->folder, arguments->format(), log));
+      fmt::print("{}", printable(report::list_runs(arguments->folder, arguments->format(), log)));
     };
   });
 }

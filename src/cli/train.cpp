@@ -83,7 +83,7 @@ ExitCode run_train(const TrainArguments& arguments, const models::ModelKinds& mo
     session::Job job(*world, log, {.heeds_signals = true});
     return exit_code_of(session::run(job, *world, config, options));
   }();
-  world->barrier();  // detects ranks that do not reach the end
+  end_together(*world, session, config, code);
   return code;
 }
 

@@ -128,10 +128,13 @@ void GraphBuilder::append(std::unique_ptr<Layer> layer, const std::string& name,
 
 }  // namespace
 
-int Graph::readers(int tensor) const {
-  int count = 0;
-  for (const Node& node : nodes) count += (node.input == tensor ? 1 : 0) + (node.residual == tensor ? 1 : 0);
-  return count;
+std::vector<int> readers_of(const Graph& graph) {
+  std::vector<int> readers(static_cast<std::size_t>(graph.tensors()), 0);
+  for (const Node& node : graph.nodes) {
+    ++readers[static_cast<std::size_t>(node.input)];
+    if (node.residual >= 0) ++readers[static_cast<std::size_t>(node.residual)];
+  }
+  return readers;
 }
 
 std::vector<bool> wanted_gradients(const Graph& graph) {
@@ -175,47 +178,45 @@ bool is_relu(const Layer& layer) {
 
 bool is_addition(const Layer& layer) { return dynamic_cast<const Addition*>(&layer) != nullptr; }
 
-/// Removes a node; its readers then read the output of the node before it.
-void remove_node(Graph& graph, int removed) {
-  graph.nodes.erase(graph.nodes.begin() + removed);
-  const auto renumber = [removed](int& number) { number -= number > removed ? 1 : 0; };
-  for (Node& node : graph.nodes) {
-    renumber(node.input);
-    renumber(node.residual);
-  }
-  for (ConfiguredLayer& row : graph.configured) {
-    if (row.node == removed) {
-      row.node = -1;
-      row.kind += " (in " + graph.nodes[static_cast<std::size_t>(removed) - 1].name + ")";
-    } else {
-      renumber(row.node);
-    }
-  }
+/// Makes one layer of two, the second of which alone reads the first one's output, if possible. \return whether it was
+bool absorb(Node& node, const Node& next) {
+  if (is_relu(*next.layer) && node.layer->absorb_relu()) return true;
+  if (!is_addition(*next.layer) || !node.layer->absorb_addition()) return false;
+  node.residual = next.residual;
+  return true;
 }
 
-/// Fuses node i + 1 into node i, if possible. \return whether it was
-bool fuse_next(Graph& graph, int i) {
-  Node& node = graph.nodes[static_cast<std::size_t>(i)];
-  const Node& next = graph.nodes[static_cast<std::size_t>(i) + 1];
-  if (next.input != i + 1 || graph.readers(i + 1) != 1) return false;
-  if (is_relu(*next.layer) && node.layer->absorb_relu()) {
-    remove_node(graph, i + 1);
-    return true;
+/// Renumbers the nodes of the rows of the table of layers. \param now the number of each node; where two have become
+/// one, they have the same
+void renumber(Graph& graph, const std::vector<int>& now) {
+  for (ConfiguredLayer& row : graph.configured) {
+    if (row.node < 0) continue;
+    const auto before = static_cast<std::size_t>(row.node);
+    row.node = now[before];
+    if (before == 0 || now[before - 1] != now[before]) continue;
+    row.kind += " (in " + graph.nodes[static_cast<std::size_t>(row.node)].name + ")";
+    row.node = -1;
   }
-  if (is_addition(*next.layer) && node.layer->absorb_addition()) {
-    node.residual = next.residual;
-    remove_node(graph, i + 1);
-    return true;
-  }
-  return false;
 }
 
 }  // namespace
 
 void fuse(Graph& graph) {
-  for (int i = 0; i + 1 < static_cast<int>(graph.nodes.size());) {
-    if (!fuse_next(graph, i)) ++i;
+  const std::vector<int> readers = readers_of(graph);
+  std::vector<int> now;           // of each node so far, its number among those that stay
+  std::vector<int> tensor = {0};  // of each tensor so far
+  std::vector<Node> before = std::move(graph.nodes);
+  graph.nodes.clear();
+  for (int i = 0; i < static_cast<int>(before.size()); ++i) {
+    Node& node = before[static_cast<std::size_t>(i)];
+    const bool alone = i > 0 && node.input == i && readers[static_cast<std::size_t>(i)] == 1;
+    node.input = tensor[static_cast<std::size_t>(node.input)];
+    if (node.residual >= 0) node.residual = tensor[static_cast<std::size_t>(node.residual)];
+    if (!alone || !absorb(graph.nodes.back(), node)) graph.nodes.push_back(std::move(node));
+    now.push_back(static_cast<int>(graph.nodes.size()) - 1);
+    tensor.push_back(static_cast<int>(graph.nodes.size()));
   }
+  renumber(graph, now);
 }
 
 namespace {
@@ -223,7 +224,8 @@ namespace {
 /// Simulates the passes moment by moment; opens, shares and extends slots.
 class Scheduler {
  public:
-  Scheduler(const GraphPiece& piece, PassKind kind) : piece_(piece), kind_(kind), nodes_(piece.nodes()) {
+  Scheduler(const GraphPiece& piece, PassKind kind)
+      : piece_(piece), kind_(kind), nodes_(piece.nodes()), readers_(readers_of(piece.graph)) {
     activations();
     for (int i = 0; i < nodes_; ++i) keep(i);
     for (int i = 0; i < nodes_; ++i) carry(i);
@@ -267,6 +269,7 @@ class Scheduler {
   GraphPiece piece_;
   PassKind kind_;
   int nodes_;
+  std::vector<int> readers_;  // of each tensor of the graph
   MemorySchedule schedule_;
   std::vector<bool> wanted_;   // of each tensor of the graph: whether it depends on trainable parameters
   std::vector<int> gradient_;  // of each tensor: the slot that holds its gradient so far; −1: none yet
@@ -289,7 +292,7 @@ void Scheduler::activations() {
 /// Whether y may overwrite x: no other node reads x, and the node that wrote x does not need it for its backward pass.
 bool Scheduler::runs_in_place(int i) const {
   const int x = piece_.input(i);
-  return node(i).layer->traits().in_place && piece_.readers(x) == 1 &&
+  return node(i).layer->traits().in_place && readers_[static_cast<std::size_t>(piece_.first + x)] == 1 &&
          (x == 0 || !node(x - 1).layer->traits().keeps_output);
 }
 

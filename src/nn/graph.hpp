@@ -43,8 +43,6 @@ struct Graph {
   const Shape& shape(int tensor) const {
     return tensor == 0 ? in : nodes[static_cast<std::size_t>(tensor) - 1].layer->out();
   }
-  /// How many nodes read a tensor.
-  int readers(int tensor) const;
 };
 
 /// Nodes [first, last) of a graph, numbered from 0; tensor 0 is the one that enters.
@@ -57,8 +55,10 @@ struct GraphPiece {
   int input(int i) const { return node(i).input - first; }
   int residual(int i) const { return node(i).residual < 0 ? -1 : node(i).residual - first; }
   const Shape& shape(int tensor) const { return graph.shape(first + tensor); }
-  int readers(int tensor) const { return graph.readers(first + tensor); }
 };
+
+/// For each tensor, how many nodes read it.
+std::vector<int> readers_of(const Graph& graph);
 
 /// For each tensor, whether its gradient is wanted: only where it depends on trainable parameters.
 std::vector<bool> wanted_gradients(const Graph& graph);

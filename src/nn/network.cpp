@@ -75,10 +75,11 @@ void Network::freeze(const std::vector<std::string>& patterns) {
   }
   for (Node& node : graph_->nodes) {
     int blocks = 0;
-    for (const Block& block : parameters_.blocks()) {
-      if (block.offset < node.first || block.offset >= node.last) continue;
+    const auto& all = parameters_.blocks();  // in the order of their offsets
+    for (auto block = std::ranges::lower_bound(all, node.first, {}, &Block::offset);
+         block != all.end() && block->offset < node.last; ++block) {
       ++blocks;
-      if (block.frozen) node.frozen.push_back({block.offset, block.offset + block.stored_size()});
+      if (block->frozen) node.frozen.push_back({block->offset, block->offset + block->stored_size()});
     }
     node.learns = std::ssize(node.frozen) < blocks;
     if (blocks == 0 || node.learns) continue;

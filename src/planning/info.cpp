@@ -10,6 +10,7 @@
 #include "bench/trial.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/data/dataset.hpp"
+#include "unisono/records/json_line.hpp"
 #include "unisono/session/abilities.hpp"
 #include "unisono/session/memory.hpp"
 #include "unisono/session/method.hpp"
@@ -266,7 +267,7 @@ void info(comm::Communicator& world, const settings::Config& given, const InfoOp
                        .memory = std::move(memory),
                        .sparsity = sparsity_for(config, options.data),
                        .gpu = look_at_device(world, settled, data, ranks, options.json ? silent : log)};
-  log.info(options.json ? json_of(found).dump() : text_of(found));
+  log.info(options.json ? records::json_line(json_of(found)) : text_of(found));
   if (timeline && world.is_root()) timeline->write(placing.report->svg());
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "unisono/base/errors.hpp"
+#include "unisono/base/nesting.hpp"
 #include "unisono/base/random.hpp"
 
 namespace unisono::records {
@@ -25,6 +26,7 @@ class Reader {
  public:
   Reader(const std::string& path, std::string_view left) : path_(path), left_(left) {}
 
+  const std::string& path() const { return path_; }
   bool at_end() const { return left_.empty(); }
   std::size_t left() const { return left_.size(); }
   std::string_view take(std::uint64_t bytes) {
@@ -72,7 +74,7 @@ Reader sections_of(const std::string& path, const std::string& whole) {
 
 EventFileHeader header_from(Reader& reader) {
   try {
-    const auto json = nlohmann::json::parse(reader.section());
+    const auto json = nlohmann::json::parse(shallow_json(reader.section(), reader.path()));
     return {.workers = json.at("workers"),
             .servers = json.at("servers"),
             .threads = json.at("threads"),

@@ -13,7 +13,9 @@
 #include <utility>
 
 #include "unisono/base/errors.hpp"
+#include "unisono/base/nesting.hpp"
 #include "unisono/base/random.hpp"
+#include "unisono/base/raw_file.hpp"
 
 namespace unisono::records {
 namespace {
@@ -49,7 +51,7 @@ std::size_t parse(const std::string& text, const std::string& path, std::vector<
                       "with --overwrite, or remove the lines from there on to lose only these",
                       path, entries.size() + 1));
     }
-    entries.push_back(nlohmann::json::parse(line.substr(kHashDigits + 1)));
+    entries.push_back(nlohmann::json::parse(shallow_json(line.substr(kHashDigits + 1), path)));
     last_hash = hash;
   }
   return begin;
@@ -134,8 +136,9 @@ void Journal::append(const nlohmann::json& entry) {
 }
 
 void Journal::fail(const std::string& what) const {
-  throw OutputError(fmt::format("{}: {}: {}; free some space, or choose another folder with --output", path_, what,
-                                std::strerror(errno)));
+  const int error = errno;
+  throw OutputError(fmt::format("{}: {}: {}; {}, or choose another folder with --output", path_, what,
+                                std::strerror(error), advice_on(error)));
 }
 
 std::string TrialRun::text() const {

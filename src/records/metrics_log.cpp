@@ -14,17 +14,19 @@
 #include <sstream>
 
 #include "unisono/base/errors.hpp"
+#include "unisono/base/nesting.hpp"
+#include "unisono/base/raw_file.hpp"
 #include "unisono/records/run_folder.hpp"
 
 namespace unisono::records {
 namespace {
 
 /// The lines whose step is at most `step`. A last line that was cut short is dropped, too.
-std::string lines_until(const std::string& text, std::int64_t step) {
-  std::istringstream lines(text);
+std::string lines_until(const std::string& path, std::int64_t step) {
+  std::istringstream lines(read_text_file(path));
   std::string kept;
   for (std::string line; std::getline(lines, line);) {
-    const auto json = nlohmann::json::parse(line, nullptr, false);
+    const auto json = nlohmann::json::parse(shallow_json(line, path), nullptr, false);
     if (json.is_object() && json.value("step", step + 1) <= step) kept += line + "\n";
   }
   return kept;
@@ -143,7 +145,7 @@ bool is_report_field(std::string_view name) {
 }
 
 MetricsLog::MetricsLog(std::string path, std::int64_t step) : path_(std::move(path)) {
-  if (std::filesystem::is_regular_file(path_)) write_text_file(path_, lines_until(read_text_file(path_), step));
+  if (std::filesystem::is_regular_file(path_)) write_text_file(path_, lines_until(path_, step));
   file_.open(path_, std::ios::app);
 }
 
@@ -151,8 +153,9 @@ void MetricsLog::write(const nlohmann::ordered_json& line) {
   errno = 0;
   file_ << line.dump() << std::endl;
   if (!file_) {
-    throw OutputError(fmt::format("{}: cannot be written: {}; {}", path_, std::strerror(errno),
-                                  advice_about(path_, "free some space and continue with --resume")));
+    const int error = errno;
+    throw OutputError(fmt::format("{}: cannot be written: {}; {}", path_, std::strerror(error),
+                                  advice_about(path_, advice_on(error) + " and continue with --resume")));
   }
   if (tensorboard_) tensorboard_->write(line);
 }
@@ -169,7 +172,10 @@ std::optional<MetricsLine> MetricsReader::next() {
   std::string line;
   const std::streampos begin = file_.tellg();
   std::getline(file_, line);
-  if (!file_.eof() && !file_.fail()) return MetricsLine(std::move(line));
+  if (!file_.eof() && !file_.fail()) {
+    shallow_json(line, path_);
+    return MetricsLine(std::move(line));
+  }
   if (file_.is_open()) {  // the line may be complete at the next call
     file_.clear();
     file_.seekg(begin);
@@ -178,8 +184,10 @@ std::optional<MetricsLine> MetricsReader::next() {
 }
 
 nlohmann::ordered_json read_summary(const std::string& run_folder) {
-  auto summary = nlohmann::ordered_json::parse(std::ifstream(run_folder + "/summary.json"), nullptr,
-                                               /*allow_exceptions=*/false);
+  const std::string path = run_folder + "/summary.json";
+  std::ifstream file(path);
+  const std::string text(std::istreambuf_iterator<char>(file), {});
+  auto summary = nlohmann::ordered_json::parse(shallow_json(text, path), nullptr, /*allow_exceptions=*/false);
   return summary.is_object() ? summary : nlohmann::ordered_json::object();
 }
 

@@ -20,6 +20,8 @@
 #include <utility>
 
 #include "unisono/base/errors.hpp"
+#include "unisono/base/nesting.hpp"
+#include "unisono/base/printable.hpp"
 #include "unisono/base/raw_file.hpp"
 #include "unisono/models/model.hpp"
 #include "unisono/records/journal.hpp"
@@ -96,7 +98,8 @@ FolderOwner owner_of_journal(const std::string& path) {
   std::ifstream file(path);
   std::string line;
   std::getline(file, line);
-  const auto first = nlohmann::json::parse(line.substr(std::min(line.size(), line.find(' '))), nullptr, false);
+  const auto first = nlohmann::json::parse(
+      shallow_json(std::string_view(line).substr(std::min(line.size(), line.find(' '))), path), nullptr, false);
   const auto job = first.is_object() && first.contains("job") ? first.at("job") : nlohmann::json();
   return job == "search"             ? FolderOwner::search
          : job == "cross_validation" ? FolderOwner::cross_validation
@@ -115,6 +118,7 @@ bool is_any_there(const std::string& folder, std::initializer_list<std::string_v
 }  // namespace
 
 RunFolder::RunFolder(std::string path, Existing existing) : path_(std::move(path)) {
+  require_utf8_folder(path_);
   require_choice(path_, existing);
   std::error_code error;
   fs::create_directories(path_, error);

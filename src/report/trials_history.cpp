@@ -12,6 +12,7 @@
 #include <tuple>
 
 #include "unisono/base/errors.hpp"
+#include "unisono/base/nesting.hpp"
 #include "unisono/records/journal.hpp"
 #include "unisono/records/run_folder.hpp"
 
@@ -82,8 +83,10 @@ class Reader {
 };
 
 json result_file(const TrialsHistory& job) {
-  std::ifstream file(job.folder + "/" + job.kind + ".json");
-  json result = json::parse(file, nullptr, /*allow_exceptions=*/false);
+  const std::string path = job.folder + "/" + job.kind + ".json";
+  std::ifstream file(path);
+  const std::string text(std::istreambuf_iterator<char>(file), {});
+  json result = json::parse(shallow_json(text, path), nullptr, /*allow_exceptions=*/false);
   return result.is_object() ? result : json::object();
 }
 

@@ -17,6 +17,7 @@
 #include "sections.hpp"
 #include "unisono/base/clock.hpp"
 #include "unisono/base/errors.hpp"
+#include "unisono/base/printable.hpp"
 #include "unisono/models/model.hpp"
 #include "unisono/records/journal.hpp"
 #include "unisono/records/progress.hpp"
@@ -137,7 +138,7 @@ class Screen {
     if (redraws_ && !shown_.empty()) {
       fmt::print("\x1b[{}A\x1b[J", std::count(shown_.begin(), shown_.end(), '\n'));
     }
-    fmt::print("{}", picture);
+    fmt::print("{}", printable(picture));
     std::fflush(stdout);
     shown_ = picture;
   }
@@ -283,7 +284,7 @@ double seconds_left(const RunHistory& run) {
 }
 
 std::string picture_of(const RunHistory& run) {
-  std::string text = fmt::format("{}: {}\n  {}\n", run.name(), run.record.status, progress_line(run));
+  std::string text = fmt::format("{}: {}\n  {}\n", on_one_line(run.name()), run.record.status, progress_line(run));
   for (const std::string& metric : run.metrics()) {
     for (const std::string split : {"train ", "validation ", "test "})
       add_curve(run, split + metric, words_of(split + metric), text);
@@ -314,8 +315,8 @@ std::string picture_of(const SearchHistory& search) {
   const bool by_time = search.is_in_steps() && left >= 0 && job.ended() > 0;
   double done = static_cast<double>(ended) / static_cast<double>(std::max<std::int64_t>(1, all));
   if (by_time) done = job.seconds / std::max(1e-9, job.seconds + left);
-  std::string text =
-      fmt::format("{}: {}, {}\n", job.name(), job.status, name_of(search.settings().method, search::kSearchKinds));
+  std::string text = fmt::format("{}: {}, {}\n", on_one_line(job.name()), job.status,
+                                 name_of(search.settings().method, search::kSearchKinds));
   text += fmt::format("  {}  trials {}/{}", progress_bar(done), grouped(ended), grouped(all));
   if (job.running() > 0) text += fmt::format("  {} running", job.running());
   if (const std::int64_t failed = failed_trials(search); failed > 0)
@@ -334,7 +335,7 @@ std::string picture_of(const ValidationHistory& validation) {
   const TrialsHistory& job = validation.job;
   const auto ended = std::ssize(validation.folds);
   const double done = static_cast<double>(ended) / static_cast<double>(std::max<std::int64_t>(1, job.folds));
-  std::string text = fmt::format("{}: {}\n  {}  folds {}/{}", job.name(), job.status, progress_bar(done),
+  std::string text = fmt::format("{}: {}\n  {}  folds {}/{}", on_one_line(job.name()), job.status, progress_bar(done),
                                  grouped(ended), grouped(job.folds));
   if (job.running() > 0) text += fmt::format("  {} running", job.running());
   text += "\n";

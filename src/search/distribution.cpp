@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <map>
 #include <regex>
+#include <unordered_set>
 
 #include "unisono/base/config.hpp"
 #include "unisono/base/errors.hpp"
@@ -163,11 +165,10 @@ void SpaceParser::add_choice(const ConfigValue& place, const ConfigValue& choice
   const ConfigValue::Array* const options = choices.array();
   if (options == nullptr) fail(choices, key, "takes a list of choices: choices = [1, 2]");
   if (options->empty()) fail(choices, key, "has no choices; give at least one, or remove the key");
-  for (std::size_t i = 0; i < options->size(); ++i) {
-    const auto end = options->begin() + static_cast<std::ptrdiff_t>(i);
-    if (std::find(options->begin(), end, (*options)[i]) != end) {
-      fail((*options)[i], key, fmt::format("has the choice {} twice; remove one", toml_text((*options)[i])));
-    }
+  std::unordered_set<std::string> texts;
+  for (const ConfigValue& option : *options) {
+    const std::string text = toml_text(option);
+    if (!texts.insert(text).second) fail(option, key, fmt::format("has the choice {} twice; remove one", text));
   }
   const int index = static_cast<int>(parameters.size());
   Parameter choice;
@@ -219,13 +220,17 @@ void refuse_given_twice(const ConfigValue& value, const Parameter& p, const Para
 }
 
 void SpaceParser::refuse_conflicts() const {
+  std::map<std::string, std::size_t, std::less<>> first;  // the parameters that are always drawn
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    if (parameters[i].owner < 0) first.emplace(parameters[i].key, i);
+  }
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const Parameter& p = parameters[i];
-    for (std::size_t j = 0; j < parameters.size() && p.owner < 0; ++j) {
-      const Parameter& other = parameters[j];
-      if (other.owner >= 0) continue;
-      if (j < i && other.key == p.key) fail(*values_[i], p.key, "is given twice; remove one");
-      if (p.key.starts_with(other.key + ".")) refuse_given_twice(*values_[i], p, other);
+    if (p.owner >= 0) continue;
+    if (first.at(p.key) < i) fail(*values_[i], p.key, "is given twice; remove one");
+    for (std::size_t dot = p.key.find('.'); dot != std::string::npos; dot = p.key.find('.', dot + 1)) {
+      const auto around = first.find(std::string_view(p.key).substr(0, dot));
+      if (around != first.end()) refuse_given_twice(*values_[i], p, parameters[around->second]);
     }
   }
 }

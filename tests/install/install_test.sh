@@ -30,6 +30,13 @@ expect() { # EXPECTED COMMAND…
 expect "lenet: 3 epochs" "$work/consumer/consumer" "$source/configs/lenet.toml"
 expect "config error: nowhere.toml: cannot be read: No such file or directory" "$work/consumer/consumer" nowhere.toml
 "$work/prefix/bin/unisono" --version
+for file in bin/unisono-launch share/unisono/train.sbatch share/unisono/configs/lenet.toml share/doc/unisono/LICENSE; do
+  [[ -s $work/prefix/$file ]] || {
+    echo "not installed: $file"
+    exit 1
+  }
+done
+"$work/prefix/bin/unisono-launch" -n 1 "$work/prefix/bin/unisono" --version
 
 # The example of a model of one's own, built outside the tree, learns y = 2 a − b + 3 and is resumed, on 2 ranks.
 cmake -S "$source/examples/own-model" -B "$work/own-model" -G Ninja -DCMAKE_BUILD_TYPE=Release \

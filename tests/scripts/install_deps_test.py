@@ -38,6 +38,18 @@ class InstallDeps(ScriptTest):
         self.fake("apt-get", "exit 100")
         self.assertEqual(self.run_script(SCRIPT, "build").returncode, 100)
 
+    def test_a_check_installs_nothing(self):
+        self.fake("dpkg-query", '[[ $* == *patchelf* ]] || printf installed')
+        result = self.run_script(SCRIPT, "--check", "bundle")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("missing: patchelf\n  scripts/install-deps bundle   installs them", result.stderr)
+        self.assertEqual(self.calls("apt-get"), [])
+        self.fake("unisono", "echo 0.1.0")
+        bundle = self.run_script("scripts/make-bundle", "--binaries", str(self.folder / "bin"))
+        self.assertEqual(bundle.returncode, 1)
+        self.assertIn("missing: patchelf", bundle.stderr)
+        self.assertEqual(self.calls("apt-get"), [])
+
     def test_an_unknown_group_is_refused(self):
         result = self.run_script(SCRIPT, "everything")
         self.assertEqual(result.returncode, 2)

@@ -5,6 +5,7 @@ import os
 import re
 import signal
 import subprocess
+import tempfile
 import time
 import unittest
 from pathlib import Path
@@ -66,13 +67,56 @@ class Launch(unittest.TestCase):
         self.assertLess(time.monotonic() - started, 20)
 
     def test_a_rank_that_is_killed_is_told_from_one_that_fails(self):
-        result = launch("-n", "2", "bash", "-c", "[[ $OMPI_COMM_WORLD_RANK == 0 ]] || kill -KILL $$; sleep 20")
+        rank = "trap '' TERM; sleep 1; [[ $OMPI_COMM_WORLD_RANK == 0 ]] || kill -KILL $$; sleep 20"
+        result = launch("-n", "2", "bash", "-c", rank)
         self.assertEqual(result.returncode, 5)
-        self.assertIn("launch: signal 9 (KILL) ended a rank", result.stderr)
+        self.assertIn("launch: signal 9 (KILL) ended rank 1", result.stderr)
 
     def test_ranks_that_last_are_not_taken_for_a_hanging_mpirun(self):
         result = launch("-n", "2", "bash", "-c", "[[ $OMPI_COMM_WORLD_RANK == 0 ]] || sleep 9; exit 0")
         self.assertEqual((result.returncode, result.stderr), (0, ""))
+
+    def test_what_mpirun_says_is_said_with_what_to_do(self):
+        cases = {
+            "--host localhost:1": ("not enough slots", "start fewer, give the hosts more"),
+            "--hostfile nowhere": ("unable to open the hostfile", "check the name of the hostfile"),
+            "--host no.such.host.example": ("", "check the names of the hosts"),
+        }
+        for option, (said, advice) in cases.items():
+            result = launch("-n", "3", "-o", option, "true")
+            self.assertEqual(result.returncode, 5, option)
+            expected = f"(?s)launch: mpirun started no ranks; it says:.*{said}.*launch: .*{advice}"
+            self.assertRegex(result.stderr, expected)
+
+    def test_words_with_blanks_stand_in_quotes(self):
+        with tempfile.TemporaryDirectory() as folder:
+            Path(folder, "my hosts").write_text("localhost slots=2\n")
+            result = launch("-n", "2", "-o", "--hostfile 'my hosts'", "echo", "started", cwd=folder)
+        self.assertEqual((result.returncode, result.stdout), (0, "started\nstarted\n"))
+        result = launch("-n", "2", "-o", "--hostfile 'my hosts", "true")
+        self.assertEqual(result.returncode, 2)
+        self.assertEqual(result.stderr, "launch: -o --hostfile 'my hosts: a quote is missing\n")
+
+    def test_a_place_for_output_that_is_no_folder_is_refused(self):
+        result = launch("-n", "1", "-o", "--output-filename /dev/null", "true")
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("launch: --output-filename /dev/null: mpirun makes folders there", result.stderr)
+
+    def test_a_missing_folder_for_temporary_files_is_named(self):
+        result = launch("-n", "1", "true", env={**os.environ, "TMPDIR": "/nowhere"})
+        self.assertEqual(result.returncode, 5)
+        self.assertIn("launch: no file can be written in /nowhere", result.stderr)
+        self.assertIn("set TMPDIR", result.stderr)
+
+    def test_signals_of_the_first_moments_wait_for_the_ranks(self):
+        def stopped_after(seconds):
+            with subprocess.Popen([LAUNCH, "-n", "2", "bash", "-c", RANK], stdout=subprocess.DEVNULL) as job:
+                time.sleep(seconds)
+                job.send_signal(signal.SIGUSR1)
+                return job.wait(timeout=30)
+
+        delays = (0.03, 0.06, 0.1, 0.15, 0.25)
+        self.assertEqual(side_by_side(stopped_after, delays), [75] * len(delays))
 
     def test_one_rank_may_run_on_every_core(self):
         result = launch("-n", "1", "nproc")

@@ -25,6 +25,21 @@ class Sbatch(ScriptTest):
         file.parent.mkdir(parents=True, exist_ok=True)
         file.touch()
 
+    def test_finds_the_binary_here_or_on_the_path(self):
+        self.fake("srun")
+        run = lambda: self.run_script(SCRIPT, "c.toml", "runs/x", SLURM_JOB_ID="7", UNISONO="")
+        missing = run()
+        self.assertEqual(missing.returncode, 2)
+        self.assertIn("no unisono on the PATH", missing.stderr)
+        on_path = self.fake("unisono")
+        self.assertEqual(run().returncode, 0)
+        self.write("build/release/bin/unisono")
+        (self.folder / "build/release/bin/unisono").chmod(0o755)
+        self.assertEqual(run().returncode, 0)
+        first, second = self.calls("srun")
+        self.assertIn(f" {on_path} train", first)
+        self.assertIn(" build/release/bin/unisono train", second)
+
     def test_begins_a_run_with_pmix(self):
         self.assertEqual(self.train().returncode, 0)
         self.assertIn("--mpi=pmix", self.calls("srun")[0])

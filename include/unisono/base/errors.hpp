@@ -61,8 +61,8 @@ struct OutputError : Error {
   explicit OutputError(const std::string& message) : Error(ExitCode::other, "output error", message) {}
 };
 
-/// Prints a line to standard error. Never fails: where the line cannot be written, it is lost, and the exit code alone
-/// says what happened.
+/// Prints a message to standard error, as `printable_message` shows it. Never fails: where the line cannot be written,
+/// it is lost, and the exit code alone says what happened.
 void print_error(std::string_view line) noexcept;
 
 /// Advice for the message about a file that cannot be written: that its folder no longer exists, if so; else

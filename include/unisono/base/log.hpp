@@ -7,6 +7,7 @@
 namespace unisono {
 
 /// The log of a process, written to the terminal and, if one was added, to a file. Thread-safe. Every line is flushed.
+/// Control characters are shown as `printable` does.
 class Log {
  public:
   /// \param rank only rank 0 prints `info` lines; a warning of another rank begins with its rank

@@ -8,6 +8,9 @@
 
 namespace unisono {
 
+/// What to do about a file that cannot be written, by the error number: "free some space", "make its folder writable".
+std::string advice_on(int error);
+
 /// A file that is read or overwritten in place; several ranks may do so at the same time. All functions throw DataError
 /// in mode `read` and OutputError in mode `update`. Offsets and sizes are in bytes.
 class RawFile {

@@ -73,6 +73,11 @@ class MpiSession {
   /// All ranks of the job. Collective.
   std::unique_ptr<Communicator> world(const CommunicationSettings& settings, Warn warn = {});
 
+  /// Called when the results of a job are stored, and its ranks have nothing left but to end. From now on this rank
+  /// waits at most so long for others: then the job ends with what `finish` got, although a rank is stopped or stuck.
+  /// A rank that is killed now does not change the exit code of scripts/launch.
+  void results_are_stored(double seconds);
+
   /// Ends this rank normally, with an exit code. Waits for all others to end.
   /// \return the code to exit with: that of the lowest rank that failed, else the largest of all
   int finish(int code);

@@ -9,6 +9,7 @@
 #include "figures/figures.hpp"
 #include "recommend/recommender.hpp"
 #include "unisono/base/errors.hpp"
+#include "unisono/base/printable.hpp"
 #include "unisono/base/threads.hpp"
 #include "unisono/records/progress.hpp"
 #include "unisono/session/evaluation.hpp"
@@ -127,7 +128,7 @@ std::vector<std::string> class_titles(Index classes, const std::vector<std::stri
   std::vector<std::string> titles;
   for (Index label = 0; label < classes; ++label) {
     const std::string name = name_of(names, label);
-    titles.push_back(fmt::format("{}{}{}", label, name.empty() ? "" : " ", name));
+    titles.push_back(fmt::format("{}{}{}", label, name.empty() ? "" : " ", on_one_line(name)));
   }
   return titles;
 }

@@ -176,7 +176,7 @@ class CsvSink final : public PredictionSink {
     if (!is_class || options_.class_names.empty()) return;
     const auto label = static_cast<std::size_t>(value);
     const bool known = label < options_.class_names.size();
-    fmt::format_to(std::back_inserter(text), ",{}", known ? records::csv_field(options_.class_names[label]) : "");
+    fmt::format_to(std::back_inserter(text), ",{}", known ? records::csv_text(options_.class_names[label]) : "");
   }
   std::string part(int rank) const { return fmt::format("{}.{}.tmp", options_.path, rank); }
 

@@ -190,11 +190,11 @@ class CsvSink final : public RecommendationSink {
   void write(std::span<const std::int32_t> users, std::span<const Recommendation> chosen) override {
     std::string text;
     for (std::size_t i = 0; i < users.size(); ++i) {
-      const std::string user = records::csv_field(options_.user_names[static_cast<std::size_t>(users[i])]);
+      const std::string user = records::csv_text(options_.user_names[static_cast<std::size_t>(users[i])]);
       for (std::size_t k = 0; k < options_.top; ++k) {
         const auto& [item, score] = chosen[i * options_.top + k];
         if (item < 0) break;
-        const std::string name = records::csv_field(options_.item_names[static_cast<std::size_t>(item)]);
+        const std::string name = records::csv_text(options_.item_names[static_cast<std::size_t>(item)]);
         fmt::format_to(std::back_inserter(text), "{},{},{},{}\n", user, k + 1, name, score);
       }
     }

@@ -12,6 +12,8 @@
 #include "unisono/apply/vectors.hpp"
 #include "unisono/base/config.hpp"
 #include "unisono/base/errors.hpp"
+#include "unisono/base/printable.hpp"
+#include "unisono/records/json_line.hpp"
 #include "unisono/session/run_checks.hpp"
 
 namespace unisono::apply {
@@ -142,19 +144,18 @@ void neighbors(const NeighborOptions& options, Log& log) {
   for (std::size_t i = 0; i < found.size(); ++i) {
     auto& list = lists.emplace_back(nlohmann::ordered_json{{"name", options.names[i]}});
     list["neighbors"] = nlohmann::ordered_json::array();
-    if (!options.json) log.info(options.names[i]);
+    if (!options.json) log.info(on_one_line(options.names[i]));
     for (const Scored& neighbor : found[i]) {
       const std::string& name = names.names[static_cast<std::size_t>(neighbor.row)];
       list["neighbors"].push_back({{"name", name}, {"cosine", neighbor.score}});
-      if (!options.json) log.info(fmt::format("  {:24} {:.4f}", name, neighbor.score));
+      if (!options.json) log.info(fmt::format("  {:24} {:.4f}", on_one_line(name), neighbor.score));
     }
   }
   if (!options.json) return;
-  log.info(nlohmann::ordered_json{{"checkpoint", model.checkpoint.path},
-                                  {"step", model.checkpoint.header.step},
-                                  {"table", table.name},
-                                  {"lists", std::move(lists)}}
-               .dump());
+  log.info(records::json_line({{"checkpoint", model.checkpoint.path},
+                               {"step", model.checkpoint.header.step},
+                               {"table", table.name},
+                               {"lists", std::move(lists)}}));
 }
 
 }  // namespace unisono::apply

@@ -19,6 +19,7 @@
 #include "unisono/base/clock.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/base/threads.hpp"
+#include "unisono/records/json_line.hpp"
 #include "unisono/records/progress.hpp"
 #include "vectors/tables.hpp"
 
@@ -459,7 +460,7 @@ class WordTests {
 void evaluate_words(comm::Communicator& world, const WordTestOptions& options, bool json, Log& log) {
   WordTests tests(world, options, log);
   tests.run();
-  if (json) return log.info(tests.report().dump());
+  if (json) return log.info(records::json_line(tests.report()));
   for (const std::string& line : tests.lines()) log.info(line);
 }
 

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "unisono/base/errors.hpp"
+#include "unisono/base/nesting.hpp"
 
 namespace unisono {
 namespace {
@@ -295,9 +296,61 @@ std::string message_of(const toml::parse_error& error, std::string_view text, co
   return fmt::format("{}:{}:{}: {}{}", file, problem.line, problem.column, problem.text, problem.excerpt);
 }
 
+[[noreturn]] void fail_too_deep(std::string_view text, const std::string& file, std::size_t end) {
+  const auto line =
+      1 + static_cast<std::size_t>(std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(end), '\n'));
+  const std::string problem = fmt::format("arrays and tables are nested too deeply: more than {} levels", kMostNested);
+  if (file.starts_with(kSet)) throw ConfigError(fmt::format("{}: {}", file, problem));
+  const std::string_view shown = line_of(text, line);
+  const std::size_t column = column_of(shown, end - static_cast<std::size_t>(shown.data() - text.data()));
+  throw ConfigError(fmt::format("{}:{}:{}: {}{}", file, line, column, problem, excerpt(shown, line, column)));
+}
+
+constexpr std::string_view kVanishes = "is too small: it would become 0";
+
+/// Refuses numbers such as 1e-400, of which a double holds nothing but 0.
+class VanishingNumbers {
+ public:
+  VanishingNumbers(std::string_view text, const std::string& file) : text_(text), file_(file) {
+    for (std::size_t at = 0; at < text.size(); ++at) {
+      if (text[at] == '\n') lines_.push_back(at + 1);
+    }
+  }
+
+  void look_at(const toml::node& node) const {
+    if (const toml::table* table = node.as_table()) {
+      for (const auto& entry : *table) look_at(entry.second);
+    } else if (const toml::array* array = node.as_array()) {
+      for (const toml::node& element : *array) look_at(element);
+    } else if (const auto* number = node.as_floating_point(); number != nullptr && number->get() == 0) {
+      look_at_zero(node.source().begin);
+    }
+  }
+
+ private:
+  void look_at_zero(const toml::source_position& at) const {
+    std::string_view line = text_.substr(std::min(lines_.at(at.line - 1), text_.size()));
+    line = line.substr(0, line.find('\n'));
+    const Token token = token_at(line, offset_of(line, at.column));
+    const std::string_view digits = std::string_view(token.text).substr(0, token.text.find_first_of("eE"));
+    if (digits.find_first_of("123456789") == std::string_view::npos) return;
+    const std::string problem = fmt::format("the number {} {}", token.text, kVanishes);
+    if (file_.starts_with(kSet)) throw ConfigError(fmt::format("{}: {}", file_, problem));
+    throw ConfigError(
+        fmt::format("{}:{}:{}: {}{}", file_, at.line, at.column, problem, excerpt(line, at.line, at.column)));
+  }
+
+  std::string_view text_;
+  const std::string& file_;
+  std::vector<std::size_t> lines_ = {0};  ///< where each begins
+};
+
 toml::table parse(std::string_view text, const std::string& file) {
+  if (const auto end = where_toml_is_too_deep(text)) fail_too_deep(text, file, *end);
   try {
-    return toml::parse(text, file);
+    toml::table table = toml::parse(text, file);
+    VanishingNumbers(text, file).look_at(table);
+    return table;
   } catch (const toml::parse_error& error) {
     throw ConfigError(message_of(error, text, file));
   } catch (const std::logic_error&) {  // see toml.hpp
@@ -316,6 +369,9 @@ void split_path(Override& override, const std::string& path, std::string_view ex
   std::istringstream keys(path + ".");
   for (std::string key; std::getline(keys, key, '.');) {
     override.path.push_back(trimmed(key));
+    if (override.path.size() > kMostNested) {
+      fail(override, fmt::format("the key has more than {} steps", kMostNested));
+    }
     if (override.path.back().empty()) fail(override, fmt::format("a key is empty; write it as in {}", example));
   }
 }
@@ -344,8 +400,8 @@ toml::table parse_value(const Override& override, std::string_view value) {
   try {
     toml::table table = parse(fmt::format("value = {}", value), override.source);
     if (table.size() == 1) return table;
-  } catch (const ConfigError&) {
-    if (bracketed) throw;
+  } catch (const ConfigError& error) {
+    if (bracketed || has(error.what(), kVanishes)) throw;
   }
   return parse(fmt::format("value = {}", detail::toml_text(std::string(value))), override.source);
 }

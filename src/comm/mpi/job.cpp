@@ -201,6 +201,7 @@ bool MpiJob::failed() {
 
 bool MpiJob::meet() {
   Stopwatch since_failure;
+  const Stopwatch since_begin;
   for (bool failure_known = false;;) {
     {
       const std::lock_guard lock(progress_.mutex());
@@ -213,6 +214,7 @@ bool MpiJob::meet() {
         since_failure.restart();
       }
     }
+    if (end_limit_ && since_begin.seconds() > *end_limit_) return false;
     if (failure_known && since_failure.seconds() > kMeetSeconds) return false;
     usleep(200);
   }

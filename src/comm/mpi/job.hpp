@@ -36,6 +36,7 @@ class MpiJob {
   const mpi::Roster& roster() const { return roster_; }
   mpi::Progress& progress() { return progress_; }
   mpi::Control& control() { return control_; }
+  const mpi::Control& control() const { return control_; }
   mpi::Steps& steps() { return steps_; }
   /// Whether a wait failed here, or another rank is known to have failed; no collective can be relied on then.
   bool failed();
@@ -59,6 +60,9 @@ class MpiJob {
   /// Waits until all ranks have announced their end, or until five seconds after the first failure became known.
   /// \return whether all have
   bool meet();
+  /// From now on `meet` waits at most so long.
+  void limit_end(double seconds) { end_limit_ = seconds; }
+  std::optional<double> end_limit() const { return end_limit_; }
 
  private:
   class WaitMonitor;
@@ -68,6 +72,7 @@ class MpiJob {
   mpi::Group everyone_;
   MPI_Comm communicator_ = MPI_COMM_NULL;  ///< of everyone
   mpi::Steps steps_;
+  std::optional<double> end_limit_;  ///< seconds
   mpi::Control control_;
   mpi::Progress progress_;  // last: its thread ends first
   std::atomic<bool> gave_up_ = false;

@@ -5,11 +5,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
+#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <new>
+#include <optional>
 
 #include "communicator.hpp"
 #include "job.hpp"
@@ -67,6 +70,7 @@ void yield_when_idle(const mpi::Environment& environment) {
 /// moment; so none is created.
 void load_what_is_needed(mpi::Peers peers) {
   if (peers == mpi::Peers::unknown) return;
+  if (peers == mpi::Peers::none) prefer("OMPI_MCA_btl", "self");  // others listen on a port
   prefer("OMPI_MCA_mtl", "^ofi,psm,psm2");
   prefer("OMPI_MCA_btl", "^ofi,openib");
   if (peers != mpi::Peers::none) return;
@@ -135,6 +139,31 @@ void note_code(int code) {
   std::_Exit(code);
 }
 
+/// A line from the lowest rank that has ended.
+void say_who_is_left(const MpiJob& job) {
+  std::string names;
+  bool is_first = true;
+  for (int rank = 0; rank < job.roster().size(); ++rank) {
+    if (!job.control().ends()[static_cast<std::size_t>(rank)]) {
+      names += (names.empty() ? "" : ", ") + job.roster().name(rank) + ")";
+    } else if (rank < job.roster().rank()) {
+      is_first = false;
+    }
+  }
+  if (!is_first) return;
+  print_error(fmt::format("warning: {} had not ended {} s after the results were stored; ended with the others", names,
+                          *job.end_limit()));
+}
+
+volatile std::sig_atomic_t code_at_end = 0;
+
+/// Ends this process if it has not ended by then: in MPI_Finalize, and where windows are freed, ranks wait for each
+/// other without a limit.
+void end_at(double seconds) {
+  std::signal(SIGALRM, [](int) { _exit(code_at_end); });
+  alarm(static_cast<unsigned>(std::clamp(std::ceil(seconds), 1.0, 1e6)));
+}
+
 /// Ends this rank, and waits for the others. \param print for the rank whose error is the run's
 int end_rank(MpiJob& job, const End& how, const std::function<void()>& print) {
   {
@@ -147,7 +176,9 @@ int end_rank(MpiJob& job, const End& how, const std::function<void()>& print) {
   const bool speaks = job.control().failed_rank() == job.roster().rank();
   if (speaks) print();
   note_code(agreed);
+  code_at_end = agreed;
   if (met) return agreed;
+  if (job.control().failed_rank() < 0) say_who_is_left(job);
   if (!speaks) usleep(1'000'000);  // the rank that failed prints first, and aborts
   abort_all(agreed);
 }
@@ -169,8 +200,10 @@ MpiSession::MpiSession(int& argc, char**& argv) {
   if (mine) initialise(argc, argv);
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   job_ = std::shared_ptr<MpiJob>(new MpiJob, [mine](MpiJob* job) {
+    const bool is_limited = job->end_limit().has_value();
     delete job;
     if (mine) MPI_Finalize();
+    if (is_limited) alarm(0);
   });
 }
 
@@ -186,6 +219,13 @@ std::unique_ptr<Communicator> MpiSession::world(const CommunicationSettings& set
     job_->steps().share();
   }
   return std::make_unique<mpi::MpiCommunicator>(mpi::Terms{job_, settings, std::move(warn)}, MPI_COMM_WORLD, number);
+}
+
+void MpiSession::results_are_stored(double seconds) {
+  constexpr double kToAbort = 10;  // after `meet` has waited in vain
+  job_->limit_end(seconds);
+  end_at(seconds + kToAbort);
+  if (rank() == 0) note_code(0);
 }
 
 int MpiSession::finish(int code) {

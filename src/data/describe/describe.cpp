@@ -13,6 +13,7 @@
 #include "recipe/encoder.hpp"
 #include "set/form.hpp"
 #include "unisono/base/errors.hpp"
+#include "unisono/base/printable.hpp"
 #include "unisono/data/dataset.hpp"
 
 namespace unisono::data {
@@ -43,11 +44,13 @@ std::string column_text(const RecipeColumn& column, const ColumnSurvey& survey, 
   if (column.kind == ColumnKind::category) {
     std::vector<std::string> levels = column.levels;
     std::replace(levels.begin(), levels.end(), std::string(), std::string("(missing)"));
-    return fmt::format("  {:20} {}: {}\n", column.name, count_of(std::ssize(levels), "category"), listed(levels));
+    return fmt::format("  {:20} {}: {}\n", on_one_line(column.name), count_of(std::ssize(levels), "category"),
+                       listed(levels));
   }
   const std::string missing = survey.missing > 0 ? fmt::format(", {} missing", survey.missing) : "";
-  if (survey.missing == rows) return fmt::format("  {:20} numbers, all of them missing\n", column.name);
-  return fmt::format("  {:20} {}{}\n", column.name, survey_text(survey.tally.survey(rows - survey.missing)), missing);
+  if (survey.missing == rows) return fmt::format("  {:20} numbers, all of them missing\n", on_one_line(column.name));
+  return fmt::format("  {:20} {}{}\n", on_one_line(column.name),
+                     survey_text(survey.tally.survey(rows - survey.missing)), missing);
 }
 
 std::string policy_text(const Recipe& recipe) {
@@ -275,7 +278,7 @@ std::string balance_text(const std::vector<std::int64_t>& counts, const std::vec
   const std::int64_t all = std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
   std::string text;
   for (std::size_t i = 0; i < std::min(counts.size(), kShownClasses); ++i) {
-    const std::string name = i < names.size() ? " " + names[i] : "";
+    const std::string name = i < names.size() ? " " + on_one_line(names[i]) : "";
     text +=
         fmt::format("            {:>3}{:<16} {:>10} {:>7}\n", i, name, grouped(counts[i]), share_text(counts[i], all));
   }

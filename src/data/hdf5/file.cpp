@@ -58,6 +58,9 @@ void check_readable(const std::string& path) {
   if (std::filesystem::is_directory(path, error)) {
     throw DataError(fmt::format("{}: this is a folder; name an HDF5 file in it", path));
   }
+  if (!std::filesystem::is_regular_file(path, error)) {
+    throw DataError(fmt::format("{}: this is a pipe or a device, but must be an HDF5 file on the disk", path));
+  }
   if (access(path.c_str(), R_OK) != 0) {
     throw DataError(fmt::format("{}: cannot be read: {}; check its permissions", path, std::strerror(errno)));
   }

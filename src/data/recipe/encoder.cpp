@@ -10,6 +10,7 @@
 
 #include "unisono/base/config.hpp"
 #include "unisono/base/errors.hpp"
+#include "unisono/base/printable.hpp"
 
 namespace unisono::data {
 namespace {
@@ -137,6 +138,7 @@ std::optional<std::size_t> LevelIndex::find(std::string_view text) const {
 std::string listed(std::vector<std::string> names) {
   const std::size_t count = names.size();
   names.resize(std::min(count, kShown));
+  for (std::string& name : names) name = on_one_line(name);
   return fmt::format("{}{}", fmt::join(names, ", "), count > kShown ? ", …" : "");
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "unisono/base/errors.hpp"
+#include "unisono/base/nesting.hpp"
 
 namespace unisono::data {
 namespace {
@@ -140,6 +141,7 @@ FittedColumn column_of(const Json& json) {
 /// Runs a reader of JSON; what it throws names `where`.
 template <typename Read>
 auto read_json(const std::string& text, const std::string& where, Read read) {
+  shallow_json(text, where);
   try {
     return read(Json::parse(text));
   } catch (const nlohmann::json::exception& error) {

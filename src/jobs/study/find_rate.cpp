@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "unisono/base/errors.hpp"
+#include "unisono/base/printable.hpp"
 #include "unisono/base/svg.hpp"
 #include "unisono/data/dataset.hpp"
 #include "unisono/records/metrics_log.hpp"
@@ -113,9 +114,10 @@ RateRange find_rate(comm::Communicator& world, const settings::Config& given, co
                     Log& log) {
   require_range(options);
   const std::string folder = options.output.empty() ? "rates/" + given.name : options.output;
+  require_utf8_folder(folder);
   const settings::Config config = test_of(given, options, folder);
-  log.info(fmt::format("{}: {} with learning rates from {:g} to {:g}", given.name, count_of(options.steps, "step"),
-                       options.lowest, options.highest));
+  log.info(fmt::format("{}: {} with learning rates from {:g} to {:g}", on_one_line(given.name),
+                       count_of(options.steps, "step"), options.lowest, options.highest));
   if (world.is_root()) data::inspect_dataset(config.data);  // before there is a folder
   Log quiet(world.rank(), /*terminal=*/false);
   session::Job job(world, quiet, {.heeds_signals = true});
@@ -134,7 +136,7 @@ RateRange find_rate(comm::Communicator& world, const settings::Config& given, co
   range.interrupted = world.max(job.received_signal() != 0 ? 1 : 0) != 0;
   if (range.interrupted) {
     if (world.is_root()) clear(folder);
-    log.info(given.name + ": interrupted; start it again");
+    log.info(on_one_line(given.name) + ": interrupted; start it again");
     return range;
   }
   if (world.is_root()) {

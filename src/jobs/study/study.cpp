@@ -15,6 +15,7 @@
 #include "unisono/apply/trained_model.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/base/log.hpp"
+#include "unisono/base/printable.hpp"
 #include "unisono/data/dataset.hpp"
 #include "unisono/jobs/jobs.hpp"
 #include "unisono/models/objective.hpp"
@@ -405,7 +406,7 @@ void Study::resume(const records::Journal& journal) {
   for (const nlohmann::json& entry : journal.entries()) {
     if (entry.value("event", "") == "training") progress_.add(trials::study_record_from(entry.at("record")));
   }
-  job_.log().info(fmt::format("{}: {} of the serial run and {}, compared by {}; in {}", plan_.name,
+  job_.log().info(fmt::format("{}: {} of the serial run and {}, compared by {}; in {}", on_one_line(plan_.name),
                               count_of(std::ssize(progress_.trainings()), "training"),
                               count_of(std::ssize(plan_.variants) - 1, "variant"), plan_.metric.text(), plan_.folder));
 }

@@ -14,6 +14,7 @@
 
 #include "unisono/base/clock.hpp"
 #include "unisono/base/errors.hpp"
+#include "unisono/base/printable.hpp"
 #include "unisono/base/threads.hpp"
 #include "unisono/session/placement.hpp"
 
@@ -211,6 +212,7 @@ std::vector<int> leaders_but_rank_0(int ranks, int together) {
 }  // namespace
 
 void make_folder(const std::string& folder) {
+  require_utf8_folder(folder);
   std::error_code error;
   fs::create_directories(folder, error);
   if (!error) return;

@@ -124,8 +124,8 @@ std::string FoldResults::csv() const {
       const auto value = value_of(results[i], name);
       text += "," + (value ? fmt::format("{}", *value) : "");
     }
-    if (!choices.empty()) text += "," + records::csv_field(choices[i]);
-    text += "," + records::csv_field(results[i].message) + "\n";
+    if (!choices.empty()) text += "," + records::csv_text(choices[i]);
+    text += "," + records::csv_text(results[i].message) + "\n";
   }
   return text;
 }
@@ -206,7 +206,7 @@ void write_predictions(const std::string& folder, const Folds& folds, const Pred
   const std::vector<std::string>& names = set.class_names;
   std::string text = labels.empty() ? "example,fold" : "example,fold,label";
   for (std::size_t i = 0; i < width; ++i) {
-    text += "," + (names.size() == width ? records::csv_field(names[i]) : fmt::format("output_{}", i));
+    text += "," + (names.size() == width ? records::csv_text(names[i]) : fmt::format("output_{}", i));
   }
   text += "\n";
   for (const Line& line : lines) {

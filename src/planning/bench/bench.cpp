@@ -16,6 +16,7 @@
 #include "unisono/parallel/counters.hpp"
 #include "unisono/parallel/step_terms.hpp"
 #include "unisono/planning/planning.hpp"
+#include "unisono/records/json_line.hpp"
 #include "unisono/records/metrics_log.hpp"
 #include "unisono/records/progress.hpp"
 #include "unisono/session/abilities.hpp"
@@ -184,7 +185,7 @@ void bench(comm::Communicator& world, const settings::Config& given, const Bench
   const BenchTiming timing =
       trial.run(options.steps > 0 ? options.steps : std::clamp<std::int64_t>(aimed, 5, 1'000'000));
   const auto result = report(config, trial, timing, measure_peak(world, *trial.parts().backend));
-  log.info(options.json ? result.dump() : text_of(result, config, trial.parts(), timing));
+  log.info(options.json ? records::json_line(result) : text_of(result, config, trial.parts(), timing));
 }
 
 namespace {

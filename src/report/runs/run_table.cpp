@@ -15,7 +15,9 @@
 #include <utility>
 
 #include "unisono/base/errors.hpp"
+#include "unisono/base/printable.hpp"
 #include "unisono/records/csv_field.hpp"
+#include "unisono/records/json_line.hpp"
 #include "unisono/records/progress.hpp"
 #include "unisono/report/report.hpp"
 
@@ -167,7 +169,10 @@ std::size_t width_of(const std::string& text) {
       std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }));
 }
 
-std::string aligned(const std::vector<Line>& lines) {
+std::string aligned(std::vector<Line> lines) {
+  for (Line& line : lines) {
+    for (std::string& cell : line) cell = on_one_line(cell);
+  }
   std::vector<std::size_t> widths(lines.front().size());
   for (const Line& line : lines) {
     for (std::size_t c = 0; c < line.size(); ++c) widths[c] = std::max(widths[c], width_of(line[c]));
@@ -266,7 +271,7 @@ std::string to_text(const RunTable& table) {
   std::vector<Line> lines = {head_of(table, keys, metrics)};
   for (std::size_t i = 0; i < table.runs.size(); ++i) lines.push_back(line_of(table, i, keys, metrics));
   for (const SeedGroup& group : table.groups) lines.push_back(line_of(table, group, keys, metrics));
-  std::string text = aligned(lines);
+  std::string text = aligned(std::move(lines));
   if (const std::size_t more = table.differing.size() - keys.size(); more > 0) {
     text += fmt::format("{} more key{} of the configs differ{}: --json and --csv have them\n", more,
                         more == 1 ? "" : "s", more == 1 ? "s" : "");
@@ -285,14 +290,14 @@ Json to_json(const RunTable& table, const std::vector<SkippedFolder>& skipped) {
 
 std::string to_csv(const RunTable& table) {
   std::string text = "run,status,seed";
-  for (const std::string& key : table.differing) text += "," + records::csv_field(key);
+  for (const std::string& key : table.differing) text += "," + records::csv_text(key);
   text += ",ranks,threads,epochs,steps";
   for (const std::string& metric : table.metrics) text += "," + metric;
   text += ",examples_per_second\n";
   for (std::size_t i = 0; i < table.runs.size(); ++i) {
     const records::RunRecord& run = table.runs[i];
-    text += records::csv_field(run.folder) + "," + run.status + "," + run.seed();
-    for (const std::string& key : table.differing) text += "," + records::csv_field(table.value(i, key));
+    text += records::csv_text(run.folder) + "," + run.status + "," + run.seed();
+    for (const std::string& key : table.differing) text += "," + records::csv_text(table.value(i, key));
     text += fmt::format(",{},{},{},{}", run.ranks, run.threads, run.epochs, run.steps);
     for (const std::string& metric : table.metrics) {
       const auto value = metric_of(run, metric);
@@ -312,7 +317,7 @@ constexpr int kDeepest = 4;  // folders below the one that is listed
 std::string table_text(std::vector<records::RunRecord> runs, TableFormat format,
                        const std::vector<SkippedFolder>& skipped) {
   const RunTable table(std::move(runs));
-  if (format == TableFormat::json) return to_json(table, skipped).dump() + "\n";
+  if (format == TableFormat::json) return records::json_line(to_json(table, skipped)) + "\n";
   return format == TableFormat::csv ? to_csv(table) : to_text(table);
 }
 

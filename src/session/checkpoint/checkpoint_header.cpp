@@ -8,6 +8,8 @@
 #include <cmath>
 #include <vector>
 
+#include "unisono/base/nesting.hpp"
+
 // Each with the names of its fields as keys.
 namespace unisono::kernels {
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LossSums, loss, examples, correct, correct_top5, squared_error, absolute_error,
@@ -141,7 +143,7 @@ std::string to_json(const CheckpointHeader& header) {
 
 CheckpointHeader header_from_json(const std::string& text) {
   try {
-    const auto json = nlohmann::json::parse(text);
+    const auto json = nlohmann::json::parse(shallow_json(text, "the header"));
     if (json.at("version") != kVersion) {
       throw CheckpointError(
           fmt::format("has format version {}, but this unisono reads version {}", json.at("version").dump(), kVersion));

@@ -18,6 +18,7 @@
 #include "run/summary.hpp"
 #include "run/training_observer.hpp"
 #include "unisono/base/log.hpp"
+#include "unisono/base/printable.hpp"
 #include "unisono/data/batch.hpp"
 #include "unisono/records/event_file.hpp"
 #include "unisono/session/evaluation.hpp"
@@ -87,7 +88,7 @@ std::string examples_on_device(std::size_t kept_bytes) {
 }
 
 void say_size(const StartOfRun& run, Log& log) {
-  log.info(fmt::format("{}: {}, {}, {} an epoch, {}", run.plan.config.name,
+  log.info(fmt::format("{}: {}, {}, {} an epoch, {}", on_one_line(run.plan.config.name),
                        count_of(run.parts.model->layout().parameters(), "parameter"),
                        count_of(run.source.examples_per_epoch(), "training example"),
                        count_of(run.source.steps_per_epoch(), "step"),
@@ -207,7 +208,7 @@ class Run {
   ObserverContext observer_context();
   void restore_best(const TrainingObserver& observer);
   RunResult end(TrainingObserver& observer, double seconds);
-  std::string name() const { return outputs_.in_folder() ? config_.run_folder() : config_.name; }
+  std::string name() const { return outputs_.in_folder() ? config_.run_folder() : on_one_line(config_.name); }
   std::int64_t total_steps() const { return config_.train.epochs * source_->steps_per_epoch(); }
 
   Job& job_;

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "unisono/base/errors.hpp"
+#include "unisono/base/printable.hpp"
 #include "unisono/session/run_checks.hpp"
 
 namespace unisono::session {
@@ -20,7 +21,7 @@ records::Progress::Kind progress_kind(Watching watching) {
 /// \throws ConfigError for settings that make no sense without a folder
 void require_possible_without_folder(const settings::Config& config, const RunOptions& options) {
   if (options.existing == records::Existing::resume) {
-    throw ConfigError(config.name + ": a run that writes nothing cannot be resumed; give it a run folder");
+    throw ConfigError(on_one_line(config.name) + ": a run that writes nothing cannot be resumed; give it a run folder");
   }
   if (config.strategy.record) {
     throw ConfigError(

@@ -29,7 +29,7 @@ static_assert(std::atomic<double>::is_always_lock_free, "a signal handler may no
 // Signals belong to the process. If ranks are threads, they share one set of handlers.
 struct Listening {
   std::mutex mutex;
-  bool on = false;
+  bool on = false, held = false;
   int listeners = 0;
   std::array<struct sigaction, kSignals.size()> previous_actions;
 } listening;
@@ -67,6 +67,7 @@ void listen_locked() {
 void hold_stop_signals() {
   const std::lock_guard lock(listening.mutex);
   listen_locked();
+  listening.held = true;
 }
 
 StopSignals::StopSignals() {
@@ -78,7 +79,13 @@ StopSignals::StopSignals() {
 StopSignals::~StopSignals() {
   const std::lock_guard lock(listening.mutex);
   if (--listening.listeners > 0) return;
-  for (std::size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &listening.previous_actions[i], nullptr);
+  for (std::size_t i = 0; i < kSignals.size(); ++i) {
+    if (listening.held) {
+      std::signal(kSignals[i], SIG_IGN);  // the process ends now, with the exit code of what it did
+    } else {
+      sigaction(kSignals[i], &listening.previous_actions[i], nullptr);
+    }
+  }
   listening.on = false;
 }
 

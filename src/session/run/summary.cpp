@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "unisono/base/errors.hpp"
+#include "unisono/base/printable.hpp"
 #include "unisono/models/factory.hpp"
 #include "unisono/optim/catalog.hpp"
 #include "unisono/parallel/counters.hpp"
@@ -296,12 +297,12 @@ std::string to_text(const Summary& summary, const settings::Config& config) {
              "  result      {}\n"
              "  speed       {} examples/s, {:.1f} GFLOP/s\n"
              "  time        {}\n",
-             config.name, ending_text(summary), count_of(summary.epochs, "epoch"), count_of(summary.steps, "step"),
-             records::clock_text(summary.seconds.sum()), way_on(summary), count_of(summary.parameters, "parameter"),
-             config.strategy.kind, ranks_text(config, summary.ranks, summary.workers, summary.stages),
-             count_of(summary.threads, "thread"), summary.stages > 1 ? "replica" : "rank",
-             local_batch_text(config, summary.workers), result_line(summary), records::rate_text(speed),
-             speed * summary.flops_per_example * 1e-9, time_line(summary.seconds)) +
+             on_one_line(config.name), ending_text(summary), count_of(summary.epochs, "epoch"),
+             count_of(summary.steps, "step"), records::clock_text(summary.seconds.sum()), way_on(summary),
+             count_of(summary.parameters, "parameter"), config.strategy.kind,
+             ranks_text(config, summary.ranks, summary.workers, summary.stages), count_of(summary.threads, "thread"),
+             summary.stages > 1 ? "replica" : "rank", local_batch_text(config, summary.workers), result_line(summary),
+             records::rate_text(speed), speed * summary.flops_per_example * 1e-9, time_line(summary.seconds)) +
          (config.fault.is_on() ? fmt::format("  fault       {}\n", config.fault.text()) : "") +
          (summary.stages > 1 ? fmt::format("  pipeline    {}\n", to_text(figures_of(summary, config))) : "") +
          (summary.minimisation ? to_text(*summary.minimisation) : "") + workers_text(summary) +

@@ -327,21 +327,21 @@ nlohmann::ordered_json number(double value) {
 std::string TrialTable::csv() const {
   const std::vector<std::string> keys = keys_of(plan, space), metrics = metrics_of(plan);
   std::string text = "trial,status,value,deviation,epochs";
-  for (const std::string& key : keys) text += "," + records::csv_field(key);
-  for (const std::string& name : metrics) text += "," + records::csv_field(name);
+  for (const std::string& key : keys) text += "," + records::csv_text(key);
+  for (const std::string& name : metrics) text += "," + records::csv_text(name);
   text += ",message\n";
   for (const auto& [trial_number, trial] : plan.trials()) {
     const auto values = values_at(space, plan.method().point(trial_number));
     text += fmt::format("{},{},{},{},{}", trial_number, status_of(trial),
                         has_value(trial) ? fmt::format("{}", trial.value) : "",
                         has_value(trial) ? fmt::format("{}", trial.deviation) : "", epochs_of(trial));
-    for (const std::string& key : keys) text += "," + (values.contains(key) ? records::csv_field(values.at(key)) : "");
+    for (const std::string& key : keys) text += "," + (values.contains(key) ? records::csv_text(values.at(key)) : "");
     const Means means = means_of(trial);
     for (const std::string& name : metrics) {
       const auto found = std::find_if(means.begin(), means.end(), [&](const auto& mean) { return mean.first == name; });
       text += "," + (found == means.end() || std::isnan(found->second) ? "" : fmt::format("{}", found->second));
     }
-    text += "," + records::csv_field(trial.message) + "\n";
+    text += "," + records::csv_text(trial.message) + "\n";
   }
   return text;
 }
