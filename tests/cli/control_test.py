@@ -348,8 +348,8 @@ metric = "validation.auc"
     def test_a_trial_without_the_metric_that_counts_fails(self):
         with h5py.File(self.folder / "rows.h5", "r+") as file:
             file["train/labels"][:] = sorted(file["train/labels"][:])  # the first fold has one class
-        folds = 'cross_validate = true\n[cross_validation]\nfolds = 5\nshuffle = false\nstratified = false\n[search.space]'
-        self.write("search.toml", self.MODEL + self.SPACE.replace("[search.space]", folds))
+        folds = "cross_validate = true\n[cross_validation]\nfolds = 5\nshuffle = false\nstratified = false\n"
+        self.write("search.toml", self.MODEL + self.SPACE.replace("[search.space]", folds + "[search.space]"))
         result = self.unisono("search", "search.toml", "--output", "found")
         self.assertEqual(result.code, 1, result)
         rows = list(csv.DictReader((self.folder / "found" / "trials.csv").read_text().splitlines()))

@@ -166,9 +166,8 @@ class BatchNormOfOneValue(BinaryTest):
         for ranks in (2, 3):
             self.train(f"on-{ranks}", *settings(*self.NET, "train.batch_size=43"), ranks=ranks)
             self.assertEqual(self.summary(f"on-{ranks}")["steps"], 10)
-            self.assertAlmostEqual(
-                self.summary(f"on-{ranks}")["validation"]["loss"], self.summary("joined")["validation"]["loss"], places=4
-            )
+            losses = [self.summary(run)["validation"]["loss"] for run in (f"on-{ranks}", "joined")]
+            self.assertAlmostEqual(*losses, places=4)
         told = self.train("left", *settings(*self.NET, "train.batch_size=43", "train.last_batch=drop"))
         self.assertIn('train.last_batch = "drop": 1 example of each epoch is left out', told.out)
         self.assertEqual(self.summary("left")["steps"], 10)

@@ -53,9 +53,9 @@ struct LaneShare {
 
 /// What the orders of all epochs have in common.
 struct LaneSettings {
-  std::vector<Range> blocks;  ///< rows of the file
-  std::int64_t examples = 0;  ///< in all blocks
-  std::int64_t batch = 1;     ///< places that a step takes, but the last one
+  std::vector<Range> blocks;    ///< rows of the file
+  std::int64_t examples = 0;    ///< in all blocks
+  std::int64_t batch = 1;       ///< places that a step takes, but the last one
   std::int64_t steps = 1;       ///< in which this order has examples
   std::int64_t last_batch = 1;  ///< places that the last of them takes
   LaneShape shape;
