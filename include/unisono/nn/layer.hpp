@@ -88,8 +88,7 @@ struct LayerTraits {
   bool collective = false;         ///< runs for an empty batch, too, because other ranks wait for it
   bool local_statistics = false;   ///< its running statistics come from this rank's examples only
   bool random = false;             ///< draws random numbers in training
-  bool compares_examples =
-      false;  ///< batch statistics of which an example gives one value: one example has no variance
+  bool compares_examples = false;  ///< its batch statistics need two values of a channel; an example has one
 };
 
 /// One operation of a network. Owns neither parameters nor activations, so that several micro-batches can be in flight
