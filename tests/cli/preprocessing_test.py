@@ -5,6 +5,7 @@ pipeline_test.py compares with scikit-learn.
 """
 
 import gzip
+import re
 import unittest
 
 import h5py
@@ -461,6 +462,11 @@ class StoredFeaturesTest(PreprocessingTest):
         numpy.save(self.folder / "floats.npy", images[:4] / 255)
         self.refused(r"floats\.npy: holds numbers other than bytes, but the model was trained on bytes", "predict",
                      "runs/table", "--input", "floats.npy", "--output", "p.csv")  # fmt: skip
+        said = self.unisono("predict", "runs/table", "--input", "floats.npy", "--output", "p.csv").err
+        advice = re.search(r"numpy\.rint\(\(array - ([\d.]+)\) / ([\d.]+)\)\.astype\(numpy\.uint8\)", said)
+        offset, scale = map(float, advice.groups())
+        made = numpy.rint((images[:4] / 255 - offset) / scale).astype(numpy.uint8)
+        numpy.testing.assert_array_equal(made, images[:4])
         with h5py.File(self.folder / "unscaled.h5", "w") as file:
             file["test/features"] = images[:4]
         self.refused(r"unscaled\.h5: /test/features holds bytes that stand for 1 · byte", "predict", "runs/table",

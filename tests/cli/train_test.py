@@ -186,5 +186,33 @@ class BatchNormOfOneValue(BinaryTest):
         self.assert_same_bits("streamed", "resident")
 
 
+class GradientNorm(BinaryTest):
+    """docs/training.md says of what it is the norm."""
+
+    ONE_STEP = (
+        'model.layers=[{kind="flatten"},{kind="dense",units=10}]',
+        "optimizer.kind=sgd",
+        "train.batch_size=240",
+        "train.epochs=1",
+        "data.augmentation.shift=0",
+        "data.shuffle=false",
+    )
+
+    def norm(self, ranks, *keys):
+        self.train("run", "--overwrite", *settings(*self.ONE_STEP, *keys), ranks=ranks)
+        (line,) = [line for line in self.metrics("run") if line["event"] == "train"]
+        return line.get("gradient_norm")
+
+    def test_it_is_what_the_page_says(self):
+        batch, own = self.norm(0), self.norm(2, "strategy.kind=averaging")
+        self.assertAlmostEqual(self.norm(2), batch, places=6)
+        self.assertGreater(abs(own / batch - 1), 0.01)  # of other examples
+        for kind in ("gossip", "elastic_averaging", "gradient_sharing"):
+            self.assertAlmostEqual(self.norm(2, f"strategy.kind={kind}"), own, places=6)
+        share = self.norm(2, "strategy.kind=parameter_server", "strategy.consistency=synchronous")
+        self.assertAlmostEqual(share, own / 2, places=6)
+        self.assertIsNone(self.norm(2, "strategy.kind=hogwild"))
+
+
 if __name__ == "__main__":
     unittest.main()

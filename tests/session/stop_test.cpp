@@ -82,5 +82,28 @@ TEST_CASE("ranks that nobody stops agree seldom, and at the same steps", "[stop]
   });
 }
 
+/// A clock that a test sets.
+struct SetClock final : Clock {
+  double now = 0;
+  double seconds() const override { return now; }
+};
+
+TEST_CASE("a fast first step does not put off the next comparison", "[stop]") {
+  SetClock clock;
+  const auto alone = comm::make_self_communicator();
+  StopAgreement agreement(
+      *alone, [] { return StopWish::none; }, 0, clock);
+  std::vector<std::int64_t> compared;
+  for (std::int64_t step = 1; step <= 200; ++step) {
+    clock.now += step == 1 ? 1e-5 : 5e-3;
+    if (step == agreement.next_step()) compared.push_back(step);
+    CHECK(agreement.agreed(step) == StopWish::none);
+  }
+  REQUIRE(compared.size() > 5);
+  CHECK(compared[0] == 1);
+  CHECK(compared[1] == 3);  // twice as far, although 5,000 such steps would take 50 ms
+  for (std::size_t i = 5; i < compared.size(); ++i) CHECK(compared[i] - compared[i - 1] <= 10);
+}
+
 }  // namespace
 }  // namespace unisono::session

@@ -32,6 +32,14 @@ TEST_CASE("advice is given on what takes long, in runs of more than a moment", "
   CHECK_THAT(to_text(summary_of(Ending::complete, 0.5), {}), !Contains("advice"));
 }
 
+TEST_CASE("a set that is in memory already is not advised to be there", "[summary]") {
+  Summary summary = summary_of(Ending::complete, 60);
+  std::swap(summary.seconds.checkpoint, summary.seconds.input);
+  CHECK_THAT(to_text(summary, {}), Contains("  advice      ranks waited for batches to be prepared"));
+  summary.resident = false;
+  CHECK_THAT(to_text(summary, {}), Contains("data.reader = \"resident\" would help"));
+}
+
 TEST_CASE("a run whose workers go at their own pace tells the steps and examples of each", "[summary]") {
   Summary summary = summary_of(Ending::complete, 60);
   settings::Config config;

@@ -26,11 +26,17 @@ void require_type(const NpyArray& array, const RawForm& form, const std::string&
                     name));
   }
   if (array.bytes == trained.bytes) return;
+  if (array.bytes) {
+    throw DataError(fmt::format(
+        "{}: holds bytes (uint8), but the model was trained on floats; compute from them what its training set held, "
+        "e.g. array.astype(numpy.float32) / 255 where that was 0 to 1",
+        name));
+  }
   throw DataError(fmt::format(
-      "{}: holds {}, but the model was trained on {}; convert the array with astype", name,
-      array.bytes ? "bytes (uint8)" : "numbers other than bytes",
-      trained.bytes ? fmt::format("bytes (uint8), which stand for {:g} · byte + {:g}", trained.scale, trained.offset)
-                    : "floats"));
+      "{}: holds numbers other than bytes, but the model was trained on bytes (uint8), which stand for {:g} · byte + "
+      "{:g}; make bytes of what these stand for: numpy.rint((array - {:g}) / {:g}).astype(numpy.uint8), or "
+      "array.astype(numpy.uint8) where they are 0 to 255 already",
+      name, trained.scale, trained.offset, trained.offset, trained.scale));
 }
 
 class ArraySet {

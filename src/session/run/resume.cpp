@@ -205,7 +205,7 @@ Settled settle_as_before(comm::Communicator& group, Settled asked) {
     keep(config.train.micro_batches, micro_batches, "train.micro_batches");
   const std::string last_batch = settings::value_of_key(text, "train.last_batch");
   const bool is_kept = last_batch.find("keep") != std::string::npos || (last_batch.empty() && !text.empty());
-  if (config.train.last_batch == settings::LastBatch::join && is_kept) {
+  if (config.train.last_batch == settings::LastBatch::join && is_kept && !config.whole_batch()) {
     asked.choose(config.train.last_batch, settings::LastBatch::keep,
                  {"train.last_batch", ChosenBy::resumed_run, "no batches were joined when the run began"});
   }

@@ -97,13 +97,15 @@ StopAgreement::StopAgreement(comm::Communicator& group, std::function<StopWish()
 
 StopWish StopAgreement::agreed(std::int64_t step) {
   if (step < next_step_) return StopWish::none;
-  const double step_seconds = since_last_.restart() / static_cast<double>(std::max<std::int64_t>(1, step - last_step_));
+  const std::int64_t since = std::max<std::int64_t>(1, step - last_step_);
+  const double step_seconds = since_last_.restart() / static_cast<double>(since);
   std::array<std::int64_t, 2> largest = {static_cast<std::int64_t>(wish_()),
                                          static_cast<std::int64_t>(step_seconds * 1e9)};
   group_.allreduce_max(std::span<std::int64_t>(largest));
   const double steps = kSecondsBetween / (static_cast<double>(largest[1]) * 1e-9 + 1e-9);
   last_step_ = step;
-  next_step_ = step + std::clamp(static_cast<std::int64_t>(steps), std::int64_t{1}, kMostSteps);
+  // At most twice as many as have been measured: a few fast steps say little about those that follow.
+  next_step_ = step + std::clamp(static_cast<std::int64_t>(steps), std::int64_t{1}, std::min(kMostSteps, 2 * since));
   return static_cast<StopWish>(largest[0]);
 }
 

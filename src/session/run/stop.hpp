@@ -25,8 +25,8 @@ class StopSignals {
 /// Why a run should stop, if at all. The ranks agree on the largest value.
 enum class StopWish : std::int64_t { none, asked, signal };
 
-/// Lets the ranks agree on stopping: they compare their wishes at steps that all know in advance, about 50 ms apart, so
-/// that not every step pays for it. Cost: one allreduce of 16 bytes each time.
+/// Lets the ranks agree on stopping: they compare their wishes at steps that all know in advance, about 50 ms apart (at
+/// first less), so that not every step pays for it. Cost: one allreduce of 16 bytes each time.
 class StopAgreement {
  public:
   /// \param wish returns this rank's wish

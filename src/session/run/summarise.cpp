@@ -58,6 +58,7 @@ std::vector<std::int64_t> examples_of_workers(const RunPlan& plan, const std::ve
 void describe_training(const EndedRun& run, Summary& summary) {
   const TrainingObserver& observer = run.observer;
   summary.ending = ending_of(observer);
+  summary.resident = run.plan.data().info().resident;
   summary.stopped_early = observer.stopped_early();
   summary.best = observer.best();
   summary.epochs = observer.steps() / run.steps_per_epoch;

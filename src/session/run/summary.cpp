@@ -35,7 +35,7 @@ std::string advice_on_messages(const settings::Config& config) {
 }
 
 /// What to do where a part of the time is large; empty for compute and the rest.
-std::string advice_on(double Seconds::*part, const settings::Config& config) {
+std::string advice_on(double Seconds::*part, bool resident, const settings::Config& config) {
   if (part == &Seconds::exposed_communication) return advice_on_messages(config);
   if (part == &Seconds::straggler_wait) {
     return "ranks waited for slower ones: look for other load on their nodes, or ranks that share cores";
@@ -45,7 +45,10 @@ std::string advice_on(double Seconds::*part, const settings::Config& config) {
            "stages of more equal cost (replica.placement) would help";
   }
   if (part == &Seconds::input) {
-    return "ranks waited for data: larger chunks, a faster disk, or data.reader = \"resident\" would help";
+    return resident
+               ? "ranks waited for batches to be prepared: less augmentation, features that are stored as they are "
+                 "needed, or more cores would help"
+               : "ranks waited for data: larger chunks, a faster disk, or data.reader = \"resident\" would help";
   }
   if (part == &Seconds::optimizer) {
     return config.whole_batch()
@@ -88,13 +91,13 @@ std::string time_line(const Seconds& seconds) {
 
 /// Advice on the largest part of the time that is not computation, if it is at least a tenth. Not for very short runs,
 /// where a checkpoint may take most of the time.
-std::string advice_line(const Seconds& seconds, const settings::Config& config) {
+std::string advice_line(const Seconds& seconds, bool resident, const settings::Config& config) {
   if (config.strategy.replayed_workers > 0) return "";  // a replay cannot be changed
   if (seconds.sum() < 5) return "";
   double largest = 0;
   std::string advice;
   for (const SecondsPart& part : kSecondsParts) {
-    const std::string one = advice_on(part.value, config);
+    const std::string one = advice_on(part.value, resident, config);
     if (one.empty() || seconds.*part.value <= largest) continue;
     largest = seconds.*part.value;
     advice = one;
@@ -308,7 +311,7 @@ std::string to_text(const Summary& summary, const settings::Config& config) {
          (summary.minimisation ? to_text(*summary.minimisation) : "") + workers_text(summary) +
          summary.counters.text(terms_of(summary, config)) +
          (summary.comparison ? fmt::format("  compared    {}\n", to_text(*summary.comparison)) : "") +
-         shard_text(summary) + advice_line(summary.seconds, config) +
+         shard_text(summary) + advice_line(summary.seconds, summary.resident, config) +
          fmt::format("  memory      {:.0f} MiB in the largest rank",
                      static_cast<double>(summary.peak_memory_bytes) / (1 << 20)) +
          (summary.in_folder ? fmt::format("\n  folder      {}", config.run_folder()) : "");

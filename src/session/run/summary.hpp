@@ -47,6 +47,7 @@ enum class Ending { complete, converged, interrupted, diverged };
 struct Summary {
   Ending ending = Ending::interrupted;
   bool in_folder = true;       ///< whether the run left files, and can be resumed
+  bool resident = true;        ///< whether the set was in memory
   bool stopped_early = false;  ///< complete before train.epochs, with the weights of kept_step()
   BestEvaluation best = {};    ///< the evaluation of the best checkpoint, if there is one
   std::int64_t steps_per_epoch = 1;

@@ -197,8 +197,8 @@ void TrainingObserver::write_report(const kernels::LossSums& sums, const Seconds
   context_.records->metrics->write(line);
 }
 
-/// The norms of g and θ, if there is one gradient per step, for ranks that write them. Collective over a pipeline, and
-/// over all ranks where the optimizer is sharded.
+/// The norms of θ and, if a step has one gradient and not one of each thread, of g, for ranks that write them.
+/// Collective over a pipeline, and over all ranks where the optimizer is sharded.
 nlohmann::ordered_json TrainingObserver::norms_now() const {
   ModelParts& parts = context_.parts;
   auto norms = nlohmann::ordered_json::object();
@@ -209,8 +209,11 @@ nlohmann::ordered_json TrainingObserver::norms_now() const {
     norms["parameter_norm"] = std::sqrt(parts.squared_norm(parts.parameters.view()));
     return norms;
   }
-  const double norm = context_.training.optimizer->last_gradient_norm();
-  norms["gradient_norm"] = norm >= 0 ? norm : std::sqrt(parts.squared_gradient_norm(context_.training.gradient.view()));
+  if (!traits_of(context_.plan.config.strategy).shares_model) {
+    const double norm = context_.training.optimizer->last_gradient_norm();
+    norms["gradient_norm"] =
+        norm >= 0 ? norm : std::sqrt(parts.squared_gradient_norm(context_.training.gradient.view()));
+  }
   norms["parameter_norm"] = std::sqrt(parts.squared_norm(parts.parameters.view()));
   return norms;
 }
