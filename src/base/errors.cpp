@@ -18,6 +18,8 @@ void print_error(std::string_view line) noexcept {
   try {
     shown = printable_message(line) + "\n";
   } catch (const std::bad_alloc&) {
+    for (const char c : line) std::fputc(static_cast<unsigned char>(c) < ' ' && c != '\n' ? '?' : c, stderr);
+    std::fputc('\n', stderr);
     shown.clear();
   }
   std::fwrite(shown.data(), 1, shown.size(), stderr);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "unisono/base/errors.hpp"
@@ -78,6 +79,8 @@ class TomlDepth {
         ++at_;
       } else if (text_.substr(at_, end.size()) == end) {
         at_ += end.size() - 1;
+        // A long string may end in one or two quotes of its own.
+        for (int own = 0; is_long && own < 2 && at_ + 1 < text_.size() && text_[at_ + 1] == quote; ++own) ++at_;
         return true;
       } else if (text_[at_] == '\n' && !is_long) {
         return false;

@@ -79,6 +79,7 @@ ExitCode run_train(const TrainArguments& arguments, const models::ModelKinds& mo
   if (arguments.resume) options.existing = records::Existing::resume;
   if (arguments.overwrite) options.existing = records::Existing::overwrite;
   const auto world = session.world(config.communication, warn_to(log));
+  options.stored = [&] { session.results_are_stored(config.communication.timeout_seconds); };
   const ExitCode code = [&] {
     session::Job job(*world, log, {.heeds_signals = true});
     return exit_code_of(session::run(job, *world, config, options));
@@ -136,7 +137,7 @@ void add_replay(Command app, Chosen& chosen) {
         session::Job job(*world, log, {.heeds_signals = true});
         return exit_code_of(session::replay(job, arguments->run, arguments->output, chosen.models));
       }();
-      world->barrier();
+      end_together(*world, mpi, {}, code);
       return code;
     };
   });

@@ -26,6 +26,10 @@ TEST_CASE("256 levels of JSON are read, and one more is refused", "[nesting]") {
 
 TEST_CASE("levels of TOML are steps of keys, tables and arrays", "[nesting]") {
   const std::string steps = repeated("a.", kMostNested);
+  for (const std::string text : {"x = \"\"\"a\"\"\"\"\n", "x = \"\"\"a\"\"\"\"\"\n", "x = '''a''''\n"}) {
+    CHECK(where_toml_is_too_deep(text + steps + "a.a = 1"));  // long strings that end in quotes of their own
+    CHECK_FALSE(where_toml_is_too_deep(text + steps + "a = 1"));
+  }
   CHECK_FALSE(where_toml_is_too_deep(steps + "a = 1"));
   CHECK(where_toml_is_too_deep("x = 1\n" + steps + "a.a = 1") == 6 + steps.size() + 1);
   const std::string half = repeated("a.", kMostNested / 2);

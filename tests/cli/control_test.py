@@ -332,7 +332,7 @@ metric = "validation.auc"
         self.assertFalse((self.folder / "run" / "metrics.jsonl").exists())
         result = self.unisono("search", "search.toml", "--output", "found")
         self.assertEqual((result.code, len(messages(result))), (2, 1), result)
-        self.assertIn("validation auc is undefined, since in rows.h5 all validation examples have", result.err)
+        self.assertIn("validation auc is undefined, since in rows.h5: all 40 validation examples have", result.err)
 
     def test_a_set_of_one_class_is_said_or_refused(self):
         told = self.train("run", config="rows.toml", ranks=2)

@@ -50,6 +50,7 @@ class Ending(BinaryTest):
                     self.assertEqual(self.code_of(job), 0, self.said)
 
     def test_signals_to_ranks_after_the_summary_change_nothing(self):
+        reached = 0
         for number in (signal.SIGUSR1, signal.SIGTERM):
             for i in range(TRIES):
                 with self.subTest(number=number, i=i):
@@ -60,11 +61,14 @@ class Ending(BinaryTest):
                     for rank in self.ranks(job):
                         try:
                             os.kill(rank, number)
+                            reached += 1
                         except ProcessLookupError:
                             pass
                     self.assertEqual(self.code_of(job), 0, self.said)
+        self.assertGreater(reached, 0)
 
     def test_a_rank_that_is_stopped_after_the_summary_does_not_hold_the_others(self):
+        stopped = 0
         for i in range(3):
             with self.subTest(i=i):
                 job = self.launched(f"run{i}", *settings("communication.timeout_seconds=2"))
@@ -72,7 +76,9 @@ class Ending(BinaryTest):
                 ranks = self.ranks(job)
                 if ranks:
                     os.kill(ranks[-1], signal.SIGSTOP)
+                    stopped += 1
                 self.assertEqual(self.code_of(job, timeout=40), 0, self.said)
+        self.assertGreater(stopped, 0)
 
     def test_signals_of_the_first_moments_stop_a_training_with_a_checkpoint(self):
         for delay in (0.05, 0.1, 0.2, 0.3):

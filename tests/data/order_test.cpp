@@ -272,6 +272,31 @@ TEST_CASE("parts with orders of their own join their last steps together", "[ord
   }
 }
 
+TEST_CASE("parts join their rests wherever these lie", "[order]") {
+  const auto sizes = [](std::int64_t examples, SourceOptions options, int rank) {
+    options.rank = rank;
+    options.size = 2;
+    unisono::data::Schedule schedule(examples, options, true);
+    std::vector<std::int64_t> all;
+    for (; schedule.current().epoch == 0; schedule.advance()) all.push_back(schedule.current().places.size());
+    return all;
+  };
+  using Sizes = std::vector<std::int64_t>;
+  const SourceOptions five{.batch_size = 5, .least = {.of_rank = 2}};  // 2 and 3 a rank, of 10 examples each
+  CHECK(sizes(20, five, 0) == Sizes{2, 2, 2, 2, 2});
+  CHECK(sizes(20, five, 1) == Sizes{3, 3, 4, 0, 0});
+  const SourceOptions seven{.batch_size = 7, .least = {.of_rank = 2}};  // 3 and 4 a rank, of 13 examples each
+  CHECK(sizes(26, seven, 0) == Sizes{3, 3, 3, 4});
+  CHECK(sizes(26, seven, 1) == Sizes{4, 4, 5, 0});
+  // Together with another rank's, a single example is enough.
+  CHECK(sizes(20, {.batch_size = 5, .least = {.together = 2}}, 1) == Sizes{3, 3, 3, 1, 0});
+}
+
+TEST_CASE("what is said of too few examples helps", "[order]") {
+  CHECK_THROWS_WITH(unisono::data::Schedule(1, {.batch_size = 64, .least = {.together = 2}}, false),
+                    Catch::Contains("train on more examples"));
+}
+
 TEST_CASE("steps whose micro-batches have too few examples are refused", "[order]") {
   const auto make = [](SourceOptions options) { return unisono::data::Schedule(40, options, false); };
   CHECK_THROWS_WITH(make({.batch_size = 1, .least = {.together = 2}}),

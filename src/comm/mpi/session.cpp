@@ -121,14 +121,17 @@ int agreed_code(const mpi::Control& control) {
   return largest;
 }
 
-/// For scripts/launch, which may have to end an mpirun that hangs and then knows no exit code.
+/// For scripts/launch, which may have to end an mpirun that hangs and then knows no exit code. In one piece: a process
+/// that is killed here leaves what another one has noted.
 void note_code(int code) {
   const char* const path = std::getenv("UNISONO_EXIT_CODE_FILE");
   if (path == nullptr) return;
-  std::FILE* const file = std::fopen(path, "w");
+  const std::string aside = fmt::format("{}.{}", path, getpid());
+  std::FILE* const file = std::fopen(aside.c_str(), "w");
   if (file == nullptr) return;  // it is on another host
   fmt::print(file, "{}\n", code);
   std::fclose(file);
+  std::rename(aside.c_str(), path);
 }
 
 /// Ends the processes that cannot be reached, and this one.

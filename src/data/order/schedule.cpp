@@ -6,7 +6,6 @@
 #include <cassert>
 #include <cmath>
 #include <limits>
-#include <map>
 #include <utility>
 
 #include "unisono/base/errors.hpp"
@@ -44,8 +43,11 @@ Schedule::Schedule(std::int64_t examples, const SourceOptions& options, bool fix
   }
   share_ = fixed_ ? part_of(examples, options.rank, options.size) : Range{0, examples};
   order_batch_ = batch_of(options.rank);
+  joins_.resize(static_cast<std::size_t>(options.size));
   steps_ = count_steps();
-  settle_last_step();
+  if (options.least.together <= 1 && options.least.of_rank <= 1) return;
+  if (options.join_last && !options.drop_last) join_last_steps();
+  require_enough();
 }
 
 std::int64_t Schedule::batch_of(int rank) const {
@@ -56,10 +58,15 @@ std::int64_t Schedule::order_of(int rank) const {
   return fixed_ ? part_of(examples_, rank, options_.size).size() : examples_;
 }
 
+std::int64_t Schedule::steps_of(int rank) const {
+  const bool joins = joins_[static_cast<std::size_t>(rank)];
+  return joins ? order_of(rank) / batch_of(rank) : divide_up(order_of(rank), batch_of(rank));
+}
+
 std::int64_t Schedule::count_steps() const {
   std::int64_t most = 0, full = std::numeric_limits<std::int64_t>::max();
   for (int rank = 0; rank < (fixed_ ? options_.size : 1); ++rank) {
-    most = std::max(most, divide_up(order_of(rank), batch_of(rank)));
+    most = std::max(most, steps_of(rank));
     full = std::min(full, order_of(rank) / batch_of(rank));
   }
   if (!options_.drop_last) return most;
@@ -70,50 +77,62 @@ std::int64_t Schedule::count_steps() const {
                   count_of(examples_, "training example"), count_of(options_.batch_size, "example")));
 }
 
-/// Joins the last step to the one before where it has too few examples.
-void Schedule::settle_last_step() {
-  const bool needs_more = options_.least.together > 1 || options_.least.of_rank > 1;
-  if (!needs_more || examples_ == 0) return;
-  if (options_.join_last && steps_ > 1 && !has_enough(steps_ - 1)) {
-    --steps_;
-    joins_last_ = true;
+/// Joins the rests that are too small to the steps before. Those of ranks with orders of their own lie in different
+/// steps.
+void Schedule::join_last_steps() {
+  std::vector<bool> joins(joins_.size());
+  for (int rank = 0; rank < options_.size; ++rank) {
+    const std::int64_t rest = order_of(rank) / batch_of(rank);
+    joins[static_cast<std::size_t>(rank)] = rest > 0 && rest < steps_of(rank) && !has_enough(rank, rest);
   }
-  if (has_enough(0) && (!options_.join_last || has_enough(steps_ - 1))) return;
-  const bool divided = options_.size > 1 || options_.micro_batches > 1;
-  throw ConfigError(fmt::format(
-      "model.layers: a batch_norm needs two or more values of each channel to normalise by, but a step of {} "
-      "has one of them{}; raise train.batch_size{}",
-      count_of(std::min<std::int64_t>(options_.batch_size, examples_), "example"),
-      divided ? " on some rank or in some micro-batch" : "", divided ? ", or take fewer ranks or micro-batches" : ""));
+  const bool any = std::ranges::find(joins, true) != joins.end();
+  joins_ = fixed_ ? joins : std::vector<bool>(joins.size(), any);
+  steps_ = count_steps();
 }
 
-/// Whether no micro-batch of a step has fewer examples than it needs. The same on all ranks.
-bool Schedule::has_enough(std::int64_t step) const {
-  std::map<Index, Index> together;  // examples of each micro-batch that ranks share
-  for (int rank = 0; rank < options_.size; ++rank) {
-    for (Index number = 0; number < micro_batches(rank, step); ++number) {
-      const Index own = places_of(rank, step, number).size();
-      const bool shares = fixed_ || is_shared(MicroBatchSharing::sliced);
-      if (own > 0 &&
-          own < (shares ? options_.least.of_rank : std::max(options_.least.of_rank, options_.least.together)))
-        return false;
-      if (shares) together[number] += own;
+void Schedule::require_enough() const {
+  std::int64_t shortest = steps_;  // steps before the last of the shortest order are like the first one
+  for (int rank = 0; rank < options_.size; ++rank) shortest = std::min(shortest, steps_of(rank));
+  std::int64_t wrong = -1;
+  for (int rank = 0; rank < options_.size && wrong < 0; ++rank) {
+    if (!has_enough(rank, 0)) wrong = 0;
+    for (std::int64_t step = std::max<std::int64_t>(shortest - 1, 0); step < steps_ && wrong < 0; ++step) {
+      if (!has_enough(rank, step)) wrong = step;
     }
   }
-  return std::ranges::all_of(
-      together, [&](const auto& batch) { return batch.second == 0 || batch.second >= options_.least.together; });
+  if (wrong < 0 || (wrong > 0 && !options_.join_last)) return;  // small last steps were asked for
+  const bool is_first = wrong == 0, is_whole = options_.batch_size <= examples_;
+  const bool divided = options_.size > 1 || options_.micro_batches > 1;
+  throw ConfigError(fmt::format(
+      "model.layers: a batch_norm needs two or more values of each channel to normalise by, but {} has one of them{}; "
+      "{}{}{}",
+      is_first
+          ? fmt::format("a step of {}", count_of(std::min<std::int64_t>(options_.batch_size, examples_), "example"))
+          : "a last step of an epoch",
+      divided ? " on some rank or in some micro-batch" : "",
+      is_whole ? "raise train.batch_size" : "train on more examples",
+      divided ? ", or take fewer ranks or micro-batches" : "", is_first ? "" : ", or set train.last_batch = \"drop\""));
+}
+
+/// Whether no micro-batch of a step of which a rank has examples has fewer than it needs.
+bool Schedule::has_enough(int rank, std::int64_t step) const {
+  const bool shares = fixed_ || is_shared(MicroBatchSharing::sliced);
+  for (Index number = 0; number < micro_batches(rank, step); ++number) {
+    const Index own = places_of(rank, step, number).size();
+    if (own == 0) continue;
+    Index together = shares ? 0 : own;
+    for (int other = 0; shares && other < options_.size; ++other) together += places_of(other, step, number).size();
+    if (own < options_.least.of_rank || together < options_.least.together) return false;
+  }
+  return true;
 }
 
 Range Schedule::step_places(int rank, std::int64_t step) const {
-  const std::int64_t batch = batch_of(rank), places = order_of(rank);
-  const bool takes_rest = joins_last_ && step == steps_ - 1;
-  return {std::min(step * batch, places), takes_rest ? places : std::min((step + 1) * batch, places)};
-}
-
-std::int64_t Schedule::order_steps() const {
-  std::int64_t steps = steps_;
-  while (steps > 1 && step_places(options_.rank, steps - 1).size() == 0) --steps;
-  return steps;
+  const std::int64_t batch = batch_of(rank), places = order_of(rank), first = std::min(step * batch, places);
+  if (!joins_[static_cast<std::size_t>(rank)]) return {first, std::min(first + batch, places)};
+  const std::int64_t steps = steps_of(rank);
+  if (step >= steps) return {places, places};
+  return {first, step + 1 == steps ? places : first + batch};
 }
 
 /// The number of micro-batches of a step or, if each rank divides its own part, of that rank's part.
@@ -124,6 +143,12 @@ Index Schedule::micro_batches(int rank, std::int64_t step) const {
   }
   if (is_shared(MicroBatchSharing::own)) largest = part_of(largest, rank, options_.size).size();
   return std::min<Index>(options_.micro_batches, largest);
+}
+
+std::int64_t Schedule::order_steps() const {
+  std::int64_t steps = steps_;
+  while (steps > 1 && step_places(options_.rank, steps - 1).size() == 0) --steps;
+  return steps;
 }
 
 /// The micro-batches of the present step of which this rank has a part.
@@ -193,7 +218,8 @@ Index Schedule::largest_slice() const {
   const auto micro_of = [&](std::int64_t step) {
     return divide_up(step, std::min<Index>(options_.micro_batches, step));
   };
-  const std::int64_t most = joins_last_ ? std::max(order_batch_, last_batch()) : order_batch_;
+  const bool joins = joins_[static_cast<std::size_t>(options_.rank)];
+  const std::int64_t most = joins ? std::max(order_batch_, last_batch()) : order_batch_;
   if (is_shared(MicroBatchSharing::sliced)) return divide_up(micro_of(most), options_.size);
   if (is_shared(MicroBatchSharing::own)) return micro_of(divide_up(most, options_.size));
   return micro_of(most);

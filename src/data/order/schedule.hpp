@@ -87,9 +87,11 @@ class Schedule {
   std::int64_t batch_of(int rank) const;                 ///< places of that rank's order in a step
   std::int64_t order_of(int rank) const;                 ///< examples in that rank's order
   Range step_places(int rank, std::int64_t step) const;  ///< of that rank's order
+  std::int64_t steps_of(int rank) const;                 ///< with examples of that rank's order, without a joined rest
   std::int64_t count_steps() const;
-  void settle_last_step();
-  bool has_enough(std::int64_t step) const;
+  void join_last_steps();
+  void require_enough() const;
+  bool has_enough(int rank, std::int64_t step) const;
   bool is_shared(MicroBatchSharing sharing) const { return !fixed_ && options_.sharing == sharing; }
   Index micro_batches(int rank, std::int64_t step) const;
   Range own_numbers() const;
@@ -100,7 +102,9 @@ class Schedule {
   bool fixed_;
   Range share_;
   std::int64_t order_batch_ = 0, steps_ = 0;
-  bool joins_last_ = false;  ///< the last step takes all that is left
+  /// Of each rank (without orders of their own: the same for all): the last whole step of its order takes the rest,
+  /// too.
+  std::vector<bool> joins_;
   std::int64_t epoch_ = 0, step_ = 0;
   Index micro_ = 0;  ///< number of this rank's current micro-batch in the step
 };

@@ -129,7 +129,7 @@ Search::Search(session::Job& job, const ConfigText& config, const models::ModelK
             {.repeats = settings().repeats, .folds = folds_ ? folds_->size() : 0, .refit = settings().refit}),
       metric_(settings().metric) {
   if (folds_) set_.set().fold_view(folds_->fold(0));  // says what makes folds impossible
-  metric_.require(planned_.config, set_.set(), folds_.has_value());
+  metric_.require(planned_.config, set_.set(), folds_.has_value(), goes_on());
   settings::grid_shape(planned_.config, static_cast<int>(settings().ranks_per_trial));
   if (job.ranks().is_root())
     session::check(planned_.config, {.ranks = static_cast<int>(settings().ranks_per_trial),

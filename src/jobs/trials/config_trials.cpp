@@ -336,7 +336,7 @@ MetricThatCounts::MetricThatCounts(const std::string& key) : name_(key) {
   name_ = key.substr(kPrefix.size());
 }
 
-void MetricThatCounts::require(const settings::Config& config, data::Dataset& set, bool has_folds) {
+void MetricThatCounts::require(const settings::Config& config, data::Dataset& set, bool has_folds, bool in_older_job) {
   const data::DatasetInfo& data = set.info();
   const std::vector<models::Metric> possible = session::possible_metrics(config, data, data::Split::validation);
   if (name_ == "auto") name_ = session::decisive(possible).name;
@@ -353,7 +353,10 @@ void MetricThatCounts::require(const settings::Config& config, data::Dataset& se
         fmt::format("search.metric = \"validation.{}\": this model has no such metric; it has {}", name_, names));
   }
   if (has_folds) return;
-  if (data.validation > 0) return session::require_defined(config, set, data::Split::validation, name_);
+  if (data.validation > 0) {
+    if (!in_older_job) session::require_defined(config, set, data::Split::validation, name_);
+    return;
+  }
   throw ConfigError(
       fmt::format("{} has no validation examples, by which trials are compared; hold some back with "
                   "data.validation_fraction = 0.1, or set search.cross_validate = true",

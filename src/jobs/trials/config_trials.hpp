@@ -157,7 +157,8 @@ class MetricThatCounts {
   /// Finds out what "auto" is. Called before the functions below. \param has_folds whether folds of the training
   /// examples validate \throws ConfigError where the model has no such metric, nothing validates, or the metric is
   /// undefined for what validates
-  void require(const settings::Config& config, data::Dataset& set, bool has_folds);
+  /// \param in_older_job as session::RunOptions::in_older_job
+  void require(const settings::Config& config, data::Dataset& set, bool has_folds, bool in_older_job);
 
   const std::string& name() const { return name_; }  ///< "accuracy"
   std::string text() const { return "validation " + name_; }

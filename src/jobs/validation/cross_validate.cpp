@@ -244,7 +244,7 @@ CrossValidation::CrossValidation(session::Job& job, const ConfigText& config, co
                   ? std::optional<NestedSearch>(std::in_place, planned_, folds_, text_, models, set_.info())
                   : std::nullopt),
       plan_(std::make_unique<OneTrial>(), {.folds = folds_.size(), .refit = settings().refit}) {
-  if (nested_) MetricThatCounts(planned_.plans.search->metric).require(planned_.config, set_.set(), true);
+  if (nested_) MetricThatCounts(planned_.plans.search->metric).require(planned_.config, set_.set(), true, goes_on());
   set_.set().fold_view(folds_.fold(0));  // says what makes folds impossible
   if (job.ranks().is_root())
     session::check(

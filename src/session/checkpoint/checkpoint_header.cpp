@@ -143,7 +143,7 @@ std::string to_json(const CheckpointHeader& header) {
 
 CheckpointHeader header_from_json(const std::string& text) {
   try {
-    const auto json = nlohmann::json::parse(shallow_json(text, "the header"));
+    const auto json = nlohmann::json::parse(shallow_json(text, "its header"));
     if (json.at("version") != kVersion) {
       throw CheckpointError(
           fmt::format("has format version {}, but this unisono reads version {}", json.at("version").dump(), kVersion));

@@ -253,7 +253,7 @@ Run::Run(Job& job, const RunPlan& plan, const RunOptions& options)
   require_examples(config_, parts_, data_.info().train);
   criteria_ = criteria_of(config_, *parts_.model, data_.info());
   require_same_data(group_, data_.info());
-  const bool is_new = options.existing != records::Existing::resume;
+  const bool is_new = options.existing != records::Existing::resume && !options.in_older_job;
   variety_ = require_variety(config_, *parts_.model, data_, criteria_, is_new);
   header_ = first_header(plan, parts_, training_.average != nullptr);
   find_other_run();
@@ -424,6 +424,7 @@ RunResult Run::end(TrainingObserver& observer, double seconds) {
   if (!unequal.empty() && parts_.grid.all().is_root()) log_.warning(unequal);
   if (repetition_) require_repeated(summary, config_.run_folder());
   outputs_.write(summary);
+  if (summary.is_complete() && options_.stored) options_.stored();
   if (options_.parameters != nullptr) *options_.parameters = parts_.whole_parameters();
   if (options_.validation_outputs != nullptr && summary.is_complete()) {
     *options_.validation_outputs = validation_outputs(parts_, training_, data_, config_);

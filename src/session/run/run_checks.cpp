@@ -46,6 +46,19 @@ void require_examples(const settings::Config& config, const ModelParts& parts, I
 
 namespace {
 
+/// "data.h5: all 40 validation examples have the class 'yes'"; empty: they differ, or there are none.
+std::string what_all_have(const settings::Config& config, data::Dataset& data, data::Split split) {
+  const std::string common = data.common_answer(split);
+  if (common.empty()) return "";
+  return fmt::format("{}: all {} {} examples have {}", config.data.path, grouped(examples_of(data.info(), split)),
+                     split == data::Split::train ? "training" : data::name_of(split), common);
+}
+
+std::string undefined_text(const std::string& metric, const std::string& what, data::Split split) {
+  return fmt::format("{} is undefined, since in {}; choose another metric, or other {} examples", metric, what,
+                     data::name_of(split));
+}
+
 /// The key that chooses by a metric which these examples do not have; empty: none does.
 std::string deciding_key(const Criteria& criteria, data::Split split, const std::vector<std::string>& undefined) {
   const auto is_undefined = [&](const std::optional<Criterion>& criterion) {
@@ -61,37 +74,32 @@ std::vector<std::string> require_variety(const settings::Config& config, const m
                                          data::Dataset& data, const Criteria& criteria, bool is_new) {
   std::vector<std::string> notes;
   for (const data::Split split : data::kSplits) {
-    const std::int64_t examples = examples_of(data.info(), split);
-    if (examples < 2) continue;
-    const std::string common = data.common_answer(split);
-    if (common.empty()) continue;
-    const std::string_view name = split == data::Split::train ? "training" : data::name_of(split);
-    const std::string what =
-        fmt::format("{}: all {} {} examples have {}", config.data.path, grouped(examples), name, common);
-    if (is_new && split == data::Split::train && data.info().classes > 0) {
+    const std::string what = what_all_have(config, data, split);
+    if (what.empty()) continue;
+    const bool are_several = examples_of(data.info(), split) > 1;
+    if (is_new && are_several && split == data::Split::train && data.info().classes > 0) {
       throw DataError(what + ": a classifier learns to tell two or more apart; add examples of other classes");
     }
     const std::vector<std::string> undefined = metrics_of_differing_examples(model, split);
     if (const std::string key = deciding_key(criteria, split, undefined); is_new && !key.empty()) {
-      throw ConfigError(fmt::format("{}: it is undefined, since in {}; choose another metric, or other {} examples",
-                                    key, what, data::name_of(split)));
+      throw ConfigError(undefined_text(key + ": it", what, split));
     }
     const std::string names = all_of({undefined.begin(), undefined.end()});
-    notes.push_back(what + (names.empty() ? "" : fmt::format(", so that {} is undefined", names)));
+    if (!are_several) continue;
+    notes.push_back(names.empty()
+                        ? what
+                        : fmt::format("{}, so that {} {} undefined", what, names, undefined.size() > 1 ? "are" : "is"));
   }
   return notes;
 }
 
 void require_defined(const settings::Config& given, data::Dataset& data, data::Split split, const std::string& metric) {
-  const std::string common = data.common_answer(split);
-  if (common.empty()) return;
+  const std::string what = what_all_have(given, data, split);
+  if (what.empty()) return;
   const settings::Config config = settle(given, data.info()).config;
   const auto undefined = metrics_of_differing_examples(ModelOfConfig(config, data.info()).model(), split);
   if (std::ranges::find(undefined, metric) == undefined.end()) return;
-  throw ConfigError(
-      fmt::format("search.metric: {} {} is undefined, since in {} all {} examples have {}; choose "
-                  "another metric, or other {} examples",
-                  data::name_of(split), metric, given.data.path, data::name_of(split), common, data::name_of(split)));
+  throw ConfigError(undefined_text(fmt::format("search.metric: {} {}", data::name_of(split), metric), what, split));
 }
 
 void require_slow_rank(const settings::Config& config, const ModelParts& parts) {
