@@ -35,6 +35,11 @@ class Ending(BinaryTest):
             self.assertLess(time.monotonic(), deadline)
             time.sleep(0.001)
 
+    def launched_to_its_summary(self, run, *arguments):
+        job = self.launched(run, *arguments)
+        self.wait_for(f"{run}/summary.json")
+        return job
+
     def ranks(self, job):
         return [id for id, name, _, session in processes() if session == job.pid and name.startswith("unisono")]
 
@@ -42,9 +47,7 @@ class Ending(BinaryTest):
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
             for i in range(TRIES):
                 with self.subTest(number=number, i=i):
-                    run = f"{number}-{i}"
-                    job = self.launched(run)
-                    self.wait_for(f"{run}/summary.json")
+                    job = self.launched_to_its_summary(f"{number}-{i}")
                     time.sleep(0.02 * i)
                     job.send_signal(number)
                     self.assertEqual(self.code_of(job), 0, self.said)
@@ -54,9 +57,7 @@ class Ending(BinaryTest):
         for number in (signal.SIGUSR1, signal.SIGTERM):
             for i in range(TRIES):
                 with self.subTest(number=number, i=i):
-                    run = f"{number}-{i}"
-                    job = self.launched(run)
-                    self.wait_for(f"{run}/summary.json")
+                    job = self.launched_to_its_summary(f"{number}-{i}")
                     time.sleep(0.02 * i)
                     for rank in self.ranks(job):
                         try:
@@ -71,8 +72,7 @@ class Ending(BinaryTest):
         stopped = 0
         for i in range(3):
             with self.subTest(i=i):
-                job = self.launched(f"run{i}", *settings("communication.timeout_seconds=2"))
-                self.wait_for(f"run{i}/summary.json")
+                job = self.launched_to_its_summary(f"run{i}", *settings("communication.timeout_seconds=2"))
                 ranks = self.ranks(job)
                 if ranks:
                     os.kill(ranks[-1], signal.SIGSTOP)
