@@ -183,6 +183,39 @@ void add_features(TrainedModel& model, std::vector<records::WorstExample>& worst
   }
 }
 
+/// A feature without its normalisation.
+double raw_value(const data::Normalization& normalization, View features, std::size_t i) {
+  const std::size_t at = normalization.mean.size() == 1 ? 0 : i;
+  if (at >= normalization.mean.size()) return double{features[i]};
+  return double{features[i]} / double{normalization.scale[at]} + double{normalization.mean[at]};
+}
+
+/// "age = 39, colour = red, …": the values of an example's columns before they were encoded; empty: they have no names.
+std::string values_text(const data::Preprocessing& preprocessing, View features) {
+  constexpr std::size_t kMostColumns = 12;
+  std::vector<data::FittedColumn> columns = preprocessing.columns;
+  if (columns.empty()) {
+    for (const std::string& name : preprocessing.feature_names) columns.push_back({.name = name});
+  }
+  std::string text;
+  std::size_t i = 0;
+  for (std::size_t column = 0; column < columns.size() && column < kMostColumns; ++column) {
+    const data::FittedColumn& one = columns[column];
+    const auto width = static_cast<std::size_t>(one.width());
+    if (i + width > features.size()) break;
+    std::string value = one.kind == data::ColumnKind::number
+                            ? fmt::format("{:.6g}", raw_value(preprocessing.normalization, features, i))
+                            : "other";
+    for (std::size_t level = 0; level < one.levels.size() && one.kind != data::ColumnKind::number; ++level) {
+      if (raw_value(preprocessing.normalization, features, i + level) > 0.5)
+        value = one.levels[level].empty() ? "(missing)" : one.levels[level];
+    }
+    text += fmt::format("{}{} = {}", text.empty() ? "" : ", ", one.name, value);
+    i += width;
+  }
+  return columns.size() > kMostColumns ? text + ", …" : text;
+}
+
 /// Of what the worst examples are ordered by: "1 − probability of the label", "distance from the target", …
 std::string error_name(const TrainedModel& model, const std::optional<records::ClassReading>& reading) {
   if (!reading) return "distance from the " + answer_kind(model).name;
@@ -208,9 +241,12 @@ std::vector<records::WorstExample> worst_examples(TrainedModel& model,
                      .answer = {answer.begin(), answer.end()},
                      .outputs = {outputs.begin(), outputs.end()},
                      .error = error,
-                     .features = {}});
+                     .features = {},
+                     .values = {}});
   }
   add_features(model, worst);
+  for (records::WorstExample& one : worst)
+    one.values = values_text(model.checkpoint.header.preprocessing, one.features);
   return worst;
 }
 

@@ -12,6 +12,7 @@
 #include "unisono/base/clock.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/base/median.hpp"
+#include "unisono/data/import.hpp"
 #include "unisono/records/csv_field.hpp"
 #include "unisono/session/evaluation.hpp"
 #include "vectors/tables.hpp"
@@ -200,6 +201,27 @@ class RatingLabels {
   std::optional<data::Batch> batch_;  ///< all of the split
 };
 
+/// The columns of the raw table that are written beside the predictions. Used on rank 0.
+void keep_columns(const TrainedModel& model, const ApplyOptions& apply, const PredictOptions& how,
+                  SinkOptions& options) {
+  const std::string words = "--keep " + how.keep.front();
+  if (!model.reads_raw_file() || model.checkpoint.header.preprocessing.columns.empty()) {
+    throw ConfigError(words + ": only the columns of a CSV file can be kept; name one with --input");
+  }
+  if (!how.output.ends_with(".csv")) {
+    throw ConfigError(
+        fmt::format("{}: {} holds arrays of numbers; write a table with --output FILE.csv", words, how.output));
+  }
+  const auto rows = std::make_shared<const std::vector<std::vector<std::string>>>(
+      data::read_raw_columns(apply.input, model.checkpoint.header.preprocessing, how.keep));
+  for (const std::string& name : how.keep) options.label_names += "," + records::csv_text(name);
+  options.label = [rows](std::int64_t example) {
+    std::string text;
+    for (const std::string& value : rows->at(static_cast<std::size_t>(example))) text += "," + records::csv_text(value);
+    return text;
+  };
+}
+
 SinkOptions sink_options(TrainedModel& model, const ApplyOptions& apply, const PredictOptions& how, int ranks) {
   const AnswerKind answer = answer_kind(model);
   SinkOptions options{.path = how.output,
@@ -216,6 +238,7 @@ SinkOptions sink_options(TrainedModel& model, const ApplyOptions& apply, const P
     options.label_names = ",user,item";
     options.label = [labels = std::make_shared<RatingLabels>(model)](std::int64_t i) { return labels->of(i); };
   }
+  if (!how.keep.empty()) keep_columns(model, apply, how, options);
   return options;
 }
 

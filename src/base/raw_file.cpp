@@ -37,6 +37,13 @@ std::string advice_on(int error) {
   }
 }
 
+std::string advice_on(const std::string& reason) {
+  for (const int error : {ENOSPC, EDQUOT, EFBIG, EACCES, EPERM, EROFS, EMFILE, ENFILE}) {
+    if (reason.find(std::strerror(error)) != std::string::npos) return advice_on(error);
+  }
+  return advice_on(0);
+}
+
 RawFile::RawFile(std::string path, Mode mode)
     : path_(std::move(path)),
       mode_(mode),

@@ -141,6 +141,13 @@ void add_predict(Command app, Chosen& chosen) {
       .excludes(top)
       .repeated()
       .type_name("RUN|CHECKPOINT");
+  command
+      .add_option(
+          "--keep", predicted.keep,
+          "a column of the CSV file given by --input that is copied to FILE.csv, such as an id; may be repeated")
+      .excludes(top)
+      .repeated()
+      .type_name("COLUMN");
   command.callback([arguments, top, &chosen] {
     chosen.together = [arguments, top](comm::MpiSession& session, Log& log) {
       const auto world = session.world({}, warn_to(log));

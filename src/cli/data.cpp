@@ -36,7 +36,10 @@ void add_data(Command app, Chosen& chosen) {
       data.add_subcommand("describe", "show what a data set contains: shapes, types, classes, ranges, some images");
   const auto path = std::make_shared<std::string>();
   describe.add_option("file", *path, "HDF5 data set").required().type_name("FILE.h5");
-  describe.callback([=, &chosen] { chosen.alone = [=] { fmt::print("{}", printable(data::describe_set(*path))); }; });
+  const auto external = std::make_shared<bool>(false);
+  describe.add_flag("--external-files", *external, "the set may refer to values in other files");
+  describe.callback(
+      [=, &chosen] { chosen.alone = [=] { fmt::print("{}", printable(data::describe_set(*path, *external))); }; });
 }
 
 }  // namespace unisono::cli

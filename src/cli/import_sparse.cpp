@@ -157,6 +157,7 @@ void add_cooccurrences(Command data, Chosen& chosen) {
       .size()
       .default_str("4GiB");
   command.add_option("--seed", options->seed, "seed of the order of the entries").no_sign().capture_default_str();
+  command.add_flag("--external-files", options->external_files, "the text set may refer to values in other files");
   command.callback([=, &chosen] {
     chosen.alone = [=] {
       const data::CooccurrenceSummary made = data::count_cooccurrences(*path, *options, *output);

@@ -51,6 +51,7 @@ settings::Config read_train_config(const ConfigArguments& arguments, const std::
   settings::Config config = read.read(models);
   if (is_folder) {
     config.output = folder;
+    config.data.path = records::find_data(folder, config.data.path);
   } else if (!output.empty()) {
     config.output = output;
   }
@@ -60,6 +61,7 @@ settings::Config read_train_config(const ConfigArguments& arguments, const std::
 struct TrainArguments {
   ConfigArguments config;
   std::string output, compare_with;
+  std::vector<std::string> changes;  ///< "KEY=VALUE"
   bool resume = false, overwrite = false;
   std::string progress = "auto";
 };
@@ -70,12 +72,31 @@ session::Watching watching(const std::string& name) {
   return name == "none" ? session::Watching::none : session::Watching::automatic;
 }
 
+/// The keys of changes "KEY=VALUE". \throws ConfigError for one that a resumed run must keep
+std::vector<std::string> changed_keys(const std::vector<std::string>& changes) {
+  std::vector<std::string> keys;
+  for (const std::string& change : changes) {
+    const std::string& key = keys.emplace_back(change.substr(0, change.find('=')));
+    if (settings::may_change_on_request(key)) continue;
+    throw ConfigError(
+        fmt::format("--change {}: a resumed run keeps this key; what may change are settings of its optimizer and "
+                    "schedule. Start a "
+                    "new run with --output DIR, from the weights of this one with --set train.initialise_from=RUN",
+                    change));
+  }
+  return keys;
+}
+
 ExitCode run_train(const TrainArguments& arguments, const models::ModelKinds& models, comm::MpiSession& session,
                    Log& log) {
-  const settings::Config config = read_train_config(arguments.config, arguments.output, arguments.resume, models);
+  const std::vector<std::string> changes = changed_keys(arguments.changes);
+  ConfigArguments changed = arguments.config;
+  changed.overrides.insert(changed.overrides.end(), arguments.changes.begin(), arguments.changes.end());
+  const settings::Config config = read_train_config(changed, arguments.output, arguments.resume, models);
   session::RunOptions options{.existing = records::Existing::refuse,
                               .watching = watching(arguments.progress),
-                              .compare_with = arguments.compare_with};
+                              .compare_with = arguments.compare_with,
+                              .changes = changes};
   if (arguments.resume) options.existing = records::Existing::resume;
   if (arguments.overwrite) options.existing = records::Existing::overwrite;
   const auto world = session.world(config.communication, warn_to(log));
@@ -99,6 +120,13 @@ void add_train(Command app, Chosen& chosen) {
   Option resume = command.add_flag("--resume", arguments->resume,
                                    "continue the run in the run folder; CONFIG may then be that folder");
   command.add_flag("--overwrite", arguments->overwrite, "replace the run in the run folder").excludes(resume);
+  command
+      .add_option("--change", arguments->changes,
+                  "a setting of the optimizer or the schedule that a resumed run has from here on, e.g. --change "
+                  "optimizer.learning_rate=0.01; the run records it; may be repeated")
+      .type_name("KEY=VALUE")
+      .repeated()
+      .needs(resume);
   command
       .add_option("--compare-with", arguments->compare_with,
                   "run folder or checkpoint, e.g. of a serial run; the summary reports the distance between its "

@@ -22,12 +22,15 @@ namespace unisono::records {
 namespace {
 
 /// The lines whose step is at most `step`. A last line that was cut short is dropped, too.
-std::string lines_until(const std::string& path, std::int64_t step) {
+/// \param evaluated false: evaluations after that step are dropped
+std::string lines_until(const std::string& path, std::int64_t step, bool evaluated) {
   std::istringstream lines(read_text_file(path));
   std::string kept;
   for (std::string line; std::getline(lines, line);) {
     const auto json = nlohmann::json::parse(shallow_json(line, path), nullptr, false);
-    if (json.is_object() && json.value("step", step + 1) <= step) kept += line + "\n";
+    if (!json.is_object() || json.value("step", step + 1) > step) continue;
+    if (!evaluated && json.value("step", step) == step && json.value("event", "") == "evaluation") continue;
+    kept += line + "\n";
   }
   return kept;
 }
@@ -125,7 +128,7 @@ std::size_t length_until(std::string_view file, std::int64_t step) {
 
 [[noreturn]] void fail_tensorboard(const std::string& path, const std::string& reason) {
   throw OutputError(fmt::format("{}: cannot be written: {}; {}", path, reason,
-                                advice_about(path, "free some space and continue with --resume")));
+                                advice_about(path, advice_on(reason) + " and continue with --resume")));
 }
 
 }  // namespace
@@ -144,8 +147,8 @@ bool is_report_field(std::string_view name) {
   return std::ranges::find(kFields, name) != std::end(kFields);
 }
 
-MetricsLog::MetricsLog(std::string path, std::int64_t step) : path_(std::move(path)) {
-  if (std::filesystem::is_regular_file(path_)) write_text_file(path_, lines_until(path_, step));
+MetricsLog::MetricsLog(std::string path, std::int64_t step, bool evaluated) : path_(std::move(path)) {
+  if (std::filesystem::is_regular_file(path_)) write_text_file(path_, lines_until(path_, step, evaluated));
   file_.open(path_, std::ios::app);
 }
 

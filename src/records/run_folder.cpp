@@ -32,8 +32,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::array kResults = {"config.toml", "dictionary.h5", "metrics.jsonl", "summary.json", "log.txt",
-                                 "checkpoints", "events.bin",    "replay",        "tensorboard",  "report.html"};
+constexpr std::array kResults = {"config.toml",  "data.json",   "dictionary.h5", "metrics.jsonl",
+                                 "summary.json", "log.txt",     "checkpoints",   "events.bin",
+                                 "replay",       "tensorboard", "report.html"};
 
 constexpr std::array kMadeEmpty = {"log.txt", "checkpoints"};
 
@@ -161,6 +162,39 @@ void RunFolder::clear() const {
     fs::remove_all(fs::path(path_) / name, error);
     if (error) fail(path_, fmt::format("{} cannot be removed", name), error.message());
   }
+}
+
+namespace {
+
+std::string place_of_data(const std::string& run_folder) { return run_folder + "/data.json"; }
+
+bool is_file(const fs::path& path) {
+  std::error_code ignored;
+  return fs::is_regular_file(path, ignored);
+}
+
+}  // namespace
+
+void write_place_of_data(const std::string& run_folder, const std::string& given) {
+  std::error_code ignored;
+  const fs::path absolute = fs::weakly_canonical(fs::absolute(given, ignored), ignored);
+  const fs::path folder = fs::weakly_canonical(fs::absolute(run_folder, ignored), ignored);
+  const nlohmann::ordered_json json = {{"path", given},
+                                       {"absolute", absolute.string()},
+                                       {"from_run_folder", absolute.lexically_relative(folder).string()}};
+  write_text_file(place_of_data(run_folder), json.dump(2) + "\n");
+}
+
+std::string find_data(const std::string& run_folder, const std::string& given) {
+  std::error_code ignored;
+  const std::string file = place_of_data(run_folder);
+  if (!is_file(file)) return given;
+  const auto json = nlohmann::json::parse(shallow_json(read_text_file(file), file), nullptr, false);
+  if (!json.is_object() || json.value("path", "") != given) return given;
+  const std::string absolute = json.value("absolute", ""), moved = run_folder + "/" + json.value("from_run_folder", "");
+  if (fs::equivalent(given, absolute, ignored)) return given;
+  if (is_file(absolute)) return absolute;
+  return is_file(moved) ? fs::path(moved).lexically_normal().string() : given;
 }
 
 std::string try_to_write_text_file(const std::string& path, const std::string& text) {

@@ -332,9 +332,13 @@ Pictures pictures_of(const records::ModelExamples& examples) {
 
 Table table_of(const records::ModelExamples& examples) {
   Table table{.caption = "Worst examples", .head = {"example", "answer", "predicted", examples.error}};
+  const bool named =
+      std::ranges::any_of(examples.worst, [](const records::WorstExample& one) { return !one.values.empty(); });
+  if (named) table.head.emplace_back("values");
   for (const records::WorstExample& one : examples.worst) {
     const auto [truth, predicted] = judged(one, examples);
     table.rows.push_back({grouped(one.number), truth, predicted, number_text(one.error)});
+    if (named) table.rows.back().push_back(one.values);
   }
   return table;
 }

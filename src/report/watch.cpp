@@ -11,6 +11,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <map>
+#include <set>
 #include <thread>
 
 #include "page.hpp"
@@ -23,6 +25,7 @@
 #include "unisono/records/progress.hpp"
 #include "unisono/records/run_folder.hpp"
 #include "unisono/report/report.hpp"
+#include "unisono/trials/study_plan.hpp"
 
 namespace unisono::report {
 namespace {
@@ -121,6 +124,14 @@ Look look_at(const std::string& folder, const models::ModelKinds& models) try {
   if (owner == records::FolderOwner::cross_validation) {
     const ValidationHistory validation = read_validation(folder);
     return {picture_of(validation), has_ended(validation.job.status, journal)};
+  }
+  if (owner == records::FolderOwner::study) {
+    std::error_code ignored;
+    const std::string file = records::study_journal_of(folder);
+    const std::string status = records::is_locked(file)                      ? "running"
+                               : fs::exists(folder + "/study.json", ignored) ? "complete"
+                                                                             : "unfinished";
+    return {picture_of_study(folder, status), has_ended(status, file)};
   }
   const RunHistory run = read_history(folder);
   return {picture_of(run), has_ended(run.record.status, folder + "/metrics.jsonl")};
@@ -329,6 +340,84 @@ std::string picture_of(const SearchHistory& search) {
         return course + (course.empty() ? "" : "  ") + settings_text(search, training.trial);
       });
   return text + time_line(job, left);
+}
+
+namespace {
+
+/// What the journal of a study says of it.
+struct StudyCourse {
+  std::string metric;
+  nlohmann::json trainings = nlohmann::json::array();            ///< planned; of older versions nothing
+  std::map<std::string, std::map<std::int64_t, double>> values;  ///< by variant and seed; NaN: it diverged
+  std::int64_t diverged = 0;
+
+  bool has(const nlohmann::json& training) const {
+    const auto found = values.find(training.at("identity").get<std::string>());
+    return found != values.end() && found->second.contains(training.at("seed").get<std::int64_t>());
+  }
+};
+
+StudyCourse read_course(const std::string& folder) {
+  StudyCourse study;
+  for (const nlohmann::json& entry : records::read_journal(records::study_journal_of(folder))) {
+    const std::string event = entry.value("event", "");
+    if (event == "plan") {
+      study.metric = entry.at("metric");
+      study.trainings = entry.at("trainings");
+    } else if (event == "training") {
+      const trials::StudyRecord record = trials::study_record_from(entry.at("record"));
+      study.values[record.variant][record.seed] = record.diverged ? std::nan("") : record.value;
+      if (record.diverged) ++study.diverged;
+    }
+  }
+  return study;
+}
+
+std::string mean_text(const std::map<std::int64_t, double>& values) {
+  double sum = 0;
+  std::int64_t count = 0;
+  for (const auto& [seed, value] : values) {
+    if (!std::isfinite(value)) continue;
+    sum += value;
+    ++count;
+  }
+  if (count == 0) return fmt::format("{:>9}", "–");
+  return fmt::format("{:>9}  mean of {}", number_text(sum / static_cast<double>(count)), count_of(count, "seed"));
+}
+
+/// The trainings that run, with their courses.
+std::string running_lines(const StudyCourse& study, const std::string& folder) {
+  std::string lines;
+  for (const nlohmann::json& training : study.trainings) {
+    const std::string run = folder + "/" + training.at("folder").get<std::string>();
+    if (study.has(training) || !records::is_locked(run + "/.lock")) continue;
+    lines += fmt::format("  {}, seed {}: {}\n", training.at("variant").get<std::string>(),
+                         training.at("seed").get<std::int64_t>(), course_of(run));
+  }
+  return lines;
+}
+
+}  // namespace
+
+std::string picture_of_study(const std::string& folder, const std::string& status) {
+  const StudyCourse study = read_course(folder);
+  const auto planned = std::ssize(study.trainings);
+  const auto ended = std::ranges::count_if(study.trainings, [&](const auto& training) { return study.has(training); });
+  std::string text = fmt::format("{}: {}\n", on_one_line(folder), status);
+  if (planned == 0) return text;
+  text +=
+      fmt::format("  {}  trainings {}/{}{}\n", progress_bar(static_cast<double>(ended) / static_cast<double>(planned)),
+                  grouped(ended), grouped(planned),
+                  study.diverged > 0 ? fmt::format("  {} diverged", grouped(study.diverged)) : "");
+  text += fmt::format("  {}\n", study.metric);
+  std::set<std::string> shown;
+  for (const nlohmann::json& training : study.trainings) {
+    const auto identity = training.at("identity").get<std::string>();
+    const auto values = study.values.find(identity);
+    if (!shown.insert(identity).second || values == study.values.end()) continue;
+    text += fmt::format("    {:<36} {}\n", training.at("variant").get<std::string>(), mean_text(values->second));
+  }
+  return text + running_lines(study, folder);
 }
 
 std::string picture_of(const ValidationHistory& validation) {

@@ -22,6 +22,9 @@ double seconds_left(const RunHistory& run);
 
 /// How a search goes, as a few lines of text: how far it is, the best so far, the trials that run, the time left.
 std::string picture_of(const SearchHistory& search);
+/// How a study goes: how far it is, each variant's metric so far, the training that runs.
+/// \throws CheckpointError saying what is wrong with the folder
+std::string picture_of_study(const std::string& folder, const std::string& status);
 /// How a cross-validation goes: how far it is, its metrics so far, the folds that run, the time left.
 std::string picture_of(const ValidationHistory& validation);
 

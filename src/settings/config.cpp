@@ -251,6 +251,7 @@ bool may_change(const std::string& key) {
                                "train.epochs",
                                "train.evaluate_every_epochs",
                                "data.path",
+                               "data.external_files",
                                "data.reader",
                                "train.threads",
                                "schedule.epochs",
@@ -269,6 +270,11 @@ bool may_change(const std::string& key) {
 }
 
 }  // namespace
+
+bool may_change_on_request(const std::string& key) {
+  const bool of_steps = key.starts_with("optimizer.") || key.starts_with("schedule.");
+  return may_change(key) || (of_steps && key != "optimizer.kind" && key != "optimizer.history");
+}
 
 std::string value_of_key(const std::string& effective, const std::string& key) {
   const ConfigTree all = tree_of(effective);

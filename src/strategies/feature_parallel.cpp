@@ -273,9 +273,10 @@ std::optional<StepRecord> DividedSteps::make(std::int64_t first, std::int64_t la
       examples += batch_->global_size;
       if (!team_.step()) return {};
       made_ += std::ssize(mini_batches_);
+      // After each step, so that the bits do not depend on how many steps are made at a time.
+      for (Thread& thread : threads_) run_.sums += std::exchange(thread.sums, {});
     }
   }
-  for (Thread& thread : threads_) run_.sums += std::exchange(thread.sums, {});
   const double waited = std::exchange(waited_, 0);
   run_.seconds.compute -= waited + (run_.seconds.input - input_before);
   run_.seconds.exposed_communication += waited;

@@ -48,6 +48,8 @@ class WorkerSteps {
   /// beginning with first_step + w. \return the record of the last one
   StepRecord make(std::int64_t first, std::int64_t last) {
     const parallel::ComputeScope computes(run_);
+    // A single thread goes on with the sum, whose bits then do not depend on how many steps are made at a time.
+    threads_.front().sums = std::exchange(run_.sums, {});
     team_.run([&](int number) {
       Thread& thread = threads_[static_cast<std::size_t>(number)];
       Worker& worker = run_.workers[static_cast<std::size_t>(number)];

@@ -142,15 +142,16 @@ TEST_CASE("a table is replaced only if its columns are those of predictions", "[
     folder.file("a.csv", first_line + "\n0,1\n");
     make_prediction_sink({.path = folder.path("a.csv"), .overwrite = true, .ranks = 1});
   };
-  for (const char* columns : {"example,y0", "example,target,y0", "example,target0,target1,y0,y1", "example,class,p1",
-                              "example,label,class,p0,p1", "example,label,label_name,class,class_name,margin0,margin1",
-                              "example,user,item,rating,y0", "example,user,item,y0", "user,rank,item,score"}) {
+  for (const char* columns :
+       {"example,y0", "example,id,place,y0", "example,target,y0", "example,target0,target1,y0,y1", "example,class,p1",
+        "example,label,class,p0,p1", "example,label,label_name,class,class_name,margin0,margin1",
+        "example,user,item,rating,y0", "example,user,item,y0", "user,rank,item,score"}) {
     INFO(columns);
     CHECK_NOTHROW(replace(columns));
   }
   for (const char* columns : {"", "example", "example,", "example,label", "example,user,item,rating", "example,y1,p2",
                               "example,p,y", "example,y0,", "example,y0,height", "example,p0,p2", "example,margin12",
-                              "example,p00", "example,user,y0", "example,y0,label", "Example,y0", "id,example,y0"}) {
+                              "example,p00", "example,y0,label", "Example,y0", "id,example,y0"}) {
     INFO(columns);
     CHECK_THROWS_WITH(replace(columns), Contains("does not hold predictions"));
   }

@@ -59,7 +59,9 @@ TEST_CASE("an override reaches into arrays by number", "[config]") {
   const std::string text =
       kData + "[train]\nmilestones = [1, 2]\n[model]\nlayers = [{kind = 'relu'}, {kind = 'dense', units = 1}]";
   CHECK(parse_overridden(text, {"model.layers.1.units=7"}).layers.at(1).units == 7);
+  CHECK(parse_overridden(text, {"model.layers[1].units=7"}).layers.at(1).units == 7);
   CHECK(parse_overridden(text, {"train.milestones.0=5"}).milestones == std::vector<double>{5, 2});
+  CHECK(parse_overridden(text, {"train.milestones[ 0 ]=5"}).milestones == std::vector<double>{5, 2});
 }
 
 TEST_CASE("a wrong override is refused by name", "[config]") {

@@ -139,6 +139,36 @@ class ScalingTest(PreprocessingTest):
         result = self.check("evaluate", "runs/table", "--input", "table.h5", "--split", "train")
         self.assertIn("on train of table.h5, 20 examples", result.out)
 
+    def test_columns_of_the_raw_file_are_kept_beside_the_predictions(self):
+        rows = [(0, 0, "a"), (0, 1, "b"), (1, 0, "a"), (1, 1, "b")] * 5
+        self.train_table(table(rows, ["x", "z", "kind"]), "--label", "kind")
+        self.write("new.csv", 'customer id,z,x,note\n007,0,1,"a, b"\n\n008,1,0,=1+1\n')
+        words = ("predict", "runs/table", "--input", "new.csv", "--output", "p.csv")
+        for ranks in (0, 2):
+            kept = ("--keep", "customer id", "--keep", "note", "--overwrite")
+            self.check(*words, *kept, ranks=ranks)
+            lines = (self.folder / "p.csv").read_text().splitlines()
+            self.assertEqual(lines[0], "example,customer id,note,class,class_name,p0,p1")
+            self.assertTrue(lines[1].startswith('0,007,"a, b",0,a,'), lines)
+            self.assertTrue(lines[2].startswith("1,008,'=1+1,1,b,"), lines)
+        self.refused(r"has no column 'customer'.*did you mean 'customer id'|customer id", *words, "--keep", "customer")
+        self.refused("--keep note: p.h5 holds arrays", *words[:-1], "p.h5", "--keep", "note", code=2)
+        self.refused("--keep x: only the columns of a CSV file", "predict", "runs/table", "--output", "q.csv",
+                     "--keep", "x", code=2)  # fmt: skip
+
+    def test_features_that_differ_a_thousandfold_are_named_unless_they_are_scaled(self):
+        rows = [(i % 7, 1000 * (i * i % 41), "ab"[i % 2]) for i in range(60)]
+        text = table(rows, ["age", "income", "kind"])
+        self.write("table.csv", text)
+        self.write("table.toml", CONFIG_OF_TABLE.format(loss="softmax_cross_entropy", units=2))
+        told = r"deviations of the features differ by more than 1000 \('income' has 1\.\de\+04, 'age' has 2\)"
+        for scale, warned in ((("--scale", "none"), True), ((), False), (("--scale", "min_max"), False)):
+            with self.subTest(scale=scale):
+                words = ("--label", "kind", "--output", "table.h5", "--overwrite")
+                self.check("data", "import", "csv", "table.csv", *words, *scale)
+                result = self.check("train", "table.toml", "--output", "runs/scales", "--overwrite")
+                (self.assertRegex if warned else self.assertNotRegex)(result.err + result.out, told)
+
     def test_a_set_that_was_standardised_on_import_refuses_raw_files(self):
         # As earlier versions wrote it: encoded, standardised, without a recipe.
         with h5py.File(self.folder / "table.h5", "w") as file:
@@ -349,7 +379,8 @@ class MissingTest(PreprocessingTest):
     def test_missing_values_become_what_the_training_rows_say(self):
         for missing, fill in (("mean", 4.0), ("median", 2.0)):
             text = "x,w,y\n1,a,1\n2,b,2\n,a,3\n9,,4\n"
-            self.train_table(text, "--target", "y", "--missing", missing, loss="mean_squared_error", units=1)
+            words = ("--target", "y", "--missing", missing, "--scale", "none")
+            self.train_table(text, *words, loss="mean_squared_error", units=1)
             self.write("new.csv", "x,w\n?,b\n5,\n")
             weight, bias = self.layer("runs/table")
             features = numpy.array([[fill, 0, 0, 1], [5, 1, 0, 0]])  # x, w missing, w a, w b
@@ -501,8 +532,8 @@ class WeightsTest(PreprocessingTest):
         layers = []
         for text, options in ((weighted, ("--weight", "w")), (repeated, ())):
             self.write("t.csv", text)
-            self.check("data", "import", "csv", "t.csv", "--target", "y", *options, "--output", "table.h5",
-                       "--overwrite")  # fmt: skip
+            self.check("data", "import", "csv", "t.csv", "--target", "y", *options, "--scale", "none",
+                       "--output", "table.h5", "--overwrite")  # fmt: skip
             config = CONFIG_OF_TABLE.format(loss="mean_squared_error", units=1).replace("adam", "sgd")
             self.write("table.toml", config.replace("batch_size = 16", "batch_size = 4"))
             self.check("train", "table.toml", "--overwrite", "--set", "optimizer.learning_rate=0.02")

@@ -165,8 +165,8 @@ class Contents(Reports):
         self.train("runs/line", config="line.toml")
         page = self.figures("runs/line", "--examples", "3", file="runs/line/report.html")
         head, *worst = page.tables["Worst examples"]
-        self.assertEqual(head, ["example", "answer", "predicted", "distance from the target"])
-        self.assertEqual({row[0] for row in worst[:2]}, {"7", "21"})
+        self.assertEqual(head, ["example", "answer", "predicted", "distance from the target", "values"])
+        self.assertEqual({row[0]: row[4] for row in worst[:2]}, {"7": "x = 7", "21": "x = 21"})
         errors = [float(row[3]) for row in worst]
         self.assertEqual(errors, sorted(errors, reverse=True))
         self.assertIn("objective", page.plots)

@@ -50,6 +50,16 @@ class ParameterServer(BinaryTest):
         self.assertEqual(sum(line["pushes"] for line in lines), 40)
         self.assertEqual(sum(sum(line["staleness"]["counts"]) for line in lines), 40)
 
+    def test_records_of_synchronous_runs_do_not_depend_on_where_they_were_stopped(self):
+        # 15 steps an epoch: a gradient lies in one of two buffers, by turns.
+        words = [*SERVED, *strategy(servers=1, consistency="synchronous"), *settings("train.batch_size=16")]
+        words += settings("train.report_every_steps=4", "checkpoint.every_steps=7")
+        self.train("whole", *words, ranks=3)
+        self.train("parts", *words, *settings("train.epochs=1"), ranks=3)
+        self.train("parts", *words, "--resume", ranks=3)
+        self.assert_same_bits("whole", "parts")
+        self.assertEqual(self.timeless("whole"), self.timeless("parts"))
+
     def test_a_bound_holds_workers_back(self):
         slow = ["--set", "fault.slow_rank=1", "--set", "fault.emulated_seconds=0.002", "--set", "fault.slow_factor=5"]
         bounded = strategy(consistency="bounded", staleness=1)

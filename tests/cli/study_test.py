@@ -130,6 +130,13 @@ class Verdicts(Study):
             self.assertIn("| equal bit for bit", text)
             self.assertIn("| diverged for 4 of 4 seeds", text)
         self.assertEqual(result.out.count("diverged: the loss"), 4, result)
+        lines = self.succeed("watch", "study").out.splitlines()
+        self.assertEqual(lines[0], "study: complete")
+        self.assertIn("100 %  trainings 24/24  4 diverged", lines[1])
+        self.assertEqual(lines[2], "  test accuracy")
+        self.assertRegex(lines[4], r"^    allreduce, 1 rank +0\.\d+  mean of 4 seeds$")
+        self.assertRegex(lines[-1], r"^    too fast, 1 rank +–$")
+        self.assertEqual(len(lines), 3 + 6)
 
     def test_convex_models_are_compared_with_their_minimum(self):
         self.write("linear.toml", LINEAR)

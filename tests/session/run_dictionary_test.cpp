@@ -24,10 +24,10 @@ std::string first_word(const StoredCheckpoint& checkpoint, const settings::Confi
 TEST_CASE("a run keeps its set's names once", "[run_dictionary]") {
   const ScratchFolder folder;
   write_words(folder.path("set.h5"), "first");
-  keep_dictionary(folder.path("set.h5"), folder.path("dictionary.h5"));
+  keep_dictionary({.path = folder.path("set.h5")}, folder.path("dictionary.h5"));
   const std::string kept = testing::bytes_of(folder.path("dictionary.h5"));
   write_words(folder.path("set.h5"), "second");
-  keep_dictionary(folder.path("set.h5"), folder.path("dictionary.h5"));
+  keep_dictionary({.path = folder.path("set.h5")}, folder.path("dictionary.h5"));
   CHECK(testing::bytes_of(folder.path("dictionary.h5")) == kept);
   CHECK(data::read_dictionary(folder.path("dictionary.h5")).at(0).names.at(0) == "first");
   CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 2);  // nothing was left aside
@@ -58,9 +58,9 @@ TEST_CASE("… and takes no others for them", "[run_dictionary]") {
   write_words(folder.path("set.h5"), "right");
   StoredCheckpoint checkpoint;
   checkpoint.path = folder.path("run/checkpoints/best.h5");
-  checkpoint.header.names = keep_dictionary(config.data.path, folder.path("kept.h5"));
+  checkpoint.header.names = keep_dictionary(config.data, folder.path("kept.h5"));
   CHECK(checkpoint.header.names != 0);
-  CHECK(checkpoint.header.names == keep_dictionary(config.data.path, folder.path("kept.h5")));  // as it was kept
+  CHECK(checkpoint.header.names == keep_dictionary(config.data, folder.path("kept.h5")));  // as it was kept
   write_words(folder.path("run/dictionary.h5"), "wrong");
   CHECK(first_word(checkpoint, config) == "right");
   write_words(folder.path("run/checkpoints/dictionary.h5"), "right");

@@ -58,6 +58,7 @@ struct PredictOptions {
   std::int64_t batch_size = 0;  ///< examples that a rank predicts at once; 0: train.evaluation_batch_size
   /// Run folders or checkpoints of other models of the same outputs: the mean over all is written.
   std::vector<std::string> ensemble = {};
+  std::vector<std::string> keep = {};  ///< columns of a CSV file as input that are copied to FILE.csv
 };
 
 /// Writes the model's outputs for a split, in the set's order, to FILE.h5 (dataset "predictions" [n, K], and "classes"

@@ -10,6 +10,8 @@ namespace unisono {
 
 /// What to do about a file that cannot be written, by the error number: "free some space", "make its folder writable".
 std::string advice_on(int error);
+/// The same for a reason that holds the system's words for its error ("No space left on device").
+std::string advice_on(const std::string& reason);
 
 /// A file that is read or overwritten in place; several ranks may do so at the same time. All functions throw DataError
 /// in mode `read` and OutputError in mode `update`. Offsets and sizes are in bytes.

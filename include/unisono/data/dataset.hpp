@@ -86,6 +86,7 @@ struct DataSettings {
   NormalizationKind normalization = NormalizationKind::automatic;
   bool shuffle = true;
   std::int64_t arrangement_seed = -1;  ///< of the order in which sparse rows and ratings lie in memory; −1: `seed`
+  bool external_files = false;         ///< whether the file may refer to values in other files
   AugmentationSettings augmentation = {};
   /// The setting that makes a run train in strata, as messages and the reference name it; empty: there is none.
   std::string_view strata_set_by = {};
@@ -266,21 +267,22 @@ DatasetInfo inspect_dataset(const DataSettings& settings);
 // by this process alone.
 
 /// How many examples there are: rows, ratings or sentences. \throws DataError
-std::int64_t count_training_rows(const std::string& path);
+std::int64_t count_training_rows(const DataSettings& settings);
 
 /// Their class labels; empty if there are none. \throws DataError
-std::vector<std::int32_t> read_training_labels(const std::string& path);
+std::vector<std::int32_t> read_training_labels(const DataSettings& settings);
 
 /// A column: the one-dimensional dataset /train/<name>, or else a column of a table's features that has this name.
 /// Whole numbers are given as they are; texts, categories and fractions as the numbers of their different values in
 /// ascending order.
 /// \throws DataError if there is no such column, or if it has not one value for each example
-std::vector<std::int64_t> read_training_column(const std::string& path, const std::string& name);
+std::vector<std::int64_t> read_training_column(const DataSettings& settings, const std::string& name);
 
 /// Describes a set in some lines of text, for `unisono data describe`: groups, shapes, types, chunking, ranges, class
 /// balance, a few images.
+/// \param external_files as in DataSettings
 /// \throws DataError if the file is not a data set
-std::string describe_set(const std::string& path);
+std::string describe_set(const std::string& path, bool external_files = false);
 
 /// How much the training examples of a set overlap, which decides how often lock-free updates collide. An example is a
 /// hyperedge over what it touches: its features, or its user and its item (Niu, Recht, Ré & Wright, "Hogwild!", NIPS

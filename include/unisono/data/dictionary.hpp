@@ -16,8 +16,8 @@ struct NameTable {
 /// The tables of `/dictionary` in a set's file, and its class names. Tables that the set lacks are left out.
 using Dictionary = std::vector<NameTable>;
 
-/// Reads the dictionary of a set's file. \throws DataError
-Dictionary read_dictionary(const std::string& path);
+/// Reads the dictionary of a set's file. \param external_files as in DataSettings \throws DataError
+Dictionary read_dictionary(const std::string& path, bool external_files = false);
 /// Makes a file that `read_dictionary` reads. \throws OutputError
 void write_dictionary(const std::string& path, const Dictionary& dictionary);
 

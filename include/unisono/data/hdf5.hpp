@@ -35,6 +35,15 @@ struct DatasetShape {
   std::uint64_t row_size() const;  ///< values of one row: the product of all extents but the first
 };
 
+/// Something in an HDF5 file that leads to another file: an external link, or a dataset with external raw storage or
+/// virtual values.
+struct ExternalReference {
+  std::string object;               ///< the path of the link or dataset in the file that holds it
+  std::string name;                 ///< of the other file, as it is stored
+  std::vector<std::string> places;  ///< where HDF5 looks for it, in this order
+  bool is_hdf5 = true;              ///< false: raw bytes
+};
+
 /// An HDF5 file, closed by its destructor. The library is not thread-safe: every call takes one process-wide mutex.
 /// Paths name groups from the root: "train/features". All functions throw DataError if something cannot be read or is
 /// not as it should be, and OutputError if it cannot be written; messages give file, path and HDF5's own reason.
@@ -50,6 +59,10 @@ class File {
   const std::string& path() const;
   /// Whether there is a group or dataset of this path; false where a group above it is missing.
   bool exists(const std::string& object) const;
+  /// All objects that lead to other files.
+  std::vector<ExternalReference> external_references() const;
+  /// \throws DataError "PATH: /OBJECT refers to the file 'NAME', which is not read: WHY" if there is one
+  void require_own_values(const std::string& why) const;
   /// Names of what a group holds, in alphabetical order; "" is the root.
   std::vector<std::string> children(const std::string& group) const;
   bool is_dataset(const std::string& object) const;

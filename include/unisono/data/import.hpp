@@ -77,7 +77,7 @@ struct CsvOptions {
   TableForm form = {};                        ///< kept in the recipe, for tables to predict
   Header header = Header::automatic;
   // The recipe: how a run turns the columns into features, with what it finds in its own training rows.
-  Scaling scale = Scaling::none;  ///< of columns of numbers
+  Scaling scale = Scaling::standard;  ///< of columns of numbers
   Missing missing = Missing::error;
   Unknown unknown = Unknown::error;
   bool drop_missing_labels = false;    ///< leave out rows without a label or target
@@ -112,6 +112,11 @@ struct RawForm {
 /// \return why the file's labels or targets were left out; empty if they were not, or if there are none
 /// \throws DataError for a file that cannot be brought into the form that the model was trained on
 std::string import_raw(const std::string& input, const RawForm& form, const ImportOutput& output);
+
+/// The texts of some columns of a CSV file for such a model, row by row in the order of the set that import_raw makes
+/// of it: [rows][names]. \throws DataError for a column that is not there
+std::vector<std::vector<std::string>> read_raw_columns(const std::string& input, const Preprocessing& preprocessing,
+                                                       const std::vector<std::string>& names);
 
 /// A path in this folder for such a set, unique to this process. Making a set there also removes those that killed
 /// processes have left in the folder.
@@ -228,6 +233,7 @@ struct CooccurrenceOptions {
   bool symmetric = true;                                ///< false: row is the left word, column the right one
   std::uint64_t memory_bytes = std::uint64_t{4} << 30;  ///< for counting; what does not fit goes to the disk
   std::uint64_t seed = 1;                               ///< of the entries' order
+  bool external_files = false;                          ///< as in DataSettings
 };
 
 struct CooccurrenceSummary {

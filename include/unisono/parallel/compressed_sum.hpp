@@ -76,11 +76,10 @@ std::int64_t compression_bytes(const ParameterLayout& layout, int ranks, const C
 /// each, short vectors by all.
 std::int64_t plain_sum_bytes(Index n, int ranks);
 
-/// Which floats of a gradient are compressed.
+/// Which floats of a gradient are compressed. Frozen blocks, and unused floats between blocks, are not sent at all.
 struct CompressedBlocks {
   std::vector<FloatRange> compressed;
-  std::vector<FloatRange> exact;   ///< sent as they are
-  std::vector<FloatRange> unsent;  ///< frozen blocks, and the unused floats between blocks
+  std::vector<FloatRange> exact;  ///< sent as they are
 };
 
 /// Whether blocks are compressed by their role and name: not biases and norms, nor what one of the patterns fits (see

@@ -68,9 +68,9 @@ bool is_report_field(std::string_view name);
 /// Writes metrics.jsonl: one JSON object per line, flushed line by line.
 class MetricsLog {
  public:
-  /// Opens the file and removes the lines after `step`, because a resumed run makes those steps again. \throws
-  /// OutputError
-  MetricsLog(std::string path, std::int64_t step);
+  /// Opens the file and removes the lines after `step`, because a resumed run makes those steps again.
+  /// \param evaluated false: it also makes the evaluations after `step` again. \throws OutputError
+  MetricsLog(std::string path, std::int64_t step, bool evaluated = true);
   /// \throws OutputError
   void write(const nlohmann::ordered_json& line);
   /// Lines are also written for TensorBoard from now on.

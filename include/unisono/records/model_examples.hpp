@@ -75,6 +75,7 @@ struct WorstExample {
   std::vector<float> outputs;   ///< the model's
   double error = 0;             ///< what the examples are ordered by
   std::vector<float> features;  ///< [C, H, W] as the model takes them; empty where examples are not a table
+  std::string values = {};      ///< "age = 39, colour = red": of a table with named columns, as its source had them
 };
 
 /// The rows of a model's vectors that point in the most similar directions as some of them.

@@ -18,7 +18,7 @@ inline std::string config_of(const std::string& run_folder) { return run_folder 
 /// Where a run's record of events is.
 inline std::string events_of(const std::string& run_folder) { return run_folder + "/events.bin"; }
 
-/// The folder of one run, used by rank 0: config.toml, dictionary.h5, metrics.jsonl, summary.json, log.txt,
+/// The folder of one run, used by rank 0: config.toml, data.json, dictionary.h5, metrics.jsonl, summary.json, log.txt,
 /// checkpoints/, tensorboard/. Locked for its lifetime, so that two runs never write to the same one.
 class RunFolder {
  public:
@@ -48,6 +48,14 @@ class RunFolder {
   std::string path_;
   int lock_ = -1;
 };
+
+/// Writes data.json: where the data set of a run lies. \param given as the config gives it \throws OutputError
+void write_place_of_data(const std::string& run_folder, const std::string& given);
+
+/// The path of a run's data set: the place of which its data.json says that the set lay there, or else the same way
+/// from the run's folder, if both were moved. \return `given` where the file says nothing of that path, or where there
+/// is no set in any of these places
+std::string find_data(const std::string& run_folder, const std::string& given);
 
 /// Replaces a text file atomically, by renaming a temporary one. \throws OutputError
 void write_text_file(const std::string& path, const std::string& text);

@@ -44,6 +44,13 @@ struct BestEvaluation {
   std::int64_t waited = 0;  ///< number of evaluations since then
 };
 
+/// A key of the config that was changed on request when a run was resumed (--change).
+struct ConfigChange {
+  std::string key = {};
+  std::string before = {}, after = {};  ///< as TOML; empty: the key did not exist
+  std::int64_t step = 0;                ///< steps that were made before
+};
+
 /// The progress of a run, and from what it was started.
 struct CheckpointHeader {
   std::int64_t step = 0;                        ///< steps made
@@ -57,11 +64,11 @@ struct CheckpointHeader {
   models::ModelInputs inputs;         ///< what the data determine of the model's inputs and outputs
   data::Preprocessing preprocessing;  ///< of the training set's examples
   std::uint64_t data_identity = 0;
-  bool resident = true;               ///< DatasetInfo::resident; a streamed set has another order of examples
-  kernels::LossSums epoch_sums;       ///< training losses of the epoch up to reported_step, over all ranks
-  std::int64_t reported_step = 0;     ///< the last step in metrics.jsonl
-  kernels::LossSums unreported = {};  ///< training losses since then, over all ranks
-  double best = 0;                    ///< value of the best evaluation so far, if has_best
+  bool resident = true;            ///< DatasetInfo::resident; a streamed set has another order of examples
+  kernels::LossSums epoch_sums;    ///< training losses of the epoch up to reported_step, over all ranks
+  std::int64_t reported_step = 0;  ///< the last step in metrics.jsonl
+  std::vector<kernels::LossSums> unreported = {};  ///< training losses since then, by rank
+  double best = 0;                                 ///< value of the best evaluation so far, if has_best
   bool has_best = false;
   BestEvaluation best_by = {};      ///< step and metric of `best`
   BestEvaluation stopping_by = {};  ///< the same for early stopping
@@ -69,6 +76,8 @@ struct CheckpointHeader {
   bool averaged = false;        ///< whether it also holds averaged weights, with which the model is then applied
   std::uint64_t names = 0;      ///< hash of the training set's names (words, users, items, classes); 0 if it has none
   bool threads_chosen = false;  ///< whether strategy.threads in `config` was chosen when the run began
+  bool evaluation_due = false;  ///< whether a signal ended the evaluation after `step`, so that it is to be made again
+  std::vector<ConfigChange> changes = {};
 
   // These must be equal for a resumed run to give the same bits.
   int ranks = 1, threads = 1;

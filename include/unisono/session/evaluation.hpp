@@ -20,6 +20,13 @@ namespace unisono::session {
 std::vector<models::Metric> evaluate_split(ModelParts& parts, data::Dataset& data, data::Split split,
                                            const settings::Config& config);
 
+/// Does as evaluate_split, unless `stop`, which is asked before each batch, returns true on a rank: then it returns
+/// nothing on all ranks, as soon as the others have ended theirs. Where several ranks hold one model, `stop` is not
+/// asked. Collective.
+std::optional<std::vector<models::Metric>> evaluate_unless_stopped(ModelParts& parts, data::Dataset& data,
+                                                                   data::Split split, const settings::Config& config,
+                                                                   const std::function<bool()>& stop);
+
 /// How many examples a split has.
 std::int64_t examples_of(const data::DatasetInfo& info, data::Split split);
 

@@ -44,6 +44,8 @@ struct RunOptions {
   /// Whether a resumed run may have other settings than those with which its checkpoint was made, as long as the model
   /// and the optimizer's state have the same form: it takes over another run's weights.
   bool takes_over = false;
+  /// Keys of the config that a resumed run changes on request; each is one of may_change_on_request.
+  std::vector<std::string> changes = {};
   /// Whether it belongs to a job that began before, whose config need not keep rules that are newer than the job.
   bool in_older_job = false;
   const data::Fold* fold = nullptr;  ///< the examples to train and to validate on; null: as the config says

@@ -33,6 +33,10 @@ void require_examples(const settings::Config& config, const ModelParts& parts, I
 std::vector<std::string> require_variety(const settings::Config& config, const models::Model& model,
                                          data::Dataset& data, const Criteria& criteria, bool is_new);
 
+/// A warning about features of a table whose deviations differ a thousandfold, among the first training examples;
+/// empty: there are none, or the examples are images. This process alone reads them.
+std::string warning_on_scales(const settings::Config& config, data::Dataset& data);
+
 /// A metric is defined for a split: its examples differ in class or targets, or need not. \throws ConfigError
 void require_defined(const settings::Config& config, data::Dataset& data, data::Split split, const std::string& metric);
 
@@ -55,10 +59,10 @@ inline bool has_names(data::SetKind kind) { return kind != data::SetKind::table 
 /// Copies a set's names to the file, unless it exists. Called on rank 0. \return their hash, for
 /// CheckpointHeader::names
 /// \throws DataError, OutputError
-std::uint64_t keep_dictionary(const std::string& set, const std::string& file);
+std::uint64_t keep_dictionary(const data::DataSettings& set, const std::string& file);
 
 /// The hash of a set's names. Called on rank 0. \throws DataError
-std::uint64_t names_of(const std::string& set);
+std::uint64_t names_of(const data::DataSettings& set);
 
 /// The names for a checkpoint: from dictionary.h5 in its run's folder or next to the checkpoint, else from the training
 /// set. Names whose hash differs from the checkpoint's are not used. \throws DataError if there are none

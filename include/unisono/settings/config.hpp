@@ -166,6 +166,10 @@ std::string config_reference(ReferenceFormat format, const models::ModelKinds& m
 std::string value_of_key(const std::string& effective, const std::string& key);
 /// The keys of both that differ between two effective configs.
 std::vector<std::string> changed_keys(const std::string& before, const std::string& after);
+/// Whether a resumed run takes another value of this key where it is asked to by --change: settings of the optimizer's
+/// steps that change the form of no stored vector.
+bool may_change_on_request(const std::string& key);
+
 /// The keys ("train.batch_size") whose values differ between two effective configs, other than those that may change
 /// when a run is resumed: its length, its schedule's, its end by other reasons, name, place, reports, checkpoints,
 /// threads, communication, and how the model is divided.

@@ -199,6 +199,7 @@ class Columns {
     if (is_next) ++next_;
     return is_next;
   }
+  void skip() { ++next_; }
   /// Likewise for columns name0, name1, … \return whether there is at least one
   bool take_numbered(const std::string& name) {
     int count = 0;
@@ -212,11 +213,8 @@ class Columns {
   std::size_t next_ = 0;
 };
 
-/// Whether a CSV file's first line is exactly one that CsvSink writes: a user's own table may also have a column
-/// 'example'.
-bool names_predictions(const std::string& first_line) {
-  Columns columns(first_line);
-  if (!columns.take("example") || (columns.take("user") && !columns.take("item"))) return false;
+/// Whether the columns that are left are answers, classes and outputs, as CsvSink writes them, and nothing else.
+bool name_outputs(Columns columns) {
   if (columns.take("label")) {
     columns.take("label_name");
   } else if (!columns.take("target") && !columns.take("rating")) {
@@ -226,6 +224,15 @@ bool names_predictions(const std::string& first_line) {
   const bool has_outputs = columns.take_numbered("y") || columns.take_numbered("p") ||
                            columns.take_numbered("margin") || columns.take("p1") || columns.take("margin1");
   return has_outputs && columns.at_end();
+}
+
+/// Whether a CSV file's first line is one that CsvSink writes: examples, what identifies them, answers and outputs. A
+/// user's own table may also have a column 'example'.
+bool names_predictions(const std::string& first_line) {
+  Columns columns(first_line);
+  if (!columns.take("example")) return false;
+  while (!columns.at_end() && !name_outputs(columns)) columns.skip();
+  return !columns.at_end();
 }
 
 /// Whether an HDF5 file has the datasets of Hdf5Sink, or of recommendations, and nothing else.

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "unisono/data/hdf5.hpp"
+#include "unisono/records/run_folder.hpp"
 #include "unisono/session/evaluation.hpp"
 #include "unisono/session/run_checks.hpp"
 #include "unisono/session/run_state.hpp"
@@ -22,7 +23,8 @@ settings::Config config_of(const std::string& path, const session::CheckpointHea
   config.allow_shared_device = true;  // nothing is timed
   config.replica = {};                // each rank holds the whole model
   config.strategy = {};               // nothing is trained: threads are as many as the line above says
-  if (!options.data.empty()) config.data.path = options.data;
+  const std::filesystem::path run = std::filesystem::absolute(path).parent_path().parent_path();
+  config.data.path = options.data.empty() ? records::find_data(run.string(), config.data.path) : options.data;
   if (header.config.find("split_seed") == std::string::npos) {  // an earlier version, which split by `seed`
     config.data.split_seed = static_cast<std::int64_t>(header.seed);
     config.data.stratify = false;

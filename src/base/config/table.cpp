@@ -10,6 +10,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <regex>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -306,9 +307,12 @@ std::string message_of(const toml::parse_error& error, std::string_view text, co
   throw ConfigError(fmt::format("{}:{}:{}: {}{}", file, line, column, problem, excerpt(shown, line, column)));
 }
 
-constexpr std::string_view kVanishes = "is too small: it would become 0";
+/// A number such as 1e-400, of which a double holds nothing but 0.
+struct VanishingNumber : ConfigError {
+  using ConfigError::ConfigError;
+};
 
-/// Refuses numbers such as 1e-400, of which a double holds nothing but 0.
+/// Refuses them.
 class VanishingNumbers {
  public:
   VanishingNumbers(std::string_view text, const std::string& file) : text_(text), file_(file) {
@@ -334,9 +338,9 @@ class VanishingNumbers {
     const Token token = token_at(line, offset_of(line, at.column));
     const std::string_view digits = std::string_view(token.text).substr(0, token.text.find_first_of("eE"));
     if (digits.find_first_of("123456789") == std::string_view::npos) return;
-    const std::string problem = fmt::format("the number {} {}", token.text, kVanishes);
-    if (file_.starts_with(kSet)) throw ConfigError(fmt::format("{}: {}", file_, problem));
-    throw ConfigError(
+    const std::string problem = fmt::format("the number {} is too small: it would become 0", token.text);
+    if (file_.starts_with(kSet)) throw VanishingNumber(fmt::format("{}: {}", file_, problem));
+    throw VanishingNumber(
         fmt::format("{}:{}:{}: {}{}", file_, at.line, at.column, problem, excerpt(line, at.line, at.column)));
   }
 
@@ -364,9 +368,15 @@ std::string trimmed(std::string_view text) {
                                          : std::string(text.substr(first, text.find_last_not_of(" \t") + 1 - first));
 }
 
+/// "model.layers[3].units" as "model.layers.3.units".
+std::string with_points(const std::string& path) {
+  static const std::regex kIndex(R"(\[ *(\d{1,9}) *\])");
+  return std::regex_replace(path, kIndex, ".$1");
+}
+
 /// The steps of "train.epochs". \param example how to write it
 void split_path(Override& override, const std::string& path, std::string_view example) {
-  std::istringstream keys(path + ".");
+  std::istringstream keys(with_points(path) + ".");
   for (std::string key; std::getline(keys, key, '.');) {
     override.path.push_back(trimmed(key));
     if (override.path.size() > kMostNested) {
@@ -400,8 +410,10 @@ toml::table parse_value(const Override& override, std::string_view value) {
   try {
     toml::table table = parse(fmt::format("value = {}", value), override.source);
     if (table.size() == 1) return table;
-  } catch (const ConfigError& error) {
-    if (bracketed || has(error.what(), kVanishes)) throw;
+  } catch (const VanishingNumber&) {
+    throw;
+  } catch (const ConfigError&) {
+    if (bracketed) throw;
   }
   return parse(fmt::format("value = {}", detail::toml_text(std::string(value))), override.source);
 }

@@ -9,6 +9,7 @@
 
 #include "cooccurrence/pair_table.hpp"
 #include "import/set_writer.hpp"
+#include "set/external.hpp"
 #include "set/form.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/data/import.hpp"
@@ -272,7 +273,7 @@ CooccurrenceSummary count_cooccurrences(const std::string& text_path, const Cooc
     throw ConfigError(fmt::format("--output {}: this is the input text set; choose another file", output.path));
   }
   check_seal(text_path);
-  const hdf5::File file(text_path, hdf5::File::Mode::read);
+  const hdf5::File file = open_set_file(text_path, options.external_files);
   check_text(file);
   SetWriter writer(output);
   const std::vector<std::string> words = file.read_strings("dictionary/words");

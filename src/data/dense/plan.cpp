@@ -8,6 +8,7 @@
 
 #include "dense/feature_writer.hpp"
 #include "dense/rows.hpp"
+#include "set/external.hpp"
 #include "set/form.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/base/random.hpp"
@@ -42,7 +43,7 @@ std::uint64_t identity_of(const hdf5::File& file, const SetSchema& schema) {
     for (std::int64_t i = 0; i < rows; ++i)
       hash = hash_row(file, *group, part_of(group->examples, i, rows).first, hash);
   }
-  return hash;
+  return hash ^ hash_of_external_files(file);
 }
 
 constexpr std::int64_t kDefaultWindowBytes = 256 << 20;

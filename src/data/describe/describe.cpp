@@ -11,6 +11,7 @@
 #include "dense/schema.hpp"
 #include "describe/figures.hpp"
 #include "recipe/encoder.hpp"
+#include "set/external.hpp"
 #include "set/form.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/base/printable.hpp"
@@ -168,9 +169,9 @@ std::string features_shape_text(const GroupSchema& group) {
 
 }  // namespace
 
-std::string describe_set(const std::string& path) {
+std::string describe_set(const std::string& path, bool external_files) {
   check_seal(path);
-  const hdf5::File file(path, hdf5::File::Mode::read);
+  const hdf5::File file = open_set_file(path, external_files);
   if (const auto sparse = describe_sparse(file)) return *sparse;
   const SetSchema set =
       read_schema(file, {.needs_training = false, .needs_answers = false, .layout = ImageLayout::chw});

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "import/rows.hpp"
+#include "set/external.hpp"
 #include "set/form.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/data/hdf5.hpp"
@@ -30,9 +31,9 @@ NameTable read_table(const hdf5::File& file, const std::string& table) {
 
 }  // namespace
 
-Dictionary read_dictionary(const std::string& path) {
+Dictionary read_dictionary(const std::string& path, bool external_files) {
   check_seal(path);
-  const hdf5::File file(path, hdf5::File::Mode::read);
+  const hdf5::File file = open_set_file(path, external_files);
   Dictionary dictionary;
   for (const std::string table : kTables) {
     if (file.exists(path_of(table))) dictionary.push_back(read_table(file, table));

@@ -321,7 +321,7 @@ void File::create_group(const std::string& group) {
 
 void File::flush() {
   const LibraryLock lock;
-  if (H5Fflush(state_->file.get(), H5F_SCOPE_LOCAL) < 0) state_->fail_write("", "cannot be written; is the disk full?");
+  if (H5Fflush(state_->file.get(), H5F_SCOPE_LOCAL) < 0) state_->fail_write("", "cannot be written");
 }
 
 bool is_hdf5(const std::string& path) {

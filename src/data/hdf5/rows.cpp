@@ -168,7 +168,7 @@ void File::write_rows(const std::string& dataset, std::uint64_t first, std::uint
   const RowSelection rows = select_rows(handle.get(), extent, first, count);
   const Handle type = memory_type<T>();
   if (H5Dwrite(handle.get(), type.get(), rows.memory.get(), rows.file.get(), H5P_DEFAULT, values) < 0) {
-    state_->fail_write(dataset, "cannot be written; is the disk full?");
+    state_->fail_write(dataset, "cannot be written");
   }
 }
 
@@ -316,7 +316,7 @@ void File::write_strings(const std::string& dataset, const std::vector<std::stri
       texts.push_back(values[i].c_str());
     const RowSelection rows = select_rows(handle.get(), {size}, first, texts.size());
     if (H5Dwrite(handle.get(), type.get(), rows.memory.get(), rows.file.get(), H5P_DEFAULT, texts.data()) < 0)
-      state_->fail_write(dataset, "cannot be written; is the disk full?");
+      state_->fail_write(dataset, "cannot be written");
   }
 }
 

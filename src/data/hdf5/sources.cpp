@@ -2,11 +2,11 @@
 #include <hdf5.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <string>
 #include <vector>
 
+#include "hdf5/external.hpp"
 #include "hdf5/library.hpp"
 #include "hdf5/state.hpp"
 #include "unisono/base/errors.hpp"
@@ -21,30 +21,6 @@ namespace fs = std::filesystem;
 constexpr const char* kAdvice =
     "its values would be read as zeros; put the file in its place, or write the values into this file";
 constexpr int kMostNested = 8;  // virtual datasets of virtual datasets
-
-/// Where the library looks for a source file (H5F_prefix_open_file).
-std::vector<fs::path> places_of(const std::string& source, const std::string& path) {
-  std::vector<fs::path> places;
-  const fs::path name(source), folder = fs::path(path).parent_path();
-  if (name.is_absolute()) places.push_back(name);
-  const fs::path relative = name.is_absolute() ? name.filename() : name;
-  if (const char* prefix = std::getenv("HDF5_VDS_PREFIX")) places.push_back(fs::path(prefix) / relative);
-  places.push_back(folder / relative);
-  places.push_back(relative);
-  std::error_code ignored;
-  places.push_back(fs::canonical(path, ignored).parent_path() / relative);
-  return places;
-}
-
-template <typename Get>
-std::string text_from(const Get& get) {
-  const auto length = get(nullptr, 0);
-  if (length < 0) return "";
-  std::string text(static_cast<std::size_t>(length) + 1, '\0');
-  get(text.data(), text.size());
-  text.pop_back();
-  return text;
-}
 
 std::vector<hsize_t> extent_of_space(hid_t space) {
   std::vector<hsize_t> extent(static_cast<std::size_t>(std::max(0, H5Sget_simple_extent_ndims(space))));
@@ -61,11 +37,11 @@ std::string wrong_with_source(hid_t file, const std::string& path, const std::st
   Handle opened;
   std::string where = path;
   if (source != ".") {
-    for (const fs::path& place : places_of(source, path)) {
+    for (const std::string& place : places_of_source(source, path)) {
       std::error_code ignored;
       if (!fs::is_regular_file(place, ignored)) continue;
       opened = Handle{H5Fopen(place.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), H5Fclose};
-      where = place.string();
+      where = place;
       if (opened.valid()) break;
     }
     if (!opened.valid())
@@ -90,14 +66,10 @@ std::string wrong_with_source(hid_t file, const std::string& path, const std::st
 std::string wrong_with_virtual(hid_t file, const std::string& path, hid_t dataset, int nested) {
   if (nested > kMostNested) return "is virtual, and so are its sources, too many times";
   const Handle properties{H5Dget_create_plist(dataset), H5Pclose}, space{H5Dget_space(dataset), H5Sclose};
-  std::size_t count = 0;
-  H5Pget_virtual_count(properties.get(), &count);
+  const std::vector<VirtualSource> sources = virtual_sources(properties.get());
   hssize_t mapped = 0;
-  for (std::size_t i = 0; i < count; ++i) {
-    const std::string source =
-        text_from([&](char* to, std::size_t size) { return H5Pget_virtual_filename(properties.get(), i, to, size); });
-    const std::string name =
-        text_from([&](char* to, std::size_t size) { return H5Pget_virtual_dsetname(properties.get(), i, to, size); });
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    const auto& [source, name] = sources[i];
     const Handle into{H5Pget_virtual_vspace(properties.get(), i), H5Sclose};
     const Handle from{H5Pget_virtual_srcspace(properties.get(), i), H5Sclose};
     if (source.find('%') != std::string::npos || name.find('%') != std::string::npos)
@@ -121,21 +93,14 @@ std::string wrong_with_raw_files(hid_t dataset) {
   const Handle type{H5Dget_type(dataset), H5Tclose};
   std::uint64_t left = static_cast<std::uint64_t>(std::max<hssize_t>(0, H5Sget_simple_extent_npoints(space.get()))) *
                        H5Tget_size(type.get());
-  for (int i = 0; i < H5Pget_external_count(properties.get()); ++i) {
-    char name[4096] = {};
-    off_t offset = 0;
-    hsize_t size = 0;
-    H5Pget_external(properties.get(), static_cast<unsigned>(i), sizeof name - 1, name, &offset, &size);
-    const char* prefix = std::getenv("HDF5_EXTFILE_PREFIX");
-    const fs::path place =
-        prefix != nullptr && !fs::path(name).is_absolute() ? fs::path(prefix) / name : fs::path(name);
-    const std::uint64_t needed = std::min<std::uint64_t>(left, size);
+  for (const RawFilePart& part : raw_file_parts(properties.get())) {
+    const std::uint64_t needed = std::min(left, part.bytes);
     std::error_code error;
-    const auto bytes = fs::file_size(place, error);
-    if (error) return fmt::format("has its values in the file '{}', which cannot be read: {}", name, error.message());
-    if (bytes < static_cast<std::uint64_t>(offset) + needed) {
-      return fmt::format("has its values in the file '{}', which is too small: {}", name, kAdvice);
-    }
+    const auto bytes = fs::file_size(part.place, error);
+    if (error)
+      return fmt::format("has its values in the file '{}', which cannot be read: {}", part.name, error.message());
+    if (bytes < part.offset + needed)
+      return fmt::format("has its values in the file '{}', which is too small: {}", part.name, kAdvice);
     left -= needed;
   }
   return "";

@@ -148,6 +148,26 @@ std::string write_raw_table(const std::string& path, const Preprocessing& traine
   return table.unusable_label;
 }
 
+std::vector<std::vector<std::string>> read_raw_columns(const std::string& input, const Preprocessing& preprocessing,
+                                                       const std::vector<std::string>& names) {
+  const OpenText open = text_of(input, preprocessing.recipe.form.encoding);
+  const CsvTable table = scan_table_for(open, preprocessing);
+  std::vector<std::string> known;
+  for (const CsvColumn& column : table.columns) known.push_back(column.name);
+  std::vector<std::size_t> places;
+  for (const std::string& name : names) {
+    const auto found = std::find(known.begin(), known.end(), name);
+    if (found == known.end()) fail_without_column(input, name, known);
+    places.push_back(static_cast<std::size_t>(found - known.begin()));
+  }
+  std::vector<std::vector<std::string>> rows;
+  read_rows(*open(), csv_rows(table.dialect), [&](const LineReader&, const auto& fields) {
+    std::vector<std::string>& row = rows.emplace_back();
+    for (const std::size_t place : places) row.push_back(fields[place]);
+  });
+  return rows;
+}
+
 // The table is read twice, and once more where rows are not divided at random: it may be larger than memory.
 ImportSummary import_csv(const std::string& path, const CsvOptions& options, const ImportOutput& output) {
   const Shares shares{options.validation_fraction, options.test_fraction, options.seed};

@@ -8,6 +8,7 @@
 #include "dense/schema.hpp"
 #include "recipe/encoder.hpp"
 #include "set/agreement.hpp"
+#include "set/external.hpp"
 #include "set/form.hpp"
 #include "sparse/schema.hpp"
 #include "unisono/base/errors.hpp"
@@ -120,7 +121,7 @@ std::unique_ptr<Dataset> open_dataset(const DataSettings& settings, std::uint64_
   SetKind kind = SetKind::table;
   agreement.all_do([&] { check_seal(settings.path, share.node_rank, share.node_size); });
   agreement.all_do([&] {
-    kind = kind_of(hdf5::File(settings.path, hdf5::File::Mode::read));
+    kind = kind_of(open_set_file(settings.path, settings.external_files));
     if (trained == nullptr) check_order(settings, kind);
   });
   if (kind != SetKind::table) return open_sparse_set(settings, seed, share, trained);
@@ -131,17 +132,19 @@ DatasetInfo inspect_dataset(const DataSettings& settings) {
   const NodeShare alone;
   Agreement agreement(alone);
   check_seal(settings.path);
-  const hdf5::File file(settings.path, hdf5::File::Mode::read);
+  const hdf5::File file = open_set_file(settings.path, settings.external_files);
   const SetKind kind = kind_of(file);
   check_order(settings, kind);
   if (kind != SetKind::table) return inspect_sparse_set(settings, file);
   return inspect_table(settings, file);
 }
 
-std::int64_t count_training_rows(const std::string& path) { return rows_of(hdf5::File(path, hdf5::File::Mode::read)); }
+std::int64_t count_training_rows(const DataSettings& settings) {
+  return rows_of(open_set_file(settings.path, settings.external_files));
+}
 
-std::vector<std::int32_t> read_training_labels(const std::string& path) {
-  const hdf5::File file(path, hdf5::File::Mode::read);
+std::vector<std::int32_t> read_training_labels(const DataSettings& settings) {
+  const hdf5::File file = open_set_file(settings.path, settings.external_files);
   const bool labelled = kind_of(file) == SetKind::table
                             ? schema_of(file).group(Split::train)->has_labels
                             : read_sparse_schema(file, false).group(Split::train)->has_labels;
@@ -152,8 +155,8 @@ std::vector<std::int32_t> read_training_labels(const std::string& path) {
   return labels;
 }
 
-std::vector<std::int64_t> read_training_column(const std::string& path, const std::string& name) {
-  const hdf5::File file(path, hdf5::File::Mode::read);
+std::vector<std::int64_t> read_training_column(const DataSettings& settings, const std::string& name) {
+  const hdf5::File file = open_set_file(settings.path, settings.external_files);
   const std::string dataset = "train/" + name;
   if (name.find('/') == std::string::npos && file.exists(dataset) && file.is_dataset(dataset)) {
     return read_dataset(file, dataset, rows_of(file));
@@ -166,7 +169,7 @@ std::vector<std::int64_t> read_training_column(const std::string& path, const st
     if (found != names.end()) return read_feature(file, schema, static_cast<std::size_t>(found - names.begin()));
   }
   const std::string nearest = nearest_name(name, names);
-  throw DataError(fmt::format("{}: has no dataset /{}{}{}", path, dataset,
+  throw DataError(fmt::format("{}: has no dataset /{}{}{}", settings.path, dataset,
                               names.empty() ? "" : fmt::format(", and no column '{}' among {}", name, listed(names)),
                               nearest.empty() ? "" : fmt::format("; is it '{}'?", nearest)));
 }
@@ -208,6 +211,10 @@ void AugmentationSettings::describe(ConfigVisitor& visitor) {
 
 void DataSettings::describe(ConfigVisitor& visitor) {
   visitor.field({.name = "path", .meaning = "HDF5 file with the data set", .required = true}, path);
+  visitor.field({.name = "external_files",
+                 .meaning = "whether the HDF5 file may refer to values in other files, by external links, external raw "
+                            "storage or virtual datasets; whoever made it chose which files are read"},
+                external_files);
   visitor.choice({.name = "targets", .meaning = "what the model learns to predict"}, targets, kTargets);
   choose(visitor, {.name = "partition", .meaning = "how examples are assigned to ranks"}, partition, kPartitions,
          strata_set_by);

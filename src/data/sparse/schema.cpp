@@ -10,6 +10,7 @@
 
 #include "dense/schema.hpp"
 #include "recipe/recipe_file.hpp"
+#include "set/external.hpp"
 #include "set/form.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/base/random.hpp"
@@ -385,7 +386,7 @@ Sparsity sparsity_of_ratings(const hdf5::File& file, const SparseSchema& schema,
 
 std::optional<Sparsity> sparsity_of(const DataSettings& settings) {
   check_seal(settings.path);
-  const hdf5::File file(settings.path, hdf5::File::Mode::read);
+  const hdf5::File file = open_set_file(settings.path, settings.external_files);
   const SetKind kind = kind_of(file);
   if (kind != SetKind::sparse && kind != SetKind::ratings) return {};
   const SparseSchema schema = read_sparse_schema(file, false);

@@ -7,6 +7,7 @@
 #include "dense/feature_writer.hpp"
 #include "dense/schema.hpp"
 #include "set/common_answer.hpp"
+#include "set/external.hpp"
 #include "set/fold.hpp"
 #include "sparse/range_source.hpp"
 #include "sparse/schema.hpp"
@@ -46,7 +47,7 @@ std::uint64_t identity_of(const hdf5::File& file, const SparseSchema& schema) {
       hash = hash_bytes(std::as_bytes(std::span(values)), hash);
     }
   }
-  return hash;
+  return hash ^ hash_of_external_files(file);
 }
 
 /// The larger of what is known and one more than the largest number of a column.

@@ -37,7 +37,7 @@ std::optional<Folds> folds_of(const settings::PlannedConfig& planned) {
         "validating; remove it");
   }
   return folds_of_set(planned.plans.cross_validation.value_or(settings::CrossValidationSettings{}),
-                      planned.config.data.path);
+                      planned.config.data);
 }
 
 /// Refuses what no trial may have.

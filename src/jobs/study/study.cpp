@@ -395,11 +395,20 @@ JobFolder Study::folder() const {
 void Study::begin(records::Journal& journal) {
   if (journal.entries().empty()) {
     for (const trials::Variant& variant : plan_.variants) optim::require_base_rate(variant.config.schedule);
-    return journal.append({{"event", "study"}, {"version", 1}});
+    journal.append({{"event", "study"}, {"version", 1}});
+  } else if (journal.entries().front().value("event", "") != "study") {
+    throw OutputError(
+        fmt::format("{}: holds something else than a study; choose another folder (--output DIR)", plan_.folder));
   }
-  if (journal.entries().front().value("event", "") == "study") return;
-  throw OutputError(
-      fmt::format("{}: holds something else than a study; choose another folder (--output DIR)", plan_.folder));
+  nlohmann::json trainings;
+  for (const trials::StudyTraining& training : progress_.trainings()) {
+    trainings.push_back({{"variant", training.variant->text()},
+                         {"identity", training.variant->identity},
+                         {"seed", training.seed},
+                         {"folder", plan_.run_folder(training).substr(plan_.folder.size() + 1)}});
+  }
+  // For those who watch; a study that goes on may have other variants than before.
+  journal.append({{"event", "plan"}, {"metric", plan_.metric.text()}, {"trainings", trainings}});
 }
 
 void Study::resume(const records::Journal& journal) {

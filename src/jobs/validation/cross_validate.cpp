@@ -94,13 +94,13 @@ std::string of_inner_folds(std::string message) {
   return message;
 }
 
-std::vector<Folds> inner_folds(const settings::CrossValidationSettings& settings, const std::string& path,
+std::vector<Folds> inner_folds(const settings::CrossValidationSettings& settings, const data::DataSettings& set,
                                const Folds& outer) {
   const settings::CrossValidationSettings inner = inner_settings(settings);
   std::vector<std::int32_t> labels;
   std::vector<std::int64_t> column;
-  if (inner.stratified) labels = data::read_training_labels(path);
-  if (const std::string name = column_of(inner); !name.empty()) column = data::read_training_column(path, name);
+  if (inner.stratified) labels = data::read_training_labels(set);
+  if (const std::string name = column_of(inner); !name.empty()) column = data::read_training_column(set, name);
   std::vector<Folds> all;
   for (std::int64_t fold = 0; fold < outer.size(); ++fold) {
     const std::vector<std::int64_t> rows = outer.fold(fold).train;
@@ -151,7 +151,7 @@ NestedSearch::NestedSearch(const settings::PlannedConfig& planned, const Folds& 
                            const models::ModelKinds& models, const data::DatasetInfo& data)
     : outer_(outer),
       seed_(planned.config.seed),
-      inner_(inner_folds(*planned.plans.cross_validation, planned.config.data.path, outer)),
+      inner_(inner_folds(*planned.plans.cross_validation, planned.config.data, outer)),
       space_(searched_space(planned, text, models)),
       plan_(plans_of(planned, space_, inner_, work_of_trials(*planned.plans.search, space_, text, models, data))) {}
 
@@ -239,7 +239,7 @@ CrossValidation::CrossValidation(session::Job& job, const ConfigText& config, co
                     .threads = planned.plans.cross_validation->threads_per_fold,
                     .ranks_key = "cross_validation.ranks_per_fold",
                     .threads_key = "cross_validation.threads_per_fold"}),
-      folds_(folds_of_set(settings(), planned_.config.data.path)),
+      folds_(folds_of_set(settings(), planned_.config.data)),
       nested_(settings().nested
                   ? std::optional<NestedSearch>(std::in_place, planned_, folds_, text_, models, set_.info())
                   : std::nullopt),
@@ -395,7 +395,7 @@ void CrossValidation::write_results(const FoldResults& results,
                                     const std::function<std::vector<float>(std::int64_t)>& outputs) const {
   records::write_text_file(folder_ + "/folds.csv", results.csv());
   records::write_text_file(folder_ + "/cross_validation.json", results.json().dump(2) + "\n");
-  write_predictions(folder_, folds_, {planned_.config.data.path, set_.set().class_names()}, outputs);
+  write_predictions(folder_, folds_, {planned_.config.data, set_.set().class_names()}, outputs);
   job_.log().info(fmt::format("{}: {} of {}\n{}", folder_, count_of(folds_.size(), "fold"),
                               count_of(folds_.rows(), "example"), results.text()));
   const auto failed = std::find_if(results.results.begin(), results.results.end(), [](const records::TrialResult& one) {

@@ -202,7 +202,7 @@ void write_predictions(const std::string& folder, const Folds& folds, const Pred
     all.insert(all.end(), outputs.begin(), outputs.end());
   }
   std::stable_sort(lines.begin(), lines.end(), [](const Line& a, const Line& b) { return a.example < b.example; });
-  const std::vector<std::int32_t> labels = data::read_training_labels(set.path);
+  const std::vector<std::int32_t> labels = data::read_training_labels(set.settings);
   const std::vector<std::string>& names = set.class_names;
   std::string text = labels.empty() ? "example,fold" : "example,fold,label";
   for (std::size_t i = 0; i < width; ++i) {

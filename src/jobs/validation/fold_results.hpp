@@ -40,7 +40,7 @@ struct FoldResults {
 
 /// The set whose examples were predicted.
 struct PredictedSet {
-  std::string path;
+  const data::DataSettings& settings;
   const std::vector<std::string>& class_names;  ///< empty: it does not name them
 };
 

@@ -385,12 +385,12 @@ Folds stratified_shuffle_split(std::span<const std::int32_t> labels, std::int64_
   return {rows, std::move(validation)};
 }
 
-Folds folds_of_set(const settings::CrossValidationSettings& settings, const std::string& path) {
+Folds folds_of_set(const settings::CrossValidationSettings& settings, const data::DataSettings& set) {
   std::vector<std::int32_t> labels;
   std::vector<std::int64_t> column;
-  if (settings.stratified) labels = data::read_training_labels(path);
-  if (const std::string name = column_of(settings); !name.empty()) column = data::read_training_column(path, name);
-  return make_folds(settings, {.rows = data::count_training_rows(path), .labels = labels, .column = column});
+  if (settings.stratified) labels = data::read_training_labels(set);
+  if (const std::string name = column_of(settings); !name.empty()) column = data::read_training_column(set, name);
+  return make_folds(settings, {.rows = data::count_training_rows(set), .labels = labels, .column = column});
 }
 
 }  // namespace unisono::jobs

@@ -51,7 +51,7 @@ struct FoldInput {
 Folds make_folds(const settings::CrossValidationSettings& settings, const FoldInput& input);
 
 /// The folds of a set's training examples. \param path of the set \throws ConfigError, DataError
-Folds folds_of_set(const settings::CrossValidationSettings& settings, const std::string& path);
+Folds folds_of_set(const settings::CrossValidationSettings& settings, const data::DataSettings& set);
 
 /// The column that the method needs for FoldInput::column; empty: none.
 std::string column_of(const settings::CrossValidationSettings& settings);

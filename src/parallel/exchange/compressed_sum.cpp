@@ -66,6 +66,7 @@ class CompressedSum final : public GradientExchange {
   void accumulate(const FloatRange& range);
   void take_all(const FloatRange& range);
   void compress(const FloatRange& bucket);
+  void sum_encoded(const std::vector<FloatRange>& ranges);
   void forget(const FloatRange& range);
   void sum_exact_blocks();
   void choose_density();
@@ -78,7 +79,8 @@ class CompressedSum final : public GradientExchange {
   std::unique_ptr<EncodedSum> sum_;
   MutableView residual_, velocity_;  ///< like g; without momentum there is no velocity
   bool residual_is_zero_;
-  std::vector<float> sums_, exact_;  ///< of a bucket; of all exact blocks
+  std::vector<float> packed_, sums_;  ///< of the ranges of a bucket
+  std::vector<float> exact_;          ///< of all exact blocks
   std::int64_t step_, plainly_sent_ = 0;
   double exact_seconds_ = 0;
   comm::GradientBuckets buckets_;
@@ -138,18 +140,28 @@ void CompressedSum::take_all(const FloatRange& range) {
 
 void CompressedSum::compress(const FloatRange& bucket) {
   for_each_in(bucket, blocks_.exact, [this](const FloatRange& range) { take_all(range); });
-  for_each_in(bucket, blocks_.compressed, [this](const FloatRange& range) { accumulate(range); });
-  sums_.resize(static_cast<std::size_t>(bucket.last - bucket.first));
-  sum_->sum(*encoder_, part(residual_, bucket), sums_,
-            {.step = static_cast<std::uint64_t>(step_), .first = bucket.first});
-  for_each_in(bucket, blocks_.compressed, [&](const FloatRange& range) {
-    const FloatRange in_bucket{range.first - bucket.first, range.last - bucket.first};
-    std::ranges::copy(part(View(sums_), in_bucket), part(run_.gradient, range).begin());
-    forget(range);
-  });
-  for (const auto& ranges : {blocks_.exact, blocks_.unsent}) {  // of whose zeros one_bit has left something
-    for_each_in(bucket, ranges, [this](const FloatRange& range) { std::ranges::fill(part(residual_, range), 0.0F); });
+  std::vector<FloatRange> ranges;
+  for_each_in(bucket, blocks_.compressed, [&](const FloatRange& range) { ranges.push_back(range); });
+  if (ranges.empty()) return;
+  for (const FloatRange& range : ranges) accumulate(range);
+  sum_encoded(ranges);
+  for (const FloatRange& range : ranges) forget(range);
+}
+
+/// g ← Σ_r of what rank r's message says about these ranges; residual ← what this rank's message does not say. What
+/// lies between them is not encoded.
+void CompressedSum::sum_encoded(const std::vector<FloatRange>& ranges) {
+  const kernels::EncodingPlace place{.step = static_cast<std::uint64_t>(step_), .first = ranges.front().first};
+  if (ranges.size() == 1) {
+    return sum_->sum(*encoder_, part(residual_, ranges[0]), part(run_.gradient, ranges[0]), place);
   }
+  const auto size = static_cast<std::size_t>(size_of(ranges));
+  packed_.resize(size);
+  sums_.resize(size);
+  pack(residual_, ranges, packed_);
+  sum_->sum(*encoder_, packed_, sums_, place);
+  unpack(packed_, ranges, residual_);
+  unpack(sums_, ranges, run_.gradient);
 }
 
 /// Velocities of what is sent start anew, and residuals are cut, where this is wanted.
@@ -236,7 +248,7 @@ std::int64_t compression_bytes(const ParameterLayout& layout, int ranks, const C
   const auto encoder = make_encoder(settings);
   if (!encoder || ranks == 1) return 0;  // of PowerSGD, factors, which are small
   const Index bucket = std::min(layout.size(), kLargestBucket);
-  return kFloat * bucket + encoder->most_bytes(bucket) * (encoder->is_dense() ? 2 : ranks);
+  return 2 * kFloat * bucket + encoder->most_bytes(bucket) * (encoder->is_dense() ? 2 : ranks);
 }
 
 std::int64_t plain_sum_bytes(Index n, int ranks) {

@@ -176,18 +176,12 @@ std::vector<bool> blocks_to_compress(const ParameterLayout& layout, const std::v
 
 CompressedBlocks divide_blocks(const ParameterLayout& layout, const std::vector<bool>& compressed) {
   CompressedBlocks result;
-  Index end = 0;  // of what has a place already
-  const auto leave_out = [&](Index last) {
-    if (end < last) result.unsent.push_back({end, last});
-  };
   for (std::size_t i = 0; i < compressed.size(); ++i) {
     const Block& block = layout.blocks()[i];
     if (block.frozen) continue;
-    leave_out(block.offset);
-    end = block.offset + block.stored_size();
-    (compressed[i] ? result.compressed : result.exact).push_back({block.offset, end});
+    const FloatRange range{block.offset, block.offset + block.stored_size()};
+    (compressed[i] ? result.compressed : result.exact).push_back(range);
   }
-  leave_out(layout.size());
   return result;
 }
 

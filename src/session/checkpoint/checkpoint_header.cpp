@@ -18,6 +18,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LossSums, loss, examples, correct, correct_to
 
 namespace unisono::session {
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BestEvaluation, criterion, value, step, waited)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ConfigChange, key, before, after, step)
 
 constexpr int kVersion = 1;
 
@@ -51,7 +52,9 @@ void parse_control(const nlohmann::json& json, CheckpointHeader& header) {
   header.best_by = json.value("best_by", BestEvaluation());
   header.stopping_by = json.value("stopping_by", BestEvaluation());
   header.reported_step = json.value("reported_step", header.step);
-  if (json.contains("unreported")) json.at("unreported").get_to(header.unreported);
+  const auto unreported = json.value("unreported", nlohmann::json::array());
+  header.unreported = unreported.is_array() ? unreported.get<std::vector<kernels::LossSums>>()
+                                            : std::vector{unreported.get<kernels::LossSums>()};  // the ranks' sum
   if (!json.contains("first_loss")) return;
   header.divergence = {
       .has_first_loss = true, .first_loss = json.at("first_loss"), .below_until = json.at("below_until")};
@@ -91,6 +94,8 @@ CheckpointHeader parse(const nlohmann::json& json) {
   header.averaged = json.value("averaged", false);
   header.threads_chosen = json.value("threads_chosen", false);
   header.names = json.value("names", std::uint64_t{0});
+  header.evaluation_due = json.value("evaluation_due", false);
+  header.changes = json.value("changes", std::vector<ConfigChange>());
   json.at("ranks").get_to(header.ranks);
   json.at("threads").get_to(header.threads);
   json.at("device").get_to(header.device);
@@ -131,13 +136,15 @@ std::string to_json(const CheckpointHeader& header) {
     json["below_until"] = header.divergence.below_until;
   }
   json["reported_step"] = header.reported_step;
-  if (header.unreported.examples > 0) json["unreported"] = nlohmann::json(header.unreported);
+  if (!header.unreported.empty()) json["unreported"] = nlohmann::json(header.unreported);
   if (!header.worker_steps.empty()) json["worker_steps"] = header.worker_steps;
   for (const double number : header.method) json["method"].push_back(std::bit_cast<std::uint64_t>(number));
   for (const double number : header.strategy) json["strategy"].push_back(std::bit_cast<std::uint64_t>(number));
   if (header.averaged) json["averaged"] = true;
   if (header.threads_chosen) json["threads_chosen"] = true;
   if (header.names != 0) json["names"] = header.names;
+  if (header.evaluation_due) json["evaluation_due"] = true;
+  if (!header.changes.empty()) json["changes"] = nlohmann::json(header.changes);
   return json.dump(1);
 }
 

@@ -201,8 +201,9 @@ void CheckpointWriting::require_none(const std::vector<std::string>& errors) {
   if (error == errors.end()) return;
   give_up();
   const bool is_gone = error->find(std::strerror(ENOENT)) != std::string::npos;
-  const std::string advice = is_gone ? "the file was removed or renamed while the program ran; continue with --resume"
-                                     : "earlier checkpoints are intact: free some space and continue with --resume";
+  const std::string advice =
+      is_gone ? "the file was removed or renamed while the program ran; continue with --resume"
+              : "earlier checkpoints are intact: " + advice_on(*error) + " and continue with --resume";
   throw OutputError(
       fmt::format("checkpoint {} could not be written: {}; {}", path_, *error, advice_about(path_, advice)));
 }

@@ -256,7 +256,9 @@ void require_blocks(const data::hdf5::File& file, const std::string& group, cons
 template <typename Read>
 auto with_file(const std::string& path, Read read) {
   try {
-    return read(data::hdf5::File(path, data::hdf5::File::Mode::read));
+    const data::hdf5::File file(path, data::hdf5::File::Mode::read);
+    file.require_own_values("a checkpoint or exported model of unisono holds all its values itself");
+    return read(file);
   } catch (const DataError& error) {
     throw DamagedCheckpoint(error.what());
   }

@@ -24,20 +24,51 @@ int portions_of(const settings::Config& config, int replicas) {
   return leaves > 0 ? kPortionsOfLeaf * leaves : replicas;
 }
 
+/// The batches of a source until `stop` returns true.
+class StoppableSource final : public data::EvaluationSource {
+ public:
+  StoppableSource(data::EvaluationSource& source, const std::function<bool()>& stop) : source_(source), stop_(stop) {}
+
+  std::optional<data::Batch> next() override {
+    stopped_ = stopped_ || (stop_ && stop_());
+    return stopped_ ? std::nullopt : source_.next();
+  }
+  std::int64_t first() const override { return source_.first(); }
+  std::int64_t last() const override { return source_.last(); }
+  bool stopped() const { return stopped_; }
+
+ private:
+  data::EvaluationSource& source_;
+  const std::function<bool()>& stop_;
+  bool stopped_ = false;
+};
+
 }  // namespace
 
 std::vector<models::Metric> evaluate_split(ModelParts& parts, data::Dataset& data, data::Split split,
                                            const settings::Config& config) {
+  return *evaluate_unless_stopped(parts, data, split, config, {});
+}
+
+std::optional<std::vector<models::Metric>> evaluate_unless_stopped(ModelParts& parts, data::Dataset& data,
+                                                                   data::Split split, const settings::Config& config,
+                                                                   const std::function<bool()>& stop) {
+  const bool alone = parts.grid.shape().stages == 1 && parts.held.parameters->held_by_all();
+  const std::function<bool()> asked = alone ? stop : nullptr;
+  bool stopped = false;
   kernels::LossSums sums;
   comm::Communicator& replicas = parts.grid.data();
   const int portions = portions_of(config, replicas.size());
   const comm::Slice own = comm::slice_of(portions, replicas.rank(), replicas.size());
-  for (Index portion = own.first; portion < own.last; ++portion) {
+  for (Index portion = own.first; portion < own.last && !stopped; ++portion) {
     const auto source =
         data.evaluate(split, static_cast<int>(portion), portions, config.train.evaluation_batch_size, parts.delivery());
-    parts.replica->evaluate(*source, parts.state(), sums);
+    StoppableSource batches(*source, asked);
+    parts.replica->evaluate(batches, parts.state(), sums);
+    stopped = batches.stopped();
     if (config.communication.tree_leaves() > 0) sums.settle();
   }
+  if (asked && parts.grid.all().max(stopped ? 1 : 0) != 0) return std::nullopt;
   return parts.model->metrics(sum_over_ranks(parts.grid.all(), sums));
 }
 

@@ -45,7 +45,7 @@ void take(ModelParts& parts, const StoredCheckpoint& stored, const Fitting& fitt
 /// Checks that rows of the two models stand for the same words, users or items.
 void require_same_rows(comm::Communicator& ranks, const StoredCheckpoint& stored, const NewRun& run) {
   if (!has_names(run.data.info().kind)) return;
-  const std::uint64_t own = ranks.is_root() ? names_of(run.config.data.path) : 0;
+  const std::uint64_t own = ranks.is_root() ? names_of(run.config.data) : 0;
   if (ranks.max(ranks.is_root() && own != stored.header.names ? 1 : 0) == 0) return;
   throw ConfigError(
       fmt::format("train.initialise_from: the words, users or items of {} differ from those of {}, so its rows do not "

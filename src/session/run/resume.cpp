@@ -19,12 +19,32 @@ namespace unisono::session {
 namespace {
 
 void require_same_config_as_stored(const ResumedRun& run, const CheckpointHeader& stored) {
-  const auto changed = settings::changes_that_forbid_resuming(stored.config, run.header.config);
+  auto changed = settings::changes_that_forbid_resuming(stored.config, run.header.config);
+  std::erase_if(changed, [&](const std::string& key) { return std::ranges::count(run.options.changes, key) > 0; });
   if (changed.empty()) return;
+  std::string on_request;
+  if (std::ranges::all_of(changed, settings::may_change_on_request)) {
+    for (const std::string& key : changed)
+      on_request += fmt::format(" --change {}={}", key, settings::value_of_key(run.header.config, key));
+    on_request = fmt::format("; to change them from here on, --resume{}", on_request);
+  }
   throw ConfigError(
       fmt::format("{}: the run was started with different values of {}: resume with those of its config.toml, or "
-                  "start a new run with --output DIR",
-                  run.plan.config.run_folder(), fmt::join(changed, ", ")));
+                  "start a new run with --output DIR{}",
+                  run.plan.config.run_folder(), fmt::join(changed, ", "), on_request));
+}
+
+/// What is changed on request, as it is recorded.
+std::vector<ConfigChange> changes_on_request(const ResumedRun& run, const CheckpointHeader& stored) {
+  std::vector<ConfigChange> changes;
+  for (const std::string& key : run.options.changes) {
+    ConfigChange change{.key = key,
+                        .before = settings::value_of_key(stored.config, key),
+                        .after = settings::value_of_key(run.header.config, key),
+                        .step = stored.step};
+    if (change.before != change.after) changes.push_back(std::move(change));
+  }
+  return changes;
 }
 
 /// Versions without data.split_seed chose validation examples by `seed`, and without regard to classes.
@@ -129,7 +149,7 @@ std::string_view consequence(const ResumedRun& run, const CheckpointHeader& stor
 
 /// Called on rank 0.
 void require_resumable(const ResumedRun& run, const CheckpointHeader& stored) {
-  if (!run.takes_over) {
+  if (!run.options.takes_over) {
     require_same_config_as_stored(run, stored);
     require_chosen_span(run.plan.config, {stored.config, stored.step, run.steps_per_epoch});
   }
@@ -156,8 +176,20 @@ void take_progress(const CheckpointHeader& stored, CheckpointHeader& header) {
   header.names = stored.names;
   header.epoch_sums = stored.epoch_sums;
   header.reported_step = stored.reported_step;
-  header.unreported = stored.unreported;
   header.divergence = stored.divergence;
+  header.evaluation_due = stored.evaluation_due;
+  header.changes = stored.changes;
+}
+
+/// Each rank goes on adding to its own sum, so that the next report has the bits of a run that was not stopped.
+void take_unreported(const ResumedRun& run, const CheckpointHeader& stored) {
+  const comm::Communicator& ranks = run.parts.grid.all();
+  kernels::LossSums& own = run.training.sums;
+  if (std::ssize(stored.unreported) == ranks.size()) {
+    own += stored.unreported[static_cast<std::size_t>(ranks.rank())];
+  } else if (ranks.is_root()) {
+    for (const kernels::LossSums& one : stored.unreported) own += one;
+  }
 }
 
 /// Logs with what a rank continues in place of the states of other ranks than those there are now.
@@ -223,7 +255,12 @@ void resume_from(const StoredCheckpoint& checkpoint, const ResumedRun& run, Log&
   restore(checkpoint, run, log);
   say_differences(run, stored, log);
   take_progress(stored, run.header);
-  if (run.takes_over && stored.cursor.step == 0) {  // steps may have another size than before
+  take_unreported(run, stored);
+  for (ConfigChange& change : changes_on_request(run, stored)) {
+    log.info(fmt::format("changed on request: {} from {} to {}", change.key, change.before, change.after));
+    run.header.changes.push_back(std::move(change));
+  }
+  if (run.options.takes_over && stored.cursor.step == 0) {  // steps may have another size than before
     run.header.step = run.header.reported_step = stored.cursor.epoch * run.steps_per_epoch;
   }
   for (const std::string& change :

@@ -7,6 +7,7 @@
 #include "unisono/base/log.hpp"
 #include "unisono/records/event_file.hpp"
 #include "unisono/session/evaluation.hpp"
+#include "unisono/session/run.hpp"
 #include "unisono/session/run_plan.hpp"
 #include "unisono/session/stored_checkpoint.hpp"
 #include "unisono/session/training_parts.hpp"
@@ -27,7 +28,7 @@ struct ResumedRun {
   const Criteria& criteria;
   CheckpointHeader& header;  ///< as for a new run; its progress is overwritten
   std::int64_t steps_per_epoch = 1;
-  bool takes_over = false;  ///< RunOptions::takes_over
+  const RunOptions& options;
 };
 
 /// Restores the run's vectors, and the progress in its header, from a checkpoint. Logs where the run continues, and

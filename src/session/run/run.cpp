@@ -78,8 +78,8 @@ struct StartOfRun {
   const ModelParts& parts;
   const TrainingParts& training;
   const data::BatchSource& source;
-  std::string threads_text;                 ///< how their number was chosen; empty: it was not
-  const std::vector<std::string>& variety;  ///< notes on splits of equal labels or targets
+  std::string threads_text;                  ///< how their number was chosen; empty: it was not
+  const std::vector<std::string>& warnings;  ///< about the examples
 };
 
 std::string examples_on_device(std::size_t kept_bytes) {
@@ -134,7 +134,9 @@ void say_start(const StartOfRun& run, Log& log) {
     if (!note.empty()) log.info(note);
   }
   if (parts.grid.all().is_root()) {
-    for (const std::string& note : run.variety) log.warning(note);
+    for (const std::string& warning : run.warnings) {
+      if (!warning.empty()) log.warning(warning);
+    }
   }
   for (const std::string& note : parts.model->notes()) log.info(note);
   if (run.training.average) log.info("evaluations and predictions use averaged weights (train.weight_average)");
@@ -230,8 +232,8 @@ class Run {
   std::unique_ptr<KeptModels> kept_;
   std::optional<StoredCheckpoint> compared_;  ///< with which the result will be compared
   std::optional<Repetition> repetition_;
-  std::vector<std::string> variety_;  ///< notes on splits of equal labels or targets
-  bool ends_otherwise_ = false;       ///< whether this resumed run has other tolerances than before
+  std::vector<std::string> warnings_;  ///< about the examples; of rank 0
+  bool ends_otherwise_ = false;        ///< whether this resumed run has other tolerances than before
 };
 
 Run::Run(Job& job, const RunPlan& plan, const RunOptions& options)
@@ -254,7 +256,8 @@ Run::Run(Job& job, const RunPlan& plan, const RunOptions& options)
   criteria_ = criteria_of(config_, *parts_.model, data_.info());
   require_same_data(group_, data_.info());
   const bool is_new = options.existing != records::Existing::resume && !options.in_older_job;
-  variety_ = require_variety(config_, *parts_.model, data_, criteria_, is_new);
+  warnings_ = require_variety(config_, *parts_.model, data_, criteria_, is_new);
+  if (group_.is_root()) warnings_.push_back(warning_on_scales(config_, data_));
   header_ = first_header(plan, parts_, training_.average != nullptr);
   find_other_run();
   begin();
@@ -301,8 +304,7 @@ std::vector<std::string> Run::initialise() {
 void Run::resume(const StoredCheckpoint& checkpoint) {
   const auto changed = settings::changed_keys(checkpoint.header.config, header_.config);
   ends_otherwise_ = std::ranges::any_of(changed, [](const auto& key) { return key.starts_with("optimizer."); });
-  resume_from(checkpoint,
-              {plan_, parts_, training_, criteria_, header_, source_->steps_per_epoch(), options_.takes_over}, log_);
+  resume_from(checkpoint, {plan_, parts_, training_, criteria_, header_, source_->steps_per_epoch(), options_}, log_);
   source_->seek(header_.cursor);
   for (strategies::Worker& worker : workers_.workers()) worker.source.seek(header_.cursor);
 }
@@ -350,10 +352,10 @@ std::string Run::threads_text() const {
 
 RunResult Run::train() {
   if (is_complete()) return already_complete();
-  say_start({plan_, parts_, training_, *source_, threads_text(), variety_}, log_);
+  say_start({plan_, parts_, training_, *source_, threads_text(), warnings_}, log_);
   TrainingObserver observer(observer_context());
   const Stopwatch watch(job_.clock());
-  if (header_.step < total_steps()) make_steps(observer);
+  if (header_.step < total_steps() && observer.make_up_evaluation()) make_steps(observer);
   if (observer.stopped_early()) restore_best(observer);
   observer.finish();
   return end(observer, watch.seconds());

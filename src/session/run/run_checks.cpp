@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 
 #include "unisono/base/errors.hpp"
 #include "unisono/base/random.hpp"
 #include "unisono/base/raw_file.hpp"
 #include "unisono/comm/communicator.hpp"
+#include "unisono/session/method.hpp"
 #include "unisono/session/settled.hpp"
 
 namespace unisono::session {
@@ -93,6 +95,64 @@ std::vector<std::string> require_variety(const settings::Config& config, const m
   return notes;
 }
 
+namespace {
+
+/// The standard deviation of each feature over the first training examples.
+std::vector<double> deviations_of_features(data::Dataset& data) {
+  constexpr std::int64_t kMostValues = std::int64_t{1} << 24, kMostExamples = 4096;
+  const auto width = static_cast<std::size_t>(data.info().features.size());
+  const std::int64_t examined =
+      std::clamp<std::int64_t>(kMostValues / static_cast<std::int64_t>(width), 1, kMostExamples);
+  const std::int64_t parts = std::max<std::int64_t>(1, data.info().train / examined);
+  std::vector<double> sums(width), squares(width), first;
+  double examples = 0;
+  const auto source = data.evaluate(data::Split::train, 0, static_cast<int>(parts), 256);
+  while (const auto batch = source->next()) {
+    for (std::size_t i = 0; i < batch->features.size(); ++i) {
+      if (first.size() < width) first.push_back(double{batch->features[i]});  // subtracted, so that little cancels
+      const double value = double{batch->features[i]} - first[i % width];
+      sums[i % width] += value;
+      squares[i % width] += value * value;
+    }
+    examples += static_cast<double>(batch->size);
+  }
+  for (std::size_t i = 0; i < width; ++i) {
+    const double mean = sums[i] / examples;
+    squares[i] = std::sqrt(std::max(0.0, squares[i] / examples - mean * mean));
+  }
+  return squares;
+}
+
+std::string name_of_feature(const data::Preprocessing& preprocessing, std::size_t i) {
+  const std::vector<std::string> names =
+      preprocessing.columns.empty() ? preprocessing.feature_names : preprocessing.encoded_names();
+  return i < names.size() ? fmt::format("'{}'", names[i]) : fmt::format("feature {}", i + 1);
+}
+
+}  // namespace
+
+std::string warning_on_scales(const settings::Config& config, data::Dataset& data) {
+  constexpr double kLargeRatio = 1000, kLargeDeviation = 10;
+  const data::DatasetInfo& info = data.info();
+  const bool is_rows = info.kind == data::SetKind::table && info.features.height == 1 && info.features.width == 1;
+  if (!is_rows || info.normalization != data::NormalizationKind::none) return "";
+  const std::vector<double> deviations = deviations_of_features(data);
+  const auto largest = std::ranges::max_element(deviations);
+  auto smallest = largest;
+  for (auto one = deviations.begin(); one != deviations.end(); ++one) {
+    if (*one > 0 && *one < *smallest) smallest = one;
+  }
+  if (*largest < kLargeDeviation || *largest < kLargeRatio * *smallest) return "";
+  const auto text = [&](auto at) {
+    const auto i = static_cast<std::size_t>(at - deviations.begin());
+    return fmt::format("{} has {:.2g}", name_of_feature(data.preprocessing(), i), *at);
+  };
+  return fmt::format(
+      "{}: the standard deviations of the features differ by more than {:g} ({}, {}), from which models learn badly: "
+      "set data.normalization = \"feature\", or leave out what is no measurement",
+      config.data.path, kLargeRatio, text(largest), text(smallest));
+}
+
 void require_defined(const settings::Config& given, data::Dataset& data, data::Split split, const std::string& metric) {
   const std::string what = what_all_have(given, data, split);
   if (what.empty()) return;
@@ -164,10 +224,10 @@ std::uint64_t hash_of(const data::Dictionary& dictionary) {
 
 }  // namespace
 
-std::uint64_t keep_dictionary(const std::string& set, const std::string& file) {
+std::uint64_t keep_dictionary(const data::DataSettings& set, const std::string& file) {
   std::error_code ignored;
   if (fs::exists(file, ignored)) return hash_of(data::read_dictionary(file));
-  const data::Dictionary dictionary = data::read_dictionary(set);
+  const data::Dictionary dictionary = data::read_dictionary(set.path, set.external_files);
   if (dictionary.empty()) return 0;
   const std::string aside = file + ".tmp";
   try {
@@ -180,7 +240,9 @@ std::uint64_t keep_dictionary(const std::string& set, const std::string& file) {
   return hash_of(dictionary);
 }
 
-std::uint64_t names_of(const std::string& set) { return hash_of(data::read_dictionary(set)); }
+std::uint64_t names_of(const data::DataSettings& set) {
+  return hash_of(data::read_dictionary(set.path, set.external_files));
+}
 
 data::Dictionary dictionary_of(const StoredCheckpoint& checkpoint, const settings::Config& config) {
   const std::uint64_t names = checkpoint.header.names;
@@ -201,7 +263,7 @@ data::Dictionary dictionary_of(const StoredCheckpoint& checkpoint, const setting
                     checkpoint.path, kName, why));
   };
   try {
-    data::Dictionary dictionary = data::read_dictionary(config.data.path);
+    data::Dictionary dictionary = data::read_dictionary(config.data.path, config.data.external_files);
     if (is_its(dictionary)) return dictionary;
   } catch (const DataError& error) {
     throw lacks(error.what());
@@ -212,7 +274,7 @@ data::Dictionary dictionary_of(const StoredCheckpoint& checkpoint, const setting
 void require_same_names(const StoredCheckpoint& checkpoint, const settings::Config& config, const std::string& set) {
   const data::Dictionary known = dictionary_of(checkpoint, config);
   const bool by_name = !checkpoint.header.preprocessing.class_names.empty();  // matched when the set is read
-  for (const data::NameTable& there : data::read_dictionary(set)) {
+  for (const data::NameTable& there : data::read_dictionary(set, config.data.external_files)) {
     if (there.table == "classes" && by_name) continue;
     const data::NameTable* const own = data::find_table(known, there.table);
     if (own == nullptr || own->names.empty()) continue;

@@ -71,10 +71,11 @@ void RunOutputs::open(const Opening& opening, CheckpointHeader& header, Log& log
 }
 
 void RunOutputs::open_folder(const Opening& opening, CheckpointHeader& header) {
-  const std::uint64_t names = keep_dictionary(plan_.config.data.path, folder_->dictionary());
+  const std::uint64_t names = keep_dictionary(plan_.config.data, folder_->dictionary());
   if (header.names == 0) header.names = names;
+  records::write_place_of_data(folder_->path(), plan_.config.data.path);
   records::write_text_file(folder_->config(), config_text(plan_.config, opening.parts, header.config));
-  metrics_.emplace(folder_->metrics(), header.step);
+  metrics_.emplace(folder_->metrics(), header.step, /*evaluated=*/!header.evaluation_due);
   if (plan_.config.metrics.tensorboard) metrics_->add(records::TensorboardLog(folder_->tensorboard(), header.step));
 }
 

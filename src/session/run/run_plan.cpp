@@ -28,7 +28,9 @@ RunPlan plan_run(Job& job, comm::Communicator& group, const settings::Config& as
   require_same_experiment(group, asked);
   // What was chosen for the first part of a resumed run stays, whatever would be chosen now.
   const bool resumes = options.existing == records::Existing::resume;
-  if (!resumes && !options.in_older_job) optim::require_base_rate(asked.schedule);
+  const bool other_schedule =
+      std::ranges::any_of(options.changes, [](const std::string& key) { return key.starts_with("schedule."); });
+  if (other_schedule || (!resumes && !options.in_older_job)) optim::require_base_rate(asked.schedule);
   Settled settled = resumes ? settle_as_before(group, asked) : Settled(asked);
   // The placement gives the ranks their order, on which all that follows depends. It looks at the set's shapes alone.
   const auto inspect = [&asked] { return data::inspect_dataset(asked.data); };

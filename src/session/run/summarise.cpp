@@ -35,6 +35,7 @@ void describe_experiment(const EndedRun& run, Summary& summary) {
   summary.batch_statistics = batch_statistics(*parts.model);
   summary.device = parts.device();
   summary.choices = run.plan.choices;
+  summary.changes = run.header.changes;
   summary.config_hash = hash_bytes(run.header.config);
   summary.data_identity = run.header.data_identity;
   summary.build = run.header.build;

@@ -240,6 +240,10 @@ nlohmann::ordered_json to_json(const Summary& summary, const settings::Config& c
   if (config.fault.is_on()) json["fault"] = config.fault.text();
   json["seed"] = config.seed;
   json["chosen"] = choices_json(summary.choices, config);
+  for (const ConfigChange& change : summary.changes) {
+    json["changed"].push_back(
+        {{"key", change.key}, {"before", change.before}, {"after", change.after}, {"step", change.step}});
+  }
   json["device"] = summary.device;
   json["hashes"] = {{"config", fmt::format("{:016x}", summary.config_hash)},
                     {"data", fmt::format("{:016x}", summary.data_identity)},

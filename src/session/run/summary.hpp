@@ -70,6 +70,7 @@ struct Summary {
   std::string batch_statistics;  ///< global, local or none
   std::string device;
   std::vector<Choice> choices = {};  ///< who decided what the config left open
+  std::vector<ConfigChange> changes = {};
   std::uint64_t config_hash = 0, data_identity = 0, build = 0;
   std::optional<Comparison> comparison = {};      ///< with another run, if one was named
   std::optional<Minimisation> minimisation = {};  ///< where a method for the whole training set was used

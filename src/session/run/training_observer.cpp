@@ -23,6 +23,30 @@ double mean_loss(const kernels::LossSums& sums) {
   return sums.examples == 0 ? 0 : sums.loss / static_cast<double>(sums.examples);
 }
 
+/// What a checkpoint holds of the sums of each rank. Collective.
+std::vector<kernels::LossSums> sums_by_rank(comm::Communicator& ranks, const kernels::LossSums& own) {
+  const std::vector<double> sums = {own.loss, own.squared_error, own.absolute_error, own.target_sum,
+                                    own.target_squared_sum};
+  const std::vector<std::int64_t> counts = {own.examples, own.correct, own.correct_top5, own.values};
+  const auto all_sums = ranks.all_gather_vectors(sums);
+  const auto all_counts = ranks.all_gather_vectors(counts);
+  std::vector<kernels::LossSums> by_rank;
+  for (std::size_t rank = 0; rank < all_sums.size(); ++rank) {
+    const auto& sum = all_sums[rank];
+    const auto& count = all_counts[rank];
+    by_rank.push_back({.loss = sum[0],
+                       .examples = count[0],
+                       .correct = count[1],
+                       .correct_top5 = count[2],
+                       .squared_error = sum[1],
+                       .absolute_error = sum[2],
+                       .target_sum = sum[3],
+                       .target_squared_sum = sum[4],
+                       .values = count[3]});
+  }
+  return by_rank;
+}
+
 }  // namespace
 
 TrainingObserver::TrainingObserver(ObserverContext context)
@@ -39,6 +63,7 @@ TrainingObserver::TrainingObserver(ObserverContext context)
 bool TrainingObserver::step(const strategies::StepRecord& record) {
   last_ = record;
   evaluations_.clear();  // those of the previous step
+  header_.evaluation_due = false;
   examples_ += record.global_size;
   header_.step = record.step;
   header_.worker_steps = record.worker_steps;
@@ -54,12 +79,13 @@ bool TrainingObserver::step(const strategies::StepRecord& record) {
   average_weights();
 
   if (due_.evaluation && !has_diverged()) evaluate_and_judge();
-  if (due_.epoch && !has_diverged()) say_epoch();
+  if (due_.epoch && !has_diverged() && !header_.evaluation_due) say_epoch();
   if (agreement_.next_step() <= header_.step) advance_checkpoint();
   const bool converged = record.iteration && record.iteration->end != optim::BatchEnd::none;
   const bool ends = has_diverged() || stopped_early_ || converged;
-  stop_wish_ = agreed_wish();
-  interrupted_ = stop_wish_ != StopWish::none && epochs_done() < context_.plan.config.train.epochs && !ends;
+  stop_wish_ = header_.evaluation_due ? StopWish::signal : agreed_wish();
+  interrupted_ = header_.evaluation_due ||
+                 (stop_wish_ != StopWish::none && epochs_done() < context_.plan.config.train.epochs && !ends);
   // A checkpoint of a diverging model would displace a good one.
   const bool is_worth_it = !has_diverged() && !divergence_.is_above() && (!stopped_early_ || newly_best_);
   if (due_.checkpoint && !interrupted_ && is_worth_it) write_checkpoint();
@@ -104,23 +130,41 @@ StopWish TrainingObserver::agreed_wish() {
   return agreement_.agreed(header_.step);
 }
 
+bool TrainingObserver::make_up_evaluation() {
+  if (!std::exchange(header_.evaluation_due, false)) return true;
+  due_.epoch = true;
+  evaluate_and_judge();
+  if (!has_diverged() && !header_.evaluation_due) say_epoch();
+  interrupted_ = header_.evaluation_due;
+  if (interrupted_) stop_wish_ = StopWish::signal;
+  const bool goes_on = !interrupted_ && !stopped_early_ && !has_diverged();
+  if (goes_on && due_.checkpoint) write_checkpoint();
+  due_ = {};
+  return goes_on;
+}
+
 void TrainingObserver::finish() {
   const bool ends_with_best = stopped_early_ && header_.has_best;
+  if (!interrupted_) header_.evaluation_due = false;
   if (ends_with_best) evaluations_.clear();  // those were of the last weights
   if (header_.reported_step != header_.step && !has_diverged()) interrupted_ ? keep_unreported() : report();
   if (!interrupted_) check_end();
   for (const data::Split split : {data::Split::validation, data::Split::test}) {
     if (!interrupted_ && !has_diverged() && !evaluations_.contains(split)) evaluate(split);
+    if (!header_.evaluation_due) continue;
+    interrupted_ = true;
+    stop_wish_ = StopWish::signal;
   }
   if (!interrupted_ && !stopped_early_ && !has_diverged()) judge();
   if (due_.epoch && !has_diverged()) say_epoch();
-  const bool is_written = ends_with_best || (written_step_ == header_.step && !newly_best_);
+  const bool is_written = ends_with_best || (written_step_ == header_.step && !newly_best_ && !header_.evaluation_due);
   if (!has_diverged() && !is_written) write_checkpoint();
   finish_checkpoint();
 }
 
 std::vector<models::Metric> TrainingObserver::train_metrics() const {
-  kernels::LossSums sums = header_.unreported;
+  kernels::LossSums sums;
+  for (const kernels::LossSums& of_rank : header_.unreported) sums += of_rank;
   const bool same_epoch = epoch_of(header_.reported_step) == epoch_of(header_.step);
   if (same_epoch || sums.examples == 0) sums += header_.epoch_sums;
   return context_.parts.model->metrics(sums);
@@ -132,15 +176,14 @@ kernels::LossSums TrainingObserver::collect_losses() {
   const parallel::Phase phase(*context_.parts.backend, training.seconds, training.seconds.exposed_communication,
                               context_.clock);
   context_.parts.backend->collect(training.sums);
-  kernels::LossSums sums = std::exchange(header_.unreported, {});
-  sums += sum_over_ranks(context_.parts.grid.all(), std::exchange(training.sums, {}));
-  return sums;
+  return sum_over_ranks(context_.parts.grid.all(), std::exchange(training.sums, {}));
 }
 
 /// Stores losses that an interrupted run has not reported; the resumed run includes them in its next report.
 void TrainingObserver::keep_unreported() {
-  header_.unreported = collect_losses();
-  check_losses(header_.unreported);
+  context_.parts.backend->collect(context_.training.sums);
+  header_.unreported = sums_by_rank(context_.parts.grid.all(), context_.training.sums);
+  check_losses(sum_over_ranks(context_.parts.grid.all(), context_.training.sums));
 }
 
 void TrainingObserver::report() {
@@ -218,6 +261,12 @@ nlohmann::ordered_json TrainingObserver::norms_now() const {
   return norms;
 }
 
+/// Asks whether a signal came that an evaluation is given up for. Not where the state after it could not be resumed.
+std::function<bool()> TrainingObserver::ended_by_signal() const {
+  if (!context_.kept.is_lasting() || stopped_early_ || context_.plan.config.whole_batch()) return {};
+  return [this] { return context_.wish() == StopWish::signal; };
+}
+
 void TrainingObserver::evaluate(data::Split split) {
   const Stopwatch watch(context_.clock);
   ModelParts& parts = context_.parts;
@@ -225,7 +274,10 @@ void TrainingObserver::evaluate(data::Split split) {
   {
     const ScopedTimer timer(context_.training.seconds.evaluation, context_.clock);
     const WeightAverage::InPlace applied(parts, context_.training.average.get());
-    evaluations_[split] = evaluate_split(parts, context_.plan.data(), split, context_.plan.config);
+    auto metrics = evaluate_unless_stopped(parts, context_.plan.data(), split, context_.plan.config, ended_by_signal());
+    header_.evaluation_due = !metrics;
+    if (!metrics) return;
+    evaluations_[split] = std::move(*metrics);
   }
   check_evaluation(split, evaluations_[split]);
   if (!writes_metrics() || has_diverged()) return;
@@ -241,9 +293,9 @@ void TrainingObserver::evaluate_and_judge() {
   const data::DatasetInfo& info = context_.plan.data().info();
   for (const data::Split split : {data::Split::validation, data::Split::test}) {
     const bool wanted = split == watched_split(info) || selection_.needs(split);
-    if (wanted && !has_diverged()) evaluate(split);
+    if (wanted && !has_diverged() && !header_.evaluation_due) evaluate(split);
   }
-  if (has_diverged()) return;
+  if (has_diverged() || header_.evaluation_due) return;
   judge();
   const auto validation = evaluations_.find(data::Split::validation);
   if (context_.evaluated && validation != evaluations_.end()) context_.evaluated(epochs_done(), validation->second);
@@ -337,8 +389,7 @@ void TrainingObserver::note_first_loss() {
   const parallel::Phase phase(*context_.parts.backend, training.seconds, training.seconds.exposed_communication,
                               context_.clock);
   context_.parts.backend->collect(training.sums);
-  kernels::LossSums sums = header_.unreported;
-  sums += sum_over_ranks(context_.parts.grid.all(), training.sums);
+  const kernels::LossSums sums = sum_over_ranks(context_.parts.grid.all(), training.sums);
   divergence_.offer_first_loss(sums, first_step_, /*last=*/due_.report || due_.epoch || due_.checkpoint);
 }
 

@@ -79,6 +79,10 @@ class TrainingObserver final : public strategies::Observer {
   bool step(const strategies::StepRecord& record) override;
   std::int64_t next_due(std::int64_t step) const override;
 
+  /// Called before the first step: makes the evaluation that a signal ended when the run was interrupted. Collective.
+  /// \return whether steps may follow
+  bool make_up_evaluation();
+
   /// Called after the last step: does what is still due, the final evaluation (unless interrupted), and the last
   /// checkpoint. If the run diverged, it only finishes a checkpoint in progress. Collective.
   void finish();
@@ -121,6 +125,7 @@ class TrainingObserver final : public strategies::Observer {
   void write_report(const kernels::LossSums& sums, const Seconds& seconds);
   nlohmann::ordered_json norms_now() const;
   void average_weights();
+  std::function<bool()> ended_by_signal() const;
   void evaluate(data::Split split);
   void evaluate_and_judge();
   void judge();

@@ -157,6 +157,8 @@ EventOrder Serving::order_of(const Segment& segment, int server) const {
 void Serving::run_roles(const Segment& segment) {
   for (const auto& server : servers_) server->order = order_of(segment, server->number);
   if (!team_) return;  // a replay may have more ranks than roles
+  // A rank's worker goes on with the sum, whose bits then do not depend on how many steps are made at a time.
+  if (!workers_.empty()) workers_.front()->sums = std::exchange(run_.sums, {});
   team_->run([&](int thread) {
     try {
       const auto role = static_cast<std::size_t>(thread);

@@ -67,8 +67,10 @@ class GradientWorker final : public ServedWorker {
   void push(const Segment& segment, std::int64_t clock, const data::Batch& batch, float scale);
   void push_compressed(const Question& terms, float scale);
   void step_alone(double rate, float scale);
+  void keep_gradient();
   bool accrues() const { return settings_.push_period > 1; }
 
+  MutableView gradient_;  ///< of the run, which measures it
   std::vector<comm::Slice> shards_;
   Buffer second_theta_;
   MutableView theta_ahead_;  ///< the buffer for the next pull
@@ -83,6 +85,7 @@ class GradientWorker final : public ServedWorker {
 GradientWorker::GradientWorker(const TrainContext& run, Client client, const WorkerSettings& settings,
                                const std::vector<comm::Slice>& shards)
     : ServedWorker(run, std::move(client), settings),
+      gradient_(run.gradient),
       shards_(shards),
       statistics_ahead_(std::ssize(run.state.statistics), run.backend.memory()),
       pushed_statistics_(std::ssize(run.state.statistics), run.backend.memory()) {
@@ -123,6 +126,13 @@ void GradientWorker::make_steps(const Segment& segment) {
     count(batch);
   }
   if (accrued_steps_ > 0) push(segment, clock - 1, batch, 1);
+  if (clock > 0) keep_gradient();
+}
+
+/// After the last step its gradient is where the run looks for it.
+void GradientWorker::keep_gradient() {
+  const View last = run_.gradient;
+  if (last.data() != gradient_.data()) run_.backend.memory().copy(last, gradient_);  // no push reads it any more
 }
 
 void GradientWorker::start_pull(std::int64_t clock) {

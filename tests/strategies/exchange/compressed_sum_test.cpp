@@ -164,6 +164,20 @@ TEST_CASE("exact blocks and biases have the sum of an allreduce from the first s
   CHECK(std::ranges::equal(std::span(some[0].parameters).last(last), std::span(all[0].parameters).last(last)));
 }
 
+TEST_CASE("only what is compressed is encoded: no biases, and nothing between blocks", "[compressed_sum]") {
+  // Weights of 36 × 20 and 20 × 3; behind them 20 and 3 biases, in blocks that begin at multiples of 16.
+  Training training = {.model = network_of({nn::layer("flatten"), nn::dense(20), nn::layer("tanh"), nn::dense(3)}),
+                       .strategy = compressed({.kind = parallel::Compression::bf16}),
+                       .optimizer = {.kind = "sgd", .learning_rate = 0.1},
+                       .ranks = 2,
+                       .batch_size = 2,
+                       .epochs = 1,
+                       .stop_after = 1};
+  const Index weights = 36 * 20 + 20 * 3, biases = 20 + 3;
+  const auto sent = train(small_images(16), training)[0].counters.get<parallel::CompressionCounters>().sent_bytes;
+  CHECK(sent == 2 * weights + parallel::plain_sum_bytes(biases, 2));
+}
+
 TEST_CASE("PowerSGD is exact where gradients have so low a rank", "[compressed_sum][power_sgd]") {
   // The gradient of a dense layer over a batch of 2 has rank 2 at most; layers of 36 × 20 and 20 × 3 are longer than
   // factors of rank 4 or not compressed. Without columns to spare, a column of R may be nearly orthogonal to the rows
