@@ -211,7 +211,7 @@ class MadeTables(Pipelines):
     def test_an_unseen_level_without_an_other_one(self):
         rows = [[str(i % 7), "abc"[i % 3], "yn"[i % 2]] for i in range(60)]
         table = Table(["x", "level", "answer"], rows, "answer", ["level"])
-        self.train_on(table)
+        self.train_on(table, "--scale", "none")
         self.round_trip(self.pipeline())
         self.refuse(r"new\.csv:3: column 'level': 'd'", "x,level\n1,a\n2,d\n")
         self.refuse(r"new\.csv:2: column 'x': .*missing", "x,level\n?,a\n")

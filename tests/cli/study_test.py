@@ -230,7 +230,9 @@ class Resumption(Study):
 
     def lines(self):
         path = self.folder / "study/journal.txt"
-        return len(path.read_text().splitlines()) if path.exists() else 0
+        if not path.exists():
+            return 0
+        return sum('"plan"' not in line for line in path.read_text().splitlines())
 
     def wait_for_lines(self, process, count):
         while self.lines() < count:

@@ -136,6 +136,7 @@ class WordVectors(Trained):
 
     def test_names_are_looked_for_in_the_set_where_the_run_lost_them(self):
         (self.folder / "run/dictionary.h5").unlink()
+        (self.folder / "run/data.json").unlink()  # this run is a copy of another one, whose set is there
         self.succeed("neighbors", "run", "w1")
         (self.folder / "text.h5").rename(self.folder / "away.h5")
         self.fails(3, r"dictionary\.h5 is missing.*text\.h5: there is no such file", "neighbors", "run", "w1")
