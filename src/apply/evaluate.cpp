@@ -62,13 +62,14 @@ struct Report {
   }
 };
 
-/// Figures that training does not compute.
-void add_figures(comm::Communicator& world, TrainedModel& model, const ApplyOptions& options,
-                 const EvaluateOptions& how, const Report& report, Log& log) {
-  if (const auto reading = class_reading(model)) {
-    const auto figures = classify_split(model, model.parts->grid.data(), *reading);
-    if (figures) report.add(*figures, world.is_root() ? class_names_of(model, options) : std::vector<std::string>{});
-  }
+/// The metrics of the model's split, and all figures of a classifier. Collective.
+session::SplitFigures evaluate_model(TrainedModel& model) {
+  return session::evaluate_with_figures(*model.parts, **model.data, model.split, model.config, class_reading(model));
+}
+
+/// How good the recommendations of a model of ratings are. Collective.
+void add_recommendations(comm::Communicator& world, TrainedModel& model, const EvaluateOptions& how,
+                         const Report& report, Log& log) {
   const models::ModelInputs& inputs = model.checkpoint.header.inputs;
   if (inputs.kind == data::SetKind::ratings && how.at > 0) {
     constexpr Index kMany = 2'000'000'000;
@@ -83,19 +84,22 @@ void add_figures(comm::Communicator& world, TrainedModel& model, const ApplyOpti
 void print_evaluation(comm::Communicator& world, const ApplyOptions& options, const EvaluateOptions& how, Log& log) {
   TrainedModel model(world, options, log);
   require_answers(model);
-  const auto metrics = session::evaluate_split(*model.parts, **model.data, model.split, model.config);
+  const session::SplitFigures found = evaluate_model(model);
   const std::int64_t examples = session::examples_of((*model.data)->info(), model.split);
   nlohmann::ordered_json object = {{"checkpoint", model.checkpoint.path},
                                    {"step", model.checkpoint.header.step},
                                    {"data", model.source},
                                    {"split", data::name_of(model.split)},
                                    {"examples", examples}};
-  object.update(records::to_json(metrics));
+  object.update(records::to_json(found.metrics));
   std::vector<std::string> lines;
   const int width = class_reading(model) ? 27 : 15;  // of the names below these
-  for (const models::Metric& metric : metrics)
+  for (const models::Metric& metric : found.metrics)
     lines.push_back(fmt::format("  {:{}} {:.6g}", metric.name, width, metric.value));
-  add_figures(world, model, options, how, {object, lines}, log);
+  const Report report{object, lines};
+  if (found.classes)
+    report.add(*found.classes, world.is_root() ? class_names_of(model, options) : std::vector<std::string>{});
+  add_recommendations(world, model, how, report, log);
   if (how.json) return log.info(records::json_line(object));
   log.info(fmt::format("{} (step {}) on {}, {}", model.checkpoint.path, model.checkpoint.header.step, model.data_text(),
                        count_of(examples, "example")));
@@ -162,7 +166,7 @@ Predictions predictions_of(TrainedModel& model) {
     rows.resize(static_cast<std::size_t>(batch->size) * all.output_size);
     model.parts->model->predict(*batch, model.parts->state(), rows);
     all.outputs.insert(all.outputs.end(), rows.begin(), rows.end());
-    const std::vector<float> answers = answers_of(*batch);
+    const std::vector<float> answers = models::answers_of(*batch);
     all.answers.insert(all.answers.end(), answers.begin(), answers.end());
   }
   return all;
@@ -250,13 +254,6 @@ std::vector<records::WorstExample> worst_examples(TrainedModel& model,
   return worst;
 }
 
-/// Of classifiers.
-void add_classes(records::ModelExamples& examples, TrainedModel& model) {
-  if (!examples.reading) return;
-  auto figures = classify_split(model, model.parts->grid.data(), *examples.reading);
-  if (figures && figures->matrix.has_cells()) examples.matrix = std::move(figures->matrix);
-}
-
 void add_worst(records::ModelExamples& examples, TrainedModel& model, std::size_t most) {
   if (answer_kind(model).width == 0) return;
   const data::DatasetInfo& info = (*model.data)->info();
@@ -286,12 +283,18 @@ std::vector<records::Neighbours> neighbours_of(const TrainedModel& model) {
   return all;
 }
 
-records::SplitEvaluation evaluation_of(TrainedModel& model) {
-  return {.checkpoint = model.checkpoint.path,
-          .step = model.checkpoint.header.step,
-          .data = model.data_text(),
-          .examples = session::examples_of((*model.data)->info(), model.split),
-          .metrics = session::evaluate_split(*model.parts, **model.data, model.split, model.config)};
+/// What is known of the whole split, and of its classes.
+void add_evaluation(records::ModelExamples& examples, TrainedModel& model) {
+  const bool is_held_out = model.split != data::Split::train;  // training sets may take long
+  if (!is_held_out && !examples.reading) return;
+  session::SplitFigures found = evaluate_model(model);
+  if (found.classes && found.classes->matrix.has_cells()) examples.matrix = std::move(found.classes->matrix);
+  if (!is_held_out) return;
+  examples.evaluation = {.checkpoint = model.checkpoint.path,
+                         .step = model.checkpoint.header.step,
+                         .data = model.data_text(),
+                         .examples = session::examples_of((*model.data)->info(), model.split),
+                         .metrics = std::move(found.metrics)};
 }
 
 }  // namespace
@@ -300,11 +303,9 @@ records::ModelExamples examples_of_model(const ApplyOptions& options, std::size_
   const auto alone = comm::make_self_communicator();
   TrainedModel model(*alone, options, log);
   records::ModelExamples examples{.reading = class_reading(model), .classes = class_names_of(model, options)};
-  add_classes(examples, model);
+  add_evaluation(examples, model);
   add_worst(examples, model, most);
   examples.neighbours = neighbours_of(model);
-  const bool is_held_out = model.split != data::Split::train;  // training sets may take long
-  if (is_held_out) examples.evaluation = evaluation_of(model);
   return examples;
 }
 

@@ -46,7 +46,7 @@ class Predictor {
     rows.range = {next_, batch->size};
     rows.values.resize(static_cast<std::size_t>(batch->size * model_.parts->model->output_size()));
     model_.parts->model->predict(*batch, model_.parts->state(), rows.values);
-    if (answer_kind(model_).width > 0) rows.answers = answers_of(*batch);
+    if (answer_kind(model_).width > 0) rows.answers = models::answers_of(*batch);
     next_ += batch->size;
     return rows;
   }

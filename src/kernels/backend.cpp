@@ -61,8 +61,6 @@ LossSums& LossSums::operator+=(const LossSums& more) {
   target_sum += more.target_sum;
   target_squared_sum += more.target_squared_sum;
   values += more.values;
-  negative_scores.insert(negative_scores.end(), more.negative_scores.begin(), more.negative_scores.end());
-  positive_scores.insert(positive_scores.end(), more.positive_scores.begin(), more.positive_scores.end());
   if (!more.settled.empty()) settled.resize(more.settled.size());
   for (std::size_t i = 0; i < more.settled.size(); ++i) settled[i].add(more.settled[i]);
   return *this;

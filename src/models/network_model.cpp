@@ -137,6 +137,15 @@ void NetworkModel::evaluate(const data::Batch& batch, ModelState state, kernels:
   context_.backend.collect(sums);
 }
 
+void NetworkModel::evaluate_predictions(const data::Batch& batch, ModelState state, kernels::LossSums& sums,
+                                        PredictionReader& reader) {
+  if (batch.size == 0) return;
+  const View outputs = infer(batch, state);
+  loss_->apply(context_.backend, batch.size, outputs, {batch.labels, batch.targets}, 0, {}, sums);
+  context_.backend.collect(sums);
+  read_predictions(context_.backend, *this, batch, outputs, reader);
+}
+
 void NetworkModel::predict_layer(const std::string& layer) {
   layer_ = nn::Network::up_to(layer, settings_, in_, context_.backend);
 }
@@ -158,6 +167,15 @@ void NetworkModel::predict(const data::Batch& batch, ModelState state, MutableVi
   const auto raw = outputs.first(static_cast<std::size_t>(batch.size * out.size()));
   context_.backend.store(out, batch.size, infer(batch, state), raw);
   loss_->to_predictions(outputs);
+}
+
+void read_predictions(kernels::Backend& backend, const Staged& model, const data::Batch& batch, View outputs,
+                      PredictionReader& reader) {
+  const kernels::Extent& out = model.network().out().extent;
+  std::vector<float> rows(static_cast<std::size_t>(batch.size * model.loss_function().prediction_size()));
+  backend.store(out, batch.size, outputs, MutableView(rows).first(static_cast<std::size_t>(batch.size * out.size())));
+  model.loss_function().to_predictions(rows);
+  reader.read(rows, answers_of(batch), {});
 }
 
 std::vector<LayerSummary> NetworkModel::summary(Index batch) const {

@@ -39,6 +39,8 @@ class NetworkModel final : public Model, public Staged {
   void loss_and_gradient(const data::Batch& batch, float scale, ModelState state, MutableView gradient,
                          kernels::Write write, const GradientReady& ready, kernels::LossSums& sums) override;
   void evaluate(const data::Batch& batch, ModelState state, kernels::LossSums& sums) override;
+  void evaluate_predictions(const data::Batch& batch, ModelState state, kernels::LossSums& sums,
+                            PredictionReader& reader) override;
   void predict(const data::Batch& batch, ModelState state, MutableView outputs) override;
   Index output_size() const override { return layer_ ? layer_->out().extent.size() : loss_->prediction_size(); }
   Prediction prediction() const override;

@@ -139,6 +139,16 @@ nlohmann::ordered_json to_json(const std::vector<models::Metric>& metrics) {
   return json;
 }
 
+std::pair<std::optional<data::Split>, std::string> split_and_metric(const std::string& text) {
+  for (const data::Split split : data::kSplits) {
+    const std::string_view name = data::name_of(split);
+    const bool named = text.starts_with(name) && text.size() > name.size() + 1 &&
+                       (text[name.size()] == '.' || text[name.size()] == ' ');
+    if (named) return {split, text.substr(name.size() + 1)};
+  }
+  return {std::nullopt, text};
+}
+
 bool is_report_field(std::string_view name) {
   static constexpr std::string_view kFields[] = {
       "step",        "epoch",     "learning_rate",      "examples_per_second", "gradient_norm",    "parameter_norm",

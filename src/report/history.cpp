@@ -4,10 +4,12 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <limits>
 #include <set>
 
 #include "page.hpp"
+#include "runs/run_table.hpp"
 #include "unisono/models/model.hpp"
 #include "unisono/records/metrics_log.hpp"
 
@@ -62,12 +64,52 @@ const Curve& RunHistory::curve(const std::string& name) const {
   return found == curves.end() ? kNone : found->second;
 }
 
-std::vector<std::string> RunHistory::metrics() const {
+namespace {
+
+/// The metrics that a run has recorded.
+std::set<std::string> recorded_metrics(const RunHistory& run) {
   std::set<std::string> names;
-  for (const auto& [path, curve] : curves) {
+  for (const auto& [path, curve] : run.curves) {
     const std::string name = path.substr(path.find(' ') + 1);
     if (models::is_metric(name) && name.find('.') == std::string::npos) names.insert(name);
   }
+  return names;
+}
+
+/// Those of them that its page shows.
+std::set<std::string> shown_metrics(const RunHistory& run) {
+  const std::set<std::string> all = recorded_metrics(run);
+  std::set<std::string> shown = usual_metrics(all);
+  std::vector<models::Metric> metrics;
+  for (const std::string& name : all) metrics.push_back({.name = name});
+  const auto add = [&](const std::string& text) {
+    const models::Metric* const metric = models::find_metric(metrics, records::split_and_metric(text).second);
+    if (metric != nullptr) shown.insert(metric->name);
+  };
+  for (const char* key : {"checkpoint.best.metric", "train.early_stopping.metric"}) add(run.setting(key));
+  const auto list = nlohmann::json::parse(run.setting("metrics.show"), nullptr, /*allow_exceptions=*/false);
+  for (const auto& name : list.is_array() ? list : nlohmann::json::array()) {
+    if (name.is_string()) add(name.get<std::string>());
+  }
+  return shown;
+}
+
+}  // namespace
+
+std::string RunHistory::setting(const std::string& key) const {
+  const auto found = record.config.find(key);
+  return found == record.config.end() ? "" : unquoted(found->second);
+}
+
+std::vector<std::string> RunHistory::other_metrics() const {
+  const std::set<std::string> all = recorded_metrics(*this), shown = shown_metrics(*this);
+  std::vector<std::string> others;
+  std::ranges::set_difference(all, shown, std::back_inserter(others));
+  return others;
+}
+
+std::vector<std::string> RunHistory::metrics() const {
+  std::set<std::string> names = shown_metrics(*this);
   std::vector<std::string> ordered;
   if (names.erase("loss") > 0) ordered.emplace_back("loss");
   ordered.insert(ordered.end(), names.begin(), names.end());

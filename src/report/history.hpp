@@ -34,10 +34,15 @@ struct RunHistory {
 
   /// The empty curve where there is none of this name.
   const Curve& curve(const std::string& name) const;
-  /// Names of the model's metrics that there are curves of, losses first: "loss", "accuracy".
+  /// Names of the model's metrics that there are curves of, losses first: "loss", "accuracy". Those that are usual, or
+  /// that the config names.
   std::vector<std::string> metrics() const;
+  /// The names of the others.
+  std::vector<std::string> other_metrics() const;
   /// Epochs that these steps are; the steps themselves where it is not known how many an epoch has.
   std::vector<double> epochs_of(const std::vector<double>& steps) const;
+  /// A key of the config, without quotes; empty: there is none.
+  std::string setting(const std::string& key) const;
   /// The last part of the folder's name, or what the config calls the run.
   std::string name() const;
 };

@@ -33,11 +33,6 @@ Page run_page(const ReportOptions& options, Log& log) {
 
 using Json = nlohmann::ordered_json;
 
-std::string setting(const RunHistory& run, const std::string& key) {
-  const auto found = run.record.config.find(key);
-  return found == run.record.config.end() ? "" : unquoted(found->second);
-}
-
 std::string whole(double value) { return grouped(static_cast<std::int64_t>(value)); }
 
 class Facts {
@@ -62,26 +57,26 @@ Table facts_of(const RunHistory& run) {
   const Json& summary = run.summary;
   Facts facts;
   facts.add("folder", run.record.folder);
-  facts.add("model", setting(run, "model.kind"));
+  facts.add("model", run.setting("model.kind"));
   if (const double parameters = number_in(summary, "parameters"); parameters >= 0) {
     facts.add("parameters", whole(parameters));
   }
-  facts.add("data", setting(run, "data.path"));
-  facts.add("optimizer", setting(run, "optimizer.kind"));
-  facts.add("strategy", setting(run, "strategy.kind"));
+  facts.add("data", run.setting("data.path"));
+  facts.add("optimizer", run.setting("optimizer.kind"));
+  facts.add("strategy", run.setting("strategy.kind"));
   facts.add("ranks", ranks_of(summary));
-  facts.add("device", summary.value("device", setting(run, "device")));
-  facts.add("examples of a step", setting(run, "train.batch_size"));
-  facts.add("epochs planned", setting(run, "train.epochs"));
+  facts.add("device", summary.value("device", run.setting("device")));
+  facts.add("examples of a step", run.setting("train.batch_size"));
+  facts.add("epochs planned", run.setting("train.epochs"));
   if (run.steps_per_epoch > 0) facts.add("steps of an epoch", whole(run.steps_per_epoch));
   facts.add("seed", run.record.seed());
   facts.add("fault", summary.value("fault", ""));
   return std::move(facts).table();
 }
 
-Table result_table(const RunHistory& run) {
-  Table table{.caption = "Metrics at the end", .head = {"split"}};
-  const std::vector<std::string> metrics = run.metrics();
+/// The last values of metrics, split by split.
+Table result_table(const RunHistory& run, const std::string& caption, const std::vector<std::string>& metrics) {
+  Table table{.caption = caption, .head = {"split"}};
   for (const std::string& metric : metrics) table.head.push_back(words_of(metric));
   for (const std::string split : {"train", "validation", "test"}) {
     std::vector<std::string> row = {split};
@@ -149,7 +144,10 @@ Section section_of_settings(const RunHistory& run, const models::ModelKinds& mod
 
 Section section_of_result(const RunHistory& run) {
   Section section{.title = "Result", .blocks = {ending_table(run)}};
-  if (Table metrics = result_table(run); !metrics.rows.empty()) section.blocks.emplace_back(std::move(metrics));
+  for (auto& table : {result_table(run, "Metrics at the end", run.metrics()),
+                      result_table(run, "Other metrics at the end", run.other_metrics())}) {
+    if (!table.rows.empty()) section.blocks.emplace_back(table);
+  }
   return section;
 }
 

@@ -70,12 +70,13 @@ Table table_of_differences(const Runs& all) {
 
 Table table_of_results(const Runs& all) {
   Table table{.caption = "Results", .head = {"run", "status", "epochs", "steps"}};
-  for (const std::string& metric : all.table.metrics) table.head.push_back(words_of(metric));
+  const std::vector<std::string> metrics = usual_metrics(all.table);
+  for (const std::string& metric : metrics) table.head.push_back(words_of(metric));
   table.head.insert(table.head.end(), {"examples/s", "seconds"});
   for (std::size_t i = 0; i < all.runs.size(); ++i) {
     const records::RunRecord& run = all.runs[i].record;
     std::vector<std::string> row = {all.names[i], run.status, grouped(run.epochs), grouped(run.steps)};
-    for (const std::string& metric : all.table.metrics) {
+    for (const std::string& metric : metrics) {
       const auto found = run.metrics.find(metric);
       row.push_back(found == run.metrics.end() ? "" : number_text(found->second));
     }
@@ -89,16 +90,17 @@ Table table_of_results(const Runs& all) {
 /// Of complete runs that differ by their seeds alone.
 Table table_of_seeds(const Runs& all) {
   Table table{.caption = "Mean ± standard deviation over seeds", .head = {"runs"}};
-  for (const std::string& metric : all.table.metrics) table.head.push_back(words_of(metric));
+  const std::vector<std::string> metrics = usual_metrics(all.table);
+  for (const std::string& metric : metrics) table.head.push_back(words_of(metric));
   for (const SeedGroup& group : all.table.groups) {
     std::string names;
     for (const std::size_t run : group) names += (names.empty() ? "" : ", ") + all.names[run];
     std::vector<std::string> row = {names};
-    for (const std::string& metric : all.table.metrics) {
+    for (const std::string& metric : metrics) {
       std::vector<double> values;
       for (const std::size_t run : group) {
-        const auto& metrics = all.runs[run].record.metrics;
-        if (const auto found = metrics.find(metric); found != metrics.end()) values.push_back(found->second);
+        const auto& own = all.runs[run].record.metrics;
+        if (const auto found = own.find(metric); found != own.end()) values.push_back(found->second);
       }
       const auto [mean, deviation] =
           values.size() > 1 ? mean_and_deviation(values) : MeanAndDeviation{std::nan(""), std::nan("")};

@@ -13,7 +13,9 @@
 
 #include "unisono/base/errors.hpp"
 #include "unisono/base/nesting.hpp"
+#include "unisono/models/model.hpp"
 #include "unisono/records/journal.hpp"
+#include "unisono/records/metrics_log.hpp"
 #include "unisono/records/run_folder.hpp"
 
 namespace unisono::report {
@@ -107,14 +109,16 @@ std::string status_of_search(const TrialsHistory& job, const trials::TrialPlan& 
 /// The metric that trials are compared by: "auto" is the accuracy where there is one.
 std::string metric_of(const SearchHistory& search) {
   const std::string& key = search.settings().metric;
-  if (key != "auto") return key.substr(key.find('.') + 1);
+  const std::string name = key == "auto" ? "accuracy" : records::split_and_metric(key).second;
   for (const TrainingSpan& span : search.job.trainings) {
     if (!span.result) continue;
+    std::vector<models::Metric> metrics;
     for (const records::MeasuredMetric& metric : span.result->metrics) {
-      if (metric.split == data::Split::validation && metric.name == "accuracy") return metric.name;
+      if (metric.split == data::Split::validation) metrics.push_back({.name = metric.name});
     }
+    if (const models::Metric* const metric = models::find_metric(metrics, name)) return metric->name;
   }
-  return "loss";
+  return key == "auto" ? "loss" : name;
 }
 
 std::unique_ptr<trials::TrialPlan> plan_of(const SearchHistory& search) {

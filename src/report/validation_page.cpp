@@ -2,10 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <set>
+#include <string>
+#include <vector>
 
 #include "history.hpp"
 #include "page.hpp"
 #include "plot/plots.hpp"
+#include "runs/run_table.hpp"
 #include "sections.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/records/run_folder.hpp"
@@ -44,6 +49,17 @@ Table figures_table(const ValidationHistory& validation) {
          std::isnan(one.pooled) ? "" : number_text(one.pooled)});
   }
   return table;
+}
+
+/// Those of usual metrics: charts and the lines of folds have no room for all.
+std::vector<FoldFigures> usual_figures(const ValidationHistory& validation) {
+  std::set<std::string> names;
+  for (const FoldFigures& one : validation.figures) names.insert(one.name);
+  names = usual_metrics(names);
+  std::vector<FoldFigures> usual;
+  std::ranges::copy_if(validation.figures, std::back_inserter(usual),
+                       [&](const FoldFigures& one) { return names.contains(one.name); });
+  return usual;
 }
 
 /// A dot for each fold, the mean, and the mean's interval as a band.
@@ -87,7 +103,7 @@ Section section_of_figures(const ValidationHistory& validation) {
   if (validation.job.status != "complete") {
     section.blocks.emplace_back(Paragraph{"Of the folds that have ended; intervals are not corrected for overlap."});
   }
-  for (const FoldFigures& one : validation.figures) section.blocks.emplace_back(folds_drawing(validation, one));
+  for (const FoldFigures& one : usual_figures(validation)) section.blocks.emplace_back(folds_drawing(validation, one));
   return section;
 }
 
@@ -113,13 +129,14 @@ Section section_of_folds(const ValidationHistory& validation) {
   Table table{
       .caption = shown < validation.folds.size() ? fmt::format("The first {} folds", grouped(kMostFolds)) : "Folds",
       .head = {"fold", "status", "training examples", "validation examples", "seconds"}};
-  for (const FoldFigures& one : validation.figures) table.head.push_back(words_of(one.name));
+  const std::vector<FoldFigures> figures = usual_figures(validation);
+  for (const FoldFigures& one : figures) table.head.push_back(words_of(one.name));
   if (has_messages) table.head.emplace_back("why");
   for (std::size_t i = 0; i < shown; ++i) {
     const FoldLine& line = validation.folds[i];
     std::vector<std::string> row = {fmt::format("{}", line.fold), line.status, whole_or_empty(line.training_examples),
                                     whole_or_empty(line.validation_examples), number_text(line.seconds)};
-    for (const FoldFigures& one : validation.figures) {
+    for (const FoldFigures& one : figures) {
       const auto found = line.metrics.find(one.name);
       row.push_back(found == line.metrics.end() ? "" : number_text(found->second));
     }

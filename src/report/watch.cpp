@@ -22,6 +22,7 @@
 #include "unisono/base/printable.hpp"
 #include "unisono/models/model.hpp"
 #include "unisono/records/journal.hpp"
+#include "unisono/records/metrics_log.hpp"
 #include "unisono/records/progress.hpp"
 #include "unisono/records/run_folder.hpp"
 #include "unisono/report/report.hpp"
@@ -63,13 +64,14 @@ bool is_error(const std::string& metric) {
 
 /// The best evaluation by the metric that the best checkpoint is chosen by.
 std::string best_text(const RunHistory& run) {
-  const auto setting = [&](const char* key) {
-    const auto found = run.record.config.find(key);
-    return found == run.record.config.end() ? "" : unquoted(found->second);
-  };
-  const std::string on = setting("checkpoint.best.on");
-  std::string metric = setting("checkpoint.best.metric");
+  const std::string on = run.setting("checkpoint.best.on");
+  std::string metric = run.setting("checkpoint.best.metric");
   if (metric == "auto") metric = run.curve(on + " accuracy").empty() ? "loss" : "accuracy";
+  std::vector<models::Metric> metrics;
+  for (const std::string& name : run.metrics()) metrics.push_back({.name = name});
+  if (const auto* const found = models::find_metric(metrics, records::split_and_metric(metric).second)) {
+    metric = found->name;
+  }
   const Curve& curve = run.curve(on + " " + metric);
   if (on == "train" || curve.empty()) return "";
   const bool error = is_error(metric);

@@ -115,10 +115,12 @@ void describe_median_rule(ConfigVisitor& visitor, SearchSettings& settings) {
 void SearchSettings::describe(ConfigVisitor& visitor) {
   describe_method(visitor, *this);
   describe_size(visitor, *this);
-  visitor.field({.name = "metric",
-                 .meaning = "what trials are compared by, such as validation.accuracy or validation.loss; auto: the "
-                            "accuracy where the model has it, else the loss, of the validation set"},
-                metric);
+  visitor.field(
+      {.name = "metric",
+       .meaning =
+           "what trials are compared by, such as validation.accuracy, validation.loss or validation.f1; auto: the "
+           "accuracy where the model has it, else the loss, of the validation set"},
+      metric);
   describe_space(visitor, *this);
   visitor.choice({.name = "keep", .meaning = "what is kept of trials in their folders"}, keep, kKeptTrials);
   visitor.field({.name = "refit",

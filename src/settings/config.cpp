@@ -94,6 +94,13 @@ void CheckpointSettings::describe(ConfigVisitor& visitor) {
 }
 
 void MetricsSettings::describe(ConfigVisitor& visitor) {
+  visitor.field({.name = "show",
+                 .meaning = "metrics of validation and test examples that the lines of a run show besides the usual "
+                            "ones and those by which it decides, such as f1; all are in metrics.jsonl"},
+                show);
+  for (const std::string& name : show) {
+    visitor.require("show", models::means_metric(name), fmt::format("there is no metric '{}'", name));
+  }
   visitor.field(
       {.name = "tensorboard",
        .meaning = "also write the numbers of metrics.jsonl to the run folder's tensorboard/, for TensorBoard"},
@@ -420,10 +427,11 @@ constexpr Named<data::Split> kSplits[] = {
     {data::Split::train, "train", "the mean over the training steps of the epoch"}};
 
 void describe_criterion(ConfigVisitor& visitor, std::string& metric, data::Split& on) {
-  visitor.field({.name = "metric",
-                 .meaning = "metric that models are compared by, such as loss, accuracy or rmse; auto: accuracy where "
-                            "the model has it, else loss"},
-                metric);
+  visitor.field(
+      {.name = "metric",
+       .meaning = "metric that models are compared by, such as loss, accuracy, f1 or rmse; auto: accuracy where "
+                  "the model has it, else loss"},
+      metric);
   visitor.choice({.name = "on", .meaning = "examples that the metric is taken from"}, on, kSplits);
 }
 

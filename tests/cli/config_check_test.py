@@ -99,7 +99,7 @@ class ConfigCheck(BinaryTest):
             ("use names of parameters or layers", "config.toml", 'train.freeze=["nothing*"]'),
             ("1 weight is given, but the data have 10 classes", "config.toml", "train.class_weights=[1]"),
             ("table.h5 has no labels", "regression.toml", "model.layers.0.units=3", "train.class_weights=balanced"),
-            ("no such metric on test; it has loss", "config.toml", "checkpoint.best={metric='f1', on='test'}"),
+            ("no such metric on test; it has loss", "config.toml", "checkpoint.best={metric='f2', on='test'}"),
             ("digits.h5 has no validation examples", "config.toml", "train.early_stopping.patience=2"),
         ]:
             with self.subTest(message):

@@ -336,7 +336,7 @@ metric = "validation.auc"
 
     def test_a_set_of_one_class_is_said_or_refused(self):
         told = self.train("run", config="rows.toml", ranks=2)
-        said = "rows.h5: all 40 validation examples have the class 'yes', so that auc is undefined"
+        said = "rows.h5: all 40 validation examples have the class 'yes', so that auc and average_precision are"
         self.assertEqual(told.err.count(said) + told.out.count(said), 1, told)
         with h5py.File(self.folder / "rows.h5", "r+") as file:
             file["train/labels"][:] = 0

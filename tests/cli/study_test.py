@@ -190,7 +190,7 @@ class Refusals(Study):
         for setting, message in (
             ("study.seeds=1", "at least 2"),
             ("study.margin=-0.1", "at least 0"),
-            ("study.metric=accuracy", 'as in "validation.accuracy"'),
+            ("study.metric=validation_accuracy", 'as in "validation.accuracy"'),
             ("study.metric=validation.accuracy", "has no validation examples"),
             ("study.metric=test.acuracy", "it has loss, accuracy"),
             ("study.target=[1, 2]", "target is one number"),

@@ -529,20 +529,34 @@ TEST_CASE("a score of 0 is of the first class, wherever it is counted", "[linear
   }
 }
 
-TEST_CASE("scores for the area under the curve are collected where there are two classes", "[linear]") {
+/// Keeps what it is told.
+class Kept final : public PredictionReader {
+ public:
+  void read(View all, View given, View margins) override {
+    rows.insert(rows.end(), all.begin(), all.end());
+    answers.insert(answers.end(), given.begin(), given.end());
+    scores.insert(scores.end(), margins.begin(), margins.end());
+  }
+  std::vector<float> rows, answers, scores;
+};
+
+TEST_CASE("an evaluation tells the predictions, and the margins of two classes", "[linear]") {
   for (const std::string& loss : kLosses) {
+    CAPTURE(loss);
     LinearTrial trial({.loss = value_of(loss, kLinearLosses)}, false);
     trial.randomise();
-    kernels::LossSums sums;
+    kernels::LossSums sums, told;
     trial.model->evaluate(trial.batch(), trial.state(), sums);
-    const bool two = loss == "logistic" || loss.ends_with("hinge");
-    CHECK(sums.negative_scores.size() == (two ? 5 : 0));  // rows 8, 10, 0, 2, 4
-    CHECK(sums.positive_scores.size() == (two ? 4 : 0));
-    CHECK(std::isnan(metric(trial.model->metrics(sums), "auc")) != two);
-    kernels::LossSums trained;
-    trial.model->loss_and_gradient(trial.batch(), 1, trial.state(), trial.gradient.view(), kernels::Write::overwrite,
-                                   {}, trained);
-    CHECK(trained.negative_scores.empty());
+    Kept kept;
+    trial.model->evaluate_predictions(trial.batch(), trial.state(), told, kept);
+    CHECK(told.loss == sums.loss);
+    CHECK(told.correct == sums.correct);
+    std::vector<float> predictions(9 * static_cast<std::size_t>(trial.model->output_size()));
+    trial.model->predict(trial.batch(), trial.state(), predictions);
+    CHECK(kept.rows == predictions);
+    CHECK(kept.answers == answers_of(trial.batch()));
+    CHECK(kept.scores.size() == (loss == "logistic" || loss.ends_with("hinge") ? 9U : 0U));
+    if (loss == "hinge") CHECK(kept.scores[3] == predictions[7]);
   }
 }
 
@@ -657,34 +671,6 @@ TEST_CASE("mini-batches are refused where every example makes a step", "[linear]
   settings.mini_batch = 2;
   CHECK_THROWS_WITH(LinearTrial(settings, true),
                     Catch::Contains("model.mini_batch: softmax makes a step for each example"));
-}
-
-TEST_CASE("the area under the curve, by hand", "[linear]") {
-  const auto area = [](std::vector<float> negative, std::vector<float> positive) {
-    return area_under_roc(negative, positive);
-  };
-  // 2 beats 1, ties with 2, loses to 3; 4 beats all: (1 + ½ + 3) of 6 pairs.
-  CHECK(area({3, 1, 2}, {4, 2}) == 0.75);
-  CHECK(area({1, 2}, {3, 4}) == 1);
-  CHECK(area({3, 4}, {1, 2}) == 0);
-  CHECK(area({5, 5, 5}, {5, 5}) == 0.5);
-  CHECK(area({0, 1, 1, 1, 2}, {1, 1}) == 0.5);
-  CHECK(std::isnan(area({}, {1})));
-  CHECK(std::isnan(area({1}, {})));
-  CHECK(std::isnan(area({1, std::nanf("")}, {1})));
-  CHECK(std::isnan(area({1}, {std::nanf("")})));
-  CHECK(area({-INFINITY, 0}, {INFINITY, 0}) == 0.875);
-
-  RandomStream random(1, Purpose::test);
-  std::vector<float> negative, positive;
-  for (int i = 0; i < 300; ++i)
-    (random.below(3) == 0 ? positive : negative).push_back(static_cast<float>(random.below(20)));
-  double halves = 0;
-  for (const float p : positive) {
-    for (const float n : negative) halves += p > n ? 2 : p == n ? 1 : 0;
-  }
-  CHECK(area(negative, positive) ==
-        Approx(halves / 2 / static_cast<double>(negative.size() * positive.size())).epsilon(1e-14));
 }
 
 TEST_CASE("metrics of a linear model", "[linear]") {

@@ -216,6 +216,52 @@ TEST_CASE("metrics of a classifier", "[model]") {
   CHECK(std::isnan(metric(few.model.metrics(sums), "top5_accuracy")));  // every class is among the first five
 }
 
+TEST_CASE("a metric is found by its name or another one", "[model]") {
+  const std::vector<Metric> two = {metric_of("loss", 1), metric_of("auc", 2), metric_of("f1", 3),
+                                   metric_of("f1_macro", 4)};
+  const std::vector<Metric> more = {metric_of("auc", 2), metric_of("f1", 3)};
+  const auto value = [](const std::vector<Metric>& metrics, const char* name) {
+    const Metric* const found = find_metric(metrics, name);
+    return found == nullptr ? -1 : found->value;
+  };
+  CHECK(value(two, "auc") == 2);
+  CHECK(value(two, "roc_auc") == 2);
+  CHECK(value(two, "f1") == 3);
+  CHECK(value(two, "f1_macro") == 4);
+  CHECK(value(more, "f1_macro") == 3);  // of more than two classes, F1 is the macro mean
+  CHECK(value(more, "ece") == -1);
+  CHECK(value(more, "accuracy") == -1);
+  CHECK(means_metric("roc_auc"));
+  CHECK(means_metric("f1"));
+  CHECK_FALSE(means_metric("f2"));
+  CHECK(is_metric("auc"));
+  CHECK_FALSE(is_metric("roc_auc"));  // nobody records this
+  CHECK(is_usual("accuracy"));
+  CHECK_FALSE(is_usual("f1"));
+}
+
+TEST_CASE("an evaluation tells the predictions of a network", "[model]") {
+  struct Kept final : PredictionReader {
+    void read(View all, View given, View scores) override {
+      rows.insert(rows.end(), all.begin(), all.end());
+      answers.insert(answers.end(), given.begin(), given.end());
+      CHECK(scores.empty());
+    }
+    std::vector<float> rows, answers;
+  };
+  NetworkSetup setup(settings_of(kLayers), kImages, 4);
+  kernels::LossSums sums, told;
+  setup.model.evaluate(setup.all(), setup.state(), sums);
+  Kept kept;
+  setup.model.evaluate_predictions(setup.all(), setup.state(), told, kept);
+  CHECK(told.loss == sums.loss);
+  CHECK(told.correct == sums.correct);
+  std::vector<float> predictions(4 * static_cast<std::size_t>(setup.model.output_size()));
+  setup.model.predict(setup.all(), setup.state(), predictions);
+  CHECK(kept.rows == predictions);
+  CHECK(kept.answers == answers_of(setup.all()));
+}
+
 TEST_CASE("independent answers have a metric of their own, and a range", "[model]") {
   NetworkSetup setup(settings_of({nn::dense(2)}, "sigmoid_cross_entropy"), {.features = {1, 1, 1}, .target_size = 2},
                      3);

@@ -91,5 +91,14 @@ TEST_CASE("metrics and seconds become objects; what is no number becomes null", 
   CHECK(parts == 511);
 }
 
+TEST_CASE("a metric is written with or without its split", "[metrics]") {
+  using Parsed = std::pair<std::optional<data::Split>, std::string>;
+  CHECK(split_and_metric("loss") == Parsed{std::nullopt, "loss"});
+  CHECK(split_and_metric("validation.loss") == Parsed{data::Split::validation, "loss"});
+  CHECK(split_and_metric("test accuracy") == Parsed{data::Split::test, "accuracy"});
+  CHECK(split_and_metric("train.") == Parsed{std::nullopt, "train."});
+  CHECK(split_and_metric("validation_loss") == Parsed{std::nullopt, "validation_loss"});
+}
+
 }  // namespace
 }  // namespace unisono::records

@@ -24,7 +24,4 @@ struct AnswerKind {
 /// The answers of the split to which a model is applied; none if the targets are the features.
 AnswerKind answer_kind(const TrainedModel& model);
 
-/// A batch's class numbers, targets or ratings. \return [B, width]; empty where it has none
-std::vector<float> answers_of(const data::Batch& batch);
-
 }  // namespace unisono::apply

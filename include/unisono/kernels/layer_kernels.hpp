@@ -162,9 +162,6 @@ struct LossSums {
   double target_sum = 0;  ///< Σ t and Σ t², over outputs too, for R²
   double target_squared_sum = 0;
   std::int64_t values = 0;  ///< the number of outputs in the last four sums
-  /// Two classes: the examples' scores, by their class, for the area under the ROC curve. Only evaluations collect
-  /// them.
-  std::vector<float> negative_scores = {}, positive_scores = {};
 
   /// What `settle` has moved here from the floating-point sums above, in their order; empty: nothing.
   std::vector<ExactSquares> settled = {};

@@ -22,20 +22,44 @@ struct Metric {
   std::string name;
   double value = 0;
   bool larger_is_better = false;
+  bool shown = true;  ///< on the lines of a run; or only recorded
 };
 
 /// A metric that models may have.
 struct MetricKind {
   std::string_view name;
   bool larger_is_better;
+  bool usual = true;  ///< shown where nobody asks for it
 };
-inline constexpr MetricKind kMetricKinds[] = {{"loss", false},         {"accuracy", true}, {"subset_accuracy", true},
-                                              {"top5_accuracy", true}, {"auc", true},      {"rmse", false},
-                                              {"mae", false},          {"r2", true}};
+inline constexpr MetricKind kMetricKinds[] = {{"loss", false},
+                                              {"accuracy", true},
+                                              {"subset_accuracy", true},
+                                              {"top5_accuracy", true},
+                                              {"auc", true},
+                                              {"average_precision", true, false},
+                                              {"balanced_accuracy", true, false},
+                                              {"precision", true, false},
+                                              {"recall", true, false},
+                                              {"f1", true, false},
+                                              {"precision_macro", true, false},
+                                              {"recall_macro", true, false},
+                                              {"f1_macro", true, false},
+                                              {"log_loss", false, false},
+                                              {"brier_score", false, false},
+                                              {"expected_calibration_error", false, false},
+                                              {"rmse", false},
+                                              {"mae", false},
+                                              {"r2", true}};
 /// Whether a name, as of a number in a file, is that of a metric.
 bool is_metric(std::string_view name);
+/// Whether it is shown where nobody asks for it.
+bool is_usual(std::string_view name);
+/// Whether somebody who writes this means a metric, by its name or by another one (roc_auc for auc).
+bool means_metric(std::string_view text);
 /// \throws std::logic_error where there is no metric of this name
 Metric metric_of(std::string_view name, double value);
+/// The metric that is meant by its name or another one (f1_macro for the f1 of more than two classes); null: none.
+const Metric* find_metric(const std::vector<Metric>& metrics, std::string_view name);
 
 /// θ and the running statistics of batch normalisation, which belong to the model but are not parameters. Both lie in
 /// the memory of the model's backend.
@@ -76,6 +100,20 @@ enum class Prediction {
   probabilities,  ///< of classes that exclude each other, or of independent yes-or-no labels
   margins         ///< scores of classes, of which the largest decides; not probabilities
 };
+
+/// Is told what a model predicts of the examples that it evaluates.
+class PredictionReader {
+ public:
+  virtual ~PredictionReader() = default;
+  /// \param rows [B, output_size()] as `Model::predict` gives them
+  /// \param answers [B] class numbers, or [B, T] targets
+  /// \param scores [B] of two classes: numbers that order the examples as the second class's outputs do, with fewer
+  /// ties; or empty
+  virtual void read(View rows, View answers, View scores) = 0;
+};
+
+/// A batch's class numbers, targets or ratings. \return [B, width]; empty where it has none
+std::vector<float> answers_of(const data::Batch& batch);
 
 class Alternating;
 class Convex;
@@ -132,6 +170,9 @@ class Model {
   /// Adds losses and hits of a batch to `sums`, which are complete on return. As in prediction: running statistics, no
   /// dropout, no weights. Never collective.
   virtual void evaluate(const data::Batch& batch, ModelState state, kernels::LossSums& sums) = 0;
+  /// Evaluates as above, and tells `reader` what it predicts. The default evaluates and predicts one after the other.
+  virtual void evaluate_predictions(const data::Batch& batch, ModelState state, kernels::LossSums& sums,
+                                    PredictionReader& reader);
   /// \param outputs [batch.size, output_size()] row-major, in plain memory: probabilities for classifiers, values for
   /// regressions
   virtual void predict(const data::Batch& batch, ModelState state, MutableView outputs) = 0;

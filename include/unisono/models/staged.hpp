@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "unisono/models/model.hpp"
 #include "unisono/nn/loss.hpp"
 #include "unisono/nn/network.hpp"
 
@@ -15,5 +16,9 @@ class Staged {
   virtual const nn::Loss& loss_function() const = 0;
   virtual std::uint64_t mask_seed() const = 0;  ///< of dropout masks
 };
+
+/// Tells a reader what a model predicts. \param outputs of its last layer, for a batch, in the backend's order
+void read_predictions(kernels::Backend& backend, const Staged& model, const data::Batch& batch, View outputs,
+                      PredictionReader& reader);
 
 }  // namespace unisono::models

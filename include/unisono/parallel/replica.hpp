@@ -38,7 +38,9 @@ class Replica {
   /// \return the step's last micro-batch, of which only the counts are valid
   virtual data::Batch gradient_of_step(StepTerms& run, MeanOver mean_over, GradientExchange* exchange) = 0;
   /// Adds the losses of all examples of a source to `sums`, on one rank of the replica. Collective, as above.
-  virtual void evaluate(data::EvaluationSource& source, models::ModelState state, kernels::LossSums& sums) = 0;
+  /// \param reader is told all predictions, on the same rank; null: nobody asks for them
+  virtual void evaluate(data::EvaluationSource& source, models::ModelState state, kernels::LossSums& sums,
+                        models::PredictionReader* reader) = 0;
   /// Sums numbers of which each of the replica's ranks has its own, in place: all get the sums. Collective, as above.
   virtual void sum(std::span<double>) {}
   /// The most memory that the activations of a pipeline's stage have taken so far; 0 for other replicas.
@@ -52,7 +54,8 @@ class SingleReplica : public Replica {
   const ParameterLayout& layout() const override { return model_.layout(); }
   const ParameterLayout& statistics_layout() const override { return model_.statistics_layout(); }
   data::Batch gradient_of_step(StepTerms& run, MeanOver mean_over, GradientExchange* exchange) override;
-  void evaluate(data::EvaluationSource& source, models::ModelState state, kernels::LossSums& sums) override;
+  void evaluate(data::EvaluationSource& source, models::ModelState state, kernels::LossSums& sums,
+                models::PredictionReader* reader) override;
 
  private:
   models::Model& model_;
@@ -68,11 +71,12 @@ class RowHolding : public Holding {
   virtual void evaluate(data::EvaluationSource& source, MutableView parameters, kernels::LossSums& sums) = 0;
 };
 
-/// A replica whose ranks hold rows. Its strategy trains it itself, without gradients.
+/// A replica whose ranks hold rows, of a model that is no classifier. Its strategy trains it itself, without gradients.
 class RowReplica final : public SingleReplica {
  public:
   RowReplica(models::Model& model, std::shared_ptr<RowHolding> rows) : SingleReplica(model), rows_(std::move(rows)) {}
-  void evaluate(data::EvaluationSource& source, models::ModelState state, kernels::LossSums& sums) override {
+  void evaluate(data::EvaluationSource& source, models::ModelState state, kernels::LossSums& sums,
+                models::PredictionReader* /*reader*/) override {
     rows_->evaluate(source, state.parameters, sums);
   }
 

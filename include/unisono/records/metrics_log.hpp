@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "unisono/base/counters.hpp"
+#include "unisono/data/dataset.hpp"
 #include "unisono/models/model.hpp"
 
 namespace unisono::records {
@@ -60,6 +61,10 @@ class TensorboardLog {
 
 /// {"loss": 0.1, "accuracy": 0.9}; values that are not finite become null.
 nlohmann::ordered_json to_json(const std::vector<models::Metric>& metrics);
+
+/// A metric as people write it: "accuracy", "validation.accuracy" or "validation accuracy".
+/// \return the split, if it is named, and the metric's name
+std::pair<std::optional<data::Split>, std::string> split_and_metric(const std::string& text);
 
 /// Whether a number of a line of metrics.jsonl is one that runs write themselves: a step, a rate, a norm, what a method
 /// for the whole training set has done. All others are metrics of the model, or counters.

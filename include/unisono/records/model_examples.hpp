@@ -8,65 +8,10 @@
 #include <vector>
 
 #include "unisono/models/model.hpp"
+#include "unisono/records/class_figures.hpp"
 #include "unisono/tensor/allocator.hpp"
 
 namespace unisono::records {
-
-/// Precision, recall and F1 of one class; 0/0 counts as 0, as in scikit-learn.
-struct ClassFigures {
-  double precision = 0;      ///< share of the examples predicted as this class that belong to it
-  double recall = 0;         ///< share of this class's examples that were predicted as it
-  double f1 = 0;             ///< harmonic mean of the two
-  std::int64_t support = 0;  ///< examples of this class
-};
-
-/// Counts how many examples of each class were predicted as each class.
-class ConfusionMatrix {
- public:
-  /// Above so many classes only the counts of each class are kept, because the whole matrix would take more than 32
-  /// MiB.
-  static constexpr Index kMostClasses = 2048;
-
-  explicit ConfusionMatrix(Index classes);
-
-  void add(std::int32_t truth, std::int32_t predicted);
-  /// All counts in one vector, for an allreduce over ranks.
-  std::span<std::int64_t> counts() { return counts_; }
-
-  Index classes() const { return classes_; }
-  bool has_cells() const { return classes_ <= kMostClasses; }
-  /// \pre has_cells()
-  std::int64_t cell(Index truth, Index predicted) const {
-    return counts_[at(3 * classes_ + truth * classes_ + predicted)];
-  }
-  std::int64_t support(Index label) const { return counts_[at(label)]; }
-  ClassFigures of(Index label) const;
-
-  // Over the classes that occur, as labels or as predictions; scikit-learn's average="macro" and average="weighted".
-  ClassFigures macro_mean() const;
-  ClassFigures weighted_mean() const;  ///< by the classes' supports
-
- private:
-  static std::size_t at(Index i) { return static_cast<std::size_t>(i); }
-  std::int64_t predicted(Index label) const { return counts_[at(classes_ + label)]; }
-  std::int64_t hits(Index label) const { return counts_[at(2 * classes_ + label)]; }
-
-  Index classes_;
-  std::vector<std::int64_t> counts_;  ///< [K] labels, [K] predictions, [K] hits, and if has_cells() [K, K]
-};
-
-/// How the outputs of a model are read as classes that exclude each other.
-struct ClassReading {
-  Index classes = 0;           ///< K, at least 2
-  Index outputs = 0;           ///< K; or 1, for the second of two classes
-  bool probabilities = false;  ///< otherwise margins
-
-  /// The class with the largest output, the first of equals. With one output: the second class if it is above ½ (for
-  /// margins: above 0).
-  std::int32_t class_of(View row) const;
-  /// The probability of that class. \pre probabilities
-  double confidence(View row) const;
-};
 
 /// An example that a model is most wrong about.
 struct WorstExample {

@@ -8,6 +8,7 @@
 #include "unisono/comm/communicator.hpp"
 #include "unisono/data/dataset.hpp"
 #include "unisono/models/model.hpp"
+#include "unisono/records/class_figures.hpp"
 #include "unisono/session/checkpoint.hpp"
 #include "unisono/session/model_parts.hpp"
 #include "unisono/settings/config.hpp"
@@ -15,17 +16,39 @@
 namespace unisono::session {
 
 /// Evaluates a model on a split; the ranks divide the examples, and each is counted once. Collective.
+///   Classifiers have figures of their predictions, except on the training examples. Those that rank examples by their
+///   scores take time and memory: they are computed for up to 2²⁶ examples of two classes and, for more classes, up to
+///   2²⁰ scores (examples × classes); for larger splits if they are wanted.
 /// \param config says how many examples a batch has, and whether sums are to be reproducible
+/// \param wanted names of metrics that are computed whatever they cost, besides those of wanted_metrics
 /// \return loss first, then the metrics of the model's kind; the same on every rank
 std::vector<models::Metric> evaluate_split(ModelParts& parts, data::Dataset& data, data::Split split,
-                                           const settings::Config& config);
+                                           const settings::Config& config, const std::vector<std::string>& wanted = {});
+
+/// How to read a model's outputs as classes; nothing if it does not predict any.
+/// \param labels whether the examples have classes, not targets
+std::optional<records::ClassReading> class_reading(const models::Model& model, bool labels);
+
+/// All that an evaluation finds out.
+struct SplitFigures {
+  std::vector<models::Metric> metrics;                         ///< as of evaluate_split
+  std::optional<records::ClassificationFigures> classes = {};  ///< of classifiers
+};
+/// Evaluates a split with all figures of classes. Areas under curves are left out where a rank would have to keep more
+/// than 2²⁸ scores. Collective. \param reading nothing: the outputs are no classes
+SplitFigures evaluate_with_figures(ModelParts& parts, data::Dataset& data, data::Split split,
+                                   const settings::Config& config, const std::optional<records::ClassReading>& reading);
+
+/// The names of the metrics that a config asks for on a split: to show them, or to decide by them.
+std::vector<std::string> wanted_metrics(const settings::Config& config, data::Split split);
 
 /// Does as evaluate_split, unless `stop`, which is asked before each batch, returns true on a rank: then it returns
 /// nothing on all ranks, as soon as the others have ended theirs. Where several ranks hold one model, `stop` is not
 /// asked. Collective.
 std::optional<std::vector<models::Metric>> evaluate_unless_stopped(ModelParts& parts, data::Dataset& data,
                                                                    data::Split split, const settings::Config& config,
-                                                                   const std::function<bool()>& stop);
+                                                                   const std::function<bool()>& stop,
+                                                                   const std::vector<std::string>& wanted = {});
 
 /// How many examples a split has.
 std::int64_t examples_of(const data::DatasetInfo& info, data::Split split);
@@ -43,6 +66,9 @@ bool is_better(const models::Metric& metric, double best);
 
 // Decisions from a run's evaluations: which checkpoint is the best, and whether to stop early.
 
+/// "loss, accuracy, auc"
+std::string metric_names(const std::vector<models::Metric>& metrics);
+
 /// A metric on a split: "validation accuracy".
 struct Criterion {
   data::Split split = data::Split::validation;
@@ -55,15 +81,15 @@ struct Criteria {
   std::optional<Criterion> best, stopping;
 };
 
-/// All metrics that this model may have on a split.
-std::vector<models::Metric> possible_metrics(const models::Model& model, data::Split split);
+/// All metrics that this model may have on a split. \param labels whether the examples have classes
+std::vector<models::Metric> possible_metrics(const models::Model& model, data::Split split, bool labels);
 /// The criteria of the model that a config would train on these data. \throws ConfigError for a model that does not fit
 /// them
 std::vector<models::Metric> possible_metrics(const settings::Config& config, const data::DatasetInfo& data,
                                              data::Split split);
 
 /// The metrics that this model may have on a split, but not where all examples have the same class or targets: AUC, R².
-std::vector<std::string> metrics_of_differing_examples(const models::Model& model, data::Split split);
+std::vector<std::string> metrics_of_differing_examples(const models::Model& model, data::Split split, bool labels);
 
 /// The criteria of a config. \throws ConfigError for a metric that the model does not have, naming those that it has,
 /// and for a split without examples

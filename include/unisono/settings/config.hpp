@@ -101,6 +101,7 @@ struct CheckpointSettings {
 
 /// `[metrics]`
 struct MetricsSettings {
+  std::vector<std::string> show = {};  ///< metrics, besides the usual ones and those by which the run decides
   bool tensorboard = false;
   void describe(ConfigVisitor& visitor);
 };

@@ -43,21 +43,4 @@ AnswerKind answer_kind(const TrainedModel& model) {
   return {};
 }
 
-std::vector<float> answers_of(const data::Batch& batch) {
-  if (batch.set == nullptr) {
-    if (!batch.labels.empty()) return {batch.labels.begin(), batch.labels.end()};
-    return {batch.targets.begin(), batch.targets.end()};
-  }
-  std::vector<float> answers;
-  for (const data::ExampleRange& range : batch.ranges) {
-    if (const auto* const rows = std::get_if<data::LabelledRows>(batch.set)) {
-      if (rows->targets.empty()) continue;
-      answers.insert(answers.end(), rows->targets.begin() + range.first, rows->targets.begin() + range.last);
-    } else if (const auto* const entries = std::get_if<data::SparseEntries>(batch.set)) {
-      for (auto i = range.first; i < range.last; ++i) answers.push_back((*entries)[static_cast<std::size_t>(i)].value);
-    }
-  }
-  return answers;
-}
-
 }  // namespace unisono::apply

@@ -17,64 +17,6 @@
 namespace unisono::apply {
 namespace {
 
-constexpr Index kMostScores = Index{1} << 28;  // of a rank: 1 GiB
-
-/// One rank's examples: their classes and outputs.
-struct Scores {
-  std::vector<std::int32_t> labels;
-  std::vector<float> rows;  ///< [labels, outputs]; empty where nothing is ranked
-};
-
-/// Counts a batch. \return whether all its answers are classes
-bool count(const records::ClassReading& reading, View rows, const std::vector<float>& answers,
-           ClassificationFigures& figures, Scores& scores) {
-  const auto outputs = static_cast<std::size_t>(reading.outputs);
-  for (std::size_t i = 0; i < answers.size(); ++i) {
-    const auto label = static_cast<std::int32_t>(answers[i]);
-    if (static_cast<float>(label) != answers[i] || label < 0 || label >= reading.classes) return false;
-    const View row = rows.subspan(i * outputs, outputs);
-    const std::int32_t predicted = reading.class_of(row);
-    figures.matrix.add(label, predicted);
-    if (figures.calibration) {
-      figures.calibration->add(reading.confidence(row), label == predicted, brier_part(row, label));
-    }
-    scores.labels.push_back(label);
-  }
-  return true;
-}
-
-/// Each rank ranks the scores of every P-th class.
-std::vector<RankingFigures> rank_classes(comm::Communicator& replicas, const records::ClassReading& reading,
-                                         const Scores& own) {
-  const std::vector<std::int32_t> labels = replicas.all_gather_joined(own.labels);
-  const auto outputs = static_cast<std::size_t>(reading.outputs);
-  const std::size_t first = reading.classes == 2 ? 1 : 0;
-  const std::size_t count = reading.classes == 2 ? 1 : static_cast<std::size_t>(reading.classes);
-  std::vector<double> found(2 * count);
-  for (std::size_t k = 0; k < count; ++k) {
-    const std::size_t column = outputs == 1 ? 0 : first + k;
-    std::vector<float> scores(own.labels.size());
-    for (std::size_t i = 0; i < scores.size(); ++i) scores[i] = own.rows[i * outputs + column];
-    scores = replicas.all_gather_joined(scores);
-    if (static_cast<int>(k % static_cast<std::size_t>(replicas.size())) != replicas.rank()) continue;
-    std::vector<RankedExample> examples(scores.size());
-    for (std::size_t i = 0; i < scores.size(); ++i) {
-      examples[i] = {scores[i], labels[i] == static_cast<std::int32_t>(first + k)};
-    }
-    const RankingFigures figures = rank_figures(std::move(examples));
-    found[2 * k] = figures.roc_auc;
-    found[2 * k + 1] = figures.average_precision;
-  }
-  replicas.allreduce_sum(std::span(found));  // the others' are 0
-  std::vector<RankingFigures> ranking;
-  for (std::size_t k = 0; k < count; ++k) ranking.push_back({found[2 * k], found[2 * k + 1]});
-  return ranking;
-}
-
-constexpr std::size_t kExamples = 3 * Calibration::kBins, kSquares = kExamples + 1;
-
-double square(double x) { return x * x; }
-
 using Json = nlohmann::ordered_json;
 
 constexpr Index kMostLines = 20;
@@ -84,13 +26,13 @@ std::string name_of(const std::vector<std::string>& names, Index label) {
   return at < names.size() ? names[at] : "";
 }
 
-Json to_json(const ClassificationFigures& figures, Index label, const std::vector<std::string>& names) {
+Json to_json(const records::ClassificationFigures& figures, Index label, const std::vector<std::string>& names) {
   const records::ClassFigures one = figures.matrix.of(label);
   Json json = {{"class", label}};
   if (!names.empty()) json["name"] = name_of(names, label);
   json.update({{"precision", one.precision}, {"recall", one.recall}, {"f1", one.f1}, {"examples", one.support}});
   if (figures.matrix.classes() == 2 || figures.ranking.empty()) return json;
-  const RankingFigures& ranking = figures.ranking[static_cast<std::size_t>(label)];
+  const records::RankingFigures& ranking = figures.ranking[static_cast<std::size_t>(label)];
   json.update({{"roc_auc", ranking.roc_auc}, {"average_precision", ranking.average_precision}});
   return json;
 }
@@ -105,12 +47,12 @@ Json cells(const records::ConfusionMatrix& matrix) {
   return rows;
 }
 
-Json bins(const Calibration& calibration) {
+Json bins(const records::Calibration& calibration) {
   Json list = Json::array();
-  for (int b = 0; b < Calibration::kBins; ++b) {
-    const Calibration::Bin bin = calibration.bin(b);
-    list.push_back({{"from", static_cast<double>(b) / Calibration::kBins},
-                    {"to", static_cast<double>(b + 1) / Calibration::kBins},
+  for (int b = 0; b < records::Calibration::kBins; ++b) {
+    const records::Calibration::Bin bin = calibration.bin(b);
+    list.push_back({{"from", static_cast<double>(b) / records::Calibration::kBins},
+                    {"to", static_cast<double>(b + 1) / records::Calibration::kBins},
                     {"examples", static_cast<std::int64_t>(bin.examples)},
                     {"confidence", bin.confidence},
                     {"accuracy", bin.accuracy}});
@@ -154,107 +96,7 @@ void add_cells(const records::ConfusionMatrix& matrix, const std::vector<std::st
 
 }  // namespace
 
-RankingFigures ClassificationFigures::mean_ranking() const {
-  RankingFigures sum;
-  double count = 0;
-  for (const RankingFigures& one : ranking) {
-    if (std::isnan(one.roc_auc)) continue;
-    sum.roc_auc += one.roc_auc;
-    sum.average_precision += one.average_precision;
-    ++count;
-  }
-  if (count == 0) return {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::quiet_NaN()};
-  return {sum.roc_auc / count, sum.average_precision / count};
-}
-
-std::optional<ClassificationFigures> classify_split(TrainedModel& model, comm::Communicator& replicas,
-                                                    const records::ClassReading& reading) {
-  ClassificationFigures figures{.matrix = records::ConfusionMatrix(reading.classes), .calibration = {}, .ranking = {}};
-  if (reading.probabilities) figures.calibration.emplace();
-  const auto source = (*model.data)
-                          ->evaluate(model.split, replicas.rank(), replicas.size(),
-                                     model.config.train.evaluation_batch_size, model.parts->delivery());
-  const bool ranked = replicas.max((source->last() - source->first()) * reading.outputs) <= kMostScores;
-  Scores scores;
-  std::vector<float> rows;
-  bool classes = true;
-  while (const auto batch = source->next()) {
-    rows.resize(static_cast<std::size_t>(batch->size * reading.outputs));
-    model.parts->model->predict(*batch, model.parts->state(), rows);
-    classes = classes && count(reading, rows, answers_of(*batch), figures, scores);
-    if (ranked) scores.rows.insert(scores.rows.end(), rows.begin(), rows.end());
-  }
-  if (replicas.max(classes ? 0 : 1) > 0) return std::nullopt;
-  replicas.allreduce_sum(figures.matrix.counts());
-  if (figures.calibration) replicas.allreduce_sum(figures.calibration->sums());
-  if (ranked) figures.ranking = rank_classes(replicas, reading, scores);
-  return figures;
-}
-
-void Calibration::add(double confidence, bool right, double squared_error) {
-  const double place = std::ceil(confidence * kBins) - 1;  // NaN goes to the first bin, and makes its mean NaN
-  const auto bin = static_cast<std::size_t>(place > 0 ? std::min(place, kBins - 1.0) : 0.0);
-  sums_[3 * bin] += 1;
-  sums_[3 * bin + 1] += confidence;
-  sums_[3 * bin + 2] += right ? 1 : 0;
-  sums_[kExamples] += 1;
-  sums_[kSquares] += squared_error;
-}
-
-Calibration::Bin Calibration::bin(int b) const {
-  const auto first = 3 * static_cast<std::size_t>(b);
-  const double examples = sums_[first];
-  if (examples == 0) return {};
-  return {.examples = examples, .confidence = sums_[first + 1] / examples, .accuracy = sums_[first + 2] / examples};
-}
-
-double Calibration::expected_error() const {
-  double error = 0;
-  for (int b = 0; b < kBins; ++b) {
-    const Bin one = bin(b);
-    error += one.examples * std::abs(one.accuracy - one.confidence);
-  }
-  return sums_[kExamples] == 0 ? 0 : error / sums_[kExamples];
-}
-
-double Calibration::brier_score() const { return sums_[kExamples] == 0 ? 0 : sums_[kSquares] / sums_[kExamples]; }
-
-double brier_part(View probabilities, std::int32_t label) {
-  if (probabilities.size() <= 2) return square(static_cast<double>(probabilities.back()) - label);
-  double sum = 0;
-  for (std::size_t k = 0; k < probabilities.size(); ++k) {
-    sum += square(static_cast<double>(probabilities[k]) - (k == static_cast<std::size_t>(label) ? 1 : 0));
-  }
-  return sum;
-}
-
-RankingFigures rank_figures(std::vector<RankedExample> examples) {
-  constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
-  const auto is_positive = [](const RankedExample& one) { return one.positive; };
-  const auto is_nan = [](const RankedExample& one) { return std::isnan(one.score); };
-  const auto positives = static_cast<double>(std::count_if(examples.begin(), examples.end(), is_positive));
-  const double negatives = static_cast<double>(examples.size()) - positives;
-  if (positives == 0 || negatives == 0 || std::any_of(examples.begin(), examples.end(), is_nan)) return {kNone, kNone};
-
-  std::sort(examples.begin(), examples.end(),
-            [](const RankedExample& a, const RankedExample& b) { return a.score > b.score; });
-  double above = 0, negatives_above = 0;  // examples with a higher score that are positive, and that are not
-  double pairs = 0, precision_sum = 0;    // pairs in order; Σ (positives of a score) · precision
-  for (auto first = examples.begin(); first != examples.end();) {
-    const auto last =
-        std::find_if(first, examples.end(), [&](const RankedExample& one) { return one.score != first->score; });
-    const auto tied_positives = static_cast<double>(std::count_if(first, last, is_positive));
-    const double tied_negatives = static_cast<double>(last - first) - tied_positives;
-    pairs += tied_negatives * (above + tied_positives / 2);
-    above += tied_positives;
-    negatives_above += tied_negatives;
-    precision_sum += tied_positives * above / (above + negatives_above);
-    first = last;
-  }
-  return {.roc_auc = pairs / positives / negatives, .average_precision = precision_sum / positives};
-}
-
-Json to_json(const ClassificationFigures& figures, const std::vector<std::string>& names) {
+Json to_json(const records::ClassificationFigures& figures, const std::vector<std::string>& names) {
   const records::ConfusionMatrix& matrix = figures.matrix;
   Json json;
   for (const auto& [mean, of] :
@@ -264,13 +106,8 @@ Json to_json(const ClassificationFigures& figures, const std::vector<std::string
     json[fmt::format("f1_{}", mean)] = of.f1;
   }
   if (!figures.ranking.empty()) {
-    const RankingFigures ranking = figures.mean_ranking();
-    json["roc_auc"] = ranking.roc_auc;
-    json["average_precision"] = ranking.average_precision;
-  }
-  if (figures.calibration) {
-    json["expected_calibration_error"] = figures.calibration->expected_error();
-    json["brier_score"] = figures.calibration->brier_score();
+    const records::RankingFigures ranking = figures.mean_ranking();
+    json["roc_auc"] = ranking.roc_auc;  // "auc" among the metrics
   }
   json["classes"] = Json::array();
   for (Index label = 0; label < matrix.classes(); ++label) json["classes"].push_back(to_json(figures, label, names));
@@ -279,21 +116,11 @@ Json to_json(const ClassificationFigures& figures, const std::vector<std::string
   return json;
 }
 
-std::vector<std::string> to_text(const ClassificationFigures& figures, const std::vector<std::string>& names) {
+std::vector<std::string> to_text(const records::ClassificationFigures& figures, const std::vector<std::string>& names) {
   const records::ConfusionMatrix& matrix = figures.matrix;
   std::vector<std::string> lines;
-  const auto add = [&](const char* name, double value) { lines.push_back(fmt::format("  {:27} {:.6g}", name, value)); };
-  if (!figures.ranking.empty()) {
-    const RankingFigures ranking = figures.mean_ranking();
-    add("roc_auc", ranking.roc_auc);
-    add("average_precision", ranking.average_precision);
-  } else {
-    lines.emplace_back(
-        "  no roc_auc and average_precision: there are too many scores for a rank's memory; use more ranks");
-  }
-  if (figures.calibration) {
-    add("expected_calibration_error", figures.calibration->expected_error());
-    add("brier_score", figures.calibration->brier_score());
+  if (figures.ranking.empty()) {
+    lines.emplace_back("  no auc and average_precision: there are too many scores for a rank's memory; use more ranks");
   }
   const bool each = matrix.classes() <= kMostLines;
   const auto titles = class_titles(each ? matrix.classes() : 0, names);

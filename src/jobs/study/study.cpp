@@ -51,12 +51,6 @@ struct MeasuredCourse {
 
 constexpr std::int64_t kMostPredictions = 10000;
 
-std::string names_of(const std::vector<models::Metric>& metrics) {
-  std::string names;
-  for (const models::Metric& metric : metrics) names += (names.empty() ? "" : ", ") + metric.name;
-  return names;
-}
-
 std::vector<float> parameters_without_state(const session::ModelParts& parts) {
   const View values = parts.parameters.view();
   std::vector<float> kept;
@@ -128,19 +122,19 @@ trials::StudyMetric metric_of(const settings::Config& config, const std::string&
     const models::Metric metric = session::decisive(session::possible_metrics(config, data, split));
     return {split, metric.name, metric.larger_is_better};
   }
-  const std::size_t dot = wanted.find('.');
-  const auto split = std::ranges::find(data::kSplits, wanted.substr(0, dot), [](data::Split s) { return name_of(s); });
+  const auto [named, name] = records::split_and_metric(wanted);
+  const data::Split split = named.value_or(session::watched_split(data));
   const std::string what = fmt::format("study.metric = \"{}\"", wanted);
-  if (dot == std::string::npos || split == data::kSplits.end())
-    throw ConfigError(what + ": a set and a metric are expected, as in \"validation.accuracy\", \"test.loss\"");
-  if (session::examples_of(data, *split) == 0) {
-    throw ConfigError(fmt::format("{}: {} has no {} examples", what, config.data.path, data::name_of(*split)));
+  if (session::examples_of(data, split) == 0) {
+    throw ConfigError(fmt::format("{}: {} has no {} examples", what, config.data.path, data::name_of(split)));
   }
-  const std::vector<models::Metric> metrics = session::possible_metrics(config, data, *split);
-  const auto metric = std::ranges::find(metrics, wanted.substr(dot + 1), &models::Metric::name);
-  if (metric == metrics.end())
-    throw ConfigError(fmt::format("{}: this model has no such metric; it has {}", what, names_of(metrics)));
-  return {*split, metric->name, metric->larger_is_better};
+  const std::vector<models::Metric> metrics = session::possible_metrics(config, data, split);
+  const models::Metric* const metric = models::find_metric(metrics, name);
+  if (metric == nullptr)
+    throw ConfigError(
+        fmt::format("{}: this model has no such metric; it has {}; write it as in \"validation.accuracy\"", what,
+                    session::metric_names(metrics)));
+  return {split, metric->name, metric->larger_is_better};
 }
 
 /// \param serial for the objective, which is the serial run's; null: it is not wanted
@@ -151,7 +145,7 @@ MeasuredModel measure(const std::string& run, const trials::StudyMetric& metric,
   options.model = run;
   options.split = data::name_of(metric.split);
   apply::TrainedModel model(*self, options, log);
-  const auto metrics = session::evaluate_split(*model.parts, **model.data, metric.split, model.config);
+  const auto metrics = session::evaluate_split(*model.parts, **model.data, metric.split, model.config, {metric.name});
   MeasuredModel measured{.parameters = parameters_without_state(*model.parts),
                          .predictions = predictions_of(model),
                          .outputs = model.parts->model->output_size(),

@@ -14,6 +14,7 @@
 #include "unisono/base/errors.hpp"
 #include "unisono/base/random.hpp"
 #include "unisono/comm/communicator.hpp"
+#include "unisono/records/metrics_log.hpp"
 #include "unisono/records/run_folder.hpp"
 #include "unisono/session/evaluation.hpp"
 #include "unisono/session/method.hpp"
@@ -71,9 +72,7 @@ std::vector<records::MeasuredMetric> measured(const session::RunResult& run) {
 /// The metric that counts; null where it was not measured.
 const models::Metric* counted(const std::vector<models::Metric>& metrics, const TrialTerms& terms) {
   if (terms.metric == "auto" && !metrics.empty()) return &session::decisive(metrics);
-  const auto found = std::find_if(metrics.begin(), metrics.end(),
-                                  [&](const models::Metric& metric) { return metric.name == terms.metric; });
-  return found == metrics.end() ? nullptr : &*found;
+  return models::find_metric(metrics, terms.metric);
 }
 
 /// Sets the result's value to that of the metric that counts. \return false: it is undefined
@@ -97,6 +96,8 @@ settings::Config config_of(const TrialTerms& terms, const records::TrialTask& ta
   if (!task.folder.empty()) config.output = task.folder;
   take_epochs(config, task.run.epochs);
   if (terms.require) terms.require(config);
+  // So that it is computed, however long that takes.
+  if (!models::is_usual(terms.metric) || terms.metric == "auc") config.metrics.show.push_back(terms.metric);
   return config;
 }
 
@@ -323,35 +324,29 @@ void require_space(const search::Space& space, const ConfigText& given, const se
       space, [&](const std::vector<search::Assignment>& values) { require(trials::config_at(given, values, models)); });
 }
 
-MetricThatCounts::MetricThatCounts(const std::string& key) : name_(key) {
-  constexpr std::string_view kPrefix = "validation.";
-  if (key == "auto") return;
-  if (!key.starts_with(kPrefix) || key.size() == kPrefix.size()) {
-    const bool of_test = key.starts_with("test.");
+MetricThatCounts::MetricThatCounts(const std::string& key) {
+  const auto [split, name] = records::split_and_metric(key);
+  name_ = name;
+  if (split && *split != data::Split::validation) {
+    const bool of_test = *split == data::Split::test;
     throw ConfigError(fmt::format(
         "search.metric = \"{}\": {}; write it as in \"validation.accuracy\", or \"auto\"", key,
         of_test ? "who chooses by the test examples cannot measure with them any more how good the choice is"
                 : "trials are compared by a metric of the validation examples"));
   }
-  name_ = key.substr(kPrefix.size());
 }
 
 void MetricThatCounts::require(const settings::Config& config, data::Dataset& set, bool has_folds, bool in_older_job) {
   const data::DatasetInfo& data = set.info();
   const std::vector<models::Metric> possible = session::possible_metrics(config, data, data::Split::validation);
-  if (name_ == "auto") name_ = session::decisive(possible).name;
-  std::string names;
-  for (const models::Metric& one : possible) {
-    names += (names.empty() ? "" : ", ") + one.name;
-    if (one.name != name_) continue;
-    larger_is_better_ = one.larger_is_better;
-    names.clear();
-    break;
+  const models::Metric* const found =
+      name_ == "auto" ? &session::decisive(possible) : models::find_metric(possible, name_);
+  if (found == nullptr) {
+    throw ConfigError(fmt::format("search.metric = \"validation.{}\": this model has no such metric; it has {}", name_,
+                                  session::metric_names(possible)));
   }
-  if (!names.empty()) {
-    throw ConfigError(
-        fmt::format("search.metric = \"validation.{}\": this model has no such metric; it has {}", name_, names));
-  }
+  name_ = found->name;
+  larger_is_better_ = found->larger_is_better;
   if (has_folds) return;
   if (data.validation > 0) {
     if (!in_older_job) session::require_defined(config, set, data::Split::validation, name_);

@@ -151,7 +151,7 @@ void require_space(const search::Space& space, const ConfigText& given, const se
 /// By which metric of the validation examples trials are compared.
 class MetricThatCounts {
  public:
-  /// \param key "validation.accuracy", or "auto" \throws ConfigError for another split
+  /// \param key "validation.accuracy", "accuracy", or "auto" \throws ConfigError for another split
   explicit MetricThatCounts(const std::string& key);
 
   /// Finds out what "auto" is. Called before the functions below. \param has_folds whether folds of the training

@@ -309,8 +309,13 @@ void CrossValidation::ended(const records::TrialRun& training, const records::Tr
   constexpr std::int64_t kMostLines = 200;
   if (folds_.size() > kMostLines && result.status == records::TrialStatus::complete) return;
   std::string text;
+  const auto has = [&](const char* name) {
+    return std::ranges::find(result.metrics, name, &records::MeasuredMetric::name) != result.metrics.end();
+  };
+  const bool several = has("f1") && !has("f1_macro");  // more than two classes: their areas are recorded alone
   for (const records::MeasuredMetric& metric : result.metrics) {
-    if (metric.split != data::Split::validation) continue;
+    if (metric.split != data::Split::validation || !models::is_usual(metric.name)) continue;
+    if (several && metric.name == "auc") continue;
     text += fmt::format("{}{} {:.6g}", text.empty() ? "" : ", ", metric.name, metric.value);
   }
   if (result.status != records::TrialStatus::complete) {

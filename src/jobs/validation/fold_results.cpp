@@ -39,7 +39,8 @@ std::vector<std::string> names_in(const std::vector<records::TrialResult>& resul
 /// Metrics that are means over examples, or roots of such means: the others (an area, a share of variance) of all
 /// examples do not follow from those of their parts.
 bool is_mean(const std::string& name) {
-  return name == "loss" || name == "accuracy" || name == "top5_accuracy" || name == "mae" || name == "rmse";
+  return name == "loss" || name == "accuracy" || name == "top5_accuracy" || name == "log_loss" ||
+         name == "brier_score" || name == "mae" || name == "rmse";
 }
 
 nlohmann::ordered_json number(double value) {

@@ -25,6 +25,12 @@ double softmax_loss(std::span<float> z, std::size_t label) {
   return std::log(sum) - own;
 }
 
+/// The labels of a batch, or its targets, in the order of its examples: a table may have both.
+std::vector<float> answers_of(const data::Batch& batch, bool targets) {
+  if (batch.set == nullptr && targets) return {batch.targets.begin(), batch.targets.end()};
+  return models::answers_of(batch);
+}
+
 }  // namespace
 
 std::vector<float> LinearModel::margins(const data::Batch& batch, Place at, MutableView parameters) const {
@@ -92,20 +98,8 @@ void LinearModel::score(View targets, std::vector<float>& margins, kernels::Loss
       const double slack = std::max(0.0, 1 - yz);
       sums.loss += loss_ == Kind::hinge ? slack : loss_ == Kind::squared_hinge ? slack * slack : softplus(-yz);
       if (std::isnan(z)) sums.loss = yz;
-      (target > 0 ? sums.positive_scores : sums.negative_scores).push_back(z);
     }
   }
-}
-
-std::vector<float> LinearModel::answers_of(const data::Batch& batch) const {
-  if (batch.set == nullptr && loss_ == Kind::squared) return {batch.targets.begin(), batch.targets.end()};
-  if (batch.set == nullptr) return {batch.labels.begin(), batch.labels.end()};
-  std::vector<float> targets;
-  const View all = std::get<data::LabelledRows>(*batch.set).targets;
-  for (const data::ExampleRange& range : batch.ranges) {
-    targets.insert(targets.end(), all.begin() + range.first, all.begin() + range.last);
-  }
-  return targets;
 }
 
 void LinearModel::add_penalty_gradient(float share, View parameters, MutableView gradient) const {
@@ -146,7 +140,25 @@ void LinearModel::loss_and_gradient(const data::Batch& batch, float scale, Model
 void LinearModel::evaluate(const data::Batch& batch, ModelState state, kernels::LossSums& sums) {
   if (batch.size == 0) return;
   std::vector<float> z = mean_margins(batch, state.parameters);
-  score(answers_of(batch), z, sums);
+  score(answers_of(batch, loss_ == Kind::squared), z, sums);
+}
+
+void LinearModel::evaluate_predictions(const data::Batch& batch, ModelState state, kernels::LossSums& sums,
+                                       PredictionReader& reader) {
+  if (batch.size == 0) return;
+  std::vector<float> z = mean_margins(batch, state.parameters);
+  const std::vector<float> answers = answers_of(batch, loss_ == Kind::squared);
+  score(answers, z, sums);
+  if (loss_ == Kind::softmax || loss_ == Kind::squared) return reader.read(z, answers, {});
+  std::vector<float> rows(2 * z.size());
+  for (std::size_t i = 0; i < z.size(); ++i) predict_two(z[i], &rows[2 * i]);
+  reader.read(rows, answers, z);
+}
+
+void LinearModel::predict_two(float margin, float* outputs) const {
+  const float one = gives_margins() ? margin : 1 / (1 + std::exp(-margin));
+  outputs[0] = gives_margins() ? -one : 1 - one;
+  outputs[1] = one;
 }
 
 void LinearModel::predict(const data::Batch& batch, ModelState state, MutableView outputs) {
@@ -161,30 +173,9 @@ void LinearModel::predict(const data::Batch& batch, ModelState state, MutableVie
     } else if (loss_ == Kind::squared) {
       outputs[i] = z[i];
     } else {
-      const float one = gives_margins() ? z[i] : 1 / (1 + std::exp(-z[i]));
-      outputs[2 * i] = gives_margins() ? -one : 1 - one;
-      outputs[2 * i + 1] = one;
+      predict_two(z[i], &outputs[2 * i]);
     }
   }
-}
-
-double area_under_roc(std::vector<float>& negative, std::vector<float>& positive) {
-  const auto has_nan = [](const std::vector<float>& scores) {
-    return std::any_of(scores.begin(), scores.end(), [](float score) { return std::isnan(score); });
-  };
-  if (negative.empty() || positive.empty() || has_nan(negative) || has_nan(positive)) {
-    return std::numeric_limits<double>::quiet_NaN();
-  }
-  std::sort(negative.begin(), negative.end());
-  std::sort(positive.begin(), positive.end());
-  double halves = 0;  // two for each negative example below a positive one, one for each beside it
-  auto below = negative.begin(), beside = negative.begin();
-  for (const float score : positive) {
-    below = std::find_if(below, negative.end(), [&](float other) { return other >= score; });
-    beside = std::find_if(std::max(below, beside), negative.end(), [&](float other) { return other > score; });
-    halves += static_cast<double>(below - negative.begin()) + static_cast<double>(beside - negative.begin());
-  }
-  return halves / 2 / static_cast<double>(negative.size()) / static_cast<double>(positive.size());
 }
 
 std::vector<Metric> LinearModel::metrics(const kernels::LossSums& sums) const {
@@ -196,10 +187,6 @@ std::vector<Metric> LinearModel::metrics(const kernels::LossSums& sums) const {
     return metrics;
   }
   metrics.push_back(metric_of("accuracy", ratio(static_cast<double>(sums.correct), sums.examples)));
-  if (!sums.negative_scores.empty() && !sums.positive_scores.empty()) {
-    auto negative = sums.negative_scores, positive = sums.positive_scores;
-    metrics.push_back(metric_of("auc", area_under_roc(negative, positive)));
-  }
   return metrics;
 }
 

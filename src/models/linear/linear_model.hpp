@@ -97,6 +97,8 @@ class LinearModel final : public Model, public InPlace, public ByFeatures, publi
                          kernels::Write write, const GradientReady& ready, kernels::LossSums& sums) override;
   double penalty(View parameters) const override;
   void evaluate(const data::Batch& batch, ModelState state, kernels::LossSums& sums) override;
+  void evaluate_predictions(const data::Batch& batch, ModelState state, kernels::LossSums& sums,
+                            PredictionReader& reader) override;
   void predict(const data::Batch& batch, ModelState state, MutableView outputs) override;
   Index output_size() const override { return loss_ == Kind::squared ? 1 : classes_; }
   Prediction prediction() const override {
@@ -186,10 +188,10 @@ class LinearModel final : public Model, public InPlace, public ByFeatures, publi
   std::vector<float> mean_margins(const data::Batch& batch, MutableView parameters) const;
   /// The factor in w̄ = w + share · u (see LinearStep); 0 if nothing was averaged.
   float share_of_sums(View parameters) const;
-  /// The labels or targets of a batch, in the order of its examples.
-  std::vector<float> answers_of(const data::Batch& batch) const;
   /// Adds the losses of margins to `sums`. Overwrites `margins` with probabilities, where there are several.
   void score(View targets, std::vector<float>& margins, kernels::LossSums& sums) const;
+  /// The outputs of `predict` that follow from the margin of an example of two classes. \param outputs [2]
+  void predict_two(float margin, float* outputs) const;
   /// Calls visit(examples) for the batch's examples: once, or for each of its ranges.
   template <typename Visit>
   void visit_examples(const data::Batch& batch, Visit visit) const;
@@ -214,9 +216,5 @@ class LinearModel final : public Model, public InPlace, public ByFeatures, publi
   std::unique_ptr<VisitMemory> value_spreads_, row_bits_;  ///< see LinearStep; null: the kernels keep none
   Index kept_bytes_ = 0;                                   ///< that they will take
 };
-
-/// The area under the ROC curve: the share of (positive, negative) pairs in which the positive example has the higher
-/// score; equal scores count half. Sorts its arguments. NaN if one is empty or contains a NaN.
-double area_under_roc(std::vector<float>& negative, std::vector<float>& positive);
 
 }  // namespace unisono::models

@@ -63,8 +63,15 @@ data::Batch SingleReplica::gradient_of_step(StepTerms& run, MeanOver mean_over, 
   return accumulate_gradient(run, mean_over, exchange);
 }
 
-void SingleReplica::evaluate(data::EvaluationSource& source, models::ModelState state, kernels::LossSums& sums) {
-  while (const auto batch = source.next()) model_.evaluate(*batch, state, sums);
+void SingleReplica::evaluate(data::EvaluationSource& source, models::ModelState state, kernels::LossSums& sums,
+                             models::PredictionReader* reader) {
+  while (const auto batch = source.next()) {
+    if (reader != nullptr) {
+      model_.evaluate_predictions(*batch, state, sums, *reader);
+    } else {
+      model_.evaluate(*batch, state, sums);
+    }
+  }
 }
 
 void update_parameters(StepTerms& run, double learning_rate) {

@@ -21,7 +21,8 @@ class PipelinedReplica final : public Replica {
   const ParameterLayout& layout() const override { return terms_.stages.parameters().local(rank()); }
   const ParameterLayout& statistics_layout() const override { return terms_.stages.statistics().local(rank()); }
   data::Batch gradient_of_step(StepTerms& run, MeanOver mean_over, GradientExchange* exchange) override;
-  void evaluate(data::EvaluationSource& source, models::ModelState state, kernels::LossSums& sums) override;
+  void evaluate(data::EvaluationSource& source, models::ModelState state, kernels::LossSums& sums,
+                models::PredictionReader* reader) override;
   void sum(std::span<double> values) override { terms_.pipeline.allreduce_sum(values); }
   std::int64_t workspace_bytes() const override {
     return static_cast<std::int64_t>(sizeof(float)) * stage_.most_floats();
@@ -51,7 +52,8 @@ data::Batch PipelinedReplica::gradient_of_step(StepTerms& run, MeanOver mean_ove
   MicroBatches batches([&run] { return next_batch(run); });
   const int own = static_cast<int>(batches[0].rank_micro_batches);
   const std::int64_t sent_before = stage_.sent_bytes();
-  stage_.run(program_of(own), batches, {run.state, run.sums, &run, mean_over, exchange});
+  stage_.run(program_of(own), batches,
+             {.state = run.state, .sums = run.sums, .run = &run, .mean_over = mean_over, .exchange = exchange});
   run.counters.of<PipelineCounters>().boundary_bytes += stage_.sent_bytes() - sent_before;
   const data::Batch& last = batches[own - 1];
   apply_moments(run, last);
@@ -67,7 +69,8 @@ void PipelinedReplica::apply_moments(StepTerms& run, const data::Batch& batch) {
   stage_.apply_moments(batch.micro_batches, batch.whole && terms_.replicas.size() > 1, run.state);
 }
 
-void PipelinedReplica::evaluate(data::EvaluationSource& source, models::ModelState state, kernels::LossSums& sums) {
+void PipelinedReplica::evaluate(data::EvaluationSource& source, models::ModelState state, kernels::LossSums& sums,
+                                models::PredictionReader* reader) {
   // A stage with several chunks may run ahead of the others by all batches of a program.
   const Index most = terms_.stages.chunks() == 1 ? 1024 : 4 * terms_.stages.stages();
   Index left = source.last() - source.first();
@@ -79,7 +82,7 @@ void PipelinedReplica::evaluate(data::EvaluationSource& source, models::ModelSta
     const Index size = batches[0].size;
     const Index count = std::min<Index>(most, (left + size - 1) / size);
     stage_.run(forward_program(terms_.stages.stages(), terms_.stages.chunks(), static_cast<int>(count)), batches,
-               {state, sums});
+               {.state = state, .sums = sums, .reader = reader});
     left -= count * size;
   }
 }

@@ -221,6 +221,7 @@ void Stage::add_losses(const Task& task, View outputs, const nn::Workspace& work
   if (work.run == nullptr) {
     model_.loss_function().apply(terms_.backend, batch.size, outputs, wanted, 0, {}, work.sums);
     terms_.backend.collect(work.sums);
+    if (work.reader != nullptr) models::read_predictions(terms_.backend, model_, batch, outputs, *work.reader);
     return;
   }
   kernels::LossSums& sums = again ? counted_before_ : work.sums;

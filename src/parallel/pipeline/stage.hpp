@@ -78,9 +78,10 @@ class MicroBatches {
 
 /// What the passes of a program work on.
 struct StageWork {
-  models::ModelState state;  ///< this stage's shards
-  kernels::LossSums& sums;   ///< the last stage adds the losses
-  StepTerms* run = nullptr;  ///< the training; null: the program evaluates
+  models::ModelState state;                    ///< this stage's shards
+  kernels::LossSums& sums;                     ///< the last stage adds the losses
+  models::PredictionReader* reader = nullptr;  ///< the last stage tells it what is predicted; null: nobody asks
+  StepTerms* run = nullptr;                    ///< the training; null: the program evaluates
   MeanOver mean_over = MeanOver::all_replicas;
   GradientExchange* exchange = nullptr;  ///< may be null
 };

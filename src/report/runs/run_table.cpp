@@ -9,6 +9,7 @@
 #include <cmath>
 #include <filesystem>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <set>
@@ -16,6 +17,7 @@
 
 #include "unisono/base/errors.hpp"
 #include "unisono/base/printable.hpp"
+#include "unisono/models/model.hpp"
 #include "unisono/records/csv_field.hpp"
 #include "unisono/records/json_line.hpp"
 #include "unisono/records/progress.hpp"
@@ -91,7 +93,7 @@ std::string text_of(const std::string& value) {
 }
 
 /// The figures that a line of text has room for; JSON and CSV have all of them.
-bool is_shown(const std::string& metric) {
+bool is_short(const std::string& metric) {
   constexpr std::array shown = {"loss", "accuracy", "rmse", "auc"};
   const std::string name = metric.substr(metric.find(' ') + 1);
   return std::find(shown.begin(), shown.end(), name) != shown.end();
@@ -264,10 +266,33 @@ std::string RunTable::value(std::size_t run, const std::string& key) const {
   return found == runs[run].config.end() ? "" : found->second;
 }
 
+std::set<std::string> usual_metrics(const std::set<std::string>& names) {
+  const bool several = names.contains("f1") && !names.contains("f1_macro");
+  std::set<std::string> usual;
+  for (const std::string& name : names) {
+    if (models::is_usual(name) && !(several && name == "auc")) usual.insert(name);
+  }
+  return usual;
+}
+
+std::vector<std::string> usual_metrics(const RunTable& table) {
+  const auto split_of = [](const std::string& metric) { return metric.substr(0, metric.find(' ') + 1); };
+  std::map<std::string, std::set<std::string>> names;
+  for (const std::string& metric : table.metrics) {
+    names[split_of(metric)].insert(metric.substr(split_of(metric).size()));
+  }
+  for (auto& [split, of_split] : names) of_split = usual_metrics(of_split);
+  std::vector<std::string> usual;
+  std::ranges::copy_if(table.metrics, std::back_inserter(usual), [&](const std::string& metric) {
+    return names[split_of(metric)].contains(metric.substr(split_of(metric).size()));
+  });
+  return usual;
+}
+
 std::string to_text(const RunTable& table) {
-  std::vector<std::string> keys = table.differing, metrics;
+  std::vector<std::string> keys = table.differing, metrics, usual = usual_metrics(table);
   if (keys.size() > kMostKeys) keys.resize(kMostKeys);
-  std::copy_if(table.metrics.begin(), table.metrics.end(), std::back_inserter(metrics), is_shown);
+  std::copy_if(usual.begin(), usual.end(), std::back_inserter(metrics), is_short);
   std::vector<Line> lines = {head_of(table, keys, metrics)};
   for (std::size_t i = 0; i < table.runs.size(); ++i) lines.push_back(line_of(table, i, keys, metrics));
   for (const SeedGroup& group : table.groups) lines.push_back(line_of(table, group, keys, metrics));

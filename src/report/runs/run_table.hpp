@@ -1,6 +1,7 @@
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,12 @@ struct RunTable {
   /// The value of a key in a run's config, as TOML; empty if the run does not have it.
   std::string value(std::size_t run, const std::string& key) const;
 };
+
+/// Which of the metrics that a split has are shown where nobody asks for others. The area under the ROC curve is one of
+/// them for two classes. \param names "loss", "accuracy", "f1"
+std::set<std::string> usual_metrics(const std::set<std::string>& names);
+/// The same of a table: "test loss".
+std::vector<std::string> usual_metrics(const RunTable& table);
 
 /// A folder that is left out of a table, and why.
 struct SkippedFolder {

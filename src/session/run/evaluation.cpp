@@ -8,8 +8,10 @@
 #include <span>
 #include <utility>
 
+#include "run/class_counts.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/comm/gather.hpp"
+#include "unisono/records/metrics_log.hpp"
 #include "unisono/session/method.hpp"
 #include "unisono/session/settled.hpp"
 
@@ -43,18 +45,36 @@ class StoppableSource final : public data::EvaluationSource {
   bool stopped_ = false;
 };
 
-}  // namespace
-
-std::vector<models::Metric> evaluate_split(ModelParts& parts, data::Dataset& data, data::Split split,
-                                           const settings::Config& config) {
-  return *evaluate_unless_stopped(parts, data, split, config, {});
+/// The best checkpoint, which early stopping restores, is by default chosen by early stopping's metric.
+settings::BestSettings best_settings(const settings::Config& config) {
+  const settings::BestSettings& best = config.checkpoint.best;
+  const settings::EarlyStoppingSettings& stopping = config.train.early_stopping;
+  const settings::BestSettings defaults;
+  const bool is_set = best.metric != defaults.metric || best.on != defaults.on;
+  return is_set || !stopping.is_on() ? best : settings::BestSettings{stopping.metric, stopping.on};
 }
 
-std::optional<std::vector<models::Metric>> evaluate_unless_stopped(ModelParts& parts, data::Dataset& data,
-                                                                   data::Split split, const settings::Config& config,
-                                                                   const std::function<bool()>& stop) {
+constexpr Index kMostOfTwo = Index{1} << 26, kMostOfMore = Index{1} << 20;  ///< scores that are ranked unasked
+constexpr Index kMostOfRank = Index{1} << 28;                               ///< scores that a rank keeps: 1 GiB
+
+/// Scores by which the examples of a split are ranked.
+Index scores_of(const records::ClassReading& reading, Index examples) {
+  return examples * (reading.classes == 2 ? 1 : reading.classes);
+}
+
+bool fits_rank(const ModelParts& parts, const records::ClassReading& reading, Index examples) {
+  return scores_of(reading, examples / parts.grid.data().size() + 1) <= kMostOfRank;
+}
+
+/// Asked before each batch on each rank, whether the evaluation is given up; may be empty.
+using Stop = std::function<bool()>;
+
+/// Sums of losses over all ranks, and what `reader` is told of this rank's examples; nothing where it was stopped.
+std::optional<kernels::LossSums> evaluate_with(ModelParts& parts, data::Dataset& data, data::Split split,
+                                               const settings::Config& config, models::PredictionReader* reader,
+                                               const Stop& stop) {
   const bool alone = parts.grid.shape().stages == 1 && parts.held.parameters->held_by_all();
-  const std::function<bool()> asked = alone ? stop : nullptr;
+  const Stop asked = alone ? stop : nullptr;
   bool stopped = false;
   kernels::LossSums sums;
   comm::Communicator& replicas = parts.grid.data();
@@ -64,12 +84,101 @@ std::optional<std::vector<models::Metric>> evaluate_unless_stopped(ModelParts& p
     const auto source =
         data.evaluate(split, static_cast<int>(portion), portions, config.train.evaluation_batch_size, parts.delivery());
     StoppableSource batches(*source, asked);
-    parts.replica->evaluate(batches, parts.state(), sums);
+    parts.replica->evaluate(batches, parts.state(), sums, reader);
     stopped = batches.stopped();
     if (config.communication.tree_leaves() > 0) sums.settle();
   }
   if (asked && parts.grid.all().max(stopped ? 1 : 0) != 0) return std::nullopt;
-  return parts.model->metrics(sum_over_ranks(parts.grid.all(), sums));
+  return sum_over_ranks(parts.grid.all(), sums);
+}
+
+/// Nothing where it was stopped.
+std::optional<SplitFigures> evaluate_counting(ModelParts& parts, data::Dataset& data, data::Split split,
+                                              const settings::Config& config,
+                                              const std::optional<records::ClassReading>& reading,
+                                              ClassCounts::Wish wish, const Stop& stop = {}) {
+  std::optional<ClassCounts> counts;
+  if (reading) counts.emplace(*reading, wish);
+  const auto sums = evaluate_with(parts, data, split, config, counts ? &*counts : nullptr, stop);
+  if (!sums) return std::nullopt;
+  SplitFigures all{.metrics = parts.model->metrics(*sums)};
+  if (!counts) return all;
+  all.classes = counts->figures(parts.grid.all());
+  if (!all.classes) return all;
+  const std::vector<models::Metric> more = records::metrics_of(*all.classes);
+  all.metrics.insert(all.metrics.end(), more.begin(), more.end());
+  return all;
+}
+
+}  // namespace
+
+std::vector<models::Metric> evaluate_split(ModelParts& parts, data::Dataset& data, data::Split split,
+                                           const settings::Config& config, const std::vector<std::string>& more) {
+  return *evaluate_unless_stopped(parts, data, split, config, {}, more);
+}
+
+std::optional<std::vector<models::Metric>> evaluate_unless_stopped(ModelParts& parts, data::Dataset& data,
+                                                                   data::Split split, const settings::Config& config,
+                                                                   const std::function<bool()>& stop,
+                                                                   const std::vector<std::string>& more) {
+  std::vector<std::string> wanted = wanted_metrics(config, split);
+  wanted.insert(wanted.end(), more.begin(), more.end());
+  const bool labels = data.info().targets[static_cast<std::size_t>(split)].labels;
+  const auto reading = split == data::Split::train ? std::nullopt : class_reading(*parts.model, labels);
+  if (!reading) {
+    auto all = evaluate_counting(parts, data, split, config, reading, {}, stop);
+    return all ? std::optional(std::move(all->metrics)) : std::nullopt;
+  }
+  const Index examples = examples_of(data.info(), split);
+  const std::vector<models::Metric> possible = records::possible_metrics(*reading);
+  const auto ranks = [&](const std::string& name) {
+    const models::Metric* const metric = models::find_metric(possible, name);
+    return metric != nullptr && records::needs_different_classes(metric->name);
+  };
+  const bool is_cheap = scores_of(*reading, examples) <= (reading->classes == 2 ? kMostOfTwo : kMostOfMore);
+  const bool ranking = is_cheap || (std::ranges::any_of(wanted, ranks) && fits_rank(parts, *reading, examples));
+  auto all = evaluate_counting(parts, data, split, config, reading, {.cells = false, .ranking = ranking}, stop);
+  if (!all) return std::nullopt;
+  std::vector<models::Metric>& metrics = all->metrics;
+  for (models::Metric& metric : metrics) {
+    const auto means_it = [&](const std::string& name) { return models::find_metric(metrics, name) == &metric; };
+    metric.shown = metric.shown || std::ranges::any_of(wanted, means_it);
+  }
+  return std::move(metrics);
+}
+
+std::vector<std::string> wanted_metrics(const settings::Config& config, data::Split split) {
+  std::vector<std::string> names = config.metrics.show;
+  const auto add = [&](const std::string& metric, data::Split on) {
+    if (on == split && metric != "auto") names.push_back(records::split_and_metric(metric).second);
+  };
+  const settings::EarlyStoppingSettings& stopping = config.train.early_stopping;
+  if (stopping.is_on()) add(stopping.metric, stopping.on);
+  const settings::BestSettings best = best_settings(config);
+  if (config.checkpoint.keep_best) add(best.metric, best.on);
+  return names;
+}
+
+std::string metric_names(const std::vector<models::Metric>& metrics) {
+  std::string names;
+  for (const models::Metric& metric : metrics) names += (names.empty() ? "" : ", ") + metric.name;
+  return names;
+}
+
+std::optional<records::ClassReading> class_reading(const models::Model& model, bool labels) {
+  const models::Prediction prediction = model.prediction();
+  if (!labels || prediction == models::Prediction::values) return std::nullopt;
+  const Index outputs = model.output_size();
+  return records::ClassReading{.classes = std::max<Index>(2, outputs),
+                               .outputs = outputs,
+                               .probabilities = prediction == models::Prediction::probabilities};
+}
+
+SplitFigures evaluate_with_figures(ModelParts& parts, data::Dataset& data, data::Split split,
+                                   const settings::Config& config,
+                                   const std::optional<records::ClassReading>& reading) {
+  const bool ranking = reading && fits_rank(parts, *reading, examples_of(data.info(), split));
+  return *evaluate_counting(parts, data, split, config, reading, {.cells = true, .ranking = ranking});
 }
 
 std::int64_t examples_of(const data::DatasetInfo& info, data::Split split) {
@@ -82,18 +191,16 @@ data::Split watched_split(const data::DatasetInfo& info) {
 }
 
 kernels::LossSums sum_over_ranks(comm::Communicator& group, const kernels::LossSums& sums) {
-  const std::size_t scores = sums.negative_scores.size() + sums.positive_scores.size();
   // Counts below 2⁵³ are exact in a double.
-  std::array<double, 10> all = {sums.loss,
-                                static_cast<double>(sums.examples),
-                                static_cast<double>(sums.correct),
-                                static_cast<double>(sums.correct_top5),
-                                sums.squared_error,
-                                sums.absolute_error,
-                                sums.target_sum,
-                                sums.target_squared_sum,
-                                static_cast<double>(sums.values),
-                                static_cast<double>(scores)};
+  std::array<double, 9> all = {sums.loss,
+                               static_cast<double>(sums.examples),
+                               static_cast<double>(sums.correct),
+                               static_cast<double>(sums.correct_top5),
+                               sums.squared_error,
+                               sums.absolute_error,
+                               sums.target_sum,
+                               sums.target_squared_sum,
+                               static_cast<double>(sums.values)};
   group.allreduce_sum(std::span<double>(all));
   kernels::LossSums total{.loss = all[0],
                           .examples = static_cast<std::int64_t>(all[1]),
@@ -108,9 +215,6 @@ kernels::LossSums sum_over_ranks(comm::Communicator& group, const kernels::LossS
   total.settled.resize(static_cast<std::size_t>(group.max(static_cast<std::int64_t>(sums.settled.size()))));
   comm::CommunicatorSquares(group).sum(total.settled);
   total.unsettle();
-  if (all[9] == 0) return total;
-  total.negative_scores = group.all_gather_joined(sums.negative_scores);
-  total.positive_scores = group.all_gather_joined(sums.positive_scores);
   return total;
 }
 
@@ -126,34 +230,43 @@ bool is_better(const models::Metric& metric, double best) {
 
 namespace {
 
-/// Artificial sums in which nothing is missing, from which a model makes all its metrics.
-kernels::LossSums full_sums(data::Split split, bool targets) {
+/// Artificial sums in which nothing is missing, from which a model makes all metrics that follow from sums.
+kernels::LossSums full_sums(bool targets) {
   kernels::LossSums sums{.loss = 1, .examples = 2, .correct = 1, .correct_top5 = 1};
   if (targets) {
     sums.squared_error = sums.absolute_error = 1;
     sums.target_squared_sum = 2;
     sums.values = 2;
   }
-  if (split != data::Split::train) sums.negative_scores = sums.positive_scores = {0};
   return sums;
 }
 
 /// Whether a model has targets, and no classes.
-bool has_targets(const models::Model& model, data::Split split) {
-  return model.metrics(full_sums(split, /*targets=*/false)).size() <= 1;
-}
+bool has_targets(const models::Model& model) { return model.metrics(full_sums(/*targets=*/false)).size() <= 1; }
 
-Criterion criterion_of(const std::string& key, const std::string& metric, data::Split split,
-                       const models::Model& model) {
-  const std::vector<models::Metric> possible = possible_metrics(model, split);
+/// Where a config names a metric of a split.
+struct NamedMetric {
+  std::string key;  ///< "checkpoint.best"
+  std::string metric;
+  data::Split split;
+};
+
+Criterion criterion_of(const NamedMetric& named, const models::Model& model, bool labels) {
+  const auto& [key, metric, split] = named;
+  const std::vector<models::Metric> possible = possible_metrics(model, split, labels);
   if (metric == "auto") return {split, decisive(possible).name};
-  std::string names;
-  for (const models::Metric& known : possible) {
-    if (known.name == metric) return {split, metric};
-    names += (names.empty() ? "" : ", ") + known.name;
+  const auto refuse = [&](const std::string& why) {
+    throw ConfigError(fmt::format("{}.metric = \"{}\": {}", key, metric, why));
+  };
+  const auto [of, name] = records::split_and_metric(metric);
+  if (of && *of != split) {
+    refuse(fmt::format("{}.on says {}; set {}.on = \"{}\"", key, data::name_of(split), key, data::name_of(*of)));
   }
-  throw ConfigError(fmt::format("{}.metric = \"{}\": this model has no such metric on {}; it has {}", key, metric,
-                                data::name_of(split), names));
+  const models::Metric* const found = models::find_metric(possible, name);
+  if (found == nullptr) {
+    refuse(fmt::format("this model has no such metric on {}; it has {}", data::name_of(split), metric_names(possible)));
+  }
+  return {split, found->name};
 }
 
 void require_examples(const std::string& key, data::Split split, const settings::Config& config,
@@ -165,15 +278,6 @@ void require_examples(const std::string& key, data::Split split, const settings:
                   split == data::Split::validation ? "hold some back with data.validation_fraction = 0.1, or " : ""));
 }
 
-/// The best checkpoint, which early stopping restores, is by default chosen by early stopping's metric.
-settings::BestSettings best_settings(const settings::Config& config) {
-  const settings::BestSettings& best = config.checkpoint.best;
-  const settings::EarlyStoppingSettings& stopping = config.train.early_stopping;
-  const settings::BestSettings defaults;
-  const bool is_set = best.metric != defaults.metric || best.on != defaults.on;
-  return is_set || !stopping.is_on() ? best : settings::BestSettings{stopping.metric, stopping.on};
-}
-
 const models::Metric* find(const std::vector<models::Metric>* metrics, const std::string& name) {
   if (metrics == nullptr) return nullptr;
   const auto found =
@@ -183,41 +287,49 @@ const models::Metric* find(const std::vector<models::Metric>* metrics, const std
 
 }  // namespace
 
-std::vector<models::Metric> possible_metrics(const models::Model& model, data::Split split) {
-  return model.metrics(full_sums(split, has_targets(model, split)));
+std::vector<models::Metric> possible_metrics(const models::Model& model, data::Split split, bool labels) {
+  std::vector<models::Metric> metrics = model.metrics(full_sums(has_targets(model)));
+  const auto reading = split == data::Split::train ? std::nullopt : class_reading(model, labels);
+  if (!reading) return metrics;
+  const std::vector<models::Metric> more = records::possible_metrics(*reading);
+  metrics.insert(metrics.end(), more.begin(), more.end());
+  return metrics;
 }
 
 std::vector<models::Metric> possible_metrics(const settings::Config& given, const data::DatasetInfo& data,
                                              data::Split split) {
   const settings::Config config = settle(given, data).config;
-  return possible_metrics(ModelOfConfig(config, data).model(), split);
+  return possible_metrics(ModelOfConfig(config, data).model(), split, data.classes > 0);
 }
 
-std::vector<std::string> metrics_of_differing_examples(const models::Model& model, data::Split split) {
-  kernels::LossSums equal = full_sums(split, has_targets(model, split));
-  equal.positive_scores.clear();
+std::vector<std::string> metrics_of_differing_examples(const models::Model& model, data::Split split, bool labels) {
+  kernels::LossSums equal = full_sums(has_targets(model));
   equal.target_sum = 2;  // both targets are 1
   const std::vector<models::Metric> left = model.metrics(equal);
   std::vector<std::string> names;
-  for (const models::Metric& metric : possible_metrics(model, split)) {
+  for (const models::Metric& metric : model.metrics(full_sums(has_targets(model)))) {
     const models::Metric* const found = find(&left, metric.name);
     if (found == nullptr || !std::isfinite(found->value)) names.push_back(metric.name);
+  }
+  for (const models::Metric& metric : possible_metrics(model, split, labels)) {
+    if (records::needs_different_classes(metric.name)) names.push_back(metric.name);
   }
   return names;
 }
 
 Criteria criteria_of(const settings::Config& config, const models::Model& model, const data::DatasetInfo& data) {
   Criteria criteria;
+  const bool labels = data.classes > 0;
   const settings::EarlyStoppingSettings& stopping = config.train.early_stopping;
   if (stopping.is_on()) {
     const data::Split split = stopping.on;
     require_examples("train.early_stopping", split, config, data);
-    criteria.stopping = criterion_of("train.early_stopping", stopping.metric, split, model);
+    criteria.stopping = criterion_of({"train.early_stopping", stopping.metric, split}, model, labels);
   }
   const settings::BestSettings best = best_settings(config);
   const data::Split split = best.on;
-  const Criterion criterion =
-      criterion_of("checkpoint.best", best.metric, split, model);  // checked even if it is not used
+  // Checked even if it is not used.
+  const Criterion criterion = criterion_of({"checkpoint.best", best.metric, split}, model, labels);
   if (!config.checkpoint.keep_best) return criteria;
   if (split == data::Split::test || stopping.is_on()) require_examples("checkpoint.best", split, config, data);
   if (examples_of(data, split) > 0) criteria.best = criterion;
@@ -281,7 +393,8 @@ std::string keep_evaluations(const CheckpointHeader& stored, const Criteria& cri
   BestEvaluation best_by = stored.best_by;
   if (stored.has_best && best_by.criterion.empty()) {  // older versions always used this criterion
     best_by.criterion =
-        Criterion{data::Split::validation, decisive(possible_metrics(model, data::Split::validation)).name}.text();
+        Criterion{data::Split::validation, decisive(possible_metrics(model, data::Split::validation, false)).name}
+            .text();
   }
   std::string forgotten;
   const auto fits = [&](const BestEvaluation& before, const std::optional<Criterion>& now, const char* what) {

@@ -22,6 +22,7 @@ std::string text_of(const std::optional<optim::BatchIteration>& iteration) {
 std::string text_of(const std::vector<models::Metric>& metrics) {
   std::string text;
   for (const models::Metric& metric : metrics) {
+    if (!metric.shown) continue;
     text += fmt::format("{}{} {:.4g}", text.empty() ? "" : ", ", metric.name, metric.value);
   }
   return text;

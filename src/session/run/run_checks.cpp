@@ -10,6 +10,7 @@
 #include "unisono/base/random.hpp"
 #include "unisono/base/raw_file.hpp"
 #include "unisono/comm/communicator.hpp"
+#include "unisono/session/evaluation.hpp"
 #include "unisono/session/method.hpp"
 #include "unisono/session/settled.hpp"
 
@@ -82,7 +83,8 @@ std::vector<std::string> require_variety(const settings::Config& config, const m
     if (is_new && are_several && split == data::Split::train && data.info().classes > 0) {
       throw DataError(what + ": a classifier learns to tell two or more apart; add examples of other classes");
     }
-    const std::vector<std::string> undefined = metrics_of_differing_examples(model, split);
+    const bool labels = data.info().classes > 0;
+    const std::vector<std::string> undefined = metrics_of_differing_examples(model, split, labels);
     if (const std::string key = deciding_key(criteria, split, undefined); is_new && !key.empty()) {
       throw ConfigError(undefined_text(key + ": it", what, split));
     }
@@ -157,7 +159,8 @@ void require_defined(const settings::Config& given, data::Dataset& data, data::S
   const std::string what = what_all_have(given, data, split);
   if (what.empty()) return;
   const settings::Config config = settle(given, data.info()).config;
-  const auto undefined = metrics_of_differing_examples(ModelOfConfig(config, data.info()).model(), split);
+  const auto undefined =
+      metrics_of_differing_examples(ModelOfConfig(config, data.info()).model(), split, data.info().classes > 0);
   if (std::ranges::find(undefined, metric) == undefined.end()) return;
   throw ConfigError(undefined_text(fmt::format("search.metric: {} {}", data::name_of(split), metric), what, split));
 }

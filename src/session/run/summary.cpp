@@ -67,7 +67,9 @@ std::string advice_on(double Seconds::*part, bool resident, const settings::Conf
 
 std::string metrics_text(const std::string& name, const std::vector<models::Metric>& metrics) {
   std::string text = name;
-  for (const models::Metric& metric : metrics) text += fmt::format(" {} {:.4g}", metric.name, metric.value);
+  for (const models::Metric& metric : metrics) {
+    if (metric.shown) text += fmt::format(" {} {:.4g}", metric.name, metric.value);
+  }
   return text;
 }
 

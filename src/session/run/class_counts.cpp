@@ -1,0 +1,73 @@
+#include "run/class_counts.hpp"
+
+#include <utility>
+
+namespace unisono::session {
+
+ClassCounts::ClassCounts(const records::ClassReading& reading, Wish wish)
+    : reading_(reading), wish_(wish), figures_{.matrix = records::ConfusionMatrix(reading.classes, wish.cells)} {
+  if (reading.probabilities) figures_.calibration.emplace();
+}
+
+void ClassCounts::read(View rows, View answers, View scores) {
+  const auto outputs = static_cast<std::size_t>(reading_.outputs);
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    const auto label = static_cast<std::int32_t>(answers[i]);
+    if (static_cast<float>(label) != answers[i] || label < 0 || label >= reading_.classes) {
+      are_classes_ = false;
+      return;
+    }
+    const View row = rows.subspan(i * outputs, outputs);
+    const std::int32_t predicted = reading_.class_of(row);
+    figures_.matrix.add(label, predicted);
+    if (figures_.calibration) figures_.calibration->add(row, label, predicted);
+    if (wish_.ranking) keep_scores(row, label, scores.empty() ? nullptr : &scores[i]);
+  }
+}
+
+void ClassCounts::keep_scores(View row, std::int32_t label, const float* score) {
+  if (reading_.classes == 2) {
+    (label == 1 ? positive_ : negative_).push_back(score != nullptr ? *score : row.back());
+  } else {
+    labels_.push_back(label);
+    rows_.insert(rows_.end(), row.begin(), row.end());
+  }
+}
+
+std::optional<records::ClassificationFigures> ClassCounts::figures(comm::Communicator& group) {
+  if (group.max(are_classes_ ? 0 : 1) > 0) return std::nullopt;
+  group.allreduce_sum(figures_.matrix.counts());
+  if (figures_.calibration) group.allreduce_sum(figures_.calibration->sums());
+  if (wish_.ranking) figures_.ranking = reading_.classes == 2 ? rank_two(group) : rank_more(group);
+  return std::move(figures_);
+}
+
+std::vector<records::RankingFigures> ClassCounts::rank_two(comm::Communicator& group) {
+  return {records::rank_figures(group.all_gather_joined(negative_), group.all_gather_joined(positive_))};
+}
+
+/// Each rank ranks the scores of every P-th class.
+std::vector<records::RankingFigures> ClassCounts::rank_more(comm::Communicator& group) {
+  const std::vector<std::int32_t> labels = group.all_gather_joined(labels_);
+  const auto classes = static_cast<std::size_t>(reading_.classes);
+  std::vector<double> found(2 * classes);
+  for (std::size_t k = 0; k < classes; ++k) {
+    std::vector<float> scores(labels_.size());
+    for (std::size_t i = 0; i < scores.size(); ++i) scores[i] = rows_[i * classes + k];
+    scores = group.all_gather_joined(scores);
+    if (static_cast<int>(k % static_cast<std::size_t>(group.size())) != group.rank()) continue;
+    std::vector<float> negative, positive;
+    for (std::size_t i = 0; i < scores.size(); ++i) {
+      (labels[i] == static_cast<std::int32_t>(k) ? positive : negative).push_back(scores[i]);
+    }
+    const records::RankingFigures one = records::rank_figures(std::move(negative), std::move(positive));
+    found[2 * k] = one.roc_auc;
+    found[2 * k + 1] = one.average_precision;
+  }
+  group.allreduce_sum(std::span(found));  // the others' are 0
+  std::vector<records::RankingFigures> ranking;
+  for (std::size_t k = 0; k < classes; ++k) ranking.push_back({found[2 * k], found[2 * k + 1]});
+  return ranking;
+}
+
+}  // namespace unisono::session

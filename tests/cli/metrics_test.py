@@ -1,0 +1,296 @@
+"""Metrics of classifiers: in the evaluations of training, and wherever a run or a job decides by one."""
+
+import csv
+import json
+import unittest
+
+import h5py
+import numpy
+
+try:
+    import sklearn.metrics as metrics
+except ImportError:  # scripts/install-deps test
+    metrics = None
+
+from harness import BinaryTest, messages, settings
+
+NETWORK = """
+name = "net"
+[data]
+path = "set.h5"
+[model]
+kind = "network"
+loss = "{loss}"
+layers = [
+  {{ kind = "dense", units = 6 }},
+  {{ kind = "relu" }},
+  {{ kind = "dense", units = {units} }},
+]
+[optimizer]
+kind = "adam"
+learning_rate = 0.01
+[train]
+epochs = 3
+batch_size = 16
+threads = 1
+"""
+
+LINEAR = """
+name = "linear"
+[data]
+path = "set.h5"
+[model]
+kind = "linear"
+loss = "{loss}"
+[optimizer]
+kind = "sgd"
+learning_rate = 0.05
+[train]
+epochs = 3
+batch_size = 16
+threads = 1
+"""
+
+SEARCH = """
+[search]
+method = "grid"
+metric = "{metric}"
+[search.space]
+"optimizer.learning_rate" = {{ choices = [1e-6, 0.02] }}
+"""
+
+OF_CLASSES = {"auc", "average_precision", "balanced_accuracy", "precision", "recall", "f1"}
+OF_TWO = {"precision_macro", "recall_macro", "f1_macro"}
+OF_PROBABILITIES = {"log_loss", "brier_score", "expected_calibration_error"}
+
+
+def calibration_error(confidence, right):
+    """Guo et al.: 15 bins ((b - 1)/15, b/15]."""
+    bins = numpy.clip(numpy.ceil(confidence * 15).astype(int) - 1, 0, 14)
+    return sum(abs(right[bins == b].sum() - confidence[bins == b].sum()) for b in range(15)) / len(right)
+
+
+def expected_figures(labels, outputs, classes, probabilities):
+    """What scikit-learn makes of predictions: outputs [n, K]."""
+    predicted = outputs.argmax(axis=1)
+    two = classes == 2
+    average = {"average": "binary"} if two else {"average": "macro"}
+    each = metrics.precision_recall_fscore_support(labels, predicted, zero_division=0, **average)
+    found = dict(zip(("precision", "recall", "f1"), each))
+    found["balanced_accuracy"] = metrics.balanced_accuracy_score(labels, predicted)
+    found["accuracy"] = metrics.accuracy_score(labels, predicted)
+    if two:
+        means = metrics.precision_recall_fscore_support(labels, predicted, zero_division=0, average="macro")
+        found |= zip(("precision_macro", "recall_macro", "f1_macro"), means)
+    onehot = numpy.eye(classes)[labels]
+    truth, scores = (labels, outputs[:, 1]) if two else (onehot, outputs)
+    found["auc"] = metrics.roc_auc_score(truth, scores)
+    found["average_precision"] = metrics.average_precision_score(truth, scores)
+    if probabilities:
+        found["log_loss"] = metrics.log_loss(labels, outputs)
+        squares = (outputs[:, 1] - labels) ** 2 if two else ((outputs - onehot) ** 2).sum(axis=1)
+        found["brier_score"] = squares.mean()
+        found["expected_calibration_error"] = calibration_error(outputs.max(axis=1), predicted == labels)
+    return found
+
+
+class Metrics(BinaryTest):
+    def make_set(self, classes, examples=(300, 90, 157), positive=None):
+        """Rows around a centre for each class, so near to each other that a classifier errs.
+        positive: the share of the second class in each group."""
+        random = numpy.random.default_rng(5)
+        centres = random.normal(0, 0.7, (classes, 5))
+        with h5py.File(self.folder / "set.h5", "w") as file:
+            for group, count in zip(("train", "validation", "test"), examples):
+                labels = random.integers(0, classes, count)
+                if positive:
+                    labels = (random.random(count) < positive[group]).astype(int)
+                file[f"{group}/features"] = (centres[labels] + random.normal(0, 1, (count, 5))).astype("f4")
+                file[f"{group}/labels"] = labels.astype("i4")
+
+    def labels(self, split):
+        with h5py.File(self.folder / "set.h5") as file:
+            return file[f"{split}/labels"][:].astype(int)
+
+    def trained(self, text, *arguments, run="run", ranks=0):
+        self.write("model.toml", text)
+        return self.train(run, *arguments, config="model.toml", ranks=ranks)
+
+    def evaluations(self, run="run", split="test"):
+        return [line for line in self.metrics(run) if line["event"] == "evaluation" and line["split"] == split]
+
+    def refuse(self, text, *arguments):
+        self.write("model.toml", text)
+        result = self.unisono("train", "model.toml", "--output", "refused", *arguments)
+        self.assertEqual((result.code, len(messages(result))), (2, 1), result)
+        return messages(result)[0]
+
+
+@unittest.skipIf(metrics is None, "scikit-learn is not there: scripts/install-deps test")
+class Values(Metrics):
+    def check(self, text, classes, probabilities, ranks):
+        self.trained(text, ranks=ranks)
+        for split in ("validation", "test"):
+            out = f"{split}-{ranks}.h5"
+            self.succeed("predict", "run", "--split", split, "--output", out, "--overwrite")
+            with h5py.File(self.folder / out) as file:
+                outputs = file["predictions"][:].astype(float)
+            expected = expected_figures(self.labels(split), outputs, classes, probabilities)
+            line = self.evaluations(split=split)[-1]
+            evaluated = json.loads(self.succeed("evaluate", "run", "--split", split, "--json").out)
+            for name, value in expected.items():
+                # Predictions are rounded to floats.
+                self.assertAlmostEqual(line[name], value, delta=2e-6, msg=f"{name} of {split}, {ranks} ranks")
+                self.assertAlmostEqual(evaluated[name], value, delta=2e-6, msg=name)
+            self.assertEqual(evaluated["roc_auc"], evaluated["auc"])
+            self.assertEqual(self.summary("run")[split]["f1"], line["f1"])
+            names = OF_CLASSES | (OF_TWO if classes == 2 else set()) | (OF_PROBABILITIES if probabilities else set())
+            self.assertLessEqual(names, line.keys())
+            self.assertEqual(OF_PROBABILITIES <= line.keys(), probabilities)
+        self.assertNotIn("f1", self.summary("run")["train"])
+
+    def test_two_classes_of_a_network(self):
+        self.make_set(2)
+        for ranks in (0, 3):
+            self.check(NETWORK.format(loss="softmax_cross_entropy", units=2), 2, True, ranks)
+            (self.folder / "run").rename(self.folder / f"softmax-{ranks}")
+        self.check(NETWORK.format(loss="sigmoid_cross_entropy", units=1), 2, True, 0)
+
+    def test_four_classes_of_a_network(self):
+        self.make_set(4)
+        for ranks in (0, 3):
+            self.check(NETWORK.format(loss="softmax_cross_entropy", units=4), 4, True, ranks)
+            (self.folder / "run").rename(self.folder / f"softmax-{ranks}")
+        self.check(NETWORK.format(loss="multiclass_hinge", units=4), 4, False, 0)
+
+    def test_linear_models(self):
+        for classes, loss in ((2, "logistic"), (2, "hinge"), (3, "softmax")):
+            self.make_set(classes)
+            for ranks in (0, 3):
+                self.check(LINEAR.format(loss=loss), classes, loss != "hinge", ranks)
+                (self.folder / "run").rename(self.folder / f"{loss}-{ranks}")
+
+    def test_a_pipeline(self):
+        self.make_set(3)
+        text = NETWORK.format(loss="softmax_cross_entropy", units=3) + "micro_batches = 2\n[replica]\nstages = 2\n"
+        self.check(text, 3, True, 2)
+
+
+class Lines(Metrics):
+    def test_lines_show_the_metrics_that_are_asked_for(self):
+        self.make_set(4)
+        text = NETWORK.format(loss="softmax_cross_entropy", units=4)
+        plain = self.trained(text)
+        self.assertNotRegex(plain.out, "auc|f1|precision")
+        self.assertLessEqual(OF_CLASSES, self.evaluations()[-1].keys())
+        # An epoch's line has the validation examples, the result those of the test, too.
+        shown = self.trained(text, "--overwrite", *settings("metrics.show=['f1_macro']"))
+        self.assertEqual(shown.out.count(" f1 "), 3 + 2, shown)
+        self.assertNotIn("auc", shown.out)
+        decides = self.trained(text, "--overwrite", *settings("checkpoint.best.metric=roc_auc"))
+        self.assertEqual(decides.out.count(" auc "), 3 + 1, decides)
+        page = self.succeed("report", "run", "--output", "page.html")
+        self.assertEqual(page.code, 0)
+        text = (self.folder / "page.html").read_text()
+        self.assertIn("balanced accuracy", text)
+        self.assertIn(" auc ", self.succeed("watch", "run", "--once").out)
+
+    def test_an_unknown_metric_is_refused(self):
+        self.make_set(4)
+        text = NETWORK.format(loss="softmax_cross_entropy", units=4)
+        self.assertIn("there is no metric 'f2'", self.refuse(text, *settings("metrics.show=['f2']")))
+        wrong = self.refuse(text, *settings("checkpoint.best.metric=f2"))
+        self.assertIn("no such metric on validation; it has loss, accuracy, auc, average_precision", wrong)
+        wrong = self.refuse(text, *settings("checkpoint.best.metric=f1", "checkpoint.best.on=train"))
+        self.assertIn("no such metric on train; it has loss, accuracy\n", wrong + "\n")
+
+    def test_areas_of_many_classes_are_computed_where_they_are_asked_for(self):
+        # 3,600 · 300 scores are more than 2^20.
+        random = numpy.random.default_rng(3)
+        with h5py.File(self.folder / "set.h5", "w") as file:
+            for group, count in (("train", 900), ("validation", 3600)):
+                labels = numpy.arange(count) % 300
+                noise = random.normal(0, 1, (count, 4))
+                file[f"{group}/features"] = (numpy.stack([labels % p for p in (2, 3, 5, 7)], 1) + noise).astype("f4")
+                file[f"{group}/labels"] = labels.astype("i4")
+        text = NETWORK.format(loss="softmax_cross_entropy", units=300)
+        self.trained(text, *settings("train.epochs=1"))
+        line = self.evaluations(split="validation")[-1]
+        self.assertIn("f1", line)
+        self.assertNotIn("auc", line)
+        for number, key in enumerate(("metrics.show=['average_precision']", "checkpoint.best.metric=roc_auc")):
+            self.trained(text, *settings("train.epochs=1", key), run=f"asked-{number}", ranks=2)
+            self.assertGreater(self.evaluations(f"asked-{number}", "validation")[-1]["auc"], 0.5)
+
+
+class Deciding(Metrics):
+    def setUp(self):
+        super().setUp()
+        self.make_set(2, positive={"train": 0.3, "validation": 0.3, "test": 0.3})
+
+    def test_a_run_decides_by_any_of_them(self):
+        for name, spelt in (("f1", "validation.f1"), ("average_precision", "average_precision"), ("auc", "roc_auc"),
+                            ("log_loss", "log_loss"), ("expected_calibration_error", "ece"),
+                            ("f1_macro", "validation f1_macro")):  # fmt: skip
+            for text in (NETWORK.format(loss="softmax_cross_entropy", units=2), LINEAR.format(loss="logistic")):
+                with self.subTest(name=name):
+                    keys = settings("train.epochs=8", f"checkpoint.best.metric='{spelt}'",
+                                    f"train.early_stopping={{metric='{spelt}',patience=2}}")  # fmt: skip
+                    self.trained(text, *keys, "--overwrite")
+                    lines = [line[name] for line in self.evaluations(split="validation")]
+                    summary = self.summary("run")
+                    best = min(lines) if name in ("log_loss", "expected_calibration_error") else max(lines)
+                    self.assertEqual(summary["best"]["metric"], f"validation {name}")
+                    self.assertEqual(summary["best"]["value"], best)
+
+    def test_a_split_that_contradicts_is_refused(self):
+        text = LINEAR.format(loss="logistic")
+        wrong = self.refuse(text, *settings("checkpoint.best.metric='test.f1'"))
+        self.assertIn('checkpoint.best.on says validation; set checkpoint.best.on = "test"', wrong)
+
+    def test_a_search_decides_by_any_of_them(self):
+        for kind, text in (("net", NETWORK.format(loss="softmax_cross_entropy", units=2)),
+                           ("linear", LINEAR.format(loss="logistic"))):  # fmt: skip
+            for number, (name, spelt) in enumerate((("f1", "validation.f1"), ("average_precision", "average_precision"),
+                                                    ("auc", "validation.roc_auc"), ("loss", "loss"))):  # fmt: skip
+                self.write("search.toml", text + SEARCH.format(metric=spelt))
+                found = f"{kind}-{number}"
+                said = self.succeed("search", "search.toml", "--output", found).out
+                self.assertIn(f"validation {name}", said)
+                result = json.loads((self.folder / found / "search.json").read_text())
+                values = [trial["metrics"][f"validation.{name}"] for trial in result["trials"]]
+                self.assertEqual([trial["value"] for trial in result["trials"]], values)
+                best = values.index(min(values) if name == "loss" else max(values))
+                self.assertEqual(result["best"], best)
+                self.assertGreater(abs(values[0] - values[1]), 0.01)
+        self.assertIn("validation f1", self.succeed("watch", "net-0", "--once").out)
+        self.succeed("report", "net-0", "--output", "page.html")
+        self.assertIn("validation f1", (self.folder / "page.html").read_text())
+
+    def test_cross_validation_has_them(self):
+        self.write("folds.toml", LINEAR.format(loss="logistic") + "[cross_validation]\nfolds = 3\n")
+        said = self.succeed("cross-validate", "folds.toml", "--output", "folds").out
+        figures = json.loads((self.folder / "folds" / "cross_validation.json").read_text())["metrics"]
+        self.assertLessEqual(OF_CLASSES | OF_TWO | OF_PROBABILITIES, figures.keys())
+        self.assertIn("pooled", figures["log_loss"])
+        self.assertNotIn("pooled", figures["f1"])
+        self.assertNotRegex(said[: said.index("mean")], "f1|balanced")  # the folds' lines
+        rows = list(csv.DictReader((self.folder / "folds" / "folds.csv").read_text().splitlines()))
+        self.assertEqual(len(rows), 3)
+
+    def test_what_is_undefined_is_not_there(self):
+        self.make_set(2, positive={"train": 0.3, "validation": 0, "test": 0.3})
+        told = self.trained(LINEAR.format(loss="logistic"))
+        self.assertIn("so that auc and average_precision are undefined", told.out + told.err)
+        line = self.evaluations(split="validation")[-1]
+        self.assertFalse({"auc", "average_precision", "f1", "precision", "recall"} & line.keys())
+        self.assertLessEqual({"balanced_accuracy", "f1_macro", "log_loss"}, line.keys())
+        told = self.trained(LINEAR.format(loss="logistic"), *settings("checkpoint.best.metric=f1"), run="best")
+        self.assertIn("validation f1 is undefined after epoch 1", told.out)
+        self.assertNotIn("best", self.summary("best"))
+        wrong = self.refuse(LINEAR.format(loss="logistic"), *settings("checkpoint.best.metric=average_precision"))
+        self.assertIn("it is undefined, since in", wrong)
+
+
+if __name__ == "__main__":
+    unittest.main()
