@@ -472,6 +472,22 @@ class StoredFeaturesTest(PreprocessingTest):
         self.refused(r"unscaled\.h5: /test/features holds bytes that stand for 1 · byte", "predict", "runs/table",
                      "--data", "unscaled.h5", "--output", "p.csv")  # fmt: skip
 
+    def test_training_refuses_a_set_whose_groups_have_other_scales(self):
+        random = numpy.random.default_rng(1)
+        with h5py.File(self.folder / "table.h5", "w") as file:
+            for group, examples in (("train", 20), ("test", 10)):
+                file[f"{group}/features"] = random.integers(0, 256, (examples, 30), "u1")
+                file[f"{group}/labels"] = numpy.arange(examples) % 2
+            file["train/features"].attrs["scale"] = 1 / 255
+        self.write("table.toml", CONFIG_OF_TABLE.format(loss="softmax_cross_entropy", units=2))
+        what = r"table\.h5: /test/features holds values that stand for 1 · value .* in /train/features .* 0\.0039"
+        self.refused(what, "train", "table.toml")
+        self.refused(what, "info", "table.toml")
+        with h5py.File(self.folder / "table.h5", "a") as file:
+            file["test/features"].attrs["scale"] = 1 / 255
+        self.check("train", "table.toml")
+        self.check("evaluate", "runs/table")
+
 
 class SplitTest(PreprocessingTest):
     def test_seeds_are_compared_on_the_same_validation_rows(self):
