@@ -126,6 +126,17 @@ class ScalingTest(PreprocessingTest):
         self.assertGreater((got[:, 0] > 0.5).mean(), 0.9)  # cat is class 0
         self.assertEqual(list(self.folder.glob(".unisono-input*")), [])
 
+    def test_evaluate_names_a_class_that_the_model_does_not_know(self):
+        self.train_table(table([("1", "no"), ("2", "yes")] * 10, ["x", "k"]), "--label", "k")
+        self.write("new.csv", "x,k\n1,no\n2,Yes.\n3,maybe\n")
+        said = r"new\.csv:3: column 'k': 'Yes\.' is not one of the classes .* \(no, yes\); is it 'yes'\?"
+        self.refused(said + "; correct or leave out such rows .* 'unisono predict'", "evaluate", "runs/table",
+                     "--input", "new.csv")  # fmt: skip
+        result = self.check("predict", "runs/table", "--input", "new.csv", "--output", "p.csv")
+        self.assertRegex(result.err, said + ": the file's labels or targets are ignored")
+        self.write("other.csv", "x\n1\n")
+        self.refused(r"other\.csv: has no column 'k'", "evaluate", "runs/table", "--input", "other.csv")
+
     def test_a_raw_file_is_named_as_the_user_named_it(self):
         self.train_table(table([("1", "n"), ("2", "y")] * 10, ["x", "k"]), "--label", "k")
         self.write("new.csv", "x\n1\n")
@@ -414,7 +425,9 @@ class LibsvmTest(PreprocessingTest):
         self.train_rows("--base", "0")
         self.write("blank.txt", "0 2:1 3:0.5\n0 1:1\n")
         result = self.check("predict", "runs/rows", "--input", "blank.txt", "--output", "p.csv")
-        self.assertRegex(result.out + result.err, r"blank\.txt: a label is not one of the classes")
+        said = r"blank\.txt:1:1: the label 0 is not one of the classes that the model was trained on \(-1, 1\)"
+        self.assertRegex(result.out + result.err, said + ": the file's labels or targets are ignored")
+        self.refused(said + "; correct or leave out such rows", "evaluate", "runs/rows", "--input", "blank.txt")
 
 
 class StoredFeaturesTest(PreprocessingTest):
