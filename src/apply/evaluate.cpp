@@ -30,6 +30,11 @@ void require_answers(const TrainedModel& model) {
   const data::TargetForm& there = info.targets[static_cast<std::size_t>(model.split)];
   const std::string group = model.reads_raw_file() ? "" : fmt::format(" /{}", data::name_of(model.split));
   const std::string where = model.source + ":" + group;
+  if (model.raw && !model.raw->left_out().empty()) {
+    throw DataError(model.raw->left_out() +
+                    "; correct or leave out such rows to evaluate the others, or use 'unisono predict', which needs no "
+                    "labels or targets");
+  }
   if (!there.labels && there.target_size == 0) {
     const data::Recipe& recipe = model.checkpoint.header.preprocessing.recipe;
     const std::string& column = recipe.label.empty() ? recipe.target : recipe.label;
@@ -302,6 +307,7 @@ void add_evaluation(records::ModelExamples& examples, TrainedModel& model) {
 records::ModelExamples examples_of_model(const ApplyOptions& options, std::size_t most, Log& log) {
   const auto alone = comm::make_self_communicator();
   TrainedModel model(*alone, options, log);
+  model.say_left_out(log);
   records::ModelExamples examples{.reading = class_reading(model), .classes = class_names_of(model, options)};
   add_evaluation(examples, model);
   add_worst(examples, model, most);

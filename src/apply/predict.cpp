@@ -244,6 +244,7 @@ SinkOptions sink_options(TrainedModel& model, const ApplyOptions& apply, const P
 
 void predict_into_file(comm::Communicator& world, const ApplyOptions& options, const PredictOptions& how, Log& log) {
   TrainedModel model(world, options, log);
+  if (world.is_root()) model.say_left_out(log);
   if (!how.layer.empty()) model.parts->model->predict_layer(how.layer);
   const std::int64_t examples = session::examples_of((*model.data)->info(), model.split);
   const auto others = models_beside(model, world, options, how, log);

@@ -206,6 +206,8 @@ inline ExitCode exit_code_of(const session::RunResult& result) {
 
 /// Adds --output and the related options of commands that make a data set.
 std::shared_ptr<data::ImportOutput> add_output(Command command);
+/// A line for each of an import's warnings.
+void say_warnings(const std::vector<std::string>& warnings);
 /// How numbers are written in a text: --decimal and --thousands.
 void add_number_form(Command command, data::TableForm& form);
 void add_encoding(Command command, data::Encoding& encoding);

@@ -63,6 +63,7 @@ void add_csv(Command import, Chosen& chosen) {
   command.add_option("file", *path, "CSV file").required().type_name("FILE");
   const auto output = add_output(command);
   command.add_option("--label", options->label, "column with the class: its name, or its number (1: first, -1: last)");
+  command.add_choice("--task", options->task, data::kTasks, "what the column of --label holds");
   command.add_option("--target", options->target, "column with the number to predict (regression), instead of --label");
   command.add_option("--exclude", options->exclude, "columns that are not used as features").separated_by(',');
   command
@@ -92,6 +93,10 @@ void add_number_form(Command command, data::TableForm& form) {
 
 void add_encoding(Command command, data::Encoding& encoding) {
   command.add_choice("--encoding", encoding, data::kEncodings, "encoding of the text");
+}
+
+void say_warnings(const std::vector<std::string>& warnings) {
+  for (const std::string& warning : warnings) fmt::print("warning: {}\n", on_one_line(warning));
 }
 
 std::shared_ptr<data::ImportOutput> add_output(Command command) {
@@ -150,6 +155,7 @@ void say(const data::ImportSummary& made) {
   if (made.empty_rows > 0) fmt::print("left out: {} without any value\n", count_of(made.empty_rows, "row"));
   if (made.unlabelled_rows > 0)
     fmt::print("left out: {} without a label or target\n", count_of(made.unlabelled_rows, "row"));
+  say_warnings(made.warnings);
 }
 
 void add_import(Command data, Chosen& chosen) {

@@ -31,6 +31,7 @@ void say_sparse(const data::SparseSummary& made) {
       on_one_line(made.path), made.train, made.validation, made.test, made.columns,
       static_cast<double>(made.nonzeros) / static_cast<double>(examples), made.all_ones ? ", all of them 1" : "",
       classes_text(made.classes), made.base);
+  say_warnings(made.warnings);
 }
 
 std::shared_ptr<std::vector<std::string>> add_files(Command command, const char* meaning) {
@@ -49,8 +50,7 @@ void add_libsvm(Command import, Chosen& chosen) {
   command.add_option("--columns", options->columns, "number of columns (default: from the largest index)").positive();
   command.add_choice("--base", options->base, data::kIndexBases,
                      "index of the first column; auto: 0 if it occurs, otherwise 1");
-  command.add_choice("--task", options->task, data::kTasks,
-                     "kind of the labels; auto: classes if they are whole numbers, otherwise regression");
+  command.add_choice("--task", options->task, data::kTasks, "kind of the labels");
   command.callback(
       [=, &chosen] { chosen.alone = [=] { say_sparse(data::import_libsvm(*paths, *options, *output)); }; });
 }

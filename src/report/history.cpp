@@ -156,6 +156,7 @@ void add_results(const Json& results, ValidationHistory& history) {
   history.corrected_for_overlap = results.value("corrected_for_overlap", false);
   history.examples = number_in(results, "examples");
   history.job.folds = results.at("folds").get<std::int64_t>();
+  if (results.contains("classes")) history.class_names = results.at("classes").get<std::vector<std::string>>();
   for (const auto& [name, metric] : results.at("metrics").items()) {
     history.figures.push_back({.name = name,
                                .interval = {.mean = number_in(metric, "mean"),
@@ -308,7 +309,8 @@ ValidationHistory read_validation(const std::string& folder) {
   return history;
 }
 
-std::optional<PooledClasses> read_classes(const std::string& path) {
+std::optional<PooledClasses> read_classes(const std::string& path,
+                                          const std::optional<std::vector<std::string>>& names) {
   std::ifstream file(path, std::ios::binary);
   std::vector<std::string> head;
   constexpr std::size_t kFirst = 3;
@@ -326,8 +328,9 @@ std::optional<PooledClasses> read_classes(const std::string& path) {
     if (predictions.labels[i] < 0 || predictions.labels[i] >= classes) return std::nullopt;
     pooled.matrix.add(predictions.labels[i], class_of(predictions.outputs[i], are_probabilities ? 0.5 : 0));
   }
-  const bool has_names = head[kFirst] != "output_0" && head.size() - kFirst > 1;
-  if (has_names) pooled.names.assign(head.begin() + kFirst, head.end());
+  const bool are_columns = !names && head[kFirst] != "output_0" && head.size() - kFirst > 1;
+  if (are_columns) pooled.names.assign(head.begin() + kFirst, head.end());
+  if (names && std::ssize(*names) == classes) pooled.names = *names;
   return pooled;
 }
 

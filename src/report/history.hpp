@@ -83,6 +83,8 @@ struct ValidationHistory {
   std::vector<FoldLine> folds;
   std::vector<FoldFigures> figures;
   std::vector<FoldSearch> searches;  ///< where it is nested
+  /// Nothing: the results are those of an earlier version, which named the outputs of predictions.csv by the classes.
+  std::optional<std::vector<std::string>> class_names = {};
 
   /// [folds] of those that have it.
   std::vector<double> values(const std::string& metric) const;
@@ -96,8 +98,10 @@ struct PooledClasses {
   records::ConfusionMatrix matrix;
   std::vector<std::string> names;  ///< empty: they have none
 };
-/// Nothing where there are no predictions with labels that are classes.
-std::optional<PooledClasses> read_classes(const std::string& path);
+/// Nothing where there are no predictions with labels that are classes. \param names of the classes; nothing: they are
+/// the names of the columns
+std::optional<PooledClasses> read_classes(const std::string& path,
+                                          const std::optional<std::vector<std::string>>& names);
 
 /// The fields of the next line of a CSV file, in which quoted fields may have line ends. \return false at the end
 bool read_csv_line(std::istream& file, std::vector<std::string>& fields);

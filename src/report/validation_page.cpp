@@ -112,7 +112,7 @@ Section section_of_classes(const ValidationHistory& validation) {
   const bool has_classes = std::any_of(validation.figures.begin(), validation.figures.end(),
                                        [](const FoldFigures& one) { return one.name == "accuracy"; });
   if (!has_classes || validation.job.status != "complete") return section;
-  const auto classes = read_classes(validation.job.folder + "/predictions.csv");
+  const auto classes = read_classes(validation.job.folder + "/predictions.csv", validation.class_names);
   if (!classes || !classes->matrix.has_cells()) return section;
   section.blocks.emplace_back(
       Paragraph{"What examples were taken for by models that were not trained on them, over all folds."});

@@ -61,8 +61,7 @@ class Folds(CrossValidationTest):
     def test_the_figures_follow_from_the_predictions(self):
         self.validate("run")
         lines = self.lines("run", "predictions.csv")
-        outputs = numpy.array([[float(line[f"{digit}"] if f"{digit}" in line else line[f"output_{digit}"])
-                                for digit in range(10)] for line in lines])
+        outputs = numpy.array([[float(line[f"p{digit}"]) for digit in range(10)] for line in lines])
         right = outputs.argmax(axis=1) == self.labels()
         folds = numpy.array([int(line["fold"]) for line in lines])
         accuracies = [float(line["accuracy"]) for line in self.lines("run", "folds.csv")]
@@ -77,6 +76,21 @@ class Folds(CrossValidationTest):
         self.assertAlmostEqual(figures["deviation"], deviation, places=12)
         # Student's t for 4 degrees of freedom and 97.5 %: 2.7764451.
         self.assertAlmostEqual(figures["high"] - figures["mean"], 2.7764451 * deviation / 5**0.5, places=6)
+
+    def test_classes_may_have_the_names_of_other_columns(self):
+        names = ["example", "fold", "label"]
+        with h5py.File(self.folder / "set.h5", "w") as file:
+            file["train/features"] = numpy.random.default_rng(1).normal(size=(30, 4)).astype("f4")
+            file["train/labels"], file.attrs["class_names"] = numpy.arange(30) % 3, names
+        keys = ("data.path=set.h5", "train.batch_size=6", 'model.layers=[{kind="dense",units=3}]')
+        self.validate("run", keys=keys)
+        head = (self.folder / "run/predictions.csv").read_text().splitlines()[0]
+        self.assertEqual(head, "example,fold,label,p0,p1,p2")
+        self.assertEqual(json.loads((self.folder / "run/cross_validation.json").read_text())["classes"], names)
+        self.succeed("report", "run", "--output", "page.html")
+        page = (self.folder / "page.html").read_text()
+        for name in names:
+            self.assertIn(f"<title>label {name}, predicted {name}: ", page)
 
     def test_the_tables_are_the_same_on_any_number_of_ranks(self):
         self.validate("one")

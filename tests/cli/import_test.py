@@ -125,6 +125,34 @@ class Csv(BinaryTest):
             self.assertFalse(set(file["train/groups"]) & set(file["test/groups"]))
         self.assertNotIn("--split", self.succeed("data", "import", "csv", *options, "--split", "random").out)
 
+    def test_numbers_as_labels_are_asked_about(self):
+        self.write("a.csv", "x,price\n" + "".join(f"{i * 7 % 11},{i * 3}\n" for i in range(150)))
+        self.write("a.txt", "".join(f"{i * 3} 1:{i}\n" for i in range(150)))
+        for kind, options in (("csv", ("a.csv", "--label", "price")), ("libsvm", ("a.txt",))):
+            words = ("data", "import", kind, *options, "--output", "a.h5", "--overwrite")
+            result = self.unisono(*words)
+            self.assertEqual(result.code, 2, result)
+            self.assertRegex(
+                result.err,
+                "config error: a[.].*: the labels are .*1[50]0 different numbers: add --task regression to predict "
+                "them as numbers, or --task classes for a class of each",
+            )
+            self.assertFalse((self.folder / "a.h5").exists())
+            self.assertIn("150 classes", self.succeed(*words, "--task", "classes").out)
+            self.assertIn("target", self.succeed(*words, "--task", "regression").out)
+            (self.folder / "a.h5").unlink()
+
+    def test_classes_of_the_test_table_alone_are_named(self):
+        self.write("a.csv", "x,y\n1,<=50K\n2,>50K\n3,>50K\n")
+        self.write("b.csv", "x,y\n1,<=50K.\n2,>50K.\n3,<=50K.\n")
+        options = ("a.csv", "--label", "y", "--test-file", "b.csv", "--output", "a.h5")
+        said = self.succeed("data", "import", "csv", *options).out
+        self.assertIn(
+            "warning: a.h5: 3 of 3 test rows are of classes that no training row has: '<=50K.' (2; is it '<=50K'?), "
+            "'>50K.' (1; is it '>50K'?)\n",
+            said,
+        )
+
     def test_two_imports_of_a_file_are_alike(self):
         self.write("a.csv", "x,y\n1,a\n2,b\n")
         sets = []

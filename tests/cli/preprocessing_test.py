@@ -126,6 +126,17 @@ class ScalingTest(PreprocessingTest):
         self.assertGreater((got[:, 0] > 0.5).mean(), 0.9)  # cat is class 0
         self.assertEqual(list(self.folder.glob(".unisono-input*")), [])
 
+    def test_evaluate_names_a_class_that_the_model_does_not_know(self):
+        self.train_table(table([("1", "no"), ("2", "yes")] * 10, ["x", "k"]), "--label", "k")
+        self.write("new.csv", "x,k\n1,no\n2,Yes.\n3,maybe\n")
+        said = r"new\.csv:3: column 'k': 'Yes\.' is not one of the classes .* \(no, yes\); is it 'yes'\?"
+        self.refused(said + "; correct or leave out such rows .* 'unisono predict'", "evaluate", "runs/table",
+                     "--input", "new.csv")  # fmt: skip
+        result = self.check("predict", "runs/table", "--input", "new.csv", "--output", "p.csv")
+        self.assertRegex(result.err, said + ": the file's labels or targets are ignored")
+        self.write("other.csv", "x\n1\n")
+        self.refused(r"other\.csv: has no column 'k'", "evaluate", "runs/table", "--input", "other.csv")
+
     def test_a_raw_file_is_named_as_the_user_named_it(self):
         self.train_table(table([("1", "n"), ("2", "y")] * 10, ["x", "k"]), "--label", "k")
         self.write("new.csv", "x\n1\n")
@@ -445,7 +456,9 @@ class LibsvmTest(PreprocessingTest):
         self.train_rows("--base", "0")
         self.write("blank.txt", "0 2:1 3:0.5\n0 1:1\n")
         result = self.check("predict", "runs/rows", "--input", "blank.txt", "--output", "p.csv")
-        self.assertRegex(result.out + result.err, r"blank\.txt: a label is not one of the classes")
+        said = r"blank\.txt:1:1: the label 0 is not one of the classes that the model was trained on \(-1, 1\)"
+        self.assertRegex(result.out + result.err, said + ": the file's labels or targets are ignored")
+        self.refused(said + "; correct or leave out such rows", "evaluate", "runs/rows", "--input", "blank.txt")
 
 
 class StoredFeaturesTest(PreprocessingTest):
@@ -502,6 +515,22 @@ class StoredFeaturesTest(PreprocessingTest):
             file["test/features"] = images[:4]
         self.refused(r"unscaled\.h5: /test/features holds bytes that stand for 1 · byte", "predict", "runs/table",
                      "--data", "unscaled.h5", "--output", "p.csv")  # fmt: skip
+
+    def test_training_refuses_a_set_whose_groups_have_other_scales(self):
+        random = numpy.random.default_rng(1)
+        with h5py.File(self.folder / "table.h5", "w") as file:
+            for group, examples in (("train", 20), ("test", 10)):
+                file[f"{group}/features"] = random.integers(0, 256, (examples, 30), "u1")
+                file[f"{group}/labels"] = numpy.arange(examples) % 2
+            file["train/features"].attrs["scale"] = 1 / 255
+        self.write("table.toml", CONFIG_OF_TABLE.format(loss="softmax_cross_entropy", units=2))
+        what = r"table\.h5: /test/features holds values that stand for 1 · value .* in /train/features .* 0\.0039"
+        self.refused(what, "train", "table.toml")
+        self.refused(what, "info", "table.toml")
+        with h5py.File(self.folder / "table.h5", "a") as file:
+            file["test/features"].attrs["scale"] = 1 / 255
+        self.check("train", "table.toml")
+        self.check("evaluate", "runs/table")
 
 
 class SplitTest(PreprocessingTest):

@@ -496,7 +496,7 @@ class Validations(Experiments):
         text = self.text("folds")
         matrix = numpy.zeros((10, 10), int)
         for line in self.rows("folds/predictions.csv"):
-            outputs = [float(line[f"output_{digit}"]) for digit in range(10)]
+            outputs = [float(line[f"p{digit}"]) for digit in range(10)]
             matrix[int(line["label"]), int(numpy.argmax(outputs))] += 1
         cells = [int(n) for n in re.findall(r"<title>label \d, predicted \d: (\d+)</title>", text)]
         self.assertEqual(cells, matrix.ravel().tolist())

@@ -159,6 +159,37 @@ TEST_CASE("labels that are no classes name the example", "[dataset]") {
       Contains("/train/labels: a label is 3, which is out of range for the 3 classes that the file's attribute"));
 }
 
+TEST_CASE("groups whose values stand for something else are refused in training", "[dataset]") {
+  const auto scaled = [](double train, double test) {
+    return dense_message([=](File& file) {
+      write_dense_group(file, "train", {});
+      write_dense_group(file, "test", {});
+      if (train != 1) file.write_attribute("train/features", "scale", train);
+      if (test != 1) file.write_attribute("test/features", "scale", test);
+    });
+  };
+  CHECK(scaled(0.5, 0.5).empty());
+  CHECK_THAT(scaled(0.5, 1),
+             Contains("/test/features holds values that stand for 1 · value + 0, but in /train/features "
+                      "values of the same type stand for 0.5 · value + 0") &&
+                 Contains("give both the same attributes"));
+  CHECK_THAT(scaled(1, 0.5), Contains("/test/features holds values that stand for 0.5"));
+
+  const auto named = [](const std::vector<std::string>& test) {
+    return dense_message([&](File& file) {
+      for (const std::string name : {"train", "test"}) {
+        write_dense_group(file, name, {});
+        const std::vector<std::string> names = name == "train" ? std::vector<std::string>{"age", "height"} : test;
+        if (!names.empty()) file.write_attribute(name + "/features", "feature_names", names);
+      }
+    });
+  };
+  CHECK(named({}).empty());
+  CHECK(named({"age", "height"}).empty());
+  CHECK_THAT(named({"height", "age"}),
+             Contains("/test/features has 'height' as feature 1, but /train/features has 'age'; put"));
+}
+
 TEST_CASE("attributes that make no sense", "[dataset]") {
   CHECK_THAT(dense_message([](File& file) {
                write_dense_group(file, "train", {});

@@ -314,6 +314,45 @@ TEST_CASE("classes that are numbers come in their order, however they are writte
   CHECK(set.class_names == Texts{"9", "10"});
 }
 
+TEST_CASE("many different numbers as labels are asked about", "[csv]") {
+  const auto numbered = [](int labels, const std::string& more = "") {
+    std::string text = "x,y\n";
+    for (int i = 0; i < labels; ++i) text += fmt::format("{},{}\n", i * i % 7, i + 7);
+    return text + more;
+  };
+  const auto asks = [](const std::string& text) { return csv_refusal<unisono::ConfigError>(text, {.label = "y"}); };
+  CHECK(import_table(numbered(100), {.label = "y"}).class_names.size() == 100);
+  CHECK_THAT(asks(numbered(101)), Contains("t.csv: column 'y': the labels are 101 different numbers: add --task "
+                                           "regression to predict them as numbers, or --task classes for a class of"));
+  CHECK_THAT(asks(numbered(1001)), Contains("the labels are more than 1000 different numbers"));
+  CHECK(import_table(numbered(100, "1,7.0\n2,8.0\n"), {.label = "y"}).class_names.size() == 100);
+  CHECK(import_table(numbered(101, "1,none\n"), {.label = "y"}).class_names.size() == 102);  // names
+  CHECK(import_table(numbered(101), {.label = "y", .task = Task::classes}).class_names.size() == 101);
+  CHECK(import_table(numbered(101), {.label = "y", .categorical = {"y"}}).class_names.size() == 101);
+  const auto predicted = import_table(numbered(101), {.label = "y", .task = Task::regression});
+  CHECK(predicted.targets.size() == 101);
+  CHECK(predicted.recipe.target == "y");
+  CHECK_THAT(csv_refusal<unisono::ConfigError>("x,y\n1,2\n", {.target = "y", .task = Task::classes}),
+             Contains("--task classes and --target cannot be combined"));
+  CHECK_THAT(csv_refusal<unisono::ConfigError>("x,y\n1,2\n", {.task = Task::regression}),
+             Contains("--task says what the column of --label holds"));
+}
+
+TEST_CASE("classes that no training row has are named", "[csv]") {
+  const TempDir folder;
+  unisono::test::write_file(folder / "a.csv", "x,y\n1,<=50K\n2,>50K\n3,odd\n");
+  unisono::test::write_file(folder / "b.csv", "x,y\n1,<=50k.\n2,> 50K.\n3,<=50k.\n4,odd\n5,none\n");
+  const auto imported = [&](const std::string& test) {
+    return unisono::data::import_csv(folder / "a.csv", {.label = "y", .test_file = folder / test},
+                                     {.path = folder / "s.h5", .overwrite = true});
+  };
+  CHECK(imported("a.csv").warnings.empty());
+  CHECK_THAT(imported("b.csv").warnings,
+             Catch::Equals(Texts{(folder / "s.h5") +
+                                 ": 4 of 5 test rows are of classes that no training row has: "
+                                 "'<=50k.' (2; is it '<=50K'?), '> 50K.' (1; is it '>50K'?), 'none' (1)"}));
+}
+
 TEST_CASE("columns are named by name or number, left out, or taken as words", "[csv]") {
   const auto set = import_table("7,1,5\n8,2,6\n", {.target = "2", .exclude = {"-1"}, .categorical = {"1"}});
   CHECK(set.recipe.columns ==
@@ -344,7 +383,8 @@ TEST_CASE("values that cannot be used are named by line and column", "[csv]") {
   CHECK_THAT(csv_refusal("a,b\n1,2\n", {.exclude = {"a", "b"}}), Contains("has no feature columns"));
   std::string many = "x,y\n";
   for (int i = 0; i < 1200; ++i) many += fmt::format("1,{}.5\n", i);
-  CHECK_THAT(csv_refusal(many, {.label = "y"}), Contains("t.csv:1002") && Contains("use --target instead of --label"));
+  CHECK_THAT(csv_refusal(many, {.label = "y", .task = Task::classes}),
+             Contains("t.csv:1002") && Contains("use --target instead of --label"));
 }
 
 TEST_CASE("rows are dealt to groups at random, each to one, the same for the same seed", "[csv]") {

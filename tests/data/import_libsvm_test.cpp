@@ -107,9 +107,15 @@ TEST_CASE("labels are classes if they are whole and few, and come in the order o
   CHECK_THAT(libsvm_refusal("1 1:1\n2.5 1:1\n", {.task = Task::classes}),
              Contains("t.svm:2:1: the label 2.5 is not a whole number"));
   std::string many;
-  for (int i = 0; i <= 1000; ++i) many += fmt::format("{} 1:1\n", i);
-  CHECK(import_rows(many).summary.classes.empty());
-  CHECK(import_rows(many, {.task = Task::classes}).summary.classes.size() == 1001);
+  for (int i = 0; i < 100; ++i) many += fmt::format("{} 1:1\n", i);
+  CHECK(import_rows(many).summary.classes.size() == 100);
+  many += "100 1:1\n";
+  CHECK_THAT(unisono::test::message_of<unisono::ConfigError>([&] { import_rows(many); }),
+             Contains("t.svm: the labels are more than 100 different numbers: add --task regression") &&
+                 Contains("or --task classes for a class of each"));
+  CHECK(import_rows(many, {.task = Task::classes}).summary.classes.size() == 101);
+  CHECK(import_rows(many, {.task = Task::regression}).train.targets.size() == 101);
+  CHECK(import_rows(many + "0.5 1:1\n").train.targets.size() == 102);  // numbers beyond doubt
 }
 
 TEST_CASE("a test file shares base, columns and classes", "[libsvm]") {

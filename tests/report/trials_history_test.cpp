@@ -208,26 +208,40 @@ TEST_CASE("lines of CSV with quotes", "[report]") {
 
 TEST_CASE("classes are pooled from predictions", "[report]") {
   const ScratchFolder folder;
-  const auto three = read_classes(folder.file(
-      "p.csv", "example,fold,label,<cat>,dog,\"a,b\"\n0,1,0,0.5,0.3,0.2\n1,0,2,0.4,0.5,0.1\n2,1,1,0.1,0.8,0.1\n"));
+  const std::vector<std::string> names = {"<cat>", "fold", "a,b"}, none;
+  const auto three = read_classes(
+      folder.file("p.csv", "example,fold,label,p0,p1,p2\n0,1,0,0.5,0.3,0.2\n1,0,2,0.4,0.5,0.1\n2,1,1,0.1,0.8,0.1\n"),
+      names);
   REQUIRE(three);
-  CHECK(three->names == std::vector<std::string>{"<cat>", "dog", "a,b"});
+  CHECK(three->names == names);
   CHECK(three->matrix.cell(0, 0) == 1);
   CHECK(three->matrix.cell(2, 1) == 1);
   CHECK(three->matrix.cell(1, 1) == 1);
   const auto margins =
-      read_classes(folder.file("m.csv", "example,fold,label,output_0\n0,0,1,0.3\n1,0,0,-2\n2,0,0,3\n"));
+      read_classes(folder.file("m.csv", "example,fold,label,margin1\n0,0,1,0.3\n1,0,0,-2\n2,0,0,3\n"), none);
   REQUIRE(margins);
   CHECK(margins->names.empty());
   CHECK(margins->matrix.cell(1, 1) == 1);
   CHECK(margins->matrix.cell(0, 0) == 1);
   CHECK(margins->matrix.cell(0, 1) == 1);
-  const auto one = read_classes(folder.file("o.csv", "example,fold,label,output_0\n0,0,1,0.3\n1,0,0,0.2\n"));
+  const auto one = read_classes(folder.file("o.csv", "example,fold,label,p1\n0,0,1,0.3\n1,0,0,0.2\n"), none);
   REQUIRE(one);
   CHECK(one->matrix.cell(1, 0) == 1);
-  CHECK_FALSE(read_classes(folder.file("r.csv", "example,fold,output_0\n0,0,1\n")));
-  CHECK_FALSE(read_classes(folder.file("l.csv", "example,fold,label,output_0,output_1\n0,0,7,1,2\n")));
-  CHECK_FALSE(read_classes(folder.path("none.csv")));
+  CHECK_FALSE(read_classes(folder.file("r.csv", "example,fold,y0\n0,0,1\n"), none));
+  CHECK_FALSE(read_classes(folder.file("l.csv", "example,fold,label,p0,p1\n0,0,7,1,2\n"), none));
+  CHECK_FALSE(read_classes(folder.path("none.csv"), none));
+}
+
+TEST_CASE("tables of earlier versions name the outputs by the classes", "[report]") {
+  const ScratchFolder folder;
+  const auto three = read_classes(
+      folder.file("p.csv", "example,fold,label,<cat>,dog,\"a,b\"\n0,1,0,0.5,0.3,0.2\n1,0,2,0.4,0.5,0.1\n"), {});
+  REQUIRE(three);
+  CHECK(three->names == std::vector<std::string>{"<cat>", "dog", "a,b"});
+  CHECK(three->matrix.cell(2, 1) == 1);
+  const auto unnamed = read_classes(folder.file("u.csv", "example,fold,label,output_0,output_1\n0,0,1,1,2\n"), {});
+  REQUIRE(unnamed);
+  CHECK(unnamed->names.empty());
 }
 
 }  // namespace

@@ -11,6 +11,10 @@ namespace unisono::apply {
 
 /// How to read the model's outputs as classes; nothing if it does not predict classes.
 std::optional<records::ClassReading> class_reading(const TrainedModel& model);
+/// Likewise of a model that was not trained yet. \param inputs of what it is trained on \param has_targets false: its
+/// target is its input
+std::optional<records::ClassReading> class_reading(const models::Model& model, const models::ModelInputs& inputs,
+                                                   bool has_targets);
 
 /// The names of the classes, from the run or else from its training set; empty if they have none. Reads files: call it
 /// on rank 0. \throws DataError if the names with which the run was trained are gone

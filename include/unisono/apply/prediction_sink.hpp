@@ -43,6 +43,10 @@ struct SinkOptions {
   std::function<std::string(std::int64_t example)> label = {};
 };
 
+/// The name of the n-th column of outputs: p0, p1, … of classes' probabilities, margin0, … of their margins, y0, … of
+/// values. A single output is that of the second of two classes: p1.
+std::string output_name(const std::optional<records::ClassReading>& classes, Index outputs, Index n);
+
 /// Checks that a file does not exist or, if `overwrite`, that it holds earlier predictions: a set, a checkpoint or any
 /// other regular file is never replaced. \throws OutputError
 void require_replaceable(const std::string& path, bool overwrite);

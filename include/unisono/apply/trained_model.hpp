@@ -20,17 +20,19 @@ class RawSet {
  public:
   /// \throws DataError for a file that cannot be brought into the form that the model was trained on, OutputError
   RawSet(comm::Communicator& world, const std::string& input, const session::StoredCheckpoint& checkpoint,
-         const std::string& folder, Log& log);
+         const std::string& folder);
   ~RawSet();
   RawSet(const RawSet&) = delete;
   RawSet& operator=(const RawSet&) = delete;
 
   const std::string& path() const { return path_; }
+  /// Why the file's labels or targets were left out; empty: they were not, or there are none.
+  const std::string& left_out() const { return left_out_; }
 
  private:
-  void make(const std::string& input, const session::StoredCheckpoint& checkpoint, const std::string& folder, Log& log);
+  void make(const std::string& input, const session::StoredCheckpoint& checkpoint, const std::string& folder);
 
-  std::string path_;
+  std::string path_, left_out_;
   bool owned_ = false;  ///< whether this rank made it
 };
 
@@ -59,11 +61,13 @@ struct TrainedModel {
   data::Split split = data::Split::test;
   std::string source;  ///< the file to which it is applied, as the user named it
 
-  bool reads_raw_file() const;    ///< whether the file was converted into a temporary set
+  bool reads_raw_file() const;  ///< whether the file was converted into a temporary set
+  /// Warns that labels or targets of the file are not used, if they are not.
+  void say_left_out(Log& log) const;
   std::string data_text() const;  ///< "test of a.h5", or "new.csv"
 
  private:
-  void open_set(comm::Communicator& world, const ApplyOptions& options, Log& log);
+  void open_set(comm::Communicator& world, const ApplyOptions& options);
 };
 
 }  // namespace unisono::apply

@@ -30,6 +30,15 @@ inline constexpr Named<TableSplit> kTableSplits[] = {
     {TableSplit::time, "time", "the latest rows"},
     {TableSplit::by_class, "class", "at random, the same share of each class"}};
 
+/// What labels are.
+enum class Task { automatic, classes, regression };
+
+inline constexpr Named<Task> kTasks[] = {{Task::automatic, "auto",
+                                          "classes if there are at most 100 of them; more numbers are asked about. In "
+                                          "LIBSVM files, fractions are regression"},
+                                         {Task::classes, "classes", "classes"},
+                                         {Task::regression, "regression", "numbers to predict"}};
+
 /// A column of an imported table: "age", "number", "17 to 90".
 struct ImportedColumn {
   std::string name, role, what;
@@ -49,6 +58,7 @@ struct ImportSummary {
   std::string delimiter = {};                        ///< of a table
   bool header = false;                               ///< of a table
   TableSplit split = TableSplit::random;             ///< of a table: how its rows were divided
+  std::vector<std::string> warnings = {};            ///< about what was made
 };
 
 /// The four files of MNIST, Fashion-MNIST and their like, gzipped or not: train-images-idx3-ubyte,
@@ -70,6 +80,7 @@ struct CsvOptions {
   // A column is named by its name in the header, or by its number: 1 is the first, −1 the last.
   std::string label = {};                 ///< the column of classes
   std::string target = {};                ///< the column of numbers to be predicted, in place of classes
+  Task task = Task::automatic;            ///< what the column of `label` holds
   std::vector<std::string> exclude = {};  ///< columns that are no features
   std::vector<std::string> include =
       {};  ///< columns that are features, though they look like numbers of rows, or dates
@@ -137,14 +148,6 @@ inline constexpr Named<IndexBase> kIndexBases[] = {
     {IndexBase::zero, "0", "0"},
     {IndexBase::one, "1", "1"}};
 
-/// What labels are.
-enum class Task { automatic, classes, regression };
-
-inline constexpr Named<Task> kTasks[] = {
-    {Task::automatic, "auto", "classes if there are at most 1000 labels, all of them whole numbers"},
-    {Task::classes, "classes", "classes"},
-    {Task::regression, "regression", "numbers to predict"}};
-
 struct LibsvmOptions {
   std::int64_t columns = 0;  ///< 0: as many as the largest index needs
   IndexBase base = IndexBase::automatic;
@@ -162,6 +165,7 @@ struct SparseSummary {
   std::int64_t base = 0;                             ///< the first column's index in the input
   bool all_ones = false;                             ///< no values are stored
   std::vector<std::string> classes = {};             ///< empty: numbers to predict
+  std::vector<std::string> warnings = {};            ///< about what was made
 };
 
 /// Text of LIBSVM and SVMlight: a line is `label index:value …`, with indices that ascend, and maybe `# a comment`.

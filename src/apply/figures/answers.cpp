@@ -7,9 +7,14 @@
 namespace unisono::apply {
 
 std::optional<records::ClassReading> class_reading(const TrainedModel& model) {
-  const models::ModelInputs& inputs = model.checkpoint.header.inputs;
-  const models::Prediction prediction = model.parts->model->prediction();
-  const Index outputs = model.parts->model->output_size();
+  return class_reading(*model.parts->model, model.checkpoint.header.inputs,
+                       model.config.data.targets != data::Targets::features);
+}
+
+std::optional<records::ClassReading> class_reading(const models::Model& model, const models::ModelInputs& inputs,
+                                                   bool has_targets) {
+  const models::Prediction prediction = model.prediction();
+  const Index outputs = model.output_size();
   if (prediction == models::Prediction::values) return std::nullopt;
   const bool probabilities = prediction == models::Prediction::probabilities;
   if (inputs.classes > 0) {
@@ -18,8 +23,7 @@ std::optional<records::ClassReading> class_reading(const TrainedModel& model) {
         .classes = std::max<Index>(2, inputs.classes), .outputs = outputs, .probabilities = probabilities};
   }
   // One yes-or-no question, whose answers are targets.
-  if (inputs.target_size != 1 || outputs != 1 || model.config.data.targets == data::Targets::features)
-    return std::nullopt;
+  if (inputs.target_size != 1 || outputs != 1 || !has_targets) return std::nullopt;
   return records::ClassReading{.classes = 2, .outputs = 1, .probabilities = probabilities};
 }
 

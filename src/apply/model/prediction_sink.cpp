@@ -26,13 +26,6 @@ namespace {
 
 bool has_labels(const SinkOptions& options) { return options.answer == "label"; }
 
-/// Of the n-th output: p of a class's probability, margin of its margin, y of a value.
-std::string output_name(const SinkOptions& options, Index n) {
-  if (!options.classes) return fmt::format("y{}", n);
-  const Index label = options.outputs == 1 ? 1 : n;
-  return fmt::format("{}{}", options.classes->probabilities ? "p" : "margin", label);
-}
-
 std::vector<std::int32_t> classes_of(const SinkOptions& options, View rows) {
   const auto outputs = static_cast<std::size_t>(options.outputs);
   std::vector<std::int32_t> classes;
@@ -167,7 +160,9 @@ class CsvSink final : public PredictionSink {
     }
     if (has_labels(options_) && named) text += ",label_name";
     if (options_.classes) text += named ? ",class,class_name" : ",class";
-    for (Index i = 0; i < options_.outputs; ++i) text += "," + output_name(options_, i);
+    for (Index i = 0; i < options_.outputs; ++i) {
+      text += "," + output_name(options_.classes, options_.outputs, i);
+    }
     return text + "\n";
   }
   /// A value; of a class with its name where classes have names.
@@ -258,6 +253,11 @@ bool holds_predictions(const std::string& path) {
 }
 
 }  // namespace
+
+std::string output_name(const std::optional<records::ClassReading>& classes, Index outputs, Index n) {
+  if (!classes) return fmt::format("y{}", n);
+  return fmt::format("{}{}", classes->probabilities ? "p" : "margin", outputs == 1 ? 1 : n);
+}
 
 void require_replaceable(const std::string& path, bool overwrite) {
   std::error_code ignored;

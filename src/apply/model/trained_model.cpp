@@ -88,7 +88,7 @@ bool is_hdf5_file(const std::string& path) {
 TrainedModel::TrainedModel(comm::Communicator& world, const ApplyOptions& options, Log& log, With with)
     : checkpoint(session::find_checkpoint(world, options.model, log)),
       config(config_of(checkpoint.path, checkpoint.header, options)) {
-  if (with == With::set) open_set(world, options, log);
+  if (with == With::set) open_set(world, options);
   const models::ModelInputs& inputs = checkpoint.header.inputs;
   const session::NodePlace place(world);
   parts = std::make_unique<session::ModelParts>(session::ModelPlace{world, place, log}, config, inputs,
@@ -104,10 +104,10 @@ std::string TrainedModel::data_text() const {
   return reads_raw_file() ? source : fmt::format("{} of {}", data::name_of(split), source);
 }
 
-void TrainedModel::open_set(comm::Communicator& world, const ApplyOptions& options, Log& log) {
+void TrainedModel::open_set(comm::Communicator& world, const ApplyOptions& options) {
   source = options.input.empty() ? config.data.path : options.input;
   if (!options.input.empty()) {
-    raw = std::make_unique<RawSet>(world, options.input, checkpoint, options.scratch, log);
+    raw = std::make_unique<RawSet>(world, options.input, checkpoint, options.scratch);
     if (raw->path() != options.input && !options.split.empty() && options.split != data::name_of(data::Split::test)) {
       throw ConfigError(fmt::format("--split {}: {} is a raw file, which has no groups; leave --split out",
                                     options.split, options.input));
@@ -126,26 +126,29 @@ void TrainedModel::open_set(comm::Communicator& world, const ApplyOptions& optio
   split = split_of(options.split, info, config.data.path);
 }
 
-RawSet::RawSet(comm::Communicator& world, const std::string& input, const session::StoredCheckpoint& checkpoint,
-               const std::string& folder, Log& log) {
-  if (world.is_root()) make(input, checkpoint, folder, log);
-  path_ = world.all_gather_text(path_).front();
+void TrainedModel::say_left_out(Log& log) const {
+  if (raw && !raw->left_out().empty()) log.warning(raw->left_out() + ": the file's labels or targets are ignored");
 }
 
-void RawSet::make(const std::string& input, const session::StoredCheckpoint& checkpoint, const std::string& folder,
-                  Log& log) {
+RawSet::RawSet(comm::Communicator& world, const std::string& input, const session::StoredCheckpoint& checkpoint,
+               const std::string& folder) {
+  if (world.is_root()) make(input, checkpoint, folder);
+  path_ = world.all_gather_text(path_).front();
+  left_out_ = world.all_gather_text(left_out_).front();
+}
+
+void RawSet::make(const std::string& input, const session::StoredCheckpoint& checkpoint, const std::string& folder) {
   if (is_hdf5_file(input)) {
     path_ = input;
     return;
   }
   const models::ModelInputs& inputs = checkpoint.header.inputs;
   const std::string path = data::temporary_set(folder);
-  const std::string left_out = data::import_raw(
+  left_out_ = data::import_raw(
       input, {.kind = inputs.kind, .features = inputs.features, .preprocessing = checkpoint.header.preprocessing},
       {.path = path, .overwrite = true});
   path_ = path;
   owned_ = true;
-  if (!left_out.empty()) log.warning(left_out + ": the file's labels or targets are ignored");
 }
 
 RawSet::~RawSet() {

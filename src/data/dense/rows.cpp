@@ -99,8 +99,10 @@ void rename_labels(const hdf5::File& file, const GroupSchema& group, Range rows,
     const auto label = static_cast<std::size_t>(labels[i]);
     const std::int32_t known = label < group.classes.size() ? group.classes[label] : -1;
     if (known < 0) {
-      throw DataError(fmt::format("{}: /{}: example {} is of class {}, which the model was not trained on", file.path(),
-                                  group.labels_path(), rows.first + i, group.class_text(label)));
+      throw DataError(fmt::format(
+          "{}: /{}: example {} is of class {}, which the model was not trained on; correct or leave out such "
+          "examples, or remove /{} to predict all of them",
+          file.path(), group.labels_path(), rows.first + i, group.class_text(label), group.labels_path()));
     }
     labels[i] = known;
   }

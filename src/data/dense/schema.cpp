@@ -161,6 +161,35 @@ GroupSchema read_group(const hdf5::File& file, const std::string& name, const Sc
   return group;
 }
 
+std::vector<std::string> read_feature_names(const hdf5::File& file, const GroupSchema& group) {
+  const std::string path = group.features_path();
+  if (group.raw || !file.has_attribute(path, "feature_names")) return {};
+  return file.read_attribute<std::vector<std::string>>(path, "feature_names");
+}
+
+/// Checks that stored values stand for the same thing in all groups: a model sees those of the training group, and is
+/// evaluated on the others.
+void check_meaning(const hdf5::File& file, const SetSchema& set) {
+  const GroupSchema& one = set.any_group();
+  for (const auto& group : set.groups) {
+    if (!group || group->raw) continue;
+    const bool scaled_alike = group->scale == one.scale && group->offset == one.offset;
+    if (group->stored.type == one.stored.type && !scaled_alike) {
+      fail(file, group->features_path(),
+           fmt::format("holds values that stand for {:g} · value + {:g}, but in /{} values of the same type stand for "
+                       "{:g} · value + {:g}; give both the same attributes scale and offset",
+                       group->scale, group->offset, one.features_path(), one.scale, one.offset));
+    }
+    const std::vector<std::string> names = read_feature_names(file, *group);
+    if (names.size() != set.feature_names.size()) continue;
+    const auto [name, other] = std::mismatch(names.begin(), names.end(), set.feature_names.begin());
+    if (name == names.end()) continue;
+    fail(file, group->features_path(),
+         fmt::format("has '{}' as feature {}, but /{} has '{}'; put the features of both in one order", *name,
+                     name - names.begin() + 1, one.features_path(), *other));
+  }
+}
+
 /// Checks that all groups have examples of the same kind.
 void check_alike(const hdf5::File& file, const SetSchema& set, const SchemaRules& rules) {
   const GroupSchema& one = set.any_group();
@@ -259,10 +288,8 @@ SetSchema read_schema(const hdf5::File& file, const SchemaRules& rules) {
   check_alike(file, set, rules);
   check_complete(file, set);
   read_classes(file, set);
-  const std::string features = set.any_group().features_path();
-  if (set.recipe.columns.empty() && file.has_attribute(features, "feature_names")) {
-    set.feature_names = file.read_attribute<std::vector<std::string>>(features, "feature_names");
-  }
+  set.feature_names = read_feature_names(file, set.any_group());
+  check_meaning(file, set);
   return set;
 }
 

@@ -13,6 +13,7 @@
 #include "import/set_writer.hpp"
 #include "recipe/recipe_file.hpp"
 #include "unisono/base/errors.hpp"
+#include "unisono/data/unseen.hpp"
 
 namespace unisono::data {
 namespace {
@@ -177,7 +178,7 @@ ImportSummary import_csv(const std::string& path, const CsvOptions& options, con
   check_split(options);
   const CsvTable table = scan_table(open, open_test, options);
   const TableDivision split(table, open, options);
-  const ImportSummary summary = summarize(table, split, output.path);
+  ImportSummary summary = summarize(table, split, output.path);
   if (summary.train == 0)
     throw DataError(
         fmt::format("{}: no rows are left for training (the file has {}); use smaller fractions", path, table.rows));
@@ -186,11 +187,17 @@ ImportSummary import_csv(const std::string& path, const CsvOptions& options, con
   std::array<GroupWriter, 3> groups = {GroupWriter(writer, table, Split::train, summary.train),
                                        GroupWriter(writer, table, Split::validation, summary.validation),
                                        GroupWriter(writer, table, Split::test, summary.test)};
-  for_each_example(table, split, open, open_test,
-                   [&](Split to, CsvRow& row) { groups[static_cast<std::size_t>(to)].add(row); });
+  ClassCounts counts(static_cast<std::size_t>(summary.classes));
+  for_each_example(table, split, open, open_test, [&](Split to, CsvRow& row) {
+    groups[static_cast<std::size_t>(to)].add(row);
+    counts.add(to, row.label);
+  });
   for (GroupWriter& group : groups) group.finish();
   write_recipe(table, writer);
   writer.finish();
+  if (const CsvColumn* label = table.column_of(ColumnRole::label)) {
+    summary.warnings = counts.warnings(output.path, label->texts, "row");
+  }
   return summary;
 }
 
@@ -354,15 +361,21 @@ class ColumnCheck {
   LevelIndex index_;
 };
 
+std::string unknown_class(const std::string& name, const std::vector<std::string>& classes) {
+  const std::string twin = twin_of(name, classes);
+  return fmt::format("'{}' is not one of the classes that the model was trained on ({}){}", name, listed(classes),
+                     twin.empty() ? "" : fmt::format("; is it '{}'?", twin));
+}
+
 /// Labels or targets that cannot be used are left out as a whole, and the table says why.
-void note_answer(CsvTable& table, const LineReader& line, const CsvColumn& column, const std::string& field) {
+void note_answer(CsvTable& table, const LineReader& line, const CsvColumn& column, const std::string& field,
+                 const std::vector<std::string>& classes) {
   if (!table.unusable_label.empty()) return;
-  table.unusable_label =
-      fmt::format("{}:{}: column '{}': {}", line.name(), line.number(), column.name,
-                  is_missing(field, table.dialect.form) ? "the value is missing"
-                  : column.role == ColumnRole::label
-                      ? fmt::format("'{}' is not one of the classes that the model was trained on", field)
-                      : fmt::format("'{}' is not a number in the range of float32", field));
+  table.unusable_label = fmt::format("{}:{}: column '{}': {}", line.name(), line.number(), column.name,
+                                     is_missing(field, table.dialect.form) ? "the value is missing"
+                                     : column.role == ColumnRole::label
+                                         ? unknown_class(field, classes)
+                                         : fmt::format("'{}' is not a number in the range of float32", field));
 }
 
 void scan_trained_rows(const OpenText& open, CsvTable& table, const Preprocessing& trained) {
@@ -373,10 +386,10 @@ void scan_trained_rows(const OpenText& open, CsvTable& table, const Preprocessin
       CsvColumn& column = table.columns[i];
       if (column.is_feature()) checks[i].check(line, column, fields[i]);
       if (column.role == ColumnRole::label && !checks[i].note_class(column, fields[i])) {
-        note_answer(table, line, column, fields[i]);
+        note_answer(table, line, column, fields[i], trained.class_names);
       }
       if (column.role == ColumnRole::target && !fits_float(as_number(line, column, fields[i], table.dialect.form)))
-        note_answer(table, line, column, fields[i]);
+        note_answer(table, line, column, fields[i], {});
     }
   });
 }

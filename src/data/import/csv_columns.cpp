@@ -242,6 +242,13 @@ void give_roles(std::vector<CsvColumn>& columns, const CsvOptions& options) {
   if (!options.label.empty() && !options.target.empty()) {
     throw ConfigError("--label and --target cannot be combined; use --label for classes, or --target for numbers");
   }
+  const auto conflict = [](bool wrong, const char* text) {
+    if (wrong) throw ConfigError(text);
+  };
+  conflict(options.label.empty() && options.target.empty() && options.task != Task::automatic,
+           "--task says what the column of --label holds; name that column");
+  conflict(!options.target.empty() && options.task == Task::classes,
+           "--task classes and --target cannot be combined; name the column of classes with --label");
   for (CsvColumn& column : columns) {
     column.role = ColumnRole::number;
     column.decided = false;
@@ -252,6 +259,7 @@ void give_roles(std::vector<CsvColumn>& columns, const CsvOptions& options) {
     if (which.empty()) return;
     const std::size_t i = find_column(columns, option, which);
     const bool texts = role == ColumnRole::label || role == ColumnRole::group;  // which categories are, too
+    columns[i].are_classes = options.task == Task::classes || given[i] == "categorical";
     if (!given[i].empty() && given[i] != option && !(texts && given[i] == "categorical")) {
       throw ConfigError(
           fmt::format("--{} and --{} both name column '{}'; remove one of them", given[i], option, columns[i].name));
@@ -266,7 +274,7 @@ void give_roles(std::vector<CsvColumn>& columns, const CsvOptions& options) {
   give("group", options.group, ColumnRole::group);
   give("time", options.time, ColumnRole::time);
   give("weight", options.weight, ColumnRole::weight);
-  give("label", options.label, ColumnRole::label);
+  give("label", options.label, options.task == Task::regression ? ColumnRole::target : ColumnRole::label);
   give("target", options.target, ColumnRole::target);
   for (const auto& which : options.include) {
     const std::size_t i = find_column(columns, "include", which);
@@ -345,6 +353,7 @@ CsvTable scan_table(const OpenText& open, const OpenText& open_test, const CsvOp
     if (column.has_codes()) number_texts(column);
     if (column.role == ColumnRole::number || column.role == ColumnRole::target) require_precision(open, column);
   }
+  require_task(open, table);
   if (const CsvColumn* weight = table.column_of(ColumnRole::weight); weight != nullptr && weight->high == 0) {
     throw DataError(
         fmt::format("{}: column '{}': all weights are 0, so nothing would be learned", open()->name(), weight->name));

@@ -34,6 +34,7 @@ struct CsvColumn {
   bool missing = false;        ///< of a feature: some value is
   bool decided = true;         ///< false: a feature whose first value decides whether it holds words
   bool first_is_word = false;  ///< which decided it
+  bool are_classes = false;    ///< of labels: the options say that they are, however many there are
   std::optional<bool> dated;   ///< of times: whether they are dates, or numbers
   double low = 0, high = 0;    ///< of a column of numbers, targets or weights, once it has some
   double rounding = -1;        ///< the largest difference of such a number from a float32; −1: none yet
@@ -80,6 +81,10 @@ void give_roles(std::vector<CsvColumn>& columns, const CsvOptions& options);
 /// \throws DataError where a column has too many of them for categories or classes
 void note_text(const LineReader& line, CsvColumn& column, const std::string& field);
 void note_number(CsvColumn& column, double value);
+
+/// \throws ConfigError where labels are so many different numbers that they may be classes as well as numbers to
+/// predict
+void require_task(const OpenText& open, const CsvTable& table);
 
 /// Leaves out features that say nothing about an example, unless they are all features. \pre the table was read once
 void leave_out_columns(CsvTable& table);

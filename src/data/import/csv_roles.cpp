@@ -154,6 +154,21 @@ void note_number(CsvColumn& column, double value) {
   ++shape.values;
 }
 
+namespace {
+
+bool all_numbers(const CsvColumn& column) {
+  return std::ranges::all_of(column.codes, [](const auto& entry) { return exact_number(entry.first).has_value(); });
+}
+
+}  // namespace
+
+void require_task(const OpenText& open, const CsvTable& table) {
+  const CsvColumn* const label = table.column_of(ColumnRole::label);
+  const bool is_clear = label == nullptr || label->are_classes || label->texts.size() <= kMostNumberedClasses;
+  if (is_clear || !all_numbers(*label)) return;
+  ask_for_task(fmt::format("{}: column '{}'", open()->name(), label->name), fmt::format("{}", label->texts.size()));
+}
+
 void note_text(const LineReader& line, CsvColumn& column, const std::string& field) {
   if (const std::size_t at = find_invalid_utf8(field); at != std::string::npos)
     fail_at(line, column, not_utf8(field[at]));
@@ -164,6 +179,9 @@ void note_text(const LineReader& line, CsvColumn& column, const std::string& fie
   if (shape.too_many && (shape.dates || !shape.dates_alone)) return;
   column.codes.emplace(field, 0);
   if (column.codes.size() <= (column.role == ColumnRole::group ? kMostGroups : kMostTexts)) return;
+  if (column.role == ColumnRole::label && !column.are_classes && all_numbers(column)) {
+    ask_for_task(fmt::format("{}: column '{}'", line.name(), column.name), fmt::format("more than {}", kMostTexts));
+  }
   const bool distinct = static_cast<std::int64_t>(column.codes.size()) == shape.values;
   if (feature && !shape.too_many && (shape.dates || distinct)) {
     shape.too_many = true;

@@ -111,7 +111,9 @@ void check_split(const CsvOptions& options) {
   };
   if (options.split == TableSplit::group) require(!options.group.empty(), "group", "--group");
   if (options.split == TableSplit::time) require(!options.time.empty(), "time", "--time");
-  if (options.split == TableSplit::by_class) require(!options.label.empty(), "class", "--label");
+  if (options.split == TableSplit::by_class) {
+    require(!options.label.empty() && options.task != Task::regression, "class", "--label with classes");
+  }
 }
 
 TableDivision::TableDivision(const CsvTable& table, const OpenText& open, const CsvOptions& options)

@@ -173,8 +173,12 @@ std::string write_raw_rows(const std::string& path, const RawForm& form, const I
   LibsvmFindings found;
   SpilledExamples rows(output.path), none(output.path);
   std::set<double> labels;
+  const LevelIndex known_labels(trained.class_names);
+  std::string unknown;  // the first label that is not one of the classes, with its place
   read_libsvm(*text_of(path)(), options, found, nullptr, [&](const LibsvmRow& row) {
-    if (labels.size() <= trained.class_names.size()) labels.insert(row.label);
+    const bool is_first = labels.size() <= trained.class_names.size() && labels.insert(row.label).second;
+    if (is_first && unknown.empty() && !known_labels.find(fmt::format("{}", row.label)))
+      unknown = fmt::format("{}:{}:{}: the label {}", path, row.line, row.label_at, row.label);
     rows.add(row);
   });
   require_columns(found, plan);
@@ -197,7 +201,7 @@ std::string write_raw_rows(const std::string& path, const RawForm& form, const I
   write_recipe(writer.file(), {.base = plan.base});
   writer.finish();
   return known ? ""
-               : fmt::format("{}: a label is not one of the classes that the model was trained on ({})", path,
+               : fmt::format("{} is not one of the classes that the model was trained on ({})", unknown,
                              listed(trained.class_names));
 }
 
@@ -215,7 +219,7 @@ SparseSummary import_libsvm(const std::vector<std::string>& paths, const LibsvmO
   };
   for (const std::string& path : paths) read(path, nullptr, training);
   Plan plan;
-  plan.classes = decide_classes(found, options);
+  plan.classes = decide_classes(found, options, paths[0]);
   if (!options.test_file.empty()) read(options.test_file, &plan.classes, test);
   plan.base = decide_base(found, options);
   plan.columns = decide_columns(found, options, paths[0]);
@@ -226,9 +230,16 @@ SparseSummary import_libsvm(const std::vector<std::string>& paths, const LibsvmO
   if (sizes[0].rows == 0)
     throw DataError(fmt::format("{}: no examples are left for training (the files have {}); use smaller fractions",
                                 paths[0], training.size()));
-  write_groups([&](const VisitLibsvmRow& visit) { for_each_row_of_split(training, test, split, visit); }, sizes, plan,
-               writer);
-  const SparseSummary summary = summarize(plan, sizes, output.path);
+  ClassCounts counts(plan.classes.size());
+  const auto visit_all = [&](const VisitLibsvmRow& visit) {
+    for_each_row_of_split(training, test, split, [&](Split to, const LibsvmRow& row) {
+      if (!plan.classes.empty()) counts.add(to, plan.classes.at(row.label));
+      visit(to, row);
+    });
+  };
+  write_groups(visit_all, sizes, plan, writer);
+  SparseSummary summary = summarize(plan, sizes, output.path);
+  summary.warnings = counts.warnings(output.path, summary.classes, "example");
   write_classes(summary.classes, writer.file());
   write_recipe(writer.file(), {.base = plan.base});
   writer.finish();

@@ -93,8 +93,7 @@ float read_value(Scanner& scan, std::size_t begin) {
   scan.fail(at, fmt::format("the value of '{}' is not a number in the range of float32", scan.word_at(begin)));
 }
 
-constexpr std::size_t kMostClasses = 1000;  // that are taken for classes unasked
-constexpr double kMostLabel = 1e15;         // of a class: written with all of its digits
+constexpr double kMostLabel = 1e15;  // of a class: written with all of its digits
 constexpr std::size_t kShownLabels = 10;
 
 /// In front of a row's indices and values.
@@ -112,7 +111,7 @@ void note_label(const LineReader& line, const LibsvmRow& row, const LibsvmOption
   found.whole_labels = found.whole_labels && whole;
   if (found.too_many_labels || !found.whole_labels || options.task == Task::regression) return;
   found.labels.emplace(label, 0);
-  found.too_many_labels = options.task == Task::automatic && found.labels.size() > kMostClasses;
+  found.too_many_labels = options.task == Task::automatic && found.labels.size() > kMostNumberedClasses;
 }
 
 void check_label(const LineReader& line, const LibsvmRow& row, const std::map<double, std::int32_t>& classes) {
@@ -144,6 +143,7 @@ bool parse_libsvm(const LineReader& line, std::string_view text, LibsvmRow& row)
   row.values.clear();
   Scanner scan(line, text);
   if (!scan.skip_blanks()) return false;
+  row.line = line.number();
   row.label_at = scan.at() + 1;
   row.label = read_label(scan);
   while (scan.skip_blanks()) {
@@ -194,8 +194,10 @@ void read_libsvm(LineReader& lines, const LibsvmOptions& options, LibsvmFindings
   });
 }
 
-std::map<double, std::int32_t> decide_classes(const LibsvmFindings& found, const LibsvmOptions& options) {
-  if (options.task == Task::regression || !found.whole_labels || found.too_many_labels) return {};
+std::map<double, std::int32_t> decide_classes(const LibsvmFindings& found, const LibsvmOptions& options,
+                                              const std::string& path) {
+  if (options.task == Task::regression || !found.whole_labels) return {};
+  if (found.too_many_labels) ask_for_task(path, fmt::format("more than {}", kMostNumberedClasses));
   std::map<double, std::int32_t> classes = found.labels;
   std::int32_t next = 0;
   for (auto& [label, number] : classes) number = next++;

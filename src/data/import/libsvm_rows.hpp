@@ -21,6 +21,7 @@ struct LibsvmRow {
   std::vector<float> values;           ///< beside them
   /// Bytes of the line, from 1, where the label, the first index and the last one begin.
   std::size_t label_at = 0, first_at = 0, last_at = 0;
+  std::int64_t line = 0;  ///< of the file, from 1; 0: it was set aside
 };
 
 /// \param line where the text is, for messages \return false for a line that is nothing but a comment
@@ -49,7 +50,7 @@ struct LibsvmFindings {
   std::uint32_t largest = 0;              ///< of the indices
   std::string largest_at = {};            ///< FILE:LINE:BYTE
   bool whole_labels = true;               ///< every label is a whole number
-  bool too_many_labels = false;           ///< for classes that nobody asked for: not all are in `labels`
+  bool too_many_labels = false;           ///< to be classes unasked: not all are in `labels`
   std::map<double, std::int32_t> labels;  ///< the training files', and the class that each is
 };
 
@@ -59,7 +60,9 @@ void read_libsvm(LineReader& lines, const LibsvmOptions& options, LibsvmFindings
                  const std::map<double, std::int32_t>* classes, const std::function<void(const LibsvmRow& row)>& keep);
 
 /// Numbers the classes in the order of their labels. \return them, or nothing where the labels are targets
-std::map<double, std::int32_t> decide_classes(const LibsvmFindings& found, const LibsvmOptions& options);
+/// \throws ConfigError where there are so many that the options must say what they are
+std::map<double, std::int32_t> decide_classes(const LibsvmFindings& found, const LibsvmOptions& options,
+                                              const std::string& path);
 
 /// Which index the first column has.
 std::int64_t decide_base(const LibsvmFindings& found, const LibsvmOptions& options);

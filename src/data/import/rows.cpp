@@ -211,6 +211,13 @@ bool ends_inside_quotes(std::string_view text, char delimiter, bool inside) {
 
 }  // namespace
 
+void ask_for_task(const std::string& where, const std::string& count) {
+  throw ConfigError(fmt::format(
+      "{}: the labels are {} different numbers: add --task regression to predict them as numbers, or --task "
+      "classes for a class of each",
+      where, count));
+}
+
 LineReader::LineReader(std::unique_ptr<ByteSource> source) : source_(std::move(source)), buffer_(kBufferBytes) {}
 
 bool LineReader::fill() {

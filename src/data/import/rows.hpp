@@ -19,6 +19,13 @@
 // How importers read text: the lines of a file, and the rows that a format finds in them.
 namespace unisono::data {
 
+inline constexpr std::size_t kMostNumberedClasses = 100;  // labels that are numbers and are taken for classes unasked
+
+/// Labels are so many different numbers that they may be classes as well as numbers to predict.
+/// \param where "t.csv: column 'y'" \param count "113", "more than 1000"
+/// \throws ConfigError which names both choices
+[[noreturn]] void ask_for_task(const std::string& where, const std::string& count);
+
 /// A file as a sequence of bytes, unpacked where it is gzipped.
 class ByteSource {
  public:

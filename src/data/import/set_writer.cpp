@@ -15,6 +15,7 @@
 
 #include "set/form.hpp"
 #include "unisono/base/errors.hpp"
+#include "unisono/data/unseen.hpp"
 
 namespace unisono::data {
 namespace {
@@ -195,6 +196,24 @@ Split RandomSplit::of(std::int64_t row) const {
   const auto place = static_cast<std::int64_t>(order_(static_cast<std::uint64_t>(row)));
   if (place < test_) return Split::test;
   return place < test_ + validation_ ? Split::validation : Split::train;
+}
+
+std::vector<std::string> ClassCounts::warnings(const std::string& path, const std::vector<std::string>& names,
+                                               const std::string& unit) const {
+  const std::vector<bool> seen(counts_[0].begin(), counts_[0].end());
+  std::vector<std::string> all;
+  for (const Split split : {Split::validation, Split::test}) {
+    const auto& counts = counts_[static_cast<std::size_t>(split)];
+    Unseen unseen;
+    for (std::size_t label = 0; label < counts.size(); ++label) {
+      unseen.examples += counts[label];
+      if (counts[label] > 0 && !seen[label])
+        unseen.classes.push_back({static_cast<std::int32_t>(label), counts[label]});
+    }
+    const std::string text = unseen_classes_text(unseen, names, seen, name_of(split), unit);
+    if (!text.empty()) all.push_back(fmt::format("{}: {}", path, text));
+  }
+  return all;
 }
 
 }  // namespace unisono::data

@@ -80,6 +80,23 @@ class RandomSplit {
   std::int64_t test_, validation_;
 };
 
+/// How many examples of each group have each class.
+class ClassCounts {
+ public:
+  explicit ClassCounts(std::size_t classes) {
+    for (auto& counts : counts_) counts.resize(classes);
+  }
+  void add(Split split, std::int64_t label) {
+    if (label >= 0) ++counts_[static_cast<std::size_t>(split)][static_cast<std::size_t>(label)];
+  }
+  /// On classes that the training group does not have. \param path of the set \param unit "row", "example"
+  std::vector<std::string> warnings(const std::string& path, const std::vector<std::string>& names,
+                                    const std::string& unit) const;
+
+ private:
+  std::array<std::vector<std::int64_t>, 3> counts_;
+};
+
 /// Reads a dataset of one axis from its beginning, some hundred thousand values at a time.
 template <typename T>
 class ColumnReader {

@@ -204,8 +204,10 @@ std::int32_t RowsLoader::class_of(const hdf5::File& file, std::int32_t label, st
   const auto i = static_cast<std::size_t>(label);
   if (i < group_.classes.size() && group_.classes[i] >= 0) return group_.classes[i];
   const std::string name = i < group_.class_names.size() ? "'" + group_.class_names[i] + "'" : std::to_string(label);
-  throw DataError(fmt::format("{}: /{}: example {} is of class {}, which the model was not trained on", file.path(),
-                              group_.path("labels"), row, name));
+  throw DataError(
+      fmt::format("{}: /{}: example {} is of class {}, which the model was not trained on; correct or leave out such "
+                  "examples, or remove /{} to predict all of them",
+                  file.path(), group_.path("labels"), row, name, group_.path("labels")));
 }
 
 void RowsLoader::read(const hdf5::File& file, std::byte* base, const NodeMemory& memory) {

@@ -8,13 +8,16 @@
 #include <vector>
 
 #include "trials/config_trials.hpp"
+#include "unisono/apply/answers.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/data/dataset.hpp"
 #include "unisono/jobs/jobs.hpp"
 #include "unisono/records/run_folder.hpp"
 #include "unisono/search/search.hpp"
 #include "unisono/search/space.hpp"
+#include "unisono/session/method.hpp"
 #include "unisono/session/run_plan.hpp"
+#include "unisono/session/settled.hpp"
 #include "unisono/settings/job_settings.hpp"
 #include "unisono/trials/trial_plan.hpp"
 #include "validation/fold_results.hpp"
@@ -225,6 +228,7 @@ class CrossValidation final : public ConfigTrials {
   FoldResults results() const;
   std::optional<data::Fold> fold_of(const records::TrialRun& training) const;
   std::optional<records::TrialResult> result_of(std::int64_t fold) const;
+  std::optional<records::ClassReading> class_reading() const;
   void write_results(const FoldResults& results, const std::function<std::vector<float>(std::int64_t)>& outputs) const;
 
   Folds folds_;
@@ -262,7 +266,11 @@ std::optional<records::TrialResult> CrossValidation::result_of(std::int64_t fold
 }
 
 FoldResults CrossValidation::results() const {
-  FoldResults results{.folds = folds_, .results = {}, .choices = {}, .overlap = overlap_of(settings(), folds_)};
+  FoldResults results{.folds = folds_,
+                      .results = {},
+                      .choices = {},
+                      .overlap = overlap_of(settings(), folds_),
+                      .class_names = set_.set().class_names()};
   for (std::int64_t fold = 0; fold < folds_.size(); ++fold) {
     results.results.push_back(
         result_of(fold).value_or(records::TrialResult{.status = records::TrialStatus::interrupted}));
@@ -386,7 +394,8 @@ session::RunStatus CrossValidation::solve() {
                  .results = exact.results,
                  .choices = {},
                  .overlap = overlap_of(settings(), folds_),
-                 .seconds = seconds},
+                 .seconds = seconds,
+                 .class_names = set_.set().class_names()},
                 [&](std::int64_t fold) {
                   const auto begin =
                       exact.predictions.begin() + static_cast<std::ptrdiff_t>(first[static_cast<std::size_t>(fold)]);
@@ -395,12 +404,19 @@ session::RunStatus CrossValidation::solve() {
   return session::RunStatus::complete;
 }
 
+std::optional<records::ClassReading> CrossValidation::class_reading() const {
+  const settings::Config config = session::settle(planned_.config, set_.info()).config;
+  session::ModelOfConfig model(config, set_.info());
+  return apply::class_reading(model.model(), session::inputs_of(set_.info()),
+                              config.data.targets != data::Targets::features);
+}
+
 /// Called on rank 0 when all folds have ended.
 void CrossValidation::write_results(const FoldResults& results,
                                     const std::function<std::vector<float>(std::int64_t)>& outputs) const {
   records::write_text_file(folder_ + "/folds.csv", results.csv());
   records::write_text_file(folder_ + "/cross_validation.json", results.json().dump(2) + "\n");
-  write_predictions(folder_, folds_, {planned_.config.data, set_.set().class_names()}, outputs);
+  write_predictions(folder_, folds_, {planned_.config.data, set_.set().class_names(), class_reading()}, outputs);
   job_.log().info(fmt::format("{}: {} of {}\n{}", folder_, count_of(folds_.size(), "fold"),
                               count_of(folds_.rows(), "example"), results.text()));
   const auto failed = std::find_if(results.results.begin(), results.results.end(), [](const records::TrialResult& one) {

@@ -137,6 +137,7 @@ nlohmann::ordered_json FoldResults::json() const {
   made["examples"] = folds.rows();
   made["seconds"] = seconds;
   made["corrected_for_overlap"] = overlap > 0;
+  made["classes"] = class_names;
   made["metrics"] = nlohmann::ordered_json::object();
   for (const FoldMetric& metric : metrics()) {
     made["metrics"][metric.name] = {{"mean", number(metric.interval.mean)},
@@ -204,11 +205,9 @@ void write_predictions(const std::string& folder, const Folds& folds, const Pred
   }
   std::stable_sort(lines.begin(), lines.end(), [](const Line& a, const Line& b) { return a.example < b.example; });
   const std::vector<std::int32_t> labels = data::read_training_labels(set.settings);
-  const std::vector<std::string>& names = set.class_names;
   std::string text = labels.empty() ? "example,fold" : "example,fold,label";
-  for (std::size_t i = 0; i < width; ++i) {
-    text += "," + (names.size() == width ? records::csv_text(names[i]) : fmt::format("output_{}", i));
-  }
+  const auto outputs = static_cast<Index>(width);
+  for (Index i = 0; i < outputs; ++i) text += "," + apply::output_name(set.reading, outputs, i);
   text += "\n";
   for (const Line& line : lines) {
     text += fmt::format("{},{}", line.example, line.fold);
@@ -218,7 +217,7 @@ void write_predictions(const std::string& folder, const Folds& folds, const Pred
   }
   records::write_text_file(folder + "/predictions.csv", text);
   if (width > 0 && each_once(lines, folds.rows())) {
-    write_hdf5(folder + "/predictions.h5", lines, all, width, labels, names);
+    write_hdf5(folder + "/predictions.h5", lines, all, width, labels, set.class_names);
   }
 }
 

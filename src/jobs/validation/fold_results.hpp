@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "unisono/records/journal.hpp"
+#include "unisono/records/model_examples.hpp"
 #include "unisono/records/statistics.hpp"
 #include "validation/splitters.hpp"
 
@@ -28,6 +29,7 @@ struct FoldResults {
   std::vector<std::string> choices;           ///< by fold: what a nested search chose; empty: nothing was nested
   double overlap = 0;                         ///< overlap_of; above 0, the intervals take it into account
   double seconds = 0;                         ///< from the first fold's begin to the last one's end, in this job
+  std::vector<std::string> class_names = {};  ///< of the set; empty: it does not name them
 
   /// The validation metrics of folds that are complete. \pre one is
   std::vector<FoldMetric> metrics() const;
@@ -41,14 +43,15 @@ struct FoldResults {
 /// The set whose examples were predicted.
 struct PredictedSet {
   const data::DataSettings& settings;
-  const std::vector<std::string>& class_names;  ///< empty: it does not name them
+  const std::vector<std::string>& class_names;     ///< empty: it does not name them
+  std::optional<records::ClassReading> reading{};  ///< how outputs are read as classes; empty: they are values
 };
 
 /// Collects what the models of the folds predicted for their validation examples: FOLDER/predictions.csv has a line for
-/// each fold and example, by example: its number, the fold, its label where there is one, and the outputs. Where every
-/// example was predicted once, FOLDER/predictions.h5 has the outputs, too, as `unisono predict` writes them.
-/// \param outputs_of a fold's outputs, [examples, outputs]; a fold that has none is left out
-/// \throws OutputError
+/// each fold and example, by example: its number, the fold, its label where there is one, and the outputs, in columns
+/// that are named as in the tables of `unisono predict`. Where every example was predicted once, FOLDER/predictions.h5
+/// has the outputs, too, as `unisono predict` writes them. \param outputs_of a fold's outputs, [examples, outputs]; a
+/// fold that has none is left out \throws OutputError
 void write_predictions(const std::string& folder, const Folds& folds, const PredictedSet& set,
                        const std::function<std::vector<float>(std::int64_t fold)>& outputs_of);
 
