@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -78,6 +79,14 @@ Table facts_of(const StudyHistory& study) {
   return table;
 }
 
+/// As in study.md.
+std::string p_text(const Json& variant) {
+  const auto verdict = variant.at("verdict").get<std::string>();
+  const double p = number_in(variant.at("difference"), "p_adjusted");
+  if (std::isnan(p) || verdict.starts_with("equal ") || verdict == "diverged") return "—";
+  return p < 0.001 ? "< 0.001" : fmt::format("{:.3f}", p);
+}
+
 Table verdicts_table(const StudyHistory& study) {
   Table table{
       .caption = "Does it reach the state of the serial run?",
@@ -87,9 +96,9 @@ Table verdicts_table(const StudyHistory& study) {
                                     text_in(variant, "deviation")};
     if (variant.contains("difference")) {
       const Json& difference = variant.at("difference");
-      row.insert(row.end(), {text_in(difference, "mean"),
-                             fmt::format("{} to {}", text_in(difference, "low"), text_in(difference, "high")),
-                             text_in(difference, "p_adjusted")});
+      row.insert(row.end(),
+                 {text_in(difference, "mean"),
+                  fmt::format("{} to {}", text_in(difference, "low"), text_in(difference, "high")), p_text(variant)});
     } else {
       row.insert(row.end(), {"", "", ""});
     }
@@ -109,6 +118,44 @@ VerdictKey key_of(const std::string& verdict) {
   if (verdict == "better") return {"better", 0};
   if (verdict == "worse" || verdict == "diverged") return {"worse", 1};
   return {"too few seeds to tell", 6};
+}
+
+/// "Of 5 ways, 2 equal the serial run (…), 1 is worse (…) and 1 diverged (…)."
+std::string summary_of(const StudyHistory& study) {
+  struct Group {
+    const char *one, *several;
+    std::vector<std::string> names = {};
+  };
+  std::vector<Group> groups = {{"equals the serial run", "equal the serial run"},
+                               {"is equivalent to it within the margin", "are equivalent to it within the margin"},
+                               {"is better", "are better"},
+                               {"is worse", "are worse"},
+                               {"diverged", "diverged"},
+                               {"is undecided", "are undecided"}};
+  std::size_t ways = 0;
+  for (const Json& variant : study.variants()) {
+    const auto verdict = variant.at("verdict").get<std::string>();
+    if (verdict == "reference") continue;
+    ++ways;
+    const std::size_t group = verdict.starts_with("equal") ? 0
+                              : verdict == "equivalent"    ? 1
+                              : verdict == "better"        ? 2
+                              : verdict == "worse"         ? 3
+                              : verdict == "diverged"      ? 4
+                                                           : 5;
+    groups[group].names.push_back(name_of_variant(variant));
+  }
+  std::vector<std::string> parts;
+  for (const Group& group : groups) {
+    if (group.names.empty()) continue;
+    parts.push_back(fmt::format("{} {} ({})", group.names.size(), group.names.size() == 1 ? group.one : group.several,
+                                fmt::join(group.names, "; ")));
+  }
+  std::string text = fmt::format("Of {}, ", count_of(static_cast<std::int64_t>(ways), "way"));
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    text += (i == 0 ? "" : i + 1 == parts.size() ? " and " : ", ") + parts[i];
+  }
+  return text + ".";
 }
 
 void add_differences(Section& section, const StudyHistory& study) {
@@ -136,7 +183,7 @@ void add_differences(Section& section, const StudyHistory& study) {
 }
 
 Section section_of_verdicts(const StudyHistory& study) {
-  Section section{.title = "Verdicts", .blocks = {verdicts_table(study)}};
+  Section section{.title = "Verdicts", .blocks = {Paragraph{summary_of(study)}, verdicts_table(study)}};
   add_differences(section, study);
   section.blocks.emplace_back(facts_of(study));
   section.blocks.emplace_back(Paragraph{

@@ -563,6 +563,7 @@ class Studies(Experiments):
     def test_a_study_has_its_verdicts(self):
         page = self.page("study")
         study = self.json("study/study.json")
+        self.assertRegex("".join(page.texts), r"Of 2 ways, \d [a-z ]+ \(")
         head, *rows = page.tables["Does it reach the state of the serial run?"]
         self.assertEqual([row[0] for row in rows], ["serial", EVIL, "slow"])
         for row, way in zip(rows, study["ways"]):
