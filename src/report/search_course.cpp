@@ -200,10 +200,18 @@ Drawing slice_drawing(const SearchHistory& search, const SearchTable& table, con
   plot.y = metric_axis(search, table.values);
   plot.width = 380;
   plot.height = 190;
-  std::vector<plot::Series> series = {{.name = "trials", .mark = plot::Mark::points},
-                                      {.name = "best", .mark = plot::Mark::points}};
+  // Trials of other lengths are not compared without a word.
+  std::map<double, std::size_t> series_of;
+  for (const std::size_t row : rows) series_of.try_emplace(table.epochs[row], 0);
+  std::vector<plot::Series> series;
+  for (auto& [epochs, number] : series_of) {
+    number = series.size();
+    series.push_back({.name = series_of.size() > 1 ? count_of(std::llround(epochs), "epoch") : "trials",
+                      .mark = plot::Mark::points});
+  }
+  series.push_back({.name = "best", .mark = plot::Mark::points});
   for (const std::size_t row : rows) {
-    plot::Series& one = series[row == rows.back() ? 1 : 0];
+    plot::Series& one = row == rows.back() ? series.back() : series[series_of.at(table.epochs[row])];
     one.x.push_back(column.values[row]);
     one.y.push_back(table.values[row]);
     one.titles.push_back(fmt::format("trial {}: {} at {}", table.trials[row], number_text(table.values[row]),

@@ -421,7 +421,8 @@ class Searches(Experiments):
             self.assertGreaterEqual(high, max(values))
         self.assertEqual(page.plots["optimizer"]["x"], (-0.5, 1.5))
         self.assertEqual(page.plots["optimizer[sgd].learning_rate"]["spacing"]["x"], "logarithmic")
-        self.assertEqual(text.count("</title></polyline>"), 12)  # a line of parallel coordinates each
+        lines = set(re.findall(r"<title>(trial \d+:[^<]*)</title></polyline>", text))
+        self.assertEqual(len(lines), 12)  # of parallel coordinates
         self.assertIn("Importance of each setting", page.plots)
         self.assertEqual(len(set(re.findall(r"<title>trial (\d+): complete", text))), 12)  # blocks of the timeline
 
@@ -435,6 +436,10 @@ class Searches(Experiments):
         self.assertEqual([int(row[1]) for row in rows], [ended.count(epochs) for epochs in (1, 2, 4)])
         self.assertEqual([row[3] for row in rows], [rows[1][1], rows[2][1], "0"])
         self.assertIn("Trials from rung to rung", page.plots)
+        slices = [plot["series"] for plot in page.plots.values() if "best" in plot["series"]]
+        self.assertTrue(slices)
+        for series in slices:
+            self.assertLessEqual({"1 epoch", "4 epochs"}, set(series))
 
     def test_a_search_that_was_killed_has_a_page(self):
         journal = self.folder / "random/journal.jsonl"

@@ -179,6 +179,16 @@ TEST_CASE("lines of parallel coordinates pass each axis; the best one is drawn l
   CHECK(svg.find("nan") == std::string::npos);
   CHECK(svg.find("data-name=\"rate\" data-minimum=\"0.001\" data-maximum=\"0.1\"") != std::string::npos);
   CHECK(svg.find(">adam</text>") != std::string::npos);
+  CHECK(svg.find("best") < svg.find(">adam</text>"));  // labels lie above the lines
+}
+
+TEST_CASE("a line of parallel coordinates has a gap where its trial has no value", "[plot]") {
+  ParallelPlot plot;
+  plot.axes = {{.label = "a"}, {.label = "b"}, {.label = "c"}, {.label = "d"}};
+  plot.lines = {{.values = {1, NAN, 1, 2}, .title = "interrupted"}, {.values = {2, 1, 2, 1}, .title = "whole"}};
+  const std::string svg = svg_of(plot);
+  CHECK(count(svg, "<title>interrupted</title>") == 2);  // a stub at the first axis, and a line between the last two
+  CHECK(count(svg, "<title>whole</title>") == 1);
 }
 
 TEST_CASE("a timeline has a block for each piece of work", "[plot]") {

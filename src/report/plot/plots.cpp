@@ -212,12 +212,12 @@ class ParallelDrawer {
   }
 
   std::string draw() {
-    for (std::size_t axis = 0; axis < plot_.axes.size(); ++axis) draw_axis(axis);
     std::vector<std::size_t> order(plot_.lines.size());
     std::iota(order.begin(), order.end(), 0);
     std::stable_sort(order.begin(), order.end(),
                      [&](auto a, auto b) { return plot_.lines[a].merit < plot_.lines[b].merit; });
     for (const std::size_t line : order) draw_line(plot_.lines[line]);
+    for (std::size_t axis = 0; axis < plot_.axes.size(); ++axis) draw_axis(axis);  // labels lie above the lines
     return drawing_.embedded(plot_.caption.title, plot_.caption.description);
   }
 
@@ -256,14 +256,25 @@ class ParallelDrawer {
     drawing_.end_group();
   }
 
+  /// With a gap where a trial has no value of an axis.
   void draw_line(const ParallelLine& line) {
-    std::vector<Point> points;
-    for (std::size_t axis = 0; axis < scales_.size(); ++axis) {
-      if (scales_[axis].shows(line.values[axis])) points.push_back({x_of(axis), scales_[axis](line.values[axis])});
-    }
+    constexpr double kStub = 7;  // to both sides of a value without neighbours
     const double merit = std::clamp(line.merit, 0.0, 1.0);
-    const std::string colour = colour_between(0, 1, merit);
-    drawing_.polyline(points, {.colour = colour, .width = 1 + 1.5 * merit, .opacity = 0.25 + 0.7 * merit}, line.title);
+    const SvgDrawing::Stroke style{
+        .colour = colour_between(0, 1, merit), .width = 1 + 1.5 * merit, .opacity = 0.25 + 0.7 * merit};
+    std::vector<Point> points;
+    for (std::size_t axis = 0; axis <= scales_.size(); ++axis) {
+      if (axis < scales_.size() && scales_[axis].shows(line.values[axis])) {
+        points.push_back({x_of(axis), scales_[axis](line.values[axis])});
+        continue;
+      }
+      if (points.size() == 1) {
+        const Point alone = points.front();
+        points = {{alone.x - kStub, alone.y}, {alone.x + kStub, alone.y}};
+      }
+      if (!points.empty()) drawing_.polyline(points, style, line.title);
+      points.clear();
+    }
   }
 
   const ParallelPlot& plot_;
