@@ -30,17 +30,22 @@ class ExternalFilesTest(BinaryTest):
                 for name, value in digits.attrs.items():
                     file.attrs[name] = value
                 attributes = dict(file["train/features"].attrs)
-                if kind in ("group", "soft"):
+                if kind == "all":
+                    del file["train"], file["test"]
+                elif kind in ("group", "soft"):
                     del file["train"]
                 else:
                     del file["train/features"]
                 self.refer(file, kind, features)
-                if kind not in ("group", "soft", "link"):
+                if kind not in ("all", "group", "soft", "link"):
                     file["train/features"].attrs.update(attributes)
 
     def refer(self, file, kind, features):
         if kind == "link":
             file["train/features"] = h5py.ExternalLink("secret.h5", "/train/features")
+        elif kind == "all":
+            for name in ("train", "test"):
+                file[name] = h5py.ExternalLink("secret.h5", name)
         elif kind == "group":
             file["train"] = h5py.ExternalLink("secret.h5", "/train")
         elif kind == "soft":
@@ -59,7 +64,7 @@ class ExternalFilesTest(BinaryTest):
             layout[...] = h5py.VirtualSource(source, name, features.shape, features.dtype)
             file.create_virtual_dataset("train/features", layout)
 
-    KINDS = ("link", "group", "soft", "raw", "virtual", "virtual through a link")
+    KINDS = ("link", "all", "group", "soft", "raw", "virtual", "virtual through a link")
 
     def test_they_are_refused(self):
         self.write("config.toml", CONFIG.replace("digits.h5", "set.h5"))

@@ -125,7 +125,7 @@ struct RawForm {
 std::string import_raw(const std::string& input, const RawForm& form, const ImportOutput& output);
 
 /// The texts of some columns of a CSV file for such a model, row by row in the order of the set that import_raw makes
-/// of it: [rows][names]. \throws DataError for a column that is not there
+/// of it: [rows][names]. \throws ConfigError for a column that is not there
 std::vector<std::vector<std::string>> read_raw_columns(const std::string& input, const Preprocessing& preprocessing,
                                                        const std::vector<std::string>& names);
 

@@ -236,10 +236,10 @@ void File::State::check_unchanged(const std::string& object) const {
   fail_read(object, "changed while it was being read; do not modify a data set that is in use");
 }
 
-RawFile File::State::raw() const {
+RawFile File::State::raw(hid_t holder) const {
   void* descriptor = nullptr;
-  if (!version) H5Fflush(file.get(), H5F_SCOPE_LOCAL);
-  if (H5Fget_vfd_handle(file.get(), H5P_DEFAULT, &descriptor) < 0 || descriptor == nullptr)
+  if (!version) H5Fflush(holder, H5F_SCOPE_LOCAL);
+  if (H5Fget_vfd_handle(holder, H5P_DEFAULT, &descriptor) < 0 || descriptor == nullptr)
     fail_read("", "cannot be read as plain bytes");
   return {path, *static_cast<int*>(descriptor)};
 }
@@ -350,10 +350,12 @@ T File::read_attribute(const std::string& object, const std::string& name) const
   if (H5Aexists(handle.get(), name.c_str()) <= 0) state_->fail_read(object, fmt::format("has no attribute '{}'", name));
   const Handle attribute{H5Aopen(handle.get(), name.c_str(), H5P_DEFAULT), H5Aclose};
   bool failed = !attribute.valid();
+  const Handle holder{H5Iget_file_id(attribute.get()), H5Fclose};
   const ReadTexts texts = [&](hid_t stored, std::uint64_t count) {
     const auto read = [&](hid_t type, void* to) { return H5Aread(attribute.get(), type, to) >= 0; };
     const std::string what = fmt::format("attribute '{}' ", name);
-    return state_->read_texts({.object = object, .what = what, .stored = stored, .count = count, .read = read});
+    return state_->read_texts(
+        {.object = object, .what = what, .stored = stored, .holder = holder.get(), .count = count, .read = read});
   };
   T value = failed ? T{} : read_value<T>(attribute.get(), texts, failed);
   if (failed) state_->fail_read(object, fmt::format("attribute '{}' has the wrong type or size", name));

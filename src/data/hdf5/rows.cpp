@@ -290,8 +290,9 @@ std::vector<std::string> File::read_strings(const std::string& dataset, std::uin
   const auto read = [&](hid_t type, void* to) {
     return H5Dread(handle.get(), type, rows.memory.get(), rows.file.get(), H5P_DEFAULT, to) >= 0;
   };
-  auto values =
-      state_->read_texts({.object = dataset, .what = "", .stored = stored.get(), .count = count, .read = read});
+  const Handle holder{H5Iget_file_id(handle.get()), H5Fclose};
+  auto values = state_->read_texts(
+      {.object = dataset, .what = "", .stored = stored.get(), .holder = holder.get(), .count = count, .read = read});
   state_->check_unchanged(dataset);
   return values;
 }

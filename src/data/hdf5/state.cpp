@@ -46,7 +46,7 @@ Handle reference_type() {
 std::vector<std::string> File::State::read_texts(const Texts& texts) const {
   const bool variable = H5Tis_variable_str(texts.stored) > 0;
   const std::size_t length = variable ? HeapReference::kBytes : H5Tget_size(texts.stored);
-  const RawFile bytes_of_file = raw();
+  const RawFile bytes_of_file = raw(texts.holder);
   if (length == 0 || texts.count > kMostInflated * bytes_of_file.size() / length)
     fail_read(texts.object, texts.what + "is damaged: its strings are longer than the file");
   std::string bytes(length * texts.count, '\0');
@@ -59,7 +59,7 @@ std::vector<std::string> File::State::read_texts(const Texts& texts) const {
 
 std::vector<std::string> File::State::follow(const Texts& texts, std::span<const std::byte> references,
                                              const RawFile& bytes_of_file) const {
-  const Handle creation{H5Fget_create_plist(file.get()), H5Pclose};
+  const Handle creation{H5Fget_create_plist(texts.holder), H5Pclose};
   hsize_t base = 0;
   H5Pget_userblock(creation.get(), &base);
   HeapReader heap(bytes_of_file, base);
@@ -187,6 +187,15 @@ std::uint64_t most_bytes(hid_t dataset, hid_t properties, bool empty, std::uint6
 
 }  // namespace
 
+std::uint64_t File::State::bytes_of_holder(hid_t object) const {
+  H5O_info_t own{}, other{};
+  H5Oget_info(file.get(), &own);
+  H5Oget_info(object, &other);
+  if (own.fileno == other.fileno) return static_cast<std::uint64_t>(version->bytes);
+  const Handle holder{H5Iget_file_id(object), H5Fclose};
+  return raw(holder.get()).size();
+}
+
 void File::State::check_extent(const std::string& dataset, hid_t handle) const {
   const std::vector<hsize_t> extent = extent_of(handle);
   const Handle type{H5Dget_type(handle), H5Tclose}, properties{H5Dget_create_plist(handle), H5Pclose};
@@ -194,7 +203,7 @@ void File::State::check_extent(const std::string& dataset, hid_t handle) const {
       H5Tis_variable_str(type.get()) > 0 ? HeapReference::kBytes : std::max<std::size_t>(1, H5Tget_size(type.get()));
   const auto bytes = bytes_of(extent, size);
   const bool empty = std::find(extent.begin(), extent.end(), 0) != extent.end();
-  const auto file_bytes = static_cast<std::uint64_t>(version->bytes);
+  const std::uint64_t file_bytes = bytes_of_holder(handle);
   const bool chunked = H5Pget_layout(properties.get()) == H5D_CHUNKED && is_deflated_at_most(properties.get());
   if (bytes && *bytes <= most_bytes(handle, properties.get(), empty, file_bytes) &&
       (!chunked || empty || chunks_fit(handle, properties.get(), size, file_bytes)))

@@ -25,6 +25,7 @@ struct Texts {
   std::string object;  ///< path of the dataset or the attribute's object, for messages
   std::string what;    ///< "", or "attribute 'NAME' "
   hid_t stored;        ///< their type in the file
+  hid_t holder;        ///< the file that holds them: not this one where a link leads to another
   std::uint64_t count;
   std::function<bool(hid_t type, void* to)> read;  ///< reads all of them as this type; false: the library failed
 };
@@ -55,8 +56,10 @@ struct File::State {
   void check_extent(const std::string& dataset, hid_t handle) const;
   /// \throws DataError if values of a dataset are in other files, and these are missing or too small
   void check_sources(const std::string& dataset, hid_t handle) const;
-  /// The file as plain bytes, after flushing everything that was written.
-  RawFile raw() const;
+  /// Bytes of the file that holds an object: of this one when it was opened, or of another one to which a link leads.
+  std::uint64_t bytes_of_holder(hid_t object) const;
+  /// This file, or one to which a link leads, as plain bytes, after flushing everything that was written.
+  RawFile raw(hid_t holder) const;
   /// \throws DataError if a location in the file does not hold what it should
   std::vector<std::string> read_texts(const Texts& texts) const;
   bool exists(const std::string& object) const;

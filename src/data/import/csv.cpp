@@ -158,7 +158,11 @@ std::vector<std::vector<std::string>> read_raw_columns(const std::string& input,
   std::vector<std::size_t> places;
   for (const std::string& name : names) {
     const auto found = std::find(known.begin(), known.end(), name);
-    if (found == known.end()) fail_without_column(input, name, known);
+    if (found == known.end()) {
+      const std::string nearest = nearest_name(name, known);
+      throw ConfigError(fmt::format("--keep {}: {} has no such column; it has {}{}", name, input, listed(known),
+                                    nearest.empty() ? "" : fmt::format("; is it '{}'?", nearest)));
+    }
     places.push_back(static_cast<std::size_t>(found - known.begin()));
   }
   std::vector<std::vector<std::string>> rows;
