@@ -90,6 +90,7 @@ CheckpointHeader parse(const nlohmann::json& json) {
   parse_control(json, header);
   header.averaged = json.value("averaged", false);
   header.threads_chosen = json.value("threads_chosen", false);
+  if (json.contains("threshold")) header.threshold = json.at("threshold").get<double>();
   header.names = json.value("names", std::uint64_t{0});
   json.at("ranks").get_to(header.ranks);
   json.at("threads").get_to(header.threads);
@@ -137,6 +138,7 @@ std::string to_json(const CheckpointHeader& header) {
   for (const double number : header.strategy) json["strategy"].push_back(std::bit_cast<std::uint64_t>(number));
   if (header.averaged) json["averaged"] = true;
   if (header.threads_chosen) json["threads_chosen"] = true;
+  if (header.threshold) json["threshold"] = *header.threshold;
   if (header.names != 0) json["names"] = header.names;
   return json.dump(1);
 }

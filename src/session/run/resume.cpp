@@ -223,6 +223,7 @@ void resume_from(const StoredCheckpoint& checkpoint, const ResumedRun& run, Log&
   restore(checkpoint, run, log);
   say_differences(run, stored, log);
   take_progress(stored, run.header);
+  if (!run.plan.config.train.threshold_by.empty()) run.header.threshold = stored.threshold;
   if (run.takes_over && stored.cursor.step == 0) {  // steps may have another size than before
     run.header.step = run.header.reported_step = stored.cursor.epoch * run.steps_per_epoch;
   }
