@@ -68,8 +68,9 @@ struct Report {
 };
 
 /// The metrics of the model's split, and all figures of a classifier. Collective.
-session::SplitFigures evaluate_model(TrainedModel& model) {
-  return session::evaluate_with_figures(*model.parts, **model.data, model.split, model.config, class_reading(model));
+session::SplitFigures evaluate_model(TrainedModel& model, bool curves = false) {
+  return session::evaluate_with_figures(*model.parts, **model.data, model.split, model.config, class_reading(model),
+                                        curves);
 }
 
 /// How good the recommendations of a model of ratings are. Collective.
@@ -89,6 +90,7 @@ void add_recommendations(comm::Communicator& world, TrainedModel& model, const E
 void print_evaluation(comm::Communicator& world, const ApplyOptions& options, const EvaluateOptions& how, Log& log) {
   TrainedModel model(world, options, log);
   require_answers(model);
+  require_threshold(model);
   const session::SplitFigures found = evaluate_model(model);
   const std::int64_t examples = session::examples_of((*model.data)->info(), model.split);
   nlohmann::ordered_json object = {{"checkpoint", model.checkpoint.path},
@@ -96,6 +98,8 @@ void print_evaluation(comm::Communicator& world, const ApplyOptions& options, co
                                    {"data", model.source},
                                    {"split", data::name_of(model.split)},
                                    {"examples", examples}};
+  const std::string threshold = threshold_text(model);
+  if (!threshold.empty()) object["threshold"] = *model.threshold;
   object.update(records::to_json(found.metrics));
   std::vector<std::string> lines;
   const int width = class_reading(model) ? 27 : 15;  // of the names below these
@@ -108,6 +112,7 @@ void print_evaluation(comm::Communicator& world, const ApplyOptions& options, co
   if (how.json) return log.info(records::json_line(object));
   log.info(fmt::format("{} (step {}) on {}, {}", model.checkpoint.path, model.checkpoint.header.step, model.data_text(),
                        count_of(examples, "example")));
+  if (!threshold.empty()) log.info("  " + threshold);
   for (const std::string& line : lines) log.info(line);
 }
 
@@ -292,8 +297,12 @@ std::vector<records::Neighbours> neighbours_of(const TrainedModel& model) {
 void add_evaluation(records::ModelExamples& examples, TrainedModel& model) {
   const bool is_held_out = model.split != data::Split::train;  // training sets may take long
   if (!is_held_out && !examples.reading) return;
-  session::SplitFigures found = evaluate_model(model);
-  if (found.classes && found.classes->matrix.has_cells()) examples.matrix = std::move(found.classes->matrix);
+  session::SplitFigures found = evaluate_model(model, /*curves=*/true);
+  if (found.classes) {
+    examples.curves = std::move(found.classes->curves);
+    examples.ranking = std::move(found.classes->ranking);
+    if (found.classes->matrix.has_cells()) examples.matrix = std::move(found.classes->matrix);
+  }
   if (!is_held_out) return;
   examples.evaluation = {.checkpoint = model.checkpoint.path,
                          .step = model.checkpoint.header.step,

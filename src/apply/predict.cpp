@@ -246,6 +246,8 @@ void predict_into_file(comm::Communicator& world, const ApplyOptions& options, c
   TrainedModel model(world, options, log);
   if (world.is_root()) model.say_left_out(log);
   if (!how.layer.empty()) model.parts->model->predict_layer(how.layer);
+  require_threshold(model);
+  if (!how.ensemble.empty() && !model.threshold_is_given) model.threshold.reset();  // it was chosen for one model
   const std::int64_t examples = session::examples_of((*model.data)->info(), model.split);
   const auto others = models_beside(model, world, options, how, log);
   const Index batch_size = how.batch_size > 0 ? how.batch_size : model.config.train.evaluation_batch_size;
@@ -264,8 +266,9 @@ void predict_into_file(comm::Communicator& world, const ApplyOptions& options, c
   const std::string what = how.layer.empty() ? count_of(examples, "prediction")
                                              : fmt::format("{} of {}'s outputs", count_of(examples, "row"), how.layer);
   const std::string mean = others.empty() ? "" : fmt::format(" and {}", count_of(std::ssize(others), "other model"));
-  log.info(fmt::format("{}: {} of {}{}, for {}; {}", how.output, what, model.checkpoint.path, mean, model.data_text(),
-                       predictor.times()));
+  const std::string threshold = threshold_text(model);
+  log.info(fmt::format("{}: {} of {}{}, for {}; {}{}", how.output, what, model.checkpoint.path, mean, model.data_text(),
+                       threshold.empty() ? "" : threshold + "; ", predictor.times()));
 }
 
 }  // namespace

@@ -36,6 +36,11 @@ std::shared_ptr<ApplyArguments> add_apply_arguments(Command command, const Chose
                   "group of the data set: train, validation or test (default: test, if there is one)")
       .one_of({"train", "validation", "test"});
   command
+      .add_option("--threshold", arguments->options.threshold,
+                  "of two classes: predict the second one where its probability (or margin) is at least this (default: "
+                  "what train.threshold_by chose, else the more probable class)")
+      .type_name("T");
+  command
       .add_option("--threads", arguments->options.threads, "threads per rank (default: the rank's share of the cores)")
       .between(1, 4096);
   command

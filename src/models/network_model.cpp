@@ -172,9 +172,10 @@ void NetworkModel::predict(const data::Batch& batch, ModelState state, MutableVi
 void read_predictions(kernels::Backend& backend, const Staged& model, const data::Batch& batch, View outputs,
                       PredictionReader& reader) {
   const kernels::Extent& out = model.network().out().extent;
-  std::vector<float> rows(static_cast<std::size_t>(batch.size * model.loss_function().prediction_size()));
+  const Index width = reader.wants_predictions() ? model.loss_function().prediction_size() : out.size();
+  std::vector<float> rows(static_cast<std::size_t>(batch.size * width));
   backend.store(out, batch.size, outputs, MutableView(rows).first(static_cast<std::size_t>(batch.size * out.size())));
-  model.loss_function().to_predictions(rows);
+  if (reader.wants_predictions()) model.loss_function().to_predictions(rows);
   reader.read(rows, answers_of(batch), {});
 }
 

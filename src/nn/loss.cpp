@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "unisono/base/errors.hpp"
 
@@ -202,12 +203,13 @@ SoftmaxCrossEntropy::SoftmaxCrossEntropy(double smoothing, const Shape& out, con
 
 void SoftmaxCrossEntropy::to_predictions(MutableView outputs) const {
   const auto classes = static_cast<std::size_t>(classes_);
+  std::vector<double> powers(classes);
   for (std::size_t first = 0; first < outputs.size(); first += classes) {
     const MutableView row = outputs.subspan(first, classes);
     const double largest = *std::max_element(row.begin(), row.end());
     double sum = 0;
-    for (const float value : row) sum += std::exp(value - largest);
-    for (float& value : row) value = static_cast<float>(std::exp(value - largest) / sum);
+    for (std::size_t k = 0; k < classes; ++k) sum += powers[k] = std::exp(row[k] - largest);
+    for (std::size_t k = 0; k < classes; ++k) row[k] = static_cast<float>(powers[k] / sum);
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -62,6 +63,15 @@ ClassFigures ConfusionMatrix::macro_mean() const {
   return divided(sum, static_cast<double>(occurring));
 }
 
+double ConfusionMatrix::accuracy() const {
+  std::int64_t right = 0, examples = 0;
+  for (Index label = 0; label < classes_; ++label) {
+    right += hits(label);
+    examples += support(label);
+  }
+  return examples == 0 ? kUndefined : static_cast<double>(right) / static_cast<double>(examples);
+}
+
 double ConfusionMatrix::balanced_accuracy() const {
   double recalls = 0, classes = 0;
   for (Index label = 0; label < classes_; ++label) {
@@ -80,15 +90,38 @@ ClassFigures ConfusionMatrix::weighted_mean() const {
   return divided(sum, static_cast<double>(sum.support));
 }
 
+namespace {
+
+/// The position of the largest value, the first of equals.
+std::ptrdiff_t first_of_largest(View row) {
+  constexpr std::size_t kLanes = 8;
+  if (row.size() < 2 * kLanes) return std::max_element(row.begin(), row.end()) - row.begin();
+  // Lanes of their own, which the compiler puts into vectors.
+  std::array<float, kLanes> largest{};
+  std::copy_n(row.begin(), kLanes, largest.begin());
+  const std::size_t whole = row.size() - row.size() % kLanes;
+  for (std::size_t first = kLanes; first < whole; first += kLanes) {
+    for (std::size_t lane = 0; lane < kLanes; ++lane) {
+      largest[lane] = row[first + lane] > largest[lane] ? row[first + lane] : largest[lane];
+    }
+  }
+  const float of_rest = *std::max_element(row.end() - kLanes, row.end());
+  const float of_all = std::max(of_rest, *std::max_element(largest.begin(), largest.end()));
+  const auto found = std::find(row.begin(), row.end(), of_all);
+  return found == row.end() ? 0 : found - row.begin();  // all are NaN
+}
+
+}  // namespace
+
 std::int32_t ClassReading::class_of(View row) const {
   if (threshold && classes == 2) return static_cast<double>(row.back()) >= *threshold ? 1 : 0;
-  if (outputs == 1) return row.front() > (probabilities ? 0.5F : 0.0F) ? 1 : 0;
-  return static_cast<std::int32_t>(std::max_element(row.begin(), row.end()) - row.begin());
+  if (row.size() == 1) return row.front() > (probabilities ? 0.5F : 0.0F) ? 1 : 0;
+  return static_cast<std::int32_t>(first_of_largest(row));
 }
 
 double ClassReading::confidence(View row) const {
   const double largest = *std::max_element(row.begin(), row.end());
-  return outputs == 1 ? std::max(largest, 1 - largest) : largest;
+  return row.size() == 1 ? std::max(largest, 1 - largest) : largest;
 }
 
 namespace {
@@ -179,13 +212,41 @@ double brier_part(View probabilities, std::int32_t label) {
   return sum;
 }
 
+namespace {
+
+/// A number that is the smaller, the larger the float is.
+std::uint32_t descending_key(float score) {
+  constexpr std::uint32_t kSign = 0x80000000U;
+  const auto bits = std::bit_cast<std::uint32_t>(score);
+  return (bits & kSign) != 0 ? bits : ~(bits | kSign);
+}
+
+/// Radix sort: three passes of 11 bits. \pre no NaN
+void sort_descending(std::vector<float>& scores) {
+  constexpr std::size_t kFew = 512;
+  if (scores.size() < kFew) return std::sort(scores.begin(), scores.end(), std::greater<>());
+  constexpr unsigned kBits = 11;
+  constexpr std::uint32_t kDigits = 1U << kBits;
+  std::vector<float> sorted(scores.size());
+  for (unsigned pass = 0; pass < 3; ++pass) {
+    const auto digit = [shift = pass * kBits](float score) { return descending_key(score) >> shift & (kDigits - 1); };
+    std::vector<std::size_t> places(kDigits + 1);
+    for (const float score : scores) ++places[digit(score) + 1];
+    for (std::size_t d = 0; d < kDigits; ++d) places[d + 1] += places[d];
+    for (const float score : scores) sorted[places[digit(score)]++] = score;
+    scores.swap(sorted);
+  }
+}
+
+}  // namespace
+
 RankingFigures rank_figures(std::vector<float> negative, std::vector<float> positive) {
   const auto has_nan = [](const std::vector<float>& scores) {
     return std::any_of(scores.begin(), scores.end(), [](float score) { return std::isnan(score); });
   };
   if (negative.empty() || positive.empty() || has_nan(negative) || has_nan(positive)) return {kUndefined, kUndefined};
-  std::sort(negative.begin(), negative.end(), std::greater<>());
-  std::sort(positive.begin(), positive.end(), std::greater<>());
+  sort_descending(negative);
+  sort_descending(positive);
   double above = 0, negatives_above = 0;  // positive and negative examples with a score as high as this, or higher
   double pairs = 0, precision_sum = 0;    // pairs in order; Σ (positives of a score) · precision
   auto n = negative.begin(), p = positive.begin();
@@ -217,8 +278,8 @@ struct CountsAbove {
 /// For each distinct score, from the highest on. Empty where a class has no examples, or a score is NaN.
 std::vector<CountsAbove> counts_above(std::vector<float> negative, std::vector<float> positive) {
   if (std::isnan(rank_figures(negative, positive).roc_auc)) return {};
-  std::sort(negative.begin(), negative.end(), std::greater<>());
-  std::sort(positive.begin(), positive.end(), std::greater<>());
+  sort_descending(negative);
+  sort_descending(positive);
   std::vector<CountsAbove> all;
   std::size_t n = 0, p = 0;
   while (n < negative.size() || p < positive.size()) {
@@ -260,21 +321,18 @@ RankingCurves curves_of(std::vector<float> negative, std::vector<float> positive
   return curves;
 }
 
-std::optional<double> best_threshold(std::vector<float> negative, std::vector<float> positive, std::string_view metric,
-                                     double usual) {
+std::optional<ChosenThreshold> best_threshold(std::vector<float> negative, std::vector<float> positive,
+                                              std::string_view metric, double usual) {
   const std::vector<CountsAbove> all = counts_above(std::move(negative), std::move(positive));
-  std::optional<double> chosen;
-  double best = 0;
+  std::optional<ChosenThreshold> best;
   for (std::size_t i = 0; i < all.size(); ++i) {
     const double value = metric_of_counts(all[i], all.back().negatives, all.back().positives, metric);
     const double lower = static_cast<double>(all[std::min(i + 1, all.size() - 1)].score);
     const double threshold = (static_cast<double>(all[i].score) + lower) / 2;
-    const bool nearer = chosen && value == best && std::abs(threshold - usual) < std::abs(*chosen - usual);
-    if (chosen && value <= best && !nearer) continue;
-    chosen = threshold;
-    best = value;
+    const bool nearer = best && value == best->value && std::abs(threshold - usual) < std::abs(best->threshold - usual);
+    if (!best || value > best->value || nearer) best = {threshold, value};
   }
-  return chosen;
+  return best;
 }
 
 RankingFigures ClassificationFigures::mean_ranking() const {
@@ -335,6 +393,13 @@ std::vector<models::Metric> possible_metrics(const ClassReading& reading) {
   return metrics_of(figures);
 }
 
-bool needs_different_classes(std::string_view metric) { return metric == "auc" || metric == "average_precision"; }
+bool ranks_examples(std::string_view metric) { return metric == "auc" || metric == "average_precision"; }
+
+bool needs_predictions(std::string_view metric) {
+  return ranks_examples(metric) || metric == "log_loss" || metric == "brier_score" ||
+         metric == "expected_calibration_error";
+}
+
+bool needs_different_classes(std::string_view metric) { return ranks_examples(metric); }
 
 }  // namespace unisono::records

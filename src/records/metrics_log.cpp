@@ -153,7 +153,7 @@ bool is_report_field(std::string_view name) {
   static constexpr std::string_view kFields[] = {
       "step",        "epoch",     "learning_rate",      "examples_per_second", "gradient_norm",    "parameter_norm",
       "seconds",     "objective", "gradient_magnitude", "evaluations",         "hessian_products", "hessians",
-      "step_length", "passes",    "weights_of_step",    "steps_per_epoch"};
+      "step_length", "passes",    "weights_of_step",    "steps_per_epoch",     "threshold"};
   return std::ranges::find(kFields, name) != std::end(kFields);
 }
 

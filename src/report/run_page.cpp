@@ -408,6 +408,80 @@ Table class_table(const records::ConfusionMatrix& matrix, const std::vector<std:
   return table;
 }
 
+constexpr std::size_t kMostCurves = 10;
+
+/// Which of the curves are drawn: those of the classes with the most examples.
+std::vector<std::size_t> drawn_curves(const records::ModelExamples& examples) {
+  std::vector<std::size_t> drawn;
+  for (std::size_t k = 0; k < examples.curves.size(); ++k) {
+    if (!examples.curves[k].roc.empty()) drawn.push_back(k);
+  }
+  const auto support = [&](std::size_t k) {
+    return examples.matrix ? examples.matrix->support(static_cast<Index>(k)) : 0;
+  };
+  if (drawn.size() > kMostCurves) {
+    std::ranges::stable_sort(drawn, [&](std::size_t a, std::size_t b) { return support(a) > support(b); });
+    drawn.resize(kMostCurves);
+    std::ranges::sort(drawn);
+  }
+  return drawn;
+}
+
+/// What is drawn of curves.
+struct CurveKind {
+  std::string title, x, y, description;
+  std::vector<records::CurvePoint> records::RankingCurves::*points;
+  double records::RankingFigures::*area;
+};
+
+/// A curve of the second of two classes, or of each class against the rest.
+Drawing drawing_of_curves(const records::ModelExamples& examples, const CurveKind& kind) {
+  plot::XyPlot plot;
+  plot.caption = {.title = kind.title, .description = kind.description};
+  plot.x.label = kind.x;
+  plot.y.label = kind.y;
+  plot.x.minimum = plot.y.minimum = 0;
+  plot.x.maximum = plot.y.maximum = 1;
+  plot.width = 545;
+  const bool two = examples.curves.size() == 1;
+  for (const std::size_t k : drawn_curves(examples)) {
+    plot::Series series;
+    series.name = fmt::format("{}: area {:.3f}", class_name(examples.classes, two ? 1 : static_cast<Index>(k)),
+                              examples.ranking[k].*kind.area);
+    for (const records::CurvePoint& point : examples.curves[k].*kind.points) {
+      series.x.push_back(point.x);
+      series.y.push_back(point.y);
+    }
+    plot.series.push_back(std::move(series));
+  }
+  return drawing_of(plot);
+}
+
+void add_curves(Section& section, const records::ModelExamples& examples) {
+  const std::size_t drawn = drawn_curves(examples).size();
+  if (drawn == 0) return;
+  if (drawn == kMostCurves && examples.curves.size() > kMostCurves) {
+    section.blocks.emplace_back(
+        Paragraph{fmt::format("The curves are those of the {} classes with the most examples.", kMostCurves)});
+  }
+  section.blocks.emplace_back(
+      drawing_of_curves(examples, {.title = "ROC curve",
+                                   .x = "false positive rate",
+                                   .y = "true positive rate",
+                                   .description = "What share of a class is found, against what share of the others is "
+                                                  "taken for it, threshold by threshold.",
+                                   .points = &records::RankingCurves::roc,
+                                   .area = &records::RankingFigures::roc_auc}));
+  section.blocks.emplace_back(drawing_of_curves(
+      examples, {.title = "Precision and recall",
+                 .x = "recall",
+                 .y = "precision",
+                 .description = "How many of those taken for a class are of it, against what share of "
+                                "the class is found, threshold by threshold.",
+                 .points = &records::RankingCurves::precision_recall,
+                 .area = &records::RankingFigures::average_precision}));
+}
+
 }  // namespace
 
 Section section_of_examples(const RunHistory& run, const ReportOptions& options, Log& log) {
@@ -416,6 +490,7 @@ Section section_of_examples(const RunHistory& run, const ReportOptions& options,
   try {
     const records::ModelExamples examples = options.apply_model(run.record.folder, log);
     if (examples.matrix) add_matrix(section, *examples.matrix, examples.classes);
+    add_curves(section, examples);
     add_worst(section, examples);
     for (const records::Neighbours& neighbours : examples.neighbours) section.blocks.emplace_back(table_of(neighbours));
     if (examples.evaluation) section.blocks.emplace_back(table_of(*examples.evaluation));

@@ -4,9 +4,12 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 
 #include "unisono/base/errors.hpp"
+#include "unisono/models/model.hpp"
 #include "unisono/optim/catalog.hpp"
+#include "unisono/records/class_figures.hpp"
 #include "unisono/settings/job_settings.hpp"
 #include "unisono/strategies/catalog.hpp"
 
@@ -263,6 +266,7 @@ bool may_change(const std::string& key) {
                                "train.threads",
                                "schedule.epochs",
                                "train.divergence",
+                               "train.threshold_by",
                                "train.evaluation_batch_size",
                                "train.report_every_steps",
                                "optimizer.gradient_tolerance",
@@ -372,6 +376,17 @@ void describe_ends(ConfigVisitor& visitor, TrainSettings& settings) {
       settings.divergence);
   visitor.require("divergence", settings.divergence == 0 || settings.divergence > 1,
                   "divergence is a multiple of the first loss: set it above 1, or to 0");
+  visitor.field({.name = "threshold_by",
+                 .meaning = "two classes: the metric of the validation examples by which each evaluation chooses the "
+                            "threshold from which on the second class is predicted: f1, f1_macro, balanced_accuracy "
+                            "or accuracy. Checkpoints keep it, and evaluate and predict use it. Empty: the more "
+                            "probable class is predicted"},
+                settings.threshold_by);
+  visitor.require(
+      "threshold_by",
+      settings.threshold_by.empty() ||
+          std::ranges::find(records::kThresholdMetrics, settings.threshold_by) != std::end(records::kThresholdMetrics),
+      "threshold_by must be f1, f1_macro, balanced_accuracy or accuracy");
   visitor.section({.name = "early_stopping", .meaning = "stops the run before train.epochs, with the best weights"},
                   settings.early_stopping);
   visitor.require("early_stopping", !settings.early_stopping.is_on() || settings.evaluate_every_epochs > 0,

@@ -12,6 +12,7 @@ try:
 except ImportError:  # scripts/install-deps test
     metrics = None
 
+import browser
 from harness import BinaryTest, messages, settings
 
 NETWORK = """
@@ -290,6 +291,122 @@ class Deciding(Metrics):
         self.assertNotIn("best", self.summary("best"))
         wrong = self.refuse(LINEAR.format(loss="logistic"), *settings("checkpoint.best.metric=average_precision"))
         self.assertIn("it is undefined, since in", wrong)
+
+
+class Thresholds(Metrics):
+    """Of a set with few examples of the second class, so that ½ is no good threshold for F1."""
+
+    def setUp(self):
+        super().setUp()
+        self.make_set(2, examples=(600, 200, 300), positive={"train": 0.12, "validation": 0.12, "test": 0.12})
+
+    def outputs(self, *arguments, split="validation"):
+        self.succeed("predict", "run", "--split", split, "--output", "out.h5", "--overwrite", *arguments)
+        with h5py.File(self.folder / "out.h5") as file:
+            return file["predictions"][:], file["classes"][:]
+
+    def figures(self, *arguments):
+        return json.loads(self.succeed("evaluate", "run", "--json", *arguments).out)
+
+    def f1(self, labels, predicted):
+        hits = (labels & predicted).sum()
+        return 2 * hits / (labels.sum() + predicted.sum())
+
+    def test_predict_and_evaluate_take_a_threshold(self):
+        for text in (NETWORK.format(loss="softmax_cross_entropy", units=2), LINEAR.format(loss="logistic")):
+            self.trained(text, "--overwrite")
+            outputs, classes = self.outputs()
+            numpy.testing.assert_array_equal(classes, outputs.argmax(axis=1))
+            threshold = float(numpy.sort(outputs[:, 1])[-60])
+            again, classes = self.outputs("--threshold", threshold)
+            numpy.testing.assert_array_equal(again, outputs)
+            numpy.testing.assert_array_equal(classes, outputs[:, 1] >= threshold)
+            labels = self.labels("validation")
+            plain = self.figures("--split", "validation")
+            moved = self.figures("--split", "validation", "--threshold", threshold)
+            self.assertAlmostEqual(moved["f1"], self.f1(labels, classes), places=12)
+            self.assertAlmostEqual(moved["accuracy"], (labels == classes).mean(), places=12)
+            self.assertEqual(moved["threshold"], threshold)
+            self.assertNotIn("threshold", plain)
+            for name in ("loss", "auc", "log_loss", "expected_calibration_error"):
+                self.assertEqual(moved[name], plain[name])
+            said = self.succeed("evaluate", "run", "--threshold", "0.25").out
+            self.assertIn("where its output is at least 0.25", said)
+
+    def test_a_threshold_is_chosen_and_kept(self):
+        for number, text in enumerate((NETWORK.format(loss="sigmoid_cross_entropy", units=1),
+                                       LINEAR.format(loss="logistic"), LINEAR.format(loss="hinge"))):  # fmt: skip
+            for ranks in (0, 3):
+                with self.subTest(number=number, ranks=ranks):
+                    told = self.trained(text, "--overwrite", *settings("train.threshold_by=f1"), ranks=ranks)
+                    threshold = self.summary("run")["threshold"]["value"]
+                    self.assertIn(f"threshold   {threshold:.4g}", told.out)
+                    self.assertEqual(self.evaluations(split="validation")[-1]["threshold"], threshold)
+                    outputs, classes = self.outputs()
+                    numpy.testing.assert_array_equal(classes, outputs[:, 1] >= threshold)
+                    labels = self.labels("validation")
+                    values = [self.f1(labels, outputs[:, 1] >= cut) for cut in outputs[:, 1]]
+                    self.assertAlmostEqual(self.f1(labels, classes), max(values), places=12)
+                    self.assertGreater(max(values), self.f1(labels, outputs.argmax(axis=1)))
+                    chosen = self.summary("run")["threshold"]["f1"]
+                    self.assertEqual(chosen, self.figures("--split", "validation")["f1"])
+                    # What was chosen can be overridden; best.h5 has a threshold of its own.
+                    usual = "0.5" if "hinge" not in text else "0"
+                    _, classes = self.outputs("--threshold", usual)
+                    numpy.testing.assert_array_equal(classes, outputs[:, 1] >= float(usual))
+                    said = self.succeed("evaluate", "run/checkpoints/best.h5").out
+                    self.assertRegex(said, "second class is predicted where its output is at least .*by validation f1")
+
+    def test_a_resumed_run_and_an_exported_model_keep_it(self):
+        text = LINEAR.format(loss="logistic")
+        key = settings("train.threshold_by=balanced_accuracy")
+        self.trained(text, *key)
+        self.trained(text, *key, *settings("train.epochs=5"), run="longer")
+        self.train("run", *key, *settings("train.epochs=5"), "--resume", config="model.toml")
+        self.assertEqual(self.summary("run")["threshold"], self.summary("longer")["threshold"])
+        self.succeed("export", "run", "--format", "npz", "--output", "model.npz")
+        with numpy.load(self.folder / "model.npz") as file:
+            kept = float(file["decision.threshold"][0])
+        self.assertAlmostEqual(kept, self.summary("run")["threshold"]["value"], places=6)
+
+    def test_thresholds_of_other_models_are_refused(self):
+        self.trained(LINEAR.format(loss="logistic"))
+        for words, why in ((("--threshold", "1.5"), "between 0 and 1"), (("--threshold", "nan"), "threshold")):
+            result = self.unisono("predict", "run", "--output", "out.csv", *words)
+            self.assertEqual(result.code, 2, result)
+            self.assertIn(why, result.err)
+        text = LINEAR.format(loss="logistic")
+        self.assertIn("threshold_by", self.refuse(text, *settings("train.threshold_by=auc")))
+        self.make_set(3)
+        self.assertIn("two classes", self.refuse(LINEAR.format(loss="softmax"), *settings("train.threshold_by=f1")))
+        self.trained(LINEAR.format(loss="softmax"), run="three")
+        result = self.unisono("evaluate", "three", "--threshold", "0.5")
+        self.assertEqual((result.code, len(messages(result))), (2, 1), result)
+        self.assertIn("two classes", messages(result)[0])
+
+    def test_a_threshold_needs_validation_examples(self):
+        with h5py.File(self.folder / "set.h5", "r+") as file:
+            del file["validation"]
+        wrong = self.refuse(LINEAR.format(loss="logistic"), *settings("train.threshold_by=f1"))
+        self.assertIn("data.validation_fraction", wrong)
+
+
+class Curves(Metrics):
+    def page(self, classes, loss, units):
+        self.make_set(classes)
+        self.trained(NETWORK.format(loss=loss, units=units), "--overwrite")
+        self.succeed("report", "run", "--examples", "2", "--output", "page.html")
+        return browser.Figures((self.folder / "page.html").read_text())
+
+    def test_the_page_of_a_run_has_its_curves(self):
+        for classes, curves in ((2, 1), (4, 4), (12, 10)):
+            page = self.page(classes, "softmax_cross_entropy", classes)
+            for title, name in (("ROC curve", "auc"), ("Precision and recall", "average precision")):
+                series = page.plots[title]["series"]
+                self.assertEqual(len(series), curves)
+            if classes == 2:
+                area = json.loads(self.succeed("evaluate", "run", "--json").out)["auc"]
+                self.assertEqual(list(page.plots["ROC curve"]["series"]), [f"1: area {area:.3f}"])
 
 
 if __name__ == "__main__":

@@ -30,6 +30,7 @@ TEST_CASE("precision, recall and F1 of a confusion matrix", "[classes]") {
   CHECK(matrix.of(2).precision == 0);  // predicted of nobody
   CHECK(matrix.of(2).f1 == 0);
   CHECK(matrix.of(3).support == 0);
+  CHECK(matrix.accuracy() == Approx(5.0 / 8));
   CHECK(matrix.balanced_accuracy() == Approx((2.0 / 3 + 1 + 0) / 3));  // class 3 has no examples
   // Means over classes 0, 1 and 2; weights 3, 3 and 2.
   CHECK(matrix.macro_mean().precision == Approx((2.0 / 3 + 3.0 / 5) / 3));
@@ -60,6 +61,14 @@ TEST_CASE("outputs are read as classes", "[classes]") {
   CHECK(one.confidence(less) == 0.875);
   CHECK(ClassReading{.classes = 2, .outputs = 1}.class_of(less) == 1);  // a margin
   CHECK(ClassReading{.classes = 3, .outputs = 3}.class_of(three) == 1);
+  std::vector<float> many(37, -1);
+  for (const std::size_t place : {0, 7, 8, 20, 31, 36}) {
+    many[place] = 0.5F;
+    CHECK(ClassReading{.classes = 37, .outputs = 37}.class_of(many) == static_cast<std::int32_t>(place));
+    many[36] = 0.5F;  // of equals, the first
+    CHECK(ClassReading{.classes = 37, .outputs = 37}.class_of(many) == static_cast<std::int32_t>(place));
+    many[place] = many[36] = -1;
+  }
   const ClassReading threshold{.classes = 2, .outputs = 2, .probabilities = true, .threshold = 0.25};
   const std::vector<float> quarter = {0.75F, 0.25F}, below = {0.875F, 0.125F};
   CHECK(threshold.class_of(quarter) == 1);  // at least the threshold
@@ -86,6 +95,20 @@ TEST_CASE("areas under curves, by hand, ties among them", "[classes]") {
     CHECK(std::isnan(rank_figures(negative, positive).roc_auc));
     CHECK(std::isnan(rank_figures(negative, positive).average_precision));
   }
+}
+
+TEST_CASE("areas of many scores are those of all pairs", "[classes]") {
+  std::vector<float> negative, positive;
+  for (int i = 0; i < 3000; ++i) {
+    const float score = static_cast<float>(i * 7919 % 1009 - 500) / 64;
+    (i * 31 % 7 < 3 ? positive : negative).push_back(i % 500 == 0 ? -0.0F : score);
+  }
+  double halves = 0;
+  for (const float p : positive) {
+    for (const float n : negative) halves += p > n ? 2 : p == n ? 1 : 0;
+  }
+  const double pairs = static_cast<double>(negative.size() * positive.size());
+  CHECK(rank_figures(negative, positive).roc_auc == Approx(halves / 2 / pairs).epsilon(1e-14));
 }
 
 /// Eight examples of three classes, with ties; all numbers are exact.
@@ -266,13 +289,15 @@ TEST_CASE("curves begin and end where they should, and have the areas", "[classe
 TEST_CASE("a threshold makes its metric the best", "[classes]") {
   // From the top: + + − + − −. F1 is the best where four are taken: 2 · 3 / (4 + 3).
   const std::vector<float> negative = {0.5F, 0.25F, 0.125F}, positive = {0.875F, 0.75F, 0.375F};
-  CHECK(best_threshold(negative, positive, "f1", 0.5) == 0.3125);
+  CHECK(best_threshold(negative, positive, "f1", 0.5)->threshold == 0.3125);
+  CHECK(best_threshold(negative, positive, "f1", 0.5)->value == Approx(6.0 / 7));
+  CHECK(best_threshold(negative, positive, "f1_macro", 0.5)->value == Approx((6.0 / 7 + 4.0 / 5) / 2));
   // Two or four taken: 5 of 6 are right in both; 0.625 is nearer to 0.5 than 0.3125.
-  CHECK(best_threshold(negative, positive, "accuracy", 0.5) == 0.625);
-  CHECK(best_threshold(negative, positive, "accuracy", 0.4) == 0.3125);
-  CHECK(best_threshold(negative, positive, "balanced_accuracy", 0.5) == 0.625);
+  CHECK(best_threshold(negative, positive, "accuracy", 0.5)->threshold == 0.625);
+  CHECK(best_threshold(negative, positive, "accuracy", 0.4)->threshold == 0.3125);
+  CHECK(best_threshold(negative, positive, "balanced_accuracy", 0.5)->threshold == 0.625);
   // All are positive but the highest: taking all is the best.
-  CHECK(best_threshold({1}, {0.5F, 0.25F, 0.125F}, "f1", 0.5) == 0.125);
+  CHECK(best_threshold({1}, {0.5F, 0.25F, 0.125F}, "f1", 0.5)->threshold == 0.125);
   CHECK_FALSE(best_threshold({}, positive, "f1", 0.5));
   CHECK_FALSE(best_threshold({NAN}, positive, "f1", 0.5));
 }

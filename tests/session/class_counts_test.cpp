@@ -32,7 +32,7 @@ std::map<std::string, double> metrics_on(int ranks, const Examples& examples, bo
   comm::run_as_threads(ranks, [&](comm::Communicator& world) {
     const auto classes = static_cast<Index>(examples.k);
     ClassCounts counts({.classes = classes, .outputs = classes, .probabilities = probabilities},
-                       {.cells = true, .ranking = true});
+                       {.cells = true, .predictions = true, .ranking = true});
     // The last rank has no examples where there are several.
     const auto n = examples.answers.size(), parts = static_cast<std::size_t>(std::max(1, ranks - 1));
     const auto rank = static_cast<std::size_t>(world.rank());
@@ -63,10 +63,24 @@ TEST_CASE("metrics of classes have the same bits on any number of ranks", "[clas
 
 TEST_CASE("finer scores of two classes rank the examples", "[classes]") {
   comm::run_as_threads(1, [](comm::Communicator& world) {
-    ClassCounts counts({.classes = 2, .outputs = 2, .probabilities = true}, {.cells = false, .ranking = true});
+    ClassCounts counts({.classes = 2, .outputs = 2, .probabilities = true}, {.predictions = true, .ranking = true});
     const std::vector<float> rows = {0, 1, 0, 1}, answers = {0, 1}, scores = {20, 30};
     counts.read(rows, answers, scores);
     if (counts.figures(world)->ranking.front().roc_auc != 1) throw std::logic_error("the probabilities are equal");
+  });
+}
+
+TEST_CASE("predicted classes are counted by what decides, too", "[classes]") {
+  comm::run_as_threads(1, [](comm::Communicator& world) {
+    ClassCounts counts({.classes = 2, .outputs = 2, .probabilities = true}, {});
+    if (counts.wants_predictions()) throw std::logic_error("nobody wished for probabilities");
+    const std::vector<float> rows = {-1, 3, 0}, answers = {0, 1, 1};  // single outputs: above 0 for the second class
+    counts.read(rows, answers, {});
+    const auto figures = counts.figures(world);
+    const records::ClassFigures second = figures->matrix.of(1);
+    if (second.recall != 0.5 || second.precision != 1) throw std::logic_error("other classes were counted");
+    if (figures->calibration || figures->matrix.has_cells())
+      throw std::logic_error("there is more than was wished for");
   });
 }
 

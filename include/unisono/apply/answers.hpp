@@ -16,6 +16,11 @@ std::optional<records::ClassReading> class_reading(const TrainedModel& model);
 std::optional<records::ClassReading> class_reading(const models::Model& model, const models::ModelInputs& inputs,
                                                    bool has_targets);
 
+/// Checks a threshold that was given. \throws ConfigError where the model has none, or its outputs do not reach it
+void require_threshold(const TrainedModel& model);
+/// "the second class is predicted where its output is at least 0.3 (…)"; empty: there is no threshold
+std::string threshold_text(const TrainedModel& model);
+
 /// The names of the classes, from the run or else from its training set; empty if they have none. Reads files: call it
 /// on rank 0. \throws DataError if the names with which the run was trained are gone
 std::vector<std::string> class_names_of(const TrainedModel& model, const ApplyOptions& options);

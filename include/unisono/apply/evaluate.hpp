@@ -25,6 +25,8 @@ struct ApplyOptions {
   std::int64_t threads = 0;   ///< per rank; 0: the fair share
   settings::DeviceChoice device = settings::DeviceChoice::cpu;
   models::ModelKinds models = {};  ///< of one's own
+  /// The second of two classes is predicted where its output is at least this; nothing: the model's own threshold.
+  std::optional<double> threshold = {};
 };
 
 struct EvaluateOptions {

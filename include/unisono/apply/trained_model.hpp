@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "unisono/apply/evaluate.hpp"
@@ -59,7 +60,9 @@ struct TrainedModel {
   std::unique_ptr<RawSet> raw;                   ///< null: the set is an HDF5 file
   std::unique_ptr<session::SharedDataset> data;  ///< null if no set is wanted
   data::Split split = data::Split::test;
-  std::string source;  ///< the file to which it is applied, as the user named it
+  std::optional<double> threshold;  ///< from which output on the second of two classes is predicted
+  bool threshold_is_given = false;  ///< and not chosen in training
+  std::string source;               ///< the file to which it is applied, as the user named it
 
   bool reads_raw_file() const;  ///< whether the file was converted into a temporary set
   /// Warns that labels or targets of the file are not used, if they are not.

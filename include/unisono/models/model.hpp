@@ -105,6 +105,9 @@ enum class Prediction {
 class PredictionReader {
  public:
   virtual ~PredictionReader() = default;
+  /// Whether it needs what `Model::predict` gives. If not, models may tell it the outputs from which that follows, of
+  /// which the largest decides, too; of a single one, whether it is above 0.
+  virtual bool wants_predictions() const { return true; }
   /// \param rows [B, output_size()] as `Model::predict` gives them
   /// \param answers [B] class numbers, or [B, T] targets
   /// \param scores [B] of two classes: numbers that order the examples as the second class's outputs do, with fewer

@@ -42,6 +42,7 @@ class ConfusionMatrix {
   std::int64_t support(Index label) const { return counts_[at(label)]; }
   ClassFigures of(Index label) const;
 
+  double accuracy() const;  ///< NaN if there are no examples
   /// The mean of the recalls of those classes that have examples; NaN if none has.
   double balanced_accuracy() const;
   // Over the classes that occur, as labels or as predictions; scikit-learn's average="macro" and average="weighted".
@@ -138,13 +139,19 @@ struct RankingCurves {
 /// The curves of the areas above; at most some 200 points of each. Empty where the areas are NaN.
 RankingCurves curves_of(std::vector<float> negative, std::vector<float> positive);
 
-/// The threshold of the second class's output that makes a metric the best: one of kThresholdMetrics. It lies halfway
+/// A threshold of the second class's output.
+struct ChosenThreshold {
+  double threshold = 0;
+  double value = 0;  ///< of the metric by which it was chosen
+};
+
+/// The threshold that makes a metric the best: one of kThresholdMetrics. It lies halfway
 /// between two neighbouring outputs, or is the lowest one; of equally good ones, it is the one nearest to `usual`.
 /// Nothing where an output is
 /// NaN, or a class has no examples.
 /// \param negative, positive the outputs of the second class, by the examples' class
-std::optional<double> best_threshold(std::vector<float> negative, std::vector<float> positive, std::string_view metric,
-                                     double usual);
+std::optional<ChosenThreshold> best_threshold(std::vector<float> negative, std::vector<float> positive,
+                                              std::string_view metric, double usual);
 /// Metrics of two classes that are worth choosing a threshold by.
 inline constexpr std::string_view kThresholdMetrics[] = {"f1", "f1_macro", "balanced_accuracy", "accuracy"};
 
@@ -165,6 +172,10 @@ struct ClassificationFigures {
 std::vector<models::Metric> metrics_of(const ClassificationFigures& figures);
 /// All metrics that there may be.
 std::vector<models::Metric> possible_metrics(const ClassReading& reading);
+/// Those that take outputs as `Model::predict` gives them, not only the predicted classes; and of these, those that
+/// rank examples.
+bool needs_predictions(std::string_view metric);
+bool ranks_examples(std::string_view metric);
 /// Those that are undefined where all examples are of one class, whichever it is.
 bool needs_different_classes(std::string_view metric);
 

@@ -47,6 +47,8 @@ struct ModelExamples {
   std::optional<ClassReading> reading = {};        ///< how to read a class from outputs; nothing: they are no classes
   std::vector<std::string> classes = {};           ///< their names; empty: they have none
   std::optional<ConfusionMatrix> matrix = {};      ///< of the split
+  std::vector<RankingCurves> curves = {};          ///< of the second of two classes, or of each of more
+  std::vector<RankingFigures> ranking = {};        ///< the areas under them
   std::string error = {};                          ///< what WorstExample::error is: "distance from the target"
   std::vector<WorstExample> worst = {};            ///< the most wrong first
   data::FeatureShape features = {};                ///< of an example

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -73,8 +74,10 @@ struct CheckpointHeader {
   BestEvaluation best_by = {};      ///< step and metric of `best`
   BestEvaluation stopping_by = {};  ///< the same for early stopping
   DivergenceState divergence = {};
-  bool averaged = false;        ///< whether it also holds averaged weights, with which the model is then applied
-  std::uint64_t names = 0;      ///< hash of the training set's names (words, users, items, classes); 0 if it has none
+  bool averaged = false;    ///< whether it also holds averaged weights, with which the model is then applied
+  std::uint64_t names = 0;  ///< hash of the training set's names (words, users, items, classes); 0 if it has none
+  /// train.threshold_by: the second of two classes is predicted where its output is at least this.
+  std::optional<double> threshold = {};
   bool threads_chosen = false;  ///< whether strategy.threads in `config` was chosen when the run began
   bool evaluation_due = false;  ///< whether a signal ended the evaluation after `step`, so that it is to be made again
   std::vector<ConfigChange> changes = {};

@@ -16,9 +16,9 @@
 namespace unisono::session {
 
 /// Evaluates a model on a split; the ranks divide the examples, and each is counted once. Collective.
-///   Classifiers have figures of their predictions, except on the training examples. Those that rank examples by their
-///   scores take time and memory: they are computed for up to 2²⁶ examples of two classes and, for more classes, up to
-///   2²⁰ scores (examples × classes); for larger splits if they are wanted.
+///   Classifiers have figures of their predictions, except on the training examples. Those that take probabilities or
+///   rank examples cost time, the latter memory, too: they are computed for up to 2²⁶ examples of two classes and, for
+///   more classes, up to 2²⁰ scores (examples × classes); for larger splits if they are wanted.
 /// \param config says how many examples a batch has, and whether sums are to be reproducible
 /// \param wanted names of metrics that are computed whatever they cost, besides those of wanted_metrics
 /// \return loss first, then the metrics of the model's kind; the same on every rank
@@ -33,22 +33,23 @@ std::optional<records::ClassReading> class_reading(const models::Model& model, b
 struct SplitFigures {
   std::vector<models::Metric> metrics;                         ///< as of evaluate_split
   std::optional<records::ClassificationFigures> classes = {};  ///< of classifiers
+  std::optional<records::ChosenThreshold> threshold = {};      ///< that the config asks for, of validation examples
 };
+/// As evaluate_split; of the validation examples also the threshold (train.threshold_by). Collective.
+///   `stop` is asked before each batch. Where it returns true on a rank, there are no figures, on all ranks, as soon as
+///   the
+/// others have ended their parts. Where several ranks hold one model, it is not asked.
+std::optional<SplitFigures> evaluate_of_run(ModelParts& parts, data::Dataset& data, data::Split split,
+                                            const settings::Config& config, const std::function<bool()>& stop);
 /// Evaluates a split with all figures of classes. Areas under curves are left out where a rank would have to keep more
-/// than 2²⁸ scores. Collective. \param reading nothing: the outputs are no classes
+/// than 2²⁸ scores. With a threshold, the accuracy is that of the classes that it predicts. Collective.
+/// \param reading nothing: the outputs are no classes \param curves whether the curves are wanted, too
 SplitFigures evaluate_with_figures(ModelParts& parts, data::Dataset& data, data::Split split,
-                                   const settings::Config& config, const std::optional<records::ClassReading>& reading);
+                                   const settings::Config& config, const std::optional<records::ClassReading>& reading,
+                                   bool curves = false);
 
 /// The names of the metrics that a config asks for on a split: to show them, or to decide by them.
 std::vector<std::string> wanted_metrics(const settings::Config& config, data::Split split);
-
-/// Does as evaluate_split, unless `stop`, which is asked before each batch, returns true on a rank: then it returns
-/// nothing on all ranks, as soon as the others have ended theirs. Where several ranks hold one model, `stop` is not
-/// asked. Collective.
-std::optional<std::vector<models::Metric>> evaluate_unless_stopped(ModelParts& parts, data::Dataset& data,
-                                                                   data::Split split, const settings::Config& config,
-                                                                   const std::function<bool()>& stop,
-                                                                   const std::vector<std::string>& wanted = {});
 
 /// How many examples a split has.
 std::int64_t examples_of(const data::DatasetInfo& info, data::Split split);

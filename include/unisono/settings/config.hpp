@@ -82,6 +82,7 @@ struct TrainSettings {
   std::int64_t threads = 0;  ///< per rank; 0: this rank's fair share of the cores
   double divergence = 10;    ///< times the first loss that a run may reach for an epoch; 0: any number
   EarlyStoppingSettings early_stopping = {};
+  std::string threshold_by;  ///< metric by which the threshold of two classes is chosen; empty: it is not
   ClassWeights class_weights = ClassWeights::none;  ///< in force where there is no …
   std::vector<double> class_weight_list;            ///< [K]
   WeightSettings weights;                           ///< keys of [train], too

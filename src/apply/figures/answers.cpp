@@ -1,14 +1,20 @@
 #include "unisono/apply/answers.hpp"
 
-#include <algorithm>
+#include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
+
+#include "unisono/base/errors.hpp"
 #include "unisono/session/run_checks.hpp"
 
 namespace unisono::apply {
 
 std::optional<records::ClassReading> class_reading(const TrainedModel& model) {
-  return class_reading(*model.parts->model, model.checkpoint.header.inputs,
-                       model.config.data.targets != data::Targets::features);
+  auto reading = class_reading(*model.parts->model, model.checkpoint.header.inputs,
+                               model.config.data.targets != data::Targets::features);
+  if (reading) reading->threshold = model.threshold;
+  return reading;
 }
 
 std::optional<records::ClassReading> class_reading(const models::Model& model, const models::ModelInputs& inputs,
@@ -25,6 +31,29 @@ std::optional<records::ClassReading> class_reading(const models::Model& model, c
   // One yes-or-no question, whose answers are targets.
   if (inputs.target_size != 1 || outputs != 1 || !has_targets) return std::nullopt;
   return records::ClassReading{.classes = 2, .outputs = 1, .probabilities = probabilities};
+}
+
+void require_threshold(const TrainedModel& model) {
+  if (!model.threshold_is_given) return;
+  const auto reading = class_reading(model);
+  if (!reading || reading->classes != 2) {
+    throw ConfigError(
+        fmt::format("--threshold: {} does not tell two classes apart; leave it out", model.checkpoint.path));
+  }
+  const double threshold = *model.threshold;
+  const bool is_possible = reading->probabilities ? threshold >= 0 && threshold <= 1 : std::isfinite(threshold);
+  if (is_possible) return;
+  throw ConfigError(fmt::format("--threshold {}: {}", threshold,
+                                reading->probabilities ? "probabilities are between 0 and 1" : "it is no number"));
+}
+
+std::string threshold_text(const TrainedModel& model) {
+  const auto reading = class_reading(model);
+  if (!reading || !reading->threshold || reading->classes != 2) return "";
+  return fmt::format("the second class is predicted where its output is at least {:.4g} ({})", *reading->threshold,
+                     model.threshold_is_given
+                         ? "--threshold"
+                         : fmt::format("chosen by validation {}", model.config.train.threshold_by));
 }
 
 std::vector<std::string> class_names_of(const TrainedModel& model, const ApplyOptions& options) {

@@ -87,7 +87,9 @@ bool is_hdf5_file(const std::string& path) {
 
 TrainedModel::TrainedModel(comm::Communicator& world, const ApplyOptions& options, Log& log, With with)
     : checkpoint(session::find_checkpoint(world, options.model, log)),
-      config(config_of(checkpoint.path, checkpoint.header, options)) {
+      config(config_of(checkpoint.path, checkpoint.header, options)),
+      threshold(options.threshold ? options.threshold : checkpoint.header.threshold),
+      threshold_is_given(options.threshold.has_value()) {
   if (with == With::set) open_set(world, options);
   const models::ModelInputs& inputs = checkpoint.header.inputs;
   const session::NodePlace place(world);

@@ -42,6 +42,10 @@ std::size_t visit_arrays(TrainedModel& model, const Take& take) {
     if (values->empty()) continue;
     counting("normalization", std::string("normalization.") + name, {static_cast<Index>(values->size())}, *values);
   }
+  if (model.threshold) {
+    const std::vector<float> threshold = {static_cast<float>(*model.threshold)};
+    counting("decision", "decision.threshold", {1}, threshold);
+  }
   return count;
 }
 

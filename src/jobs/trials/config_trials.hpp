@@ -39,7 +39,7 @@ struct TrialTerms {
 
 /// What a config changes for a training on all examples, none of which says when to stop or which weights are the best.
 inline constexpr std::array kRefitOverrides = {"data.validation_fraction=0", "train.early_stopping={}",
-                                               "checkpoint.best={}"};
+                                               "checkpoint.best={}", "train.threshold_by=''"};
 
 /// Trains for so many epochs, of a run that would have train.epochs, to which its learning rates belong. 0: for all
 void take_epochs(settings::Config& config, std::int64_t epochs);

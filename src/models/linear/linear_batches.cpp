@@ -149,7 +149,8 @@ void LinearModel::evaluate_predictions(const data::Batch& batch, ModelState stat
   std::vector<float> z = mean_margins(batch, state.parameters);
   const std::vector<float> answers = answers_of(batch, loss_ == Kind::squared);
   score(answers, z, sums);
-  if (loss_ == Kind::softmax || loss_ == Kind::squared) return reader.read(z, answers, {});
+  if (loss_ == Kind::softmax || loss_ == Kind::squared || !reader.wants_predictions())
+    return reader.read(z, answers, {});
   std::vector<float> rows(2 * z.size());
   for (std::size_t i = 0; i < z.size(); ++i) predict_two(z[i], &rows[2 * i]);
   reader.read(rows, answers, z);

@@ -93,6 +93,7 @@ CheckpointHeader parse(const nlohmann::json& json) {
   parse_control(json, header);
   header.averaged = json.value("averaged", false);
   header.threads_chosen = json.value("threads_chosen", false);
+  if (json.contains("threshold")) header.threshold = json.at("threshold").get<double>();
   header.names = json.value("names", std::uint64_t{0});
   header.evaluation_due = json.value("evaluation_due", false);
   header.changes = json.value("changes", std::vector<ConfigChange>());
@@ -142,6 +143,7 @@ std::string to_json(const CheckpointHeader& header) {
   for (const double number : header.strategy) json["strategy"].push_back(std::bit_cast<std::uint64_t>(number));
   if (header.averaged) json["averaged"] = true;
   if (header.threads_chosen) json["threads_chosen"] = true;
+  if (header.threshold) json["threshold"] = *header.threshold;
   if (header.names != 0) json["names"] = header.names;
   if (header.evaluation_due) json["evaluation_due"] = true;
   if (!header.changes.empty()) json["changes"] = nlohmann::json(header.changes);

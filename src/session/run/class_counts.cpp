@@ -5,12 +5,17 @@
 namespace unisono::session {
 
 ClassCounts::ClassCounts(const records::ClassReading& reading, Wish wish)
-    : reading_(reading), wish_(wish), figures_{.matrix = records::ConfusionMatrix(reading.classes, wish.cells)} {
-  if (reading.probabilities) figures_.calibration.emplace();
+    : reading_(reading),
+      without_threshold_(reading),
+      wish_(wish),
+      figures_{.matrix = records::ConfusionMatrix(reading.classes, wish.cells)} {
+  if (!wish.predictions) reading_.probabilities = false;
+  without_threshold_.threshold.reset();
+  if (reading_.probabilities) figures_.calibration.emplace();
 }
 
 void ClassCounts::read(View rows, View answers, View scores) {
-  const auto outputs = static_cast<std::size_t>(reading_.outputs);
+  const std::size_t outputs = answers.empty() ? 1 : rows.size() / answers.size();
   for (std::size_t i = 0; i < answers.size(); ++i) {
     const auto label = static_cast<std::int32_t>(answers[i]);
     if (static_cast<float>(label) != answers[i] || label < 0 || label >= reading_.classes) {
@@ -18,9 +23,9 @@ void ClassCounts::read(View rows, View answers, View scores) {
       return;
     }
     const View row = rows.subspan(i * outputs, outputs);
-    const std::int32_t predicted = reading_.class_of(row);
-    figures_.matrix.add(label, predicted);
-    if (figures_.calibration) figures_.calibration->add(row, label, predicted);
+    figures_.matrix.add(label, reading_.class_of(row));
+    if (figures_.calibration) figures_.calibration->add(row, label, without_threshold_.class_of(row));
+    if (wish_.threshold) (label == 1 ? positive_outputs_ : negative_outputs_).push_back(row.back());
     if (wish_.ranking) keep_scores(row, label, scores.empty() ? nullptr : &scores[i]);
   }
 }
@@ -38,16 +43,25 @@ std::optional<records::ClassificationFigures> ClassCounts::figures(comm::Communi
   if (group.max(are_classes_ ? 0 : 1) > 0) return std::nullopt;
   group.allreduce_sum(figures_.matrix.counts());
   if (figures_.calibration) group.allreduce_sum(figures_.calibration->sums());
-  if (wish_.ranking) figures_.ranking = reading_.classes == 2 ? rank_two(group) : rank_more(group);
+  if (wish_.ranking && reading_.classes == 2) {
+    figures_.ranking = {records::rank_figures(group.all_gather_joined(negative_), group.all_gather_joined(positive_))};
+    if (wish_.curves) {
+      figures_.curves = {records::curves_of(group.all_gather_joined(negative_), group.all_gather_joined(positive_))};
+    }
+  } else if (wish_.ranking) {
+    rank_more(group);
+  }
   return std::move(figures_);
 }
 
-std::vector<records::RankingFigures> ClassCounts::rank_two(comm::Communicator& group) {
-  return {records::rank_figures(group.all_gather_joined(negative_), group.all_gather_joined(positive_))};
+std::optional<records::ChosenThreshold> ClassCounts::threshold(comm::Communicator& group,
+                                                               std::string_view metric) const {
+  return records::best_threshold(group.all_gather_joined(negative_outputs_), group.all_gather_joined(positive_outputs_),
+                                 metric, reading_.probabilities ? 0.5 : 0);
 }
 
-/// Each rank ranks the scores of every P-th class.
-std::vector<records::RankingFigures> ClassCounts::rank_more(comm::Communicator& group) {
+/// Each rank ranks the scores of every P-th class; all make the curves of each.
+void ClassCounts::rank_more(comm::Communicator& group) {
   const std::vector<std::int32_t> labels = group.all_gather_joined(labels_);
   const auto classes = static_cast<std::size_t>(reading_.classes);
   std::vector<double> found(2 * classes);
@@ -55,19 +69,20 @@ std::vector<records::RankingFigures> ClassCounts::rank_more(comm::Communicator& 
     std::vector<float> scores(labels_.size());
     for (std::size_t i = 0; i < scores.size(); ++i) scores[i] = rows_[i * classes + k];
     scores = group.all_gather_joined(scores);
-    if (static_cast<int>(k % static_cast<std::size_t>(group.size())) != group.rank()) continue;
+    const bool is_own = static_cast<int>(k % static_cast<std::size_t>(group.size())) == group.rank();
+    if (!is_own && !wish_.curves) continue;
     std::vector<float> negative, positive;
     for (std::size_t i = 0; i < scores.size(); ++i) {
       (labels[i] == static_cast<std::int32_t>(k) ? positive : negative).push_back(scores[i]);
     }
+    if (wish_.curves) figures_.curves.push_back(records::curves_of(negative, positive));
+    if (!is_own) continue;
     const records::RankingFigures one = records::rank_figures(std::move(negative), std::move(positive));
     found[2 * k] = one.roc_auc;
     found[2 * k + 1] = one.average_precision;
   }
   group.allreduce_sum(std::span(found));  // the others' are 0
-  std::vector<records::RankingFigures> ranking;
-  for (std::size_t k = 0; k < classes; ++k) ranking.push_back({found[2 * k], found[2 * k + 1]});
-  return ranking;
+  for (std::size_t k = 0; k < classes; ++k) figures_.ranking.push_back({found[2 * k], found[2 * k + 1]});
 }
 
 }  // namespace unisono::session

@@ -103,48 +103,59 @@ std::optional<SplitFigures> evaluate_counting(ModelParts& parts, data::Dataset& 
   if (!sums) return std::nullopt;
   SplitFigures all{.metrics = parts.model->metrics(*sums)};
   if (!counts) return all;
+  if (wish.threshold) all.threshold = counts->threshold(parts.grid.all(), config.train.threshold_by);
   all.classes = counts->figures(parts.grid.all());
   if (!all.classes) return all;
+  for (models::Metric& metric : all.metrics) {
+    if (reading->threshold && metric.name == "accuracy") metric.value = all.classes->matrix.accuracy();
+  }
   const std::vector<models::Metric> more = records::metrics_of(*all.classes);
   all.metrics.insert(all.metrics.end(), more.begin(), more.end());
+  return all;
+}
+
+std::optional<SplitFigures> evaluate_wanted(ModelParts& parts, data::Dataset& data, data::Split split,
+                                            const settings::Config& config, const std::vector<std::string>& more,
+                                            const Stop& stop = {}) {
+  std::vector<std::string> wanted = wanted_metrics(config, split);
+  wanted.insert(wanted.end(), more.begin(), more.end());
+  const bool labels = data.info().targets[static_cast<std::size_t>(split)].labels;
+  const auto reading = split == data::Split::train ? std::nullopt : class_reading(*parts.model, labels);
+  if (!reading) return evaluate_counting(parts, data, split, config, reading, {}, stop);
+  const Index examples = examples_of(data.info(), split);
+  const std::vector<models::Metric> possible = records::possible_metrics(*reading);
+  const auto wants = [&](bool (*kind)(std::string_view)) {
+    return std::ranges::any_of(wanted, [&](const std::string& name) {
+      const models::Metric* const metric = models::find_metric(possible, name);
+      return metric != nullptr && kind(metric->name);
+    });
+  };
+  const bool is_cheap = scores_of(*reading, examples) <= (reading->classes == 2 ? kMostOfTwo : kMostOfMore);
+  const bool ranking = is_cheap || (wants(records::ranks_examples) && fits_rank(parts, *reading, examples));
+  const bool threshold = split == data::Split::validation && !config.train.threshold_by.empty();
+  auto all = evaluate_counting(parts, data, split, config, reading,
+                               {.predictions = ranking || threshold || wants(records::needs_predictions),
+                                .ranking = ranking,
+                                .threshold = threshold},
+                               stop);
+  if (!all) return std::nullopt;
+  for (models::Metric& metric : all->metrics) {
+    const auto means_it = [&](const std::string& name) { return models::find_metric(all->metrics, name) == &metric; };
+    metric.shown = metric.shown || std::ranges::any_of(wanted, means_it);
+  }
   return all;
 }
 
 }  // namespace
 
 std::vector<models::Metric> evaluate_split(ModelParts& parts, data::Dataset& data, data::Split split,
-                                           const settings::Config& config, const std::vector<std::string>& more) {
-  return *evaluate_unless_stopped(parts, data, split, config, {}, more);
+                                           const settings::Config& config, const std::vector<std::string>& wanted) {
+  return evaluate_wanted(parts, data, split, config, wanted)->metrics;
 }
 
-std::optional<std::vector<models::Metric>> evaluate_unless_stopped(ModelParts& parts, data::Dataset& data,
-                                                                   data::Split split, const settings::Config& config,
-                                                                   const std::function<bool()>& stop,
-                                                                   const std::vector<std::string>& more) {
-  std::vector<std::string> wanted = wanted_metrics(config, split);
-  wanted.insert(wanted.end(), more.begin(), more.end());
-  const bool labels = data.info().targets[static_cast<std::size_t>(split)].labels;
-  const auto reading = split == data::Split::train ? std::nullopt : class_reading(*parts.model, labels);
-  if (!reading) {
-    auto all = evaluate_counting(parts, data, split, config, reading, {}, stop);
-    return all ? std::optional(std::move(all->metrics)) : std::nullopt;
-  }
-  const Index examples = examples_of(data.info(), split);
-  const std::vector<models::Metric> possible = records::possible_metrics(*reading);
-  const auto ranks = [&](const std::string& name) {
-    const models::Metric* const metric = models::find_metric(possible, name);
-    return metric != nullptr && records::needs_different_classes(metric->name);
-  };
-  const bool is_cheap = scores_of(*reading, examples) <= (reading->classes == 2 ? kMostOfTwo : kMostOfMore);
-  const bool ranking = is_cheap || (std::ranges::any_of(wanted, ranks) && fits_rank(parts, *reading, examples));
-  auto all = evaluate_counting(parts, data, split, config, reading, {.cells = false, .ranking = ranking}, stop);
-  if (!all) return std::nullopt;
-  std::vector<models::Metric>& metrics = all->metrics;
-  for (models::Metric& metric : metrics) {
-    const auto means_it = [&](const std::string& name) { return models::find_metric(metrics, name) == &metric; };
-    metric.shown = metric.shown || std::ranges::any_of(wanted, means_it);
-  }
-  return std::move(metrics);
+std::optional<SplitFigures> evaluate_of_run(ModelParts& parts, data::Dataset& data, data::Split split,
+                                            const settings::Config& config, const std::function<bool()>& stop) {
+  return evaluate_wanted(parts, data, split, config, {}, stop);
 }
 
 std::vector<std::string> wanted_metrics(const settings::Config& config, data::Split split) {
@@ -175,10 +186,11 @@ std::optional<records::ClassReading> class_reading(const models::Model& model, b
 }
 
 SplitFigures evaluate_with_figures(ModelParts& parts, data::Dataset& data, data::Split split,
-                                   const settings::Config& config,
-                                   const std::optional<records::ClassReading>& reading) {
+                                   const settings::Config& config, const std::optional<records::ClassReading>& reading,
+                                   bool curves) {
   const bool ranking = reading && fits_rank(parts, *reading, examples_of(data.info(), split));
-  return *evaluate_counting(parts, data, split, config, reading, {.cells = true, .ranking = ranking});
+  return *evaluate_counting(parts, data, split, config, reading,
+                            {.cells = true, .predictions = true, .ranking = ranking, .curves = curves});
 }
 
 std::int64_t examples_of(const data::DatasetInfo& info, data::Split split) {
@@ -269,6 +281,22 @@ Criterion criterion_of(const NamedMetric& named, const models::Model& model, boo
   return {split, found->name};
 }
 
+/// Checks train.threshold_by. \throws ConfigError
+void require_threshold(const settings::Config& config, const models::Model& model, const data::DatasetInfo& data) {
+  const std::string& metric = config.train.threshold_by;
+  if (metric.empty()) return;
+  const std::string key = fmt::format("train.threshold_by = \"{}\"", metric);
+  const auto reading = class_reading(model, data.classes > 0);
+  if (!reading || reading->classes != 2) {
+    throw ConfigError(key + ": only models that tell two classes apart have a threshold; remove it");
+  }
+  if (data.validation > 0) return;
+  throw ConfigError(
+      fmt::format("{}: {} has no validation examples, on which a threshold is chosen; hold some back with "
+                  "data.validation_fraction = 0.1",
+                  key, config.data.path));
+}
+
 void require_examples(const std::string& key, data::Split split, const settings::Config& config,
                       const data::DatasetInfo& data) {
   if (examples_of(data, split) > 0) return;
@@ -326,6 +354,7 @@ Criteria criteria_of(const settings::Config& config, const models::Model& model,
     require_examples("train.early_stopping", split, config, data);
     criteria.stopping = criterion_of({"train.early_stopping", stopping.metric, split}, model, labels);
   }
+  require_threshold(config, model, data);
   const settings::BestSettings best = best_settings(config);
   const data::Split split = best.on;
   // Checked even if it is not used.

@@ -260,6 +260,7 @@ void resume_from(const StoredCheckpoint& checkpoint, const ResumedRun& run, Log&
     log.info(fmt::format("changed on request: {} from {} to {}", change.key, change.before, change.after));
     run.header.changes.push_back(std::move(change));
   }
+  if (!run.plan.config.train.threshold_by.empty()) run.header.threshold = stored.threshold;
   if (run.options.takes_over && stored.cursor.step == 0) {  // steps may have another size than before
     run.header.step = run.header.reported_step = stored.cursor.epoch * run.steps_per_epoch;
   }

@@ -62,6 +62,7 @@ void describe_training(const EndedRun& run, Summary& summary) {
   summary.resident = run.plan.data().info().resident;
   summary.stopped_early = observer.stopped_early();
   summary.best = observer.best();
+  summary.threshold = observer.threshold();
   summary.epochs = observer.steps() / run.steps_per_epoch;
   summary.steps = observer.steps();
   summary.epochs_made =

@@ -177,6 +177,13 @@ void add_best(const Summary& summary, const settings::Config& config, nlohmann::
                            {"by", settings_json(config)}};
 }
 
+std::string threshold_text(const Summary& summary, const settings::Config& config) {
+  if (!summary.threshold) return "";
+  return fmt::format(
+      "  threshold   {:.4g}: from this output on, the second class is predicted (validation {} {:.4g})\n",
+      summary.threshold->threshold, config.train.threshold_by, summary.threshold->value);
+}
+
 /// "569, 4 and 3 steps, on 2000, 128 and 96 different examples"
 std::string workers_text(const Summary& summary) {
   if (summary.worker_steps.empty()) return "";
@@ -227,6 +234,10 @@ nlohmann::ordered_json to_json(const Summary& summary, const settings::Config& c
   for (const auto& [split, metrics] : summary.evaluations)
     json[std::string(data::name_of(split))] = records::to_json(metrics);
   add_best(summary, config, json);
+  if (summary.threshold) {
+    json["threshold"] = {{"value", summary.threshold->threshold},
+                         {config.train.threshold_by, summary.threshold->value}};
+  }
   if (!summary.worker_steps.empty()) json["worker_steps"] = summary.worker_steps;
   if (!summary.worker_examples.empty()) json["worker_examples"] = summary.worker_examples;
   json["examples_per_second"] = summary.examples_per_second();
@@ -314,8 +325,8 @@ std::string to_text(const Summary& summary, const settings::Config& config) {
              records::rate_text(speed), speed * summary.flops_per_example * 1e-9, time_line(summary.seconds)) +
          (config.fault.is_on() ? fmt::format("  fault       {}\n", config.fault.text()) : "") +
          (summary.stages > 1 ? fmt::format("  pipeline    {}\n", to_text(figures_of(summary, config))) : "") +
-         (summary.minimisation ? to_text(*summary.minimisation) : "") + workers_text(summary) +
-         summary.counters.text(terms_of(summary, config)) +
+         threshold_text(summary, config) + (summary.minimisation ? to_text(*summary.minimisation) : "") +
+         workers_text(summary) + summary.counters.text(terms_of(summary, config)) +
          (summary.comparison ? fmt::format("  compared    {}\n", to_text(*summary.comparison)) : "") +
          shard_text(summary) + advice_line(summary.seconds, summary.resident, config) +
          fmt::format("  memory      {:.0f} MiB in the largest rank",

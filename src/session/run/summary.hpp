@@ -13,6 +13,7 @@
 #include "unisono/data/dataset.hpp"
 #include "unisono/models/model.hpp"
 #include "unisono/optim/batch_method.hpp"
+#include "unisono/records/class_figures.hpp"
 #include "unisono/session/checkpoint.hpp"
 #include "unisono/session/settled.hpp"
 
@@ -50,6 +51,7 @@ struct Summary {
   bool resident = true;        ///< whether the set was in memory
   bool stopped_early = false;  ///< complete before train.epochs, with the weights of kept_step()
   BestEvaluation best = {};    ///< the evaluation of the best checkpoint, if there is one
+  std::optional<records::ChosenThreshold> threshold = {};  ///< of train.threshold_by
   std::int64_t steps_per_epoch = 1;
   int ranks = 1, workers = 1, threads = 1;  ///< workers: ranks that train, or replicas of several ranks
   int stages = 1;                           ///< ranks of a replica

@@ -157,7 +157,8 @@ void TrainingObserver::finish() {
   }
   if (!interrupted_ && !stopped_early_ && !has_diverged()) judge();
   if (due_.epoch && !has_diverged()) say_epoch();
-  const bool is_written = ends_with_best || (written_step_ == header_.step && !newly_best_ && !header_.evaluation_due);
+  const bool is_written = ends_with_best || (written_step_ == header_.step && !newly_best_ && !header_.evaluation_due &&
+                                             written_threshold_ == header_.threshold);
   if (!has_diverged() && !is_written) write_checkpoint();
   finish_checkpoint();
 }
@@ -274,19 +275,28 @@ void TrainingObserver::evaluate(data::Split split) {
   {
     const ScopedTimer timer(context_.training.seconds.evaluation, context_.clock);
     const WeightAverage::InPlace applied(parts, context_.training.average.get());
-    auto metrics = evaluate_unless_stopped(parts, context_.plan.data(), split, context_.plan.config, ended_by_signal());
-    header_.evaluation_due = !metrics;
-    if (!metrics) return;
-    evaluations_[split] = std::move(*metrics);
+    auto found = evaluate_of_run(parts, context_.plan.data(), split, context_.plan.config, ended_by_signal());
+    header_.evaluation_due = !found;
+    if (!found) return;
+    evaluations_[split] = std::move(found->metrics);
+    if (split == data::Split::validation) take_threshold(found->threshold);
   }
   check_evaluation(split, evaluations_[split]);
   if (!writes_metrics() || has_diverged()) return;
   nlohmann::ordered_json line = {{"event", "evaluation"}, {"step", header_.step}, {"epoch", epochs_done()}};
   line["split"] = data::name_of(split);
   line.update(records::to_json(evaluations_[split]));
+  if (split == data::Split::validation && threshold_) line["threshold"] = threshold_->threshold;
   if (stopped_early_ && header_.has_best) line["weights_of_step"] = header_.best_by.step;
   line["seconds"] = watch.seconds();
   context_.records->metrics->write(line);
+}
+
+/// The next checkpoints have it.
+void TrainingObserver::take_threshold(const std::optional<records::ChosenThreshold>& threshold) {
+  threshold_ = threshold;
+  header_.threshold.reset();
+  if (threshold) header_.threshold = threshold->threshold;
 }
 
 void TrainingObserver::evaluate_and_judge() {
@@ -332,6 +342,7 @@ void TrainingObserver::write_checkpoint() {
   context_.kept.keep(header_, state_of(context_.parts, context_.training), newly_best_);
   newly_best_ = false;
   written_step_ = header_.step;
+  written_threshold_ = header_.threshold;
 }
 
 void TrainingObserver::advance_checkpoint() {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "run/run_outputs.hpp"
 #include "run/stop.hpp"
 #include "run/summary.hpp"
+#include "unisono/records/class_figures.hpp"
 #include "unisono/session/checkpoint.hpp"
 #include "unisono/session/evaluation.hpp"
 #include "unisono/session/model_parts.hpp"
@@ -102,6 +104,8 @@ class TrainingObserver final : public strategies::Observer {
   /// What a method for the whole training set has reached; nothing for other optimizers.
   const std::vector<std::int64_t>& worker_steps() const { return header_.worker_steps; }  ///< see StepRecord
   std::optional<Minimisation> minimisation() const;
+  /// What train.threshold_by chose at the last evaluation of the validation examples.
+  const std::optional<records::ChosenThreshold>& threshold() const { return threshold_; }
   /// Of the last step, by split.
   const std::map<data::Split, std::vector<models::Metric>>& evaluations() const { return evaluations_; }
 
@@ -127,6 +131,7 @@ class TrainingObserver final : public strategies::Observer {
   void average_weights();
   std::function<bool()> ended_by_signal() const;
   void evaluate(data::Split split);
+  void take_threshold(const std::optional<records::ChosenThreshold>& threshold);
   void evaluate_and_judge();
   void judge();
   void write_checkpoint();
@@ -162,6 +167,8 @@ class TrainingObserver final : public strategies::Observer {
   Stopwatch since_start_, since_report_;
   double reported_loss_, examples_per_second_ = 0;
   bool newly_best_ = false;
+  std::optional<records::ChosenThreshold> threshold_;
+  std::optional<double> written_threshold_;  ///< of the last checkpoint
   std::map<data::Split, std::vector<models::Metric>> evaluations_;
 };
 
