@@ -85,6 +85,17 @@ void add_figures(comm::Communicator& world, TrainedModel& model, const ApplyOpti
   }
 }
 
+/// Examples about which the training examples say nothing.
+void say_unseen(comm::Communicator& world, TrainedModel& model, const ApplyOptions& options,
+                nlohmann::ordered_json& object, Log& log) {
+  if (!world.is_root()) return;
+  const std::string text = session::unseen_text(model.config, *model.parts->model, **model.data, model.split,
+                                                class_names_of(model, options));
+  if (text.empty()) return;
+  log.warning(fmt::format("{}: {}", model.source, text));
+  object["unseen"] = session::to_json((*model.data)->unseen(model.split));
+}
+
 void print_evaluation(comm::Communicator& world, const ApplyOptions& options, const EvaluateOptions& how, Log& log) {
   TrainedModel model(world, options, log);
   require_answers(model);
@@ -96,10 +107,11 @@ void print_evaluation(comm::Communicator& world, const ApplyOptions& options, co
                                    {"split", data::name_of(model.split)},
                                    {"examples", examples}};
   object.update(records::to_json(metrics));
+  say_unseen(world, model, options, object, log);
   std::vector<std::string> lines;
   const int width = class_reading(model) ? 27 : 15;  // of the names below these
   for (const models::Metric& metric : metrics)
-    lines.push_back(fmt::format("  {:{}} {:.6g}", metric.name, width, metric.value));
+    lines.push_back(fmt::format("  {:{}} {}", metric.name, width, figure_text(metric.value)));
   add_figures(world, model, options, how, {object, lines}, log);
   if (how.json) return log.info(records::json_line(object));
   log.info(fmt::format("{} (step {}) on {}, {}", model.checkpoint.path, model.checkpoint.header.step, model.data_text(),

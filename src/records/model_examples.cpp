@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <limits>
 
 #include "unisono/records/model_examples.hpp"
 
@@ -34,6 +35,8 @@ void ConfusionMatrix::add(std::int32_t truth, std::int32_t predicted) {
 }
 
 ClassFigures ConfusionMatrix::of(Index label) const {
+  constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+  if (is_untrained(label)) return {.precision = kNone, .recall = kNone, .f1 = kNone, .support = support(label)};
   const auto hit = static_cast<double>(hits(label));
   const auto labelled = static_cast<double>(support(label)), said = static_cast<double>(predicted(label));
   return {.precision = quotient(hit, said),
@@ -42,23 +45,30 @@ ClassFigures ConfusionMatrix::of(Index label) const {
           .support = support(label)};
 }
 
+/// A mean is undefined where all examples are of untrained classes. \param count of the others
+ClassFigures ConfusionMatrix::defined(const ClassFigures& mean, std::int64_t count) const {
+  constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+  const bool is_undefined = count == 0 && !untrained_.empty();
+  return is_undefined ? ClassFigures{.precision = kNone, .recall = kNone, .f1 = kNone} : mean;
+}
+
 ClassFigures ConfusionMatrix::macro_mean() const {
   ClassFigures sum;
   std::int64_t occurring = 0;
   for (Index label = 0; label < classes_; ++label) {
-    if (support(label) + predicted(label) == 0) continue;
+    if (support(label) + predicted(label) == 0 || is_untrained(label)) continue;
     ++occurring;
     unisono::records::add(sum, of(label), 1);
   }
-  return divided(sum, static_cast<double>(occurring));
+  return defined(divided(sum, static_cast<double>(occurring)), sum.support);
 }
 
 ClassFigures ConfusionMatrix::weighted_mean() const {
   ClassFigures sum;
   for (Index label = 0; label < classes_; ++label) {
-    unisono::records::add(sum, of(label), static_cast<double>(support(label)));
+    if (!is_untrained(label)) unisono::records::add(sum, of(label), static_cast<double>(support(label)));
   }
-  return divided(sum, static_cast<double>(sum.support));
+  return defined(divided(sum, static_cast<double>(sum.support)), sum.support);
 }
 
 std::int32_t ClassReading::class_of(View row) const {

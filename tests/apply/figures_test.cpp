@@ -37,6 +37,22 @@ TEST_CASE("precision, recall and F1 of a confusion matrix", "[figures]") {
   CHECK(matrix.weighted_mean().support == 8);
 }
 
+TEST_CASE("figures of a class without training examples are undefined, and means leave it out", "[figures]") {
+  records::ConfusionMatrix matrix(3);
+  matrix.add(0, 0), matrix.add(0, 1), matrix.add(1, 1), matrix.add(2, 1), matrix.add(2, 0);
+  matrix.set_untrained({false, false, true});
+  CHECK(std::isnan(matrix.of(2).precision));
+  CHECK(std::isnan(matrix.of(2).f1));
+  CHECK(matrix.of(2).support == 2);
+  CHECK(matrix.of(1).precision == Approx(1.0 / 3));  // its wrong predictions count
+  CHECK(matrix.macro_mean().recall == Approx((0.5 + 1) / 2));
+  CHECK(matrix.weighted_mean().recall == Approx((2 * 0.5 + 1) / 3));
+  CHECK(matrix.macro_mean().support == 3);
+  matrix.set_untrained({true, true, true});
+  CHECK(std::isnan(matrix.macro_mean().f1));
+  CHECK(std::isnan(matrix.weighted_mean().f1));
+}
+
 TEST_CASE("very many classes have counts of their own, but no cells", "[figures]") {
   records::ConfusionMatrix matrix(records::ConfusionMatrix::kMostClasses + 1);
   CHECK_FALSE(matrix.has_cells());

@@ -51,7 +51,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   } catch (const unisono::DataError& error) {
     const std::string message = error.what();
     if (!message.starts_with("fuzzed")) std::abort();  // says no place
-  } catch (const unisono::ConfigError&) {  // of many labels, the options must say what they are
+  } catch (const unisono::ConfigError&) {              // of many labels, the options must say what they are
   }
   return 0;
 }

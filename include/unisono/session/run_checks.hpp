@@ -33,6 +33,13 @@ void require_examples(const settings::Config& config, const ModelParts& parts, I
 std::vector<std::string> require_variety(const settings::Config& config, const models::Model& model,
                                          data::Dataset& data, const Criteria& criteria, bool is_new);
 
+/// A line for the log for each split of which some examples are of what no training example shows. \throws DataError
+std::vector<std::string> notes_on_split(const settings::Config& config, const models::Model& model,
+                                        data::Dataset& data);
+
+/// A line for the log where whole groups are held out for validation; else empty.
+std::string note_on_groups(const data::DatasetInfo& data);
+
 /// A metric is defined for a split: its examples differ in class or targets, or need not. \throws ConfigError
 void require_defined(const settings::Config& config, data::Dataset& data, data::Split split, const std::string& metric);
 

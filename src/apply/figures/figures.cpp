@@ -71,6 +71,23 @@ std::vector<RankingFigures> rank_classes(comm::Communicator& replicas, const rec
   return ranking;
 }
 
+/// Which classes no training example has; empty: none, or that is not known.
+std::vector<bool> untrained_classes(data::Dataset& data, Index classes) {
+  std::vector<bool> untrained = data.seen_classes();
+  if (std::ranges::find(untrained, false) == untrained.end()) return {};
+  untrained.flip();
+  untrained.resize(static_cast<std::size_t>(classes));
+  return untrained;
+}
+
+/// The ranking of a class that the model was not trained on is undefined; of two classes, it is the other's, too.
+void undefine(const std::vector<bool>& untrained, std::vector<RankingFigures>& ranking) {
+  constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+  for (std::size_t label = 0; label < untrained.size() && !ranking.empty(); ++label) {
+    if (untrained[label]) ranking[ranking.size() == 1 ? 0 : label] = {kNone, kNone};
+  }
+}
+
 constexpr std::size_t kExamples = 3 * Calibration::kBins, kSquares = kExamples + 1;
 
 double square(double x) { return x * x; }
@@ -89,6 +106,7 @@ Json to_json(const ClassificationFigures& figures, Index label, const std::vecto
   Json json = {{"class", label}};
   if (!names.empty()) json["name"] = name_of(names, label);
   json.update({{"precision", one.precision}, {"recall", one.recall}, {"f1", one.f1}, {"examples", one.support}});
+  if (figures.matrix.is_untrained(label)) json["trained"] = false;
   if (figures.matrix.classes() == 2 || figures.ranking.empty()) return json;
   const RankingFigures& ranking = figures.ranking[static_cast<std::size_t>(label)];
   json.update({{"roc_auc", ranking.roc_auc}, {"average_precision", ranking.average_precision}});
@@ -119,8 +137,16 @@ Json bins(const Calibration& calibration) {
 }
 
 std::string class_line(const std::string& what, std::size_t width, const records::ClassFigures& figures) {
-  return fmt::format("  {:{}}  {:>9.4f}  {:>6.4f}  {:>6.4f}  {:>8}", what, width, figures.precision, figures.recall,
-                     figures.f1, grouped(figures.support));
+  const auto text = [](double figure) { return std::isnan(figure) ? "-" : fmt::format("{:.4f}", figure); };
+  return fmt::format("  {:{}}  {:>9}  {:>6}  {:>6}  {:>8}", what, width, text(figures.precision), text(figures.recall),
+                     text(figures.f1), grouped(figures.support));
+}
+
+bool has_untrained(const records::ConfusionMatrix& matrix) {
+  for (Index label = 0; label < matrix.classes(); ++label) {
+    if (matrix.is_untrained(label)) return true;
+  }
+  return false;
 }
 
 /// "3 cat"
@@ -153,6 +179,8 @@ void add_cells(const records::ConfusionMatrix& matrix, const std::vector<std::st
 }
 
 }  // namespace
+
+std::string figure_text(double figure) { return std::isnan(figure) ? "undefined" : fmt::format("{:.6g}", figure); }
 
 RankingFigures ClassificationFigures::mean_ranking() const {
   RankingFigures sum;
@@ -188,6 +216,10 @@ std::optional<ClassificationFigures> classify_split(TrainedModel& model, comm::C
   replicas.allreduce_sum(figures.matrix.counts());
   if (figures.calibration) replicas.allreduce_sum(figures.calibration->sums());
   if (ranked) figures.ranking = rank_classes(replicas, reading, scores);
+  const std::vector<bool> untrained = untrained_classes(**model.data, reading.classes);
+  figures.matrix.set_untrained(untrained);
+  undefine(untrained, figures.ranking);
+  if (session::is_undefined(model.config, *model.parts->model, **model.data, model.split)) figures.calibration.reset();
   return figures;
 }
 
@@ -282,7 +314,9 @@ Json to_json(const ClassificationFigures& figures, const std::vector<std::string
 std::vector<std::string> to_text(const ClassificationFigures& figures, const std::vector<std::string>& names) {
   const records::ConfusionMatrix& matrix = figures.matrix;
   std::vector<std::string> lines;
-  const auto add = [&](const char* name, double value) { lines.push_back(fmt::format("  {:27} {:.6g}", name, value)); };
+  const auto add = [&](const char* name, double value) {
+    lines.push_back(fmt::format("  {:27} {}", name, figure_text(value)));
+  };
   if (!figures.ranking.empty()) {
     const RankingFigures ranking = figures.mean_ranking();
     add("roc_auc", ranking.roc_auc);
@@ -306,6 +340,8 @@ std::vector<std::string> to_text(const ClassificationFigures& figures, const std
   }
   lines.push_back(class_line("macro mean", width, matrix.macro_mean()));
   lines.push_back(class_line("weighted mean", width, matrix.weighted_mean()));
+  if (each && has_untrained(matrix))
+    lines.emplace_back("  -: undefined, since no training example has this class; the means leave it out");
   if (each) {
     add_cells(matrix, titles, width, lines);
   } else {

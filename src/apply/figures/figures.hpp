@@ -80,6 +80,9 @@ struct ClassificationFigures {
 std::optional<ClassificationFigures> classify_split(TrainedModel& model, comm::Communicator& replicas,
                                                     const records::ClassReading& reading);
 
+/// A figure with six digits, or "undefined".
+std::string figure_text(double figure);
+
 /// Flat keys: precision_macro, roc_auc, …; classes, confusion_matrix and calibration are lists.
 nlohmann::ordered_json to_json(const ClassificationFigures& figures, const std::vector<std::string>& names);
 /// Indented lines; figures of each class only if there are at most 20 classes.

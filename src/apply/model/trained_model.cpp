@@ -22,11 +22,14 @@ settings::Config config_of(const std::string& path, const session::CheckpointHea
   config.allow_shared_device = true;  // nothing is timed
   config.replica = {};                // each rank holds the whole model
   config.strategy = {};               // nothing is trained: threads are as many as the line above says
+  config.data.is_training_set = options.input.empty() && (options.data.empty() || options.data == config.data.path);
   if (!options.data.empty()) config.data.path = options.data;
   if (header.config.find("split_seed") == std::string::npos) {  // an earlier version, which split by `seed`
     config.data.split_seed = static_cast<std::int64_t>(header.seed);
     config.data.stratify = false;
   }
+  if (settings::value_of_key(header.config, "data.split_by").empty())
+    config.data.split_by = data::SplitBy::rows;  // an earlier version, which did not keep groups together
   // Which examples were held out depends on the reader.
   if (config.data.validation_fraction > 0)
     config.data.reader = header.resident ? data::Reader::resident : data::Reader::streaming;

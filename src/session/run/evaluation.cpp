@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
 #include <span>
 #include <utility>
 
@@ -38,7 +40,11 @@ std::vector<models::Metric> evaluate_split(ModelParts& parts, data::Dataset& dat
     parts.replica->evaluate(*source, parts.state(), sums);
     if (config.communication.tree_leaves() > 0) sums.settle();
   }
-  return parts.model->metrics(sum_over_ranks(parts.grid.all(), sums));
+  std::vector<models::Metric> metrics = parts.model->metrics(sum_over_ranks(parts.grid.all(), sums));
+  if (is_undefined(config, *parts.model, data, split)) {
+    for (models::Metric& metric : metrics) metric.value = std::numeric_limits<double>::quiet_NaN();
+  }
+  return metrics;
 }
 
 std::int64_t examples_of(const data::DatasetInfo& info, data::Split split) {
@@ -150,7 +156,57 @@ const models::Metric* find(const std::vector<models::Metric>* metrics, const std
   return found == metrics->end() ? nullptr : &*found;
 }
 
+/// Ratings for which the model has learnt nothing but their mean.
+std::int64_t unknown_ratings(const settings::Config& config, const data::Unseen& unseen) {
+  return config.model.factorization.biases ? unseen.both : unseen.users + unseen.items - unseen.both;
+}
+
+std::string unseen_ratings_text(const data::Unseen& unseen, data::Split split) {
+  if (unseen.users + unseen.items == 0) return "";
+  return fmt::format("of {} {} ratings, {} are of users without training ratings, {} of such items, {} of both",
+                     grouped(unseen.examples), data::name_of(split), grouped(unseen.users), grouped(unseen.items),
+                     grouped(unseen.both));
+}
+
 }  // namespace
+
+bool is_undefined(const settings::Config& config, const models::Model& model, data::Dataset& data, data::Split split) {
+  const data::Unseen unseen = data.unseen(split);
+  if (unseen.examples == 0) return false;
+  if (unseen.no_pairs) return true;
+  if (data.info().kind == data::SetKind::ratings) return unknown_ratings(config, unseen) == unseen.examples;
+  return unseen.in_classes() == unseen.examples && !has_targets(model, split);
+}
+
+std::string unseen_text(const settings::Config& config, const models::Model& model, data::Dataset& data,
+                        data::Split split, const std::vector<std::string>& class_names) {
+  const data::Unseen unseen = data.unseen(split);
+  std::string text;
+  if (unseen.no_pairs) {
+    text = fmt::format("no {} sentence has two or more words", data::name_of(split));
+  } else if (data.info().kind == data::SetKind::ratings) {
+    text = unseen_ratings_text(unseen, split);
+  } else if (!unseen.classes.empty() && !has_targets(model, split)) {
+    text = unseen_classes_text(unseen, class_names, data.seen_classes(), data::name_of(split), "example");
+  }
+  if (text.empty()) return text;
+  return text + (is_undefined(config, model, data, split) ? "; all metrics of this split are undefined"
+                 : unseen.classes.empty()                 ? ""
+                                                          : "; they count as wrong, and have no figures of their own");
+}
+
+nlohmann::ordered_json to_json(const data::Unseen& unseen) {
+  nlohmann::ordered_json json = {{"examples", unseen.examples}};
+  if (unseen.no_pairs) json["no_pairs"] = true;
+  for (const auto& [label, examples] : unseen.classes)
+    json["classes"].push_back({{"class", label}, {"examples", examples}});
+  if (unseen.users + unseen.items > 0) {
+    json["of_unknown_users"] = unseen.users;
+    json["of_unknown_items"] = unseen.items;
+    json["of_both"] = unseen.both;
+  }
+  return json;
+}
 
 std::vector<models::Metric> possible_metrics(const models::Model& model, data::Split split) {
   return model.metrics(full_sums(split, has_targets(model, split)));
