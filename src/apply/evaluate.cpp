@@ -87,6 +87,17 @@ void add_recommendations(comm::Communicator& world, TrainedModel& model, const E
   }
 }
 
+/// Examples about which the training examples say nothing.
+void say_unseen(comm::Communicator& world, TrainedModel& model, const ApplyOptions& options,
+                nlohmann::ordered_json& object, Log& log) {
+  if (!world.is_root()) return;
+  const std::string text = session::unseen_text(model.config, *model.parts->model, **model.data, model.split,
+                                                class_names_of(model, options));
+  if (text.empty()) return;
+  log.warning(fmt::format("{}: {}", model.source, text));
+  object["unseen"] = session::to_json((*model.data)->unseen(model.split));
+}
+
 void print_evaluation(comm::Communicator& world, const ApplyOptions& options, const EvaluateOptions& how, Log& log) {
   TrainedModel model(world, options, log);
   require_answers(model);
@@ -101,10 +112,11 @@ void print_evaluation(comm::Communicator& world, const ApplyOptions& options, co
   const std::string threshold = threshold_text(model);
   if (!threshold.empty()) object["threshold"] = *model.threshold;
   object.update(records::to_json(found.metrics));
+  say_unseen(world, model, options, object, log);
   std::vector<std::string> lines;
   const int width = class_reading(model) ? 27 : 15;  // of the names below these
   for (const models::Metric& metric : found.metrics)
-    lines.push_back(fmt::format("  {:{}} {:.6g}", metric.name, width, metric.value));
+    lines.push_back(fmt::format("  {:{}} {}", metric.name, width, figure_text(metric.value)));
   const Report report{object, lines};
   if (found.classes)
     report.add(*found.classes, world.is_root() ? class_names_of(model, options) : std::vector<std::string>{});

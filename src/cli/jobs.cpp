@@ -17,15 +17,10 @@ void add_search(Command app, Chosen& chosen) {
   Command command = app.add_subcommand(
       "search", "train the trials of a config's [search] side by side, on all ranks, and find the best settings");
   arguments->add_to(command, "search");
-  command.add_flag("--dry-run", arguments->dry_run, "list the trials and train none");
+  command.add_flag("--dry-run", arguments->dry_run,
+                   "check the search as before its start, list its trials, train none");
   command.callback([arguments, &chosen] {
-    if (arguments->dry_run) {
-      chosen.alone = [arguments, &chosen] {
-        fmt::print("{}", printable(jobs::list_trials(arguments->config.text(), chosen.models)));
-      };
-      return;
-    }
-    TrialArguments::choose(arguments, jobs::search, chosen);
+    TrialArguments::choose(arguments, arguments->dry_run ? jobs::list_trials : jobs::search, chosen);
   });
 }
 

@@ -44,6 +44,8 @@ void ConfusionMatrix::add(std::int32_t truth, std::int32_t predicted) {
 }
 
 ClassFigures ConfusionMatrix::of(Index label) const {
+  if (is_untrained(label))
+    return {.precision = kUndefined, .recall = kUndefined, .f1 = kUndefined, .support = support(label)};
   const auto hit = static_cast<double>(hits(label));
   const auto labelled = static_cast<double>(support(label)), said = static_cast<double>(predicted(label));
   return {.precision = quotient(hit, said),
@@ -52,15 +54,21 @@ ClassFigures ConfusionMatrix::of(Index label) const {
           .support = support(label)};
 }
 
+/// A mean is undefined where all examples are of untrained classes. \param count of the others
+ClassFigures ConfusionMatrix::defined(const ClassFigures& mean, std::int64_t count) const {
+  const bool is_undefined = count == 0 && !untrained_.empty();
+  return is_undefined ? ClassFigures{.precision = kUndefined, .recall = kUndefined, .f1 = kUndefined} : mean;
+}
+
 ClassFigures ConfusionMatrix::macro_mean() const {
   ClassFigures sum;
   std::int64_t occurring = 0;
   for (Index label = 0; label < classes_; ++label) {
-    if (support(label) + predicted(label) == 0) continue;
+    if (support(label) + predicted(label) == 0 || is_untrained(label)) continue;
     ++occurring;
     unisono::records::add(sum, of(label), 1);
   }
-  return divided(sum, static_cast<double>(occurring));
+  return defined(divided(sum, static_cast<double>(occurring)), sum.support);
 }
 
 double ConfusionMatrix::accuracy() const {
@@ -75,7 +83,7 @@ double ConfusionMatrix::accuracy() const {
 double ConfusionMatrix::balanced_accuracy() const {
   double recalls = 0, classes = 0;
   for (Index label = 0; label < classes_; ++label) {
-    if (support(label) == 0) continue;
+    if (support(label) == 0 || is_untrained(label)) continue;
     recalls += of(label).recall;
     ++classes;
   }
@@ -85,9 +93,9 @@ double ConfusionMatrix::balanced_accuracy() const {
 ClassFigures ConfusionMatrix::weighted_mean() const {
   ClassFigures sum;
   for (Index label = 0; label < classes_; ++label) {
-    unisono::records::add(sum, of(label), static_cast<double>(support(label)));
+    if (!is_untrained(label)) unisono::records::add(sum, of(label), static_cast<double>(support(label)));
   }
-  return divided(sum, static_cast<double>(sum.support));
+  return defined(divided(sum, static_cast<double>(sum.support)), sum.support);
 }
 
 namespace {
@@ -333,6 +341,16 @@ std::optional<ChosenThreshold> best_threshold(std::vector<float> negative, std::
     if (!best || value > best->value || nearer) best = {threshold, value};
   }
   return best;
+}
+
+void ClassificationFigures::set_untrained(const std::vector<bool>& untrained) {
+  matrix.set_untrained(untrained);
+  for (std::size_t label = 0; label < untrained.size(); ++label) {
+    if (!untrained[label]) continue;
+    const std::size_t at = matrix.classes() == 2 ? 0 : label;  // of two classes, it is the other's, too
+    if (at < ranking.size()) ranking[at] = {kUndefined, kUndefined};
+    if (at < curves.size()) curves[at] = {};
+  }
 }
 
 RankingFigures ClassificationFigures::mean_ranking() const {

@@ -195,15 +195,17 @@ nlohmann::json to_json(const TrialResult& result) {
   for (const MeasuredMetric& metric : result.metrics) {
     metrics.push_back({data::name_of(metric.split), metric.name, number(metric.value), metric.larger_is_better});
   }
-  return {{"status", name_of(result.status, kTrialStatuses)},
-          {"message", result.message},
-          {"value", number(result.value)},
-          {"larger_is_better", result.larger_is_better},
-          {"metrics", metrics},
-          {"epochs", result.epochs},
-          {"steps", result.steps},
-          {"kept_epochs", result.kept_epochs},
-          {"seconds", result.seconds}};
+  nlohmann::json json = {{"status", name_of(result.status, kTrialStatuses)},
+                         {"message", result.message},
+                         {"value", number(result.value)},
+                         {"larger_is_better", result.larger_is_better},
+                         {"metrics", metrics},
+                         {"epochs", result.epochs},
+                         {"steps", result.steps},
+                         {"kept_epochs", result.kept_epochs},
+                         {"seconds", result.seconds}};
+  if (!result.short_of_convergence.empty()) json["short_of_convergence"] = result.short_of_convergence;
+  return json;
 }
 
 TrialResult result_from(const nlohmann::json& json) {
@@ -220,6 +222,7 @@ TrialResult result_from(const nlohmann::json& json) {
   result.steps = json.at("steps").get<std::int64_t>();
   result.kept_epochs = json.at("kept_epochs").get<std::int64_t>();
   result.seconds = json.at("seconds").get<double>();
+  result.short_of_convergence = json.value("short_of_convergence", "");
   return result;
 }
 

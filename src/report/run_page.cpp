@@ -402,8 +402,9 @@ Table class_table(const records::ConfusionMatrix& matrix, const std::vector<std:
   Table table{.caption = "Classes", .head = {"class", "examples", "precision", "recall", "F1"}};
   for (Index label = 0; label < matrix.classes(); ++label) {
     const records::ClassFigures figures = matrix.of(label);
-    table.rows.push_back({class_name(names, label), grouped(figures.support), fmt::format("{:.3f}", figures.precision),
-                          fmt::format("{:.3f}", figures.recall), fmt::format("{:.3f}", figures.f1)});
+    const auto text = [](double figure) { return std::isnan(figure) ? "undefined" : fmt::format("{:.3f}", figure); };
+    table.rows.push_back({class_name(names, label), grouped(figures.support), text(figures.precision),
+                          text(figures.recall), text(figures.f1)});
   }
   return table;
 }

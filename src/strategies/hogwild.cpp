@@ -272,10 +272,18 @@ class Hogwild final : public Strategy {
   void train(TrainContext& run) override;
   bool has_workers(const models::Model& model) const override { return model.in_place() == nullptr; }
   std::int64_t extra_bytes(const models::Model& model, int ranks, int) const override {
-    return ParameterAverage::bytes(model, settings_.merge, ranks);
+    return ParameterAverage::bytes(model, settings_.merge, ranks) + meter_bytes(model);
   }
 
  private:
+  /// Of the meter of conflicts: 8 bytes a row, where several threads update it in place.
+  std::int64_t meter_bytes(const models::Model& model) const {
+    if (threads_ == 1 || model.in_place() == nullptr) return 0;
+    std::int64_t bytes = 0;
+    for (const models::RowSpace& space : model.in_place()->row_spaces())
+      bytes += space.rows * std::int64_t{sizeof(std::uint64_t)};
+    return bytes;
+  }
   models::RowLocks* locks() { return locks_ ? &*locks_ : nullptr; }
   bool averages_after(const TrainContext& run, std::int64_t steps) const;
   std::int64_t next_meeting(const TrainContext& run, std::int64_t step) const;

@@ -55,6 +55,22 @@ class Applying(BinaryTest):
         text = self.succeed("evaluate", "run").out
         self.assertRegex(text, r"accuracy +0\.\d+")
 
+    def test_an_exported_file_is_called_one(self):
+        for format in ("hdf5", "npz"):
+            self.succeed("export", "run", "--format", format, "--output", f"weights.{format}")
+            again = ("export", "--format", "npz", "--output", "a.npz")
+            for command in (("evaluate",), ("predict", "--output", "p.csv"), again):
+                result = self.unisono(command[0], f"weights.{format}", *command[1:])
+                self.assertEqual(result.code, 4, result)
+                self.assertEqual(len(messages(result)), 1, result)
+                self.assertIn(f"weights.{format}: is no checkpoint: ", messages(result)[0])
+                self.assertIn("from the folder of its run, or one of its checkpoints/*.h5", messages(result)[0])
+                self.assertIn("files of 'unisono export' hold parameters alone", messages(result)[0])
+                self.assertNotIn("name another checkpoint", messages(result)[0])
+        result = self.unisono("evaluate", "digits.h5")
+        self.assertEqual(result.code, 4, result)
+        self.assertIn("digits.h5: is no checkpoint: it is a data set", messages(result)[0])
+
     def test_a_set_of_features_alone_is_normalised_as_in_training(self):
         with h5py.File(self.digits, "r") as digits, h5py.File(self.folder / "features.h5", "w") as features:
             digits.copy("test/features", features.create_group("test"))  # with its scale

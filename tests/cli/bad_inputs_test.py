@@ -781,7 +781,7 @@ CHECKPOINTS = [
     Case(
         "text for a checkpoint",
         CHECKPOINT,
-        r"config\.toml is truncated or not a checkpoint",
+        r"config\.toml: is no checkpoint: it is not an HDF5 file",
         ("evaluate", "config.toml"),
     ),
     Case(

@@ -92,6 +92,32 @@ class Folds(CrossValidationTest):
         for name in names:
             self.assertIn(f"<title>label {name}, predicted {name}: ", page)
 
+    def test_methods_that_end_short_of_convergence_are_said(self):
+        linear = FOLDS + """
+[model]
+kind = "linear"
+[optimizer]
+kind = "lbfgs"
+[strategy]
+kind = "batch"
+[train]
+threads = 1
+epochs = 2
+"""
+        data = 'name = "linear"\n[data]\npath = "digits.h5"\n'
+        model = 'kind = "linear"\nloss = "softmax"\nl2 = 0.01'
+        self.write("folds.toml", data + linear.replace('kind = "linear"', model))
+        words = ("cross-validate", "folds.toml", "--output")
+        result = self.succeed(*words, "short")
+        said = "5 of 5 folds (number 0, 1, 2, 3, 4) ended short of convergence: train.epochs iterations were made"
+        self.assertIn(said, result.err)
+        rows = json.loads((self.folder / "short/cross_validation.json").read_text())["results"]
+        self.assertEqual({row["short_of_convergence"] for row in rows}, {"train.epochs iterations were made"})
+        result = self.succeed(*words, "long", *settings("train.epochs=500", "optimizer.gradient_tolerance=0.01"))
+        self.assertNotIn("short of convergence", result.err)
+        rows = json.loads((self.folder / "long/cross_validation.json").read_text())["results"]
+        self.assertFalse(any("short_of_convergence" in row for row in rows))
+
     def test_the_tables_are_the_same_on_any_number_of_ranks(self):
         self.validate("one")
         for ranks in (2, 3):

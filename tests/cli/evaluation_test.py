@@ -114,6 +114,65 @@ def calibration_error(confidence, right):
     return sum(gaps) / len(right)
 
 
+class UntrainedClasses(Evaluating):
+    """Classes that only the test group has."""
+
+    def make(self, test):
+        random = numpy.random.default_rng(3)
+        with h5py.File(self.folder / "set.h5", "w") as file:
+            file.attrs["class_names"] = ["<=50K", ">50K", "<=50K."]
+            for group, labels in (("train", numpy.arange(40) % 2), ("test", numpy.array(test))):
+                file[f"{group}/features"] = (labels[:, None] + random.normal(0, 0.1, (len(labels), 6))).astype("f4")
+                file[f"{group}/labels"] = labels
+        self.write("model.toml", NETWORK.format(loss="softmax_cross_entropy", units=3))
+        return self.train("run", config="model.toml")
+
+    def test_they_are_named_and_have_no_figures(self):
+        said = "4 of 10 test examples are of a class that no training example has: '<=50K.' \\(4; is it '<=50K'\\?\\)"
+        result = self.make([0, 1, 2] * 3 + [2])
+        self.assertRegex(result.out + result.err, f"warning: set.h5: {said}; they count as wrong")
+        self.assertRegex(result.out, f"  unknown     {said}")
+        counts = {"examples": 10, "classes": [{"class": 2, "examples": 4}]}
+        self.assertEqual(self.summary("run")["unseen"], {"test": counts})
+        figures = self.figures()
+        self.assertEqual(figures["unseen"], counts)
+        self.assertLessEqual(figures["accuracy"], 0.6)
+        other = figures["classes"][2]
+        self.assertEqual((other["precision"], other["recall"], other["f1"], other["roc_auc"]), (None,) * 4)
+        self.assertEqual((other["examples"], other["trained"]), (4, False))
+        for name in ("precision", "recall", "f1"):
+            known = [one[name] for one in figures["classes"][:2]]
+            self.assertAlmostEqual(figures[f"{name}_macro"], sum(known) / 2, places=12)
+        text = self.succeed("evaluate", "run")
+        self.assertRegex(text.err, said)
+        self.assertRegex(text.out, r"2 <=50K\. +- +- +- +4")
+        self.assertIn("-: undefined, since no training example has this class; the means leave it out", text.out)
+        # Another file with the classes of the run, and no training group.
+        with h5py.File(self.folder / "set.h5") as file, h5py.File(self.folder / "new.h5", "w") as new:
+            new.attrs["class_names"] = file.attrs["class_names"]
+            file.copy("test", new)
+        self.assertEqual(self.figures("--data", "new.h5")["classes"][2]["f1"], None)
+
+    def test_metrics_of_such_examples_alone_are_undefined(self):
+        result = self.make([2] * 6)
+        self.assertRegex(result.out + result.err, "6 of 6 test examples .*; all metrics of this split are undefined")
+        summary = self.summary("run")
+        self.assertEqual(summary["status"], "complete")
+        self.assertEqual(summary["test"], {"loss": None, "accuracy": None})
+        self.assertIn("test loss undefined accuracy undefined", result.out)
+        figures = self.figures()
+        for name in ("loss", "accuracy", "f1_macro", "f1_weighted", "roc_auc"):
+            self.assertIsNone(figures[name], name)
+        self.assertNotIn("brier_score", figures)
+        self.assertRegex(self.succeed("evaluate", "run").out, "accuracy +undefined")
+
+    def test_a_set_whose_classes_all_are_trained_says_nothing(self):
+        result = self.make([0, 1, 1])
+        self.assertNotIn("no training example", result.out + result.err)
+        self.assertNotIn("unseen", self.summary("run"))
+        self.assertNotIn("unseen", self.figures())
+
+
 @unittest.skipIf(metrics is None, "scikit-learn is not there: scripts/install-deps test")
 class ScikitLearn(Evaluating):
     def check(self, labels, scores, classes, probabilities):

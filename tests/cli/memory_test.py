@@ -8,6 +8,9 @@ import resource
 import subprocess
 import unittest
 
+import h5py
+import numpy
+
 from harness import AT_ONCE, BINARY, BinaryTest
 
 LAUNCH = pathlib.Path(os.environ["UNISONO_SOURCE"]) / "scripts/launch"
@@ -61,6 +64,63 @@ class TooLarge(BinaryTest):
         )
         self.assertEqual(done.returncode, 0, done)
         self.assertIn("peak memory of a rank, predicted: ", done.stdout)
+
+
+WIDE = """
+name = "wide"
+data.path = "wide.h5"
+[model]
+kind = "linear"
+loss = "logistic"
+l2 = 0.001
+[optimizer]
+kind = "sgd"
+learning_rate = 0.1
+[train]
+epochs = 1
+threads = 1
+[strategy]
+kind = "serial"
+"""
+
+
+class ManyFeatures(BinaryTest):
+    """Linear models of sparse rows, with far more columns than values."""
+
+    COLUMNS = 30_000_000
+
+    def setUp(self):
+        super().setUp()
+        random = numpy.random.default_rng(1)
+        with h5py.File(self.folder / "wide.h5", "w") as file:
+            for group in ("train", "test"):
+                columns = numpy.sort(random.integers(0, self.COLUMNS, (1000, 10)), axis=1)
+                file[f"{group}/features/indptr"] = numpy.arange(0, 10_001, 10).astype("u8")
+                file[f"{group}/features/indices"] = columns.ravel().astype("u4")
+                file[f"{group}/features"].attrs["columns"] = self.COLUMNS
+                file[f"{group}/labels"] = random.integers(0, 2, 1000)
+        self.write("wide.toml", WIDE)
+
+    def measured(self, *words):
+        """Its output, and the most memory that it took."""
+        with open(self.folder / "out.txt", "w") as out:
+            child = subprocess.Popen([BINARY, *words], cwd=self.folder, stdout=out)
+            _, status, usage = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+        self.assertEqual(child.returncode, 0)
+        return (self.folder / "out.txt").read_text(), usage.ru_maxrss * 1024
+
+    @unittest.skipIf("keep_modules" in os.environ.get("LD_PRELOAD", ""), "a sanitizer needs memory of its own")
+    def test_info_takes_little_memory_and_predicts_that_of_training(self):
+        two_threads = ("--set", "strategy.kind=hogwild", "--set", "strategy.threads=2")
+        for words in ((), ("--set", "model.l2=0"), two_threads):
+            told, taken = self.measured("info", "wide.toml", "--json", *words)
+            self.assertLess(taken, 4 * self.COLUMNS)  # less than θ
+            predicted = json.loads(told)["peak_memory_bytes"]
+            _, needed = self.measured("train", "wide.toml", "--overwrite", *words)
+            self.assertLess(needed, predicted / 0.9, json.loads(told)["memory"])
+            self.assertGreater(needed, predicted / 1.1, json.loads(told)["memory"])
+            self.assertGreater(needed, 2 * 4 * self.COLUMNS)  # θ, and its copy for a checkpoint
 
 
 class LimitedAddresses(BinaryTest):

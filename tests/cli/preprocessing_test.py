@@ -5,6 +5,7 @@ pipeline_test.py compares with scikit-learn.
 """
 
 import gzip
+import json
 import re
 import unittest
 
@@ -535,6 +536,39 @@ class StoredFeaturesTest(PreprocessingTest):
 
 
 class SplitTest(PreprocessingTest):
+    def grouped(self):
+        random = numpy.random.default_rng(1)
+        rows = [(f"{value:.5f}", i % 20, "ab"[i % 2]) for i, value in enumerate(random.normal(size=100))]
+        self.write("t.csv", table(rows, ["x", "who", "k"]))
+        self.check("data", "import", "csv", "t.csv", "--label", "k", "--group", "who", "--output", "t.h5")
+        config = CONFIG_OF_TABLE.replace("table", "t").format(loss="softmax_cross_entropy", units=2)
+        self.write("t.toml", config.replace('path = "t.h5"', 'path = "t.h5"\nvalidation_fraction = 0.2'))
+
+    def test_a_group_is_in_training_or_in_validation(self):
+        self.grouped()
+        result = self.check("train", "t.toml")
+        self.assertIn("validation: 20 of 100 examples, all of 4 of 20 groups (train/groups); data.split_by", result.out)
+        self.check("predict", "runs/t", "--split", "validation", "--output", "whole.csv")
+        result = self.check("train", "t.toml", "--overwrite", "--set", "data.split_by=rows")
+        self.assertNotIn("groups", result.out)
+        self.check("predict", "runs/t", "--split", "validation", "--output", "rows.csv")
+        lines = [(self.folder / name).read_text().splitlines() for name in ("whole.csv", "rows.csv")]
+        self.assertEqual([len(one) for one in lines], [21, 21])
+
+    def test_a_run_of_before_goes_on_with_its_own_rule(self):
+        """Its config has no data.split_by."""
+        self.grouped()
+        rows = ("--set", "data.split_by=rows")
+        self.check("train", "t.toml", *rows, "--output", "whole", "--set", "train.epochs=6")
+        self.check("train", "t.toml", *rows, "--output", "run", "--set", "train.epochs=3")
+        kept = (self.folder / "run/config.toml").read_text()
+        self.assertIn('split_by = "rows"\n', kept)
+        self.write("run/config.toml", kept.replace('split_by = "rows"\n', ""))
+        result = self.check("train", "t.toml", "--output", "run", "--resume", "--set", "train.epochs=6")
+        self.assertNotIn("all of 4 of 20 groups", result.out)
+        self.assertEqual(json.loads((self.folder / "run/summary.json").read_text())["validation"],
+                         json.loads((self.folder / "whole/summary.json").read_text())["validation"])
+
     def test_seeds_are_compared_on_the_same_validation_rows(self):
         random = numpy.random.default_rng(1)
         rows = [(f"{value:.5f}", "a" if i % 10 else "b") for i, value in enumerate(random.normal(size=100))]

@@ -22,7 +22,7 @@ import generated  # noqa: E402
 class Ratings(BinaryTest):
     def imported(self, train, test):
         words = ("data", "import", "ratings", train, "--test-file", test, "--split", "none", "--output", "ratings.h5")
-        self.succeed(*words)
+        self.succeed(*words, "--overwrite")
 
     def write_generated(self, drawn):
         for name, ratings in zip(("train.txt", "test.txt"), drawn):
@@ -48,6 +48,42 @@ class ShippedConfig(Ratings):
     def test_on_drawn_stars_like_those_of_movielens(self):
         self.write_generated(generated.draw_stars())
         self.assertLess(self.rmse_on_test(), 1.01 * BEST_STARS)
+
+
+class Unknown(Ratings):
+    """Test ratings of users and items that have no training ratings."""
+
+    def trained(self, test, *settings):
+        self.write("train.txt", "".join(f"u{i % 7} i{i % 5} {1 + i % 5}\n" for i in range(35)))
+        self.write("test.txt", test)
+        self.imported("train.txt", "test.txt")
+        words = [word for setting in settings for word in ("--set", setting)]
+        return self.train("run", "--set", "data.path=ratings.h5", "--overwrite", *words, config=SHIPPED)
+
+    def test_they_are_said_and_counted(self):
+        result = self.trained("u1 i1 3\nnew i1 3\nu1 other 4\nnew other 5\n")
+        said = "of 4 test ratings, 2 are of users without training ratings, 2 of such items, 1 of both"
+        self.assertIn(f"warning: ratings.h5: {said}", result.out + result.err)
+        self.assertIn(f"  unknown     {said}\n", result.out)
+        counts = {"examples": 4, "of_unknown_users": 2, "of_unknown_items": 2, "of_both": 1}
+        self.assertEqual(self.summary("run")["unseen"]["test"], counts)
+        self.assertGreater(self.summary("run")["test"]["rmse"], 0)
+        told = self.succeed("evaluate", "run", "--json", "--at", "0")
+        self.assertEqual(json.loads(told.out)["unseen"], counts)
+
+    def test_metrics_are_undefined_where_nothing_is_known_of_any_rating(self):
+        nothing = "all metrics of this split are undefined"
+        result = self.trained("new other 3\nnew another 4\n")
+        self.assertIn(nothing, result.out + result.err)
+        self.assertEqual(set(self.summary("run")["test"].values()), {None})
+        told = json.loads(self.succeed("evaluate", "run", "--json", "--at", "0").out)
+        self.assertEqual((told["loss"], told["rmse"]), (None, None))
+        # A known user has a bias; without biases, the factors of an unknown item say nothing.
+        known_users = "u1 other 3\nu2 another 4\n"
+        self.assertNotIn(nothing, self.trained(known_users).out)
+        self.assertGreater(self.summary("run")["test"]["rmse"], 0)
+        self.assertIn(nothing, self.trained(known_users, "model.biases=false").out)
+        self.assertIsNone(self.summary("run")["test"]["rmse"])
 
 
 class PenaltiesOfRows(Ratings):

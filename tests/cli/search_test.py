@@ -180,6 +180,24 @@ class Trials(SearchTest):
             self.assertIn(f"optimizer = {row['optimizer']}", line)
         self.assertFalse((self.folder / "dry").exists())
 
+    def test_a_dry_run_refuses_what_the_search_refuses(self):
+        held_back = settings("data.augmentation.shift=0")
+        fraction = settings("data.validation_fraction=0.25")
+        for keys, reason in (
+            (held_back, "has no validation examples, by which trials are compared"),
+            ((*fraction, *settings("search.metric=validation.f1")), "this model has no such metric"),
+            ((*fraction, *settings("search.ranks_per_trial=2")), "cannot be divided into groups of 2"),
+            ((*fraction, *settings("data.path=none.h5")), "none.h5"),
+            ((*fraction, *settings("model.layers[5].units=0")), "units"),
+        ):
+            said = []
+            for dry in ((), ("--dry-run",)):
+                result = self.unisono("search", "search.toml", "--output", "refused", *keys, *dry)
+                self.assertIn(result.code, (2, 3), result)
+                said.append((result.code, messages(result)))
+            self.assertIn(reason, said[0][1][0])
+            self.assertEqual(said[0], said[1])
+
 
 class KilledTest(SearchTest):
     LONG = ("train.epochs=6", "search.trials=8")

@@ -302,6 +302,52 @@ class WordVectors(Trained):
         self.assertAlmostEqual(one["loss"], two["loss"], delta=0.05)  # another choice of windows
 
 
+class SmallTexts(BinaryTest):
+    """Texts from which nothing, or little, can be learnt."""
+
+    def imported(self, text):
+        self.write("text.txt", text)
+        self.succeed("data", "import", "text", "text.txt", "--minimum-count", "1", "--output", "text.h5", "--overwrite")
+        self.write("words.toml", TEXT_CONFIG)
+
+    def test_a_text_without_pairs_is_refused(self):
+        self.imported("one\ntwo\nthree\n" * 50)
+        for ranks in (0, 2):
+            result = self.unisono("train", "words.toml", ranks=ranks)
+            self.assertEqual(result.code, 3, result)
+            self.assertEqual(len(messages(result)), 1, result)
+            self.assertRegex(messages(result)[0], "text.h5: no training sentence has two or more words.*minimum-count")
+        result = self.unisono("data", "cooccurrences", "text.h5", "--output", "c.h5")
+        self.assertEqual(result.code, 3, result)
+        self.assertRegex(messages(result)[0], "text.h5: no sentence has two or more words")
+
+    def test_metrics_of_test_sentences_without_pairs_are_undefined(self):
+        self.imported("one two three\n" * 50)
+        with h5py.File(self.folder / "text.h5", "a") as file:
+            file["test/words"], file["test/sentences"] = numpy.zeros(3, "i4"), numpy.arange(4).astype("u8")
+        result = self.train("run", config="words.toml")
+        said = "no test sentence has two or more words; all metrics of this split are undefined"
+        self.assertIn(said, result.out + result.err)
+        self.assertEqual(self.summary("run")["test"], {"loss": None})
+
+    def test_small_texts_and_vectors_that_are_alike_are_warned_of(self):
+        write_text(self.folder / "text.txt", VOCABULARY)
+        self.succeed("data", "import", "text", "text.txt", "--minimum-count", "1", "--output", "text.h5")
+        self.write("words.toml", TEXT_CONFIG)
+        few = ("--set", "train.epochs=1", "--set", "optimizer.learning_rate=1e-4")
+        small = "warning: text.h5: the training text has 8,000 words; vectors of words from less than some 100,000"
+        for run, words, are_alike in (("few", few, False), ("alike", (), True)):
+            result = self.train(run, *words, config="words.toml")
+            self.assertIn(small, result.err)
+            vectors = unit(self.vectors(run)["parameters/words.input"].astype(float))
+            n = len(vectors)
+            mean = (numpy.square(vectors.sum(axis=0)).sum() - n) / (n * (n - 1))
+            self.assertEqual(mean > 0.9, are_alike)
+            said = f"vectors of words are nearly alike: the mean cosine of two words is {mean:.3f}"
+            self.assertEqual(said in result.err, are_alike, result)
+            self.assertEqual("nearly alike" in result.err, are_alike)
+
+
 class Ratings(Trained):
     USERS, ITEMS = 40, 25
 

@@ -41,6 +41,30 @@ TEST_CASE("precision, recall and F1 of a confusion matrix", "[classes]") {
   CHECK(std::isnan(ConfusionMatrix(2).balanced_accuracy()));
 }
 
+TEST_CASE("figures of a class without training examples are undefined, and means leave it out", "[figures]") {
+  ConfusionMatrix matrix(3);
+  matrix.add(0, 0), matrix.add(0, 1), matrix.add(1, 1), matrix.add(2, 1), matrix.add(2, 0);
+  matrix.set_untrained({false, false, true});
+  CHECK(std::isnan(matrix.of(2).precision));
+  CHECK(std::isnan(matrix.of(2).f1));
+  CHECK(matrix.of(2).support == 2);
+  CHECK(matrix.of(1).precision == Approx(1.0 / 3));  // its wrong predictions count
+  CHECK(matrix.macro_mean().recall == Approx((0.5 + 1) / 2));
+  CHECK(matrix.balanced_accuracy() == Approx((0.5 + 1) / 2));
+  CHECK(matrix.weighted_mean().recall == Approx((2 * 0.5 + 1) / 3));
+  CHECK(matrix.macro_mean().support == 3);
+  matrix.set_untrained({true, true, true});
+  CHECK(std::isnan(matrix.macro_mean().f1));
+  CHECK(std::isnan(matrix.weighted_mean().f1));
+  CHECK(std::isnan(matrix.balanced_accuracy()));
+
+  ClassificationFigures figures{.matrix = ConfusionMatrix(2), .ranking = {{0.75, 0.5}}};
+  figures.matrix.add(0, 0), figures.matrix.add(1, 1);
+  figures.set_untrained({false, true});
+  for (const char* name : {"auc", "average_precision", "precision", "f1"})
+    CHECK(models::find_metric(metrics_of(figures), name) == nullptr);
+}
+
 TEST_CASE("very many classes have counts of their own, but no cells", "[classes]") {
   ConfusionMatrix matrix(ConfusionMatrix::kMostClasses + 1);
   CHECK_FALSE(matrix.has_cells());

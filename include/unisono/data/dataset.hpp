@@ -12,6 +12,7 @@
 #include "unisono/base/config.hpp"
 #include "unisono/data/batch.hpp"
 #include "unisono/data/preprocessing.hpp"
+#include "unisono/data/unseen.hpp"
 #include "unisono/tensor/layout.hpp"
 
 namespace unisono::data {
@@ -47,6 +48,16 @@ inline constexpr Named<Reader> kReaders[] = {
     {Reader::resident, "resident", "in memory, one copy per node"},
     {Reader::streaming, "streaming", "read from the file during training, ahead of use, and shuffled within a window"}};
 
+/// What is held out for validation as a whole.
+enum class SplitBy { automatic, rows, groups };
+
+inline constexpr Named<SplitBy> kSplitBy[] = {
+    {SplitBy::automatic, "auto", "groups where the file has train/groups, one for each example; otherwise rows"},
+    {SplitBy::rows, "rows", "single examples, at random"},
+    {SplitBy::groups, "groups",
+     "all examples that have the same value in train/groups, at random, so that no group is in training and "
+     "validation"}};
+
 enum class ImageLayout { automatic, chw, hwc };
 
 inline constexpr Named<ImageLayout> kImageLayouts[] = {
@@ -81,13 +92,16 @@ struct DataSettings {
   std::int64_t window_bytes = 0;   ///< streaming: memory of the shuffle window; 0: chosen automatically
   double validation_fraction = 0;  ///< share of the training set for validation, if the file has no validation group
   std::int64_t split_seed = 1;     ///< seed of this split
-  bool stratify = true;            ///< whether the split takes the same fraction of each class
+  SplitBy split_by = SplitBy::automatic;        ///< what this split keeps together
+  bool stratify = true;                         ///< whether the split takes the same fraction of each class
   ImageLayout layout = ImageLayout::automatic;  ///< of images with channels
   NormalizationKind normalization = NormalizationKind::automatic;
   bool shuffle = true;
   std::int64_t arrangement_seed = -1;  ///< of the order in which sparse rows and ratings lie in memory; −1: `seed`
   bool external_files = false;         ///< whether the file may refer to values in other files
   AugmentationSettings augmentation = {};
+  /// Not in the config: whether a trained model, if there is one, was trained on this set.
+  bool is_training_set = true;
   /// The setting that makes a run train in strata, as messages and the reference name it; empty: there is none.
   std::string_view strata_set_by = {};
   void describe(ConfigVisitor& visitor);
@@ -126,6 +140,9 @@ struct DatasetInfo {
   Index target_size = 0;  ///< values of a target; 0 where the set has none; features.size() for autoencoders
   std::int64_t train = 0, validation = 0, test = 0;  ///< examples
   std::array<TargetForm, 3> targets;                 ///< by Split
+  /// Where whole groups of training examples are held out for validation: how many there are, and how many are held
+  /// out; else 0.
+  std::int64_t groups = 0, held_out_groups = 0;
   std::uint64_t identity = 0;  ///< hash of shapes, sizes and a sample of the values; must be equal on all ranks
   bool resident = true;        ///< held in memory; else streamed from the file
   bool weighted = false;       ///< whether training examples have weights
@@ -210,6 +227,12 @@ class Dataset {
   /// What all examples of a split have in common: "the class 'cat'", "the target 3.5". Empty if two of them differ, and
   /// for a split without examples, labels or targets. Not collective. \throws DataError
   virtual std::string common_answer(Split) { return ""; }
+  /// Whether each class has a training example; with a trained model: one among those that it was trained on. Empty if
+  /// the set has no labels. Not collective. \throws DataError
+  virtual std::vector<bool> seen_classes() { return {}; }
+  /// The examples of a split about which the training examples say nothing: those of seen_classes, or the training
+  /// ratings. Computed once. Not collective. \throws DataError
+  virtual Unseen unseen(Split) { return {}; }
   /// This rank's training batches. The source must not outlive the set.
   /// \throws ConfigError for a batch too small to give each rank's fixed part an example, or a micro-batch as many as
   /// it needs at least, DataError

@@ -111,6 +111,7 @@ struct Preprocessing {
   std::vector<std::string> feature_names = {};  ///< of stored features without a recipe; empty: the set did not say
   bool bytes = false;                           ///< whether features were stored as bytes, …
   float scale = 1, offset = 0;                  ///< a value of an image of bytes is scale · byte + offset
+  std::vector<std::int32_t> untrained_classes = {};  ///< of which there was no training example, ascending
   bool known = false;  ///< false: a checkpoint of an earlier version, which kept the normalisation alone
 
   /// "age", "colour=red", …, "colour=other": one for each feature of the model; empty where there is no recipe.

@@ -17,9 +17,13 @@ struct Unseen {
   std::vector<ClassCount> classes = {};  ///< that the split has, but no training example
   /// Ratings whose user, or item, or user and item have no training rating; those of `both` are in all three.
   std::int64_t users = 0, items = 0, both = 0;
+  bool no_pairs = false;  ///< of text: no sentence has two words
 
   std::int64_t in_classes() const;  ///< examples of these classes
 };
+
+/// The classes that are not seen, among those that a split has. \param counts of the split's examples, by class
+Unseen unseen_classes(const std::vector<bool>& seen, const std::vector<std::int64_t>& counts);
 
 /// The name among `others` that differs from `name` in nothing but capital letters, dots and blanks; empty: none does.
 std::string twin_of(std::string_view name, const std::vector<std::string>& others);

@@ -29,8 +29,10 @@ struct TrialOptions {
 session::RunStatus search(session::Job& job, const ConfigText& config, const models::ModelKinds& models,
                           const TrialOptions& options);
 
-/// The trials that a search would begin with, as text, without training any; what depends on results is left out.
-std::string list_trials(const ConfigText& config, const models::ModelKinds& models);
+/// Checks all that `search` checks before its first trial, and logs the trials that it would begin with; what depends
+/// on results is left out. Nothing is trained or written. Collective over the job. \throws any Error
+session::RunStatus list_trials(session::Job& job, const ConfigText& config, const models::ModelKinds& models,
+                               const TrialOptions& options);
 
 /// Trains a config's model on each fold of its training examples, as its [cross_validation] says, on all ranks of the
 /// job, and writes to a folder what it is worth on the others: folds.csv, cross_validation.json, predictions.csv, and a

@@ -4,6 +4,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "unisono/models/model.hpp"
@@ -11,7 +12,8 @@
 
 namespace unisono::records {
 
-/// Precision, recall and F1 of one class; 0/0 counts as 0, as in scikit-learn.
+/// Precision, recall and F1 of one class; 0/0 counts as 0, as in scikit-learn. NaN: undefined, because no training
+/// example has this class.
 struct ClassFigures {
   double precision = 0;      ///< share of the examples predicted as this class that belong to it
   double recall = 0;         ///< share of this class's examples that were predicted as it
@@ -32,6 +34,9 @@ class ConfusionMatrix {
   void add(std::int32_t truth, std::int32_t predicted);
   /// All counts in one vector, for an allreduce over ranks.
   std::span<std::int64_t> counts() { return counts_; }
+  /// Which classes no training example has: their figures are undefined, and means leave them out. \param untrained [K]
+  void set_untrained(std::vector<bool> untrained) { untrained_ = std::move(untrained); }
+  bool is_untrained(Index label) const { return !untrained_.empty() && untrained_[at(label)]; }
 
   Index classes() const { return classes_; }
   bool has_cells() const { return has_cells_; }
@@ -46,17 +51,20 @@ class ConfusionMatrix {
   /// The mean of the recalls of those classes that have examples; NaN if none has.
   double balanced_accuracy() const;
   // Over the classes that occur, as labels or as predictions; scikit-learn's average="macro" and average="weighted".
+  // NaN where there are only untrained ones.
   ClassFigures macro_mean() const;
   ClassFigures weighted_mean() const;  ///< by the classes' supports
 
  private:
   static std::size_t at(Index i) { return static_cast<std::size_t>(i); }
+  ClassFigures defined(const ClassFigures& mean, std::int64_t count) const;
   std::int64_t predicted(Index label) const { return counts_[at(classes_ + label)]; }
   std::int64_t hits(Index label) const { return counts_[at(2 * classes_ + label)]; }
 
   Index classes_;
   bool has_cells_;
   std::vector<std::int64_t> counts_;  ///< [K] labels, [K] predictions, [K] hits, and if has_cells() [K, K]
+  std::vector<bool> untrained_ = {};  ///< [K]; empty: none is
 };
 
 /// How the outputs of a model are read as classes that exclude each other.
@@ -162,6 +170,9 @@ struct ClassificationFigures {
   /// With two classes: for the second one; with more: for each class against the rest. Empty if it was not computed.
   std::vector<RankingFigures> ranking = {};
   std::vector<RankingCurves> curves = {};  ///< of the same classes; empty if they were not wanted
+
+  /// Which classes no training example has: what concerns them is undefined. \param untrained [K], or empty: none
+  void set_untrained(const std::vector<bool>& untrained);
 
   /// Mean over the classes that have both positive and negative examples; NaN if there are none.
   RankingFigures mean_ranking() const;

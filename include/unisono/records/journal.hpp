@@ -110,8 +110,9 @@ struct TrialResult {
   bool larger_is_better = false;
   std::vector<MeasuredMetric> metrics = {};
   std::int64_t epochs = 0, steps = 0;
-  std::int64_t kept_epochs = 0;  ///< it stopped early: it has the weights of this epoch; 0: it did not
-  double seconds = 0;            ///< from its start to its end
+  std::int64_t kept_epochs = 0;           ///< it stopped early: it has the weights of this epoch; 0: it did not
+  double seconds = 0;                     ///< from its start to its end
+  std::string short_of_convergence = {};  ///< as session::RunResult's
 
   /// Lower is better; infinite where there is no value.
   double loss() const;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -50,6 +51,19 @@ SplitFigures evaluate_with_figures(ModelParts& parts, data::Dataset& data, data:
 
 /// The names of the metrics that a config asks for on a split: to show them, or to decide by them.
 std::vector<std::string> wanted_metrics(const settings::Config& config, data::Split split);
+
+/// Whether the training examples say nothing about any example of a split, so that its metrics are undefined: all are
+/// of classes without training examples; or are ratings of users and items without training ratings (for a model
+/// without biases: of such a user or item); or are text without pairs of words. Not collective. \throws DataError
+bool is_undefined(const settings::Config& config, const models::Model& model, data::Dataset& data, data::Split split);
+
+/// "11 of 20 test examples are of …", with what that means for the metrics; empty: training examples say something
+/// about all of the split. Not collective. \param class_names of the model's classes, or empty \throws DataError
+std::string unseen_text(const settings::Config& config, const models::Model& model, data::Dataset& data,
+                        data::Split split, const std::vector<std::string>& class_names);
+
+/// For summary.json, and the figures of an evaluation.
+nlohmann::ordered_json to_json(const data::Unseen& unseen);
 
 /// How many examples a split has.
 std::int64_t examples_of(const data::DatasetInfo& info, data::Split split);

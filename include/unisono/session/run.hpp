@@ -78,6 +78,8 @@ struct RunResult {
   std::string message = {};    ///< if it diverged: what happened and what to do
   bool stopped_early = false;  ///< complete before train.epochs, with the weights of best.step
   BestEvaluation best = {};    ///< over all evaluations
+  /// A method for the whole training set ended before it converged: "train.epochs iterations were made; …"; else empty.
+  std::string short_of_convergence = {};
   std::int64_t steps_per_epoch = 1;
   std::int64_t epochs = 0, steps = 0;      ///< made, including earlier parts of a resumed run
   std::int64_t examples = 0;               ///< trained on since the (re)start, over all ranks

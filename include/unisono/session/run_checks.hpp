@@ -37,6 +37,13 @@ std::vector<std::string> require_variety(const settings::Config& config, const m
 /// empty: there are none, or the examples are images. This process alone reads them.
 std::string warning_on_scales(const settings::Config& config, data::Dataset& data);
 
+/// A line for the log for each split of which some examples are of what no training example shows. \throws DataError
+std::vector<std::string> notes_on_split(const settings::Config& config, const models::Model& model,
+                                        data::Dataset& data);
+
+/// A line for the log where whole groups are held out for validation; else empty.
+std::string note_on_groups(const data::DatasetInfo& data);
+
 /// A metric is defined for a split: its examples differ in class or targets, or need not. \throws ConfigError
 void require_defined(const settings::Config& config, data::Dataset& data, data::Split split, const std::string& metric);
 

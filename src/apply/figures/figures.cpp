@@ -31,6 +31,7 @@ Json to_json(const records::ClassificationFigures& figures, Index label, const s
   Json json = {{"class", label}};
   if (!names.empty()) json["name"] = name_of(names, label);
   json.update({{"precision", one.precision}, {"recall", one.recall}, {"f1", one.f1}, {"examples", one.support}});
+  if (figures.matrix.is_untrained(label)) json["trained"] = false;
   if (figures.matrix.classes() == 2 || figures.ranking.empty()) return json;
   const records::RankingFigures& ranking = figures.ranking[static_cast<std::size_t>(label)];
   json.update({{"roc_auc", ranking.roc_auc}, {"average_precision", ranking.average_precision}});
@@ -61,8 +62,16 @@ Json bins(const records::Calibration& calibration) {
 }
 
 std::string class_line(const std::string& what, std::size_t width, const records::ClassFigures& figures) {
-  return fmt::format("  {:{}}  {:>9.4f}  {:>6.4f}  {:>6.4f}  {:>8}", what, width, figures.precision, figures.recall,
-                     figures.f1, grouped(figures.support));
+  const auto text = [](double figure) { return std::isnan(figure) ? "-" : fmt::format("{:.4f}", figure); };
+  return fmt::format("  {:{}}  {:>9}  {:>6}  {:>6}  {:>8}", what, width, text(figures.precision), text(figures.recall),
+                     text(figures.f1), grouped(figures.support));
+}
+
+bool has_untrained(const records::ConfusionMatrix& matrix) {
+  for (Index label = 0; label < matrix.classes(); ++label) {
+    if (matrix.is_untrained(label)) return true;
+  }
+  return false;
 }
 
 /// "3 cat"
@@ -95,6 +104,8 @@ void add_cells(const records::ConfusionMatrix& matrix, const std::vector<std::st
 }
 
 }  // namespace
+
+std::string figure_text(double figure) { return std::isnan(figure) ? "undefined" : fmt::format("{:.6g}", figure); }
 
 Json to_json(const records::ClassificationFigures& figures, const std::vector<std::string>& names) {
   const records::ConfusionMatrix& matrix = figures.matrix;
@@ -133,6 +144,8 @@ std::vector<std::string> to_text(const records::ClassificationFigures& figures, 
   }
   lines.push_back(class_line("macro mean", width, matrix.macro_mean()));
   lines.push_back(class_line("weighted mean", width, matrix.weighted_mean()));
+  if (each && has_untrained(matrix))
+    lines.emplace_back("  -: undefined, since no training example has this class; the means leave it out");
   if (each) {
     add_cells(matrix, titles, width, lines);
   } else {

@@ -24,11 +24,14 @@ settings::Config config_of(const std::string& path, const session::CheckpointHea
   config.replica = {};                // each rank holds the whole model
   config.strategy = {};               // nothing is trained: threads are as many as the line above says
   const std::filesystem::path run = std::filesystem::absolute(path).parent_path().parent_path();
+  config.data.is_training_set = options.input.empty() && (options.data.empty() || options.data == config.data.path);
   config.data.path = options.data.empty() ? records::find_data(run.string(), config.data.path) : options.data;
   if (header.config.find("split_seed") == std::string::npos) {  // an earlier version, which split by `seed`
     config.data.split_seed = static_cast<std::int64_t>(header.seed);
     config.data.stratify = false;
   }
+  if (settings::value_of_key(header.config, "data.split_by").empty())
+    config.data.split_by = data::SplitBy::rows;  // an earlier version, which did not keep groups together
   // Which examples were held out depends on the reader.
   if (config.data.validation_fraction > 0)
     config.data.reader = header.resident ? data::Reader::resident : data::Reader::streaming;

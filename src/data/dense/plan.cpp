@@ -5,10 +5,12 @@
 
 #include <algorithm>
 #include <span>
+#include <utility>
 
 #include "dense/feature_writer.hpp"
 #include "dense/rows.hpp"
 #include "set/external.hpp"
+#include "set/fold.hpp"
 #include "set/form.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/base/random.hpp"
@@ -84,6 +86,13 @@ std::vector<std::int32_t> strata_of(const GroupSchema& train, const hdf5::File& 
   return read_strata(file, train.labels_path(), train.examples);
 }
 
+/// Makes some rows of the training group the validation examples.
+void hold_out(SetPlan& plan, FileRows train, FileRows validation) {
+  plan.groups[static_cast<std::size_t>(Split::validation)] = plan.group(Split::train);
+  plan.positions[static_cast<std::size_t>(Split::train)] = std::move(train);
+  plan.positions[static_cast<std::size_t>(Split::validation)] = std::move(validation);
+}
+
 void split_examples(SetPlan& plan, const hdf5::File& file, const DataSettings& settings) {
   for (const Split split : {Split::train, Split::validation, Split::test}) {
     const auto i = static_cast<std::size_t>(split);
@@ -102,14 +111,18 @@ void split_examples(SetPlan& plan, const hdf5::File& file, const DataSettings& s
         fmt::format("{}: /train has only 1 example, so data.validation_fraction cannot be held back; set it to 0",
                     plan.schema.path));
   }
+  if (const auto division = divide_by_groups(settings, file, train->examples)) {
+    hold_out(plan, runs_of(division->fold.train), runs_of(division->fold.validation));
+    plan.info.groups = division->groups;
+    plan.info.held_out_groups = division->held_out;
+    return;
+  }
   const std::int64_t unit = split_unit(*train, plan.info.resident);
   const std::vector<std::int32_t> strata = strata_of(*train, file, settings, unit);
   const auto seed = static_cast<std::uint64_t>(settings.split_seed);
   auto split = strata.empty() ? split_validation(train->examples, unit, settings.validation_fraction, seed)
                               : split_stratified(strata, settings.validation_fraction, seed);
-  plan.groups[static_cast<std::size_t>(Split::validation)] = train;
-  plan.positions[static_cast<std::size_t>(Split::train)] = std::move(split.train);
-  plan.positions[static_cast<std::size_t>(Split::validation)] = std::move(split.validation);
+  hold_out(plan, std::move(split.train), std::move(split.validation));
 }
 
 /// The ranks of a node divide the labels.

@@ -320,11 +320,10 @@ std::vector<std::int32_t> read_strata(const hdf5::File& file, const std::string&
   return labels;
 }
 
-std::vector<std::int64_t> count_labels(const hdf5::File& file, const std::string& dataset, const FileRows& rows,
-                                       std::int64_t classes) {
-  std::vector<std::int64_t> counts(static_cast<std::size_t>(classes));
+void visit_labels(const hdf5::File& file, const std::string& dataset, const FileRows& rows,
+                  const std::function<bool(std::int32_t)>& visit) {
   const std::vector<FileRows::Run> runs = rows.runs({0, rows.size()});
-  if (runs.empty()) return counts;
+  if (runs.empty()) return;
   const Range all{runs.front().first_row, runs.back().first_row + runs.back().rows};
   std::vector<std::int32_t> labels(static_cast<std::size_t>(std::min(all.size(), kRowsAtATime)));
   auto run = runs.begin();
@@ -334,11 +333,20 @@ std::vector<std::int64_t> count_labels(const hdf5::File& file, const std::string
     for (; run != runs.end() && run->first_row < part.last; ++run) {
       const std::int64_t begin = std::max(run->first_row, part.first), end = run->first_row + run->rows;
       for (std::int64_t row = begin; row < std::min(end, part.last); ++row) {
-        ++counts[static_cast<std::size_t>(labels[static_cast<std::size_t>(row - part.first)])];
+        if (!visit(labels[static_cast<std::size_t>(row - part.first)])) return;
       }
-      if (end > part.last) break;  // the run continues in the next part
+      if (end > part.last) break;
     }
   }
+}
+
+std::vector<std::int64_t> count_labels(const hdf5::File& file, const std::string& dataset, const FileRows& rows,
+                                       std::int64_t classes) {
+  std::vector<std::int64_t> counts(static_cast<std::size_t>(classes));
+  visit_labels(file, dataset, rows, [&](std::int32_t label) {
+    ++counts[static_cast<std::size_t>(label)];
+    return true;
+  });
   return counts;
 }
 

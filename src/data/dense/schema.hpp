@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -78,6 +79,10 @@ std::string text_labels_hint();
 
 /// All labels of a group, for a stratified split; empty if there are too many classes for one.
 std::vector<std::int32_t> read_strata(const hdf5::File& file, const std::string& dataset, std::int64_t examples);
+
+/// Calls visit(label) for these rows, until it returns false.
+void visit_labels(const hdf5::File& file, const std::string& dataset, const FileRows& rows,
+                  const std::function<bool(std::int32_t)>& visit);
 
 /// How many of these rows have each label. \param classes larger than every label
 std::vector<std::int64_t> count_labels(const hdf5::File& file, const std::string& dataset, const FileRows& rows,

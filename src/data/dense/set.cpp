@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <array>
+#include <functional>
 #include <mutex>
 #include <optional>
 
@@ -12,6 +14,7 @@
 #include "recipe/fit.hpp"
 #include "set/agreement.hpp"
 #include "set/fold.hpp"
+#include "set/seen.hpp"
 #include "source/batch_sources.hpp"
 #include "stream/streaming_feed.hpp"
 #include "unisono/base/errors.hpp"
@@ -34,6 +37,8 @@ class Table final : public Dataset {
   const std::vector<std::int64_t>& occurrences() override { return occurrences_; }
   std::vector<std::int64_t> class_counts() override;
   std::string common_answer(Split split) override;
+  std::vector<bool> seen_classes() override;
+  Unseen unseen(Split split) override;
   std::unique_ptr<BatchSource> train(const SourceOptions& options) override;
   std::unique_ptr<EvaluationSource> evaluate(Split split, int rank, int size, Index batch_size,
                                              const Delivery& delivery) override;
@@ -63,6 +68,8 @@ class Table final : public Dataset {
   bool needs_no_conversion(Range part) const;
   const RowBlock& resident_rows(Split split, Range positions);
   const RawTable& raw_table() const;
+  void visit_labels(Split split, const std::function<bool(std::int32_t)>& visit);
+  Unseen find_unseen(Split split);
   std::unique_ptr<Feed> feed(const Schedule& schedule, const SourceOptions& options);
 
   DataSettings settings_;
@@ -75,6 +82,9 @@ class Table final : public Dataset {
   std::shared_ptr<RowConversion> conversion_;  ///< of the last pass over a training part; null: there was none
   std::vector<float> conversion_weights_;      ///< its class weights
   std::vector<std::int64_t> occurrences_;      // always empty for tables
+  bool trained_ = false;                       ///< whether a trained model brings the preprocessing
+  std::optional<std::vector<bool>> seen_;      ///< computed when first needed, as the following
+  std::array<std::optional<Unseen>, 3> unseen_;
 
   const Table* whole_ = nullptr;                 ///< of a view: the set that was opened
   std::shared_ptr<const EncodedTable> encoded_;  ///< of a view whose recipe has a fit of its own
@@ -127,7 +137,7 @@ void ResidentFeed::gather(const MicroBatch& batch, std::vector<RawExample>& exam
 }  // namespace
 
 Table::Table(const DataSettings& settings, const NodeShare& share, const Preprocessing* trained)
-    : settings_(settings), share_(share) {
+    : settings_(settings), share_(share), trained_(trained != nullptr) {
   Agreement agreement(share_);
   agreement.all_do([&] {
     file_.emplace(settings.path, hdf5::File::Mode::read);
@@ -195,19 +205,61 @@ const RowBlock& Table::resident_rows(Split split, Range positions) {
   return own_.block(*file_, group, plan_.rows(split).span(positions));
 }
 
+/// Calls visit(class) for a split's examples, until it returns false. \pre they have labels
+void Table::visit_labels(Split split, const std::function<bool(std::int32_t)>& visit) {
+  const GroupSchema& group = *plan_.group(split);
+  const FileRows& positions = plan_.rows(split);
+  if (blocks_ == nullptr) {
+    return data::visit_labels(*file_, group.labels_path(), positions, [&](std::int32_t label) {
+      const auto i = static_cast<std::size_t>(label);
+      if (group.classes.empty()) return visit(label);
+      return i >= group.classes.size() || group.classes[i] < 0 || visit(group.classes[i]);
+    });
+  }
+  const RowBlock& rows = resident_rows(split, {});
+  for (const auto& run : positions.runs({0, positions.size()})) {
+    const std::int32_t* const labels = rows.labels(run.first_row);
+    for (std::int64_t i = 0; i < run.rows; ++i) {
+      if (!visit(labels[i])) return;
+    }
+  }
+}
+
 std::vector<std::int64_t> Table::class_counts() {
   const GroupSchema* group = plan_.group(Split::train);
   if (group == nullptr || !group->has_labels) return {};
-  const FileRows& positions = plan_.rows(Split::train);
-  if (blocks_ == nullptr) return count_labels(*file_, group->labels_path(), positions, plan_.info.classes);
   std::vector<std::int64_t> counts(static_cast<std::size_t>(plan_.info.classes));
-  const RowBlock& rows = resident_rows(Split::train, {});
-  for (const auto& run : positions.runs({0, positions.size()})) {
-    for (std::int64_t row = run.first_row; row < run.first_row + run.rows; ++row) {
-      ++counts[static_cast<std::size_t>(rows.example(row).label)];
-    }
-  }
+  visit_labels(Split::train, [&](std::int32_t label) {
+    ++counts[static_cast<std::size_t>(label)];
+    return true;
+  });
   return counts;
+}
+
+std::vector<bool> Table::seen_classes() {
+  if (seen_) return *seen_;
+  const GroupSchema* const group = plan_.group(Split::train);
+  if (trained_) {
+    seen_ = classes_trained(plan_.info.classes, plan_.preprocessing.untrained_classes);
+  } else if (group != nullptr && group->has_labels) {
+    seen_ = classes_seen(plan_.info.classes, [&](const auto& visit) { visit_labels(Split::train, visit); });
+  } else {
+    seen_.emplace();
+  }
+  return *seen_;
+}
+
+Unseen Table::unseen(Split split) {
+  auto& unseen = unseen_[static_cast<std::size_t>(split)];
+  if (!unseen) unseen = find_unseen(split);
+  return *unseen;
+}
+
+Unseen Table::find_unseen(Split split) {
+  const GroupSchema* const group = plan_.group(split);
+  const std::int64_t examples = plan_.rows(split).size();
+  if (group == nullptr || !group->has_labels || settings_.targets == Targets::features) return {.examples = examples};
+  return examples_unseen(seen_classes(), examples, [&](const auto& visit) { visit_labels(split, visit); });
 }
 
 std::string Table::common_answer(Split split) {

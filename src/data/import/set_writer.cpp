@@ -204,13 +204,7 @@ std::vector<std::string> ClassCounts::warnings(const std::string& path, const st
   std::vector<std::string> all;
   for (const Split split : {Split::validation, Split::test}) {
     const auto& counts = counts_[static_cast<std::size_t>(split)];
-    Unseen unseen;
-    for (std::size_t label = 0; label < counts.size(); ++label) {
-      unseen.examples += counts[label];
-      if (counts[label] > 0 && !seen[label])
-        unseen.classes.push_back({static_cast<std::int32_t>(label), counts[label]});
-    }
-    const std::string text = unseen_classes_text(unseen, names, seen, name_of(split), unit);
+    const std::string text = unseen_classes_text(unseen_classes(seen, counts), names, seen, name_of(split), unit);
     if (!text.empty()) all.push_back(fmt::format("{}: {}", path, text));
   }
   return all;

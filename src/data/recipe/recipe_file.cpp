@@ -186,13 +186,14 @@ std::string to_json(const Recipe& recipe) { return recipe_json(recipe).dump(); }
 std::string to_json(const Preprocessing& preprocessing) {
   Json columns = Json::array();
   for (const FittedColumn& column : preprocessing.columns) columns.push_back(column_json(column));
-  const Json json = {{"recipe", recipe_json(preprocessing.recipe)},
-                     {"columns", std::move(columns)},
-                     {"class_names", preprocessing.class_names},
-                     {"feature_names", preprocessing.feature_names},
-                     {"bytes", preprocessing.bytes},
-                     {"scale", preprocessing.scale},
-                     {"offset", preprocessing.offset}};
+  Json json = {{"recipe", recipe_json(preprocessing.recipe)},
+               {"columns", std::move(columns)},
+               {"class_names", preprocessing.class_names},
+               {"feature_names", preprocessing.feature_names},
+               {"bytes", preprocessing.bytes},
+               {"scale", preprocessing.scale},
+               {"offset", preprocessing.offset}};
+  if (!preprocessing.untrained_classes.empty()) json["untrained_classes"] = preprocessing.untrained_classes;
   return json.dump();
 }
 
@@ -208,6 +209,7 @@ Preprocessing preprocessing_from_json(const std::string& text, const std::string
     json.at("bytes").get_to(read.bytes);
     json.at("scale").get_to(read.scale);
     json.at("offset").get_to(read.offset);
+    if (json.contains("untrained_classes")) json.at("untrained_classes").get_to(read.untrained_classes);
     read.known = true;
     return read;
   });

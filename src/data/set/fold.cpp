@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <map>
+
 #include "unisono/base/errors.hpp"
 #include "unisono/base/random.hpp"
 
@@ -59,6 +61,58 @@ FileRows runs_of(std::span<const std::int64_t> rows) {
   for (const std::int64_t row : rows) runs.append(row, 1);
   runs.index();
   return runs;
+}
+
+namespace {
+
+constexpr const char* kGroups = "train/groups";
+
+bool has_groups(const hdf5::File& file, std::int64_t rows) {
+  if (!file.exists(kGroups) || !file.is_dataset(kGroups)) return false;
+  const hdf5::DatasetShape shape = file.shape(kGroups);
+  return shape.extent.size() == 1 && static_cast<std::int64_t>(shape.rows()) == rows;
+}
+
+/// The examples of each group, ascending; the groups in the order of their values.
+std::vector<std::vector<std::int64_t>> rows_of_groups(const std::vector<std::int64_t>& column) {
+  std::map<std::int64_t, std::vector<std::int64_t>> by_value;
+  for (std::size_t row = 0; row < column.size(); ++row) by_value[column[row]].push_back(static_cast<std::int64_t>(row));
+  std::vector<std::vector<std::int64_t>> groups;
+  for (auto& [value, rows] : by_value) groups.push_back(std::move(rows));
+  return groups;
+}
+
+}  // namespace
+
+std::optional<GroupDivision> divide_by_groups(const DataSettings& settings, const hdf5::File& file, std::int64_t rows) {
+  const bool is_wanted = settings.validation_fraction > 0 && settings.split_by != SplitBy::rows;
+  if (!is_wanted || (settings.split_by == SplitBy::automatic && !has_groups(file, rows))) return std::nullopt;
+  const auto groups = rows_of_groups(read_training_column(settings, "groups"));
+  const KeyedPermutation place(groups.size(),
+                               RandomStream(static_cast<std::uint64_t>(settings.split_seed), Purpose::split));
+  std::vector<std::size_t> order(groups.size());
+  for (std::size_t group = 0; group < groups.size(); ++group) order[place(group)] = group;
+  std::int64_t left = validation_units(rows, settings.validation_fraction);
+  GroupDivision division{.fold = {}, .groups = std::ssize(groups)};
+  for (const std::size_t group : order) {
+    const std::int64_t size = std::ssize(groups[group]);
+    const bool held_out = (size + 1) / 2 <= left;
+    std::vector<std::int64_t>& part = held_out ? division.fold.validation : division.fold.train;
+    part.insert(part.end(), groups[group].begin(), groups[group].end());
+    if (!held_out) continue;
+    ++division.held_out;
+    left -= size;
+  }
+  if (division.held_out == 0 || division.held_out == division.groups) {
+    throw DataError(
+        fmt::format("{}: /{} has {}, none of which can be held out whole for data.validation_fraction = {} of {}; "
+                    "change the fraction, or set data.split_by = \"rows\"",
+                    settings.path, kGroups, count_of(division.groups, "group"), settings.validation_fraction,
+                    count_of(rows, "example")));
+  }
+  std::ranges::sort(division.fold.train);
+  std::ranges::sort(division.fold.validation);
+  return division;
 }
 
 std::uint64_t identity_of(const Fold& fold, std::uint64_t set) {

@@ -4,12 +4,14 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include "order/schedule.hpp"
 #include "unisono/data/dataset.hpp"
+#include "unisono/data/hdf5.hpp"
 
 // What the views of folds of all kinds of sets share.
 
@@ -23,6 +25,18 @@ void require_folds_possible(const DataSettings& settings, SetKind kind, bool res
 void require_fold(const Fold& fold, std::int64_t rows, const std::string& path);
 
 FileRows runs_of(std::span<const std::int64_t> rows);
+
+/// A division of training examples by groups.
+struct GroupDivision {
+  Fold fold;
+  std::int64_t groups = 0, held_out = 0;
+};
+
+/// The division that data.validation_fraction and data.split_by ask for, where whole groups are held out; nothing: rows
+/// are, or none. Groups come in a random order, a function of data.split_seed; each is held out if at least half of it
+/// still fits into the fraction. \param rows of the group 'train'
+/// \throws DataError where there are no groups, or none of them is small enough
+std::optional<GroupDivision> divide_by_groups(const DataSettings& settings, const hdf5::File& file, std::int64_t rows);
 
 /// DatasetInfo::identity of a fold of a set.
 std::uint64_t identity_of(const Fold& fold, std::uint64_t set);

@@ -237,10 +237,13 @@ void DataSettings::describe(ConfigVisitor& visitor) {
                             "with different seeds are compared on the same examples",
                  .range = at_least(0)},
                 split_seed);
-  visitor.field({.name = "stratify",
-                 .meaning = "take the same share of each class for validation, if the examples have class labels; "
-                            "streaming takes whole blocks of rows instead"},
-                stratify);
+  visitor.choice({.name = "split_by", .meaning = "what is held out for these validation examples as a whole"}, split_by,
+                 kSplitBy);
+  visitor.field(
+      {.name = "stratify",
+       .meaning = "take the same share of each class for validation, if the examples have class labels and are "
+                  "held out by rows; streaming takes whole blocks of rows instead"},
+      stratify);
   visitor.choice({.name = "layout", .meaning = "order of the axes of images, if the file does not state it"}, layout,
                  kImageLayouts);
   visitor.choice(

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "set/seen.hpp"
 #include "unisono/base/errors.hpp"
 
 namespace unisono::data {
@@ -26,6 +27,46 @@ std::int64_t Unseen::in_classes() const {
   std::int64_t sum = 0;
   for (const ClassCount& one : classes) sum += one.examples;
   return sum;
+}
+
+Unseen unseen_classes(const std::vector<bool>& seen, const std::vector<std::int64_t>& counts) {
+  Unseen unseen;
+  for (std::size_t label = 0; label < counts.size(); ++label) {
+    unseen.examples += counts[label];
+    const bool is_seen = label < seen.size() && seen[label];
+    if (counts[label] > 0 && !is_seen) unseen.classes.push_back({static_cast<std::int32_t>(label), counts[label]});
+  }
+  return unseen;
+}
+
+std::vector<bool> classes_seen(Index classes, const VisitClasses& training) {
+  std::vector<bool> seen(static_cast<std::size_t>(classes));
+  Index left = classes;
+  training([&](std::int32_t label) {
+    auto known = seen[static_cast<std::size_t>(label)];
+    if (!known) --left;
+    known = true;
+    return left > 0;
+  });
+  return seen;
+}
+
+std::vector<bool> classes_trained(Index classes, const std::vector<std::int32_t>& untrained) {
+  std::vector<bool> seen(static_cast<std::size_t>(classes), true);
+  for (const std::int32_t label : untrained) {
+    if (label < classes) seen[static_cast<std::size_t>(label)] = false;
+  }
+  return seen;
+}
+
+Unseen examples_unseen(const std::vector<bool>& seen, std::int64_t examples, const VisitClasses& split) {
+  if (std::ranges::find(seen, false) == seen.end()) return {.examples = examples};
+  std::vector<std::int64_t> counts(seen.size());
+  split([&](std::int32_t label) {
+    ++counts[static_cast<std::size_t>(label)];
+    return true;
+  });
+  return unseen_classes(seen, counts);
 }
 
 std::string twin_of(std::string_view name, const std::vector<std::string>& others) {

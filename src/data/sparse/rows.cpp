@@ -8,6 +8,7 @@
 
 #include "dense/schema.hpp"
 #include "order/schedule.hpp"
+#include "set/fold.hpp"
 #include "sparse/schema.hpp"
 #include "sparse/split.hpp"
 #include "unisono/base/errors.hpp"
@@ -21,7 +22,8 @@ class RowsLoader final : public GroupLoader {
       : group_(group),
         how_(how),
         width_(schema.columns),
-        border_(group.units - held_out_examples(group.units, how.validation_fraction)) {
+        border_(how.fold != nullptr ? std::ssize(how.fold->train)
+                                    : group.units - held_out_examples(group.units, how.validation_fraction)) {
     if (how.shuffle) {
       permuted_ = KeyedPermutation(static_cast<std::uint64_t>(border_),
                                    RandomStream(how.seed, Purpose::order, 0, kArrangementStream));
@@ -76,6 +78,7 @@ std::size_t RowsLoader::bytes() const {
 
 /// Chooses the rows to hold out: the same fraction of each class, or regardless of classes.
 ValidationSplit RowsLoader::choose_rows(const hdf5::File& file) const {
+  if (how_.fold != nullptr) return {.train = runs_of(how_.fold->train), .validation = runs_of(how_.fold->validation)};
   if (how_.stratify && group_.has_labels) {
     const std::vector<std::int32_t> strata = read_strata(file, group_.path("labels"), group_.units);
     if (!strata.empty()) return split_stratified(strata, how_.validation_fraction, how_.split_seed);

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <unordered_map>
 
 #include "dense/schema.hpp"
 #include "recipe/recipe_file.hpp"
@@ -303,16 +304,52 @@ void visit_row_columns(const hdf5::File& file, const SparseSchema& schema, const
                 });
 }
 
+/// How many examples have each column. Where a set has fewer values than columns, only those that occur are kept, so
+/// that this takes little memory whatever the model takes.
+class ColumnCounts {
+ public:
+  ColumnCounts(const hdf5::File& file, const SparseSchema& schema, const SparseGroup& group,
+               const std::vector<std::uint64_t>& offsets) {
+    if (group.values < schema.columns) {
+      visit_row_columns(file, schema, group, offsets, [&](std::size_t, std::size_t column) {
+        occurring_.push_back(static_cast<std::uint32_t>(column));
+      });
+      std::ranges::sort(occurring_);
+      const auto rest = std::ranges::unique(occurring_);
+      occurring_.erase(rest.begin(), rest.end());
+    }
+    counts_.resize(occurring_.empty() ? static_cast<std::size_t>(schema.columns) : occurring_.size());
+    visit_row_columns(file, schema, group, offsets,
+                      [&](std::size_t, std::size_t column) { ++counts_[place_of(column)]; });
+  }
+
+  std::int64_t of(std::size_t column) const { return counts_[place_of(column)]; }
+  std::int64_t largest() const { return *std::ranges::max_element(counts_); }
+
+ private:
+  std::size_t place_of(std::size_t column) const {
+    if (occurring_.empty()) return column;
+    return static_cast<std::size_t>(std::ranges::lower_bound(occurring_, column) - occurring_.begin());
+  }
+
+  std::vector<std::uint32_t> occurring_, counts_;
+};
+
 /// Counts for each watched example how many examples share a feature with it. \param watched rows; one may occur twice
 std::vector<std::int64_t> count_neighbours(const hdf5::File& file, const SparseSchema& schema, const SparseGroup& group,
                                            const std::vector<std::uint64_t>& offsets,
                                            const std::vector<std::size_t>& watched) {
   std::vector<Watched> bits_of_row(static_cast<std::size_t>(group.units));
   for (std::size_t i = 0; i < watched.size(); ++i) bits_of_row[watched[i]].set(i);
-  std::vector<Watched> of_column(static_cast<std::size_t>(schema.columns)), of_row(bits_of_row.size());
+  std::unordered_map<std::size_t, Watched> of_column;  // few rows have few columns
+  std::vector<Watched> of_row(bits_of_row.size());
   const auto visit_all = [&](auto visit) { visit_row_columns(file, schema, group, offsets, visit); };
-  visit_all([&](std::size_t row, std::size_t column) { of_column[column] |= bits_of_row[row]; });
-  visit_all([&](std::size_t row, std::size_t column) { of_row[row] |= of_column[column]; });
+  visit_all([&](std::size_t row, std::size_t column) {
+    if (bits_of_row[row].any()) of_column[column] |= bits_of_row[row];
+  });
+  visit_all([&](std::size_t row, std::size_t column) {
+    if (const auto found = of_column.find(column); found != of_column.end()) of_row[row] |= found->second;
+  });
   std::vector<std::int64_t> neighbours(watched.size());
   for (const Watched& bits : of_row) {
     for (std::size_t i = 0; i < watched.size(); ++i) neighbours[i] += bits[i] ? 1 : 0;
@@ -323,15 +360,15 @@ std::vector<std::int64_t> count_neighbours(const hdf5::File& file, const SparseS
 Sparsity sparsity_of_rows(const hdf5::File& file, const SparseSchema& schema, const SparseGroup& group) {
   const auto offsets = read_offsets(file, group.path("features/indptr"), group.units, group.values);
   const auto rows = static_cast<std::size_t>(group.units);
-  std::vector<std::int64_t> frequency(static_cast<std::size_t>(schema.columns)), frequencies(rows);
-  visit_row_columns(file, schema, group, offsets, [&](std::size_t, std::size_t column) { ++frequency[column]; });
+  const ColumnCounts counts(file, schema, group, offsets);
+  std::vector<std::int64_t> frequencies(rows);
   visit_row_columns(file, schema, group, offsets,
-                    [&](std::size_t row, std::size_t column) { frequencies[row] += frequency[column]; });
+                    [&](std::size_t row, std::size_t column) { frequencies[row] += counts.of(column); });
   Sparsity sparsity;
   for (std::size_t row = 0; row < rows; ++row) {
     sparsity.omega = std::max(sparsity.omega, static_cast<std::int64_t>(offsets[row + 1] - offsets[row]));
   }
-  sparsity.delta = share(*std::max_element(frequency.begin(), frequency.end()), group.units);
+  sparsity.delta = share(counts.largest(), group.units);
 
   const auto watched = static_cast<std::ptrdiff_t>(std::min(kWatched, group.units));
   std::vector<std::size_t> order(rows);

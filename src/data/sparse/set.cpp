@@ -3,12 +3,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <functional>
+#include <optional>
+#include <span>
 
 #include "dense/feature_writer.hpp"
 #include "dense/schema.hpp"
 #include "set/common_answer.hpp"
 #include "set/external.hpp"
 #include "set/fold.hpp"
+#include "set/seen.hpp"
 #include "sparse/range_source.hpp"
 #include "sparse/schema.hpp"
 #include "sparse/split.hpp"
@@ -92,7 +97,9 @@ std::int64_t count_classes(const hdf5::File& file, const SparseSchema& schema) {
 
 /// The info of a set that is not a table, from its schema and some of its values. If the file does not state the
 /// numbers of users and items, they are counted and set in the schema. \throws DataError
-DatasetInfo sparse_info(const hdf5::File& file, SparseSchema& schema, const DataSettings& settings) {
+/// \param division of the training examples, where whole groups are held out
+DatasetInfo sparse_info(const hdf5::File& file, SparseSchema& schema, const DataSettings& settings,
+                        const std::optional<GroupDivision>& division) {
   DatasetInfo info;
   info.kind = schema.kind;
   if (schema.kind == SetKind::ratings) {
@@ -118,8 +125,11 @@ DatasetInfo sparse_info(const hdf5::File& file, SparseSchema& schema, const Data
     info.targets[i] = {.labels = group->has_labels, .target_size = group->has_targets ? 1 : 0};
   }
   if (settings.validation_fraction > 0) {
-    examples[1] = held_out_examples(examples[0], settings.validation_fraction);
+    examples[1] =
+        division ? std::ssize(division->fold.validation) : held_out_examples(examples[0], settings.validation_fraction);
     examples[0] -= examples[1];
+    if (division) info.groups = division->groups;
+    if (division) info.held_out_groups = division->held_out;
     info.targets[1] = info.targets[0];
   }
   if (schema.kind == SetKind::ratings) info.grid = RatingGrid::side(info.rows, info.columns, examples[0]);
@@ -128,23 +138,6 @@ DatasetInfo sparse_info(const hdf5::File& file, SparseSchema& schema, const Data
   info.test = examples[2];
   info.identity = identity_of(file, schema);
   return info;
-}
-
-/// How often each word occurs; empty if the file does not say. \throws DataError
-std::vector<std::int64_t> word_counts(const hdf5::File& file, const SparseSchema& schema) {
-  const std::string dataset = "dictionary/counts";
-  std::vector<std::int64_t> counts;
-  if (schema.kind != SetKind::text && schema.kind != SetKind::cooccurrences) return counts;
-  if (!file.exists(dataset)) return counts;
-  const auto words = static_cast<std::uint64_t>(schema.rows);
-  const hdf5::DatasetShape shape = file.shape(dataset);
-  if (!hdf5::is_integer(shape.type) || shape.rows() != words || shape.row_size() != 1) {
-    throw DataError(fmt::format("{}: /{} must hold {} whole numbers, one for each word", file.path(), dataset, words));
-  }
-  visit_numbers(file, dataset, {0, schema.rows}, INT64_MAX, [&](std::int64_t, std::span<const std::int64_t> values) {
-    counts.insert(counts.end(), values.begin(), values.end());
-  });
-  return counts;
 }
 
 /// Settings that only tables have.
@@ -215,6 +208,8 @@ class SparseSet final : public Dataset {
   const std::vector<std::int64_t>& occurrences() override;
   std::vector<std::int64_t> class_counts() override;
   std::string common_answer(Split split) override;
+  std::vector<bool> seen_classes() override;
+  Unseen unseen(Split split) override;
   std::unique_ptr<BatchSource> train(const SourceOptions& options) override;
   std::unique_ptr<EvaluationSource> evaluate(Split split, int rank, int size, Index batch_size,
                                              const Delivery& delivery) override;
@@ -233,6 +228,10 @@ class SparseSet final : public Dataset {
   void settle_form(const Preprocessing* trained);
   void split_groups(const Loaders& loaders);
   void weigh_rows(const std::vector<float>& class_weights);
+  void require_pairs() const;
+  void visit_labels(Split split, const std::function<bool(std::int32_t)>& visit) const;
+  Unseen find_unseen(Split split);
+  Unseen unseen_ratings(Split split);
   const LoadedSplit& split(Split split) const;
 
   DataSettings settings_;
@@ -244,7 +243,11 @@ class SparseSet final : public Dataset {
   std::optional<NodeMemory> memory_;
   std::array<std::optional<LoadedSplit>, 3> splits_;
   std::vector<std::int64_t> occurrences_;
-  std::vector<float> weights_;  ///< of the training rows, computed when first needed
+  std::vector<float> weights_;             ///< of the training rows, computed when first needed
+  std::optional<GroupDivision> division_;  ///< of the training examples, where whole groups are held out
+  bool trained_ = false;                   ///< whether a trained model brings the preprocessing
+  std::optional<std::vector<bool>> seen_;  ///< computed when first needed, as the following
+  std::array<std::optional<Unseen>, 3> unseen_;
 
   const SparseSet* whole_ = nullptr;                     ///< of a view: the set that was opened
   std::shared_ptr<const FoldedRows> folded_rows_;        ///< of a view
@@ -255,7 +258,10 @@ class SparseSet final : public Dataset {
 
 SparseSet::SparseSet(const DataSettings& settings, std::uint64_t seed, const NodeShare& share,
                      const Preprocessing* trained)
-    : settings_(trained != nullptr ? without_training(settings) : settings), seed_(seed), share_(share) {
+    : settings_(trained != nullptr ? without_training(settings) : settings),
+      seed_(seed),
+      share_(share),
+      trained_(trained != nullptr) {
   Agreement agreement(share_);
   std::optional<hdf5::File> file;
   Loaders loaders;
@@ -266,6 +272,7 @@ SparseSet::SparseSet(const DataSettings& settings, std::uint64_t seed, const Nod
   load(*file, loaders, agreement);
   split_groups(loaders);
   if (schema_.kind == SetKind::ratings && loaders[0]) take_rating_figures(*loaders[0]);
+  if (schema_.kind == SetKind::text && !trained_) agreement.all_do([&] { require_pairs(); });
 }
 
 SparseSet::SparseSet(const SparseSet& whole)
@@ -334,14 +341,17 @@ Loaders SparseSet::prepare(const hdf5::File& file, const Preprocessing* trained)
   // validation_fraction refers to the training set; this set may be another one.
   if (trained != nullptr && schema_.group(Split::validation)) settings_.validation_fraction = 0;
   check_settings(settings_, schema_);
-  info_ = sparse_info(file, schema_, settings_);
+  const auto& train = schema_.group(Split::train);
+  if (train) division_ = divide_by_groups(settings_, file, train->units);
+  info_ = sparse_info(file, schema_, settings_, division_);
   settle_form(trained);
   Loaders loaders;
   for (const Split split : kSplits) {
     const auto i = static_cast<std::size_t>(split);
     if (!schema_.groups[i]) continue;
-    loaders[i] =
-        make_loader(file, schema_, *schema_.groups[i], arrangement_of(settings_, seed_, split, info_.grid, share_));
+    Arrangement how = arrangement_of(settings_, seed_, split, info_.grid, share_);
+    if (split == Split::train && division_) how.fold = &division_->fold;
+    loaders[i] = make_loader(file, schema_, *schema_.groups[i], how);
   }
   occurrences_ = word_counts(file, schema_);
   return loaders;
@@ -436,6 +446,73 @@ std::string SparseSet::common_answer(Split split) {
   return common.text(info_.classes > 0, class_names());
 }
 
+/// Calls visit(class) for a split's examples, until it returns false. \pre they are rows with labels
+void SparseSet::visit_labels(Split split, const std::function<bool(std::int32_t)>& visit) const {
+  const LoadedSplit& loaded = this->split(split);
+  const View answers = std::get<LabelledRows>(loaded.set).targets;
+  for (const ExampleRange& chunk : loaded.chunks) {
+    for (std::int64_t row = chunk.first; row < chunk.last; ++row) {
+      if (!visit(static_cast<std::int32_t>(answers[static_cast<std::size_t>(row)]))) return;
+    }
+  }
+}
+
+std::vector<bool> SparseSet::seen_classes() {
+  if (seen_) return *seen_;
+  const bool have_labels = schema_.kind == SetKind::sparse && info_.classes > 0;
+  if (!have_labels) {
+    seen_.emplace();
+  } else if (trained_) {
+    seen_ = classes_trained(info_.classes, preprocessing_.untrained_classes);
+  } else {
+    seen_ = classes_seen(info_.classes, [&](const auto& visit) { visit_labels(Split::train, visit); });
+  }
+  return *seen_;
+}
+
+Unseen SparseSet::unseen(Split split) {
+  auto& unseen = unseen_[static_cast<std::size_t>(split)];
+  if (!unseen) unseen = find_unseen(split);
+  return *unseen;
+}
+
+Unseen SparseSet::find_unseen(Split split) {
+  const auto i = static_cast<std::size_t>(split);
+  const std::array<std::int64_t, 3> examples = {info_.train, info_.validation, info_.test};
+  if (split == Split::train || !splits_[i]) return {.examples = examples[i]};
+  if (schema_.kind == SetKind::sparse && info_.targets[i].labels)
+    return examples_unseen(seen_classes(), examples[i], [&](const auto& visit) { visit_labels(split, visit); });
+  const bool are_known = splits_[0] && (!trained_ || settings_.is_training_set);
+  if (schema_.kind == SetKind::ratings && are_known) return unseen_ratings(split);
+  return {.examples = examples[i], .no_pairs = schema_.kind == SetKind::text && !has_pairs(*splits_[i])};
+}
+
+/// In strata, each rank has ratings of its own, with local numbers: those of the file's groups are read again, and
+/// those that were held out are not looked at.
+Unseen SparseSet::unseen_ratings(Split split) {
+  const LoadedSplit& loaded = this->split(split);
+  const RatingCounts counts{.users = schema_.rows, .counts = occurrences()};
+  Unseen unseen{.examples = loaded.examples};
+  const auto& group = schema_.group(split);
+  if (settings_.partition != Partition::strata) {
+    for (const ExampleRange& chunk : loaded.chunks) counts.look_at(loaded, chunk, unseen);
+  } else if (group) {
+    const hdf5::File file(settings_.path, hdf5::File::Mode::read);
+    visit_entries(file, entry_columns(schema_, *group), {0, group->units},
+                  [&](std::int64_t, std::span<const SparseEntry> entries) { counts.look_at(entries, unseen); });
+  }
+  return unseen;
+}
+
+/// Words are learnt from those that are near them.
+void SparseSet::require_pairs() const {
+  if (has_pairs(split(Split::train))) return;
+  throw DataError(
+      fmt::format("{}: no training sentence has two or more words, so that there are no pairs of words to learn from; "
+                  "import the text with several words in a line, or with a smaller --minimum-count",
+                  settings_.path));
+}
+
 /// The factor of each row's loss, which is the weight of its class. The same for all sources of a run.
 void SparseSet::weigh_rows(const std::vector<float>& class_weights) {
   if (class_weights.empty() || !weights_.empty()) return;
@@ -474,7 +551,9 @@ std::unique_ptr<Dataset> open_sparse_set(const DataSettings& settings, std::uint
 DatasetInfo inspect_sparse_set(const DataSettings& settings, const hdf5::File& file) {
   SparseSchema schema = read_sparse_schema(file, false);
   check_settings(settings, schema);
-  DatasetInfo info = sparse_info(file, schema, settings);
+  const auto& train = schema.group(Split::train);
+  const auto division = train ? divide_by_groups(settings, file, train->units) : std::nullopt;
+  DatasetInfo info = sparse_info(file, schema, settings, division);
   Loaders loaders;
   for (const Split split : kSplits) {
     const auto i = static_cast<std::size_t>(split);

@@ -420,4 +420,19 @@ FoldedRatings::FoldedRatings(const SparseSchema& schema, const Arrangement& how)
   counts_ = loader->counts();
 }
 
+void RatingCounts::look_at(std::span<const SparseEntry> entries, Unseen& unseen) const {
+  for (const SparseEntry& entry : entries) {
+    const bool user = counts[entry.row] == 0, item = counts[static_cast<std::size_t>(users) + entry.column] == 0;
+    unseen.users += user ? 1 : 0;
+    unseen.items += item ? 1 : 0;
+    unseen.both += user && item ? 1 : 0;
+  }
+}
+
+void RatingCounts::look_at(const LoadedSplit& ratings, ExampleRange part, Unseen& unseen) const {
+  look_at(std::get<SparseEntries>(ratings.set)
+              .subspan(static_cast<std::size_t>(part.first), static_cast<std::size_t>(part.size())),
+          unseen);
+}
+
 }  // namespace unisono::data

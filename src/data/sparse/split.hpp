@@ -10,6 +10,7 @@
 #include "set/agreement.hpp"
 #include "sparse/schema.hpp"
 #include "unisono/data/dataset.hpp"
+#include "unisono/data/unseen.hpp"
 #include "unisono/tensor/features.hpp"
 
 namespace unisono::data {
@@ -78,7 +79,7 @@ struct Arrangement {
   double validation_fraction = 0;  ///< share of the training examples that is held out for validation
   std::uint64_t split_seed = 0;    ///< of this split
   bool stratify = false;           ///< hold out the same fraction of each class, if there are classes
-  const Fold* fold = nullptr;      ///< ratings: which are for training and for validation; null: as above
+  const Fold* fold = nullptr;      ///< which are for training and for validation; null: as above
   Index grid = 0;                  ///< ratings: side of the RatingGrid; 0: no grid, the file's order
   int rank = 0, ranks = 0;         ///< ratings: load only this rank's rows of the grid; 0 ranks: all
 };
@@ -131,6 +132,22 @@ std::vector<std::int64_t> count_ratings(const LoadedSplit& split, Index users, I
 std::vector<std::int64_t> count_features(const LoadedSplit& split, Index columns);
 /// How many rows each class has.
 std::vector<std::int64_t> count_labels(const LoadedSplit& split, Index classes);
+
+/// How often each word occurs; empty if the file does not say. \throws DataError
+std::vector<std::int64_t> word_counts(const hdf5::File& file, const SparseSchema& schema);
+
+/// Whether a sentence of a text has two words.
+bool has_pairs(const LoadedSplit& text);
+
+/// How many training ratings each user and then each item has.
+struct RatingCounts {
+  Index users = 0;
+  const std::vector<std::int64_t>& counts;
+
+  /// Adds the ratings whose users and items have none.
+  void look_at(std::span<const SparseEntry> entries, Unseen& unseen) const;
+  void look_at(const LoadedSplit& ratings, ExampleRange part, Unseen& unseen) const;
+};
 
 /// How many values the rows of a split have.
 std::int64_t count_values(const LoadedSplit& split);

@@ -118,4 +118,26 @@ std::unique_ptr<GroupLoader> load_cooccurrences(const SparseSchema& schema, cons
   return std::make_unique<CooccurrencesLoader>(schema, group);
 }
 
+std::vector<std::int64_t> word_counts(const hdf5::File& file, const SparseSchema& schema) {
+  const std::string dataset = "dictionary/counts";
+  std::vector<std::int64_t> counts;
+  if (schema.kind != SetKind::text && schema.kind != SetKind::cooccurrences) return counts;
+  if (!file.exists(dataset)) return counts;
+  const auto words = static_cast<std::uint64_t>(schema.rows);
+  const hdf5::DatasetShape shape = file.shape(dataset);
+  if (!hdf5::is_integer(shape.type) || shape.rows() != words || shape.row_size() != 1) {
+    throw DataError(fmt::format("{}: /{} must hold {} whole numbers, one for each word", file.path(), dataset, words));
+  }
+  visit_numbers(file, dataset, {0, schema.rows}, INT64_MAX, [&](std::int64_t, std::span<const std::int64_t> values) {
+    counts.insert(counts.end(), values.begin(), values.end());
+  });
+  return counts;
+}
+
+bool has_pairs(const LoadedSplit& text) {
+  const std::span<const std::uint64_t> sentences = std::get<Text>(text.set).sentences;
+  return std::ranges::adjacent_find(
+             sentences, [](std::uint64_t first, std::uint64_t last) { return last > first + 1; }) != sentences.end();
+}
+
 }  // namespace unisono::data

@@ -77,6 +77,8 @@ class Search final : public ConfigTrials {
   Search(session::Job& job, const ConfigText& config, const models::ModelKinds& models, const TrialOptions& options,
          const settings::PlannedConfig& planned);
   session::RunStatus run();
+  /// The trials with which it begins, as text.
+  std::string list() const;
 
   trials::Plan& plan() override { return plan_; }
   EndOfTrials end() const override;
@@ -107,6 +109,7 @@ class Search final : public ConfigTrials {
   void tidy() const;
   void write_results(bool is_complete, double seconds) const;
   std::string best_config() const;
+  void say_short_of_convergence(std::int64_t trial) const;
 
   std::optional<Folds> folds_;
   search::Space space_;
@@ -137,6 +140,22 @@ Search::Search(session::Job& job, const ConfigText& config, const models::ModelK
                                      .in_older_job = goes_on()});
   require_settings(planned_, set_.info());
   require_space(space_, text_, settings(), models_, [this](const auto& trial) { require_trial(settings(), trial); });
+}
+
+std::string Search::list() const {
+  const auto method =  // by number, and not those first that take longest
+      search::make_search_method(settings(), space_, seed_of(planned_.config), planned_.config.train.epochs);
+  std::string text;
+  std::int64_t listed = 0;
+  for (auto step = method->next(); step; step = method->next(), ++listed) {
+    method->started(*step);
+    text += fmt::format("{}trial {}:", listed == 0 ? "" : "\n", step->trial);
+    for (const search::Assignment& one : space_.at(method->point(step->trial))) {
+      text += fmt::format(" {} = {}", one.key, toml_text(one.value));
+    }
+  }
+  if (listed < method->trials()) text += fmt::format("\nand {} that depend on results", method->trials() - listed);
+  return text;
 }
 
 std::vector<std::string_view> Search::free_keys() const {
@@ -283,6 +302,18 @@ std::string Search::best_config() const {
   return effective_config(config);
 }
 
+/// Says on rank 0 where the trainings of a trial by a method for the whole training set ended before they converged.
+void Search::say_short_of_convergence(std::int64_t trial) const {
+  const auto& results = plan_.trials().at(trial).results;
+  const auto is_short = [](const auto& one) { return !one.second.short_of_convergence.empty(); };
+  const auto found = std::ranges::find_if(results, is_short);
+  if (found == results.end()) return;
+  job_.log().warning(
+      fmt::format("trial {}: {} of {} ended short of convergence: {}; more of them may change the choice", trial,
+                  std::ranges::count_if(results, is_short), count_of(std::ssize(results), "training"),
+                  found->second.short_of_convergence));
+}
+
 /// Called on rank 0.
 void Search::write_results(bool is_complete, double seconds) const {
   const trials::TrialTable table{
@@ -316,6 +347,7 @@ void Search::write_results(bool is_complete, double seconds) const {
                               begun < wanted ? fmt::format("{} of ", begun) : "", count_of(wanted, "trial"), *best,
                               metric_.text(), plan_.trials().at(*best).value, trials::trial_text(space_, plan_, *best),
                               folder_));
+  say_short_of_convergence(*best);
   const auto& refitted = plan_.refitted();
   if (!refitted || refitted->status == records::TrialStatus::complete) return;
   throw session::TrainingError(
@@ -329,27 +361,11 @@ session::RunStatus search(session::Job& job, const ConfigText& config, const mod
   return Search(job, config, models, options, parse_search(config, models)).run();
 }
 
-std::string list_trials(const ConfigText& config, const models::ModelKinds& models) {
-  const settings::PlannedConfig planned = parse_search(config, models);
-  const search::Space space(planned.plans.search->space);
-  const search::SearchSettings& settings = *planned.plans.search;
-  require_space(space, config, settings, models, [&](const auto& trial) { require_trial(settings, trial); });
-  const auto method =
-      search::make_search_method(*planned.plans.search, space, seed_of(planned.config), planned.config.train.epochs);
-  std::string text;
-  std::int64_t listed = 0;
-  for (auto step = method->next(); step; step = method->next(), ++listed) {
-    method->started(*step);
-    text += fmt::format("trial {}:", step->trial);
-    for (const search::Assignment& one : space.at(method->point(step->trial))) {
-      text += fmt::format(" {} = {}", one.key, toml_text(one.value));
-    }
-    text += "\n";
-  }
-  if (listed < method->trials()) {
-    text += fmt::format("and {} that depend on results\n", method->trials() - listed);
-  }
-  return text;
+session::RunStatus list_trials(session::Job& job, const ConfigText& config, const models::ModelKinds& models,
+                               const TrialOptions& options) {
+  const Search search(job, config, models, options, parse_search(config, models));
+  if (job.ranks().is_root()) job.log().info(search.list());
+  return session::RunStatus::complete;
 }
 
 }  // namespace unisono::jobs

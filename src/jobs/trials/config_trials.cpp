@@ -104,13 +104,14 @@ settings::Config config_of(const TrialTerms& terms, const records::TrialTask& ta
 records::TrialResult result_of(const session::RunResult& run, const TrialTerms& terms) {
   records::TrialResult result{.metrics = measured(run), .epochs = run.epochs, .steps = run.steps};
   if (run.stopped_early) result.kept_epochs = run.best.step / run.steps_per_epoch;
+  result.short_of_convergence = run.short_of_convergence;
   const bool is_defined = take_value(run, terms, result);
   if (run.status == session::RunStatus::diverged) {
     result.status = records::TrialStatus::diverged;
     result.message = run.message;
   } else if (run.status == session::RunStatus::interrupted || run.status == session::RunStatus::stopped) {
     result.status = records::TrialStatus::interrupted;
-  } else if (!is_defined) {
+  } else if (!is_defined && terms.must_be_defined) {
     result.status = records::TrialStatus::failed;
     result.message = fmt::format(
         "validation {} is undefined for these validation examples, as where all have one class or one target",
@@ -193,15 +194,45 @@ session::RunResult run_in(session::Job& job, comm::Communicator& ranks, const se
 
 }  // namespace
 
+namespace {
+
+/// The config with which a job began; empty: it has not begun, or its journal is not that of such a job.
+std::string first_config(const std::string& folder) {
+  const std::string path = records::trial_journal_of(folder);
+  std::error_code ignored;
+  if (!fs::exists(path, ignored)) return "";
+  try {
+    const auto entries = records::read_journal(path);
+    return entries.empty() ? "" : entries.front().value("config", "");
+  } catch (const std::exception&) {
+    return "";  // who opens the journal says what is wrong
+  }
+}
+
+/// The config of a job that goes on, as it was when the job began: versions without data.split_by held out single
+/// examples for validation. Collective.
+settings::PlannedConfig as_before(session::Job& job, settings::PlannedConfig planned, const std::string& folder,
+                                  records::Existing existing, ConfigText& text) {
+  data::SplitBy& split_by = planned.config.data.split_by;
+  if (existing != records::Existing::resume || split_by != data::SplitBy::automatic) return planned;
+  const std::string config = job.ranks().broadcast_text(job.ranks().is_root() ? first_config(folder) : "");
+  if (config.empty() || !settings::value_of_key(config, "data.split_by").empty()) return planned;
+  split_by = data::SplitBy::rows;
+  text.overrides.emplace_back("data.split_by=\"rows\"");
+  return planned;
+}
+
+}  // namespace
+
 ConfigTrials::ConfigTrials(session::Job& job, std::string kind, const ConfigText& text,
                            const models::ModelKinds& models, const settings::PlannedConfig& planned,
                            const TrialOptions& options, const TrialRanks& ranks)
     : job_(job),
       models_(models),
       text_(text),
-      planned_(planned),
       folder_(options.output.empty() ? planned.config.run_folder() + "-" + name_of_kind(kind) : options.output),
-      set_(job, text_, planned.config),
+      planned_(as_before(job, planned, folder_, options.existing, text_)),
+      set_(job, text_, planned_.config),
       kind_(std::move(kind)),
       existing_(options.existing),
       threads_(ranks.threads),

@@ -33,6 +33,7 @@ struct TrialTerms {
   double seconds = 0;           ///< a training that takes longer fails; 0: none does
   bool reports_epochs = false;  ///< whether a training may be ended after any epoch
   bool in_older_job = false;    ///< as session::RunOptions::in_older_job
+  bool must_be_defined = true;  ///< a training fails where the metric that counts is undefined
   /// Throws ConfigError for what the job refuses in its config, and so in that of a training. May be empty.
   std::function<void(const settings::Config&)> require = {};
 };
@@ -121,8 +122,8 @@ class ConfigTrials : public TrialJob {
   session::Job& job_;
   const models::ModelKinds& models_;
   ConfigText text_;
-  settings::PlannedConfig planned_;
   std::string folder_;
+  settings::PlannedConfig planned_;
   SharedSet set_;  ///< stays open, so that all trainings find it
 
  private:

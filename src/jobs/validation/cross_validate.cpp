@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <string>
 #include <utility>
@@ -324,7 +325,8 @@ void CrossValidation::ended(const records::TrialRun& training, const records::Tr
   for (const records::MeasuredMetric& metric : result.metrics) {
     if (metric.split != data::Split::validation || !models::is_usual(metric.name)) continue;
     if (several && metric.name == "auc") continue;
-    text += fmt::format("{}{} {:.6g}", text.empty() ? "" : ", ", metric.name, metric.value);
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", metric.name,
+                        std::isnan(metric.value) ? "undefined" : fmt::format("{:.6g}", metric.value));
   }
   if (result.status != records::TrialStatus::complete) {
     text = fmt::format("{}: {}", name_of(result.status, records::kTrialStatuses), result.message);
@@ -341,6 +343,7 @@ TrialTerms CrossValidation::terms() const {
           .metric = nested_ ? metric_of(*planned_.plans.search) : "auto",
           .threads = settings().threads_per_fold,
           .in_older_job = goes_on(),
+          .must_be_defined = nested_.has_value(),
           .require = require_fold_training};
 }
 
@@ -419,6 +422,9 @@ void CrossValidation::write_results(const FoldResults& results,
   write_predictions(folder_, folds_, {planned_.config.data, set_.set().class_names(), class_reading()}, outputs);
   job_.log().info(fmt::format("{}: {} of {}\n{}", folder_, count_of(folds_.size(), "fold"),
                               count_of(folds_.rows(), "example"), results.text()));
+  if (const std::string text = results.short_of_convergence(); !text.empty()) {
+    job_.log().warning(fmt::format("{}: {}; more of them may change these figures", folder_, text));
+  }
   const auto failed = std::find_if(results.results.begin(), results.results.end(), [](const records::TrialResult& one) {
     return one.status != records::TrialStatus::complete;
   });

@@ -1,6 +1,7 @@
 #include "validation/fold_results.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -123,7 +124,7 @@ std::string FoldResults::csv() const {
                         folds.training_size(fold), folds.validation(fold).size());
     for (const std::string& name : names) {
       const auto value = value_of(results[i], name);
-      text += "," + (value ? fmt::format("{}", *value) : "");
+      text += "," + (value && !std::isnan(*value) ? fmt::format("{}", *value) : "");
     }
     if (!choices.empty()) text += "," + records::csv_text(choices[i]);
     text += "," + records::csv_text(results[i].message) + "\n";
@@ -159,6 +160,7 @@ nlohmann::ordered_json FoldResults::json() const {
     }
     if (!choices.empty()) row["choice"] = choices[i];
     if (!results[i].message.empty()) row["message"] = results[i].message;
+    if (!results[i].short_of_convergence.empty()) row["short_of_convergence"] = results[i].short_of_convergence;
     made["results"].push_back(std::move(row));
   }
   return made;
@@ -179,6 +181,22 @@ std::string FoldResults::text() const {
     }
   }
   return text;
+}
+
+std::string FoldResults::short_of_convergence() const {
+  std::vector<std::string> numbers;
+  std::string why;
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    if (results[i].short_of_convergence.empty()) continue;
+    if (numbers.empty()) why = results[i].short_of_convergence;
+    numbers.push_back(std::to_string(i));
+  }
+  constexpr std::size_t kMostNumbers = 20;
+  if (numbers.empty()) return "";
+  const std::size_t count = numbers.size();
+  numbers.resize(std::min(count, kMostNumbers));
+  return fmt::format("{} of {} (number {}{}) ended short of convergence: {}", count, count_of(folds.size(), "fold"),
+                     fmt::join(numbers, ", "), count > kMostNumbers ? ", …" : "", why);
 }
 
 std::vector<float> read_floats(const std::string& path) {

@@ -36,6 +36,8 @@ struct FoldResults {
   /// A line for each fold.
   std::string csv() const;
   nlohmann::ordered_json json() const;
+  /// Which folds' methods for the whole training set ended before they converged, and why; empty: none did.
+  std::string short_of_convergence() const;
   /// A line for each metric: mean, deviation, interval, pooled value.
   std::string text() const;
 };

@@ -73,12 +73,7 @@ void LinearModel::declare() {
 
 void LinearModel::prepare_penalties(const ModelContext& context) {
   if (!penalised()) return;
-  const auto counts = context.occurrences ? context.occurrences() : std::span<const std::int64_t>();
-  spread_.assign(static_cast<std::size_t>(features_), 1.0F);
-  for (std::size_t j = 0; j < counts.size(); ++j) {
-    spread_[j] =
-        static_cast<float>(context.training_examples) / static_cast<float>(std::max<std::int64_t>(1, counts[j]));
-  }
+  if (context.occurrences) make_spreads(context);
   if (loss_ == Kind::softmax || !kernels_->keeps_spreads(features_)) return;
   value_spreads_ = std::make_unique<VisitMemory>();
   const double values = row_values_ * static_cast<double>(context.training_examples);
@@ -166,12 +161,29 @@ kernels::RowBits* LinearModel::bits_of(const SparseRows* rows, const InPlaceStep
   return row_bits_->of<kernels::RowBits>(*rows, static_cast<std::size_t>(rows->rows()));
 }
 
+void LinearModel::make_spreads(const ModelContext& context) {
+  const auto counts = context.occurrences();
+  spread_.assign(static_cast<std::size_t>(features_), 1.0F);
+  for (std::size_t j = 0; j < counts.size(); ++j) {
+    spread_[j] =
+        static_cast<float>(context.training_examples) / static_cast<float>(std::max<std::int64_t>(1, counts[j]));
+  }
+}
+
+const float* LinearModel::spreads() const {
+  if (!penalised()) return nullptr;
+  std::call_once(spread_made_, [this] {
+    if (spread_.empty()) spread_.assign(static_cast<std::size_t>(features_), 1.0F);
+  });
+  return spread_.data();
+}
+
 kernels::LinearStep LinearModel::linear_step(const ExampleSlice& part, const InPlaceStep& step,
                                              std::int64_t examples_before) const {
   return {.rate = static_cast<float>(step.rate),
           .l1 = static_cast<float>(settings_.l1),
           .l2 = static_cast<float>(settings_.l2),
-          .spread = spread_.empty() ? nullptr : spread_.data(),
+          .spread = spreads(),
           .value_spread = value_spreads_ && part.rows != nullptr
                               ? value_spreads_->of<float>(*part.rows, part.rows->columns.size())
                               : nullptr,

@@ -200,6 +200,8 @@ class LinearModel final : public Model, public InPlace, public ByFeatures, publi
   bool gives_margins() const { return loss_ == Kind::hinge || loss_ == Kind::squared_hinge; }
   Index outputs() const { return loss_ == Kind::softmax ? classes_ : 1; }
   kernels::MarginLoss margin_loss() const;
+  void make_spreads(const ModelContext& context);
+  const float* spreads() const;
   bool penalised() const { return settings_.l1 > 0 || settings_.l2 > 0; }
 
   LinearSettings settings_;
@@ -210,9 +212,12 @@ class LinearModel final : public Model, public InPlace, public ByFeatures, publi
   std::unique_ptr<kernels::InPlaceKernels> kernels_;
   std::unique_ptr<kernels::LinearPasses> passes_;
   ParameterLayout layout_, statistics_;
-  Place weights_, sums_;       ///< sums_: the vector u of averaged SGD
-  Index updates_ = -1;         ///< offset in θ of averaged SGD's number of updates; -1: not averaged
-  std::vector<float> spread_;  ///< s_j, factors of the penalty by feature; empty: no penalty
+  Place weights_, sums_;  ///< sums_: the vector u of averaged SGD
+  Index updates_ = -1;    ///< offset in θ of averaged SGD's number of updates; -1: not averaged
+  // s_j, factors of the penalty by feature. Without counts, all are 1, and made when they are first needed: a model
+  // that is only asked what it would take has none.
+  mutable std::once_flag spread_made_;
+  mutable std::vector<float> spread_;
   std::unique_ptr<VisitMemory> value_spreads_, row_bits_;  ///< see LinearStep; null: the kernels keep none
   Index kept_bytes_ = 0;                                   ///< that they will take
 };

@@ -43,6 +43,32 @@ std::string read_for_all(comm::Communicator& group, StoredCheckpoint& stored) {
   throw CheckpointError(fmt::format("{}: holds no complete checkpoint; train it first, or name another run", run));
 }
 
+/// What a file is that is no checkpoint, as far as that can be seen; empty: it may be a checkpoint.
+std::string other_kind_of(const std::string& path) {
+  const bool is_named_as_one = path.ends_with(".h5");  // what is not readable then is damaged
+  if (!data::hdf5::is_hdf5(path)) return is_named_as_one ? "" : "it is not an HDF5 file";
+  try {
+    const data::hdf5::File file(path, data::hdf5::File::Mode::read);
+    if (file.exists("header")) return "";
+    if (file.exists("parameters") && file.has_attribute("", "step")) return "'unisono export' wrote it";
+    const bool is_set = std::ranges::any_of(
+        data::kSplits, [&](data::Split split) { return file.exists(std::string(data::name_of(split))); });
+    return is_set ? "it is a data set" : "";
+  } catch (const DataError&) {
+    return "";
+  }
+}
+
+void require_checkpoint_file(const std::string& path) {
+  const std::string kind = other_kind_of(path);
+  if (kind.empty()) return;
+  throw CheckpointError(
+      fmt::format("{}: is no checkpoint: {}. A model is applied from the folder of its run, or one of its "
+                  "checkpoints/*.h5; files of 'unisono export' hold parameters alone, for other programs, without the "
+                  "config and the preprocessing",
+                  path, kind));
+}
+
 }  // namespace
 
 std::vector<std::string> checkpoints_in(const std::string& folder) {
@@ -90,8 +116,8 @@ void require_checkpoint(const std::string& path) {
     throw CheckpointError(
         fmt::format("{}: there is no such run or checkpoint; name a run folder, or one of its checkpoints/*.h5", path));
   }
-  if (fs::is_directory(path, ignored) && checkpoints_in(records::checkpoints_of(path)).empty())
-    fail_without_checkpoint(path);
+  if (!fs::is_directory(path, ignored)) return require_checkpoint_file(path);
+  if (checkpoints_in(records::checkpoints_of(path)).empty()) fail_without_checkpoint(path);
 }
 
 StoredCheckpoint find_checkpoint(comm::Communicator& group, const std::string& path, Log& log) {

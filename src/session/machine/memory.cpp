@@ -130,6 +130,18 @@ std::int64_t copied_values_bytes(const MemoryContext& context) {
          offsets * std::int64_t{sizeof(std::uint64_t)};
 }
 
+/// What is counted of the training examples, and factors of penalties that follow from it: of the features of a linear
+/// model with penalties, and of users and items.
+std::int64_t counted_bytes(const MemoryContext& context) {
+  constexpr std::int64_t kCount = sizeof(std::int64_t);
+  const data::DatasetInfo& data = context.data;
+  const settings::Config& config = context.config;
+  if (data.kind == data::SetKind::ratings) return kCount * (data.rows + data.columns);
+  const bool is_penalised = config.model.linear.l1 > 0 || config.model.linear.l2 > 0;
+  if (config.model.kind != "linear" || !is_penalised) return 0;
+  return data.features.size() * (kFloat + (data.kind == data::SetKind::sparse ? kCount : 0));
+}
+
 /// Of linear models.
 std::int64_t pass_bytes(const MemoryContext& context, Index batch) {
   const models::Convex* const convex = context.model.convex();
@@ -204,21 +216,25 @@ std::vector<MemoryItem> predict_memory(const MemoryContext& of_run) {
   const bool table = context.data.kind == data::SetKind::table;
   const std::int64_t example = table ? context.data.features.size() + context.data.target_size : 0;
   const std::int64_t averages = context.config.train.weights.average > 0 ? 1 : 0;
-  return {{"process, libraries, messages", context.process_bytes + kRunningBytes},
-          {in_place ? "parameters" : "parameters and gradient", vectors_bytes(context, n, in_place)},
-          {"optimizer state", kFloat * (context.held.state->size() * of_optimizer + n * of_strategy) +
-                                  method_bytes(context.config, context.model, context.rank, context.ranks)},
-          {"averaged weights", kFloat * n * averages},
-          {"buffers of the strategy", context.strategy.extra_bytes(model, context.ranks, static_cast<int>(states)) +
-                                          kFloat * n * reproducible_vectors(context.config, context.ranks) +
-                                          copied_values_bytes(context)},
-          {"activations and their gradients",
-           std::max(model.workspace_bytes(batch), model.inference_workspace_bytes(evaluated))},
-          {"scratch of the kernels", in_place ? 0 : scratch_bytes(context, batch) + pass_bytes(context, batch)},
-          {"examples", examples_bytes(context.config, context.data, context.ranks)},
-          {"batches prepared", kFloat * kPrefetchedBatches * example * (batch + evaluated)},
-          {"checkpoint being written", checkpoint_bytes(context, states + shards) +
-                                           averages * kFloat * numbers_of(model.layout()) / context.ranks}};
+  std::vector<MemoryItem> items = {
+      {"process, libraries, messages", context.process_bytes + kRunningBytes},
+      {in_place ? "parameters" : "parameters and gradient", vectors_bytes(context, n, in_place)},
+      {"optimizer state", kFloat * (context.held.state->size() * of_optimizer + n * of_strategy) +
+                              method_bytes(context.config, context.model, context.rank, context.ranks)},
+      {"averaged weights", kFloat * n * averages},
+      {"buffers of the strategy", context.strategy.extra_bytes(model, context.ranks, static_cast<int>(states)) +
+                                      kFloat * n * reproducible_vectors(context.config, context.ranks) +
+                                      copied_values_bytes(context)},
+      {"activations and their gradients",
+       std::max(model.workspace_bytes(batch), model.inference_workspace_bytes(evaluated))},
+      {"scratch of the kernels", in_place ? 0 : scratch_bytes(context, batch) + pass_bytes(context, batch)},
+      {"examples", examples_bytes(context.config, context.data, context.ranks)},
+      {"batches prepared", kFloat * kPrefetchedBatches * example * (batch + evaluated)},
+      {"checkpoint being written",
+       checkpoint_bytes(context, states + shards) + averages * kFloat * numbers_of(model.layout()) / context.ranks}};
+  if (const std::int64_t counted = counted_bytes(context); counted > 0)
+    items.push_back({"counts and penalties of rows", counted});
+  return items;
 }
 
 std::int64_t sum(const std::vector<MemoryItem>& parts) {

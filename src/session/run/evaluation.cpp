@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
 #include <span>
 #include <utility>
 
@@ -92,6 +94,15 @@ std::optional<kernels::LossSums> evaluate_with(ModelParts& parts, data::Dataset&
   return sum_over_ranks(parts.grid.all(), sums);
 }
 
+/// Which classes no training example has; empty: none, or that is not known.
+std::vector<bool> untrained_classes(data::Dataset& data, Index classes) {
+  std::vector<bool> untrained = data.seen_classes();
+  if (std::ranges::find(untrained, false) == untrained.end()) return {};
+  untrained.flip();
+  untrained.resize(static_cast<std::size_t>(classes));
+  return untrained;
+}
+
 /// Nothing where it was stopped.
 std::optional<SplitFigures> evaluate_counting(ModelParts& parts, data::Dataset& data, data::Split split,
                                               const settings::Config& config,
@@ -101,13 +112,19 @@ std::optional<SplitFigures> evaluate_counting(ModelParts& parts, data::Dataset& 
   if (reading) counts.emplace(*reading, wish);
   const auto sums = evaluate_with(parts, data, split, config, counts ? &*counts : nullptr, stop);
   if (!sums) return std::nullopt;
+  const bool undefined = is_undefined(config, *parts.model, data, split);
   SplitFigures all{.metrics = parts.model->metrics(*sums)};
+  if (undefined) {
+    for (models::Metric& metric : all.metrics) metric.value = std::numeric_limits<double>::quiet_NaN();
+  }
   if (!counts) return all;
   if (wish.threshold) all.threshold = counts->threshold(parts.grid.all(), config.train.threshold_by);
   all.classes = counts->figures(parts.grid.all());
   if (!all.classes) return all;
+  all.classes->set_untrained(untrained_classes(data, reading->classes));
+  if (undefined) all.classes->calibration.reset();
   for (models::Metric& metric : all.metrics) {
-    if (reading->threshold && metric.name == "accuracy") metric.value = all.classes->matrix.accuracy();
+    if (reading->threshold && metric.name == "accuracy" && !undefined) metric.value = all.classes->matrix.accuracy();
   }
   const std::vector<models::Metric> more = records::metrics_of(*all.classes);
   all.metrics.insert(all.metrics.end(), more.begin(), more.end());
@@ -313,7 +330,57 @@ const models::Metric* find(const std::vector<models::Metric>* metrics, const std
   return found == metrics->end() ? nullptr : &*found;
 }
 
+/// Ratings for which the model has learnt nothing but their mean.
+std::int64_t unknown_ratings(const settings::Config& config, const data::Unseen& unseen) {
+  return config.model.factorization.biases ? unseen.both : unseen.users + unseen.items - unseen.both;
+}
+
+std::string unseen_ratings_text(const data::Unseen& unseen, data::Split split) {
+  if (unseen.users + unseen.items == 0) return "";
+  return fmt::format("of {} {} ratings, {} are of users without training ratings, {} of such items, {} of both",
+                     grouped(unseen.examples), data::name_of(split), grouped(unseen.users), grouped(unseen.items),
+                     grouped(unseen.both));
+}
+
 }  // namespace
+
+bool is_undefined(const settings::Config& config, const models::Model& model, data::Dataset& data, data::Split split) {
+  const data::Unseen unseen = data.unseen(split);
+  if (unseen.examples == 0) return false;
+  if (unseen.no_pairs) return true;
+  if (data.info().kind == data::SetKind::ratings) return unknown_ratings(config, unseen) == unseen.examples;
+  return unseen.in_classes() == unseen.examples && !has_targets(model);
+}
+
+std::string unseen_text(const settings::Config& config, const models::Model& model, data::Dataset& data,
+                        data::Split split, const std::vector<std::string>& class_names) {
+  const data::Unseen unseen = data.unseen(split);
+  std::string text;
+  if (unseen.no_pairs) {
+    text = fmt::format("no {} sentence has two or more words", data::name_of(split));
+  } else if (data.info().kind == data::SetKind::ratings) {
+    text = unseen_ratings_text(unseen, split);
+  } else if (!unseen.classes.empty() && !has_targets(model)) {
+    text = unseen_classes_text(unseen, class_names, data.seen_classes(), data::name_of(split), "example");
+  }
+  if (text.empty()) return text;
+  return text + (is_undefined(config, model, data, split) ? "; all metrics of this split are undefined"
+                 : unseen.classes.empty()                 ? ""
+                                                          : "; they count as wrong, and have no figures of their own");
+}
+
+nlohmann::ordered_json to_json(const data::Unseen& unseen) {
+  nlohmann::ordered_json json = {{"examples", unseen.examples}};
+  if (unseen.no_pairs) json["no_pairs"] = true;
+  for (const auto& [label, examples] : unseen.classes)
+    json["classes"].push_back({{"class", label}, {"examples", examples}});
+  if (unseen.users + unseen.items > 0) {
+    json["of_unknown_users"] = unseen.users;
+    json["of_unknown_items"] = unseen.items;
+    json["of_both"] = unseen.both;
+  }
+  return json;
+}
 
 std::vector<models::Metric> possible_metrics(const models::Model& model, data::Split split, bool labels) {
   std::vector<models::Metric> metrics = model.metrics(full_sums(has_targets(model)));

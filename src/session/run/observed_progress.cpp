@@ -23,7 +23,8 @@ std::string text_of(const std::vector<models::Metric>& metrics) {
   std::string text;
   for (const models::Metric& metric : metrics) {
     if (!metric.shown) continue;
-    text += fmt::format("{}{} {:.4g}", text.empty() ? "" : ", ", metric.name, metric.value);
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", metric.name,
+                        std::isnan(metric.value) ? "undefined" : fmt::format("{:.4g}", metric.value));
   }
   return text;
 }

@@ -235,6 +235,11 @@ Settled settle_as_before(comm::Communicator& group, Settled asked) {
   if (config.train.batch_size < 0 && batch_size > 0) keep(config.train.batch_size, batch_size, "train.batch_size");
   if (config.train.micro_batches == 0 && micro_batches > 0)
     keep(config.train.micro_batches, micro_batches, "train.micro_batches");
+  const bool divides_rows = settings::value_of_key(text, "data.split_by").empty() && !text.empty();
+  if (config.data.split_by == data::SplitBy::automatic && divides_rows) {
+    asked.choose(config.data.split_by, data::SplitBy::rows,
+                 {"data.split_by", ChosenBy::resumed_run, "groups were not kept together when the run began"});
+  }
   const std::string last_batch = settings::value_of_key(text, "train.last_batch");
   const bool is_kept = last_batch.find("keep") != std::string::npos || (last_batch.empty() && !text.empty());
   if (config.train.last_batch == settings::LastBatch::join && is_kept && !config.whole_batch()) {

@@ -17,6 +17,7 @@
 #include "run/summarise.hpp"
 #include "run/summary.hpp"
 #include "run/training_observer.hpp"
+#include "run/word_vectors.hpp"
 #include "unisono/base/log.hpp"
 #include "unisono/base/printable.hpp"
 #include "unisono/data/batch.hpp"
@@ -129,7 +130,8 @@ void say_start(const StartOfRun& run, Log& log) {
   const ModelParts& parts = run.parts;
   say_size(run, log);
   say_ranks(run, log);
-  for (const std::string& note : {note_on_best(run.plan.config, run.plan.data().info()), note_on_last_step(run),
+  const data::DatasetInfo& info = run.plan.data().info();
+  for (const std::string& note : {note_on_groups(info), note_on_best(run.plan.config, info), note_on_last_step(run),
                                   span_note(run.plan.config, run.source.steps_per_epoch())}) {
     if (!note.empty()) log.info(note);
   }
@@ -153,6 +155,10 @@ CheckpointHeader first_header(const RunPlan& plan, const ModelParts& parts, bool
   header.threads_chosen = plan.trial_of_threads() != nullptr && plan.config.strategy.threads > 0;
   header.inputs = inputs_of(data.info());
   header.preprocessing = data.preprocessing();
+  const std::vector<bool> seen = data.seen_classes();
+  for (std::size_t label = 0; label < seen.size(); ++label) {
+    if (!seen[label]) header.preprocessing.untrained_classes.push_back(static_cast<std::int32_t>(label));
+  }
   header.data_identity = data.info().identity;
   header.resident = data.info().resident;
   header.averaged = averaged;
@@ -210,6 +216,7 @@ class Run {
   ObserverContext observer_context();
   void restore_best(const TrainingObserver& observer);
   RunResult end(TrainingObserver& observer, double seconds);
+  void warn_of_alike_vectors();
   std::string name() const { return outputs_.in_folder() ? config_.run_folder() : on_one_line(config_.name); }
   std::int64_t total_steps() const { return config_.train.epochs * source_->steps_per_epoch(); }
 
@@ -257,6 +264,8 @@ Run::Run(Job& job, const RunPlan& plan, const RunOptions& options)
   require_same_data(group_, data_.info());
   const bool is_new = options.existing != records::Existing::resume && !options.in_older_job;
   warnings_ = require_variety(config_, *parts_.model, data_, criteria_, is_new);
+  for (const std::string& note : notes_on_split(config_, *parts_.model, data_)) warnings_.push_back(note);
+  warnings_.push_back(warning_on_small_text(config_.data.path, data_));
   if (group_.is_root()) warnings_.push_back(warning_on_scales(config_, data_));
   header_ = first_header(plan, parts_, training_.average != nullptr);
   find_other_run();
@@ -417,6 +426,14 @@ void Run::restore_best(const TrainingObserver& observer) {
                         best.step / source_->steps_per_epoch(), best.criterion, best.value));
 }
 
+void Run::warn_of_alike_vectors() {
+  const bool are_words = data_.info().kind == data::SetKind::text || data_.info().kind == data::SetKind::cooccurrences;
+  if (!are_words || !group_.is_root() || !parts_.held.parameters->held_by_all() || !parts_.backend->memory().is_plain())
+    return;
+  const std::string warning = warning_on_collapse(*parts_.model, parts_.parameters.view());
+  if (!warning.empty()) log_.warning(warning);
+}
+
 /// Makes comparison, summary and result when the model is final. Collective.
 RunResult Run::end(TrainingObserver& observer, double seconds) {
   Summary summary = summarise({plan_, parts_, training_, header_, observer, source_->steps_per_epoch(), seconds});
@@ -424,6 +441,7 @@ RunResult Run::end(TrainingObserver& observer, double seconds) {
   if (compared_ && summary.is_complete()) summary.comparison = compare(parts_, *compared_, log_);
   const std::string unequal = repetition_ ? "" : warning_on_shares(summary.worker_steps);
   if (!unequal.empty() && parts_.grid.all().is_root()) log_.warning(unequal);
+  warn_of_alike_vectors();
   if (repetition_) require_repeated(summary, config_.run_folder());
   outputs_.write(summary);
   if (summary.is_complete() && options_.stored) options_.stored();

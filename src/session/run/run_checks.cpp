@@ -155,14 +155,36 @@ std::string warning_on_scales(const settings::Config& config, data::Dataset& dat
       config.data.path, kLargeRatio, text(largest), text(smallest));
 }
 
+std::vector<std::string> notes_on_split(const settings::Config& config, const models::Model& model,
+                                        data::Dataset& data) {
+  std::vector<std::string> notes;
+  for (const data::Split split : {data::Split::validation, data::Split::test}) {
+    const std::string text = unseen_text(config, model, data, split, data.class_names());
+    if (!text.empty()) notes.push_back(fmt::format("{}: {}", config.data.path, text));
+  }
+  return notes;
+}
+
+std::string note_on_groups(const data::DatasetInfo& data) {
+  if (data.held_out_groups == 0) return "";
+  return fmt::format(
+      "validation: {} of {}, all of {} of {} (train/groups); data.split_by = \"rows\" holds out single examples",
+      grouped(data.validation), count_of(data.train + data.validation, "example"), grouped(data.held_out_groups),
+      count_of(data.groups, "group"));
+}
+
 void require_defined(const settings::Config& given, data::Dataset& data, data::Split split, const std::string& metric) {
-  const std::string what = what_all_have(given, data, split);
-  if (what.empty()) return;
   const settings::Config config = settle(given, data.info()).config;
-  const auto undefined =
-      metrics_of_differing_examples(ModelOfConfig(config, data.info()).model(), split, data.info().classes > 0);
-  if (std::ranges::find(undefined, metric) == undefined.end()) return;
-  throw ConfigError(undefined_text(fmt::format("search.metric: {} {}", data::name_of(split), metric), what, split));
+  ModelOfConfig made(config, data.info());
+  const std::string deciding = fmt::format("search.metric: {} {}", data::name_of(split), metric);
+  if (is_undefined(config, made.model(), data, split)) {
+    const std::string unseen = unseen_text(config, made.model(), data, split, data.class_names());
+    throw ConfigError(undefined_text(deciding, fmt::format("{}: {}", config.data.path, unseen), split));
+  }
+  const std::string what = what_all_have(given, data, split);
+  const auto undefined = metrics_of_differing_examples(made.model(), split, data.info().classes > 0);
+  if (what.empty() || std::ranges::find(undefined, metric) == undefined.end()) return;
+  throw ConfigError(undefined_text(deciding, what, split));
 }
 
 void require_slow_rank(const settings::Config& config, const ModelParts& parts) {

@@ -32,12 +32,14 @@ RunPlan plan_run(Job& job, comm::Communicator& group, const settings::Config& as
       std::ranges::any_of(options.changes, [](const std::string& key) { return key.starts_with("schedule."); });
   if (other_schedule || (!resumes && !options.in_older_job)) optim::require_base_rate(asked.schedule);
   Settled settled = resumes ? settle_as_before(group, asked) : Settled(asked);
+  data::DataSettings data = asked.data;
+  data.split_by = settled.config.data.split_by;
   // The placement gives the ranks their order, on which all that follows depends. It looks at the set's shapes alone.
-  const auto inspect = [&asked] { return data::inspect_dataset(asked.data); };
+  const auto inspect = [&data] { return data::inspect_dataset(data); };
   PlacedRanks ranks = place_ranks(group, job.place(), std::move(settled), inspect, job.log());
   // A folder that cannot be used is an error before the set is read, which may take long.
   auto folder = claim_folder(ranks.group, ranks.settled.config, options);
-  auto set = job.open_set(ranks.group, asked.data, static_cast<std::uint64_t>(asked.seed), options.fold);
+  auto set = job.open_set(ranks.group, data, static_cast<std::uint64_t>(asked.seed), options.fold);
   settled = settle(std::move(ranks.settled), (*set)->info());
   // The trial trains on the set, with what the data have decided.
   if (!resumes) settled = choose_threads({ranks.group, job.place(), job.log()}, std::move(settled), **set);

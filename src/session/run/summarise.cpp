@@ -7,6 +7,7 @@
 
 #include "unisono/base/random.hpp"
 #include "unisono/comm/communicator.hpp"
+#include "unisono/session/evaluation.hpp"
 
 namespace unisono::session {
 namespace {
@@ -70,6 +71,13 @@ void describe_training(const EndedRun& run, Summary& summary) {
   summary.examples = observer.examples();
   summary.train = observer.train_metrics();
   summary.evaluations = observer.evaluations();
+  for (const auto& [split, metrics] : summary.evaluations) {
+    data::Dataset& data = run.plan.data();
+    const std::string text = unseen_text(run.plan.config, *run.parts.model, data, split, data.class_names());
+    if (text.empty()) continue;
+    summary.unseen[split] = data.unseen(split);
+    summary.unseen_texts.push_back(text);
+  }
   summary.minimisation = observer.minimisation();
   summary.worker_steps = observer.worker_steps();
   summary.worker_examples = examples_of_workers(run.plan, summary.worker_steps);
@@ -112,6 +120,7 @@ RunResult result_of(const Summary& summary, const TrainingObserver& observer, co
   }
   result.stopped_early = summary.stopped_early;
   result.best = summary.best;
+  if (summary.minimisation) result.short_of_convergence = summary.minimisation->short_of_convergence();
   result.steps_per_epoch = summary.steps_per_epoch;
   result.epochs = summary.epochs;
   result.steps = summary.steps;

@@ -68,7 +68,9 @@ std::string advice_on(double Seconds::*part, bool resident, const settings::Conf
 std::string metrics_text(const std::string& name, const std::vector<models::Metric>& metrics) {
   std::string text = name;
   for (const models::Metric& metric : metrics) {
-    if (metric.shown) text += fmt::format(" {} {:.4g}", metric.name, metric.value);
+    if (!metric.shown) continue;
+    text += fmt::format(" {} {}", metric.name,
+                        std::isnan(metric.value) ? "undefined" : fmt::format("{:.4g}", metric.value));
   }
   return text;
 }
@@ -79,6 +81,12 @@ std::string result_line(const Summary& summary) {
     text += "; " + metrics_text(std::string(data::name_of(split)), metrics);
   }
   return text;
+}
+
+std::string unseen_lines(const Summary& summary) {
+  std::string lines;
+  for (const std::string& text : summary.unseen_texts) lines += fmt::format("  unknown     {}\n", on_one_line(text));
+  return lines;
 }
 
 std::string time_line(const Seconds& seconds) {
@@ -233,6 +241,8 @@ nlohmann::ordered_json to_json(const Summary& summary, const settings::Config& c
       {"train", records::to_json(summary.train)}};
   for (const auto& [split, metrics] : summary.evaluations)
     json[std::string(data::name_of(split))] = records::to_json(metrics);
+  for (const auto& [split, unseen] : summary.unseen)
+    json["unseen"][std::string(data::name_of(split))] = to_json(unseen);
   add_best(summary, config, json);
   if (summary.threshold) {
     json["threshold"] = {{"value", summary.threshold->threshold},
@@ -323,7 +333,7 @@ std::string to_text(const Summary& summary, const settings::Config& config) {
              ranks_text(config, summary.ranks, summary.workers, summary.stages), count_of(summary.threads, "thread"),
              summary.stages > 1 ? "replica" : "rank", local_batch_text(config, summary.workers), result_line(summary),
              records::rate_text(speed), speed * summary.flops_per_example * 1e-9, time_line(summary.seconds)) +
-         (config.fault.is_on() ? fmt::format("  fault       {}\n", config.fault.text()) : "") +
+         unseen_lines(summary) + (config.fault.is_on() ? fmt::format("  fault       {}\n", config.fault.text()) : "") +
          (summary.stages > 1 ? fmt::format("  pipeline    {}\n", to_text(figures_of(summary, config))) : "") +
          threshold_text(summary, config) + (summary.minimisation ? to_text(*summary.minimisation) : "") +
          workers_text(summary) + summary.counters.text(terms_of(summary, config)) +
@@ -389,6 +399,13 @@ const EndName& end_of(const Minimisation& minimisation) {
 
 bool Minimisation::has_converged() const {
   return !separable && (last.end == BatchEnd::gradient || last.end == BatchEnd::function);
+}
+
+std::string Minimisation::short_of_convergence() const {
+  const EndName& end = end_of(*this);
+  const bool could_go_on = end.end == BatchEnd::none || end.end == BatchEnd::passes;
+  const bool was_stopped = stopped_early || interrupted;
+  return could_go_on && !was_stopped && !separable ? std::string(end.meaning) : "";
 }
 
 std::string Minimisation::ended_by() const { return std::string(end_of(*this).name); }

@@ -27,6 +27,8 @@ struct Minimisation {
   bool interrupted = false, stopped_early = false;  ///< the run, before the method ended
 
   bool has_converged() const;
+  /// Why the method ended before it converged, though more iterations or passes could bring it closer; else empty.
+  std::string short_of_convergence() const;
   /// "gradient_tolerance", "epochs", "early_stopping", …
   std::string ended_by() const;
 };
@@ -65,8 +67,11 @@ struct Summary {
   CounterSet counters = {};  ///< since the (re)start, of all ranks
   std::vector<models::Metric> train;
   std::map<data::Split, std::vector<models::Metric>> evaluations;
-  Seconds seconds;                     ///< since the (re)start, means over ranks that train
-  std::int64_t peak_memory_bytes = 0;  ///< maximum over the ranks
+  /// Of splits that were evaluated and have examples about which the training examples say nothing.
+  std::map<data::Split, data::Unseen> unseen = {};
+  std::vector<std::string> unseen_texts = {};  ///< the same in words
+  Seconds seconds;                             ///< since the (re)start, means over ranks that train
+  std::int64_t peak_memory_bytes = 0;          ///< maximum over the ranks
   /// Of the optimizer's state where it is sharded: on the rank with the largest shard; and all of it. 0: it is not.
   std::int64_t shard_bytes = 0, whole_state_bytes = 0;
   std::string batch_statistics;  ///< global, local or none

@@ -264,6 +264,7 @@ Means means_of(const TrialRecord& trial) {
   std::map<std::string, std::size_t> counts;
   for (const auto& [which, result] : trial.results) {
     for (const records::MeasuredMetric& metric : result.metrics) {
+      if (std::isnan(metric.value)) continue;
       const std::string name = fmt::format("{}.{}", data::name_of(metric.split), metric.name);
       auto found = std::find_if(means.begin(), means.end(), [&](const auto& mean) { return mean.first == name; });
       if (found == means.end()) found = means.insert(means.end(), {name, 0.0});
