@@ -177,8 +177,9 @@ bool is_file(const fs::path& path) {
 
 void write_place_of_data(const std::string& run_folder, const std::string& given) {
   std::error_code ignored;
-  const fs::path absolute = fs::weakly_canonical(fs::absolute(given, ignored), ignored);
-  const fs::path folder = fs::weakly_canonical(fs::absolute(run_folder, ignored), ignored);
+  // Links stay as they are: they may move together with the run.
+  const fs::path absolute = fs::absolute(given, ignored).lexically_normal();
+  const fs::path folder = fs::absolute(run_folder, ignored).lexically_normal();
   const nlohmann::ordered_json json = {{"path", given},
                                        {"absolute", absolute.string()},
                                        {"from_run_folder", absolute.lexically_relative(folder).string()}};

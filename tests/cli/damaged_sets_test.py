@@ -9,7 +9,7 @@ import unittest
 import h5py
 import numpy
 
-from harness import BinaryTest, messages, names_in
+from harness import BinaryTest, messages, names_in, settings
 
 DATA = 3
 WORDS = [f"w{i}" for i in range(30)]
@@ -61,7 +61,7 @@ class LinkedSets(BinaryTest):
             file["train/labels"] = numpy.arange(8) % 2
 
     def described(self, name):
-        result = self.unisono("data", "describe", name)
+        result = self.unisono("data", "describe", name, "--external-files")
         self.assertIn(result.code, (0, DATA), result)
         return result.out if result.code == 0 else result.err
 
@@ -88,7 +88,7 @@ class LinkedSets(BinaryTest):
         rest = "[optimizer]\nlearning_rate = 0.1\n[train]\nepochs = 1\nbatch_size = 4\n"
         self.write("gone.toml", f'name = "g"\n[data]\npath = "gone.h5"\n[model]\n{layers}\n{rest}')
         for reader in ("resident", "streaming"):
-            result = self.unisono("train", "gone.toml", "--set", f"data.reader={reader}")
+            result = self.unisono("train", "gone.toml", *settings(f"data.reader={reader}", "data.external_files=true"))
             self.assertEqual(result.code, DATA, result)
             self.assertIn("'gone-source.h5' cannot be opened", result.err)
 

@@ -185,7 +185,7 @@ class Trials(SearchTest):
         fraction = settings("data.validation_fraction=0.25")
         for keys, reason in (
             (held_back, "has no validation examples, by which trials are compared"),
-            ((*fraction, *settings("search.metric=validation.f1")), "this model has no such metric"),
+            ((*fraction, *settings("search.metric=validation.kappa")), "this model has no such metric"),
             ((*fraction, *settings("search.ranks_per_trial=2")), "cannot be divided into groups of 2"),
             ((*fraction, *settings("data.path=none.h5")), "none.h5"),
             ((*fraction, *settings("model.layers[5].units=0")), "units"),

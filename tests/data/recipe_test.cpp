@@ -159,7 +159,7 @@ TEST_CASE("missing numbers become the training rows' mean or median, rare levels
   const std::string text = "x,w\n1,a\n,a\n2,b\n9,\n";
   unisono::data::DataSettings settings;
   settings.targets = unisono::data::Targets::features;
-  settings.path = import_text(folder, text, {.missing = Missing::mean});
+  settings.path = import_text(folder, text, {.scale = Scaling::none, .missing = Missing::mean});
   CHECK(features_of(*unisono::data::open_dataset(settings, 1), unisono::data::Split::train) ==  // x, w missing, a, b
         std::vector<float>{1, 0, 1, 0, 4, 0, 1, 0, 2, 0, 0, 1, 9, 1, 0, 0});
   settings.path = import_text(
@@ -205,7 +205,7 @@ TEST_CASE("a raw table is read as the training table was", "[recipe]") {
   const TempDir folder;
   const unisono::data::Preprocessing fitted = [&] {
     unisono::data::DataSettings settings;
-    settings.path = import_text(folder, "w,x,y\na,1,no\nb,2,yes\na,4,yes\n", {.label = "y"});
+    settings.path = import_text(folder, "w,x,y\na,1,no\nb,2,yes\na,4,yes\n", {.label = "y", .scale = Scaling::none});
     return unisono::data::open_dataset(settings, 1)->preprocessing();
   }();
   const auto read = [&](const std::string& text) {
@@ -260,7 +260,7 @@ TEST_CASE("a row to predict may be empty, and what is missing is what the traini
   unisono::data::DataSettings settings;
   settings.targets = unisono::data::Targets::features;
   settings.path = import_text(folder, "x,z\n1,3\nnone,4\n3,8\n",
-                              {.form = {.missing_values = {"none"}}, .missing = unisono::data::Missing::mean});
+                              {.form = {.missing_values = {"none"}}, .scale = Scaling::none, .missing = Missing::mean});
   const unisono::data::Preprocessing fitted = unisono::data::open_dataset(settings, 1)->preprocessing();
   unisono::test::write_file(folder / "new.csv", "x,z\n5,6\n,\nnone,7\n");
   unisono::data::write_raw_table(folder / "new.csv", fitted, {.path = folder / "new.h5"});
@@ -272,7 +272,8 @@ TEST_CASE("a row to predict may be empty, and what is missing is what the traini
 TEST_CASE("columns without names are known by their places", "[recipe]") {
   const TempDir folder;
   unisono::data::DataSettings settings;
-  settings.path = import_text(folder, "9,1,2,0\n9,3,4,1\n9,5,6,1\n", {.label = "-1", .exclude = {"1"}});
+  settings.path =
+      import_text(folder, "9,1,2,0\n9,3,4,1\n9,5,6,1\n", {.label = "-1", .exclude = {"1"}, .scale = Scaling::none});
   const unisono::data::Preprocessing fitted = unisono::data::open_dataset(settings, 1)->preprocessing();
   const auto refusal = [&](const std::string& text) {
     unisono::test::write_file(folder / "new.csv", text);
@@ -289,7 +290,7 @@ TEST_CASE("columns without names are known by their places", "[recipe]") {
 TEST_CASE("sets of other kinds than the model's are refused, whichever way round", "[recipe]") {
   const TempDir folder;
   unisono::data::DataSettings with, without;
-  with.path = import_text(folder, "x,z,y\n1,2,a\n3,4,b\n", {.label = "y"});
+  with.path = import_text(folder, "x,z,y\n1,2,a\n3,4,b\n", {.label = "y", .scale = Scaling::none});
   without.path = folder / "plain.h5";
   {
     unisono::data::hdf5::File file(without.path, unisono::data::hdf5::File::Mode::create);

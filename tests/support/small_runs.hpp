@@ -18,6 +18,7 @@ inline std::string make_points(const ScratchFolder& folder) {
   }
   data::CsvOptions options;
   options.label = "class";
+  options.scale = data::Scaling::none;
   options.validation_fraction = 8.0 / 56;
   options.test_fraction = 8.0 / 56;
   data::import_csv(folder.file("points.csv", text), options, {.path = folder.path("points.h5")});

@@ -260,8 +260,8 @@ class ParallelDrawer {
   void draw_line(const ParallelLine& line) {
     constexpr double kStub = 7;  // to both sides of a value without neighbours
     const double merit = std::clamp(line.merit, 0.0, 1.0);
-    const SvgDrawing::Stroke style{
-        .colour = colour_between(0, 1, merit), .width = 1 + 1.5 * merit, .opacity = 0.25 + 0.7 * merit};
+    const std::string colour = colour_between(0, 1, merit);
+    const SvgDrawing::Stroke style{.colour = colour, .width = 1 + 1.5 * merit, .opacity = 0.25 + 0.7 * merit};
     std::vector<Point> points;
     for (std::size_t axis = 0; axis <= scales_.size(); ++axis) {
       if (axis < scales_.size() && scales_[axis].shows(line.values[axis])) {
