@@ -1,9 +1,6 @@
-#include <fmt/format.h>
-
 #include <memory>
 
 #include "command.hpp"
-#include "unisono/base/printable.hpp"
 #include "unisono/jobs/jobs.hpp"
 #include "unisono/session/job.hpp"
 

@@ -6,9 +6,13 @@ import json
 import os
 import random
 import re
+import shutil
 import signal
 import time
 import unittest
+
+import h5py
+import numpy
 
 from harness import AT_ONCE, INTERRUPTED, BinaryTest, messages, ranks_of, settings
 
@@ -244,6 +248,22 @@ class Resumption(KilledTest):
         self.kill_at_random("stopped", 2, signal.SIGTERM, times=2)
         self.search("stopped", "--resume", ranks=2, keys=self.LONG)
         self.assertEqual(self.table("stopped"), self.table("whole"))
+
+    def test_a_search_of_before_goes_on_with_its_own_validation_examples(self):
+        """Its journal has no data.split_by: versions without it did not keep groups together."""
+        shutil.copy(self.digits, self.folder / "grouped.h5")
+        with h5py.File(self.folder / "grouped.h5", "a") as file:
+            file["train/groups"] = numpy.arange(240) % 24
+        rows = ["data.path=grouped.h5", "data.split_by=rows"]
+        self.search("whole", keys=[*rows, "search.trials=4"])
+        self.search("groups", keys=["data.path=grouped.h5", "search.trials=4"])
+        self.assertNotEqual(self.table("whole"), self.table("groups"))
+        self.search("run", keys=[*rows, "search.trials=2"])
+        journal = self.folder / "run/journal.jsonl"
+        rewrite_journal(journal, lambda text: text.replace('split_by = \\"rows\\"\\n', ""))
+        self.assertNotIn("split_by", journal.read_text())
+        self.search("run", "--resume", ranks=2, keys=["data.path=grouped.h5", "search.trials=4"])
+        self.assertEqual(self.table("run"), self.table("whole"))
 
     def test_a_complete_search_goes_on_to_more_trials(self):
         self.search("ten", keys=["search.trials=5"])
