@@ -94,17 +94,19 @@ class GradientSharing(BinaryTest):
         self.assertEqual(self.summary("run")["sharing"]["updates"], 20)
 
     def test_a_slow_rank_holds_nobody_up(self):
-        slow = settings("fault.slow_rank=1", "fault.emulated_seconds=0.02", "fault.slow_factor=3")
+        slow = settings("fault.slow_rank=1", "fault.emulated_seconds=0.03", "fault.slow_factor=5")
         reports = settings("train.report_every_steps=100", "train.evaluate_every_epochs=100")
         # In a segment of an epoch of 60 steps, so that ranks meet rarely.
         batches = settings("train.batch_size=4", "checkpoint.every_epochs=100", "train.epochs=1")
-        self.train("together", *settings("strategy.kind=allreduce"), *slow, *reports, *batches, ranks=4)
         self.train("shared", *SHARING, *slow, *reports, *batches, ranks=4)
-        together, shared = (self.summary(run)["examples_per_second"] for run in ("together", "shared"))
-        self.assertGreaterEqual(shared / together, 1.3)  # 2.5 where the machine is free
+        steps = self.summary("shared")["worker_steps"]
+        self.assertEqual(sum(steps), 4 * 60)
+        late = steps.pop(1)
+        self.assertGreater(sum(steps) / len(steps), 1.5 * late)  # 5 where the machine is free
         self.train("bound", *SHARING, *slow, *reports, *batches, *settings("strategy.staleness_bound=2"), ranks=4)
-        self.assertLess(self.summary("bound")["examples_per_second"], 1.5 * together)
-        self.assertGreater(self.summary("bound")["seconds"]["straggler_wait"], 0.5)
+        steps = self.summary("bound")["worker_steps"]
+        self.assertLess(max(steps), 1.5 * min(steps))
+        self.assertGreater(self.summary("bound")["seconds"]["straggler_wait"], 0.3)
 
     def test_what_would_mean_nothing_or_cannot_work_is_refused(self):
         for message, given in {

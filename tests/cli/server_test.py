@@ -61,7 +61,7 @@ class ParameterServer(BinaryTest):
         self.assertEqual(self.timeless("whole"), self.timeless("parts"))
 
     def test_a_bound_holds_workers_back(self):
-        slow = ["--set", "fault.slow_rank=1", "--set", "fault.emulated_seconds=0.002", "--set", "fault.slow_factor=5"]
+        slow = ["--set", "fault.slow_rank=1", "--set", "fault.emulated_seconds=0.01", "--set", "fault.slow_factor=5"]
         bounded = strategy(consistency="bounded", staleness=1)
         reports = ("--set", "train.report_every_steps=100")  # so that workers meet at epochs' ends alone
         self.train("free", *SERVED, *slow, *reports, ranks=2)
