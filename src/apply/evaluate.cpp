@@ -116,7 +116,7 @@ void print_evaluation(comm::Communicator& world, const ApplyOptions& options, co
   std::vector<std::string> lines;
   const int width = class_reading(model) ? 27 : 15;  // of the names below these
   for (const models::Metric& metric : found.metrics)
-    lines.push_back(fmt::format("  {:{}} {}", metric.name, width, figure_text(metric.value)));
+    lines.push_back(fmt::format("  {:{}} {}", metric.name, width, records::metric_text(metric.value, 6)));
   const Report report{object, lines};
   if (found.classes)
     report.add(*found.classes, world.is_root() ? class_names_of(model, options) : std::vector<std::string>{});

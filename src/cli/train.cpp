@@ -78,11 +78,10 @@ std::vector<std::string> changed_keys(const std::vector<std::string>& changes) {
   for (const std::string& change : changes) {
     const std::string& key = keys.emplace_back(change.substr(0, change.find('=')));
     if (settings::may_change_on_request(key)) continue;
-    throw ConfigError(
-        fmt::format("--change {}: a resumed run keeps this key; what may change are settings of its optimizer and "
-                    "schedule. Start a "
-                    "new run with --output DIR, from the weights of this one with --set train.initialise_from=RUN",
-                    change));
+    throw ConfigError(fmt::format(
+        "--change {}: a resumed run keeps this key; what may change are settings of its optimizer and schedule. Start "
+        "a new run with --output DIR, from the weights of this one with --set train.initialise_from=RUN",
+        change));
   }
   return keys;
 }

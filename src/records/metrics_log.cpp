@@ -157,6 +157,10 @@ bool is_report_field(std::string_view name) {
   return std::ranges::find(kFields, name) != std::end(kFields);
 }
 
+std::string metric_text(double value, int digits) {
+  return std::isnan(value) ? "undefined" : fmt::format("{:.{}g}", value, digits);
+}
+
 MetricsLog::MetricsLog(std::string path, std::int64_t step, bool evaluated) : path_(std::move(path)) {
   if (std::filesystem::is_regular_file(path_)) write_text_file(path_, lines_until(path_, step, evaluated));
   file_.open(path_, std::ios::app);

@@ -12,30 +12,11 @@ try:
 except ImportError:  # scripts/install-deps test
     metrics = None
 
-from harness import BinaryTest, messages
+from harness import BinaryTest, messages, network_of_table
 
 NAMES = ["ash", "birch", "cedar, red", "dogwood"]
 
-NETWORK = """
-name = "net"
-[data]
-path = "set.h5"
-[model]
-kind = "network"
-loss = "{loss}"
-layers = [
-  {{ kind = "dense", units = 8 }},
-  {{ kind = "relu" }},
-  {{ kind = "dense", units = {units} }},
-]
-[optimizer]
-kind = "adam"
-learning_rate = 0.01
-[train]
-epochs = 3
-batch_size = 16
-threads = 1
-"""
+NETWORK = network_of_table(hidden=8)
 
 LINEAR = """
 name = "linear"

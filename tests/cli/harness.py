@@ -78,6 +78,30 @@ def command(ranks, *arguments):
     return words if ranks == 0 else [*MPIRUN, "-n", str(ranks), *words]
 
 
+def network_of_table(hidden):
+    """The config of a small network for set.h5, with places for its {loss} and for the {units} of its outputs."""
+    return """
+name = "net"
+[data]
+path = "set.h5"
+[model]
+kind = "network"
+loss = "{loss}"
+layers = [
+  {{ kind = "dense", units = HIDDEN }},
+  {{ kind = "relu" }},
+  {{ kind = "dense", units = {units} }},
+]
+[optimizer]
+kind = "adam"
+learning_rate = 0.01
+[train]
+epochs = 3
+batch_size = 16
+threads = 1
+""".replace("HIDDEN", str(hidden))
+
+
 def settings(*pairs):
     """Such as "train.epochs=3", as words of a command."""
     return [word for pair in pairs for word in ("--set", pair)]

@@ -13,28 +13,9 @@ except ImportError:  # scripts/install-deps test
     metrics = None
 
 import browser
-from harness import BinaryTest, messages, settings
+from harness import BinaryTest, messages, network_of_table, settings
 
-NETWORK = """
-name = "net"
-[data]
-path = "set.h5"
-[model]
-kind = "network"
-loss = "{loss}"
-layers = [
-  {{ kind = "dense", units = 6 }},
-  {{ kind = "relu" }},
-  {{ kind = "dense", units = {units} }},
-]
-[optimizer]
-kind = "adam"
-learning_rate = 0.01
-[train]
-epochs = 3
-batch_size = 16
-threads = 1
-"""
+NETWORK = network_of_table(hidden=6)
 
 LINEAR = """
 name = "linear"

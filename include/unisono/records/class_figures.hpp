@@ -153,9 +153,8 @@ struct ChosenThreshold {
   double value = 0;  ///< of the metric by which it was chosen
 };
 
-/// The threshold that makes a metric the best: one of kThresholdMetrics. It lies halfway
-/// between two neighbouring outputs, or is the lowest one; of equally good ones, it is the one nearest to `usual`.
-/// Nothing where an output is
+/// The threshold that makes a metric the best: one of kThresholdMetrics. It lies halfway between two neighbouring
+/// outputs, or is the lowest one; of equally good ones, it is the one nearest to `usual`. Nothing where an output is
 /// NaN, or a class has no examples.
 /// \param negative, positive the outputs of the second class, by the examples' class
 std::optional<ChosenThreshold> best_threshold(std::vector<float> negative, std::vector<float> positive,

@@ -62,6 +62,9 @@ class TensorboardLog {
 /// {"loss": 0.1, "accuracy": 0.9}; values that are not finite become null.
 nlohmann::ordered_json to_json(const std::vector<models::Metric>& metrics);
 
+/// A metric's value with so many digits; of NaN "undefined".
+std::string metric_text(double value, int digits);
+
 /// A metric as people write it: "accuracy", "validation.accuracy" or "validation accuracy".
 /// \return the split, if it is named, and the metric's name
 std::pair<std::optional<data::Split>, std::string> split_and_metric(const std::string& text);

@@ -2,10 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
 
 #include "unisono/base/errors.hpp"
+#include "unisono/session/evaluation.hpp"
 #include "unisono/session/run_checks.hpp"
 
 namespace unisono::apply {
@@ -19,18 +19,11 @@ std::optional<records::ClassReading> class_reading(const TrainedModel& model) {
 
 std::optional<records::ClassReading> class_reading(const models::Model& model, const models::ModelInputs& inputs,
                                                    bool has_targets) {
-  const models::Prediction prediction = model.prediction();
   const Index outputs = model.output_size();
-  if (prediction == models::Prediction::values) return std::nullopt;
-  const bool probabilities = prediction == models::Prediction::probabilities;
-  if (inputs.classes > 0) {
-    if (outputs != inputs.classes && (outputs != 1 || inputs.classes != 2)) return std::nullopt;
-    return records::ClassReading{
-        .classes = std::max<Index>(2, inputs.classes), .outputs = outputs, .probabilities = probabilities};
-  }
-  // One yes-or-no question, whose answers are targets.
-  if (inputs.target_size != 1 || outputs != 1 || !has_targets) return std::nullopt;
-  return records::ClassReading{.classes = 2, .outputs = 1, .probabilities = probabilities};
+  const bool fits_classes = outputs == inputs.classes || (outputs == 1 && inputs.classes == 2);
+  const bool is_question = inputs.target_size == 1 && outputs == 1 && has_targets;  // yes or no, answered by targets
+  if (inputs.classes > 0 ? !fits_classes : !is_question) return std::nullopt;
+  return session::class_reading(model, /*labels=*/true);
 }
 
 void require_threshold(const TrainedModel& model) {

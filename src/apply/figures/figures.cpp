@@ -105,8 +105,6 @@ void add_cells(const records::ConfusionMatrix& matrix, const std::vector<std::st
 
 }  // namespace
 
-std::string figure_text(double figure) { return std::isnan(figure) ? "undefined" : fmt::format("{:.6g}", figure); }
-
 Json to_json(const records::ClassificationFigures& figures, const std::vector<std::string>& names) {
   const records::ConfusionMatrix& matrix = figures.matrix;
   Json json;

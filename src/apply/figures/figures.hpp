@@ -13,9 +13,6 @@
 
 namespace unisono::apply {
 
-/// A figure with six digits, or "undefined".
-std::string figure_text(double figure);
-
 /// The figures of a classifier that are no metrics, and the names that these had before: precision_macro, roc_auc, …;
 /// classes, confusion_matrix and calibration are lists.
 nlohmann::ordered_json to_json(const records::ClassificationFigures& figures, const std::vector<std::string>& names);

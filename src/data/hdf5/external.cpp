@@ -38,14 +38,13 @@ struct Survey {
   std::vector<ExternalReference> found = {};
 };
 
-void survey_link(Survey& survey, hid_t root, const char* link) {
-  H5L_info_t info;
-  if (H5Lget_info(root, link, &info, H5P_DEFAULT) < 0) return;
-  std::vector<char> value(info.u.val_size + 1);
+/// \param bytes of what the link holds
+void survey_link(Survey& survey, hid_t root, const char* link, std::size_t bytes) {
+  std::vector<char> value(bytes + 1);
   const char *other = nullptr, *object = nullptr;
   unsigned flags = 0;
-  if (H5Lget_val(root, link, value.data(), info.u.val_size, H5P_DEFAULT) < 0) return;
-  if (H5Lunpack_elink_val(value.data(), info.u.val_size, &flags, &other, &object) < 0) return;
+  if (H5Lget_val(root, link, value.data(), bytes, H5P_DEFAULT) < 0) return;
+  if (H5Lunpack_elink_val(value.data(), bytes, &flags, &other, &object) < 0) return;
   survey.found.push_back({link, other, places_of(other, survey.path, "HDF5_EXT_PREFIX")});
 }
 
@@ -65,7 +64,7 @@ void survey_dataset(Survey& survey, hid_t root, const char* name) {
 
 herr_t survey_object(hid_t root, const char* name, const H5L_info_t* link, void* survey) {
   auto& found = *static_cast<Survey*>(survey);
-  if (link->type == H5L_TYPE_EXTERNAL) survey_link(found, root, name);
+  if (link->type == H5L_TYPE_EXTERNAL) survey_link(found, root, name, link->u.val_size);
   if (link->type == H5L_TYPE_HARD) survey_dataset(found, root, name);
   return 0;
 }

@@ -121,7 +121,7 @@ std::unique_ptr<Dataset> open_dataset(const DataSettings& settings, std::uint64_
   SetKind kind = SetKind::table;
   agreement.all_do([&] { check_seal(settings.path, share.node_rank, share.node_size); });
   agreement.all_do([&] {
-    kind = kind_of(open_set_file(settings.path, settings.external_files));
+    kind = kind_of(open_set_file(settings));
     if (trained == nullptr) check_order(settings, kind);
   });
   if (kind != SetKind::table) return open_sparse_set(settings, seed, share, trained);
@@ -132,19 +132,17 @@ DatasetInfo inspect_dataset(const DataSettings& settings) {
   const NodeShare alone;
   Agreement agreement(alone);
   check_seal(settings.path);
-  const hdf5::File file = open_set_file(settings.path, settings.external_files);
+  const hdf5::File file = open_set_file(settings);
   const SetKind kind = kind_of(file);
   check_order(settings, kind);
   if (kind != SetKind::table) return inspect_sparse_set(settings, file);
   return inspect_table(settings, file);
 }
 
-std::int64_t count_training_rows(const DataSettings& settings) {
-  return rows_of(open_set_file(settings.path, settings.external_files));
-}
+std::int64_t count_training_rows(const DataSettings& settings) { return rows_of(open_set_file(settings)); }
 
 std::vector<std::int32_t> read_training_labels(const DataSettings& settings) {
-  const hdf5::File file = open_set_file(settings.path, settings.external_files);
+  const hdf5::File file = open_set_file(settings);
   const bool labelled = kind_of(file) == SetKind::table
                             ? schema_of(file).group(Split::train)->has_labels
                             : read_sparse_schema(file, false).group(Split::train)->has_labels;
@@ -156,7 +154,7 @@ std::vector<std::int32_t> read_training_labels(const DataSettings& settings) {
 }
 
 std::vector<std::int64_t> read_training_column(const DataSettings& settings, const std::string& name) {
-  const hdf5::File file = open_set_file(settings.path, settings.external_files);
+  const hdf5::File file = open_set_file(settings);
   const std::string dataset = "train/" + name;
   if (name.find('/') == std::string::npos && file.exists(dataset) && file.is_dataset(dataset)) {
     return read_dataset(file, dataset, rows_of(file));

@@ -423,7 +423,7 @@ Sparsity sparsity_of_ratings(const hdf5::File& file, const SparseSchema& schema,
 
 std::optional<Sparsity> sparsity_of(const DataSettings& settings) {
   check_seal(settings.path);
-  const hdf5::File file = open_set_file(settings.path, settings.external_files);
+  const hdf5::File file = open_set_file(settings);
   const SetKind kind = kind_of(file);
   if (kind != SetKind::sparse && kind != SetKind::ratings) return {};
   const SparseSchema schema = read_sparse_schema(file, false);

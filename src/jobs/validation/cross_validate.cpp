@@ -2,7 +2,6 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <cmath>
 #include <functional>
 #include <string>
 #include <utility>
@@ -13,6 +12,7 @@
 #include "unisono/base/errors.hpp"
 #include "unisono/data/dataset.hpp"
 #include "unisono/jobs/jobs.hpp"
+#include "unisono/records/metrics_log.hpp"
 #include "unisono/records/run_folder.hpp"
 #include "unisono/search/search.hpp"
 #include "unisono/search/space.hpp"
@@ -325,8 +325,7 @@ void CrossValidation::ended(const records::TrialRun& training, const records::Tr
   for (const records::MeasuredMetric& metric : result.metrics) {
     if (metric.split != data::Split::validation || !models::is_usual(metric.name)) continue;
     if (several && metric.name == "auc") continue;
-    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", metric.name,
-                        std::isnan(metric.value) ? "undefined" : fmt::format("{:.6g}", metric.value));
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", metric.name, records::metric_text(metric.value, 6));
   }
   if (result.status != records::TrialStatus::complete) {
     text = fmt::format("{}: {}", name_of(result.status, records::kTrialStatuses), result.message);

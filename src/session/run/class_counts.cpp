@@ -44,10 +44,9 @@ std::optional<records::ClassificationFigures> ClassCounts::figures(comm::Communi
   group.allreduce_sum(figures_.matrix.counts());
   if (figures_.calibration) group.allreduce_sum(figures_.calibration->sums());
   if (wish_.ranking && reading_.classes == 2) {
-    figures_.ranking = {records::rank_figures(group.all_gather_joined(negative_), group.all_gather_joined(positive_))};
-    if (wish_.curves) {
-      figures_.curves = {records::curves_of(group.all_gather_joined(negative_), group.all_gather_joined(positive_))};
-    }
+    std::vector<float> negative = group.all_gather_joined(negative_), positive = group.all_gather_joined(positive_);
+    if (wish_.curves) figures_.curves = {records::curves_of(negative, positive)};
+    figures_.ranking = {records::rank_figures(std::move(negative), std::move(positive))};
   } else if (wish_.ranking) {
     rank_more(group);
   }

@@ -7,6 +7,7 @@
 #include "run/training_observer.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/models/objective.hpp"
+#include "unisono/records/metrics_log.hpp"
 
 namespace unisono::session {
 namespace {
@@ -23,8 +24,7 @@ std::string text_of(const std::vector<models::Metric>& metrics) {
   std::string text;
   for (const models::Metric& metric : metrics) {
     if (!metric.shown) continue;
-    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", metric.name,
-                        std::isnan(metric.value) ? "undefined" : fmt::format("{:.4g}", metric.value));
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", metric.name, records::metric_text(metric.value, 4));
   }
   return text;
 }

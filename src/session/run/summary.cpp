@@ -68,9 +68,7 @@ std::string advice_on(double Seconds::*part, bool resident, const settings::Conf
 std::string metrics_text(const std::string& name, const std::vector<models::Metric>& metrics) {
   std::string text = name;
   for (const models::Metric& metric : metrics) {
-    if (!metric.shown) continue;
-    text += fmt::format(" {} {}", metric.name,
-                        std::isnan(metric.value) ? "undefined" : fmt::format("{:.4g}", metric.value));
+    if (metric.shown) text += fmt::format(" {} {}", metric.name, records::metric_text(metric.value, 4));
   }
   return text;
 }

@@ -47,6 +47,12 @@ std::vector<kernels::LossSums> sums_by_rank(comm::Communicator& ranks, const ker
   return by_rank;
 }
 
+kernels::LossSums sum_of(const std::vector<kernels::LossSums>& by_rank) {
+  kernels::LossSums sum;
+  for (const kernels::LossSums& one : by_rank) sum += one;
+  return sum;
+}
+
 }  // namespace
 
 TrainingObserver::TrainingObserver(ObserverContext context)
@@ -164,8 +170,7 @@ void TrainingObserver::finish() {
 }
 
 std::vector<models::Metric> TrainingObserver::train_metrics() const {
-  kernels::LossSums sums;
-  for (const kernels::LossSums& of_rank : header_.unreported) sums += of_rank;
+  kernels::LossSums sums = sum_of(header_.unreported);
   const bool same_epoch = epoch_of(header_.reported_step) == epoch_of(header_.step);
   if (same_epoch || sums.examples == 0) sums += header_.epoch_sums;
   return context_.parts.model->metrics(sums);
@@ -184,7 +189,7 @@ kernels::LossSums TrainingObserver::collect_losses() {
 void TrainingObserver::keep_unreported() {
   context_.parts.backend->collect(context_.training.sums);
   header_.unreported = sums_by_rank(context_.parts.grid.all(), context_.training.sums);
-  check_losses(sum_over_ranks(context_.parts.grid.all(), context_.training.sums));
+  check_losses(sum_of(header_.unreported));
 }
 
 void TrainingObserver::report() {
