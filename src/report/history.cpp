@@ -1,6 +1,7 @@
 #include "history.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -20,14 +21,26 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kMostOfLog = 64 << 10;
 
+/// Adds a point behind the others; or in order, in place of one of the same step, where an earlier step is the last.
+void add_point(Curve& curve, double step, double value) {
+  auto place = curve.steps.end();
+  if (!curve.empty() && step < curve.steps.back()) place = std::ranges::lower_bound(curve.steps, step);
+  const auto at = curve.values.begin() + (place - curve.steps.begin());
+  if (place != curve.steps.end() && *place == step) {
+    *at = value;
+  } else {
+    curve.values.insert(at, value);
+    curve.steps.insert(place, step);
+  }
+}
+
 /// Every number of an object and of the objects inside it, by its path: "seconds.compute".
 void add_numbers(const Json& object, const std::string& path, double step, std::map<std::string, Curve>& curves) {
   for (const auto& [name, value] : object.items()) {
     if (value.is_object()) add_numbers(value, path + name + ".", step, curves);
     if (!value.is_number() && !value.is_null()) continue;
-    Curve& curve = curves[path + name];
-    curve.steps.push_back(step);
-    curve.values.push_back(value.is_null() ? std::numeric_limits<double>::quiet_NaN() : value.get<double>());
+    add_point(curves[path + name], step,
+              value.is_null() ? std::numeric_limits<double>::quiet_NaN() : value.get<double>());
   }
 }
 
@@ -42,7 +55,11 @@ void add_line(const records::MetricsLine& line, RunHistory& run) {
   } else if (evaluated && epoch > 0 && run.steps_per_epoch == 0) {
     run.steps_per_epoch = step / epoch;  // evaluations are at the ends of epochs
   }
-  add_numbers(json, (evaluated ? json.value("split", "test") : "train") + " ", step, run.curves);
+  // After an early stop, the last evaluations are of the weights of an earlier step.
+  const double restored = evaluated ? number_in(json, "weights_of_step") : std::nan("");
+  if (!std::isnan(restored)) run.restored_step = restored;
+  add_numbers(json, (evaluated ? json.value("split", "test") : "train") + " ", std::isnan(restored) ? step : restored,
+              run.curves);
 }
 
 std::string last_part(const std::string& path) {

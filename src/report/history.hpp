@@ -30,7 +30,8 @@ struct RunHistory {
   /// Every number of metrics.jsonl: "train loss", "train seconds.compute" of reports, "validation accuracy" of
   /// evaluations.
   std::map<std::string, Curve> curves;
-  double steps_per_epoch = 0;  ///< 0: not known yet
+  double steps_per_epoch = 0;                ///< 0: not known yet
+  std::optional<double> restored_step = {};  ///< the step whose weights the run kept, after it had stopped early
 
   /// The empty curve where there is none of this name.
   const Curve& curve(const std::string& name) const;

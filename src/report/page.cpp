@@ -6,8 +6,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cmath>
 #include <limits>
+#include <set>
 #include <utility>
 
 #include "unisono/base/svg.hpp"
@@ -18,20 +20,36 @@ namespace {
 
 Html html_of(const Paragraph& paragraph) { return element("p", paragraph.text); }
 
-Html row_of(const std::vector<std::string>& cells) {
-  Html row;
-  for (std::size_t i = 0; i < cells.size(); ++i) {
-    row += i == 0 ? element("th", {{"scope", "row"}}, cells[i]) : element("td", cells[i]);
+/// The columns of which some cell begins with a letter, a quote or a bracket.
+std::set<std::size_t> text_columns(const Table& table) {
+  std::set<std::size_t> columns;
+  for (const auto& row : table.rows) {
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      const char first = row[i].empty() ? '0' : row[i].front();
+      const bool is_letter = std::isalpha(static_cast<unsigned char>(first)) != 0;
+      if (is_letter || std::string_view("\"'[{(/_").find(first) != std::string_view::npos) columns.insert(i);
+    }
   }
-  return element("tr", row);
+  return columns;
 }
 
 Html html_of(const Table& table) {
+  const std::set<std::size_t> texts = text_columns(table);
+  const auto attributes = [&](std::vector<HtmlAttribute> own, std::size_t column) {
+    if (column > 0 && texts.contains(column)) own.push_back({"class", "text"});
+    return own;
+  };
   Html heads, rows, content = element("caption", table.caption);
-  for (const std::string& head : table.head) {
-    heads += element("th", {{"scope", "col"}}, element("button", {{"type", "button"}}, head));
+  for (std::size_t i = 0; i < table.head.size(); ++i) {
+    heads += element("th", attributes({{"scope", "col"}}, i), element("button", {{"type", "button"}}, table.head[i]));
   }
-  for (const auto& row : table.rows) rows += row_of(row);
+  for (const auto& cells : table.rows) {
+    Html row;
+    for (std::size_t i = 0; i < cells.size(); ++i) {
+      row += i == 0 ? element("th", {{"scope", "row"}}, cells[i]) : element("td", attributes({}, i), cells[i]);
+    }
+    rows += element("tr", row);
+  }
   if (!table.head.empty()) content += element("thead", element("tr", heads));
   content += element("tbody", rows);
   return element("div", {{"class", "table"}, {"tabindex", "0"}, {"role", "region"}, {"aria-label", table.caption}},
@@ -41,7 +59,7 @@ Html html_of(const Table& table) {
 Html html_of(const Drawing& drawing) {
   Html content = element("figcaption", drawing.title);
   content += drawing.on_paper ? element("div", {{"class", "paper"}}, Html::own(drawing.svg)) : Html::own(drawing.svg);
-  return element("figure", {{"class", "drawing"}}, content);
+  return element("figure", {{"class", "drawing"}, {"style", fmt::format("--width: {:.0f}", drawing.width)}}, content);
 }
 
 Html html_of(const Pictures& pictures) {
@@ -216,22 +234,24 @@ h2 { font-size: 1.2rem; margin: 2.2rem 0 .6rem; border-bottom: 1px solid var(--g
 .subtitle { color: var(--faint); margin: .2rem 0 1rem; overflow-wrap: anywhere; }
 nav ul { display: flex; flex-wrap: wrap; gap: .2rem 1.1rem; list-style: none; padding: 0; margin: 0; }
 a { color: var(--link); }
-.blocks { display: flex; flex-wrap: wrap; gap: 1rem; align-items: flex-start; }
-.blocks > * { max-width: 100%; }
-.blocks > p, .blocks > details, .blocks > .pictures { flex: 1 1 100%; margin: 0; }
+.blocks { display: flex; flex-wrap: wrap; gap: 1rem; }
+.blocks > * { max-width: 100%; flex: 1 1 auto; }
+.blocks > p, .blocks > details, .blocks > .pictures { flex-basis: 100%; margin: 0; }
+.blocks > figure.drawing { flex-basis: calc(var(--width) * .75px); }
 figure { margin: 0; }
 figure.drawing, .table { background: var(--card); border-radius: 8px; padding: .7rem .9rem; overflow-x: auto; }
 figure.drawing > figcaption, caption { font-weight: 600; text-align: left; padding-bottom: .4rem; color: var(--text); }
-svg.plot { display: block; max-width: 100%; height: auto; font-family: system-ui, "DejaVu Sans", sans-serif; }
+svg.plot { display: block; width: 100%; max-width: calc(var(--width) * 1.25px); height: auto; margin: auto; font-family: system-ui, "DejaVu Sans", sans-serif; }
 .paper svg { background: #ffffff; max-width: 100%; height: auto; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
+table:has(thead) { width: 100%; }
 th, td { text-align: right; padding: .15rem .7rem; border-top: 1px solid var(--grid); vertical-align: top; }
 th:first-child, td:first-child { padding-left: 0; }
 tbody th { text-align: left; font-weight: 500; white-space: nowrap; }
 td { white-space: nowrap; }
-td:last-child { white-space: normal; overflow-wrap: break-word; max-width: 34rem; }
-thead th { border-top: 0; color: var(--faint); font-weight: 600; white-space: nowrap; }
-thead th:first-child { text-align: left; }
+td.text { text-align: left; white-space: normal; overflow-wrap: anywhere; min-width: 9rem; max-width: 44rem; }
+thead th { border-top: 0; color: var(--faint); font-weight: 600; vertical-align: bottom; }
+thead th:first-child, thead th.text { text-align: left; }
 thead button { all: unset; cursor: pointer; }
 thead button:focus-visible { outline: 2px solid var(--link); }
 th[aria-sort=ascending] button::after { content: " ▲"; }

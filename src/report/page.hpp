@@ -22,7 +22,7 @@ struct Paragraph {
   std::string text;
 };
 
-/// A table; its columns are sorted by a click on their heads.
+/// A table; its columns are sorted by a click on their heads. Numbers are aligned to the right, texts to the left.
 struct Table {
   std::string caption;
   std::vector<std::string> head = {};
@@ -33,12 +33,15 @@ struct Table {
 struct Drawing {
   std::string title;
   std::string svg;        ///< markup
+  double width = 640;     ///< of the drawing, in pixels, before the page fits it to the space that there is
   bool on_paper = false;  ///< drawn in black for a white background
 };
 /// Any plot of plot/.
 template <typename Plot>
 Drawing drawing_of(const Plot& plot) {
-  return {.title = plot.caption.title, .svg = svg_of(plot)};
+  Drawing drawing{.title = plot.caption.title, .svg = svg_of(plot)};
+  if constexpr (requires { plot.width; }) drawing.width = plot.width;
+  return drawing;
 }
 
 /// Small pictures of pixels, beside each other.

@@ -105,7 +105,10 @@ Table ending_table(const RunHistory& run) {
         {"best " + best.value("metric", ""),
          fmt::format("{}, epoch {}", number_text(number_in(best, "value")), number_text(number_in(best, "epoch")))});
   }
-  if (summary.contains("stopped_early")) table.rows.push_back({"stopped early", "yes, with the best weights"});
+  if (const Json early = summary.value("stopped_early", Json()); early.is_object()) {
+    const double kept = number_in(early, "weights_of_epoch");
+    table.rows.push_back({"stopped early", kept > 0 ? "with the weights of epoch " + number_text(kept) : "yes"});
+  }
   if (run.record.examples_per_second > 0) {
     table.rows.push_back({"examples per second", number_text(std::round(run.record.examples_per_second))});
   }
@@ -213,8 +216,10 @@ Table table_of_evaluations(const RunHistory& run) {
   }
   for (auto& [step, cells] : rows) {
     cells.insert(cells.begin(), {number_text(step), number_text(run.epochs_of({step}).front())});
+    if (run.restored_step) cells.emplace_back(step == *run.restored_step ? "restored" : "");
     table.rows.push_back(std::move(cells));
   }
+  if (run.restored_step) table.head.emplace_back("weights");
   return table;
 }
 

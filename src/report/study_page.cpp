@@ -90,9 +90,10 @@ std::string p_text(const Json& variant) {
 Table verdicts_table(const StudyHistory& study) {
   Table table{
       .caption = "Does it reach the state of the serial run?",
-      .head = {"way", "ranks × threads", study.metric(), "deviation", "difference", "95 % interval", "p", "verdict"}};
+      .head = {"way", "ranks × threads", "verdict", study.metric(), "deviation", "difference", "95 % interval", "p"}};
   for (const Json& variant : study.variants()) {
-    std::vector<std::string> row = {variant.at("name").get<std::string>(), cores_of(variant), text_in(variant, "mean"),
+    std::vector<std::string> row = {variant.at("name").get<std::string>(), cores_of(variant),
+                                    variant.at("verdict_text").get<std::string>(), text_in(variant, "mean"),
                                     text_in(variant, "deviation")};
     if (variant.contains("difference")) {
       const Json& difference = variant.at("difference");
@@ -102,7 +103,6 @@ Table verdicts_table(const StudyHistory& study) {
     } else {
       row.insert(row.end(), {"", "", ""});
     }
-    row.push_back(variant.at("verdict_text").get<std::string>());
     table.rows.push_back(std::move(row));
   }
   return table;
@@ -163,6 +163,7 @@ void add_differences(Section& section, const StudyHistory& study) {
   plot.caption = {.title = fmt::format("Difference from the serial run: {}", study.metric()),
                   .description = "The mean difference of each way with its 95 % interval; the margin is shaded."};
   plot.value.label = "difference, way − serial run";
+  plot.width = 545;
   plot.reference = 0;
   if (const double margin = number_in(study.json, "margin"); margin > 0) plot.margin = plot::Range{-margin, margin};
   std::set<std::size_t> keys;
@@ -210,9 +211,10 @@ Section section_of_distances(const StudyHistory& study) {
 Table speed_table(const StudyHistory& study) {
   const Json& equal = study.json.at("equal");
   const auto at = [&](const char* what) { return fmt::format("at {} {}", text_in(equal, what), what); };
-  Table table{.caption = "How much faster?",
-              .head = {"way", "ranks × threads", "seconds", "speed-up", "efficiency", at("updates"), at("examples"),
-                       at("seconds"), "seconds to " + text_in(study.json, "target"), "seeds that reach it"}};
+  Table table{
+      .caption = "How much faster?",
+      .head = {"way", "ranks × threads", "training, median seconds", "speed-up", "efficiency", at("updates"),
+               at("examples"), at("seconds"), "seconds to " + text_in(study.json, "target"), "seeds that reach it"}};
   for (const Json& variant : study.variants()) {
     const Json& at_equal = variant.at("at_equal");
     table.rows.push_back({variant.at("name").get<std::string>(), cores_of(variant),
@@ -227,7 +229,8 @@ Table speed_table(const StudyHistory& study) {
 Section section_of_speed(const StudyHistory& study) {
   Section section{.title = "Speed"};
   plot::BarPlot speed;
-  speed.caption = {.title = "Speed-up", .description = "Seconds of the serial run in those of each way."};
+  speed.caption = {.title = "Speed-up",
+                   .description = "Median seconds of training of the serial run over those of each way."};
   speed.value.label = "times as fast as the serial run";
   speed.series = {{.name = "", .values = {}}};
   speed.width = 545;
@@ -252,6 +255,9 @@ Section section_of_speed(const StudyHistory& study) {
   if (!speed.rows.empty()) section.blocks.emplace_back(drawing_of(speed));
   section.blocks.emplace_back(drawing_of(time_plot("Where the time goes, without evaluations", rows, seconds)));
   section.blocks.emplace_back(speed_table(study));
+  section.blocks.emplace_back(
+      Paragraph{"All seconds are of training, without evaluations and checkpoints. The table has the medians of the "
+                "seeds; the bars of where the time goes are the means."});
   return section;
 }
 
@@ -321,16 +327,19 @@ Section section_of_curves(const StudyHistory& study) {
 }
 
 Section section_of_trainings(const StudyHistory& study) {
-  Table table{.caption = "Trainings",
-              .head = {"way", "ranks × threads", "seed", study.metric(), "loss", "steps", "seconds", "why not"}};
+  Table table{
+      .caption = "Trainings",
+      .head = {"way", "ranks × threads", "seed", study.metric(), "loss", "steps", "seconds of training", "why not"}};
   for (const Json& training : study.json.at("trainings")) {
     const auto variant = std::find_if(study.variants().begin(), study.variants().end(),
                                       [&](const Json& one) { return one.at("identity") == training.at("way"); });
     if (variant == study.variants().end()) continue;
+    const Json& parts = training.at("seconds");
+    const double seconds = number_in(parts, "total") - number_in(parts, "evaluation") - number_in(parts, "checkpoint");
     table.rows.push_back({variant->at("name").get<std::string>(), cores_of(*variant),
                           fmt::format("{}", training.at("seed").get<std::int64_t>()), text_in(training, "value"),
                           text_in(training, "loss"), text_in(training, "steps"),
-                          text_in(training.at("seconds"), "total"), training.value("message", "")});
+                          std::isnan(seconds) ? "" : number_text(seconds), training.value("message", "")});
   }
   return {.title = "Trainings", .blocks = {std::move(table)}};
 }

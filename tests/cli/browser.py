@@ -47,10 +47,11 @@ def visit(page, dark=False, size=(900, 700)):
     scheme = f"--blink-settings=preferredColorScheme={0 if dark else 1}"
     with tempfile.TemporaryDirectory(prefix="unisono-browser-") as name:
         folder = pathlib.Path(name)
-        dumped = run(page, folder, scheme, "--dump-dom")
+        window = f"--window-size={size[0]},{size[1]}"
+        dumped = run(page, folder, scheme, window, "--dump-dom")
         requests = requests_in(folder / "net.json")
         shot = folder / "shot.png"
-        run(page, folder, scheme, f"--window-size={size[0]},{size[1]}", f"--screenshot={shot}")
+        run(page, folder, scheme, window, f"--screenshot={shot}")
         messages = [line for line in dumped.stderr.splitlines() if ":CONSOLE" in line]
         return Visit(dumped.stdout, messages, requests, pixels_of(shot.read_bytes()))
 

@@ -111,6 +111,24 @@ class Contents(Reports):
         seconds = {row[0]: float(row[1].replace(",", "")) for row in rows}
         self.assertAlmostEqual(sum(seconds.values()), 2 * seconds["total"], delta=0.02 * seconds["total"])
 
+    def test_an_early_stop_keeps_each_evaluation_and_marks_the_restored_one(self):
+        more = settings("train.epochs=12", "train.early_stopping.metric=loss", "train.early_stopping.patience=1")
+        self.train("runs/early", *TRAIN, *more, *settings("optimizer.learning_rate=0.5"))
+        early = self.summary("runs/early")["stopped_early"]
+        self.assertLess(early["weights_of_epoch"], early["epoch"])
+        page = self.figures("runs/early", file="runs/early/report.html")
+        head, *rows = page.tables["Evaluations"]
+        self.assertEqual([int(row[1]) for row in rows], list(range(1, early["epoch"] + 1)))
+        marks = [row[head.index("weights")] for row in rows]
+        kept = early["weights_of_epoch"] - 1
+        self.assertEqual(marks, ["restored" if i == kept else "" for i in range(len(rows))])
+        losses = [line["loss"] for line in self.metrics("runs/early") if line.get("split") == "validation"]
+        loss = head.index("validation loss")
+        for row, value in zip(rows, losses[: early["epoch"]]):
+            self.assertAlmostEqual(float(row[loss]) / value, 1, delta=1e-3)
+        self.assertEqual([i for i, row in enumerate(rows) if row[head.index("test loss")]], [kept])
+        self.assertEqual(len(page.plots["loss"]["series"]["validation"]), len(rows))
+
     def test_several_runs_have_common_plots(self):
         page = self.figures("runs/a", "runs/b", file="report.html")
         self.assertEqual(page.headings[0], "2 runs beside each other")
@@ -574,8 +592,13 @@ class Studies(Experiments):
         head, *rows = page.tables["Does it reach the state of the serial run?"]
         self.assertEqual([row[0] for row in rows], ["serial", EVIL, "slow"])
         for row, way in zip(rows, study["ways"]):
-            self.assertEqual(row[-1], way["verdict_text"])
-            self.assertAlmostEqual(float(row[2]), way["mean"], delta=1e-3)
+            self.assertEqual(row[2], way["verdict_text"])
+            self.assertAlmostEqual(float(row[3]), way["mean"], delta=1e-3)
+        head, *rows = page.tables["Trainings"]
+        for row, training in zip(rows, study["trainings"]):
+            parts = training["seconds"]
+            trained = parts["total"] - parts["evaluation"] - parts["checkpoint"]
+            self.assertAlmostEqual(float(row[head.index("seconds of training")]) / trained, 1, delta=1e-3)
         plot = page.plots["Difference from the serial run: test accuracy"]
         for way in study["ways"][1:]:
             self.assertLessEqual(plot["x"][0], way["difference"]["low"])
@@ -635,6 +658,26 @@ class InTheBrowser(Reports):
                 self.assertEqual(seen.plots, written.plots)
                 self.assertEqual(seen.tables, written.tables)
                 self.assertEqual(seen.headings, written.headings)
+
+    def test_charts_and_tables_share_the_width(self):
+        """At 1,200 pixels: each row of blocks ends at the right edge, and nothing is cut off."""
+        measure = """<script>
+          for (const blocks of document.querySelectorAll(".blocks")) {
+            const rows = {}, edge = blocks.getBoundingClientRect();
+            for (const block of blocks.children) {
+              const box = block.getBoundingClientRect();
+              rows[box.top] = Math.max(rows[box.top] || 0, box.right);
+              if (block.scrollWidth > block.clientWidth + 1) console.error("cut off: " + block.textContent.slice(0, 40));
+            }
+            for (const right of Object.values(rows)) {
+              if (edge.right - right > 0.05 * edge.width) console.error("empty from " + right);
+            }
+            if (edge.width < 1000) console.error("narrow: " + edge.width);
+          }</script>"""
+        for arguments, file in PAGES:
+            self.figures(*arguments, file=file)
+            self.write("measured.html", (self.folder / file).read_text().replace("</body>", measure + "</body>"))
+            self.assertEqual(browser.visit(self.folder / "measured.html", size=(1200, 900)).messages, [], file)
 
     def test_tables_are_sorted_by_a_click(self):
         text = self.report("runs/a")
