@@ -667,7 +667,8 @@ class InTheBrowser(Reports):
             for (const block of blocks.children) {
               const box = block.getBoundingClientRect();
               rows[box.top] = Math.max(rows[box.top] || 0, box.right);
-              if (block.scrollWidth > block.clientWidth + 1) console.error("cut off: " + block.textContent.slice(0, 40));
+              const isCut = block.scrollWidth > block.clientWidth + 1;
+              if (isCut) console.error("cut off: " + block.textContent.slice(0, 40));
             }
             for (const right of Object.values(rows)) {
               if (edge.right - right > 0.05 * edge.width) console.error("empty from " + right);
