@@ -59,8 +59,8 @@ void add_report(Command app, Chosen& chosen) {
 }
 
 void add_watch(Command app, Chosen& chosen) {
-  Command command =
-      app.add_subcommand("watch", "follow a run, a search or a cross-validation in the terminal until it ends");
+  Command command = app.add_subcommand(
+      "watch", "follow a run, a search, a cross-validation or a study in the terminal until it ends");
   const auto options = std::make_shared<report::WatchOptions>();
   command.add_option("folder", options->folder, "its folder").required().type_name("FOLDER");
   command.add_flag("--once", options->once, "print how it goes now, and end");

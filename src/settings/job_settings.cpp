@@ -18,7 +18,7 @@ void StudySettings::describe(ConfigVisitor& visitor) {
                             "of the test set"},
                 metric);
   visitor.numbers_or({.name = "target", .meaning = "value of the metric for the time to target"}, target, target_word,
-                     {{"serial", "the mean of the serial runs, less the margin"}});
+                     {{"serial", "the mean of the serial runs, made worse by the margin"}});
   visitor.require("target", target.size() <= 1, "target is one number, or \"serial\"");
   visitor.field(
       {.name = "optimum",
