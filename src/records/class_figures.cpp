@@ -418,6 +418,16 @@ bool needs_predictions(std::string_view metric) {
          metric == "expected_calibration_error";
 }
 
-bool needs_different_classes(std::string_view metric) { return ranks_examples(metric); }
+std::vector<std::string> undefined_metrics(const ClassReading& reading, std::int32_t label) {
+  ClassificationFigures figures{.matrix = ConfusionMatrix(reading.classes, /*cells=*/false)};
+  figures.matrix.add(label, label);
+  const std::vector<models::Metric> defined = metrics_of(figures);
+  std::vector<std::string> names;
+  for (const models::Metric& metric : possible_metrics(reading)) {
+    const bool of_one_class = needs_predictions(metric.name) && !ranks_examples(metric.name);
+    if (!of_one_class && models::find_metric(defined, metric.name) == nullptr) names.push_back(metric.name);
+  }
+  return names;
+}
 
 }  // namespace unisono::records

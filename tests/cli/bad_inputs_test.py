@@ -603,6 +603,8 @@ IMPORTS = [
         code=CONFIGURATION,
     ),
     text_case("a text in Latin-1", r"lines\.txt:2:8: the byte 0xE9.*--encoding latin1", "text", b"one\ntwo caf\xe9\n"),
+    text_case("a text in UTF-16", r"lines\.txt:1:4: .* UTF-16; .*'iconv -f utf-16", "text", "one".encode("utf-16")),
+    text_case("lines in UTF-32", r"lines\.txt:1:3: .* UTF-32; .*'iconv -f utf-32", "libsvm", "1 1:1".encode("utf-32")),
     text_case("a text with a zero byte", r"lines\.txt:1:4: a zero byte", "text", b"one\0two\n"),
     text_case("a word without end", r"lines\.txt:1:1: a word of more than 64 KiB", "text", "x" * 100000),
     text_case("words that are all rare", r"lines\.txt: none of its 3 words occurs 5 times", "text", "a b c\n"),

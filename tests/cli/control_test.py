@@ -334,6 +334,28 @@ metric = "validation.auc"
         self.assertEqual((result.code, len(messages(result))), (2, 1), result)
         self.assertIn("validation auc is undefined, since in rows.h5: all 40 validation examples have", result.err)
 
+    def test_metrics_of_the_second_class_are_undefined_where_no_example_has_it(self):
+        with h5py.File(self.folder / "rows.h5", "r+") as file:
+            file["validation/labels"][:] = 0
+        all_have = "rows.h5: all 40 validation examples have the class 'no'"
+        for metric in ("f1", "precision", "recall"):
+            key = f"checkpoint.best.metric={metric}"
+            result = self.unisono("train", "rows.toml", "--output", "run", *settings(key))
+            self.assertEqual((result.code, len(messages(result))), (2, 1), result)
+            self.assertIn(f'"{metric}": it is undefined, since in {all_have}', messages(result)[0])
+        told = self.train("run", *settings("checkpoint.best.metric=f1_macro"), config="rows.toml")
+        self.assertIn(f"{all_have}, so that auc, average_precision, precision, recall and f1 are undefined",
+                      told.err + told.out)  # fmt: skip
+        known = self.summary("run")["validation"]
+        self.assertEqual([name for name in ("auc", "precision", "recall", "f1") if name in known], [])
+        self.assertIn("f1_macro", known)
+
+    def test_a_threshold_is_chosen_by_examples_of_both_classes(self):
+        result = self.unisono("train", "rows.toml", "--output", "run", *settings("train.threshold_by=f1"))
+        self.assertEqual((result.code, len(messages(result))), (2, 1), result)
+        self.assertIn('train.threshold_by = "f1": a threshold is chosen by examples of both classes, but in rows.h5: all',
+                      messages(result)[0])  # fmt: skip
+
     def test_a_set_of_one_class_is_said_or_refused(self):
         told = self.train("run", config="rows.toml", ranks=2)
         said = "rows.h5: all 40 validation examples have the class 'yes', so that auc and average_precision are"

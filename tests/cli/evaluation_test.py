@@ -12,7 +12,7 @@ try:
 except ImportError:  # scripts/install-deps test
     metrics = None
 
-from harness import BinaryTest, messages, network_of_table
+from harness import BinaryTest, messages, network_of_table, settings
 
 NAMES = ["ash", "birch", "cedar, red", "dogwood"]
 
@@ -146,6 +146,14 @@ class UntrainedClasses(Evaluating):
             self.assertIsNone(figures[name], name)
         self.assertNotIn("brier_score", figures)
         self.assertRegex(self.succeed("evaluate", "run").out, "accuracy +undefined")
+
+    def test_nothing_is_decided_by_such_examples_alone(self):
+        self.make([2] * 6)
+        for keys in (["checkpoint.best={metric='accuracy',on='test'}"],
+                     ["train.early_stopping={patience=1,metric='loss',on='test'}"]):  # fmt: skip
+            result = self.unisono("train", "model.toml", "--output", "other", *settings(*keys))
+            self.assertEqual((result.code, len(messages(result))), (2, 1), result)
+            self.assertRegex(messages(result)[0], "it is undefined, since in set.h5: 6 of 6 test examples are of a class")
 
     def test_a_set_whose_classes_all_are_trained_says_nothing(self):
         result = self.make([0, 1, 1])

@@ -207,6 +207,12 @@ struct Fold {
   std::vector<std::int64_t> train, validation;
 };
 
+/// The label, or the targets, that all examples of a split have.
+struct CommonAnswer {
+  std::string text;                        ///< "the class 'cat'", "the target 3.5", "the same 3 targets"
+  std::optional<std::int32_t> label = {};  ///< the class; nothing where examples have targets
+};
+
 /// An opened HDF5 set (docs/data-format.md). Knows ranks as plain integers.
 class Dataset {
  public:
@@ -224,9 +230,9 @@ class Dataset {
   /// How many training examples each class has; empty if the set has no labels. Not collective: each rank counts them
   /// all. \throws DataError
   virtual std::vector<std::int64_t> class_counts() { return {}; }
-  /// What all examples of a split have in common: "the class 'cat'", "the target 3.5". Empty if two of them differ, and
-  /// for a split without examples, labels or targets. Not collective. \throws DataError
-  virtual std::string common_answer(Split) { return ""; }
+  /// What all examples of a split have in common. Nothing if two of them differ, and for a split without examples,
+  /// labels or targets. Not collective. \throws DataError
+  virtual std::optional<CommonAnswer> common_answer(Split) { return std::nullopt; }
   /// Whether each class has a training example; with a trained model: one among those that it was trained on. Empty if
   /// the set has no labels. Not collective. \throws DataError
   virtual std::vector<bool> seen_classes() { return {}; }

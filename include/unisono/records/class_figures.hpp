@@ -186,7 +186,7 @@ std::vector<models::Metric> possible_metrics(const ClassReading& reading);
 /// rank examples.
 bool needs_predictions(std::string_view metric);
 bool ranks_examples(std::string_view metric);
-/// Those that are undefined where all examples are of one class, whichever it is.
-bool needs_different_classes(std::string_view metric);
+/// The metrics of `possible_metrics` that are undefined where all examples are of this class.
+std::vector<std::string> undefined_metrics(const ClassReading& reading, std::int32_t label);
 
 }  // namespace unisono::records

@@ -103,8 +103,10 @@ std::vector<models::Metric> possible_metrics(const models::Model& model, data::S
 std::vector<models::Metric> possible_metrics(const settings::Config& config, const data::DatasetInfo& data,
                                              data::Split split);
 
-/// The metrics that this model may have on a split, but not where all examples have the same class or targets: AUC, R².
-std::vector<std::string> metrics_of_differing_examples(const models::Model& model, data::Split split, bool labels);
+/// The metrics that this model may have on a split, but not where all examples have this class, or the same targets:
+/// AUC, R²; F1 of the second of two classes where all are of the first. \param labels whether the examples have classes
+std::vector<std::string> undefined_metrics(const models::Model& model, data::Split split, bool labels,
+                                           const data::CommonAnswer& common);
 
 /// The criteria of a config. \throws ConfigError for a metric that the model does not have, naming those that it has,
 /// and for a split without examples

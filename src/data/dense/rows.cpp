@@ -201,16 +201,16 @@ void RowBlock::read(const hdf5::File& file, const GroupSchema& group, Range rows
   if (!group.classes.empty()) rename_labels(file, group, rows, labels);
 }
 
-bool RowBlock::share_answer(Range rows, CommonAnswer& common) const {
+bool RowBlock::share_answer(Range rows, AnswerComparison& answers) const {
   for (std::int64_t row = rows.first; row < rows.last; ++row) {
     const RawExample one = example(row);
     const auto label = static_cast<float>(one.label);  // classes are far fewer than 2²⁴
-    if (!common.add(labels_ != nullptr ? std::span(&label, 1) : std::span(one.targets, target_size_))) return false;
+    if (!answers.add(labels_ != nullptr ? std::span(&label, 1) : std::span(one.targets, target_size_))) return false;
   }
   return true;
 }
 
-bool share_answer(const hdf5::File& file, const GroupSchema& group, Range rows, CommonAnswer& common) {
+bool share_answer(const hdf5::File& file, const GroupSchema& group, Range rows, AnswerComparison& answers) {
   constexpr std::int64_t kRowsAtATime = 4096;
   const auto size = group.has_labels ? std::size_t{1} : static_cast<std::size_t>(group.target_size);
   const std::string path = group.has_labels ? group.labels_path() : group.targets_path();
@@ -219,7 +219,7 @@ bool share_answer(const hdf5::File& file, const GroupSchema& group, Range rows, 
     const auto count = static_cast<std::size_t>(std::min(kRowsAtATime, rows.last - first));
     file.read_rows(path, static_cast<std::uint64_t>(first), count, values.data());
     for (std::size_t i = 0; i < count; ++i) {
-      if (!common.add(std::span(values).subspan(i * size, size))) return false;
+      if (!answers.add(std::span(values).subspan(i * size, size))) return false;
     }
   }
   return true;

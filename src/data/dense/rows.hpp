@@ -48,7 +48,7 @@ class RowBlock {
   const float* weights(std::int64_t row) const { return weights_ + offset(row); }
 
   /// Adds the labels or targets of rows. \return false: two differ \pre the group has them
-  bool share_answer(Range rows, CommonAnswer& common) const;
+  bool share_answer(Range rows, AnswerComparison& answers) const;
 
   /// Reads some of these rows from the file, checks and stores them.
   /// \throws DataError naming the first example that has a feature or target that is not finite, or a label that is
@@ -70,7 +70,7 @@ class RowBlock {
 
 /// Adds the labels or targets of a file's rows, and reads no more of them than are needed. \return false: two differ
 /// \throws DataError
-bool share_answer(const hdf5::File& file, const GroupSchema& group, Range rows, CommonAnswer& common);
+bool share_answer(const hdf5::File& file, const GroupSchema& group, Range rows, AnswerComparison& answers);
 
 /// A RowBlock that owns its memory.
 class OwnedBlock {

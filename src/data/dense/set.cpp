@@ -36,7 +36,7 @@ class Table final : public Dataset {
   const std::vector<std::string>& class_names() const override { return plan_.schema.class_names; }
   const std::vector<std::int64_t>& occurrences() override { return occurrences_; }
   std::vector<std::int64_t> class_counts() override;
-  std::string common_answer(Split split) override;
+  std::optional<CommonAnswer> common_answer(Split split) override;
   std::vector<bool> seen_classes() override;
   Unseen unseen(Split split) override;
   std::unique_ptr<BatchSource> train(const SourceOptions& options) override;
@@ -262,19 +262,19 @@ Unseen Table::find_unseen(Split split) {
   return examples_unseen(seen_classes(), examples, [&](const auto& visit) { visit_labels(split, visit); });
 }
 
-std::string Table::common_answer(Split split) {
+std::optional<CommonAnswer> Table::common_answer(Split split) {
   const GroupSchema* group = plan_.group(split);
   const bool is_autoencoder = settings_.targets == Targets::features;
-  if (group == nullptr || is_autoencoder || (!group->has_labels && group->target_size == 0)) return "";
+  if (group == nullptr || is_autoencoder || (!group->has_labels && group->target_size == 0)) return std::nullopt;
   const FileRows& positions = plan_.rows(split);
-  CommonAnswer common;
+  AnswerComparison answers;
   for (const auto& run : positions.runs({0, positions.size()})) {
     const Range rows{run.first_row, run.first_row + run.rows};
-    const bool is_common = blocks_ == nullptr ? share_answer(*file_, *group, rows, common)
-                                              : resident_rows(split, {}).share_answer(rows, common);
-    if (!is_common) return "";
+    const bool is_common = blocks_ == nullptr ? share_answer(*file_, *group, rows, answers)
+                                              : resident_rows(split, {}).share_answer(rows, answers);
+    if (!is_common) return std::nullopt;
   }
-  return common.text(group->has_labels, class_names());
+  return answers.common(group->has_labels, class_names());
 }
 
 std::unique_ptr<Feed> Table::feed(const Schedule& schedule, const SourceOptions& options) {

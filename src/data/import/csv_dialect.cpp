@@ -67,6 +67,25 @@ bool is_grouped(std::string_view field, const char* sign) {
          plain_number(field, {.decimal = sign[0] == ',' ? "." : ",", .thousands = sign});
 }
 
+/// A field with a hyphen in place of the minus sign (U+2212), and ASCII in place of full-width characters (U+FF0B to
+/// U+FF19), as spreadsheets and typesetters write numbers.
+std::string with_ascii_digits(std::string_view field) {
+  std::string ascii;
+  for (std::size_t at = 0; at < field.size(); ++at) {
+    const std::string_view rest = field.substr(at);
+    if (rest.starts_with("\u2212")) {
+      ascii += '-';
+      at += 2;
+    } else if (rest.size() >= 3 && rest.starts_with("\xEF\xBC") && rest[2] >= '\x8B' && rest[2] <= '\x99') {
+      ascii += static_cast<char>(rest[2] - '\x8B' + '+');  // U+FF0B is the full-width plus sign
+      at += 2;
+    } else {
+      ascii += field[at];
+    }
+  }
+  return ascii;
+}
+
 /// A field without the signs of currencies and shares around it, and the blanks of all alphabets.
 std::string without_units(std::string_view field) {
   constexpr std::string_view units[] = {"$",   "€",   "£",   "¥", "₹", "%", "‰",      "USD",
@@ -135,6 +154,9 @@ std::string advice_on_number(const std::string& field, const TableForm& form) {
                        *plain_number(field, {.thousands = ","}), *plain_number(field, {.decimal = ","}));
   }
   if (decimal_comma) return "has a decimal comma; set --decimal ','";
+  if (const std::string ascii = with_ascii_digits(field); ascii != field && plain_number(ascii, form)) {
+    return fmt::format("has digits or signs of another alphabet; write it as {}", ascii);
+  }
   for (const char* sign : {",", ".", "'", "’", " ", "\u00A0", "\u202F"}) {
     if (!is_grouped(field, sign)) continue;
     return fmt::format("has '{}' between its digits; set --thousands {}{}", sign,

@@ -303,7 +303,7 @@ std::size_t WordReader::find_end(bool& is_plain) {
 
 void WordReader::check_word() const {
   if (const std::size_t zero = word_.find('\0'); zero != std::string_view::npos)
-    fail(at_ + zero, "a zero byte; this is not a text file");
+    fail(at_ + zero, zero_byte_text(word_));
   const std::size_t invalid = find_invalid_utf8(word_);
   if (invalid == std::string_view::npos) return;
   fail(at_ + invalid, not_utf8(word_[invalid]));

@@ -263,9 +263,7 @@ bool LineReader::next(std::string& line) {
     if (number_ == 1 && line.starts_with(kByteOrderMark)) line.erase(0, kByteOrderMark.size());
     if (delimiter_ != 0 && line.find('"') != std::string::npos) append_quoted(line);
     if (const std::size_t at = line.find('\0'); at != std::string::npos) {
-      fail(at + 1, line.starts_with("\xFF\xFE") || line.starts_with("\xFE\xFF")
-                       ? "a zero byte; this is UTF-16; convert the file, for example with 'iconv -f utf-16 -t utf-8'"
-                       : "a zero byte; this is not a text file");
+      fail(at + 1, zero_byte_text(line));
     }
     if (line.find_first_not_of(" \t") != std::string::npos) return true;
     if (!line.empty()) ++lines_of_blanks_;
@@ -340,6 +338,19 @@ std::string not_utf8(char byte) {
   return fmt::format(
       "the byte 0x{:02X} is not part of a UTF-8 character; if the file is in Latin-1, set --encoding latin1",
       static_cast<unsigned char>(byte));
+}
+
+std::string zero_byte_text(std::string_view text) {
+  using std::string_view_literals::operator""sv;
+  const char* encoding = nullptr;
+  if (text.starts_with("\xFF\xFE\0\0"sv) || text.starts_with("\0\0\xFE\xFF"sv)) {
+    encoding = "32";
+  } else if (text.starts_with("\xFF\xFE") || text.starts_with("\xFE\xFF")) {
+    encoding = "16";
+  }
+  if (encoding == nullptr) return "a zero byte; this is not a text file";
+  return fmt::format("a zero byte; this is UTF-{0}; convert the file, for example with 'iconv -f utf-{0} -t utf-8'",
+                     encoding);
 }
 
 std::size_t find_invalid_utf8(std::string_view text) {

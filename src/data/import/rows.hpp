@@ -131,6 +131,10 @@ std::size_t find_invalid_utf8(std::string_view text);
 /// What is wrong with such a byte, and what to do.
 std::string not_utf8(char byte);
 
+/// What a zero byte in a line or word says of the file, and what to do. \param text it, from the file's beginning on
+/// where it is the first one
+std::string zero_byte_text(std::string_view text);
+
 /// Makes letters small, those of all alphabets, one character for one ("İ" and "ẞ" lose their dot and their length).
 class Lowercase {
  public:

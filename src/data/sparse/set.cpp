@@ -207,7 +207,7 @@ class SparseSet final : public Dataset {
   const std::vector<std::string>& class_names() const override { return schema_.class_names; }
   const std::vector<std::int64_t>& occurrences() override;
   std::vector<std::int64_t> class_counts() override;
-  std::string common_answer(Split split) override;
+  std::optional<CommonAnswer> common_answer(Split split) override;
   std::vector<bool> seen_classes() override;
   Unseen unseen(Split split) override;
   std::unique_ptr<BatchSource> train(const SourceOptions& options) override;
@@ -433,17 +433,17 @@ std::vector<std::int64_t> SparseSet::class_counts() {
   return count_labels(split(Split::train), info_.classes);
 }
 
-std::string SparseSet::common_answer(Split split) {
+std::optional<CommonAnswer> SparseSet::common_answer(Split split) {
   const auto& loaded = splits_[static_cast<std::size_t>(split)];
-  if (schema_.kind != SetKind::sparse || !loaded) return "";
+  if (schema_.kind != SetKind::sparse || !loaded) return std::nullopt;
   const View targets = std::get<LabelledRows>(loaded->set).targets;
-  CommonAnswer common;
+  AnswerComparison answers;
   for (const ExampleRange& chunk : loaded->chunks) {
     for (std::int64_t row = chunk.first; row < chunk.last; ++row) {
-      if (!common.add(targets.subspan(static_cast<std::size_t>(row), 1))) return "";
+      if (!answers.add(targets.subspan(static_cast<std::size_t>(row), 1))) return std::nullopt;
     }
   }
-  return common.text(info_.classes > 0, class_names());
+  return answers.common(info_.classes > 0, class_names());
 }
 
 /// Calls visit(class) for a split's examples, until it returns false. \pre they are rows with labels

@@ -397,7 +397,8 @@ std::vector<models::Metric> possible_metrics(const settings::Config& given, cons
   return possible_metrics(ModelOfConfig(config, data).model(), split, data.classes > 0);
 }
 
-std::vector<std::string> metrics_of_differing_examples(const models::Model& model, data::Split split, bool labels) {
+std::vector<std::string> undefined_metrics(const models::Model& model, data::Split split, bool labels,
+                                           const data::CommonAnswer& common) {
   kernels::LossSums equal = full_sums(has_targets(model));
   equal.target_sum = 2;  // both targets are 1
   const std::vector<models::Metric> left = model.metrics(equal);
@@ -406,9 +407,10 @@ std::vector<std::string> metrics_of_differing_examples(const models::Model& mode
     const models::Metric* const found = find(&left, metric.name);
     if (found == nullptr || !std::isfinite(found->value)) names.push_back(metric.name);
   }
-  for (const models::Metric& metric : possible_metrics(model, split, labels)) {
-    if (records::needs_different_classes(metric.name)) names.push_back(metric.name);
-  }
+  const auto reading = split == data::Split::train ? std::nullopt : class_reading(model, labels);
+  if (!reading || !common.label) return names;
+  const std::vector<std::string> more = records::undefined_metrics(*reading, *common.label);
+  names.insert(names.end(), more.begin(), more.end());
   return names;
 }
 

@@ -49,12 +49,11 @@ void require_examples(const settings::Config& config, const ModelParts& parts, I
 
 namespace {
 
-/// "data.h5: all 40 validation examples have the class 'yes'"; empty: they differ, or there are none.
-std::string what_all_have(const settings::Config& config, data::Dataset& data, data::Split split) {
-  const std::string common = data.common_answer(split);
-  if (common.empty()) return "";
-  return fmt::format("{}: all {} {} examples have {}", config.data.path, grouped(examples_of(data.info(), split)),
-                     split == data::Split::train ? "training" : data::name_of(split), common);
+/// "data.h5: all 40 validation examples have the class 'yes'"
+std::string what_all_have(const settings::Config& config, const data::DatasetInfo& data, data::Split split,
+                          const data::CommonAnswer& common) {
+  return fmt::format("{}: all {} {} examples have {}", config.data.path, grouped(examples_of(data, split)),
+                     split == data::Split::train ? "training" : data::name_of(split), common.text);
 }
 
 std::string undefined_text(const std::string& metric, const std::string& what, data::Split split) {
@@ -73,18 +72,48 @@ std::string deciding_key(const Criteria& criteria, data::Split split, const std:
 
 }  // namespace
 
+namespace {
+
+/// Refuses a metric that was chosen to decide, but is undefined because the training examples say nothing about those
+/// of the split.
+void require_seen(const settings::Config& config, const models::Model& model, data::Dataset& data,
+                  const Criteria& criteria, data::Split split) {
+  if (examples_of(data.info(), split) == 0 || !is_undefined(config, model, data, split)) return;
+  std::vector<std::string> all;
+  for (const models::Metric& metric : possible_metrics(model, split, data.info().classes > 0)) {
+    all.push_back(metric.name);
+  }
+  Criteria chosen = criteria;
+  const settings::BestSettings defaults;
+  if (config.checkpoint.best.metric == defaults.metric) chosen.best.reset();  // nobody asked for it
+  const std::string key = deciding_key(chosen, split, all);
+  if (key.empty()) return;
+  const std::string unseen = unseen_text(config, model, data, split, data.class_names());
+  throw ConfigError(undefined_text(key + ": it", fmt::format("{}: {}", config.data.path, unseen), split));
+}
+
+}  // namespace
+
 std::vector<std::string> require_variety(const settings::Config& config, const models::Model& model,
                                          data::Dataset& data, const Criteria& criteria, bool is_new) {
   std::vector<std::string> notes;
   for (const data::Split split : data::kSplits) {
-    const std::string what = what_all_have(config, data, split);
-    if (what.empty()) continue;
+    if (is_new) require_seen(config, model, data, criteria, split);
+    const auto common = data.common_answer(split);
+    if (!common) continue;
+    const std::string what = what_all_have(config, data.info(), split, *common);
     const bool are_several = examples_of(data.info(), split) > 1;
     if (is_new && are_several && split == data::Split::train && data.info().classes > 0) {
       throw DataError(what + ": a classifier learns to tell two or more apart; add examples of other classes");
     }
     const bool labels = data.info().classes > 0;
-    const std::vector<std::string> undefined = metrics_of_differing_examples(model, split, labels);
+    const std::vector<std::string> undefined = undefined_metrics(model, split, labels, *common);
+    if (is_new && split == data::Split::validation && !config.train.threshold_by.empty()) {
+      throw ConfigError(
+          fmt::format("train.threshold_by = \"{}\": a threshold is chosen by examples of both classes, but "
+                      "in {}; remove it, or choose other validation examples",
+                      config.train.threshold_by, what));
+    }
     if (const std::string key = deciding_key(criteria, split, undefined); is_new && !key.empty()) {
       throw ConfigError(undefined_text(key + ": it", what, split));
     }
@@ -181,10 +210,11 @@ void require_defined(const settings::Config& given, data::Dataset& data, data::S
     const std::string unseen = unseen_text(config, made.model(), data, split, data.class_names());
     throw ConfigError(undefined_text(deciding, fmt::format("{}: {}", config.data.path, unseen), split));
   }
-  const std::string what = what_all_have(given, data, split);
-  const auto undefined = metrics_of_differing_examples(made.model(), split, data.info().classes > 0);
-  if (what.empty() || std::ranges::find(undefined, metric) == undefined.end()) return;
-  throw ConfigError(undefined_text(deciding, what, split));
+  const auto common = data.common_answer(split);
+  if (!common) return;
+  const auto undefined = undefined_metrics(made.model(), split, data.info().classes > 0, *common);
+  if (std::ranges::find(undefined, metric) == undefined.end()) return;
+  throw ConfigError(undefined_text(deciding, what_all_have(given, data.info(), split, *common), split));
 }
 
 void require_slow_rank(const settings::Config& config, const ModelParts& parts) {
