@@ -604,6 +604,12 @@ IMPORTS = [
     ),
     text_case("a text in Latin-1", r"lines\.txt:2:8: the byte 0xE9.*--encoding latin1", "text", b"one\ntwo caf\xe9\n"),
     text_case("a text in UTF-16", r"lines\.txt:1:4: .* UTF-16; .*'iconv -f utf-16", "text", "one".encode("utf-16")),
+    text_case(
+        "targets that float32 takes for one",
+        r"lines\.txt: the target: its values, from 1700000000.5 to 1700000001.5, differ too little for float32",
+        "libsvm",
+        "1700000000.5 1:1\n1700000001.5 1:2\n",
+    ),
     text_case("lines in UTF-32", r"lines\.txt:1:3: .* UTF-32; .*'iconv -f utf-32", "libsvm", "1 1:1".encode("utf-32")),
     text_case("a text with a zero byte", r"lines\.txt:1:4: a zero byte", "text", b"one\0two\n"),
     text_case("a word without end", r"lines\.txt:1:1: a word of more than 64 KiB", "text", "x" * 100000),

@@ -43,13 +43,10 @@ void check_written_number(const LineReader& line, const CsvColumn& column, const
 
 /// Numbers such as 1700000001 and 1700000002 are one number in float32.
 void require_precision(const OpenText& open, const CsvColumn& column) {
-  constexpr double kWorst = 1.0 / 256;  // of the range
-  if (column.high <= column.low || column.rounding <= kWorst * (column.high - column.low)) return;
+  const std::string lost = lost_in_float_text(column.low, column.high, column.rounding);
+  if (lost.empty()) return;
   throw DataError(
-      fmt::format("{}: column '{}': its values, from {} to {}, differ too little for float32, which would round them "
-                  "by up to {:.2g}; "
-                  "subtract a constant from them, or leave the column out with --exclude",
-                  open()->name(), column.name, column.low, column.high, column.rounding));
+      fmt::format("{}: column '{}': {}, or leave the column out with --exclude", open()->name(), column.name, lost));
 }
 
 /// Dates become seconds since 1970; what numbers count, only the user knows.

@@ -220,6 +220,8 @@ SparseSummary import_libsvm(const std::vector<std::string>& paths, const LibsvmO
   for (const std::string& path : paths) read(path, nullptr, training);
   Plan plan;
   plan.classes = decide_classes(found, options, paths[0]);
+  const std::string lost = lost_in_float_text(found.lowest_label, found.highest_label, found.label_rounding);
+  if (plan.classes.empty() && !lost.empty()) throw DataError(fmt::format("{}: the target: {}", paths[0], lost));
   if (!options.test_file.empty()) read(options.test_file, &plan.classes, test);
   plan.base = decide_base(found, options);
   plan.columns = decide_columns(found, options, paths[0]);

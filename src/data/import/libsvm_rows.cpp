@@ -109,6 +109,10 @@ void note_label(const LineReader& line, const LibsvmRow& row, const LibsvmOption
     line.fail(row.label_at,
               fmt::format("the label {} is not a whole number, so it cannot be a class; use --task regression", label));
   found.whole_labels = found.whole_labels && whole;
+  const bool is_first = found.label_rounding < 0;
+  found.lowest_label = is_first ? label : std::min(found.lowest_label, label);
+  found.highest_label = is_first ? label : std::max(found.highest_label, label);
+  found.label_rounding = std::max(found.label_rounding, std::abs(label - double{static_cast<float>(label)}));
   if (found.too_many_labels || !found.whole_labels || options.task == Task::regression) return;
   found.labels.emplace(label, 0);
   found.too_many_labels = options.task == Task::automatic && found.labels.size() > kMostNumberedClasses;

@@ -45,12 +45,14 @@ class SpilledExamples {
 
 /// What the files show together.
 struct LibsvmFindings {
-  bool zero_index = false;                ///< the index 0 occurs
-  bool all_ones = true;                   ///< every value is 1
-  std::uint32_t largest = 0;              ///< of the indices
-  std::string largest_at = {};            ///< FILE:LINE:BYTE
-  bool whole_labels = true;               ///< every label is a whole number
-  bool too_many_labels = false;           ///< to be classes unasked: not all are in `labels`
+  bool zero_index = false;       ///< the index 0 occurs
+  bool all_ones = true;          ///< every value is 1
+  std::uint32_t largest = 0;     ///< of the indices
+  std::string largest_at = {};   ///< FILE:LINE:BYTE
+  bool whole_labels = true;      ///< every label is a whole number
+  bool too_many_labels = false;  ///< to be classes unasked: not all are in `labels`
+  double lowest_label = 0, highest_label = 0;
+  double label_rounding = -1;             ///< the largest difference of a label from a float32; −1: none yet
   std::map<double, std::int32_t> labels;  ///< the training files', and the class that each is
 };
 

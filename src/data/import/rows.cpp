@@ -340,6 +340,15 @@ std::string not_utf8(char byte) {
       static_cast<unsigned char>(byte));
 }
 
+std::string lost_in_float_text(double low, double high, double rounding) {
+  constexpr double kWorst = 1.0 / 256;  // of the range
+  if (high <= low || rounding <= kWorst * (high - low)) return "";
+  return fmt::format(
+      "its values, from {} to {}, differ too little for float32, which would round them by up to {:.2g}; subtract a "
+      "constant from them",
+      low, high, rounding);
+}
+
 std::string zero_byte_text(std::string_view text) {
   using std::string_view_literals::operator""sv;
   const char* encoding = nullptr;

@@ -128,6 +128,10 @@ inline constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 /// Where the first byte stands that is no part of a UTF-8 character (Unicode 15, table 3-7); npos: there is none.
 std::size_t find_invalid_utf8(std::string_view text);
 
+/// "its values, from 1700000001 to 1700000002, differ too little for float32, …; subtract a constant from them"; empty
+/// where they do not. \param rounding by how much float32 moves one of them at most
+std::string lost_in_float_text(double low, double high, double rounding);
+
 /// What is wrong with such a byte, and what to do.
 std::string not_utf8(char byte);
 
