@@ -114,6 +114,8 @@ void add_text(Command import, Chosen& chosen) {
       .positive();
   add_encoding(command, options->encoding);
   command.add_flag("--lowercase", options->lowercase, "convert the text to lower case");
+  command.add_flag("--strip-punctuation", options->strip_punctuation,
+                   "leave out punctuation marks at both ends of words, and words of marks alone");
   command.add_option("--test-fraction", options->test_fraction, "share of the sentences that becomes the test group")
       .between(0.0, 1.0);
   command.add_option("--seed", options->seed, "seed of random choices").no_sign().capture_default_str();

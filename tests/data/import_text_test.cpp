@@ -76,6 +76,11 @@ TEST_CASE("long sentences are cut by the words that are kept, as word2vec does",
 }
 
 TEST_CASE("letters are made small where that is asked for", "[text]") {
+  const auto bare = import_words("“Well, don't!” -- she said… (well-known) «ja» 3.5, \u3002 ¿que? (C++)",
+                                 {.minimum_count = 1, .lowercase = true, .strip_punctuation = true});
+  CHECK(bare.dictionary == Texts{"3.5", "c++", "don't", "ja", "que", "said", "she", "well", "well-known"});
+  CHECK((bare.words.size() == 9 && bare.summary.in_all == 9));
+  CHECK(import_words("a, a", {.minimum_count = 1}).dictionary == Texts{"a", "a,"});
   CHECK(import_words("Über über A a", {.minimum_count = 2, .lowercase = true}).dictionary == Texts{"a", "über"});
   CHECK(import_words("Über über A a a", {.minimum_count = 2}).dictionary == Texts{"a"});
 }

@@ -72,6 +72,10 @@ void check(const std::string& text, unisono::data::Lowercase& lowercase) {
     if (unisono::data::find_invalid_utf8(token) != std::string::npos ||
         unisono::data::find_invalid_utf8(lowercase(token)) != std::string::npos)
       std::abort();
+    const std::string_view bare = unisono::data::without_punctuation(token);
+    if (unisono::data::find_invalid_utf8(bare) != std::string::npos ||
+        unisono::data::without_punctuation(bare) != bare || (!bare.empty() && token.find(bare) == std::string::npos))
+      std::abort();
   }
   if (behind_blanks(text, at) != text.size()) std::abort();  // something was left out
 }

@@ -215,6 +215,7 @@ struct TextOptions {
   std::int64_t maximum_words = 0;       ///< the most frequent ones alone; 0: all
   std::int64_t sentence_length = 1000;  ///< words; longer sentences are cut there
   bool lowercase = false;
+  bool strip_punctuation = false;  ///< leave out the marks at both ends of a word, and words of marks alone
   Encoding encoding = Encoding::utf8;
   double test_fraction = 0;  ///< of the sentences, chosen at random
   std::uint64_t seed = 1;    ///< of the random choice

@@ -83,9 +83,9 @@ std::vector<Pieces> divide(const std::vector<std::string>& files, std::size_t mo
   return parts;
 }
 
-void read_piece(const Piece& piece, Encoding encoding, Lowercase* lowercase, TextPart& part) {
+void read_piece(const Piece& piece, const TextOptions& options, Lowercase* lowercase, TextPart& part) {
   WordReader reader(
-      as_utf8(piece.end ? open_bytes(piece.path, piece.begin, *piece.end) : open_bytes(piece.path), encoding));
+      as_utf8(piece.end ? open_bytes(piece.path, piece.begin, *piece.end) : open_bytes(piece.path), options.encoding));
   std::vector<std::int32_t> numbers;
   const auto add = [&](std::int32_t number) {
     numbers.push_back(number);
@@ -98,7 +98,9 @@ void read_piece(const Piece& piece, Encoding encoding, Lowercase* lowercase, Tex
       add(kLineEnd);
       continue;
     }
-    const std::uint32_t number = part.words.number_of(lowercase ? (*lowercase)(reader.word()) : reader.word());
+    const std::string_view word = options.strip_punctuation ? without_punctuation(reader.word()) : reader.word();
+    if (word.empty()) continue;
+    const std::uint32_t number = part.words.number_of(lowercase ? (*lowercase)(word) : word);
     if (number == part.counts.size()) part.counts.push_back(0);
     ++part.counts[number];
     ++part.length;
@@ -126,7 +128,7 @@ void merge(ReadText& text) {
 void read_part(const Pieces& pieces, const TextOptions& options, TextPart& part) {
   std::optional<Lowercase> own;
   if (options.lowercase) own.emplace();
-  for (const Piece& piece : pieces) read_piece(piece, options.encoding, own ? &*own : nullptr, part);
+  for (const Piece& piece : pieces) read_piece(piece, options, own ? &*own : nullptr, part);
 }
 
 /// Reads each part on a thread of its own. \return false where one has a mistake

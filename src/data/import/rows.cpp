@@ -8,6 +8,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <utility>
 
 namespace unisono::data {
 namespace {
@@ -369,6 +370,33 @@ std::size_t find_invalid_utf8(std::string_view text) {
     at += lead.length;
   }
   return std::string_view::npos;
+}
+
+namespace {
+
+bool is_punctuation(std::uint32_t character) {
+  constexpr std::string_view ascii = "!\"&'()*,-./:;?[\\]_`{|}";
+  if (character < 0x80) return ascii.find(static_cast<char>(character)) != std::string_view::npos;
+  constexpr std::pair<std::uint32_t, std::uint32_t> ranges[] = {
+      {0xA1, 0xA1},     {0xA7, 0xA7},     {0xAB, 0xAB},     {0xB6, 0xB7},     {0xBB, 0xBB},
+      {0xBF, 0xBF},     {0x2010, 0x2027}, {0x2030, 0x205E}, {0x3001, 0x3003}, {0x3008, 0x3011},
+      {0x3014, 0x301F}, {0xFF01, 0xFF0F}, {0xFF1A, 0xFF20}, {0xFF3B, 0xFF40}, {0xFF5B, 0xFF65}};
+  return std::ranges::any_of(ranges, [=](auto range) { return range.first <= character && character <= range.second; });
+}
+
+}  // namespace
+
+std::string_view without_punctuation(std::string_view word) {
+  std::size_t first = std::string_view::npos, last = 0;  // the bytes from the first to the last other character
+  for (std::size_t at = 0; at < word.size();) {
+    const std::size_t length = lead_of(static_cast<unsigned char>(word[at])).length;
+    if (!is_punctuation(decode(word.substr(at), length))) {
+      first = std::min(first, at);
+      last = at + length;
+    }
+    at += length;
+  }
+  return last == 0 ? "" : word.substr(first, last - first);
 }
 
 Lowercase::Lowercase() : locale_(newlocale(LC_CTYPE_MASK, "C.UTF-8", nullptr)) {

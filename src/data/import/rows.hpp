@@ -139,6 +139,12 @@ std::string not_utf8(char byte);
 /// where it is the first one
 std::string zero_byte_text(std::string_view text);
 
+/// A word without the punctuation marks at its ends: quotation marks, dashes, dots, brackets and their like of ASCII,
+/// Latin-1 and Unicode (U+2010 to U+205E, U+3001 to U+301F, and the full-width ones), but no + # $ % @ = < > ^ ~. Marks
+/// inside stay: "don't".
+/// \pre UTF-8
+std::string_view without_punctuation(std::string_view word);
+
 /// Makes letters small, those of all alphabets, one character for one ("İ" and "ẞ" lose their dot and their length).
 class Lowercase {
  public:
