@@ -353,8 +353,8 @@ metric = "validation.auc"
     def test_a_threshold_is_chosen_by_examples_of_both_classes(self):
         result = self.unisono("train", "rows.toml", "--output", "run", *settings("train.threshold_by=f1"))
         self.assertEqual((result.code, len(messages(result))), (2, 1), result)
-        self.assertIn('train.threshold_by = "f1": a threshold is chosen by examples of both classes, but in rows.h5: all',
-                      messages(result)[0])  # fmt: skip
+        said = 'train.threshold_by = "f1": a threshold is chosen by examples of both classes, but in rows.h5: all 40'
+        self.assertIn(said, messages(result)[0])
 
     def test_a_set_of_one_class_is_said_or_refused(self):
         told = self.train("run", config="rows.toml", ranks=2)

@@ -153,7 +153,8 @@ class UntrainedClasses(Evaluating):
                      ["train.early_stopping={patience=1,metric='loss',on='test'}"]):  # fmt: skip
             result = self.unisono("train", "model.toml", "--output", "other", *settings(*keys))
             self.assertEqual((result.code, len(messages(result))), (2, 1), result)
-            self.assertRegex(messages(result)[0], "it is undefined, since in set.h5: 6 of 6 test examples are of a class")
+            said = "it is undefined, since in set.h5: 6 of 6 test examples are of a class"
+            self.assertRegex(messages(result)[0], said)
 
     def test_a_set_whose_classes_all_are_trained_says_nothing(self):
         result = self.make([0, 1, 1])

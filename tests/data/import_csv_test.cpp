@@ -209,7 +209,8 @@ TEST_CASE("numbers in a form that was not said are no categories", "[csv]") {
   CHECK_THAT(said("1.250,5"), Contains("set --thousands '.' --decimal ','"));
   CHECK_THAT(said("1 250"), Contains("set --thousands space"));
   CHECK_THAT(said("1'250"), Contains("set --thousands \"'\""));
-  CHECK_THAT(said("\u22121.5"), Contains("has digits or signs of another alphabet; write it as -1.5, or name the column"));
+  CHECK_THAT(said("\u22121.5"),
+             Contains("has digits or signs of another alphabet; write it as -1.5, or name the column"));
   CHECK_THAT(said("\uFF11\uFF0E\uFF15"), Contains("write it as 1.5"));
   for (const char* value : {"$5.20", "-$5.20", "$1,250.00", "20%", "20 %", "5,20 €", "EUR 5", "(5.20)", "\u00A05"})
     CHECK_THAT(said(value),

@@ -1,6 +1,6 @@
 """The guides docs/add-a-….md work: their examples, a layer, an optimizer and a strategy, are added to a copy of the
-sources, as the guides say and nowhere else. A network with all three trains, and what the strategy counts is found in all
-that the run leaves.
+sources, as the guides say and nowhere else. A network with all three trains, and what the strategy counts is found in
+all that the run leaves.
 
 UNISONO_SOURCE=. UNISONO=build/release/bin/unisono python3 tests/docs/guides_test.py
 """

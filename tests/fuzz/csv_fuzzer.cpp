@@ -1,5 +1,6 @@
 // The reader of tables on any bytes: rows of finite features and known classes, or a DataError or ConfigError that says
-// where. The first byte chooses options: which column is the label or target, the delimiter, the header.
+// where. The first byte and the length choose options: which column is the label or target, the delimiter, the header,
+// the form of numbers, the encoding.
 
 #include <cmath>
 #include <cstdint>
@@ -14,9 +15,10 @@ namespace {
 using namespace unisono;
 using namespace unisono::data;
 
-/// \param odd whether the text has an odd number of bytes
-unisono::data::CsvOptions options_of(std::uint8_t choice, bool odd) {
+/// \param size of the input
+unisono::data::CsvOptions options_of(std::uint8_t choice, std::size_t size) {
   unisono::data::CsvOptions options;
+  const bool odd = size % 2 == 0;  // of the text behind the first byte
   if ((choice & 3) == 1) options.label = "-1";
   if ((choice & 3) == 2) options.target = "1";
   if ((choice & 3) == 3) options.categorical = {"1"};
@@ -28,12 +30,17 @@ unisono::data::CsvOptions options_of(std::uint8_t choice, bool odd) {
   if ((choice & 32) != 0) options.header = Header::yes;
   options.drop_missing_labels = (choice & 3) == 1 && odd;
   if (odd) options.form.missing_values = {"-", "1"};
+  if ((size & 2) != 0) options.form.encoding = Encoding::latin1;
+  if ((size & 4) != 0) options.include = {"1"};
+  if ((size & 8) != 0) options.weight = "2";
+  if ((size & 16) != 0) options.time = "3";
   return options;
 }
 
 void check(const std::string& text, const unisono::data::CsvOptions& options) {
-  const unisono::data::OpenText open = [&text] {
-    return std::make_unique<unisono::data::LineReader>(unisono::data::bytes_of(text, "fuzzed"));
+  const unisono::data::OpenText open = [&] {
+    return std::make_unique<unisono::data::LineReader>(
+        unisono::data::as_utf8(unisono::data::bytes_of(text, "fuzzed"), options.form.encoding));
   };
   const unisono::data::CsvTable table = unisono::data::scan_table(open, {}, options);
   const std::size_t width = table.feature_names().size();
@@ -57,7 +64,7 @@ void check(const std::string& text, const unisono::data::CsvOptions& options) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   try {
-    check(std::string(reinterpret_cast<const char*>(data) + 1, size - 1), options_of(data[0], size % 2 == 0));
+    check(std::string(reinterpret_cast<const char*>(data) + 1, size - 1), options_of(data[0], size));
   } catch (const unisono::DataError& error) {
     if (std::string(error.what()).find("fuzzed") == std::string::npos) std::abort();  // says no place
   } catch (const unisono::ConfigError&) {

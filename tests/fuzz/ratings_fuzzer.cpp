@@ -1,5 +1,6 @@
 // The reader of ratings on any bytes: lines of a user and an item that are words of UTF-8, and finite numbers; or a
-// DataError that says where. The first byte chooses delimiter and header.
+// DataError that says where. The first byte and the length choose delimiter, header, columns, form of numbers and
+// encoding.
 
 #include <cmath>
 #include <cstdint>
@@ -16,10 +17,12 @@ using namespace unisono;
 using namespace unisono::data;
 
 void check(const std::string& text, std::uint8_t choice) {
+  const Encoding encoding = text.size() % 2 == 0 ? Encoding::utf8 : Encoding::latin1;
   constexpr const char* delimiters[] = {"auto", "auto", "tab", "::", ",", " ", ";", "x"};
   constexpr Header headers[] = {Header::automatic, Header::automatic, Header::yes, Header::no};
-  const auto open = [&text] {
-    return std::make_unique<unisono::data::LineReader>(unisono::data::bytes_of(text, "fuzzed"));
+  const auto open = [&] {
+    return std::make_unique<unisono::data::LineReader>(
+        unisono::data::as_utf8(unisono::data::bytes_of(text, "fuzzed"), encoding));
   };
   constexpr const char* columns[] = {"", "", "user=2,item=1,rating=3", "user=user,item=3,rating=4,time=1"};
   RatingsOptions options;
@@ -27,6 +30,8 @@ void check(const std::string& text, std::uint8_t choice) {
   options.header = headers[choice >> 3 & 3];
   options.columns = columns[choice >> 5 & 3];
   if ((choice & 128) != 0) options.form.decimal = ",";
+  if (text.size() % 3 == 0) options.form.thousands = options.form.decimal == "," ? "." : ",";
+  options.form.encoding = encoding;
   const unisono::data::RatingsDialect dialect = unisono::data::detect_ratings(open, options);
   if (dialect.fields != 3 && dialect.fields != 4) std::abort();
   const auto lines = open();
