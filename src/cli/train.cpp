@@ -1,10 +1,13 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "command.hpp"
+#include "unisono/base/errors.hpp"
 #include "unisono/records/run_folder.hpp"
 #include "unisono/session/run.hpp"
 
@@ -86,12 +89,27 @@ std::vector<std::string> changed_keys(const std::vector<std::string>& changes) {
   return keys;
 }
 
+/// The config with the changes. They are read as overrides, but messages call them what the user wrote.
+settings::Config read_changed_config(const TrainArguments& arguments, const models::ModelKinds& models) {
+  ConfigArguments changed = arguments.config;
+  changed.overrides.insert(changed.overrides.end(), arguments.changes.begin(), arguments.changes.end());
+  try {
+    return read_train_config(changed, arguments.output, arguments.resume, models);
+  } catch (const ConfigError& error) {
+    const std::string_view message = error.what(), option = "--set ";
+    const bool is_change =
+        message.starts_with(option) && std::ranges::any_of(arguments.changes, [&](const std::string& change) {
+          return message.substr(option.size()).starts_with(change);
+        });
+    if (!is_change) throw;
+    throw ConfigError("--change " + std::string(message.substr(option.size())));
+  }
+}
+
 ExitCode run_train(const TrainArguments& arguments, const models::ModelKinds& models, comm::MpiSession& session,
                    Log& log) {
   const std::vector<std::string> changes = changed_keys(arguments.changes);
-  ConfigArguments changed = arguments.config;
-  changed.overrides.insert(changed.overrides.end(), arguments.changes.begin(), arguments.changes.end());
-  const settings::Config config = read_train_config(changed, arguments.output, arguments.resume, models);
+  const settings::Config config = read_changed_config(arguments, models);
   session::RunOptions options{.existing = records::Existing::refuse,
                               .watching = watching(arguments.progress),
                               .compare_with = arguments.compare_with,

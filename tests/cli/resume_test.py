@@ -314,6 +314,10 @@ class ChangesOnRequest(BinaryTest):
                 result = self.unisono("train", "run", "--resume", "--change", f"{key}=3")
                 self.assertEqual(result.code, 2, result)
                 self.assertIn(f"--change {key}=3: a resumed run keeps this key", messages(result)[0])
+        for change in ("optimizer.learning_rate=fast", "optimizer.learning_rate=-1"):
+            result = self.unisono("train", "run", "--resume", "--change", change)
+            self.assertEqual(result.code, 2, result)
+            self.assertIn(f"config error: --change {change}: ", messages(result)[0])
         for words in (("train", "config.toml", "--change", "optimizer.learning_rate=3"),):
             self.assertEqual(self.unisono(*words).code, 2)
         # Without momentum there is no vector for it.
