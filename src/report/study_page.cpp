@@ -131,6 +131,7 @@ std::string summary_of(const StudyHistory& study) {
                                {"is better", "are better"},
                                {"is worse", "are worse"},
                                {"diverged", "diverged"},
+                               {"is undefined for some seeds", "are undefined for some seeds"},
                                {"is undecided", "are undecided"}};
   std::size_t ways = 0;
   for (const Json& variant : study.variants()) {
@@ -142,7 +143,8 @@ std::string summary_of(const StudyHistory& study) {
                               : verdict == "better"        ? 2
                               : verdict == "worse"         ? 3
                               : verdict == "diverged"      ? 4
-                                                           : 5;
+                              : verdict == "undefined"     ? 5
+                                                           : 6;
     groups[group].names.push_back(name_of_variant(variant));
   }
   std::vector<std::string> parts;

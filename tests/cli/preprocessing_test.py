@@ -347,6 +347,17 @@ class OddTablesTest(PreprocessingTest):
             numpy.save(self.folder / "new.npy", wrong)
             for command in (("predict", "runs/table", "--output", "p.csv"), ("evaluate", "runs/table")):
                 self.refused(rf"data error: new\.npy: .*{what}", *command, "--input", "new.npy")
+        numpy.save(self.folder / "new.npy", numpy.ones((2, 3), "f4"))
+        saved = (self.folder / "new.npy").read_bytes()
+        for shape, what in (
+            (b"(9, 3, 1)", r"values of 4 bytes each in the shape \(9, 3, 1\), but 24 bytes follow"),
+            (b"(4294967296, 4294967296, 4294967296)", "but 24 bytes follow"),
+            (b"(99999999999999999999, 3)", "impossible shape"),
+        ):
+            header = saved[10:128].replace(b"(2, 3)", shape).rstrip().ljust(117) + b"\n"
+            (self.folder / "new.npy").write_bytes(saved[:10] + header + saved[128:])
+            self.refused(rf"data error: new\.npy: .*{what}", "predict", "runs/table", "--output", "p.csv", "--input",
+                         "new.npy")  # fmt: skip
 
     def test_a_recipe_that_names_a_column_twice_is_refused(self):
         self.write("t.csv", table([(i, 2 * i, i % 2) for i in range(10)], ["a", "b", "k"]))

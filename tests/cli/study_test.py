@@ -6,6 +6,8 @@ import signal
 import time
 import unittest
 
+import h5py
+
 from harness import INTERRUPTED, BinaryTest, kill_session, ranks_of, settings
 
 CONFIG = """
@@ -185,6 +187,18 @@ class Refusals(Study):
                 self.assertIn(message, result.err)
                 self.assertEqual(result.err.count("config error"), 1)
                 self.assertFalse((self.folder / "study").exists())
+
+    def test_a_metric_that_the_examples_do_not_have(self):
+        with h5py.File(self.digits) as drawn, h5py.File(self.folder / "one.h5", "w") as one:
+            for name in ("train", "test"):
+                drawn.copy(name, one)
+            one["test/labels"][:] = 3
+        words = settings("data.path=one.h5", "study.metric=test.auc", "study.variants=[{ train.batch_size = 30 }]")
+        for ranks in (0, 2):
+            result = self.study(*words, code=2, ranks=ranks)
+            self.assertEqual(result.err.count("config error"), 1)
+            self.assertIn("study.metric: test auc is undefined, since in one.h5: all", result.err)
+        self.assertFalse((self.folder / "study").exists())
 
     def test_bad_settings(self):
         for setting, message in (

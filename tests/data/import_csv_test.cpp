@@ -620,7 +620,8 @@ TEST_CASE("times are numbers or dates", "[csv]") {
   CHECK(unisono::data::parse_time("1970-01-02") == 86400);
   CHECK(unisono::data::parse_time("1970-01-01 01:00") == 3600);
   CHECK(unisono::data::parse_time("1970-01-01T00:00:01.5Z") == 1.5);
-  for (const char* text : {"2023-02-29", "1970-01-01T25:00", "1970-01-01x", "1970-01-01T00:00:00+01:00", "soon", ""}) {
+  for (const char* text : {"2023-02-29", "1970-01-01T25:00", "1970-01-01x", "1970-01-01T00:00:00+01:00", "31-12-24",
+                           "70-01-01", "soon", ""}) {
     CHECK_FALSE(unisono::data::parse_time(text));
   }
 }

@@ -1,6 +1,7 @@
 #include <array>
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <limits>
 #include <random>
 #include <vector>
 
@@ -119,6 +120,19 @@ TEST_CASE("each verdict", "[study]") {
   const Pairs failing[] = {{.variant = failed_twice, .reference = serial}};
   CHECK(verdict_text(judge(failing, 0.003, true)[0]) == "too few seeds to tell: differences of -0.75 to +0");
   CHECK(judged[3].p == Approx(4 * judged[3].difference.p));  // of four tests it has the smallest p
+  // What is undefined for a seed is neither better nor worse, and asks no question that others pay for.
+  const double none = std::numeric_limits<double>::quiet_NaN();
+  std::vector<double> undefined = serial, nothing(serial.size(), none);
+  undefined[2] = none;
+  const Pairs missing[] = {{.variant = plus(0.02, 0.001), .reference = serial},
+                           {.variant = undefined, .reference = serial},
+                           {.variant = serial, .reference = undefined},
+                           {.variant = nothing, .reference = nothing},
+                           {.variant = nothing, .reference = nothing, .same_bits = true}};
+  const std::vector<Judgement> some = judge(missing, 0.003, true);
+  CHECK((some[0].verdict == Verdict::better && some[0].p == some[0].difference.p));
+  for (const std::size_t i : {1U, 2U, 3U}) CHECK(verdict_text(some[i]) == "undefined");
+  CHECK(some[4].verdict == Verdict::same_bits);
   // Where smaller is better, as of a loss, better and worse change places.
   CHECK(judge(variants, 0.003, false)[3].verdict == Verdict::worse);
 }

@@ -1,5 +1,6 @@
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -178,6 +179,16 @@ TEST_CASE("a study's figures, by hand", "[study]") {
   CHECK_THAT(page, Contains("| diverged for 1 of 2 seeds"));
   CHECK_THAT(page, Contains("1.82 ×"));
   CHECK(to_json(plan, result, records)["trainings"].size() == 6);
+
+  std::vector<StudyRecord> partly = records;
+  partly[2].value = std::numeric_limits<double>::quiet_NaN();  // the serial run's, of the second seed
+  const StudyResult unknown = analyse(plan, partly);
+  CHECK(unknown.variants[1].judgement.verdict == records::Verdict::undefined);
+  CHECK(unknown.target == Approx(0.8 - 0.01));
+  const std::string without = to_markdown(plan, unknown);
+  CHECK_THAT(without, Contains("| 0.8 ± 0 (1 of 2)") && Contains("| undefined for 1 of 2 seeds") && !Contains("nan"));
+  const nlohmann::ordered_json way = to_json(plan, unknown, partly)["ways"][1];
+  CHECK((way["undefined"] == 1 && way["verdict"] == "undefined" && !way.contains("difference")));
 }
 
 }  // namespace

@@ -48,7 +48,7 @@ double mean_of(std::span<const double> values);
 /// With n − 1 in the denominator; 0 for fewer than two values.
 double deviation_of(std::span<const double> values);
 
-enum class Verdict { reference, same_bits, rounding, equivalent, better, worse, unclear, diverged };
+enum class Verdict { reference, same_bits, rounding, equivalent, better, worse, unclear, undefined, diverged };
 
 inline constexpr Named<Verdict> kVerdicts[] = {
     {Verdict::reference, "reference", "the serial run itself"},
@@ -58,9 +58,11 @@ inline constexpr Named<Verdict> kVerdicts[] = {
     {Verdict::better, "better", "a difference that chance does not explain"},
     {Verdict::worse, "worse", "likewise"},
     {Verdict::unclear, "too few seeds to tell", "neither a difference nor equivalence is certain"},
+    {Verdict::undefined, "undefined", "the metric is undefined for some seeds"},
     {Verdict::diverged, "diverged", "for some seeds, of which the serial run did not diverge"}};
 
-/// What is known of a variant: its metric and the reference's, for each seed for which both came to an end.
+/// What is known of a variant: its metric and the reference's, for each seed for which both came to an end. NaN: the
+/// metric is undefined.
 struct Pairs {
   std::vector<double> variant = {}, reference = {};
   bool same_bits = false, within_rounding = false;  ///< for every seed

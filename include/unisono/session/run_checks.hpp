@@ -44,8 +44,10 @@ std::vector<std::string> notes_on_split(const settings::Config& config, const mo
 /// A line for the log where whole groups are held out for validation; else empty.
 std::string note_on_groups(const data::DatasetInfo& data);
 
-/// A metric is defined for a split: its examples differ in class or targets, or need not. \throws ConfigError
-void require_defined(const settings::Config& config, data::Dataset& data, data::Split split, const std::string& metric);
+/// A metric is defined for a split: its examples differ in class or targets, or need not. \param key that names the
+/// metric, for messages \throws ConfigError
+void require_defined(const settings::Config& config, data::Dataset& data, data::Split split, const std::string& metric,
+                     const std::string& key);
 
 /// The rank that `[fault]` slows down exists and trains. \throws ConfigError
 void require_slow_rank(const settings::Config& config, const ModelParts& parts);

@@ -13,7 +13,8 @@ namespace unisono::trials {
 struct VariantResult {
   const Variant* variant = nullptr;
   std::int64_t trainings = 0, diverged = 0;
-  std::vector<double> values = {};  ///< the metric, seed by seed
+  std::int64_t undefined = 0;       ///< seeds for which the metric of this or of the serial run is
+  std::vector<double> values = {};  ///< the metric, seed by seed; NaN where it is undefined
   records::Judgement judgement = {};
 
   // From the serial run of the same seed; the serial run itself from that of the first seed.

@@ -172,6 +172,7 @@ std::optional<double> parse_time(const std::string& text) {
   if (const auto number = parse_number(text)) return number;
   int year = 0, month = 0, day = 0, hour = 0, minute = 0, read = 0;
   double second = 0;
+  if (text.find('-') != 4) return std::nullopt;  // 31-12-24 is no year 31
   if (std::sscanf(text.c_str(), "%4d-%2d-%2d%n", &year, &month, &day, &read) != 3) return std::nullopt;
   const std::string rest = text.substr(static_cast<std::size_t>(read));
   if (!rest.empty()) {

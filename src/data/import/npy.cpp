@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cstring>
+#include <optional>
 #include <regex>
 #include <string_view>
 
@@ -29,13 +31,24 @@ std::string entry(const std::string& header, const std::string& key, const std::
   return match[1];
 }
 
-std::vector<std::int64_t> parse_extent(const std::string& text) {
+std::vector<std::int64_t> parse_extent(const std::string& text, const std::string& name) {
   std::vector<std::int64_t> extent;
   const std::regex number("\\d+");
   for (std::sregex_iterator i(text.begin(), text.end(), number), end; i != end; ++i) {
-    extent.push_back(std::stoll(i->str()));
+    const std::string digits = i->str();
+    const auto [stop, error] = std::from_chars(digits.data(), digits.data() + digits.size(), extent.emplace_back());
+    if (error != std::errc()) fail_npy(name, fmt::format("its header has the impossible shape ({})", text));
   }
   return extent;
+}
+
+/// How many values an array has; nothing where 64 bits do not suffice for the number.
+std::optional<std::uint64_t> values_in(const std::vector<std::int64_t>& extent) {
+  std::uint64_t count = 1;
+  for (const std::int64_t n : extent) {
+    if (__builtin_mul_overflow(count, static_cast<std::uint64_t>(n), &count)) return std::nullopt;
+  }
+  return count;
 }
 
 template <typename T>
@@ -139,19 +152,18 @@ NpyArray parse_npy(std::span<const std::uint8_t> bytes, const std::string& name)
   const NumberType& type = type_of(described, name);
   const bool first_axis_fastest = entry(header, "fortran_order", "(True|False)", name) == "True";
   NpyArray array;
-  array.extent = parse_extent(entry(header, "shape", "\\(([0-9, ]{0,200})\\)", name));
-  std::uint64_t count = 1;
-  for (const std::int64_t n : array.extent)
-    count = std::min<std::uint64_t>(count, bytes.size()) * static_cast<std::uint64_t>(n);
-  if (count > bytes.size() || bytes.size() != count * type.size) {
-    fail_npy(name, fmt::format("its header announces {} values of {} bytes each, but {} bytes follow", count, type.size,
-                               bytes.size()));
+  const std::string shape = entry(header, "shape", "\\(([0-9, ]{0,200})\\)", name);
+  array.extent = parse_extent(shape, name);
+  const std::optional<std::uint64_t> count = values_in(array.extent);
+  if (!count || *count > bytes.size() || bytes.size() != *count * type.size) {
+    fail_npy(name, fmt::format("its header announces values of {} bytes each in the shape ({}), but {} bytes follow",
+                               type.size, shape, bytes.size()));
   }
   if (type.read == nullptr) {
     array.bytes = true;
     array.values_of_bytes.assign(bytes.begin(), bytes.end());
   } else {
-    array.values.resize(count);
+    array.values.resize(*count);
     described.starts_with('>') ? type.read(in_other_order(bytes, type.size), array.values)
                                : type.read(bytes, array.values);
   }

@@ -24,6 +24,7 @@
 #include "unisono/records/run_folder.hpp"
 #include "unisono/session/evaluation.hpp"
 #include "unisono/session/run.hpp"
+#include "unisono/session/run_checks.hpp"
 #include "unisono/session/run_plan.hpp"
 #include "unisono/trials/study_analysis.hpp"
 #include "unisono/trials/study_plan.hpp"
@@ -264,6 +265,13 @@ void require_trainable(const trials::StudyPlan& plan, const std::string& path, b
   }
 }
 
+/// The metric is defined for the examples by which the study compares. Called on rank 0.
+void require_defined_metric(const trials::StudyPlan& plan) {
+  const settings::Config& serial = plan.variants.front().config;
+  const auto set = data::open_dataset(serial.data, static_cast<std::uint64_t>(serial.seed));
+  session::require_defined(serial, *set, plan.metric.split, plan.metric.name, "study.metric");
+}
+
 /// Measures a study's trainings, one after the other, on rank 0.
 class TrainingMeasures {
  public:
@@ -370,7 +378,10 @@ Study::Study(session::Job& job, const ConfigText& text, const models::ModelKinds
       progress_(plan_),
       existing_(options.existing),
       measures_(plan_, progress_, quiet_) {
-  if (job.ranks().is_root()) require_trainable(plan_, text.path, options.goes_on());
+  if (job.ranks().is_root()) {
+    require_trainable(plan_, text.path, options.goes_on());
+    if (!options.goes_on()) require_defined_metric(plan_);
+  }
   for (const trials::StudyTraining& training : progress_.trainings()) {
     const int ranks = training.variant->ranks, own = job.ranks().rank();
     if (!groups_.contains(ranks)) groups_[ranks] = &runs_.split(own < ranks ? 0 : 1, own);

@@ -380,7 +380,7 @@ void MetricThatCounts::require(const settings::Config& config, data::Dataset& se
   larger_is_better_ = found->larger_is_better;
   if (has_folds) return;
   if (data.validation > 0) {
-    if (!in_older_job) session::require_defined(config, set, data::Split::validation, name_);
+    if (!in_older_job) session::require_defined(config, set, data::Split::validation, name_, "search.metric");
     return;
   }
   throw ConfigError(

@@ -202,10 +202,11 @@ std::string note_on_groups(const data::DatasetInfo& data) {
       count_of(data.groups, "group"));
 }
 
-void require_defined(const settings::Config& given, data::Dataset& data, data::Split split, const std::string& metric) {
+void require_defined(const settings::Config& given, data::Dataset& data, data::Split split, const std::string& metric,
+                     const std::string& key) {
   const settings::Config config = settle(given, data.info()).config;
   ModelOfConfig made(config, data.info());
-  const std::string deciding = fmt::format("search.metric: {} {}", data::name_of(split), metric);
+  const std::string deciding = fmt::format("{}: {} {}", key, data::name_of(split), metric);
   if (is_undefined(config, made.model(), data, split)) {
     const std::string unseen = unseen_text(config, made.model(), data, split, data.class_names());
     throw ConfigError(undefined_text(deciding, fmt::format("{}: {}", config.data.path, unseen), split));

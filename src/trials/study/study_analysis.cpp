@@ -59,6 +59,15 @@ records::Pairs pairs_of(const Trainings& variant, const Trainings& serial) {
   return pairs;
 }
 
+/// Of pairs of values.
+std::int64_t count_undefined(const records::Pairs& pairs) {
+  std::int64_t count = 0;
+  for (std::size_t i = 0; i < pairs.variant.size(); ++i) {
+    if (std::isnan(pairs.variant[i]) || std::isnan(pairs.reference[i])) ++count;
+  }
+  return count;
+}
+
 void add_distances(const Trainings& own, const Trainings& serial, double optimum, VariantResult& result) {
   Figures relative, largest, predictions, classes, losses, above;
   for (std::size_t i = 0; i < own.size(); ++i) {
@@ -197,6 +206,7 @@ StudyResult analyse(const StudyPlan& plan, const std::vector<StudyRecord>& recor
     add_distances(all[i], serial, result.optimum, one);
     add_course(all[i], result, plan.metric.larger_is_better, one);
     if (i > 0) pairs.push_back(pairs_of(all[i], serial));
+    if (i > 0) one.undefined = count_undefined(pairs.back());
     result.variants.push_back(std::move(one));
   }
   const std::vector<records::Judgement> judgements =
@@ -261,14 +271,25 @@ std::string cores_text(const VariantResult& one) {
   return fmt::format("{} × {}", one.variant->ranks, one.variant->threads());
 }
 
-std::string mean_text(const std::vector<double>& values) {
+/// Those that are defined.
+std::vector<double> known(std::vector<double> values) {
+  std::erase_if(values, [](double value) { return std::isnan(value); });
+  return values;
+}
+
+/// "0.8 ± 0.01", "0.8 ± 0.01 (3 of 4)", "—"
+std::string mean_text(const std::vector<double>& all) {
+  const std::vector<double> values = known(all);
   if (values.empty()) return "—";
-  return fmt::format("{:.4g} ± {:.2g}", records::mean_of(values), records::deviation_of(values));
+  return fmt::format("{:.4g} ± {:.2g}", records::mean_of(values), records::deviation_of(values)) +
+         (values.size() < all.size() ? fmt::format(" ({} of {})", values.size(), all.size()) : "");
 }
 
 /// Whether there is a difference whose interval means something.
 bool has_difference(const VariantResult& one) {
-  return one.judgement.verdict != records::Verdict::reference && one.judgement.difference.pairs > 1;
+  const records::Verdict verdict = one.judgement.verdict;
+  return verdict != records::Verdict::reference && std::isfinite(one.judgement.difference.mean) &&
+         one.judgement.difference.pairs > 1;
 }
 
 std::string difference_text(const VariantResult& one) {
@@ -288,6 +309,8 @@ std::string p_text(const VariantResult& one) {
 std::string verdict_of(const VariantResult& one) {
   if (one.judgement.verdict == records::Verdict::diverged)
     return fmt::format("diverged for {} of {}", one.diverged, count_of(one.trainings, "seed"));
+  if (one.judgement.verdict == records::Verdict::undefined)
+    return fmt::format("undefined for {} of {}", one.undefined, count_of(one.trainings, "seed"));
   return verdict_text(one.judgement);
 }
 
@@ -386,8 +409,10 @@ nlohmann::ordered_json variant_json(const VariantResult& one) {
       {"verdict", name_of(one.judgement.verdict, records::kVerdicts)},
       {"verdict_text", verdict_of(one)},
       {"values", one.values},
-      {"mean", one.values.empty() ? nlohmann::ordered_json() : known_or_null(records::mean_of(one.values))},
-      {"deviation", records::deviation_of(one.values)}};
+      {"mean",
+       known(one.values).empty() ? nlohmann::ordered_json() : known_or_null(records::mean_of(known(one.values)))},
+      {"deviation", records::deviation_of(known(one.values))}};
+  if (one.undefined > 0) json["undefined"] = one.undefined;
   if (has_difference(one)) {
     const records::PairedDifference& difference = one.judgement.difference;
     json["difference"] = {{"pairs", difference.pairs},         {"mean", difference.mean},
