@@ -216,6 +216,19 @@ method = "grid"
                 mean = numpy.array(json.loads(file["header"][()].tobytes())["normalization"]["mean"])
             self.assertLess(numpy.abs(mean - features[folds != fold].mean(axis=0) * scale).max(), 1e-6)
 
+    def test_a_fold_without_the_metric_that_chose_has_the_others(self):
+        with h5py.File(self.digits, "r") as digits, h5py.File(self.folder / "one.h5", "w") as file:
+            digits.copy("train", file)
+            file["train/labels"][:60] = 3
+        consecutive = ["cross_validation.shuffle=false", "cross_validation.stratified=false"]
+        keys = [*self.KEYS, *consecutive, "data.path=one.h5", "search.metric=validation.auc"]
+        self.validate("run", keys=keys)
+        folds = self.lines("run", "folds.csv")
+        self.assertEqual([line["status"] for line in folds], ["complete"] * 4)
+        self.assertEqual([bool(line["auc"]) for line in folds], [False, True, True, True])
+        figures = json.loads((self.folder / "run/cross_validation.json").read_text())["metrics"]
+        self.assertEqual((figures["accuracy"]["folds"], figures["auc"]["folds"]), (4, 3))
+
     def test_a_space_may_set_no_more_than_a_config(self):
         spaces = (
             ('"train.early_stopping.patience" = [1, 2]', "a fold that decides when training stops"),

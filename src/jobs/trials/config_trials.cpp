@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
+#include <limits>
 #include <map>
 #include <new>
 #include <utility>
@@ -75,12 +76,15 @@ const models::Metric* counted(const std::vector<models::Metric>& metrics, const 
   return models::find_metric(metrics, terms.metric);
 }
 
-/// Sets the result's value to that of the metric that counts. \return false: it is undefined
+/// Sets the result's value to that of the metric that counts; NaN where it is undefined, and then returns false.
 bool take_value(const session::RunResult& run, const TrialTerms& terms, records::TrialResult& result) {
   const auto validation = run.evaluations.find(data::Split::validation);
   if (validation == run.evaluations.end()) return true;
   const models::Metric* const metric = counted(validation->second, terms);
-  if (metric == nullptr || !std::isfinite(metric->value)) return false;
+  if (metric == nullptr || !std::isfinite(metric->value)) {
+    result.value = std::numeric_limits<double>::quiet_NaN();
+    return false;
+  }
   result.value = metric->value;
   result.larger_is_better = metric->larger_is_better;
   return true;
@@ -101,7 +105,8 @@ settings::Config config_of(const TrialTerms& terms, const records::TrialTask& ta
   return config;
 }
 
-records::TrialResult result_of(const session::RunResult& run, const TrialTerms& terms) {
+/// A refitted model was chosen before: it has other metrics where the one that counts is undefined.
+records::TrialResult result_of(const session::RunResult& run, const TrialTerms& terms, bool refit) {
   records::TrialResult result{.metrics = measured(run), .epochs = run.epochs, .steps = run.steps};
   if (run.stopped_early) result.kept_epochs = run.best.step / run.steps_per_epoch;
   result.short_of_convergence = run.short_of_convergence;
@@ -111,7 +116,7 @@ records::TrialResult result_of(const session::RunResult& run, const TrialTerms& 
     result.message = run.message;
   } else if (run.status == session::RunStatus::interrupted || run.status == session::RunStatus::stopped) {
     result.status = records::TrialStatus::interrupted;
-  } else if (!is_defined && terms.must_be_defined) {
+  } else if (!is_defined && terms.must_be_defined && !refit) {
     result.status = records::TrialStatus::failed;
     result.message = fmt::format(
         "validation {} is undefined for these validation examples, as where all have one class or one target",
@@ -408,7 +413,7 @@ records::TrialResult make_trial_run(session::Job& whole, comm::Communicator& gro
     session::RunOptions options = options_for(task, terms, fold ? &*fold : nullptr, watch);
     std::vector<float> outputs;
     if (!task.outputs.empty()) options.validation_outputs = &outputs;
-    result = result_of(run_in(job, *ranks, config_of(terms, task), options), terms);
+    result = result_of(run_in(job, *ranks, config_of(terms, task), options), terms, task.run.refit);
     if (!task.outputs.empty() && ranks->is_root()) write_outputs(task.outputs, outputs);
   } catch (const ConfigError& error) {
     result = {.status = records::TrialStatus::refused, .message = error.what()};
