@@ -83,7 +83,11 @@ void add_recommendations(comm::Communicator& world, TrainedModel& model, const E
       log.warning(fmt::format("ranking {} items for up to {} users takes a while; --at 0 skips it",
                               grouped(inputs.columns), grouped(inputs.rows)));
     }
-    report.add(recommend_split(model, model.parts->grid.data(), how.at, how.relevant));
+    RecommendationFigures ranking = recommend_split(model, model.parts->grid.data(), how.at, how.relevant);
+    constexpr double kUndefined = std::numeric_limits<double>::quiet_NaN();
+    const bool is_undefined = session::is_undefined(model.config, *model.parts->model, **model.data, model.split);
+    if (is_undefined) ranking.mean = {kUndefined, kUndefined, kUndefined};
+    report.add(ranking);
   }
 }
 

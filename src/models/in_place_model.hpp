@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -42,8 +43,10 @@ class InPlaceModel : public Model, public InPlace {
   ParameterLayout statistics_;
 };
 
-/// part / whole; 0 if whole is 0
-inline double ratio(double part, std::int64_t whole) { return whole == 0 ? 0 : part / static_cast<double>(whole); }
+/// part / whole: a mean over examples. NaN without any.
+inline double ratio(double part, std::int64_t whole) {
+  return whole == 0 ? std::numeric_limits<double>::quiet_NaN() : part / static_cast<double>(whole);
+}
 
 /// Adds R² = 1 − Σ(y − t)² / Σ(t − mean t)², over all outputs together. There is none if the sums of targets were not
 /// computed, or if all targets are equal: if Σ(t − mean t)² = Σt² − (Σt)²/n is no larger than the n roundings of Σt².

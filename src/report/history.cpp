@@ -180,7 +180,8 @@ void add_results(const Json& results, ValidationHistory& history) {
                                             .deviation = number_in(metric, "deviation"),
                                             .low = number_in(metric, "low"),
                                             .high = number_in(metric, "high")},
-                               .pooled = number_in(metric, "pooled")});
+                               .pooled = number_in(metric, "pooled"),
+                               .folds = number_in(metric, "folds")});
   }
   for (const Json& result : results.at("results")) {
     FoldLine line{.fold = result.at("fold").get<std::int64_t>(),
@@ -252,8 +253,11 @@ void add_journal(ValidationHistory& history) {
   }
   for (auto& [fold, line] : lines) history.folds.push_back(std::move(line));
   for (const std::string& name : names) {
-    history.figures.push_back(
-        {.name = name, .interval = records::mean_interval(history.values(name)), .pooled = kUnknownNumber});
+    const std::vector<double> values = history.values(name);
+    history.figures.push_back({.name = name,
+                               .interval = records::mean_interval(values),
+                               .pooled = kUnknownNumber,
+                               .folds = static_cast<double>(values.size())});
   }
 }
 

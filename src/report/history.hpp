@@ -64,6 +64,7 @@ struct FoldFigures {
   std::string name;
   records::Interval interval;
   double pooled = 0;  ///< NaN: there is none
+  double folds = 0;   ///< that have the metric; NaN: an earlier version did not say
 };
 
 /// A search within a fold (cross_validation.nested).

@@ -40,11 +40,12 @@ Table facts_of(const ValidationHistory& validation) {
 
 Table figures_table(const ValidationHistory& validation) {
   Table table{.caption = "Metrics of the validation examples",
-              .head = {"metric", "mean", "deviation", "95 % interval of the mean", "pooled"}};
+              .head = {"metric", "mean", "folds", "deviation", "95 % interval of the mean", "pooled"}};
   for (const FoldFigures& one : validation.figures) {
     const records::Interval& interval = one.interval;
     table.rows.push_back(
-        {words_of(one.name), number_text(interval.mean), number_text(interval.deviation),
+        {words_of(one.name), number_text(interval.mean), std::isnan(one.folds) ? "" : number_text(one.folds),
+         number_text(interval.deviation),
          std::isnan(interval.low) ? "" : fmt::format("{} to {}", number_text(interval.low), number_text(interval.high)),
          std::isnan(one.pooled) ? "" : number_text(one.pooled)});
   }

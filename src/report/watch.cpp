@@ -431,8 +431,10 @@ std::string picture_of(const ValidationHistory& validation) {
   if (job.running() > 0) text += fmt::format("  {} running", job.running());
   text += "\n";
   for (const FoldFigures& one : validation.figures) {
-    text += fmt::format("  {:<24} {:>9}  {}\n", "mean " + words_of(one.name), number_text(one.interval.mean),
-                        sparkline(validation.values(one.name), kTrialCurveWidth));
+    const bool is_partial = one.folds < static_cast<double>(ended);
+    text += fmt::format("  {:<24} {:>9}  {}{}\n", "mean " + words_of(one.name), number_text(one.interval.mean),
+                        sparkline(validation.values(one.name), kTrialCurveWidth),
+                        is_partial ? fmt::format("  of {} of {} folds", number_text(one.folds), ended) : "");
   }
   text += running_lines(
       job,

@@ -33,6 +33,7 @@ std::optional<records::ClassReading> class_reading(const models::Model& model, b
 /// All that an evaluation finds out.
 struct SplitFigures {
   std::vector<models::Metric> metrics;                         ///< as of evaluate_split
+  bool undefined = false;                                      ///< nothing was measured: the metrics are NaN
   std::optional<records::ClassificationFigures> classes = {};  ///< of classifiers
   std::optional<records::ChosenThreshold> threshold = {};      ///< that the config asks for, of validation examples
 };

@@ -11,6 +11,7 @@
 #include "unisono/base/errors.hpp"
 #include "unisono/base/printable.hpp"
 #include "unisono/base/threads.hpp"
+#include "unisono/records/metrics_log.hpp"
 #include "unisono/records/progress.hpp"
 #include "unisono/session/evaluation.hpp"
 
@@ -227,7 +228,7 @@ RecommendationFigures recommend_split(TrainedModel& model, comm::Communicator& r
     result.mean.recall += figures[3 * user + 1];
     result.mean.ndcg += figures[3 * user + 2];
   }
-  const auto users = static_cast<double>(std::max<std::int64_t>(1, result.users));
+  const auto users = static_cast<double>(result.users);  // without any, the means are NaN
   result.mean = {result.mean.precision / users, result.mean.recall / users, result.mean.ndcg / users};
   return result;
 }
@@ -242,7 +243,7 @@ nlohmann::ordered_json to_json(const RecommendationFigures& figures) {
 
 std::vector<std::string> to_text(const RecommendationFigures& figures) {
   const auto line = [&](const char* name, double value) {
-    return fmt::format("  {:15} {:.6g}", fmt::format("{}@{}", name, figures.k), value);
+    return fmt::format("  {:15} {}", fmt::format("{}@{}", name, figures.k), records::metric_text(value, 6));
   };
   return {
       fmt::format("  ranking, for {} with relevant items (rated {:.4g} or higher):", count_of(figures.users, "user"),

@@ -36,7 +36,7 @@ struct RecommendationFigures {
   std::int64_t k = 0;
   double least = 0;        ///< an item is relevant if its rating is at least this
   std::int64_t users = 0;  ///< users with a relevant item in the split
-  TopFigures mean;         ///< over these users; zeros if there are none
+  TopFigures mean;         ///< over these users; NaN if there are none
 };
 
 /// Ranks for each user all items that the user has not rated in the training group (to evaluate the training group

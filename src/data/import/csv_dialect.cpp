@@ -172,7 +172,9 @@ std::optional<double> parse_time(const std::string& text) {
   if (const auto number = parse_number(text)) return number;
   int year = 0, month = 0, day = 0, hour = 0, minute = 0, read = 0;
   double second = 0;
-  if (text.find('-') != 4) return std::nullopt;  // 31-12-24 is no year 31
+  // 31-12-24 is no year 31, and no part of a date or time has a sign or blanks before it.
+  const std::size_t odd = text.find_first_not_of("0123456789-:.TZ ");
+  if (text.find('-') != 4 || odd != std::string::npos || text.find(":-") != std::string::npos) return std::nullopt;
   if (std::sscanf(text.c_str(), "%4d-%2d-%2d%n", &year, &month, &day, &read) != 3) return std::nullopt;
   const std::string rest = text.substr(static_cast<std::size_t>(read));
   if (!rest.empty()) {
@@ -184,7 +186,8 @@ std::optional<double> parse_time(const std::string& text) {
   }
   const std::chrono::year_month_day date{std::chrono::year(year), std::chrono::month(static_cast<unsigned>(month)),
                                          std::chrono::day(static_cast<unsigned>(day))};
-  if (!date.ok() || hour > 23 || minute > 59 || !(second >= 0 && second < 61)) return std::nullopt;
+  if (!date.ok() || hour < 0 || hour > 23 || minute < 0 || minute > 59 || !(second >= 0 && second < 61))
+    return std::nullopt;
   const auto days = std::chrono::sys_days(date).time_since_epoch().count();
   return static_cast<double>(days) * 86400 + hour * 3600 + minute * 60 + second;
 }
@@ -240,8 +243,15 @@ bool is_missing(std::string_view field, const TableForm& form) {
   const auto same = [](char a, char b) {
     return std::tolower(static_cast<unsigned char>(a)) == std::tolower(static_cast<unsigned char>(b));
   };
+  const auto are_same_numbers = [&](const std::string& value) {
+    const bool is_number = !value.empty() && (std::isdigit(static_cast<unsigned char>(value.back())) != 0);
+    if (!is_number || std::isdigit(static_cast<unsigned char>(field.back())) == 0) return false;
+    const auto first = parse_number(value), second = parse_number(std::string(field));
+    return first && second && *first == *second;
+  };
   return field.empty() || std::any_of(form.missing_values.begin(), form.missing_values.end(), [&](const auto& value) {
-           return value.size() == field.size() && std::equal(value.begin(), value.end(), field.begin(), same);
+           return (value.size() == field.size() && std::equal(value.begin(), value.end(), field.begin(), same)) ||
+                  are_same_numbers(value);
          });
 }
 

@@ -67,10 +67,15 @@ namespace {
 
 constexpr const char* kGroups = "train/groups";
 
+/// \throws DataError for groups of other examples than those
 bool has_groups(const hdf5::File& file, std::int64_t rows) {
   if (!file.exists(kGroups) || !file.is_dataset(kGroups)) return false;
   const hdf5::DatasetShape shape = file.shape(kGroups);
-  return shape.extent.size() == 1 && static_cast<std::int64_t>(shape.rows()) == rows;
+  if (shape.extent.size() == 1 && static_cast<std::int64_t>(shape.rows()) == rows) return true;
+  throw DataError(
+      fmt::format("{}: /{} must have one number for each of the {} training examples; correct it, or set "
+                  "data.split_by = \"rows\"",
+                  file.path(), kGroups, grouped(rows)));
 }
 
 /// The examples of each group, ascending; the groups in the order of their values.

@@ -112,8 +112,8 @@ std::optional<SplitFigures> evaluate_counting(ModelParts& parts, data::Dataset& 
   if (reading) counts.emplace(*reading, wish);
   const auto sums = evaluate_with(parts, data, split, config, counts ? &*counts : nullptr, stop);
   if (!sums) return std::nullopt;
-  const bool undefined = is_undefined(config, *parts.model, data, split);
-  SplitFigures all{.metrics = parts.model->metrics(*sums)};
+  const bool undefined = sums->examples == 0 || is_undefined(config, *parts.model, data, split);
+  SplitFigures all{.metrics = parts.model->metrics(*sums), .undefined = undefined};
   if (undefined) {
     for (models::Metric& metric : all.metrics) metric.value = std::numeric_limits<double>::quiet_NaN();
   }
@@ -271,7 +271,7 @@ kernels::LossSums full_sums(bool targets) {
 }
 
 /// Whether a model has targets, and no classes.
-bool has_targets(const models::Model& model) { return model.metrics(full_sums(/*targets=*/false)).size() <= 1; }
+bool has_targets(const models::Model& model) { return model.prediction() == models::Prediction::values; }
 
 /// Where a config names a metric of a split.
 struct NamedMetric {

@@ -284,10 +284,9 @@ void TrainingObserver::evaluate(data::Split split) {
     header_.evaluation_due = !found;
     if (!found) return;
     evaluations_[split] = std::move(found->metrics);
+    if (!found->undefined) check_evaluation(split, evaluations_[split]);
     if (split == data::Split::validation) take_threshold(found->threshold);
   }
-  const settings::Config& config = context_.plan.config;
-  if (!is_undefined(config, *parts.model, context_.plan.data(), split)) check_evaluation(split, evaluations_[split]);
   if (!writes_metrics() || has_diverged()) return;
   nlohmann::ordered_json line = {{"event", "evaluation"}, {"step", header_.step}, {"epoch", epochs_done()}};
   line["split"] = data::name_of(split);
