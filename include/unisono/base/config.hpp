@@ -80,7 +80,7 @@ struct Field {
   std::string_view meaning;
   std::string_view unit = "";
   NumberRange range = {};
-  bool required = false;  ///< no default: leaving it out is an error
+  bool required = false;  ///< whether the key has no default, so that leaving it out is an error
 };
 
 /// One allowed value of a `choice` field.
@@ -249,10 +249,10 @@ using Describe = std::function<void(ConfigVisitor&)>;
 
 /// A config as TOML text, with its file name for messages and the changes made on the command line.
 struct ConfigText {
-  std::string path;                    ///< as the user wrote it; "configs/fashion.toml"
+  std::string path;                    ///< path of the file, as the user wrote it: "configs/fashion.toml"
   std::string text;                    ///< TOML
-  std::vector<std::string> overrides;  ///< "train.epochs=3"; the value is TOML, or a bare string
-  /// "optimizer.momentum": keys that are removed from the text before the overrides are applied.
+  std::vector<std::string> overrides;  ///< changes of the text: "train.epochs=3"; the value is TOML, or a bare string
+  /// Keys that are removed from the text before the overrides are applied: "optimizer.momentum".
   std::vector<std::string> removals = {};
 };
 

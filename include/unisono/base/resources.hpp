@@ -19,7 +19,7 @@ std::int64_t process_status_bytes(const std::string& word, const std::string& ro
 /// How much CPU time a control group may use.
 struct CpuQuota {
   double cores = 0;   ///< 1.5: 150 ms in every 100 ms, by all processes of the group together
-  std::string group;  ///< its folder: "/sys/fs/cgroup/jobs/one"
+  std::string group;  ///< the group's folder: "/sys/fs/cgroup/jobs/one"
 };
 
 /// The quotas of this process's control group and of its ancestors, the innermost first; empty where there are none.

@@ -18,7 +18,7 @@ enum class DeviceTransport { automatic, nccl, staged };
 
 /// How gradients are summed over ranks.
 enum class Reduction {
-  fast,         ///< in the order of the ranks: the sum's last bits depend on their number
+  fast,         ///< in the order of the ranks: the sum's last bits depend on the number of ranks
   reproducible  ///< in the order of a fixed tree: the same bits on any number of ranks
 };
 

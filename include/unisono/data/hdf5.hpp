@@ -29,7 +29,8 @@ struct DatasetShape {
   std::vector<std::uint64_t> chunk;  ///< empty: contiguous
   Type type = Type::other;
   bool compressed = false;
-  bool complete = true;  ///< false: parts of the dataset were never written, and would be read as HDF5's fill value
+  /// Whether the dataset was written as a whole; false: what was not would be read as HDF5's fill value.
+  bool complete = true;
 
   std::uint64_t rows() const { return extent.empty() ? 0 : extent[0]; }
   std::uint64_t row_size() const;  ///< values of one row: the product of all extents but the first
@@ -57,7 +58,7 @@ class File {
   File& operator=(File&&) noexcept;
 
   const std::string& path() const;
-  /// Whether there is a group or dataset of this path; false where a group above it is missing.
+  /// Whether there is a group or dataset with a path; false where a group above it is missing.
   bool exists(const std::string& object) const;
   /// All objects that lead to other files.
   std::vector<ExternalReference> external_references() const;

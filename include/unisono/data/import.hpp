@@ -51,7 +51,7 @@ struct ImportSummary {
   std::string path;
   std::int64_t train = 0, validation = 0, test = 0;  ///< examples
   std::vector<std::int64_t> shape;                   ///< shape of an example's features
-  std::int64_t classes = 0;                          ///< 0: no labels
+  std::int64_t classes = 0;                          ///< number of classes; 0: no labels
   bool targets = false;                              ///< whether there are numbers to predict
   std::vector<std::string> feature_names;            ///< tables: names of the features, in their order
   std::int64_t empty_rows = 0, unlabelled_rows = 0;  ///< tables: rows that were left out
@@ -154,7 +154,7 @@ inline constexpr Named<IndexBase> kIndexBases[] = {
 
 /// How import_libsvm reads its files and divides the examples.
 struct LibsvmOptions {
-  std::int64_t columns = 0;  ///< 0: as many as the largest index needs
+  std::int64_t columns = 0;  ///< columns of the set; 0: as many as the largest index needs
   IndexBase base = IndexBase::automatic;
   Task task = Task::automatic;
   double validation_fraction = 0, test_fraction = 0;  ///< fractions of the examples, chosen at random
@@ -222,7 +222,7 @@ RatingsSummary import_ratings(const std::vector<std::string>& paths, const Ratin
 struct TextOptions {
   std::int64_t minimum_count = 5;       ///< words that occur more seldom are left out
   std::int64_t maximum_words = 0;       ///< how many of the most frequent words are kept; 0: all
-  std::int64_t sentence_length = 1000;  ///< in words; longer sentences are cut there
+  std::int64_t sentence_length = 1000;  ///< words of a sentence; longer sentences are cut there
   bool lowercase = false;
   Encoding encoding = Encoding::utf8;
   double test_fraction = 0;  ///< fraction of the sentences, chosen at random

@@ -116,7 +116,8 @@ struct Preprocessing {
   bool bytes = false;           ///< whether features were stored as bytes
   float scale = 1, offset = 0;  ///< a value of an image that was stored as bytes is scale · byte + offset
   std::vector<std::int32_t> untrained_classes = {};  ///< classes without a training example, ascending
-  bool known = false;  ///< false: a checkpoint of an earlier version, which kept the normalisation alone
+  /// Whether all is known; false: from a checkpoint of an earlier version, which kept the normalisation alone.
+  bool known = false;
 
   /// Names of the model's features: "age", "colour=red", …, "colour=other"; empty where there is no recipe.
   std::vector<std::string> encoded_names() const;

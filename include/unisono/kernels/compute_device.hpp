@@ -23,9 +23,10 @@ class ComputeDevice {
  public:
   virtual ~ComputeDevice() = default;
 
-  /// "CPU" or "CUDA".
+  /// The kind of device: "CPU" or "CUDA".
   virtual std::string_view platform() const = 0;
-  /// "CPU, AVX-512, 2 threads": for logs and checkpoints. Only runs with equal descriptions can be equal bit for bit.
+  /// The device for logs and checkpoints: "CPU, AVX-512, 2 threads". Only runs with equal descriptions can be equal bit
+  /// for bit.
   virtual std::string description() const = 0;
   virtual int threads() const = 0;
   /// Fused multiply-add flops per second of this device's cores, measured now (0.2 s).

@@ -61,7 +61,8 @@ struct LinearStep {
   /// Sparse rows all of whose values are 1: memory for the bits of [rows], zeros at first; null: indices are read. Only
   /// where InPlaceKernels::keeps_bits says so, with mini-batches, without l1 and sums of averaged SGD, and `alone`.
   RowBits* row_bits = nullptr;
-  bool alone = true;  ///< no other thread updates the weights meanwhile: they may be read some time before a step
+  /// Whether no other thread updates the weights meanwhile: they may then be read some time before a step.
+  bool alone = true;
   /// The examples' weights, indexed as their targets: factors of ℓ and ℓ', but not of the penalties. Null: all are 1.
   const float* weights = nullptr;
   /// For averaged SGD: the number of updates of the run before this call. Update number t, counted from 0, also makes u

@@ -69,8 +69,8 @@ class LayerKernels {
   virtual void batch_norm_sums(const NormSpec& spec, Index batch, View x, std::span<double> sums) = 0;
   /// mean = Σx / n, inverse_deviation = 1 / √(Σx²/n − mean² + ε), and running values follow them:
   ///     running ← (1 − momentum) running + momentum · batch,    the variance unbiased (n − 1; of one value 0).
-  /// Nothing changes where n = sums[2C] is 0. Either the two running values or the two others may be empty: they are
-  /// not computed then.
+  /// Nothing changes where n = sums[2C] is 0. Either the running values, or mean and inverse_deviation, may be empty,
+  /// and are then not computed.
   /// \param sums over all examples that are normalised together, those of other ranks included
   virtual void batch_norm_moments(const NormSpec& spec, std::span<const double> sums, double momentum,
                                   MutableView running_mean, MutableView running_variance, MutableView mean,

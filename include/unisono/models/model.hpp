@@ -79,7 +79,7 @@ struct LayerSummary {
   std::string name, kind, output;  ///< `output` is a shape: "20×24×24"
   Index parameters = 0;
   double flops_per_example = 0;  ///< of the forward and backward pass
-  Index activation_bytes = 0;    ///< for the batch that was asked for
+  Index activation_bytes = 0;    ///< bytes of activations for the batch size that was asked for
 };
 
 /// A matrix of vectors in θ, one row for each named thing: a word, user or item. Row i is the sum over `parts` of scale

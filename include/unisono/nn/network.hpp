@@ -104,8 +104,8 @@ class Network {
   const ParameterLayout& statistics() const { return statistics_; }  ///< layout of the running statistics
   /// Whether the running statistics of any layer come from this rank's examples only.
   bool statistics_are_local() const;
-  /// Whether a layer compares the examples of a micro-batch (LayerTraits::compares_examples): those of all ranks, or
-  /// this rank's alone.
+  /// Whether a layer compares the examples of a micro-batch (LayerTraits::compares_examples). \param local true: this
+  /// rank's examples alone; false: those of all ranks
   bool compares_examples(bool local) const;
 
   /// Checks that an example's training loss depends on θ and on the example alone.

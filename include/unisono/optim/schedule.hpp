@@ -47,7 +47,8 @@ class Schedule {
  public:
   /// \param total_steps length of the schedule
   Schedule(const ScheduleSettings& settings, double base_rate, std::int64_t total_steps, std::int64_t steps_per_epoch);
-  /// \param step how many steps were made before this one: 0 … total − 1; later ones keep the last one's rate
+  /// The learning rate of a step. \param step how many steps were made before it: 0 … total − 1; later steps keep the
+  /// last step's rate
   double rate(std::int64_t step) const;
 
  private:

@@ -8,7 +8,7 @@
 
 namespace unisono::parallel {
 
-/// Of a vector that several ranks hold alike, the ranges of floats that belong to this rank alone, for example the
+/// The ranges of floats that belong to this rank alone in a vector that several ranks hold alike, for example the
 /// slices whose optimizer state it keeps (see StateShards), or the part that a parameter server serves. No float
 /// belongs to two ranks.
 class SliceHolding final : public Holding {

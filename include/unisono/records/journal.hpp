@@ -114,7 +114,7 @@ struct TrialResult {
   std::int64_t epochs = 0, steps = 0;
   /// The training stopped early, and the model has the weights of this epoch; 0: it did not stop early.
   std::int64_t kept_epochs = 0;
-  double seconds = 0;  ///< from the training's start to its end
+  double seconds = 0;  ///< seconds from the training's start to its end
   /// Why a method for the whole training set ended before it converged; else empty.
   std::string short_of_convergence = {};
 

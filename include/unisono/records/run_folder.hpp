@@ -52,8 +52,8 @@ class RunFolder {
 /// Writes data.json: where the data set of a run lies. \param given as the config gives it \throws OutputError
 void write_place_of_data(const std::string& run_folder, const std::string& given);
 
-/// The path of a run's data set: the place of which its data.json says that the set lay there, or else the same way
-/// from the run's folder, if both were moved. \return `given` where the file says nothing of that path, or where there
+/// The path of a run's data set: the place where the run's data.json says that the set lay or else, if both were moved,
+/// the same place relative to the run's folder. \return `given` where data.json says nothing of `given`, or where there
 /// is no set in any of these places
 std::string find_data(const std::string& run_folder, const std::string& given);
 
@@ -92,8 +92,8 @@ bool holds_run(const std::string& folder);
 /// \throws OutputError, CheckpointError, saying what to do
 void require_owner(const std::string& folder, FolderOwner mine, Existing existing, bool has_results);
 
-/// {"train.epochs", "10"} and so on, of an effective config: one key a line below its section's header; values that go
-/// over several lines belong to the key above them.
+/// The keys and values of an effective config: {"train.epochs", "10"} and so on. The config has one key a line below
+/// its section's header; values that go over several lines belong to the key above them.
 std::map<std::string, std::string> config_entries(const std::string& effective);
 
 /// What is read from a run's folder, for tables of runs.

@@ -76,7 +76,7 @@ struct Judgement {
   Verdict verdict = Verdict::unclear;
   PairedDifference difference = {};
   double p = 1;  ///< p value of the difference, adjusted for the number of tests
-  /// Of an unclear verdict: seeds that would find a difference of the margin; 0: not known.
+  /// For an unclear verdict, how many seeds would find a difference of the margin; 0: not known.
   std::int64_t seeds_needed = 0;
 };
 

@@ -93,7 +93,7 @@ struct RankMachine {
   int threads = 1;    ///< threads of the CPU
 };
 
-/// Makes the backend that the config asks for: on a GPU, of those that the process sees the one with number node_rank
+/// Makes the backend that the config asks for: on the GPU with number node_rank among those that the process sees
 /// (modulo their count), or on the CPU. Collective: either all ranks use GPUs or none does; with device = "auto" the
 /// log says which. The log also says what a library refuses on a GPU, so that work is done in a slower way.
 /// \throws ConfigError, DeviceError if device = "cuda" is not possible

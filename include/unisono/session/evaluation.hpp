@@ -129,7 +129,7 @@ class Selection {
   bool needs(data::Split split) const;
   /// Returns the metrics of a split after header.step; null if it was not evaluated.
   using MetricsOf = std::function<const std::vector<models::Metric>*(data::Split)>;
-  /// \return whether this is the best model so far, so that it should be kept
+  /// Takes in the evaluations after a step. \return whether this is the best model so far, so that it should be kept
   bool judge(const MetricsOf& metrics_of);
   /// The metrics that the last call of `judge` needed and did not find, because they are undefined for these examples:
   /// "validation auc". An evaluation with an undefined metric is not the best one and, once the metric was defined, no

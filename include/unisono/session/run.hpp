@@ -82,7 +82,7 @@ struct RunResult {
   /// empty.
   std::string short_of_convergence = {};
   std::int64_t steps_per_epoch = 1;
-  std::int64_t epochs = 0, steps = 0;      ///< made in all, earlier parts of a resumed run included
+  std::int64_t epochs = 0, steps = 0;      ///< epochs and steps made in all, earlier parts of a resumed run included
   std::int64_t examples = 0;               ///< examples trained on since the (re)start, over all ranks
   double examples_per_second = 0;          ///< per second of training, without evaluations and checkpoints
   std::vector<models::Metric> train = {};  ///< training metrics over the last epoch

@@ -88,7 +88,7 @@ class StagePlan {
   const strategies::Strategy& strategy_;
   RankAbilities abilities_;
   std::vector<nn::CutPoint> points_;
-  /// Vectors of θ's size that the optimizer keeps; and those that the strategy keeps, too.
+  /// Vectors of θ's size that the optimizer keeps; and that optimizer and strategy keep together.
   std::int64_t optimizer_states_ = 0, states_ = 0;
   mutable std::map<std::pair<int, int>, nn::Piece> pieces_;  ///< by their segments
 };

@@ -49,7 +49,7 @@ class WeightAverage {
   std::int64_t step_ = 0;  ///< of the last update
 };
 
-/// Null if the config asks for none. \throws ConfigError if the model is updated in place
+/// The average that a config asks for; null if it asks for none. \throws ConfigError if the model is updated in place
 std::unique_ptr<WeightAverage> make_weight_average(ModelParts& parts, const settings::Config& config, bool in_place);
 
 /// The weight of the old θ̄ after steps (from, to]: the product of their d; 0 if they include the first step.

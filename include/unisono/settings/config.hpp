@@ -58,9 +58,10 @@ void require_weights(ConfigVisitor& visitor, const WeightSettings& weights, cons
 
 /// What becomes of an epoch's last batch where it has fewer examples than the others.
 enum class LastBatch {
-  join,  ///< it joins the batch before it if batch normalisation needs more examples; else it is a smaller step
-  keep,  ///< it is a smaller step
-  drop   ///< it is left out
+  /// The last batch joins the one before it if batch normalisation needs more examples; else it is a smaller step.
+  join,
+  keep,  ///< the last batch is a smaller step
+  drop   ///< the last batch is left out
 };
 
 /// How losses are weighted by class.

@@ -88,7 +88,7 @@ const std::vector<StrategyKind>& strategy_kinds();
 const StrategyKind& kind_of(const StrategySettings& settings);
 /// The first kind that has a trait. \pre there is one
 std::string kind_with(bool StrategyTraits::*trait);
-/// "a, b or c": the kinds whose traits satisfy a condition.
+/// The names of the kinds whose traits satisfy a condition: "a, b or c".
 std::string names_of_kinds(bool (*fits)(const StrategyTraits& traits));
 /// The traits of settings.kind. \throws ConfigError for an unknown name
 inline const StrategyTraits& traits_of(const StrategySettings& settings) { return kind_of(settings).traits; }
