@@ -65,10 +65,11 @@ class Communicator {
 
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  /// This rank's number among the ranks that share its node's memory, and how many these are.
+  /// This rank's number among the ranks of the group that share its node's memory.
   virtual int node_rank() const = 0;
+  /// How many ranks of the group share this rank's node's memory.
   virtual int node_size() const = 0;
-  /// The number of this rank's node among those of the group, from 0 on, in the order of their first ranks.
+  /// The number of this rank's node among the nodes of the group, from 0 on, in the order of the nodes' first ranks.
   virtual int node() const = 0;
   virtual std::string host() const = 0;
 
@@ -239,9 +240,9 @@ class CommunicatorReducer final : public Reducer {
 /// \throws LaunchError naming the ranks that differ from the majority (in a tie, from rank 0), and their hosts
 void require_same(comm::Communicator& group, const std::string& what, std::uint64_t hash, const std::string& remedy);
 
-/// The ranks' counters, combined as they are declared: those of `file` (Shown::in_metrics or Shown::in_summary), hidden
-/// ones included; the others keep this rank's values. Collective; at most four small messages, in metrics none where
-/// nothing is to be sent. \throws LaunchError where the ranks count different things
+/// The ranks' counters, combined as they are declared: the counters of `file` (Shown::in_metrics or Shown::in_summary),
+/// hidden ones included; other counters keep this rank's values. Collective; at most four small messages, in metrics
+/// none where nothing is to be sent. \throws LaunchError where the ranks count different things
 CounterSet combine(Communicator& group, const CounterSet& counters, Shown file);
 
 /// Means of each kind of seconds over the ranks of the group that train. Collective; one message. \param trains whether

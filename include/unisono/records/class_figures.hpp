@@ -24,8 +24,8 @@ struct ClassFigures {
 /// Counts how many examples of each class were predicted as each class.
 class ConfusionMatrix {
  public:
-  /// Above so many classes only the counts of each class are kept, because the whole matrix would take more than 32
-  /// MiB.
+  /// The most classes for which the whole matrix is kept. For more classes it would take more than 32 MiB, and only the
+  /// counts of each class are kept.
   static constexpr Index kMostClasses = 2048;
 
   /// \param cells whether the whole matrix is wanted, and not the counts of each class alone
