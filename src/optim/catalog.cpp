@@ -44,7 +44,8 @@ void refuse_step_sizes(ConfigVisitor& visitor, const std::string& kind) {
 
 }  // namespace
 
-// Each is defined in the file of its name.
+// sgd.cpp: sgd; adaptive.cpp: adagrad, rmsprop, adam, adamw; layerwise.cpp: lars, lamb; lbfgs.cpp: lbfgs;
+// newton_cg.cpp: newton_cg, conjugate_gradient; descent.cpp: gradient_descent. als is below.
 OptimizerKind sgd(), adagrad(), rmsprop(), adam(), adamw(), lars(), lamb();
 OptimizerKind lbfgs(), newton_cg(), conjugate_gradient(), gradient_descent(), als();
 

@@ -6,7 +6,8 @@
 
 namespace unisono::search {
 
-// Each is defined in the file of its name.
+// halving.cpp: halving, hyperband; sobol.cpp, population.cpp and tpe.cpp: the methods of their names. Grid and random
+// search are below.
 SearchMethodKind grid_search(), random_search(), sobol_search(), halving_search(), hyperband_search(),
     population_search(), tpe_search();
 

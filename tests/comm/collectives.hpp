@@ -6,7 +6,7 @@
 
 namespace unisono::test {
 
-/// A promise that every room keeps on any number of ranks. `check` is collective and throws where it is broken.
+/// A promise that every communicator keeps on any number of ranks. `check` is collective and throws where it is broken.
 struct Promise {
   const char* name;
   void (*check)(comm::Communicator&);

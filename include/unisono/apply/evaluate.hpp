@@ -18,21 +18,23 @@ namespace unisono::apply {
 /// A trained model, and what it is applied to.
 struct ApplyOptions {
   std::string model;          ///< a run folder (its newest checkpoint), or a checkpoint
-  std::string data;           ///< an HDF5 set; empty: the one it was trained on
+  std::string data;           ///< an HDF5 set; empty: the one that the model was trained on
   std::string input;          ///< a file in another format, in place of `data`: see import_raw
-  std::string scratch = ".";  ///< a folder that all ranks see, for what `input` becomes while it is read
+  std::string scratch = ".";  ///< a folder that all ranks see, for the temporary set made from `input`
   std::string split;          ///< train, validation or test; empty: test, or what there is of the three
-  std::int64_t threads = 0;   ///< per rank; 0: the fair share
+  std::int64_t threads = 0;   ///< threads per rank; 0: the fair share
   settings::DeviceChoice device = settings::DeviceChoice::cpu;
-  models::ModelKinds models = {};  ///< of one's own
+  models::ModelKinds models = {};  ///< added kinds of models (docs/own-model.md)
   /// The second of two classes is predicted where its output is at least this; nothing: the model's own threshold.
   std::optional<double> threshold = {};
 };
 
+/// How `evaluate` judges a model, and how it prints the figures.
 struct EvaluateOptions {
-  bool json = false;               ///< print one JSON object
-  std::int64_t at = 10;            ///< of ratings: the length of the lists that are judged; 0: none are
-  std::optional<double> relevant;  ///< of ratings: the least that makes an item relevant; default: their training mean
+  bool json = false;     ///< print one JSON object
+  std::int64_t at = 10;  ///< ratings: length of the lists of best items that are judged; 0: none are judged
+  /// Ratings: the least that makes an item relevant; default: the mean of the training ratings.
+  std::optional<double> relevant;
 };
 
 /// Prints the model's figures on a split: its loss and the figures of its training; of classifiers also the confusion
@@ -41,11 +43,12 @@ struct EvaluateOptions {
 /// DataError
 void evaluate(comm::Communicator& world, const ApplyOptions& options, const EvaluateOptions& how, Log& log);
 
+/// What `evaluate_words` tests.
 struct WordTestOptions {
-  ApplyOptions model;                   ///< without its data
+  ApplyOptions model;                   ///< the model; its `data` is not used
   std::vector<std::string> analogies;   ///< files like word2vec's questions-words.txt
   std::vector<std::string> similarity;  ///< files of lines "word word score"
-  std::int64_t words = 30000;           ///< analogies: the most frequent words, which questions and answers are among
+  std::int64_t words = 30000;           ///< analogies: questions and answers are among so many most frequent words
 };
 
 /// Prints how a model of words answers analogies (by 3CosAdd), and how its cosines agree with people's scores
@@ -53,10 +56,11 @@ struct WordTestOptions {
 /// \throws CheckpointError, ConfigError for a model without words, DataError naming file and line
 void evaluate_words(comm::Communicator& world, const WordTestOptions& options, bool json, Log& log);
 
+/// Which outputs `predict` writes, and where.
 struct PredictOptions {
   std::string output;  ///< FILE.csv or FILE.h5
   bool overwrite = false;
-  std::string layer;            ///< whose outputs are written in place of the model's; empty: the model's
+  std::string layer;            ///< the layer whose outputs are written; empty: the model's outputs
   std::int64_t batch_size = 0;  ///< examples that a rank predicts at once; 0: train.evaluation_batch_size
   /// Run folders or checkpoints of other models of the same outputs: the mean over all is written.
   std::vector<std::string> ensemble = {};
@@ -66,15 +70,16 @@ struct PredictOptions {
 /// Writes the model's outputs for a split, in the set's order, to FILE.h5 (dataset "predictions" [n, K], and "classes"
 /// [n] of classifiers) or FILE.csv (a line an example; of ratings with the names of user and item), with labels or
 /// targets where the set has them, and with the classes' names. Collective; every example is written exactly once.
-/// \throws ConfigError for a layer that there is not, CheckpointError, DataError, OutputError
+/// \throws ConfigError for a layer that the model does not have, CheckpointError, DataError, OutputError
 void predict(comm::Communicator& world, const ApplyOptions& options, const PredictOptions& how, Log& log);
 
+/// What `predict_top` recommends to whom, and where it writes this.
 struct TopOptions {
   ApplyOptions model;
   std::int64_t top = 10;
   std::string output;              ///< FILE.csv (user,rank,item,score) or FILE.h5 (users, items, scores)
-  std::vector<std::string> users;  ///< their names; with none in the file either: all users
-  std::string users_file;          ///< a name each line
+  std::vector<std::string> users;  ///< names of users to recommend for; none here and no `users_file`: all users
+  std::string users_file;          ///< a text file of further names, one per line; empty: none
   bool overwrite = false;
 };
 

@@ -21,7 +21,7 @@ class PredictionSink {
   /// \param first number in the split of the first row's example
   /// \param rows [count, K] \param answers [count, SinkOptions::answer_width]
   virtual void write(int rank, std::int64_t first, View rows, View answers) = 0;
-  /// \throws OutputError
+  /// Completes the file and gives it its name. \throws OutputError
   virtual void finish() = 0;
 };
 
@@ -29,12 +29,12 @@ class PredictionSink {
 struct SinkOptions {
   std::string path;  ///< FILE.h5 or FILE.csv
   std::int64_t examples = 0;
-  Index outputs = 1;                                  ///< K
+  Index outputs = 1;                                  ///< K, values per example
   std::optional<records::ClassReading> classes = {};  ///< how to read a class from the outputs; empty: not classes
   std::vector<std::string> class_names = {};
   std::string answer = {};  ///< name of the examples' known answers: label, target, rating; empty: none
   Index answer_width = 0;   ///< values per answer
-  std::string layer = {};   ///< the layer whose outputs these are; empty: the model's
+  std::string layer = {};   ///< the layer whose outputs are written; empty: the model's outputs
   bool overwrite = false;
   int ranks = 1;
   /// FILE.csv: additional columns after the example's number: their header, e.g. ",user,item", and their values for an
@@ -43,14 +43,15 @@ struct SinkOptions {
   std::function<std::string(std::int64_t example)> label = {};
 };
 
-/// The name of the n-th column of outputs: p0, p1, … of classes' probabilities, margin0, … of their margins, y0, … of
-/// values. A single output is that of the second of two classes: p1.
+/// The name of the n-th column of outputs: p0, p1, … for probabilities of classes, margin0, … for margins of classes,
+/// y0, … for values. A single output of a classifier belongs to the second of two classes: p1.
 std::string output_name(const std::optional<records::ClassReading>& classes, Index outputs, Index n);
 
 /// Checks that a file does not exist or, if `overwrite`, that it holds earlier predictions: a set, a checkpoint or any
 /// other regular file is never replaced. \throws OutputError
 void require_replaceable(const std::string& path, bool overwrite);
 
+/// Makes the sink that writes SinkOptions::path, by its file name extension.
 /// \throws ConfigError for another file name extension, OutputError if the file cannot be written
 std::unique_ptr<PredictionSink> make_prediction_sink(const SinkOptions& options);
 

@@ -34,11 +34,11 @@ class RawSet {
   void make(const std::string& input, const session::StoredCheckpoint& checkpoint, const std::string& folder);
 
   std::string path_, left_out_;
-  bool owned_ = false;  ///< whether this rank made it
+  bool owned_ = false;  ///< whether this rank made the set
 };
 
-/// Calls `apply`, which reads such a set. In error messages it replaces the temporary set's path by the file that the
-/// user gave.
+/// Calls `apply`, which reads a RawSet or an HDF5 set, and replaces the path of a temporary set in its error messages
+/// by the file that the user gave.
 template <typename Do>
 void naming_input(const ApplyOptions& options, const Do& apply) {
   try {
@@ -51,6 +51,7 @@ void naming_input(const ApplyOptions& options, const Do& apply) {
 
 /// A trained model and, if wanted, the set to which it is applied, on every rank. Its construction is collective.
 struct TrainedModel {
+  /// Whether the set to which the model is applied is opened.
   enum class With { set, nothing };
   TrainedModel(comm::Communicator& world, const ApplyOptions& options, Log& log, With with = With::set);
 
@@ -60,14 +61,14 @@ struct TrainedModel {
   std::unique_ptr<RawSet> raw;                   ///< null: the set is an HDF5 file
   std::unique_ptr<session::SharedDataset> data;  ///< null if no set is wanted
   data::Split split = data::Split::test;
-  std::optional<double> threshold;  ///< from which output on the second of two classes is predicted
-  bool threshold_is_given = false;  ///< and not chosen in training
-  std::string source;               ///< the file to which it is applied, as the user named it
+  std::optional<double> threshold;  ///< the output from which on the second of two classes is predicted
+  bool threshold_is_given = false;  ///< whether `threshold` is the user's; false: it was chosen in training
+  std::string source;               ///< the file to which the model is applied, as the user named it
 
   bool reads_raw_file() const;  ///< whether the file was converted into a temporary set
   /// Warns that labels or targets of the file are not used, if they are not.
   void say_left_out(Log& log) const;
-  std::string data_text() const;  ///< "test of a.h5", or "new.csv"
+  std::string data_text() const;  ///< what the model is applied to, for messages: "test of a.h5", or "new.csv"
 
  private:
   void open_set(comm::Communicator& world, const ApplyOptions& options);

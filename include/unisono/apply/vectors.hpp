@@ -8,7 +8,7 @@
 #include "unisono/base/log.hpp"
 
 // Exports and searches the vectors of a trained model: of words, or of users and items. One process does it, without
-// the data set: their names are in the run's folder (RUN/dictionary.h5).
+// the data set: the names of words, users and items are in the run's folder (RUN/dictionary.h5).
 
 namespace unisono::apply {
 
@@ -29,14 +29,15 @@ void export_vectors(const ExportOptions& options, Log& log);
 /// The arguments of `unisono neighbors`.
 struct NeighborOptions {
   ApplyOptions model;
-  std::string table;  ///< as in ExportOptions
+  std::string table;  ///< words, users, items, …; empty: the model's only table
   std::vector<std::string> names;
   std::int64_t top = 10;
   bool json = false;
 };
 
 /// Prints for each name the `top` names whose vectors have the largest cosines with its vector.
-/// \throws as export_vectors; DataError for an unknown name, with the most similar one
+/// \throws CheckpointError, ConfigError for a model without such vectors, DataError (for an unknown name, with the most
+/// similar one)
 void neighbors(const NeighborOptions& options, Log& log);
 
 }  // namespace unisono::apply

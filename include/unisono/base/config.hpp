@@ -30,8 +30,8 @@
 //   };
 namespace unisono {
 
-/// A value of a config whose form is not declared: of a key such as search.space, whose own keys are those of other
-/// tables. Tables keep the order of the file.
+/// A value of a config whose form is not declared, e.g. that of search.space, whose keys are those of other tables.
+/// Tables keep the order of the file.
 struct ConfigValue {
   using Array = std::vector<ConfigValue>;
   struct Entry;
@@ -40,7 +40,7 @@ struct ConfigValue {
   std::variant<Table, Array, bool, std::int64_t, double, std::string> value;  ///< default: an empty table
   std::string place = {};  ///< "configs/search.toml:14:3", for messages
 
-  bool operator==(const ConfigValue& other) const;  ///< wherever it stands
+  bool operator==(const ConfigValue& other) const;  ///< whether the values are equal, wherever they stand
   const Table* table() const { return std::get_if<Table>(&value); }
   const Array* array() const { return std::get_if<Array>(&value); }
   /// The value of a key; null where this is no table or has no such key.
@@ -65,7 +65,7 @@ std::string toml_text(const ConfigValue& value);
 struct NumberRange {
   double least = -std::numeric_limits<double>::infinity();
   double most = std::numeric_limits<double>::infinity();
-  bool above_least = false;  ///< `least` itself is none of them
+  bool above_least = false;  ///< `least` itself is not allowed
   bool below_most = false;
 
   constexpr NumberRange at_most(double bound) const { return {least, bound, above_least, false}; }
@@ -80,7 +80,7 @@ struct Field {
   std::string_view meaning;
   std::string_view unit = "";
   NumberRange range = {};
-  bool required = false;  ///< no default: leaving it out is an error
+  bool required = false;  ///< whether the key has no default, so that leaving it out is an error
 };
 
 /// One allowed value of a `choice` field.
@@ -89,7 +89,8 @@ struct Choice {
   std::string_view meaning;
 };
 
-/// One value of an option that is an `enum class`, with its name in the config. An option needs one table of these:
+/// One value of an option that is an `enum class`, with its name in the config. An option needs one table of `Named`
+/// values:
 ///
 ///   enum class Locking { none, striped };
 ///   inline constexpr Named<Locking> kLockings[] = {{Locking::none, "none", "nothing"},
@@ -140,21 +141,21 @@ class ConfigVisitor {
   virtual void field(const Field& field, std::vector<double>& value) = 0;
   virtual void field(const Field& field, std::vector<std::string>& value) = 0;
 
-  /// A number, or a word that stands for 0; for −1 where 0 is one of the numbers (field.range.least is 0).
+  /// A number, or a word that stands for 0 or, where 0 is an allowed number (field.range.least is 0), for −1.
   virtual void number_or(const Field& field, std::int64_t& value, const Choice& word) = 0;
 
   /// A list of numbers, or a word out of a fixed set. The word applies if the list is empty.
   virtual void numbers_or(const Field& field, std::vector<double>& values, std::string& word,
                           const std::vector<Choice>& words) = 0;
 
-  /// A value of any form, with all that is in it: of a key whose own keys are not declared.
+  /// A value of any form, with all that is in it, for a key whose own keys are not declared.
   virtual void any_value(const Field& field, ConfigValue& value) = 0;
 
   /// A string out of a fixed set.
   virtual void choice(const Field& field, std::string& value, const std::vector<Choice>& choices) = 0;
 
-  /// A string out of a fixed set that decides which further fields there are. A parser visits the fields of the one
-  /// chosen; the reference visits all of them.
+  /// A string out of a fixed set that decides which further fields there are. A parser visits the fields of the chosen
+  /// string; the reference visits all of them.
   virtual void variant(const Field& field, std::string& value, const std::vector<Variant>& variants) = 0;
 
   /// A choice that is an enum.
@@ -217,6 +218,7 @@ class ConfigVisitor {
     section(field, [&settings](ConfigVisitor& inner) { settings.describe(inner); });
   }
 
+  /// An array of tables, each described by a settings struct.
   /// \tparam Settings default-constructible; the reference describes one element of it
   template <typename Settings>
   void list(const Field& field, std::vector<Settings>& elements) {
@@ -247,21 +249,21 @@ using Describe = std::function<void(ConfigVisitor&)>;
 
 /// A config as TOML text, with its file name for messages and the changes made on the command line.
 struct ConfigText {
-  std::string path;                    ///< as the user wrote it; "configs/fashion.toml"
+  std::string path;                    ///< path of the file, as the user wrote it: "configs/fashion.toml"
   std::string text;                    ///< TOML
-  std::vector<std::string> overrides;  ///< "train.epochs=3"; the value is TOML, or a bare string
-  /// "optimizer.momentum": keys that are removed from the text before the overrides are applied.
+  std::vector<std::string> overrides;  ///< changes of the text: "train.epochs=3"; the value is TOML, or a bare string
+  /// Keys that are removed from the text before the overrides are applied: "optimizer.momentum".
   std::vector<std::string> removals = {};
 };
 
-/// Reads a file.
+/// Reads a config file.
 /// \throws ConfigError naming the file where it cannot be read.
 ConfigText read_config(const std::string& path, std::vector<std::string> overrides = {},
                        std::vector<std::string> removals = {});
 
 /// Fills a settings struct from TOML: `describe` is `[&](ConfigVisitor& v) { settings.describe(v); }`. Overrides take
 /// precedence over the text. If an override selects another kind (as optimizer.kind=adam does), keys of the text that
-/// belong only to its own kind are dropped.
+/// belong only to the kind named in the text are dropped.
 /// \return a line for each override that dropped keys: "--set optimizer.kind=adam: momentum of the file's sgd is
 /// dropped"
 /// \throws ConfigError with file, line and column for text that is not TOML (with the line), an unknown key (with
@@ -274,11 +276,11 @@ std::string effective_config(const Describe& describe);
 
 enum class ReferenceFormat { text, markdown };
 
-/// Every key with its meaning, unit, default and range.
+/// The reference of a config: every key with its meaning, unit, default and range.
 std::string config_reference(const Describe& describe, ReferenceFormat format);
 
 /// The known name that is nearest to a mistyped one by edit distance, where swapping two neighbours counts as one edit.
-/// Empty where none is within a third of the name's length (but at least 1).
+/// Empty where no known name is within a third of the name's length (but at least 1).
 std::string nearest_name(std::string_view name, const std::vector<std::string>& known);
 
 /// The settings of single kinds (a strategy, an optimizer, a layer), stored by the type of their struct: only the
@@ -286,7 +288,7 @@ std::string nearest_name(std::string_view name, const std::vector<std::string>& 
 class OwnSettings {
  public:
   OwnSettings() = default;
-  /// With the settings of one kind, e.g. OwnSettings::with(SgdSettings{.momentum = 0.9}).
+  /// An object with the settings of one kind, e.g. OwnSettings::with(SgdSettings{.momentum = 0.9}).
   template <typename Settings>
   static OwnSettings with(Settings settings) {
     OwnSettings own;
@@ -294,11 +296,12 @@ class OwnSettings {
     return own;
   }
 
+  /// The stored struct of this type; made with its default values where there is none yet.
   template <typename Settings>
-  /// The struct of this type.
   Settings& of() {
     return std::any_cast<Settings&>(by_type_.try_emplace(typeid(Settings), Settings{}).first->second);
   }
+  /// A copy of the stored struct of this type; its default values where there is none.
   template <typename Settings>
   Settings of() const {
     const auto found = by_type_.find(typeid(Settings));
@@ -313,10 +316,10 @@ class OwnSettings {
 /// that is written in braces.
 using ConfigTree = std::map<std::string, ConfigValue>;
 
-/// Reads the text with its overrides and removals. \throws ConfigError where it is no TOML
+/// The keys and values of a config's text, with its overrides and removals. \throws ConfigError where it is no TOML
 ConfigTree config_tree(const ConfigText& config);
 
-/// A key that has other values in two configs; no value: that config does not have the key.
+/// A key that has other values in two configs; a config that does not have the key has no value.
 struct ConfigDifference {
   std::string key;  ///< "train.epochs"
   std::optional<ConfigValue> before, after;

@@ -43,16 +43,16 @@ constexpr bool is_in(Shown shown, Shown file) { return shown == file || shown ==
 
 /// A counter, as it is declared.
 struct Counter {
-  std::string_view name;       ///< its key in the files, in its group
+  std::string_view name;       ///< the counter's key in the files, in its group
   std::string_view unit = {};  ///< "bytes", "updates"; empty: a number without a unit
   Combine combine = Combine::sum;
   Shown shown = Shown::in_summary;
-  bool hidden = false;  ///< it is not shown itself, but figures of these files are made of it
-  /// Metrics have what was added since the last report; false: the present value.
+  bool hidden = false;  ///< the counter is not shown itself, but figures in the files are made of it
+  /// True: metrics have what was added to the counter since the last report; false: its present value.
   bool adds_up = true;
 };
 
-/// Is shown all counters of a struct, in their order: to send, add up, subtract or write them.
+/// Visits all counters of a struct, in their order: to send, add up, subtract or write them.
 class CounterVisitor {
  public:
   virtual ~CounterVisitor() = default;
@@ -64,7 +64,7 @@ class CounterVisitor {
 
   // Figures, made of counters that are declared before them.
   virtual void figure(const Counter& /*figure*/, std::int64_t /*value*/) {}
-  /// \param value NaN: it is undefined, and not shown
+  /// A figure that is a number. \param value NaN: it is undefined, and not shown
   virtual void figure(const Counter& /*figure*/, double /*value*/) {}
   virtual void figure(const Counter& /*figure*/, const Histogram& /*value*/) {}
   virtual void figure(const Counter& /*figure*/, const std::vector<std::int64_t>& /*values*/) {}
@@ -88,15 +88,15 @@ class CounterGroup {
   CounterVisitor& visitor_;
 };
 
-/// What the summary's lines about counters need of their run.
+/// What the summary's lines about counters need to know of the run.
 struct CounterTerms {
   int ranks = 1;
-  double epochs = 1;        ///< made since the counters began
+  double epochs = 1;        ///< epochs made since the counters began
   std::string relief = {};  ///< advice on how to send less; empty: there is none
 
-  /// 10⁶ bytes of all ranks, for one rank and epoch.
+  /// The bytes of all ranks in megabytes (10⁶ bytes) per rank and epoch.
   double megabytes(std::int64_t bytes) const { return static_cast<double>(bytes) / ranks / epochs * 1e-6; }
-  /// A line "  what        12.3 MB per epoch and rank"; empty where there are none.
+  /// A line "  what        12.3 MB per epoch and rank"; empty where `bytes` is 0.
   std::string bytes_line(std::string_view what, std::int64_t bytes) const;
 };
 
@@ -114,19 +114,19 @@ class CounterSet {
   }
   ~CounterSet() = default;
 
-  /// The struct of this type, made where there is none yet: on all ranks, if on any. It stays where it is.
+  /// The struct of this type, made where there is none yet. If one rank makes it, all must. The reference stays valid.
   template <typename Own>
   Own& of() {
     if (Own* const found = const_cast<Own*>(std::as_const(*this).find<Own>())) return *found;
     return static_cast<ItemOf<Own>&>(*items_.emplace_back(std::make_unique<ItemOf<Own>>())).own;
   }
-  /// A copy of the struct of this type; that of nobody who has counted anything where there is none.
+  /// A copy of the struct of this type; a new one, in which nothing is counted, where there is none.
   template <typename Own>
   Own get() const {
     const Own* const found = find<Own>();
     return found != nullptr ? *found : Own{};
   }
-  /// Null where nobody counts this.
+  /// The struct of this type; null where nobody counts it.
   template <typename Own>
   const Own* find() const {
     for (const auto& item : items_) {
@@ -137,7 +137,7 @@ class CounterSet {
 
   /// Shows the counters of all structs to a visitor, in the order in which they were made.
   void describe(CounterVisitor& visitor);
-  /// The lines of the summary about them.
+  /// The summary's lines about all counters.
   std::string text(const CounterTerms& terms) const;
 
  private:
@@ -180,7 +180,8 @@ void for_each_counter(CounterSet& counters, const Visit& visit) {
   counters.describe(visitor);
 }
 
-/// after − before of what adds up, the present value of the rest. Both have the same counters, or `before` has none.
+/// What was counted between two moments: after − before of counters that add up, the present value of the others. Both
+/// sets have the same counters, or `before` has none.
 CounterSet difference(const CounterSet& after, const CounterSet& before);
 
 /// Where the seconds of a rank went; they add up to the total. The strategy adds to the first six, the observer to
@@ -198,13 +199,13 @@ struct Seconds {
   double sum() const;
 };
 
-/// One of them, with its key in files.
+/// One of the parts of `Seconds`, with its key in files.
 struct SecondsPart {
   std::string_view name;
   double Seconds::*value;
 };
 
-/// All of them: whoever adds up, sends, writes or shows seconds goes through this list.
+/// All parts of `Seconds`: whoever adds up, sends, writes or shows seconds goes through this list.
 inline constexpr SecondsPart kSecondsParts[] = {{"compute", &Seconds::compute},
                                                 {"exposed_communication", &Seconds::exposed_communication},
                                                 {"straggler_wait", &Seconds::straggler_wait},

@@ -16,7 +16,7 @@ enum class ExitCode : int {
   config = 2,
   data = 3,
   checkpoint = 4,
-  communication = 5,  ///< launch errors, too
+  communication = 5,  ///< communication and launch errors
   device = 6,
   interrupted = 75,  ///< a checkpoint was written and the run can be resumed
 };
@@ -69,23 +69,23 @@ void print_error(std::string_view line) noexcept;
 /// `otherwise`.
 std::string advice_about(const std::string& path, const std::string& otherwise);
 
-/// "1,234,567"
+/// A number with its digits in groups: "1,234,567".
 std::string grouped(std::int64_t number);
 
-/// "1 rank", "2 ranks", "1,234 classes", "3 entries".
+/// A number of things in words: "1 rank", "2 ranks", "1,234 classes", "3 entries".
 /// \param noun a regular one, in the singular
 std::string count_of(std::int64_t count, std::string_view noun);
 
 /// Seconds with three digits: "12.3 µs", "4.56 ms", "7.89 s".
 std::string duration_text(double seconds);
 
-/// "straggler wait" of "straggler_wait"
+/// A name in words: "straggler wait" for "straggler_wait".
 std::string words_of(std::string_view name);
 
-/// "a, b or c"
+/// A list of alternatives in words: "a, b or c".
 std::string any_of(const std::vector<std::string_view>& names);
 
-/// "a, b and c"
+/// A list in words: "a, b and c".
 std::string all_of(const std::vector<std::string_view>& names);
 
 }  // namespace unisono

@@ -14,7 +14,7 @@ class Log {
   /// \param terminal whether to print to the terminal
   explicit Log(int rank = 0, bool terminal = true);
   /// A log with a file of its own, e.g. for one of several runs. Its lines also go to `parent`, which must outlive it.
-  /// \param rank as above, but within the run
+  /// \param rank within the run: only rank 0 prints `info` lines, and a warning of another rank begins with its rank
   Log(Log& parent, int rank);
   ~Log();
   Log(Log&&) noexcept;

@@ -13,7 +13,7 @@ namespace unisono {
 constexpr int kMostNested = 256;
 
 /// Where the tables and arrays of a text in TOML are nested more than kMostNested deep: the offset of the first byte
-/// that is. The steps of dotted keys count as levels. A text that is no TOML may give nothing.
+/// that is deeper. The steps of dotted keys count as levels. A text that is no TOML may give nothing.
 std::optional<std::size_t> where_toml_is_too_deep(std::string_view text);
 
 /// \return a text in JSON, if its objects and arrays are nested at most kMostNested deep; the text may be no JSON

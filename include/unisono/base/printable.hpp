@@ -10,11 +10,12 @@ namespace unisono {
 /// ESC, and "\xff" for a byte that is no UTF-8; ends of lines and tabs stay. Text in JSON keeps its meaning.
 std::string printable(std::string_view text);
 
-/// The same for a name within a line: "\n" and "\t" stand for ends of lines and tabs.
+/// A name as a terminal or a log may show it within a line: like `printable`, and "\n" and "\t" stand for ends of lines
+/// and tabs.
 std::string on_one_line(std::string_view name);
 
-/// The same as `printable` for a message: lines after the first one begin with two spaces at least, so that none of
-/// them looks like another message.
+/// A message as a terminal or a log may show it: like `printable`, and lines after the first one begin with two spaces
+/// at least, so that none of them looks like another message.
 std::string printable_message(std::string_view text);
 
 /// Whether a text is UTF-8 throughout.

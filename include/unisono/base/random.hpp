@@ -66,7 +66,7 @@ void shuffle(std::span<T> values, RandomStream random) {
 /// A random order of 0 … n−1.
 std::vector<std::uint64_t> permutation(std::uint64_t n, RandomStream random);
 
-/// XXH3 (64 bits), for checksums and identities; not cryptographic. An earlier hash as `seed` chains the two.
+/// XXH3 (64 bits), for checksums and identities; not cryptographic. An earlier hash as `seed` chains two hashes.
 std::uint64_t hash_bytes(std::span<const std::byte> bytes, std::uint64_t seed = 0);
 std::uint64_t hash_bytes(std::string_view text, std::uint64_t seed = 0);
 

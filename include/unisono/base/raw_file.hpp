@@ -10,7 +10,8 @@ namespace unisono {
 
 /// What to do about a file that cannot be written, by the error number: "free some space", "make its folder writable".
 std::string advice_on(int error);
-/// The same for a reason that holds the system's words for its error ("No space left on device").
+/// What to do about a file that cannot be written, by a reason that holds the system's words for the error ("No space
+/// left on device").
 std::string advice_on(const std::string& reason);
 
 /// A file that is read or overwritten in place; several ranks may do so at the same time. All functions throw DataError
@@ -52,10 +53,10 @@ void append_open_trailer(const std::string& path, std::uint64_t number);
 /// read
 std::vector<std::uint64_t> hash_segments(const std::string& path, int reader, int readers);
 
-/// How many segments `bytes` bytes have.
+/// How many segments of 64 MiB `bytes` bytes of a file have.
 std::uint64_t count_segments(std::uint64_t bytes);
-/// The hash of one segment of a file. \param bytes the file's without the trailer \throws DataError where it cannot be
-/// read
+/// The hash of one segment of a file. \param bytes the file's size without the trailer \throws DataError where it
+/// cannot be read
 std::uint64_t hash_segment(const std::string& path, std::uint64_t bytes, std::uint64_t segment);
 
 /// Seals a file: overwrites its trailer. \param segments the hashes of all segments, in order \throws OutputError

@@ -19,7 +19,7 @@ std::int64_t process_status_bytes(const std::string& word, const std::string& ro
 /// How much CPU time a control group may use.
 struct CpuQuota {
   double cores = 0;   ///< 1.5: 150 ms in every 100 ms, by all processes of the group together
-  std::string group;  ///< its folder: "/sys/fs/cgroup/jobs/one"
+  std::string group;  ///< the group's folder: "/sys/fs/cgroup/jobs/one"
 };
 
 /// The quotas of this process's control group and of its ancestors, the innermost first; empty where there are none.
@@ -28,15 +28,15 @@ struct CpuQuota {
 std::vector<CpuQuota> cpu_quotas(const std::string& root = "");
 
 /// The threads for a quota, or a part of one: rounded to the nearest, at least 1. Two threads on 1.5 cores use all of
-/// them, a thread on 1.5 does not; but who uses the quota up stands still until its next period, and so gains nothing
-/// on 1.2.
+/// them, one thread does not; but a process that uses its quota up stands still until the next period, so that a second
+/// thread gains nothing on 1.2 cores.
 int threads_of_quota(double cores);
 
 /// How many CPUs this process may use: those that it may run on, and no more than its smallest quota; at least 1.
 int usable_cpus();
 
 /// The folders of a process's control group and of its ancestors, the innermost first; empty where the process is in no
-/// group of that controller. Inside a container, the outermost folder is the container's own group.
+/// group of the controller. Inside a container, the outermost folder is the container's own group.
 /// \param memberships the lines of /proc/self/cgroup
 /// \param controller  of cgroup version 1, e.g. "memory", whose groups are in root/memory; "": version 2, whose groups
 ///                    are in root
@@ -44,7 +44,7 @@ int usable_cpus();
 std::vector<std::filesystem::path> control_groups(const std::string& memberships, const std::string& controller,
                                                   const std::filesystem::path& root);
 
-/// All of a file; "" where it cannot be read.
+/// The whole text of a file; "" where it cannot be read.
 std::string text_of_file(const std::filesystem::path& path);
 
 /// The known limits on the number of threads of this process, for a message: "this user may have 100 processes and

@@ -36,27 +36,28 @@ class SvgDrawing {
 
   SvgDrawing(double width, double height);
 
-  /// \param title shown where the mouse rests on it; empty: none
+  /// A filled rectangle. \param title shown where the mouse rests on it; empty: none
   void rectangle(const Box& box, std::string_view colour, std::string_view title = "");
   void rectangle(const Box& box, const Fill& fill, std::string_view title = "");
   void line(Point from, Point to, std::string_view colour);
   void polyline(std::span<const Point> points, const Stroke& stroke, std::string_view title = "");
   void polygon(std::span<const Point> points, const Fill& fill);
   void circle(Point centre, double radius, const Fill& fill, std::string_view title = "");
-  /// \param at on the text's baseline
+  /// A line of text. \param at on the text's baseline
   void text(Point at, std::string_view text, const TextStyle& style);
   void text(Point at, std::string_view text) { this->text(at, text, TextStyle()); }
 
-  /// What follows belongs together, until `end_group`. \param kind its class; empty: none
-  /// \param data facts about it that programs read: {{"minimum", "0"}} becomes data-minimum="0"
+  /// A fact about a group that programs read: {"minimum", "0"} becomes data-minimum="0".
   struct Datum {
     std::string_view name;
     std::string value;
   };
+  /// Begins a group: all shapes until `end_group` belong together. \param kind the group's class; empty: none
+  /// \param data facts about the group
   void begin_group(std::string_view kind, std::span<const Datum> data = {});
   void end_group();
 
-  /// The whole file.
+  /// The drawing as the text of an SVG file.
   std::string str() const;
   /// The drawing as a part of a page: without a background, with texts that say what it shows to those who do not see
   /// it.
@@ -70,7 +71,7 @@ class SvgDrawing {
 };
 
 /// Text for XML: '&', '<', '>' and quotes as entities; control characters, which XML lacks, as spaces.
-/// \param apostrophe its entity \param kept control characters that stay as they are
+/// \param apostrophe the entity that stands for an apostrophe \param kept control characters that stay as they are
 std::string xml_escaped(std::string_view text, std::string_view apostrophe = "&apos;", std::string_view kept = "");
 
 }  // namespace unisono

@@ -22,7 +22,7 @@ class Threads {
   /// Runs `work`, which must not throw, on a new thread.
   /// \throws DeviceError where the system starts no more, with the number and the limits
   void start(std::function<void()> work);
-  /// Waits until all have ended; others may be started then.
+  /// Waits until all threads have ended; others may then be started.
   void join();
   int size() const { return static_cast<int>(threads_.size()); }
 

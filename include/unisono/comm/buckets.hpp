@@ -30,22 +30,23 @@ class GradientBuckets {
                   const Clock& clock = steady_clock());
   /// Starts the sum of floats [first, last) of the gradient over all ranks.
   using Start = std::function<RequestPtr(Index first, Index last)>;
-  /// Buckets whose sums `start` starts, where they are no allreduces. \param size of the gradient, in floats \param
-  /// bucket_bytes above 0
+  /// For sums that are no allreduces: `start` starts the sum of each bucket.
+  /// \param size of the gradient, in floats \param bucket_bytes above 0
   GradientBuckets(Index size, Index bucket_bytes, Start start, const Clock& clock = steady_clock());
 
-  /// gradient[first, last) is final. Ranges come from the end of the vector to its start; the up to 15 unused floats
-  /// between blocks need not be named.
+  /// Says that gradient[first, last) is final. Ranges come from the end of the vector to its start; the up to 15 unused
+  /// floats between blocks need not be named.
   void ready(Index first, Index last);
 
-  /// The whole gradient is final: starts the remaining buckets, waits for all, and resets for the next step.
+  /// Says that the whole gradient is final: starts the remaining buckets, waits for all, and resets for the next step.
   /// Collective.
   void finish();
 
-  /// Seconds for which this rank was blocked so far, in two parts that do not overlap: waiting for the last rank to
-  /// bring its gradient, and then waiting for the allreduces. Between nodes the two cannot be told apart: all of it
-  /// counts as exposed.
+  /// Seconds so far for which this rank waited for the last rank to bring its gradient. Between nodes this cannot be
+  /// told apart from waiting for the allreduces, and all waiting counts as exposed.
   double straggler_wait_seconds() const { return straggler_seconds_; }
+  /// Seconds so far for which this rank waited for allreduces; between nodes also for the last rank to bring its
+  /// gradient. They do not overlap with straggler_wait_seconds.
   double exposed_seconds() const { return exposed_seconds_; }
 
  private:

@@ -27,14 +27,14 @@ struct PeerFailure : CommunicationError {
 class Request {
  public:
   virtual ~Request() = default;
-  /// Blocks until done. Must be called exactly once before destruction. \throws CommunicationError
+  /// Blocks until the operation is done. Must be called exactly once before destruction. \throws CommunicationError
   virtual void wait() = 0;
-  /// Whether it is done; drives progress.
+  /// Whether the operation is done; drives its progress.
   virtual bool test() = 0;
-  /// Blocks until it is done or `enough()` returns true. `enough` is polled: it must be fast and must not use a
-  /// communicator. \return whether it is done; `wait` must still be called \throws CommunicationError
+  /// Blocks until the operation is done or `enough()` returns true. `enough` is polled: it must be fast and must not
+  /// use a communicator. \return whether it is done; `wait` must still be called \throws CommunicationError
   virtual bool wait_unless(const std::function<bool()>& enough) = 0;
-  /// Blocks until every rank has started this operation; returns at once where the implementation cannot tell. Called
+  /// Blocks until every rank has started the operation; returns at once where the implementation cannot tell. Called
   /// before `wait`, it separates the time spent on the last rank's arrival from that of the transfer.
   virtual void wait_for_arrivals() {}
 };
@@ -52,7 +52,8 @@ std::span<std::byte> bytes_of(std::vector<T>& values) {
 
 struct TreeSum;
 
-/// A group of ranks that exchange messages. Implementations: MPI, threads of one process, and a group of one.
+/// A group of ranks that exchange messages. Implementations: MPI, threads of one process, a group of one, and ranks
+/// with GPUs (make_device_communicator).
 ///
 /// All collectives are called by every rank of the group, in the same order. Counts are 64 bits. No operation relies on
 /// a send being buffered. All throw CommunicationError, which names the ranks that did not arrive within
@@ -64,10 +65,11 @@ class Communicator {
 
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  /// This rank's number among the ranks that share its node's memory, and how many these are.
+  /// This rank's number among the ranks of the group that share its node's memory.
   virtual int node_rank() const = 0;
+  /// How many ranks of the group share this rank's node's memory.
   virtual int node_size() const = 0;
-  /// The number of this rank's node among those of the group, from 0 on, in the order of their first ranks.
+  /// The number of this rank's node among the nodes of the group, from 0 on, in the order of the nodes' first ranks.
   virtual int node() const = 0;
   virtual std::string host() const = 0;
 
@@ -84,8 +86,8 @@ class Communicator {
   virtual void allreduce_sum(std::span<std::int64_t> values) = 0;
   virtual void allreduce_max(std::span<std::int64_t> values) = 0;
   virtual void allreduce_max(std::span<double> values) = 0;
-  /// Non-blocking; proceeds while this rank computes. Several may be in flight; they are matched in the order in which
-  /// they were started.
+  /// Starts an allreduce_sum that proceeds while this rank computes. Several may be in flight; they are matched in the
+  /// order in which they were started.
   virtual RequestPtr start_allreduce_sum(std::span<float> values) = 0;
 
   /// Starts a sum of vectors of which a rank may hold several, in the order that `order` says: vectors[0] ← the sum, on
@@ -94,32 +96,39 @@ class Communicator {
   /// \param order the same on all ranks; must outlive the request
   virtual RequestPtr start_tree_sum(std::span<const std::span<float>> vectors, const TreeSum& order) = 0;
 
-  /// The two halves of an allreduce, in place: on rank r, its slice line_slice_of(n, r, P) of `values` ends as the sum
-  /// over all ranks, on CPUs with the bits of start_allreduce_sum of the same span; the rest is undefined. Then every
-  /// rank's slice is copied to all ranks.
+  /// Starts the first half of an allreduce, in place: on rank r, its slice line_slice_of(n, r, P) of `values` ends as
+  /// the sum over all ranks, on CPUs with the bits of start_allreduce_sum of the same span; the rest is undefined.
   virtual RequestPtr start_reduce_scatter_sum(std::span<float> values) = 0;
+  /// Starts the second half of an allreduce, in place: copies every rank's slice line_slice_of(n, r, P) of `values` to
+  /// all ranks.
   virtual RequestPtr start_all_gather(std::span<float> values) = 0;
-  /// The first half, block by block: `summed(first, last)` is called for each block of the rank's slice, in ascending
-  /// order, when values[first, last) is the sum. Returns when the calls of all ranks have returned.
-  /// \param summed must not communicate
+  /// Told that values[first, last) of a sum are complete.
   using Summed = std::function<void(Index first, Index last)>;
+  /// Sums as start_reduce_scatter_sum, block by block: `summed(first, last)` is called for each block of the rank's
+  /// slice, in ascending order, when values[first, last) is the sum. Returns when the calls of all ranks have returned.
+  /// \param summed must not communicate
   virtual void reduce_scatter_in_blocks(std::span<float> values, const Summed& summed);
-  /// \return the bytes of every rank, by rank; their lengths may differ
+  /// Gathers bytes on all ranks. \return the bytes of every rank, by rank; their lengths may differ
   virtual std::vector<std::vector<std::byte>> all_gather_bytes(std::span<const std::byte> bytes) = 0;
 
-  /// Messages between two ranks with the same tag arrive in the order of their sends. The receiver knows the length.
+  /// Sends a message to rank `peer`. Messages between two ranks with the same tag arrive in the order of their sends.
+  /// The receiver knows the length.
   void send(std::span<const std::byte> bytes, int peer, int tag) { start_send(bytes, peer, tag)->wait(); }
+  /// Receives a message of rank `peer`, whose length the receiver knows.
   void receive(std::span<std::byte> bytes, int peer, int tag) { start_receive(bytes, peer, tag)->wait(); }
+  /// Starts a `send`.
   virtual RequestPtr start_send(std::span<const std::byte> bytes, int peer, int tag) = 0;
+  /// Starts a `receive`.
   virtual RequestPtr start_receive(std::span<std::byte> bytes, int peer, int tag) = 0;
-  /// Blocks until at least one of these messages is done or `enough()` returns true, as in Request::wait_unless.
+  /// Blocks until at least one of the messages is done or `enough()` returns true, as in Request::wait_unless.
   /// \param messages started by this communicator \return the indices of those that are done; `wait` must still be
   /// called for each
   virtual std::vector<std::size_t> wait_any(std::span<Request* const> messages,
                                             const std::function<bool()>& enough) = 0;
 
-  /// Blocks until `done()` returns true, for work that these ranks do together by other means (NCCL). `done` is polled:
-  /// it must be fast and must not use a communicator. \throws PeerFailure and CommunicationError as collectives do
+  /// Blocks until `done()` returns true, for work that the ranks of the group do together by other means (NCCL). `done`
+  /// is polled: it must be fast and must not use a communicator. \throws PeerFailure and CommunicationError as
+  /// collectives do
   virtual void watch(std::string_view name, const std::function<bool()>& done) = 0;
 
   /// The group of the ranks of equal colour, ordered by key. Collective. Destroying the group is not collective and
@@ -155,7 +164,7 @@ class Communicator {
   virtual void allreduce_weighted_mean(std::span<float> values, double weight);
   std::vector<std::string> all_gather_text(const std::string& text);
   std::string broadcast_text(const std::string& text, int root = 0);
-  /// \return every rank's vector, by rank; their lengths may differ
+  /// Gathers vectors on all ranks. \return every rank's vector, by rank; their lengths may differ
   template <typename T>
   std::vector<std::vector<T>> all_gather_vectors(const std::vector<T>& own) {
     std::vector<std::vector<T>> all;
@@ -165,14 +174,14 @@ class Communicator {
     }
     return all;
   }
-  /// \return every rank's vector, one behind the other
+  /// Gathers vectors on all ranks. \return every rank's vector, one behind the other
   template <typename T>
   std::vector<T> all_gather_joined(const std::vector<T>& own) {
     std::vector<T> joined;
     for (const std::vector<T>& one : all_gather_vectors(own)) joined.insert(joined.end(), one.begin(), one.end());
     return joined;
   }
-  /// Copies rank 0's vector to every rank; the others' are resized.
+  /// Copies rank 0's vector to every rank; the vectors of the others are resized.
   template <typename T>
   void broadcast_vector(std::vector<T>& values) {
     std::int64_t count = is_root() ? static_cast<std::int64_t>(values.size()) : 0;
@@ -185,13 +194,14 @@ class Communicator {
   std::int64_t max(std::int64_t value);
 };
 
-/// [first, last) of rank r's slice of n values among `size` ranks.
+/// A range [first, last) of values.
 struct Slice {
   Index first = 0, last = 0;
 };
+/// Rank `rank`'s slice of n values among `size` ranks.
 Slice slice_of(Index n, int rank, int size);
-/// Rank r's slice of n values, in whole cache lines (the last one may be shorter): where the values begin at one, no
-/// line is in two slices.
+/// Rank `rank`'s slice of n values among `size` ranks, in whole cache lines (the last one may be shorter): where the
+/// values begin at a cache line, no line is in two slices.
 Slice line_slice_of(Index n, int rank, int size);
 
 /// A group of one rank: every operation works, and has nothing to do.
@@ -230,9 +240,9 @@ class CommunicatorReducer final : public Reducer {
 /// \throws LaunchError naming the ranks that differ from the majority (in a tie, from rank 0), and their hosts
 void require_same(comm::Communicator& group, const std::string& what, std::uint64_t hash, const std::string& remedy);
 
-/// The ranks' counters, combined as they are declared: those of `file` (Shown::in_metrics or Shown::in_summary), hidden
-/// ones included; the others keep this rank's values. Collective; at most four small messages, in metrics none where
-/// nothing is to be sent. \throws LaunchError where the ranks count different things
+/// The ranks' counters, combined as they are declared: the counters of `file` (Shown::in_metrics or Shown::in_summary),
+/// hidden ones included; other counters keep this rank's values. Collective; at most four small messages, in metrics
+/// none where nothing is to be sent. \throws LaunchError where the ranks count different things
 CounterSet combine(Communicator& group, const CounterSet& counters, Shown file);
 
 /// Means of each kind of seconds over the ranks of the group that train. Collective; one message. \param trains whether

@@ -27,11 +27,12 @@ struct ChosenTransport {
   std::string text;  ///< "NCCL 2.28.9", "plain memory: ranks 0 and 1 share a GPU"
 };
 
-/// One rank's input to this choice: its device's name, unique among all hosts, and why it has no NCCL (empty: it has).
+/// One rank's input to choose_device_transport: its device's name, unique among all hosts, and why it has no NCCL
+/// (empty: it has).
 struct DeviceOfRank {
   std::string identity, nccl_missing;
 };
-/// \param nccl its name and version, for the text
+/// Chooses how collectives on device memory are carried out. \param nccl name and version of NCCL, for the text
 /// \throws CommunicationError where NCCL is wanted and cannot be had
 ChosenTransport choose_device_transport(DeviceTransport wanted, const std::vector<DeviceOfRank>& ranks,
                                         const std::string& nccl);
@@ -40,21 +41,21 @@ ChosenTransport choose_device_transport(DeviceTransport wanted, const std::vecto
 /// plain memory is involved.
 ///
 /// A rank's messages, sent and received, move one after the other, in the order in which they were started. So all
-/// ranks must start theirs as one common order of all messages says; otherwise two ranks may wait for each other for
-/// ever. Both ends name the same length. A message of another length, or to the rank itself, is a mistake.
+/// ranks must start their messages as one common order of all messages says; otherwise two ranks may wait for each
+/// other for ever. Both ends name the same length. A message of another length, or to the rank itself, is a mistake.
 class DeviceMessages {
  public:
   virtual ~DeviceMessages() = default;
 
-  /// Starts when all work is done that was queued on the device before. Request::wait does not block: work that is
-  /// queued afterwards begins when the message has moved. Until then, no work may touch the values (sending: may change
-  /// them).
+  /// Starts a message to rank `peer`. It moves when all work is done that was queued on the device before.
+  /// Request::wait does not block: work that is queued afterwards begins when the message has moved. Until then, no
+  /// work may touch the values (sending: may change them).
   virtual RequestPtr start_send(View values, int peer) = 0;
   virtual RequestPtr start_receive(MutableView values, int peer) = 0;
 };
 
-/// The messages of a group of ranks with devices; null where there are none: ranks without devices, or whose messages
-/// are staged through plain memory. It lives as long as the communicator.
+/// The messages between devices of a group of ranks; null for ranks without devices, or whose messages are staged
+/// through plain memory. The object lives as long as the communicator.
 DeviceMessages* device_messages(Communicator& ranks);
 
 }  // namespace unisono::comm

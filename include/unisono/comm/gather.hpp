@@ -6,9 +6,9 @@
 
 namespace unisono::comm {
 
-/// whole ← the vector of which the ranks hold parts, in its own layout, on every rank. Collective; each rank in turn
-/// sends what it holds of the first copy to all others.
-/// \param ranks all that hold parts \param own [holding.size()] in plain memory, as `whole` is \param whole
+/// whole ← the vector of which the ranks hold parts, in the vector's own layout, on every rank. Collective; each rank
+/// in turn sends what it holds of the first copy to all others.
+/// \param ranks all ranks that hold parts \param own [holding.size()] in plain memory, as `whole` is \param whole
 /// [holding.layout().size()] overwritten, except the floats between blocks
 void gather(Communicator& ranks, const Holding& holding, View own, MutableView whole);
 

@@ -16,21 +16,22 @@ namespace unisono::comm {
 /// How values travel between GPUs.
 enum class DeviceTransport { automatic, nccl, staged };
 
-/// `[communication]`
+/// How gradients are summed over ranks.
 enum class Reduction {
-  fast,         ///< in the order of the ranks: the sum's last bits depend on their number
+  fast,         ///< in the order of the ranks: the sum's last bits depend on the number of ranks
   reproducible  ///< in the order of a fixed tree: the same bits on any number of ranks
 };
 
+/// `[communication]`
 struct CommunicationSettings {
   /// Leaves of the tree of reproducible sums; 0: sums are fast.
   int tree_leaves() const { return reduction == Reduction::reproducible ? static_cast<int>(leaves) : 0; }
 
-  double timeout_seconds = 300;   ///< a rank that does not arrive at a collective within it ends the job
-  std::int64_t bucket_bytes = 0;  ///< of gradients per started allreduce; 0: chosen
+  double timeout_seconds = 300;   ///< a rank that does not arrive at a collective within this time ends the job
+  std::int64_t bucket_bytes = 0;  ///< bytes of gradient per started allreduce; 0: chosen automatically
   bool shared_memory = true;      ///< reduce in a window shared by the ranks of a node
   Reduction reduction = Reduction::fast;
-  std::int64_t leaves = 8;  ///< of the tree by which Reduction::reproducible adds gradients
+  std::int64_t leaves = 8;  ///< leaves of the tree by which Reduction::reproducible adds gradients
   DeviceTransport device_transport = DeviceTransport::automatic;
   std::int64_t ranks_per_node = 0;  ///< tests simulate nodes of so few ranks; 0: real nodes. Not a key
   void describe(ConfigVisitor& visitor);
@@ -93,8 +94,8 @@ class MpiSession {
   std::shared_ptr<class MpiJob> job_;
 };
 
-/// For a LaunchError, where the launcher started several processes that MPI does not see as ranks: whether this is the
-/// first of them, which alone should print.
+/// For a LaunchError, where the launcher started several processes that MPI does not see as ranks: whether this process
+/// is the first of them, which alone should print.
 bool is_first_of_launch();
 
 }  // namespace unisono::comm

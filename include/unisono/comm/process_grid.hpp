@@ -43,12 +43,13 @@ class ProcessGrid {
   ProcessGrid(Communicator& all, const GridShape& shape);
 
   const GridShape& shape() const { return shape_; }
-  const GridPlace& place() const { return place_; }  ///< of this rank
+  const GridPlace& place() const { return place_; }  ///< this rank's place
 
   Communicator& all() const { return all_; }
   /// The ranks that hold the same part of the model in different replicas.
   Communicator& data() const { return data_.group(all_); }
-  /// The stages of this rank's replica, with the same tensor part.
+  /// The stages of this rank's replica, with the same tensor part. A replica's ranks are its pipeline today; with
+  /// tensor > 1 there is no group of a whole replica yet.
   Communicator& pipeline() const { return pipeline_.group(all_); }
   /// The ranks that share the work of this rank's stage.
   Communicator& tensor() const { return tensor_.group(all_); }
@@ -57,7 +58,7 @@ class ProcessGrid {
   /// The group of one axis.
   class Axis {
    public:
-    /// Collective. \param line which of the lines along the axis this rank is on \param number its number there
+    /// Collective. \param line which of the lines along the axis this rank is on \param number its number on the line
     Axis(Communicator& all, int extent, int line, int number);
     Communicator& group(Communicator& all) const { return own_ ? *own_ : all; }
 

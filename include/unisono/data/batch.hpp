@@ -19,7 +19,7 @@ struct FeatureShape {
 struct LabelledRows {
   SparseRows rows;
   View targets;       ///< [rows]: class numbers, or numbers to predict; empty: none
-  View weights = {};  ///< [rows] of their losses in training; empty: all are 1
+  View weights = {};  ///< [rows] weights of the rows' losses in training; empty: all are 1
 };
 
 using SparseEntries = std::span<const SparseEntry>;
@@ -27,7 +27,7 @@ using SparseEntries = std::span<const SparseEntry>;
 /// A whole split of a set that is not a table of dense features: sparse rows; ratings or co-occurrences; text.
 using ExampleSet = std::variant<LabelledRows, SparseEntries, Text>;
 
-/// Rows, entries or sentences [first, last) of such a set.
+/// Rows, entries or sentences [first, last) of an ExampleSet.
 struct ExampleRange {
   std::int64_t first = 0, last = 0;
   std::int64_t size() const { return last - first; }
@@ -48,7 +48,7 @@ struct Batch {
   Index rank_step_size = 0;    ///< examples of the step on this rank: all its micro-batches
   std::int64_t epoch = 0;
   std::int64_t epoch_examples_before = 0;    ///< examples of the epoch, on all ranks, in earlier steps
-  Index micro_batch = 0, micro_batches = 1;  ///< number of this micro-batch in the step, and how many it has
+  Index micro_batch = 0, micro_batches = 1;  ///< number of this micro-batch in the step; micro-batches of the step
   Index rank_micro_batches = 1;              ///< micro-batches of the step on this rank, an empty one included
   /// Whether this rank has the whole micro-batch, so that batch statistics need no communication.
   bool whole = false;
@@ -60,15 +60,15 @@ struct Batch {
   std::span<const Movement> movements = {};   ///< [B] augmentations for the device to apply; empty: none
   std::span<const std::int32_t> labels = {};  ///< [B], or empty
   View targets = {};                          ///< [B, T], or empty
-  View weights = {};                          ///< [B] of the examples' losses in training; empty: all are 1
+  View weights = {};                          ///< [B] weights of the examples' losses in training; empty: all are 1
   const ExampleSet* set = nullptr;            ///< null: a table of dense features
   std::span<const ExampleRange> ranges = {};  ///< ranges of `set`, to be visited in this order
 };
 
 /// How few examples a micro-batch may have: two where batch statistics are taken of one value of each example.
 struct LeastExamples {
-  Index together = 1;  ///< over all ranks
-  Index of_rank = 1;   ///< on each rank that has examples of it
+  Index together = 1;  ///< examples of the micro-batch over all ranks
+  Index of_rank = 1;   ///< examples of the micro-batch on each rank that has some
 };
 
 /// A run's position in its training data: the next batch is the first of this step.
@@ -81,10 +81,10 @@ struct DataCursor {
 class BatchSource {
  public:
   virtual ~BatchSource() = default;
-  /// \throws DataError
+  /// The next batch. \throws DataError
   virtual Batch next() = 0;
   virtual std::int64_t steps_per_epoch() const = 0;
-  virtual std::int64_t examples_per_epoch() const = 0;  ///< over all ranks
+  virtual std::int64_t examples_per_epoch() const = 0;  ///< examples of an epoch over all ranks
   /// The next batch will be the first of this step.
   virtual void seek(const DataCursor& cursor) = 0;
   /// Seconds that callers of `next` have waited so far.

@@ -87,17 +87,17 @@ struct DataSettings {
   std::string path = {};
   Targets targets = Targets::automatic;
   Partition partition = Partition::automatic;
-  Order order = Order::random;  ///< of training examples, if they are shuffled
+  Order order = Order::random;  ///< the order of training examples, if they are shuffled
   Reader reader = Reader::automatic;
   std::int64_t window_bytes = 0;   ///< streaming: memory of the shuffle window; 0: chosen automatically
   double validation_fraction = 0;  ///< share of the training set for validation, if the file has no validation group
-  std::int64_t split_seed = 1;     ///< seed of this split
-  SplitBy split_by = SplitBy::automatic;        ///< what this split keeps together
-  bool stratify = true;                         ///< whether the split takes the same fraction of each class
-  ImageLayout layout = ImageLayout::automatic;  ///< of images with channels
+  std::int64_t split_seed = 1;     ///< seed of the division into training and validation examples
+  SplitBy split_by = SplitBy::automatic;  ///< what the division into training and validation examples keeps together
+  bool stratify = true;                   ///< whether the same fraction of each class is held out for validation
+  ImageLayout layout = ImageLayout::automatic;  ///< order of the axes of images with channels
   NormalizationKind normalization = NormalizationKind::automatic;
   bool shuffle = true;
-  std::int64_t arrangement_seed = -1;  ///< of the order in which sparse rows and ratings lie in memory; −1: `seed`
+  std::int64_t arrangement_seed = -1;  ///< seed of the order in which sparse rows and ratings lie in memory; −1: `seed`
   bool external_files = false;         ///< whether the file may refer to values in other files
   AugmentationSettings augmentation = {};
   /// Not in the config: whether a trained model, if there is one, was trained on this set.
@@ -130,21 +130,21 @@ std::string_view name_of(SetKind kind);
 /// What a run needs to know of a set before it reads examples.
 struct DatasetInfo {
   SetKind kind = SetKind::table;
-  FeatureShape features;  ///< of a table; sparse rows: one channel for each column
+  FeatureShape features;  ///< shape of a table's features; sparse rows: one channel for each column
   Index rows = 0;         ///< ratings: users; text, co-occurrences: words
   Index columns = 0;      ///< ratings: items; co-occurrences: words
-  double mean_value = 0;  ///< of the training ratings
+  double mean_value = 0;  ///< ratings: mean of the training ratings
   double row_values = 0;  ///< sparse rows: how many values a training row has on average
   Index grid = 0;         ///< ratings: the side, in blocks, of the grid for stratified training; else 0
-  Index classes = 0;      ///< of labels; 0 where the set has none
-  Index target_size = 0;  ///< values of a target; 0 where the set has none; features.size() for autoencoders
+  Index classes = 0;      ///< classes of the labels; 0 where the set has no labels
+  Index target_size = 0;  ///< values of a target; 0 where the set has no targets; features.size() for autoencoders
   std::int64_t train = 0, validation = 0, test = 0;  ///< examples
-  std::array<TargetForm, 3> targets;                 ///< by Split
+  std::array<TargetForm, 3> targets;                 ///< [3], by Split
   /// Where whole groups of training examples are held out for validation: how many there are, and how many are held
   /// out; else 0.
   std::int64_t groups = 0, held_out_groups = 0;
   std::uint64_t identity = 0;  ///< hash of shapes, sizes and a sample of the values; must be equal on all ranks
-  bool resident = true;        ///< held in memory; else streamed from the file
+  bool resident = true;        ///< whether the set is held in memory; else it is streamed from the file
   bool weighted = false;       ///< whether training examples have weights
   bool augmented = false;      ///< whether training examples are changed at random
   /// How features are normalised: as DataSettings say, but automatic only where the set's recipe scales its columns.
@@ -163,19 +163,20 @@ struct Delivery {
 
 /// How the micro-batches of a step are divided among the ranks.
 enum class MicroBatchSharing {
-  sliced,  ///< each is cut into one slice for each rank
-  whole,   ///< each belongs to one rank as a whole; a rank has consecutive ones
+  sliced,  ///< each micro-batch is cut into one slice for each rank
+  whole,   ///< each micro-batch belongs to one rank as a whole; a rank has consecutive ones
   own,     ///< each rank cuts its own part of the step into `micro_batches`
 };
 
 /// What Dataset::train is asked for: this rank's part of the steps, and their size.
 struct SourceOptions {
   int rank = 0, size = 1;
-  Index batch_size = 1;                                   ///< examples per step over all ranks
-  Index micro_batches = 1;                                ///< into which a step is divided
-  MicroBatchSharing sharing = MicroBatchSharing::sliced;  ///< with a global order; with fixed parts always `own`
-  /// With `whole`: the micro-batches of a step form so many runs of consecutive ones (as many as there are
-  /// micro-batches where these are fewer), which belong to one rank as a whole. 0: a rank's share is not rounded to
+  Index batch_size = 1;     ///< examples per step over all ranks
+  Index micro_batches = 1;  ///< parts into which a step is divided
+  /// Used with a global order; with fixed parts it is always `own`.
+  MicroBatchSharing sharing = MicroBatchSharing::sliced;
+  /// With MicroBatchSharing::whole: the micro-batches of a step form so many runs of consecutive ones (as many as there
+  /// are micro-batches where these are fewer), which belong to one rank as a whole. 0: a rank's share is not rounded to
   /// runs.
   Index leaves = 0;
   /// An epoch's last step, where it has fewer examples than the others, is left out.
@@ -197,7 +198,7 @@ class EvaluationSource {
   virtual ~EvaluationSource() = default;
   /// The next batch; nothing at the end of this rank's part. \throws DataError
   virtual std::optional<Batch> next() = 0;
-  virtual std::int64_t first() const = 0;  ///< this rank's part is [first, last) of the split
+  virtual std::int64_t first() const = 0;  ///< this rank's part of the split is [first, last)
   virtual std::int64_t last() const = 0;
 };
 
@@ -218,8 +219,8 @@ class Dataset {
  public:
   virtual ~Dataset() = default;
   virtual const DatasetInfo& info() const = 0;
-  /// How its examples are preprocessed. A run stores this in its checkpoints, so that other sets can be read in the
-  /// same way.
+  /// How the set's examples are preprocessed. A run stores this in its checkpoints, so that other sets can be read in
+  /// the same way.
   virtual const Preprocessing& preprocessing() const = 0;
   /// Names of the classes: "cat", "dog", …; empty if the file does not name them.
   virtual const std::vector<std::string>& class_names() const = 0;
@@ -227,17 +228,17 @@ class Dataset {
   /// how many training ratings each user and then each item has (ratings). Empty for other sets, and if the file does
   /// not say.
   virtual const std::vector<std::int64_t>& occurrences() = 0;
-  /// How many training examples each class has; empty if the set has no labels. Not collective: each rank counts them
-  /// all. \throws DataError
+  /// How many training examples each class has; empty if the set has no labels. Not collective: each rank counts all of
+  /// them. \throws DataError
   virtual std::vector<std::int64_t> class_counts() { return {}; }
   /// What all examples of a split have in common. Nothing if two of them differ, and for a split without examples,
   /// labels or targets. Not collective. \throws DataError
   virtual std::optional<CommonAnswer> common_answer(Split) { return std::nullopt; }
-  /// Whether each class has a training example; with a trained model: one among those that it was trained on. Empty if
-  /// the set has no labels. Not collective. \throws DataError
+  /// Whether each class has a training example; where the set was opened with a trained model, one among those that the
+  /// model was trained on. Empty if the set has no labels. Not collective. \throws DataError
   virtual std::vector<bool> seen_classes() { return {}; }
-  /// The examples of a split about which the training examples say nothing: those of seen_classes, or the training
-  /// ratings. Computed once. Not collective. \throws DataError
+  /// The examples of a split about which the training examples say nothing: of classes that are not in seen_classes(),
+  /// or of users and items without training ratings. Computed once. Not collective. \throws DataError
   virtual Unseen unseen(Split) { return {}; }
   /// This rank's training batches. The source must not outlive the set.
   /// \throws ConfigError for a batch too small to give each rank's fixed part an example, or a micro-batch as many as
@@ -248,34 +249,37 @@ class Dataset {
                                                      const Delivery& delivery = {}) = 0;
   /// A pass over part `part` of `parts` of the training examples, in the set's order, as training sees them: with their
   /// weights, but not augmented. Examples in memory that need no conversion are not copied, and a pass over them starts
-  /// no thread; such batches of a table have no `examples`, and may end before they have `batch_size` examples.
-  /// \param class_weights as in SourceOptions
+  /// no thread; where the set is a table, the batches of such a pass have no `examples`, and may have fewer examples
+  /// than `batch_size`.
+  /// \param class_weights [K] weights of the losses by label; empty: all are 1
   virtual std::unique_ptr<EvaluationSource> training_part(int part, int parts, Index batch_size,
                                                           const std::vector<float>& class_weights,
                                                           const Delivery& delivery = {}) = 0;
-  /// This set with a fold's rows as its training and validation examples; the test split stays. Preprocessing is
-  /// fitted on the fold's training rows alone. A validation pass goes in the order of `fold.validation`. What is the
-  /// same in all folds is not copied; a fold of few sparse rows, of ratings, or with a recipe fitted on its own rows
-  /// has a copy of these, which all views of the same fold share. The view is for the ranks that opened this set, and
-  /// must not outlive it. Not collective; threads of a process may make and use views of their own at the same time.
+  /// This set with a fold's rows as its training and validation examples; the test split stays. Preprocessing is fitted
+  /// on the fold's training rows alone. A validation pass goes in the order of `fold.validation`. What is the same in
+  /// all folds is not copied; a fold of few sparse rows, of ratings, or with a recipe fitted on its own rows has a copy
+  /// of its rows, which all views of the same fold share. The view is for the ranks that opened this set, and must not
+  /// outlive it. Not collective; threads of a process may make and use views of their own at the same time.
   /// \pre the set was opened without `trained`
   /// \throws ConfigError if the set is streamed, text or co-occurrences, or if data.validation_fraction or partition
-  /// say otherwise; DataError for rows that are no such division, or that the recipe cannot encode
+  /// contradict the fold; DataError for rows that are no division of the group `train`, or that the recipe cannot
+  /// encode
   virtual std::unique_ptr<Dataset> fold_view(const Fold& fold) const = 0;
-  /// This set with the same examples, over the same memory, for another thread; otherwise as `fold_view`. Null
-  /// where the set is streamed, or each rank holds examples of its own.
+  /// This set with the same examples, over the same memory, for another thread. Like a fold_view it is for the ranks
+  /// that opened this set, and must not outlive it. Not collective. Null where the set is streamed, or each rank holds
+  /// examples of its own.
   virtual std::unique_ptr<Dataset> view() const = 0;
 };
 
 /// What the ranks that open a set together provide. Default: this process alone.
 struct NodeShare {
   int node_rank = 0, node_size = 1;
-  int rank = 0, size = 1;  ///< in the job
+  int rank = 0, size = 1;  ///< this rank's number in the job, and the number of its ranks
   /// Allocates `bytes` of memory that all ranks of the node share; collective over the node. \return its base, or null
   /// on all ranks of the node if there is none: each then reads a copy of its own. The memory must live as long as the
   /// set.
   std::function<std::byte*(std::size_t bytes)> allocate;
-  std::function<void()> barrier;  ///< over the node
+  std::function<void()> barrier;  ///< a barrier over the ranks of the node
   /// An all-gather of strings over all ranks of the job, used to agree on how to read the set, and to throw an error of
   /// one rank on all.
   std::function<std::vector<std::string>(const std::string&)> gather;
@@ -295,21 +299,21 @@ DatasetInfo inspect_dataset(const DataSettings& settings);
 // What folds are made from: something about each example of a file's group `train`, in its order. Read from the file,
 // by this process alone.
 
-/// How many examples there are: rows, ratings or sentences. \throws DataError
+/// How many training examples a file has: rows, ratings or sentences. \throws DataError
 std::int64_t count_training_rows(const DataSettings& settings);
 
-/// Their class labels; empty if there are none. \throws DataError
+/// The class labels of a file's training examples; empty if there are none. \throws DataError
 std::vector<std::int32_t> read_training_labels(const DataSettings& settings);
 
-/// A column: the one-dimensional dataset /train/<name>, or else a column of a table's features that has this name.
-/// Whole numbers are given as they are; texts, categories and fractions as the numbers of their different values in
-/// ascending order.
+/// A column of a file's training examples: the one-dimensional dataset /train/<name>, or else a column of a table's
+/// features that has this name. Whole numbers are given as they are; texts, categories and fractions as the numbers of
+/// their different values in ascending order.
 /// \throws DataError if there is no such column, or if it has not one value for each example
 std::vector<std::int64_t> read_training_column(const DataSettings& settings, const std::string& name);
 
 /// Describes a set in some lines of text, for `unisono data describe`: groups, shapes, types, chunking, ranges, class
 /// balance, a few images.
-/// \param external_files as in DataSettings
+/// \param external_files whether the file may refer to values in other files
 /// \throws DataError if the file is not a data set
 std::string describe_set(const std::string& path, bool external_files = false);
 
@@ -323,9 +327,9 @@ struct Sparsity {
   double rho_at_random = 0;  ///< the share for a random example: the probability that two examples overlap
 };
 
-/// Computes it for sparse rows and ratings; nothing for other sets. For rows, ρ is computed over the 64 examples with
-/// the most frequent features, and ρ at random over 64 random ones. Reads the training group's ratings twice, or its
-/// feature numbers four times. \throws DataError
+/// Computes the Sparsity of sparse rows and ratings; nothing for other sets. For rows, ρ is computed over the 64
+/// examples with the most frequent features, and ρ at random over 64 random ones. Reads the training group's ratings
+/// twice, or its feature numbers four times. \throws DataError
 std::optional<Sparsity> sparsity_of(const DataSettings& settings);
 
 /// A cyclic (round-robin) distribution of things 0 … n−1 to parts: thing i goes to part i mod parts and has number i /
@@ -333,8 +337,9 @@ std::optional<Sparsity> sparsity_of(const DataSettings& settings);
 struct CyclicDistribution {
   Index things = 0, parts = 1;
 
-  /// Things in a part.
+  /// How many things part `part` has.
   Index size(Index part) const { return (things - part + parts - 1) / parts; }
+  /// How many things the largest part has.
   Index largest() const { return size(0); }
 };
 

@@ -29,7 +29,8 @@ struct DatasetShape {
   std::vector<std::uint64_t> chunk;  ///< empty: contiguous
   Type type = Type::other;
   bool compressed = false;
-  bool complete = true;  ///< false: parts of it were never written, and would be read as HDF5's fill value
+  /// Whether the dataset was written as a whole; false: what was not would be read as HDF5's fill value.
+  bool complete = true;
 
   std::uint64_t rows() const { return extent.empty() ? 0 : extent[0]; }
   std::uint64_t row_size() const;  ///< values of one row: the product of all extents but the first
@@ -39,9 +40,9 @@ struct DatasetShape {
 /// virtual values.
 struct ExternalReference {
   std::string object;               ///< the path of the link or dataset in the file that holds it
-  std::string name;                 ///< of the other file, as it is stored
-  std::vector<std::string> places;  ///< where HDF5 looks for it, in this order
-  bool is_hdf5 = true;              ///< false: raw bytes
+  std::string name;                 ///< name of the other file, as it is stored
+  std::vector<std::string> places;  ///< where HDF5 looks for the other file, in this order
+  bool is_hdf5 = true;              ///< whether the other file is an HDF5 file; false: raw bytes
 };
 
 /// An HDF5 file, closed by its destructor. The library is not thread-safe: every call takes one process-wide mutex.
@@ -57,10 +58,11 @@ class File {
   File& operator=(File&&) noexcept;
 
   const std::string& path() const;
-  /// Whether there is a group or dataset of this path; false where a group above it is missing.
+  /// Whether there is a group or dataset with a path; false where a group above it is missing.
   bool exists(const std::string& object) const;
   /// All objects that lead to other files.
   std::vector<ExternalReference> external_references() const;
+  /// Checks that no object leads to another file.
   /// \throws DataError "PATH: /OBJECT refers to the file 'NAME', which is not read: WHY" if there is one
   void require_own_values(const std::string& why) const;
   /// Names of what a group holds, in alphabetical order; "" is the root.
@@ -84,7 +86,7 @@ class File {
   std::uint64_t count_strings(const std::string& list) const;
   /// Strings [first, first + count) of a list.
   std::vector<std::string> read_strings(const std::string& list, std::uint64_t first, std::uint64_t count) const;
-  /// All of them; checks their hash if there is one.
+  /// All strings of a list; checks their hash if there is one.
   std::vector<std::string> read_strings(const std::string& list) const;
 
   /// Makes an empty group (and the groups above it).
@@ -95,7 +97,7 @@ class File {
   void create(const std::string& dataset, const std::vector<std::uint64_t>& extent, std::uint64_t chunk_rows = 0,
               int compression = 0);
   /// Makes a contiguous dataset whose values will be written directly into the file after HDF5 has closed it.
-  /// \return offset() of it
+  /// \return the offset() of the dataset
   template <typename T>
   std::uint64_t reserve(const std::string& dataset, const std::vector<std::uint64_t>& extent);
   template <typename T>
@@ -114,7 +116,8 @@ class File {
   /// std::vector<std::string>.
   template <typename T>
   void write_attribute(const std::string& object, const std::string& name, const T& value);
-  /// Any integer is read as std::int64_t, any number as double, if the attribute is a scalar or has one element.
+  /// Reads an attribute of a dataset or group. Any integer is read as std::int64_t, any number as double, if the
+  /// attribute is a scalar or has one element.
   template <typename T>
   T read_attribute(const std::string& object, const std::string& name) const;
   bool has_attribute(const std::string& object, const std::string& name) const;

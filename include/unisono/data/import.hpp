@@ -14,13 +14,14 @@
 // overwritten.
 namespace unisono::data {
 
+/// The file that an import makes.
 struct ImportOutput {
-  std::string path;        ///< of the HDF5 file to be made
-  bool overwrite = false;  ///< replace a file that is there
+  std::string path;        ///< path of the HDF5 file to be made
+  bool overwrite = false;  ///< whether to replace a file that is there
   int compression = 0;     ///< gzip level, 0 (none) to 9
 };
 
-/// How rows are chosen for the validation and test groups.
+/// How rows of a table are chosen for the validation and test groups.
 enum class TableSplit { automatic, random, group, time, by_class };
 
 inline constexpr Named<TableSplit> kTableSplits[] = {
@@ -30,7 +31,7 @@ inline constexpr Named<TableSplit> kTableSplits[] = {
     {TableSplit::time, "time", "the latest rows"},
     {TableSplit::by_class, "class", "at random, the same share of each class"}};
 
-/// What labels are.
+/// What the labels of an input are.
 enum class Task { automatic, classes, regression };
 
 inline constexpr Named<Task> kTasks[] = {{Task::automatic, "auto",
@@ -39,34 +40,35 @@ inline constexpr Named<Task> kTasks[] = {{Task::automatic, "auto",
                                          {Task::classes, "classes", "classes"},
                                          {Task::regression, "regression", "numbers to predict"}};
 
-/// A column of an imported table: "age", "number", "17 to 90".
+/// A column of an imported table, for the log: "age", "number", "17 to 90".
 struct ImportedColumn {
   std::string name, role, what;
-  bool plain = false;  ///< a number about which there is nothing to say
+  bool plain = false;  ///< whether it is a number about which there is nothing to say
 };
 
-/// What was made: for a line of log.
+/// What an import has made: for a line of log.
 struct ImportSummary {
   std::string path;
   std::int64_t train = 0, validation = 0, test = 0;  ///< examples
-  std::vector<std::int64_t> shape;                   ///< of an example's features
-  std::int64_t classes = 0;                          ///< 0: no labels
-  bool targets = false;                              ///< numbers to predict
-  std::vector<std::string> feature_names;            ///< of a table, in the order of the features
-  std::int64_t empty_rows = 0, unlabelled_rows = 0;  ///< of a table: left out
-  std::vector<ImportedColumn> columns = {};          ///< of a table, all of them
-  std::string delimiter = {};                        ///< of a table
-  bool header = false;                               ///< of a table
-  TableSplit split = TableSplit::random;             ///< of a table: how its rows were divided
-  std::vector<std::string> warnings = {};            ///< about what was made
+  std::vector<std::int64_t> shape;                   ///< shape of an example's features
+  std::int64_t classes = 0;                          ///< number of classes; 0: no labels
+  bool targets = false;                              ///< whether there are numbers to predict
+  std::vector<std::string> feature_names;            ///< tables: names of the features, in their order
+  std::int64_t empty_rows = 0, unlabelled_rows = 0;  ///< tables: rows that were left out
+  std::vector<ImportedColumn> columns = {};          ///< tables: all columns
+  std::string delimiter = {};                        ///< tables: what separates the columns
+  bool header = false;                               ///< tables: whether the file begins with the names of the columns
+  TableSplit split = TableSplit::random;             ///< tables: how the rows were divided
+  std::vector<std::string> warnings = {};            ///< about the set that was made
 };
 
-/// The four files of MNIST, Fashion-MNIST and their like, gzipped or not: train-images-idx3-ubyte,
+/// Imports the four files of MNIST, Fashion-MNIST and their like, gzipped or not: train-images-idx3-ubyte,
 /// train-labels-idx1-ubyte, t10k-images-idx3-ubyte, t10k-labels-idx1-ubyte (or with a dot before "idx"). The t10k pair
 /// may be missing.
 ImportSummary import_idx(const std::string& folder, const ImportOutput& output);
 
-/// CIFAR-10's binary version: data_batch_1.bin … data_batch_5.bin, test_batch.bin, batches.meta.txt (may be missing).
+/// Imports CIFAR-10's binary version: data_batch_1.bin … data_batch_5.bin, test_batch.bin, batches.meta.txt (may be
+/// missing).
 ImportSummary import_cifar10(const std::string& folder, const ImportOutput& output);
 
 /// Whether a file's first line holds the names of the columns.
@@ -76,6 +78,7 @@ inline constexpr Named<Header> kHeaders[] = {{Header::automatic, "auto", "what t
                                              {Header::yes, "yes", "it does"},
                                              {Header::no, "no", "it holds values"}};
 
+/// What import_csv makes of a table's columns and rows.
 struct CsvOptions {
   // A column is named by its name in the header, or by its number: 1 is the first, −1 the last.
   std::string label = {};                 ///< the column of classes
@@ -85,28 +88,28 @@ struct CsvOptions {
   std::vector<std::string> include =
       {};  ///< columns that are features, though they look like numbers of rows, or dates
   std::vector<std::string> categorical = {};  ///< columns whose numbers are names: one feature for each
-  TableForm form = {};                        ///< kept in the recipe, for tables to predict
+  TableForm form = {};                        ///< how the table is written; kept in the recipe, for tables to predict
   Header header = Header::automatic;
   // The recipe: how a run turns the columns into features, with what it finds in its own training rows.
-  Scaling scale = Scaling::standard;  ///< of columns of numbers
+  Scaling scale = Scaling::standard;  ///< scaling of columns of numbers
   Missing missing = Missing::error;
   Unknown unknown = Unknown::error;
-  bool drop_missing_labels = false;    ///< leave out rows without a label or target
-  std::int64_t minimum_frequency = 1;  ///< training rows that a level must have
+  bool drop_missing_labels = false;    ///< whether rows without a label or target are left out
+  std::int64_t minimum_frequency = 1;  ///< a level that fewer training rows have is unknown
   // Columns that say something about the rows, and are no features; or empty.
   std::string group = {};   ///< rows of one group belong together: /train/groups
   std::string time = {};    ///< numbers, or dates (2024-02-29, 2024-02-29T18:30:00): /train/times
   std::string weight = {};  ///< how much a row counts in training, at least 0: /train/weights
   TableSplit split = TableSplit::automatic;
-  double validation_fraction = 0, test_fraction = 0;  ///< of the rows
-  std::uint64_t seed = 1;                             ///< of the random choice of rows
+  double validation_fraction = 0, test_fraction = 0;  ///< fractions of the rows
+  std::uint64_t seed = 1;                             ///< seed of the random choice of rows
   std::string test_file = {};                         ///< a second table, whose rows are the test group; or empty
 };
 
-/// A table with columns separated by comma, semicolon, tab, bar or blanks, gzipped or not. The set holds raw values,
-/// numbers and the numbers of levels, and a recipe (see preprocessing.hpp). Classes are numbered in the order of their
-/// numbers, or of the alphabet. Without label and target the set has features alone. \throws ConfigError for options
-/// that contradict each other or name a column that is not there
+/// Imports a table with columns separated by comma, semicolon, tab, bar or blanks, gzipped or not. The set holds raw
+/// values, numbers and the numbers of levels, and a recipe (see preprocessing.hpp). Classes are numbered in the order
+/// of their numbers, or of the alphabet. Without label and target the set has features alone. \throws ConfigError for
+/// options that contradict each other or name a column that is not there
 ImportSummary import_csv(const std::string& path, const CsvOptions& options, const ImportOutput& output);
 
 /// The form of the data that a model was trained on, into which files in other formats than HDF5 are brought.
@@ -124,23 +127,24 @@ struct RawForm {
 /// \throws DataError for a file that cannot be brought into the form that the model was trained on
 std::string import_raw(const std::string& input, const RawForm& form, const ImportOutput& output);
 
-/// The texts of some columns of a CSV file for such a model, row by row in the order of the set that import_raw makes
-/// of it: [rows][names]. \throws ConfigError for a column that is not there
+/// The texts of some columns of a CSV file to which a trained model is to be applied, row by row in the order of the
+/// set that import_raw makes of the file: [rows][names]. \throws ConfigError for a column that is not there
 std::vector<std::vector<std::string>> read_raw_columns(const std::string& input, const Preprocessing& preprocessing,
                                                        const std::vector<std::string>& names);
 
-/// A path in this folder for such a set, unique to this process. Making a set there also removes those that killed
-/// processes have left in the folder.
+/// A path in a folder for the temporary set that import_raw makes, unique to this process. Making a set there also
+/// removes temporary sets that killed processes have left in the folder.
 std::string temporary_set(const std::string& folder);
 
-/// Replaces such a path, of any process, in a message by `name`, the file from which the set was made.
+/// Replaces the path of a temporary set, made by any process in `folder`, in a message by `name`, the file from which
+/// the set was made.
 std::string name_temporary_set(std::string message, const std::string& folder, const std::string& name);
 
 // Makers of sparse sets: few values out of many columns, ratings, words, and how often words occur together. The
 // layouts are in docs/data-format.md. Inputs may be gzipped. Each is read once, in pieces; what was found is set aside
-// in a temporary file beside the output, and arranged from there. What they throw is said in import.hpp.
+// in a temporary file beside the output, and arranged from there. The top of this file says what they throw.
 
-/// Which index the first column has.
+/// Which index the first column of a LIBSVM file has.
 enum class IndexBase { automatic, zero, one };
 
 inline constexpr Named<IndexBase> kIndexBases[] = {
@@ -148,28 +152,29 @@ inline constexpr Named<IndexBase> kIndexBases[] = {
     {IndexBase::zero, "0", "0"},
     {IndexBase::one, "1", "1"}};
 
+/// How import_libsvm reads its files and divides the examples.
 struct LibsvmOptions {
-  std::int64_t columns = 0;  ///< 0: as many as the largest index needs
+  std::int64_t columns = 0;  ///< columns of the set; 0: as many as the largest index needs
   IndexBase base = IndexBase::automatic;
   Task task = Task::automatic;
-  double validation_fraction = 0, test_fraction = 0;  ///< of the examples, chosen at random
-  std::uint64_t seed = 1;                             ///< of the random choice
-  std::string test_file = {};                         ///< whose examples are the test group; or empty
+  double validation_fraction = 0, test_fraction = 0;  ///< fractions of the examples, chosen at random
+  std::uint64_t seed = 1;                             ///< seed of the random choice
+  std::string test_file = {};                         ///< a further file, whose examples are the test group; or empty
 };
 
-/// What was made, and what was found in the input.
+/// What an import of LIBSVM files has made, and what it has found in them.
 struct SparseSummary {
   std::string path;
   std::int64_t train = 0, validation = 0, test = 0;  ///< examples
   std::int64_t columns = 0, nonzeros = 0;            ///< nonzeros of all examples
   std::int64_t base = 0;                             ///< the first column's index in the input
-  bool all_ones = false;                             ///< no values are stored
-  std::vector<std::string> classes = {};             ///< empty: numbers to predict
-  std::vector<std::string> warnings = {};            ///< about what was made
+  bool all_ones = false;                             ///< whether all values are 1, so that none are stored
+  std::vector<std::string> classes = {};             ///< names of the classes; empty: there are numbers to predict
+  std::vector<std::string> warnings = {};            ///< about the set that was made
 };
 
-/// Text of LIBSVM and SVMlight: a line is `label index:value …`, with indices that ascend, and maybe `# a comment`.
-/// Classes are numbered in the order of their labels. Memory: none that grows with the examples.
+/// Imports text of LIBSVM and SVMlight: a line is `label index:value …`, with indices that ascend, and maybe `# a
+/// comment`. Classes are numbered in the order of their labels. Memory: none that grows with the examples.
 SparseSummary import_libsvm(const std::vector<std::string>& paths, const LibsvmOptions& options,
                             const ImportOutput& output);
 
@@ -182,79 +187,86 @@ inline constexpr Named<RatingSplit> kRatingSplits[] = {
     {RatingSplit::leave_one_out, "leave_one_out", "each user's last rating (by time, or by line), if there is another"},
     {RatingSplit::time, "time", "the latest fraction"}};
 
+/// How import_ratings reads its files and divides the ratings.
 struct RatingsOptions {
-  TableForm form = {};                ///< whose delimiter may be ::, too
-  Header header = Header::automatic;  ///< of each file
-  /// "user=userId,item=movieId,rating=3[,time=4]": names of the header line, or numbers from 1. Empty: by the names of
-  /// the header line where they say it, else the first three or four columns in this order.
+  TableForm form = {};                ///< how the files are written; the delimiter may be ::, too
+  Header header = Header::automatic;  ///< whether each file begins with a header line
+  /// The columns, as in "user=userId,item=movieId,rating=3[,time=4]": names of the header line, or numbers from 1.
+  /// Empty: by the names of the header line where these say it, else the first three or four columns in this order.
   std::string columns = {};
-  /// Validation takes its fraction of what the test leaves, with `time` the latest of it, else at random.
+  /// Which ratings are for testing. Validation takes its fraction of the others, with RatingSplit::time the latest of
+  /// them, else at random.
   RatingSplit split = RatingSplit::random;
   double validation_fraction = 0, test_fraction = 0;
-  std::uint64_t seed = 1;      ///< of the random choice
-  std::string test_file = {};  ///< whose ratings are the test group; or empty
+  std::uint64_t seed = 1;      ///< seed of the random choice
+  std::string test_file = {};  ///< a further file, whose ratings are the test group; or empty
 };
 
+/// What import_ratings has made, and what it has found in the files.
 struct RatingsSummary {
   std::string path;
   std::int64_t train = 0, validation = 0, test = 0;  ///< ratings
   std::int64_t users = 0, items = 0;
   bool times = false;
-  std::string delimiter, header;  ///< of the first file, as they were found; header: empty where there is none
-  std::string columns;            ///< of the first file: "user: userId, item: movieId, rating: column 3"
+  std::string delimiter, header;  ///< of the first file, as they were found; no header line: `header` is empty
+  std::string columns;            ///< columns of the first file: "user: userId, item: movieId, rating: column 3"
 };
 
-/// Lines of a user, an item, a rating and maybe a time. Users and items are any words of UTF-8, numbered in the
+/// Imports lines of a user, an item, a rating and maybe a time. Users and items are any words of UTF-8, numbered in the
 /// order in which they come first, in the test file last. Memory: the words, and a byte a rating (9 for the split by
 /// time).
 RatingsSummary import_ratings(const std::vector<std::string>& paths, const RatingsOptions& options,
                               const ImportOutput& output);
 
+/// Which words and sentences import_text keeps, and how it divides the sentences.
 struct TextOptions {
   std::int64_t minimum_count = 5;       ///< words that occur more seldom are left out
-  std::int64_t maximum_words = 0;       ///< the most frequent ones alone; 0: all
-  std::int64_t sentence_length = 1000;  ///< words; longer sentences are cut there
+  std::int64_t maximum_words = 0;       ///< how many of the most frequent words are kept; 0: all
+  std::int64_t sentence_length = 1000;  ///< words of a sentence; longer sentences are cut there
   bool lowercase = false;
   bool strip_punctuation = false;  ///< leave out the marks at both ends of a word, and words of marks alone
   Encoding encoding = Encoding::utf8;
-  double test_fraction = 0;  ///< of the sentences, chosen at random
-  std::uint64_t seed = 1;    ///< of the random choice
+  double test_fraction = 0;  ///< fraction of the sentences, chosen at random
+  std::uint64_t seed = 1;    ///< seed of the random choice
 };
 
+/// What import_text has made, and what it has found in the files.
 struct TextSummary {
   std::string path;
   std::int64_t train = 0, test = 0;                       ///< words
-  std::int64_t train_sentences = 0, test_sentences = 0;   ///< not empty
+  std::int64_t train_sentences = 0, test_sentences = 0;   ///< sentences that are not empty
   std::int64_t vocabulary = 0, distinct = 0, in_all = 0;  ///< words of the set; of the input; the input's length
 };
 
-/// Any UTF-8 text, from files, and from folders with all that is in them, in alphabetical order. A line is a sentence.
-/// Words are what stands between blanks, numbered from the most frequent one on, those of the same frequency by their
-/// bytes. Memory: the distinct words, and a sentence.
+/// Imports any UTF-8 text, from files, and from folders with all that is in them, in alphabetical order. A line is a
+/// sentence. Words are what stands between blanks, numbered from the most frequent one on, those of the same frequency
+/// by their bytes. Memory: the distinct words, and a sentence.
 TextSummary import_text(const std::vector<std::string>& paths, const TextOptions& options, const ImportOutput& output);
 
+/// What count_cooccurrences counts, and with how much memory.
 struct CooccurrenceOptions {
   std::int64_t window = 15;                             ///< words on each side
   bool symmetric = true;                                ///< false: row is the left word, column the right one
-  std::uint64_t memory_bytes = std::uint64_t{4} << 30;  ///< for counting; what does not fit goes to the disk
-  std::uint64_t seed = 1;                               ///< of the entries' order
-  bool external_files = false;                          ///< as in DataSettings
+  std::uint64_t memory_bytes = std::uint64_t{4} << 30;  ///< memory for counting; what does not fit goes to the disk
+  std::uint64_t seed = 1;                               ///< seed of the entries' order
+  bool external_files = false;                          ///< whether the set of text may refer to values in other files
 };
 
+/// What count_cooccurrences has made.
 struct CooccurrenceSummary {
   std::string path;
   std::int64_t entries = 0, vocabulary = 0;
-  std::int64_t runs = 0;  ///< how often memory was full, and once for the rest
+  std::int64_t runs = 0;  ///< how often counts were written: when memory was full, and once for the rest
 };
 
-/// How often words occur near each other in the training sentences of a set of text: two words that are d ≤ window
-/// places apart in a sentence add 1/d. The entries come in a random order, as training wants them.
+/// Counts how often words occur near each other in the training sentences of a set of text: two words that are d ≤
+/// window places apart in a sentence add 1/d. The entries come in a random order, as training wants them.
 ///   Pennington, Socher & Manning, "GloVe: global vectors for word representation", EMNLP 2014.
 /// The result does not depend on the memory. \throws ConfigError for less memory than 1 MiB
 CooccurrenceSummary count_cooccurrences(const std::string& text_path, const CooccurrenceOptions& options,
                                         const ImportOutput& output);
 
-inline constexpr int kDigitSide = 28;  ///< pixels
+inline constexpr int kDigitSide = 28;  ///< pixels of a digit's side
 
 /// A grey image of a digit.
 struct Digit {

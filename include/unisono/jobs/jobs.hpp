@@ -15,7 +15,8 @@ namespace unisono::jobs {
 
 /// What a search, a cross-validation or a study is asked to do in addition to its config.
 struct TrialOptions {
-  std::string output = {};  ///< its folder; empty: runs/<name>-search, runs/<name>-cross-validation, studies/<name>
+  /// The job's folder; empty: runs/<name>-search, runs/<name>-cross-validation, studies/<name>.
+  std::string output = {};
   records::Existing existing = records::Existing::refuse;
 
   bool goes_on() const { return existing == records::Existing::resume; }
@@ -35,8 +36,9 @@ session::RunStatus list_trials(session::Job& job, const ConfigText& config, cons
                                const TrialOptions& options);
 
 /// Trains a config's model on each fold of its training examples, as its [cross_validation] says, on all ranks of the
-/// job, and writes to a folder what it is worth on the others: folds.csv, cross_validation.json, predictions.csv, and a
-/// journal from which it can be resumed. The tables are the same for any number of ranks. Collective over the job.
+/// job, and writes to a folder how well each fold's model predicts the examples that it was not trained on: folds.csv,
+/// cross_validation.json, predictions.csv, and a journal from which it can be resumed. The tables are the same for any
+/// number of ranks. Collective over the job.
 /// \return complete, or interrupted
 /// \throws any Error
 session::RunStatus cross_validate(session::Job& job, const ConfigText& config, const models::ModelKinds& models,
@@ -53,9 +55,10 @@ session::RunStatus study(session::Job& job, const ConfigText& config, const mode
 // The learning-rate range test: a short training whose rate rises exponentially shows which rates lower the loss, and
 // from which one on it explodes. Smith, "Cyclical learning rates for training neural networks", WACV 2017.
 
+/// The arguments of `unisono find-rate`.
 struct FindRateOptions {
-  double lowest = 1e-6, highest = 10;  ///< learning rates
-  std::int64_t steps = 300;            ///< from the lowest to the highest one
+  double lowest = 1e-6, highest = 10;  ///< range of the learning rates
+  std::int64_t steps = 300;            ///< steps from the lowest to the highest rate
   std::string output;                  ///< folder of find-rate.csv and find-rate.svg; empty: rates/<name>
 };
 
@@ -69,24 +72,27 @@ struct RatePoint {
 struct RateRange {
   std::vector<RatePoint> points;  ///< until the loss explodes
   bool exploded = false;
-  bool interrupted = false;   ///< by a signal: nothing else is known, and no file was written
+  bool interrupted = false;   ///< whether a signal ended the test: nothing else is known then, and no file was written
   double lowest_loss_at = 0;  ///< the rate at which the smoothed loss is lowest
-  double steepest_at = 0;     ///< at which it falls fastest, over the logarithm of the rate; 0: it never falls
-  /// A tenth of the first; 0 where the loss never falls.
+  /// The rate at which the smoothed loss falls fastest, over the logarithm of the rate; 0: it never falls.
+  double steepest_at = 0;
+  /// The suggested rate: a tenth of lowest_loss_at; 0 where the loss never falls.
   double suggestion() const { return steepest_at > 0 ? 0.1 * lowest_loss_at : 0; }
 };
 
-/// Adds a loss to the moving average, whose weights fall by 5 % a step.
+/// Adds a step of a range test: its loss enters the moving average, whose weights fall by 5 % a step.
 /// \return whether the loss has exploded: it is not finite, or the average is four times its lowest value
 bool add_loss(RateRange& range, double rate, double loss);
-/// Fills in the rates. \param range with its points
+/// Fills in the rates of a range test. \param range with its points
 void find_rates(RateRange& range);
 
-/// The files. \param name of the experiment
+/// The text of find-rate.csv.
 std::string rate_csv(const RateRange& range);
+/// The drawing in find-rate.svg. \param name of the experiment
 std::string rate_picture(const RateRange& range, const std::string& name);
 
-/// Makes the test on all ranks (models that are updated in place: on the first one) and writes the files. Collective.
+/// Makes the learning-rate range test on all ranks (models that are updated in place: on the first one) and writes the
+/// files. Collective.
 /// \throws ConfigError where there is no learning rate; OutputError
 RateRange find_rate(comm::Communicator& world, const settings::Config& config, const FindRateOptions& options,
                     Log& log);

@@ -9,7 +9,7 @@
 namespace unisono::kernels {
 
 /// All kernels of one device: those of vectors and update rules, of layers, and of losses. Code that needs only some of
-/// them takes that interface.
+/// them takes their interface.
 class Backend : public UpdateKernels, public Activations, public LayerKernels, public LossKernels {};
 
 /// The CPU's kernels.
@@ -17,7 +17,7 @@ class Backend : public UpdateKernels, public Activations, public LayerKernels, p
 std::unique_ptr<Backend> make_cpu_backend(int threads);
 
 /// Whether loops of CPU kernels have taken fewer threads than they could, again and again, since other programs or
-/// ranks use the same cores. True once: then it begins to watch anew.
+/// ranks use the same cores. True once: watching then begins anew.
 bool threads_lacked_cores();
 
 /// The instruction set of the CPU kernels in use: "AVX-512", "AVX2" or "portable". Their results differ by rounding.

@@ -23,9 +23,10 @@ class ComputeDevice {
  public:
   virtual ~ComputeDevice() = default;
 
-  /// "CPU" or "CUDA".
+  /// The kind of device: "CPU" or "CUDA".
   virtual std::string_view platform() const = 0;
-  /// "CPU, AVX-512, 2 threads": for logs and checkpoints. Only runs with equal descriptions can be equal bit for bit.
+  /// The device for logs and checkpoints: "CPU, AVX-512, 2 threads". Only runs with equal descriptions can be equal bit
+  /// for bit.
   virtual std::string description() const = 0;
   virtual int threads() const = 0;
   /// Fused multiply-add flops per second of this device's cores, measured now (0.2 s).
@@ -50,13 +51,14 @@ class ComputeDevice {
 
 /// The engine (one of cuDNN's implementations) that computes one pass of a convolution.
 struct ConvolutionEngine {
-  std::string pass = {};            ///< "forward", "data gradient", …
-  std::string convolution = {};     ///< "16×32×32 → 16, 3×3, batch 128"
-  std::int64_t engine = 0;          ///< cuDNN's number of it
-  bool last_resort = false;         ///< cuDNN's heuristics had none: it is from the list that they fall back to
-  bool compiled = false;            ///< at run time, when it was chosen, which takes most of a second
-  std::size_t workspace_bytes = 0;  ///< of the GPU's memory
-  std::int64_t times = 0;           ///< how often it was asked for
+  std::string pass = {};         ///< "forward", "data gradient", …
+  std::string convolution = {};  ///< "16×32×32 → 16, 3×3, batch 128"
+  std::int64_t engine = 0;       ///< cuDNN's number of the engine
+  bool last_resort = false;      ///< whether cuDNN's heuristics had none, so that the engine is from its fallback list
+  /// Whether the engine was compiled at run time, when it was chosen, which takes most of a second.
+  bool compiled = false;
+  std::size_t workspace_bytes = 0;  ///< bytes of the GPU's memory
+  std::int64_t times = 0;           ///< how often the engine was asked for
 };
 
 /// What a GPU was given since its backend was made. Numbers only grow.
@@ -64,16 +66,16 @@ struct DeviceWork {
   std::string software;               ///< "CUDA 13.0, driver for CUDA 13.1, cuBLASLt 13.1.0, cuDNN 9.19.0"
   std::int64_t launches = 0;          ///< kernels, copies and library calls that the host started one by one
   std::int64_t graph_launches = 0;    ///< recorded sequences (CUDA graphs), each started by one call
-  std::int64_t graph_operations = 0;  ///< kernels, copies and fills in these
+  std::int64_t graph_operations = 0;  ///< kernels, copies and fills in recorded sequences
   std::int64_t refused_captures = 0;  ///< sequences that could not be recorded, and are started one by one
-  std::int64_t products = 0;          ///< of dense layers, by cuBLASLt
+  std::int64_t products = 0;          ///< products of dense layers, by cuBLASLt
   std::int64_t unfused_products =
       0;  ///< products of dense layers whose bias, ReLU or bias gradient took another kernel
   std::vector<ConvolutionEngine> convolutions;
   std::vector<std::string> fallbacks;  ///< what was refused, and what was done instead
 };
 
-/// A backend that knows what its device was given: that of a GPU. Found by a dynamic_cast of a Backend.
+/// A backend that knows what its device was given; GPUs' backends do. Found by a dynamic_cast of a Backend.
 class DeviceRecord {
  public:
   virtual DeviceWork device_work() const = 0;
@@ -85,8 +87,9 @@ class DeviceRecord {
   ~DeviceRecord() = default;
 };
 
-// Kernels that not every device has. They form an interface of their own, in a header of their own, which names the
-// layer or optimizer that needs them (kOwner). Backends that have them inherit it in addition to Backend:
+// Kernels that not every device has (no built-in kernel is one today; tests/kernels/optional_test.cpp shows one). They
+// form an interface of their own, in a header of their own, which names the layer or optimizer that needs them
+// (kOwner). Backends that have them inherit it in addition to Backend:
 //
 //   class SoftsignKernels {
 //    public:
@@ -98,11 +101,12 @@ class DeviceRecord {
 //
 // Once all devices have them, they can move into LayerKernels or UpdateKernels.
 
+/// Refuses to run what has no kernels on a device.
 /// \throws ConfigError "layer 'softsign' has no CUDA kernel yet: …"
 [[noreturn]] void refuse_missing_kernels(std::string_view owner, std::string_view platform);
 
-/// The interface `Kernels` of a device, which may lack it. Layers ask for it when the network is made
-/// (Layer::require_kernels), optimizers when they are made: before a run begins.
+/// The interface `Kernels` of a device, which may lack it. Layers ask for their kernels when the network is made
+/// (Layer::require_kernels), optimizers when they themselves are made: before a run begins.
 /// \param device Backend, or one of its interfaces that is a ComputeDevice
 /// \throws ConfigError naming the owner and the device's platform where it lacks the kernels
 template <typename Kernels, typename Of>

@@ -13,7 +13,7 @@ namespace unisono::kernels {
 /// What the random numbers of an encoding depend on.
 struct EncodingPlace {
   std::uint64_t seed = 0;
-  std::uint64_t step = 0;    ///< a number that no other encoding of these values has
+  std::uint64_t step = 0;    ///< a number that no other encoding of the same values has
   std::uint32_t sender = 0;  ///< the rank that encodes
   Index first = 0;           ///< position of the first value in its vector
 };
@@ -41,16 +41,16 @@ class Encoder {
 /// Values of a block that share a scale (eight_bit) or two means (one_bit).
 inline constexpr Index kEncodedBlock = 256;
 
-/// Each value rounded to bfloat16, to the nearest: 2 bytes a value.
+/// Sends each value rounded to bfloat16, to the nearest: 2 bytes a value.
 std::unique_ptr<Encoder> make_bf16_encoder();
 
-/// Each value as a multiple −127 … 127 of its block's scale, rounded up or down at random, so that its expectation is
-/// the value: 258 bytes for 256 values. The scale is the least bfloat16 that is not below max |v| / 127. Alistarh et
-/// al., "QSGD", NIPS 2017, with the largest magnitude as norm.
+/// Sends each value as a multiple −127 … 127 of its block's scale, rounded up or down at random, so that its
+/// expectation is the value: 258 bytes for 256 values. The scale is the least bfloat16 that is not below max |v| / 127.
+/// Alistarh et al., "QSGD", NIPS 2017, with the largest magnitude as norm.
 std::unique_ptr<Encoder> make_eight_bit_encoder();
 
-/// The sign of each value, and for each block the mean of the values of either sign: 40 bytes for 256 values. Seide et
-/// al., "1-bit stochastic gradient descent", Interspeech 2014.
+/// Sends the sign of each value, and for each block the mean of the values of either sign: 40 bytes for 256 values.
+/// Seide et al., "1-bit stochastic gradient descent", Interspeech 2014.
 std::unique_ptr<Encoder> make_one_bit_encoder();
 
 /// Which values a threshold encoder sends, and as what.
@@ -65,15 +65,15 @@ inline bool fits_fp32(double threshold) {
   return threshold == 0 || (threshold >= Float::min() && threshold <= Float::max());
 }
 
-/// Values with |v| ≥ τ as ±τ: 4 bytes for each (position and sign), or 2 bits for each of all n where that is shorter;
-/// 16 bytes more. Strom, "Scalable distributed DNN training using commodity GPU cloud computing", Interspeech 2015. An
-/// adapted τ is the magnitude that `density` of up to 4,096 evenly spaced values reach or, where fewer of these are not
-/// 0, the mean magnitude of those, or the largest one of all values.
+/// Sends values with |v| ≥ τ as ±τ: 4 bytes for each (position and sign), or 2 bits for each of all n where that is
+/// shorter; 16 bytes more. Strom, "Scalable distributed DNN training using commodity GPU cloud computing", Interspeech
+/// 2015. An adapted τ is the magnitude that `density` of up to 4,096 evenly spaced values reach or, where fewer of
+/// these are not 0, the mean magnitude of those, or the largest one of all values.
 std::unique_ptr<Encoder> make_threshold_encoder(const ThresholdSettings& settings);
 
-/// The k = ⌈density · n⌉ values of largest magnitude, as they are (the first ones among equals): 8 bytes for each, or 4
-/// and one bit for each of all n where that is shorter; 4n where k = n; 16 bytes more. Lin et al., "Deep gradient
-/// compression", ICLR 2018.
+/// Sends the k = ⌈density · n⌉ values of largest magnitude, as they are (the first ones among equals): 8 bytes for
+/// each, or 4 and one bit for each of all n where that is shorter; 4n where k = n; 16 bytes more. Lin et al., "Deep
+/// gradient compression", ICLR 2018.
 std::unique_ptr<Encoder> make_top_k_encoder(double density);
 
 }  // namespace unisono::kernels

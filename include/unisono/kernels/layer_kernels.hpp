@@ -51,13 +51,14 @@ class LayerKernels {
   // Pooling
   // ------------------------------------------------------------------------------------------------------------
 
-  /// Padding never wins a maximum and does not count in an average.
+  /// y = the maximum or average of each window of x. Padding never wins a maximum and does not count in an average.
   virtual void pool_forward(const PoolSpec& spec, Index batch, View x, MutableView y) = 0;
-  /// The maximum's gradient goes to the first of equal inputs (in row-major order of the window). An average reads
-  /// neither x nor y: both may be empty.
+  /// dx = the gradient of pool_forward. A maximum's gradient goes to the first of equal inputs (in row-major order of
+  /// the window). An average reads neither x nor y: both may be empty.
   virtual void pool_backward(const PoolSpec& spec, Index batch, View x, View y, View dy, MutableView dx) = 0;
-  /// y[c] = mean over H and W.
+  /// y[c] = mean of x over H and W.
   virtual void global_average_pool_forward(const Extent& extent, Index batch, View x, MutableView y) = 0;
+  /// dx = the gradient of global_average_pool_forward.
   virtual void global_average_pool_backward(const Extent& extent, Index batch, View dy, MutableView dx) = 0;
 
   // Normalisation
@@ -68,16 +69,16 @@ class LayerKernels {
   virtual void batch_norm_sums(const NormSpec& spec, Index batch, View x, std::span<double> sums) = 0;
   /// mean = Σx / n, inverse_deviation = 1 / √(Σx²/n − mean² + ε), and running values follow them:
   ///     running ← (1 − momentum) running + momentum · batch,    the variance unbiased (n − 1; of one value 0).
-  /// Nothing changes where n = sums[2C] is 0. Either the two running values or the two others may be empty: they are
-  /// not computed then.
+  /// Nothing changes where n = sums[2C] is 0. Either the running values, or mean and inverse_deviation, may be empty,
+  /// and are then not computed.
   /// \param sums over all examples that are normalised together, those of other ranks included
   virtual void batch_norm_moments(const NormSpec& spec, std::span<const double> sums, double momentum,
                                   MutableView running_mean, MutableView running_variance, MutableView mean,
                                   MutableView inverse_deviation) = 0;
-  /// mean and inverse_deviation as above, but from the running values.
+  /// mean and inverse_deviation as batch_norm_moments computes them, but from the running values.
   virtual void batch_norm_running_moments(const NormSpec& spec, View running_mean, View running_variance,
                                           MutableView mean, MutableView inverse_deviation) = 0;
-  /// y = activation(γ (x − mean) inverse_deviation + β [+ residual]); none or relu.
+  /// y = activation(γ (x − mean) inverse_deviation + β [+ residual]), with activation none or relu.
   /// \param residual of x's shape, or empty
   virtual void batch_norm_forward(const NormSpec& spec, Index batch, View x, View mean, View inverse_deviation,
                                   View gamma, View beta, View residual, MutableView y) = 0;
@@ -96,14 +97,14 @@ class LayerKernels {
 
   /// y = γ x̂ + β, x̂ over each example's own values. γ and β have one value for each element of an example.
   virtual void layer_norm_forward(const NormSpec& spec, Index batch, View x, View gamma, View beta, MutableView y) = 0;
-  /// dx, and dγ with dβ, where they are wanted (not empty).
+  /// The gradients of layer_norm_forward: dx, and dγ with dβ, where they are wanted (not empty).
   virtual void layer_norm_backward(const NormSpec& spec, Index batch, View x, View gamma, View dy, MutableView dx,
                                    MutableView dgamma, MutableView dbeta, Write write) = 0;
 
   // Element by element
   // -------------------------------------------------------------------------------------------------
 
-  /// y may alias x. Activation::none copies.
+  /// y = activation(x). y may alias x. Activation::none copies.
   virtual void activation_forward(const ActivationSpec& activation, const Extent& extent, Index batch, View x,
                                   MutableView y) = 0;
   /// dx = dy ⊙ activation'(x). dx may alias dy. Activations with reads_input() use only x, all others only y; the one
@@ -135,10 +136,10 @@ class Activations {
   /// Stored order of parameters with one value for each element of an example, canonical [C, H, W] (layer norm).
   virtual std::vector<int> feature_axes() const = 0;
 
-  /// Call it before the first kernel of a forward pass, with the part of θ that the weights of this pass and of its
-  /// backward pass are views into. These parameters must not change until the backward pass has ended.
+  /// Begins a pass: called before the first kernel of a forward pass, with the part of θ that the weights of this pass
+  /// and of its backward pass are views into. These parameters must not change until the backward pass has ended.
   virtual void begin_pass(View /*parameters*/) {}
-  /// No parameter changes from now on: what kernels make of weights may be kept from pass to pass.
+  /// Says that no parameter changes from now on: what kernels make of weights may be kept from pass to pass.
   virtual void fix_parameters() {}
   /// x = values. \param values [batch, C, H, W] row-major, in plain memory
   virtual void load(const Extent& extent, Index batch, View values, MutableView x) = 0;
@@ -147,7 +148,7 @@ class Activations {
   /// Keeps a copy of a data set's features on the device, which then computes a model's inputs from it. Returns the
   /// same copy for the same rows; null where it keeps none. \pre the rows outlive this object
   virtual KeptFeatures* keep(const StoredFeatures& /*features*/) { return nullptr; }
-  /// Bytes of all features that are kept.
+  /// Bytes of all features that `keep` has copied to the device.
   virtual std::size_t kept_bytes() const { return 0; }
 };
 
@@ -161,15 +162,17 @@ struct LossSums {
   double absolute_error = 0;
   double target_sum = 0;  ///< Σ t and Σ t², over outputs too, for R²
   double target_squared_sum = 0;
-  std::int64_t values = 0;  ///< the number of outputs in the last four sums
+  /// The number of outputs in squared_error, absolute_error, target_sum and target_squared_sum.
+  std::int64_t values = 0;
 
-  /// What `settle` has moved here from the floating-point sums above, in their order; empty: nothing.
+  /// What `settle` has moved here from the floating-point sums, in their order; empty: nothing.
   std::vector<ExactSquares> settled = {};
 
   LossSums& operator+=(const LossSums& more);
   /// Moves the floating-point sums so far to exact ones, whose totals do not depend on the order of the additions.
   void settle();
-  /// Moves them back. Where sums are settled after each batch, the result depends on the batches alone.
+  /// Moves the exact sums back to the floating-point ones. Where sums are settled after each batch, the result depends
+  /// on the batches alone.
   void unsettle();
 };
 
@@ -177,28 +180,30 @@ struct LossSums {
 struct LossScale {
   LossScale(float factor_, View weights_ = {}) : factor(factor_), weights(weights_) {}  // from a number, too
 
-  float factor;  ///< of gradients
-  View weights;  ///< [batch] of the examples' losses and of their gradients, plain memory; empty: all are 1
+  float factor;  ///< factor of gradients
+  View weights;  ///< [batch] weights of the examples' losses and of their gradients, plain memory; empty: all are 1
 };
 
-/// Losses of a batch. With the examples' weights w, they add Σ w · loss to `sums`, and the other figures unweighted;
-/// they set dlogits = scale · ∂(Σ w · loss)/∂logits where it is wanted (not empty). Logits, scores and outputs are
-/// activations; labels and targets are plain memory.
+/// Losses of a batch. With the examples' weights w, the functions add Σ w · loss to `sums`, and the other figures
+/// unweighted; they set dlogits = scale · ∂(Σ w · loss)/∂logits where it is wanted (not empty). Logits, scores and
+/// outputs are activations; labels and targets are plain memory.
 class LossKernels {
  public:
   virtual ~LossKernels() = default;
 
+  /// Cross-entropy of a softmax over the classes; a hit is an example whose largest logit is the label's.
   /// \param logits activations of extent {K}. \param labels [batch], in [0, K). \param smoothing share of the target
   /// spread evenly
   virtual void softmax_cross_entropy(Index classes, Index batch, View logits, std::span<const std::int32_t> labels,
                                      float smoothing, const LossScale& scale, MutableView dlogits, LossSums& sums) = 0;
   /// max(0, 1 + the largest of the other classes' scores − the label's): Crammer & Singer, JMLR 2001. Of equal scores,
-  /// the first gets the gradient; where the loss is 0, the gradient is 0. Arguments and hits as above.
+  /// the first gets the gradient; where the loss is 0, the gradient is 0. Arguments and hits as in
+  /// softmax_cross_entropy.
   virtual void multiclass_hinge(Index classes, Index batch, View scores, std::span<const std::int32_t> labels,
                                 const LossScale& scale, MutableView dscores, LossSums& sums) = 0;
-  /// Independent classes; the loss of an example is the mean over K. A hit is, with labels, an example whose largest
-  /// logit is the label's; with targets, an example each of whose logits is above 0 exactly where its target is above
-  /// ½.
+  /// Cross-entropy of a sigmoid for each of K independent classes; the loss of an example is the mean over K. A hit is,
+  /// with labels, an example whose largest logit is the label's; with targets, an example each of whose logits is above
+  /// 0 exactly where its target is above ½.
   /// \param labels [batch] the class whose target is 1; with one logit (K = 1), its target, 0 or 1; or empty
   /// \param targets [batch, K] row-major, in [0, 1]; or empty
   virtual void sigmoid_cross_entropy(const Extent& extent, Index batch, View logits,

@@ -14,11 +14,11 @@ namespace unisono::kernels {
 
 /// Examples of a pass: consecutive rows of a sparse matrix, or contiguous rows of all features.
 struct LinearExamples {
-  const SparseRows* rows = nullptr;  ///< null: `values`
+  const SparseRows* rows = nullptr;  ///< null: rows are in `values`
   Index first = 0;                   ///< the first of the sparse rows
   const float* values = nullptr;     ///< [count][features]
   Index count = 0, features = 0;
-  const float* targets = nullptr;        ///< [count]: as for MarginLoss, or classes; null: `labels`
+  const float* targets = nullptr;        ///< [count] targets as for MarginLoss, or classes; null: they are in `labels`
   const std::int32_t* labels = nullptr;  ///< [count]
   const float* weights = nullptr;        ///< [count] factors of the losses; null: all are 1
 };
@@ -26,7 +26,7 @@ struct LinearExamples {
 /// How an example's loss follows from its margins.
 struct LinearLossSpec {
   MarginLoss margin = MarginLoss::logistic;
-  Index classes = 0;  ///< of a softmax over so many margins; 0: one margin
+  Index classes = 0;  ///< margins of a softmax; 0: one margin
   Index width = 1;    ///< with softmax: floats of a row of weights, a multiple of 16 whose last ones are 0
 };
 
@@ -44,9 +44,10 @@ struct LinearHessian {
   float* weights = nullptr;    ///< [features][stride]: row j, columns 0 … j
   Index stride = 0;            ///< at least `features`
   float* bias = nullptr;       ///< [features]: the bias's row; null: there is no bias
-  float* bias_bias = nullptr;  ///< its last element
+  float* bias_bias = nullptr;  ///< the last element of the bias's row
 };
 
+/// Passes of a linear model over many examples with the same θ.
 class LinearPasses {
  public:
   virtual ~LinearPasses() = default;
@@ -63,17 +64,17 @@ class LinearPasses {
   /// fewer. \param width floats of a feature's weights
   virtual Index most_floats(Index count, Index features, Index width) const = 0;
   /// Until the next call, sparse rows at one place in memory are the same rows, and what is made of them to make passes
-  /// faster is kept. Before the first call nothing is.
+  /// faster is kept. Before the first call nothing is kept.
   virtual void begin_set() = 0;
-  /// The most bytes that are kept, and of memory that passes take because of it. \param row_values of a sparse row, on
-  /// average
+  /// The most bytes that are kept after begin_set, and that passes take in addition because of it. \param row_values
+  /// values of a sparse row, on average
   virtual Index kept_bytes(Index examples, Index features, double row_values) const = 0;
   /// hessian += scale · Σ w ∂²ℓ/∂θ². \pre one margin
   virtual void hessian(const LinearExamples& examples, const LinearLossSpec& loss, float scale,
                        LinearVector<const float> theta, const LinearHessian& hessian) = 0;
 };
 
-/// The kernels of the best instruction set that this CPU has. \param threads at least 1
+/// The passes with the best instruction set that this CPU has. \param threads at least 1
 std::unique_ptr<LinearPasses> make_linear_passes(int threads);
 
 // Kernels of alternating least squares. Each runs on the calling thread, and gives the same bits wherever it runs with
@@ -95,8 +96,8 @@ struct LeastSquaresSolution {
   float* bias = nullptr;  ///< null unless LeastSquaresTerms::bias
 };
 
-/// Matrices A are symmetric, [stride × stride] floats in columns, of which only the lower triangle is defined; `stride`
-/// is the table's width + 16.
+/// Kernels of alternating least squares. Matrices A are symmetric, [stride × stride] floats in columns, of which only
+/// the lower triangle is defined; `stride` is the table's width + 16.
 class LeastSquaresKernels {
  public:
   virtual ~LeastSquaresKernels() = default;
@@ -109,18 +110,21 @@ class LeastSquaresKernels {
   /// \param table K = `rank` of its floats are in use \param scratch [scratch_floats(table.width)], aligned
   virtual void solve(const RowMatrix& table, Index rank, const LeastSquaresTerms& terms, MutableView scratch,
                      const LeastSquaresSolution& solution) const = 0;
+  /// Floats of scratch memory that `solve` takes.
   static Index scratch_floats(Index width);
 
   /// A += Σ q_i q_iᵀ over rows [first, last) of the table. \param gram A [gram_floats(table.width)]
   virtual void add_gram(const RowMatrix& table, Index rank, Index first, Index last, MutableView gram) const = 0;
+  /// Floats of the matrix A of `add_gram`.
   static Index gram_floats(Index width) { return width * (width + kLineFloats); }
 
-  /// products[i] = p · q_i. \param p [table.width], aligned \param products [rows.size()]
+  /// products[i] = p · q_i, for the rows q_i of the table that `rows` names. \param p [table.width], aligned \param
+  /// products [rows.size()]
   virtual void products(const RowMatrix& table, std::span<const std::uint32_t> rows, View p,
                         MutableView products) const = 0;
 };
 
-/// The kernels of the best instruction set that this CPU has.
+/// The kernels of alternating least squares with the best instruction set that this CPU has.
 std::unique_ptr<LeastSquaresKernels> make_least_squares_kernels();
 
 }  // namespace unisono::kernels

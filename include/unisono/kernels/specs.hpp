@@ -11,6 +11,7 @@ struct Extent {
   bool operator==(const Extent&) const = default;
 };
 
+/// The activation functions of layers.
 enum class Activation {
   none,
   relu,
@@ -23,14 +24,14 @@ enum class Activation {
   softplus     ///< ln(1 + eˣ)
 };
 
-/// An activation function with its parameter, the `a` above.
+/// An activation function with its parameter, the `a` of Activation::leaky_relu and elu.
 struct ActivationSpec {
   ActivationSpec(Activation kind_, float number_ = 0) : kind(kind_), number(number_) {}  // most have none
 
   Activation kind;
   float number;  ///< a, not negative
 
-  /// Whether the derivative is computed from x; that of the others is a function of y.
+  /// Whether the derivative is computed from x; false: it is a function of y.
   bool reads_input() const { return kind == Activation::gelu || kind == Activation::silu; }
 };
 
@@ -41,29 +42,33 @@ enum class ErrorLoss {
   huber      ///< ½ e² where |e| ≤ δ, else δ (|e| − ½ δ): Huber, Ann. Math. Stat. 35(1), 1964
 };
 
+/// A loss of outputs y and targets t.
 struct ErrorSpec {
-  Extent extent;  ///< of the outputs
+  Extent extent;  ///< extent of the outputs
   ErrorLoss loss = ErrorLoss::squared;
   float delta = 1;  ///< δ, above 0
 };
 
+/// A dense layer.
 struct DenseSpec {
-  Extent in;  ///< may be spatial: its values are flattened in canonical order
+  Extent in;  ///< the input, which may be spatial: its values are flattened in canonical order
   Index units = 1;
   Activation activation = Activation::none;  ///< none or relu: what is fused into the product
 };
 
 /// The tiles of the output in which a CPU computes convolutions of 3 × 3 taps and stride 1 between multiples of 16
-/// channels by Winograd's method; none: it adds up the taps. Other convolutions and other devices take no notice.
+/// channels by Winograd's method; Winograd::none: it adds up the taps. Other convolutions and other devices take no
+/// notice.
 enum class Winograd {
   none,
   tiles_2x2,  ///< F(2 × 2, 3 × 3): rounding errors are about those of direct sums
   tiles_4x4   ///< F(4 × 4, 3 × 3): fewer multiplications, larger errors
 };
 
+/// A convolution layer.
 struct ConvolutionSpec {
   Extent in;
-  Index channels = 1;  ///< of the output
+  Index channels = 1;  ///< channels of the output
   Index kernel_height = 1, kernel_width = 1;
   Index stride_height = 1, stride_width = 1;
   Index padding_height = 0, padding_width = 0;  ///< zeros on each side
@@ -83,10 +88,11 @@ struct ConvolutionSpec {
 
 enum class PoolKind { max, average };
 
+/// A layer that takes the maximum or average of windows.
 struct PoolSpec {
   PoolKind kind = PoolKind::max;
   Extent in;
-  Index height = 2, width = 2;  ///< of the window
+  Index height = 2, width = 2;  ///< size of the window
   Index stride_height = 2, stride_width = 2;
   Index padding_height = 0, padding_width = 0;
 
@@ -96,6 +102,7 @@ struct PoolSpec {
   }
 };
 
+/// A layer of batch or layer normalisation.
 struct NormSpec {
   Extent extent;
   double epsilon = 1e-5;

@@ -63,7 +63,7 @@ struct FactorizationSettings {
   PenaltyPer l2_per = PenaltyPer::rating;
   bool biases = true;
   Feedback feedback = Feedback::explicit_;
-  double confidence = 40;      ///< α: an implicit value r has the weight 1 + α |r|, what is not in the set 1
+  double confidence = 40;      ///< α: an implicit value r has the weight 1 + α |r|, a pair that is not in the set 1
   double initial_range = 0.1;  ///< initial factors are uniform in ±initial_range/√K
   void describe(ConfigVisitor& visitor);
 };
@@ -104,10 +104,10 @@ struct ModelInputs {
   data::SetKind kind = data::SetKind::table;
   data::FeatureShape features = {};
   Index rows = 0, columns = 0;  ///< ratings: users and items; text, co-occurrences: words
-  double mean_value = 0;        ///< of the training ratings
+  double mean_value = 0;        ///< ratings: mean of the training ratings
   double row_values = 0;        ///< sparse rows: how many values a training row has on average
-  Index classes = 0;            ///< 0: no labels
-  Index target_size = 0;        ///< 0: no targets
+  Index classes = 0;            ///< classes of the labels; 0: no labels
+  Index target_size = 0;        ///< values of a target; 0: no targets
 };
 
 /// What a model is made with; references must outlive it.
@@ -115,9 +115,9 @@ struct ModelContext {
   kernels::Backend& backend;
   Reducer& reducer;                 ///< sums batch statistics over the ranks that step together
   bool steps_together = true;       ///< whether the strategy keeps the ranks in step
-  std::uint64_t seed = 0;           ///< of dropout masks and of the random draws of word models
+  std::uint64_t seed = 0;           ///< seed of dropout masks and of the random draws of word models
   std::string update_rule = "sgd";  ///< optimizer.kind, for models that update in place
-  double learning_rate = 1;         ///< optimizer.learning_rate, for the same models
+  double learning_rate = 1;         ///< optimizer.learning_rate, for models that update in place
   /// data::Dataset::occurrences: how many of `training_examples` have each feature, or how often each word occurs. May
   /// be empty, or return an empty span, where the model is not trained.
   std::function<std::span<const std::int64_t>()> occurrences = {};
@@ -126,21 +126,21 @@ struct ModelContext {
 };
 
 /// A kind of model that a user of the library adds to the built-in ones: a value of `[model] kind`, its settings, and
-/// the model that these describe. See docs/own-model.md.
+/// the model that the settings describe. See docs/own-model.md.
 class ModelKind {
  public:
   virtual ~ModelKind() = default;
   virtual std::string_view name() const = 0;
   virtual std::string_view meaning() const = 0;
-  /// Declares its settings, as keys of `[model]`.
+  /// Declares the kind's settings, as keys of `[model]`.
   virtual void describe(ConfigVisitor& visitor) = 0;
-  /// \throws ConfigError where the data do not suit the model
+  /// Makes the model that the settings describe. \throws ConfigError where the data do not suit the model
   virtual std::unique_ptr<Model> make(const ModelInputs& inputs, const ModelContext& context) const = 0;
 };
 
 /// One factory for each added kind, which returns it with default settings, before a config is read into them.
 using ModelKinds = std::vector<std::function<std::shared_ptr<ModelKind>()>>;
-/// Calls all factories.
+/// The added kinds, one from each factory.
 std::vector<std::shared_ptr<ModelKind>> make_kinds(const ModelKinds& kinds);
 
 /// `[model]`
@@ -151,7 +151,7 @@ struct ModelSettings {
   FactorizationSettings factorization;
   Word2vecSettings word2vec;
   GloveSettings glove;
-  std::vector<std::shared_ptr<ModelKind>> own;  ///< the added kinds
+  std::vector<std::shared_ptr<ModelKind>> own;  ///< the kinds added to the built-in ones
   void describe(ConfigVisitor& visitor);
 };
 

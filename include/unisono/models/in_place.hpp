@@ -33,11 +33,11 @@ class RowLocks {
    private:
     friend class RowLocks;
     Guard(RowLocks& locks, std::span<const std::uint32_t> stripes) : locks_(&locks), stripes_(stripes) {}
-    RowLocks* locks_;  ///< null: they were moved to another guard
+    RowLocks* locks_;  ///< null: the locks were moved to another guard
     std::span<const std::uint32_t> stripes_;
   };
 
-  /// A set of rows to lock. `lock` takes their locks in ascending order, which excludes deadlocks.
+  /// A set of rows to lock. RowLocks::lock takes their locks in ascending order, which excludes deadlocks.
   class Set {
    public:
     void clear() { stripes_.clear(); }
@@ -48,7 +48,7 @@ class RowLocks {
     std::vector<std::uint32_t> stripes_;
   };
 
-  /// Waits for the locks of these rows and takes them. \param rows must outlive the guard, unchanged
+  /// Waits for the locks of some rows and takes them. \param rows must outlive the guard, unchanged
   [[nodiscard]] Guard lock(Set& rows);
 
  private:
@@ -66,7 +66,7 @@ class RowLocks {
 /// changed.
 struct RowSpace {
   std::string name;  ///< "users"
-  Index offset = 0;  ///< of row 0 in θ
+  Index offset = 0;  ///< where row 0 begins in θ
   Index stride = 0;  ///< floats from one row to the next, all of which belong to the row
   Index rows = 0;
 };
@@ -91,17 +91,17 @@ class TouchedRows {
 };
 
 /// Measures how often threads update the same row at the same time. Each thread notes its current example and the rows
-/// that this touches, and checks whether another thread's current example touches them, too. This costs more than most
-/// updates, so only a sample of the steps is metered.
+/// that the example touches, and checks whether another thread's current example touches them, too. This costs more
+/// than most updates, so only a sample of the steps is metered.
 class ConflictMeter {
  public:
   ConflictMeter(const std::vector<RowSpace>& spaces, int threads);
-  /// Called when the thread goes on to its next example.
+  /// Called when a thread goes on to its next example.
   void begin(int thread);
-  /// Called for each row that the thread's current example touches.
+  /// Called for each row that a thread's current example touches.
   void touch(int thread, std::size_t space, Index row);
 
-  std::int64_t touched() const;    ///< rows, over all threads and examples
+  std::int64_t touched() const;    ///< touched rows, over all threads and examples
   std::int64_t conflicts() const;  ///< touched rows that another thread's current example touched, too
 
  private:
@@ -118,11 +118,11 @@ struct InPlaceStep {
   double rate = 0;
   std::int64_t examples_before = 0;  ///< about how many examples this copy of θ was trained on before this call
   MutableView parameters;            ///< θ, which other threads may be updating
-  RowLocks* locks = nullptr;         ///< taken for each example; null: no locking
+  RowLocks* locks = nullptr;         ///< locks that each example takes; null: no locking
   TouchedRows* touched = nullptr;    ///< marks the touched rows; null: not wanted
   ConflictMeter* meter = nullptr;    ///< measures conflicts; null: not wanted
-  int thread = 0;                    ///< for the meter
-  bool alone = true;                 ///< no other thread updates θ meanwhile
+  int thread = 0;                    ///< this thread's number, for the meter
+  bool alone = true;                 ///< whether no other thread updates θ meanwhile
 
   /// Whether examples (or mini-batches) must be handled one by one, not in one kernel call.
   bool one_by_one() const { return locks != nullptr || meter != nullptr; }
@@ -136,8 +136,8 @@ class Scratch {
 
 /// Shards of the two tables of a bipartite model; a row has RowSpace::stride floats.
 struct TableParts {
-  float* rows = nullptr;     ///< of row_spaces()[0], e.g. of users
-  float* columns = nullptr;  ///< of row_spaces()[1], e.g. of items
+  float* rows = nullptr;     ///< rows of row_spaces()[0], e.g. of users
+  float* columns = nullptr;  ///< rows of row_spaces()[1], e.g. of items
 };
 
 /// Implemented by a model whose examples each touch one row in each of two tables (users and items). A rank that holds
@@ -145,7 +145,7 @@ struct TableParts {
 class Bipartite {
  public:
   virtual ~Bipartite() = default;
-  /// Trains on the entries, as InPlace::update_in_place; their rows and columns are numbers within the shards.
+  /// Trains on the entries, as InPlace::update_in_place; the entries' rows and columns are numbers within the shards.
   virtual void update_part(data::SparseEntries entries, double rate, const TableParts& parts,
                            kernels::LossSums& sums) const = 0;
   /// Adds the entries' losses to `sums`.
@@ -158,8 +158,9 @@ class Bipartite {
 /// A part of the features of a model, and what else its thread is in charge of.
 struct FeatureShare {
   kernels::FeaturePart part;
-  bool adds_bias = false;   ///< to its margins
-  bool keeps_rest = false;  ///< makes the steps of what belongs to no feature: of the bias, and of counts
+  bool adds_bias = false;  ///< whether the thread adds the bias to its margins
+  /// Whether the thread makes the steps of what belongs to no feature: of the bias, and of counts.
+  bool keeps_rest = false;
 };
 
 /// Implemented by a model whose margin is a sum over features, with one step of SGD for each mini-batch: threads and
@@ -167,18 +168,20 @@ struct FeatureShare {
 class ByFeatures {
  public:
   virtual ~ByFeatures() = default;
-  /// The largest mini-batch.
+  /// Examples of the largest mini-batch.
   virtual Index mini_batch() const = 0;
   /// Bounds of parts that about equally many values belong to, by a sample of the batch's set: [parts + 1], the same on
   /// all ranks.
   virtual std::vector<Index> divide_features(const data::Batch& batch, int parts) const = 0;
-  /// For each row of the batch's set, the position of its first value of this feature or a later one; empty for tables.
+  /// For each row of the batch's set, the position of its first value of feature `feature` or a later one; empty for
+  /// tables.
   virtual std::vector<std::uint64_t> first_values(const data::Batch& batch, Index feature) const = 0;
   /// The part's shares of the examples' margins. \param range at most mini_batch() examples \param margins [count],
   /// overwritten
   virtual void part_margins(const data::Batch& batch, data::ExampleRange range, const FeatureShare& share,
                             MutableView parameters, Scratch& scratch, MutableView margins) const = 0;
-  /// The step of these examples on the part. \param margins whole \param sums not null: the examples' losses are added
+  /// The step of a mini-batch's examples on the part. \param margins the examples' whole margins \param sums not null:
+  /// the examples' losses are added
   virtual void step_on_part(const data::Batch& batch, data::ExampleRange range, const FeatureShare& share,
                             const InPlaceStep& step, View margins, Scratch& scratch, kernels::LossSums* sums) const = 0;
 };
@@ -188,11 +191,12 @@ class ByFeatures {
 enum class RowMerging { sum, mean };
 
 /// Implemented by a model whose examples touch few parameters: each example is an SGD step of its own, applied directly
-/// to θ, by any number of threads. Such a model has its own update rule, and needs neither g nor an optimizer.
+/// to θ, by any number of threads. The model has its own update rule, and needs neither g nor an optimizer.
 class InPlace {
  public:
   virtual ~InPlace() = default;
 
+  /// A workspace for a thread.
   virtual std::unique_ptr<Scratch> make_scratch() const = 0;
   /// Trains on examples [range) of a batch's set (for a table: of the batch), in their order, and adds their losses,
   /// each computed before its own update, to `sums`. Never collective. Changes only θ, `scratch`, `sums` and what
@@ -209,9 +213,9 @@ class InPlace {
   virtual bool needs_every_update() const { return false; }
   /// The tables of rows that `update_in_place` touches: all of θ except a few floats that belong to no row.
   virtual std::vector<RowSpace> row_spaces() const = 0;
-  /// Null if an example may touch more than one row in each of two tables.
+  /// The model's Bipartite interface; null if an example may touch more than one row in each of two tables.
   virtual const Bipartite* bipartite() const { return nullptr; }
-  /// Null if its features cannot be divided.
+  /// The model's ByFeatures interface; null if its features cannot be divided.
   virtual const ByFeatures* by_features() const { return nullptr; }
 };
 

@@ -22,14 +22,14 @@ struct Metric {
   std::string name;
   double value = 0;
   bool larger_is_better = false;
-  bool shown = true;  ///< on the lines of a run; or only recorded
+  bool shown = true;  ///< whether it is on the lines of a run; false: it is only recorded
 };
 
 /// A metric that models may have.
 struct MetricKind {
   std::string_view name;
   bool larger_is_better;
-  bool usual = true;  ///< shown where nobody asks for it
+  bool usual = true;  ///< whether it is shown where nobody asks for it
 };
 inline constexpr MetricKind kMetricKinds[] = {{"loss", false},
                                               {"accuracy", true},
@@ -52,11 +52,11 @@ inline constexpr MetricKind kMetricKinds[] = {{"loss", false},
                                               {"r2", true}};
 /// Whether a name, as of a number in a file, is that of a metric.
 bool is_metric(std::string_view name);
-/// Whether it is shown where nobody asks for it.
+/// Whether a metric is shown where nobody asks for it.
 bool is_usual(std::string_view name);
-/// Whether somebody who writes this means a metric, by its name or by another one (roc_auc for auc).
+/// Whether somebody who writes `text` means a metric, by its name or by another one (roc_auc for auc).
 bool means_metric(std::string_view text);
-/// \throws std::logic_error where there is no metric of this name
+/// A metric with its kind's properties. \throws std::logic_error where there is no metric of this name
 Metric metric_of(std::string_view name, double value);
 /// The metric that is meant by its name or another one (f1_macro for the f1 of more than two classes); null: none.
 const Metric* find_metric(const std::vector<Metric>& metrics, std::string_view name);
@@ -76,10 +76,10 @@ struct HeldModel {
 
 /// A row of `unisono info`'s table.
 struct LayerSummary {
-  std::string name, kind, output;  ///< output: "20×24×24"
+  std::string name, kind, output;  ///< `output` is a shape: "20×24×24"
   Index parameters = 0;
-  double flops_per_example = 0;  ///< forward and backward
-  Index activation_bytes = 0;    ///< for the batch that was asked for
+  double flops_per_example = 0;  ///< of the forward and backward pass
+  Index activation_bytes = 0;    ///< bytes of activations for the batch size that was asked for
 };
 
 /// A matrix of vectors in θ, one row for each named thing: a word, user or item. Row i is the sum over `parts` of scale
@@ -89,7 +89,7 @@ struct VectorTable {
     Index offset = 0, stride = 0;
     float scale = 1;
   };
-  std::string name;  ///< "words": also the name of the dictionary's table
+  std::string name;  ///< name of the matrix, and of the dictionary's table: "words"
   Index rows = 0, width = 0;
   std::vector<Component> parts = {};
 };
@@ -105,9 +105,10 @@ enum class Prediction {
 class PredictionReader {
  public:
   virtual ~PredictionReader() = default;
-  /// Whether it needs what `Model::predict` gives. If not, models may tell it the outputs from which that follows, of
-  /// which the largest decides, too; of a single one, whether it is above 0.
+  /// Whether the reader needs what `Model::predict` gives. If not, models may tell it the outputs from which
+  /// predictions follow: the largest of them decides, too, or of a single one whether it is above 0.
   virtual bool wants_predictions() const { return true; }
+  /// Told the predictions of a batch.
   /// \param rows [B, output_size()] as `Model::predict` gives them
   /// \param answers [B] class numbers, or [B, T] targets
   /// \param scores [B] of two classes: numbers that order the examples as the second class's outputs do, with fewer
@@ -115,7 +116,7 @@ class PredictionReader {
   virtual void read(View rows, View answers, View scores) = 0;
 };
 
-/// A batch's class numbers, targets or ratings. \return [B, width]; empty where it has none
+/// A batch's class numbers, targets or ratings. \return [B, width]; empty where the batch has none
 std::vector<float> answers_of(const data::Batch& batch);
 
 class Alternating;
@@ -128,23 +129,25 @@ class Model {
  public:
   virtual ~Model() = default;
 
-  /// Its interface for in-place updates; null if it has none. Some models have no other way of training.
+  /// The model's interface for in-place updates; null if it has none. Some models have no other way of training.
   virtual const InPlace* in_place() const { return nullptr; }
-  /// Its interface for pipelines; null where it cannot be divided into pieces.
+  /// The model's interface for pipelines; null where it cannot be divided into pieces.
   virtual const Staged* staged() const { return nullptr; }
-  /// Its interface for methods that use second derivatives; null if it has none.
+  /// The model's interface for methods that use second derivatives; null if it has none.
   virtual Convex* convex() { return nullptr; }
-  /// Its interface for alternating least squares; null if it has none.
+  /// The model's interface for alternating least squares; null if it has none.
   virtual const Alternating* alternating() const { return nullptr; }
   /// Checks that loss_and_gradient works. \throws ConfigError if not, naming the strategies that can train the model
   virtual void require_gradient() const {}
   /// Checks that an example's training loss is a function of θ and of the example alone. \throws ConfigError naming
   /// what is random or depends on other examples
   virtual void require_deterministic() const {}
-  /// Whether it takes weights of examples in training. If not, its batches must have none.
+  /// Whether the model takes weights of examples in training. If not, its batches must have none.
   virtual bool takes_weights() const { return false; }
 
+  /// The layout of θ.
   virtual const ParameterLayout& layout() const = 0;
+  /// The layout of the running statistics.
   virtual const ParameterLayout& statistics_layout() const = 0;
   /// Whether the running statistics depend only on this rank's examples, so that strategies must average them. False
   /// where batch statistics are summed over the ranks, which then hold the same bits.
@@ -155,8 +158,8 @@ class Model {
   /// only.
   virtual void initialise(std::uint64_t seed, ModelState state) const = 0;
 
-  /// Fills what a rank holds of the model's vectors with the values that `initialise` gives. Models of
-  /// which no rank ever holds less than all do not implement it. \param state laid out as `held` says
+  /// Fills what a rank holds of the model's vectors with the values that `initialise` gives. Models that every rank
+  /// always holds as a whole do not implement it. \param state laid out as `held` says
   virtual void initialise_held(std::uint64_t seed, const HeldModel& held, ModelState state) const;
 
   /// g (+)= scale · ∂(Σ w · loss)/∂θ over the batch, with the examples' weights w (1 if the batch has none), and adds Σ
@@ -170,34 +173,37 @@ class Model {
                                  kernels::Write write, const GradientReady& ready, kernels::LossSums& sums) = 0;
   /// The model's own penalty R(θ), e.g. from its l2. `loss_and_gradient` adds B · scale · ∇R to g.
   virtual double penalty(View /*parameters*/) const { return 0; }
-  /// Adds losses and hits of a batch to `sums`, which are complete on return. As in prediction: running statistics, no
+  /// Adds losses and hits of a batch to `sums`, which are complete on return. As in `predict`: running statistics, no
   /// dropout, no weights. Never collective.
   virtual void evaluate(const data::Batch& batch, ModelState state, kernels::LossSums& sums) = 0;
-  /// Evaluates as above, and tells `reader` what it predicts. The default evaluates and predicts one after the other.
+  /// Evaluates a batch as `evaluate`, and tells `reader` what the model predicts. The default evaluates and predicts
+  /// one after the other.
   virtual void evaluate_predictions(const data::Batch& batch, ModelState state, kernels::LossSums& sums,
                                     PredictionReader& reader);
+  /// Predicts the examples of a batch.
   /// \param outputs [batch.size, output_size()] row-major, in plain memory: probabilities for classifiers, values for
   /// regressions
   virtual void predict(const data::Batch& batch, ModelState state, MutableView outputs) = 0;
+  /// Values of an example's prediction.
   virtual Index output_size() const = 0;
   /// What the outputs of `predict` mean. Classifiers must override it.
   virtual Prediction prediction() const { return Prediction::values; }
-  /// From now on `predict` returns the outputs of this layer, in canonical order, and output_size() is their number.
+  /// From now on `predict` returns the outputs of layer `layer`, in canonical order, and output_size() is their number.
   /// \param layer a name of `summary` \throws ConfigError naming the layers, for an unknown one or a model without
   /// layers
   virtual void predict_layer(const std::string& layer);
 
-  /// The tables of vectors in these parameters, for `unisono export` and `unisono neighbors`.
+  /// The tables of vectors in θ, for `unisono export` and `unisono neighbors`.
   virtual std::vector<VectorTable> vectors(View) const { return {}; }
 
   /// The metrics that follow from sums over all ranks: loss first, then accuracy, top-5, RMSE, MAE, R² as they apply.
   virtual std::vector<Metric> metrics(const kernels::LossSums& sums) const = 0;
 
-  /// One row for each layer. \param batch size for which activations are counted
+  /// One row for each layer. \param batch the batch size for which activations are counted
   virtual std::vector<LayerSummary> summary(Index batch) const = 0;
   /// Sentences for the log at the start of a run, e.g. whether batch statistics are global or local.
   virtual std::vector<std::string> notes() const { return {}; }
-  virtual double flops_per_example() const = 0;  ///< for training: forward and backward
+  virtual double flops_per_example() const = 0;  ///< flops of an example in training: forward and backward
   /// Bytes of activations, their gradients and scratch for a batch of this size on a rank, in training.
   virtual Index workspace_bytes(Index batch) const = 0;
   /// Bytes of activations and scratch for a batch of this size on a rank, in `evaluate` and `predict`.

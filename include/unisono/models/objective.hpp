@@ -26,12 +26,12 @@ struct PenalisedRange {
 class Convex {
  public:
   virtual ~Convex() = default;
-  /// \throws ConfigError naming model.loss where ℓ is not differentiable everywhere (hinge)
+  /// Checks that ℓ is differentiable everywhere. \throws ConfigError naming model.loss where it is not (hinge)
   virtual void require_smooth() const = 0;
-  /// The penalties, which none of the functions below includes.
+  /// The penalties on θ, which no other function of this interface includes.
   virtual std::vector<PenalisedRange> penalties() const = 0;
-  /// Whether it has no minimum once all examples are classified correctly and there is no penalty: ℓ falls towards 0
-  /// as θ grows (logistic, softmax).
+  /// Whether the loss has no minimum once all examples are classified correctly and there is no penalty: ℓ falls
+  /// towards 0 as θ grows (logistic, softmax).
   virtual bool loss_vanishes_at_infinity() const = 0;
 
   /// g += scale · Σ w ∇ℓ over the batch, with the examples' weights w, and adds losses to `sums`.
@@ -40,17 +40,18 @@ class Convex {
   /// product += scale · Σ w ∇²ℓ(θ) v over the batch.
   virtual void add_hessian_product(const data::Batch& batch, float scale, View parameters, View v,
                                    MutableView product) = 0;
-  /// The most memory that these two take for a batch of so many examples, in addition to θ and g.
+  /// The most memory that add_data_gradient and add_hessian_product take for a batch of so many examples, in addition
+  /// to θ and g.
   virtual Index pass_bytes(Index batch) const = 0;
   /// Until the next call, all batches are of one set, whose sparse rows stay where they are: what is made of them to
-  /// make passes faster is kept. Before the first call nothing is.
+  /// make passes faster is kept. Before the first call nothing is kept.
   virtual void begin_set() = 0;
-  /// The most memory that this takes, with a set of so many examples. \param row_values of a sparse row, on average;
-  /// 0: rows are contiguous
+  /// The most memory that is kept after begin_set, with a set of so many examples. \param row_values values of a sparse
+  /// row, on average; 0: rows are contiguous
   virtual Index kept_bytes(Index examples, double row_values) const = 0;
   /// What `add_hessian` costs, in calls of add_hessian_product; infinite where there is no such matrix, because it
-  /// would be too large, or the loss has several margins. \param row_values of a sparse row, on average; 0: rows are
-  /// contiguous
+  /// would be too large, or the loss has several margins. \param row_values values of a sparse row, on average; 0: rows
+  /// are contiguous
   virtual double hessian_cost(double row_values) const = 0;
   /// matrix += scale · Σ w ∇²ℓ(θ) over the batch: the lower triangle; what is above it is undefined. \param matrix
   /// [N][N], N = θ's size
@@ -59,9 +60,9 @@ class Convex {
 
 /// The settings of an Objective.
 struct ObjectiveTerms {
-  int portions = 1;                       ///< that the training set is divided into
+  int portions = 1;                       ///< parts into which the training set is divided
   Index batch_size = 512;                 ///< the most examples per pass of a network; linear models have their own
-  std::vector<float> class_weights = {};  ///< [K] of examples' losses, by their label; empty: all are 1
+  std::vector<float> class_weights = {};  ///< [K] weights of the losses, by label; empty: all are 1
   double weight_decay = 0;                ///< λ
   bool decay_biases_and_norms = false;
   data::Delivery delivery = {};
@@ -94,21 +95,21 @@ class Objective {
 
   int portions() const { return terms_.portions; }
   std::int64_t examples() const { return data_.info().train; }  ///< n
-  /// R(θ): ascending, disjoint. Elements in no range have no penalty.
+  /// The penalties R(θ): ascending, disjoint. Elements in no range have no penalty.
   const std::vector<PenalisedRange>& penalties() const { return penalties_; }
 
   /// Called after each batch of a portion with the number of its examples; returns whether to go on.
   using Between = std::function<bool(Index examples)>;
-  /// g += the gradient of the portion's share of the first term, and adds its losses (not divided by n) to `sums`,
-  /// which are complete on return. \return false if `between` stopped it: g and sums are then of no use
+  /// g += the gradient of the portion's share of the first term, of f, and adds its losses (not divided by n) to
+  /// `sums`, which are complete on return. \return false if `between` stopped it: g and sums are then of no use
   /// \throws DataError
   bool add_gradient(int portion, ModelState state, MutableView gradient, kernels::LossSums& sums,
                     const Between& between);
-  /// product += the portion's share of the first term's Hessian at θ, times v; for Convex models.
+  /// product += the portion's share of the Hessian of the first term of f at θ, times v; for Convex models.
   bool add_hessian_product(int portion, ModelState state, View v, MutableView product, const Between& between);
   /// What Hessian matrices cost, in products with the Hessian; infinite where the model has none (Convex).
   double hessian_cost() const;
-  /// matrix += the portion's share of the first term's Hessian at θ: the lower triangle. \param matrix [N][N]
+  /// matrix += the portion's share of the Hessian of the first term of f at θ: the lower triangle. \param matrix [N][N]
   bool add_hessian(int portion, ModelState state, MutableView matrix, const Between& between);
 
  private:
@@ -120,14 +121,14 @@ class Objective {
   kernels::Backend& backend_;
   data::Dataset& data_;
   ObjectiveTerms terms_;
-  Convex* convex_;  ///< null: the model is not
+  Convex* convex_;  ///< null: the model is not convex
   std::vector<PenalisedRange> penalties_;
 };
 
 /// A row of one of a model's two tables, and its ratings.
 struct RatedRow {
   std::size_t space = 0;                       ///< 0: the rows (users), 1: the columns (items), as in row_spaces()
-  Index number = 0;                            ///< of the row in its table
+  Index number = 0;                            ///< number of the row in its table
   std::span<const std::uint32_t> others = {};  ///< [n] rows of the other table
   View values = {};                            ///< [n] the ratings
 
@@ -142,7 +143,7 @@ class Alternating {
  public:
   virtual ~Alternating() = default;
 
-  /// How many ratings it is trained on; 0: unknown.
+  /// How many ratings the model is trained on; 0: unknown.
   virtual std::int64_t training_ratings() const = 0;
   /// Whether several ratings of one pair are one with their sum (counts of events), and whether there must be one
   /// above 0.
@@ -156,15 +157,15 @@ class Alternating {
 
   /// A thread's workspace.
   virtual std::unique_ptr<Scratch> make_solver() const = 0;
-  /// The row ← the minimum of J over it. A row without ratings becomes zero.
+  /// Solves for a row: the row ← the minimum of J over it. A row without ratings becomes zero.
   /// \param gram of the other table; empty where there is none
   virtual void solve(const RatedRow& row, View gram, MutableView parameters, Scratch& scratch) const = 0;
   /// About how many flops `solve` takes for a row with n ratings.
   virtual double solving_flops(Index n) const = 0;
 
-  /// The row's penalty in J.
+  /// The penalty of a row in J.
   virtual double row_penalty(const RatedRow& row, View parameters) const = 0;
-  /// Adds the row's ratings to `sums`. \return their losses in J
+  /// Adds a row's ratings to `sums`. \return the losses of the ratings in J
   virtual double add_losses(const RatedRow& row, View parameters, Scratch& scratch, kernels::LossSums& sums) const = 0;
 };
 

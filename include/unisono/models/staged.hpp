@@ -14,10 +14,10 @@ class Staged {
   virtual ~Staged() = default;
   virtual const nn::Network& network() const = 0;
   virtual const nn::Loss& loss_function() const = 0;
-  virtual std::uint64_t mask_seed() const = 0;  ///< of dropout masks
+  virtual std::uint64_t mask_seed() const = 0;  ///< seed of dropout masks
 };
 
-/// Tells a reader what a model predicts. \param outputs of its last layer, for a batch, in the backend's order
+/// Tells a reader what a model predicts. \param outputs of the model's last layer, for a batch, in the backend's order
 void read_predictions(kernels::Backend& backend, const Staged& model, const data::Batch& batch, View outputs,
                       PredictionReader& reader);
 

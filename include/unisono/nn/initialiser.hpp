@@ -20,10 +20,10 @@ inline constexpr Named<Initialiser> kInitialisers[] = {
     {Initialiser::ones, "ones", "all 1"}};
 
 /// Overwrites every block of a vector, as its `initialiser` says, and the floats between blocks with zeros. A value
-/// depends only on the seed, the block's number and its canonical position in the block.
+/// depends only on the seed, the block's number and the value's canonical position in the block.
 void initialise(const ParameterLayout& layout, std::uint64_t seed, MutableView vector);
 
-/// Draws the initial values of what a rank holds of a vector. The block's number and the position are those in the
+/// Draws the initial values of what a rank holds of a vector. The numbers of blocks and the positions are those in the
 /// whole vector, so that the values do not depend on who holds them. The floats that are in no shard become zero.
 void initialise(const Holding& holding, std::uint64_t seed, MutableView vector);
 

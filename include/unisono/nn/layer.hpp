@@ -10,41 +10,45 @@
 
 namespace unisono::nn {
 
-/// The shape of one example's activations between two layers.
+/// The shape of one example's activations between two layers: channels × height × width, and nothing else. A sequence
+/// of T vectors would be channels × T × 1; there are no lengths and no masks.
 struct Shape {
   kernels::Extent extent;
-  bool flat = false;  ///< `flatten` has marked it as a row of values; the memory layout is unchanged
+  bool flat = false;  ///< `flatten` has marked the shape as a row of values; the memory layout is unchanged
   bool is_row() const { return flat || extent.height * extent.width == 1; }
   bool operator==(const Shape&) const = default;
 };
 
-/// "20×24×24", or "800" for a row of values.
+/// A shape as text: "20×24×24", or "800" for a row of values.
 std::string text_of(const Shape& shape);
 
 /// The arguments of a forward or backward pass over one micro-batch, other than activations. Owns nothing.
 struct Pass {
   kernels::Backend& backend;
-  Reducer& reducer;        ///< of doubles in the backend's memory
-  View parameters;         ///< θ, from `first_parameter` on: all that the pass' layers have, or more
+  Reducer& reducer;        ///< sums doubles in the backend's memory
+  View parameters;         ///< θ, from `first_parameter` on: all parameters of the pass' layers, or more
   MutableView statistics;  ///< running statistics, from `first_statistic` on: updated where training, else read
   bool training = false;
   Index batch = 0;                          ///< B, this rank's examples; may be 0
-  std::span<const std::uint64_t> examples;  ///< [B] their indices in the set, where training
+  std::span<const std::uint64_t> examples;  ///< [B] the examples' indices in the set, where training
   std::int64_t epoch = 0;
-  std::uint64_t seed = 0;                          ///< of dropout masks
-  Index first_parameter = 0, first_statistic = 0;  ///< floats of the whole vectors that lie before the views
+  std::uint64_t seed = 0;  ///< seed of dropout masks
+  /// Floats of the whole vectors that lie before `parameters` and `statistics`.
+  Index first_parameter = 0, first_statistic = 0;
   /// False: running statistics do not change, e.g. where activations are recomputed for a backward pass.
   bool updates_statistics = true;
   /// [Piece::moments_size()] in the backend's memory, or empty. Where training, batch statistics are stored here
   /// instead of updating the running ones; see Piece::apply_moments.
   MutableView moments = {};
 
-  /// A block's part of `parameters`, of `statistics`, or of a vector g laid out as `parameters` (empty where g is
-  /// empty).
+  /// A block's part of `parameters`. Blocks are whole: a layer that holds a part of a block would need a local layout,
+  /// which does not exist yet.
   View parameter(const Block& block) const { return parameters.subspan(begin(block, first_parameter), size(block)); }
+  /// A block's part of `statistics`.
   MutableView statistic(const Block& block) const {
     return statistics.subspan(begin(block, first_statistic), size(block));
   }
+  /// A block's part of a vector g that is laid out as `parameters`; empty where g is empty.
   MutableView gradient(MutableView g, const Block& block) const {
     return g.empty() ? g : g.subspan(begin(block, first_parameter), size(block));
   }
@@ -56,7 +60,7 @@ struct Pass {
 
 /// The tensors of a layer's forward pass.
 struct ForwardViews {
-  View x;            ///< [B] examples of the input's extent
+  View x;            ///< [B] examples, of the input's extent
   View residual;     ///< of y's extent; empty where the layer has one input
   MutableView y;     ///< overwritten
   MutableView kept;  ///< kept_size() floats, saved for backward
@@ -67,8 +71,8 @@ struct ForwardViews {
 /// The tensors of a layer's backward pass. The pass computes dx and the layer's part of g together, or in two halves:
 /// first dx, with an empty `gradient`, then g, with an empty `dx`. Everything but dx is the same memory in both halves.
 struct BackwardViews {
-  View x;                ///< undefined unless the layer keeps its input
-  View y;                ///< undefined unless the layer keeps its output
+  View x;                ///< empty unless the layer keeps its input (LayerTraits::keeps_input)
+  View y;                ///< empty unless the layer keeps its output (LayerTraits::keeps_output)
   MutableView kept;      ///< as forward left it
   MutableView dy;        ///< may be overwritten where LayerTraits::changes_gradient
   MutableView dx;        ///< overwritten; empty where it is not wanted, and in the half for g
@@ -86,9 +90,10 @@ struct LayerTraits {
   bool changes_gradient = false;   ///< backward leaves dy ⊙ activation'(y) in dy
   bool shares_gradient = false;    ///< dx and the residual's gradient are dy itself; there is no backward to run
   bool collective = false;         ///< runs for an empty batch, too, because other ranks wait for it
-  bool local_statistics = false;   ///< its running statistics come from this rank's examples only
+  bool local_statistics = false;   ///< the layer's running statistics come from this rank's examples only
   bool random = false;             ///< draws random numbers in training
-  bool compares_examples = false;  ///< its batch statistics need two values of a channel; an example has one
+  /// The layer's batch statistics need two values of a channel, and an example has one.
+  bool compares_examples = false;
 };
 
 /// One operation of a network. Owns neither parameters nor activations, so that several micro-batches can be in flight
@@ -117,22 +122,24 @@ class Layer {
   virtual Index moments_size() const { return 0; }
   /// Multiply-adds with weights in the forward pass of one example.
   virtual double products() const { return 0; }
-  /// What a user must know of the layer's mode, e.g. which batch statistics it uses; shown next to its kind.
+  /// What a user must know of the layer's mode, e.g. which batch statistics it uses; shown next to the layer's kind.
   virtual std::string note() const { return ""; }
 
-  /// Fuses a following ReLU, or the addition of a second input, into the layer's own kernel.
+  /// Fuses a following ReLU into the layer's own kernel.
   /// \return false where the layer cannot
   virtual bool absorb_relu() { return false; }
+  /// Fuses the addition of a second input into the layer's own kernel.
+  /// \return false where the layer cannot
   virtual bool absorb_addition() { return false; }
 
-  /// Tells the layer that all of its parameters are frozen. Its running statistics do not change then, and it
+  /// Tells the layer that all of its parameters are frozen. The layer's running statistics then do not change, and it
   /// normalises with them in training, too. Called after declare, at most once.
   virtual void freeze() {}
 
   /// Computes y from x, and from the residual where there is one.
   virtual void forward(const Pass& pass, const ForwardViews& views) const = 0;
-  /// Computes dx, and the layer's part of g: overwritten or added to, as `write` says. For a layer with trainable
-  /// parameters it may be called in two halves, see BackwardViews; the results are the same bits. The first half may be
+  /// Computes dx, and the layer's part of g: overwritten or added to, as `write` says. A layer with trainable
+  /// parameters may be called in two halves (see BackwardViews), with the same bits as results. The first half may be
   /// left out where dx is not wanted, unless carried_size() > 0.
   virtual void backward(const Pass& pass, const BackwardViews& views) const = 0;
   /// Updates the running statistics with the batch statistics that forward has left in `moments`.

@@ -10,7 +10,7 @@ namespace unisono::nn {
 
 /// Which labels or targets a data set has.
 struct TargetShape {
-  Index classes = 0;      ///< of labels; 0: no labels
+  Index classes = 0;      ///< classes of the labels; 0: no labels
   Index target_size = 0;  ///< values of an example's target; 0: no targets
 };
 
@@ -35,14 +35,15 @@ class Loss {
   virtual void to_predictions(MutableView outputs) const = 0;
   /// Values of an example's prediction: one for each output, or for each class of a classifier.
   virtual Index prediction_size() const = 0;
-  /// Whether it counts hits, so that there is an accuracy.
+  /// Whether the loss counts hits, so that there is an accuracy.
   virtual bool counts_hits() const = 0;
   /// Whether to_predictions gives probabilities.
   virtual bool gives_probabilities() const { return counts_hits(); }
-  /// The number of mutually exclusive classes; 0: there are none.
+  /// The number of mutually exclusive classes that the outputs stand for; 0: there are none.
   virtual Index classes() const = 0;
 };
 
+/// Makes the loss of a network.
 /// \param out the shape of the network's last layer
 /// \throws ConfigError where the network's outputs and the data's labels or targets do not fit each other
 std::unique_ptr<Loss> make_loss(const NetworkSettings& settings, const Shape& out, const TargetShape& data);

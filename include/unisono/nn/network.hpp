@@ -11,10 +11,10 @@
 
 namespace unisono::nn {
 
-/// One table of `[model] layers = [ … ]`: the settings that all layers have, and those of its kind.
+/// One table of `[model] layers = [ … ]`: the settings that all layers have, and those of the layer's kind.
 struct LayerSettings {
   std::string kind;              ///< a name of layer_kinds()
-  std::string name;              ///< default: kind and number, "convolution1"
+  std::string name;              ///< the layer's name; default: kind and number, "convolution1"
   bool inside_residual = false;  ///< the config offers no residual block inside another
   OwnSettings own = {};
   void describe(ConfigVisitor& visitor);
@@ -60,16 +60,16 @@ struct NetworkSettings {
   LossKind loss = LossKind::softmax_cross_entropy;
   double label_smoothing = 0;
   std::vector<LayerSettings> layers;
-  double delta = 1;  ///< huber
+  double delta = 1;  ///< LossKind::huber: |y − t| above which the loss is linear
   kernels::Winograd winograd = kernels::Winograd::tiles_2x2;
   void describe(ConfigVisitor& visitor);
 };
 
 /// A row of the table of layers.
 struct LayerRow {
-  std::string name, kind, output;  ///< kind says what was fused, and which statistics are in force
+  std::string name, kind, output;  ///< `kind` says what was fused, and which statistics are in force
   Index parameters = 0;
-  double flops = 0;      ///< of an example's forward and backward pass
+  double flops = 0;      ///< flops of an example's forward and backward pass
   Index activation = 0;  ///< floats that the layer's outputs take
 };
 
@@ -77,22 +77,22 @@ struct LayerRow {
 /// between an operation and what was fused into it.
 struct CutPoint {
   std::string after;         ///< the layer whose outputs cross
-  std::string next;          ///< the layer of the config that begins behind it; a residual block as a whole
-  Shape shape;               ///< of the outputs that cross, of one example
-  Index boundary = 0;        ///< floats of the outputs that cross, of one example
-  PieceCost before, behind;  ///< of all layers before it, and of all after it
+  std::string next;          ///< the layer of the config that begins behind the cut point; a residual block as a whole
+  Shape shape;               ///< shape of one example's outputs that cross
+  Index boundary = 0;        ///< floats of one example's outputs that cross
+  PieceCost before, behind;  ///< costs of all layers before the cut point, and of all behind it
 };
 
 /// Layers in sequence, with residual blocks.
 class Network {
  public:
   /// \param steps_together whether all ranks compute each step together, so that "auto" batch statistics can be global
-  /// \param freeze patterns of names (see ParameterLayout::freeze): these blocks' part of every gradient is 0
+  /// \param freeze patterns of names (see ParameterLayout::freeze): matching blocks' part of every gradient is 0
   /// \throws ConfigError naming the layer that does not fit, or the pattern that fits nothing
   Network(const NetworkSettings& settings, const kernels::Extent& in, const kernels::Backend& backend,
           bool steps_together, const std::vector<std::string>& freeze = {});
-  /// The network up to a layer, whose outputs become its outputs. For inference, with θ and statistics of the whole
-  /// one.
+  /// The network up to layer `layer`, whose outputs become the network's. For inference, with θ and statistics of the
+  /// whole network.
   /// \throws ConfigError with the names of all layers where there is no such layer
   static std::unique_ptr<Network> up_to(const std::string& layer, const NetworkSettings& settings,
                                         const kernels::Extent& in, const kernels::Backend& backend);
@@ -100,34 +100,36 @@ class Network {
 
   const kernels::Extent& in() const;
   const Shape& out() const;
-  const ParameterLayout& parameters() const { return parameters_; }  ///< of θ
-  const ParameterLayout& statistics() const { return statistics_; }  ///< of the running statistics
+  const ParameterLayout& parameters() const { return parameters_; }  ///< layout of θ
+  const ParameterLayout& statistics() const { return statistics_; }  ///< layout of the running statistics
   /// Whether the running statistics of any layer come from this rank's examples only.
   bool statistics_are_local() const;
-  /// Whether a layer compares the examples of a micro-batch (LayerTraits::compares_examples): those of all ranks, or
-  /// this rank's alone.
+  /// Whether a layer compares the examples of a micro-batch (LayerTraits::compares_examples). \param local true: this
+  /// rank's examples alone; false: those of all ranks
   bool compares_examples(bool local) const;
 
   /// Checks that an example's training loss depends on θ and on the example alone.
   /// \throws ConfigError naming a layer that draws random numbers or uses statistics of the batch
   void require_deterministic() const;
 
-  /// In the order of the layers.
+  /// All cut points, in the order of the layers.
   std::vector<CutPoint> cut_points() const;
-  /// The first layer that computes something; see CutPoint::next.
+  /// The first layer that computes something, named as by CutPoint::next.
   std::string first_layer() const;
   /// The layers from cut point `first` to cut point `last`, counted from 1: 0 is the network's start, and the number of
   /// cut points plus 1 its end. The network must outlive the piece. \throws std::out_of_range
   Piece piece(int first, int last) const;
 
-  /// See Piece: the whole network is one.
+  /// Piece::moments_size of the whole network.
   Index moments_size() const;
+  /// Piece::apply_moments of the whole network.
   void apply_moments(const Pass& pass, MutableView moments) const;
 
   /// The workspace of a pass over the whole network.
   WorkspacePlan plan(Index batch, bool training) const;
+  /// The table of layers, with activations for `batch` examples.
   std::vector<LayerRow> rows(Index batch) const;
-  /// The layers' notes, e.g. "global statistics", without repetitions; and what is frozen.
+  /// Notes on the layers, e.g. "global statistics", without repetitions; and what is frozen.
   std::vector<std::string> notes() const;
 
   /// Loads the inputs and runs all layers.
@@ -137,8 +139,8 @@ class Network {
   /// Where ∂loss/∂outputs is to be written before `backward`.
   MutableView output_gradient(const Workspace& workspace) const;
   /// g (+)= ∂loss/∂θ, block by block: the unused floats between blocks stay what they were, zero since g was allocated.
-  /// `ready` is told ranges of g that are final: from the end to the start, without gaps, the same ones for
-  /// every batch.
+  /// `ready` is told ranges of g that are final: from the end to the start, without gaps, the same ranges for every
+  /// batch.
   void backward(const Pass& pass, const Workspace& workspace, MutableView gradient, kernels::Write write,
                 GradientReady ready) const;
 

@@ -15,7 +15,7 @@ struct MemorySchedule;  // which tensors share memory, and when each is needed
 enum class PassKind {
   inference,  ///< forward only
   training,   ///< forward and `backward`
-  halves,     ///< forward, `backward_inputs` and, at any time after it, `backward_weights`: takes the most memory
+  halves,     ///< forward, `backward_inputs` and, at any later time, `backward_weights`: takes the most memory
 };
 
 /// Where every tensor of a pass over one batch size lies in one piece of memory.
@@ -24,10 +24,10 @@ struct WorkspacePlan {
   PassKind kind = PassKind::inference;
   std::vector<Index> offsets;  ///< floats
   std::vector<Index> sizes;    ///< floats
-  Index floats = 0;            ///< of the whole
+  Index floats = 0;            ///< floats of the whole workspace
 };
 
-/// The memory of one micro-batch in flight, which is the backend's. It need not be initialised.
+/// The memory of one micro-batch in flight, in the backend's memory. It need not be initialised.
 struct Workspace {
   const WorkspacePlan& plan;
   MutableView memory;  ///< plan.floats, aligned to a cache line
@@ -43,9 +43,8 @@ struct PieceCost {
   PieceCost& operator+=(const PieceCost& more);
 };
 
-/// Consecutive layers of a network between two of its cut points, or all of them. Several micro-batches may be in
-/// flight at once, each with a workspace that the caller owns; all passes in flight are given the same
-/// `Pass::parameters`.
+/// Consecutive layers of a network between two of its cut points, or all layers. Several micro-batches may be in flight
+/// at once, each with a workspace that the caller owns; all passes in flight are given the same `Pass::parameters`.
 ///
 /// A micro-batch runs forward, then `backward`; or, on a workspace of PassKind::halves, `backward_inputs` and later
 /// `backward_weights`, whose results are the same bits. Names, layout and random numbers of a piece's layers are those
@@ -62,29 +61,29 @@ class Piece {
 
   const Shape& in() const;
   const Shape& out() const;
-  FloatRange parameters() const;  ///< of θ and g, padding included
-  FloatRange statistics() const;  ///< of the running statistics
+  FloatRange parameters() const;  ///< range of θ and g, padding included
+  FloatRange statistics() const;  ///< range of the running statistics
   PieceCost cost() const;
-  PieceCost cost_of(int node) const;  ///< of one layer, counted from the first
+  PieceCost cost_of(int node) const;  ///< cost of one layer, counted from the piece's first
   /// Whether the piece computes ∂loss/∂input: only where a layer before it has trainable parameters.
   bool gives_input_gradient() const;
   WorkspacePlan plan(Index batch, PassKind kind) const;
 
   // One micro-batch. Collective where training with global batch statistics; then B may be 0, too.
 
-  /// Loads the network's inputs and runs the layers: for the first piece.
+  /// Loads the network's inputs and runs the layers of its first piece.
   /// \return the last layer's outputs, in the workspace until the backward pass begins
   View forward(const Pass& pass, const Inputs& inputs, const Workspace& workspace) const;
-  /// Runs the layers on what `input` holds.
+  /// Runs the layers of a later piece on what `input` holds.
   View forward(const Pass& pass, const Workspace& workspace) const;
-  /// Where the outputs of the piece before are to be written before `forward`, which may overwrite them.
+  /// Where the outputs of the previous piece are to be written before `forward`, which may overwrite them.
   MutableView input(const Workspace& workspace) const;
 
   /// Where ∂loss/∂outputs is to be written, after `forward` and before a backward pass.
   MutableView output_gradient(const Workspace& workspace) const;
   /// g (+)= ∂loss/∂θ, block by block: the unused floats between blocks stay what they were, zero since g was allocated.
-  /// `ready` is told ranges of g that are final: from the end of `parameters()` to its start, without gaps, the
-  /// same ones for every batch. \param gradient g from pass.first_parameter on, as pass.parameters is θ
+  /// `ready` is told ranges of g that are final: from the end of `parameters()` to its start, without gaps, the same
+  /// ranges for every batch. \param gradient g from pass.first_parameter on, as pass.parameters is θ
   void backward(const Pass& pass, const Workspace& workspace, MutableView gradient, kernels::Write write,
                 GradientReady ready) const;
   /// Computes the input's gradient, and leaves in the workspace what `backward_weights` needs.
@@ -99,9 +98,9 @@ class Piece {
 
   /// Floats of `Pass::moments`: for each layer with running statistics, sums over a batch, as doubles.
   Index moments_size() const;
-  /// Updates the running statistics with the `moments` that one micro-batch's forward pass has left, on any rank: to
-  /// the same bits as if that pass had updated them now. \param pass only backend, statistics and first_statistic are
-  /// used
+  /// Updates the running statistics with the `moments` that one micro-batch's forward pass has left, on any rank: with
+  /// the same bits as if that pass had updated the statistics now. \param pass only backend, statistics and
+  /// first_statistic are used
   void apply_moments(const Pass& pass, MutableView moments) const;
 
   const MemorySchedule& schedule(PassKind kind) const;

@@ -18,7 +18,7 @@ class Holding;
 
 namespace unisono::optim {
 
-/// The first of optimizer_kinds().
+/// The name of the first of optimizer_kinds().
 std::string default_optimizer();
 
 /// `[optimizer]`: the settings that all update rules have, and those of each kind.
@@ -38,22 +38,22 @@ struct OptimizerState {
   Buffer values;
 };
 
-/// An update rule: θ ← θ − rate · direction(g, state). The floats between the blocks of θ stay zero, as those of g are.
-/// All vectors lie in the device's memory.
+/// An update rule: θ ← θ − rate · direction(g, state). The floats between the blocks of θ stay zero, as the floats
+/// between the blocks of g do. All vectors lie in the device's memory.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
 
-  /// One step on the whole vector. \param gradient of the mean loss over the global batch, all ranks' parts summed
-  /// \param gradient_scale what it is to be multiplied with first
+  /// Makes a step on the whole vector. \param gradient of the mean loss over the global batch, all ranks' parts summed
+  /// \param gradient_scale what the gradient is to be multiplied with first
   virtual void step(MutableView parameters, View gradient, double learning_rate, float gradient_scale = 1) = 0;
 
-  /// Whether a step may be made in parts: that of each float of θ depends on the same float of g and state alone. It
-  /// may not where norms are needed, for clipping or for rates of blocks.
+  /// Whether a step may be made in parts: the step of each float of θ depends on the same float of g and state alone.
+  /// It may not where norms are needed, for clipping or for rates of blocks.
   virtual bool steps_in_parts() const = 0;
-  /// Begins a step in parts; each float of θ then belongs to one of them. \pre steps_in_parts()
+  /// Begins a step in parts; each float of θ belongs to one part. \pre steps_in_parts()
   virtual void begin_step(double learning_rate, float gradient_scale = 1) = 0;
-  /// The part of the step of as many floats of the whole vector from `first` on.
+  /// Makes the part of a step for as many floats as `parameters` has, from float `first` of the whole vector on.
   virtual void step_part(Index first, MutableView parameters, View gradient) = 0;
 
   /// The state vectors, for checkpoints and averaging.
@@ -66,23 +66,26 @@ class Optimizer {
   virtual double last_gradient_norm() const = 0;
 };
 
+/// Makes the update rule that settings.kind names, for all of θ.
 /// \throws ConfigError for a kind that does not exist, or that has no kernels on this device
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerSettings& settings, const ParameterLayout& layout,
                                           kernels::UpdateKernels& kernels);
 
-/// For what this rank holds of θ: g and the state vectors are held as θ is, and laid out as θ is in this rank's memory.
-/// The ranks together make the same step as one rank that holds all of θ, on CPUs bit for bit. A step is collective
-/// where the ranks divide a copy of θ and norms are needed: of the whole gradient for clipping, of whole blocks for
-/// LARS and LAMB; each takes one message. \param holding must outlive the optimizer \throws ConfigError as above
+/// Makes the update rule that settings.kind names, for what this rank holds of θ: g and the state vectors are held as θ
+/// is, and laid out as θ is in this rank's memory. The ranks together make the same step as one rank that holds all of
+/// θ, on CPUs bit for bit. A step is collective where the ranks divide a copy of θ and norms are needed: of the whole
+/// gradient for clipping, of whole blocks for LARS and LAMB; each takes one message. \param holding must outlive the
+/// optimizer \throws ConfigError for a kind that does not exist, or that has no kernels on this device
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerSettings& settings, const Holding& holding,
                                           kernels::UpdateKernels& kernels);
 
-/// How many vectors of θ's size such an optimizer keeps; each takes layout.size() floats of the device's memory.
+/// How many vectors of θ's size an optimizer with these settings keeps; each takes layout.size() floats of the device's
+/// memory.
 int optimizer_state_vectors(const OptimizerSettings& settings);
 
 /// ‖v‖² of the whole vector, of which this rank has a part. Collective over the ranks that hold a copy together, if
-/// they are several (see Holding::squares). On CPUs the same bits whoever holds what. \param vector [holding.size()] in
-/// the device's memory
+/// these are several (see Holding::squares). On CPUs the same bits whoever holds what. \param vector [holding.size()]
+/// in the device's memory
 double squared_norm(const Holding& holding, View vector, kernels::VectorKernels& kernels);
 
 }  // namespace unisono::optim

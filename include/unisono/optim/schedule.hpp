@@ -22,23 +22,24 @@ inline constexpr Named<ScheduleKind> kScheduleKinds[] = {
 /// `[schedule]`
 struct ScheduleSettings {
   ScheduleKind kind = ScheduleKind::constant;
-  std::int64_t epochs = 0;                 ///< length of schedules that decrease; 0: that of the run
-  double warmup_epochs = 0;                ///< linear, up to the base rate
-  double final_factor = 0;                 ///< linear, cosine, polynomial: of the base rate, reached at the last step
-  double exponential_final_factor = 0.01;  ///< exponential: of the base rate, reached at the last step; above 0
+  std::int64_t epochs = 0;   ///< length of schedules that decrease; 0: the length of the run
+  double warmup_epochs = 0;  ///< epochs in which the rate rises linearly to the base rate
+  double final_factor = 0;   ///< linear, cosine, polynomial: share of the base rate, reached at the last step
+  double exponential_final_factor = 0.01;  ///< exponential: share of the base rate, reached at the last step; above 0
   std::vector<double> milestones{};        ///< step: epochs from which on the rate is multiplied by `factor`
-  double factor = 0.1;                     ///< step
-  double power = 2;                        ///< polynomial
+  double factor = 0.1;                     ///< step: by which the rate is multiplied at each milestone
+  double power = 2;                        ///< polynomial: the power
   /// No key: above 0, the rate is multiplied by this at each step, in place of all else (unisono find-rate).
   double growth = 0;
   void describe(ConfigVisitor& visitor);
   /// Whether the rate of a step depends on how long the schedule is.
   bool depends_on_length() const { return kind != ScheduleKind::constant && kind != ScheduleKind::step; }
-  /// Epochs that the schedule spans, in a run of so many.
+  /// Epochs that the schedule spans, in a run of `run_epochs`.
   std::int64_t span(std::int64_t run_epochs) const { return epochs > 0 ? epochs : run_epochs; }
 };
 
-/// \throws ConfigError where a milestone lies in the warm-up, so that no step has the base learning rate
+/// Checks that some step has the base learning rate. \throws ConfigError where a milestone lies in the warm-up, so that
+/// no step has it
 void require_base_rate(const ScheduleSettings& settings);
 
 /// The learning rate as a function of the step, for given settings, base rate and length of the schedule.
@@ -46,7 +47,8 @@ class Schedule {
  public:
   /// \param total_steps length of the schedule
   Schedule(const ScheduleSettings& settings, double base_rate, std::int64_t total_steps, std::int64_t steps_per_epoch);
-  /// \param step how many steps were made before this one: 0 … total − 1; later ones keep the last one's rate
+  /// The learning rate of a step. \param step how many steps were made before it: 0 … total − 1; later steps keep the
+  /// last step's rate
   double rate(std::int64_t step) const;
 
  private:

@@ -24,7 +24,7 @@ class CommonFate {
     wait_any(one);
     request.wait();
   }
-  /// Waits until at least one of these requests is done, or `enough()`. \param requests not empty
+  /// Waits until at least one of the requests is done, or `enough()` returns true. \param requests not empty
   /// \param enough as in Request::wait_unless; may be empty \return the indices of those that are done
   std::vector<std::size_t> wait_any(std::span<comm::Request* const> requests,
                                     const std::function<bool()>& enough = {}) {
@@ -33,7 +33,7 @@ class CommonFate {
     return done;
   }
   bool has_given_up() const { return gave_up_; }
-  /// \throws PeerFailure if a thread of this rank gave up
+  /// Checks that no thread of this rank gave up. \throws PeerFailure if one did
   void require_all() const {
     if (gave_up_) throw comm::PeerFailure("another thread of this rank failed");
   }
@@ -46,7 +46,8 @@ class CommonFate {
     }
     gave_up_ = true;
   }
-  /// Rethrows the exception of the thread that gave up first, if any; those of the others are consequences of it.
+  /// Rethrows the exception of the thread that gave up first, if any; the exceptions of other threads are consequences
+  /// of it.
   void rethrow_cause() {
     const std::lock_guard lock(mutex_);
     if (cause_) std::rethrow_exception(cause_);

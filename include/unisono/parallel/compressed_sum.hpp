@@ -15,61 +15,64 @@
 
 namespace unisono::parallel {
 
+/// How what ranks send is compressed.
 enum class Compression { none, bf16, eight_bit, one_bit, threshold, top_k, power_sgd };
 
 /// The values from other sections of the config that compression depends on.
 struct CompressionTerms {
   double clip_norm = 0;
-  int optimizer_states = 0;   ///< vectors that the optimizer keeps
-  bool reproducible = false;  ///< sums over ranks are made in an order that does not depend on their number
+  int optimizer_states = 0;  ///< vectors that the optimizer keeps
+  /// Whether sums over ranks are made in an order that does not depend on the number of ranks.
+  bool reproducible = false;
 };
 
 /// `[strategy.compression]`: what ranks send instead of whole gradients, or of whole changes of parameters.
 struct CompressionSettings {
   Compression kind = Compression::none;
-  double threshold = 0;                 ///< of kind threshold: τ; 0: by density
-  double threshold_density = 0.01;      ///< of kind threshold: share of the values that are sent, where τ is adapted
-  double residual_limit = 0;            ///< of kind threshold: residuals are cut to so many times τ; 0: they are not
-  double density = 0.01;                ///< of kind top_k: share of the values that are sent
-  double momentum = 0;                  ///< of kind top_k: momentum correction
-  std::int64_t ramp_steps = 0;          ///< of kind top_k: steps in which the share falls to `density`
-  std::int64_t rank = 2;                ///< of kind power_sgd
-  std::int64_t warmup_steps = 0;        ///< steps of the run whose gradients are sent whole
-  double clip_norm = 0;                 ///< of a rank's own gradient, before it is compressed; 0: not clipped
+  double threshold = 0;             ///< of kind threshold: τ; 0: by density
+  double threshold_density = 0.01;  ///< of kind threshold: share of the values that are sent, where τ is adapted
+  double residual_limit = 0;        ///< of kind threshold: residuals are cut to so many times τ; 0: they are not
+  double density = 0.01;            ///< of kind top_k: share of the values that are sent
+  double momentum = 0;              ///< of kind top_k: momentum correction
+  std::int64_t ramp_steps = 0;      ///< of kind top_k: steps in which the share falls to `density`
+  std::int64_t rank = 2;            ///< of kind power_sgd: the rank of the matrices that are sent
+  std::int64_t warmup_steps = 0;    ///< steps of the run whose gradients are sent whole
+  double clip_norm = 0;  ///< largest norm of a rank's own gradient before it is compressed; 0: it is not clipped
   std::vector<std::string> exact = {};  ///< blocks that are sent whole, in addition to biases and norms
 
   bool is_on() const { return kind != Compression::none; }
-  /// The keys about gradients.
+  /// Declares the keys for gradients.
   void describe(ConfigVisitor& visitor);
-  /// The keys about changes of parameters: what there is for gradients alone is left out.
+  /// Declares the keys for changes of parameters: those for gradients alone are left out.
   void describe_for_changes(ConfigVisitor& visitor);
-  /// The keys about gradients that workers push to servers, each at its own pace.
+  /// Declares the keys for gradients that workers push to servers, each worker at its own pace.
   void describe_for_pushes(ConfigVisitor& visitor);
-  /// Checks against other sections, as errors of `visitor`.
+  /// Checks the settings against other sections of the config; errors are `visitor`'s.
   void check(const CompressionTerms& terms, ConfigVisitor& visitor) const;
 };
 
-/// \throws ConfigError where a pattern of `exact` fits no block of the model
+/// Checks that each pattern of `exact` fits a block of the model. \throws ConfigError where one does not
 void require_fitting_blocks(const CompressionSettings& settings, const ParameterLayout& layout);
 
-/// Null for power_sgd, which has none.
+/// The encoder of a kind of compression; null for power_sgd, which has none.
 std::unique_ptr<kernels::Encoder> make_encoder(const CompressionSettings& settings);
 
 /// The vectors that compressed sums keep from step to step, in the order in which the exchanges expect them.
 std::vector<StateVector> compression_vectors(const CompressionSettings& settings);
 
-/// g ← Σ_r of what rank r's messages say about its gradient; see compressed_sum.cpp. Uses run.vectors.
+/// A sum of compressed gradients: g ← Σ_r of what rank r's messages say about its gradient; see compressed_sum.cpp.
+/// Uses run.vectors.
 std::unique_ptr<GradientExchange> make_compressed_sum(StepTerms& run, const CompressionSettings& settings);
 
-/// g ← Σ_r of products of thin matrices, for strategy.compression.kind = "power_sgd"; see power_sgd.cpp. Uses
-/// run.vectors.
+/// A sum of compressed gradients: g ← Σ_r of products of thin matrices, for strategy.compression.kind = "power_sgd";
+/// see power_sgd.cpp. Uses run.vectors.
 std::unique_ptr<GradientExchange> make_power_sgd(StepTerms& run, const CompressionSettings& settings);
 
-/// What sums of compressed gradients have in common: a rank's own gradient is clipped before it is compressed.
+/// Clips a rank's own gradient before it is compressed, in all sums of compressed gradients:
 ///     g_r ← g_r · min(1, clip_norm / (√P ‖g_r‖))       Lin et al., ICLR 2018
 void clip_own_gradient(StepTerms& run, double clip_norm);
 
-/// Estimated bytes of memory of an exchange, without the vectors that it keeps.
+/// Estimated bytes of memory of a sum of compressed gradients, without the vectors that it keeps.
 std::int64_t compression_bytes(const ParameterLayout& layout, int ranks, const CompressionSettings& settings);
 
 /// Bytes that a rank sends in an allreduce of n floats, each rank on a node of its own: slices are added up by one rank
@@ -82,21 +85,22 @@ struct CompressedBlocks {
   std::vector<FloatRange> exact;  ///< sent as they are
 };
 
-/// Whether blocks are compressed by their role and name: not biases and norms, nor what one of the patterns fits (see
-/// ParameterLayout::matching).
+/// For each block, whether its role and name let it be compressed: not biases and norms, nor blocks that a pattern of
+/// `exact` fits (see ParameterLayout::matching).
 std::vector<bool> blocks_to_compress(const ParameterLayout& layout, const std::vector<std::string>& exact);
 
-/// \param compressed for each block, whether it is; frozen ones are not
+/// Which floats are compressed. \param compressed for each block, whether it is; frozen blocks are not
 CompressedBlocks divide_blocks(const ParameterLayout& layout, const std::vector<bool>& compressed);
 
-/// Floats in all of these ranges.
+/// How many floats all ranges have.
 Index size_of(const std::vector<FloatRange>& ranges);
 
-/// The part of `range` that lies within another one; empty where there is none.
+/// The part of `range` that lies within `other`; empty where there is none.
 FloatRange common_part(const FloatRange& range, const FloatRange& other);
 
-/// packed ← the ranges of `vector`, one behind the other, in the front of `vector` itself, too; and back.
+/// packed ← the ranges of `vector`, one behind the other. `packed` may be the front of `vector` itself.
 void pack(View vector, const std::vector<FloatRange>& ranges, MutableView packed);
+/// The ranges of `vector` ← packed, in which they lie one behind the other.
 void unpack(View packed, const std::vector<FloatRange>& ranges, MutableView vector);
 
 /// Sums vectors over the ranks by messages that an encoder makes of them.
@@ -105,9 +109,9 @@ class EncodedSum {
   explicit EncodedSum(comm::Communicator& ranks) : ranks_(ranks), fate_(ranks) {}
   virtual ~EncodedSum() = default;
 
-  /// sum[i] ← Σ_r what rank r's message says about its value i; values ← what was not said. In the order of the ranks,
-  /// beginning with −0, so that values that are sent exactly have the sum of an allreduce. Collective, by messages
-  /// between two ranks alone; one thread at a time. Every rank ends with the same bits.
+  /// sum[i] ← Σ_r what rank r's message says about its value i; values ← what was not said. Messages are added in the
+  /// order of the ranks, beginning with −0, so that values that are sent exactly have the sum of an allreduce.
+  /// Collective, by messages between two ranks alone; one thread at a time. Every rank ends with the same bits.
   /// \param values, sum of equal length, the same on all ranks
   /// \param place its sender is set by this function
   virtual void sum(kernels::Encoder& encoder, MutableView values, MutableView sum, kernels::EncodingPlace place) = 0;
@@ -132,15 +136,15 @@ class EncodedSum {
   std::int64_t sent_bytes_ = 0;
 };
 
-/// For messages whose lengths differ: each is sent to all.
-/// Cost per sum of n values: P − 1 messages of the encoder's length and 8 bytes, from each rank to all others.
+/// A sum for messages whose lengths differ: each message is sent to all ranks. Cost per sum of n values: P − 1 messages
+/// of the encoder's length and 8 bytes, from each rank to all others.
 std::unique_ptr<EncodedSum> make_gathered_sum(comm::Communicator& ranks);
 
-/// For dense encoders: each rank adds up one slice of the vector, and sends its sum, encoded again, to all.
-/// Cost per sum of n values: 2 (P − 1) messages from each rank, of 2 (P − 1) / P · most_bytes(n) together.
+/// A sum for dense encoders: each rank adds up one slice of the vector, and sends its sum, encoded again, to all. Cost
+/// per sum of n values: 2 (P − 1) messages from each rank, of 2 (P − 1) / P · most_bytes(n) together.
 std::unique_ptr<EncodedSum> make_sliced_sum(comm::Communicator& ranks);
 
-/// The one of these that suits an encoder.
+/// The sum that suits an encoder: sliced for dense encoders, else gathered.
 inline std::unique_ptr<EncodedSum> make_encoded_sum(comm::Communicator& ranks, const kernels::Encoder& encoder) {
   return encoder.is_dense() ? make_sliced_sum(ranks) : make_gathered_sum(ranks);
 }
@@ -153,17 +157,17 @@ class CompressedChanges {
   /// \param settings is_on()
   CompressedChanges(StepTerms& run, const CompressionSettings& settings);
 
-  /// The sums that follow belong to this step of the run.
+  /// Says that the sums that follow belong to step `step` of the run.
   void begin_step(std::int64_t step);
   /// changes ← the sum over the ranks, with the same bits on all; rest ← what this rank has not sent. Collective.
-  /// \param rest in: what it had not sent before; as long as `changes`, and as long on all ranks
+  /// \param rest in: what this rank had not sent before; as long as `changes`, and as long on all ranks
   void sum(MutableView changes, MutableView rest);
 
  private:
   StepTerms& run_;
   std::unique_ptr<kernels::Encoder> encoder_;
   std::unique_ptr<EncodedSum> sum_;
-  std::uint64_t place_ = 0;  ///< of the next sum: its step and its number in the step
+  std::uint64_t place_ = 0;  ///< place of the next sum: its step and its number in the step
 };
 
 }  // namespace unisono::parallel

@@ -9,8 +9,9 @@ namespace unisono::parallel {
 
 /// What compressed gradients or changes count.
 struct CompressionCounters {
-  std::int64_t sent_bytes = 0;   ///< to other ranks, of messages
-  std::int64_t plain_bytes = 0;  ///< that allreduces of the same floats, or pushes, would have sent without it
+  std::int64_t sent_bytes = 0;  ///< bytes of messages to other ranks
+  /// Bytes that allreduces of the same floats, or pushes, would have sent without compression.
+  std::int64_t plain_bytes = 0;
 
   void describe(CounterVisitor& visitor);
   std::string text(const CounterTerms& terms) const;
@@ -18,7 +19,7 @@ struct CompressionCounters {
 
 /// What the stages of a pipeline count.
 struct PipelineCounters {
-  std::int64_t boundary_bytes = 0;  ///< of activations and gradients that were sent between stages
+  std::int64_t boundary_bytes = 0;  ///< bytes of activations and gradients that were sent between stages
 
   void describe(CounterVisitor& visitor);
 };

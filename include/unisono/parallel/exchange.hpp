@@ -24,15 +24,15 @@ Index bucket_bytes_of(const StepTerms& run);
 
 /// One of the micro-batches that this rank computes in a step.
 struct MicroBatchPlace {
-  Index number = 0, count = 1;     ///< among the step's micro-batches, of all replicas
-  bool first = true, last = true;  ///< of this rank's
+  Index number = 0, count = 1;     ///< number of the micro-batch among the step's, of all replicas; how many these are
+  bool first = true, last = true;  ///< whether it is this rank's first or last in the step
 };
 
 /// Where the gradient of a micro-batch goes.
 struct GradientTarget {
   MutableView gradient;
   kernels::Write write;
-  GradientReady ready = {};  ///< who is told which ranges of it are final; nobody: it is not asked for
+  GradientReady ready = {};  ///< who is told which ranges of the gradient are final; nobody: it is not asked for
 };
 
 /// What happens to the gradient between the backward pass and the optimizer step, e.g. a sum over the ranks.
@@ -46,36 +46,37 @@ class GradientExchange {
   /// for the optimizer, and the exchange is ready for the next step. Collective.
   virtual void finish() = 0;
 
-  /// Seconds that what `target` tells of and `finish` have blocked this rank so far, in two parts that do not overlap.
+  /// Seconds that an exchange has blocked this rank so far, in two parts that do not overlap.
   struct BlockedSeconds {
     double communication = 0;  ///< while all ranks were present
     double stragglers = 0;     ///< waiting for ranks that had not arrived yet
   };
+  /// The seconds that `finish`, and telling what `target` says, have blocked this rank so far.
   virtual BlockedSeconds blocked() const = 0;
 };
 
-/// g ← Σ_r g_r, in buckets: the allreduce of each begins as soon as it is final. Li et al., "PyTorch distributed", VLDB
-/// 2020.
-/// Cost per step: allreduces of 4N bytes together, N flops.
+/// A sum over ranks, g ← Σ_r g_r, in buckets: the allreduce of a bucket begins as soon as the bucket is final. Li et
+/// al., "PyTorch distributed", VLDB 2020. Cost per step: allreduces of 4N bytes together, N flops.
 /// \param gradient the same length on all ranks; overwritten with the sum
 /// \param bucket_bytes 0: chosen automatically
 /// \param clock measures the BlockedSeconds seconds
 std::unique_ptr<GradientExchange> make_bucketed_sum(comm::Communicator& communicator, MutableView gradient,
                                                     Index bucket_bytes = 0, const Clock& clock = steady_clock());
 
-/// Its first half: each rank has the sum, with the same bits, in its slice of each bucket (StateShards); the rest of g
-/// is undefined. Cost per step: reduce-scatters of 4N bytes together, N/P flops.
+/// The first half of a bucketed sum: each rank has the sum, with the bits of make_bucketed_sum, in its slice of each
+/// bucket (StateShards); the rest of g is undefined. Cost per step: reduce-scatters of 4N bytes together, N/P flops.
 /// \param bucket_bytes above 0
 std::unique_ptr<GradientExchange> make_scattered_sum(comm::Communicator& communicator, MutableView gradient,
                                                      Index bucket_bytes, const Clock& clock = steady_clock());
 
-/// g ← Σ of all micro-batches' gradients, in an order that does not depend on who computes which: the m micro-batches
-/// of a step form L = min(leaves, m) leaves of a SumTree, runs of consecutive ones whose gradients are added one by
-/// one. A replica computes whole leaves and adds up its complete subtrees; all replicas together add the rest of the
-/// tree. Cost per step: a replica makes a vector addition for each leaf after the first of each of its subtrees (N
-/// flops, 12N bytes of memory); a tree sum in buckets, of 4N bytes for each subtree. Memory: a vector of N for each
-/// subtree, in addition to g, and for each level of the largest one. With as many replicas as a power of two divides L
-/// into, each has one subtree; else up to 2 log₂ L. \param replicas each computes the leaves slice_of(L, rank, size)
+/// A reproducible sum, g ← Σ of all micro-batches' gradients, in an order that does not depend on who computes which:
+/// the m micro-batches of a step form L = min(leaves, m) leaves of a SumTree, runs of consecutive micro-batches whose
+/// gradients are added one by one. A replica computes whole leaves and adds up its complete subtrees; all replicas
+/// together add the rest of the tree. Cost per step: a replica makes a vector addition for each leaf after the first of
+/// each of its subtrees (N flops, 12N bytes of memory); a tree sum in buckets, of 4N bytes for each subtree. Memory: a
+/// vector of N for each subtree, in addition to g, and for each level of the largest subtree. With as many replicas as
+/// a power of two divides L into, each replica has one subtree; else up to 2 log₂ L. \param replicas each computes the
+/// leaves slice_of(L, rank, size)
 /// \param kernels for vectors in plain memory
 std::unique_ptr<GradientExchange> make_reproducible_sum(comm::Communicator& replicas, kernels::VectorKernels& kernels,
                                                         MutableView gradient, int leaves, Index bucket_bytes = 0,
@@ -90,7 +91,8 @@ class TimedExchange final : public GradientExchange {
       : backend_(backend), seconds_(seconds), exchange_(std::move(exchange)) {}
 
   GradientTarget target(const MicroBatchPlace& place) override;
-  /// Called inside the backward pass, whose time counts as computation: subtracts the time that the exchange blocks.
+  /// Passes on that g[first, last) is final. Called inside the backward pass, whose time counts as computation:
+  /// subtracts the time that the exchange blocks.
   void ready(Index first, Index last);
   void finish() override;
   BlockedSeconds blocked() const override { return exchange_->blocked(); }
@@ -107,12 +109,12 @@ class TimedExchange final : public GradientExchange {
   const kernels::Backend& backend_;
   Seconds& seconds_;
   std::unique_ptr<GradientExchange> exchange_;
-  GradientReady told_ = {};  ///< by `ready`
+  GradientReady told_ = {};  ///< told by `ready`
 };
 
 /// How many vectors of g's size a replica needs in addition to g for sums by a tree of so many leaves
 /// (communication.reduction = "reproducible").
-/// \param leaves of a step; 0: sums are fast, and need none
+/// \param leaves leaves of a step; 0: sums are fast, and need no vectors
 int vectors_of_reproducible_sum(int leaves, int replica, int replicas);
 
 /// Runs jobs on a thread of its own, one after the other, in the order in which they were started.
@@ -120,12 +122,13 @@ class Background {
  public:
   /// \param purpose what the thread is for; part of the error message where the system starts no more
   explicit Background(std::string purpose) : thread_(std::move(purpose)) {}
-  /// Drops the jobs that have not begun. Whoever owns this must have told the one that runs to end.
+  /// Drops the jobs that have not begun. The owner must have told the running job to end.
   ~Background();
   Background(const Background&) = delete;
   Background& operator=(const Background&) = delete;
 
-  /// \return waits for the job, and rethrows what it or one before it has thrown; must not outlive this object
+  /// Starts a job. \return waits for the job, and rethrows what it or an earlier job has thrown; must not outlive this
+  /// object
   comm::RequestPtr start(std::function<void()> job);
 
  private:
@@ -136,7 +139,7 @@ class Background {
   std::condition_variable changed_;
   std::deque<std::function<void()>> jobs_;
   std::int64_t started_ = 0, done_ = 0;
-  std::exception_ptr failure_;  ///< after which no job is run
+  std::exception_ptr failure_;  ///< the first exception of a job, after which no job is run
   bool ends_ = false;
   Threads thread_;
 };

@@ -29,7 +29,7 @@ class Fault {
   Fault(const FaultSettings& settings, std::uint64_t seed, int rank);
   /// What a pass took.
   struct Work {
-    double cpu_seconds = 0;  ///< of the calling thread
+    double cpu_seconds = 0;  ///< CPU time of the calling thread
     double seconds = 0;
     double flops = 0;  ///< 0: unknown
   };

@@ -15,26 +15,26 @@ namespace unisono::parallel {
 
 /// What a pipeline is made of; all of it must outlive the replica.
 struct PipelineTerms {
-  const models::Model& model;  ///< with a Staged interface
+  const models::Model& model;  ///< the model, with a Staged interface
   kernels::Backend& backend;
   const Stages& stages;
   const ReplicaSettings& settings;
   comm::Communicator& pipeline;  ///< the stages of this replica, in their order
   comm::Communicator& replicas;  ///< the same stage of all replicas
-  Reducer& statistics;           ///< sums batch statistics over `replicas`, by messages of its own
+  Reducer& statistics;           ///< sums batch statistics over `replicas`, by separate messages
   const Clock& clock;
 };
 
 /// The share of the time of a step's passes for which a stage waits by its schedule, where stages cost the same, the
 /// three passes of a stage too, and messages are free.
-/// \param micro_batches of a replica in a step
+/// \param micro_batches micro-batches of a replica in a step
 double expected_bubble(const ReplicaSettings& settings, int micro_batches);
 
 /// A replica whose ranks are the stages of a pipeline.
 std::unique_ptr<Replica> make_pipelined_replica(const PipelineTerms& terms);
 
-/// The seconds that each segment between two neighbouring cut points takes here for one micro-batch: the median of a
-/// few. Needs the memory of one segment at a time.
+/// Measures the seconds that each segment of a network, between two neighbouring cut points, takes on this rank for one
+/// micro-batch: the median of a few passes. Needs the memory of one segment at a time.
 std::vector<PassSeconds> time_segments(const models::Staged& model, kernels::Backend& backend, Index batch,
                                        const Clock& clock = steady_clock());
 

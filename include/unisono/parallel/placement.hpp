@@ -16,9 +16,12 @@
 namespace unisono::parallel {
 
 /// Where to cut a sequence of segments into pieces: piece p consists of the segments [cuts[p], cuts[p + 1]). The cost
-/// of the most expensive piece is the least possible; of all such cuts, those with the least sum of boundaries. \param
-/// costs [n] of the segments \param boundaries [n − 1] of cutting between segment i and segment i + 1 \param pieces
-/// from 1 to n, none of them empty \return [pieces + 1] 0, …, n O(pieces · n²) additions.
+/// of the most expensive piece is the least possible; of all cuts with that cost, those with the least sum of
+/// boundaries. O(pieces · n²) additions.
+/// \param costs [n] costs of the segments
+/// \param boundaries [n − 1] costs of cutting between segment i and segment i + 1
+/// \param pieces number of pieces, from 1 to n; none of them is empty
+/// \return [pieces + 1] 0, …, n
 std::vector<int> balanced_cuts(std::span<const double> costs, std::span<const Index> boundaries, int pieces);
 
 /// What each stage of a pipeline holds: one or several pieces of a network, with their parts of θ and of the running
@@ -40,23 +43,26 @@ class Stages {
   /// Piece p lies between cut points cuts()[p] and cuts()[p + 1], in the numbers of Network::piece.
   const std::vector<int>& cuts() const { return cuts_; }
   const nn::Piece& piece(int p) const { return pieces_[static_cast<std::size_t>(p)]; }
-  /// "convolution1", or "residual2 to dense1".
+  /// The layers of a piece: "convolution1", or "residual2 to dense1".
   const std::string& layers_of(int piece) const { return names_[static_cast<std::size_t>(piece)]; }
   /// The layers of a stage: "convolution1 to relu2", or "convolution1, and dense1 to dense2" where it has several
   /// pieces.
   std::string text_of(int stage) const;
   nn::PieceCost cost_of(int stage) const;
 
-  /// Which ranks hold which blocks. Ranks are replicas × stages, as in a process grid, and each replica has a copy.
+  /// Which ranks hold which blocks of θ. Ranks are replicas × stages, as in a process grid, and each replica has a
+  /// copy.
   const ShardMap& parameters() const { return parameters_; }
+  /// Which ranks hold which blocks of the running statistics.
   const ShardMap& statistics() const { return statistics_; }
   /// Which ranks of one replica hold which blocks of θ; its ranks are the stages.
   const ShardMap& replica_parameters() const { return replica_parameters_; }
 
-  /// Where a piece's part of a stage's vectors begins, in floats. From there on it is laid out as in the whole vector:
-  /// the piece's passes are given `vector.subspan(local_parameter(p))` as `nn::Pass::parameters`, and
-  /// `first_parameter = piece(p).parameters().first`.
+  /// Where a piece's part of a stage's θ begins, and of vectors that are laid out as θ, in floats. From there on it is
+  /// laid out as in the whole vector: the piece's passes are given `vector.subspan(local_parameter(p))` as
+  /// `nn::Pass::parameters`, and `first_parameter = piece(p).parameters().first`.
   Index local_parameter(int piece) const { return local_parameters_[static_cast<std::size_t>(piece)]; }
+  /// Where a piece's part of a stage's running statistics begins, in floats.
   Index local_statistic(int piece) const { return local_statistics_[static_cast<std::size_t>(piece)]; }
 
  private:
@@ -81,8 +87,8 @@ struct PassSeconds {
   }
 };
 
-/// What goes from a piece to the next for one micro-batch; the gradients that come back have the same size. Free
-/// between two pieces of one rank.
+/// The cost of sending a piece's outputs to the next piece for one micro-batch; the gradients that come back have the
+/// same size. Free between two pieces of one rank.
 struct BoundaryCost {
   double bytes = 0;
   double latency = 0;                                          ///< seconds
@@ -91,21 +97,21 @@ struct BoundaryCost {
 
 /// Bytes that a rank needs for a piece of a network.
 struct PieceMemory {
-  double vectors = 0;    ///< whatever is in flight: θ, g, the optimizer's, statistics, messages
-  double workspace = 0;  ///< of a flight
-  double input = 0;      ///< that of them which is kept where activations are computed anew
+  double vectors = 0;    ///< needed whatever is in flight: θ, g, the optimizer's vectors, statistics, messages
+  double workspace = 0;  ///< what a flight needs
+  double input = 0;      ///< the part of a flight that is kept where activations are computed anew
 };
 
 /// A network to be divided among the ranks of one replica. Its segments lie between neighbouring cut points.
 struct PlacementProblem {
   ReplicaSettings settings;  ///< stages, schedule, chunks, and what may be recomputed
-  int micro_batches = 1;     ///< of the replica
-  /// [ranks = stages][segments] of a micro-batch
+  int micro_batches = 1;     ///< micro-batches of the replica in a step
+  /// [ranks = stages][segments] seconds of one micro-batch's passes
   std::vector<std::vector<PassSeconds>> seconds = {};
   std::vector<BoundaryCost> boundaries = {};                    ///< [segments − 1]
-  std::function<PieceMemory(int first, int last)> memory = {};  ///< of segments [first, last)
-  std::vector<double> limits = {};                              ///< [ranks] bytes
-  double bytes_of_each = 0;                                     ///< that every rank needs whatever it holds
+  std::function<PieceMemory(int first, int last)> memory = {};  ///< what a piece of segments [first, last) needs
+  std::vector<double> limits = {};                              ///< [ranks] bytes that each rank may use
+  double bytes_of_each = 0;                                     ///< bytes that every rank needs whatever it holds
   bool any_order = false;                                       ///< whether any rank may run any stage
 
   int segments() const { return static_cast<int>(seconds.front().size()); }
@@ -119,49 +125,53 @@ struct Placement {
   std::vector<int> cuts = {};   ///< [pieces + 1] piece p consists of the segments [cuts[p], cuts[p + 1])
   std::vector<int> ranks = {};  ///< [stages] the rank that runs each stage
   Recompute recompute = Recompute::none;
-  double seconds = 0;              ///< of a step, simulated
-  std::vector<double> bytes = {};  ///< [stages]
+  double seconds = 0;              ///< seconds of a step, simulated
+  std::vector<double> bytes = {};  ///< [stages] bytes that each stage needs
 
-  /// The stage that lacks most, by so many bytes; nothing where all fit. \param limits of the ranks
+  /// A stage that lacks memory, and by how many bytes.
   struct Lack {
     int stage = 0;
     double bytes = 0;
   };
+  /// The stage that lacks most memory; nothing where all fit. \param limits of the ranks
   std::optional<Lack> lack(const std::vector<double>& limits) const;
 };
 
-/// Simulates a placement's step, and adds up its memory. \return it, with seconds and bytes
+/// Simulates a placement's step, and adds up its memory. \return the placement, with seconds and bytes
 Placement priced(const PlacementProblem& problem, Placement placement);
 
-/// The fastest placement that was found among those that fit; where none fits, the one that lacks least. A dynamic
-/// programme over the cut points and, where any order is allowed, the sets of ranks that are used up, minimises
+/// The fastest placement that was found among those that fit; where none fits, the placement that lacks least. A
+/// dynamic programme over the cut points and, where any order is allowed, the sets of ranks that are used up, minimises
 ///     Σ t + (m − 1) · max t          t: the stages' seconds for a micro-batch, m: micro-batches
-/// under the limits for each maximum that may be the best; the best of these are refined by moving cuts and ranks as
+/// under the limits for each maximum that may be the best; the best placements are refined by moving cuts and ranks as
 /// long as the simulated step becomes shorter.
 Placement place(const PlacementProblem& problem);
 
 /// How a step of a placed model goes, simulated.
 struct Forecast {
   double seconds = 0;
-  std::optional<double> formula = {};   ///< of equal stages with the same sum, where the schedule has one
-  double bubble = 0;                    ///< share of the stages' time
-  std::vector<double> busy = {};        ///< [stages] seconds
-  std::vector<double> bytes_sent = {};  ///< [stages]
-  std::string timeline = {};            ///< as plain text
-  std::string svg = {};                 ///< as a drawing
+  /// Seconds by the schedule's formula, of equal stages with the same sum; nothing: it has none.
+  std::optional<double> formula = {};
+  double bubble = 0;                    ///< share of the stages' time that is idle
+  std::vector<double> busy = {};        ///< [stages] seconds for which each stage computes
+  std::vector<double> bytes_sent = {};  ///< [stages] bytes that each stage sends
+  std::string timeline = {};            ///< the timeline of the step as plain text
+  std::string svg = {};                 ///< the timeline of the step as a drawing
 };
 
-/// \param columns of the timeline as text
+/// Simulates a step of a placed model. \param columns width of the timeline as text
 Forecast forecast(const PlacementProblem& problem, const Placement& placement, int columns = 100);
 
 /// What the activations of one piece need for one micro-batch, in floats of the backend's memory.
 struct FlightMemory {
-  Index workspace = 0;   ///< of a flight
-  Index input = 0;       ///< where activations are computed anew, it is kept instead
-  Index messages = 0;    ///< one each from and to both neighbours
-  Index evaluation = 0;  ///< the workspace of a forward pass that is not for training; it reuses that of a flight
+  Index workspace = 0;  ///< workspace of a flight
+  Index input = 0;      ///< what is kept instead of a workspace where activations are computed anew
+  Index messages = 0;   ///< one message each from and to both neighbours
+  /// The workspace of a forward pass that is not for training; it reuses the workspace of a flight.
+  Index evaluation = 0;
 };
 
+/// The memory of a piece's flights.
 /// \param first, last whether it is the network's first or last piece \param evaluated examples at once in evaluations
 FlightMemory memory_of(const nn::Piece& piece, bool first, bool last, PipelineSchedule schedule,
                        const kernels::Backend& backend, Index batch, Index evaluated = 0);
@@ -172,7 +182,7 @@ struct StageFlights {
     int workspaces = 0, inputs = 0;
   };
   std::vector<Chunk> chunks;
-  int most = 0;  ///< micro-batches in flight, those of each chunk counted
+  int most = 0;  ///< the most micro-batches in flight, those of each chunk counted
 };
 
 /// What a stage has in flight in the schedule's program.
@@ -180,16 +190,17 @@ StageFlights flights_of(const ReplicaSettings& settings, int stage, int micro_ba
 
 /// What a stage's rank needs for a step's micro-batches, in floats of the backend's memory.
 struct StageMemory {
-  int flights = 0;        ///< the most micro-batches at a time, those of each chunk counted
-  Index activations = 0;  ///< of all flights, with their gradients and what the layers keep
+  int flights = 0;        ///< the most micro-batches in flight at a time, those of each chunk counted
+  Index activations = 0;  ///< activations of all flights, with their gradients and what the layers keep
   Index boundaries = 0;   ///< one message each from and to both neighbours, for each chunk
 
-  /// \param piece one of the stage's, a chunk with these flights
+  /// Adds a piece of the stage. \param piece the piece \param chunk how many flights of it are in memory
   void add(const FlightMemory& piece, const StageFlights::Chunk& chunk);
 };
 
-/// \param batch examples of a micro-batch \param micro_batches of a step on this replica \param evaluated examples at
-/// once in evaluations; 0: there are none
+/// The memory of a stage's rank.
+/// \param batch examples of a micro-batch \param micro_batches micro-batches of a step on this replica \param evaluated
+/// examples at once in evaluations; 0: there are none
 /// \pre settings are those of the stages
 StageMemory memory_of(const Stages& stages, int stage, const ReplicaSettings& settings, const kernels::Backend& backend,
                       Index batch, int micro_batches, Index evaluated = 0);

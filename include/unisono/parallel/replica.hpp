@@ -29,19 +29,21 @@ class Replica {
 
   /// How this rank's shard of θ, of g and of the optimizer's vectors lies in memory.
   virtual const ParameterLayout& layout() const = 0;
-  /// How its running statistics lie in memory.
+  /// How this rank's shard of the running statistics lies in memory.
   virtual const ParameterLayout& statistics_layout() const = 0;
   /// Gradient accumulation: reads the micro-batches of one step and leaves g = (1/n) Σ w ∇ℓ, summed over this replica's
   /// examples, in their order; each rank of the replica has its shard. n: the step's examples on all replicas, or on
-  /// this one. Collective over the replica's ranks.
+  /// this replica. Collective over the replica's ranks.
   /// \param exchange is told which ranges of g are final; may be null
   /// \return the step's last micro-batch, of which only the counts are valid
   virtual data::Batch gradient_of_step(StepTerms& run, MeanOver mean_over, GradientExchange* exchange) = 0;
-  /// Adds the losses of all examples of a source to `sums`, on one rank of the replica. Collective, as above.
+  /// Adds the losses of all examples of a source to `sums`, on one rank of the replica. Collective over the replica's
+  /// ranks.
   /// \param reader is told all predictions, on the same rank; null: nobody asks for them
   virtual void evaluate(data::EvaluationSource& source, models::ModelState state, kernels::LossSums& sums,
                         models::PredictionReader* reader) = 0;
-  /// Sums numbers of which each of the replica's ranks has its own, in place: all get the sums. Collective, as above.
+  /// Sums numbers of which each of the replica's ranks has its own, in place: all get the sums. Collective over the
+  /// replica's ranks.
   virtual void sum(std::span<double>) {}
   /// The most memory that the activations of a pipeline's stage have taken so far; 0 for other replicas.
   virtual std::int64_t workspace_bytes() const { return 0; }
@@ -71,7 +73,8 @@ class RowHolding : public Holding {
   virtual void evaluate(data::EvaluationSource& source, MutableView parameters, kernels::LossSums& sums) = 0;
 };
 
-/// A replica whose ranks hold rows, of a model that is no classifier. Its strategy trains it itself, without gradients.
+/// A replica whose ranks hold rows, of a model that is no classifier. The strategy trains the model itself, without
+/// gradients.
 class RowReplica final : public SingleReplica {
  public:
   RowReplica(models::Model& model, std::shared_ptr<RowHolding> rows) : SingleReplica(model), rows_(std::move(rows)) {}
@@ -84,8 +87,8 @@ class RowReplica final : public SingleReplica {
   std::shared_ptr<RowHolding> rows_;
 };
 
-/// The order in which the stages of a pipeline run the passes of a step's micro-batches. A file for each, with its
-/// paper, in src/parallel/pipeline/.
+/// The order in which the stages of a pipeline run the passes of a step's micro-batches. All are in
+/// src/parallel/pipeline/schedules.cpp, with their papers.
 enum class PipelineSchedule { naive, gpipe, one_forward_one_backward, interleaved, zero_bubble };
 
 inline constexpr Named<PipelineSchedule> kPipelineSchedules[] = {
@@ -115,15 +118,16 @@ inline constexpr Named<Speed> kSpeeds[] = {
 
 /// `[replica.placement]`: which layers each stage holds.
 struct PlacementSettings {
-  std::vector<std::string> first_layers = {};  ///< of the pieces, in their order; empty: chosen automatically
-  std::vector<std::int64_t> ranks =
-      {};  ///< which of a replica's ranks runs each stage; empty: in their order, or chosen
-  std::vector<std::string> memory =
-      {};                           ///< limits of the ranks, of all or of one replica's: "2 GiB"; empty: what is free
-  Speed speed = Speed::flops;       ///< in force where there are no …
-  std::vector<double> speeds = {};  ///< GFLOP/s of the ranks, of all or of one replica's
+  /// First layers of the pieces, in the order of the pieces; empty: chosen automatically.
+  std::vector<std::string> first_layers = {};
+  /// Which of a replica's ranks runs each stage; empty: stages in the order of the ranks, or chosen automatically.
+  std::vector<std::int64_t> ranks = {};
+  /// Memory limits of all ranks, or of one replica's: "2 GiB"; empty: what is free.
+  std::vector<std::string> memory = {};
+  Speed speed = Speed::flops;       ///< how fast the ranks are, where `speeds` is empty
+  std::vector<double> speeds = {};  ///< GFLOP/s of all ranks, or of one replica's
   void describe(ConfigVisitor& visitor);
-  /// The limits in bytes.
+  /// The memory limits in bytes.
   std::vector<double> memory_bytes() const;
   bool has_speeds() const { return speed != Speed::flops || !speeds.empty(); }
 };

@@ -9,19 +9,20 @@
 
 namespace unisono::parallel {
 
-/// The optimizer steps of ranks that each keep the optimizer's state of their shard alone; see sharded_update.cpp.
+/// The optimizer steps of ranks of which each keeps the optimizer's state of its own shard alone; see
+/// sharded_update.cpp.
 class ShardedUpdate {
  public:
   /// \param run with state_shards, and an optimizer that is made for the shard of run.communicator's rank
   explicit ShardedUpdate(StepTerms& run);
 
-  /// The sum that `step` needs, of what the backward pass makes ready; null where it makes its own.
+  /// The exchange that sums for `step` what the backward pass makes ready; null where `step` sums by itself.
   std::unique_ptr<GradientExchange> make_sum();
-  /// Before the gradient of a step is computed: removes what the last one left in g between blocks and in frozen ones,
-  /// where nothing is written.
+  /// Called before the gradient of a step is computed: clears what the last step left in g between blocks and in frozen
+  /// blocks, where nothing is written.
   void clear();
   /// θ ← the optimizer's step, on all ranks with the same bits. On return each rank's slices of g hold the sum; the
-  /// rest is undefined. Collective.
+  /// rest of g is undefined. Collective.
   void step(double learning_rate);
 
  private:
@@ -39,7 +40,7 @@ class ShardedUpdate {
   StepTerms& run_;
   std::vector<Piece> pieces_;
   std::vector<FloatRange> own_;  ///< the slices that are not empty
-  Index size_ = 0;               ///< of the rank's shard
+  Index size_ = 0;               ///< floats of the rank's shard
 };
 
 }  // namespace unisono::parallel

@@ -8,15 +8,15 @@
 
 namespace unisono::parallel {
 
-/// Ranges of floats that a rank has for its own of what the ranks hold alike, for example the slices whose optimizer
-/// state it keeps (see StateShards), or the part that a parameter server serves. No number is in the ranges of two
-/// ranks.
+/// The ranges of floats that belong to this rank alone in a vector that several ranks hold alike, for example the
+/// slices whose optimizer state it keeps (see StateShards), or the part that a parameter server serves. No float
+/// belongs to two ranks.
 class SliceHolding final : public Holding {
  public:
   /// Where the slices lie in the rank's vector.
   enum class Place {
     packed,   ///< one behind the other, and nothing else
-    in_place  ///< in a vector that is laid out as that of `from`, in which nothing else counts
+    in_place  ///< in a vector that is laid out as the vector of `from`, in which nothing else counts
   };
 
   /// \param from what this rank holds of the vector together with the others
@@ -45,7 +45,7 @@ class SliceHolding final : public Holding {
   SquaresReducer* squares_;
 };
 
-/// Where the optimizer's state is sharded: see StateShards.
+/// Whether the optimizer's state is sharded: see StateShards.
 enum class Sharding {
   never,
   where_faster,  ///< where the CPUs of all replicas share memory, and the caches do not hold the vectors
@@ -53,9 +53,9 @@ enum class Sharding {
 };
 
 /// Whether the ranks of a node make steps faster with shards and one copy of θ: where all their copies of θ, g and
-/// state together take so much that a step's speed is that of memory, whose traffic shards reduce. Below that, cache
-/// lines that travel between cores cost as much as the shorter updates save. \param floats of θ \param states vectors
-/// of the optimizer
+/// state together take so much that a step's speed is that of memory, whose traffic shards reduce. For smaller vectors,
+/// cache lines that travel between cores cost as much as the shorter updates save. \param floats floats of θ \param
+/// states vectors of the optimizer
 bool are_faster_on_one_node(Index floats, int states, int ranks);
 
 /// Which floats of θ each rank updates, where the optimizer's state is sharded: slice r (comm::line_slice_of) of each
@@ -69,7 +69,7 @@ class StateShards {
   Index bucket_bytes() const { return bucket_bytes_; }
   /// A rank's slice of a bucket; may be empty.
   FloatRange slice_of(const FloatRange& bucket, int rank) const;
-  /// Ascending, disjoint, whole cache lines; none is empty.
+  /// A rank's slices of all buckets: ascending, disjoint, whole cache lines; none is empty.
   std::vector<FloatRange> ranges_of(int rank) const;
   /// Floats of a rank's shard.
   Index size_of(int rank) const;

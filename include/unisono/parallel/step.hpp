@@ -12,7 +12,7 @@ namespace unisono::parallel {
 /// Adds the duration of its scope to Seconds::compute, and lengthens it where `[fault]` slows this rank down.
 class ComputeScope {
  public:
-  /// \param flops of the pass, where they are known
+  /// \param flops flops of the pass; 0: unknown
   explicit ComputeScope(const StepTerms& run, double flops = 0)
       : timer_(run.seconds.compute, run.clock),
         fault_(run.fault),
@@ -35,10 +35,10 @@ class ComputeScope {
 /// The run's next batch; waiting for it is counted as input.
 data::Batch next_batch(StepTerms& run);
 
-/// \param first whether it is this rank's first micro-batch of the step
+/// The place of a micro-batch in its step. \param first whether it is this rank's first micro-batch of the step
 MicroBatchPlace place_of(const data::Batch& batch, bool first);
 
-/// Where a micro-batch's gradient goes. \param exchange null: they are added up in run.gradient
+/// Where a micro-batch's gradient goes. \param exchange null: gradients are added up in run.gradient
 GradientTarget target_of(const StepTerms& run, const MicroBatchPlace& place, GradientExchange* exchange);
 
 /// 1/n, with which the gradients of a micro-batch's examples are multiplied.
@@ -47,20 +47,21 @@ float scale_of(const data::Batch& batch, MeanOver mean_over);
 /// Moves the losses of a micro-batch to exact sums, where sums are reproducible. Waits for a device that has them.
 void settle(StepTerms& run);
 
-/// What SingleReplica::gradient_of_step does. Workers of servers, which train no replicas, call it themselves.
+/// Reads the micro-batches of a step and accumulates their gradient, as SingleReplica::gradient_of_step does. Workers
+/// of servers, which train no replicas, call it directly.
 data::Batch accumulate_gradient(StepTerms& run, MeanOver mean_over, GradientExchange* exchange = nullptr);
 
 /// One optimizer step: updates θ from g.
 void update_parameters(StepTerms& run, double learning_rate);
 
-/// Averages the running statistics over the ranks, weighted by their examples. Does nothing where they are global, and
-/// so equal on all ranks. Collective.
-/// \param examples of this rank since the last average
+/// Averages the running statistics over the ranks, weighted by their examples. Does nothing where the statistics are
+/// global, and so equal on all ranks. Collective.
+/// \param examples examples of this rank since the last average
 void average_local_statistics(StepTerms& run, Index examples);
-/// Averages the running statistics over the ranks of a group. Collective. \param weight of this rank
+/// Averages the running statistics over the ranks of a group. Collective. \param weight weight of this rank
 void average_local_statistics(StepTerms& run, comm::Communicator& group, double weight);
 
-/// Averages the optimizer's vectors over the ranks of a group. Collective. \param weight of this rank
+/// Averages the optimizer's vectors over the ranks of a group. Collective. \param weight weight of this rank
 void average_optimizer_state(StepTerms& run, comm::Communicator& group, double weight);
 
 /// A barrier, counted as waiting for stragglers: what is measured after it is communication alone. Collective.

@@ -19,7 +19,7 @@ namespace unisono::parallel {
 
 /// Over which ranks the values of a strategy's vector differ.
 enum class StateScope {
-  common,   ///< over none: all ranks hold the same values
+  common,   ///< over no ranks: all hold the same values
   replica,  ///< each replica of the model has its own
   rank      ///< each rank has its own
 };
@@ -30,7 +30,7 @@ enum class StateOf { parameters, statistics };
 /// A vector that a strategy keeps from step to step. Checkpoints store one copy, or one for each replica or rank, by
 /// its scope.
 struct StateVector {
-  std::string name;  ///< different from the names of all optimizers' vectors
+  std::string name;  ///< name, which no optimizer's vector has
   StateScope scope = StateScope::common;
   StateOf of = StateOf::parameters;
   /// What a resumed run on another number of ranks keeps, where the ranks' vectors differ. True: their sum; false: each
@@ -38,7 +38,7 @@ struct StateVector {
   bool adds_up = false;
 };
 
-/// How many of these are of θ's size.
+/// How many vectors of a strategy are of θ's size.
 int vectors_of_parameters(const std::vector<StateVector>& vectors);
 
 /// A StateVector and its values, in the backend's memory.
@@ -54,29 +54,32 @@ struct StepTerms {
   comm::Communicator& communicator;  ///< over the replicas: each rank holds a whole replica, or the same part of one
   kernels::Backend& backend;
   models::Model& model;
-  Replica& replica;  ///< of the model: what is trained
-  /// Null where a whole-batch method takes its place. Where there are `state_shards`, its vectors are this rank's
-  /// shards.
+  Replica& replica;  ///< the replica of the model that is trained
+  /// The update rule; null where a whole-batch method takes its place. Where there are `state_shards`, its vectors are
+  /// this rank's shards.
   optim::Optimizer* optimizer;
   data::BatchSource& source;
   models::ModelState state;  ///< θ and running statistics; on the CPU, θ comes from communicator.shared_allocator()
   MutableView gradient;      ///< g, from the same allocator as θ; empty where the model is updated in place
-  /// This rank's losses since the observer last took them, which it does at consistent records; complete after
+  /// This rank's losses since the observer last took them, which happens at consistent records; complete after
   /// backend.collect.
   kernels::LossSums& sums;
   Seconds& seconds;
-  CounterSet& counters;     ///< of this rank since the run began or was resumed; empty then
-  std::int64_t first_step;  ///< steps made before training began: 0, or those of the run that is resumed
-  Index bucket_bytes = 0;   ///< of a gradient bucket; 0: chosen automatically
-  int leaves = 0;           ///< of the tree by which gradients are summed reproducibly; 0: fast sums
+  CounterSet& counters;     ///< this rank's counters since the run began or was resumed, empty at first
+  std::int64_t first_step;  ///< steps made before training began: 0, or the steps of the run that is resumed
+  Index bucket_bytes = 0;   ///< bytes of a gradient bucket; 0: chosen automatically
+  int leaves = 0;           ///< leaves of the tree by which gradients are summed reproducibly; 0: fast sums
   /// Sums batch statistics over the ranks inside the model's passes; its seconds are subtracted from `compute`. May be
   /// null.
   const comm::CommunicatorReducer* statistics_reducer = nullptr;
-  std::span<StrategyVector> vectors = {};     ///< what Strategy::state_vectors names, in its order
-  double flops_per_example = 0;               ///< of the whole model, forward and backward; 0: unknown
-  const StateShards* state_shards = nullptr;  ///< of the optimizer, among the ranks; null: each keeps its whole state
-  bool one_theta = false;  ///< the ranks share one copy of θ, to which each writes its shard; there is one bucket then
-  Fault* fault = nullptr;  ///< slows this rank down on purpose; null: it is not slowed down
+  std::span<StrategyVector> vectors = {};  ///< the vectors that Strategy::state_vectors names, in its order
+  /// Flops of an example's forward and backward pass through the whole model; 0: unknown.
+  double flops_per_example = 0;
+  /// The ranks' shards of the optimizer's state; null: each rank keeps the whole state.
+  const StateShards* state_shards = nullptr;
+  /// Whether the ranks share one copy of θ, to which each writes its shard; there is then one bucket.
+  bool one_theta = false;
+  Fault* fault = nullptr;               ///< slows this rank down on purpose; null: it is not slowed down
   const Clock& clock = steady_clock();  ///< measures all seconds that are counted here
 };
 

@@ -22,9 +22,9 @@ data::FeatureShape parse_feature_shape(const std::string& text);
 
 /// The arguments of `unisono bench`.
 struct BenchOptions {
-  std::int64_t steps = 0;              ///< 0: about three seconds
-  std::int64_t batch_per_rank = 0;     ///< 0: train.batch_size divided by the ranks
-  std::optional<SyntheticShape> data;  ///< if empty: the shapes of the config's set
+  std::int64_t steps = 0;              ///< steps to time; 0: as many as take about three seconds
+  std::int64_t batch_per_rank = 0;     ///< examples of a rank in a step; 0: train.batch_size divided by the ranks
+  std::optional<SyntheticShape> data;  ///< shapes of the data; empty: those of the config's set
   bool json = false;
 };
 
@@ -33,21 +33,21 @@ struct BenchOptions {
 /// time went. Collective. \throws LaunchError if a rank has more threads than cores
 void bench(comm::Communicator& world, const settings::Config& config, const BenchOptions& options, Log& log);
 
-/// The shapes of `data` if given, else of the config's set, without reading its examples. \throws DataError if there is
-/// no such file, naming the options to give instead
+/// The inputs of a model: shapes of `data` if given, else of the config's set, without reading the set's examples.
+/// \throws DataError if there is no such file, naming the options to give instead
 models::ModelInputs shapes_of(const settings::Config& config, const std::optional<SyntheticShape>& data);
 
 /// The arguments of `unisono info`.
 struct InfoOptions {
-  std::optional<SyntheticShape> data;  ///< used instead of the config's set
+  std::optional<SyntheticShape> data;  ///< shapes used instead of the config's set
   bool json = false;
   std::optional<std::string> timeline = {};  ///< file for a drawing of a pipeline's step, as SVG
-  bool overwrite = false;                    ///< replace an earlier drawing
+  bool overwrite = false;                    ///< whether to replace an earlier drawing
 };
 
-/// Prints the table of layers, and predicts a rank's peak memory for training the config on these ranks; of a pipeline,
-/// each stage's, and how a step goes. Reads no examples, and trains nothing; but where the config asks for GPUs, it
-/// makes a few steps on random data there, and prints what the GPU was given. Collective.
+/// Prints the table of layers, and predicts a rank's peak memory for training the config on the ranks of `world`; for a
+/// pipeline, the peak memory of each stage, and how a step goes. Reads no examples, and trains nothing; but where the
+/// config asks for GPUs, it makes a few steps on random data on them, and prints what the GPU was given. Collective.
 void info(comm::Communicator& world, const settings::Config& config, const InfoOptions& options, Log& log);
 
 }  // namespace unisono::planning

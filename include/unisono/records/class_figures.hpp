@@ -17,15 +17,15 @@ namespace unisono::records {
 struct ClassFigures {
   double precision = 0;      ///< share of the examples predicted as this class that belong to it
   double recall = 0;         ///< share of this class's examples that were predicted as it
-  double f1 = 0;             ///< harmonic mean of the two
+  double f1 = 0;             ///< harmonic mean of precision and recall
   std::int64_t support = 0;  ///< examples of this class
 };
 
 /// Counts how many examples of each class were predicted as each class.
 class ConfusionMatrix {
  public:
-  /// Above so many classes only the counts of each class are kept, because the whole matrix would take more than 32
-  /// MiB.
+  /// The most classes for which the whole matrix is kept. For more classes it would take more than 32 MiB, and only the
+  /// counts of each class are kept.
   static constexpr Index kMostClasses = 2048;
 
   /// \param cells whether the whole matrix is wanted, and not the counts of each class alone
@@ -40,7 +40,7 @@ class ConfusionMatrix {
 
   Index classes() const { return classes_; }
   bool has_cells() const { return has_cells_; }
-  /// \pre has_cells()
+  /// How many examples of class `truth` were predicted as class `predicted`. \pre has_cells()
   std::int64_t cell(Index truth, Index predicted) const {
     return counts_[at(3 * classes_ + truth * classes_ + predicted)];
   }
@@ -50,10 +50,10 @@ class ConfusionMatrix {
   double accuracy() const;  ///< NaN if there are no examples
   /// The mean of the recalls of those classes that have examples; NaN if none has.
   double balanced_accuracy() const;
-  // Over the classes that occur, as labels or as predictions; scikit-learn's average="macro" and average="weighted".
-  // NaN where there are only untrained ones.
+  // Means over the classes that occur, as labels or as predictions; scikit-learn's average="macro" and
+  // average="weighted". NaN where there are only untrained classes.
   ClassFigures macro_mean() const;
-  ClassFigures weighted_mean() const;  ///< by the classes' supports
+  ClassFigures weighted_mean() const;  ///< mean weighted by the classes' supports; see macro_mean
 
  private:
   static std::size_t at(Index i) { return static_cast<std::size_t>(i); }
@@ -64,21 +64,22 @@ class ConfusionMatrix {
   Index classes_;
   bool has_cells_;
   std::vector<std::int64_t> counts_;  ///< [K] labels, [K] predictions, [K] hits, and if has_cells() [K, K]
-  std::vector<bool> untrained_ = {};  ///< [K]; empty: none is
+  std::vector<bool> untrained_ = {};  ///< [K]; empty: no class is untrained
 };
 
 /// How the outputs of a model are read as classes that exclude each other.
 struct ClassReading {
   Index classes = 0;           ///< K, at least 2
-  Index outputs = 0;           ///< K; or 1, for the second of two classes
-  bool probabilities = false;  ///< otherwise margins
-  /// Two classes: the second one is predicted where its output is at least this. Nothing: as without a threshold.
+  Index outputs = 0;           ///< K; or 1: the output of the second of two classes
+  bool probabilities = false;  ///< whether outputs are probabilities; false: they are margins
+  /// Two classes: the second one is predicted where its output is at least this. Nothing: class_of says what is
+  /// predicted.
   std::optional<double> threshold = {};
 
-  /// The class with the largest output, the first of equals. With one output: the second class if it is above ½ (for
-  /// margins: above 0).
+  /// The predicted class: the one with the largest output, the first of equals; of two classes with one output, the
+  /// second class if the output is above ½ (for margins: above 0). A threshold takes precedence.
   std::int32_t class_of(View row) const;
-  /// The probability of that class. \pre probabilities
+  /// The probability of the most probable class, whatever the threshold. \pre probabilities
   double confidence(View row) const;
 };
 
@@ -93,13 +94,14 @@ class Calibration {
   static constexpr int kBins = 15;
 
   Calibration();
-  /// Adds an example. \param row its outputs: probabilities \param predicted the class with the largest one
+  /// Adds an example. \param row the example's outputs: probabilities \param predicted the class with the largest
+  /// output
   void add(View row, std::int32_t label, std::int32_t predicted);
   /// All sums in one vector, for an allreduce over ranks.
   std::span<std::int64_t> sums() { return sums_; }
 
   struct Bin {
-    double examples = 0, confidence = 0, accuracy = 0;  ///< the last two: means; 0 without examples
+    double examples = 0, confidence = 0, accuracy = 0;  ///< confidence, accuracy: means; 0 without examples
   };
   Bin bin(int b) const;
   // NaN if there are no examples, or a probability is NaN.
@@ -110,12 +112,12 @@ class Calibration {
  private:
   double mean(std::size_t at) const;
 
-  /// Of each bin examples, hits, and confidence; of all examples their number, squared errors, losses, and how many
+  /// For each bin examples, hits, and confidence; for all examples their number, squared errors, losses, and how many
   /// have a probability that is NaN.
   std::vector<std::int64_t> sums_;
 };
 
-/// The probability of a class. \param probabilities [K]; or one value: that of the second of two classes
+/// The probability of a class. \param probabilities [K]; or one value, of the second of two classes
 double probability_of(View probabilities, std::int32_t label);
 /// An example's part of the Brier score.
 double brier_part(View probabilities, std::int32_t label);
@@ -129,7 +131,7 @@ struct RankingFigures {
                                  ///< without interpolation
 };
 
-/// Computes both in O(n log n), as scikit-learn's roc_auc_score and average_precision_score.
+/// Computes RankingFigures in O(n log n), as scikit-learn's roc_auc_score and average_precision_score.
 /// \param negative, positive the scores of the examples
 RankingFigures rank_figures(std::vector<float> negative, std::vector<float> positive);
 
@@ -144,19 +146,21 @@ struct RankingCurves {
   std::vector<CurvePoint> precision_recall;  ///< recall against precision, to a recall of 1
 };
 
-/// The curves of the areas above; at most some 200 points of each. Empty where the areas are NaN.
+/// Computes RankingCurves, with at most some 200 points of each. Empty where the areas under them (rank_figures) are
+/// NaN.
 RankingCurves curves_of(std::vector<float> negative, std::vector<float> positive);
 
 /// A threshold of the second class's output.
 struct ChosenThreshold {
   double threshold = 0;
-  double value = 0;  ///< of the metric by which it was chosen
+  double value = 0;  ///< value of the metric by which the threshold was chosen
 };
 
-/// The threshold that makes a metric the best: one of kThresholdMetrics. It lies halfway between two neighbouring
-/// outputs, or is the lowest one; of equally good ones, it is the one nearest to `usual`. Nothing where an output is
-/// NaN, or a class has no examples.
-/// \param negative, positive the outputs of the second class, by the examples' class
+/// The threshold of the second class's output that makes a metric the best. It lies halfway between two neighbouring
+/// outputs, or is the lowest output; of equally good thresholds, it is the one nearest to `usual`. Nothing where an
+/// output is NaN, or a class has no examples.
+/// \param negative, positive the outputs of the second class, of examples of the first and of the second class
+/// \param metric one of kThresholdMetrics
 std::optional<ChosenThreshold> best_threshold(std::vector<float> negative, std::vector<float> positive,
                                               std::string_view metric, double usual);
 /// Metrics of two classes that are worth choosing a threshold by.
@@ -165,26 +169,28 @@ inline constexpr std::string_view kThresholdMetrics[] = {"f1", "f1_macro", "bala
 /// How well a classifier does on a split, beyond loss and accuracy.
 struct ClassificationFigures {
   ConfusionMatrix matrix;
-  std::optional<Calibration> calibration = {};  ///< if it predicts probabilities
-  /// With two classes: for the second one; with more: for each class against the rest. Empty if it was not computed.
+  std::optional<Calibration> calibration = {};  ///< only of a classifier that predicts probabilities
+  /// Ranking by the scores: with two classes, of the second one; with more, of each class against the rest. Empty if it
+  /// was not computed.
   std::vector<RankingFigures> ranking = {};
-  std::vector<RankingCurves> curves = {};  ///< of the same classes; empty if they were not wanted
+  std::vector<RankingCurves> curves = {};  ///< curves for the classes of `ranking`; empty if they were not wanted
 
-  /// Which classes no training example has: what concerns them is undefined. \param untrained [K], or empty: none
+  /// Which classes no training example has: figures of these classes are undefined. \param untrained [K], or empty:
+  /// none
   void set_untrained(const std::vector<bool>& untrained);
 
-  /// Mean over the classes that have both positive and negative examples; NaN if there are none.
+  /// Mean of `ranking` over the classes that have both positive and negative examples; NaN if there are none.
   RankingFigures mean_ranking() const;
 };
 
-/// The metrics that follow. Those that are undefined are left out: areas where no class has examples and others, and
-/// precision, recall and F1 of the second of two classes where no example is of it.
+/// The metrics that follow from figures. Undefined metrics are left out: areas where no class has both examples and
+/// others, and precision, recall and F1 of the second of two classes where no example is of it.
 std::vector<models::Metric> metrics_of(const ClassificationFigures& figures);
-/// All metrics that there may be.
+/// All metrics that classifiers with a reading may have.
 std::vector<models::Metric> possible_metrics(const ClassReading& reading);
-/// Those that take outputs as `Model::predict` gives them, not only the predicted classes; and of these, those that
-/// rank examples.
+/// Whether a metric takes outputs as `Model::predict` gives them, not only the predicted classes.
 bool needs_predictions(std::string_view metric);
+/// Whether a metric ranks examples by outputs as `Model::predict` gives them.
 bool ranks_examples(std::string_view metric);
 /// The metrics of `possible_metrics` that are undefined where all examples are of this class.
 std::vector<std::string> undefined_metrics(const ClassReading& reading, std::int32_t label);

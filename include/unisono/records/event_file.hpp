@@ -25,7 +25,7 @@ struct EventFileHeader {
   std::string device;
   std::uint64_t data_identity = 0, build = 0, layout = 0;
   std::int64_t schedule_steps = 0;  ///< length of the learning-rate schedule; 0: it is constant
-  std::string config;               ///< effective
+  std::string config;               ///< the effective config
 };
 
 /// Writes a run's events to a file, segment by segment. Used on rank 0.
@@ -33,8 +33,8 @@ class EventFile final : public strategies::EventRecorder {
  public:
   /// Creates a new file. \throws OutputError
   EventFile(std::string path, const EventFileHeader& header);
-  /// Opens an existing file to continue after the segment that ends with this step. \throws CheckpointError if there is
-  /// no such segment
+  /// Opens an existing file to continue after the segment that ends with step `step`. \throws CheckpointError if there
+  /// is no such segment
   EventFile(std::string path, std::int64_t step);
   void add(const strategies::RecordedSegment& segment) override;
 
@@ -48,7 +48,7 @@ class EventFile final : public strategies::EventRecorder {
 /// The recorder that strategies call on all ranks; rank 0 writes the events to a file.
 class RunEvents final : public strategies::EventRecorder {
  public:
-  /// Opens the file; called on rank 0 only. \param step at which the run is resumed; 0: a new run
+  /// Opens the file; called on rank 0 only. \param step the step at which the run is resumed; 0: a new run
   /// \throws ConfigError if the existing record has other roles or another schedule; CheckpointError if it ends before
   /// the step
   void open(const std::string& path, const EventFileHeader& header, std::int64_t step);
@@ -58,8 +58,9 @@ class RunEvents final : public strategies::EventRecorder {
   std::optional<EventFile> file_;
 };
 
-/// \throws CheckpointError for a file that is missing or damaged
+/// Reads the header of events.bin. \throws CheckpointError for a file that is missing or damaged
 EventFileHeader read_event_header(const std::string& path);
+/// Reads all segments of events.bin. \throws CheckpointError for a file that is missing or damaged
 strategies::EventRecord read_events(const std::string& path);
 
 }  // namespace unisono::records

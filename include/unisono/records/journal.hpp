@@ -24,7 +24,7 @@ inline std::string study_journal_of(const std::string& folder) { return folder +
 class Journal {
  public:
   /// Opens the file, or creates it, and locks it as long as this object lives. A last line that is cut off is removed.
-  /// \param anew remove all lines
+  /// \param anew whether all lines are removed
   /// \throws CheckpointError for a line that was changed; OutputError where the file cannot be written, or another
   /// process writes it
   explicit Journal(std::string path, bool anew = false);
@@ -33,9 +33,9 @@ class Journal {
   Journal& operator=(const Journal&) = delete;
 
   const std::string& path() const { return path_; }
-  /// The lines that were there when it was opened.
+  /// The lines that were there when the journal was opened.
   const std::vector<nlohmann::json>& entries() const { return *entries_; }
-  /// \throws OutputError
+  /// Appends a line. \throws OutputError
   void append(const nlohmann::json& entry);
 
  private:
@@ -55,35 +55,37 @@ std::vector<nlohmann::json> read_journal(const std::string& path);
 /// One of the trainings that a job hands out to its ranks: of a trial, with one of its seeds, on one of its folds.
 struct TrialRun {
   std::int64_t trial = 0;
-  std::int64_t repeat = 0;                  ///< which of the trial's seeds
-  std::int64_t outer = -1;                  ///< nested: which of the outer folds; else −1
-  std::int64_t fold = -1;                   ///< which of the folds; −1: the examples are not divided into folds
-  std::int64_t epochs = 0;                  ///< to be trained for in all; 0: as the config says
-  std::optional<std::int64_t> copied = {};  ///< begins with this trial's weights and optimizer
-  bool refit = false;                       ///< the best trial, on training and validation examples together
+  std::int64_t repeat = 0;  ///< which of the trial's seeds
+  std::int64_t outer = -1;  ///< nested cross-validation: which of the outer folds; else −1
+  std::int64_t fold = -1;   ///< which of the folds; −1: the examples are not divided into folds
+  std::int64_t epochs = 0;  ///< epochs that the trial will have been trained for in all; 0: as the config says
+  /// The trial with whose weights and optimizer the training begins; nothing: with its own.
+  std::optional<std::int64_t> copied = {};
+  bool refit = false;  ///< whether this is the training of the best trial on training and validation examples together
 
   bool operator==(const TrialRun&) const = default;
-  /// Whether it belongs to a search within an outer fold.
+  /// Whether the training belongs to a search within an outer fold.
   bool is_nested() const { return outer >= 0; }
-  /// "trial 7", "trial 7, repeat 1, fold 3"
+  /// The training for messages: "trial 7", "trial 7, repeat 1, fold 3".
   std::string text() const;
 };
 
-/// What ranks need for such a training.
+/// What ranks need to make a TrialRun.
 struct TrialTask {
   TrialRun run;
-  std::vector<std::string> overrides = {};  ///< of the job's config: "optimizer.learning_rate=0.1"
-  std::string folder = {};                  ///< of its run; empty: it leaves nothing
-  bool goes_on = false;                     ///< from the folder's newest checkpoint
+  std::vector<std::string> overrides = {};  ///< changes of the job's config: "optimizer.learning_rate=0.1"
+  std::string folder = {};                  ///< the run's folder; empty: the run leaves no files
+  bool goes_on = false;                     ///< whether the run goes on from the folder's newest checkpoint
   std::string outputs = {};                 ///< file for the predictions of the validation examples; empty: none
-  bool takes_over = false;                  ///< which may have been made with other settings
+  bool takes_over = false;                  ///< whether that checkpoint may have been made with other settings
 };
 
+/// How a training of a trial ended.
 enum class TrialStatus {
   complete,
   diverged,
-  refused,     ///< its config cannot be trained
-  failed,      ///< it ran out of memory or time
+  refused,     ///< the trial's config cannot be trained
+  failed,      ///< the training ran out of memory or time
   pruned,      ///< others were clearly better at the same epoch
   interrupted  ///< the job was asked to stop: no result
 };
@@ -106,15 +108,17 @@ struct MeasuredMetric {
 struct TrialResult {
   TrialStatus status = TrialStatus::complete;
   std::string message = {};  ///< why, where it is not complete
-  double value = 0;          ///< of the metric that counts
+  double value = 0;          ///< value of the metric that counts
   bool larger_is_better = false;
   std::vector<MeasuredMetric> metrics = {};
   std::int64_t epochs = 0, steps = 0;
-  std::int64_t kept_epochs = 0;           ///< it stopped early: it has the weights of this epoch; 0: it did not
-  double seconds = 0;                     ///< from its start to its end
-  std::string short_of_convergence = {};  ///< as session::RunResult's
+  /// The training stopped early, and the model has the weights of this epoch; 0: it did not stop early.
+  std::int64_t kept_epochs = 0;
+  double seconds = 0;  ///< seconds from the training's start to its end
+  /// Why a method for the whole training set ended before it converged; else empty.
+  std::string short_of_convergence = {};
 
-  /// Lower is better; infinite where there is no value.
+  /// The value as a loss: lower is better; infinite where there is no value.
   double loss() const;
 };
 

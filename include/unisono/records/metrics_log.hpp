@@ -20,11 +20,11 @@ namespace unisono::records {
 /// \param file Shown::in_metrics or Shown::in_summary
 nlohmann::ordered_json to_json(CounterSet counters, Shown file);
 
-/// Their units by their paths: {"averaged_bytes": "bytes", "gossip.exchanges": ""}. It tells readers of summary.json
-/// which of its members are counters.
+/// The units of the counters and figures that a file shows, by their paths: {"averaged_bytes": "bytes",
+/// "gossip.exchanges": ""}. They tell readers of summary.json which of its members are counters.
 nlohmann::ordered_json units_json(CounterSet counters, Shown file);
 
-/// {"total": …, "compute": …, …}
+/// Seconds as JSON: {"total": …, "compute": …, …}.
 nlohmann::ordered_json to_json(const Seconds& seconds);
 /// The seconds that `to_json` has written. A part that an older version did not measure is 0.
 /// \throws nlohmann::json::exception where a part is no number
@@ -44,8 +44,8 @@ std::uint32_t crc32c(std::string_view bytes);
 /// Writes a run's numbers for TensorBoard, flushed line by line. Used on rank 0.
 class TensorboardLog {
  public:
-  /// Opens the file in this folder, which it creates, and removes events after `step`, because a resumed run makes
-  /// those steps again. \throws OutputError
+  /// Opens the file in a folder, which is created, and removes events after `step`, because a resumed run makes those
+  /// steps again. \throws OutputError
   TensorboardLog(const std::string& folder, std::int64_t step);
 
   /// Writes each number of a line of metrics.jsonl: "train/loss", "validation/accuracy", "train/seconds/compute".
@@ -59,10 +59,10 @@ class TensorboardLog {
   std::ofstream file_;
 };
 
-/// {"loss": 0.1, "accuracy": 0.9}; values that are not finite become null.
+/// Metrics as JSON: {"loss": 0.1, "accuracy": 0.9}; values that are not finite become null.
 nlohmann::ordered_json to_json(const std::vector<models::Metric>& metrics);
 
-/// A metric's value with so many digits; of NaN "undefined".
+/// A metric's value with so many digits; for NaN "undefined".
 std::string metric_text(double value, int digits);
 
 /// A metric as people write it: "accuracy", "validation.accuracy" or "validation accuracy".
@@ -77,11 +77,12 @@ bool is_report_field(std::string_view name);
 class MetricsLog {
  public:
   /// Opens the file and removes the lines after `step`, because a resumed run makes those steps again.
-  /// \param evaluated false: it also makes the evaluations after `step` again. \throws OutputError
+  /// \param evaluated false: the resumed run also makes the evaluations after step `step` again, and their lines are
+  /// removed. \throws OutputError
   MetricsLog(std::string path, std::int64_t step, bool evaluated = true);
-  /// \throws OutputError
+  /// Writes a line. \throws OutputError
   void write(const nlohmann::ordered_json& line);
-  /// Lines are also written for TensorBoard from now on.
+  /// Writes lines for TensorBoard, too, from now on.
   void add(TensorboardLog tensorboard) { tensorboard_ = std::move(tensorboard); }
 
  private:
@@ -95,9 +96,10 @@ class MetricsLine {
  public:
   explicit MetricsLine(std::string text) : text_(std::move(text)) {}
 
-  /// By its text, since runs with many reports are read much faster where only some are parsed.
+  /// Whether the line is a report on steps of training; told by its text, since runs with many reports are read much
+  /// faster where only some are parsed.
   bool is_report() const { return text_.find("\"event\":\"train\"") != std::string::npos; }
-  /// An empty object where the line is damaged.
+  /// The line as JSON; an empty object where it is damaged.
   nlohmann::ordered_json fields() const;
 
  private:

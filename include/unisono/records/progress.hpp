@@ -11,18 +11,18 @@ namespace unisono::records {
 
 /// A run's progress, for the bar.
 struct Position {
-  std::int64_t epoch = 0, epochs = 0;  ///< of the last step, from 1; in all
-  std::int64_t step = 0, steps = 0;    ///< made; in all
-  double loss = 0;                     ///< of the last report; NaN before the first
+  std::int64_t epoch = 0, epochs = 0;  ///< epoch of the last step, from 1; epochs in all
+  std::int64_t step = 0, steps = 0;    ///< steps made; steps in all
+  double loss = 0;                     ///< loss of the last report; NaN before the first
   double examples_per_second = 0;
   double seconds_left = 0;
 };
 
-/// "12:34" or "1:02:03"
+/// Seconds as a clock shows them: "12:34" or "1:02:03".
 std::string clock_text(double seconds);
-/// "12,345", or of small ones "0.042"
+/// A rate of examples as text: "12,345", or for small rates "0.042".
 std::string rate_text(double examples_per_second);
-/// One line of at most `width` characters.
+/// A progress bar: one line of at most `width` characters.
 std::string bar_text(const Position& position, int width);
 
 /// The terminal on which the user watches this run: that of standard output or, under mpirun (which gives each rank a
@@ -40,7 +40,7 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  /// Whether `show` would draw now. \param reported whether its figures are from a new report
+  /// Whether `show` would draw now. \param reported whether the position's figures are from a new report
   bool is_due(bool reported) const;
   void show(const Position& position);
   /// Writes a line to the log, above the bar.

@@ -21,33 +21,36 @@ inline constexpr double kLevel = 0.05;
 struct PairedDifference {
   std::int64_t pairs = 0;
   double mean = 0;
-  double deviation = 0;            ///< of the differences; 0 for fewer than two
-  double half_width = 0;           ///< of the mean's 95 % interval; infinite for fewer than two pairs
-  double p = 1;                    ///< two-sided, that the expected difference is 0
-  double lowest = 0, highest = 0;  ///< of the differences
+  double deviation = 0;            ///< standard deviation of the differences; 0 for fewer than two
+  double half_width = 0;           ///< half the width of the mean's 95 % interval; infinite for fewer than two pairs
+  double p = 1;                    ///< p value, two-sided, for an expected difference of 0
+  double lowest = 0, highest = 0;  ///< range of the differences
   double low() const { return mean - half_width; }
   double high() const { return mean + half_width; }
   /// Whether the interval lies inside ±margin.
   bool is_within(double margin) const { return low() > -margin && high() < margin; }
 };
 
-/// Where all differences are equal there is no deviation to test with: p is then that of the signs, 2^(1 − n).
+/// The differences of pairs, with a t test. Where all are equal there is no deviation to test with: p is then that of
+/// the signs, 2^(1 − n).
 /// \param a, b of equal length
 PairedDifference paired_difference(std::span<const double> a, std::span<const double> b);
 
-/// p_i adjusted for the number of tests: those up to kLevel are differences, in all likelihood without a false one
-/// among them.
+/// The p values of several tests, adjusted for their number: where one is at most kLevel there is a difference, in all
+/// likelihood without a false one among them.
 std::vector<double> holm(std::span<const double> p);
 
-/// The chance that a paired test of n pairs finds an expected difference. \param deviation of the pairs' differences
+/// The chance that a paired test of n pairs finds an expected difference. \param deviation standard deviation of the
+/// pairs' differences
 double power_of_pairs(double difference, double deviation, std::int64_t pairs);
-/// The fewest pairs for a chance of 80 %; 0: more than 1,000.
+/// The fewest pairs whose test finds an expected difference with a chance of 80 %; 0: more than 1,000.
 std::int64_t pairs_needed(double difference, double deviation);
 
 double mean_of(std::span<const double> values);
-/// With n − 1 in the denominator; 0 for fewer than two values.
+/// The standard deviation, with n − 1 in the denominator; 0 for fewer than two values.
 double deviation_of(std::span<const double> values);
 
+/// How a variant of a study compares with the serial run.
 enum class Verdict { reference, same_bits, rounding, equivalent, better, worse, unclear, undefined, diverged };
 
 inline constexpr Named<Verdict> kVerdicts[] = {
@@ -56,7 +59,7 @@ inline constexpr Named<Verdict> kVerdicts[] = {
     {Verdict::rounding, "equal within rounding", "parameters differ by no more than rounding explains, for every seed"},
     {Verdict::equivalent, "equivalent", "the interval of the difference lies inside ± margin"},
     {Verdict::better, "better", "a difference that chance does not explain"},
-    {Verdict::worse, "worse", "likewise"},
+    {Verdict::worse, "worse", "a difference that chance does not explain"},
     {Verdict::unclear, "too few seeds to tell", "neither a difference nor equivalence is certain"},
     {Verdict::undefined, "undefined", "the metric is undefined for some seeds"},
     {Verdict::diverged, "diverged", "for some seeds, of which the serial run did not diverge"}};
@@ -65,28 +68,31 @@ inline constexpr Named<Verdict> kVerdicts[] = {
 /// metric is undefined.
 struct Pairs {
   std::vector<double> variant = {}, reference = {};
-  bool same_bits = false, within_rounding = false;  ///< for every seed
-  std::int64_t diverged = 0;                        ///< seeds for which only the variant diverged
+  /// Whether parameters are equal for every seed: bit for bit; within rounding.
+  bool same_bits = false, within_rounding = false;
+  std::int64_t diverged = 0;  ///< seeds for which only the variant diverged
 };
 
+/// What is said of a variant of a study, and why.
 struct Judgement {
   Verdict verdict = Verdict::unclear;
   PairedDifference difference = {};
-  double p = 1;                   ///< adjusted
-  std::int64_t seeds_needed = 0;  ///< where it is unclear: to find a difference of the margin; 0: not known
+  double p = 1;  ///< p value of the difference, adjusted for the number of tests
+  /// For an unclear verdict, how many seeds would find a difference of the margin; 0: not known.
+  std::int64_t seeds_needed = 0;
 };
 
-/// All variants of a study together, since the tests of all of them are corrected.
+/// Judges all variants of a study together, since the tests of all of them are corrected.
 std::vector<Judgement> judge(std::span<const Pairs> variants, double margin, bool larger_is_better);
 
-/// "better by 0.0051 ± 0.0012", "too few seeds to tell; about 24 would do", "too few seeds to tell: differences of
-/// -0.891 to +0.00151"
+/// A judgement in words: "better by 0.0051 ± 0.0012", "too few seeds to tell; about 24 would do", "too few seeds to
+/// tell: differences of -0.891 to +0.00151".
 std::string verdict_text(const Judgement& judgement);
 
 /// A mean over folds with its two-sided confidence interval.
 struct Interval {
   double mean = 0;
-  double deviation = 0;      ///< of the values: √(Σ (x − mean)² / (J − 1))
+  double deviation = 0;      ///< standard deviation of the values: √(Σ (x − mean)² / (J − 1))
   double low = 0, high = 0;  ///< NaN where there is only one value
 };
 

@@ -14,13 +14,13 @@ namespace unisono::report {
 /// The arguments of `unisono report`.
 struct ReportOptions {
   std::vector<std::string> folders;
-  std::string output;              ///< an HTML file; empty: report.html, of one folder inside it
+  std::string output;              ///< an HTML file; empty: report.html, inside the folder where there is only one
   std::int64_t examples = 0;       ///< how many of the worst examples are shown; 0: the model is not applied
-  models::ModelKinds models = {};  ///< of one's own
+  models::ModelKinds models = {};  ///< added kinds of models (docs/own-model.md)
   /// Applies the newest checkpoint of a run's folder. Empty: pages have no examples.
   std::function<records::ModelExamples(const std::string& run, Log& log)> apply_model = {};
-  /// Draws (SVG) how a step of a pipeline goes, from a run's folder, its effective config and its ranks; 0: they are
-  /// not known. Empty: pages do not have it.
+  /// Draws (SVG) how a step of a pipeline goes, from a run's folder, its effective config and its number of ranks (0:
+  /// not known). Empty: pages have no such drawing.
   std::function<std::string(const std::string& run, const std::string& config, int ranks)> predict_timeline = {};
 };
 
@@ -32,21 +32,21 @@ void report(const ReportOptions& options, Log& log);
 /// The arguments of `unisono watch`.
 struct WatchOptions {
   std::string folder;
-  bool once = false;  ///< print one picture
+  bool once = false;  ///< whether one picture is printed, and no more
   double every_seconds = 1;
-  models::ModelKinds models = {};  ///< of one's own
+  models::ModelKinds models = {};  ///< added kinds of models (docs/own-model.md)
 };
 
 /// Shows how a run, a search or a cross-validation goes, until it ends: on a terminal one picture that is drawn again,
-/// elsewhere one for each change. \throws CheckpointError for a folder that holds none of these
+/// elsewhere one for each change. \throws CheckpointError for a folder that holds no run, search or cross-validation
 void watch(const WatchOptions& options);
 
 // Tables of runs, made from their folders alone, without data or models.
 
 enum class TableFormat { text, json, csv };
 
-/// A table of these runs: differences of their configs, last metrics, speed and status; and mean ± standard deviation
-/// over complete runs that differ only by their seeds.
+/// A table of runs, by their folders: differences of their configs, last metrics, speed and status; and mean ± standard
+/// deviation over complete runs that differ only by their seeds.
 /// \throws CheckpointError if a folder holds no run, or a damaged one
 std::string compare_runs(const std::vector<std::string>& runs, TableFormat format);
 

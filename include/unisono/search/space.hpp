@@ -31,13 +31,13 @@ enum class Scale { linear, log, choice };
 struct Parameter {
   std::string key;  ///< "optimizer.learning_rate"; within a choice: "optimizer[0].momentum"
   Scale scale = Scale::linear;
-  double low = 0, high = 1;  ///< of numbers; of whole ones, `high` is the largest value
+  double low = 0, high = 1;  ///< range of numbers; for whole numbers, `high` is the largest value
   std::int64_t step = 0;     ///< above 0: whole numbers low, low + step, … ≤ high; 0: real numbers
-  double asked_high = 0;     ///< of whole numbers: the largest that was asked for, which steps may not reach
+  double asked_high = 0;     ///< whole numbers: the largest that was asked for, which steps may not reach
   ConfigValue::Array choices = {};
   int owner = -1, option = 0;  ///< drawn only where parameter `owner` takes its choice `option`; −1: always
 
-  /// How many values it has; 0: infinitely many.
+  /// How many values the parameter has; 0: infinitely many.
   std::int64_t values() const;
   /// The number of the value at u; 0 for real numbers.
   std::int64_t index(double u) const;
@@ -45,32 +45,35 @@ struct Parameter {
   double middle(std::int64_t i) const;
   /// The value at u. A whole table may hold distributions, see Space::at.
   ConfigValue at(double u) const;
-  /// A u that gives this value, of a whole number or choice the middle of them; nothing where it has no such value.
+  /// A u that gives a value: for a whole number or choice, the middle of these u; nothing where the parameter has no
+  /// such value.
   std::optional<double> place_of(const ConfigValue& value) const;
 };
 
-/// A point of a space: a number in [0, 1) for each parameter, also for those that are not drawn.
+/// A point of a space: a number in [0, 1) for each parameter, also for parameters that are not drawn.
 using Point = std::vector<double>;
 
 /// A value for one key of the config.
 struct Assignment {
   std::string key;  ///< as in --set: "optimizer.learning_rate", "model.layers.3.units", "optimizer"
   ConfigValue value;
-  /// "optimizer.learning_rate=0.001"
+  /// The assignment as in --set: "optimizer.learning_rate=0.001".
   std::string override_text() const { return key + "=" + toml_text(value); }
 };
 
+/// What a search varies, as `[search.space]` says.
 class Space {
  public:
   static constexpr std::int64_t kMostGridPoints = 1'000'000;
 
   Space() = default;
-  /// \throws ConfigError naming the place of what is no distribution, empty, repeated or out of range
+  /// Reads `[search.space]`. \throws ConfigError naming the place of what is no distribution, empty, repeated or out of
+  /// range
   explicit Space(const ConfigValue& table);
 
-  /// A choice comes before the parameters that are drawn within it.
+  /// All parameters; a choice comes before the parameters that are drawn within it.
   const std::vector<Parameter>& parameters() const { return parameters_; }
-  /// Whether a parameter is drawn at this point: whether the choices that it depends on are taken.
+  /// Whether a parameter is drawn at a point: whether the choices that it depends on are taken.
   bool is_active(std::size_t parameter, const Point& point) const;
   /// The values at a point, in the order of the file; whole tables come first, so that keys within them can follow.
   std::vector<Assignment> at(const Point& point) const;
@@ -78,7 +81,7 @@ class Space {
   /// parameter fastest. \throws ConfigError naming a parameter that has infinitely many values, or for too many points
   std::vector<Point> grid() const;
   /// The point of values given by hand: a table of keys as in the space.
-  /// \throws ConfigError for a key or value that the space does not have, or a key of it that is not given
+  /// \throws ConfigError for a key or value that the space does not have, or a key of the space that is not given
   Point point_of(const ConfigValue& values) const;
 
  private:
@@ -95,7 +98,7 @@ class Space {
 };
 
 /// Finds before the first trial what all trials with a value would be refused for: an unknown key, a value of another
-/// type or out of range. A value that suits some of the others is not refused: there may be trials with it.
+/// type or out of range. A value that suits some values of other keys is not refused: there may be trials with it.
 /// \param parse the config with these values; throws ConfigError where they are no config
 /// \throws ConfigError naming the key and its value
 void require_values(const Space& space, const std::function<void(const std::vector<Assignment>&)>& parse);
@@ -104,7 +107,7 @@ void require_values(const Space& space, const std::function<void(const std::vect
 /// \param trials how many are drawn at random; 0: none are
 std::vector<std::string> notes_on(const Space& space, std::int64_t trials);
 
-/// Refuses keys that a trial cannot have for itself. \param in_steps whether the method decides how long each is
+/// Refuses keys that a trial cannot have for itself. \param in_steps whether the method decides how long each trial is
 /// trained \throws ConfigError naming the key, and what to do instead
 void require_free_keys(const Space& space, bool in_steps);
 

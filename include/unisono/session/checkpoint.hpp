@@ -25,7 +25,7 @@
 
 namespace unisono::session {
 
-/// The file is truncated or damaged, or not a checkpoint at all.
+/// A file is truncated or damaged, or not a checkpoint at all.
 struct DamagedCheckpoint : CheckpointError {
   using CheckpointError::CheckpointError;
 };
@@ -42,14 +42,14 @@ struct BestEvaluation {
   std::string criterion = {};  ///< "validation accuracy"; empty: none yet, or written by an older version
   double value = 0;
   std::int64_t step = 0;    ///< the step after which the evaluation was made
-  std::int64_t waited = 0;  ///< number of evaluations since then
+  std::int64_t waited = 0;  ///< number of evaluations since the best one
 };
 
 /// A key of the config that was changed on request when a run was resumed (--change).
 struct ConfigChange {
   std::string key = {};
   std::string before = {}, after = {};  ///< as TOML; empty: the key did not exist
-  std::int64_t step = 0;                ///< steps that were made before
+  std::int64_t step = 0;                ///< steps that were made before the change
 };
 
 /// The progress of a run, and from what it was started.
@@ -63,26 +63,27 @@ struct CheckpointHeader {
   std::uint64_t seed = 0;
   std::string config;                 ///< the effective config, as TOML
   models::ModelInputs inputs;         ///< what the data determine of the model's inputs and outputs
-  data::Preprocessing preprocessing;  ///< of the training set's examples
+  data::Preprocessing preprocessing;  ///< preprocessing of the training set's examples
   std::uint64_t data_identity = 0;
   bool resident = true;            ///< DatasetInfo::resident; a streamed set has another order of examples
   kernels::LossSums epoch_sums;    ///< training losses of the epoch up to reported_step, over all ranks
   std::int64_t reported_step = 0;  ///< the last step in metrics.jsonl
-  std::vector<kernels::LossSums> unreported = {};  ///< training losses since then, by rank
+  std::vector<kernels::LossSums> unreported = {};  ///< training losses after reported_step, by rank
   double best = 0;                                 ///< value of the best evaluation so far, if has_best
   bool has_best = false;
   BestEvaluation best_by = {};      ///< step and metric of `best`
-  BestEvaluation stopping_by = {};  ///< the same for early stopping
+  BestEvaluation stopping_by = {};  ///< the best evaluation so far by the metric of early stopping
   DivergenceState divergence = {};
-  bool averaged = false;    ///< whether it also holds averaged weights, with which the model is then applied
-  std::uint64_t names = 0;  ///< hash of the training set's names (words, users, items, classes); 0 if it has none
-  /// train.threshold_by: the second of two classes is predicted where its output is at least this.
+  bool averaged = false;  ///< whether the checkpoint also holds averaged weights, with which the model is then applied
+  std::uint64_t names = 0;  ///< hash of the training set's names (words, users, items, classes); 0 if the set has none
+  /// The threshold that train.threshold_by chose: the second of two classes is predicted where its output is at least
+  /// this.
   std::optional<double> threshold = {};
   bool threads_chosen = false;  ///< whether strategy.threads in `config` was chosen when the run began
   bool evaluation_due = false;  ///< whether a signal ended the evaluation after `step`, so that it is to be made again
   std::vector<ConfigChange> changes = {};
 
-  // These must be equal for a resumed run to give the same bits.
+  // What must be equal for a resumed run to give the same bits.
   int ranks = 1, threads = 1;
   std::string device;        ///< Backend::description and the CPU's name
   std::uint64_t build = 0;   ///< hash of the binary

@@ -17,7 +17,7 @@ class SharedDataset;
 struct JobOptions {
   /// Whether SIGTERM, SIGINT and SIGUSR1 ask all runs of the job to stop, as long as the job exists.
   bool heeds_signals = false;
-  /// Measures all seconds of its runs. Must outlive the job.
+  /// Measures all seconds of the job's runs. Must outlive the job.
   const Clock& clock = steady_clock();
 };
 
@@ -29,8 +29,8 @@ class Job {
   Job(comm::Communicator& ranks, Log& log, const JobOptions& options = {});
   /// A part of a job, for runs that go on at the same time as others, also on other threads of these processes: with a
   /// log of its own, but the whole job's signals, cores and clock. Its runs train on views of the set that the whole
-  /// job has opened last, where that is theirs. Not collective. \param ranks some ranks of the whole job, or a group of
-  /// this rank alone; they, the log and the whole job must outlive it
+  /// job has opened last, where they train on the same set. Not collective. \param ranks some ranks of the whole job,
+  /// or a group of this rank alone; they, the log and the whole job must outlive it
   Job(Job& whole, comm::Communicator& ranks, Log& log);
   ~Job();
   Job(const Job&) = delete;
@@ -39,7 +39,7 @@ class Job {
   comm::Communicator& ranks() const { return ranks_; }
   Log& log() { return log_; }
   const Clock& clock() const { return clock_; }
-  /// This rank's cores and its number on its node, among all ranks of the job; the same in every group.
+  /// This rank's cores and its number on its node, among all ranks of the job; both are the same in every group.
   const NodePlace& place() const { return *place_; }
   /// The first stop signal that this process has received; 0 if there was none, or the job does not heed signals.
   int received_signal() const;
@@ -52,7 +52,7 @@ class Job {
   /// the set of their last run open; the next run reuses it if the data settings and the file are the same, and the
   /// seed, too, unless the set is a table. Other groups always open the set anew. Collective over the group. \throws
   /// DataError
-  /// \param fold which examples it is divided into; null: as the settings say
+  /// \param fold the training and validation examples; null: as the settings say
   std::shared_ptr<SharedDataset> open_set(comm::Communicator& group, const data::DataSettings& settings,
                                           std::uint64_t seed, const data::Fold* fold = nullptr);
 
@@ -66,7 +66,7 @@ class Job {
   Log& log_;
   const Clock& clock_;
   std::unique_ptr<Signals> signals_;  ///< null: signals are not heeded
-  const Job* whole_ = nullptr;        ///< of which this is a part; null: of none
+  const Job* whole_ = nullptr;        ///< the job of which this is a part; null: of none
   std::shared_ptr<const NodePlace> place_;
   std::unique_ptr<Groups> groups_;
 };

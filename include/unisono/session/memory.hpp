@@ -23,12 +23,12 @@ struct MemoryItem {
 struct MemoryContext {
   const settings::Config& config;
   models::Model& model;
-  kernels::Backend& backend;  ///< of which nothing was asked before, so that its scratch memory is this rank's
+  kernels::Backend& backend;  ///< a new backend, whose scratch memory nothing else has used
   const data::DatasetInfo& data;
   int ranks = 1, rank = 0;
-  bool one_node = false;  ///< all of these ranks are on one, and share memory
+  bool one_node = false;  ///< whether all ranks are on one node, and share memory
   std::shared_ptr<parallel::RowHolding> rows =
-      nullptr;  ///< what the strategy gives to this rank; null: all of the model
+      nullptr;  ///< rows that the strategy gives to this rank; null: all of the model
   const strategies::Strategy& strategy;
   std::int64_t process_bytes = 0;  ///< resident memory before anything is allocated: code, MPI, HDF5
 };
@@ -63,10 +63,10 @@ inline constexpr std::int64_t kRunningBytes = std::int64_t{2} << 20;
 /// gradients of parts of the batch.
 std::int64_t estimated_scratch_bytes(const models::Model& model, Index batch);
 
-/// The vectors in which gradients are summed reproducibly: the most that a replica needs.
+/// How many vectors of g's size a replica needs, at most, to sum gradients reproducibly.
 std::int64_t reproducible_vectors(const settings::Config& config, int replicas);
 
-/// Total bytes.
+/// The total bytes of a prediction.
 std::int64_t sum(const std::vector<MemoryItem>& parts);
 
 }  // namespace unisono::session

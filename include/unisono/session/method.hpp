@@ -13,21 +13,23 @@ namespace unisono::session {
 /// \throws ConfigError naming what of the model, the loss or the data it cannot use
 void require_method(const settings::Config& config, models::Model& model, const data::DatasetInfo& data);
 
-/// The method, with this rank's shards of its vectors; null for other optimizers.
+/// The config's method for the whole training set, with this rank's shards of its vectors; null for other optimizers.
 std::unique_ptr<optim::BatchMethod> make_method(const ModelParts& parts, const settings::Config& config);
 
-/// What the method minimises; null for other optimizers, and for alternating least squares. \throws ConfigError
+/// What the config's method for the whole training set minimises; null for other optimizers, and for alternating least
+/// squares. \throws ConfigError
 std::unique_ptr<models::Objective> make_objective(ModelParts& parts, const settings::Config& config,
                                                   data::Dataset& data);
 
-/// Bytes of the method's vectors on a rank, and of matrices; 0 for other optimizers. \param model with the whole of θ
+/// Bytes of the vectors and matrices of the config's method for the whole training set on a rank; 0 for other
+/// optimizers. \param model the model, with all of θ
 std::int64_t method_bytes(const settings::Config& config, models::Model& model, int rank, int ranks);
 
-/// The most examples of a pass of the model, for whole-batch methods. Of a set without examples: as of a large one.
+/// The most examples of a pass of the model, for whole-batch methods. A set without examples counts as a large one.
 Index examples_of_pass(const strategies::Strategy& strategy, models::Model& model, const data::DatasetInfo& data);
 
-/// The model that a config would train on these data, on one thread of the CPU and one rank: for questions about it
-/// that a run does not ask.
+/// The model that a config would train on these data, on one thread of the CPU and one rank: for questions about the
+/// model that a run does not ask.
 class ModelOfConfig {
  public:
   /// \param config after `settle` \throws ConfigError for a model that does not fit the data

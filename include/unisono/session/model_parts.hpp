@@ -29,27 +29,27 @@ namespace unisono::session {
 struct Holdings {
   std::shared_ptr<Holding> parameters;  ///< θ, each replica's g, the average of θ, and what strategies keep of θ's size
   std::shared_ptr<const Holding> statistics;  ///< the running statistics, and what is kept of their size
-  std::shared_ptr<const Holding>
-      gradient;                          ///< g as the optimizer gets it: all that a rank has of θ, or its slices of it
-  std::shared_ptr<const Holding> state;  ///< each vector of the optimizer, or of a method for the whole set
+  std::shared_ptr<const Holding> gradient;    ///< g as the optimizer gets it: as the rank has θ, or its slices of that
+  std::shared_ptr<const Holding> state;       ///< each vector of the optimizer, or of a method for the whole set
   /// The buckets whose slices `gradient` and `state` are; empty: each replica keeps the optimizer's whole state.
   std::optional<parallel::StateShards> state_shards;
 };
 
-/// On what it depends what a rank holds. All but `rows` must outlive the holdings.
+/// What determines what a rank holds. All but `rows` must outlive the holdings.
 struct HoldingTerms {
   const settings::Config& config;
   const strategies::Strategy& strategy;
   const models::Model& model;
   kernels::Backend& backend;
-  std::shared_ptr<parallel::RowHolding> rows = nullptr;  ///< what the strategy gives to the ranks; null: nothing
-  const parallel::Stages* stages = nullptr;              ///< of each replica; null: it is one rank
+  std::shared_ptr<parallel::RowHolding> rows = nullptr;  ///< rows that the strategy gives to the ranks; null: none
+  const parallel::Stages* stages = nullptr;              ///< the stages of each replica; null: a replica is one rank
   int rank = 0, replica = 0, replicas = 1;
-  bool shares_memory = false;           ///< all replicas do; see Communicator::shares_memory
-  Index usual_bucket = Index{1} << 20;  ///< bytes of a bucket, where neither config nor memory say
-  SquaresReducer& squares_of_replica;   ///< over the ranks of this replica
-  SquaresReducer& squares_of_all;       ///< over all ranks
+  bool shares_memory = false;           ///< whether all replicas share memory; see Communicator::shares_memory
+  Index usual_bucket = Index{1} << 20;  ///< bytes of a bucket, where neither the config nor shared memory decides
+  SquaresReducer& squares_of_replica;   ///< sums over the ranks of this replica
+  SquaresReducer& squares_of_all;       ///< sums over all ranks
 };
+/// What a rank holds of a run's vectors.
 Holdings make_holdings(const HoldingTerms& terms);
 
 /// A data set opened by all ranks of a group. The ranks of a node share one copy if the set is resident and the node
@@ -69,7 +69,7 @@ class SharedDataset {
   data::Dataset* operator->() const { return dataset_.get(); }
 
  private:
-  std::shared_ptr<const SharedDataset> whole_;       ///< of which this is a view; null: of none
+  std::shared_ptr<const SharedDataset> whole_;       ///< the set of which this is a view; null: of none
   std::vector<std::shared_ptr<std::byte>> windows_;  // declared before the set: they and the share must outlive it
   data::NodeShare share_;
   std::unique_ptr<data::Dataset> dataset_;
@@ -80,12 +80,12 @@ models::ModelInputs inputs_of(const data::DatasetInfo& info);
 /// The info of a hypothetical table with examples of these shapes, which takes no memory.
 data::DatasetInfo set_like(const models::ModelInputs& inputs);
 
-/// The threads of a rank that trains by this config, and its cores. Collective over the ranks of the node.
+/// The threads of a rank that trains as a config says, and its cores. Collective over the ranks of the node.
 Placement place_rank(comm::Communicator& group, const NodePlace& place, const settings::Config& config, Log& log);
 
 /// Where and by which ranks a model is made.
 struct ModelPlace {
-  comm::Communicator& group;  ///< the ranks that hold it
+  comm::Communicator& group;  ///< the ranks that hold the model
   const NodePlace& place;
   Log& log;
   const Clock& clock = steady_clock();
@@ -95,7 +95,7 @@ struct ModelPlace {
 struct RankDevice {
   RankDevice(const ModelPlace& where, const settings::Config& config);
 
-  /// "AMD EPYC 9R14, CPU, AVX-512, 2 threads": what bit-for-bit equality depends on
+  /// The CPU and the backend, on which bit-for-bit equality depends: "AMD EPYC 9R14, CPU, AVX-512, 2 threads".
   std::string device() const { return cpu_name() + ", " + backend->description(); }
 
   Placement placement;
@@ -107,9 +107,9 @@ struct RankDevice {
 struct RankGroups {
   RankGroups(comm::Communicator& ranks, const comm::GridShape& shape, const Clock& clock);
 
-  comm::ProcessGrid grid;                 ///< of all ranks
-  comm::CommunicatorSquares squares;      ///< over the ranks of this replica
-  comm::CommunicatorSquares all_squares;  ///< over all ranks
+  comm::ProcessGrid grid;                 ///< the process grid of all ranks
+  comm::CommunicatorSquares squares;      ///< sums over the ranks of this replica
+  comm::CommunicatorSquares all_squares;  ///< sums over all ranks
   /// A duplicate of grid.data() for batch statistics, so that layers' messages never mix with the strategy's.
   std::unique_ptr<comm::Communicator> statistics_group;
   comm::CommunicatorReducer statistics_reducer;
@@ -121,7 +121,7 @@ struct TrainableModel {
                  const models::ModelInputs& inputs, data::Dataset* data);
 
   std::unique_ptr<strategies::Strategy> strategy;
-  std::unique_ptr<models::Model> model;      ///< all of it, on every rank; it holds no parameters
+  std::unique_ptr<models::Model> model;      ///< all of the model, on every rank; it holds no parameters
   std::unique_ptr<parallel::Stages> stages;  ///< how a pipeline's model is cut; null: a replica is a single rank
   std::vector<float> class_weights;          ///< [K] weights of training losses by class; empty: all are 1
 };
@@ -147,23 +147,27 @@ struct ModelParts : RankDevice, RankGroups, TrainableModel, HeldReplica {
   ModelParts(const ModelPlace& where, const settings::Config& config, const models::ModelInputs& inputs,
              data::Dataset* data = nullptr);
 
+  /// Gives θ and the running statistics their initial values.
   void initialise(std::uint64_t seed);
-  /// Moves θ, which is the same on all ranks, to one copy for all ranks of the node, where each of them will update its
-  /// shard alone. Does nothing elsewhere, and where the node has no room for it. Views of θ become invalid. Collective.
+  /// Moves θ, which is the same on all ranks, to one copy for all ranks of the node, where each rank will update its
+  /// shard alone. Does nothing where each replica keeps the optimizer's whole state or replicas share no memory, and
+  /// where the node has no room for the copy. Views of θ become invalid. Collective.
   void share_parameters();
   /// All of θ, in its own layout. Collective.
   std::vector<float> whole_parameters();
-  /// ‖v‖² of a vector that is held as θ is. Collective over the ranks that hold a copy of it together, and on CPUs the
-  /// same bits whoever holds what.
+  /// ‖v‖² of a vector that is held as θ is. Collective over the ranks that hold a copy of θ together; on CPUs the same
+  /// bits whoever holds what.
   double squared_norm(View vector) { return optim::squared_norm(*held.parameters, vector, *backend); }
-  /// ‖g‖² after a step of the optimizer, likewise.
+  /// ‖g‖² after a step of the optimizer, for a g that is held as the optimizer gets it. Collective over the ranks that
+  /// hold a copy of θ together; on CPUs the same bits whoever holds what.
   double squared_gradient_norm(View gradient) { return optim::squared_norm(*held.gradient, gradient, *backend); }
-  /// Whether these norms take other ranks.
+  /// Whether squared_norm and squared_gradient_norm take other ranks.
   bool norms_are_collective() const {
     return held.parameters->squares() != nullptr || held.gradient->squares() != nullptr;
   }
-  /// How many workers train, and whether this rank trains.
+  /// How many workers train.
   int workers() const { return strategy->workers(grid.data().size()); }
+  /// Whether this rank trains.
   bool trains() const { return strategy->data_shard(grid.data().rank(), grid.data().size()).has_value(); }
   /// How data sources hand batches to the backend.
   data::Delivery delivery() const {
@@ -182,11 +186,11 @@ std::unique_ptr<parallel::Stages> make_stages(const settings::Config& config, co
 models::ModelContext model_context(kernels::Backend& backend, Reducer& reducer, bool steps_together,
                                    const settings::Config& config, data::Dataset* data = nullptr);
 
-/// How the workers divide the micro-batches of a step: if they step together and there are enough, each gets whole
-/// ones.
+/// How the workers divide the micro-batches of a step: if the workers step together and there are enough micro-batches,
+/// each worker gets whole ones.
 data::MicroBatchSharing micro_batch_sharing(const settings::Config& config, int workers);
 
-/// The options for this rank's training source.
+/// The options for this rank's source of training batches.
 data::SourceOptions source_options(const ModelParts& parts, const settings::Config& config);
 
 /// The optimizer of the run. \throws ConfigError if it is not possible for a model that is updated in place

@@ -46,7 +46,7 @@ struct RunOptions {
   bool takes_over = false;
   /// Keys of the config that a resumed run changes on request; each is one of may_change_on_request.
   std::vector<std::string> changes = {};
-  /// Whether it belongs to a job that began before, whose config need not keep rules that are newer than the job.
+  /// Whether the run belongs to a job that began earlier, whose config need not keep rules that are newer than the job.
   bool in_older_job = false;
   const data::Fold* fold = nullptr;  ///< the examples to train and to validate on; null: as the config says
   /// Called from time to time on every rank; if it returns true on one, all ranks stop. May be empty.
@@ -66,27 +66,28 @@ struct RunOptions {
 /// How a run ended.
 enum class RunStatus {
   complete,
-  already_complete,  ///< it was resumed after its last step: nothing was left to do
-  interrupted,       ///< by a signal; it can be resumed if it has a folder
-  stopped,           ///< by RunOptions::stop; it can be resumed if it has a folder
-  diverged           ///< its loss grew too large, or a loss or parameter is not finite
+  already_complete,  ///< the run was resumed after its last step: nothing was left to do
+  interrupted,       ///< stopped by a signal; the run can be resumed if it has a folder
+  stopped,           ///< stopped by RunOptions::stop; the run can be resumed if it has a folder
+  diverged           ///< the loss grew too large, or a loss or parameter is not finite
 };
 
 /// A run's result; the same on every rank.
 struct RunResult {
   RunStatus status = RunStatus::complete;
-  std::string message = {};    ///< if it diverged: what happened and what to do
-  bool stopped_early = false;  ///< complete before train.epochs, with the weights of best.step
-  BestEvaluation best = {};    ///< over all evaluations
-  /// A method for the whole training set ended before it converged: "train.epochs iterations were made; …"; else empty.
+  std::string message = {};    ///< if the run diverged: what happened and what to do
+  bool stopped_early = false;  ///< whether the run was complete before train.epochs, with the weights of best.step
+  BestEvaluation best = {};    ///< the best of all evaluations
+  /// Why a method for the whole training set ended before it converged: "train.epochs iterations were made; …"; else
+  /// empty.
   std::string short_of_convergence = {};
   std::int64_t steps_per_epoch = 1;
-  std::int64_t epochs = 0, steps = 0;      ///< made, including earlier parts of a resumed run
-  std::int64_t examples = 0;               ///< trained on since the (re)start, over all ranks
+  std::int64_t epochs = 0, steps = 0;      ///< epochs and steps made in all, earlier parts of a resumed run included
+  std::int64_t examples = 0;               ///< examples trained on since the (re)start, over all ranks
   double examples_per_second = 0;          ///< per second of training, without evaluations and checkpoints
-  std::vector<models::Metric> train = {};  ///< over the last epoch
-  std::map<data::Split, std::vector<models::Metric>> evaluations = {};  ///< after the last step, by split
-  Seconds seconds = {};                                                 ///< means over ranks that train
+  std::vector<models::Metric> train = {};  ///< training metrics over the last epoch
+  std::map<data::Split, std::vector<models::Metric>> evaluations = {};  ///< metrics after the last step, by split
+  Seconds seconds = {};                                                 ///< mean seconds of the ranks that train
 };
 
 /// Trains a model as the config says, or resumes its training, on all ranks of a group. Collective over the group;

@@ -15,15 +15,16 @@
 
 namespace unisono::session {
 
-/// What a run is: what was asked for, and all that was left open, decided once. Whatever takes part in the run reads
-/// the plan, and nothing changes it.
+/// What a run is: what was asked for, and decisions on all that was left open, made once. Whatever takes part in the
+/// run reads the plan, and nothing changes it.
 struct RunPlan {
-  const settings::Config config;                        ///< with all values in force
-  const std::vector<Choice> choices;                    ///< who decided what of it
+  const settings::Config config;                        ///< the config, with all values in force
+  const std::vector<Choice> choices;                    ///< who decided which values of the config
   const std::unique_ptr<comm::Communicator> reordered;  ///< null: the ranks keep their order
   comm::Communicator& group;                            ///< the ranks in the order of their places
-  const int given_rank;                                 ///< this one in the old order: that of which the config speaks
-  const std::unique_ptr<const records::RunFolder> folder;  ///< locked; null where this rank writes no files
+  const int given_rank;  ///< this rank's number in the old order, of which the config speaks
+  /// The run's folder, locked; null where this rank writes no files.
+  const std::unique_ptr<const records::RunFolder> folder;
   const std::shared_ptr<SharedDataset> set;
 
   data::Dataset& data() const { return **set; }
@@ -31,15 +32,15 @@ struct RunPlan {
   const Choice* trial_of_threads() const;
 };
 
-/// Decides all that a config leaves open, in the order in which it can be known. Collective over the group, which must
-/// outlive the plan. \throws any Error
+/// Decides all that a config leaves open, in the order in which decisions are possible. Collective over the group,
+/// which must outlive the plan. \throws any Error
 RunPlan plan_run(Job& job, comm::Communicator& group, const settings::Config& asked, const RunOptions& options);
 
 /// For which trainings a config is checked.
 struct CheckedUse {
   int ranks = 1;
-  bool with_folds = false;    ///< whether folds of its training examples validate it
-  bool in_older_job = false;  ///< as RunOptions::in_older_job
+  bool with_folds = false;    ///< whether folds of the training examples validate the model
+  bool in_older_job = false;  ///< RunOptions::in_older_job of the trainings
 };
 
 /// Checks a config by making what training would make, as far as it depends neither on the ranks nor on much memory:

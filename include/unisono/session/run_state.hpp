@@ -9,16 +9,16 @@
 
 namespace unisono::session {
 
-/// θ, or the part of it that this rank holds.
+/// θ, or the part of θ that this rank holds, as a vector of checkpoints.
 StoredVector parameters_of(ModelParts& parts);
 
-/// The running statistics.
+/// The running statistics, or the part of them that this rank holds, as a vector of checkpoints.
 StoredVector statistics_of(ModelParts& parts);
 
-/// The prefix of the groups in a checkpoint from which a model is applied: "", or that of averaged weights.
+/// The prefix of the groups in a checkpoint from which a model is applied: "", or the prefix of averaged weights.
 inline std::string applied_folder(const CheckpointHeader& header) { return header.averaged ? kAverageGroup : ""; }
 
-/// All vectors of a run's checkpoints with this rank's parts of them: θ, running statistics, their moving averages, the
+/// All vectors of a run's checkpoints with this rank's parts of them: θ, running statistics, moving averages, the
 /// optimizer's and the strategy's state.
 StoredVectors state_of(ModelParts& parts, TrainingParts& training);
 
@@ -33,7 +33,7 @@ bool keeps_states_apart(const ModelParts& parts, const StoredCheckpoint& stored)
 /// Restores this rank's vectors from a checkpoint. Collective. If the ranks had different optimizer states and cannot
 /// get back their own, every rank gets the mean.
 void restore_state(ModelParts& parts, TrainingParts& training, const StoredCheckpoint& stored);
-/// Restores only θ and the running statistics (their moving averages, if the run has them), to apply the model.
+/// Restores only θ and the running statistics (or their moving averages, if the run has them), to apply the model.
 /// Collective.
 void restore_model(ModelParts& parts, const StoredCheckpoint& stored);
 

@@ -13,22 +13,22 @@ namespace unisono::session {
 
 /// Who decides what a config leaves open.
 enum class ChosenBy { data, placement, trial, resumed_run };
-/// "data", "placement", "trial", "resumed run"
+/// The name of a decider: "data", "placement", "trial", "resumed run".
 std::string_view name_of(ChosenBy by);
 
-/// A decision about a key of a config. Its value is in the config that was decided about.
+/// A decision about a key of a config. The chosen value is in the config itself.
 struct Choice {
   std::string key;  ///< "train.batch_size"
   ChosenBy by;
   std::string why;
 };
 
-/// A config, and who decided what in it. Functions that decide take one and return another.
+/// A config, and who decided what in it. Functions that decide take a Settled and return another one.
 struct Settled {
   /// The config as it was asked for, without choices.
   Settled(settings::Config asked) : config(std::move(asked)) {}  // not explicit: nothing is decided yet
 
-  /// Sets a field of `config`. A value that it had already is no choice.
+  /// Sets a field of `config`. A value that the field had already is no choice.
   template <typename T>
   void choose(T& field, T value, Choice choice) {
     if (field == value) return;
@@ -43,7 +43,8 @@ struct Settled {
 /// Fills in what a config leaves to the data, and checks settings that depend on the data. \throws ConfigError
 Settled settle(Settled asked, const data::DatasetInfo& data);
 
-/// \throws ConfigError if the config divides steps into micro-batches although the model is updated in place
+/// Checks that the model's steps can be divided as the config says. \throws ConfigError if the config divides steps
+/// into micro-batches although the model is updated in place
 void require_divisible_steps(const settings::Config& config, const strategies::Strategy& strategy,
                              const models::Model& model);
 
@@ -52,9 +53,9 @@ bool leaves_threads_open(const settings::Config& config, data::SetKind set);
 
 /// Where strategy.threads = 0, and the threads of a rank train one linear model or factorization: trains a copy of the
 /// model on a few thousand of the examples, with one thread and with as many as the rank may use, several times in
-/// turn. More than one are chosen only where they are clearly faster. The run that follows is that of a config that
-/// names the number; where ranks with different numbers of cores use all of them, it stays 0. All ranks choose the
-/// same. Collective.
+/// turn. More than one thread is chosen only where several are clearly faster. The run that follows is the run of a
+/// config that names the number; where ranks with different numbers of cores use all their cores, the number stays 0.
+/// All ranks choose the same. Collective.
 Settled choose_threads(const ModelPlace& where, Settled asked, data::Dataset& data);
 
 }  // namespace unisono::session

@@ -18,13 +18,14 @@ namespace unisono::session {
 /// What the ranks of a run can do, all of them. Empty lists: nothing is known.
 struct RankAbilities {
   int ranks = 1;
-  std::vector<double> gflops = {};                               ///< [ranks] GFLOP/s; in force where there are no …
-  std::vector<std::vector<parallel::PassSeconds>> seconds = {};  ///< [ranks][segments] measured, of one example
-  std::vector<double> limits = {};                               ///< [ranks] bytes in all
-  std::int64_t process_bytes = 0;  ///< resident before anything is allocated: code, MPI, HDF5
+  std::vector<double> gflops = {};  ///< [ranks] GFLOP/s; in force where `seconds` is empty
+  /// [ranks][segments] measured seconds of one example's passes.
+  std::vector<std::vector<parallel::PassSeconds>> seconds = {};
+  std::vector<double> limits = {};  ///< [ranks] bytes that a rank may use in all
+  std::int64_t process_bytes = 0;   ///< resident memory before anything is allocated: code, MPI, HDF5
 };
 
-/// The abilities of another number of ranks: those that are not known can do what the weakest known one can.
+/// The abilities of another number of ranks: unknown ranks can do what the weakest known rank can.
 RankAbilities on_ranks(RankAbilities abilities, int ranks);
 
 /// GFLOP/s of a rank of which nothing is known.
@@ -34,13 +35,13 @@ inline constexpr double kAssumedGflops = 10;
 struct StepSizes {
   int stages = 1;
   Index batch_size = 1;
-  std::int64_t micro_batches = 1;  ///< of a step on all replicas
+  std::int64_t micro_batches = 1;  ///< micro-batches of a step on all replicas
 };
 
 /// Predicts what the stages of a model need and how long their steps take.
 class StagePlan {
  public:
-  /// All of it must outlive the plan.
+  /// All arguments must outlive the plan.
   /// \pre the model has layers
   StagePlan(const settings::Config& config, const models::Model& model, const kernels::Backend& backend,
             const data::DatasetInfo& data, const strategies::Strategy& strategy, RankAbilities abilities);
@@ -53,18 +54,18 @@ class StagePlan {
   const RankAbilities& abilities() const { return abilities_; }
   const models::Staged& staged() const { return *model_.staged(); }
   const nn::Network& network() const { return staged().network(); }
-  std::int64_t most_examples() const { return data_.train; }  ///< of a step; 0: any number
+  std::int64_t most_examples() const { return data_.train; }  ///< the most examples of a step; 0: any number
   int segments() const { return static_cast<int>(points_.size()) + 1; }
   int replicas(int stages) const { return abilities_.ranks / stages; }
 
-  /// The problem of placing the model. It refers to the plan.
+  /// The problem of placing the model, for steps of given sizes. The problem refers to the plan.
   /// \pre sizes.stages divides the ranks
   parallel::PlacementProblem problem(const StepSizes& sizes) const;
-  /// What a rank needs that has these pieces in turn, by kind. \param stage number of the stage that it runs
+  /// What the rank of a stage needs, by kind. \param stage number of the stage that the rank runs
   std::vector<MemoryItem> memory(const StepSizes& sizes, const parallel::Placement& placement, int stage) const;
   /// [pieces] The layer that each piece begins with. \param cuts [pieces + 1] see Placement
   std::vector<std::string> first_layers(const std::vector<int>& cuts) const;
-  /// The settings with which a step has these sizes.
+  /// The config with which a step has the sizes.
   settings::Config with(const StepSizes& sizes) const;
 
  private:
@@ -87,7 +88,7 @@ class StagePlan {
   const strategies::Strategy& strategy_;
   RankAbilities abilities_;
   std::vector<nn::CutPoint> points_;
-  /// Vectors of θ's size that the optimizer keeps; and those that the strategy keeps, too.
+  /// Vectors of θ's size that the optimizer keeps; and that optimizer and strategy keep together.
   std::int64_t optimizer_states_ = 0, states_ = 0;
   mutable std::map<std::pair<int, int>, nn::Piece> pieces_;  ///< by their segments
 };

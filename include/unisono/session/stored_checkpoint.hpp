@@ -17,19 +17,20 @@
 
 namespace unisono::session {
 
-/// Whose values a vector of a checkpoint has: where replicas have different ones, each of them has a vector of its own.
+/// Whose values a vector of a checkpoint has: where the values of replicas differ, each replica has a vector of its
+/// own.
 enum class ValuesOf { all_replicas, this_replica, another_replica };
 
 /// A vector of a checkpoint, and this rank's part of it.
 struct StoredVector {
-  std::string group;                       ///< its group in checkpoints: "parameters", "optimizer/1/velocity"
-  std::shared_ptr<const Holding> holding;  ///< what this rank holds of it
+  std::string group;                       ///< the vector's group in checkpoints: "parameters", "optimizer/1/velocity"
+  std::shared_ptr<const Holding> holding;  ///< what this rank holds of the vector
   MutableView values;                      ///< [holding->size()]
-  Allocator* memory = &plain_allocator();  ///< of the values
-  ValuesOf of = ValuesOf::all_replicas;    ///< another_replica: this rank writes nothing of it
+  Allocator* memory = &plain_allocator();  ///< memory of the values
+  ValuesOf of = ValuesOf::all_replicas;    ///< another_replica: this rank writes nothing of the vector
 
   const ParameterLayout& layout() const { return holding->layout(); }
-  /// Whether ranks hold different parts of it.
+  /// Whether ranks hold different parts of the vector.
   bool is_divided() const { return of != ValuesOf::all_replicas || !holding->held_by_all(); }
 };
 using StoredVectors = std::vector<StoredVector>;
@@ -48,19 +49,19 @@ struct StoredCheckpoint {
   std::string path;
   bool seen_by_all = false;
   CheckpointHeader header;
-  int optimizer_states = 0;  ///< see optimizer_states below
+  int optimizer_states = 0;  ///< what the function optimizer_states says of the file
 };
 
 /// Verifies a checkpoint and reads its header. Collective; all ranks return or throw the same. \throws
 /// DamagedCheckpoint, or CheckpointError for another version of the format
 StoredCheckpoint open_checkpoint(comm::Communicator& group, const std::string& path);
 
-/// The newest undamaged checkpoint of a folder; best.h5 is tried last. Damaged ones are skipped with a warning.
-/// Collective. \param damaged on return what is wrong with the damaged ones
+/// The newest undamaged checkpoint of a folder; best.h5 is tried last. Damaged checkpoints are skipped with a warning.
+/// Collective. \param damaged on return, what is wrong with the damaged checkpoints
 std::optional<StoredCheckpoint> newest_whole(comm::Communicator& group, const std::string& folder, Log& log,
                                              std::vector<std::string>& damaged);
 
-/// Checks that a path exists, and if it is a folder, that it is a run's with a checkpoint; does not read the file.
+/// Checks that a path exists and, if it is a folder, that this is a run's and has a checkpoint; does not read the file.
 /// \throws CheckpointError if not
 void require_checkpoint(const std::string& path);
 
@@ -81,41 +82,43 @@ std::vector<std::string> checkpoints_in(const std::string& folder);
 // Reading and writing a checkpoint's HDF5 file (see checkpoint.hpp) by one rank; nothing here is collective.
 
 /// Creates a file with the header, room for the values of a whole state, and a trailer that is not yet sealed. \param
-/// number a random number that distinguishes it from other files \return where each block's values begin: bytes from
+/// number a random number that distinguishes the file from others \return where each block's values begin: bytes from
 /// the file's start, vector by vector
 /// \throws OutputError
 std::vector<std::int64_t> create_checkpoint(const std::string& path, std::uint64_t number,
                                             const CheckpointHeader& header, const StoredVectors& state);
 
-/// Writes the canonical values of a part of a block. \param begin the block's first byte in the file \throws as RawFile
+/// Writes the canonical values of a part of a block. \param begin the block's first byte in the file \throws
+/// OutputError
 void write_box(RawFile& file, const Block& block, const Box& box, std::int64_t begin, View canonical);
 
-// The following functions read a file whose seal was verified. All throw DamagedCheckpoint if HDF5 cannot read it
-// nevertheless.
+// The following functions read a file whose seal was verified. All throw DamagedCheckpoint if HDF5 nevertheless cannot
+// read the file.
 
-/// The header, with the config's text. \throws CheckpointError for another format or version
+/// Reads a checkpoint's header, with the config's text. \throws CheckpointError for another format or version
 CheckpointHeader read_header(const std::string& path);
 
-/// Checks that the file has exactly these blocks. \throws CheckpointError naming the block that differs
+/// Checks that a checkpoint has exactly the blocks of two layouts. \throws CheckpointError naming the block that
+/// differs
 void require_same_model(const std::string& path, const ParameterLayout& parameters, const ParameterLayout& statistics);
-/// Checks that the file's group "optimizer" has exactly the vectors of these names, each with its layout. \throws
+/// Checks that a checkpoint's group "optimizer" has exactly the vectors of these names, each with its layout. \throws
 /// CheckpointError
 void require_same_optimizer(const std::string& path, const std::map<std::string, const ParameterLayout*>& vectors);
 
 /// The shapes of a group's blocks, by name.
 std::map<std::string, std::vector<Index>> shapes_in(const std::string& path, const std::string& group);
 
-/// How many optimizer states the file holds: one for each rank, or one for all; 0 if the optimizer has no vectors.
+/// How many optimizer states a checkpoint holds: one for each rank, or one for all; 0 if the optimizer has no vectors.
 int optimizer_states(const std::string& path);
-/// The group of an optimizer's vector: "optimizer/1/velocity"
+/// The group of an optimizer's vector in a checkpoint: "optimizer/1/velocity".
 std::string optimizer_group(int state, const std::string& vector);
 
 /// Reads parts of a vector's blocks, some MiB at a time, and calls see(a part of a shard, its canonical values). With
-/// several groups the values are the mean over them.
+/// several groups the values are the mean over the groups.
 void visit_shards(const std::string& path, const std::vector<std::string>& groups, const ParameterLayout& layout,
                   const std::vector<Shard>& shards, const std::function<void(const Shard& shard, View canonical)>& see);
-/// Reads what this rank holds of a vector into it. \param blocks whether to read each of the layout's blocks; empty:
-/// all
+/// Reads what this rank holds of a vector into the vector. \param blocks whether to read each of the layout's blocks;
+/// empty: all
 void read_vector(const std::string& path, const std::vector<std::string>& groups, const StoredVector& vector,
                  const std::vector<bool>& blocks = {});
 

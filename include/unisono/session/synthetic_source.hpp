@@ -25,11 +25,11 @@ class SyntheticSource final : public data::BatchSource {
   Index own_size(Index number) const;
 
   static constexpr std::int64_t kStepsPerEpoch = 1'000'000;
-  static constexpr Index kSteps = 4;  ///< in memory
+  static constexpr Index kSteps = 4;  ///< steps whose examples are in memory
 
   models::ModelInputs inputs_;
   data::SourceOptions options_;
-  Index step_examples_ = 0;  ///< of a step on this rank, over all micro-batches
+  Index step_examples_ = 0;  ///< examples of a step on this rank, over all micro-batches
   Buffer features_, targets_;
   KeptFeatures* kept_ = nullptr;
   std::vector<std::int32_t> labels_;

@@ -29,7 +29,7 @@ struct BestSettings {
 
 /// `[train.early_stopping]`
 struct EarlyStoppingSettings {
-  std::string metric = "auto";  ///< as in BestSettings
+  std::string metric = "auto";  ///< a name in Model::metrics; auto: the accuracy where there is one, else the loss
   data::Split on = data::Split::validation;
   std::int64_t patience = 0;  ///< evaluations without an improvement; 0: the run never stops early
   double min_delta = 0;       ///< how much better counts as an improvement
@@ -45,7 +45,7 @@ struct WeightSettings {
   void describe(ConfigVisitor& visitor);
 };
 
-/// The parts of a config that decide whether these keys are allowed.
+/// The parts of a config that decide whether the keys of WeightSettings are allowed.
 struct WeightTerms {
   const std::string& model;     ///< model.kind
   const std::string& strategy;  ///< strategy.kind
@@ -53,16 +53,18 @@ struct WeightTerms {
   bool in_place = false;        ///< whether the model is updated in place
 };
 
-/// Checks these keys against the rest of the config; errors are reported as of [train].
+/// Checks the keys of WeightSettings against the rest of the config; errors are reported as of [train].
 void require_weights(ConfigVisitor& visitor, const WeightSettings& weights, const WeightTerms& terms);
 
 /// What becomes of an epoch's last batch where it has fewer examples than the others.
 enum class LastBatch {
-  join,  ///< it joins the one before if batch normalisation needs more examples; else it is a smaller step
-  keep,  ///< it is a smaller step
-  drop   ///< it is left out
+  /// The last batch joins the one before it if batch normalisation needs more examples; else it is a smaller step.
+  join,
+  keep,  ///< the last batch is a smaller step
+  drop   ///< the last batch is left out
 };
 
+/// How losses are weighted by class.
 enum class ClassWeights { none, balanced };
 
 /// Who sets data.partition and data.order to "strata": "strategy.kind = …".
@@ -73,19 +75,20 @@ struct TrainSettings {
   std::int64_t epochs = 10;
   /// Examples per optimizer step, over all ranks; 0: what the data decide; −1: the most that memory allows.
   std::int64_t batch_size = 0;
-  std::int64_t accumulate = 1;     ///< micro-batches per step, each cut over all ranks
-  std::int64_t micro_batches = 1;  ///< per step; where there are enough, each is one rank's; 0: chosen automatically
+  std::int64_t accumulate = 1;  ///< micro-batches per step, each divided among all ranks
+  /// Micro-batches per step; where there are enough, each is one rank's; 0: chosen automatically.
+  std::int64_t micro_batches = 1;
   LastBatch last_batch = LastBatch::join;
   std::int64_t evaluate_every_epochs = 1;
   std::int64_t evaluation_batch_size = 256;  ///< examples that a rank evaluates or predicts at once
   std::int64_t report_every_steps = 100;
-  std::int64_t threads = 0;  ///< per rank; 0: this rank's fair share of the cores
-  double divergence = 10;    ///< times the first loss that a run may reach for an epoch; 0: any number
+  std::int64_t threads = 0;  ///< threads per rank; 0: the rank's fair share of the cores
+  double divergence = 10;    ///< how many times its first loss a run may reach for an epoch; 0: any number
   EarlyStoppingSettings early_stopping = {};
   std::string threshold_by;  ///< metric by which the threshold of two classes is chosen; empty: it is not
-  ClassWeights class_weights = ClassWeights::none;  ///< in force where there is no …
-  std::vector<double> class_weight_list;            ///< [K]
-  WeightSettings weights;                           ///< keys of [train], too
+  ClassWeights class_weights = ClassWeights::none;  ///< how classes are weighted where `class_weight_list` is empty
+  std::vector<double> class_weight_list;            ///< [K] weights of the classes
+  WeightSettings weights;                           ///< further keys of [train]
   /// \param whole_batch whether a step takes the whole set (optimizer.kind)
   void describe(ConfigVisitor& visitor, bool whole_batch);
 };
@@ -107,6 +110,7 @@ struct MetricsSettings {
   void describe(ConfigVisitor& visitor);
 };
 
+/// The device on which a run computes.
 enum class DeviceChoice { cpu, cuda, automatic };
 
 inline constexpr Named<DeviceChoice> kDevices[] = {
@@ -153,28 +157,29 @@ struct Config {
 /// The process grid that the config asks for. \throws ConfigError if the stages do not divide the ranks
 comm::GridShape grid_shape(const Config& config, int ranks);
 
-/// Whether the model is one of the built-in ones that are updated in place by such a strategy.
+/// Whether the config's model is a built-in one that the config's strategy updates in place.
 bool updates_in_place(const Config& config);
 
-/// Reads, checks and cross-checks.
-/// \param models kinds of one's own. \throws ConfigError
+/// Reads a config and checks it.
+/// \param models added kinds of models. \throws ConfigError
 Config parse_config(const ConfigText& text, const models::ModelKinds& models = {});
 /// The effective config as TOML: every key in force.
 std::string effective_config(const Config& config);
-/// `unisono config reference`, and docs/config.md.
+/// The reference of all keys: `unisono config reference`, and docs/config.md.
 std::string config_reference(ReferenceFormat format, const models::ModelKinds& models = {});
 
-/// The value of a key ("train.epochs") of an effective config, as it is written there; empty: it has no such key.
+/// The value of a key ("train.epochs") of an effective config, as it is written there; empty: the config has no such
+/// key.
 std::string value_of_key(const std::string& effective, const std::string& key);
-/// The keys of both that differ between two effective configs.
+/// The keys that two effective configs both have, with different values.
 std::vector<std::string> changed_keys(const std::string& before, const std::string& after);
-/// Whether a resumed run takes another value of this key where it is asked to by --change: settings of the optimizer's
-/// steps that change the form of no stored vector.
+/// Whether a resumed run takes another value of a key where --change asks for it: settings of the optimizer's steps
+/// that change the form of no stored vector.
 bool may_change_on_request(const std::string& key);
 
-/// The keys ("train.batch_size") whose values differ between two effective configs, other than those that may change
-/// when a run is resumed: its length, its schedule's, its end by other reasons, name, place, reports, checkpoints,
-/// threads, communication, and how the model is divided.
+/// The keys ("train.batch_size") whose values differ between two effective configs, other than keys that may change
+/// when a run is resumed: its length, its schedule's length, its end by other reasons, name, place, reports,
+/// checkpoints, threads, communication, and how the model is divided.
 std::vector<std::string> changes_that_forbid_resuming(const std::string& before, const std::string& after);
 
 }  // namespace unisono::settings

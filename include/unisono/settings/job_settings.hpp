@@ -14,9 +14,9 @@ namespace unisono::settings {
 /// `[study]`: the same experiment in many variants, each compared with the serial run.
 struct StudySettings {
   std::int64_t seeds = 5;
-  double margin = 0;            ///< of the metric: closer than this is equivalent
+  double margin = 0;            ///< difference of the metric below which variants are equivalent
   std::string metric = "auto";  ///< "validation.accuracy"; auto: the accuracy where there is one, else the loss
-  std::vector<double> target;   ///< of the metric, for the time to target; one number, or none: …
+  std::vector<double> target;   ///< value of the metric for the time to target: one number; empty: target_word says
   std::string target_word = "serial";
   bool optimum = true;   ///< whether convex models are also compared with their minimum
   ConfigValue variants;  ///< an array of tables: keys of the config, and name, ranks, threads
@@ -24,6 +24,7 @@ struct StudySettings {
   void describe(ConfigVisitor& visitor);
 };
 
+/// How examples are divided into folds.
 enum class FoldMethod {
   k_fold,
   repeated_k_fold,
@@ -56,7 +57,7 @@ inline constexpr Named<FoldSolver> kFoldSolvers[] = {
     {FoldSolver::exact, "exact",
      "by normal equations, for linear models of tables with squared loss; leave_one_out and leave_p_out need only one "
      "fit"},
-    {FoldSolver::exact_fits, "exact_fits", "the same with a fit for each fold"}};
+    {FoldSolver::exact_fits, "exact_fits", "by normal equations, with a fit for each fold"}};
 
 inline constexpr Named<search::KeptTrials> kKeptFolds[] = {
     {search::KeptTrials::all, "all", "the run folder of every fold, with its checkpoints"},
@@ -67,7 +68,7 @@ struct CrossValidationSettings {
   FoldMethod method = FoldMethod::k_fold;
   std::int64_t folds = 5;
   std::int64_t repeats = 10;       ///< repeated_k_fold
-  bool stratified = true;          ///< the same share of each class in each fold, where there are classes
+  bool stratified = true;          ///< whether each fold has the same share of each class, where there are classes
   bool shuffle = true;             ///< k_fold
   std::int64_t p = 2;              ///< leave_p_out
   std::int64_t most_fits = 10000;  ///< leave_one_out, leave_p_out
@@ -79,7 +80,7 @@ struct CrossValidationSettings {
   std::int64_t split_seed = 1;
   FoldSolver solver = FoldSolver::automatic;
   bool nested = false;           ///< whether [search] chooses the settings within each fold
-  std::int64_t inner_folds = 5;  ///< nested: of the training examples of a fold, by which trials are compared
+  std::int64_t inner_folds = 5;  ///< nested: folds of a fold's training examples, by which trials are compared
   bool refit = false;            ///< whether a model is trained on all examples at the end
   std::int64_t ranks_per_fold = 1;
   std::int64_t threads_per_fold = 1;  ///< cores of each rank; a rank with more of them trains several folds at once
@@ -102,7 +103,7 @@ struct PlannedConfig {
   Plans plans;
 };
 
-/// \throws ConfigError
+/// Reads a config file with its plans, and checks them. \throws ConfigError
 PlannedConfig parse_plans(const ConfigText& text, const models::ModelKinds& models = {});
 /// The plans' sections as TOML: every key in force.
 std::string effective_plans(const Plans& plans);

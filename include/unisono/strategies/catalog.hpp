@@ -16,7 +16,7 @@ std::string default_kind();
 /// `[strategy]`: the keys that a run reads itself, and the settings that belong to each strategy alone (`own`).
 struct StrategySettings {
   std::string kind = default_kind();  ///< a name of strategy_kinds()
-  std::int64_t threads = 0;           ///< of a rank that share one θ; 0: the rank's fair share of the cores
+  std::int64_t threads = 0;           ///< threads of a rank that share one θ; 0: the rank's fair share of the cores
   std::int64_t servers = 0;           ///< parameter servers: ranks that only serve; 0: every rank works and serves
   bool record = false;                ///< whether the order of the servers' events is recorded (events.hpp)
   /// How many workers and servers a recorded run had that is now replayed, on any number of ranks; 0: no replay. Not
@@ -25,8 +25,9 @@ struct StrategySettings {
   OwnSettings own = {};
 
   void describe(ConfigVisitor& visitor);
-  /// For the strategies that have these keys.
+  /// Declares `threads`, for the strategies that have it.
   void describe_threads(ConfigVisitor& visitor);
+  /// Declares the keys of parameter servers, for the strategies that have them.
   void describe_servers(ConfigVisitor& visitor);
 };
 
@@ -34,19 +35,23 @@ class Strategy;
 
 /// Properties of a strategy by which other modules treat it; they never compare its name.
 struct StrategyTraits {
-  bool steps_together = false;    ///< all ranks make every step together: batch statistics can be the global batch's
-  bool needs_gradient = false;    ///< also of a model that could be updated in place
-  bool divides_model = false;     ///< θ is sharded: a rank trains on the examples (strata) that touch only its shard
-  bool has_servers = false;       ///< parameter servers hold θ
-  bool at_own_pace = false;       ///< each rank that trains makes steps of its own, some make more than others
-  bool shares_model = false;      ///< `threads` threads of a rank train on the same θ, in the CPU's memory
-  bool times_threads = false;     ///< where threads = 0, a run tries whether several are faster than one
-  bool divides_features = false;  ///< each thread of each rank has its part of the features of all examples
-  bool only_on_cpus = false;      ///< threads beside that of the device read and write θ, in the CPU's memory
-  bool has_one_model = false;     ///< all ranks regularly hold the same θ, so that a moving average of it can be kept
-  bool whole_batch = false;       ///< a step is an iteration on the whole training set, for optimizers that ask for it
-  bool trains_replicas = false;   ///< a replica may consist of several ranks, the stages of a pipeline
-  bool on_one_rank = false;       ///< one rank trains alone: the reference for the others
+  /// Whether all ranks make every step together, so that batch statistics can be the global batch's.
+  bool steps_together = false;
+  bool needs_gradient = false;  ///< whether it needs a gradient, also of a model that could be updated in place
+  /// Whether θ is sharded: a rank trains on the examples (strata) that touch only its shard.
+  bool divides_model = false;
+  bool has_servers = false;       ///< whether parameter servers hold θ
+  bool at_own_pace = false;       ///< whether each rank that trains makes steps of its own, some ranks more than others
+  bool shares_model = false;      ///< whether `threads` threads of a rank train on the same θ, in the CPU's memory
+  bool times_threads = false;     ///< whether a run with threads = 0 tries if several threads are faster than one
+  bool divides_features = false;  ///< whether each thread of each rank has its part of the features of all examples
+  bool only_on_cpus = false;      ///< whether other threads than the device's read and write θ, in the CPU's memory
+  /// Whether all ranks regularly hold the same θ, so that a moving average of θ can be kept.
+  bool has_one_model = false;
+  /// Whether a step is an iteration on the whole training set, for optimizers that ask for this.
+  bool whole_batch = false;
+  bool trains_replicas = false;  ///< whether a replica may consist of several ranks, the stages of a pipeline
+  bool on_one_rank = false;      ///< whether one rank trains alone: the reference for the other strategies
 };
 
 /// The values from other sections of the config that a strategy's own checks need.
@@ -54,34 +59,38 @@ struct StrategyTerms {
   std::int64_t epochs = 0;
   bool shuffle = true;
   double clip_norm = 0;
-  int optimizer_states = 0;   ///< vectors that the optimizer keeps
-  bool reproducible = false;  ///< sums over ranks are made in an order that does not depend on their number
-  bool alternating = false;   ///< optimizer.kind alternates between two tables, see optim::OptimizerTraits
+  int optimizer_states = 0;  ///< vectors that the optimizer keeps
+  /// Whether sums over ranks are made in an order that does not depend on the number of ranks.
+  bool reproducible = false;
+  bool alternating = false;  ///< whether optimizer.kind alternates between two tables, see optim::OptimizerTraits
 };
 
 /// A row of the table of strategies: one value of `strategy.kind`.
 struct StrategyKind {
   std::string_view name, meaning;
-  void (*describe)(StrategySettings& settings, ConfigVisitor& visitor) = nullptr;  ///< its keys; null: it has none
-  /// Checks its keys against the rest of the config, as errors of `visitor`; null: nothing to check.
+  /// Declares the strategy's own keys; null: it has none.
+  void (*describe)(StrategySettings& settings, ConfigVisitor& visitor) = nullptr;
+  /// Checks the strategy's keys against the rest of the config, as errors of `visitor`; null: nothing to check.
   void (*check)(const StrategySettings& settings, const StrategyTerms& terms, ConfigVisitor& visitor) = nullptr;
+  /// Makes the strategy.
   std::unique_ptr<Strategy> (*make)(const StrategySettings& settings);
   StrategyTraits traits;
-  std::string_view waiting = "ranks waited for messages";  ///< what its exposed communication is
+  std::string_view waiting = "ranks waited for messages";  ///< what the strategy's exposed communication is
   /// Advice for the summary on how to reduce exposed communication.
   /// \param in_place whether the model is updated in place
   std::string (*relief)(const StrategySettings& settings, bool in_place);
 };
 
-/// Every strategy. A new one needs a row here, and nothing else outside its own file.
+/// Every strategy. A new strategy needs a row here, and nothing else outside its own file.
 const std::vector<StrategyKind>& strategy_kinds();
 
 /// The row of settings.kind. \throws ConfigError for an unknown name
 const StrategyKind& kind_of(const StrategySettings& settings);
 /// The first kind that has a trait. \pre there is one
 std::string kind_with(bool StrategyTraits::*trait);
-/// "a, b or c": the kinds whose traits satisfy a condition.
+/// The names of the kinds whose traits satisfy a condition: "a, b or c".
 std::string names_of_kinds(bool (*fits)(const StrategyTraits& traits));
+/// The traits of settings.kind. \throws ConfigError for an unknown name
 inline const StrategyTraits& traits_of(const StrategySettings& settings) { return kind_of(settings).traits; }
 
 }  // namespace unisono::strategies

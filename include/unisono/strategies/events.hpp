@@ -11,19 +11,19 @@
 
 namespace unisono::strategies {
 
-/// A server answered a worker's pull, or applied its push. On rank r of asynchronous gossip: it exchanged with
-/// `worker`; with worker = r, it read its parameters for a gradient or, as a push, made the step. Of gradient sharing:
-/// a rank applied this worker's update.
+/// An event of a record: a server answered a worker's pull, or applied its push. On rank r of asynchronous gossip: the
+/// rank exchanged with `worker`; with worker = r, it read its parameters for a gradient or, as a push, made the step.
+/// In gradient sharing: a rank applied the worker's update.
 struct ServerEvent {
   int worker = 0;
   bool is_push = false;
   bool operator==(const ServerEvent&) const = default;
 };
 
-/// An event is the number 2 · worker + is_push as a varint (LEB128): seven bits a byte, the lowest first, and the
-/// eighth bit set in all bytes but the last. With up to 64 workers that is one byte.
+/// Encodes events. An event is the number 2 · worker + is_push as a varint (LEB128): seven bits a byte, the lowest
+/// first, and the eighth bit set in all bytes but the last. With up to 64 workers an event takes one byte.
 std::vector<std::byte> encode(std::span<const ServerEvent> events);
-/// \throws std::out_of_range for bytes that end within an event
+/// Decodes what `encode` made. \throws std::out_of_range for bytes that end within an event
 std::vector<ServerEvent> decode(std::span<const std::byte> bytes);
 
 /// The events of one segment: the run's steps between two points at which all ranks synchronise.
@@ -44,7 +44,7 @@ class EventRecorder {
 struct EventRecord {
   std::vector<RecordedSegment> segments;
 
-  /// The segment that begins at this step. \throws CheckpointError if there is none
+  /// The segment that begins at step `first`. \throws CheckpointError if there is none
   const RecordedSegment& segment_at(std::int64_t first) const;
 };
 

@@ -29,13 +29,14 @@ namespace unisono::strategies {
 /// One finished step of this rank, for the observer.
 struct StepRecord {
   std::int64_t step = 0;   ///< steps made, this one included
-  std::int64_t epoch = 0;  ///< of the batch
+  std::int64_t epoch = 0;  ///< epoch of the batch
   bool last_of_epoch = false;
-  bool consistent = true;  ///< all ranks hold the same model now, so it may be evaluated and checkpointed
+  bool consistent = true;  ///< whether all ranks hold the same model now, so that it may be evaluated and checkpointed
   Index global_size = 0;   ///< examples over all ranks, of all steps since the previous record
   double learning_rate = 0;
-  std::vector<std::int64_t> worker_steps = {};  ///< made by each worker, if they go at their own pace; else empty
-  /// What a whole-batch method did in this step. Where it ends the method, this is the last step.
+  /// Steps made by each worker, if workers go at their own pace; else empty.
+  std::vector<std::int64_t> worker_steps = {};
+  /// What a whole-batch method did in this step. Where the iteration ends the method, this step is the last one.
   std::optional<optim::BatchIteration> iteration = {};
 };
 
@@ -44,48 +45,49 @@ struct StepRecord {
 class Observer {
  public:
   virtual ~Observer() = default;
-  /// \return whether to go on; the same on every rank for consistent records, true for the others
+  /// Takes in a step. \return whether to go on; the same on every rank for consistent records, true for other records
   virtual bool step(const StepRecord& record) = 0;
-  /// The first step after this one that needs a consistent model (report, evaluation, checkpoint). The strategy may
-  /// pass the steps in between as one record, that of the last of them.
+  /// The first step after step `step` that needs a consistent model (report, evaluation, checkpoint). The strategy may
+  /// pass the steps in between as one record, of the last of these steps.
   virtual std::int64_t next_due(std::int64_t step) const = 0;
 };
 
 /// What one of several workers of a rank trains with: a thread that computes gradients of its own, or a worker of a
 /// replay.
 struct Worker {
-  kernels::Backend& backend;  ///< its vectors lie in this backend's memory
+  kernels::Backend& backend;  ///< the worker's vectors lie in this backend's memory
   models::Model& model;
   data::BatchSource& source;  ///< yields the batches of this worker's steps
   optim::Optimizer& optimizer;
-  models::ModelState state;  ///< its own copy of θ and of the running statistics
-  MutableView gradient;      ///< its own g
+  models::ModelState state;  ///< the worker's own copy of θ and of the running statistics
+  MutableView gradient;      ///< the worker's own g
 };
 
 /// What all strategies need beyond their steps; owned by the run.
 struct RunTerms {
-  const optim::OptimizerSettings& optimizer_settings;  ///< from which StepTerms::optimizer was made
+  const optim::OptimizerSettings& optimizer_settings;  ///< settings from which StepTerms::optimizer was made
   const optim::Schedule& schedule;
   Observer& observer;
   std::int64_t total_steps;  ///< the run ends when so many are made
-  int threads = 1;           ///< that this rank may use
-  std::uint64_t seed = 0;    ///< of the run
+  int threads = 1;           ///< threads that this rank may use
+  std::uint64_t seed = 0;    ///< the run's seed
 };
 
-/// What strategies need whose workers go at their own pace.
+/// What strategies with workers that go at their own pace need.
 struct WorkerTerms {
   std::span<Worker> workers = {};  ///< one for each thread that computes gradients; see Strategy::has_workers
   /// StepRecord::worker_steps of the run that is resumed; to be ignored if the number of workers has changed.
   std::vector<std::int64_t> worker_steps = {};
-  EventRecorder* recorder = nullptr;      ///< receives the events of servers or workers; null: they are not recorded
-  const EventRecord* replayed = nullptr;  ///< the order in which they must handle messages; null: as they arrive
+  EventRecorder* recorder = nullptr;  ///< receives the events of servers or workers; null: they are not recorded
+  /// The order in which servers or workers must handle messages; null: as messages arrive.
+  const EventRecord* replayed = nullptr;
 };
 
-/// What strategies need that minimise the loss of the whole set.
+/// What strategies that minimise the loss of the whole set need.
 struct WholeSetTerms {
-  optim::BatchMethod* method = nullptr;    ///< null for all others
-  models::Objective* objective = nullptr;  ///< that loss; null where `method` is
-  data::Dataset* data = nullptr;           ///< the set that is trained on, for those that read it themselves
+  optim::BatchMethod* method = nullptr;    ///< the method; null for all other optimizers
+  models::Objective* objective = nullptr;  ///< the loss of the whole set, with penalties; null where `method` is
+  data::Dataset* data = nullptr;           ///< the set that is trained on, for strategies that read it themselves
 };
 
 /// All that `Strategy::train` needs.
@@ -101,10 +103,10 @@ class UnfitStrategy : public ConfigError {
 class Strategy {
  public:
   virtual ~Strategy() = default;
-  /// Checks that it can train this model, before a run writes anything. \throws UnfitStrategy where another strategy
-  /// can, ConfigError where other settings are to be changed
+  /// Checks that the strategy can train a model, before a run writes anything. \throws UnfitStrategy where another
+  /// strategy can, ConfigError where other settings are to be changed
   virtual void require(const models::Model& model, int ranks) const;
-  /// Gives each rank rows of θ, if this strategy does so; `train` then gets a state of as many floats as the result
+  /// Gives each rank rows of θ, if the strategy does so; `train` then gets a state of as many floats as the result
   /// says. Null: every replica holds all of θ. Collective. \param model and communicator must outlive the result
   virtual std::shared_ptr<parallel::RowHolding> divide(const models::Model& /*model*/, const data::DatasetInfo&,
                                                        comm::Communicator& /*communicator*/) {
@@ -116,11 +118,11 @@ class Strategy {
   struct DataShard {
     int number = 0, parts = 1;
   };
-  /// Null for a rank that trains on none.
+  /// The part of the training examples that a rank trains on; nothing: the rank trains on none.
   virtual std::optional<DataShard> data_shard(int rank, int ranks) const { return DataShard{rank, ranks}; }
   /// How many parts the training examples are divided into: one for each worker. Rank 0 always has one.
   int workers(int ranks) const { return data_shard(0, ranks)->parts; }
-  /// Into how many portions it cuts the training set, where each step takes all of it; else 0.
+  /// Into how many portions the strategy cuts the training set, where each step takes the whole set; else 0.
   virtual int portions(const models::Model&, const data::DatasetInfo&) const { return 0; }
   /// How many parameter servers hold θ; 0: the strategy has none.
   virtual int servers(int /*ranks*/) const { return 0; }
@@ -128,44 +130,48 @@ class Strategy {
   virtual int event_lists(int ranks) const { return servers(ranks); }
   const StrategyTraits& traits() const { return traits_; }
   bool steps_together() const { return traits_.steps_together; }
-  /// Where each rank keeps the optimizer's state of its part of θ alone, and makes that part of each step.
+  /// Whether each rank keeps the optimizer's state of its part of θ alone, and makes that part of each step.
   virtual parallel::Sharding sharding() const { return parallel::Sharding::never; }
-  /// Whether the ranks' optimizer states differ even when they hold the same θ: a checkpoint then stores each of them.
+  /// Whether the ranks' optimizer states differ even when they hold the same θ: a checkpoint then stores each rank's
+  /// state.
   virtual bool optimizer_state_is_local() const { return false; }
-  /// The vectors that it keeps in addition to θ, g and the optimizer's state.
+  /// The vectors that the strategy keeps in addition to θ, g and the optimizer's state.
   virtual std::vector<parallel::StateVector> state_vectors() const { return {}; }
-  /// All other numbers that it keeps from one consistent record to the next, the same on all ranks; for checkpoints.
+  /// All other numbers that the strategy keeps from one consistent record to the next, the same on all ranks; for
+  /// checkpoints.
   virtual std::vector<double> scalars() const { return {}; }
   /// Takes back what `scalars` returned; called before `train`.
   virtual void restore(const std::vector<double>& /*scalars*/) {}
-  /// Whether it trains this model by in-place updates of θ, which need neither a gradient nor an optimizer.
+  /// Whether the strategy trains a model by in-place updates of θ, which need neither a gradient nor an optimizer.
   bool updates_in_place(const models::Model& model) const;
   /// Whether each thread of a rank computes gradients of its own batches, and so needs a Worker. Otherwise the threads
   /// share the work on one gradient.
   virtual bool has_workers(const models::Model&) const { return false; }
-  /// The workers that run on this rank when a replay puts several on one: numbers of their parts of the data. Each
-  /// needs a Worker of its own. Empty: the rank trains with the run's model and source.
+  /// The workers that run on this rank when a replay puts several on one rank: numbers of the workers' parts of the
+  /// data. Each worker needs a Worker of its own. Empty: the rank trains with the run's model and source.
   virtual std::vector<int> housed_workers(int /*rank*/, int /*ranks*/) const { return {}; }
-  /// Why it cannot train on GPUs; empty: it can.
+  /// Why the strategy cannot train on GPUs; empty: it can.
   virtual std::string obstacle_to_gpus() const { return {}; }
-  /// What ranks without examples of any whole step would do, if that spoils the training; empty: it does not.
+  /// What ranks without examples of any whole step would do, if this spoils the training; empty: it does not.
   virtual std::string need_of_examples(const models::Model&) const { return {}; }
-  /// Estimated bytes that it allocates on a rank in addition to θ, g and the optimizer's state.
+  /// Estimated bytes that the strategy allocates on a rank in addition to θ, g and the optimizer's state.
   /// \param states how many vectors of θ's size the optimizer keeps
   virtual std::int64_t extra_bytes(const models::Model&, int /*ranks*/, int /*states*/) const { return 0; }
 
  private:
   friend std::unique_ptr<Strategy> make_strategy(const StrategySettings& settings);
-  StrategyTraits traits_;  ///< from its row in the table
+  StrategyTraits traits_;  ///< traits from the strategy's row in the table
 };
 
-/// strategy.require, with the kinds that can train the model in the message where it cannot. \throws ConfigError
+/// Checks strategy.require; where the strategy cannot train the model, the message names the kinds that can. \throws
+/// ConfigError
 void require_fit(const Strategy& strategy, const models::Model& model, int ranks);
 
-/// Model::require_gradient for strategies. \throws UnfitStrategy
+/// Checks Model::require_gradient for a strategy. \throws UnfitStrategy
 void require_gradient(const models::Model& model);
 
-/// The `make` of a strategy's row. \tparam Own those of the settings that it takes; void: all, or none
+/// The `make` of a strategy's row (StrategyKind). \tparam Made the strategy \tparam Own the own settings that its
+/// constructor takes; void: it takes all settings, or none
 template <typename Made, typename Own = void>
 std::unique_ptr<Strategy> construct(const StrategySettings& settings) {
   if constexpr (!std::is_void_v<Own>) {

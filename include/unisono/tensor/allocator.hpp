@@ -11,16 +11,19 @@
 namespace unisono {
 
 using Index = std::ptrdiff_t;  ///< counts and extents: 64 bits throughout
-/// Vectors of floats that somebody else owns.
+/// A vector of floats that somebody else owns, to be read.
 using View = std::span<const float>;
+/// A vector of floats that somebody else owns, to be read and written.
 using MutableView = std::span<float>;
 
-/// Bases are aligned to this many bytes: one cache line, one AVX-512 register.
+/// The beginnings of vectors are aligned to so many bytes: one cache line, one AVX-512 register.
 inline constexpr std::size_t kAlignmentBytes = 64;
+/// Floats of a cache line.
 inline constexpr Index kLineFloats = kAlignmentBytes / sizeof(float);
 
-/// Sizes rounded up to whole cache lines.
+/// A number of floats rounded up to whole cache lines.
 inline constexpr Index round_up_to_line(Index floats) { return (floats + kLineFloats - 1) / kLineFloats * kLineFloats; }
+/// A number of bytes rounded up to whole cache lines.
 inline constexpr std::size_t aligned_bytes(std::size_t bytes) {
   return (bytes + kAlignmentBytes - 1) / kAlignmentBytes * kAlignmentBytes;
 }
@@ -36,10 +39,11 @@ class Allocator {
   virtual void* allocate(std::size_t bytes) = 0;
   virtual void deallocate(void* pointer) noexcept = 0;
 
-  /// to = from; each is memory of this allocator or plain memory. When it returns, a plain `to` holds the values, and a
-  /// plain `from` may be changed.
+  /// to = from; each is memory of this allocator or plain memory. When `copy` returns, a plain `to` holds the values,
+  /// and a plain `from` may be changed.
   virtual void copy(View from, MutableView to) { std::ranges::copy(from, to.begin()); }
-  /// Whether all code of this process may read and write the memory. If not, only kernels of its device and `copy` may.
+  /// Whether all code of this process may read and write the memory. If not, only `copy` and kernels of the memory's
+  /// device may.
   virtual bool is_plain() const { return true; }
 };
 
@@ -86,7 +90,7 @@ class Buffer {
 /// Lets any code read and write a vector: the vector itself where its memory is plain, else a plain copy.
 class PlainValues {
  public:
-  /// \param memory the vector's allocator; both must outlive this
+  /// \param memory the vector's allocator; allocator and vector must outlive this object
   PlainValues(Allocator& memory, MutableView vector) : memory_(memory), vector_(vector) {
     if (memory_.is_plain()) return;
     copy_ = Buffer(std::ssize(vector));
@@ -109,10 +113,11 @@ inline std::span<double> as_doubles(MutableView floats) {
   return {reinterpret_cast<double*>(floats.data()), floats.size() / 2};
 }
 
+/// Bytes of a huge page.
 inline constexpr std::size_t kHugePage = std::size_t{2} << 20;
 
-/// Asks for huge pages where they fit into this memory: random accesses then cause few TLB misses, and first writes few
-/// page faults. A hint, which may have no effect.
+/// Asks for huge pages where these fit into some memory: random accesses then cause few TLB misses, and first writes
+/// few page faults. A hint, which may have no effect.
 void ask_for_huge_pages(void* memory, std::size_t bytes) noexcept;
 
 /// An asynchronous copy, under way or done.
@@ -123,24 +128,26 @@ class StartedCopy {
   virtual void wait() = 0;
 };
 
-/// What `comm` needs of a GPU: its memory, copies between that and plain memory, and its stream; no kernels. Used by
-/// one thread at a time.
+/// What `comm` needs of a GPU: the GPU's memory, copies between that and plain memory, and the GPU's stream; no
+/// kernels. Used by one thread at a time.
 class Device {
  public:
   virtual ~Device() = default;
 
-  /// Whether this is memory of the device.
+  /// Whether a pointer is into memory of the device.
   virtual bool owns(const void* pointer) const = 0;
   virtual Allocator& memory() = 0;
   /// Pinned plain memory, which copies are fastest from and to. Copies from and to other plain memory are synchronous.
   virtual Allocator& pinned() = 0;
 
-  /// Starts to[…] = from[…]. The copy begins after all work that was queued before. Work that is queued later waits for
-  /// an upload, but not for a download. Plain memory must not change until the copy is done.
+  /// Starts to[…] = from[…], from the device's memory to plain memory. The copy begins after all work that was queued
+  /// before. Work that is queued later does not wait for it. Plain memory must not be used until the copy is done.
   virtual std::unique_ptr<StartedCopy> start_download(const void* from, void* to, std::size_t bytes) = 0;
+  /// Starts to[…] = from[…], from plain memory to the device's memory. The copy begins after all work that was queued
+  /// before. Work that is queued later waits for it. Plain memory must not change until the copy is done.
   virtual std::unique_ptr<StartedCopy> start_upload(const void* from, void* to, std::size_t bytes) = 0;
-  /// Pins plain memory that was allocated elsewhere, until `release`. Where that fails, copies from and to it are
-  /// slower.
+  /// Pins plain memory that was allocated elsewhere, until `unpin`. Where that fails, copies from and to this memory
+  /// are slower.
   virtual void pin(void* pointer, std::size_t bytes) = 0;
   virtual void unpin(void* pointer) noexcept = 0;
 
@@ -155,7 +162,7 @@ class Device {
   using Wait = std::function<void(const std::function<bool()>& done)>;
   virtual void set_wait(Wait wait) = 0;
 
-  /// Identifies the device among all of its host: "0000:3b:00.0".
+  /// Identifies the device among all devices of its host: "0000:3b:00.0".
   virtual std::string identity() const = 0;
 };
 

@@ -28,12 +28,12 @@ class ExactSquares {
   /// roundings of 2⁻⁵³, and the value is rounded to a double.
   static constexpr double kRelativeError = 0x1p-50;
 
-  /// += Σ x², exactly.
+  /// Adds Σ x², exactly.
   void add(View values);
-  /// += a sum of squares of floats that was computed in doubles; or any double, whose bits below 2⁻²⁹⁸ are cut off.
-  /// \pre its magnitude is below 2²⁷⁰
+  /// Adds a sum of squares of floats that was computed in doubles; or any double, whose bits below 2⁻²⁹⁸ are cut off.
+  /// \pre the sum's magnitude is below 2²⁷⁰
   void add_sum(double sum);
-  /// += the sum of another thread or rank.
+  /// Adds the sum of another thread or rank.
   void add(const ExactSquares& other);
   /// The sum as integers. To add the sums of up to 2³⁰ ranks, add their words one by one, in any order.
   std::array<std::int64_t, kWords> words() const { return words_; }
@@ -42,8 +42,8 @@ class ExactSquares {
   /// The sum, rounded to kBits bits, halves to even. Infinite or NaN where a term was.
   /// \pre all terms were added exactly
   double value() const;
-  /// The sum, rounded as by `value`, where terms were added by `add_sum`. Empty where their error leaves the rounding
-  /// open.
+  /// The sum, rounded as by `value`, where terms were added by `add_sum`. Empty where the terms' error leaves the
+  /// rounding open.
   std::optional<double> settled_value() const;
   /// A single sum in doubles, rounded as by `value`. Empty where its error leaves the rounding open.
   static std::optional<double> settled_value(double sum);
@@ -55,7 +55,7 @@ class ExactSquares {
   void add_integer(std::uint64_t integer, int position, std::int64_t sign);
   void carry();
 
-  /// Word i has the weight 2^(32 i − 298). The last two count infinite terms and NaNs.
+  /// Word i has the weight 2^(32 i − 298). The last two words count infinite terms and NaNs.
   std::array<std::int64_t, kWords> words_{};
 };
 
@@ -69,7 +69,7 @@ class Reducer {
   virtual void sum(std::span<double> values) = 0;
 };
 
-/// The sum over this rank alone.
+/// A Reducer over this rank alone.
 class LocalReducer final : public Reducer {
  public:
   void sum(std::span<double>) override {}
@@ -82,7 +82,7 @@ class SquaresReducer {
 
   /// sums[i] ← Σ_r sums_r[i]. Collective; every rank ends with the same bits.
   virtual void sum(std::span<ExactSquares> sums) = 0;
-  /// Σ_r sum_r in doubles, of ranks whose devices do not sum exactly. Collective, likewise.
+  /// Σ_r sum_r in doubles, for ranks whose devices do not sum exactly. Collective; every rank ends with the same bits.
   virtual double sum(double sum) = 0;
 };
 

@@ -10,7 +10,8 @@
 
 namespace unisono {
 
-/// How the features of a data set are stored in memory: as in the file if that uses one of these types, else float32.
+/// How the features of a data set are stored in memory: as in the file if the file uses one of these types, else
+/// float32.
 enum class Storage { uint8, float16, float32 };
 inline constexpr std::size_t size_of(Storage storage) {
   return storage == Storage::uint8 ? 1 : storage == Storage::float16 ? 2 : 4;
@@ -32,7 +33,7 @@ struct StoredFeatures {
   float scale = 1, offset = 0;
   std::vector<float> mean, factor;  ///< [C], or [C, H, W]
   const std::byte* rows = nullptr;  ///< [count, C, H, W], in plain memory
-  std::uint64_t first = 0;          ///< the first one's index in the set
+  std::uint64_t first = 0;          ///< the first example's index in the set
   Index count = 0;
 
   Index size() const { return channels * height * width; }
@@ -40,12 +41,12 @@ struct StoredFeatures {
   bool operator==(const StoredFeatures&) const = default;
 };
 
-/// A copy of such features in a device's memory, from which the device computes a model's inputs.
+/// A copy of StoredFeatures in a device's memory, from which the device computes a model's inputs.
 class KeptFeatures {
  public:
   virtual ~KeptFeatures() = default;
-  /// x = the features of these examples. \param examples indices in the set
-  /// \param movements one for each of them, or empty \param x activations, in the device's layout
+  /// x = the features of some examples. \param examples indices in the set
+  /// \param movements one for each example, or empty \param x activations, in the device's layout
   virtual void load(std::span<const std::uint64_t> examples, std::span<const Movement> movements, MutableView x) = 0;
 };
 
@@ -55,8 +56,9 @@ using KeepFeatures = std::function<KeptFeatures*(const StoredFeatures&)>;
 
 /// The inputs of a model for one batch: values, or examples that its device keeps.
 struct Inputs {
-  View values = {};              ///< [B, C, H, W] row-major
-  KeptFeatures* kept = nullptr;  ///< if not null: has the features of the pass' examples; `values` is not used
+  View values = {};  ///< [B, C, H, W] row-major
+  /// Holds the features of the pass' examples, in place of `values`; null: they are in `values`.
+  KeptFeatures* kept = nullptr;
   std::span<const Movement> movements = {};
 };
 

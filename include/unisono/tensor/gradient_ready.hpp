@@ -8,8 +8,8 @@
 
 namespace unisono {
 
-/// Who is told which ranges of a gradient are final: an object with `ready(first, last)`, or a function of these; or
-/// nobody. It refers to the object, which must outlive it.
+/// Who is told which ranges of a gradient are final: an object with `ready(first, last)`, or a function of `first` and
+/// `last`; or nobody. It refers to the object, which must outlive it.
 class GradientReady {
  public:
   GradientReady() = default;
@@ -28,7 +28,7 @@ class GradientReady {
 
   /// Whether anybody is told.
   explicit operator bool() const { return tell_ != nullptr; }
-  /// Floats [first, last) are final.
+  /// Says that floats [first, last) are final.
   void operator()(Index first, Index last) const { tell_(listener_, first, last); }
 
  private:

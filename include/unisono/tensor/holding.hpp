@@ -9,13 +9,13 @@
 
 namespace unisono {
 
-/// Floats of a rank's vector that belong to one block: numbers of it, and the padding up to the next block.
+/// Floats of a rank's vector that belong to one block: numbers of the block, and the padding up to the next block.
 struct BlockRange {
   FloatRange floats;
-  std::size_t block = 0;  ///< its number in the layout of the whole vector
+  std::size_t block = 0;  ///< the block's number in the layout of the whole vector
 };
 
-/// The floats of ranges that follow each other; those that touch are one.
+/// The floats of ranges that follow each other; ranges that touch become one.
 std::vector<FloatRange> joined(const std::vector<BlockRange>& ranges);
 
 /// What this rank holds of θ, or of a vector that is divided among the ranks as θ is: the gradient, an optimizer's
@@ -33,24 +33,24 @@ class Holding {
   virtual const ParameterLayout& layout() const = 0;
   /// Floats of this rank's vector, padding included.
   virtual Index size() const = 0;
-  /// The parts of blocks that this rank holds now, and their places in its vector.
+  /// The parts of blocks that this rank holds now, and the parts' places in its vector.
   virtual std::vector<Shard> shards() const = 0;
   /// What this rank holds, as ranges of its vector by blocks, ascending and disjoint: what update rules and norms go
   /// through. Where rows of several blocks are interleaved, these blocks share the floats of all rows in some way.
   virtual std::vector<BlockRange> ranges() const = 0;
   /// Whether every rank holds the whole vector, in the layout's own order.
   virtual bool held_by_all() const = 0;
-  /// Adds up over the ranks that hold one copy together, each number once; null: norms of what this rank holds take no
-  /// other rank, since it has a copy of its own, or whole blocks of which it alone makes the steps.
+  /// Sums over the ranks that hold one copy together, each number once; null: norms of what this rank holds take no
+  /// other rank, since this rank has a copy of its own, or whole blocks of which it alone makes the steps.
   virtual SquaresReducer* squares() const = 0;
-  /// Equal on all ranks where they agree on what each of them holds.
+  /// A hash that is equal on all ranks where they agree on what each of them holds.
   virtual std::uint64_t hash() const = 0;
-  /// Where what a rank holds changes from step to step: from now on its vector is that of the beginning of this step.
-  /// No values are moved; the caller then writes stored values into it.
+  /// Where what a rank holds changes from step to step: from now on the rank's vector is that of the beginning of step
+  /// `step`. No values are moved; the caller then writes stored values into it.
   virtual void begin(std::int64_t /*step*/) {}
 };
 
-/// Every rank holds all of it.
+/// A Holding where every rank holds the whole vector.
 class WholeHolding final : public Holding {
  public:
   /// \param layout must outlive the object
@@ -68,7 +68,7 @@ class WholeHolding final : public Holding {
   const ParameterLayout& layout_;
 };
 
-/// A rank holds what a map says, for example the blocks of its stage of a pipeline.
+/// A Holding where each rank holds what a map says, for example the blocks of its stage of a pipeline.
 class MapHolding final : public Holding {
  public:
   /// \param map must outlive the object \param squares adds up over the ranks of one copy; not used where every rank

@@ -40,19 +40,19 @@ struct Block {
   Index fan_in = 0;   ///< inputs of one output unit, for initialisers
   Index fan_out = 0;  ///< outputs of one input unit
   Initialiser initialiser = Initialiser::zeros;
-  bool frozen = false;  ///< training leaves it as it is; see ParameterLayout::freeze
+  bool frozen = false;  ///< whether training leaves the block as it is; see ParameterLayout::freeze
   Index offset = 0;     ///< floats from the start of the vector; a multiple of 16; set by ParameterLayout::add
 
-  Index size() const;         ///< numbers
+  Index size() const;         ///< numbers of the block
   Index row_size() const;     ///< numbers in one row along the first axis
   Index row_stride() const;   ///< floats from the start of one stored row to the next
-  Index stored_size() const;  ///< floats from its first number to the end of its last one
+  Index stored_size() const;  ///< floats from the block's first number to the end of its last
 };
 
 /// The strides of a block as it is stored, in floats, by canonical axis.
 std::vector<Index> stored_strides(const Block& block);
 
-/// A block whose rows are interleaved with those of other blocks, and where its part of such a row begins.
+/// A block whose rows are interleaved with those of other blocks, and where its part of an interleaved row begins.
 struct InterleavedBlock {
   Block block;
   Index first = 0;  ///< floats from a row's start
@@ -66,10 +66,10 @@ struct FloatRange {
 
 /// Names every block of θ. The backend decides in which order the numbers of a block are stored (`axes`); checkpoints,
 /// exports and printed values are in the canonical order. Between blocks lie up to 15 unused floats, always zero, so
-/// that each starts at a cache line. Blocks with interleaved rows share one segment of θ.
+/// that each block starts at a cache line. Blocks with interleaved rows share one segment of θ.
 class ParameterLayout {
  public:
-  /// Appends a block and returns its offset. \throws ConfigError for one too large for any memory
+  /// Appends a block and returns its offset. \throws ConfigError for a block too large for any memory
   Index add(Block block);
 
   /// Appends blocks with equally many rows, interleaved: row i of each begins at i · stride + its `first`. Floats of a
@@ -78,13 +78,13 @@ class ParameterLayout {
   Index add_rows(std::vector<InterleavedBlock> parts, Index stride);
 
   const std::vector<Block>& blocks() const { return blocks_; }
-  /// \throws std::out_of_range where there is none.
+  /// The block of a name. \throws std::out_of_range where there is none.
   const Block& block(const std::string& name) const;
 
   /// The numbers of the blocks that match a glob pattern: by their own name ("dense1.weight") or by the name of a layer
   /// that they belong to ("dense1", "residual1", "conv*").
   std::vector<std::size_t> matching(const std::string& pattern) const;
-  /// Freezes the blocks that match a pattern. \return how many these are
+  /// Freezes the blocks that match a pattern. \return how many blocks match
   int freeze(const std::string& pattern);
   /// The segments that training may change, padding included; a single one where no block is frozen. Of blocks with
   /// interleaved rows, either all must be frozen or none.
@@ -104,24 +104,28 @@ class ParameterLayout {
 
 /// canonical[…] = stored[…], for a block or for consecutive rows of it.
 /// \param canonical [block.size()], or [rows · block.row_size()]
-/// \param stored the block's part of the vector, or its rest from the first of these rows on
+/// \param stored the block's part of the vector, or its rest from the first of the rows on
 void to_canonical(const Block& block, View stored, MutableView canonical);
-/// stored[…] = canonical[…], likewise.
+/// stored[…] = canonical[…], for a block or for consecutive rows of it. \param canonical, stored as for to_canonical
 void from_canonical(const Block& block, View canonical, MutableView stored);
 
-/// The part of a vector that a segment or a block takes. For a block these are stored_size() floats, with those of
-/// other blocks in between where rows are interleaved.
+/// The part of a vector that a segment takes.
 inline MutableView part(MutableView vector, const FloatRange& segment) {
   return vector.subspan(static_cast<std::size_t>(segment.first),
                         static_cast<std::size_t>(segment.last - segment.first));
 }
+/// The part of a vector that a segment takes.
 inline View part(View vector, const FloatRange& segment) {
   return vector.subspan(static_cast<std::size_t>(segment.first),
                         static_cast<std::size_t>(segment.last - segment.first));
 }
+/// The part of a vector that a block takes: stored_size() floats, with floats of other blocks in between where rows are
+/// interleaved.
 inline MutableView part(MutableView vector, const Block& block) {
   return vector.subspan(static_cast<std::size_t>(block.offset), static_cast<std::size_t>(block.stored_size()));
 }
+/// The part of a vector that a block takes: stored_size() floats, with floats of other blocks in between where rows are
+/// interleaved.
 inline View part(View vector, const Block& block) {
   return vector.subspan(static_cast<std::size_t>(block.offset), static_cast<std::size_t>(block.stored_size()));
 }

@@ -18,48 +18,49 @@ struct AxisRange {
 /// A part of a block: one range for each canonical axis.
 using Box = std::vector<AxisRange>;
 
-/// All of a block.
+/// The whole of a block as a Box.
 Box whole_box(const Block& block);
+/// How many numbers a box has.
 Index size_of(const Box& box);
-/// The positions that are in both; empty where there are none.
+/// The positions that are in both ranges; empty where there are none.
 std::optional<AxisRange> intersection(const AxisRange& a, const AxisRange& b);
 
 /// Where a part of a block lies in the vector of a rank that holds it.
 struct LocalBox {
-  Index offset = 0;            ///< of its first number, in floats
-  std::vector<Index> counts;   ///< along the canonical axes
-  std::vector<Index> strides;  ///< floats from one position to the next, likewise
+  Index offset = 0;            ///< where the first number of the part lies, in floats
+  std::vector<Index> counts;   ///< positions along each canonical axis
+  std::vector<Index> strides;  ///< floats from one position to the next along each canonical axis
 };
 
 /// A part of a block that one rank holds.
 struct Shard {
-  std::size_t block = 0;  ///< its number in the layout
+  std::size_t block = 0;  ///< the block's number in the layout
   Box box;
-  LocalBox place = {};  ///< in the rank's vector
-  int copy = 0;         ///< which of the copies of the vector it belongs to; copy 0 is the one that is written to files
+  LocalBox place = {};  ///< where the part lies in the rank's vector
+  int copy = 0;         ///< which copy of the vector the shard belongs to; copy 0 is the one that is written to files
 };
 
-/// All blocks, where a vector with this layout has them.
+/// Shards of all blocks, placed as a vector with this layout has them.
 std::vector<Shard> whole_shards(const ParameterLayout& layout);
 /// Where a part of a shard lies. \param box a part of the shard's box
 LocalBox locate(const Shard& shard, const Box& box);
-/// The part of a shard at positions [first, last) along the first axis, counted from the shard's first one.
+/// The part of a shard at positions [first, last) along the first axis, counted from the shard's first position.
 Shard rows_of(const Shard& shard, Index first, Index last);
 
 /// Which shards of θ each rank holds. All vectors of θ's size (gradient, optimizer state) are sharded alike.
 ///
 /// There are `copies()` copies of θ; the shards of one copy hold every number of θ exactly once. A rank keeps its
-/// shards in a vector of its own, in the order of the map. Its layout is `local(rank)`, whose block i is shard i. A
-/// shard of whole rows keeps the block's row stride, and shards of the same rows of interleaved blocks are interleaved
-/// again; so a rank that holds all of θ has θ's own layout.
+/// shards in a vector of its own, in the order of the map. The layout of that vector is `local(rank)`, whose block i is
+/// shard i. A shard of whole rows keeps the block's row stride, and shards of the same rows of interleaved blocks are
+/// interleaved again; so a rank that holds all of θ has θ's own layout.
 class ShardMap {
  public:
-  /// \param shards of each rank; empty ones are dropped, and the map says where the others lie
+  /// \param shards shards of each rank; empty shards are dropped, and the map says where the others lie
   /// \throws std::logic_error where a shard's block, box or copy does not exist, or where the shards of a copy do not
   /// hold each number exactly once
   ShardMap(ParameterLayout layout, int copies, std::vector<std::vector<Shard>> shards);
 
-  const ParameterLayout& layout() const { return layout_; }  ///< of all of θ
+  const ParameterLayout& layout() const { return layout_; }  ///< layout of all of θ
   int ranks() const { return static_cast<int>(held_.size()); }
   int copies() const { return copies_; }
   const std::vector<Shard>& shards_of(int rank) const { return held_[static_cast<std::size_t>(rank)].shards; }
@@ -88,19 +89,19 @@ class ShardMap {
 void for_each_run(const Block& block, const Box& box,
                   const std::function<void(Index position, Index step, Index count)>& visit);
 
-/// packed[…] = the box's numbers, in canonical order. \param packed [size of the box]
+/// packed[…] = a box's numbers, in canonical order. \param packed [size of the box]
 void pack(const LocalBox& box, View vector, MutableView packed);
-/// The box's numbers = packed[…], likewise.
+/// A box's numbers = packed[…], in canonical order. \param packed [size of the box]
 void unpack(const LocalBox& box, View packed, MutableView vector);
 
-/// How vectors that are laid out as θ are cut for methods that work on all of their elements alike: into pieces of
-/// whole cache lines, whose bounds depend on the vector's size alone; each rank has consecutive pieces, its shard. Sums
-/// that are made within pieces, and then over the pieces in their order, have the same bits for every number of ranks.
+/// How vectors that are laid out as θ are cut for methods that work on all elements alike: into pieces of whole cache
+/// lines, whose bounds depend on the vector's size alone; each rank has consecutive pieces, its shard. Sums that are
+/// made within pieces, and then over the pieces in order, have the same bits for every number of ranks.
 class VectorShards {
  public:
   static constexpr Index kPieces = 256;
 
-  /// \param size floats, padding included
+  /// \param size floats of a vector, padding included
   VectorShards(Index size, int ranks) : size_(size), ranks_(ranks) {}
 
   Index size() const { return size_; }
@@ -117,8 +118,8 @@ class VectorShards {
   int ranks_;
 };
 
-/// The parts of a rank's shards in floats [range) of its vector; padding is in none of them. Their places count from
-/// the start of the range.
+/// The parts of a rank's shards in floats [range) of its vector; padding is in none of the parts. The parts' places
+/// count from the start of the range.
 std::vector<Shard> parts_of(const std::vector<Shard>& shards, const FloatRange& range);
 
 }  // namespace unisono

@@ -19,37 +19,40 @@ namespace unisono::trials {
 
 /// How many trainings a trial is made of, and what follows the last trial.
 struct PlanShape {
-  std::int64_t repeats = 1;  ///< seeds
-  std::int64_t folds = 0;    ///< 0: the examples are not divided into folds
+  std::int64_t repeats = 1;  ///< seeds with which a trial is trained
+  std::int64_t folds = 0;    ///< folds of a trial; 0: the examples are not divided into folds
   bool refit = false;        ///< whether the best trial is trained once more, on all examples
 };
 
 /// A trial, as far as it is known.
 struct TrialRecord {
   records::TrialRun step;  ///< what all of its trainings have in common now: epochs, copied
-  std::map<std::pair<std::int64_t, std::int64_t>, records::TrialResult> results = {};  ///< by repeat and fold
-  bool has_ended = false;                                        ///< all trainings of the current step have
-  records::TrialStatus status = records::TrialStatus::complete;  ///< of the first training that is not complete
+  /// Results of the trial's trainings, by repeat and fold.
+  std::map<std::pair<std::int64_t, std::int64_t>, records::TrialResult> results = {};
+  bool has_ended = false;  ///< whether all trainings of the current step have ended
+  records::TrialStatus status = records::TrialStatus::complete;  ///< status of the first training that is not complete
   std::string message = {};
   double value = 0;      ///< mean of the metric over repeats and folds
-  double deviation = 0;  ///< between them; 0 for one
-  double seconds = 0;    ///< over all trainings
+  double deviation = 0;  ///< standard deviation over repeats and folds; 0 for a single training
+  double seconds = 0;    ///< seconds of all trainings
 };
 
-/// Which trainings a job makes. Nothing depends on which ranks make them. Called again with the same trainings and
-/// results, a new object comes to the same state.
+/// Which trainings a job makes. Nothing depends on which ranks make which trainings. Called again with the same
+/// trainings and results, a new object comes to the same state.
 class Plan {
  public:
   virtual ~Plan() = default;
-  /// The next training that could start now; nothing: none can before another one has ended, or the plan is complete.
+  /// The next training that could start now; nothing: no training can start before another one has ended, or the plan
+  /// is complete.
   virtual std::optional<records::TrialRun> next() const = 0;
+  /// Says that a training, which `next` gave, has started.
   virtual void started(const records::TrialRun& training) = 0;
-  /// \throws CheckpointError for a training that has not started
+  /// Says that a training has ended. \throws CheckpointError for a training that has not started
   virtual void ended(const records::TrialRun& training, const records::TrialResult& result) = 0;
   virtual bool is_complete() const = 0;
-  /// Begins no other trial; what belongs to those that have begun still starts.
+  /// From now on no further trial begins; trainings of trials that have begun still start.
   virtual void begin_no_more() = 0;
-  /// The trainings that have started and not ended start once more: who made them is gone.
+  /// Makes trainings that have started and not ended start once more, since the ranks that made them are gone.
   virtual void restart_unended() = 0;
 };
 
@@ -68,9 +71,9 @@ class TrialPlan final : public Plan {
   const search::SearchMethod& method() const { return *method_; }
   const PlanShape& shape() const { return shape_; }
   const std::map<std::int64_t, TrialRecord>& trials() const { return trials_; }
-  /// The trial with the lowest loss, the first one of several; nothing where none has ended well.
+  /// The trial with the lowest loss, the first one of several; nothing where no trial has ended well.
   std::optional<std::int64_t> best() const;
-  /// How the training of the best trial on all examples ended, if it has.
+  /// How the training of the best trial on all examples ended; nothing where it has not ended.
   const std::optional<records::TrialResult>& refitted() const { return refitted_; }
   std::int64_t trainings_per_step() const { return shape_.repeats * std::max<std::int64_t>(1, shape_.folds); }
 
@@ -81,29 +84,29 @@ class TrialPlan final : public Plan {
   std::unique_ptr<search::SearchMethod> method_;
   PlanShape shape_;
   std::map<std::int64_t, TrialRecord> trials_;
-  std::deque<records::TrialRun> waiting_;  ///< of steps that have begun
+  std::deque<records::TrialRun> waiting_;  ///< trainings of steps that have begun
   std::vector<records::TrialRun> running_;
   std::optional<records::TrialResult> refitted_;
   bool begins_no_more_ = false;
 };
 
-/// Brings a plan to the state of a journal's entries, and lets what has not ended start once more.
+/// Brings a plan to the state of a journal's entries, and lets trainings that have not ended start once more.
 /// \throws CheckpointError where the entries do not fit the plan
 void replay(const std::vector<nlohmann::json>& entries, Plan& plan);
 
-/// What a trial changes of the config: its point's values, and its seed, which is a function of the experiment's seed
-/// and of its numbers.
+/// What a training of a trial changes in the config: the values of the trial's point, and the seed, which is a function
+/// of the experiment's seed and of the training's numbers.
 std::vector<std::string> trial_overrides(const search::Space& space, const TrialPlan& plan, std::int64_t seed,
                                          const records::TrialRun& training);
 
-/// The config of all trials with the values of a point. \throws ConfigError where they are impossible
+/// The config of all trials with the values of a point. \throws ConfigError where the values are impossible
 settings::Config config_at(const ConfigText& text, const std::vector<search::Assignment>& values,
                            const models::ModelKinds& models);
 
 /// Where a search's training leaves its run: "FOLDER/trials/0007", "FOLDER/trials/0007/repeat-1/fold-3", "FOLDER/best".
 std::string trial_folder(const std::string& search, const PlanShape& shape, const records::TrialRun& training);
 
-/// "optimizer.learning_rate = 0.1, train.batch_size = 32"
+/// The settings of a trial as text: "optimizer.learning_rate = 0.1, train.batch_size = 32".
 std::string trial_text(const search::Space& space, const TrialPlan& plan, std::int64_t trial);
 
 /// Several plans side by side, one for each outer fold: the trainings of plan i have `outer` = i.
@@ -134,12 +137,12 @@ class MedianRule {
   bool goes_on(const records::TrialRun& training, std::int64_t epochs, double loss);
 
  private:
-  /// Before so many others have come as far, none is stopped.
+  /// Before so many other trainings have come as far, no training is stopped.
   static constexpr std::ptrdiff_t kLeastOthers = 4;
 
   struct Curve {
     records::TrialRun training;
-    std::map<std::int64_t, double> losses;  ///< by the epochs made
+    std::map<std::int64_t, double> losses;  ///< losses by the epochs made
   };
   Curve& curve_of(const records::TrialRun& training);
   std::vector<double> means_of_others(const Curve& own, std::int64_t epochs) const;
@@ -153,12 +156,12 @@ struct TrialTable {
   const search::Space& space;
   std::string metric;          ///< "validation accuracy"
   std::int64_t at_a_time = 1;  ///< how many trainings could run side by side
-  double seconds = 0;          ///< from the first trial's begin to the last one's end, in this job
+  double seconds = 0;          ///< seconds from the first trial's begin to the last trial's end, in this job
 
   /// A line for each trial: its number, how it ended, value, deviation, epochs, settings, metrics (means over repeats
-  /// and folds), message. Nothing in it depends on time or ranks.
+  /// and folds), message. Nothing in the table depends on time or ranks.
   std::string csv() const;
-  /// The table with the times. Cores were in trials for Σ trials' seconds / (at_a_time · seconds) of the time.
+  /// The table as JSON, with the times. Cores were in trials for Σ trials' seconds / (at_a_time · seconds) of the time.
   nlohmann::ordered_json json(bool is_complete) const;
 };
 

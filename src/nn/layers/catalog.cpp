@@ -8,7 +8,8 @@
 
 namespace unisono::nn {
 
-// Each is defined in the file of its name; activations are in elementwise.cpp, norms in norms.cpp.
+// dense.cpp: dense; convolution.cpp: convolution; pool.cpp: all pooling; norms.cpp: batch and layer normalisation;
+// elementwise.cpp: activations, dropout and the residual block. flatten is below.
 LayerKind dense_layer(), convolution_layer(), max_pool_layer(), average_pool_layer(), global_average_pool_layer();
 LayerKind batch_norm_layer(), layer_norm_layer(), dropout_layer(), residual_block();
 LayerKind relu_layer(), gelu_layer(), silu_layer(), leaky_relu_layer(), elu_layer(), softplus_layer(), tanh_layer();

@@ -25,7 +25,7 @@ struct MessageOrder {
 /// \pre as execution_order
 MessageOrder message_order(const Program& program, int stage);
 
-// The programs of training, a file each. All are pure functions of their arguments, which are 1 or more; every number
+// The programs of training, all in schedules.cpp: pure functions of their arguments, which are 1 or more; every number
 // of micro-batches is allowed, also fewer than stages. In the formulas there, S is the number of stages, s a stage from
 // 0, m the number of micro-batches, v the chunks of a rank, and F, B, W the seconds of a stage's forward pass and of
 // the two halves of its backward pass, for one micro-batch and equal on all stages.
