@@ -78,12 +78,26 @@ class Unknown(Ratings):
         self.assertEqual(set(self.summary("run")["test"].values()), {None})
         told = json.loads(self.succeed("evaluate", "run", "--json", "--at", "0").out)
         self.assertEqual((told["loss"], told["rmse"]), (None, None))
+        ranked = json.loads(self.succeed("evaluate", "run", "--json").out)
+        self.assertEqual([ranked[f"{name}_at_10"] for name in ("precision", "recall", "ndcg")], [None] * 3)
         # A known user has a bias; without biases, the factors of an unknown item say nothing.
         known_users = "u1 other 3\nu2 another 4\n"
         self.assertNotIn(nothing, self.trained(known_users).out)
         self.assertGreater(self.summary("run")["test"]["rmse"], 0)
         self.assertIn(nothing, self.trained(known_users, "model.biases=false").out)
         self.assertIsNone(self.summary("run")["test"]["rmse"])
+
+
+class Deciding(Ratings):
+    def test_r2_decides_and_rankings_of_nobody_are_undefined(self):
+        self.write_generated(generated.draw_ratings(users=60, items=40, per_user=12))
+        words = ("--set", "data.path=ratings.h5", "--set", "data.validation_fraction=0.2", "--set", "train.epochs=2")
+        self.train("run", *words, "--set", "checkpoint.best.metric=r2", config=SHIPPED)
+        self.assertEqual(self.summary("run")["best"]["metric"], "validation r2")
+        told = self.succeed("evaluate", "run", "--split", "validation", "--relevant", "1e6")
+        self.assertIn("for 0 users with relevant items", told.out)
+        for name in ("precision", "recall", "ndcg"):
+            self.assertRegex(told.out, rf"  {name}@10 +undefined\n")
 
 
 class PenaltiesOfRows(Ratings):

@@ -330,6 +330,16 @@ class SmallTexts(BinaryTest):
         self.assertIn(said, result.out + result.err)
         self.assertEqual(self.summary("run")["test"], {"loss": None})
 
+    def test_a_loss_over_no_pairs_is_undefined(self):
+        """All pairs of the only test sentence are left out by subsampling."""
+        self.imported("one two three\n" * 50)
+        with h5py.File(self.folder / "text.h5", "a") as file:
+            file["test/words"], file["test/sentences"] = numpy.zeros(2, "i4"), numpy.array([0, 2], "u8")
+        result = self.train("run", "--set", "model.subsample=1e-12", config="words.toml")
+        summary = self.summary("run")
+        self.assertEqual((summary["status"], summary["test"]), ("complete", {"loss": None}))
+        self.assertIn("test loss undefined", result.out)
+
     def test_small_texts_and_vectors_that_are_alike_are_warned_of(self):
         write_text(self.folder / "text.txt", VOCABULARY)
         self.succeed("data", "import", "text", "text.txt", "--minimum-count", "1", "--output", "text.h5")

@@ -122,3 +122,23 @@ TEST_CASE("sparse rows have class weights beside their answers", "[weights]") {
   const Counts counts = split->class_counts();
   CHECK(counts[0] + counts[1] + counts[2] == 7);
 }
+
+TEST_CASE("examples of which none has a weight are refused, however the set is read", "[weights]") {
+  const TempDir folder;
+  DataSettings settings;
+  settings.path = folder / "a.h5";
+  const std::vector<float> features = {0, 1, 2, 3};
+  {
+    hdf5::File file(settings.path, hdf5::File::Mode::create);
+    file.create<float>("train/features", {4, 1});
+    file.write_rows("train/features", 0, 4, features.data());
+    file.write("train/labels", std::vector<std::int32_t>{0, 1, 0, 1});
+    file.write("train/weights", std::vector<float>(4, 0));
+  }
+  settings.reader = GENERATE(Reader::resident, Reader::streaming);
+  CHECK_THAT(message_of<unisono::DataError>([&] { open_dataset(settings, 1); }),
+             Catch::Contains("a.h5: /train/weights: all weights are 0, so that nothing would be learned"));
+  const float some = 0.5F;
+  hdf5::File(settings.path, hdf5::File::Mode::update).write_rows("train/weights", 3, 1, &some);
+  CHECK(open_dataset(settings, 1)->info().weighted);
+}

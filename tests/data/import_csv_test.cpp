@@ -615,6 +615,13 @@ TEST_CASE("columns of groups, times and weights are no features", "[csv]") {
   CHECK_THAT(csv_refusal("x,t\n1,soon\n", {.time = "t"}), Contains("t.csv:2: column 't': 'soon' is not a time"));
 }
 
+TEST_CASE("missing values that are numbers are found by their value", "[csv]") {
+  TableForm form;
+  form.missing_values = {"-999", "none"};
+  for (const char* text : {"-999", "-999.0", "-9.99e2", "NONE", ""}) CHECK(is_missing(text, form));
+  for (const char* text : {"999", "-99", "-999.5", "-999x", "non", "0"}) CHECK_FALSE(is_missing(text, form));
+}
+
 TEST_CASE("times are numbers or dates", "[csv]") {
   CHECK(unisono::data::parse_time("12.5") == 12.5);
   CHECK(unisono::data::parse_time("1970-01-02") == 86400);

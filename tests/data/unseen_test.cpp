@@ -132,6 +132,19 @@ TEST_CASE("rows are held out as before where there are no groups, or they are no
              Contains("none.h5: has no dataset /train/groups"));
 }
 
+TEST_CASE("groups of other examples than those are an error", "[unseen]") {
+  const TempDir folder;
+  data::DataSettings settings;
+  settings.path = write_grouped(folder / "g.h5", Rows::table, false);
+  const std::vector<std::int64_t> few = {0, 1, 2, 3, 4, 5, 6};
+  data::hdf5::File(settings.path, data::hdf5::File::Mode::update).write("train/groups", few);
+  settings.validation_fraction = 0.25;
+  CHECK_THAT(test::message_of<DataError>([&] { data::open_dataset(settings, 1); }),
+             Contains("g.h5: /train/groups must have one number for each of the 60 training examples"));
+  settings.split_by = data::SplitBy::rows;
+  CHECK(data::open_dataset(settings, 1)->info().validation == 15);
+}
+
 TEST_CASE("groups that are too large to be held out are an error", "[unseen]") {
   const TempDir folder;
   data::DataSettings settings;

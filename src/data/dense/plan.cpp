@@ -185,6 +185,23 @@ void reconsider_reader(SetPlan& plan, const DataSettings& settings, const NodeSh
     note_streaming(plan, settings, share, agreement.ranks());
 }
 
+namespace {
+
+/// \throws DataError where no training example has a weight above 0
+void require_some_weight(const hdf5::File& file, const GroupSchema& group, std::int64_t rows) {
+  constexpr std::int64_t kAtOnce = 1 << 16;
+  std::vector<float> weights;
+  for (std::int64_t first = 0; first < rows; first += kAtOnce) {
+    weights.resize(static_cast<std::size_t>(std::min(kAtOnce, rows - first)));
+    file.read_rows(group.weights_path(), static_cast<std::uint64_t>(first), weights.size(), weights.data());
+    if (std::ranges::any_of(weights, [](float weight) { return weight != 0; })) return;
+  }
+  throw DataError(
+      fmt::format("{}: /{}: all weights are 0, so that nothing would be learned", file.path(), group.weights_path()));
+}
+
+}  // namespace
+
 void complete_plan(SetPlan& plan, const hdf5::File& file, const DataSettings& settings, const Preprocessing* trained,
                    const NodeShare& share, Agreement& agreement) {
   agreement.all_do([&] { split_examples(plan, file, settings); });
@@ -203,6 +220,10 @@ void complete_plan(SetPlan& plan, const hdf5::File& file, const DataSettings& se
     }
     plan.info.augmented = has_effect(settings.augmentation);
     plan.info.weighted = plan.group(Split::train) != nullptr && plan.group(Split::train)->has_weights;
+    if (plan.info.weighted && trained == nullptr) {
+      const GroupSchema& group = *plan.group(Split::train);
+      require_some_weight(file, group, static_cast<std::int64_t>(file.shape(group.weights_path()).rows()));
+    }
     plan.info.train = plan.rows(Split::train).size();
     plan.info.validation = plan.rows(Split::validation).size();
     plan.info.test = plan.rows(Split::test).size();
