@@ -127,11 +127,6 @@ std::int32_t ClassReading::class_of(View row) const {
   return static_cast<std::int32_t>(first_of_largest(row));
 }
 
-double ClassReading::confidence(View row) const {
-  const double largest = *std::max_element(row.begin(), row.end());
-  return row.size() == 1 ? std::max(largest, 1 - largest) : largest;
-}
-
 namespace {
 
 // A sum takes two words: units of 2⁻⁹ and of 2⁻⁴⁰. The numbers are below 2²², so that 2³¹ of them do not overflow.
@@ -181,7 +176,7 @@ void Calibration::add(View row, std::int32_t label, std::int32_t predicted) {
 Calibration::Bin Calibration::bin(int b) const {
   const std::size_t first = static_cast<std::size_t>(b) * kBinWords;
   const auto examples = static_cast<double>(sums_[first]);
-  if (examples == 0) return {};
+  if (examples == 0) return {.examples = 0, .confidence = kUndefined, .accuracy = kUndefined};
   return {.examples = examples,
           .confidence = number_from(&sums_[first + 2]) / examples,
           .accuracy = static_cast<double>(sums_[first + 1]) / examples};
@@ -192,7 +187,7 @@ double Calibration::expected_error() const {
   double error = 0;
   for (int b = 0; b < kBins; ++b) {
     const Bin one = bin(b);
-    error += one.examples * std::abs(one.accuracy - one.confidence);
+    if (one.examples > 0) error += one.examples * std::abs(one.accuracy - one.confidence);
   }
   return error / static_cast<double>(sums_[kExamples]);
 }

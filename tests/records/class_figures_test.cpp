@@ -81,8 +81,6 @@ TEST_CASE("outputs are read as classes", "[classes]") {
   const std::vector<float> half = {0.5F}, more = {0.75F}, less = {0.125F}, three = {1, 3, 3};
   CHECK(one.class_of(half) == 0);
   CHECK(one.class_of(more) == 1);
-  CHECK(one.confidence(more) == 0.75);
-  CHECK(one.confidence(less) == 0.875);
   CHECK(ClassReading{.classes = 2, .outputs = 1}.class_of(less) == 1);  // a margin
   CHECK(ClassReading{.classes = 3, .outputs = 3}.class_of(three) == 1);
   std::vector<float> many(37, -1);

@@ -139,14 +139,11 @@ TEST_CASE("each piece finds its parameters and statistics in its rank's vectors,
       REQUIRE(stages.chunks() == chunks);
       REQUIRE(stages.replicas() == replicas);
       CHECK(stages.parameters().ranks() == replicas * count);
-      CHECK(stages.replica_parameters().ranks() == count);
       Index parameters = 0;
       for (int p = 0; p < stages.pieces(); ++p) {
         const int stage = stages.stage_of(p);
         CHECK(stages.piece_of(stage, p / count) == p);
         parameters += stages.piece(p).cost().parameters;
-        CHECK(finds_its_blocks(stages.replica_parameters(), stage, stages.local_parameter(p),
-                               stages.piece(p).parameters()));
         for (int replica = 0; replica < replicas; ++replica) {
           const int rank = replica * count + stage;
           CHECK(finds_its_blocks(stages.parameters(), rank, stages.local_parameter(p), stages.piece(p).parameters()));

@@ -10,12 +10,6 @@
 #include "unisono/tensor/holding.hpp"
 #include "unisono/tensor/layout.hpp"
 
-namespace unisono {
-
-class Holding;
-
-}  // namespace unisono
-
 namespace unisono::optim {
 
 /// The name of the first of optimizer_kinds().

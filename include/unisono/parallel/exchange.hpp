@@ -17,8 +17,6 @@
 
 namespace unisono::parallel {
 
-struct StepTerms;
-
 /// Bytes of a bucket of the gradient, as the run asks for them, or as its communicator chooses.
 Index bucket_bytes_of(const StepTerms& run);
 

@@ -55,8 +55,6 @@ class Stages {
   const ShardMap& parameters() const { return parameters_; }
   /// Which ranks hold which blocks of the running statistics.
   const ShardMap& statistics() const { return statistics_; }
-  /// Which ranks of one replica hold which blocks of θ; its ranks are the stages.
-  const ShardMap& replica_parameters() const { return replica_parameters_; }
 
   /// Where a piece's part of a stage's θ begins, and of vectors that are laid out as θ, in floats. From there on it is
   /// laid out as in the whole vector: the piece's passes are given `vector.subspan(local_parameter(p))` as
@@ -70,7 +68,7 @@ class Stages {
   std::vector<int> cuts_;
   std::vector<std::string> names_;
   std::vector<nn::Piece> pieces_;
-  ShardMap parameters_, statistics_, replica_parameters_;
+  ShardMap parameters_, statistics_;
   std::vector<Index> local_parameters_, local_statistics_;
 };
 

@@ -79,8 +79,6 @@ struct ClassReading {
   /// The predicted class: the one with the largest output, the first of equals; of two classes with one output, the
   /// second class if the output is above ½ (for margins: above 0). A threshold takes precedence.
   std::int32_t class_of(View row) const;
-  /// The probability of the most probable class, whatever the threshold. \pre probabilities
-  double confidence(View row) const;
 };
 
 /// Compares predicted probabilities with how often the predictions are right.
@@ -101,7 +99,7 @@ class Calibration {
   std::span<std::int64_t> sums() { return sums_; }
 
   struct Bin {
-    double examples = 0, confidence = 0, accuracy = 0;  ///< confidence, accuracy: means; 0 without examples
+    double examples = 0, confidence = 0, accuracy = 0;  ///< confidence, accuracy: means; NaN without examples
   };
   Bin bin(int b) const;
   // NaN if there are no examples, or a probability is NaN.

@@ -190,7 +190,6 @@ Stages::Stages(const models::Staged& model, const ReplicaSettings& settings, int
       pieces_(pieces_of(model.network(), cuts_)),
       parameters_(map_of(model.network().parameters(), ranges_of(pieces_, &nn::Piece::parameters), stages_, replicas)),
       statistics_(map_of(model.network().statistics(), ranges_of(pieces_, &nn::Piece::statistics), stages_, replicas)),
-      replica_parameters_(map_of(model.network().parameters(), ranges_of(pieces_, &nn::Piece::parameters), stages_, 1)),
       local_parameters_(local_offsets(parameters_, ranges_of(pieces_, &nn::Piece::parameters), stages_)),
       local_statistics_(local_offsets(statistics_, ranges_of(pieces_, &nn::Piece::statistics), stages_)) {}
 
