@@ -148,10 +148,16 @@ inline constexpr Named<IndexBase> kIndexBases[] = {
     {IndexBase::zero, "0", "0"},
     {IndexBase::one, "1", "1"}};
 
+/// How a run scales columns of sparse rows.
+inline constexpr Named<Scaling> kSparseScalings[] = {
+    {Scaling::none, "none", "as they are"},
+    {Scaling::standard, "standard", "over the standard deviation; zeros stay zeros"}};
+
 struct LibsvmOptions {
   std::int64_t columns = 0;  ///< 0: as many as the largest index needs
   IndexBase base = IndexBase::automatic;
   Task task = Task::automatic;
+  Scaling scale = Scaling::none;
   double validation_fraction = 0, test_fraction = 0;  ///< of the examples, chosen at random
   std::uint64_t seed = 1;                             ///< of the random choice
   std::string test_file = {};                         ///< whose examples are the test group; or empty
