@@ -589,6 +589,19 @@ class ScaledRowsTest(PreprocessingTest):
         for name in ("folds.csv", "predictions.csv"):
             self.assertEqual((self.folder / "more" / name).read_text(), (self.folder / "folds" / name).read_text())
 
+    def test_a_search_within_a_fold_sees_no_row_that_it_holds_out(self):
+        self.import_rows("--scale", "standard")
+        search = '[search]\nmethod = "grid"\n[search.space]\n"optimizer.learning_rate" = [1e-5, 0.5]\n'
+        self.write("nested.toml", CONFIG_OF_ROWS + search)
+        keys = ("folds=3", "keep=all", "nested=true", "inner_folds=2")
+        self.check("cross-validate", "nested.toml", "--output", "nested",
+                   *[word for key in keys for word in ("--set", "cross_validation." + key)])  # fmt: skip
+        lines = (self.folder / "nested/predictions.csv").read_text().splitlines()
+        folds = numpy.array([int(line.split(",")[lines[0].split(",").index("fold")]) for line in lines[1:]])
+        for fold in range(3):
+            known = self.normalization(self.checkpoints(f"nested/folds/000{fold}/best")[-1])
+            numpy.testing.assert_allclose(known["scale"], 1 / self.matrix[folds != fold].std(axis=0), rtol=1e-6)
+
     def test_what_would_fill_zeros_is_refused(self):
         self.import_rows()
         for kind in ("global", "channel"):
