@@ -51,6 +51,9 @@ void add_libsvm(Command import, Chosen& chosen) {
   command.add_choice("--base", options->base, data::kIndexBases,
                      "index of the first column; auto: 0 if it occurs, otherwise 1");
   command.add_choice("--task", options->task, data::kTasks, "kind of the labels");
+  command.add_choice("--scale", options->scale, data::kSparseScalings,
+                     "how a run scales columns, computed from its own training rows; files in this format are mostly "
+                     "scaled already");
   command.callback(
       [=, &chosen] { chosen.alone = [=] { say_sparse(data::import_libsvm(*paths, *options, *output)); }; });
 }

@@ -474,6 +474,154 @@ class LibsvmTest(PreprocessingTest):
         self.refused(said + "; correct or leave out such rows", "evaluate", "runs/rows", "--input", "blank.txt")
 
 
+class ScaledRowsTest(PreprocessingTest):
+    """Columns of sparse rows on very different scales: the first hides the others from plain SGD."""
+
+    SCALES = numpy.array([1e4, 1, 1e-3, 1])
+
+    def rows(self, seed, count=300):
+        random = numpy.random.default_rng(seed)
+        kinds = random.integers(0, 2, count)
+        matrix = random.normal(size=(count, 4)) + numpy.outer(2 * kinds - 1, [0, 1, 1, 0])
+        matrix = numpy.where(random.random((count, 4)) < 0.8, matrix * self.SCALES, 0)
+        lines = [
+            " ".join([str(2 * kind - 1), *(f"{i + 1}:{value:.6g}" for i, value in enumerate(row) if value)]) + "\n"
+            for kind, row in zip(kinds, matrix)
+        ]
+        matrix = numpy.array([[float(f"{value:.6g}") for value in row] for row in matrix])
+        return "".join(lines), matrix.astype("f4").astype(float)
+
+    def setUp(self):
+        super().setUp()
+        text, self.matrix = self.rows(1)
+        self.write("rows.txt", text)
+        self.write("rows.toml", CONFIG_OF_ROWS)
+
+    def import_rows(self, *options):
+        self.check("data", "import", "libsvm", "rows.txt", *options, "--output", "rows.h5", "--overwrite")
+
+    def train_rows(self, *options, ranks=0):
+        return self.check("train", "rows.toml", "--overwrite", *options, ranks=ranks)
+
+    def normalization(self, checkpoint):
+        with h5py.File(checkpoint) as file:
+            return json.loads(file["header"][()].tobytes())["normalization"]
+
+    def loss(self):
+        return self.summary("runs/rows")["train"]["loss"]
+
+    def test_rows_on_very_different_scales_are_learnt_when_they_are_scaled(self):
+        told = r"differ by more than 1000 \(index 1 has \d(\.\d)?e\+03, index 3 has 0\.001[0-9]*\).*= \"feature\""
+        small = ("--set", "optimizer.learning_rate=1e-9")  # a rate that the first column allows
+        self.import_rows()
+        self.assertRegex(self.train_rows(*small).err, told)
+        raw = self.loss()
+        self.import_rows("--scale", "standard")
+        described = self.check("data", "describe", "rows.h5").out
+        self.assertIn("sparse examples of 4 columns, which runs divide by their standard deviations\n", described)
+        self.assertNotRegex(self.train_rows().err, "deviations")
+        self.assertLess(self.loss(), raw / 2)
+        self.assertIn('normalization = "auto"', (self.folder / "runs/rows/config.toml").read_text())
+        known = self.normalization(self.newest("runs/rows"))
+        self.assertEqual(known["mean"], [])
+        numpy.testing.assert_allclose(known["scale"], 1 / self.matrix.std(axis=0), rtol=1e-6)
+        # What the import said is what the config says, and the config overrides it.
+        self.train_rows("--set", "data.normalization=none", *small)
+        self.assertEqual((self.loss(), self.normalization(self.newest("runs/rows"))["scale"]), (raw, []))
+        self.import_rows()
+        self.train_rows("--set", "data.normalization=feature")
+        self.assertEqual(self.normalization(self.newest("runs/rows")), known)
+
+    def test_new_rows_are_multiplied_by_the_factors_of_the_training_rows(self):
+        self.import_rows("--scale", "standard")
+        self.train_rows()
+        self.check("export", "runs/rows", "--format", "npz", "--output", "rows.npz")
+        with numpy.load(self.folder / "rows.npz") as arrays:
+            self.assertNotIn("normalization.mean", arrays)
+            weight = arrays["normalization.scale"].astype(float) * arrays["linear.weight"].astype(float).reshape(-1)
+            bias = arrays["linear.bias"].astype(float)
+        text, matrix = self.rows(2, 50)
+        text, matrix = text + "1 2:1\n-1\n", numpy.vstack([matrix, [[0, 1, 0, 0], [0, 0, 0, 0]]])
+        self.write("new.txt", text)
+        ones = 1 / (1 + numpy.exp(-(matrix @ weight + bias)))
+        got = self.predictions("runs/rows", "--input", "new.txt")
+        numpy.testing.assert_allclose(got[:, 1], ones, rtol=1e-5)
+        self.check("data", "import", "libsvm", "new.txt", "--output", "new.h5")  # which says nothing of scales
+        numpy.testing.assert_array_equal(self.predictions("runs/rows", "--data", "new.h5", ranks=2), got)
+        self.write("ones.txt", "1 1:1 3:1\n-1 2:1\n")  # which are stored without values
+        ones = 1 / (1 + numpy.exp(-(numpy.array([[1, 0, 1, 0], [0, 1, 0, 0]]) @ weight + bias)))
+        numpy.testing.assert_allclose(self.predictions("runs/rows", "--input", "ones.txt")[:, 1], ones, rtol=1e-5)
+        self.check("data", "import", "libsvm", "new.txt", "--columns", "7", "--output", "wide.h5")
+        self.refused(r"wide\.h5: has 7 columns, but the model was trained for 4", "evaluate", "runs/rows", "--data",
+                     "wide.h5")  # fmt: skip
+        self.refused(r"digits\.h5: holds a table, but the model was trained on sparse rows", "evaluate", "runs/rows",
+                     "--data", "digits.h5")  # fmt: skip
+
+    def test_factors_do_not_depend_on_ranks_and_a_resumed_run_has_them(self):
+        self.import_rows("--scale", "standard")
+        keys = ("--set", "data.validation_fraction=0.25")
+        self.train_rows(*keys)
+        known = self.normalization(self.newest("runs/rows"))
+        self.assertGreater(numpy.abs(known["scale"] * self.matrix.std(axis=0) - 1).max(), 1e-3)  # of 3 in 4 rows
+        whole = self.vectors("runs/rows")
+        self.train_rows(*keys, ranks=3)
+        self.assertEqual(self.normalization(self.newest("runs/rows")), known)
+        self.train_rows(*keys, "--set", "train.epochs=4")
+        self.check("train", "runs/rows", "--resume", "--set", "train.epochs=10")
+        for name, values in self.vectors("runs/rows").items():
+            self.assertEqual(values.tobytes(), whole[name].tobytes(), name)
+        words = ("train", "runs/rows", "--resume", "--set", "train.epochs=11")
+        self.import_rows()
+        self.refused("different values of data.normalization", *words, code=2)
+        lines = (self.folder / "rows.txt").read_text().splitlines(keepends=True)
+        changed = [line.split(" 4:")[0] + " 4:1000\n" if " 4:" in line else line for line in lines[150:200]]
+        self.write("rows.txt", "".join([*lines[:150], *changed, *lines[200:]]))
+        self.import_rows("--scale", "standard")
+        self.refused("the scaling of the features changed in rows.h5", *words, code=4)
+
+    def test_folds_are_scaled_by_their_own_training_rows(self):
+        self.import_rows("--scale", "standard")
+        words = ("cross-validate", "rows.toml", "--set", "cross_validation.folds=4", "--set",
+                 "cross_validation.keep=all")  # fmt: skip
+        self.check(*words, "--output", "folds")
+        self.check(*words, "--output", "more", ranks=2)
+        lines = [line.split(",") for line in (self.folder / "folds/predictions.csv").read_text().splitlines()]
+        rows = {name: numpy.array([line[lines[0].index(name)] for line in lines[1:]]) for name in ("fold", "p1")}
+        for fold in range(4):
+            with self.subTest(fold=fold):
+                checkpoint = sorted((self.folder / f"folds/folds/000{fold}/checkpoints").glob("step-*.h5"))[-1]
+                own = self.normalization(checkpoint)
+                held_out = rows["fold"].astype(int) == fold
+                numpy.testing.assert_allclose(own["scale"], 1 / self.matrix[~held_out].std(axis=0), rtol=1e-6)
+                with h5py.File(checkpoint) as file:
+                    weight = numpy.array(own["scale"]) * file["parameters/linear.weight"][:].reshape(-1)
+                    z = self.matrix[held_out] @ weight + file["parameters/linear.bias"][0]
+                numpy.testing.assert_allclose(rows["p1"][held_out].astype(float), 1 / (1 + numpy.exp(-z)), rtol=1e-5)
+        for name in ("folds.csv", "predictions.csv"):
+            self.assertEqual((self.folder / "more" / name).read_text(), (self.folder / "folds" / name).read_text())
+
+    def test_a_search_within_a_fold_sees_no_row_that_it_holds_out(self):
+        self.import_rows("--scale", "standard")
+        search = '[search]\nmethod = "grid"\n[search.space]\n"optimizer.learning_rate" = [1e-5, 0.5]\n'
+        self.write("nested.toml", CONFIG_OF_ROWS + search)
+        keys = ("folds=3", "keep=all", "nested=true", "inner_folds=2")
+        self.check("cross-validate", "nested.toml", "--output", "nested",
+                   *[word for key in keys for word in ("--set", "cross_validation." + key)])  # fmt: skip
+        lines = (self.folder / "nested/predictions.csv").read_text().splitlines()
+        folds = numpy.array([int(line.split(",")[lines[0].split(",").index("fold")]) for line in lines[1:]])
+        for fold in range(3):
+            known = self.normalization(self.checkpoints(f"nested/folds/000{fold}/best")[-1])
+            numpy.testing.assert_allclose(known["scale"], 1 / self.matrix[folds != fold].std(axis=0), rtol=1e-6)
+
+    def test_what_would_fill_zeros_is_refused(self):
+        self.import_rows()
+        for kind in ("global", "channel"):
+            words = ("train", "rows.toml", "--set", f"data.normalization={kind}")
+            self.refused(r'normalization: rows\.h5 holds sparse rows.* be zeros; use "feature"', *words, code=2)
+        self.refused("--scale: ", "data", "import", "libsvm", "rows.txt", "--scale", "min_max", "--output", "a.h5",
+                     code=2)  # fmt: skip
+
+
 class StoredFeaturesTest(PreprocessingTest):
     def train_images(self, images, labels, *options, scale=None, path="table.h5"):
         with h5py.File(self.folder / path, "w") as file:

@@ -90,22 +90,23 @@ TEST_CASE("sparse rows have answers in common, too", "[common_answer]") {
     }
     DataSettings settings;
     settings.path = path;
-    CHECK(open_dataset(settings, 1)->common_answer(Split::train) == (differ ? "" : "the class 1"));
-    CHECK(open_dataset(settings, 1)->common_answer(Split::test).empty());
+    CHECK(text_of(*open_dataset(settings, 1), Split::train) == (differ ? "" : "the class 1"));
+    CHECK(text_of(*open_dataset(settings, 1), Split::test).empty());
   }
 }
 
 TEST_CASE("a common answer is told by its name", "[common_answer]") {
-  CommonAnswer common;
-  CHECK(common.text(true, {}).empty());
+  AnswerComparison answers;
+  CHECK_FALSE(answers.common(true, {}));
   const float one[] = {1}, other[] = {2};
-  CHECK(common.add(one));
-  CHECK(common.add(one));
-  CHECK(common.text(true, {"ash", "birch"}) == "the class 'birch'");
-  CHECK(common.text(true, {}) == "the class 1");
-  CHECK_FALSE(common.add(other));
-  CommonAnswer pair;
+  CHECK(answers.add(one));
+  CHECK(answers.add(one));
+  CHECK(answers.common(true, {"ash", "birch"})->text == "the class 'birch'");
+  CHECK(answers.common(true, {})->text == "the class 1");
+  CHECK(answers.common(true, {})->label == 1);
+  CHECK_FALSE(answers.add(other));
+  AnswerComparison pairs;
   const float both[] = {1, 2};
-  CHECK(pair.add(both));
-  CHECK(pair.text(false, {}) == "the same 2 targets");
+  CHECK(pairs.add(both));
+  CHECK(pairs.common(false, {})->text == "the same 2 targets");
 }

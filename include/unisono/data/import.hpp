@@ -152,11 +152,17 @@ inline constexpr Named<IndexBase> kIndexBases[] = {
     {IndexBase::zero, "0", "0"},
     {IndexBase::one, "1", "1"}};
 
+/// How a run scales columns of sparse rows.
+inline constexpr Named<Scaling> kSparseScalings[] = {
+    {Scaling::none, "none", "as they are"},
+    {Scaling::standard, "standard", "over the standard deviation; zeros stay zeros"}};
+
 /// How import_libsvm reads its files and divides the examples.
 struct LibsvmOptions {
   std::int64_t columns = 0;  ///< columns of the set; 0: as many as the largest index needs
   IndexBase base = IndexBase::automatic;
   Task task = Task::automatic;
+  Scaling scale = Scaling::none;
   double validation_fraction = 0, test_fraction = 0;  ///< fractions of the examples, chosen at random
   std::uint64_t seed = 1;                             ///< seed of the random choice
   std::string test_file = {};                         ///< a further file, whose examples are the test group; or empty

@@ -34,8 +34,9 @@ void require_examples(const settings::Config& config, const ModelParts& parts, I
 std::vector<std::string> require_variety(const settings::Config& config, const models::Model& model,
                                          data::Dataset& data, const Criteria& criteria, bool is_new);
 
-/// A warning about features of a table whose deviations differ a thousandfold, among the first training examples;
-/// empty: there are none, or the examples are images. This process alone reads them.
+/// A warning about features of a table or of sparse rows that are not scaled, and whose deviations differ a
+/// thousandfold among the first training examples; empty: there are none, or the examples are images. This process
+/// alone reads them.
 std::string warning_on_scales(const settings::Config& config, data::Dataset& data);
 
 /// A line for the log for each split of which some examples are of what no training example shows. \throws DataError

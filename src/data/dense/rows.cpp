@@ -10,6 +10,7 @@
 
 #include "dense/feature_writer.hpp"
 #include "recipe/fit.hpp"
+#include "set/moments.hpp"
 #include "unisono/base/errors.hpp"
 
 namespace unisono::data {
@@ -344,19 +345,6 @@ void add(const StoredRows& from, const GroupSchema& group, Range rows, FeatureSu
 constexpr std::int64_t kMostPieces = 64;
 constexpr std::int64_t kMostBytes = 16 << 20;  // of all pieces' sums
 
-/// Count, mean and Σ (x − mean)² of a set of numbers, and their combination for the union of two sets. Chan, Golub &
-/// LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances", 1979.
-struct Moments {
-  double count = 0, mean = 0, squares = 0;
-
-  void unite(const Moments& other) {
-    const double together = count + other.count, apart = other.mean - mean;
-    mean += apart * other.count / together;
-    squares += other.squares + apart * apart * count * other.count / together;
-    count = together;
-  }
-};
-
 /// The index of a feature's mean and factor in a normalisation.
 std::size_t part_of_feature(NormalizationKind kind, const FeatureShape& shape, std::size_t feature) {
   if (kind == NormalizationKind::feature) return feature;
@@ -439,9 +427,8 @@ Normalization make_normalization(NormalizationKind kind, const GroupSchema& grou
   }
   Normalization normalization;
   for (const Moments& one : moments) {
-    const double deviation = std::sqrt(one.squares / one.count);
     normalization.mean.push_back(static_cast<float>(one.mean));
-    normalization.scale.push_back(deviation > 0 ? static_cast<float>(1 / deviation) : 1.0F);
+    normalization.scale.push_back(factor_of(one.deviation()));
   }
   return normalization;
 }

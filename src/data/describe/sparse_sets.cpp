@@ -9,6 +9,7 @@
 #include <unordered_set>
 
 #include "import/set_writer.hpp"
+#include "recipe/recipe_file.hpp"
 #include "unisono/base/errors.hpp"
 
 namespace unisono::data {
@@ -261,7 +262,11 @@ std::string describe_csr(const hdf5::File& file) {
     if (first.empty())
       first = fmt::format("\nfirst examples of {}, column:value\n", group) + examples_text(file, features);
   }
-  return title_text(file) + fmt::format("sparse examples of {} columns\n", grouped(columns)) + text + first;
+  const bool scaled = read_recipe(file).scaling == Scaling::standard;
+  return title_text(file) +
+         fmt::format("sparse examples of {} columns{}\n", grouped(columns),
+                     scaled ? ", which runs divide by their standard deviations" : "") +
+         text + first;
 }
 
 std::string describe_ratings(const hdf5::File& file) {

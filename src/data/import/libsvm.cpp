@@ -243,7 +243,7 @@ SparseSummary import_libsvm(const std::vector<std::string>& paths, const LibsvmO
   SparseSummary summary = summarize(plan, sizes, output.path);
   summary.warnings = counts.warnings(output.path, summary.classes, "example");
   write_classes(summary.classes, writer.file());
-  write_recipe(writer.file(), {.base = plan.base});
+  write_recipe(writer.file(), {.scaling = options.scale, .base = plan.base});
   writer.finish();
   return summary;
 }

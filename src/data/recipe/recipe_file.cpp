@@ -8,6 +8,7 @@
 
 #include "unisono/base/errors.hpp"
 #include "unisono/base/nesting.hpp"
+#include "unisono/data/import.hpp"
 
 namespace unisono::data {
 namespace {
@@ -61,7 +62,10 @@ Json recipe_json(const Recipe& recipe) {
   }
   Json json = {{"format", "unisono recipe"}, {"version", kVersion}};
   if (recipe.base) json["base"] = *recipe.base;
-  if (recipe.columns.empty()) return json;
+  if (recipe.columns.empty()) {
+    if (recipe.scaling != Scaling::none) json["scaling"] = name_of(recipe.scaling, kScalings);
+    return json;
+  }
   json.update({{"header", recipe.header},
                {"fields", recipe.fields},
                {"missing", name_of(recipe.missing, kMissing)},
@@ -93,7 +97,10 @@ Recipe recipe_of(const Json& json) {
   }
   Recipe recipe;
   if (json.contains("base")) recipe.base = json.at("base").get<std::int64_t>();
-  if (!json.contains("columns")) return recipe;
+  if (!json.contains("columns")) {
+    if (json.contains("scaling")) recipe.scaling = value_in(kSparseScalings, json.at("scaling"));
+    return recipe;
+  }
   json.at("header").get_to(recipe.header);
   json.at("fields").get_to(recipe.fields);
   recipe.missing = value_in(kMissing, json.at("missing"));

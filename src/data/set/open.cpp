@@ -123,6 +123,14 @@ std::unique_ptr<Dataset> open_dataset(const DataSettings& settings, std::uint64_
   agreement.all_do([&] {
     kind = kind_of(open_set_file(settings));
     if (trained == nullptr) check_order(settings, kind);
+    const bool is_of_sparse_rows =
+        trained != nullptr && trained->normalization.mean.empty() && !trained->normalization.scale.empty();
+    if (kind == SetKind::table && is_of_sparse_rows) {
+      throw DataError(
+          fmt::format("{}: holds a table, but the model was trained on sparse rows; use a set like the "
+                      "training set",
+                      settings.path));
+    }
   });
   if (kind != SetKind::table) return open_sparse_set(settings, seed, share, trained);
   return open_table(settings, share, trained);
@@ -246,7 +254,8 @@ void DataSettings::describe(ConfigVisitor& visitor) {
                  kImageLayouts);
   visitor.choice(
       {.name = "normalization",
-       .meaning = "subtract the mean of the training set from features, and divide by its standard deviation"},
+       .meaning = "subtract the mean of the training set from features, and divide by its standard deviation; "
+                  "`feature` divides columns of sparse rows without subtracting, so that zeros stay zeros"},
       normalization, kNormalizations);
   visitor.field({.name = "shuffle",
                  .meaning = "true: shuffle the training examples in every epoch; false: use the order of the file"},

@@ -33,6 +33,7 @@ class RowsLoader final : public GroupLoader {
   std::size_t bytes() const override;
   void read(const hdf5::File& file, std::byte* base, const NodeMemory& memory) override;
   LoadedSplit split(bool held_out) const override;
+  void scale(const std::vector<float>& factors, const NodeMemory& memory) override;
 
  private:
   /// Distinct from the streams of the epochs' orders.
@@ -54,6 +55,7 @@ class RowsLoader final : public GroupLoader {
   template <typename Put>
   void scatter(std::int64_t first, std::int64_t n, std::int64_t& row, Put put) const;
   std::size_t count() const { return static_cast<std::size_t>(group_.units); }
+  bool has_values() const { return group_.has_data || how_.scaled; }
 
   SparseGroup group_;
   Arrangement how_;
@@ -72,7 +74,7 @@ std::size_t RowsLoader::bytes() const {
   const auto values = static_cast<std::size_t>(group_.values);
   const bool targets = group_.has_labels || group_.has_targets;
   return aligned_bytes((count() + 1) * sizeof(std::uint64_t)) + aligned_bytes(values * sizeof(std::uint32_t)) +
-         (group_.has_data ? aligned_bytes(values * sizeof(float)) : 0) +
+         (has_values() ? aligned_bytes(values * sizeof(float)) : 0) +
          (targets ? aligned_bytes(count() * sizeof(float)) : 0);
 }
 
@@ -112,7 +114,7 @@ void RowsLoader::place_arrays(std::byte* base) {
   base += aligned_bytes((count() + 1) * sizeof(std::uint64_t));
   columns_ = reinterpret_cast<std::uint32_t*>(base);
   base += aligned_bytes(values * sizeof(std::uint32_t));
-  if (group_.has_data) {
+  if (has_values()) {
     values_ = reinterpret_cast<float*>(base);
     base += aligned_bytes(values * sizeof(float));
   }
@@ -174,6 +176,10 @@ void RowsLoader::read_columns(const hdf5::File& file, Range part) {
 
 void RowsLoader::read_values(const hdf5::File& file, Range part) {
   if (values_ == nullptr) return;
+  if (!group_.has_data) {
+    const Range own = values_of(own_offsets_, part);
+    return std::fill(values_ + own.first, values_ + own.last, 1.0F);
+  }
   std::int64_t row = part.first;
   visit_floats(file, group_.path("features/data"), values_of(file_offsets_, part),
                [&](std::int64_t first, std::span<const float> values) {
@@ -236,8 +242,13 @@ LoadedSplit RowsLoader::split(bool held_out) const {
                            .targets = targets_ == nullptr ? View{} : View{targets_, count()}};
   const ExampleRange rows = held_out ? ExampleRange{border_, group_.units} : ExampleRange{0, border_};
   cut_evenly(rows, rows_at_once(rows.size()), split);
-  if (border_ == group_.units) split.places = permuted_;
+  if (!held_out) split.places = permuted_;
   return split;
+}
+
+void RowsLoader::scale(const std::vector<float>& factors, const NodeMemory& memory) {
+  const Range own = memory.part(group_.values);
+  for (std::int64_t i = own.first; i < own.last; ++i) values_[i] *= factors[columns_[i]];
 }
 
 }  // namespace

@@ -8,161 +8,18 @@
 #include <optional>
 #include <span>
 
-#include "dense/feature_writer.hpp"
-#include "dense/schema.hpp"
 #include "set/common_answer.hpp"
-#include "set/external.hpp"
 #include "set/fold.hpp"
+#include "set/moments.hpp"
 #include "set/seen.hpp"
+#include "sparse/info.hpp"
 #include "sparse/range_source.hpp"
 #include "sparse/schema.hpp"
 #include "sparse/split.hpp"
 #include "unisono/base/errors.hpp"
-#include "unisono/base/random.hpp"
 
 namespace unisono::data {
 namespace {
-
-/// Names of a group's datasets of numbers.
-std::vector<std::string> value_datasets(SetKind kind, const SparseGroup& group) {
-  if (kind == SetKind::text) return {"words"};
-  if (kind == SetKind::ratings) return {"users", "items", "ratings"};
-  if (kind == SetKind::cooccurrences) return {"rows", "columns", "counts"};
-  std::vector<std::string> names = {"features/indices"};
-  if (group.has_data) names.emplace_back("features/data");
-  if (group.has_labels) names.emplace_back("labels");
-  if (group.has_targets) names.emplace_back("targets");
-  return names;
-}
-
-/// Hash of sizes and of some values at the beginning and end of each group.
-std::uint64_t identity_of(const hdf5::File& file, const SparseSchema& schema) {
-  constexpr std::int64_t kSampled = 64;
-  std::uint64_t hash = hash_bytes(fmt::format("{} {} {}", name_of(schema.kind), schema.rows, schema.columns));
-  for (const auto& group : schema.groups) {
-    if (!group) continue;
-    hash = hash_bytes(fmt::format("{} {} {}", group->name, group->units, group->values), hash);
-    for (const std::string& name : value_datasets(schema.kind, *group)) {
-      const std::int64_t all = name == "labels" || name == "targets" ? group->units : group->values;
-      const std::int64_t n = std::min(kSampled, all);
-      std::vector<double> values(static_cast<std::size_t>(2 * n));
-      file.read_rows(group->path(name), 0, static_cast<std::uint64_t>(n), values.data());
-      file.read_rows(group->path(name), static_cast<std::uint64_t>(all - n), static_cast<std::uint64_t>(n),
-                     values.data() + n);
-      hash = hash_bytes(std::as_bytes(std::span(values)), hash);
-    }
-  }
-  return hash ^ hash_of_external_files(file);
-}
-
-/// The larger of what is known and one more than the largest number of a column.
-Index lines_of(const hdf5::File& file, const SparseSchema& schema, Index known, bool rows) {
-  if (known != 0) return known;
-  std::int64_t most = 0, ratings = 0;
-  for (const auto& group : schema.groups) {
-    if (!group) continue;
-    ratings += group->units;
-    const EntryColumns columns = entry_columns(schema, *group);
-    visit_numbers(file, rows ? columns.rows : columns.columns, {0, group->units},
-                  rows ? columns.row_limit : columns.column_limit,
-                  [&](std::int64_t, std::span<const std::int64_t> values) {
-                    for (const std::int64_t value : values) most = std::max(most, value + 1);
-                  });
-  }
-  const std::int64_t many = 64 * std::max<std::int64_t>(1024, ratings);
-  if (most > many) {
-    throw DataError(
-        fmt::format("{}: has {} ratings, but numbers of {} up to {}, and the model has a row for each number; number "
-                    "them from 0 up without gaps, or use 'unisono data import ratings'",
-                    file.path(), ratings, rows ? "users" : "items", most - 1));
-  }
-  return most;
-}
-
-std::int64_t count_classes(const hdf5::File& file, const SparseSchema& schema) {
-  SetSchema set;
-  set.path = schema.path;
-  set.classes = schema.classes;
-  if (!set.classes && !schema.class_names.empty()) set.classes = static_cast<std::int64_t>(schema.class_names.size());
-  std::array<std::int32_t, 3> largest{-1, -1, -1};
-  bool any = false;
-  for (std::size_t i = 0; i < largest.size(); ++i) {
-    const auto& group = schema.groups[i];
-    if (!group || !group->has_labels) continue;
-    any = true;
-    largest[i] = largest_label(file, group->path("labels"), {0, group->units});
-  }
-  return any ? count_classes(set, largest) : 0;
-}
-
-/// The info of a set that is not a table, from its schema and some of its values. If the file does not state the
-/// numbers of users and items, they are counted and set in the schema. \throws DataError
-/// \param division of the training examples, where whole groups are held out
-DatasetInfo sparse_info(const hdf5::File& file, SparseSchema& schema, const DataSettings& settings,
-                        const std::optional<GroupDivision>& division) {
-  DatasetInfo info;
-  info.kind = schema.kind;
-  if (schema.kind == SetKind::ratings) {
-    schema.rows = lines_of(file, schema, schema.rows, true);
-    schema.columns = lines_of(file, schema, schema.columns, false);
-  }
-  info.rows = schema.rows;
-  info.columns = schema.columns;
-  if (schema.kind == SetKind::sparse) {
-    info.features = {.channels = schema.columns};
-    info.classes = count_classes(file, schema);
-    const auto& train = schema.group(Split::train);
-    if (train && train->units > 0) {
-      info.row_values = static_cast<double>(train->values) / static_cast<double>(train->units);
-    }
-  }
-  std::array<std::int64_t, 3> examples{};
-  for (std::size_t i = 0; i < examples.size(); ++i) {
-    const auto& group = schema.groups[i];
-    if (!group) continue;
-    examples[i] = group->examples(schema.kind);
-    if (group->has_targets) info.target_size = 1;
-    info.targets[i] = {.labels = group->has_labels, .target_size = group->has_targets ? 1 : 0};
-  }
-  if (settings.validation_fraction > 0) {
-    examples[1] =
-        division ? std::ssize(division->fold.validation) : held_out_examples(examples[0], settings.validation_fraction);
-    examples[0] -= examples[1];
-    if (division) info.groups = division->groups;
-    if (division) info.held_out_groups = division->held_out;
-    info.targets[1] = info.targets[0];
-  }
-  if (schema.kind == SetKind::ratings) info.grid = RatingGrid::side(info.rows, info.columns, examples[0]);
-  info.train = examples[0];
-  info.validation = examples[1];
-  info.test = examples[2];
-  info.identity = identity_of(file, schema);
-  return info;
-}
-
-/// Settings that only tables have.
-void check_settings(const DataSettings& settings, const SparseSchema& schema) {
-  const auto refuse = [&](bool wrong, std::string_view key, std::string_view why) {
-    if (wrong) {
-      throw ConfigError(
-          fmt::format("data.{}: {} holds {}, {}; remove it", key, schema.path, name_of(schema.kind), why));
-    }
-  };
-  refuse(settings.targets == Targets::features, "targets", "which cannot be its own target");
-  refuse(settings.normalization != NormalizationKind::none && settings.normalization != NormalizationKind::automatic,
-         "normalization", "which would no longer be sparse after normalisation");
-  refuse(settings.reader == Reader::streaming, "reader", "which is always read into memory");
-  refuse(settings.partition == Partition::fixed, "partition", "which the ranks of a node share in memory");
-  refuse(has_effect(settings.augmentation), "augmentation", "not images");
-  if (settings.validation_fraction == 0) return;
-  if (schema.kind == SetKind::text || schema.kind == SetKind::cooccurrences) {
-    refuse(true, "validation_fraction", "which cannot be split here");
-  }
-  if (schema.group(Split::validation)) {
-    throw ConfigError(fmt::format("data.validation_fraction = {} but {} has a group 'validation'; remove one of them",
-                                  settings.validation_fraction, schema.path));
-  }
-}
 
 std::unique_ptr<GroupLoader> make_loader(const hdf5::File& file, const SparseSchema& schema, const SparseGroup& group,
                                          const Arrangement& how) {
@@ -227,6 +84,9 @@ class SparseSet final : public Dataset {
   void take_rating_figures(const GroupLoader& training);
   void settle_form(const Preprocessing* trained);
   void split_groups(const Loaders& loaders);
+  bool is_scaled() const;
+  void scale_columns(const Loaders& loaders, Agreement& agreement);
+  void require_scalable_folds() const;
   void weigh_rows(const std::vector<float>& class_weights);
   void require_pairs() const;
   void visit_labels(Split split, const std::function<bool(std::int32_t)>& visit) const;
@@ -271,6 +131,7 @@ SparseSet::SparseSet(const DataSettings& settings, std::uint64_t seed, const Nod
   });
   load(*file, loaders, agreement);
   split_groups(loaders);
+  if (is_scaled()) scale_columns(loaders, agreement);
   if (schema_.kind == SetKind::ratings && loaders[0]) take_rating_figures(*loaders[0]);
   if (schema_.kind == SetKind::text && !trained_) agreement.all_do([&] { require_pairs(); });
 }
@@ -305,10 +166,16 @@ SparseSet::SparseSet(const SparseSet& whole, const Fold& fold) : SparseSet(whole
 void SparseSet::take_rows(const SparseSet& whole, const Fold& fold) {
   const LoadedSplit& all = whole.split(Split::train);
   folded_rows_ = whole.rows_of_views_.get(info_.identity, [&] {
-    return std::make_shared<const FoldedRows>(all, fold, is_small(std::get<LabelledRows>(all.set)));
+    if (!whole.is_scaled()) {
+      return std::make_shared<const FoldedRows>(all, fold, is_small(std::get<LabelledRows>(all.set)));
+    }
+    const LoadedSplit* const test = whole.splits_[2] ? &*whole.splits_[2] : nullptr;
+    return std::make_shared<const FoldedRows>(all, test, fold, whole.preprocessing_.normalization.scale);
   });
   splits_[0] = folded_rows_->training();
   splits_[1] = folded_rows_->validation();
+  if (folded_rows_->test()) splits_[2] = folded_rows_->test();
+  preprocessing_.normalization.scale = folded_rows_->scale();
   info_.row_values = static_cast<double>(count_values(*splits_[0])) / static_cast<double>(info_.train);
 }
 
@@ -332,7 +199,22 @@ std::unique_ptr<Dataset> SparseSet::view() const {
 std::unique_ptr<Dataset> SparseSet::fold_view(const Fold& fold) const {
   if (whole_ != nullptr) return whole_->fold_view(fold);
   require_folds_possible(settings_, schema_.kind, true);
+  require_scalable_folds();
   return std::make_unique<SparseSet>(*this, fold);
+}
+
+/// Each fold has rows of its own where they are scaled, those of the test group among them.
+void SparseSet::require_scalable_folds() const {
+  if (!is_scaled()) return;
+  for (const Split which : {Split::train, Split::test}) {
+    const auto& loaded = splits_[static_cast<std::size_t>(which)];
+    if (!loaded || is_small(std::get<LabelledRows>(loaded->set))) continue;
+    throw ConfigError(fmt::format(
+        "data.normalization: the rows of {} take 256 MiB or more, so that folds have no copies of them, which "
+        "could be scaled by their own training rows; set it to \"none\", and scale the values before the "
+        "import where they need it",
+        settings_.path));
+  }
 }
 
 /// Reads the file's metadata, and makes the loaders of its groups.
@@ -341,6 +223,7 @@ Loaders SparseSet::prepare(const hdf5::File& file, const Preprocessing* trained)
   // validation_fraction refers to the training set; this set may be another one.
   if (trained != nullptr && schema_.group(Split::validation)) settings_.validation_fraction = 0;
   check_settings(settings_, schema_);
+  if (trained == nullptr) require_few_columns(settings_, schema_);
   const auto& train = schema_.group(Split::train);
   if (train) division_ = divide_by_groups(settings_, file, train->units);
   info_ = sparse_info(file, schema_, settings_, division_);
@@ -351,6 +234,7 @@ Loaders SparseSet::prepare(const hdf5::File& file, const Preprocessing* trained)
     if (!schema_.groups[i]) continue;
     Arrangement how = arrangement_of(settings_, seed_, split, info_.grid, share_);
     if (split == Split::train && division_) how.fold = &division_->fold;
+    how.scaled = is_scaled();
     loaders[i] = make_loader(file, schema_, *schema_.groups[i], how);
   }
   occurrences_ = word_counts(file, schema_);
@@ -371,6 +255,34 @@ void SparseSet::load(const hdf5::File& file, const Loaders& loaders, Agreement& 
       base += loader->bytes();
     }
   });
+  memory_->complete();
+}
+
+/// Whether values of columns are multiplied by factors: those of the trained model, or ones fitted on training rows.
+bool SparseSet::is_scaled() const {
+  const Normalization& known = preprocessing_.normalization;
+  if (trained_) return schema_.kind == SetKind::sparse && known.mean.empty() && !known.scale.empty();
+  return info_.normalization != NormalizationKind::none;
+}
+
+/// Multiplies the values in memory, without a trained model by factors that make the deviation of each column 1 over
+/// the training rows. Each rank computes them from all of these rows, in the order of the file. Collective.
+void SparseSet::scale_columns(const Loaders& loaders, Agreement& agreement) {
+  std::vector<float>& scale = preprocessing_.normalization.scale;
+  agreement.all_do([&] {
+    if (trained_) return;
+    const LoadedSplit& train = split(Split::train);
+    const auto place_of = [&](std::int64_t row) {
+      if (train.places.size() == 0) return row;
+      return static_cast<std::int64_t>(train.places(static_cast<std::uint64_t>(row)));
+    };
+    const SparseRows& rows = std::get<LabelledRows>(train.set).rows;
+    for (const double deviation : column_deviations(rows, train.examples, place_of))
+      scale.push_back(factor_of(deviation));
+  });
+  for (const auto& loader : loaders) {
+    if (loader) loader->scale(scale, *memory_);
+  }
   memory_->complete();
 }
 
@@ -395,6 +307,10 @@ void SparseSet::settle_form(const Preprocessing* trained) {
         fmt::format("{}: was imported with {} as the index of its first column, but the training set with {}; use the "
                     "text file with --input, or import it again with --base {}",
                     settings_.path, *there, *known, *known));
+  }
+  if (is_scaled() && schema_.columns > std::ssize(trained->normalization.scale)) {
+    throw DataError(fmt::format("{}: has {} columns, but the model was trained for {}; use a set like the training set",
+                                settings_.path, schema_.columns, trained->normalization.scale.size()));
   }
   const auto classes = classes_of(trained->class_names, schema_.class_names);
   if (classes.empty() || schema_.kind != SetKind::sparse) return;
@@ -551,13 +467,15 @@ std::unique_ptr<Dataset> open_sparse_set(const DataSettings& settings, std::uint
 DatasetInfo inspect_sparse_set(const DataSettings& settings, const hdf5::File& file) {
   SparseSchema schema = read_sparse_schema(file, false);
   check_settings(settings, schema);
+  require_few_columns(settings, schema);
   const auto& train = schema.group(Split::train);
   const auto division = train ? divide_by_groups(settings, file, train->units) : std::nullopt;
   DatasetInfo info = sparse_info(file, schema, settings, division);
   Loaders loaders;
   for (const Split split : kSplits) {
     const auto i = static_cast<std::size_t>(split);
-    if (schema.groups[i]) loaders[i] = make_loader(file, schema, *schema.groups[i], {});
+    const Arrangement how{.scaled = info.normalization != NormalizationKind::none};
+    if (schema.groups[i]) loaders[i] = make_loader(file, schema, *schema.groups[i], how);
   }
   info.bytes_per_node = static_cast<Index>(bytes_of(loaders));
   return info;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "set/moments.hpp"
 #include "unisono/base/random.hpp"
 
 namespace unisono::data {
@@ -123,6 +124,24 @@ std::int64_t count_values(const LoadedSplit& split) {
     values += offsets[static_cast<std::size_t>(chunk.last)] - offsets[static_cast<std::size_t>(chunk.first)];
   }
   return static_cast<std::int64_t>(values);
+}
+
+std::vector<double> column_deviations(const SparseRows& rows, std::int64_t n,
+                                      const std::function<std::int64_t(std::int64_t)>& place_of) {
+  std::vector<Moments> moments(static_cast<std::size_t>(rows.width));
+  for (std::int64_t i = 0; i < n; ++i) {
+    const auto row = static_cast<std::size_t>(place_of(i));
+    for (std::uint64_t k = rows.offsets[row]; k < rows.offsets[row + 1]; ++k) {
+      moments[rows.columns[k]].unite({.count = 1, .mean = rows.values.empty() ? 1.0 : double{rows.values[k]}});
+    }
+  }
+  std::vector<double> deviations;
+  deviations.reserve(moments.size());
+  for (Moments& column : moments) {
+    column.unite({.count = static_cast<double>(n) - column.count});  // the zeros that are not stored
+    deviations.push_back(column.deviation());
+  }
+  return deviations;
 }
 
 std::int64_t held_out_examples(std::int64_t n, double fraction) {
@@ -359,7 +378,7 @@ LoadedSplit runs_at(const LoadedSplit& whole, std::span<const std::int64_t> plac
 
 }  // namespace
 
-CopiedRows::CopiedRows(const LabelledRows& from, std::span<const std::int64_t> places)
+CopiedRows::CopiedRows(const LabelledRows& from, std::span<const std::int64_t> places, std::span<const double> factors)
     : has_values_(!from.rows.values.empty()), width_(from.rows.width) {
   offsets_.reserve(places.size() + 1);
   for (const std::int64_t place : places) {
@@ -375,6 +394,9 @@ CopiedRows::CopiedRows(const LabelledRows& from, std::span<const std::int64_t> p
     std::copy_n(from.rows.columns.data() + first, count, columns_.data() + offsets_[i]);
     if (has_values_) std::copy_n(from.rows.values.data() + first, count, values_.data() + offsets_[i]);
     if (!targets_.empty()) targets_[i] = from.targets[row];
+  }
+  for (std::size_t k = 0; k < values_.size() && !factors.empty(); ++k) {
+    values_[k] = static_cast<float>(double{values_[k]} * factors[columns_[k]]);
   }
 }
 
@@ -399,6 +421,27 @@ FoldedRows::FoldedRows(const LoadedSplit& whole, const Fold& fold, bool copied) 
   const auto& rows = std::get<LabelledRows>(whole.set);
   training_ = training_rows_.emplace(rows, training).split();
   validation_ = validation_rows_.emplace(rows, validation).split();
+}
+
+FoldedRows::FoldedRows(const LoadedSplit& whole, const LoadedSplit* test, const Fold& fold,
+                       const std::vector<float>& scale) {
+  const auto& rows = std::get<LabelledRows>(whole.set);
+  std::vector<std::int64_t> training = places_of(fold.train, whole);  // in the order of the file
+  const std::vector<double> deviations = column_deviations(
+      rows.rows, std::ssize(training), [&](std::int64_t i) { return training[static_cast<std::size_t>(i)]; });
+  std::vector<double> factors;
+  for (std::size_t column = 0; column < scale.size(); ++column) {
+    const double known = double{scale[column]};
+    scale_.push_back(factor_of(deviations[column] / known));
+    factors.push_back(double{scale_.back()} / known);
+  }
+  std::sort(training.begin(), training.end());
+  training_ = training_rows_.emplace(rows, training, factors).split();
+  validation_ = validation_rows_.emplace(rows, places_of(fold.validation, whole), factors).split();
+  if (test == nullptr) return;
+  std::vector<std::int64_t> all(static_cast<std::size_t>(test->examples));
+  std::iota(all.begin(), all.end(), 0);
+  test_ = test_rows_.emplace(std::get<LabelledRows>(test->set), all, factors).split();
 }
 
 /// On a9a with five random folds, training in place takes 3 times as long as on the whole set with batches of 4,096

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -69,7 +70,8 @@ struct LoadedSplit {
   std::vector<std::int64_t> chunk_examples;  ///< parallel to `chunks`: its rows, entries or words
   std::int64_t examples = 0;                 ///< over all ranks
   std::shared_ptr<const RatingGrid> grid;    ///< ratings sorted into blocks; else null
-  KeyedPermutation places;                   ///< sparse rows: where each row of the file lies; size 0: in its order
+  /// Sparse rows: where each of the split's rows of the file lies; size 0: in the file's order.
+  KeyedPermutation places;
 };
 
 /// How a group is arranged in memory.
@@ -82,6 +84,7 @@ struct Arrangement {
   const Fold* fold = nullptr;      ///< which are for training and for validation; null: as above
   Index grid = 0;                  ///< ratings: side of the RatingGrid; 0: no grid, the file's order
   int rank = 0, ranks = 0;         ///< ratings: load only this rank's rows of the grid; 0 ranks: all
+  bool scaled = false;             ///< sparse rows: values are in memory even where all are 1, for `scale`
 };
 
 /// How a split's group is arranged: only what is trained on is shuffled and held back from.
@@ -101,6 +104,8 @@ class GroupLoader {
   /// The split in memory; called after all ranks have read. \param held_out the validation examples instead of the
   /// training examples
   virtual LoadedSplit split(bool held_out) const = 0;
+  /// Sparse rows: multiplies this rank's part of the values in memory by the factor of their column.
+  virtual void scale(const std::vector<float>&, const NodeMemory&) {}
   /// Ratings: the mean of the training examples, if it was computed.
   virtual std::optional<double> mean_value() const { return {}; }
   /// Ratings: how many training examples each user has, then each item, if they were counted.
@@ -152,13 +157,19 @@ struct RatingCounts {
 /// How many values the rows of a split have.
 std::int64_t count_values(const LoadedSplit& split);
 
+/// The standard deviation of each column over n rows, zeros included. Rows are added one by one, so that its bits
+/// depend on their order alone. \param place_of the place of row 0 … n − 1 in memory
+std::vector<double> column_deviations(const SparseRows& rows, std::int64_t n,
+                                      const std::function<std::int64_t(std::int64_t)>& place_of);
+
 // What views of folds need of sparse rows and ratings.
 
 /// Copied rows of a sparse matrix with their targets.
 class CopiedRows {
  public:
   /// \param places of the rows in `from`, in the order of the copy
-  CopiedRows(const LabelledRows& from, std::span<const std::int64_t> places);
+  /// \param factors what the values of each column are multiplied by; empty: they are copied as they are
+  CopiedRows(const LabelledRows& from, std::span<const std::int64_t> places, std::span<const double> factors = {});
   LoadedSplit split() const;
 
  private:
@@ -176,12 +187,22 @@ class FoldedRows {
   /// \param whole the rows of the group \param copied whether the rows are copied; otherwise the splits name runs of
   /// `whole`, which are short where the rows of the fold lie scattered
   FoldedRows(const LoadedSplit& whole, const Fold& fold, bool copied);
+  /// Copies, whose columns are divided by their deviations over the fold's own training rows.
+  /// \param test rows that are scaled likewise; null: there are none
+  /// \param scale what the stored values of each column were multiplied by in `whole` and `test`
+  FoldedRows(const LoadedSplit& whole, const LoadedSplit* test, const Fold& fold, const std::vector<float>& scale);
   const LoadedSplit& training() const { return training_; }
   const LoadedSplit& validation() const { return validation_; }
+  /// Of scaled rows, if there are any.
+  const std::optional<LoadedSplit>& test() const { return test_; }
+  /// What the stored values of each column are multiplied by; empty: they are not scaled.
+  const std::vector<float>& scale() const { return scale_; }
 
  private:
-  std::optional<CopiedRows> training_rows_, validation_rows_;
+  std::optional<CopiedRows> training_rows_, validation_rows_, test_rows_;
   LoadedSplit training_, validation_;
+  std::optional<LoadedSplit> test_;
+  std::vector<float> scale_;
 };
 
 /// Whether copies of a fold of these rows take little memory.

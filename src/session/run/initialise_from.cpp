@@ -71,8 +71,9 @@ std::vector<std::string> lines_of(const StoredCheckpoint& stored, const Fitting&
         fmt::format("the features are not those of {}: {}; weights of the first layer stand for other features",
                     stored.path, other));
   }
-  if (stored.header.inputs.kind == data::SetKind::table &&
-      differ(stored.header.preprocessing.normalization, run.data.preprocessing().normalization)) {
+  const bool has_features =
+      stored.header.inputs.kind == data::SetKind::table || stored.header.inputs.kind == data::SetKind::sparse;
+  if (has_features && differ(stored.header.preprocessing.normalization, run.data.preprocessing().normalization)) {
     lines.emplace_back("features are normalised by this run's own training set, not as in the run that it starts from");
   }
   return lines;

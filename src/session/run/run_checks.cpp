@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <map>
 
 #include "unisono/base/errors.hpp"
 #include "unisono/base/random.hpp"
@@ -128,13 +129,20 @@ std::vector<std::string> require_variety(const settings::Config& config, const m
 
 namespace {
 
+using Deviations = std::map<std::size_t, double>;  // standard deviations, by feature
+
+/// How many of the first training examples are examined, which have so many values each.
+std::int64_t examples_examined(double values) {
+  constexpr double kMostValues = 1 << 24;
+  constexpr std::int64_t kMostExamples = 4096;
+  return std::clamp<std::int64_t>(static_cast<std::int64_t>(kMostValues / std::max(1.0, values)), 1, kMostExamples);
+}
+
 /// The standard deviation of each feature over the first training examples.
-std::vector<double> deviations_of_features(data::Dataset& data) {
-  constexpr std::int64_t kMostValues = std::int64_t{1} << 24, kMostExamples = 4096;
+Deviations deviations_of_features(data::Dataset& data) {
   const auto width = static_cast<std::size_t>(data.info().features.size());
-  const std::int64_t examined =
-      std::clamp<std::int64_t>(kMostValues / static_cast<std::int64_t>(width), 1, kMostExamples);
-  const std::int64_t parts = std::max<std::int64_t>(1, data.info().train / examined);
+  const std::int64_t parts =
+      std::max<std::int64_t>(1, data.info().train / examples_examined(static_cast<double>(width)));
   std::vector<double> sums(width), squares(width), first;
   double examples = 0;
   const auto source = data.evaluate(data::Split::train, 0, static_cast<int>(parts), 256);
@@ -147,14 +155,49 @@ std::vector<double> deviations_of_features(data::Dataset& data) {
     }
     examples += static_cast<double>(batch->size);
   }
+  Deviations deviations;
   for (std::size_t i = 0; i < width; ++i) {
     const double mean = sums[i] / examples;
-    squares[i] = std::sqrt(std::max(0.0, squares[i] / examples - mean * mean));
+    deviations[i] = std::sqrt(std::max(0.0, squares[i] / examples - mean * mean));
   }
-  return squares;
+  return deviations;
+}
+
+/// The same for each column that occurs in the first rows.
+Deviations deviations_of_columns(data::Dataset& data) {
+  struct Values {
+    double count = 0, mean = 0, squares = 0;  // squares: Σ (x − mean)²
+  };
+  std::map<std::size_t, Values> columns;
+  std::int64_t left = std::min(data.info().train, examples_examined(data.info().row_values));
+  const auto examples = static_cast<double>(left);
+  const auto source = data.evaluate(data::Split::train, 0, 1, 256);
+  for (auto batch = source->next(); batch && left > 0; batch = source->next()) {
+    const SparseRows& rows = std::get<data::LabelledRows>(*batch->set).rows;
+    for (const data::ExampleRange& range : batch->ranges) {
+      const std::int64_t taken = std::min(left, range.size());
+      left -= taken;
+      const auto last = rows.offsets[static_cast<std::size_t>(range.first + taken)];
+      for (auto k = rows.offsets[static_cast<std::size_t>(range.first)]; k < last; ++k) {
+        const double value = rows.values.empty() ? 1 : double{rows.values[k]};
+        Values& column = columns[rows.columns[k]];
+        const double apart = value - column.mean;
+        column.mean += apart / ++column.count;
+        column.squares += apart * (value - column.mean);
+      }
+    }
+  }
+  Deviations deviations;
+  for (const auto& [column, values] : columns) {
+    const double zeros = values.mean * values.mean * values.count * (examples - values.count) / examples;
+    deviations[column] = std::sqrt((values.squares + zeros) / examples);
+  }
+  return deviations;
 }
 
 std::string name_of_feature(const data::Preprocessing& preprocessing, std::size_t i) {
+  if (preprocessing.recipe.base)
+    return fmt::format("index {}", static_cast<std::int64_t>(i) + *preprocessing.recipe.base);
   const std::vector<std::string> names =
       preprocessing.columns.empty() ? preprocessing.feature_names : preprocessing.encoded_names();
   return i < names.size() ? fmt::format("'{}'", names[i]) : fmt::format("feature {}", i + 1);
@@ -165,18 +208,19 @@ std::string name_of_feature(const data::Preprocessing& preprocessing, std::size_
 std::string warning_on_scales(const settings::Config& config, data::Dataset& data) {
   constexpr double kLargeRatio = 1000, kLargeDeviation = 10;
   const data::DatasetInfo& info = data.info();
+  const bool is_sparse = info.kind == data::SetKind::sparse;
   const bool is_rows = info.kind == data::SetKind::table && info.features.height == 1 && info.features.width == 1;
-  if (!is_rows || info.normalization != data::NormalizationKind::none) return "";
-  const std::vector<double> deviations = deviations_of_features(data);
-  const auto largest = std::ranges::max_element(deviations);
+  if ((!is_rows && !is_sparse) || info.normalization != data::NormalizationKind::none) return "";
+  const Deviations deviations = is_sparse ? deviations_of_columns(data) : deviations_of_features(data);
+  if (deviations.empty()) return "";
+  const auto largest = std::ranges::max_element(deviations, {}, &Deviations::value_type::second);
   auto smallest = largest;
   for (auto one = deviations.begin(); one != deviations.end(); ++one) {
-    if (*one > 0 && *one < *smallest) smallest = one;
+    if (one->second > 0 && one->second < smallest->second) smallest = one;
   }
-  if (*largest < kLargeDeviation || *largest < kLargeRatio * *smallest) return "";
+  if (largest->second < kLargeDeviation || largest->second < kLargeRatio * smallest->second) return "";
   const auto text = [&](auto at) {
-    const auto i = static_cast<std::size_t>(at - deviations.begin());
-    return fmt::format("{} has {:.2g}", name_of_feature(data.preprocessing(), i), *at);
+    return fmt::format("{} has {:.2g}", name_of_feature(data.preprocessing(), at->first), at->second);
   };
   return fmt::format(
       "{}: the standard deviations of the features differ by more than {:g} ({}, {}), from which models learn badly: "
