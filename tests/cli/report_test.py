@@ -500,9 +500,10 @@ class Validations(Experiments):
         self.assertEqual(page.headings, ["folds", "Result", "Classes", "Timeline", "Folds", "Settings"])
         results = self.json("folds/cross_validation.json")
         head, *rows = page.tables["Metrics of the validation examples"]
-        for name, mean, deviation, interval, pooled in rows:
+        for name, mean, counted, deviation, interval, pooled in rows:
             expected = results["metrics"][name.replace(" ", "_")]
             self.assertAlmostEqual(float(mean), expected["mean"], delta=1e-3)
+            self.assertEqual(int(counted), expected["folds"])
             low, high = map(float, interval.split(" to "))
             self.assertAlmostEqual(low, expected["low"], delta=1e-3)
             self.assertAlmostEqual(high, expected["high"], delta=1e-3)
