@@ -26,7 +26,7 @@ class ScriptTest(unittest.TestCase):
 
     def run_script(self, script, *arguments, **environment):
         path = f"{self.folder / 'bin'}:{os.environ['PATH']}"
-        return subprocess.run([ROOT / script, *arguments], capture_output=True, text=True, check=False, timeout=60,
+        return subprocess.run([ROOT / script, *arguments], capture_output=True, text=True, check=False, timeout=300,
                               cwd=self.folder, env={**os.environ, **environment, "PATH": path})
 
     def calls(self, name):
