@@ -237,7 +237,7 @@ a { color: var(--link); }
 .blocks { display: flex; flex-wrap: wrap; gap: 1rem; }
 .blocks > * { max-width: 100%; flex: 1 1 auto; }
 .blocks > p, .blocks > details, .blocks > .pictures { flex-basis: 100%; margin: 0; }
-.blocks > figure.drawing { flex-basis: calc(var(--width) * .75px); }
+.blocks > figure.drawing { flex-basis: max(330px, var(--width) * .75px); }
 figure { margin: 0; }
 figure.drawing, .table { background: var(--card); border-radius: 8px; padding: .7rem .9rem; overflow-x: auto; }
 figure.drawing > figcaption, caption { font-weight: 600; text-align: left; padding-bottom: .4rem; color: var(--text); }
@@ -249,7 +249,7 @@ th, td { text-align: right; padding: .15rem .7rem; border-top: 1px solid var(--g
 th:first-child, td:first-child { padding-left: 0; }
 tbody th { text-align: left; font-weight: 500; white-space: nowrap; }
 td { white-space: nowrap; }
-td.text { text-align: left; white-space: normal; overflow-wrap: anywhere; min-width: 9rem; max-width: 44rem; }
+td.text { text-align: left; white-space: normal; overflow-wrap: anywhere; min-width: 12rem; max-width: 44rem; }
 thead th { border-top: 0; color: var(--faint); font-weight: 600; vertical-align: bottom; }
 thead th:first-child, thead th.text { text-align: left; }
 thead button { all: unset; cursor: pointer; }

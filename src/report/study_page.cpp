@@ -126,13 +126,14 @@ std::string summary_of(const StudyHistory& study) {
     const char *one, *several;
     std::vector<std::string> names = {};
   };
-  std::vector<Group> groups = {{"equals the serial run", "equal the serial run"},
-                               {"is equivalent to it within the margin", "are equivalent to it within the margin"},
-                               {"is better", "are better"},
-                               {"is worse", "are worse"},
-                               {"diverged", "diverged"},
-                               {"is undefined for some seeds", "are undefined for some seeds"},
-                               {"is undecided", "are undecided"}};
+  std::vector<Group> groups = {
+      {"equals the serial run", "equal the serial run"},
+      {"is equivalent to the serial run within the margin", "are equivalent to the serial run within the margin"},
+      {"is better", "are better"},
+      {"is worse", "are worse"},
+      {"diverged", "diverged"},
+      {"is undefined for some seeds", "are undefined for some seeds"},
+      {"is undecided", "are undecided"}};
   std::size_t ways = 0;
   for (const Json& variant : study.variants()) {
     const auto verdict = variant.at("verdict").get<std::string>();
