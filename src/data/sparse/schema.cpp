@@ -315,8 +315,8 @@ class ColumnCounts {
         occurring_.push_back(static_cast<std::uint32_t>(column));
       });
       std::ranges::sort(occurring_);
-      const auto rest = std::ranges::unique(occurring_);
-      occurring_.erase(rest.begin(), rest.end());
+      // Clang 14 does not compile what std::ranges::unique returns.
+      occurring_.erase(std::unique(occurring_.begin(), occurring_.end()), occurring_.end());
     }
     counts_.resize(occurring_.empty() ? static_cast<std::size_t>(schema.columns) : occurring_.size());
     visit_row_columns(file, schema, group, offsets,
