@@ -188,9 +188,10 @@ std::uint64_t most_bytes(hid_t dataset, hid_t properties, bool empty, std::uint6
 }  // namespace
 
 std::uint64_t File::State::bytes_of_holder(hid_t object) const {
+  // What else is known of an object, such as the size of its header, HDF5 computes from damaged headers, and may crash.
   H5O_info_t own{}, other{};
-  H5Oget_info(file.get(), &own);
-  H5Oget_info(object, &other);
+  H5Oget_info2(file.get(), &own, H5O_INFO_BASIC);
+  H5Oget_info2(object, &other, H5O_INFO_BASIC);
   if (own.fileno == other.fileno) return static_cast<std::uint64_t>(version->bytes);
   const Handle holder{H5Iget_file_id(object), H5Fclose};
   return raw(holder.get()).size();
