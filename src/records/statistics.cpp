@@ -85,23 +85,26 @@ std::int64_t pairs_needed(double difference, double deviation) {
   return high;
 }
 
-namespace {
-
-bool has_undefined(const Pairs& pairs) {
-  const auto is_undefined = [](double value) { return std::isnan(value); };
-  return std::ranges::any_of(pairs.variant, is_undefined) || std::ranges::any_of(pairs.reference, is_undefined);
+std::int64_t count_undefined(const Pairs& pairs) {
+  std::int64_t count = 0;
+  for (std::size_t i = 0; i < pairs.variant.size(); ++i) {
+    if (std::isnan(pairs.variant[i]) || std::isnan(pairs.reference[i])) ++count;
+  }
+  return count;
 }
+
+namespace {
 
 /// Whether there is a question that a test could answer: models with the same bits cannot differ.
 bool is_tested(const Pairs& pairs) {
-  return !pairs.same_bits && !pairs.within_rounding && pairs.diverged == 0 && !has_undefined(pairs);
+  return !pairs.same_bits && !pairs.within_rounding && pairs.diverged == 0 && count_undefined(pairs) == 0;
 }
 
 Verdict verdict_of(const Pairs& pairs, const Judgement& judgement, double margin, bool larger_is_better) {
   if (pairs.diverged > 0) return Verdict::diverged;
   if (pairs.same_bits) return Verdict::same_bits;
   if (pairs.within_rounding) return Verdict::rounding;
-  if (has_undefined(pairs)) return Verdict::undefined;
+  if (count_undefined(pairs) > 0) return Verdict::undefined;
   if (judgement.difference.is_within(margin)) return Verdict::equivalent;
   if (judgement.p > kLevel) return Verdict::unclear;
   return (judgement.difference.mean > 0) == larger_is_better ? Verdict::better : Verdict::worse;

@@ -9,7 +9,7 @@ import unittest
 import h5py
 import numpy
 
-from harness import AT_ONCE, BinaryTest, messages, ranks_of, settings
+from harness import AT_ONCE, BinaryTest, messages, ranks_of, settings, without_sanitizer
 
 LINEAR = """
 name = "linear"
@@ -184,7 +184,7 @@ class Minimised(BinaryTest):
 
 
 class Memory(BinaryTest):
-    @unittest.skipIf("keep_modules" in os.environ.get("LD_PRELOAD", ""), "a sanitizer needs memory of its own")
+    @without_sanitizer("a sanitizer needs memory of its own")
     def test_info_predicts_the_memory_of_a_rank(self):
         units = "{ kind = \"dense\", units = 700 }, { kind = \"relu\" }, " * 2
         begin, end = NETWORK.index("layers = ["), NETWORK.index("[optimizer]")

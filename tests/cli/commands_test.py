@@ -7,7 +7,7 @@ import pathlib
 import subprocess
 import unittest
 
-from harness import BINARY, CONFIG, PARTS, BinaryTest, messages
+from harness import BINARY, CONFIG, PARTS, BinaryTest, messages, without_sanitizer
 
 SOURCE = pathlib.Path(os.environ["UNISONO_SOURCE"])
 
@@ -128,7 +128,7 @@ class Commands(BinaryTest):
         self.assertEqual(result.code, 3, result)
         self.assertIn("--features", result.err)
 
-    @unittest.skipIf("keep_modules" in os.environ.get("LD_PRELOAD", ""), "a sanitizer keeps what was freed")
+    @without_sanitizer("a sanitizer keeps what was freed")
     def test_the_predicted_memory_is_what_a_run_takes(self):
         models = {
             "dense": (
@@ -151,7 +151,7 @@ class Commands(BinaryTest):
                     self.train("run", "--overwrite", *words, ranks=ranks)
                     self.assert_predicted(predicted, "run")
 
-    @unittest.skipIf("keep_modules" in os.environ.get("LD_PRELOAD", ""), "a sanitizer keeps what was freed")
+    @without_sanitizer("a sanitizer keeps what was freed")
     def test_the_predicted_memory_is_what_word_vectors_take_and_what_they_resume_with(self):
         words = [f"w{i}" for i in range(40000)]
         self.write("text.txt", 2 * "".join(" ".join(words[i : i + 20]) + "\n" for i in range(0, len(words), 20)))
@@ -170,7 +170,7 @@ class Commands(BinaryTest):
                 self.train("run", "--resume", "--set", "train.epochs=2", ranks=ranks, config="words.toml")
                 self.assert_predicted(predicted, "run")
 
-    @unittest.skipIf("keep_modules" in os.environ.get("LD_PRELOAD", ""), "a sanitizer keeps what was freed")
+    @without_sanitizer("a sanitizer keeps what was freed")
     def test_the_predicted_memory_is_what_servers_and_workers_take(self):
         words = ["--set", 'model.layers=[{kind="flatten"},{kind="dense",units=6000},{kind="dense",units=10}]']
         words += ["--set", "optimizer.kind=adagrad", "--set", "strategy.kind=parameter_server"]

@@ -130,6 +130,11 @@ def finished(words, folder, timeout=120, environment=None, **options):
     return Result(done.returncode, done.stdout, done.stderr)
 
 
+def without_sanitizer(reason):
+    """Leaves a test out where the binary has the address sanitizer."""
+    return unittest.skipIf("keep_modules" in os.environ.get("LD_PRELOAD", ""), reason)
+
+
 class BinaryTest(unittest.TestCase):
     """A test with a folder of its own. Ranks: 0 is the bare binary, others go through mpirun."""
 

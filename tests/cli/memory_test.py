@@ -11,7 +11,7 @@ import unittest
 import h5py
 import numpy
 
-from harness import AT_ONCE, BINARY, BinaryTest
+from harness import AT_ONCE, BINARY, BinaryTest, without_sanitizer
 
 LAUNCH = pathlib.Path(os.environ["UNISONO_SOURCE"]) / "scripts/launch"
 MEBI = 1 << 20
@@ -110,7 +110,7 @@ class ManyFeatures(BinaryTest):
         self.assertEqual(child.returncode, 0)
         return (self.folder / "out.txt").read_text(), usage.ru_maxrss * 1024
 
-    @unittest.skipIf("keep_modules" in os.environ.get("LD_PRELOAD", ""), "a sanitizer needs memory of its own")
+    @without_sanitizer("a sanitizer needs memory of its own")
     def test_info_takes_little_memory_and_predicts_that_of_training(self):
         two_threads = ("--set", "strategy.kind=hogwild", "--set", "strategy.threads=2")
         for words in ((), ("--set", "model.l2=0"), two_threads):
@@ -131,7 +131,7 @@ class LimitedAddresses(BinaryTest):
         return [LAUNCH, "-n", "2", "bash", "-c", shell, "-", BINARY, "train", "large.toml", "--output", "run",
                 "--overwrite"]
 
-    @unittest.skipIf("keep_modules" in os.environ.get("LD_PRELOAD", ""), "a sanitizer needs memory of its own")
+    @without_sanitizer("a sanitizer needs memory of its own")
     def test_memory_that_cannot_be_had_is_called_memory(self):
         before = {path.name for path in pathlib.Path("/dev/shm").glob("osc_sm.*")}
         told = set()

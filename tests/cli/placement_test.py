@@ -5,7 +5,7 @@ import os
 import re
 import unittest
 
-from harness import CONFIG, BinaryTest, command, finished, messages, settings
+from harness import CONFIG, BinaryTest, command, finished, messages, settings, without_sanitizer
 
 # Four blocks that can be cut, of which the first two have most flops and the last most parameters.
 LAYERS = """layers = [
@@ -174,7 +174,7 @@ class Trained(Placed):
             self.assert_same_bits(run, "serial")
         self.assertEqual(len(self.value("fast", "first_layers")), 2)
 
-    @unittest.skipIf("keep_modules" in os.environ.get("LD_PRELOAD", ""), "a sanitizer needs memory of its own")
+    @without_sanitizer("a sanitizer needs memory of its own")
     def test_a_resumed_run_keeps_the_sizes_that_were_chosen(self):
         limit = "replica.placement.memory={}"
         for name, pairs, before, after in (
@@ -190,7 +190,7 @@ class Trained(Placed):
                 self.assertIn("resumed at step", result.out)
                 self.assertEqual([self.value(name, key) for key in ("batch_size", "micro_batches")], sizes)
 
-    @unittest.skipIf("keep_modules" in os.environ.get("LD_PRELOAD", ""), "a sanitizer needs memory of its own")
+    @without_sanitizer("a sanitizer needs memory of its own")
     def test_the_largest_batch_fits_and_the_next_does_not(self):
         limit = 'replica.placement.memory="110 MiB"'
         words = settings("replica.stages=2", "train.micro_batches=4", "train.batch_size=largest", limit)
@@ -284,7 +284,7 @@ class LargerThanARank(BinaryTest):
         words = ["prlimit", f"--data={self.LIMIT}", *command(ranks, "train", "wide.toml", "--output", "run")]
         return finished(words, self.folder)
 
-    @unittest.skipIf("keep_modules" in os.environ.get("LD_PRELOAD", ""), "a sanitizer needs memory of its own")
+    @without_sanitizer("a sanitizer needs memory of its own")
     def test_it_is_trained_on_four_ranks_and_refused_on_two(self):
         self.write("wide.toml", WIDE)
         whole = json.loads(self.succeed("info", "wide.toml", "--json", "--set", "replica.stages=1").out)

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import unittest
 
-from harness import AT_ONCE, BINARY, CONFIG, MPIRUN, BinaryTest, messages, ranks_of, settings
+from harness import AT_ONCE, BINARY, CONFIG, MPIRUN, BinaryTest, messages, ranks_of, settings, without_sanitizer
 
 SOURCE = pathlib.Path(os.environ["UNISONO_SOURCE"])
 
@@ -82,7 +82,7 @@ sys.exit(code)
 
 
 class Memory(BinaryTest):
-    @unittest.skipIf("keep_modules" in os.environ.get("LD_PRELOAD", ""), "a sanitizer needs memory of its own")
+    @without_sanitizer("a sanitizer needs memory of its own")
     def test_info_predicts_the_memory_of_each_stage(self):
         layers = ", ".join('{ kind = "dense", units = 1500 }, { kind = "relu" }' for _ in range(3))
         layers = f'layers = [{{ kind = "flatten" }}, {layers}, {{ kind = "dense", units = 10 }}]\n'

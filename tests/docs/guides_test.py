@@ -103,33 +103,46 @@ def add_kernel(folder, header, blocks, interface):
                  f'#include "unisono/kernels/backend.hpp"\n#include "unisono/kernels/{header}"')
 
 
+def add_example(folder, guide, sources, table, row, last_row):
+    """What all guides have: files of an example's own, and its row in a table.
+
+    sources: {path: what the guide's block for it contains}
+    table, row, last_row: the table's file, the declaration of the example's row, and the row before it
+    """
+    blocks = blocks_of(folder, guide)
+    for path, text in sources.items():
+        (folder / path).write_text(the_block_with(blocks, text))
+    list_begin = re.search(r"const std::vector<\w+Kind>& \w+_kinds\(\) {", (folder / table).read_text())[0]
+    add_row(folder / table, list_begin, the_block_with(blocks, f"Kind {row};\n"), last_row)
+    return blocks
+
+
 def add_layer(folder):
-    blocks = blocks_of(folder, "add-a-layer.md")
-    (folder / "src/nn/layers/hard_tanh.cpp").write_text(the_block_with(blocks, "class HardTanh final"))
-    (folder / "tests/nn/hard_tanh_test.cpp").write_text(the_block_with(blocks, "TEST_CASE"))
-    (folder / "src/kernels/cpu/hard_tanh.cpp").write_text(the_block_with(blocks, "void CpuBackend::hard_tanh_forward"))
-    add_row(folder / "src/nn/layers/catalog.cpp", "const std::vector<LayerKind>& layer_kinds() {",
-            the_block_with(blocks, "LayerKind hard_tanh_layer();\n"), "residual_block()")
+    sources = {
+        "src/nn/layers/hard_tanh.cpp": "class HardTanh final",
+        "src/kernels/cpu/hard_tanh.cpp": "void CpuBackend::hard_tanh_forward",
+        "tests/nn/hard_tanh_test.cpp": "TEST_CASE",
+    }
+    table = "src/nn/layers/catalog.cpp"
+    blocks = add_example(folder, "add-a-layer.md", sources, table, "hard_tanh_layer()", "residual_block()")
     add_kernel(folder, "hard_tanh.hpp", blocks, "HardTanhKernels")
 
 
 def add_optimizer(folder):
-    blocks = blocks_of(folder, "add-an-optimizer.md")
-    (folder / "src/optim/lion.cpp").write_text(the_block_with(blocks, "class Lion final"))
-    (folder / "tests/optim/lion_test.cpp").write_text(the_block_with(blocks, "TEST_CASE"))
+    sources = {"src/optim/lion.cpp": "class Lion final", "tests/optim/lion_test.cpp": "TEST_CASE"}
+    blocks = add_example(folder, "add-an-optimizer.md", sources, "src/optim/catalog.cpp", "lion()", "als()")
     with (folder / "src/kernels/cpu/updates.cpp").open("a") as updates:
         updates.write(the_block_with(blocks, "void CpuBackend::lion_update"))
-    add_row(folder / "src/optim/catalog.cpp", "const std::vector<OptimizerKind>& optimizer_kinds() {",
-            the_block_with(blocks, "OptimizerKind lion();\n"), "als()")
     add_kernel(folder, "lion.hpp", blocks, "LionKernels")
 
 
 def add_strategy(folder):
-    blocks = blocks_of(folder, "add-a-strategy.md")
-    (folder / "src/strategies/majority_vote.cpp").write_text(the_block_with(blocks, "MajorityVote::train"))
-    (folder / "tests/strategies/majority_vote_test.cpp").write_text(the_block_with(blocks, "TEST_CASE"))
-    add_row(folder / "src/strategies/catalog.cpp", "const std::vector<StrategyKind>& strategy_kinds() {",
-            the_block_with(blocks, "StrategyKind majority_vote_strategy();\n"), "stratified_strategy()")
+    sources = {
+        "src/strategies/majority_vote.cpp": "MajorityVote::train",
+        "tests/strategies/majority_vote_test.cpp": "TEST_CASE",
+    }
+    table = "src/strategies/catalog.cpp"
+    add_example(folder, "add-a-strategy.md", sources, table, "majority_vote_strategy()", "stratified_strategy()")
 
 
 class Guides(unittest.TestCase):

@@ -73,6 +73,9 @@ struct Pairs {
   std::int64_t diverged = 0;  ///< seeds for which only the variant diverged
 };
 
+/// For how many seeds the metric of the variant or of the reference is undefined.
+std::int64_t count_undefined(const Pairs& pairs);
+
 /// What is said of a variant of a study, and why.
 struct Judgement {
   Verdict verdict = Verdict::unclear;

@@ -188,8 +188,9 @@ void reconsider_reader(SetPlan& plan, const DataSettings& settings, const NodeSh
 namespace {
 
 /// \throws DataError where no training example has a weight above 0
-void require_some_weight(const hdf5::File& file, const GroupSchema& group, std::int64_t rows) {
+void require_some_weight(const hdf5::File& file, const GroupSchema& group) {
   constexpr std::int64_t kAtOnce = 1 << 16;
+  const auto rows = static_cast<std::int64_t>(file.shape(group.weights_path()).rows());
   std::vector<float> weights;
   for (std::int64_t first = 0; first < rows; first += kAtOnce) {
     weights.resize(static_cast<std::size_t>(std::min(kAtOnce, rows - first)));
@@ -220,10 +221,7 @@ void complete_plan(SetPlan& plan, const hdf5::File& file, const DataSettings& se
     }
     plan.info.augmented = has_effect(settings.augmentation);
     plan.info.weighted = plan.group(Split::train) != nullptr && plan.group(Split::train)->has_weights;
-    if (plan.info.weighted && trained == nullptr) {
-      const GroupSchema& group = *plan.group(Split::train);
-      require_some_weight(file, group, static_cast<std::int64_t>(file.shape(group.weights_path()).rows()));
-    }
+    if (plan.info.weighted && trained == nullptr) require_some_weight(file, *plan.group(Split::train));
     plan.info.train = plan.rows(Split::train).size();
     plan.info.validation = plan.rows(Split::validation).size();
     plan.info.test = plan.rows(Split::test).size();

@@ -10,8 +10,8 @@
 
 #include "dense/feature_writer.hpp"
 #include "recipe/fit.hpp"
-#include "set/moments.hpp"
 #include "unisono/base/errors.hpp"
+#include "unisono/data/moments.hpp"
 
 namespace unisono::data {
 namespace {

@@ -172,9 +172,8 @@ std::optional<double> parse_time(const std::string& text) {
   if (const auto number = parse_number(text)) return number;
   int year = 0, month = 0, day = 0, hour = 0, minute = 0, read = 0;
   double second = 0;
-  // 31-12-24 is no year 31, and no part of a date or time has a sign or blanks before it.
-  const std::size_t odd = text.find_first_not_of("0123456789-:.TZ ");
-  if (text.find('-') != 4 || odd != std::string::npos || text.find(":-") != std::string::npos) return std::nullopt;
+  // 31-12-24 is no year 31.
+  if (text.find('-') != 4 || text.find_first_not_of("0123456789-:.TZ ") != std::string::npos) return std::nullopt;
   if (std::sscanf(text.c_str(), "%4d-%2d-%2d%n", &year, &month, &day, &read) != 3) return std::nullopt;
   const std::string rest = text.substr(static_cast<std::size_t>(read));
   if (!rest.empty()) {

@@ -10,13 +10,13 @@
 
 #include "set/common_answer.hpp"
 #include "set/fold.hpp"
-#include "set/moments.hpp"
 #include "set/seen.hpp"
 #include "sparse/info.hpp"
 #include "sparse/range_source.hpp"
 #include "sparse/schema.hpp"
 #include "sparse/split.hpp"
 #include "unisono/base/errors.hpp"
+#include "unisono/data/moments.hpp"
 
 namespace unisono::data {
 namespace {

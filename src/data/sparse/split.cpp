@@ -4,8 +4,8 @@
 #include <cmath>
 #include <numeric>
 
-#include "set/moments.hpp"
 #include "unisono/base/random.hpp"
+#include "unisono/data/moments.hpp"
 
 namespace unisono::data {
 namespace {

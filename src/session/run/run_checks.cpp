@@ -5,12 +5,14 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <functional>
 #include <map>
 
 #include "unisono/base/errors.hpp"
 #include "unisono/base/random.hpp"
 #include "unisono/base/raw_file.hpp"
 #include "unisono/comm/communicator.hpp"
+#include "unisono/data/moments.hpp"
 #include "unisono/session/evaluation.hpp"
 #include "unisono/session/method.hpp"
 #include "unisono/session/settled.hpp"
@@ -63,34 +65,35 @@ std::string undefined_text(const std::string& metric, const std::string& what, d
 }
 
 /// The key that chooses by a metric which these examples do not have; empty: none does.
-std::string deciding_key(const Criteria& criteria, data::Split split, const std::vector<std::string>& undefined) {
-  const auto is_undefined = [&](const std::optional<Criterion>& criterion) {
-    return criterion && criterion->split == split && std::ranges::find(undefined, criterion->metric) != undefined.end();
+std::string deciding_key(const Criteria& criteria, data::Split split,
+                         const std::function<bool(const std::string& metric)>& is_undefined) {
+  const auto decides = [&](const std::optional<Criterion>& criterion) {
+    return criterion && criterion->split == split && is_undefined(criterion->metric);
   };
-  if (is_undefined(criteria.stopping)) return "train.early_stopping.metric = \"" + criteria.stopping->metric + "\"";
-  return is_undefined(criteria.best) ? "checkpoint.best.metric = \"" + criteria.best->metric + "\"" : "";
+  if (decides(criteria.stopping)) return "train.early_stopping.metric = \"" + criteria.stopping->metric + "\"";
+  return decides(criteria.best) ? "checkpoint.best.metric = \"" + criteria.best->metric + "\"" : "";
 }
 
-}  // namespace
-
-namespace {
+/// "data.h5: 6 of 6 test examples are of a class that no training example has, …", where that leaves all metrics of the
+/// split undefined; else empty.
+std::string what_leaves_undefined(const settings::Config& config, const models::Model& model, data::Dataset& data,
+                                  data::Split split) {
+  if (!is_undefined(config, model, data, split)) return "";
+  return fmt::format("{}: {}", config.data.path, unseen_text(config, model, data, split, data.class_names()));
+}
 
 /// Refuses a metric that was chosen to decide, but is undefined because the training examples say nothing about those
 /// of the split.
 void require_seen(const settings::Config& config, const models::Model& model, data::Dataset& data,
                   const Criteria& criteria, data::Split split) {
-  if (examples_of(data.info(), split) == 0 || !is_undefined(config, model, data, split)) return;
-  std::vector<std::string> all;
-  for (const models::Metric& metric : possible_metrics(model, split, data.info().classes > 0)) {
-    all.push_back(metric.name);
-  }
+  if (examples_of(data.info(), split) == 0) return;
+  const std::string unseen = what_leaves_undefined(config, model, data, split);
+  if (unseen.empty()) return;
   Criteria chosen = criteria;
   const settings::BestSettings defaults;
   if (config.checkpoint.best.metric == defaults.metric) chosen.best.reset();  // nobody asked for it
-  const std::string key = deciding_key(chosen, split, all);
-  if (key.empty()) return;
-  const std::string unseen = unseen_text(config, model, data, split, data.class_names());
-  throw ConfigError(undefined_text(key + ": it", fmt::format("{}: {}", config.data.path, unseen), split));
+  const std::string key = deciding_key(chosen, split, [](const std::string&) { return true; });
+  if (!key.empty()) throw ConfigError(undefined_text(key + ": it", unseen, split));
 }
 
 }  // namespace
@@ -115,7 +118,10 @@ std::vector<std::string> require_variety(const settings::Config& config, const m
                       "in {}; remove it, or choose other validation examples",
                       config.train.threshold_by, what));
     }
-    if (const std::string key = deciding_key(criteria, split, undefined); is_new && !key.empty()) {
+    const auto is_among = [&](const std::string& metric) {
+      return std::ranges::find(undefined, metric) != undefined.end();
+    };
+    if (const std::string key = deciding_key(criteria, split, is_among); is_new && !key.empty()) {
       throw ConfigError(undefined_text(key + ": it", what, split));
     }
     const std::string names = all_of({undefined.begin(), undefined.end()});
@@ -165,10 +171,7 @@ Deviations deviations_of_features(data::Dataset& data) {
 
 /// The same for each column that occurs in the first rows.
 Deviations deviations_of_columns(data::Dataset& data) {
-  struct Values {
-    double count = 0, mean = 0, squares = 0;  // squares: Σ (x − mean)²
-  };
-  std::map<std::size_t, Values> columns;
+  std::map<std::size_t, data::Moments> columns;
   std::int64_t left = std::min(data.info().train, examples_examined(data.info().row_values));
   const auto examples = static_cast<double>(left);
   const auto source = data.evaluate(data::Split::train, 0, 1, 256);
@@ -179,18 +182,14 @@ Deviations deviations_of_columns(data::Dataset& data) {
       left -= taken;
       const auto last = rows.offsets[static_cast<std::size_t>(range.first + taken)];
       for (auto k = rows.offsets[static_cast<std::size_t>(range.first)]; k < last; ++k) {
-        const double value = rows.values.empty() ? 1 : double{rows.values[k]};
-        Values& column = columns[rows.columns[k]];
-        const double apart = value - column.mean;
-        column.mean += apart / ++column.count;
-        column.squares += apart * (value - column.mean);
+        columns[rows.columns[k]].unite({.count = 1, .mean = rows.values.empty() ? 1.0 : double{rows.values[k]}});
       }
     }
   }
   Deviations deviations;
-  for (const auto& [column, values] : columns) {
-    const double zeros = values.mean * values.mean * values.count * (examples - values.count) / examples;
-    deviations[column] = std::sqrt((values.squares + zeros) / examples);
+  for (auto& [column, values] : columns) {
+    values.unite({.count = examples - values.count});  // the zeros that are not stored
+    deviations[column] = values.deviation();
   }
   return deviations;
 }
@@ -251,10 +250,8 @@ void require_defined(const settings::Config& given, data::Dataset& data, data::S
   const settings::Config config = settle(given, data.info()).config;
   ModelOfConfig made(config, data.info());
   const std::string deciding = fmt::format("{}: {} {}", key, data::name_of(split), metric);
-  if (is_undefined(config, made.model(), data, split)) {
-    const std::string unseen = unseen_text(config, made.model(), data, split, data.class_names());
-    throw ConfigError(undefined_text(deciding, fmt::format("{}: {}", config.data.path, unseen), split));
-  }
+  const std::string unseen = what_leaves_undefined(config, made.model(), data, split);
+  if (!unseen.empty()) throw ConfigError(undefined_text(deciding, unseen, split));
   const auto common = data.common_answer(split);
   if (!common) return;
   const auto undefined = undefined_metrics(made.model(), split, data.info().classes > 0, *common);

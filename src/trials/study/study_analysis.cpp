@@ -59,15 +59,6 @@ records::Pairs pairs_of(const Trainings& variant, const Trainings& serial) {
   return pairs;
 }
 
-/// Of pairs of values.
-std::int64_t count_undefined(const records::Pairs& pairs) {
-  std::int64_t count = 0;
-  for (std::size_t i = 0; i < pairs.variant.size(); ++i) {
-    if (std::isnan(pairs.variant[i]) || std::isnan(pairs.reference[i])) ++count;
-  }
-  return count;
-}
-
 void add_distances(const Trainings& own, const Trainings& serial, double optimum, VariantResult& result) {
   Figures relative, largest, predictions, classes, losses, above;
   for (std::size_t i = 0; i < own.size(); ++i) {
@@ -205,8 +196,10 @@ StudyResult analyse(const StudyPlan& plan, const std::vector<StudyRecord>& recor
     }
     add_distances(all[i], serial, result.optimum, one);
     add_course(all[i], result, plan.metric.larger_is_better, one);
-    if (i > 0) pairs.push_back(pairs_of(all[i], serial));
-    if (i > 0) one.undefined = count_undefined(pairs.back());
+    if (i > 0) {
+      pairs.push_back(pairs_of(all[i], serial));
+      one.undefined = records::count_undefined(pairs.back());
+    }
     result.variants.push_back(std::move(one));
   }
   const std::vector<records::Judgement> judgements =
@@ -397,6 +390,7 @@ nlohmann::ordered_json known_or_null(double value) {
 }
 
 nlohmann::ordered_json variant_json(const VariantResult& one) {
+  const std::vector<double> values = known(one.values);
   nlohmann::ordered_json json = {
       {"name", one.variant->name},
       {"ranks", one.variant->ranks},
@@ -409,9 +403,8 @@ nlohmann::ordered_json variant_json(const VariantResult& one) {
       {"verdict", name_of(one.judgement.verdict, records::kVerdicts)},
       {"verdict_text", verdict_of(one)},
       {"values", one.values},
-      {"mean",
-       known(one.values).empty() ? nlohmann::ordered_json() : known_or_null(records::mean_of(known(one.values)))},
-      {"deviation", records::deviation_of(known(one.values))}};
+      {"mean", values.empty() ? nlohmann::ordered_json() : known_or_null(records::mean_of(values))},
+      {"deviation", records::deviation_of(values)}};
   if (one.undefined > 0) json["undefined"] = one.undefined;
   if (has_difference(one)) {
     const records::PairedDifference& difference = one.judgement.difference;
