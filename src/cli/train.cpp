@@ -75,11 +75,12 @@ session::Watching watching(const std::string& name) {
   return name == "none" ? session::Watching::none : session::Watching::automatic;
 }
 
-/// The keys of changes "KEY=VALUE". \throws ConfigError for one that a resumed run must keep
+/// The keys of changes "KEY=VALUE", each once. \throws ConfigError for one that a resumed run must keep
 std::vector<std::string> changed_keys(const std::vector<std::string>& changes) {
   std::vector<std::string> keys;
   for (const std::string& change : changes) {
-    const std::string& key = keys.emplace_back(change.substr(0, change.find('=')));
+    const std::string key = change.substr(0, change.find('='));
+    if (std::ranges::count(keys, key) == 0) keys.push_back(key);
     if (settings::may_change_on_request(key)) continue;
     throw ConfigError(fmt::format(
         "--change {}: a resumed run keeps this key; what may change are settings of its optimizer and schedule. Start "

@@ -297,7 +297,8 @@ class ChangesOnRequest(BinaryTest):
         self.assertEqual(refused.code, 2, refused)
         self.assertIn("--resume --change optimizer.learning_rate=0.25", messages(refused)[0])
         change = ("--change", "optimizer.learning_rate=0.25")
-        told = self.succeed("train", "run", "--resume", "--set", "train.epochs=2", *change)
+        earlier = ("--change", "optimizer.learning_rate=3")  # the last value of a key counts
+        told = self.succeed("train", "run", "--resume", "--set", "train.epochs=2", *earlier, *change)
         self.assertIn("changed on request: optimizer.learning_rate from 0.5 to 0.25", told.out)
         self.assert_same_bits("whole", "run")
         made = {"key": "optimizer.learning_rate", "before": "0.5", "after": "0.25", "step": 10}

@@ -35,3 +35,10 @@ TEST_CASE("shares that leave nothing are refused", "[import]") {
   CHECK_THAT(refusal({0, 0.1}, "t"), Catch::Contains("cannot be combined"));
   CHECK(refusal({0.5, 0.4}, "").empty());
 }
+
+TEST_CASE("shares of no example are refused", "[import]") {
+  CHECK_THAT(unisono::test::message_of<unisono::ConfigError>([] { unisono::data::share_of(30, 0.01); }),
+             Catch::Contains("a fraction of 0.01 of 30 examples is none of them; it must be at least 0.033"));
+  CHECK(unisono::data::share_of(30, 0) == 0);
+  CHECK(unisono::data::share_of(30, 0.033) == 1);
+}

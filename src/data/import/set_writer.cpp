@@ -179,7 +179,15 @@ void check_shares(const Shares& shares, const std::string& what, const std::stri
   }
 }
 
-std::int64_t share_of(std::int64_t rows, double fraction) { return std::llround(fraction * static_cast<double>(rows)); }
+std::int64_t share_of(std::int64_t rows, double fraction) {
+  const std::int64_t share = std::llround(fraction * static_cast<double>(rows));
+  if (share == 0 && fraction > 0 && rows > 0) {
+    throw ConfigError(
+        fmt::format("a fraction of {} of {} is none of them; it must be at least {:.2g}, or 0 to hold out nothing",
+                    fraction, count_of(rows, "example"), 1 / static_cast<double>(rows)));
+  }
+  return share;
+}
 
 RandomSplit::RandomSplit(std::int64_t rows, const Shares& shares)
     : order_(static_cast<std::uint64_t>(rows), RandomStream(shares.seed, Purpose::split)),

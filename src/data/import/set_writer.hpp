@@ -65,7 +65,7 @@ struct Shares {
 /// \throws ConfigError for shares that leave nothing for training, or exclude each other
 void check_shares(const Shares& shares, const std::string& what, const std::string& test_file);
 
-/// round(fraction · rows)
+/// round(fraction · rows) \throws ConfigError where that is 0 and the fraction is not
 std::int64_t share_of(std::int64_t rows, double fraction);
 
 /// Which group a row belongs to: a random choice of exactly so many rows.

@@ -260,13 +260,17 @@ void Relay::close_edges() {
   changed_.notify_all();
 }
 
+kernels::ThresholdSettings encoding_of(const GradientSharingSettings& settings, const ParameterLayout& layout) {
+  const double used = static_cast<double>(layout.parameters()) / static_cast<double>(layout.size());
+  return {.threshold = static_cast<float>(settings.threshold), .density = settings.density * used};
+}
+
 SharingRank::SharingRank(TrainContext& run, const GradientSharingSettings& settings)
     : run_(run),
       settings_(settings),
       counters_(run.counters.of<SharingCounters>()),
       relay_(run.communicator),
-      encoder_(kernels::make_threshold_encoder(
-          {.threshold = static_cast<float>(settings.threshold), .density = settings.density})),
+      encoder_(kernels::make_threshold_encoder(encoding_of(settings, run.replica.layout()))),
       residual_(run.vectors[kResidual].values.view()),
       change_(std::ssize(run.state.parameters), run.backend.memory()),
       message_(encoder_->most_bytes(std::ssize(run.state.parameters)) / Index{sizeof(float)}),

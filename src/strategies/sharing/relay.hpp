@@ -173,6 +173,9 @@ struct SharingCounters {
   std::string text(const CounterTerms& terms) const;
 };
 
+/// How updates are encoded. The density is that of parameters, without the unused floats between blocks, which are 0.
+kernels::ThresholdSettings encoding_of(const GradientSharingSettings& settings, const ParameterLayout& layout);
+
 /// One rank of gradient sharing: makes steps, shares their updates, and applies the others'.
 class SharingRank {
  public:

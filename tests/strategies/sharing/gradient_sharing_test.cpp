@@ -75,8 +75,9 @@ std::vector<float> written_out(const Examples& examples, const Training& trainin
   const auto model =
       training.model({.features = examples.shape, .target_size = 1}, {.backend = *backend, .reducer = reducer});
   const auto n = static_cast<std::size_t>(model->layout().size());
+  const double used = static_cast<double>(model->layout().parameters()) / static_cast<double>(n);
   const auto encoder =
-      kernels::make_threshold_encoder({.threshold = static_cast<float>(own.threshold), .density = own.density});
+      kernels::make_threshold_encoder({.threshold = static_cast<float>(own.threshold), .density = own.density * used});
   struct One {
     std::unique_ptr<MemorySource> source;
     std::unique_ptr<optim::Optimizer> optimizer;
@@ -218,6 +219,21 @@ TEST_CASE("ranks in step add up their encoded updates, and one rank is the seria
                  .epochs = 5,
                  .shuffle = false};
   CHECK(is_same(train(examples, alone)[0].parameters, written_out(examples, alone)));
+}
+
+TEST_CASE("density is the share of parameters, without the unused floats between blocks", "[sharing]") {
+  // Three weights and a bias lie in 32 floats.
+  for (const auto& [density, sent] : {std::pair(0.5, 2), std::pair(0.75, 3), std::pair(1.0, 4)}) {
+    const Training one_step{.model = least_squares(),
+                            .strategy = sharing({.density = density}),
+                            .optimizer = {.kind = "sgd", .learning_rate = 0.05},
+                            .batch_size = 23,
+                            .epochs = 1,
+                            .shuffle = false};
+    const auto theta = train(random_examples(23, {.channels = 3}, 0), one_step)[0].parameters;
+    CHECK(std::ssize(theta) == 32);
+    CHECK(std::ranges::count_if(theta, [](float value) { return value != 0; }) == sent);
+  }
 }
 
 TEST_CASE("what was sent and what was not add up to all updates", "[sharing]") {
