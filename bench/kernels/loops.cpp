@@ -101,10 +101,13 @@ void add_element_wise() {
   const kernels::Extent extent{16, 32, 32};
   const Index size = kBatch * extent.size();
   const Work bytes = in_bytes(4.0 * static_cast<double>(size));
-  const std::pair<kernels::Activation, std::string> activations[] = {
-      {kernels::Activation::relu, "relu"}, {kernels::Activation::gelu, "gelu"},
-      {kernels::Activation::tanh, "tanh"}, {kernels::Activation::silu, "silu"},
-      {kernels::Activation::elu, "elu"},   {kernels::Activation::softplus, "softplus"}};
+  const std::pair<kernels::Activation, std::string> activations[] = {{kernels::Activation::relu, "relu"},
+                                                                     {kernels::Activation::gelu, "gelu"},
+                                                                     {kernels::Activation::tanh, "tanh"},
+                                                                     {kernels::Activation::silu, "silu"},
+                                                                     {kernels::Activation::elu, "elu"},
+                                                                     {kernels::Activation::softplus, "softplus"},
+                                                                     {kernels::Activation::gelu_tanh, "gelu_tanh"}};
   for (const auto& [activation, name] : activations) {
     const kernels::ActivationSpec a(activation, 1);
     add(name + "_forward/4MiB", equal(2, size), 2 * bytes,

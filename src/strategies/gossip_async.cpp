@@ -5,20 +5,22 @@
 //       g ← (P/n) Σ_{i ∈ part of r} ∇ℓ_i(θ̂)       meanwhile θ_r is averaged with others:
 //                                                  θ_r, θ_s ← (θ_r + θ_s) / 2, both at once
 //       θ_r ← θ_r − rate · direction(g)
-//   An even rank begins one such average in each `period` of its steps, with an odd rank drawn at random; odd ranks
-//   answer, on a thread of their own, also while they compute. An average keeps the sum of all θ_r, so that their mean
-//   follows the mean gradient. A rank's optimizer state and running statistics are its own. One rank makes the serial
-//   run. Lian, Zhang, Zhang and Liu, "Asynchronous decentralized parallel stochastic gradient descent", ICML 2018.
-//   Nobody waits in a circle: the graph is bipartite, even ranks wait for odd ones, and an odd rank that answers waits
-//   only for the messages of the even rank that called it, which that rank sends from a thread that does nothing else.
-//   Steps are dealt by one more thread of rank 0, which answers every question at once.
-//   The run is cut into segments (up to a report, an evaluation or a checkpoint). A segment of L steps has P · L steps
-//   of ranks: rank 0 deals them, one by one, to whoever asks first. At its end the ranks meet, and their mean, the
-//   consensus, is formed; that changes no θ_r. Each rank's order of reading, averaging and stepping is all that
-//   time decides: recorded, it makes a run repeatable bit for bit.
+//   In the first epoch, an even rank begins one such average in each `period` of its steps, with an odd rank drawn at
+//   random; odd ranks answer, on a thread of their own, also while they compute. In the second epoch odd ranks begin,
+//   and so on by turns: who begins an average waits for it before its own step, and makes fewer steps where these are
+//   short. An average keeps the sum of all θ_r, so that their mean follows the mean gradient. A rank's optimizer state
+//   and running statistics are its own. One rank makes the serial run. Lian, Zhang, Zhang and Liu, "Asynchronous
+//   decentralized parallel stochastic gradient descent", ICML 2018, where the same ranks begin always.
+//   Nobody waits in a circle: the graph is bipartite, ranks that begin wait for those that answer, and a rank that
+//   answers waits only for the messages of the rank that called it, which that one sends from a thread that does
+//   nothing else. Steps are dealt by one more thread of rank 0, which answers every question at once. The run is cut
+//   into segments (up to a report, an evaluation or a checkpoint). A segment of L steps has P · L steps of ranks: rank
+//   0 deals them, one by one, to whoever asks first. At its end the ranks meet, and their mean, the consensus, is
+//   formed; that changes no θ_r. Each rank's order of reading, averaging and stepping is all that time decides:
+//   recorded, it makes a run repeatable bit for bit.
 // Cost of an average: 4N bytes each way between two ranks, while they compute. A step: two messages of a byte with rank
-// 0. A segment: a message from each even rank to each of its partners, and an allreduce of 4N bytes. Memory: θ_r and θ̂
-// beside the consensus.
+// 0. A segment: a message from each rank that begins to each of its partners, and an allreduce of 4N bytes. Memory: θ_r
+// and θ̂ beside the consensus.
 #include "gossip_async.hpp"
 
 #include <fmt/format.h>
@@ -225,7 +227,8 @@ void describe_gossip_async(StrategySettings& settings, ConfigVisitor& visitor) {
   visitor.choice({.name = "topology", .meaning = "with whom a rank averages its parameters"}, own.topology,
                  kPairTopologies);
   visitor.field({.name = "period",
-                 .meaning = "own steps of an even rank from one average that it begins to the next",
+                 .meaning = "own steps of a rank from one average that it begins to the next; even ranks begin them in "
+                            "the first epoch, odd ones in the second, and so on by turns",
                  .unit = "steps",
                  .range = at_least(1)},
                 own.period);

@@ -13,7 +13,7 @@ namespace unisono::strategies {
 /// The keys of strategy.kind = "gossip_async".
 struct GossipAsyncSettings {
   PairTopology topology = PairTopology::complete;
-  std::int64_t period = 1;  ///< own steps of an even rank from one exchange that it begins to the next
+  std::int64_t period = 1;  ///< own steps of a rank from one exchange that it begins to the next
 };
 
 /// What asynchronous gossip counts.

@@ -107,7 +107,8 @@ Block block_of(std::vector<Index> shape, std::vector<int> axes) {
 std::string text_of(const kernels::Extent& e) { return fmt::format("{}×{}×{}", e.channels, e.height, e.width); }
 
 const char* name_of(kernels::Activation activation) {
-  constexpr const char* kNames[] = {"none", "relu", "gelu", "tanh", "sigmoid", "silu", "leaky ReLU", "ELU", "softplus"};
+  constexpr const char* kNames[] = {"none", "relu",       "gelu", "tanh",     "sigmoid",
+                                    "silu", "leaky ReLU", "ELU",  "softplus", "gelu by tanh"};
   return kNames[static_cast<int>(activation)];
 }
 
@@ -401,7 +402,8 @@ void add_elements(Table& table) {
           kernels::ActivationSpec(kernels::Activation::sigmoid), kernels::ActivationSpec(kernels::Activation::silu),
           kernels::ActivationSpec(kernels::Activation::leaky_relu, 0.125F),
           kernels::ActivationSpec(kernels::Activation::elu, 0.75F),
-          kernels::ActivationSpec(kernels::Activation::softplus)}) {
+          kernels::ActivationSpec(kernels::Activation::softplus),
+          kernels::ActivationSpec(kernels::Activation::gelu_tanh)}) {
       table.push_back(
           {fmt::format("{} of {}, batch {}", name_of(activation.kind), text_of(extent), batch),
            [=, extent = extent, batch = batch](kernels::Backend& backend) -> Results {

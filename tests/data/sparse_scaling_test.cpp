@@ -172,7 +172,8 @@ TEST_CASE("factors are fitted on training rows alone, with the same bits whateve
   const std::vector<double> deviations = deviations_over(rows, training);
   for (std::size_t i = 0; i < 11; ++i) CHECK(double{factors_of(*set)[i]} * deviations[i] == Approx(1).epsilon(1e-6));
   if (fraction > 0) {
-    const auto& [target, row] = *rows_in(*set, Split::validation).begin();
+    const auto held_out = rows_in(*set, Split::validation);
+    const auto& [target, row] = *held_out.begin();
     for (const auto& [column, value] : row) {
       CHECK(value == rows[static_cast<std::size_t>(target)].at(column) * factors_of(*set)[column]);
     }

@@ -23,7 +23,7 @@ TEST_CASE("gradients of dense layers are those of central differences", "[gradie
 }
 
 TEST_CASE("gradients of activations are those of central differences", "[gradient]") {
-  for (const char* kind : {"gelu", "tanh", "sigmoid", "silu", "softplus"}) {
+  for (const char* kind : {"gelu", "gelu_tanh", "tanh", "sigmoid", "silu", "softplus"}) {
     check({.layers = {dense(4), layer(kind), dense(2)}, .in = {3, 1, 1}});
   }
   const LayerSettings leaky = layer("leaky_relu", "slope = 0.2"), elu = layer("elu", "alpha = 0.7");

@@ -222,6 +222,8 @@ inline double phi(double x) { return 0.5 * std::erfc(-x / std::numbers::sqrt2); 
 
 inline double logistic(double x) { return 1 / (1 + std::exp(-x)); }
 
+inline double gelu_argument(double x) { return std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x); }
+
 inline double activate(const kernels::ActivationSpec& activation, double x) {
   switch (activation.kind) {
     case kernels::Activation::relu:
@@ -240,12 +242,14 @@ inline double activate(const kernels::ActivationSpec& activation, double x) {
       return x > 0 ? x : activation.number * std::expm1(x);
     case kernels::Activation::softplus:
       return std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x)));
+    case kernels::Activation::gelu_tanh:
+      return 0.5 * x * (1 + std::tanh(gelu_argument(x)));
     default:
       return x;
   }
 }
 
-/// GELU's and SiLU's from x, the others' from y.
+/// Those of GELUs and SiLU from x, the others from y.
 inline double slope(const kernels::ActivationSpec& activation, double x, double y) {
   switch (activation.kind) {
     case kernels::Activation::relu:
@@ -264,6 +268,10 @@ inline double slope(const kernels::ActivationSpec& activation, double x, double 
       return y > 0 ? 1 : y + activation.number;
     case kernels::Activation::softplus:
       return -std::expm1(-y);
+    case kernels::Activation::gelu_tanh: {
+      const double t = std::tanh(gelu_argument(x));
+      return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * std::sqrt(2 / std::numbers::pi) * (1 + 3 * 0.044715 * x * x);
+    }
     default:
       return 1;
   }

@@ -50,7 +50,7 @@ TEST_CASE("stride, padding, dilation and rectangular kernels count in shapes", "
 }
 
 TEST_CASE("element-wise layers and norms keep an image's shape", "[shapes]") {
-  for (const char* kind : {"relu", "gelu", "tanh", "sigmoid", "dropout", "batch_norm", "layer_norm"}) {
+  for (const char* kind : {"relu", "gelu", "gelu_tanh", "tanh", "sigmoid", "dropout", "batch_norm", "layer_norm"}) {
     CHECK(shapes({layer(kind)}, {3, 4, 5}) == std::vector<std::string>{"3×4×5"});
   }
 }

@@ -103,19 +103,20 @@ TEST_CASE("even ranks exchange with odd ones, each as often as the others", "[go
   CHECK(Pairs(PairTopology::ring, 2).partners_of(0) == std::vector{1});
   CHECK(Pairs(PairTopology::ring, 6).partners_of(0) == std::vector{1, 5});
   CHECK(Pairs(PairTopology::ring, 6).partners_of(5) == std::vector{0, 4});
-  CHECK(Pairs(PairTopology::ring, 5).partners_of(0) == std::vector{1});  // 4 begins exchanges, too
+  CHECK(Pairs(PairTopology::ring, 5).partners_of(0) == std::vector{1});  // 4 is even, too
   CHECK(Pairs(PairTopology::ring, 5).partners_of(4) == std::vector{3});
   for (const PairTopology topology : kAll) {
     for (const int ranks : {2, 3, 6, 7}) {
       const Pairs pairs(topology, ranks);
       for (int rank = 0; rank < ranks; ++rank) {
         for (const int partner : pairs.partners_of(rank)) {
-          CHECK(Pairs::begins(rank) != Pairs::begins(partner));
+          for (const int epoch : {0, 1, 2}) CHECK(Pairs::begins(rank, epoch) != Pairs::begins(partner, epoch));
           CHECK(std::ranges::count(pairs.partners_of(partner), rank) == 1);
         }
       }
     }
   }
+  CHECK((Pairs::begins(0, 0) && !Pairs::begins(0, 1) && Pairs::begins(0, 2) && Pairs::begins(3, 1)));
   // 1200 draws of 3: 400 each, with a deviation of √(1200 · 1/3 · 2/3) = 16; five of them are 80.
   std::vector<int> drawn(6);
   for (int step = 0; step < 1200; ++step) ++drawn[static_cast<std::size_t>(Pairs(kAll[0], 6).partner(7, 2, step))];
@@ -244,24 +245,25 @@ TEST_CASE("whatever the delays, every step is made once, and nobody waits foreve
           const StepRecord& last = counts[0].records.back();
           CHECK(sum(last.worker_steps) == ranks * last.step);
           CHECK(last.worker_steps == counts[0].counters.get<GossipAsyncCounters>().rank_steps);
-          std::int64_t events = 0, exchanges = 0;
+          std::int64_t events = 0, exchanges = 0, begun = 0;
+          std::vector<std::int64_t> own_steps(static_cast<std::size_t>(ranks));
           for (const RecordedSegment& segment : counts[0].events) {
+            const std::int64_t epoch = segment.first / (kExamples / ranks);
             std::int64_t steps = 0;
             for (int rank = 0; rank < ranks; ++rank) {
               for (const ServerEvent& event : decode(segment.orders[static_cast<std::size_t>(rank)])) {
                 events += 1;
                 if (event.worker != rank) exchanges += 1;
-                if (event.is_push) steps += 1;
+                if (!event.is_push) continue;
+                steps += 1;
+                const std::int64_t own = ++own_steps[static_cast<std::size_t>(rank)];
+                if (Pairs::begins(rank, epoch) && own % period == 0) begun += 1;
               }
             }
             CHECK(steps == ranks * (segment.last - segment.first));
           }
           CHECK(exchanges == 2 * exchanges_of(counts));
           CHECK(events == exchanges + 2 * ranks * last.step);
-          std::int64_t begun = 0;
-          for (int rank = 0; rank < ranks; rank += 2) {
-            begun += last.worker_steps[static_cast<std::size_t>(rank)] / period;
-          }
           CHECK(exchanges_of(counts) == begun);
           // Each average rounds the sum of two biases below 1/2, by at most 2⁻²⁵, and so does each step.
           const double most = static_cast<double>(begun + ranks * last.step) * 0x1p-25 / ranks;

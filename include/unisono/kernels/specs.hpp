@@ -21,7 +21,8 @@ enum class Activation {
   silu,        ///< x σ(x)
   leaky_relu,  ///< x where x > 0, else a x
   elu,         ///< x where x > 0, else a (eˣ − 1)
-  softplus     ///< ln(1 + eˣ)
+  softplus,    ///< ln(1 + eˣ)
+  gelu_tanh    ///< ½ x (1 + tanh(√(2/π) (x + 0.044715 x³)))
 };
 
 /// An activation function with its parameter, the `a` of Activation::leaky_relu and elu.
@@ -32,7 +33,9 @@ struct ActivationSpec {
   float number;  ///< a, not negative
 
   /// Whether the derivative is computed from x; false: it is a function of y.
-  bool reads_input() const { return kind == Activation::gelu || kind == Activation::silu; }
+  bool reads_input() const {
+    return kind == Activation::gelu || kind == Activation::silu || kind == Activation::gelu_tanh;
+  }
 };
 
 /// A loss as a function of an output's error e = y − t.

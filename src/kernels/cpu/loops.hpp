@@ -111,7 +111,7 @@ struct WinogradLoops {
 struct ActivationLoops {
   /// \param a the activation's number, see ActivationSpec
   void (*forward)(Activation activation, float a, const float* x, float* y, Count n);
-  /// dx = dy · activation'; dx may be dy. \param v x for GELU and SiLU, else y; none reads neither
+  /// dx = dy · activation'; dx may be dy. \param v x where ActivationSpec::reads_input, else y; none reads neither
   void (*backward)(Activation activation, float a, const float* v, const float* dy, float* dx, Count n);
 };
 

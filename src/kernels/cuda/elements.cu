@@ -10,6 +10,21 @@ namespace unisono::kernels::cuda {
 namespace {
 
 constexpr float kInverseRoot2 = 0.70710678F, kInverseRoot2Pi = 0.39894228F;
+constexpr float kTanhLinear = 1.59576912F, kTanhCubic = 0.0713548163F;  // √(8/π), and that times 0.044715
+
+/// GELU by tanh is x σ(v), v = √(8/π) (x + 0.044715 x³). σ(|v|) and σ(−|v|) have no rounding of a difference from 1.
+struct TanhGate {
+  float size, above, below;  // |x|, at most 16; σ(|v|), σ(−|v|)
+
+  __device__ explicit TanhGate(float x) : size(fabsf(x) > 16 ? 16 : fabsf(x)) {
+    const float e = expf(-size * (kTanhLinear + kTanhCubic * size * size));
+    above = 1 / (1 + e);
+    below = e * above;
+  }
+  __device__ float gate(float x) const { return x > 0 ? above : below; }
+  /// |x| σ'(v) v'
+  __device__ float rise() const { return size * (kTanhLinear + 3 * kTanhCubic * size * size) * above * below; }
+};
 
 __device__ float activated(Activation activation, float x, float a = 0) {
   switch (activation) {
@@ -29,12 +44,14 @@ __device__ float activated(Activation activation, float x, float a = 0) {
       return x > 0 ? x : a * expm1f(x);
     case Activation::softplus:
       return (x < 0 ? 0 : x) + log1pf(expf(-fabsf(x)));
+    case Activation::gelu_tanh:
+      return x * TanhGate(x).gate(x);
     default:
       return x;
   }
 }
 
-/// Derivatives: of GELU and SiLU from x, of the others from y.
+/// Derivatives: from x where ActivationSpec::reads_input, else from y.
 __device__ float slope(Activation activation, float a, float x, float y) {
   switch (activation) {
     case Activation::relu:
@@ -55,6 +72,10 @@ __device__ float slope(Activation activation, float a, float x, float y) {
       return y > 0 ? 1 : y + a;
     case Activation::softplus:
       return -expm1f(-y);
+    case Activation::gelu_tanh: {
+      const TanhGate gate(x);
+      return gate.gate(x) + (x > 0 ? gate.rise() : -gate.rise());
+    }
     default:
       return 1;
   }

@@ -13,7 +13,7 @@ namespace unisono::nn {
 LayerKind dense_layer(), convolution_layer(), max_pool_layer(), average_pool_layer(), global_average_pool_layer();
 LayerKind batch_norm_layer(), layer_norm_layer(), dropout_layer(), residual_block();
 LayerKind relu_layer(), gelu_layer(), silu_layer(), leaky_relu_layer(), elu_layer(), softplus_layer(), tanh_layer();
-LayerKind sigmoid_layer();
+LayerKind sigmoid_layer(), gelu_tanh_layer();
 
 namespace {
 
@@ -26,9 +26,9 @@ LayerKind flatten_layer() {
 const std::vector<LayerKind>& layer_kinds() {
   static const std::vector<LayerKind> kinds = {
       dense_layer(),      convolution_layer(), max_pool_layer(), average_pool_layer(), global_average_pool_layer(),
-      batch_norm_layer(), layer_norm_layer(),  relu_layer(),     gelu_layer(),         silu_layer(),
-      leaky_relu_layer(), elu_layer(),         softplus_layer(), tanh_layer(),         sigmoid_layer(),
-      dropout_layer(),    flatten_layer(),     residual_block(),
+      batch_norm_layer(), layer_norm_layer(),  relu_layer(),     gelu_layer(),         gelu_tanh_layer(),
+      silu_layer(),       leaky_relu_layer(),  elu_layer(),      softplus_layer(),     tanh_layer(),
+      sigmoid_layer(),    dropout_layer(),     flatten_layer(),  residual_block(),
   };
   return kinds;
 }

@@ -6,7 +6,7 @@
 
 namespace unisono::nn {
 
-// Most derivatives are computed from y, so that the layer can work in place; those of GELU and SiLU from x.
+// Most derivatives are computed from y, so that the layer can work in place; those of GELUs and SiLU from x.
 LayerTraits ActivationLayer::traits() const {
   const bool of_input = activation_.reads_input();
   return {.keeps_input = of_input, .keeps_output = !of_input, .in_place = !of_input, .gradient_in_place = true};
@@ -65,6 +65,14 @@ LayerKind gelu_layer() {
   return {.name = "gelu",
           .meaning = "x Φ(x), Φ the standard normal distribution (Hendrycks & Gimpel 2016)",
           .make = make_activation<kernels::Activation::gelu>};
+}
+
+LayerKind gelu_tanh_layer() {
+  return {.name = "gelu_tanh",
+          .meaning =
+              "½ x (1 + tanh(√(2/π) (x + 0.044715 x³))), the approximation of gelu that GPT-2 has (Hendrycks & "
+              "Gimpel 2016)",
+          .make = make_activation<kernels::Activation::gelu_tanh>};
 }
 
 LayerKind silu_layer() {

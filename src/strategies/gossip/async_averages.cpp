@@ -20,10 +20,11 @@ AsyncAverages::AsyncAverages(TrainContext& run, PairTopology topology)
 
 void AsyncAverages::begin(const Segment& segment) {
   turns_.begin(replayed_order(run_, segment));
+  begins_ = !partners_.empty() && Pairs::begins(rank_, segment.first / run_.source.steps_per_epoch());
   // How many steps are this rank's is known where it is alone, and in a replay.
   if (ranks() == 1) given_ = segment.steps;
   if (run_.replayed != nullptr) given_ = std::ranges::count(events(), true, &ServerEvent::is_push);
-  if (!partners_.empty() && !begins()) {
+  if (!partners_.empty() && !begins_) {
     run_beside(background_, [this] { exchange_.answer(partners_, turns_, [this](int peer) { average(peer); }); });
   }
   if (rank_ == 0 && !given_) {
@@ -34,7 +35,7 @@ void AsyncAverages::begin(const Segment& segment) {
 void AsyncAverages::end(std::exception_ptr failure) {
   if (failure) give_up(failure);
   try {
-    for (std::size_t i = 0; !failure && begins() && i < partners_.size(); ++i) {
+    for (std::size_t i = 0; !failure && begins_ && i < partners_.size(); ++i) {
       exchange_.call(partners_[i], Call::leave);
     }
   } catch (...) {
@@ -210,7 +211,7 @@ void PairExchange::answer(const std::vector<int>& peers, const Turns& turns,
 std::vector<int> Pairs::partners_of(int rank) const {
   std::vector<int> partners;
   for (int other = 0; other < ranks_; ++other) {
-    const bool is_pair = begins(rank) != begins(other);
+    const bool is_pair = (rank - other) % 2 != 0;
     const int apart = (other - rank + ranks_) % ranks_;
     if (is_pair && (topology_ == PairTopology::complete || apart == 1 || apart == ranks_ - 1)) {
       partners.push_back(other);

@@ -131,16 +131,18 @@ enum class PairTopology {
   ring  ///< with the ranks before and after it; on an odd number of ranks it is open between the last and the first
 };
 
-/// The pairs of ranks that average their parameters. Even ranks begin exchanges, and odd ones answer.
+/// The pairs of ranks that average their parameters, an even and an odd one each. Who begins an exchange waits for it,
+/// and makes fewer steps where steps are short: in the first epoch even ranks begin and odd ones answer, in the second
+/// odd ranks begin, and so on by turns.
 class Pairs {
  public:
   Pairs(PairTopology topology, int ranks) : topology_(topology), ranks_(ranks) {}
 
-  static bool begins(int rank) { return rank % 2 == 0; }
+  static bool begins(int rank, std::int64_t epoch) { return (rank + epoch) % 2 == 0; }
   /// The ranks with whom a rank may exchange, ascending; empty where there is one rank.
   std::vector<int> partners_of(int rank) const;
-  /// With whom an even rank exchanges in its own step: each partner with equal probability, independently of all other
-  /// draws. There must be two ranks or more.
+  /// With whom a rank that begins exchanges in its own step: each partner with equal probability, independently of all
+  /// other draws. There must be two ranks or more.
   int partner(std::uint64_t seed, int rank, std::int64_t step) const;
 
  private:
@@ -181,10 +183,10 @@ class AsyncAverages {
 
   int ranks() const { return group_->size(); }
   comm::Communicator& group() { return *group_; }
-  /// Whether this rank begins averages; the others answer.
-  bool begins() const { return !partners_.empty() && Pairs::begins(rank_); }
+  /// Whether this rank begins averages in this segment; the others answer.
+  bool begins() const { return begins_; }
 
-  /// Begins a segment: from now on this rank answers, and rank 0 deals the segment's steps.
+  /// Begins a segment: from now on this rank answers if it does not begin, and rank 0 deals the segment's steps.
   void begin(const Segment& segment);
   /// Ends it when no rank begins averages any more. \param failure of this rank's steps; null: none
   /// \throws CommunicationError, or what failed first on this rank
@@ -225,6 +227,7 @@ class AsyncAverages {
   Turns turns_;
   PairExchange exchange_;
   StepPlayer player_;
+  bool begins_ = false;
   std::optional<std::int64_t> given_;  ///< steps of this rank in the segment, where nobody deals them
   std::int64_t count_ = 0, begun_ = 0;
   Threads averaging_{"averages with other ranks"}, background_{"answers to other ranks"};

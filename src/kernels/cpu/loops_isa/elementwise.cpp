@@ -5,8 +5,9 @@
 
 namespace unisono::kernels::cpu::UNISONO_ISA {
 
-// GELU is the exact one, x Φ(x) with the normal distribution function Φ (Hendrycks & Gimpel 2016), not its tanh
-// approximation: y' = Φ(x) + x φ(x), φ the normal density. SiLU is x σ(x) (Elfwing et al. 2018), y' = σ + x σ (1 − σ).
+// GELU is the exact one, x Φ(x) with the normal distribution function Φ (Hendrycks & Gimpel 2016):
+// y' = Φ(x) + x φ(x), φ the normal density. SiLU is x σ(x) (Elfwing et al. 2018), y' = σ + x σ (1 − σ).
+// GELU by tanh is ½ x (1 + tanh(u)) = x σ(v), v = 2u = √(8/π) (x + 0.044715 x³): y' = σ(v) + x v' σ(v) σ(−v).
 
 namespace {
 
@@ -16,6 +17,28 @@ template <typename Function>
 void map(const float* x, float* y, Count n, Function function) {
 #pragma omp simd
   for (Count i = 0; i < n; ++i) y[i] = function(x[i]);
+}
+
+constexpr float kTanhLinear = 0x1.988454p+0F;  // √(8/π)
+constexpr float kTanhCubic = 0x1.2444f2p-4F;   // √(8/π) · 0.044715
+
+/// |x|, at most 16: from there on σ(±v) is 0 or 1.
+float tanh_size(float x) {
+  const float size = __builtin_fabsf(x);
+  return size > 16.0F ? 16.0F : size;
+}
+
+float gelu_by_tanh(float x) {
+  const float size = tanh_size(x), e = exponential(-size * (kTanhLinear + kTanhCubic * (size * size)));
+  const float t = 1.0F / (1.0F + e);  // σ(|v|); σ(−|v|) = e t
+  return x * (x > 0.0F ? t : e * t);
+}
+
+float gelu_by_tanh_derivative(float x) {
+  const float size = tanh_size(x), square = size * size;
+  const float e = exponential(-size * (kTanhLinear + kTanhCubic * square)), t = 1.0F / (1.0F + e);
+  const float rise = size * (kTanhLinear + 3.0F * kTanhCubic * square) * (e * t * t);
+  return x > 0.0F ? t + rise : e * t - rise;
 }
 
 void forward(Activation activation, float a, const float* x, float* y, Count n) {
@@ -38,6 +61,8 @@ void forward(Activation activation, float a, const float* x, float* y, Count n) 
       return map(x, y, n, [a](float v) { return v > 0.0F ? v : a * exponential_less_one(v); });
     case Activation::softplus:
       return map(x, y, n, [](float v) { return (v < 0.0F ? 0.0F : v) + softplus_tail(v); });
+    case Activation::gelu_tanh:
+      return map(x, y, n, gelu_by_tanh);
   }
 }
 
@@ -78,6 +103,8 @@ void backward(Activation activation, float a, const float* v, const float* dy, f
       return chain(v, dy, dx, n, [a](float y) { return y > 0.0F ? 1.0F : y + a; });
     case Activation::softplus:
       return chain(v, dy, dx, n, [](float y) { return -exponential_less_one(-y); });  // σ(x) = 1 − e^−y
+    case Activation::gelu_tanh:
+      return chain(v, dy, dx, n, gelu_by_tanh_derivative);
   }
 }
 
