@@ -76,8 +76,8 @@ class LoopTeam {
     /// \param function (first, last, thread); it must outlive the work, and must not throw
     template <typename Function>
     static Work of(const Function& function) {
-      return {[](const void* context, Index first, Index last, int thread) noexcept {
-                (*static_cast<const Function*>(context))(first, last, thread);
+      return {[](const void* with, Index first, Index last, int thread) noexcept {
+                (*static_cast<const Function*>(with))(first, last, thread);
               },
               &function};
     }
