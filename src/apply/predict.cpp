@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <memory>
 #include <optional>
@@ -211,6 +212,14 @@ void keep_columns(const TrainedModel& model, const ApplyOptions& apply, const Pr
   if (!how.output.ends_with(".csv")) {
     throw ConfigError(
         fmt::format("{}: {} holds arrays of numbers; write a table with --output FILE.csv", words, how.output));
+  }
+  for (const std::string& name : how.keep) {
+    if (std::ranges::count(how.keep, name) > 1) {
+      throw ConfigError(fmt::format("--keep {}: is given twice; name each column once", name));
+    }
+    if (name != "example" && std::ranges::count(columns_of(options), name) == 0) continue;
+    throw ConfigError(
+        fmt::format("--keep {}: the table of predictions has a column of this name; rename it in the file", name));
   }
   const auto rows = std::make_shared<const std::vector<std::vector<std::string>>>(
       data::read_raw_columns(apply.input, model.checkpoint.header.preprocessing, how.keep));

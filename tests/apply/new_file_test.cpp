@@ -35,12 +35,25 @@ TEST_CASE("a file appears when it is finished, and not before", "[new_file]") {
 
 TEST_CASE("a file that is there is replaced only where that was asked for", "[new_file]") {
   const ScratchFolder folder;
-  const std::string path = folder.file("a.txt", "earlier");
+  const std::string path = folder.file("a.txt", "2 3\nearlier");
   CHECK_THROWS_WITH(NewFile(path, false),
                     Contains("a.txt: already exists; choose another --output, or add --overwrite"));
-  CHECK(testing::bytes_of(path) == "earlier");
+  CHECK(testing::bytes_of(path) == "2 3\nearlier");
   write_new_file(path, true, "later");
   CHECK(testing::bytes_of(path) == "later");
+}
+
+TEST_CASE("a file that is no export is not replaced", "[new_file]") {
+  const ScratchFolder folder;
+  for (const char* other : {"a,b,label\n1,2,x\n", "[data]\npath = \"t.h5\"\n", "2 3 4\n", "x"}) {
+    const std::string path = folder.file("a.csv", other);
+    CHECK_THROWS_WITH(NewFile(path, true), Contains("a.csv: exists and is not an exported file"));
+    CHECK(testing::bytes_of(path) == other);
+  }
+  for (const char* own : {"name,x0,x1\ncat,1,2\n", "\x93NUMPY", "PK", "2 3\ncat 1 2 3\n", ""}) {
+    write_new_file(folder.file("b.csv", own), true, "later");
+    CHECK(testing::bytes_of(folder.path("b.csv")) == "later");
+  }
 }
 
 TEST_CASE("what cannot be written is said", "[new_file]") {

@@ -222,12 +222,12 @@ TEST_CASE("a linear model's gradient is that of its objective", "[linear]") {
         CHECK(sums.loss == Approx(losses).margin(9 * 3 * 10 * 0x1p-24));
         CHECK(sums.examples == 9);
         for (std::size_t i = 0; i < w.size(); ++i) {
-          constexpr double kStep = 1e-5;  // an error of kStep², and of 1e-15 / kStep
+          constexpr double kDifference = 1e-5;  // an error of kStep², and of 1e-15 / kDifference
           std::vector<double> up = w, down = w;
-          up[i] += kStep;
-          down[i] -= kStep;
+          up[i] += kDifference;
+          down[i] -= kDifference;
           const double slope =
-              (objective(settings, trial, up, kScale) - objective(settings, trial, down, kScale)) / (2 * kStep);
+              (objective(settings, trial, up, kScale) - objective(settings, trial, down, kScale)) / (2 * kDifference);
           CHECK(g[i] == Approx(slope).margin(9 * kScale * 3 * 20 * 0x1p-24));
         }
         // What is added to comes out twice.
@@ -261,13 +261,13 @@ TEST_CASE("an update of one example is a step along its gradient", "[linear]") {
         const std::vector<double> after = trial.read(trial.theta.view());
         CHECK(sums.loss == Approx(loss_of(loss, trial.examples, row, before, outputs)).margin(3 * 10 * 0x1p-24));
         for (std::size_t i = 0; i < before.size(); ++i) {
-          constexpr double kStep = 1e-5;
+          constexpr double kDifference = 1e-5;
           std::vector<double> up = before, down = before;
-          up[i] += kStep;
-          down[i] -= kStep;
+          up[i] += kDifference;
+          down[i] -= kDifference;
           double slope =
               (loss_of(loss, trial.examples, row, up, outputs) - loss_of(loss, trial.examples, row, down, outputs)) /
-              (2 * kStep);
+              (2 * kDifference);
           const std::size_t j = i / outputs;
           const bool bias = j == kFeatures;
           // A table has all features in all rows; a sparse row only its own.

@@ -225,9 +225,10 @@ TEST_CASE("averages of pairs keep the mean of the ranks, and bring them together
 TEST_CASE("whatever the delays, every step is made once, and nobody waits forever", "[long][gossip_async]") {
   // Features are zero, targets so far away that the error stays the same float: every step has the gradient
   // 2 (b − target) = −2³¹ and, with the rate 2⁻⁴¹, adds 2⁻¹⁰ to its rank's bias.
-  constexpr std::int64_t kExamples = 120;  // a multiple of 2, 3, 4 and 5, which are the examples of a step
-  const Examples examples{
-      .shape = {}, .features = std::vector<float>(kExamples), .targets = std::vector<float>(kExamples, 0x1p30F)};
+  constexpr std::int64_t kExampleCount = 120;  // a multiple of 2, 3, 4 and 5, which are the examples of a step
+  const Examples examples{.shape = {},
+                          .features = std::vector<float>(kExampleCount),
+                          .targets = std::vector<float>(kExampleCount, 0x1p30F)};
   for (const PairTopology topology : kAll) {
     for (const int ranks : {2, 3, 4, 5}) {
       for (const std::uint64_t seed : {1, 2}) {
@@ -248,7 +249,7 @@ TEST_CASE("whatever the delays, every step is made once, and nobody waits foreve
           std::int64_t events = 0, exchanges = 0, begun = 0;
           std::vector<std::int64_t> own_steps(static_cast<std::size_t>(ranks));
           for (const RecordedSegment& segment : counts[0].events) {
-            const std::int64_t epoch = segment.first / (kExamples / ranks);
+            const std::int64_t epoch = segment.first / (kExampleCount / ranks);
             std::int64_t steps = 0;
             for (int rank = 0; rank < ranks; ++rank) {
               for (const ServerEvent& event : decode(segment.orders[static_cast<std::size_t>(rank)])) {

@@ -47,6 +47,9 @@ struct SinkOptions {
 /// y0, … for values. A single output of a classifier belongs to the second of two classes: p1.
 std::string output_name(const std::optional<records::ClassReading>& classes, Index outputs, Index n);
 
+/// The columns of a table of predictions, behind the example's number and SinkOptions::label_names.
+std::vector<std::string> columns_of(const SinkOptions& options);
+
 /// Checks that a file does not exist or, if `overwrite`, that it holds earlier predictions: a set, a checkpoint or any
 /// other regular file is never replaced. \throws OutputError
 void require_replaceable(const std::string& path, bool overwrite);

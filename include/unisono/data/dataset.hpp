@@ -305,6 +305,9 @@ std::int64_t count_training_rows(const DataSettings& settings);
 /// The class labels of a file's training examples; empty if there are none. \throws DataError
 std::vector<std::int32_t> read_training_labels(const DataSettings& settings);
 
+/// Whether a file's training examples have groups, /train/groups. \throws DataError
+bool has_training_groups(const DataSettings& settings);
+
 /// A column of a file's training examples: the one-dimensional dataset /train/<name>, or else a column of a table's
 /// features that has this name. Whole numbers are given as they are; texts, categories and fractions as the numbers of
 /// their different values in ascending order.

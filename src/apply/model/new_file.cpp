@@ -15,10 +15,27 @@ namespace unisono::apply {
 
 namespace {
 
-/// A data set or a checkpoint is none.
+/// Whether a line is that of word2vec's files: the number of words and that of their numbers.
+bool counts_words(std::string_view line) {
+  const std::size_t blank = line.find(' ');
+  const auto is_number = [](std::string_view text) {
+    return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
+  };
+  return blank != std::string_view::npos && is_number(line.substr(0, blank)) && is_number(line.substr(blank + 1));
+}
+
+/// Whether a file may be what `unisono export` has written: arrays, a table of vectors, or their names. A data set, a
+/// checkpoint, a config or another table is none.
 bool is_export(const std::string& path) {
-  const data::hdf5::File file(path, data::hdf5::File::Mode::read);
-  return file.exists("parameters") && !file.exists("header");
+  if (data::hdf5::is_hdf5(path)) {
+    const data::hdf5::File file(path, data::hdf5::File::Mode::read);
+    return file.exists("parameters") && !file.exists("header");
+  }
+  if (path.ends_with(".names.txt")) return true;
+  std::string line;
+  std::getline(std::ifstream(path, std::ios::binary), line);
+  return line.empty() || line.starts_with("\x93NUMPY") || line.starts_with("PK") || line.starts_with("name,x0") ||
+         counts_words(line);
 }
 
 }  // namespace
@@ -32,7 +49,7 @@ NewFile::NewFile(std::string path, bool overwrite) : path_(std::move(path)) {
   if (kind != std::filesystem::file_type::not_found && kind != std::filesystem::file_type::regular) {
     throw OutputError(fmt::format("{}: is not a regular file, so it is not replaced; choose another --output", path_));
   }
-  if (kind == std::filesystem::file_type::regular && data::hdf5::is_hdf5(path_) && !is_export(path_)) {
+  if (kind == std::filesystem::file_type::regular && !is_export(path_)) {
     throw OutputError(
         fmt::format("{}: exists and is not an exported file, so it is not replaced; choose another --output", path_));
   }

@@ -1,6 +1,7 @@
 #include "unisono/apply/prediction_sink.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -153,17 +154,7 @@ class CsvSink final : public PredictionSink {
 
  private:
   std::string header() const {
-    const bool named = !options_.class_names.empty();
-    std::string text = "example" + options_.label_names;
-    for (Index i = 0; i < options_.answer_width; ++i) {
-      text += "," + options_.answer + (options_.answer_width > 1 ? std::to_string(i) : "");
-    }
-    if (has_labels(options_) && named) text += ",label_name";
-    if (options_.classes) text += named ? ",class,class_name" : ",class";
-    for (Index i = 0; i < options_.outputs; ++i) {
-      text += "," + output_name(options_.classes, options_.outputs, i);
-    }
-    return text + "\n";
+    return fmt::format("example{},{}\n", options_.label_names, fmt::join(columns_of(options_), ","));
   }
   /// A value; of a class with its name where classes have names.
   void add(float value, bool is_class, fmt::memory_buffer& text) const {
@@ -257,6 +248,19 @@ bool holds_predictions(const std::string& path) {
 std::string output_name(const std::optional<records::ClassReading>& classes, Index outputs, Index n) {
   if (!classes) return fmt::format("y{}", n);
   return fmt::format("{}{}", classes->probabilities ? "p" : "margin", outputs == 1 ? 1 : n);
+}
+
+std::vector<std::string> columns_of(const SinkOptions& options) {
+  const bool named = !options.class_names.empty();
+  std::vector<std::string> names;
+  for (Index i = 0; i < options.answer_width; ++i) {
+    names.push_back(options.answer + (options.answer_width > 1 ? std::to_string(i) : ""));
+  }
+  if (has_labels(options) && named) names.emplace_back("label_name");
+  if (options.classes) names.emplace_back("class");
+  if (options.classes && named) names.emplace_back("class_name");
+  for (Index i = 0; i < options.outputs; ++i) names.push_back(output_name(options.classes, options.outputs, i));
+  return names;
 }
 
 void require_replaceable(const std::string& path, bool overwrite) {

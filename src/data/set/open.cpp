@@ -161,6 +161,11 @@ std::vector<std::int32_t> read_training_labels(const DataSettings& settings) {
   return labels;
 }
 
+bool has_training_groups(const DataSettings& settings) {
+  const hdf5::File file = open_set_file(settings);
+  return file.exists("train/groups") && file.is_dataset("train/groups");
+}
+
 std::vector<std::int64_t> read_training_column(const DataSettings& settings, const std::string& name) {
   const hdf5::File file = open_set_file(settings);
   const std::string dataset = "train/" + name;

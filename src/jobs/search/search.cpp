@@ -207,6 +207,10 @@ void Search::say_begin() const {
   const bool draws = settings().method == search::SearchKind::random || settings().method == search::SearchKind::sobol;
   for (const std::string& note : search::notes_on(space_, draws ? plan_.method().trials() : 0))
     job_.log().warning(note);
+  if (folds_) {
+    const auto folds = planned_.plans.cross_validation.value_or(settings::CrossValidationSettings{});
+    if (const std::string note = note_on_groups(folds, planned_.config.data); !note.empty()) job_.log().warning(note);
+  }
   if (plan_.method().depends_on_timing()) {
     job_.log().info(
         "which trials are trained for how long depends on the order in which they end: another run of this "

@@ -33,8 +33,8 @@ void require_range(const FindRateOptions& options) {
 /// The config of the test: as many steps as the options say, if nothing stops it before, and each is reported.
 settings::Config test_of(const settings::Config& given, const FindRateOptions& options, const std::string& folder) {
   if (given.whole_batch()) {
-    throw ConfigError(fmt::format("optimizer.kind = \"{}\" has no learning rate: it searches along each direction",
-                                  given.optimizer.kind));
+    throw ConfigError(
+        fmt::format("optimizer.kind = \"{}\" has no learning rate that could be found", given.optimizer.kind));
   }
   settings::Config config = given;
   config.output = folder + std::string(kRun);

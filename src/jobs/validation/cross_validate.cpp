@@ -35,6 +35,11 @@ void require_fold_training(const settings::Config& config) {
         "train.early_stopping: a fold that decides when training stops cannot measure the result any more; "
         "remove it, and train for a fixed number of epochs");
   }
+  if (!config.train.threshold_by.empty()) {
+    throw ConfigError(
+        "train.threshold_by: the examples of a fold that choose the threshold cannot measure the result any more; "
+        "remove it");
+  }
   if (config.stages() > 1) {
     throw ConfigError(
         "replica.stages: the predictions of a fold need a model that each rank holds as a whole; remove "
@@ -307,6 +312,9 @@ void CrossValidation::say_begin() const {
   job_.log().info(fmt::format("{}: {} of {} by {}, {} at a time", folder_, count_of(folds_.size(), "fold"),
                               count_of(folds_.rows(), "example"), name_of(settings().method, settings::kFoldMethods),
                               at_a_time()));
+  if (const std::string note = note_on_groups(settings(), planned_.config.data); !note.empty()) {
+    job_.log().warning(note);
+  }
 }
 
 void CrossValidation::ended(const records::TrialRun& training, const records::TrialResult& result) {

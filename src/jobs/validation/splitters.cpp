@@ -385,7 +385,37 @@ Folds stratified_shuffle_split(std::span<const std::int32_t> labels, std::int64_
   return {rows, std::move(validation)};
 }
 
+namespace {
+
+/// Whether a method knows nothing of groups.
+bool divides_groups(settings::FoldMethod method) {
+  return method != settings::FoldMethod::group_k_fold && method != settings::FoldMethod::predefined &&
+         method != settings::FoldMethod::time_series;
+}
+
+}  // namespace
+
+std::string note_on_groups(const settings::CrossValidationSettings& settings, const data::DataSettings& set) {
+  if (!divides_groups(settings.method) || set.split_by != data::SplitBy::automatic) return "";
+  if (!data::has_training_groups(set)) return "";
+  std::vector<std::int64_t> groups = data::read_training_column(set, "groups");
+  std::ranges::sort(groups);
+  if (std::ranges::adjacent_find(groups) == groups.end()) return "";
+  return fmt::format(
+      "{} has groups (train/groups), and cross_validation.method = \"{}\" divides them: examples of one group are in "
+      "training and in validation, which makes the figures too good where they are alike. method = \"group_k_fold\", "
+      "group = "
+      "\"groups\" keeps groups together; data.split_by = \"rows\" says that they may be divided",
+      set.path, name_of(settings.method, settings::kFoldMethods));
+}
+
 Folds folds_of_set(const settings::CrossValidationSettings& settings, const data::DataSettings& set) {
+  if (set.split_by == data::SplitBy::groups && divides_groups(settings.method)) {
+    throw ConfigError(
+        fmt::format("data.split_by = \"groups\": cross_validation.method = \"{}\" divides groups; set it to "
+                    "\"group_k_fold\" and group = \"groups\", or data.split_by = \"rows\"",
+                    name_of(settings.method, settings::kFoldMethods)));
+  }
   std::vector<std::int32_t> labels;
   std::vector<std::int64_t> column;
   if (settings.stratified) labels = data::read_training_labels(set);

@@ -50,8 +50,13 @@ struct FoldInput {
 /// \throws ConfigError saying why these examples cannot be divided in this way, and what to change
 Folds make_folds(const settings::CrossValidationSettings& settings, const FoldInput& input);
 
-/// The folds of a set's training examples. \param path of the set \throws ConfigError, DataError
+/// The folds of a set's training examples. \throws ConfigError, also where data.split_by asks for whole groups and the
+/// method divides them; DataError
 Folds folds_of_set(const settings::CrossValidationSettings& settings, const data::DataSettings& set);
+
+/// A warning where the folds of a set divide groups of examples that belong together; empty: they do not, or
+/// data.split_by = "rows" says that this is meant. \throws DataError
+std::string note_on_groups(const settings::CrossValidationSettings& settings, const data::DataSettings& set);
 
 /// The column that the method needs for FoldInput::column; empty: none.
 std::string column_of(const settings::CrossValidationSettings& settings);

@@ -84,7 +84,7 @@ void describe_dense(LayerSettings& settings, ConfigVisitor& visitor) {
   visitor.field(
       {.name = "units", .meaning = "number of outputs", .range = at_least(1).at_most(kLargestSize), .required = true},
       own.units);
-  visitor.field({.name = "bias", .meaning = "add the bias b"}, own.bias);
+  visitor.field({.name = "bias", .meaning = "add the bias b; useless before a batch_norm"}, own.bias);
   visitor.choice({.name = "initialiser", .meaning = "initial values of the weights"}, own.initialiser, kInitialisers);
 }
 

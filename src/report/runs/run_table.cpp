@@ -29,6 +29,13 @@ namespace {
 /// Keys that identify a run but do not affect its training.
 bool names_the_run(const std::string& key) { return key == "name" || key == "output"; }
 
+/// Places of keys in a table that has not room for all: what is trained, by which method and how, comes first.
+int place_of(std::string_view key) {
+  constexpr std::array kFirst = {"strategy.kind", "optimizer.kind", "model.kind", "optimizer.", "strategy.", "train."};
+  const auto found = std::ranges::find_if(kFirst, [&](const char* beginning) { return key.starts_with(beginning); });
+  return static_cast<int>(found - kFirst.begin());
+}
+
 std::vector<std::string> differing_keys(const std::vector<records::RunRecord>& runs) {
   std::set<std::string> keys, differing;
   for (const records::RunRecord& run : runs) {
@@ -40,7 +47,9 @@ std::vector<std::string> differing_keys(const std::vector<records::RunRecord>& r
     for (const records::RunRecord& run : runs) values.insert(run.config.contains(key) ? run.config.at(key) : "");
     if (values.size() > 1) differing.insert(key);
   }
-  return {differing.begin(), differing.end()};
+  std::vector<std::string> ordered(differing.begin(), differing.end());
+  std::ranges::stable_sort(ordered, {}, place_of);
+  return ordered;
 }
 
 /// Losses first, in the order of the splits.

@@ -39,7 +39,27 @@ std::string read_for_all(comm::Communicator& group, StoredCheckpoint& stored) {
   return "";
 }
 
+/// Where the models of a job's folder are; empty: the folder is no job's.
+std::string_view place_of_models(const std::string& folder) {
+  using records::FolderOwner;
+  switch (records::owner_of(folder)) {
+    case FolderOwner::search:
+      return "a search: its best model is in the folder 'best', its trials are in 'trials'";
+    case FolderOwner::cross_validation:
+      return "a cross-validation: its models are in the folders 'folds' and 'final', as far as they were kept";
+    case FolderOwner::trials:
+      return "a search or a cross-validation: its models are in the folders below it";
+    case FolderOwner::study:
+      return "a study: its models are in the folders of its runs";
+    default:
+      return "";
+  }
+}
+
 [[noreturn]] void fail_without_checkpoint(const std::string& run) {
+  if (const std::string_view place = place_of_models(run); !place.empty()) {
+    throw CheckpointError(fmt::format("{}: is no run, but {}; name one of these", run, place));
+  }
   throw CheckpointError(fmt::format("{}: holds no complete checkpoint; train it first, or name another run", run));
 }
 

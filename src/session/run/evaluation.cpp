@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "run/class_counts.hpp"
+#include "run/target_sums.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/comm/gather.hpp"
 #include "unisono/records/metrics_log.hpp"
@@ -103,6 +104,13 @@ std::vector<bool> untrained_classes(data::Dataset& data, Index classes) {
   return untrained;
 }
 
+/// Whether each example has several numbers to predict, whose common R² would say little of each.
+bool has_several_targets(const ModelParts& parts, const data::Dataset& data, data::Split split) {
+  const bool labels = data.info().targets[static_cast<std::size_t>(split)].labels;
+  return !labels && parts.model->prediction() == models::Prediction::values && data.info().target_size > 1 &&
+         parts.model->output_size() == data.info().target_size;
+}
+
 /// Nothing where it was stopped.
 std::optional<SplitFigures> evaluate_counting(ModelParts& parts, data::Dataset& data, data::Split split,
                                               const settings::Config& config,
@@ -110,12 +118,17 @@ std::optional<SplitFigures> evaluate_counting(ModelParts& parts, data::Dataset& 
                                               ClassCounts::Wish wish, const Stop& stop = {}) {
   std::optional<ClassCounts> counts;
   if (reading) counts.emplace(*reading, wish);
-  const auto sums = evaluate_with(parts, data, split, config, counts ? &*counts : nullptr, stop);
+  std::optional<TargetSums> targets;
+  if (has_several_targets(parts, data, split)) targets.emplace(data.info().target_size);
+  models::PredictionReader* const reader =
+      counts ? static_cast<models::PredictionReader*>(&*counts) : (targets ? &*targets : nullptr);
+  const auto sums = evaluate_with(parts, data, split, config, reader, stop);
   if (!sums) return std::nullopt;
   const bool undefined = sums->examples == 0 || is_undefined(config, *parts.model, data, split);
   SplitFigures all{.metrics = parts.model->metrics(*sums), .undefined = undefined};
-  if (undefined) {
-    for (models::Metric& metric : all.metrics) metric.value = std::numeric_limits<double>::quiet_NaN();
+  for (models::Metric& metric : all.metrics) {
+    if (targets && metric.name == "r2") metric.value = targets->r2(parts.grid.all());
+    if (undefined) metric.value = std::numeric_limits<double>::quiet_NaN();
   }
   if (!counts) return all;
   if (wish.threshold) all.threshold = counts->threshold(parts.grid.all(), config.train.threshold_by);
@@ -281,7 +294,8 @@ struct NamedMetric {
 };
 
 Criterion criterion_of(const NamedMetric& named, const models::Model& model, bool labels) {
-  const auto& [key, metric, split] = named;
+  const std::string &key = named.key, &metric = named.metric;
+  const data::Split split = named.split;
   const std::vector<models::Metric> possible = possible_metrics(model, split, labels);
   if (metric == "auto") return {split, decisive(possible).name};
   const auto refuse = [&](const std::string& why) {

@@ -47,6 +47,17 @@ std::vector<ConfigChange> changes_on_request(const ResumedRun& run, const Checkp
   return changes;
 }
 
+/// A replay follows the record with one config.
+void require_no_change_of_record(const ResumedRun& run, const CheckpointHeader& stored) {
+  const std::vector<ConfigChange> changes = changes_on_request(run, stored);
+  if (!run.plan.config.strategy.record || changes.empty()) return;
+  throw ConfigError(
+      fmt::format("--change {}: the events of this run are recorded (strategy.record), and a replay would follow them "
+                  "with the settings of its beginning; start a new run with --output DIR, from the weights of this one "
+                  "with --set train.initialise_from={}",
+                  changes.front().key, run.plan.config.run_folder()));
+}
+
 /// Versions without data.split_seed chose validation examples by `seed`, and without regard to classes.
 void require_same_split_as_stored(const ResumedRun& run, const CheckpointHeader& stored) {
   const data::DataSettings& data = run.plan.config.data;
@@ -152,6 +163,7 @@ void require_resumable(const ResumedRun& run, const CheckpointHeader& stored) {
   if (!run.options.takes_over) {
     require_same_config_as_stored(run, stored);
     require_chosen_span(run.plan.config, {stored.config, stored.step, run.steps_per_epoch});
+    require_no_change_of_record(run, stored);
   }
   require_same_split_as_stored(run, stored);
   require_same_shares_as_stored(run, stored);
@@ -261,10 +273,7 @@ void resume_from(const StoredCheckpoint& checkpoint, const ResumedRun& run, Log&
   say_differences(run, stored, log);
   take_progress(stored, run.header);
   take_unreported(run, stored);
-  for (ConfigChange& change : changes_on_request(run, stored)) {
-    log.info(fmt::format("changed on request: {} from {} to {}", change.key, change.before, change.after));
-    run.header.changes.push_back(std::move(change));
-  }
+  for (ConfigChange& change : changes_on_request(run, stored)) run.header.changes.push_back(std::move(change));
   if (!run.plan.config.train.threshold_by.empty()) run.header.threshold = stored.threshold;
   if (run.options.takes_over && stored.cursor.step == 0) {  // steps may have another size than before
     run.header.step = run.header.reported_step = stored.cursor.epoch * run.steps_per_epoch;

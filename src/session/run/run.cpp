@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -208,6 +209,7 @@ class Run {
   void resume(const StoredCheckpoint& checkpoint);
   records::EventFileHeader events_header_now() const;
   void require_shared_folder();
+  std::vector<ConfigChange> changes_now() const;
   bool is_complete() const;
   /// How the number of threads was chosen, if the config left it open; else empty.
   std::string threads_text() const;
@@ -270,8 +272,6 @@ Run::Run(Job& job, const RunPlan& plan, const RunOptions& options)
   header_ = first_header(plan, parts_, training_.average != nullptr);
   find_other_run();
   begin();
-  outputs_.open({parts_, events_header_now(), job_.clock()}, header_, log_);
-  require_shared_folder();
 }
 
 /// Finds the run with which the result is compared, or that is replayed.
@@ -331,6 +331,15 @@ void Run::require_shared_folder() {
   throw OutputError(fmt::format("{}: {}", config_.run_folder(), kMustBeShared));
 }
 
+/// What a resumed run changes on request from its first step on.
+std::vector<ConfigChange> Run::changes_now() const {
+  std::vector<ConfigChange> changes;
+  std::ranges::copy_if(header_.changes, std::back_inserter(changes), [&](const ConfigChange& change) {
+    return change.step == header_.step && std::ranges::count(options_.changes, change.key) > 0;
+  });
+  return changes;
+}
+
 /// Whether a resumed run is already complete and has its summary; a new summary would cover no steps.
 bool Run::is_complete() const {
   const bool at_end = header_.step >= total_steps();
@@ -344,6 +353,7 @@ RunResult Run::already_complete() {
                                  ? "it stopped early; a larger train.early_stopping.patience lets it continue"
                                  : way_to_go_on(config_, source_->steps_per_epoch());
   log_.info(fmt::format("{}: already complete; {}", config_.run_folder(), way_on));
+  if (!changes_now().empty()) log_.info("no step follows, so that --change has changed nothing");
   RunResult result;
   result.status = RunStatus::already_complete;
   result.best = header_.best_by;
@@ -361,10 +371,19 @@ std::string Run::threads_text() const {
 
 RunResult Run::train() {
   if (is_complete()) return already_complete();
+  outputs_.open({parts_, events_header_now(), job_.clock()}, header_, log_);
+  require_shared_folder();
+  const std::vector<ConfigChange> changes = changes_now();
+  for (const ConfigChange& change : changes) {
+    log_.info(fmt::format("changed on request: {} from {} to {}", change.key, change.before, change.after));
+  }
   say_start({plan_, parts_, training_, *source_, threads_text(), warnings_}, log_);
   TrainingObserver observer(observer_context());
   const Stopwatch watch(job_.clock());
-  if (header_.step < total_steps() && observer.make_up_evaluation()) make_steps(observer);
+  if (header_.step < total_steps() && observer.make_up_evaluation()) {
+    if (!changes.empty()) observer.write_checkpoint_of_start();
+    make_steps(observer);
+  }
   if (observer.stopped_early()) restore_best(observer);
   observer.finish();
   return end(observer, watch.seconds());

@@ -149,6 +149,11 @@ bool TrainingObserver::make_up_evaluation() {
   return goes_on;
 }
 
+void TrainingObserver::write_checkpoint_of_start() {
+  keep_unreported();
+  if (!has_diverged()) write_checkpoint();
+}
+
 void TrainingObserver::finish() {
   const bool ends_with_best = stopped_early_ && header_.has_best;
   if (!interrupted_) header_.evaluation_due = false;

@@ -84,6 +84,9 @@ class TrainingObserver final : public strategies::Observer {
   /// Called before the first step: makes the evaluation that a signal ended when the run was interrupted. Collective.
   /// \return whether steps may follow
   bool make_up_evaluation();
+  /// Called before the first step of a run whose settings were changed on request: writes a checkpoint that says so. A
+  /// run that is killed before the next one then goes on with them. Collective.
+  void write_checkpoint_of_start();
 
   /// Called after the last step: does what is still due, the final evaluation (unless interrupted), and the last
   /// checkpoint. If the run diverged, it only finishes a checkpoint in progress. Collective.
