@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import shutil
 import signal
 import time
 import unittest
@@ -179,6 +180,28 @@ epochs = 2
         self.assertEqual(self.tables("killed"), self.tables("whole"))
 
 
+class Groups(CrossValidationTest):
+    """Examples that belong together, as the file's train/groups says."""
+
+    def test_folds_that_divide_them_are_warned_of(self):
+        with h5py.File(self.digits, "r") as file:
+            examples = file["train/labels"].shape[0]
+        own = self.folder / "grouped.h5"
+        shutil.copy(self.digits, own)
+        for groups, keys, warned in (
+            (numpy.arange(examples) // 2, (), True),
+            (numpy.arange(examples) // 2, ("data.split_by=rows",), False),
+            (numpy.arange(examples), (), False),
+            (numpy.arange(examples) // 2, ("cross_validation.method=group_k_fold",), False),
+        ):
+            with h5py.File(own, "a") as file:
+                file.pop("train/groups", None)
+                file["train/groups"] = groups
+            result = self.validate("grouped", "--overwrite", keys=(f"data.path={own}", *keys))
+            told = result.err + result.out
+            self.assertEqual("has groups (train/groups)" in told and "divides them" in told, warned, result)
+
+
 class Nested(CrossValidationTest):
     SEARCH = """
 [search]
@@ -269,6 +292,8 @@ class Refusals(CrossValidationTest):
             (["cross_validation.method=bootstrap"], 2, "bootstrap"),
             (["cross_validation.ranks_per_fold=2"], 2, "ranks"),
             (["data.reader=streaming"], 2, "reader"),
+            (["train.threshold_by=f1"], 2, "threshold_by"),
+            (["data.split_by=groups"], 2, 'method = "k_fold" divides groups'),
         ):
             for ranks in (0, 3):
                 result = self.validate("refused", keys=keys, code=code, ranks=ranks)

@@ -306,6 +306,28 @@ class Figures(Evaluating):
         spread = ((out["targets"] - out["targets"].mean()) ** 2).sum()
         self.assertAlmostEqual(ours["r2"], 1 - error / spread, places=5)
 
+    def test_r2_of_several_targets_is_the_mean_of_each_ones(self):
+        # Targets of very different means: about their common mean, a model that knows these is nearly right.
+        random = numpy.random.default_rng(5)
+        with h5py.File(self.folder / "set.h5", "w") as file:
+            for group, count in (("train", 200), ("test", 157)):
+                features = random.normal(0, 1, (count, 6)).astype("f4")
+                noise = random.normal(0, 1, (3, count))
+                file[f"{group}/features"] = features
+                columns = [noise[0], 30 + noise[1], features[:, 0] + 0.1 * noise[2], numpy.full(count, 2)]
+                file[f"{group}/targets"] = numpy.stack(columns, axis=1).astype("f4")
+        linear, network = 'kind = "linear"', 'kind = "network"\nlayers = [{ kind = "dense", units = 4 }]'
+        self.trained(LINEAR.format(loss="mean_squared_error").replace(linear, network))
+        out = self.outputs()
+        targets, predictions = (out[name].astype(float) for name in ("targets", "predictions"))
+        errors = ((predictions - targets) ** 2).sum(axis=0)[:3]  # the last target never varies
+        spreads = ((targets - targets.mean(axis=0)) ** 2).sum(axis=0)[:3]
+        expected = (1 - errors / spreads).mean()
+        self.assertLess(expected, 0.5)
+        for ranks in (0, 2):
+            self.assertAlmostEqual(self.figures(ranks=ranks)["r2"], expected, places=5)
+        self.assertAlmostEqual(self.summary("run")["test"]["r2"], expected, places=5)
+
     def test_precision_and_recall_of_the_best_items_are_those_of_predict_top(self):
         make_ratings(self.folder / "ratings.h5")
         self.trained(RATINGS)

@@ -165,6 +165,10 @@ class ScalingTest(PreprocessingTest):
             self.assertTrue(lines[2].startswith("1,008,'=1+1,1,b,"), lines)
         self.refused("--keep customer: new.csv has no such column; it has customer id, z, x, note", *words,
                      "--keep", "customer", code=2)  # fmt: skip
+        self.refused("--keep note: is given twice", *words, "--keep", "note", "--keep", "note", "--overwrite", code=2)
+        self.write("new.csv", "x,z,p1\n0,1,2\n")
+        self.refused("--keep p1: the table of predictions has a column of this name", *words, "--keep", "p1",
+                     "--overwrite", code=2)  # fmt: skip
         self.refused("--keep note: p.h5 holds arrays", *words[:-1], "p.h5", "--keep", "note", code=2)
         self.refused("--keep x: only the columns of a CSV file", "predict", "runs/table", "--output", "q.csv",
                      "--keep", "x", code=2)  # fmt: skip

@@ -308,6 +308,47 @@ class ChangesOnRequest(BinaryTest):
         self.assertEqual(self.summary("run")["changed"], [made])
         self.assertNotIn("changed", self.summary("whole"))
 
+    def test_a_run_that_is_killed_before_its_next_checkpoint_keeps_the_change(self):
+        halved = ("--set", "schedule.kind=step", "--set", "schedule.milestones=[1]", "--set", "schedule.factor=0.5")
+        self.train("whole", *self.RATE, *halved)
+        self.train("run", *self.RATE, "--set", "train.epochs=1")
+        (checkpoint,) = [path for path in self.checkpoints("run") if path.name != "best.h5"]
+        before = checkpoint.stat().st_mtime_ns
+        no_more = ("--set", "train.epochs=100000", "--set", "checkpoint.every_epochs=0")
+        change = ("--change", "optimizer.learning_rate=0.25")
+        with self.started("train", "run", "--resume", *no_more, *change) as process:
+            deadline = time.monotonic() + 60
+            while checkpoint.stat().st_mtime_ns == before and time.monotonic() < deadline:
+                time.sleep(0.02)
+            process.kill()
+            process.wait(60)
+        self.succeed("train", "run", "--resume", "--set", "train.epochs=2", "--set", "checkpoint.every_epochs=1")
+        self.assert_same_bits("whole", "run")
+        made = {"key": "optimizer.learning_rate", "before": "0.5", "after": "0.25", "step": 10}
+        self.assertEqual(self.summary("run")["changed"], [made])
+
+    def test_a_complete_run_is_not_changed(self):
+        self.train("run", *self.RATE)
+        config, summary = (self.folder / "run/config.toml").read_text(), self.summary("run")
+        for words in (("--change", "optimizer.learning_rate=0.25"), ("--set", "train.epochs=1")):
+            told = self.succeed("train", "run", "--resume", *words)
+            self.assertIn("already complete", told.out)
+            self.assertEqual("--change has changed nothing" in told.out, words[0] == "--change", told)
+            self.assertNotIn("changed on request", told.out)
+            self.assertEqual((self.folder / "run/config.toml").read_text(), config)
+            self.assertEqual(self.summary("run"), summary)
+        self.succeed("train", "run", "--resume", "--set", "train.epochs=3")
+
+    def test_a_recorded_run_is_not_changed(self):
+        recorded = ("--set", "strategy.kind=gradient_sharing", "--set", "strategy.record=true")
+        self.train("run", *recorded, "--set", "train.epochs=1", ranks=2)
+        words = ("train", "run", "--resume", "--set", "train.epochs=2")
+        result = self.unisono(*words, "--change", "optimizer.learning_rate=0.25", ranks=2)
+        self.assertEqual(result.code, 2, result)
+        self.assertIn("--change optimizer.learning_rate: the events of this run are recorded", messages(result)[0])
+        self.succeed(*words, ranks=2)
+        self.assertIn("bit for bit", self.succeed("replay", "run", ranks=2).out)
+
     def test_what_a_run_must_keep_is_not_changed(self):
         self.train("run", "--set", "train.epochs=1")
         for key in ("model.loss", "optimizer.kind", "seed", "train.batch_size", "strategy.kind"):

@@ -200,6 +200,11 @@ class WordVectors(Trained):
         self.assertEqual((self.folder / "v.npy.names.txt").read_text(), "mine")
         self.succeed(*export, "--overwrite")
         self.assertEqual(numpy.load(self.folder / "v.npy").shape, self.parameters().shape)
+        # What no export has written is not replaced.
+        self.write("table.csv", "a,b\n1,2\n")
+        table = ("export", "run", "--format", "csv", "--output", "table.csv", "--overwrite")
+        self.fails(1, r"table\.csv: exists and is not an exported file, so it is not replaced", *table)
+        self.assertEqual((self.folder / "table.csv").read_text(), "a,b\n1,2\n")
         self.assert_finished()
 
     # Neighbours -----------------------------------------------------------------------------------------------------

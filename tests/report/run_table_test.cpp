@@ -41,6 +41,14 @@ TEST_CASE("a sample's mean and standard deviation", "[run_table]") {
   CHECK(deviation == Approx(std::sqrt((4.0 + 1 + 9) / 2)));
 }
 
+TEST_CASE("what is trained, and by which method, comes before what else differs", "[run_table]") {
+  std::vector<records::RunRecord> runs = {record("a", "1", "0.1", 1), record("b", "1", "0.2", 1)};
+  runs[0].config.insert({{"model.kind", "linear"}, {"strategy.kind", "serial"}, {"data.path", "a.h5"}});
+  runs[1].config.insert({{"model.kind", "network"}, {"strategy.kind", "allreduce"}, {"data.path", "b.h5"}});
+  CHECK(RunTable(runs).differing ==
+        std::vector<std::string>{"strategy.kind", "model.kind", "optimizer.learning_rate", "data.path"});
+}
+
 TEST_CASE("a table has what differs, and means over those that differ by the seed alone", "[run_table]") {
   const RunTable table(
       {record("a", "1", "0.1", 1), record("b", "2", "0.1", 3), record("c", "1", "0.2", 5), record("d", "1", "0.2", 7)});

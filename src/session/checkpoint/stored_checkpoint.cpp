@@ -44,7 +44,7 @@ std::string_view place_of_models(const std::string& folder) {
   using records::FolderOwner;
   switch (records::owner_of(folder)) {
     case FolderOwner::search:
-      return "a search: its best model is in the folder 'best', its trials are in 'trials'";
+      return "a search: its models are in the folders 'trials' and 'best', as far as they were kept";
     case FolderOwner::cross_validation:
       return "a cross-validation: its models are in the folders 'folds' and 'final', as far as they were kept";
     case FolderOwner::trials:
