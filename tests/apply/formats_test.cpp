@@ -21,7 +21,7 @@ std::string written(void (*format)(const NamedVectors&, NewFile&), const Names& 
                             vector[0] = static_cast<float>(row);
                             vector[1] = 0.5F;
                           }};
-  NewFile file(folder.path("out"), false);
+  NewFile file(folder.path("out"), Replace::nothing);
   format(rows, file);
   file.finish();
   return testing::bytes_of(folder.path("out"));
@@ -69,11 +69,11 @@ TEST_CASE("csv quotes what must be quoted", "[formats]") {
 
 TEST_CASE("a file of names has a line each", "[formats]") {
   const ScratchFolder folder;
-  NewFile file(folder.path("names"), false);
+  NewFile file(folder.path("names"), Replace::nothing);
   write_names({"Toy Story", "b"}, file);
   file.finish();
   CHECK(testing::bytes_of(folder.path("names")) == "Toy Story\nb\n");
-  NewFile other(folder.path("other"), false);
+  NewFile other(folder.path("other"), Replace::nothing);
   CHECK_THROWS_WITH(write_names({"a\nb"}, other), Contains("has several lines"));
 }
 

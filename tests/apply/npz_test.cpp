@@ -17,7 +17,7 @@ TEST_CASE("an .npy header says its shape, and its length is a multiple of 64", "
 
 TEST_CASE("an .npz is a zip archive whose directory finds each array", "[npz]") {
   const testing::ScratchFolder folder;
-  NewFile file(folder.path("a.npz"), false);
+  NewFile file(folder.path("a.npz"), Replace::nothing);
   NpzWriter npz(file);
   const std::vector<float> one = {1}, six = {1, 2, 3, 4, 5, 6};
   npz.add("dense1.bias", {1}, one);

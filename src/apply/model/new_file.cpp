@@ -40,16 +40,16 @@ bool is_export(const std::string& path) {
 
 }  // namespace
 
-NewFile::NewFile(std::string path, bool overwrite) : path_(std::move(path)) {
+NewFile::NewFile(std::string path, Replace replace) : path_(std::move(path)) {
   std::error_code ignored;
-  if (std::filesystem::exists(path_, ignored) && !overwrite) {
+  if (std::filesystem::exists(path_, ignored) && replace == Replace::nothing) {
     throw OutputError(fmt::format("{}: already exists; choose another --output, or add --overwrite", path_));
   }
   const auto kind = std::filesystem::symlink_status(path_, ignored).type();
   if (kind != std::filesystem::file_type::not_found && kind != std::filesystem::file_type::regular) {
     throw OutputError(fmt::format("{}: is not a regular file, so it is not replaced; choose another --output", path_));
   }
-  if (kind == std::filesystem::file_type::regular && !is_export(path_)) {
+  if (replace == Replace::exports && kind == std::filesystem::file_type::regular && !is_export(path_)) {
     throw OutputError(
         fmt::format("{}: exists and is not an exported file, so it is not replaced; choose another --output", path_));
   }

@@ -6,11 +6,18 @@
 
 namespace unisono::apply {
 
+/// What a new file may replace.
+enum class Replace {
+  nothing,
+  exports,  ///< what `unisono export` has written
+  anything  ///< any regular file: the caller has looked at it
+};
+
 /// A file that is written aside and gets its name in `finish`, so that an incomplete one never has it.
 class NewFile {
  public:
   /// \throws OutputError if it exists and must not be replaced, or cannot be created
-  NewFile(std::string path, bool overwrite);
+  NewFile(std::string path, Replace replace);
   ~NewFile();
   NewFile(const NewFile&) = delete;
   NewFile& operator=(const NewFile&) = delete;

@@ -183,7 +183,7 @@ std::vector<Recommendation> recommend_together(comm::Communicator& world, const 
 /// A line for each user and item: user,rank,item,score.
 class CsvSink final : public RecommendationSink {
  public:
-  explicit CsvSink(const RecommendationOptions& options) : options_(options), file_(options.path, /*overwrite=*/true) {
+  explicit CsvSink(const RecommendationOptions& options) : options_(options), file_(options.path, Replace::anything) {
     file_.write("user,rank,item,score\n");
   }
 

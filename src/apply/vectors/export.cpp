@@ -14,6 +14,8 @@
 namespace unisono::apply {
 namespace {
 
+Replace replaced(const ExportOptions& options) { return options.overwrite ? Replace::exports : Replace::nothing; }
+
 /// Takes an array. \param group where HDF5 has it: parameters, statistics, normalization
 using Take = std::function<void(const std::string& group, const std::string& name, const std::vector<Index>& shape,
                                 View values)>;
@@ -50,7 +52,7 @@ std::size_t visit_arrays(TrainedModel& model, const Take& take) {
 }
 
 std::size_t write_npz(TrainedModel& model, const ExportOptions& options) {
-  NewFile file(options.output, options.overwrite);
+  NewFile file(options.output, replaced(options));
   NpzWriter npz(file);
   const std::size_t count =
       visit_arrays(model, [&](const std::string&, const std::string& name, const std::vector<Index>& shape,
@@ -61,7 +63,7 @@ std::size_t write_npz(TrainedModel& model, const ExportOptions& options) {
 }
 
 std::size_t write_hdf5(TrainedModel& model, const ExportOptions& options) {
-  { const NewFile may_be_made(options.output, options.overwrite); }
+  { const NewFile may_be_made(options.output, replaced(options)); }
   const std::string aside = options.output + ".tmp";
   std::size_t count = 0;
   try {
@@ -94,8 +96,8 @@ std::size_t export_parameters(TrainedModel& model, const ExportOptions& options)
 }
 
 /// Both files are there, or neither.
-void write_npy_and_names(const NamedVectors& rows, const std::string& path, bool overwrite) {
-  NewFile file(path, overwrite), names(path + ".names.txt", overwrite);
+void write_npy_and_names(const NamedVectors& rows, const ExportOptions& options) {
+  NewFile file(options.output, replaced(options)), names(options.output + ".names.txt", replaced(options));
   write_names(rows.names, names);
   write_npy(rows, file);
   names.finish();
@@ -103,8 +105,8 @@ void write_npy_and_names(const NamedVectors& rows, const std::string& path, bool
 }
 
 void write_rows(const NamedVectors& rows, const ExportOptions& options) {
-  if (options.format == "npy") return write_npy_and_names(rows, options.output, options.overwrite);
-  NewFile file(options.output, options.overwrite);
+  if (options.format == "npy") return write_npy_and_names(rows, options);
+  NewFile file(options.output, replaced(options));
   if (options.format == "csv") {
     write_csv(rows, file);
   } else if (options.format == "word2vec-text") {
