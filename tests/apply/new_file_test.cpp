@@ -45,14 +45,14 @@ TEST_CASE("a file that is there is replaced only where that was asked for", "[ne
 
 TEST_CASE("a file that is no export is not replaced", "[new_file]") {
   const ScratchFolder folder;
-  for (const char* other : {"a,b,label\n1,2,x\n", "[data]\npath = \"t.h5\"\n", "2 3 4\n", "x"}) {
+  for (const char* other : {"a,b,label\n1,2,x\n", "[data]\npath = \"t.h5\"\n", "2 3 4\n", "PK,x\n", "x"}) {
     const std::string path = folder.file("a.csv", other);
     CHECK_THROWS_WITH(NewFile(path, Replace::exports), Contains("a.csv: exists and is not an exported file"));
     CHECK(testing::bytes_of(path) == other);
     write_new_file(path, Replace::anything, "later");
     CHECK(testing::bytes_of(path) == "later");
   }
-  for (const char* own : {"name,x0,x1\ncat,1,2\n", "\x93NUMPY", "PK", "2 3\ncat 1 2 3\n", ""}) {
+  for (const char* own : {"name,x0,x1\ncat,1,2\n", "\x93NUMPY", "PK\x03\x04", "2 3\ncat 1 2 3\n", ""}) {
     write_new_file(folder.file("b.csv", own), Replace::exports, "later");
     CHECK(testing::bytes_of(folder.path("b.csv")) == "later");
   }

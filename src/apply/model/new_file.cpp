@@ -34,8 +34,8 @@ bool is_export(const std::string& path) {
   if (path.ends_with(".names.txt")) return true;
   std::string line;
   std::getline(std::ifstream(path, std::ios::binary), line);
-  return line.empty() || line.starts_with("\x93NUMPY") || line.starts_with("PK") || line.starts_with("name,x0") ||
-         counts_words(line);
+  return line.empty() || line.starts_with("\x93NUMPY") || line.starts_with("PK\x03\x04") ||
+         line.starts_with("name,x0") || counts_words(line);
 }
 
 }  // namespace

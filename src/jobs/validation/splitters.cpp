@@ -404,8 +404,7 @@ std::string note_on_groups(const settings::CrossValidationSettings& settings, co
   return fmt::format(
       "{} has groups (train/groups), and cross_validation.method = \"{}\" divides them: examples of one group are in "
       "training and in validation, which makes the figures too good where they are alike. method = \"group_k_fold\", "
-      "group = "
-      "\"groups\" keeps groups together; data.split_by = \"rows\" says that they may be divided",
+      "group = \"groups\" keeps groups together; data.split_by = \"rows\" says that they may be divided",
       set.path, name_of(settings.method, settings::kFoldMethods));
 }
 
