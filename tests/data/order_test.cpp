@@ -5,6 +5,7 @@
 #include <set>
 
 #include "order/schedule.hpp"
+#include "unisono/base/errors.hpp"
 
 using namespace unisono::data;
 
