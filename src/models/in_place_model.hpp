@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -11,6 +12,7 @@
 #include "unisono/kernels/in_place.hpp"
 #include "unisono/models/in_place.hpp"
 #include "unisono/models/model.hpp"
+#include "unisono/models/r2.hpp"
 #include "unisono/tensor/layout.hpp"
 
 namespace unisono::models {
@@ -48,13 +50,9 @@ inline double ratio(double part, std::int64_t whole) {
   return whole == 0 ? std::numeric_limits<double>::quiet_NaN() : part / static_cast<double>(whole);
 }
 
-/// Adds R² = 1 − Σ(y − t)² / Σ(t − mean t)², over all outputs together. There is none if the sums of targets were not
-/// computed, or if all targets are equal: if Σ(t − mean t)² = Σt² − (Σt)²/n is no larger than the n roundings of Σt².
+/// Adds R² over all outputs together, where it is defined.
 inline void add_r2(const kernels::LossSums& sums, std::vector<Metric>& metrics) {
-  constexpr double kRounding = 0x1p-53;
-  const double spread = sums.target_squared_sum - ratio(sums.target_sum * sums.target_sum, sums.values);
-  const double rounded = static_cast<double>(sums.values) * kRounding * sums.target_squared_sum;
-  if (spread > rounded) metrics.push_back(metric_of("r2", 1 - sums.squared_error / spread));
+  if (const double r2 = r2_of(sums); !std::isnan(r2)) metrics.push_back(metric_of("r2", r2));
 }
 
 // Shared by models that have a row of θ for each word, user or item.

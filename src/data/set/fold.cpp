@@ -63,11 +63,8 @@ FileRows runs_of(std::span<const std::int64_t> rows) {
   return runs;
 }
 
-namespace {
-
 constexpr const char* kGroups = "train/groups";
 
-/// \throws DataError for groups of other examples than those
 bool has_groups(const hdf5::File& file, std::int64_t rows) {
   if (!file.exists(kGroups) || !file.is_dataset(kGroups)) return false;
   const hdf5::DatasetShape shape = file.shape(kGroups);
@@ -77,6 +74,8 @@ bool has_groups(const hdf5::File& file, std::int64_t rows) {
                   "data.split_by = \"rows\"",
                   file.path(), kGroups, grouped(rows)));
 }
+
+namespace {
 
 /// The examples of each group, ascending; the groups in the order of their values.
 std::vector<std::vector<std::int64_t>> rows_of_groups(const std::vector<std::int64_t>& column) {

@@ -26,6 +26,10 @@ void require_fold(const Fold& fold, std::int64_t rows, const std::string& path);
 
 FileRows runs_of(std::span<const std::int64_t> rows);
 
+/// Whether a file says to which group each of its training examples belongs, in /train/groups. \param rows of the group
+/// 'train' \throws DataError for groups of other examples than those
+bool has_groups(const hdf5::File& file, std::int64_t rows);
+
 /// A division of training examples by groups.
 struct GroupDivision {
   Fold fold;

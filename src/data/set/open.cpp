@@ -9,6 +9,7 @@
 #include "recipe/encoder.hpp"
 #include "set/agreement.hpp"
 #include "set/external.hpp"
+#include "set/fold.hpp"
 #include "set/form.hpp"
 #include "sparse/schema.hpp"
 #include "unisono/base/errors.hpp"
@@ -163,7 +164,7 @@ std::vector<std::int32_t> read_training_labels(const DataSettings& settings) {
 
 bool has_training_groups(const DataSettings& settings) {
   const hdf5::File file = open_set_file(settings);
-  return file.exists("train/groups") && file.is_dataset("train/groups");
+  return has_groups(file, rows_of(file));
 }
 
 std::vector<std::int64_t> read_training_column(const DataSettings& settings, const std::string& name) {

@@ -29,6 +29,10 @@ settings::PlannedConfig parse_search(const ConfigText& text, const models::Model
       fmt::format("{}: has no section [search]; say there what varies, as docs/search.md shows", text.path));
 }
 
+settings::CrossValidationSettings fold_settings(const settings::PlannedConfig& planned) {
+  return planned.plans.cross_validation.value_or(settings::CrossValidationSettings{});
+}
+
 std::optional<Folds> folds_of(const settings::PlannedConfig& planned) {
   if (!planned.plans.search->cross_validate) return std::nullopt;
   if (planned.config.data.validation_fraction > 0) {
@@ -36,8 +40,7 @@ std::optional<Folds> folds_of(const settings::PlannedConfig& planned) {
         "data.validation_fraction: with search.cross_validate, folds of all training examples take turns in "
         "validating; remove it");
   }
-  return folds_of_set(planned.plans.cross_validation.value_or(settings::CrossValidationSettings{}),
-                      planned.config.data);
+  return folds_of_set(fold_settings(planned), planned.config.data);
 }
 
 /// Refuses what no trial may have.
@@ -208,8 +211,8 @@ void Search::say_begin() const {
   for (const std::string& note : search::notes_on(space_, draws ? plan_.method().trials() : 0))
     job_.log().warning(note);
   if (folds_) {
-    const auto folds = planned_.plans.cross_validation.value_or(settings::CrossValidationSettings{});
-    if (const std::string note = note_on_groups(folds, planned_.config.data); !note.empty()) job_.log().warning(note);
+    const std::string note = note_on_groups(fold_settings(planned_), planned_.config.data);
+    if (!note.empty()) job_.log().warning(note);
   }
   if (plan_.method().depends_on_timing()) {
     job_.log().info(

@@ -120,8 +120,9 @@ std::optional<SplitFigures> evaluate_counting(ModelParts& parts, data::Dataset& 
   if (reading) counts.emplace(*reading, wish);
   std::optional<TargetSums> targets;
   if (has_several_targets(parts, data, split)) targets.emplace(data.info().target_size);
-  models::PredictionReader* const reader =
-      counts ? static_cast<models::PredictionReader*>(&*counts) : (targets ? &*targets : nullptr);
+  models::PredictionReader* reader = nullptr;
+  if (counts) reader = &*counts;
+  if (targets) reader = &*targets;
   const auto sums = evaluate_with(parts, data, split, config, reader, stop);
   if (!sums) return std::nullopt;
   const bool undefined = sums->examples == 0 || is_undefined(config, *parts.model, data, split);

@@ -1,7 +1,10 @@
 #include "run/target_sums.hpp"
 
+#include <cmath>
 #include <limits>
 #include <span>
+
+#include "unisono/models/r2.hpp"
 
 namespace unisono::session {
 
@@ -21,12 +24,16 @@ double TargetSums::r2(comm::Communicator& group) {
   std::vector<double> all;
   for (const Sums& sums : one_) all.insert(all.end(), {sums.target, sums.target_squared, sums.squared_error});
   group.allreduce_sum(std::span(all));
-  constexpr double kRounding = 0x1p-53;
   double sum = 0, varying = 0;
   for (std::size_t i = 0; i < all.size(); i += 3) {
-    const double spread = all[i + 1] - all[i] * all[i] / examples_;
-    if (!(spread > examples_ * kRounding * all[i + 1])) continue;  // no more than the roundings of Σt²
-    sum += 1 - all[i + 2] / spread;
+    kernels::LossSums one;
+    one.target_sum = all[i];
+    one.target_squared_sum = all[i + 1];
+    one.squared_error = all[i + 2];
+    one.values = static_cast<std::int64_t>(examples_);
+    const double r2 = models::r2_of(one);
+    if (std::isnan(r2)) continue;
+    sum += r2;
     ++varying;
   }
   return varying > 0 ? sum / varying : std::numeric_limits<double>::quiet_NaN();
