@@ -61,6 +61,7 @@ LossSums& LossSums::operator+=(const LossSums& more) {
   target_sum += more.target_sum;
   target_squared_sum += more.target_squared_sum;
   values += more.values;
+  bytes += more.bytes;
   if (!more.settled.empty()) settled.resize(more.settled.size());
   for (std::size_t i = 0; i < more.settled.size(); ++i) settled[i].add(more.settled[i]);
   return *this;

@@ -47,9 +47,10 @@ std::unique_ptr<Model> make_model(const ModelSettings& settings, const ModelInpu
   if (settings.kind == "word2vec") return std::make_unique<Word2vecModel>(settings.word2vec, inputs, context);
   if (settings.kind == "glove") return std::make_unique<GloveModel>(settings.glove, inputs, context);
   if (settings.kind == "network") {
-    if (inputs.kind != data::SetKind::table) {
-      throw ConfigError(fmt::format("model.kind = \"network\" needs a table of features, but the data set holds {}",
-                                    data::name_of(inputs.kind)));
+    if (inputs.kind != data::SetKind::table && inputs.kind != data::SetKind::tokens) {
+      throw ConfigError(
+          fmt::format("model.kind = \"network\" needs a table of features or tokens, but the data set holds {}",
+                      data::name_of(inputs.kind)));
     }
     return std::make_unique<NetworkModel>(settings.network, inputs, context);
   }

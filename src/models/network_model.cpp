@@ -3,12 +3,28 @@
 #include <cmath>
 
 #include "in_place_model.hpp"
+#include "unisono/base/errors.hpp"
 #include "unisono/nn/initialiser.hpp"
 
 namespace unisono::models {
 namespace {
 
-kernels::Extent extent_of(const data::FeatureShape& shape) { return {shape.channels, shape.height, shape.width}; }
+nn::Shape shape_of(const ModelInputs& inputs) {
+  if (inputs.kind == data::SetKind::tokens) return {.extent = {1}, .rows = inputs.context, .vocabulary = inputs.rows};
+  const data::FeatureShape& features = inputs.features;
+  return {.extent = {features.channels, features.height, features.width}};
+}
+
+/// Which labels or targets the network's outputs are compared with.
+nn::TargetShape targets_of(const ModelInputs& inputs, const nn::Network& network) {
+  const bool tokens = inputs.kind == data::SetKind::tokens;
+  if (tokens && !network.gives_loss()) {
+    throw ConfigError(
+        "model.layers: the set holds tokens; let the last layer be { kind = \"unembedding\" }, which "
+        "predicts the next one");
+  }
+  return {.classes = inputs.classes, .target_size = inputs.target_size, .vocabulary = tokens ? inputs.rows : 0};
+}
 
 void initialise_in(Allocator& memory, const Holding& holding, std::uint64_t seed, MutableView vector) {
   PlainValues values(memory, vector);
@@ -22,7 +38,7 @@ constexpr Index kTopCount = 5;
 // name of its own, and no run is judged by it.
 void add_classification(const kernels::LossSums& sums, Index classes, std::vector<Metric>& metrics) {
   metrics.push_back(
-      {classes > 0 ? "accuracy" : "subset_accuracy", ratio(static_cast<double>(sums.correct), sums.examples), true});
+      metric_of(classes > 0 ? "accuracy" : "subset_accuracy", ratio(static_cast<double>(sums.correct), sums.examples)));
   if (classes <= kTopCount) return;
   metrics.push_back(metric_of("top5_accuracy", ratio(static_cast<double>(sums.correct_top5), sums.examples)));
 }
@@ -37,10 +53,11 @@ void add_regression(const kernels::LossSums& sums, std::vector<Metric>& metrics)
 
 NetworkModel::NetworkModel(const nn::NetworkSettings& settings, const ModelInputs& inputs, const ModelContext& context)
     : settings_(settings),
-      in_(extent_of(inputs.features)),
+      in_(shape_of(inputs)),
       context_(context),
       network_(settings, in_, context.backend, context.steps_together, context.freeze),
-      loss_(nn::make_loss(settings, network_.out(), {.classes = inputs.classes, .target_size = inputs.target_size})) {}
+      loss_(nn::make_loss(settings, network_.out(), targets_of(inputs, network_))),
+      token_bytes_(inputs.token_bytes) {}
 
 void NetworkModel::initialise(std::uint64_t seed, ModelState state) const {
   const WholeHolding parameters(network_.parameters()), statistics(network_.statistics());
@@ -61,11 +78,28 @@ nn::Pass NetworkModel::pass(const data::Batch& batch, ModelState state, bool tra
           .batch = batch.size,
           .examples = batch.examples,
           .epoch = batch.epoch,
-          .seed = context_.seed};
+          .seed = context_.seed,
+          .row_numbers = row_numbers_};
 }
 
-Inputs NetworkModel::inputs_of(const data::Batch& batch) {
-  return {.values = batch.features, .kept = batch.kept, .movements = batch.movements};
+nn::LossTerms NetworkModel::loss_terms(const data::Batch& batch, float scale, kernels::LossSums& sums) const {
+  for (const std::int32_t label : batch.labels) {
+    if (label >= 0 && !token_bytes_.empty()) sums.bytes += token_bytes_[static_cast<std::size_t>(label)];
+  }
+  return {.labels = batch.labels, .scale = scale / static_cast<float>(in_.rows), .sums = sums};
+}
+
+Inputs inputs_of(const data::Batch& batch) {
+  return {.values = batch.features, .kept = batch.kept, .movements = batch.movements, .tokens = batch.tokens};
+}
+
+void number_rows(const data::Batch& batch, std::vector<std::uint64_t>& numbers) {
+  numbers.clear();
+  if (batch.rows == 1) return;
+  const auto rows = static_cast<std::uint64_t>(batch.rows);
+  for (const std::uint64_t example : batch.examples) {
+    for (std::uint64_t row = 0; row < rows; ++row) numbers.push_back(example * rows + row);
+  }
 }
 
 nn::Workspace NetworkModel::workspace(Index batch, bool training) {
@@ -112,14 +146,17 @@ void NetworkModel::apply_moments(const nn::Pass& pass, Index micro_batches) {
 
 void NetworkModel::loss_and_gradient(const data::Batch& batch, float scale, ModelState state, MutableView gradient,
                                      kernels::Write write, const GradientReady& ready, kernels::LossSums& sums) {
+  number_rows(batch, row_numbers_);
   nn::Pass now = pass(batch, state, true);
   if (gathers_moments(batch)) {
     make_room_for_moments(batch.micro_batches);
     if (batch.size > 0) now.moments = moments_of(batch.micro_batch);
   }
+  const nn::LossTerms terms = loss_terms(batch, scale, sums);
+  now.loss = &terms;
   const nn::Workspace memory = workspace(batch.size, true);
   const View outputs = network_.forward(now, inputs_of(batch), memory);
-  if (batch.size > 0) {
+  if (batch.size > 0 && !network_.gives_loss()) {
     loss_->apply(context_.backend, batch.size, outputs, {batch.labels, batch.targets}, {scale, batch.weights},
                  network_.output_gradient(memory), sums);
   }
@@ -133,7 +170,16 @@ View NetworkModel::infer(const data::Batch& batch, ModelState state) {
 
 void NetworkModel::evaluate(const data::Batch& batch, ModelState state, kernels::LossSums& sums) {
   if (batch.size == 0) return;
+  if (network_.gives_loss()) return evaluate_tokens(batch, state, sums);
   loss_->apply(context_.backend, batch.size, infer(batch, state), {batch.labels, batch.targets}, 0, {}, sums);
+  context_.backend.collect(sums);
+}
+
+void NetworkModel::evaluate_tokens(const data::Batch& batch, ModelState state, kernels::LossSums& sums) {
+  nn::Pass now = pass(batch, state, /*training=*/false);
+  const nn::LossTerms terms = loss_terms(batch, 0, sums);
+  now.loss = &terms;
+  network_.forward(now, inputs_of(batch), workspace(batch.size, /*training=*/false));
   context_.backend.collect(sums);
 }
 
@@ -208,9 +254,18 @@ Index NetworkModel::inference_workspace_bytes(Index batch) const {
   return network_.plan(batch, false).floats * static_cast<Index>(sizeof(float));
 }
 
+/// Of smoothed losses no perplexity follows.
+void NetworkModel::add_token_metrics(const kernels::LossSums& sums, std::vector<Metric>& metrics) const {
+  if (settings_.label_smoothing > 0) return;
+  metrics.push_back(metric_of("perplexity", std::exp(ratio(sums.loss, sums.examples))));
+  if (sums.bytes > 0) metrics.push_back(metric_of("bits_per_byte", ratio(sums.loss, sums.bytes) / std::log(2.0)));
+}
+
 std::vector<Metric> NetworkModel::metrics(const kernels::LossSums& sums) const {
   std::vector<Metric> metrics = {metric_of("loss", ratio(sums.loss, sums.examples))};
-  if (loss_->counts_hits()) add_classification(sums, loss_->classes(), metrics);
+  if (network_.gives_loss()) add_token_metrics(sums, metrics);
+  const Index classes = network_.gives_loss() ? loss_->prediction_size() : loss_->classes();
+  if (loss_->counts_hits()) add_classification(sums, classes, metrics);
   if (sums.values > 0) add_regression(sums, metrics);
   return metrics;
 }

@@ -26,6 +26,7 @@ class NetworkModel final : public Model, public Staged {
   const nn::Network& network() const override { return network_; }
   const nn::Loss& loss_function() const override { return *loss_; }
   std::uint64_t mask_seed() const override { return context_.seed; }
+  nn::LossTerms loss_terms(const data::Batch& batch, float scale, kernels::LossSums& sums) const override;
   void require_deterministic() const override { network_.require_deterministic(); }
   bool takes_weights() const override { return true; }
   bool statistics_are_local() const override { return network_.statistics_are_local(); }
@@ -58,7 +59,8 @@ class NetworkModel final : public Model, public Staged {
 
  private:
   nn::Pass pass(const data::Batch& batch, ModelState state, bool training) const;
-  static Inputs inputs_of(const data::Batch& batch);
+  void evaluate_tokens(const data::Batch& batch, ModelState state, kernels::LossSums& sums);
+  void add_token_metrics(const kernels::LossSums& sums, std::vector<Metric>& metrics) const;
   /// The workspace for a batch of this size; its previous contents are lost.
   nn::Workspace workspace(Index batch, bool training);
   nn::Workspace memory_for(const nn::WorkspacePlan& plan);
@@ -69,13 +71,15 @@ class NetworkModel final : public Model, public Staged {
   View infer(const data::Batch& batch, ModelState state);
 
   nn::NetworkSettings settings_;
-  kernels::Extent in_;
+  nn::Shape in_;
   ModelContext context_;
   mutable LocalReducer alone_;  ///< for micro-batches of which no other rank has examples
   nn::Network network_;
   std::unique_ptr<nn::Network> layer_;  ///< the part up to the layer that `predict` returns; null: the whole network
   std::unique_ptr<nn::Loss> loss_;
   std::map<std::pair<Index, bool>, nn::WorkspacePlan> plans_;  ///< by (batch size, whether training)
+  std::vector<std::uint16_t> token_bytes_;                     ///< ModelInputs::token_bytes
+  std::vector<std::uint64_t> row_numbers_;                     ///< of the batch of the last pass of training
   Buffer memory_;
   Buffer moments_;  ///< batch statistics of the step's micro-batches, see gathers_moments; zero before the first one
 };

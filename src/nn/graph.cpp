@@ -18,21 +18,28 @@ namespace {
 
 /// Where a sequence of layers is in the config.
 struct Place {
-  std::string path;    ///< "model.layers"
-  std::string prefix;  ///< of the layers' names: "", "residual1."
+  std::string path;        ///< "model.layers"
+  std::string prefix;      ///< of the layers' names: "", "residual1."
+  std::string outer = {};  ///< the residual block that they are in; empty: none
 };
 
 class GraphBuilder {
  public:
-  GraphBuilder(const Shape& in, const LayerContext& context) : context_(context), shape_(in) { graph_.in = in; }
+  GraphBuilder(const Shape& in, const LayerContext& context) : context_(context), shape_(in) {
+    graph_.in = in;
+    context_.vocabulary = in.vocabulary;
+  }
 
   void sequence(const std::vector<LayerSettings>& layers, const Place& place);
   Graph take() { return std::move(graph_); }
 
  private:
   void layer(const LayerSettings& settings, const Place& inner);
+  void operation(const LayerKind& kind, const LayerSettings& settings, const Place& inner);
   void residual(const LayerSettings& settings, const Place& inner);
-  void append(std::unique_ptr<Layer> layer, const std::string& name, int second_input = -1);
+  void repeat(const LayerSettings& settings, const Place& inner);
+  void check_inputs(const LayerKind& kind) const;
+  void append(std::unique_ptr<Layer> layer, const Place& inner, int second_input = -1);
   std::string name_of(const LayerSettings& settings, const Place& place, std::map<std::string, int>& numbers);
 
   Graph graph_;
@@ -64,7 +71,7 @@ void GraphBuilder::sequence(const std::vector<LayerSettings>& layers, const Plac
     try {
       name = name_of(layers[i], place, numbers);
       if (!names_.insert(name).second) throw ConfigError("another layer has this name already; choose a different one");
-      layer(layers[i], {path, name});
+      layer(layers[i], {path, name, place.outer.empty() ? name : place.outer});
     } catch (const ConfigError& error) {
       const std::string what = error.what();
       if (what.starts_with("model.")) throw;  // a layer inside this one has said where
@@ -77,15 +84,57 @@ void GraphBuilder::sequence(const std::vector<LayerSettings>& layers, const Plac
 void GraphBuilder::layer(const LayerSettings& settings, const Place& inner) {
   const LayerKind* kind = find_layer_kind(settings.kind);
   if (kind == nullptr) throw ConfigError(fmt::format("there is no kind of layer '{}'", settings.kind));
+  if (kind->form == LayerForm::repeat) return repeat(settings, inner);
+  check_inputs(*kind);
   if (kind->form == LayerForm::residual) return residual(settings, inner);
-  if (kind->form == LayerForm::flatten) {
-    shape_.flat = true;
-    graph_.configured.push_back({inner.prefix, settings.kind, shape_, -1, tensor_});
-    return;
+  if (kind->form == LayerForm::operation) return operation(*kind, settings, inner);
+  shape_.flat = true;
+  graph_.configured.push_back({inner.prefix, settings.kind, shape_, -1, tensor_});
+}
+
+/// \throws ConfigError where the layer cannot take what the layer before it gives
+void GraphBuilder::check_inputs(const LayerKind& kind) const {
+  const bool embeds = kind.name == kEmbedding;
+  if (shape_.vocabulary > 0 && !embeds) {
+    throw ConfigError("the inputs are token numbers; let the network begin with an embedding layer");
   }
-  append(kind->make(settings, shape_, context_), inner.prefix);
+  if (shape_.vocabulary == 0 && embeds) {
+    throw ConfigError(
+        "an embedding layer takes token numbers, and must be the first layer of a network for a set of "
+        "tokens (unisono data import tokens)");
+  }
+  if (!graph_.nodes.empty() && graph_.nodes.back().layer->traits().gives_loss) {
+    throw ConfigError("it comes after the unembedding layer, which must be the last one");
+  }
+  if (shape_.rows > 1 && !kind.of_sequences) {
+    throw ConfigError(
+        fmt::format("a {} layer does not take sequences, but its inputs are {}", kind.name, text_of(shape_)));
+  }
+}
+
+void GraphBuilder::operation(const LayerKind& kind, const LayerSettings& settings, const Place& inner) {
+  if (kind.make_parts == nullptr) {
+    append(kind.make(settings, shape_, context_), inner);
+    graph_.configured.push_back({inner.prefix, settings.kind, shape_, tensor_ - 1, tensor_});
+  } else {
+    for (Part& part : kind.make_parts(settings, shape_, context_)) {
+      const std::string name = inner.prefix + "." + part.name;
+      append(std::move(part.layer), {inner.path, name, inner.outer});
+      graph_.configured.push_back({name, part.kind, shape_, tensor_ - 1, tensor_});
+    }
+  }
   ++context_.number;
-  graph_.configured.push_back({inner.prefix, settings.kind, shape_, tensor_ - 1, tensor_});
+  if (kind.name != kEmbedding) return;
+  context_.embedding = inner.prefix;
+  context_.embedding_units = shape_.extent.size();
+}
+
+void GraphBuilder::repeat(const LayerSettings& settings, const Place& inner) {
+  const auto own = settings.own.of<RepeatSettings>();
+  if (own.layers.empty()) throw ConfigError("it has no layers to repeat; add 'layers'");
+  for (std::int64_t i = 0; i < own.times; ++i) {
+    sequence(own.layers, {inner.path + ".layers", fmt::format("{}.{}.", inner.prefix, i + 1)});
+  }
 }
 
 // The shortcut runs first, so that the branch's last layer can add its result. The gradients of θ
@@ -94,35 +143,42 @@ void GraphBuilder::residual(const LayerSettings& settings, const Place& inner) {
   const int in_tensor = tensor_;
   const Shape in_shape = shape_;
   const auto own = settings.own.of<ResidualSettings>();
-  sequence(own.shortcut, {inner.path + ".shortcut", inner.prefix + ".shortcut."});
+  sequence(own.shortcut, {inner.path + ".shortcut", inner.prefix + ".shortcut.", inner.outer});
   const int shortcut = tensor_;
   const Shape shortcut_shape = shape_;
 
   tensor_ = in_tensor;
   shape_ = in_shape;
-  sequence(own.layers, {inner.path + ".layers", inner.prefix + "."});
+  sequence(own.layers, {inner.path + ".layers", inner.prefix + ".", inner.outer});
   if (tensor_ == in_tensor) throw ConfigError("its branch is empty; add 'layers'");
-  if (shape_.extent != shortcut_shape.extent) {
+  if (shape_.with(shape_.extent) != shortcut_shape.with(shortcut_shape.extent)) {
     throw ConfigError(
         fmt::format("the branch gives {} but the shortcut gives {}; make them equal, for instance with a "
                     "convolution of kernel 1 as 'shortcut'",
                     text_of(shape_), text_of(shortcut_shape)));
   }
-  append(std::make_unique<Addition>(shape_), inner.prefix, shortcut);
+  append(std::make_unique<Addition>(shape_), inner, shortcut);
   graph_.configured.push_back({inner.prefix, settings.kind, shape_, tensor_ - 1, tensor_});
 }
 
 /// Limits the size of an example, so that the bytes of a batch of up to 2³⁰ examples fit an integer.
 void check_size(const Shape& out) {
   constexpr Index kMostValues = Index{1} << 30;
-  if (out.extent.size() <= kMostValues) return;
+  if (out.rows <= kMostValues / out.extent.size()) return;
   throw ConfigError(fmt::format("an example would have {} values here; make the layer smaller", text_of(out)));
 }
 
-void GraphBuilder::append(std::unique_ptr<Layer> layer, const std::string& name, int second_input) {
+void GraphBuilder::append(std::unique_ptr<Layer> layer, const Place& inner, int second_input) {
   check_size(layer->out());
   shape_ = layer->out();
-  graph_.nodes.push_back({.layer = std::move(layer), .name = name, .input = tensor_, .residual = second_input});
+  if (const std::string other = layer->weights_of(); !other.empty()) {
+    std::ranges::find(graph_.nodes, other, &Node::name)->layer->share_weights();
+  }
+  graph_.nodes.push_back({.layer = std::move(layer),
+                          .name = inner.prefix,
+                          .input = tensor_,
+                          .residual = second_input,
+                          .outer = inner.outer});
   tensor_ = static_cast<int>(graph_.nodes.size());
 }
 
@@ -160,7 +216,9 @@ void cut_after(Graph& graph, const std::string& layer) {
 }
 
 Graph build_graph(const NetworkSettings& settings, const Shape& in, bool steps_together) {
-  GraphBuilder builder(in, {.steps_together = steps_together, .winograd = settings.winograd});
+  GraphBuilder builder(in, {.steps_together = steps_together,
+                            .winograd = settings.winograd,
+                            .label_smoothing = static_cast<float>(settings.label_smoothing)});
   builder.sequence(settings.layers, {"model.layers", ""});
   Graph graph = builder.take();
   if (graph.nodes.empty()) throw ConfigError("model.layers: the network has no layers; give it at least one");
@@ -262,7 +320,12 @@ class Scheduler {
   // Gradients
   void gradients();
   bool wanted(int tensor) const { return tensor >= 0 && wanted_[static_cast<std::size_t>(piece_.first + tensor)]; }
-  int open_gradient(int tensor, int moment) { return open({piece_.shape(tensor).extent, 0, moment, moment}); }
+  int open_activation(int tensor, int moment) {
+    const Shape& shape = piece_.shape(tensor);
+    const bool stored = tensor == 0 || !piece_.gives_loss(tensor - 1);
+    return open(
+        {.extent = stored ? shape.extent : kernels::Extent{}, .rows = shape.rows, .first = moment, .last = moment});
+  }
   void backward(int i);
   void contribute(int tensor, int slot, int moment, BackwardStep& step);
 
@@ -278,13 +341,12 @@ class Scheduler {
 };
 
 void Scheduler::activations() {
-  schedule_.activation = {open({piece_.shape(0).extent, 0, 0, 0})};
+  schedule_.activation = {open_activation(0, 0)};
   for (int i = 0; i < nodes_; ++i) {
     const int moment = forward_moment(i);
     need(activation(piece_.input(i)), moment);
     if (piece_.residual(i) >= 0) need(activation(piece_.residual(i)), moment);
-    schedule_.activation.push_back(runs_in_place(i) ? activation(piece_.input(i))
-                                                    : open({node(i).layer->out().extent, 0, moment, moment}));
+    schedule_.activation.push_back(runs_in_place(i) ? activation(piece_.input(i)) : open_activation(i + 1, moment));
   }
   need(activation(nodes_), loss_moment());
 }
@@ -300,7 +362,14 @@ void Scheduler::keep(int i) {
   const Layer& layer = *node(i).layer;
   const bool training = kind_ != PassKind::inference;
   const int last = training ? last_moment(i) : forward_moment(i);
-  schedule_.kept.push_back(layer.kept_size() == 0 ? -1 : open({{}, layer.kept_size(), forward_moment(i), last}));
+  const kernels::Extent of_row = layer.kept_of_row();
+  const bool keeps = layer.kept_size() > 0 || of_row.size() > 0;
+  const Slot slot{.extent = of_row,
+                  .rows = layer.out().rows,
+                  .floats = layer.kept_size(),
+                  .first = forward_moment(i),
+                  .last = last};
+  schedule_.kept.push_back(keeps ? open(slot) : -1);
   if (!training) return;
   if (layer.traits().keeps_input) need(activation(piece_.input(i)), last);
   if (layer.traits().keeps_output) need(activation(i + 1), last);
@@ -308,14 +377,15 @@ void Scheduler::keep(int i) {
 
 void Scheduler::carry(int i) {
   const Index size = has_second_half(i) ? node(i).layer->carried_size() : 0;
-  schedule_.carried.push_back(size == 0 ? -1 : open({{}, size, backward_moment(i), last_moment(i)}));
+  schedule_.carried.push_back(
+      size == 0 ? -1 : open({.extent = {}, .floats = size, .first = backward_moment(i), .last = last_moment(i)}));
 }
 
 void Scheduler::gradients() {
   wanted_ = wanted_gradients(piece_.graph);
   schedule_.backward.resize(static_cast<std::size_t>(nodes_));
   gradient_.assign(static_cast<std::size_t>(nodes_) + 1, -1);
-  schedule_.output_gradient = open_gradient(nodes_, loss_moment());
+  schedule_.output_gradient = open_activation(nodes_, loss_moment());
   gradient_.back() = schedule_.output_gradient;
   holders_.assign(schedule_.slots.size(), 0);
   holders_.back() = 1;
@@ -332,7 +402,7 @@ void Scheduler::backward(int i) {
   BackwardStep& step = schedule_.backward[static_cast<std::size_t>(i)];
   const auto open_here = [&](int tensor) {
     holders_.push_back(0);
-    return open_gradient(tensor, moment);
+    return open_activation(tensor, moment);
   };
 
   step.dy = gradient_[static_cast<std::size_t>(i) + 1];
@@ -371,7 +441,7 @@ void Scheduler::contribute(int tensor, int slot, int moment, BackwardStep& step)
       slot = pending;
     } else {
       holders_.push_back(0);
-      const int sum = open_gradient(tensor, moment);
+      const int sum = open_activation(tensor, moment);
       step.sums.push_back({pending, sum, true});
       step.sums.push_back({slot, sum});
       slot = sum;

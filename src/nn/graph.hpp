@@ -16,6 +16,7 @@ struct Node {
   std::string name;
   int input = 0;      ///< tensor
   int residual = -1;  ///< second input; −1: none
+  std::string outer;  ///< what the config calls the layer, or the residual block that it is part of
   Index first = 0;    ///< its parameters are [first, last) of θ, padding included
   Index last = 0;
   Index parameters = 0;                 ///< number of parameters, without padding
@@ -53,6 +54,8 @@ struct GraphPiece {
   int nodes() const { return last - first; }
   const Node& node(int i) const { return graph.nodes[static_cast<std::size_t>(first + i)]; }
   int input(int i) const { return node(i).input - first; }
+  /// Whether node i gives the loss of its outputs, which are not stored.
+  bool gives_loss(int i) const { return node(i).layer->traits().gives_loss; }
   int residual(int i) const { return node(i).residual < 0 ? -1 : node(i).residual - first; }
   const Shape& shape(int tensor) const { return graph.shape(first + tensor); }
 };
@@ -85,7 +88,8 @@ void fuse(Graph& graph);
 /// Moments of a piece of n nodes: 0 loads the inputs, i + 1 runs node i forward, n + 1 gives the outputs away and takes
 /// their gradient, 2n + 1 − i runs node i backward; in halves 3n + 1 − i is its second half.
 struct Slot {
-  kernels::Extent extent;  ///< of an activation, or of the gradient with respect to one
+  kernels::Extent extent;  ///< of a row of an activation, or of the gradient with respect to one
+  Index rows = 1;          ///< of an example
   Index floats = 0;        ///< … or, where above 0, plain floats
   int first = 0, last = 0;
 };

@@ -37,7 +37,7 @@ Distribution distribution_of(const Block& block) {
     case Initialiser::lecun_uniform:
       return {.normal = false, .variance = 1 / in};
     case Initialiser::normal:
-      return {.normal = true, .variance = 1e-4};
+      return {.normal = true, .variance = block.deviation * block.deviation};
     case Initialiser::uniform:
       return {.normal = false, .variance = 1 / (3 * in)};
     case Initialiser::zeros:

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <stdexcept>
 #include <vector>
 
 #include "unisono/base/errors.hpp"
@@ -213,10 +214,32 @@ void SoftmaxCrossEntropy::to_predictions(MutableView outputs) const {
   }
 }
 
+/// The loss that the unembedding layer of a language model computes itself.
+class TokenCrossEntropy final : public Loss {
+ public:
+  explicit TokenCrossEntropy(Index vocabulary) : vocabulary_(vocabulary) {}
+
+  void apply(kernels::Backend&, Index, View, const Targets&, const kernels::LossScale&, MutableView,
+             kernels::LossSums&) const override {
+    throw std::logic_error("the last layer of a language model computes its loss");
+  }
+  void to_predictions(MutableView) const override {}
+  Index prediction_size() const override { return vocabulary_; }
+  bool counts_hits() const override { return true; }
+  Index classes() const override { return 0; }
+
+ private:
+  Index vocabulary_;
+};
+
 }  // namespace
 
 std::unique_ptr<Loss> make_loss(const NetworkSettings& settings, const Shape& out, const TargetShape& data) {
   const double smoothing = settings.label_smoothing;
+  if (data.vocabulary > 0) {
+    if (settings.loss == LossKind::softmax_cross_entropy) return std::make_unique<TokenCrossEntropy>(data.vocabulary);
+    throw ConfigError("model.loss: the loss of a language model is softmax_cross_entropy; remove the key");
+  }
   switch (settings.loss) {
     case LossKind::softmax_cross_entropy:
       return std::make_unique<SoftmaxCrossEntropy>(smoothing, out, data);

@@ -22,12 +22,6 @@ std::string no_such_block(const std::string& pattern, const ParameterLayout& par
       pattern, names);
 }
 
-/// The layer of the config that begins with a node; nodes inside a residual block are called "residual1.…".
-std::string beginning_at(const Graph& graph, int node) {
-  const std::string& name = graph.nodes[static_cast<std::size_t>(node)].name;
-  return name.substr(0, name.find('.'));
-}
-
 }  // namespace
 
 Network::Network(std::unique_ptr<Graph> graph, const kernels::Backend& backend,
@@ -54,15 +48,15 @@ Network::Network(std::unique_ptr<Graph> graph, const kernels::Backend& backend,
   whole_ = std::make_unique<Piece>(*graph_, backend, 0, static_cast<int>(graph_->nodes.size()));
 }
 
-Network::Network(const NetworkSettings& settings, const kernels::Extent& in, const kernels::Backend& backend,
-                 bool steps_together, const std::vector<std::string>& patterns)
-    : Network(std::make_unique<Graph>(build_graph(settings, {in}, steps_together)), backend, patterns) {
+Network::Network(const NetworkSettings& settings, const Shape& in, const kernels::Backend& backend, bool steps_together,
+                 const std::vector<std::string>& patterns)
+    : Network(std::make_unique<Graph>(build_graph(settings, in, steps_together)), backend, patterns) {
   if (parameters_.size() == 0) throw ConfigError("model.layers: no layer has parameters; there is nothing to train");
 }
 
-std::unique_ptr<Network> Network::up_to(const std::string& layer, const NetworkSettings& settings,
-                                        const kernels::Extent& in, const kernels::Backend& backend) {
-  auto graph = std::make_unique<Graph>(build_graph(settings, {in}, /*steps_together=*/true));
+std::unique_ptr<Network> Network::up_to(const std::string& layer, const NetworkSettings& settings, const Shape& in,
+                                        const kernels::Backend& backend) {
+  auto graph = std::make_unique<Graph>(build_graph(settings, in, /*steps_together=*/true));
   cut_after(*graph, layer);
   return std::unique_ptr<Network>(new Network(std::move(graph), backend, {}));
 }
@@ -90,7 +84,7 @@ void Network::freeze(const std::vector<std::string>& patterns) {
   throw ConfigError("train.freeze: all parameters are frozen; there is nothing to train");
 }
 
-const kernels::Extent& Network::in() const { return graph_->in.extent; }
+const Shape& Network::in() const { return graph_->in; }
 const Shape& Network::out() const { return graph_->shape(graph_->tensors() - 1); }
 
 WorkspacePlan Network::plan(Index batch, bool training) const {
@@ -168,10 +162,13 @@ void Network::fill_row(int i, Index batch, LayerRow& row) const {
   row.parameters = cost.parameters;
   row.flops = cost.flops();
   if (node.last > node.first && !node.learns) row.kind += ", frozen";
-  if (slot_of(i + 1) != slot_of(node.input)) {
-    row.activation = round_up_to_line(backend_.activation_size(node.layer->out().extent, batch));
+  const Shape& out = node.layer->out();
+  if (slot_of(i + 1) != slot_of(node.input) && !node.layer->traits().gives_loss) {
+    row.activation = round_up_to_line(backend_.activation_size(out.extent, batch * out.rows));
   }
   row.activation += node.layer->kept_size();
+  const kernels::Extent kept = node.layer->kept_of_row();
+  if (kept.size() > 0) row.activation += round_up_to_line(backend_.activation_size(kept, batch * out.rows));
 }
 
 // A network can be cut before node i, if no node from i on reads a tensor with a smaller number than i.
@@ -188,7 +185,7 @@ std::vector<int> cuts_of(const Graph& graph) {
   return cuts;
 }
 
-std::string Network::first_layer() const { return beginning_at(*graph_, 0); }
+std::string Network::first_layer() const { return graph_->nodes.front().outer; }
 
 std::vector<CutPoint> Network::cut_points() const {
   std::vector<PieceCost> before(1), behind(1);  // cumulative costs from the first node, and from the last one
@@ -201,9 +198,9 @@ std::vector<CutPoint> Network::cut_points() const {
   for (const int cut : cuts_of(*graph_)) {
     const Shape& shape = graph_->shape(cut);
     points.push_back({.after = graph_->nodes[static_cast<std::size_t>(cut) - 1].name,
-                      .next = beginning_at(*graph_, cut),
+                      .next = graph_->nodes[static_cast<std::size_t>(cut)].outer,
                       .shape = shape,
-                      .boundary = shape.extent.size(),
+                      .boundary = shape.rows * shape.extent.size(),
                       .before = before[static_cast<std::size_t>(cut)],
                       .behind = behind[static_cast<std::size_t>(nodes - cut)]});
   }
@@ -224,6 +221,7 @@ void LayerSettings::describe(ConfigVisitor& visitor) {
   std::vector<Variant> variants;
   for (const LayerKind& layer : layer_kinds()) {
     if (inside_residual && layer.form == LayerForm::residual) continue;
+    if ((inside_residual || inside_repeat) && layer.form == LayerForm::repeat) continue;
     variants.push_back({layer.name, layer.meaning, {}});
     if (layer.describe == nullptr) continue;
     variants.back().describe = [this, &layer](ConfigVisitor& inner) { layer.describe(*this, inner); };

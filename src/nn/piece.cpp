@@ -4,6 +4,7 @@
 #include <cassert>
 
 #include "graph.hpp"
+#include "unisono/kernels/sequence_kernels.hpp"
 
 namespace unisono::nn {
 namespace {
@@ -51,6 +52,8 @@ Piece::~Piece() = default;
 const Shape& Piece::in() const { return structure_->graph.shape(0); }
 const Shape& Piece::out() const { return structure_->graph.shape(structure_->graph.nodes()); }
 
+bool Piece::gives_loss() const { return structure_->graph.gives_loss(structure_->graph.nodes() - 1); }
+
 FloatRange Piece::parameters() const { return {structure_->front().first, structure_->back().last}; }
 FloatRange Piece::statistics() const {
   return {structure_->front().statistics.first, structure_->back().statistics.last};
@@ -84,7 +87,7 @@ WorkspacePlan Piece::plan(Index batch, PassKind kind) const {
   plan.kind = kind;
   for (const Slot& slot : slots) {
     plan.sizes.push_back(
-        round_up_to_line(slot.floats > 0 ? slot.floats : backend_.activation_size(slot.extent, batch)));
+        round_up_to_line(slot.floats > 0 ? slot.floats : backend_.activation_size(slot.extent, batch * slot.rows)));
   }
   auto [offsets, floats] = arrange(slots, plan.sizes);
   plan.offsets = std::move(offsets);
@@ -110,13 +113,19 @@ View Piece::input_gradient(const Workspace& workspace) const {
   return slot(workspace, schedule(workspace.plan.kind).input_gradient);
 }
 
+void Piece::load(const Pass& pass, const Inputs& inputs, MutableView x) const {
+  if (in().vocabulary > 0) {
+    kernels::kernels_of<kernels::SequenceKernels>(pass.backend).load_tokens(inputs.tokens, x);
+  } else if (inputs.kept != nullptr) {
+    inputs.kept->load(pass.examples, inputs.movements, x);
+  } else {
+    pass.backend.load(in().extent, pass.batch, inputs.values, x);
+  }
+}
+
 View Piece::forward(const Pass& pass, const Inputs& inputs, const Workspace& workspace) const {
   begin(pass);
-  if (pass.batch > 0 && inputs.kept != nullptr) {
-    inputs.kept->load(pass.examples, inputs.movements, input(workspace));
-  } else if (pass.batch > 0) {
-    pass.backend.load(in().extent, pass.batch, inputs.values, input(workspace));
-  }
+  if (pass.batch > 0) load(pass, inputs, input(workspace));
   return run_forward(pass, workspace);
 }
 
@@ -226,8 +235,8 @@ void Piece::run_backward(int i, const Pass& pass, const Workspace& workspace, co
 
 /// The same extent in both slots: to = from.
 void Piece::copy(const Pass& pass, const Workspace& workspace, int from, int to) const {
-  const kernels::Extent& extent = schedule(workspace.plan.kind).slots[static_cast<std::size_t>(to)].extent;
-  pass.backend.activation_forward(kernels::Activation::none, extent, pass.batch, slot(workspace, from),
+  const Slot& of = schedule(workspace.plan.kind).slots[static_cast<std::size_t>(to)];
+  pass.backend.activation_forward(kernels::Activation::none, of.extent, pass.batch * of.rows, slot(workspace, from),
                                   slot(workspace, to));
 }
 
@@ -238,8 +247,8 @@ void Piece::add_contributions(int i, const Pass& pass, const Workspace& workspac
     if (is_copy) {
       copy(pass, workspace, from, to);
     } else {
-      pass.backend.add(schedule.slots[static_cast<std::size_t>(to)].extent, pass.batch, slot(workspace, from),
-                       slot(workspace, to));
+      const Slot& of = schedule.slots[static_cast<std::size_t>(to)];
+      pass.backend.add(of.extent, pass.batch * of.rows, slot(workspace, from), slot(workspace, to));
     }
   }
 }

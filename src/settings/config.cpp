@@ -293,10 +293,27 @@ std::string value_of_key(const std::string& effective, const std::string& key) {
   return found == all.end() ? "" : toml_text(found->second);
 }
 
+namespace {
+
+/// Whether two values are equal but for keys of tables that only one of them has: another version may know keys that
+/// this one does not.
+bool agree(const ConfigValue& before, const ConfigValue& after) {
+  const auto *const elements = before.array(), *const others = after.array();
+  if (elements != nullptr && others != nullptr) return std::ranges::equal(*elements, *others, agree);
+  const ConfigValue::Table* const entries = before.table();
+  if (entries == nullptr || after.table() == nullptr) return before == after;
+  return std::ranges::all_of(*entries, [&](const ConfigValue::Entry& entry) {
+    const ConfigValue* const other = after.find(entry.key);
+    return other == nullptr || agree(entry.value, *other);
+  });
+}
+
+}  // namespace
+
 std::vector<std::string> changed_keys(const std::string& before, const std::string& after) {
   std::vector<std::string> changed;
   for (const ConfigDifference& one : differences(tree_of(before), tree_of(after))) {
-    if (one.before && one.after) changed.push_back(one.key);  // another version may know keys that this one does not
+    if (one.before && one.after && !agree(*one.before, *one.after)) changed.push_back(one.key);
   }
   return changed;
 }

@@ -12,7 +12,7 @@ class DeviceTrial {
  public:
   explicit DeviceTrial(const nn::TrialSettings& settings)
       : backend_(kernels::make_cuda_backend(0, kernels::Precision::fp32)),
-        network_({value_of(settings.loss, nn::kLossKinds), 0, settings.layers}, settings.in, *backend_, true),
+        network_({value_of(settings.loss, nn::kLossKinds), 0, settings.layers}, settings.shape(), *backend_, true),
         batch_(settings.batch),
         theta_(network_.parameters().size(), backend_->memory()),
         statistics_(network_.statistics().size(), backend_->memory()),

@@ -148,8 +148,8 @@ TEST_CASE("with local statistics a rank asks nobody and sees its own part alone"
 TEST_CASE("auto statistics are global where the ranks step together, else local; the notes say so", "[batch_norm]") {
   ReferenceBackend backend;
   const TrialSettings settings = with_norms("auto");
-  const Network together({.layers = settings.layers}, settings.in, backend, true);
-  const Network apart({.layers = settings.layers}, settings.in, backend, false);
+  const Network together({.layers = settings.layers}, {settings.in}, backend, true);
+  const Network apart({.layers = settings.layers}, {settings.in}, backend, false);
   CHECK(together.notes() == std::vector<std::string>{"global batch statistics"});
   CHECK(apart.notes() == std::vector<std::string>{"local batch statistics"});
   CHECK(together.rows(1)[1].kind == "batch_norm, global batch statistics");

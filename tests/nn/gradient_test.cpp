@@ -35,6 +35,40 @@ TEST_CASE("gradients of activations are those of central differences", "[gradien
   check({.layers = {dense(4), layer("tanh"), layer("relu"), dense(2)}, .in = {3, 1, 1}}, kKinked);
 }
 
+/// Layers between an embedding of four units and an unembedding.
+std::vector<LayerSettings> between(std::vector<LayerSettings> layers, const std::string& head = "",
+                                   const std::string& keys = "units = 4") {
+  layers.insert(layers.begin(), layer("embedding", keys));
+  layers.push_back(layer("unembedding", head));
+  return layers;
+}
+
+TEST_CASE("gradients of language models are those of central differences", "[gradient]") {
+  check(language_model(between({}), 3, 5));
+  check(language_model(between({}, "tied = true"), 3, 5));
+  check(language_model(between({layer("rms_norm")}, "", "units = 4, positions = 'sinusoidal'"), 3, 5));
+  check(language_model(between({layer("swiglu", "units = 3"), dense(4)}, "", "units = 4, positions = 'none'"), 3, 5));
+}
+
+TEST_CASE("gradients of attention are those of central differences", "[gradient]") {
+  for (const char* keys :
+       {"heads = 2", "heads = 1, causal = false", "heads = 2, rotary = true, theta = 100",
+        "heads = 4, key_heads = 2, head_units = 2, rotary = true, bias = false", "heads = 2, dropout = 0.3"}) {
+    INFO(keys);
+    check(language_model(between({layer("attention", keys)}), 4, 5));
+    check(language_model(
+              between({residual({layer("layer_norm"), layer("attention", keys)}), layer("layer_norm")}, "tied = true"),
+              5, 3),
+          kSmooth / 4);
+  }
+}
+
+TEST_CASE("repeated layers have parameters of their own", "[gradient]") {
+  LayerSettings settings = layer("repeat", "times = 2, layers = [{ kind = 'dense', units = 4 }, { kind = 'tanh' }]");
+  check(language_model(between({settings}), 3, 5));
+  check({.layers = {settings, dense(2)}, .in = {3, 1, 1}});
+}
+
 TEST_CASE("gradients of convolutions are those of central differences", "[gradient]") {
   const LayerSettings plain = convolution(2, {3}, {1});
   check({.layers = {plain, layer("tanh"), plain}, .in = {2, 3, 4}, .batch = 2});

@@ -9,7 +9,7 @@
 namespace unisono::nn {
 namespace {
 
-Slot span_of(int first, int last) { return {{}, 1, first, last}; }
+Slot span_of(int first, int last) { return {.extent = {}, .first = first, .last = last}; }
 
 TEST_CASE("pieces of memory that are never needed together share their place", "[memory_schedule]") {
   const auto [offsets, floats] = arrange({span_of(0, 1), span_of(2, 3), span_of(4, 5)}, {10, 30, 20});

@@ -29,7 +29,21 @@ struct TrialSettings {
   bool weighted = false;   ///< whether the examples have weights
   std::vector<std::string> freeze = {};
   kernels::Winograd winograd = kernels::Winograd::tiles_2x2;
+  Index rows = 1;        ///< of an example
+  Index vocabulary = 0;  ///< above 0: the inputs are tokens, and a language model's head gives the loss
+
+  Shape shape() const { return {.extent = in, .rows = rows, .vocabulary = vocabulary}; }
 };
+
+/// A language model on sequences of `rows` tokens.
+inline TrialSettings language_model(std::vector<LayerSettings> layers, Index rows, Index vocabulary, Index batch = 2) {
+  return {.layers = std::move(layers),
+          .in = {1},
+          .batch = batch,
+          .loss = "softmax_cross_entropy",
+          .rows = rows,
+          .vocabulary = vocabulary};
+}
 
 /// Values that are as good as any, in canonical order: gains in [½, 3/2], variances likewise, weights of variance
 /// 1/fan_in, the rest in ±½.
@@ -80,7 +94,7 @@ struct Trial {
                  .label_smoothing = s.label_smoothing,
                  .layers = s.layers,
                  .winograd = s.winograd},
-                s.in, b, s.steps_together, s.freeze),
+                s.shape(), b, s.steps_together, s.freeze),
         batch(last - first),
         theta(network.parameters().size()),
         statistics(network.statistics().size()),
@@ -89,7 +103,7 @@ struct Trial {
     const bool labels_wanted = s.loss == "softmax_cross_entropy" || s.loss == "multiclass_hinge" || s.classes > 0;
     const Index classes = s.classes > 0 ? s.classes : outputs;
     loss = make_loss({value_of(s.loss, kLossKinds), s.label_smoothing, {}}, network.out(),
-                     {labels_wanted ? classes : 0, labels_wanted ? 0 : outputs});
+                     {labels_wanted ? classes : 0, labels_wanted ? 0 : outputs, s.vocabulary});
     const auto slice = [&](std::vector<float> all, Index size) {
       return std::vector<float>(all.begin() + first * size, all.begin() + last * size);
     };
@@ -100,15 +114,38 @@ struct Trial {
       examples.push_back(static_cast<std::uint64_t>(100 + i));
       if (s.weighted) weights.push_back(0.25F + static_cast<float>(5 * i % 7) / 2);
     }
-    scale = 1.0F / static_cast<float>(s.batch);
+    if (s.vocabulary > 0) draw_tokens(s, first, last);
+    scale = 1.0F / static_cast<float>(s.batch * s.rows);
     fill_generic(network.parameters(), theta.view());
     fill_generic(network.statistics(), statistics.view());
     fill_blocks(network.parameters(), gradient.view(), std::numeric_limits<float>::quiet_NaN());
   }
 
-  Pass pass(bool training) {
-    return {backend, reducer, theta.view(), statistics.view(), training, batch, examples, epoch, seed};
+  /// Tokens, each of which is to predict the next; one in seven rows has no label.
+  void draw_tokens(const TrialSettings& s, Index first, Index last) {
+    labels.clear();
+    for (Index b = first; b < last; ++b) {
+      RandomStream random(10 * s.data + 3, Purpose::test, static_cast<std::uint64_t>(b));
+      const auto draw = [&] {
+        return static_cast<std::int32_t>(random.uniform() * static_cast<float>(s.vocabulary)) %
+               static_cast<std::int32_t>(s.vocabulary);
+      };
+      tokens.push_back(draw());
+      for (Index t = 0; t < s.rows; ++t) {
+        row_numbers.push_back(static_cast<std::uint64_t>((100 + b) * s.rows + t));
+        const std::int32_t next = draw();
+        labels.push_back((b * s.rows + t) % 7 == 5 ? -1 : next);
+        if (t + 1 < s.rows) tokens.push_back(next);
+      }
+    }
   }
+
+  Pass pass(bool training) {
+    Pass pass{backend, reducer, theta.view(), statistics.view(), training, batch, examples, epoch, seed};
+    pass.row_numbers = row_numbers;
+    return pass;
+  }
+  Inputs inputs() const { return {.values = features, .tokens = tokens}; }
   Workspace workspace(bool training) {
     plan = network.plan(batch, training);
     memory = Buffer(plan.floats);
@@ -120,27 +157,49 @@ struct Trial {
 
   /// scale · Σ loss of a training pass.
   double training_loss() {
+    if (network.gives_loss()) {
+      Buffer unused(gradient.size());
+      return loss_and_gradient_in(unused.view(), kernels::Write::overwrite, {});
+    }
     const Workspace space = workspace(true);
     kernels::LossSums sums;
-    loss->apply(backend, batch, network.forward(pass(true), {features}, space), wanted(), {0, weights}, {}, sums);
+    loss->apply(backend, batch, network.forward(pass(true), inputs(), space), wanted(), {0, weights}, {}, sums);
     return sums.loss * scale;
   }
   /// Forward and backward; g in `gradient`. \return scale · Σ loss
   double loss_and_gradient(kernels::Write write = kernels::Write::overwrite, GradientReady ready = {}) {
+    return loss_and_gradient_in(gradient.view(), write, ready);
+  }
+  double loss_and_gradient_in(MutableView g, kernels::Write write, GradientReady ready) {
     const Workspace space = workspace(true);
     kernels::LossSums sums;
-    const View outputs = network.forward(pass(true), {features}, space);
-    if (batch > 0)
+    const LossTerms terms{.labels = labels, .scale = scale, .sums = sums};
+    Pass now = pass(true);
+    now.loss = &terms;
+    const View outputs = network.forward(now, inputs(), space);
+    if (batch > 0 && !network.gives_loss())
       loss->apply(backend, batch, outputs, wanted(), {scale, weights}, network.output_gradient(space), sums);
-    network.backward(pass(true), space, gradient.view(), write, ready);
+    network.backward(now, space, g, write, ready);
+    return sums.loss * scale;
+  }
+  /// scale · Σ loss of an evaluation.
+  double evaluate() {
+    const Workspace space = workspace(false);
+    kernels::LossSums sums;
+    const LossTerms terms{.labels = labels, .sums = sums};
+    Pass now = pass(false);
+    now.loss = &terms;
+    const View outputs = network.forward(now, inputs(), space);
+    if (!network.gives_loss()) loss->apply(backend, batch, outputs, wanted(), {0, weights}, {}, sums);
     return sums.loss * scale;
   }
   /// Outputs in canonical order.
   std::vector<float> outputs(bool training) {
     const Workspace space = workspace(training);
-    const View stored = network.forward(pass(training), {features}, space);
-    std::vector<float> values(static_cast<std::size_t>(batch * network.out().extent.size()));
-    backend.store(network.out().extent, batch, stored, values);
+    const View stored = network.forward(pass(training), inputs(), space);
+    const Index all_rows = batch * network.out().rows;
+    std::vector<float> values(static_cast<std::size_t>(all_rows * network.out().extent.size()));
+    backend.store(network.out().extent, all_rows, stored, values);
     return values;
   }
   std::vector<float> canonical_gradient() { return canonical(network.parameters(), gradient.view()); }
@@ -153,8 +212,8 @@ struct Trial {
   Buffer theta, statistics, gradient, memory;
   WorkspacePlan plan;
   std::vector<float> features, targets, weights;
-  std::vector<std::int32_t> labels;
-  std::vector<std::uint64_t> examples;
+  std::vector<std::int32_t> labels, tokens;
+  std::vector<std::uint64_t> examples, row_numbers;
   float scale = 1;
   std::int64_t epoch = 0;
   std::uint64_t seed = 1;

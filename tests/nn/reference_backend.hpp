@@ -8,13 +8,14 @@
 
 #include "reference_norms.hpp"
 #include "reference_products.hpp"
+#include "reference_sequence_kernels.hpp"
 #include "unisono/base/random.hpp"
 
 namespace unisono::nn {
 
 /// A backend of plain loops: activations in the canonical layout, parameters in the canonical order, sums in double.
 /// Slow, and easy to believe. Update rules are no part of a network, and not of this.
-class ReferenceBackend final : public kernels::Backend {
+class ReferenceBackend final : public kernels::Backend, public ReferenceSequenceKernels {
  public:
   std::string_view platform() const override { return "reference"; }
   std::string description() const override { return "reference"; }

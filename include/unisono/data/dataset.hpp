@@ -124,8 +124,11 @@ enum class SetKind {
   ratings,        ///< a value for a user and an item
   text,           ///< sentences of words
   cooccurrences,  ///< how often two words occur near each other
+  tokens,         ///< a text as token numbers
 };
 std::string_view name_of(SetKind kind);
+/// Whether steps of a set's examples can have any size, and be divided into micro-batches.
+inline bool has_free_steps(SetKind kind) { return kind == SetKind::table || kind == SetKind::tokens; }
 
 /// What a run needs to know of a set before it reads examples.
 struct DatasetInfo {
@@ -135,6 +138,7 @@ struct DatasetInfo {
   Index columns = 0;      ///< ratings: items; co-occurrences: words
   double mean_value = 0;  ///< ratings: mean of the training ratings
   double row_values = 0;  ///< sparse rows: how many values a training row has on average
+  Index context = 0;      ///< tokens: T, of which a window consists
   Index grid = 0;         ///< ratings: the side, in blocks, of the grid for stratified training; else 0
   Index classes = 0;      ///< classes of the labels; 0 where the set has no labels
   Index target_size = 0;  ///< values of a target; 0 where the set has no targets; features.size() for autoencoders

@@ -164,6 +164,7 @@ struct LossSums {
   double target_squared_sum = 0;
   /// The number of outputs in squared_error, absolute_error, target_sum and target_squared_sum.
   std::int64_t values = 0;
+  std::int64_t bytes = 0;  ///< language models: bytes of the texts of the tokens that were predicted
 
   /// What `settle` has moved here from the floating-point sums, in their order; empty: nothing.
   std::vector<ExactSquares> settled = {};

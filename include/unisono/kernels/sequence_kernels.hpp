@@ -59,8 +59,8 @@ class SequenceKernels {
   /// sin(t / 10000^(2i/C)), P[t, 2i + 1] = cos(…)), else zeros \param y [B·T] rows of C
   virtual void embedding_forward(const EmbeddingSpec& spec, Index batch, View tokens, View w, View positions,
                                  MutableView y) = 0;
-  /// dW[v] (+)= Σ dy over the rows whose token is v, dP[t] (+)= Σ_b dy[b, t]: sums in the order of the rows.
-  /// \param dpositions empty where they are not learned
+  /// Where wanted (not empty), dW[v] (+)= Σ dy over the rows whose token is v, and dP[t] (+)= Σ_b dy[b, t]. A sum is
+  /// made in the order of the rows, and then added.
   virtual void embedding_backward(const EmbeddingSpec& spec, Index batch, View tokens, View dy, MutableView dw,
                                   MutableView dpositions, Write write) = 0;
 

@@ -108,6 +108,8 @@ struct ModelInputs {
   double row_values = 0;        ///< sparse rows: how many values a training row has on average
   Index classes = 0;            ///< classes of the labels; 0: no labels
   Index target_size = 0;        ///< values of a target; 0: no targets
+  Index context = 0;            ///< tokens: T, of which a window consists; `rows` are the different tokens
+  std::vector<std::uint16_t> token_bytes = {};  ///< tokens: bytes of the text of each; empty: unknown
 };
 
 /// What a model is made with; references must outlive it.

@@ -32,6 +32,8 @@ struct MetricKind {
   bool usual = true;  ///< whether it is shown where nobody asks for it
 };
 inline constexpr MetricKind kMetricKinds[] = {{"loss", false},
+                                              {"perplexity", false},
+                                              {"bits_per_byte", false},
                                               {"accuracy", true},
                                               {"subset_accuracy", true},
                                               {"top5_accuracy", true},

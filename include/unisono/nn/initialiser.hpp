@@ -14,7 +14,7 @@ inline constexpr Named<Initialiser> kInitialisers[] = {
     {Initialiser::glorot_uniform, "glorot_uniform", "uniform, variance 2 / (fan_in + fan_out)"},
     {Initialiser::lecun_normal, "lecun_normal", "normal, variance 1 / fan_in (LeCun et al. 1998)"},
     {Initialiser::lecun_uniform, "lecun_uniform", "uniform, variance 1 / fan_in"},
-    {Initialiser::normal, "normal", "normal, standard deviation 0.01"},
+    {Initialiser::normal, "normal", "normal, with the standard deviation `deviation`"},
     {Initialiser::uniform, "uniform", "uniform in ±1/√fan_in, also for biases, as in PyTorch"},
     {Initialiser::zeros, "zeros", "all 0"},
     {Initialiser::ones, "ones", "all 1"}};

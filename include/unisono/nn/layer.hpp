@@ -10,17 +10,29 @@
 
 namespace unisono::nn {
 
-/// The shape of one example's activations between two layers: channels × height × width, and nothing else. A sequence
-/// of T vectors would be channels × T × 1; there are no lengths and no masks.
+/// The shape of one example's activations between two layers: T rows of channels × height × width values each. Images
+/// and tables have T = 1, a sequence has a row for each position. To kernels a row of a sequence is an example: B
+/// sequences are a batch of B·T.
 struct Shape {
-  kernels::Extent extent;
-  bool flat = false;  ///< `flatten` has marked the shape as a row of values; the memory layout is unchanged
+  kernels::Extent extent;  ///< of a row
+  bool flat = false;       ///< `flatten` has marked the shape as a row of values; the memory layout is unchanged
+  Index rows = 1;          ///< T
+  Index vocabulary = 0;    ///< above 0: the values are token numbers below this, one in each row
   bool is_row() const { return flat || extent.height * extent.width == 1; }
+  /// The same rows with other values.
+  Shape with(const kernels::Extent& other) const { return {.extent = other, .rows = rows}; }
   bool operator==(const Shape&) const = default;
 };
 
-/// A shape as text: "20×24×24", or "800" for a row of values.
+/// A shape as text: "20×24×24", "800" for a row of values, "128 × 384" for 128 rows of 384.
 std::string text_of(const Shape& shape);
+
+/// What the head of a language model is given, which computes the loss of its own outputs (LayerTraits::gives_loss).
+struct LossTerms {
+  std::span<const std::int32_t> labels;  ///< [B·T] in plain memory; −1: the row has none
+  float scale = 0;                       ///< of gradients
+  kernels::LossSums& sums;               ///< added to
+};
 
 /// The arguments of a forward or backward pass over one micro-batch, other than activations. Owns nothing.
 struct Pass {
@@ -40,6 +52,9 @@ struct Pass {
   /// [Piece::moments_size()] in the backend's memory, or empty. Where training, batch statistics are stored here
   /// instead of updating the running ones; see Piece::apply_moments.
   MutableView moments = {};
+  /// [B·T] numbers of the rows of sequences, example · T + t, where training; empty where T is 1.
+  std::span<const std::uint64_t> row_numbers = {};
+  const LossTerms* loss = nullptr;  ///< for a layer that gives the loss; null: nobody asks for it
 
   /// A block's part of `parameters`. Blocks are whole: a layer that holds a part of a block would need a local layout,
   /// which does not exist yet.
@@ -94,6 +109,9 @@ struct LayerTraits {
   bool random = false;             ///< draws random numbers in training
   /// The layer's batch statistics need two values of a channel, and an example has one.
   bool compares_examples = false;
+  /// The layer is a head: the network's last layer, which adds the loss of its outputs to Pass::loss, in the forward
+  /// pass of an evaluation, and in the backward pass of training. Its outputs are never stored, and have no gradient.
+  bool gives_loss = false;
 };
 
 /// One operation of a network. Owns neither parameters nor activations, so that several micro-batches can be in flight
@@ -115,12 +133,15 @@ class Layer {
   /// Floats that forward saves for backward, in addition to x and y; a multiple of 16 for each view that the backend
   /// gets.
   virtual Index kept_size() const { return 0; }
+  /// The values of each row that forward saves for backward instead, as an activation; empty: none. A layer has
+  /// `kept_size` floats or these.
+  virtual kernels::Extent kept_of_row() const { return {0, 0, 0}; }
   /// Floats that the first half of a backward pass (dx) saves for the second (g), in addition to dy, which the second
   /// half finds as the first has left it; a multiple of 16 for each view.
   virtual Index carried_size() const { return 0; }
   /// Floats of a batch's statistics, for layers with running statistics; a multiple of 16.
   virtual Index moments_size() const { return 0; }
-  /// Multiply-adds with weights in the forward pass of one example.
+  /// Multiply-adds in products of the forward pass of one example, all its rows together.
   virtual double products() const { return 0; }
   /// What a user must know of the layer's mode, e.g. which batch statistics it uses; shown next to the layer's kind.
   virtual std::string note() const { return ""; }
@@ -131,6 +152,12 @@ class Layer {
   /// Fuses the addition of a second input into the layer's own kernel.
   /// \return false where the layer cannot
   virtual bool absorb_addition() { return false; }
+
+  /// The name of the earlier layer whose weights this layer uses; empty: none.
+  virtual std::string weights_of() const { return ""; }
+  /// Tells the layer that a later layer uses its weights, too: in each backward pass that layer has begun their
+  /// gradient, to which this one adds.
+  virtual void share_weights() {}
 
   /// Tells the layer that all of its parameters are frozen. The layer's running statistics then do not change, and it
   /// normalises with them in training, too. Called after declare, at most once.
@@ -144,6 +171,10 @@ class Layer {
   virtual void backward(const Pass& pass, const BackwardViews& views) const = 0;
   /// Updates the running statistics with the batch statistics that forward has left in `moments`.
   virtual void apply_moments(const Pass& /*pass*/, MutableView /*moments*/) const {}
+
+ protected:
+  /// How many rows a pass has, B·T: what kernels take for the batch.
+  Index rows(const Pass& pass) const { return pass.batch * out_.rows; }
 
  private:
   Shape out_;

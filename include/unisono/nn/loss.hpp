@@ -12,6 +12,7 @@ namespace unisono::nn {
 struct TargetShape {
   Index classes = 0;      ///< classes of the labels; 0: no labels
   Index target_size = 0;  ///< values of an example's target; 0: no targets
+  Index vocabulary = 0;   ///< above 0: the labels are tokens below this, one for each row of a sequence
 };
 
 /// The labels or the targets of a batch; one of the two is empty.
@@ -20,7 +21,8 @@ struct Targets {
   View values;                           ///< [B, T] row-major
 };
 
-/// A loss function of a network's outputs.
+/// A loss function of a network's outputs. Where the network's last layer gives the loss itself (Network::gives_loss),
+/// it only describes the loss, and `apply` is not called.
 class Loss {
  public:
   virtual ~Loss() = default;

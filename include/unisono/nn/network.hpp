@@ -15,7 +15,8 @@ namespace unisono::nn {
 struct LayerSettings {
   std::string kind;              ///< a name of layer_kinds()
   std::string name;              ///< the layer's name; default: kind and number, "convolution1"
-  bool inside_residual = false;  ///< the config offers no residual block inside another
+  bool inside_residual = false;  ///< the config offers no residual block inside another, and no repeat
+  bool inside_repeat = false;    ///< … and no repeat inside a repeat
   OwnSettings own = {};
   void describe(ConfigVisitor& visitor);
 };
@@ -23,6 +24,12 @@ struct LayerSettings {
 /// The settings of a residual block.
 struct ResidualSettings {
   std::vector<LayerSettings> layers, shortcut;  ///< the branch, and what replaces the identity
+};
+
+/// The settings of layers that are repeated.
+struct RepeatSettings {
+  std::int64_t times = 1;
+  std::vector<LayerSettings> layers;
 };
 
 /// The loss functions of a network's outputs.
@@ -79,7 +86,7 @@ struct CutPoint {
   std::string after;         ///< the layer whose outputs cross
   std::string next;          ///< the layer of the config that begins behind the cut point; a residual block as a whole
   Shape shape;               ///< shape of one example's outputs that cross
-  Index boundary = 0;        ///< floats of one example's outputs that cross
+  Index boundary = 0;        ///< floats of one example's outputs that cross, all its rows together
   PieceCost before, behind;  ///< costs of all layers before the cut point, and of all behind it
 };
 
@@ -89,17 +96,19 @@ class Network {
   /// \param steps_together whether all ranks compute each step together, so that "auto" batch statistics can be global
   /// \param freeze patterns of names (see ParameterLayout::freeze): matching blocks' part of every gradient is 0
   /// \throws ConfigError naming the layer that does not fit, or the pattern that fits nothing
-  Network(const NetworkSettings& settings, const kernels::Extent& in, const kernels::Backend& backend,
-          bool steps_together, const std::vector<std::string>& freeze = {});
+  Network(const NetworkSettings& settings, const Shape& in, const kernels::Backend& backend, bool steps_together,
+          const std::vector<std::string>& freeze = {});
   /// The network up to layer `layer`, whose outputs become the network's. For inference, with θ and statistics of the
   /// whole network.
   /// \throws ConfigError with the names of all layers where there is no such layer
-  static std::unique_ptr<Network> up_to(const std::string& layer, const NetworkSettings& settings,
-                                        const kernels::Extent& in, const kernels::Backend& backend);
+  static std::unique_ptr<Network> up_to(const std::string& layer, const NetworkSettings& settings, const Shape& in,
+                                        const kernels::Backend& backend);
   ~Network();
 
-  const kernels::Extent& in() const;
+  const Shape& in() const;
   const Shape& out() const;
+  /// Piece::gives_loss of the whole network.
+  bool gives_loss() const { return whole_->gives_loss(); }
   const ParameterLayout& parameters() const { return parameters_; }  ///< layout of θ
   const ParameterLayout& statistics() const { return statistics_; }  ///< layout of the running statistics
   /// Whether the running statistics of any layer come from this rank's examples only.

@@ -51,7 +51,7 @@ struct PieceCost {
 /// of the whole network. All pieces of a network, one after the other, compute the same bits as the whole network.
 ///
 /// Activations at a cut, and gradients with respect to them, are [B] examples of `in()` or `out()` in the backend's
-/// layout, of `Backend::activation_size(extent, B)` floats rounded up to a cache line.
+/// layout, of `Backend::activation_size(extent, B · T)` floats rounded up to a cache line, with T rows of an example.
 class Piece {
  public:
   /// Nodes [first, last) of a graph, between two of its cut points. The graph must outlive the piece.
@@ -61,6 +61,8 @@ class Piece {
 
   const Shape& in() const;
   const Shape& out() const;
+  /// Whether the last layer gives the loss of its outputs (LayerTraits::gives_loss).
+  bool gives_loss() const;
   FloatRange parameters() const;  ///< range of θ and g, padding included
   FloatRange statistics() const;  ///< range of the running statistics
   PieceCost cost() const;
@@ -113,6 +115,7 @@ class Piece {
     kernels::Write write;
   };
 
+  void load(const Pass& pass, const Inputs& inputs, MutableView x) const;
   MutableView slot(const Workspace& workspace, int number) const;
   View run_forward(const Pass& pass, const Workspace& workspace) const;
   bool runs_backward(int i, const Pass& pass, Half half) const;

@@ -20,6 +20,7 @@ class SyntheticSource final : public data::BatchSource {
   double wait_seconds() const override { return 0; }
 
  private:
+  void draw_tokens(std::size_t windows, RandomStream& random);
   StoredFeatures stored_features(Index count) const;
   comm::Slice own_numbers() const;
   Index own_size(Index number) const;
@@ -32,7 +33,7 @@ class SyntheticSource final : public data::BatchSource {
   Index step_examples_ = 0;  ///< examples of a step on this rank, over all micro-batches
   Buffer features_, targets_;
   KeptFeatures* kept_ = nullptr;
-  std::vector<std::int32_t> labels_;
+  std::vector<std::int32_t> labels_, tokens_;
   std::vector<std::uint64_t> examples_;
   std::int64_t step_ = 0;
   Index micro_batch_ = 0, used_ = 0;  ///< of this rank's in the step

@@ -54,12 +54,13 @@ class KeptFeatures {
 /// used.
 using KeepFeatures = std::function<KeptFeatures*(const StoredFeatures&)>;
 
-/// The inputs of a model for one batch: values, or examples that its device keeps.
+/// The inputs of a model for one batch: values, examples that its device keeps, or token numbers.
 struct Inputs {
   View values = {};  ///< [B, C, H, W] row-major
   /// Holds the features of the pass' examples, in place of `values`; null: they are in `values`.
   KeptFeatures* kept = nullptr;
   std::span<const Movement> movements = {};
+  std::span<const std::int32_t> tokens = {};  ///< [B, T]
 };
 
 // Views of sparse data sets and of text. They do not own the memory.

@@ -40,8 +40,9 @@ struct Block {
   Index fan_in = 0;   ///< inputs of one output unit, for initialisers
   Index fan_out = 0;  ///< outputs of one input unit
   Initialiser initialiser = Initialiser::zeros;
-  bool frozen = false;  ///< whether training leaves the block as it is; see ParameterLayout::freeze
-  Index offset = 0;     ///< floats from the start of the vector; a multiple of 16; set by ParameterLayout::add
+  double deviation = 0.01;  ///< of Initialiser::normal
+  bool frozen = false;      ///< whether training leaves the block as it is; see ParameterLayout::freeze
+  Index offset = 0;         ///< floats from the start of the vector; a multiple of 16; set by ParameterLayout::add
 
   Index size() const;         ///< numbers of the block
   Index row_size() const;     ///< numbers in one row along the first axis

@@ -60,7 +60,7 @@ void require_lines(const models::ModelInputs& model, const data::DatasetInfo& da
         fmt::format("{}: has {} {}, but the model was trained for {}; {}", path, there, what, known, kLikeTheOther));
   };
   const bool ratings = data.kind == data::SetKind::ratings;
-  check(data.rows, model.rows, ratings ? "users" : "words");
+  check(data.rows, model.rows, ratings ? "users" : data.kind == data::SetKind::tokens ? "tokens" : "words");
   check(data.columns, model.columns, data.kind == data::SetKind::sparse ? "columns" : ratings ? "items" : "words");
 }
 

@@ -202,6 +202,8 @@ std::string_view name_of(SetKind kind) {
       return "text";
     case SetKind::cooccurrences:
       return "co-occurrences";
+    case SetKind::tokens:
+      return "tokens";
   }
   return "";
 }

@@ -9,11 +9,13 @@
 namespace unisono::nn {
 
 // dense.cpp: dense; convolution.cpp: convolution; pool.cpp: all pooling; norms.cpp: batch and layer normalisation;
-// elementwise.cpp: activations, dropout and the residual block. flatten is below.
+// elementwise.cpp: activations, dropout, residual and repeated layers; sequences.cpp: layers of language models.
+// flatten is below.
 LayerKind dense_layer(), convolution_layer(), max_pool_layer(), average_pool_layer(), global_average_pool_layer();
 LayerKind batch_norm_layer(), layer_norm_layer(), dropout_layer(), residual_block();
 LayerKind relu_layer(), gelu_layer(), silu_layer(), leaky_relu_layer(), elu_layer(), softplus_layer(), tanh_layer();
-LayerKind sigmoid_layer(), gelu_tanh_layer();
+LayerKind sigmoid_layer(), gelu_tanh_layer(), rms_norm_layer(), repeated_layers();
+LayerKind embedding_layer(), attention_layer(), swiglu_layer(), unembedding_layer();
 
 namespace {
 
@@ -28,7 +30,8 @@ const std::vector<LayerKind>& layer_kinds() {
       dense_layer(),      convolution_layer(), max_pool_layer(), average_pool_layer(), global_average_pool_layer(),
       batch_norm_layer(), layer_norm_layer(),  relu_layer(),     gelu_layer(),         gelu_tanh_layer(),
       silu_layer(),       leaky_relu_layer(),  elu_layer(),      softplus_layer(),     tanh_layer(),
-      sigmoid_layer(),    dropout_layer(),     flatten_layer(),  residual_block(),
+      sigmoid_layer(),    dropout_layer(),     flatten_layer(),  residual_block(),     repeated_layers(),
+      embedding_layer(),  attention_layer(),   rms_norm_layer(), swiglu_layer(),       unembedding_layer(),
   };
   return kinds;
 }
@@ -68,8 +71,10 @@ void require_image(const Shape& shape, const char* kind) {
 
 std::string text_of(const Shape& shape) {
   const auto& [channels, height, width] = shape.extent;
-  if (shape.is_row()) return fmt::format("{}", shape.extent.size());
-  return fmt::format("{}×{}×{}", channels, height, width);
+  if (shape.vocabulary > 0) return fmt::format("{} tokens", shape.rows);
+  const std::string rows = shape.rows > 1 ? fmt::format("{} × ", shape.rows) : "";
+  if (shape.is_row()) return fmt::format("{}{}", rows, shape.extent.size());
+  return fmt::format("{}{}×{}×{}", rows, channels, height, width);
 }
 
 void Layer::declare(const std::string&, const kernels::Backend&, ParameterLayout&, ParameterLayout&) {}

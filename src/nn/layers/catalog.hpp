@@ -17,16 +17,30 @@ struct LayerContext {
   bool steps_together = true;  ///< all ranks compute each step together: statistics over all of them make sense
   kernels::Winograd winograd = kernels::Winograd::tiles_2x2;
   std::uint32_t number = 0;  ///< counts the layers of the config from 0; keys random numbers
+  Index vocabulary = 0;      ///< different tokens, where the network's inputs are token numbers
+  float label_smoothing = 0;
+  std::string embedding = {};  ///< name of the layer that makes vectors of them; empty: there is none
+  Index embedding_units = 0;
 };
 
 using MakeLayer = std::unique_ptr<Layer> (*)(const LayerSettings& settings, const Shape& in,
                                              const LayerContext& context);
 
+/// One of the operations that a layer of the config consists of.
+struct Part {
+  std::string name;  ///< after the layer's own name: "attention1.output"
+  std::string kind;  ///< for the table of layers
+  std::unique_ptr<Layer> layer;
+};
+/// Makes the parts of a layer, each with the shape of the part before as inputs.
+using MakeParts = std::vector<Part> (*)(const LayerSettings& settings, const Shape& in, const LayerContext& context);
+
 /// How build_graph treats a kind.
 enum class LayerForm {
-  operation,  ///< the layer that `make` gives
+  operation,  ///< the layer that `make` gives, or the parts that `make_parts` gives
   flatten,    ///< changes only the shape
-  residual    ///< a branch and a shortcut, and the addition of their outputs
+  residual,   ///< a branch and a shortcut, and the addition of their outputs
+  repeat      ///< layers, several times, each time with parameters of their own
 };
 
 /// A value of `kind` in `layers = [ … ]`.
@@ -35,7 +49,12 @@ struct LayerKind {
   void (*describe)(LayerSettings& settings, ConfigVisitor& visitor) = nullptr;  ///< its keys; null: it has none
   MakeLayer make = nullptr;  ///< of an operation. \throws ConfigError, to which the builder adds the place
   LayerForm form = LayerForm::operation;
+  MakeParts make_parts = nullptr;  ///< in place of `make`
+  bool of_sequences = false;       ///< takes sequences of vectors, too
 };
+
+/// The kind of layer that turns token numbers into vectors.
+inline constexpr std::string_view kEmbedding = "embedding";
 
 /// Every kind of layer. A new one needs a row here and its own file; and kernels, where it needs new ones.
 const std::vector<LayerKind>& layer_kinds();

@@ -1,19 +1,12 @@
-#include <memory>
-#include <string>
+#include "layers/dense.hpp"
 
-#include "layers/catalog.hpp"
+#include <string>
 
 namespace unisono::nn {
 namespace {
 
-struct DenseSettings {
-  std::int64_t units = 0;
-  bool bias = true;
-  Initialiser initialiser = Initialiser::he_normal;
-};
-
-/// y = x Wᵀ + b, with a ReLU where one follows.
-/// x [B, in], W [units, in], b [units], y [B, units]; 2·B·in·units flops forward, twice that backward.
+/// y = x Wᵀ + b of each row, with a ReLU where one follows.
+/// x [B·T, in], W [units, in], b [units], y [B·T, units]; 2·B·T·in·units flops forward, twice that backward.
 class Dense final : public Layer {
  public:
   Dense(const DenseSettings& settings, const Shape& in);
@@ -21,7 +14,7 @@ class Dense final : public Layer {
   LayerTraits traits() const override;
   void declare(const std::string& name, const kernels::Backend& backend, ParameterLayout& parameters,
                ParameterLayout& statistics) override;
-  double products() const override { return static_cast<double>(spec_.in.size() * spec_.units); }
+  double products() const override { return static_cast<double>(out().rows * spec_.in.size() * spec_.units); }
   bool absorb_relu() override;
   void forward(const Pass& pass, const ForwardViews& views) const override;
   void backward(const Pass& pass, const BackwardViews& views) const override;
@@ -29,15 +22,15 @@ class Dense final : public Layer {
  private:
   kernels::DenseSpec spec_;
   bool has_bias_;
-  Initialiser initialiser_;
+  InitialWeights weights_;
   Block weight_, bias_;
 };
 
 Dense::Dense(const DenseSettings& settings, const Shape& in)
-    : Layer({{settings.units, 1, 1}}),
+    : Layer(in.with({settings.units})),
       spec_{.in = in.extent, .units = settings.units},
       has_bias_(settings.bias),
-      initialiser_(settings.initialiser) {}
+      weights_(settings.weights) {}
 
 LayerTraits Dense::traits() const {
   const bool relu = spec_.activation == kernels::Activation::relu;
@@ -52,14 +45,15 @@ void Dense::declare(const std::string& name, const kernels::Backend& backend, Pa
                                        .role = Role::weight,
                                        .fan_in = spec_.in.size(),
                                        .fan_out = spec_.units,
-                                       .initialiser = initialiser_});
+                                       .initialiser = weights_.initialiser,
+                                       .deviation = weights_.deviation});
   if (!has_bias_) return;
   bias_ = declare_block(parameters, {.name = name + ".bias",
                                      .shape = {spec_.units},
                                      .role = Role::bias,
                                      .fan_in = spec_.in.size(),
                                      .fan_out = spec_.units,
-                                     .initialiser = bias_initialiser(initialiser_)});
+                                     .initialiser = bias_initialiser(weights_.initialiser)});
 }
 
 bool Dense::absorb_relu() {
@@ -70,12 +64,12 @@ bool Dense::absorb_relu() {
 
 void Dense::forward(const Pass& pass, const ForwardViews& views) const {
   const View b = has_bias_ ? pass.parameter(bias_) : View{};
-  pass.backend.dense_forward(spec_, pass.batch, views.x, pass.parameter(weight_), b, views.y);
+  pass.backend.dense_forward(spec_, rows(pass), views.x, pass.parameter(weight_), b, views.y);
 }
 
 void Dense::backward(const Pass& pass, const BackwardViews& views) const {
   const MutableView db = has_bias_ ? pass.gradient(views.gradient, bias_) : MutableView{};
-  pass.backend.dense_backward(spec_, pass.batch, views.x, pass.parameter(weight_), views.y, views.dy, views.dx,
+  pass.backend.dense_backward(spec_, rows(pass), views.x, pass.parameter(weight_), views.y, views.dy, views.dx,
                               pass.gradient(views.gradient, weight_), db, views.write);
 }
 
@@ -85,20 +79,31 @@ void describe_dense(LayerSettings& settings, ConfigVisitor& visitor) {
       {.name = "units", .meaning = "number of outputs", .range = at_least(1).at_most(kLargestSize), .required = true},
       own.units);
   visitor.field({.name = "bias", .meaning = "add the bias b; useless before a batch_norm"}, own.bias);
-  visitor.choice({.name = "initialiser", .meaning = "initial values of the weights"}, own.initialiser, kInitialisers);
+  own.weights.describe(visitor);
 }
 
-std::unique_ptr<Layer> make_dense(const LayerSettings& settings, const Shape& in, const LayerContext&) {
-  return std::make_unique<Dense>(settings.own.of<DenseSettings>(), in);
+std::unique_ptr<Layer> make_dense_layer(const LayerSettings& settings, const Shape& in, const LayerContext&) {
+  return make_dense(settings.own.of<DenseSettings>(), in);
 }
 
 }  // namespace
+
+void InitialWeights::describe(ConfigVisitor& visitor) {
+  visitor.choice({.name = "initialiser", .meaning = "initial values of the weights"}, initialiser, kInitialisers);
+  visitor.field({.name = "deviation", .meaning = "for initialiser = \"normal\": standard deviation", .range = above(0)},
+                deviation);
+}
+
+std::unique_ptr<Layer> make_dense(const DenseSettings& settings, const Shape& in) {
+  return std::make_unique<Dense>(settings, in);
+}
 
 LayerKind dense_layer() {
   return {.name = "dense",
           .meaning = "fully connected layer: y = x Wᵀ + b; an image is flattened",
           .describe = describe_dense,
-          .make = make_dense};
+          .make = make_dense_layer,
+          .of_sequences = true};
 }
 
 }  // namespace unisono::nn

@@ -13,11 +13,11 @@ LayerTraits ActivationLayer::traits() const {
 }
 
 void ActivationLayer::forward(const Pass& pass, const ForwardViews& views) const {
-  pass.backend.activation_forward(activation_, out().extent, pass.batch, views.x, views.y);
+  pass.backend.activation_forward(activation_, out().extent, rows(pass), views.x, views.y);
 }
 
 void ActivationLayer::backward(const Pass& pass, const BackwardViews& views) const {
-  pass.backend.activation_backward(activation_, out().extent, pass.batch, views.x, views.y, views.dy, views.dx);
+  pass.backend.activation_backward(activation_, out().extent, rows(pass), views.x, views.y, views.dy, views.dx);
 }
 
 namespace {
@@ -58,13 +58,15 @@ std::unique_ptr<Layer> make_elu(const LayerSettings& settings, const Shape& in, 
 }  // namespace
 
 LayerKind relu_layer() {
-  return {.name = "relu", .meaning = "max(x, 0)", .make = make_activation<kernels::Activation::relu>};
+  return {
+      .name = "relu", .meaning = "max(x, 0)", .make = make_activation<kernels::Activation::relu>, .of_sequences = true};
 }
 
 LayerKind gelu_layer() {
   return {.name = "gelu",
           .meaning = "x Φ(x), Φ the standard normal distribution (Hendrycks & Gimpel 2016)",
-          .make = make_activation<kernels::Activation::gelu>};
+          .make = make_activation<kernels::Activation::gelu>,
+          .of_sequences = true};
 }
 
 LayerKind gelu_tanh_layer() {
@@ -72,46 +74,59 @@ LayerKind gelu_tanh_layer() {
           .meaning =
               "½ x (1 + tanh(√(2/π) (x + 0.044715 x³))), the approximation of gelu that GPT-2 has (Hendrycks & "
               "Gimpel 2016)",
-          .make = make_activation<kernels::Activation::gelu_tanh>};
+          .make = make_activation<kernels::Activation::gelu_tanh>,
+          .of_sequences = true};
 }
 
 LayerKind silu_layer() {
   return {.name = "silu",
           .meaning = "x / (1 + exp(−x)), also called swish (Elfwing et al. 2018)",
-          .make = make_activation<kernels::Activation::silu>};
+          .make = make_activation<kernels::Activation::silu>,
+          .of_sequences = true};
 }
 
 LayerKind softplus_layer() {
-  return {.name = "softplus", .meaning = "ln(1 + exp(x))", .make = make_activation<kernels::Activation::softplus>};
+  return {.name = "softplus",
+          .meaning = "ln(1 + exp(x))",
+          .make = make_activation<kernels::Activation::softplus>,
+          .of_sequences = true};
 }
 
 LayerKind tanh_layer() {
-  return {.name = "tanh", .meaning = "hyperbolic tangent", .make = make_activation<kernels::Activation::tanh>};
+  return {.name = "tanh",
+          .meaning = "hyperbolic tangent",
+          .make = make_activation<kernels::Activation::tanh>,
+          .of_sequences = true};
 }
 
 LayerKind sigmoid_layer() {
-  return {.name = "sigmoid", .meaning = "1 / (1 + exp(−x))", .make = make_activation<kernels::Activation::sigmoid>};
+  return {.name = "sigmoid",
+          .meaning = "1 / (1 + exp(−x))",
+          .make = make_activation<kernels::Activation::sigmoid>,
+          .of_sequences = true};
 }
 
 LayerKind leaky_relu_layer() {
   return {.name = "leaky_relu",
           .meaning = "x where x > 0, else slope · x (Maas et al. 2013)",
           .describe = describe_leaky_relu,
-          .make = make_leaky_relu};
+          .make = make_leaky_relu,
+          .of_sequences = true};
 }
 
 LayerKind elu_layer() {
   return {.name = "elu",
           .meaning = "x where x > 0, else alpha · (exp(x) − 1) (Clevert et al. 2016)",
           .describe = describe_elu,
-          .make = make_elu};
+          .make = make_elu,
+          .of_sequences = true};
 }
 
 void Addition::forward(const Pass& pass, const ForwardViews& views) const {
   if (views.x.data() != views.y.data()) {
-    pass.backend.activation_forward(kernels::Activation::none, out().extent, pass.batch, views.x, views.y);
+    pass.backend.activation_forward(kernels::Activation::none, out().extent, rows(pass), views.x, views.y);
   }
-  pass.backend.add(out().extent, pass.batch, views.residual, views.y);
+  pass.backend.add(out().extent, rows(pass), views.residual, views.y);
 }
 
 namespace {
@@ -122,6 +137,24 @@ void describe_inner(const Field& field, std::vector<LayerSettings>& layers, Conf
       [&](std::size_t i, ConfigVisitor& inner) {
         layers[i].inside_residual = true;
         layers[i].describe(inner);
+      });
+}
+
+void describe_repeat(LayerSettings& settings, ConfigVisitor& visitor) {
+  auto& own = settings.own.of<RepeatSettings>();
+  visitor.field({.name = "times",
+                 .meaning = "how often the layers are repeated",
+                 .range = at_least(1).at_most(10000),
+                 .required = true},
+                own.times);
+  visitor.list(
+      {.name = "layers",
+       .meaning = "the layers; each repetition has parameters of its own, named \"repeat1.1.…\", \"repeat1.2.…\"",
+       .required = true},
+      own.layers.size(), [&](std::size_t size) { own.layers.resize(size); },
+      [&](std::size_t i, ConfigVisitor& inner) {
+        own.layers[i].inside_repeat = true;
+        own.layers[i].describe(inner);
       });
 }
 
@@ -142,7 +175,15 @@ LayerKind residual_block() {
   return {.name = "residual",
           .meaning = "layers whose outputs are added to their inputs (He et al. 2016)",
           .describe = describe_residual,
-          .form = LayerForm::residual};
+          .form = LayerForm::residual,
+          .of_sequences = true};
+}
+
+LayerKind repeated_layers() {
+  return {.name = "repeat",
+          .meaning = "layers one after the other, several times",
+          .describe = describe_repeat,
+          .form = LayerForm::repeat};
 }
 
 namespace {
@@ -172,14 +213,14 @@ class Dropout final : public Layer {
 void Dropout::mask(const Pass& pass, View from, MutableView to) const {
   const kernels::DropoutKey key{
       .seed = pass.seed, .epoch = static_cast<std::uint32_t>(pass.epoch), .layer = number_, .rate = rate_};
-  pass.backend.dropout(key, out().extent, pass.examples, from, to);
+  pass.backend.dropout(key, out().extent, out().rows == 1 ? pass.examples : pass.row_numbers, from, to);
 }
 
 void Dropout::forward(const Pass& pass, const ForwardViews& views) const {
   if (pass.training) {
     mask(pass, views.x, views.y);
   } else if (views.x.data() != views.y.data()) {
-    pass.backend.activation_forward(kernels::Activation::none, out().extent, pass.batch, views.x, views.y);
+    pass.backend.activation_forward(kernels::Activation::none, out().extent, rows(pass), views.x, views.y);
   }
 }
 
@@ -201,7 +242,8 @@ LayerKind dropout_layer() {
   return {.name = "dropout",
           .meaning = "during training, sets random values to zero and scales up the others (Srivastava et al. 2014)",
           .describe = describe_dropout,
-          .make = make_dropout};
+          .make = make_dropout,
+          .of_sequences = true};
 }
 
 }  // namespace unisono::nn

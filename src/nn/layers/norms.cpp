@@ -4,6 +4,7 @@
 
 #include "layers/catalog.hpp"
 #include "unisono/base/errors.hpp"
+#include "unisono/kernels/sequence_kernels.hpp"
 #include "unisono/nn/layer.hpp"
 
 namespace unisono::nn {
@@ -259,7 +260,7 @@ struct LayerNormSettings {
   double epsilon = 1e-5;
 };
 
-/// y = γ ⊙ (x − mean) / √(variance + ε) + β, mean and variance of each example over all its values; γ and β have one
+/// y = γ ⊙ (x − mean) / √(variance + ε) + β, mean and variance of each row over all its values; γ and β have one
 /// value for each element. Ba, Kiros and Hinton, 2016.
 class LayerNorm final : public Layer {
  public:
@@ -293,11 +294,11 @@ void LayerNorm::declare(const std::string& name, const kernels::Backend& backend
 }
 
 void LayerNorm::forward(const Pass& pass, const ForwardViews& views) const {
-  pass.backend.layer_norm_forward(spec_, pass.batch, views.x, pass.parameter(gamma_), pass.parameter(beta_), views.y);
+  pass.backend.layer_norm_forward(spec_, rows(pass), views.x, pass.parameter(gamma_), pass.parameter(beta_), views.y);
 }
 
 void LayerNorm::backward(const Pass& pass, const BackwardViews& views) const {
-  pass.backend.layer_norm_backward(spec_, pass.batch, views.x, pass.parameter(gamma_), views.dy, views.dx,
+  pass.backend.layer_norm_backward(spec_, rows(pass), views.x, pass.parameter(gamma_), views.dy, views.dx,
                                    pass.gradient(views.gradient, gamma_), pass.gradient(views.gradient, beta_),
                                    views.write);
 }
@@ -311,13 +312,73 @@ std::unique_ptr<Layer> make_layer_norm(const LayerSettings& settings, const Shap
   return std::make_unique<LayerNorm>(settings.own.of<LayerNormSettings>().epsilon, in);
 }
 
+/// y = γ ⊙ x / √(mean(x²) + ε) of each row; γ has one value for each element. Zhang and Sennrich, NeurIPS 2019.
+class RmsNorm final : public Layer {
+ public:
+  RmsNorm(double epsilon, const Shape& in) : Layer(in), spec_{.extent = in.extent, .epsilon = epsilon} {}
+
+  LayerTraits traits() const override { return {.keeps_input = true}; }
+  void require_kernels(const kernels::Backend& backend) const override {
+    kernels::kernels_of<kernels::SequenceKernels>(backend);
+  }
+  void declare(const std::string& name, const kernels::Backend& backend, ParameterLayout& parameters,
+               ParameterLayout& statistics) override;
+  void forward(const Pass& pass, const ForwardViews& views) const override;
+  void backward(const Pass& pass, const BackwardViews& views) const override;
+
+ private:
+  kernels::NormSpec spec_;
+  Block gamma_;
+};
+
+void RmsNorm::declare(const std::string& name, const kernels::Backend& backend, ParameterLayout& parameters,
+                      ParameterLayout&) {
+  const kernels::Extent& of = spec_.extent;
+  gamma_ = declare_block(parameters, {.name = name + ".gamma",
+                                      .shape = {of.channels, of.height, of.width},
+                                      .axes = backend.feature_axes(),
+                                      .role = Role::norm,
+                                      .initialiser = Initialiser::ones});
+}
+
+void RmsNorm::forward(const Pass& pass, const ForwardViews& views) const {
+  kernels::kernels_of<kernels::SequenceKernels>(pass.backend)
+      .rms_norm_forward(spec_, rows(pass), views.x, pass.parameter(gamma_), views.y);
+}
+
+void RmsNorm::backward(const Pass& pass, const BackwardViews& views) const {
+  kernels::kernels_of<kernels::SequenceKernels>(pass.backend)
+      .rms_norm_backward(spec_, rows(pass), views.x, pass.parameter(gamma_), views.dy, views.dx,
+                         pass.gradient(views.gradient, gamma_), views.write);
+}
+
+void describe_rms_norm(LayerSettings& settings, ConfigVisitor& visitor) {
+  visitor.field(
+      {.name = "epsilon", .meaning = "small number that is added to the mean square", .range = at_least(1e-30)},
+      settings.own.of<LayerNormSettings>().epsilon);
+}
+
+std::unique_ptr<Layer> make_rms_norm(const LayerSettings& settings, const Shape& in, const LayerContext&) {
+  return std::make_unique<RmsNorm>(settings.own.of<LayerNormSettings>().epsilon, in);
+}
+
 }  // namespace
+
+LayerKind rms_norm_layer() {
+  return {
+      .name = "rms_norm",
+      .meaning = "divides each example, or row of a sequence, by the root of its mean square (Zhang & Sennrich 2019)",
+      .describe = describe_rms_norm,
+      .make = make_rms_norm,
+      .of_sequences = true};
+}
 
 LayerKind layer_norm_layer() {
   return {.name = "layer_norm",
-          .meaning = "normalises each example over its own values (Ba et al. 2016)",
+          .meaning = "normalises each example, or row of a sequence, over its own values (Ba et al. 2016)",
           .describe = describe_layer_norm,
-          .make = make_layer_norm};
+          .make = make_layer_norm,
+          .of_sequences = true};
 }
 
 }  // namespace unisono::nn

@@ -95,8 +95,8 @@ Stage::Message Stage::message_of(int made_by, bool gradient, int peer, const dat
           .piece = made_by,
           .gradient = gradient,
           .extent = shape.extent,
-          .examples = batch.size,
-          .floats = round_up_to_line(terms_.backend.activation_size(shape.extent, batch.size))};
+          .examples = batch.size * shape.rows,
+          .floats = round_up_to_line(terms_.backend.activation_size(shape.extent, batch.size * shape.rows))};
 }
 
 /// What an operation needs from another stage.
@@ -166,7 +166,8 @@ nn::Pass Stage::pass_of(const Task& task, bool again) const {
           .first_parameter = piece.parameters().first - terms_.stages.local_parameter(task.piece),
           .first_statistic = piece.statistics().first - terms_.stages.local_statistic(task.piece),
           .updates_statistics = !again,
-          .moments = training && !again ? moments_of(task.piece, task.batch.micro_batch) : MutableView{}};
+          .moments = training && !again ? moments_of(task.piece, task.batch.micro_batch) : MutableView{},
+          .row_numbers = now_->batches.row_numbers(task.operation.micro_batch)};
 }
 
 double Stage::flops_of(const Task& task, OperationKind kind) const {
@@ -198,18 +199,23 @@ void Stage::forward(const Task& task) {
 View Stage::run_forward(const Task& task, const nn::Workspace& workspace, bool again) {
   std::optional<ComputeScope> computes;
   if (now_->work.run != nullptr) computes.emplace(*now_->work.run, flops_of(task, OperationKind::forward));
-  const nn::Pass pass = pass_of(task, again);
   const nn::Piece& piece = this->piece(task.piece);
+  nn::Pass pass = pass_of(task, again);
+  // A head gives the losses of an evaluation now, those of training in its backward pass.
+  std::optional<nn::LossTerms> loss;
+  if (piece.gives_loss() && now_->work.run == nullptr)
+    pass.loss = &loss.emplace(model_.loss_terms(task.batch, 0, now_->work.sums));
   const View outputs =
       task.piece == 0 ? piece.forward(pass, inputs_of(task, again), workspace) : piece.forward(pass, workspace);
-  if (task.piece + 1 == terms_.stages.pieces()) add_losses(task, outputs, workspace, again);
+  if (loss) terms_.backend.collect(now_->work.sums);
+  if (task.piece + 1 == terms_.stages.pieces() && !piece.gives_loss()) add_losses(task, outputs, workspace, again);
   return outputs;
 }
 
 Inputs Stage::inputs_of(const Task& task, bool again) {
-  if (again && task.batch.kept == nullptr)
-    return {.values = inputs_.at({task.piece, task.operation.micro_batch}).view()};
-  return {.values = task.batch.features, .kept = task.batch.kept, .movements = task.batch.movements};
+  Inputs inputs = models::inputs_of(task.batch);
+  if (again && inputs.kept == nullptr) inputs.values = inputs_.at({task.piece, task.operation.micro_batch}).view();
+  return inputs;
 }
 
 /// Adds the losses of the last piece's outputs and, where training, writes the gradient with respect to these.
@@ -231,6 +237,16 @@ void Stage::add_losses(const Task& task, View outputs, const nn::Workspace& work
   if (work.run->leaves > 0 && !again) settle(*work.run);
 }
 
+nn::LossTerms Stage::loss_terms_of(const Task& task, kernels::LossSums& sums) const {
+  if (!piece(task.piece).gives_loss()) return {.labels = {}, .sums = sums};
+  return model_.loss_terms(task.batch, scale_of(task.batch, now_->work.mean_over), sums);
+}
+
+/// After a backward pass that may have added losses.
+void Stage::settle_losses(const nn::Piece& piece) const {
+  if (piece.gives_loss() && now_->work.run->leaves > 0) settle(*now_->work.run);
+}
+
 void Stage::backward(const Task& task) {
   const bool first_half = task.operation.kind != OperationKind::backward_weights;
   const nn::Workspace workspace = first_half ? revive(task) : workspaces_.of(task.piece, task.operation.micro_batch);
@@ -246,10 +262,17 @@ void Stage::backward(const Task& task) {
 
 void Stage::run_backward(const Task& task, const nn::Workspace& workspace) {
   const ComputeScope computes(*now_->work.run, flops_of(task, task.operation.kind));
-  const nn::Pass pass = pass_of(task, /*again=*/true);
+  nn::Pass pass = pass_of(task, /*again=*/true);
   const nn::Piece& piece = this->piece(task.piece);
-  if (task.operation.kind == OperationKind::backward_inputs) return piece.backward_inputs(pass, workspace);
   const StageWork& work = now_->work;
+  const bool first_half = task.operation.kind != OperationKind::backward_weights;
+  kernels::LossSums counted_before;
+  const nn::LossTerms loss = loss_terms_of(task, first_half ? work.sums : counted_before);
+  pass.loss = &loss;
+  if (task.operation.kind == OperationKind::backward_inputs) {
+    piece.backward_inputs(pass, workspace);
+    return settle_losses(piece);
+  }
   const GradientTarget target =
       target_of(*work.run, place_of(task.batch, task.operation.micro_batch == 0), work.exchange);
   const Offsets offsets{piece.parameters().first, terms_.stages.local_parameter(task.piece)};
@@ -257,6 +280,7 @@ void Stage::run_backward(const Task& task, const nn::Workspace& workspace) {
   const GradientReady ready = target.ready ? GradientReady(in_shard) : GradientReady();
   if (task.operation.kind == OperationKind::backward) {
     piece.backward(pass, workspace, target.gradient, target.write, ready);
+    settle_losses(piece);
   } else {
     piece.backward_weights(pass, workspace, target.gradient, target.write, ready);
   }
@@ -269,8 +293,8 @@ bool Stage::recomputes() const { return terms_.settings.recompute == Recompute::
 /// to = from, in the backend's memory and order.
 void Stage::copy_input(const Task& task, View from, MutableView to) const {
   if (task.batch.size == 0) return;
-  terms_.backend.activation_forward(kernels::Activation::none, piece(task.piece).in().extent, task.batch.size, from,
-                                    to);
+  const nn::Shape& in = piece(task.piece).in();
+  terms_.backend.activation_forward(kernels::Activation::none, in.extent, task.batch.size * in.rows, from, to);
 }
 
 /// Of the network's inputs, the features; where a device keeps these, nothing.
@@ -394,6 +418,8 @@ void MicroBatches::read_one() {
   batch.examples = kept_in(kept->examples, batch.examples);
   batch.movements = kept_in(kept->movements, batch.movements);
   batch.labels = kept_in(kept->labels, batch.labels);
+  batch.tokens = kept_in(kept->tokens, batch.tokens);
+  models::number_rows(batch, kept->row_numbers);
   batch.targets = kept_in(kept->targets, batch.targets);
   batch.weights = kept_in(kept->weights, batch.weights);
   kept_.push_back(std::move(kept));

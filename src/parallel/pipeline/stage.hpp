@@ -59,6 +59,8 @@ class MicroBatches {
 
   /// Batch i, with all that it has but its features: of these, only the newest batch's are valid.
   const data::Batch& operator[](int i);
+  /// nn::Pass::row_numbers of a batch that has been read.
+  std::span<const std::uint64_t> row_numbers(int i) const { return kept_[static_cast<std::size_t>(i)]->row_numbers; }
   int read() const { return static_cast<int>(kept_.size()); }
 
  private:
@@ -68,6 +70,8 @@ class MicroBatches {
     std::vector<std::uint64_t> examples;
     std::vector<Movement> movements;
     std::vector<std::int32_t> labels;
+    std::vector<std::int32_t> tokens;
+    std::vector<std::uint64_t> row_numbers;
     std::vector<float> targets, weights;
   };
   void read_one();
@@ -122,6 +126,8 @@ class Stage {
   void add_losses(const Task& task, View outputs, const nn::Workspace& workspace, bool again);
   void backward(const Task& task);
   void run_backward(const Task& task, const nn::Workspace& workspace);
+  nn::LossTerms loss_terms_of(const Task& task, kernels::LossSums& sums) const;
+  void settle_losses(const nn::Piece& piece) const;
   nn::Workspace begin(const Task& task);
   nn::Workspace revive(const Task& task);
   bool recomputes() const;

@@ -270,7 +270,7 @@ namespace {
 
 /// Of what crosses a cut, as messages carry it.
 Index boundary(const nn::Shape& shape, const kernels::Backend& backend, Index batch) {
-  return round_up_to_line(backend.activation_size(shape.extent, batch));
+  return round_up_to_line(backend.activation_size(shape.extent, batch * shape.rows));
 }
 
 }  // namespace

@@ -168,10 +168,11 @@ void bench(comm::Communicator& world, const settings::Config& given, const Bench
                     given.optimizer.kind));
   }
   const models::ModelInputs inputs = shapes_of(given, options.data);
-  if (inputs.kind != data::SetKind::table) {
-    throw ConfigError(fmt::format(
-        "{} holds {}, but bench supports only models of tables; train instead, and see the speed in the summary",
-        given.data.path, data::name_of(inputs.kind)));
+  if (!data::has_free_steps(inputs.kind)) {
+    throw ConfigError(
+        fmt::format("{} holds {}, but bench supports only models of tables and tokens; train instead, and see the "
+                    "speed in the summary",
+                    given.data.path, data::name_of(inputs.kind)));
   }
   Log silent(world.rank(), /*terminal=*/false);
   const session::PlacedRanks ranks = session::place_ranks(

@@ -12,8 +12,8 @@
 
 // Each with the names of its fields as keys.
 namespace unisono::kernels {
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LossSums, loss, examples, correct, correct_top5, squared_error, absolute_error,
-                                   target_sum, target_squared_sum, values)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(LossSums, loss, examples, correct, correct_top5, squared_error,
+                                                absolute_error, target_sum, target_squared_sum, values, bytes)
 }
 
 namespace unisono::session {
@@ -32,7 +32,8 @@ nlohmann::json to_json(const models::ModelInputs& inputs) {
           {"row_values", inputs.row_values},
           {"features", {inputs.features.channels, inputs.features.height, inputs.features.width}},
           {"classes", inputs.classes},
-          {"target_size", inputs.target_size}};
+          {"target_size", inputs.target_size},
+          {"context", inputs.context}};
 }
 
 models::ModelInputs inputs_from(const nlohmann::json& json) {
@@ -44,7 +45,8 @@ models::ModelInputs inputs_from(const nlohmann::json& json) {
           .mean_value = json.at("mean_value"),
           .row_values = json.at("row_values"),
           .classes = json.at("classes"),
-          .target_size = json.at("target_size")};
+          .target_size = json.at("target_size"),
+          .context = json.value("context", Index{0})};
 }
 
 /// Fields that checkpoints from before early stopping lack.

@@ -214,7 +214,8 @@ std::vector<MemoryItem> predict_memory(const MemoryContext& of_run) {
   const Index batch = training_batch(context);
   const Index evaluated = evaluation_batch(context.config, context.data, context.ranks);
   const bool table = context.data.kind == data::SetKind::table;
-  const std::int64_t example = table ? context.data.features.size() + context.data.target_size : 0;
+  const std::int64_t tokens = 2 * context.data.context;  // inputs and labels
+  const std::int64_t example = table ? context.data.features.size() + context.data.target_size : tokens;
   const std::int64_t averages = context.config.train.weights.average > 0 ? 1 : 0;
   std::vector<MemoryItem> items = {
       {"process, libraries, messages", context.process_bytes + kRunningBytes},

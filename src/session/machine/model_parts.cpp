@@ -43,11 +43,15 @@ models::ModelInputs inputs_of(const data::DatasetInfo& info) {
           .mean_value = info.mean_value,
           .row_values = info.row_values,
           .classes = info.classes,
-          .target_size = info.target_size};
+          .target_size = info.target_size,
+          .context = info.context};
 }
 
 data::DatasetInfo set_like(const models::ModelInputs& inputs) {
   data::DatasetInfo info;
+  info.kind = inputs.kind;
+  info.rows = inputs.rows;
+  info.context = inputs.context;
   info.features = inputs.features;
   info.classes = inputs.classes;
   info.target_size = inputs.target_size;

@@ -22,7 +22,7 @@ struct StepSize {
 };
 
 StepSize size_of_step(const settings::Config& config, const data::DatasetInfo& data) {
-  constexpr Index kTableBatch = 64, kStepsOfEpoch = 100, kLeastExamples = 4096;
+  constexpr Index kTableBatch = 64, kTokenBatch = 16, kStepsOfEpoch = 100, kLeastExamples = 4096;
   const Index asked = config.train.batch_size;
   if (config.whole_batch()) return {std::max<Index>(1, data.train), "a step takes the whole training set"};
   if (config.data.order == data::Order::strata && data.kind == data::SetKind::ratings) {
@@ -36,18 +36,19 @@ StepSize size_of_step(const settings::Config& config, const data::DatasetInfo& d
   }
   if (asked != 0) return {asked, {}};
   if (data.kind == data::SetKind::table) return {kTableBatch, "the usual batch of a table"};
+  if (data.kind == data::SetKind::tokens) return {kTokenBatch, "the usual batch of windows of tokens"};
   return {std::max(kLeastExamples, (data.train + kStepsOfEpoch - 1) / kStepsOfEpoch),  // and no step of a rest
           fmt::format("a hundredth of an epoch, but at least {}", kLeastExamples)};
 }
 
 void require_possible_parts(const settings::Config& config, const data::DatasetInfo& data) {
   const settings::TrainSettings& train = config.train;
-  if (const std::string_view key = dividing_key(train); data.kind != data::SetKind::table && !key.empty()) {
+  if (const std::string_view key = dividing_key(train); !data::has_free_steps(data.kind) && !key.empty()) {
     throw ConfigError(
         fmt::format("train.{}: {} holds {}, for which steps are not divided into micro-batches; set it to 1", key,
                     config.data.path, data::name_of(data.kind)));
   }
-  if (train.last_batch == settings::LastBatch::drop && data.kind != data::SetKind::table) {
+  if (train.last_batch == settings::LastBatch::drop && !data::has_free_steps(data.kind)) {
     throw ConfigError(
         fmt::format("train.last_batch = \"drop\": {} holds {}, of which each step takes what there is; remove it",
                     config.data.path, data::name_of(data.kind)));

@@ -209,7 +209,7 @@ parallel::PlacementProblem StagePlan::problem(const StepSizes& sizes) const {
                                      .micro_batches = micro_batches_of_replica(config, replicas),
                                      .any_order = replicas == 1 && config.replica.placement.ranks.empty()};
   for (const nn::CutPoint& point : points_) {
-    const Index floats = backend_.activation_size(point.shape.extent, micro_batch(sizes));
+    const Index floats = backend_.activation_size(point.shape.extent, micro_batch(sizes) * point.shape.rows);
     problem.boundaries.push_back({.bytes = static_cast<double>(kFloatBytes * round_up_to_line(floats))});
   }
   for (int slot = 0; slot < sizes.stages; ++slot) {

@@ -22,10 +22,19 @@ SyntheticSource::SyntheticSource(const models::ModelInputs& inputs, const data::
     for (auto& label : labels_)
       label = static_cast<std::int32_t>(random.below(static_cast<std::uint64_t>(inputs.classes)));
   }
+  if (inputs.context > 0) draw_tokens(count, random);
   targets_ = Buffer(static_cast<Index>(count) * inputs.target_size, *options.delivery.memory);
   for (float& value : targets_.view()) value = random.uniform();
   examples_.resize(count);
   std::iota(examples_.begin(), examples_.end(), std::uint64_t{0});
+}
+
+void SyntheticSource::draw_tokens(std::size_t windows, RandomStream& random) {
+  const auto draw = [&] { return static_cast<std::int32_t>(random.below(static_cast<std::uint64_t>(inputs_.rows))); };
+  tokens_.resize(windows * static_cast<std::size_t>(inputs_.context));
+  std::ranges::generate(tokens_, draw);
+  labels_.resize(tokens_.size());
+  std::ranges::generate(labels_, draw);
 }
 
 StoredFeatures SyntheticSource::stored_features(Index count) const {
@@ -82,6 +91,8 @@ data::Batch SyntheticSource::next() {
                     .features = rows(features_.view()),
                     .kept = kept_,
                     .labels = rows(labels_),
+                    .tokens = rows(tokens_),
+                    .rows = std::max<Index>(1, inputs_.context),
                     .targets = rows(targets_.view())};
   used_ += batch.size;
   ++micro_batch_;

@@ -235,15 +235,16 @@ data::Split watched_split(const data::DatasetInfo& info) {
 
 kernels::LossSums sum_over_ranks(comm::Communicator& group, const kernels::LossSums& sums) {
   // Counts below 2⁵³ are exact in a double.
-  std::array<double, 9> all = {sums.loss,
-                               static_cast<double>(sums.examples),
-                               static_cast<double>(sums.correct),
-                               static_cast<double>(sums.correct_top5),
-                               sums.squared_error,
-                               sums.absolute_error,
-                               sums.target_sum,
-                               sums.target_squared_sum,
-                               static_cast<double>(sums.values)};
+  std::array<double, 10> all = {sums.loss,
+                                static_cast<double>(sums.examples),
+                                static_cast<double>(sums.correct),
+                                static_cast<double>(sums.correct_top5),
+                                sums.squared_error,
+                                sums.absolute_error,
+                                sums.target_sum,
+                                sums.target_squared_sum,
+                                static_cast<double>(sums.values),
+                                static_cast<double>(sums.bytes)};
   group.allreduce_sum(std::span<double>(all));
   kernels::LossSums total{.loss = all[0],
                           .examples = static_cast<std::int64_t>(all[1]),
@@ -253,7 +254,8 @@ kernels::LossSums sum_over_ranks(comm::Communicator& group, const kernels::LossS
                           .absolute_error = all[5],
                           .target_sum = all[6],
                           .target_squared_sum = all[7],
-                          .values = static_cast<std::int64_t>(all[8])};
+                          .values = static_cast<std::int64_t>(all[8]),
+                          .bytes = static_cast<std::int64_t>(all[9])};
   total.settled = sums.settled;
   total.settled.resize(static_cast<std::size_t>(group.max(static_cast<std::int64_t>(sums.settled.size()))));
   comm::CommunicatorSquares(group).sum(total.settled);
@@ -262,9 +264,10 @@ kernels::LossSums sum_over_ranks(comm::Communicator& group, const kernels::LossS
 }
 
 const models::Metric& decisive(const std::vector<models::Metric>& metrics) {
-  const auto accuracy = std::find_if(metrics.begin(), metrics.end(),
-                                     [](const models::Metric& metric) { return metric.name == "accuracy"; });
-  return accuracy == metrics.end() ? metrics.front() : *accuracy;
+  const auto named = [&](std::string_view name) { return std::ranges::find(metrics, name, &models::Metric::name); };
+  const auto accuracy = named("accuracy");
+  const bool predicts_tokens = named("perplexity") != metrics.end();
+  return accuracy == metrics.end() || predicts_tokens ? metrics.front() : *accuracy;
 }
 
 bool is_better(const models::Metric& metric, double best) {

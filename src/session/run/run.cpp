@@ -115,7 +115,7 @@ void say_ranks(const StartOfRun& run, Log& log) {
 std::string note_on_last_step(const StartOfRun& run) {
   const std::int64_t examples = run.source.examples_per_epoch(), steps = run.source.steps_per_epoch();
   const std::int64_t batch = run.plan.config.train.batch_size, left = examples - steps * batch;
-  if (run.plan.data().info().kind != data::SetKind::table || run.plan.config.whole_batch() || left <= 0) return "";
+  if (!data::has_free_steps(run.plan.data().info().kind) || run.plan.config.whole_batch() || left <= 0) return "";
   if (run.plan.config.train.last_batch == settings::LastBatch::drop) {
     return fmt::format("train.last_batch = \"drop\": {} of each epoch {} left out", count_of(left, "example"),
                        left == 1 ? "is" : "are");

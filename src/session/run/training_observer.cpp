@@ -27,7 +27,7 @@ double mean_loss(const kernels::LossSums& sums) {
 std::vector<kernels::LossSums> sums_by_rank(comm::Communicator& ranks, const kernels::LossSums& own) {
   const std::vector<double> sums = {own.loss, own.squared_error, own.absolute_error, own.target_sum,
                                     own.target_squared_sum};
-  const std::vector<std::int64_t> counts = {own.examples, own.correct, own.correct_top5, own.values};
+  const std::vector<std::int64_t> counts = {own.examples, own.correct, own.correct_top5, own.values, own.bytes};
   const auto all_sums = ranks.all_gather_vectors(sums);
   const auto all_counts = ranks.all_gather_vectors(counts);
   std::vector<kernels::LossSums> by_rank;
@@ -42,7 +42,8 @@ std::vector<kernels::LossSums> sums_by_rank(comm::Communicator& ranks, const ker
                        .absolute_error = sum[2],
                        .target_sum = sum[3],
                        .target_squared_sum = sum[4],
-                       .values = count[3]});
+                       .values = count[3],
+                       .bytes = count[4]});
   }
   return by_rank;
 }

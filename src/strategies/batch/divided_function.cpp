@@ -23,7 +23,7 @@ FloatRange clipped(const FloatRange& range, const FloatRange& shard) {
 struct FinishedPortion {
   std::int64_t portion = 0;
   double loss = 0, squared_error = 0, absolute_error = 0, target_sum = 0, target_squared_sum = 0;
-  std::int64_t examples = 0, correct = 0, correct_top5 = 0, values = 0;
+  std::int64_t examples = 0, correct = 0, correct_top5 = 0, values = 0, bytes = 0;
 };
 
 FinishedPortion message_of(int portion, const kernels::LossSums& sums) {
@@ -36,7 +36,8 @@ FinishedPortion message_of(int portion, const kernels::LossSums& sums) {
           .examples = sums.examples,
           .correct = sums.correct,
           .correct_top5 = sums.correct_top5,
-          .values = sums.values};
+          .values = sums.values,
+          .bytes = sums.bytes};
 }
 
 kernels::LossSums sums_of(const FinishedPortion& message) {
@@ -50,6 +51,7 @@ kernels::LossSums sums_of(const FinishedPortion& message) {
   sums.correct = message.correct;
   sums.correct_top5 = message.correct_top5;
   sums.values = message.values;
+  sums.bytes = message.bytes;
   return sums;
 }
 
