@@ -24,8 +24,7 @@ class InPlaceModel : public Model, public InPlace {
   const ParameterLayout& layout() const final { return layout_; }
   const ParameterLayout& statistics_layout() const final { return statistics_; }
   void require_gradient() const final;
-  void loss_and_gradient(const data::Batch&, float, ModelState, MutableView, kernels::Write, const GradientReady&,
-                         kernels::LossSums&) final {
+  void loss_and_gradient(const data::Batch&, float, ModelState, const GradientTarget&, kernels::LossSums&) final {
     require_gradient();
   }
   /// The default, for word vectors, which predict nothing of an example. \throws ConfigError

@@ -144,8 +144,8 @@ void NetworkModel::apply_moments(const nn::Pass& pass, Index micro_batches) {
   context_.backend.clear(all);
 }
 
-void NetworkModel::loss_and_gradient(const data::Batch& batch, float scale, ModelState state, MutableView gradient,
-                                     kernels::Write write, const GradientReady& ready, kernels::LossSums& sums) {
+void NetworkModel::loss_and_gradient(const data::Batch& batch, float scale, ModelState state,
+                                     const GradientTarget& target, kernels::LossSums& sums) {
   number_rows(batch, row_numbers_);
   nn::Pass now = pass(batch, state, true);
   if (gathers_moments(batch)) {
@@ -160,8 +160,25 @@ void NetworkModel::loss_and_gradient(const data::Batch& batch, float scale, Mode
     loss_->apply(context_.backend, batch.size, outputs, {batch.labels, batch.targets}, {scale, batch.weights},
                  network_.output_gradient(memory), sums);
   }
-  network_.backward(now, memory, gradient, write, ready);
+  nn::TiedWeights tied;
+  if (collect_tied_gradient(target, tied)) now.tied = &tied;
+  if (batch.size == 0 && now.tied != nullptr && tied.complete) {  // no layer runs
+    context_.backend.axpby(1, tied.gradient, 1, part(target.gradient, network_.tied_block()));
+  }
+  network_.backward(now, memory, target.gradient, target.write, target.ready);
   if (gathers_moments(batch) && batch.last_of_step) apply_moments(now, batch.micro_batches);
+}
+
+/// Whether the two parts of the gradient of tied weights are added up apart, since it is a sum over several batches.
+bool NetworkModel::collect_tied_gradient(const GradientTarget& target, nn::TiedWeights& tied) {
+  if (target.write == kernels::Write::overwrite) collects_ = false;
+  if (network_.tied_floats() == 0 || (!collects_ && target.complete)) return false;
+  if (tied_gradient_.size() == 0) tied_gradient_ = Buffer(network_.tied_floats(), context_.backend.memory());
+  tied = {.gradient = tied_gradient_.view(),
+          .write = collects_ ? kernels::Write::add : kernels::Write::overwrite,
+          .complete = target.complete};
+  collects_ = !target.complete;
+  return true;
 }
 
 View NetworkModel::infer(const data::Batch& batch, ModelState state) {

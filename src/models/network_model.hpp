@@ -37,8 +37,8 @@ class NetworkModel final : public Model, public Staged {
   void initialise(std::uint64_t seed, ModelState state) const override;
   void initialise_held(std::uint64_t seed, const HeldModel& held, ModelState state) const override;
 
-  void loss_and_gradient(const data::Batch& batch, float scale, ModelState state, MutableView gradient,
-                         kernels::Write write, const GradientReady& ready, kernels::LossSums& sums) override;
+  void loss_and_gradient(const data::Batch& batch, float scale, ModelState state, const GradientTarget& target,
+                         kernels::LossSums& sums) override;
   void evaluate(const data::Batch& batch, ModelState state, kernels::LossSums& sums) override;
   void evaluate_predictions(const data::Batch& batch, ModelState state, kernels::LossSums& sums,
                             PredictionReader& reader) override;
@@ -59,6 +59,7 @@ class NetworkModel final : public Model, public Staged {
 
  private:
   nn::Pass pass(const data::Batch& batch, ModelState state, bool training) const;
+  bool collect_tied_gradient(const GradientTarget& target, nn::TiedWeights& tied);
   void evaluate_tokens(const data::Batch& batch, ModelState state, kernels::LossSums& sums);
   void add_token_metrics(const kernels::LossSums& sums, std::vector<Metric>& metrics) const;
   /// The workspace for a batch of this size; its previous contents are lost.
@@ -80,6 +81,8 @@ class NetworkModel final : public Model, public Staged {
   std::map<std::pair<Index, bool>, nn::WorkspacePlan> plans_;  ///< by (batch size, whether training)
   std::vector<std::uint16_t> token_bytes_;                     ///< ModelInputs::token_bytes
   std::vector<std::uint64_t> row_numbers_;                     ///< of the batch of the last pass of training
+  Buffer tied_gradient_;   ///< nn::TiedWeights::gradient, where a sum is over several batches
+  bool collects_ = false;  ///< whether it holds parts of a sum that is not complete
   Buffer memory_;
   Buffer moments_;  ///< batch statistics of the step's micro-batches, see gathers_moments; zero before the first one
 };

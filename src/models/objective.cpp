@@ -111,7 +111,7 @@ bool Objective::add_gradient(int portion, ModelState state, MutableView gradient
     if (convex_ != nullptr) {
       convex_->add_data_gradient(batch, share_of_example(), state.parameters, gradient, sums);
     } else {
-      model_.loss_and_gradient(batch, share_of_example(), state, gradient, kernels::Write::add, {}, sums);
+      model_.loss_and_gradient(batch, share_of_example(), state, {gradient, kernels::Write::add}, sums);
     }
   });
   backend_.collect(sums);  // where it was stopped, too: the device must not keep these sums

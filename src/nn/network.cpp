@@ -128,6 +128,14 @@ bool Network::compares_examples(bool local) const {
   });
 }
 
+const Block& Network::tied_block() const {
+  return parameters_.block(graph_->nodes.back().layer->weights_of() + ".weight");
+}
+
+Index Network::tied_floats() const {
+  return graph_->nodes.back().layer->weights_of().empty() ? 0 : tied_block().stored_size();
+}
+
 void Network::require_deterministic() const {
   for (const Node& node : graph_->nodes) {
     const bool random = node.layer->traits().random;

@@ -33,8 +33,8 @@ class Tens final : public models::Model {
   const ParameterLayout& layout() const override { return layout_; }
   const ParameterLayout& statistics_layout() const override { return layout_; }
   void initialise(std::uint64_t, models::ModelState) const override {}
-  void loss_and_gradient(const data::Batch&, float, models::ModelState, MutableView, kernels::Write,
-                         const models::GradientReady&, kernels::LossSums&) override {}
+  void loss_and_gradient(const data::Batch&, float, models::ModelState, const models::GradientTarget&,
+                         kernels::LossSums&) override {}
   void evaluate(const data::Batch&, models::ModelState, kernels::LossSums&) override {}
   void predict(const data::Batch& batch, models::ModelState state, MutableView outputs) override {
     const auto entries = std::get<data::SparseEntries>(*batch.set);

@@ -286,9 +286,8 @@ TEST_CASE("models without gradients of batches say that the strategy needs them"
     Buffer gradient(one.model->layout().size());
     kernels::LossSums sums;
     const auto batch = one.batch({&TrialModel::kAll, 1});
-    CHECK_THROWS_WITH(
-        one.model->loss_and_gradient(batch, 1, one.state(), gradient.view(), kernels::Write::overwrite, {}, sums),
-        Catch::Contains("this strategy"));
+    CHECK_THROWS_WITH(one.model->loss_and_gradient(batch, 1, one.state(), {gradient.view()}, sums),
+                      Catch::Contains("this strategy"));
     CHECK_THROWS_WITH(one.model->require_gradient(), Catch::Contains("this strategy"));
     if (trial.settings.kind != "word2vec" && trial.settings.kind != "glove") return;
     CHECK_THROWS_WITH(one.model->predict(batch, one.state(), {}), Catch::Contains("unisono neighbors"));

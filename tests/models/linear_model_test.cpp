@@ -211,8 +211,9 @@ TEST_CASE("a linear model's gradient is that of its objective", "[linear]") {
         constexpr float kScale = 0.125F;
         Index ready = 0;
         trial.model->loss_and_gradient(
-            trial.batch(), kScale, trial.state(), trial.gradient.view(), kernels::Write::overwrite,
-            [&](Index first, Index last) { ready += last - first; }, sums);
+            trial.batch(), kScale, trial.state(),
+            {trial.gradient.view(), kernels::Write::overwrite, [&](Index first, Index last) { ready += last - first; }},
+            sums);
         CHECK(ready == trial.model->layout().size());
         const std::vector<double> w = trial.read(trial.theta.view()), g = trial.read(trial.gradient.view());
         double losses = 0;
@@ -231,8 +232,8 @@ TEST_CASE("a linear model's gradient is that of its objective", "[linear]") {
           CHECK(g[i] == Approx(slope).margin(9 * kScale * 3 * 20 * 0x1p-24));
         }
         // What is added to comes out twice.
-        trial.model->loss_and_gradient(trial.batch(), kScale, trial.state(), trial.gradient.view(), kernels::Write::add,
-                                       {}, sums);
+        trial.model->loss_and_gradient(trial.batch(), kScale, trial.state(),
+                                       {trial.gradient.view(), kernels::Write::add}, sums);
         const std::vector<double> twice = trial.read(trial.gradient.view());
         for (std::size_t i = 0; i < w.size(); ++i) CHECK(twice[i] == Approx(2 * g[i]).margin(9 * 0x1p-23));
       }
@@ -296,8 +297,7 @@ TEST_CASE("a linear model's gradient takes each example as often as its weight s
       weighted.weigh({2, 0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1});
       kernels::LossSums sums, expected;
       const float scale = 0.125F;
-      weighted.model->loss_and_gradient(weighted.batch(), scale, weighted.state(), weighted.gradient.view(),
-                                        kernels::Write::overwrite, {}, sums);
+      weighted.model->loss_and_gradient(weighted.batch(), scale, weighted.state(), {weighted.gradient.view()}, sums);
       std::vector<double> sum(weighted.read(weighted.gradient.view()).size());
       double losses = 0;
       for (const std::size_t row : weighted.rows()) {
@@ -305,8 +305,7 @@ TEST_CASE("a linear model's gradient takes each example as often as its weight s
         const double times = std::vector<double>{2, 0, 1}[row % 3];
         kernels::LossSums own;
         data::Batch one = repeated.one(first);
-        repeated.model->loss_and_gradient(one, scale, repeated.state(), repeated.gradient.view(),
-                                          kernels::Write::overwrite, {}, own);
+        repeated.model->loss_and_gradient(one, scale, repeated.state(), {repeated.gradient.view()}, own);
         const std::vector<double> g = repeated.read(repeated.gradient.view());
         for (std::size_t i = 0; i < g.size(); ++i) sum[i] += times * g[i];
         losses += times * own.loss;
@@ -409,9 +408,9 @@ TEST_CASE("averaged SGD predicts with the plain mean of all iterates", "[linear]
       plain.model->evaluate(plain.batch(), plain.state(), plainly);
       CHECK(plainly.loss != Approx(expected).epsilon(1e-3));
       Buffer gradient(averaged.model->layout().size());
-      CHECK_THROWS_WITH(averaged.model->loss_and_gradient(averaged.batch(), 1, averaged.state(), gradient.view(),
-                                                          kernels::Write::overwrite, {}, sums),
-                        Catch::Contains("model.averaged"));
+      CHECK_THROWS_WITH(
+          averaged.model->loss_and_gradient(averaged.batch(), 1, averaged.state(), {gradient.view()}, sums),
+          Catch::Contains("model.averaged"));
     }
   }
 }
@@ -452,9 +451,8 @@ TEST_CASE("a softmax model on a table is a network of one dense layer", "[linear
   };
   for (int step = 0; step < 5; ++step) {
     kernels::LossSums one, other;
-    linear.model->loss_and_gradient(batch, 0.125F, linear.state(), linear.gradient.view(), kernels::Write::overwrite,
-                                    {}, one);
-    network.loss_and_gradient(batch, 0.125F, state, gradient.view(), kernels::Write::overwrite, {}, other);
+    linear.model->loss_and_gradient(batch, 0.125F, linear.state(), {linear.gradient.view()}, one);
+    network.loss_and_gradient(batch, 0.125F, state, {gradient.view()}, other);
     CHECK(one.loss == Approx(other.loss).epsilon(20 * 0x1p-24));
     CHECK(one.correct == other.correct);
     const auto a = linear.read(linear.gradient.view()), b = transposed(gradient.view());
@@ -589,7 +587,7 @@ TEST_CASE("a batch of no examples has no loss, and a gradient of zeros", "[linea
     none.features = none.features.first(0);
     none.labels = none.labels.first(0);
     kernels::LossSums sums;
-    trial.model->loss_and_gradient(none, 1, trial.state(), trial.gradient.view(), kernels::Write::overwrite, {}, sums);
+    trial.model->loss_and_gradient(none, 1, trial.state(), {trial.gradient.view()}, sums);
     trial.model->evaluate(none, trial.state(), sums);
     trial.model->predict(none, trial.state(), {});
     CHECK(sums.examples == 0);
@@ -616,8 +614,7 @@ TEST_CASE("the smooth linear losses serve whole-batch methods, with penalties ap
       // Without the penalties, which are those of nine examples.
       kernels::LossSums sums, of_data;
       Buffer data(trial.gradient.size());
-      trial.model->loss_and_gradient(trial.batch(), 0.125F, trial.state(), trial.gradient.view(),
-                                     kernels::Write::overwrite, {}, sums);
+      trial.model->loss_and_gradient(trial.batch(), 0.125F, trial.state(), {trial.gradient.view()}, sums);
       convex.add_data_gradient(trial.batch(), 0.125F, trial.theta.view(), data.view(), of_data);
       CHECK(of_data.loss == sums.loss);
       const std::vector<double> w = trial.read(trial.theta.view()), g = trial.read(data.view());
@@ -637,8 +634,7 @@ TEST_CASE("without a bias there is none", "[linear]") {
   const auto scratch = trial.model->make_scratch();
   kernels::LossSums sums;
   trial.model->update_in_place(trial.batch(), {0, 5}, {.rate = 1, .parameters = trial.theta.view()}, *scratch, sums);
-  trial.model->loss_and_gradient(trial.batch(), 1, trial.state(), trial.gradient.view(), kernels::Write::overwrite, {},
-                                 sums);
+  trial.model->loss_and_gradient(trial.batch(), 1, trial.state(), {trial.gradient.view()}, sums);
   CHECK(sums.examples == 14);
 }
 

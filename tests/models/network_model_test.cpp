@@ -74,8 +74,7 @@ TEST_CASE("a linear softmax model's first gradient is worked out by hand", "[mod
   setup.features = {1, 3};
   setup.labels = {0, 1};
   kernels::LossSums sums;
-  setup.model.loss_and_gradient(setup.all(), 0.5F, setup.state(), setup.gradient.view(), kernels::Write::overwrite, {},
-                                sums);
+  setup.model.loss_and_gradient(setup.all(), 0.5F, setup.state(), {setup.gradient.view()}, sums);
   const auto& blocks = setup.model.layout().blocks();
   CHECK(part(setup.gradient.view(), blocks[0])[0] == 0.5F);
   CHECK(part(setup.gradient.view(), blocks[0])[1] == -0.5F);
@@ -89,13 +88,11 @@ TEST_CASE("gradients of parts of a batch add up to that of the batch", "[model]"
   NetworkSetup setup(settings_of({nn::convolution(3, {3}), nn::layer("relu"), nn::dropout(0.5), nn::dense(7)}), kImages,
                      6);
   kernels::LossSums whole, parts;
-  setup.model.loss_and_gradient(setup.all(), 1.0F / 6, setup.state(), setup.gradient.view(), kernels::Write::overwrite,
-                                {}, whole);
+  setup.model.loss_and_gradient(setup.all(), 1.0F / 6, setup.state(), {setup.gradient.view()}, whole);
   const std::vector<float> once = nn::canonical(setup.model.layout(), setup.gradient.view());
-  setup.model.loss_and_gradient(setup.batch(0, 1), 1.0F / 6, setup.state(), setup.gradient.view(),
-                                kernels::Write::overwrite, {}, parts);
-  setup.model.loss_and_gradient(setup.batch(1, 6), 1.0F / 6, setup.state(), setup.gradient.view(), kernels::Write::add,
-                                {}, parts);
+  setup.model.loss_and_gradient(setup.batch(0, 1), 1.0F / 6, setup.state(), {setup.gradient.view()}, parts);
+  setup.model.loss_and_gradient(setup.batch(1, 6), 1.0F / 6, setup.state(),
+                                {setup.gradient.view(), kernels::Write::add}, parts);
   const std::vector<float> twice = nn::canonical(setup.model.layout(), setup.gradient.view());
   CHECK(parts.loss == Approx(whole.loss).epsilon(1e-14));
   // Sums in double, rounded once against twice and added: three roundings of values up to the largest.
@@ -106,8 +103,7 @@ TEST_CASE("gradients of parts of a batch add up to that of the batch", "[model]"
 TEST_CASE("evaluation counts what training counts, but without dropout and with running statistics", "[model]") {
   NetworkSetup plain(settings_of({nn::convolution(3, {3}), nn::layer("relu"), nn::dense(7)}), kImages, 6);
   kernels::LossSums trained, evaluated, in_parts;
-  plain.model.loss_and_gradient(plain.all(), 1, plain.state(), plain.gradient.view(), kernels::Write::overwrite, {},
-                                trained);
+  plain.model.loss_and_gradient(plain.all(), 1, plain.state(), {plain.gradient.view()}, trained);
   plain.model.evaluate(plain.all(), plain.state(), evaluated);
   CHECK(evaluated.loss == trained.loss);
   CHECK(evaluated.correct == trained.correct);
@@ -125,8 +121,7 @@ TEST_CASE("evaluation counts what training counts, but without dropout and with 
   CHECK(first.loss == second.loss);
   CHECK(std::equal(before.begin(), before.end(), normed.statistics.view().begin()));
   kernels::LossSums training;
-  normed.model.loss_and_gradient(normed.all(), 1, normed.state(), normed.gradient.view(), kernels::Write::overwrite, {},
-                                 training);
+  normed.model.loss_and_gradient(normed.all(), 1, normed.state(), {normed.gradient.view()}, training);
   CHECK(training.loss != first.loss);
   CHECK_FALSE(std::equal(before.begin(), before.end(), normed.statistics.view().begin()));
 }
@@ -178,12 +173,10 @@ TEST_CASE("the memory that is predicted is the memory that is allocated", "[mode
     CHECK(setup.model.workspace_size() == 0);
     setup.model.evaluate(setup.all(), setup.state(), sums);
     CHECK(setup.model.workspace_size() * 4 == setup.model.inference_workspace_bytes(examples));
-    setup.model.loss_and_gradient(setup.all(), 1, setup.state(), setup.gradient.view(), kernels::Write::overwrite, {},
-                                  sums);
+    setup.model.loss_and_gradient(setup.all(), 1, setup.state(), {setup.gradient.view()}, sums);
     CHECK(setup.model.workspace_size() * 4 == setup.model.workspace_bytes(examples));
     setup.model.evaluate(setup.all(), setup.state(), sums);
-    setup.model.loss_and_gradient(setup.batch(0, 1), 1, setup.state(), setup.gradient.view(), kernels::Write::overwrite,
-                                  {}, sums);
+    setup.model.loss_and_gradient(setup.batch(0, 1), 1, setup.state(), {setup.gradient.view()}, sums);
     CHECK(setup.model.workspace_size() * 4 == setup.model.workspace_bytes(examples));
   }
 }
@@ -194,8 +187,9 @@ TEST_CASE("a batch of no examples takes part: zeros, no loss", "[model]") {
   kernels::LossSums sums;
   Index called = 0;
   setup.model.loss_and_gradient(
-      setup.batch(1, 1), 1, setup.state(), setup.gradient.view(), kernels::Write::overwrite,
-      [&](Index first, Index last) { called += last - first; }, sums);
+      setup.batch(1, 1), 1, setup.state(),
+      {setup.gradient.view(), kernels::Write::overwrite, [&](Index first, Index last) { called += last - first; }},
+      sums);
   CHECK(sums.examples == 0);
   CHECK(called == setup.model.layout().size());
   CHECK(std::count(setup.gradient.view().begin(), setup.gradient.view().end(), 0.0F) == setup.gradient.size());
@@ -387,10 +381,8 @@ TEST_CASE("an example of weight 2 counts as if it were there twice", "[model]") 
   data::Batch batch = weighted.all();
   batch.weights = weights;
   kernels::LossSums sums, expected;
-  weighted.model.loss_and_gradient(batch, 0.25F, weighted.state(), weighted.gradient.view(), kernels::Write::overwrite,
-                                   {}, sums);
-  twice.model.loss_and_gradient(twice.all(), 0.25F, twice.state(), twice.gradient.view(), kernels::Write::overwrite, {},
-                                expected);
+  weighted.model.loss_and_gradient(batch, 0.25F, weighted.state(), {weighted.gradient.view()}, sums);
+  twice.model.loss_and_gradient(twice.all(), 0.25F, twice.state(), {twice.gradient.view()}, expected);
   CHECK(sums.loss == Approx(expected.loss).epsilon(1e-6));
   CHECK(sums.examples == 3);
   for (std::size_t i = 0; i < weighted.gradient.view().size(); ++i) {

@@ -45,8 +45,8 @@ struct Network {
 
   void gradient(MutableView theta, MutableView g) {
     kernels::LossSums sums;
-    model->loss_and_gradient(source.next(), 1.0F / 24, {.parameters = theta, .statistics = statistics.view()}, g,
-                             kernels::Write::overwrite, {}, sums);
+    model->loss_and_gradient(source.next(), 1.0F / 24, {.parameters = theta, .statistics = statistics.view()}, {g},
+                             sums);
   }
 };
 

@@ -24,10 +24,10 @@ class LeastSquares final : public models::Model {
   const ParameterLayout& statistics_layout() const override { return statistics_; }
   void initialise(std::uint64_t, models::ModelState) const override {}
 
-  void loss_and_gradient(const data::Batch& batch, float scale, models::ModelState state, MutableView gradient,
-                         kernels::Write write, const models::GradientReady& ready, kernels::LossSums& sums) override {
-    const MutableView w = part(gradient, weight()), b = part(gradient, bias());
-    if (write == kernels::Write::overwrite) {
+  void loss_and_gradient(const data::Batch& batch, float scale, models::ModelState state,
+                         const models::GradientTarget& target, kernels::LossSums& sums) override {
+    const MutableView w = part(target.gradient, weight()), b = part(target.gradient, bias());
+    if (target.write == kernels::Write::overwrite) {
       std::ranges::fill(w, 0.0F);
       std::ranges::fill(b, 0.0F);
     }
@@ -40,9 +40,9 @@ class LeastSquares final : public models::Model {
     }
     sums.examples += batch.size;
     if (batch.size > 0 && momentum_ > 0) follow(batch, state);
-    if (ready) {
-      ready(bias().offset, layout_.size());
-      ready(0, bias().offset);
+    if (target.ready) {
+      target.ready(bias().offset, layout_.size());
+      target.ready(0, bias().offset);
     }
   }
 

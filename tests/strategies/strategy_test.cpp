@@ -24,10 +24,10 @@ class SlowModel final : public models::Model {
   const ParameterLayout& layout() const override { return model_.layout(); }
   const ParameterLayout& statistics_layout() const override { return model_.statistics_layout(); }
   void initialise(std::uint64_t, models::ModelState) const override {}
-  void loss_and_gradient(const data::Batch& batch, float scale, models::ModelState state, MutableView gradient,
-                         kernels::Write write, const models::GradientReady& ready, kernels::LossSums& sums) override {
+  void loss_and_gradient(const data::Batch& batch, float scale, models::ModelState state,
+                         const models::GradientTarget& target, kernels::LossSums& sums) override {
     if (slow_) pause();
-    model_.loss_and_gradient(batch, scale, state, gradient, write, ready, sums);
+    model_.loss_and_gradient(batch, scale, state, target, sums);
   }
   void evaluate(const data::Batch&, models::ModelState, kernels::LossSums&) override {}
   void predict(const data::Batch&, models::ModelState, MutableView) override {}

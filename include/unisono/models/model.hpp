@@ -17,6 +17,14 @@ namespace unisono::models {
 /// without gaps.
 using unisono::GradientReady;
 
+/// Where the gradient of a batch goes.
+struct GradientTarget {
+  MutableView gradient;
+  kernels::Write write = kernels::Write::overwrite;
+  GradientReady ready = {};  ///< who is told which ranges of the gradient are final; nobody: it is not asked for
+  bool complete = true;      ///< whether no later batch's gradient is added to it
+};
+
 /// A named figure of an evaluation, e.g. {"accuracy", 0.91}.
 struct Metric {
   std::string name;
@@ -171,8 +179,8 @@ class Model {
   /// \param gradient in the same memory as θ; the unused floats between blocks must be zero, and stay zero
   /// \param write whether to overwrite g or to add to it
   /// \param ready may be empty
-  virtual void loss_and_gradient(const data::Batch& batch, float scale, ModelState state, MutableView gradient,
-                                 kernels::Write write, const GradientReady& ready, kernels::LossSums& sums) = 0;
+  virtual void loss_and_gradient(const data::Batch& batch, float scale, ModelState state, const GradientTarget& target,
+                                 kernels::LossSums& sums) = 0;
   /// The model's own penalty R(θ), e.g. from its l2. `loss_and_gradient` adds B · scale · ∇R to g.
   virtual double penalty(View /*parameters*/) const { return 0; }
   /// Adds losses and hits of a batch to `sums`, which are complete on return. As in `predict`: running statistics, no

@@ -34,6 +34,17 @@ struct LossTerms {
   kernels::LossSums& sums;               ///< added to
 };
 
+/// Where an embedding and an unembedding share one block W of weights (tied weights), the gradient of W has a part from
+/// each. `gradient` collects that of the unembedding over the batches whose gradients are added up; where the sum is
+/// complete, the backward pass of the embedding adds it to its own. So the parts are added in the same order wherever
+/// the two layers are.
+struct TiedWeights {
+  View weight = {};      ///< W [V, C] where the pass' parameters are without it; empty: it is one of them
+  MutableView gradient;  ///< [V, C] in the backend's memory
+  kernels::Write write = kernels::Write::overwrite;  ///< what the unembedding does to `gradient`
+  bool complete = true;                              ///< whether no later batch's gradient is added
+};
+
 /// The arguments of a forward or backward pass over one micro-batch, other than activations. Owns nothing.
 struct Pass {
   kernels::Backend& backend;
@@ -55,6 +66,9 @@ struct Pass {
   /// [B·T] numbers of the rows of sequences, example · T + t, where training; empty where T is 1.
   std::span<const std::uint64_t> row_numbers = {};
   const LossTerms* loss = nullptr;  ///< for a layer that gives the loss; null: nobody asks for it
+  /// For layers with tied weights; null: W is one of the parameters, and the unembedding's part of its gradient goes
+  /// into g before the embedding adds its own.
+  const TiedWeights* tied = nullptr;
 
   /// A block's part of `parameters`. Blocks are whole: a layer that holds a part of a block would need a local layout,
   /// which does not exist yet.

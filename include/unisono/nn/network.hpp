@@ -117,6 +117,11 @@ class Network {
   /// rank's examples alone; false: those of all ranks
   bool compares_examples(bool local) const;
 
+  /// Floats of the block that an embedding and an unembedding share; 0: there is none. See TiedWeights.
+  Index tied_floats() const;
+  /// The block itself. \pre tied_floats() > 0
+  const Block& tied_block() const;
+
   /// Checks that an example's training loss depends on θ and on the example alone.
   /// \throws ConfigError naming a layer that draws random numbers or uses statistics of the batch
   void require_deterministic() const;

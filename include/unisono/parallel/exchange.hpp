@@ -26,12 +26,7 @@ struct MicroBatchPlace {
   bool first = true, last = true;  ///< whether it is this rank's first or last in the step
 };
 
-/// Where the gradient of a micro-batch goes.
-struct GradientTarget {
-  MutableView gradient;
-  kernels::Write write;
-  GradientReady ready = {};  ///< who is told which ranges of the gradient are final; nobody: it is not asked for
-};
+using models::GradientTarget;
 
 /// What happens to the gradient between the backward pass and the optimizer step, e.g. a sum over the ranks.
 class GradientExchange {

@@ -128,13 +128,13 @@ double LinearModel::penalty(View parameters) const {
   return settings_.l1 * l1 + settings_.l2 / 2 * l2;
 }
 
-void LinearModel::loss_and_gradient(const data::Batch& batch, float scale, ModelState state, MutableView gradient,
-                                    kernels::Write write, const GradientReady& ready, kernels::LossSums& sums) {
+void LinearModel::loss_and_gradient(const data::Batch& batch, float scale, ModelState state,
+                                    const GradientTarget& target, kernels::LossSums& sums) {
   require_gradient();
-  if (write == kernels::Write::overwrite) std::fill(gradient.begin(), gradient.end(), 0.0F);
-  add_data_gradient(batch, scale, state.parameters, gradient, sums);
-  add_penalty_gradient(scale * static_cast<float>(batch.size), state.parameters, gradient);
-  if (ready) ready(0, layout_.size());
+  if (target.write == kernels::Write::overwrite) std::ranges::fill(target.gradient, 0.0F);
+  add_data_gradient(batch, scale, state.parameters, target.gradient, sums);
+  add_penalty_gradient(scale * static_cast<float>(batch.size), state.parameters, target.gradient);
+  if (target.ready) target.ready(0, layout_.size());
 }
 
 void LinearModel::evaluate(const data::Batch& batch, ModelState state, kernels::LossSums& sums) {

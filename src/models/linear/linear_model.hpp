@@ -93,8 +93,8 @@ class LinearModel final : public Model, public InPlace, public ByFeatures, publi
   const ParameterLayout& statistics_layout() const override { return statistics_; }
   void initialise(std::uint64_t seed, ModelState state) const override;
 
-  void loss_and_gradient(const data::Batch& batch, float scale, ModelState state, MutableView gradient,
-                         kernels::Write write, const GradientReady& ready, kernels::LossSums& sums) override;
+  void loss_and_gradient(const data::Batch& batch, float scale, ModelState state, const GradientTarget& target,
+                         kernels::LossSums& sums) override;
   double penalty(View parameters) const override;
   void evaluate(const data::Batch& batch, ModelState state, kernels::LossSums& sums) override;
   void evaluate_predictions(const data::Batch& batch, ModelState state, kernels::LossSums& sums,

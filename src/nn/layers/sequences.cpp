@@ -94,11 +94,16 @@ void Embedding::forward(const Pass& pass, const ForwardViews& views) const {
 
 void Embedding::backward(const Pass& pass, const BackwardViews& views) const {
   SequenceKernels& kernels = sequences_of(pass);
-  const kernels::Write write = shares_weights_ ? kernels::Write::add : views.write;
-  kernels.embedding_backward(spec_, pass.batch, views.x, views.dy, pass.gradient(views.gradient, weight_), {}, write);
-  if (!learns_positions()) return;
-  kernels.embedding_backward(spec_, pass.batch, views.x, views.dy, {}, pass.gradient(views.gradient, positions_),
-                             views.write);
+  const bool continues = shares_weights_ && pass.tied == nullptr;  // what the unembedding has begun
+  const MutableView dw = pass.gradient(views.gradient, weight_);
+  kernels.embedding_backward(spec_, pass.batch, views.x, views.dy, dw, {},
+                             continues ? kernels::Write::add : views.write);
+  if (learns_positions()) {
+    kernels.embedding_backward(spec_, pass.batch, views.x, views.dy, {}, pass.gradient(views.gradient, positions_),
+                               views.write);
+  }
+  if (!shares_weights_ || continues || !pass.tied->complete) return;
+  pass.backend.axpby(1, pass.tied->gradient.first(dw.size()), 1, dw);
 }
 
 void describe_embedding(LayerSettings& settings, ConfigVisitor& visitor) {
@@ -306,8 +311,9 @@ class Unembedding final : public SequenceLayer {
  private:
   void add_loss(const Pass& pass, View x, MutableView dx, MutableView dw, kernels::Write write,
                 kernels::LossSums& sums) const {
-    sequences_of(pass).head_loss(spec_, rows(pass), x, pass.parameter(weight_), pass.loss->labels, pass.loss->scale, dx,
-                                 dw, write, sums);
+    const bool elsewhere = pass.tied != nullptr && !pass.tied->weight.empty();
+    const View w = elsewhere ? pass.tied->weight : pass.parameter(weight_);
+    sequences_of(pass).head_loss(spec_, rows(pass), x, w, pass.loss->labels, pass.loss->scale, dx, dw, write, sums);
   }
 
   UnembeddingSettings settings_;
@@ -337,6 +343,9 @@ void Unembedding::forward(const Pass& pass, const ForwardViews& views) const {
 }
 
 void Unembedding::backward(const Pass& pass, const BackwardViews& views) const {
+  if (!tied_to_.empty() && pass.tied != nullptr) {
+    return add_loss(pass, views.x, views.dx, pass.tied->gradient, pass.tied->write, pass.loss->sums);
+  }
   const MutableView dw = pass.gradient(views.gradient, weight_);
   const bool is_second_half = !views.carried.empty() && !dw.empty();
   kernels::LossSums counted_before;

@@ -20,7 +20,7 @@ class BucketedSum final : public GradientExchange {
       : gradient_(gradient), buckets_(std::move(buckets)) {}
   GradientTarget target(const MicroBatchPlace& place) override {
     return {gradient_, place.first ? kernels::Write::overwrite : kernels::Write::add,
-            place.last ? GradientReady(buckets_) : GradientReady()};
+            place.last ? GradientReady(buckets_) : GradientReady(), place.last};
   }
   void finish() override { buckets_.finish(); }
   BlockedSeconds blocked() const override {
@@ -247,7 +247,7 @@ GradientTarget ReproducibleSum::target(const MicroBatchPlace& place) {
   if (now_->own.first == now_->own.last) return {gradient_, kernels::Write::overwrite};
   leaf_ = leaf_of(place, now_->tree.leaves());
   return {vector(planned(leaf_).target), leaf_.begins ? kernels::Write::overwrite : kernels::Write::add,
-          leaf_.ends ? GradientReady(*this) : GradientReady()};
+          leaf_.ends ? GradientReady(*this) : GradientReady(), leaf_.ends};
 }
 
 /// What follows for the leaf that ends with the present micro-batch.

@@ -52,7 +52,7 @@ class CompressedSum final : public GradientExchange {
 
   GradientTarget target(const MicroBatchPlace& place) override {
     return {run_.gradient, place.first ? kernels::Write::overwrite : kernels::Write::add,
-            place.last && settings_.clip_norm == 0 ? GradientReady(buckets_) : GradientReady()};
+            place.last && settings_.clip_norm == 0 ? GradientReady(buckets_) : GradientReady(), place.last};
   }
   void finish() override;
   BlockedSeconds blocked() const override {

@@ -23,7 +23,7 @@ MicroBatchPlace place_of(const data::Batch& batch, bool first) {
 
 GradientTarget target_of(const StepTerms& run, const MicroBatchPlace& place, GradientExchange* exchange) {
   if (exchange != nullptr) return exchange->target(place);
-  return {run.gradient, place.first ? kernels::Write::overwrite : kernels::Write::add};
+  return {run.gradient, place.first ? kernels::Write::overwrite : kernels::Write::add, {}, place.last};
 }
 
 float scale_of(const data::Batch& batch, MeanOver mean_over) {
@@ -43,8 +43,8 @@ data::Batch accumulate_gradient(StepTerms& run, MeanOver mean_over, GradientExch
     const GradientTarget target = target_of(run, place_of(batch, first), exchange);
     {
       const ComputeScope computes(run, run.flops_per_example * static_cast<double>(batch.size));
-      run.model.loss_and_gradient(batch, scale_of(batch, mean_over), run.state, target.gradient, target.write,
-                                  target.ready, run.sums);
+      run.model.loss_and_gradient(batch, scale_of(batch, mean_over), run.state,
+                                  {target.gradient, target.write, target.ready}, run.sums);
     }
     if (run.leaves > 0) {
       const Phase phase(run, run.seconds.compute);

@@ -91,7 +91,7 @@ std::int64_t scratch_bytes_after(const MemoryContext& context, Index batch) {
       {.features = context.data.features, .classes = context.data.classes, .target_size = context.data.target_size},
       {.rank = 0, .size = 1, .batch_size = batch, .seed = 0});
   kernels::LossSums sums;
-  model.loss_and_gradient(source.next(), 1, state, gradient.view(), kernels::Write::overwrite, {}, sums);
+  model.loss_and_gradient(source.next(), 1, state, {gradient.view()}, sums);
   return context.backend.scratch_size() * kFloat;
 }
 

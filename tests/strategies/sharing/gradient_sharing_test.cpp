@@ -102,7 +102,7 @@ std::vector<float> written_out(const Examples& examples, const Training& trainin
       const data::Batch batch = rank.source->next();
       kernels::LossSums sums;
       model->loss_and_gradient(batch, 1.0F / static_cast<float>(std::max<Index>(1, batch.rank_step_size)), {theta, {}},
-                               gradient, kernels::Write::overwrite, {}, sums);
+                               {gradient}, sums);
       std::vector<float> next = theta;
       const double share = static_cast<double>(batch.rank_step_size) / static_cast<double>(batch.global_size);
       rank.optimizer->step(next, gradient, share * training.optimizer.learning_rate);
