@@ -139,11 +139,12 @@ struct HeadResult {
   double loss = 0;
   std::int64_t rows = 0, correct = 0, correct_top5 = 0;
   Values dx, dw;  ///< of the sum of the losses
+  Values mass;    ///< [V], Σ over the rows of probability and target
 };
 inline HeadResult head_loss(const kernels::HeadSpec& spec, std::span<const double> x, std::span<const double> w,
                             std::span<const std::int32_t> labels) {
   const std::size_t units = unsigned_of(spec.units), classes = unsigned_of(spec.vocabulary);
-  HeadResult result{.dx = Values(x.size()), .dw = Values(w.size())};
+  HeadResult result{.dx = Values(x.size()), .dw = Values(w.size()), .mass = Values(classes)};
   Values logits(classes);
   for (std::size_t row = 0; row < labels.size(); ++row) {
     if (labels[row] < 0) continue;
@@ -161,6 +162,7 @@ inline HeadResult head_loss(const kernels::HeadSpec& spec, std::span<const doubl
       const double target = even + (v == label ? 1 - static_cast<double>(spec.smoothing) : 0);
       result.loss -= target * (logits[v] - std::log(sum));
       const double dz = std::exp(logits[v]) / sum - target;
+      result.mass[v] += dz + 2 * target;
       for (std::size_t c = 0; c < units; ++c) {
         result.dx[row * units + c] += dz * w[v * units + c];
         result.dw[v * units + c] += dz * x[row * units + c];

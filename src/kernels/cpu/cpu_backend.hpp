@@ -3,11 +3,14 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <tuple>
+#include <utility>
 
 #include "cpu/instruction_set.hpp"
 #include "cpu/lanes.hpp"
 #include "cpu/loop_team.hpp"
 #include "unisono/kernels/backend.hpp"
+#include "unisono/kernels/sequence_kernels.hpp"
 
 namespace unisono::kernels::cpu {
 
@@ -76,7 +79,7 @@ struct CpuSettings {
 
 /// The CPU's kernels, on activations that are laid out as `Lanes` and `Methods` say. Each call uses all of the
 /// backend's threads, so only one caller may use it at a time.
-class CpuBackend final : public Backend {
+class CpuBackend final : public Backend, public SequenceKernels {
  public:
   explicit CpuBackend(const CpuSettings& settings);
   ~CpuBackend() override;
@@ -146,6 +149,26 @@ class CpuBackend final : public Backend {
   void dropout(const DropoutKey& key, const Extent& extent, std::span<const std::uint64_t> examples, View x,
                MutableView y) override;
   void add(const Extent& extent, Index batch, View x, MutableView y) override;
+
+  // Sequences: embedding.cpp, attention.cpp, head.cpp, norms.cpp, elementwise.cpp
+
+  void load_tokens(std::span<const std::int32_t> tokens, MutableView x) override;
+  void embedding_forward(const EmbeddingSpec& spec, Index batch, View tokens, View w, View positions,
+                         MutableView y) override;
+  void embedding_backward(const EmbeddingSpec& spec, Index batch, View tokens, View dy, MutableView dw,
+                          MutableView dpositions, Write write) override;
+  void attention_forward(const AttentionSpec& spec, Index batch, View x, const DropoutKey& dropout,
+                         std::span<const std::uint64_t> examples, MutableView y, MutableView log_sums) override;
+  void attention_backward(const AttentionSpec& spec, Index batch, View x, View y, View log_sums,
+                          const DropoutKey& dropout, std::span<const std::uint64_t> examples, View dy,
+                          MutableView dx) override;
+  void head_loss(const HeadSpec& spec, Index rows, View x, View w, std::span<const std::int32_t> labels, float scale,
+                 MutableView dx, MutableView dw, Write write, LossSums& sums) override;
+  void rms_norm_forward(const NormSpec& spec, Index batch, View x, View gamma, MutableView y) override;
+  void rms_norm_backward(const NormSpec& spec, Index batch, View x, View gamma, View dy, MutableView dx,
+                         MutableView dgamma, Write write) override;
+  void gate_forward(Index units, Index batch, View x, MutableView y) override;
+  void gate_backward(Index units, Index batch, View x, View dy, MutableView dx) override;
 
   // Losses: loss.cpp
 
@@ -240,6 +263,11 @@ class CpuBackend final : public Backend {
   void layer_norm_backward_of_lanes(const NormSpec& spec, Index batch, View x, View gamma, View dy, MutableView dx,
                                     MutableView dgamma, MutableView dbeta, Write write);
 
+  const float* rotary_table(const AttentionSpec& spec);
+  const float* sinusoids(const EmbeddingSpec& spec);
+  void rms_norm_backward_of_lanes(const NormSpec& spec, Index batch, View x, View gamma, View dy, MutableView dx,
+                                  MutableView dgamma, Write write);
+
   // Losses and updates
 
   void count_hits(const Extent& extent, Index batch, View logits, std::span<const std::int32_t> labels, View targets,
@@ -255,11 +283,13 @@ class CpuBackend final : public Backend {
 
   CpuSettings settings_;
   Loops loops_, narrow_loops_;
-  bool fixed_ = false;                       ///< whether parameters are
-  std::map<const float*, Buffer> prepared_;  ///< by weights: see prepared()
-  Scratch packed_;                           ///< transposed operands of products
-  Scratch partials_;                         ///< sums of parts of a batch, to be added up in a fixed order
-  Scratch x_copy_, y_copy_, dx_copy_;        ///< activations in another layout
+  bool fixed_ = false;                                         ///< whether parameters are
+  std::map<const float*, Buffer> prepared_;                    ///< by weights: see prepared()
+  std::map<std::tuple<Index, Index, double>, Buffer> rotary_;  ///< by rows, width and θ: see rotary_table()
+  std::map<std::pair<Index, Index>, Buffer> sinusoids_;        ///< by rows and units: see sinusoids()
+  Scratch packed_;                                             ///< transposed operands of products
+  Scratch partials_;                   ///< sums of parts of a batch, to be added up in a fixed order
+  Scratch x_copy_, y_copy_, dx_copy_;  ///< activations in another layout
 };
 
 }  // namespace unisono::kernels::cpu

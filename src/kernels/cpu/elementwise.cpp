@@ -31,6 +31,35 @@ void CpuBackend::add(const Extent& extent, Index batch, View x, MutableView y) {
   });
 }
 
+namespace {
+
+/// Calls work(first, length, i, j) for parts of rows of F units: from float `first` of a batch of F units, from i and j
+/// of a batch of 2F on, which are values of the same units and of those F units after them.
+template <typename Work>
+void for_each_gate(int threads, Index units, Index batch, const Work& work) {
+  const Lanes lanes(batch);
+  const Index size = units * lanes.width, parts = chunks_of(size);
+  parallel_for(threads, lanes.blocks * parts, [&](Index task) {
+    const Index block = task / parts, first = task % parts * kChunk, in = block * 2 * size + first;
+    work(block * size + first, std::min(kChunk, size - first), in, in + size);
+  });
+}
+
+}  // namespace
+
+void CpuBackend::gate_forward(Index units, Index batch, View x, MutableView y) {
+  for_each_gate(settings_.threads, units, batch, [&](Index first, Index length, Index gate, Index value) {
+    loops_.gate.forward(x.data() + gate, x.data() + value, y.data() + first, length);
+  });
+}
+
+void CpuBackend::gate_backward(Index units, Index batch, View x, View dy, MutableView dx) {
+  for_each_gate(settings_.threads, units, batch, [&](Index first, Index length, Index gate, Index value) {
+    loops_.gate.backward(x.data() + gate, x.data() + value, dy.data() + first, dx.data() + gate, dx.data() + value,
+                         length);
+  });
+}
+
 // Dropout, Srivastava et al., JMLR 15, 2014, with masks that depend on neither ranks nor threads.
 //
 //   element e of example n, e = (c H + y) W + x, is kept where u ≥ rate, with u the e-th value of

@@ -84,6 +84,83 @@ struct LayerNormLoops {
                      double* dgamma, double* dbeta);
 };
 
+struct RmsNormLoops {
+  /// Per lane: 1 / √(mean of x² + epsilon).
+  void (*inverse)(const Columns& columns, const float* x, float epsilon, float* inverse);
+  /// y = gamma[e] x inverse
+  void (*forward)(const Columns& columns, const float* x, const float* inverse, const float* gamma, float* y);
+  /// dx = inverse (d − x̂ · mean of d x̂) with d = gamma dy and x̂ = x inverse.
+  void (*backward)(const Columns& columns, const float* x, const float* inverse, const float* gamma, const float* dy,
+                   float* dx);
+  /// dgamma[e] += Σ dy x̂ over the used lanes.
+  void (*parameters)(const Columns& columns, const float* x, const float* inverse, const float* dy, double* dgamma);
+};
+
+/// y = silu(x) · v, element by element.
+struct GateLoops {
+  void (*forward)(const float* x, const float* v, float* y, Count n);
+  void (*backward)(const float* x, const float* v, const float* dy, float* dx, float* dv, Count n);
+};
+
+/// Scores q·k of some queries and keys: [keys][kMaximumLanes], each key with `queries` lanes, a multiple of 16. The
+/// first `free` keys are seen by all queries; of the others, query i sees key free + j where j ≤ i.
+struct ScoreShape {
+  Count queries = 0, keys = 0, free = 0;
+  float factor = 1;  ///< log₂ e / √D
+};
+
+/// The softmax of each query over the keys so far.
+struct RunningSoftmax {
+  float largest[kMaximumLanes];     ///< of score · factor; −∞ at first
+  float sum[kMaximumLanes];         ///< Σ 2^(score · factor − largest); 0 at first
+  float correction[kMaximumLanes];  ///< 2^(largest before − largest now): of what was summed before
+};
+
+/// The same of a backward pass, the other way round: [queries][kMaximumLanes], each query with `keys` lanes, a multiple
+/// of 16. Where `diagonal`, query i sees key j where j ≤ i, and of each 16 queries only the lanes exist that one of
+/// them sees.
+struct ScoreGradientShape {
+  Count queries = 0, keys = 0;
+  bool diagonal = false;
+  float factor = 1;  ///< log₂ e / √D
+  float scale = 1;   ///< 1 / √D
+};
+
+/// What all elements of the dropout mask of one sequence's attention share; see elementwise.cpp.
+struct MaskKey {
+  std::uint64_t key = 0;
+  std::uint32_t epoch = 0;
+  std::uint32_t threshold = 0;
+  std::uint32_t example_low = 0, example_high = 0;
+  float scale = 1;  ///< of what is kept
+};
+
+struct AttentionLoops {
+  /// to[i · to_stride + j] = from[i · from_stride + j] for i < rows, j < lanes.
+  void (*copy)(Count rows, Count lanes, const float* from, Count from_stride, float* to, Count to_stride);
+  /// x[i], x[half + i] are turned by their angles, or back where sign is −1. \param x [2 · half][kMaximumLanes]
+  /// \param table [half][2][kMaximumLanes]: cosines and sines
+  void (*rotate)(Count half, const float* table, float sign, float* x);
+  /// Scores become 2^(score · factor − largest), and 0 where they are not seen: of keys after `free`, only for as many
+  /// as one of the 16 queries beside sees.
+  void (*probabilities)(const ScoreShape& shape, float* scores, RunningSoftmax& running);
+  /// log_sums = ln Σ exp(score / √D), inverse = 1 / sum.
+  void (*finish)(Count queries, const RunningSoftmax& running, float* log_sums, float* inverse);
+  /// y[i][lane] = factors[lane] · x[i][lane] for i < rows, lane < lanes. y may be x.
+  void (*scale)(Count rows, Count lanes, const float* factors, const float* x, float* y);
+  /// sums[lane] = Σ_i x[i][lane] · y[i][lane] for i < rows
+  void (*dots)(Count rows, Count lanes, const float* x, const float* y, float* sums);
+  /// Scores become probabilities p, gradients of probabilities dp become those of scores, p (dp − dot) / √D. Where
+  /// there are mask factors, dp and p are those after dropout. \param log_sums, dots [queries]
+  /// \param mask of the scores' shape, or null
+  void (*gradients)(const ScoreGradientShape& shape, const float* log_sums, const float* dots, const float* mask,
+                    float* scores, float* gradients);
+  /// mask[j] = 0 or key.scale, for the elements first + j, j < count ≤ kMaximumLanes.
+  void (*mask)(const MaskKey& key, std::uint64_t first, Count count, float* mask);
+  /// x[i][lane] *= y[i][lane] for i < rows, lane < lanes
+  void (*multiply)(Count rows, Count lanes, const float* y, float* x);
+};
+
 /// Tiles of an image's pixels that follow one another in a row, a tile of the output apart: the first begins at pixel
 /// x. What lies outside of the image's width is zero, or is not written.
 struct TileRow {
@@ -139,6 +216,30 @@ struct SoftmaxSums {
   double logits[kMaximumLanes];        ///< Σ (z − largest)
   std::int32_t
       before[kMaximumLanes];  ///< how many logits are larger than the label's, or as large and of a lower class
+};
+
+/// The softmax of some classes of each lane, with those of other classes to be combined.
+struct PartialSoftmax {
+  float largest[kMaximumLanes];
+  double exponentials[kMaximumLanes];  ///< Σ exp(z − largest)
+  double logits[kMaximumLanes];        ///< Σ z
+};
+
+/// The softmax of all classes of each lane, and what its gradient needs.
+struct HeadLanes {
+  float largest[kMaximumLanes];
+  float share[kMaximumLanes];          ///< scale / Σ exp(z − largest); 0 in lanes without a label
+  float spread[kMaximumLanes];         ///< of each class's gradient: scale · smoothing / V; 0 in lanes without a label
+  float label[kMaximumLanes];          ///< the label's logit
+  std::int32_t labels[kMaximumLanes];  ///< −1: none
+};
+
+struct HeadLoops {
+  void (*sums)(const Columns& columns, const float* z, PartialSoftmax& sums);
+  /// Adds to before[lane] how many of the classes first, first + 1, … come before the label, as in SoftmaxSums.
+  void (*count)(const Columns& columns, Count first, const float* z, const HeadLanes& lanes, std::int32_t* before);
+  /// z becomes its gradient, but for the label's peak; the classes are counted as above.
+  void (*gradient)(const Columns& columns, Count first, const HeadLanes& lanes, float* z, std::int32_t* before);
 };
 
 /// Intermediate values of the multiclass hinge of columns of scores, for each lane (example).
@@ -381,7 +482,11 @@ struct Loops {
   BatchNormLoops channels_batch_norm;  ///< of tiles with the channels innermost
   WinogradLoops winograd2, winograd4;
   LayerNormLoops layer_norm;
+  RmsNormLoops rms_norm;
   ActivationLoops activation;
+  GateLoops gate;
+  AttentionLoops attention;
+  HeadLoops head;
   DropoutLoops dropout;
   LossLoops loss;
   AlgebraLoops algebra;

@@ -286,4 +286,64 @@ void CpuBackend::layer_norm_backward_of_lanes(const NormSpec& spec, Index batch,
   });
 }
 
+// RMS normalisation, Zhang & Sennrich 2019, in the same way.
+
+void CpuBackend::rms_norm_forward(const NormSpec& spec, Index batch, View x, View gamma, MutableView y) {
+  assert(spec.activation == Activation::none);
+  const View values = in_layout(Innermost::examples, spec.extent, batch, x, x_copy_);
+  const MutableView to = room_in_layout(Innermost::examples, spec.extent, batch, y, y_copy_);
+  const Lanes lanes(batch);
+  const Groups groups(spec.extent, lanes, settings_.threads);
+  const RmsNormLoops& loops = loops_of(lanes).rms_norm;
+  parallel_for(settings_.threads, groups.count(), [&](Index group) {
+    float inverse[kMaximumLanes];
+    const float* from = values.data() + groups.offset(group);
+    loops.inverse(groups.columns(), from, static_cast<float>(spec.epsilon), inverse);
+    loops.forward(groups.columns(), from, inverse, gamma.data(), to.data() + groups.offset(group));
+  });
+  settle(Innermost::examples, spec.extent, batch, to, y);
+}
+
+void CpuBackend::rms_norm_backward(const NormSpec& spec, Index batch, View x, View gamma, View dy, MutableView dx,
+                                   MutableView dgamma, Write write) {
+  assert(spec.activation == Activation::none);
+  const View values = in_layout(Innermost::examples, spec.extent, batch, x, x_copy_);
+  const View gradients = in_layout(Innermost::examples, spec.extent, batch, dy, y_copy_);
+  const MutableView to = room_in_layout(Innermost::examples, spec.extent, batch, dx, dx_copy_);
+  rms_norm_backward_of_lanes(spec, batch, values, gamma, gradients, to, dgamma, write);
+  settle(Innermost::examples, spec.extent, batch, to, dx);
+}
+
+/// As rms_norm_backward, with the examples innermost.
+void CpuBackend::rms_norm_backward_of_lanes(const NormSpec& spec, Index batch, View x, View gamma, View dy,
+                                            MutableView dx, MutableView dgamma, Write write) {
+  const Lanes lanes(batch);
+  const Groups groups(spec.extent, lanes, settings_.threads);
+  const RmsNormLoops& loops = loops_of(lanes).rms_norm;
+  float* const inverse = partials_.floats(lanes.blocks * lanes.width);
+  parallel_for(settings_.threads, groups.count(), [&](Index group) {
+    const Index lane = groups.first_lane(group), at = groups.offset(group);
+    loops.inverse(groups.columns(), x.data() + at, static_cast<float>(spec.epsilon), inverse + lane);
+    if (dx.empty()) return;
+    loops.backward(groups.columns(), x.data() + at, inverse + lane, gamma.data(), dy.data() + at, dx.data() + at);
+  });
+
+  if (dgamma.empty()) return;
+  constexpr Index kElements = 64;
+  const Index size = spec.extent.size();
+  parallel_for(settings_.threads, (size + kElements - 1) / kElements, [&](Index i) {
+    const Index first = i * kElements, count = std::min(kElements, size - first);
+    double sums[kElements] = {};
+    for (Index block = 0; block < lanes.blocks; ++block) {
+      const Index at = (block * size + first) * lanes.width;
+      loops.parameters({count, lanes.width, lanes.width, lanes.used(block)}, x.data() + at,
+                       inverse + block * lanes.width, dy.data() + at, sums);
+    }
+    for (Index e = 0; e < count; ++e) {
+      float& gradient = dgamma[static_cast<std::size_t>(first + e)];
+      gradient = static_cast<float>(sums[e]) + (write == Write::add ? gradient : 0.0F);
+    }
+  });
+}
+
 }  // namespace unisono::kernels::cpu

@@ -21,7 +21,12 @@ Loops make_loops() {
   add_channels_batch_norm(loops);
   add_winograd(loops);
   add_layer_norm(loops);
+  add_rms_norm(loops);
   add_activation(loops);
+  add_gate(loops);
+  add_attention(loops);
+  add_attention_mask(loops);
+  add_head(loops);
   add_dropout(loops);
   add_loss(loops);
   add_algebra(loops);

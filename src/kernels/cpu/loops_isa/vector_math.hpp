@@ -25,11 +25,10 @@ __attribute__((always_inline)) static inline Vector at_most(Vector bound, Vector
 #endif
 }
 
-/// 2ᵗ for t = x · factor, clamped to [−126, 126]. Below 3 ulps.
+/// 2ᵗ; below 3 ulps. \pre −126 ≤ t ≤ 126
 ///   t = n + r, |r| ≤ ½; 2ʳ = 1 + r P(r), a minimax fit to 9.2e-8.
-__attribute__((always_inline)) static inline Vector power_of_two(Vector x, float factor) {
+__attribute__((always_inline)) static inline Vector power_of_two(Vector t) {
   const Vector round = broadcast(0x1.8p23F);  // added and subtracted, rounds to an integer, which is in the low bits
-  const Vector t = at_most(broadcast(126.0F), at_least(broadcast(-126.0F), x * broadcast(factor)));
   const Vector shifted = t + round;
   const Vector r = t - (shifted - round), square = r * r;
   const Vector low = r * 0x1.62e42ap-1F + 1.0F, middle = r * 0x1.c6b752p-5F + 0x1.ebf9bcp-3F;
@@ -37,6 +36,11 @@ __attribute__((always_inline)) static inline Vector power_of_two(Vector x, float
   const Vector fraction = (high * square + middle) * square + low;
   const Integers exponent = (__builtin_bit_cast(Integers, shifted) << 23) + (127 << 23);
   return fraction * __builtin_bit_cast(Vector, exponent);
+}
+
+/// The same for t = x · factor, clamped to [−126, 126].
+__attribute__((always_inline)) static inline Vector power_of_two(Vector x, float factor) {
+  return power_of_two(at_most(broadcast(126.0F), at_least(broadcast(-126.0F), x * broadcast(factor))));
 }
 
 /// 1 / √x = estimate · twice / 2: the CPU's estimate y, and 3 − x y², twice the factor of a Newton step. They are

@@ -1,0 +1,92 @@
+// Vectors of tokens. Rows of W lie in the order of tokens, activations have the rows of sequences as lanes: tiles of 64
+// rows and some units are gathered and transposed.
+#include <algorithm>
+#include <bit>
+#include <cassert>
+#include <cmath>
+
+#include "cpu/cpu_backend.hpp"
+#include "cpu/lanes.hpp"
+#include "cpu/loop_team.hpp"
+
+namespace unisono::kernels::cpu {
+namespace {
+
+constexpr Index kUnits = 32;  ///< of a tile
+
+Index token_of(View tokens, Index row) { return std::bit_cast<std::int32_t>(tokens[static_cast<std::size_t>(row)]); }
+
+/// A tile, row by row.
+using RowTile = float[kMaximumLanes][kUnits];
+
+}  // namespace
+
+void CpuBackend::load_tokens(std::span<const std::int32_t> tokens, MutableView x) {
+  assert(static_cast<Index>(x.size()) >= activation_size({}, static_cast<Index>(tokens.size())));
+  std::ranges::fill(x, 0.0F);
+  std::ranges::transform(tokens, x.begin(), [](std::int32_t token) { return std::bit_cast<float>(token); });
+}
+
+/// P[t, 2i] = sin(t / 10000^(2i/C)), P[t, 2i + 1] = cos(…), made once for each shape.
+const float* CpuBackend::sinusoids(const EmbeddingSpec& spec) {
+  Buffer& table = sinusoids_[{spec.rows, spec.units}];
+  if (table.size() > 0) return table.data();
+  table = Buffer(spec.rows * spec.units);
+  for (Index c = 0; c < spec.units; ++c) {
+    const double slowness = std::pow(10000.0, static_cast<double>(c / 2 * 2) / static_cast<double>(spec.units));
+    for (Index t = 0; t < spec.rows; ++t) {
+      const double angle = static_cast<double>(t) / slowness;
+      table.data()[t * spec.units + c] = static_cast<float>(c % 2 == 0 ? std::sin(angle) : std::cos(angle));
+    }
+  }
+  return table.data();
+}
+
+void CpuBackend::embedding_forward(const EmbeddingSpec& spec, Index batch, View tokens, View w, View positions,
+                                   MutableView y) {
+  const Lanes lanes(batch * spec.rows);
+  const Index units = spec.units, tiles = (units + kUnits - 1) / kUnits;
+  const float* added = positions.empty() ? nullptr : positions.data();
+  if (added == nullptr && spec.sinusoidal) added = sinusoids(spec);
+  parallel_for(settings_.threads, lanes.blocks * tiles, [&](Index task) {
+    const Index block = task / tiles, first = task % tiles * kUnits, count = std::min(kUnits, units - first);
+    RowTile tile{};
+    for (Index lane = 0; lane < lanes.used(block); ++lane) {
+      const Index row = block * lanes.width + lane;
+      const float* const from = w.data() + token_of(tokens, row) * units + first;
+      const float* const position = added == nullptr ? nullptr : added + row % spec.rows * units + first;
+      for (Index c = 0; c < count; ++c) tile[lane][c] = position == nullptr ? from[c] : from[c] + position[c];
+    }
+    loops_.transpose(lanes.width, count, &tile[0][0], kUnits, y.data() + (block * units + first) * lanes.width,
+                     lanes.width);
+  });
+}
+
+void CpuBackend::embedding_backward(const EmbeddingSpec& spec, Index batch, View tokens, View dy, MutableView dw,
+                                    MutableView dpositions, Write write) {
+  const Lanes lanes(batch * spec.rows);
+  const Index units = spec.units;
+  if (write == Write::overwrite) {
+    clear(dw);
+    clear(dpositions);
+  }
+  parallel_for(settings_.threads, (units + kUnits - 1) / kUnits, [&](Index task) {
+    const Index first = task * kUnits, count = std::min(kUnits, units - first);
+    RowTile tile;
+    for (Index block = 0; block < lanes.blocks; ++block) {
+      const Index used = lanes.used(block);
+      loops_.transpose(count, used, dy.data() + (block * units + first) * lanes.width, lanes.width, &tile[0][0],
+                       kUnits);
+      for (Index lane = 0; lane < used; ++lane) {
+        const Index row = block * lanes.width + lane;
+        float* const to = dw.data() + token_of(tokens, row) * units + first;
+        for (Index c = 0; c < count; ++c) to[c] += tile[lane][c];
+        if (dpositions.empty()) continue;
+        float* const position = dpositions.data() + row % spec.rows * units + first;
+        for (Index c = 0; c < count; ++c) position[c] += tile[lane][c];
+      }
+    }
+  });
+}
+
+}  // namespace unisono::kernels::cpu
