@@ -58,7 +58,7 @@ Outputs attend(CpuBackend& backend, const AttentionCase& c) {
   CHECK(std::isfinite(largest_unused(backend, c.out(), y.view())));
   CHECK(std::isfinite(largest_unused(backend, c.log_sums(), log_sums.view())));
   CHECK(largest_unused(backend, c.in(), dx.view()) == 0);
-  CHECK(from_device(backend, c.out(), alone) == from_device(backend, c.out(), y));
+  CHECK(same_bits({{from_device(backend, c.out(), alone)}, {}}, {{from_device(backend, c.out(), y)}, {}}));
   return {{from_device(backend, c.out(), y), from_device(backend, c.log_sums(), log_sums),
            from_device(backend, c.in(), dx)},
           {}};
@@ -75,28 +75,27 @@ double longest(View rows, Index width) {
   return std::sqrt(most);
 }
 
-/// Bounds of errors. Roundings are independent: the sum of n terms errs by some √n roundings of its size.
+/// Bounds of errors. Roundings are independent of each other: a sum of n terms errs by √n of them.
 struct AttentionBounds {
   double y, log_sum, dx;
 
-  /// \param columns the largest Σ_i p_ij, of all heads that read key j
+  /// \param columns the largest Σ_i p_ij, over all heads that read key j
   AttentionBounds(const AttentionCase& c, double columns) {
     const auto width = static_cast<double>(c.spec.width), rows = static_cast<double>(c.spec.rows);
-    const double length = longest(c.x, c.spec.width), kept = 1 / (1 - static_cast<double>(c.options.rate));
-    const double largest = static_cast<double>(c.options.largest);
+    const auto largest = static_cast<double>(c.options.largest), rate = static_cast<double>(c.options.rate);
+    const double length = longest(c.x, c.spec.width), sum = std::sqrt(rows);
     // A score q·k / √D is at most S = |q| |k| / √D. Its product errs by √D u S, turning q and k by 4 u S, the exponent
-    // by 2 u S, and an exponential by 6 u.
-    const double score = length * length / std::sqrt(width);
-    const double power = (std::sqrt(width) + 6) * score + 6;
-    // Σ p has 128 terms a run. A probability has the errors of two of these, and a y of its own sum.
-    log_sum = 4 * kRoundoff * (power + std::sqrt(128) + 2 * (score + std::log(rows)));
-    const double probability = 2 * power + std::sqrt(128), sum = std::sqrt(rows);
-    y = 4 * kRoundoff * (probability + sum) * largest * kept;
-    // ds = p (dp − Σ dy y) / √D, where |dp| is some √D of products of values. Both terms err by √D roundings, the
-    // second also by what y does, and p by the error of L besides. dK and dV are sums over a column of p.
-    const double gradient = std::sqrt(width) * largest * kept;
-    const double slope = 3 * (probability + score + std::log(rows)) + 2 * std::sqrt(width) + sum;
-    dx = 4 * kRoundoff * std::max(1.0, columns) * std::max(1.0, gradient / std::sqrt(width) * largest) * 2 * slope;
+    // by 2 u S, and an exponential by 6 u. Sums of them have 128 terms in a run.
+    const double score = length * length / std::sqrt(width), power = (std::sqrt(width) + 6) * score + 6;
+    const double log = score + std::log(rows);
+    log_sum = kRoundoff * (power + std::sqrt(128) + 2 * log);
+    // A probability has the errors of two such terms, an output those of its own sum besides.
+    const double probability = 2 * power + std::sqrt(128);
+    y = kRoundoff * (probability + sum) * largest / (1 - rate);
+    // dV = Σ p dy. dQ and dK are Σ p (dp − Σ dy y) / √D of keys and queries, where dp / √D is about a value of v: errors
+    // of p and of L; of dp and Σ dy y, with that of y. Sums over a column of p are of independent terms.
+    const double slope = 2 * probability + log + 2 * std::sqrt(width) + sum;
+    dx = kRoundoff * std::sqrt(std::max(1.0, columns)) * (1 + largest * largest) * slope / (1 - rate);
   }
 };
 

@@ -67,13 +67,14 @@ void check_head(const HeadCase& c, Write write) {
                CHECK(outputs.sums[1] == 7 + static_cast<double>(expected.rows));
                CHECK(outputs.sums[2] == 5 + static_cast<double>(expected.correct));
                CHECK(outputs.sums[3] == 6 + static_cast<double>(expected.correct_top5));
+               // dW is a sum of the rows' terms, and of what was there, below 1.
                // dz errs by 60 u p + 3 u, of which a row's Σ |w| is at most 63 u, and the sum itself by V roundings of
                // Σ |dz| ≤ 2.
                const double row = (63 + 3 * classes / 100 + 2 * classes) * kRoundoff * scale;
                CHECK(excess(outputs.tensors[0], dx, row) <= 1);
                CHECK(excess(outputs.tensors[1], dw, [&](std::size_t i) {
                        const double mass = expected.mass[i / static_cast<std::size_t>(c.spec.units)];
-                       return kRoundoff * (scale * (63 + rows) * mass + 2);
+                       return kRoundoff * (scale * 63 * mass + rows * (scale * mass + 1));
                      }) <= 1);
              });
 }
