@@ -8,6 +8,7 @@
 
 #include <cuda_runtime.h>
 
+#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -151,6 +152,7 @@ inline float __fadd_rn(float a, float b) { return a + b; }
 inline float __fsub_rn(float a, float b) { return a - b; }
 inline float __fmaf_rn(float a, float b, float c) { return std::fma(a, b, c); }
 inline unsigned __umulhi(unsigned a, unsigned b) { return static_cast<unsigned>((std::uint64_t{a} * b) >> 32); }
+inline int __popc(unsigned bits) { return std::popcount(bits); }
 inline void __threadfence() {}
 inline void __threadfence_block() {}
 #ifdef __GLIBC_PREREQ

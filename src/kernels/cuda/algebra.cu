@@ -110,12 +110,14 @@ Order order_of(const Extent& extent) { return {extent.channels, extent.height * 
 
 }  // namespace
 
+/// One value of an example may be a token, of 32 bits.
 Index CudaBackend::activation_size(const Extent& extent, Index batch) const {
+  if (extent.size() == 1) return batch;
   return activation_floats(precision_, extent.size() * batch);
 }
 
 Index CudaBackend::scratch_size() const {
-  return workspace_.size() + partials_.size() + values_.size() + rounded_.size();
+  return workspace_.size() + partials_.size() + values_.size() + turns_.size() + rounded_.size();
 }
 
 void CudaBackend::load(const Extent& extent, Index batch, View values, MutableView x) {

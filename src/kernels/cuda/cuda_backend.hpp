@@ -12,6 +12,7 @@
 #include "cuda/precision.hpp"
 #include "unisono/kernels/backend.hpp"
 #include "unisono/kernels/compute_device.hpp"
+#include "unisono/kernels/sequence_kernels.hpp"
 #include "unisono/tensor/allocator.hpp"
 
 namespace unisono::kernels::cuda {
@@ -47,7 +48,7 @@ struct LossAccumulators {
 
 /// Kernels of one GPU. Activations are [B, H, W, C], in the precision's type; a dense layer's inputs are such a row,
 /// and weights and biases are rounded to that type once per pass where it is not fp32.
-class CudaBackend final : public Backend, public DeviceRecord {
+class CudaBackend final : public Backend, public SequenceKernels, public DeviceRecord {
  public:
   CudaBackend(int device, Precision precision);
 
@@ -120,6 +121,10 @@ class CudaBackend final : public Backend, public DeviceRecord {
   void layer_norm_backward(const NormSpec& spec, Index batch, View x, View gamma, View dy, MutableView dx,
                            MutableView dgamma, MutableView dbeta, Write write) override;
 
+  void rms_norm_forward(const NormSpec& spec, Index batch, View x, View gamma, MutableView y) override;
+  void rms_norm_backward(const NormSpec& spec, Index batch, View x, View gamma, View dy, MutableView dx,
+                         MutableView dgamma, Write write) override;
+
   // Element by element: elements.cu
 
   void activation_forward(const ActivationSpec& activation, const Extent& extent, Index batch, View x,
@@ -141,6 +146,23 @@ class CudaBackend final : public Backend, public DeviceRecord {
                              LossSums& sums) override;
   void error_loss(const ErrorSpec& spec, Index batch, View outputs, View targets, const LossScale& scale,
                   MutableView doutputs, LossSums& sums) override;
+
+  // Sequences: tokens.cu, attention.cu, head.cu; gates: elements.cu
+
+  void load_tokens(std::span<const std::int32_t> tokens, MutableView x) override;
+  void embedding_forward(const EmbeddingSpec& spec, Index batch, View tokens, View w, View positions,
+                         MutableView y) override;
+  void embedding_backward(const EmbeddingSpec& spec, Index batch, View tokens, View dy, MutableView dw,
+                          MutableView dpositions, Write write) override;
+  void attention_forward(const AttentionSpec& spec, Index batch, View x, const DropoutKey& dropout,
+                         std::span<const std::uint64_t> examples, MutableView y, MutableView log_sums) override;
+  void attention_backward(const AttentionSpec& spec, Index batch, View x, View y, View log_sums,
+                          const DropoutKey& dropout, std::span<const std::uint64_t> examples, View dy,
+                          MutableView dx) override;
+  void head_loss(const HeadSpec& spec, Index rows, View x, View w, std::span<const std::int32_t> labels, float scale,
+                 MutableView dx, MutableView dw, Write write, LossSums& sums) override;
+  void gate_forward(Index units, Index batch, View x, MutableView y) override;
+  void gate_backward(Index units, Index batch, View x, View dy, MutableView dx) override;
 
   // Vector algebra: algebra.cu
 
@@ -190,6 +212,9 @@ class CudaBackend final : public Backend, public DeviceRecord {
   const float* const* weights_of(const LossScale& scale);
   /// Adds the sums of a loss kernel's blocks to the accumulators of `sums`. losses.cu
   void add_found(const struct Found* found, Index blocks, Index batch, LossSums& sums);
+  /// Adds the losses of some rows; logits become their gradients where these are wanted. head.cu
+  void add_head_losses(const HeadSpec& spec, std::span<const std::int32_t> labels, float scale, bool wants_gradient,
+                       float* logits, LossSums& sums);
   /// gradient (+)= result, which holds floats, or else values of the activations' type. elements.cu
   void take_gradient(const void* result, bool floats, MutableView gradient, Write write);
   /// Reads a number from the device's memory. Waits for it. algebra.cu
@@ -200,6 +225,10 @@ class CudaBackend final : public Backend, public DeviceRecord {
   void add_chunks(const struct RangeChunks& cut, const double* partial, std::span<double> sums);
   /// The accumulators, in the device's memory, to which kernels add for these sums. losses.cu
   LossAccumulators* accumulators_of(const LossSums& sums);
+  /// The angles of rotary positions, on the device; null: there are none. attention.cu
+  const struct Turn* turns_of(const AttentionSpec& spec);
+  /// A mask for the command that is added next, on the device; null: nothing is dropped. attention.cu
+  const struct ScaledMask* staged(const DropoutKey& key);
   /// Counts a product whose epilogue cuBLASLt does not have.
   void note_unfused(const ProductSpec& product, const DenseSpec& spec, Index batch, const char* epilogue);
   double seconds_of_product(Index n);  ///< [n, n] by [n, n]
@@ -212,7 +241,8 @@ class CudaBackend final : public Backend, public DeviceRecord {
   Convolutions convolutions_;
   Scratch workspace_;  ///< for cuBLASLt and cuDNN
   Scratch partials_;   ///< sums of parts, to be added up in a fixed order
-  Scratch values_;     ///< results, before they are converted to the caller's layout or type
+  Scratch values_;     ///< results, before they are converted to the caller's layout or type; logits
+  Scratch turns_;      ///< the angles of rotary positions
   View parameters_;    ///< of the pass
   Scratch rounded_;    ///< these, in the type of activations, where that is not fp32
   std::vector<std::unique_ptr<KeptRows>> kept_;

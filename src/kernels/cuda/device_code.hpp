@@ -57,16 +57,27 @@ __device__ T warp_max(T value) {
   return value;
 }
 
-/// Σ over the threads of a block of whole warps, in each of them.
+/// Values of the warps of a block in each thread: lane i has that of warp i, or `none`. All threads must call it.
 template <typename T>
-__device__ T block_sum(T value) {
+__device__ T of_warps(T value, T none) {
   __shared__ T parts[kWarp];
   const unsigned lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp, warps = blockDim.x / kWarp;
-  value = warp_sum(value);
   __syncthreads();  // the parts of the sum before have been read
   if (lane == 0) parts[warp] = value;
   __syncthreads();
-  return warp_sum(lane < warps ? parts[lane] : T(0));
+  return lane < warps ? parts[lane] : none;
+}
+
+/// Σ over the threads of a block of whole warps, in each of them.
+template <typename T>
+__device__ T block_sum(T value) {
+  return warp_sum(of_warps(warp_sum(value), T(0)));
+}
+/// The largest value of them, in each of them.
+template <typename T>
+__device__ T block_max(T value) {
+  value = warp_max(value);
+  return warp_max(of_warps(value, value));
 }
 
 constexpr unsigned kBlock = 256;  ///< threads

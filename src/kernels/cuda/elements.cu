@@ -1,9 +1,8 @@
 #include <cassert>
-#include <cmath>
 
 #include "cuda/column_sums.hpp"
 #include "cuda/device_code.hpp"
-#include "unisono/base/random.hpp"
+#include "cuda/dropout_mask.hpp"
 
 // Elementwise kernels on activations. Bytes per element: 2 or 4 for each value read or written.
 namespace unisono::kernels::cuda {
@@ -201,33 +200,9 @@ void CudaBackend::take_gradient(const void* result, bool floats, MutableView gra
   }
 }
 
-// Dropout with the CPU's masks: element e of example n, in the canonical order, is zeroed where word e mod 4 of
-// philox(key, {e div 4, epoch, n mod 2³², n div 2³²}), divided by 2⁸, is below ⌈2²⁴ rate⌉ (see cpu/elementwise.cpp).
+// Dropout: see dropout_mask.hpp.
 
 namespace {
-
-constexpr std::int64_t kWords = 4;  // that one call of Philox gives
-
-/// Philox 4x32-10, as unisono::philox.
-__device__ void philox_words(std::uint64_t key, std::uint32_t (&counter)[kWords]) {
-  auto k0 = static_cast<std::uint32_t>(key), k1 = static_cast<std::uint32_t>(key >> 32);
-  for (int round = 0; round < 10; ++round) {
-    const std::uint64_t p0 = std::uint64_t{0xD2511F53} * counter[0], p1 = std::uint64_t{0xCD9E8D57} * counter[2];
-    const std::uint32_t c1 = counter[1], c3 = counter[3];
-    counter[0] = static_cast<std::uint32_t>(p1 >> 32) ^ c1 ^ k0;
-    counter[1] = static_cast<std::uint32_t>(p1);
-    counter[2] = static_cast<std::uint32_t>(p0 >> 32) ^ c3 ^ k1;
-    counter[3] = static_cast<std::uint32_t>(p0);
-    k0 += 0x9E3779B9;
-    k1 += 0xBB67AE85;
-  }
-}
-
-/// The values that change from epoch to epoch.
-struct Mask {
-  std::uint64_t key;
-  std::uint32_t epoch, threshold;
-};
 
 /// Each thread computes four neighbouring elements of an example in the canonical order.
 template <typename T>
@@ -236,16 +211,13 @@ __global__ void drop(std::int64_t groups, std::int64_t channels, std::int64_t pi
   const std::int64_t size = channels * pixels, groups_of_example = (size + kWords - 1) / kWords;
   for (std::int64_t i = thread_number(); i < groups; i += threads_of_grid()) {
     const std::int64_t n = i / groups_of_example, group = i % groups_of_example;
-    const std::uint64_t example = (*examples)[n];
-    std::uint32_t words[kWords] = {static_cast<std::uint32_t>(group), mask->epoch, static_cast<std::uint32_t>(example),
-                                   static_cast<std::uint32_t>(example >> 32)};
-    philox_words(mask->key, words);
+    std::uint32_t words[kWords];
+    mask->words_of((*examples)[n], group, words);
     for (std::int64_t k = 0; k < kWords; ++k) {
       const std::int64_t e = group * kWords + k;
       if (e >= size) break;
       const std::int64_t at = n * size + e % pixels * channels + e / pixels;
-      const bool is_kept = words[k] >> 8 >= mask->threshold;
-      y[at] = rounded_to<T>(is_kept ? to_float(x[at]) * scale : 0);
+      y[at] = rounded_to<T>(mask->keeps(words[k]) ? to_float(x[at]) * scale : 0);
     }
   }
 }
@@ -254,16 +226,13 @@ __global__ void drop(std::int64_t groups, std::int64_t channels, std::int64_t pi
 
 void CudaBackend::dropout(const DropoutKey& key, const Extent& extent, std::span<const std::uint64_t> examples, View x,
                           MutableView y) {
-  const Mask mask{.key = stream_key(key.seed ^ (std::uint64_t{key.layer} << 32), Purpose::dropout),
-                  .epoch = key.epoch,
-                  .threshold = static_cast<std::uint32_t>(std::ceil(std::ldexp(key.rate, 24)))};
   const Index pixels = extent.height * extent.width;
   const Index groups = static_cast<Index>(examples.size()) * ((extent.size() + kWords - 1) / kWords);
-  const auto* const staged = queue().stage(mask);
+  const auto* const staged = queue().stage(mask_of(key));
   const auto* const numbers = queue().upload(examples);
   with_type([&]<typename T>(T) {
-    queue().launch(drop<T>, grid_for(groups), groups, extent.channels, pixels, staged, 1.0F / (1.0F - key.rate),
-                   numbers, values_of<T>(x), values_of<T>(y));
+    queue().launch(drop<T>, grid_for(groups), groups, extent.channels, pixels, staged, scale_of_kept(key), numbers,
+                   values_of<T>(x), values_of<T>(y));
   });
 }
 
@@ -323,6 +292,68 @@ void CudaBackend::mask_and_sum(Index rows, Index channels, View y, MutableView d
   });
   if (db.empty()) return;
   queue().launch(add_parts, grid_of_columns(channels), channels, parts, partial, write == Write::add, db.data());
+}
+
+// Gates: rows of 2F values, of which the first F are multiplied with σ of themselves and with the other F.
+
+namespace {
+
+/// Places of packs in rows of 2F values.
+struct GatePlace {
+  std::int64_t own, gated;
+  __device__ GatePlace(std::int64_t i, std::int64_t packs_of_row)
+      : own(i / packs_of_row * 2 * packs_of_row + i % packs_of_row), gated(own + packs_of_row) {}
+};
+
+template <typename T, int kValues>
+__global__ void gate(std::int64_t packs, std::int64_t packs_of_row, const Pack<T, kValues>* x, Pack<T, kValues>* y) {
+  for (std::int64_t i = thread_number(); i < packs; i += threads_of_grid()) {
+    const GatePlace at(i, packs_of_row);
+    const Pack<T, kValues> own = x[at.own], gated = x[at.gated];
+    Pack<T, kValues> result;
+    for (int j = 0; j < kValues; ++j) {
+      const float z = to_float(own.values[j]);
+      result.values[j] = rounded_to<T>(z / (1 + expf(-z)) * to_float(gated.values[j]));
+    }
+    y[i] = result;
+  }
+}
+
+template <typename T, int kValues>
+__global__ void gate_backward_of(std::int64_t packs, std::int64_t packs_of_row, const Pack<T, kValues>* x,
+                                 const Pack<T, kValues>* dy, Pack<T, kValues>* dx) {
+  for (std::int64_t i = thread_number(); i < packs; i += threads_of_grid()) {
+    const GatePlace at(i, packs_of_row);
+    const Pack<T, kValues> gradient = dy[i];
+    Pack<T, kValues> own = x[at.own], gated = x[at.gated];
+    for (int j = 0; j < kValues; ++j) {
+      const float z = to_float(own.values[j]), s = 1 / (1 + expf(-z)), dy_j = to_float(gradient.values[j]);
+      own.values[j] = rounded_to<T>(dy_j * to_float(gated.values[j]) * (s + z * s * (1 - s)));
+      gated.values[j] = rounded_to<T>(dy_j * z * s);
+    }
+    dx[at.own] = own;
+    dx[at.gated] = gated;
+  }
+}
+
+}  // namespace
+
+void CudaBackend::gate_forward(Index units, Index batch, View x, MutableView y) {
+  const Index n = batch * units;
+  with_packs(units, [&]<typename T, int kValues>(Pack<T, kValues>) {
+    using Values = Pack<T, kValues>;
+    queue().launch(gate<T, kValues>, grid_for(n / kValues), n / kValues, units / kValues, values_of<Values>(x),
+                   values_of<Values>(y));
+  });
+}
+
+void CudaBackend::gate_backward(Index units, Index batch, View x, View dy, MutableView dx) {
+  const Index n = batch * units;
+  with_packs(units, [&]<typename T, int kValues>(Pack<T, kValues>) {
+    using Values = Pack<T, kValues>;
+    queue().launch(gate_backward_of<T, kValues>, grid_for(n / kValues), n / kValues, units / kValues,
+                   values_of<Values>(x), values_of<Values>(dy), values_of<Values>(dx));
+  });
 }
 
 }  // namespace unisono::kernels::cuda

@@ -1,24 +1,9 @@
-#include "cuda/device_code.hpp"
+#include "cuda/found.hpp"
 #include "unisono/base/errors.hpp"
 
 // Losses that are computed output by output, and the sums of all losses: one warp for each example, sums in double; the
 // sums of the blocks are added up in the order of the blocks.
 namespace unisono::kernels::cuda {
-
-/// The sums of a warp, and then of a block.
-struct Found {
-  double loss, squared, absolute, target, target_squared, correct, correct_top5;
-};
-
-__device__ inline Found operator+(Found a, const Found& b) {
-  return {a.loss + b.loss,
-          a.squared + b.squared,
-          a.absolute + b.absolute,
-          a.target + b.target,
-          a.target_squared + b.target_squared,
-          a.correct + b.correct,
-          a.correct_top5 + b.correct_top5};
-}
 
 namespace {
 

@@ -346,4 +346,102 @@ void CudaBackend::layer_norm_backward(const NormSpec& spec, Index batch, View x,
                  dgamma.data(), dbeta.data());
 }
 
+// Normalisation by the root of the mean square, over each row's own values; one block for each row.
+
+namespace {
+
+/// 1 / √(mean(x²) + ε) of a row, by the whole block.
+template <typename T>
+__device__ float inverse_root_of_squares(std::int64_t size, const T* x, double epsilon) {
+  double squares = 0;
+  for (std::int64_t i = threadIdx.x; i < size; i += blockDim.x) {
+    const auto value = static_cast<double>(to_float(x[i]));
+    squares += value * value;
+  }
+  return static_cast<float>(1 / sqrt(block_sum(squares) / static_cast<double>(size) + epsilon));
+}
+
+template <typename T>
+__global__ void scale_rows(std::int64_t size, double epsilon, const T* x, const float* gamma, T* y) {
+  x += static_cast<std::int64_t>(blockIdx.x) * size;
+  y += static_cast<std::int64_t>(blockIdx.x) * size;
+  const float inverse = inverse_root_of_squares(size, x, epsilon);
+  for (std::int64_t i = threadIdx.x; i < size; i += blockDim.x) {
+    y[i] = rounded_to<T>(gamma[i] * (to_float(x[i]) * inverse));
+  }
+}
+
+/// dx = inverse (γ dy − x̂ mean(γ dy x̂)), x̂ = x · inverse; inverses are kept for the parameters' gradient.
+template <typename T>
+__global__ void scale_rows_backward(std::int64_t size, double epsilon, const T* x, const float* gamma, const T* dy,
+                                    T* dx, float* inverses) {
+  const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * size;
+  const float inverse = inverse_root_of_squares(size, x + first, epsilon);
+  if (threadIdx.x == 0) inverses[blockIdx.x] = inverse;
+  if (dx == nullptr) return;
+  double products = 0;
+  for (std::int64_t i = threadIdx.x; i < size; i += blockDim.x) {
+    const float hat = to_float(x[first + i]) * inverse;
+    products += static_cast<double>(gamma[i] * to_float(dy[first + i])) * static_cast<double>(hat);
+  }
+  const auto tilt = static_cast<float>(block_sum(products) / static_cast<double>(size));
+  for (std::int64_t i = threadIdx.x; i < size; i += blockDim.x) {
+    const float hat = to_float(x[first + i]) * inverse;
+    dx[first + i] = rounded_to<T>(inverse * (gamma[i] * to_float(dy[first + i]) - hat * tilt));
+  }
+}
+
+/// partial[p] = Σ dy x̂ over part p of the rows.
+template <typename T>
+__global__ void scale_gradients_of_parts(std::int64_t size, std::int64_t rows, const T* x, const T* dy,
+                                         const float* inverses, double* partial) {
+  const std::int64_t i = column_number();
+  const RowsOfPart own(rows);
+  double products = 0;
+  if (i < size) {
+    for (std::int64_t row = own.first + threadIdx.y; row < own.last; row += kRowsOfBlock) {
+      const float hat = to_float(x[row * size + i]) * inverses[row];
+      products += static_cast<double>(to_float(dy[row * size + i])) * static_cast<double>(hat);
+    }
+  }
+  products = column_sum(products);
+  if (threadIdx.y > 0 || i >= size) return;
+  partial[static_cast<std::int64_t>(blockIdx.y) * size + i] = products;
+}
+
+/// dγ[i] (+)= Σ over parts.
+__global__ void scale_gradients(std::int64_t size, std::int64_t parts, const double* partial, bool adds,
+                                float* dgamma) {
+  const std::int64_t i = column_number();
+  const double products = sum_of_parts(parts, size, partial);
+  if (threadIdx.y > 0 || i >= size) return;
+  dgamma[i] = (adds ? dgamma[i] : 0) + static_cast<float>(products);
+}
+
+}  // namespace
+
+void CudaBackend::rms_norm_forward(const NormSpec& spec, Index batch, View x, View gamma, MutableView y) {
+  with_type([&]<typename T>(T) {
+    queue().launch(scale_rows<T>, grid_of_examples(batch), spec.extent.size(), spec.epsilon, values_of<T>(x),
+                   gamma.data(), values_of<T>(y));
+  });
+}
+
+void CudaBackend::rms_norm_backward(const NormSpec& spec, Index batch, View x, View gamma, View dy, MutableView dx,
+                                    MutableView dgamma, Write write) {
+  const Index size = spec.extent.size();
+  const Index parts = parts_of_rows(batch, kExamplesEachPart);
+  double* const partial = partials_.take<double>(parts * size + batch);
+  auto* const inverses = reinterpret_cast<float*>(partial + parts * size);
+  with_type([&]<typename T>(T) {
+    queue().launch(scale_rows_backward<T>, grid_of_examples(batch), size, spec.epsilon, values_of<T>(x), gamma.data(),
+                   values_of<T>(dy), values_of<T>(dx), inverses);
+    if (dgamma.empty()) return;
+    queue().launch(scale_gradients_of_parts<T>, grid_of_columns(size, parts), size, batch, values_of<T>(x),
+                   values_of<T>(dy), inverses, partial);
+  });
+  if (dgamma.empty()) return;
+  queue().launch(scale_gradients, grid_of_columns(size), size, parts, partial, write == Write::add, dgamma.data());
+}
+
 }  // namespace unisono::kernels::cuda
