@@ -15,16 +15,20 @@
 namespace unisono::kernels::cuda {
 namespace {
 
+/// Blocks that a multiprocessor shall have registers for, where a thread has sums of so many slots.
+constexpr int blocks_at_a_time(int slots) { return slots > 128 ? 1 : 2; }
+
 __device__ float scale_of(const AttentionShape& shape) { return 1 / sqrtf(static_cast<float>(shape.width)); }
 
 /// A block's tile of rows, of one head of one sequence. Where causal, those that see most rows come first.
 struct Work {
-  std::int64_t sequence, head, first;
+  int sequence, head, first;
 
-  __device__ Work(const AttentionShape& shape, std::int64_t heads, bool last_first) {
-    const std::int64_t heads_in_all = gridDim.x / shape.tiles(), tile = blockIdx.x / heads_in_all;
-    sequence = blockIdx.x % heads_in_all / heads;
-    head = blockIdx.x % heads;
+  __device__ Work(const AttentionShape& shape, int heads, bool last_first) {
+    const int block = static_cast<int>(blockIdx.x), heads_in_all = static_cast<int>(gridDim.x) / shape.tiles();
+    const int tile = block / heads_in_all;
+    sequence = block % heads_in_all / heads;
+    head = block % heads;
     first = (last_first ? shape.tiles() - 1 - tile : tile) * kTile;
   }
 };
@@ -34,10 +38,10 @@ template <typename T, int kDepth>
 struct Inputs {
   HeadRows<T, kDepth> queries, keys, values;
 
-  __device__ Inputs(const AttentionShape& shape, T* x, const Turn* turns, std::int64_t sequence, std::int64_t head)
+  __device__ Inputs(const AttentionShape& shape, T* x, const Turn* turns, int sequence, int head)
       : queries(shape, x, shape.in(), sequence, head, turns),
-        keys(shape, x, shape.in(), sequence, shape.heads + shape.key_head(head), turns),
-        values(shape, x, shape.in(), sequence, shape.heads + shape.key_heads + shape.key_head(head)) {}
+        keys(shape, x, shape.in(), sequence, shape.heads + head / shape.heads_of_key(), turns),
+        values(shape, x, shape.in(), sequence, shape.heads + shape.key_heads + head / shape.heads_of_key()) {}
 };
 
 /// The softmax of a thread's rows over the tiles of keys so far.
@@ -70,7 +74,7 @@ struct RunningSoftmax {
 
 /// \param y, log_sums [n][H]: null where they are not wanted
 template <typename T, int kDepth>
-__global__ void __launch_bounds__(kTileThreads)
+__global__ void __launch_bounds__(kTileThreads, blocks_at_a_time(kDepth))
     attend(AttentionShape shape, const T* x, const Turn* turns, const ScaledMask* mask,
            const std::uint64_t* const* examples, T* y, float* log_sums) {
   __shared__ TileMemory memory;
@@ -78,16 +82,16 @@ __global__ void __launch_bounds__(kTileThreads)
   const Inputs<const T, kDepth> in(shape, x, turns, own.sequence, own.head);
   MaskFactors factors(mask, mask == nullptr ? 0 : (*examples)[own.sequence]);
   const float scale = scale_of(shape);
-  const std::int64_t first_row = own.first + kOwn * thread_row();
+  const int first_row = own.first + kOwn * thread_row();
   RunningSoftmax softmax;
   Sums<kDepth> sums = {};
-  const std::int64_t last = shape.causal != 0 ? own.first : (shape.tiles() - 1) * kTile;
-  for (std::int64_t tile = 0; tile <= last; tile += kTile) {
+  const int last = shape.causal != 0 ? own.first : (shape.tiles() - 1) * kTile;
+  for (int tile = 0; tile <= last; tile += kTile) {
     float scores[kOwn][kOwn];
     multiply(in.queries, own.first, in.keys, tile, memory, scores);
 #pragma unroll
     for (int i = 0; i < kOwn; ++i) {
-      const std::int64_t row = first_row + i, first_key = tile + kOwn * thread_column();
+      const int row = first_row + i, first_key = tile + kOwn * thread_column();
 #pragma unroll
       for (int j = 0; j < kOwn; ++j) {
         scores[i][j] = shape.sees(row, first_key + j) ? scores[i][j] * scale : -INFINITY;
@@ -105,12 +109,13 @@ __global__ void __launch_bounds__(kTileThreads)
   for (int i = 0; i < kOwn; ++i) {
     const float total = row_sum(softmax.totals[i]);
     for (float& sum : sums[i]) sum /= total;
-    const std::int64_t row = first_row + i;
+    const int row = first_row + i;
     if (log_sums == nullptr || thread_column() > 0 || row >= shape.rows) continue;
-    log_sums[(own.sequence * shape.rows + row) * shape.heads + own.head] = softmax.largest[i] + logf(total);
+    log_sums[(static_cast<std::int64_t>(own.sequence) * shape.rows + row) * shape.heads + own.head] =
+        softmax.largest[i] + logf(total);
   }
   if (y == nullptr) return;
-  store(HeadRows<T, kDepth>(shape, y, shape.heads * shape.width, own.sequence, own.head), own.first, sums);
+  store(HeadRows<T, kDepth>(shape, y, shape.out(), own.sequence, own.head), own.first, sums);
 }
 
 // Backward. Where log sums were not kept, `attend` finds them again.
@@ -135,9 +140,8 @@ struct RowSums {
 struct RowSum {
   float log_sum, products;
 
-  __device__ RowSum(const AttentionShape& shape, const RowSums& sums, const Work& own, std::int64_t head,
-                    std::int64_t row) {
-    const std::int64_t at = (own.sequence * shape.rows + row) * shape.heads + head;
+  __device__ RowSum(const AttentionShape& shape, const RowSums& sums, const Work& own, int head, int row) {
+    const std::int64_t at = (static_cast<std::int64_t>(own.sequence) * shape.rows + row) * shape.heads + head;
     log_sum = row < shape.rows ? sums.log_sums[at] : 0;
     products = row < shape.rows ? sums.products[at] : 0;
   }
@@ -156,28 +160,28 @@ struct Probability {
 
 /// dQ of a tile of queries.
 template <typename T, int kDepth>
-__global__ void __launch_bounds__(kTileThreads)
+__global__ void __launch_bounds__(kTileThreads, blocks_at_a_time(kDepth))
     attend_backward_queries(AttentionShape shape, const T* x, const Turn* turns, const ScaledMask* mask,
                             const std::uint64_t* const* examples, RowSums row_sums, const T* dy, T* dx) {
   __shared__ TileMemory memory;
   const Work own(shape, shape.heads, true);
   const Inputs<const T, kDepth> in(shape, x, turns, own.sequence, own.head);
-  const HeadRows<const T, kDepth> gradients(shape, dy, shape.heads * shape.width, own.sequence, own.head);
+  const HeadRows<const T, kDepth> gradients(shape, dy, shape.out(), own.sequence, own.head);
   MaskFactors factors(mask, mask == nullptr ? 0 : (*examples)[own.sequence]);
   const float scale = scale_of(shape);
   Sums<kDepth> sums = {};
-  const std::int64_t last = shape.causal != 0 ? own.first : (shape.tiles() - 1) * kTile;
-  for (std::int64_t tile = 0; tile <= last; tile += kTile) {
+  const int last = shape.causal != 0 ? own.first : (shape.tiles() - 1) * kTile;
+  for (int tile = 0; tile <= last; tile += kTile) {
     float scores[kOwn][kOwn], products[kOwn][kOwn];
     multiply(in.queries, own.first, in.keys, tile, memory, scores);
     multiply(gradients, own.first, in.values, tile, memory, products);
 #pragma unroll
     for (int i = 0; i < kOwn; ++i) {
-      const std::int64_t query = own.first + kOwn * thread_row() + i;
+      const int query = own.first + kOwn * thread_row() + i;
       const RowSum row(shape, row_sums, own, own.head, query);
 #pragma unroll
       for (int j = 0; j < kOwn; ++j) {
-        const std::int64_t key = tile + kOwn * thread_column() + j;
+        const int key = tile + kOwn * thread_column() + j;
         const float factor = factors.of(shape.element(own.head, query, key));
         scores[i][j] = Probability(shape.sees(query, key), scores[i][j], products[i][j], factor, row, scale).gradient;
       }
@@ -190,29 +194,29 @@ __global__ void __launch_bounds__(kTileThreads)
 
 /// dK and dV of a tile of keys, over the heads that read them and their queries.
 template <typename T, int kDepth>
-__global__ void __launch_bounds__(kTileThreads)
+__global__ void __launch_bounds__(kTileThreads, blocks_at_a_time(2 * kDepth))
     attend_backward_keys(AttentionShape shape, const T* x, const Turn* turns, const ScaledMask* mask,
                          const std::uint64_t* const* examples, RowSums row_sums, const T* dy, T* dx) {
   __shared__ TileMemory memory;
   const Work own(shape, shape.key_heads, false);
-  const std::int64_t first_head = own.head * shape.heads_of_key();
+  const int first_head = own.head * shape.heads_of_key();
   MaskFactors factors(mask, mask == nullptr ? 0 : (*examples)[own.sequence]);
   const float scale = scale_of(shape);
   Sums<kDepth> key_sums = {}, value_sums = {};
-  for (std::int64_t head = first_head; head < first_head + shape.heads_of_key(); ++head) {
+  for (int head = first_head; head < first_head + shape.heads_of_key(); ++head) {
     const Inputs<const T, kDepth> in(shape, x, turns, own.sequence, head);
-    const HeadRows<const T, kDepth> gradients(shape, dy, shape.heads * shape.width, own.sequence, head);
-    for (std::int64_t tile = shape.causal != 0 ? own.first : 0; tile < shape.rows; tile += kTile) {
+    const HeadRows<const T, kDepth> gradients(shape, dy, shape.out(), own.sequence, head);
+    for (int tile = shape.causal != 0 ? own.first : 0; tile < shape.rows; tile += kTile) {
       float scores[kOwn][kOwn], products[kOwn][kOwn];
       multiply(in.keys, own.first, in.queries, tile, memory, scores);
       multiply(in.values, own.first, gradients, tile, memory, products);
 #pragma unroll
       for (int j = 0; j < kOwn; ++j) {
-        const std::int64_t query = tile + kOwn * thread_column() + j;
+        const int query = tile + kOwn * thread_column() + j;
         const RowSum row(shape, row_sums, own, head, query);
 #pragma unroll
         for (int i = 0; i < kOwn; ++i) {
-          const std::int64_t key = own.first + kOwn * thread_row() + i;
+          const int key = own.first + kOwn * thread_row() + i;
           const float factor = factors.of(shape.element(head, query, key));
           const Probability p(shape.sees(query, key), scores[i][j], products[i][j], factor, row, scale);
           scores[i][j] = p.dropped;
@@ -240,7 +244,8 @@ __global__ void find_turns(std::int64_t pairs, std::int64_t pairs_of_row, double
 }
 
 AttentionShape shape_of(const AttentionSpec& spec) {
-  return {spec.rows, spec.heads, spec.key_heads, spec.width, spec.causal ? 1 : 0};
+  return {static_cast<int>(spec.rows), static_cast<int>(spec.heads), static_cast<int>(spec.key_heads),
+          static_cast<int>(spec.width), spec.causal ? 1 : 0};
 }
 
 /// A block for each tile of the rows of each head.

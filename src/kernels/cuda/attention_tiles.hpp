@@ -32,17 +32,15 @@ __device__ inline float row_sum(float value) {
 
 /// AttentionSpec, as an argument of kernels.
 struct AttentionShape {
-  std::int64_t rows, heads, key_heads, width, causal;
+  int rows, heads, key_heads, width, causal;
 
-  __device__ std::int64_t in() const { return (heads + 2 * key_heads) * width; }
-  __device__ std::int64_t tiles() const { return (rows + kTile - 1) / kTile; }
-  __device__ std::int64_t key_head(std::int64_t head) const { return head * key_heads / heads; }
-  __device__ std::int64_t heads_of_key() const { return heads / key_heads; }
-  __device__ bool sees(std::int64_t query, std::int64_t key) const {
-    return key < rows && (causal == 0 || key <= query);
-  }
-  __device__ std::int64_t element(std::int64_t head, std::int64_t query, std::int64_t key) const {
-    return (head * rows + query) * rows + key;
+  __device__ int in() const { return (heads + 2 * key_heads) * width; }
+  __device__ int out() const { return heads * width; }
+  __device__ int tiles() const { return (rows + kTile - 1) / kTile; }
+  __device__ int heads_of_key() const { return heads / key_heads; }
+  __device__ bool sees(int query, int key) const { return key < rows && (causal == 0 || key <= query); }
+  __device__ std::int64_t element(int head, int query, int key) const {
+    return (static_cast<std::int64_t>(head) * rows + query) * rows + key;
   }
 };
 
@@ -57,39 +55,42 @@ struct Turn {
 template <typename T, int kDepth>
 struct HeadRows {
   T* first;  ///< of row 0
-  std::int64_t stride, rows, width;
+  int stride, rows, width;
   const Turn* turns;  ///< [rows][D/2]; null: there are no rotary positions
 
   /// \param values rows of `stride` values, in which the head's begin at `head` · D
-  __device__ HeadRows(const AttentionShape& shape, T* values, std::int64_t stride_, std::int64_t sequence,
-                      std::int64_t head, const Turn* turns_ = nullptr)
-      : first(values + sequence * shape.rows * stride_ + head * shape.width),
+  __device__ HeadRows(const AttentionShape& shape, T* values, int stride_, int sequence, int head,
+                      const Turn* turns_ = nullptr)
+      : first(values + static_cast<std::int64_t>(sequence) * shape.rows * stride_ + head * shape.width),
         stride(stride_),
         rows(shape.rows),
         width(shape.width),
         turns(turns_) {}
 
-  __device__ std::int64_t half() const { return (width + 1) / 2; }
+  __device__ int half() const { return (width + 1) / 2; }
+
+  __device__ T* row_at(int row) const { return first + static_cast<std::int64_t>(row) * stride; }
+  __device__ Turn turn_at(int row, int i) const { return turns[static_cast<std::int64_t>(row) * half() + i]; }
 
   /// The value in a slot, turned by its row's angle; 0 behind the last row.
-  __device__ float at(std::int64_t row, int slot) const {
+  __device__ float at(int row, int slot) const {
     const bool upper = slot >= kDepth / 2;
-    const std::int64_t i = upper ? slot - kDepth / 2 : slot, element = upper ? i + half() : i;
+    const int i = upper ? slot - kDepth / 2 : slot, element = upper ? i + half() : i;
     if (row >= rows || i >= half() || element >= width) return 0;
-    const T* const values = first + row * stride;
+    const T* const values = row_at(row);
     const float own = to_float(values[element]);
     if (turns == nullptr) return own;
-    const Turn turn = turns[row * half() + i];
+    const Turn turn = turn_at(row, i);
     const float other = to_float(values[upper ? i : i + half()]);
     return own * turn.cosine + (upper ? other : -other) * turn.sine;
   }
 
   /// Stores the values of slots i and i + kDepth / 2, turned back.
-  __device__ void put(std::int64_t row, int i, float lower, float upper) const {
+  __device__ void put(int row, int i, float lower, float upper) const {
     if (row >= rows || i >= half()) return;
-    T* const values = first + row * stride;
+    T* const values = row_at(row);
     if (turns != nullptr) {
-      const Turn turn = turns[row * half() + i];
+      const Turn turn = turn_at(row, i);
       const float turned = lower * turn.cosine + upper * turn.sine;
       upper = upper * turn.cosine - lower * turn.sine;
       lower = turned;
@@ -110,7 +111,7 @@ struct TileMemory {
 
 /// A warp reads 4 rows of 8 slots: 32 bytes of each at least, which go to different banks.
 template <typename T, int kDepth>
-__device__ void load_chunk(const HeadRows<T, kDepth>& from, std::int64_t first_row, int first_slot,
+__device__ void load_chunk(const HeadRows<T, kDepth>& from, int first_row, int first_slot,
                            Four (&chunk)[kChunk][kSide + 1]) {
   constexpr int kSlots = 8;
   const int thread = static_cast<int>(threadIdx.x);
@@ -123,8 +124,8 @@ __device__ void load_chunk(const HeadRows<T, kDepth>& from, std::int64_t first_r
 
 /// products[i][j] = a · b, of the thread's row i of tile a and column j, which is a row of tile b.
 template <typename A, typename B, int kDepth>
-__device__ void multiply(const HeadRows<A, kDepth>& a, std::int64_t first_a, const HeadRows<B, kDepth>& b,
-                         std::int64_t first_b, TileMemory& memory, float (&products)[kOwn][kOwn]) {
+__device__ void multiply(const HeadRows<A, kDepth>& a, int first_a, const HeadRows<B, kDepth>& b, int first_b,
+                         TileMemory& memory, float (&products)[kOwn][kOwn]) {
 #pragma unroll
   for (int i = 0; i < kOwn * kOwn; ++i) products[i / kOwn][i % kOwn] = 0;
   for (int first_slot = 0; first_slot < kDepth; first_slot += kChunk) {
@@ -132,6 +133,7 @@ __device__ void multiply(const HeadRows<A, kDepth>& a, std::int64_t first_a, con
     load_chunk(a, first_a, first_slot, memory.chunks[0]);
     load_chunk(b, first_b, first_slot, memory.chunks[1]);
     __syncthreads();
+#pragma unroll 8
     for (int slot = 0; slot < kChunk; ++slot) {
       const Four own = memory.chunks[0][slot][thread_row()], other = memory.chunks[1][slot][thread_column()];
 #pragma unroll
@@ -161,8 +163,7 @@ __device__ inline void exchange(const float (&values)[kOwn][kOwn], TileMemory& m
 
 /// sums[row] += Σ over columns of weights[column][row] · the column's values, in the order of the columns.
 template <typename T, int kDepth>
-__device__ void add_products(const HeadRows<T, kDepth>& from, std::int64_t first_row, TileMemory& memory,
-                             Sums<kDepth>& sums) {
+__device__ void add_products(const HeadRows<T, kDepth>& from, int first_row, TileMemory& memory, Sums<kDepth>& sums) {
   constexpr int kAtATime = kFloatsOfRows / kDepth < kTile ? kFloatsOfRows / kDepth : kTile;
   for (int first = 0; first < kTile; first += kAtATime) {
     __syncthreads();  // weights have been written, and what was in the memory has been read
@@ -170,6 +171,7 @@ __device__ void add_products(const HeadRows<T, kDepth>& from, std::int64_t first
       memory.rows[i] = from.at(first_row + first + i / kDepth, i % kDepth);
     }
     __syncthreads();
+#pragma unroll 4
     for (int row = 0; row < kAtATime; ++row) {
       const Four weights = memory.weights[first + row][thread_row()];
 #pragma unroll
@@ -184,7 +186,7 @@ __device__ void add_products(const HeadRows<T, kDepth>& from, std::int64_t first
 
 /// Stores the sums of a tile's rows.
 template <typename T, int kDepth>
-__device__ void store(const HeadRows<T, kDepth>& to, std::int64_t first_row, const Sums<kDepth>& sums) {
+__device__ void store(const HeadRows<T, kDepth>& to, int first_row, const Sums<kDepth>& sums) {
   constexpr int kPairs = kDepth / kSide / 2;
 #pragma unroll
   for (int i = 0; i < kOwn; ++i) {

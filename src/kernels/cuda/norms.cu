@@ -435,7 +435,7 @@ void CudaBackend::rms_norm_backward(const NormSpec& spec, Index batch, View x, V
   auto* const inverses = reinterpret_cast<float*>(partial + parts * size);
   with_type([&]<typename T>(T) {
     queue().launch(scale_rows_backward<T>, grid_of_examples(batch), size, spec.epsilon, values_of<T>(x), gamma.data(),
-                   values_of<T>(dy), values_of<T>(dx), inverses);
+                   values_of<T>(dy), dx.empty() ? nullptr : values_of<T>(dx), inverses);
     if (dgamma.empty()) return;
     queue().launch(scale_gradients_of_parts<T>, grid_of_columns(size, parts), size, batch, values_of<T>(x),
                    values_of<T>(dy), inverses, partial);
