@@ -56,16 +56,18 @@ Outputs differentiate(CpuBackend& backend, const EmbeddingCase& c, Write write) 
 /// Sums in the order of the rows.
 Outputs expected_gradients(const EmbeddingCase& c, Write write) {
   Floats dw = c.dw, dpositions = c.dpositions;
-  if (write == Write::overwrite) {
-    std::ranges::fill(dw, 0.0F);
-    std::ranges::fill(dpositions, 0.0F);
-  }
+  Floats weights(dw.size()), positions(dpositions.size());  // sums, which are added at the end
   for (Index row = 0; row < c.shape().batch; ++row) {
     for (Index unit = 0; unit < c.spec.units; ++unit) {
-      dw[c.at(c.tokens[static_cast<std::size_t>(row)], unit)] += c.dy[c.at(row, unit)];
-      dpositions[c.at(row % c.spec.rows, unit)] += c.dy[c.at(row, unit)];
+      weights[c.at(c.tokens[static_cast<std::size_t>(row)], unit)] += c.dy[c.at(row, unit)];
+      positions[c.at(row % c.spec.rows, unit)] += c.dy[c.at(row, unit)];
     }
   }
+  const auto give = [&](const Floats& sums, Floats& to) {
+    for (std::size_t i = 0; i < to.size(); ++i) to[i] = sums[i] + (write == Write::add ? to[i] : 0.0F);
+  };
+  give(weights, dw);
+  give(positions, dpositions);
   return {{dw, dpositions}, {}};
 }
 

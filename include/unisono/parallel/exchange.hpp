@@ -28,6 +28,11 @@ struct MicroBatchPlace {
 
 using models::GradientTarget;
 
+/// Whether a micro-batch's gradient begins a sum of gradients, and whether it completes one.
+struct SumPlace {
+  bool begins = true, completes = true;
+};
+
 /// What happens to the gradient between the backward pass and the optimizer step, e.g. a sum over the ranks.
 class GradientExchange {
  public:
@@ -35,6 +40,8 @@ class GradientExchange {
   /// Where this rank's next micro-batch puts its gradient, and who is told when ranges of it are final, before the next
   /// call: from the end to the start, in the same order on every rank.
   virtual GradientTarget target(const MicroBatchPlace& place) = 0;
+  /// What `target` will say of this or a later micro-batch: whether its gradient begins a sum, and completes one.
+  virtual SumPlace sum_place(const MicroBatchPlace& place) const { return {place.first, place.last}; }
   /// Called when all of g is final on this rank. On return g is the exchanged gradient,
   /// for the optimizer, and the exchange is ready for the next step. Collective.
   virtual void finish() = 0;
@@ -84,6 +91,7 @@ class TimedExchange final : public GradientExchange {
       : backend_(backend), seconds_(seconds), exchange_(std::move(exchange)) {}
 
   GradientTarget target(const MicroBatchPlace& place) override;
+  SumPlace sum_place(const MicroBatchPlace& place) const override { return exchange_->sum_place(place); }
   /// Passes on that g[first, last) is final. Called inside the backward pass, whose time counts as computation:
   /// subtracts the time that the exchange blocks.
   void ready(Index first, Index last);

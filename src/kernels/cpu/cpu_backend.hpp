@@ -77,6 +77,8 @@ struct CpuSettings {
   Methods methods = {};
 };
 
+struct RowSums;  // see embedding.cpp
+
 /// The CPU's kernels, on activations that are laid out as `Lanes` and `Methods` say. Each call uses all of the
 /// backend's threads, so only one caller may use it at a time.
 class CpuBackend final : public Backend, public SequenceKernels {
@@ -264,6 +266,7 @@ class CpuBackend final : public Backend, public SequenceKernels {
                                     MutableView dgamma, MutableView dbeta, Write write);
 
   const float* rotary_table(const AttentionSpec& spec);
+  void add_row_sums(const RowSums& sums, const Lanes& lanes, Index units, View dy, MutableView table);
   const float* sinusoids(const EmbeddingSpec& spec);
   void rms_norm_backward_of_lanes(const NormSpec& spec, Index batch, View x, View gamma, View dy, MutableView dx,
                                   MutableView dgamma, Write write);

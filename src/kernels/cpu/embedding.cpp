@@ -4,6 +4,7 @@
 #include <bit>
 #include <cassert>
 #include <cmath>
+#include <vector>
 
 #include "cpu/cpu_backend.hpp"
 #include "cpu/lanes.hpp"
@@ -62,31 +63,70 @@ void CpuBackend::embedding_forward(const EmbeddingSpec& spec, Index batch, View 
   });
 }
 
-void CpuBackend::embedding_backward(const EmbeddingSpec& spec, Index batch, View tokens, View dy, MutableView dw,
-                                    MutableView dpositions, Write write) {
-  const Lanes lanes(batch * spec.rows);
-  const Index units = spec.units;
-  if (write == Write::overwrite) {
-    clear(dw);
-    clear(dpositions);
+/// Which row of a table each row of activations is added to.
+struct RowSums {
+  std::vector<Index> sum;     ///< of each row of activations, the number of its sum
+  std::vector<Index> target;  ///< of each sum, the row of the table
+};
+
+namespace {
+
+/// One sum for each token that occurs, numbered in the order in which they first occur.
+RowSums sums_by_token(View tokens, Index rows, Index vocabulary) {
+  RowSums sums;
+  std::vector<Index> numbers(static_cast<std::size_t>(vocabulary), -1);
+  for (Index row = 0; row < rows; ++row) {
+    const Index token = token_of(tokens, row);
+    Index& number = numbers[static_cast<std::size_t>(token)];
+    if (number < 0) {
+      number = std::ssize(sums.target);
+      sums.target.push_back(token);
+    }
+    sums.sum.push_back(number);
   }
+  return sums;
+}
+
+RowSums sums_by_position(Index rows, Index positions) {
+  RowSums sums;
+  for (Index row = 0; row < rows; ++row) sums.sum.push_back(row % positions);
+  for (Index t = 0; t < std::min(rows, positions); ++t) sums.target.push_back(t);
+  return sums;
+}
+
+}  // namespace
+
+/// table[target] += each sum, made in the order of the rows.
+void CpuBackend::add_row_sums(const RowSums& sums, const Lanes& lanes, Index units, View dy, MutableView table) {
   parallel_for(settings_.threads, (units + kUnits - 1) / kUnits, [&](Index task) {
     const Index first = task * kUnits, count = std::min(kUnits, units - first);
+    std::vector<float> made(sums.target.size() * kUnits);
     RowTile tile;
     for (Index block = 0; block < lanes.blocks; ++block) {
       const Index used = lanes.used(block);
       loops_.transpose(count, used, dy.data() + (block * units + first) * lanes.width, lanes.width, &tile[0][0],
                        kUnits);
       for (Index lane = 0; lane < used; ++lane) {
-        const Index row = block * lanes.width + lane;
-        float* const to = dw.data() + token_of(tokens, row) * units + first;
+        float* const to = made.data() + sums.sum[static_cast<std::size_t>(block * lanes.width + lane)] * kUnits;
         for (Index c = 0; c < count; ++c) to[c] += tile[lane][c];
-        if (dpositions.empty()) continue;
-        float* const position = dpositions.data() + row % spec.rows * units + first;
-        for (Index c = 0; c < count; ++c) position[c] += tile[lane][c];
       }
     }
+    for (std::size_t i = 0; i < sums.target.size(); ++i) {
+      float* const to = table.data() + sums.target[i] * units + first;
+      for (Index c = 0; c < count; ++c) to[c] += made[i * kUnits + static_cast<std::size_t>(c)];
+    }
   });
+}
+
+void CpuBackend::embedding_backward(const EmbeddingSpec& spec, Index batch, View tokens, View dy, MutableView dw,
+                                    MutableView dpositions, Write write) {
+  const Index rows = batch * spec.rows;
+  const auto add = [&](const RowSums& sums, MutableView table) {
+    if (write == Write::overwrite) clear(table);
+    add_row_sums(sums, Lanes(rows), spec.units, dy, table);
+  };
+  if (!dw.empty()) add(sums_by_token(tokens, rows, spec.vocabulary), dw);
+  if (!dpositions.empty()) add(sums_by_position(rows, spec.rows), dpositions);
 }
 
 }  // namespace unisono::kernels::cpu

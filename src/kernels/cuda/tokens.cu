@@ -121,8 +121,10 @@ void CudaBackend::embedding_backward(const EmbeddingSpec& spec, Index batch, Vie
   const Index size = spec.rows * spec.units;
   const bool adds = write == Write::add;
   with_type([&]<typename T>(T) {
-    queue().launch(add_rows_of_tokens<T>, grid, batch * spec.rows, spec.vocabulary, spec.units, tokens_of(tokens),
-                   values_of<T>(dy), adds, dw.data());
+    if (!dw.empty()) {
+      queue().launch(add_rows_of_tokens<T>, grid, batch * spec.rows, spec.vocabulary, spec.units, tokens_of(tokens),
+                     values_of<T>(dy), adds, dw.data());
+    }
     if (dpositions.empty()) return;
     queue().launch(add_rows_of_positions<T>, grid_for(size), batch, size, values_of<T>(dy), adds, dpositions.data());
   });

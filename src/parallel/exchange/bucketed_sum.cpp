@@ -199,6 +199,10 @@ class ReproducibleSum final : public GradientExchange {
   }
 
   GradientTarget target(const MicroBatchPlace& place) override;
+  SumPlace sum_place(const MicroBatchPlace& place) const override {
+    const LeafPlace leaf = leaf_of(place, leaves_of(place));
+    return {leaf.begins, leaf.ends};
+  }
   void ready(Index first, Index last);
   void finish() override { buckets_.finish(); }
   BlockedSeconds blocked() const override {

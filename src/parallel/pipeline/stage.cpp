@@ -41,6 +41,7 @@ Stage::Stage(const PipelineTerms& terms)
     : terms_(terms),
       model_(*terms.model.staged()),
       boundaries_(make_boundaries(terms.pipeline, terms.backend, terms.clock)),
+      tied_(terms),
       workspaces_(terms.backend.memory()) {
   for (int number = 0; number < terms.stages.pieces(); ++number) costs_.push_back(piece(number).cost());
 }
@@ -49,18 +50,19 @@ Stage::Stage(const PipelineTerms& terms)
 /// counts as computation.
 template <typename Call>
 void Stage::wait(Call call) {
-  const double before = boundaries_->waited_seconds(), device_before = terms_.backend.waited_seconds();
+  const double before = waited_seconds(), device_before = terms_.backend.waited_seconds();
   call();
   if (now_->work.run == nullptr) return;
   const double device = terms_.backend.waited_seconds() - device_before;
   now_->work.run->seconds.compute += device;
-  now_->work.run->seconds.bubble += boundaries_->waited_seconds() - before - device;
+  now_->work.run->seconds.bubble += waited_seconds() - before - device;
 }
 
 void Stage::run(const Program& program, MicroBatches& batches, const StageWork& work) {
   Now now{program, program.ranks[static_cast<std::size_t>(number())], batches, work, kind_of(program, work)};
   now_ = &now;
   const bool in_order = boundaries_->in_common_order();
+  tied_.begin(work.state.parameters);
   if (in_order) {
     now.order = message_order(program, number());
   } else {
@@ -71,7 +73,10 @@ void Stage::run(const Program& program, MicroBatches& batches, const StageWork& 
     if (in_order) expect_before(i);
     execute({operation, program.piece_of(number(), operation.chunk), batches[operation.micro_batch]});
   }
-  wait([&] { boundaries_->finish(); });
+  wait([&] {
+    boundaries_->finish();
+    tied_.finish();
+  });
   terms_.backend.submit();  // before the batches go
   now_ = nullptr;
 }
@@ -203,8 +208,10 @@ View Stage::run_forward(const Task& task, const nn::Workspace& workspace, bool a
   nn::Pass pass = pass_of(task, again);
   // A head gives the losses of an evaluation now, those of training in its backward pass.
   std::optional<nn::LossTerms> loss;
-  if (piece.gives_loss() && now_->work.run == nullptr)
+  if (piece.gives_loss() && now_->work.run == nullptr) {
     pass.loss = &loss.emplace(model_.loss_terms(task.batch, 0, now_->work.sums));
+    pass.tied = tied_.of_head({}, task.batch.size);
+  }
   const View outputs =
       task.piece == 0 ? piece.forward(pass, inputs_of(task, again), workspace) : piece.forward(pass, workspace);
   if (loss) terms_.backend.collect(now_->work.sums);
@@ -237,6 +244,24 @@ void Stage::add_losses(const Task& task, View outputs, const nn::Workspace& work
   if (work.run->leaves > 0 && !again) settle(*work.run);
 }
 
+SumPlace Stage::sum_place_of(const Task& task) const {
+  const MicroBatchPlace place = place_of(task.batch, task.operation.micro_batch == 0);
+  const GradientExchange* const exchange = now_->work.exchange;
+  return exchange != nullptr ? exchange->sum_place(place) : SumPlace{place.first, place.last};
+}
+
+/// For a backward pass.
+const nn::TiedWeights* Stage::tied_weights_of(const Task& task) {
+  const nn::TiedWeights* tied = nullptr;
+  const bool weights = task.operation.kind != OperationKind::backward_inputs;
+  const bool inputs = task.operation.kind != OperationKind::backward_weights;
+  wait([&] {
+    if (piece(task.piece).gives_loss() && inputs) tied = tied_.of_head(sum_place_of(task), task.batch.size);
+    if (task.piece == 0 && weights) tied = tied_.of_embedding(sum_place_of(task));
+  });
+  return tied;
+}
+
 nn::LossTerms Stage::loss_terms_of(const Task& task, kernels::LossSums& sums) const {
   if (!piece(task.piece).gives_loss()) return {.labels = {}, .sums = sums};
   return model_.loss_terms(task.batch, scale_of(task.batch, now_->work.mean_over), sums);
@@ -255,14 +280,16 @@ void Stage::backward(const Task& task) {
   if (const auto message = message_to(task.operation); first_half && message) {
     boundaries_->send(*message, piece(task.piece).input_gradient(workspace));
   }
+  if (first_half && piece(task.piece).gives_loss()) tied_.head_done(sum_place_of(task));
   if (task.operation.kind != OperationKind::backward_inputs) {
     workspaces_.end(task.piece, task.operation.micro_batch);
   }
 }
 
 void Stage::run_backward(const Task& task, const nn::Workspace& workspace) {
-  const ComputeScope computes(*now_->work.run, flops_of(task, task.operation.kind));
   nn::Pass pass = pass_of(task, /*again=*/true);
+  pass.tied = tied_weights_of(task);
+  const ComputeScope computes(*now_->work.run, flops_of(task, task.operation.kind));
   const nn::Piece& piece = this->piece(task.piece);
   const StageWork& work = now_->work;
   const bool first_half = task.operation.kind != OperationKind::backward_weights;
@@ -275,6 +302,7 @@ void Stage::run_backward(const Task& task, const nn::Workspace& workspace) {
   }
   const GradientTarget target =
       target_of(*work.run, place_of(task.batch, task.operation.micro_batch == 0), work.exchange);
+  if (pass.tied != nullptr && task.batch.size == 0) tied_.add_without_pass(*pass.tied, target);
   const Offsets offsets{piece.parameters().first, terms_.stages.local_parameter(task.piece)};
   const auto in_shard = [&](Index first, Index last) { target.ready(offsets.in_shard(first), offsets.in_shard(last)); };
   const GradientReady ready = target.ready ? GradientReady(in_shard) : GradientReady();

@@ -10,6 +10,7 @@
 
 #include "pipeline/boundaries.hpp"
 #include "pipeline/program.hpp"
+#include "pipeline/tied_stages.hpp"
 #include "unisono/data/batch.hpp"
 #include "unisono/models/staged.hpp"
 #include "unisono/nn/piece.hpp"
@@ -103,8 +104,8 @@ class Stage {
   void apply_moments(Index count, bool on_all_replicas, models::ModelState state);
 
   int number() const { return terms_.pipeline.rank(); }
-  double waited_seconds() const { return boundaries_->waited_seconds(); }
-  std::int64_t sent_bytes() const { return boundaries_->sent_bytes(); }
+  double waited_seconds() const { return boundaries_->waited_seconds() + tied_.waited_seconds(); }
+  std::int64_t sent_bytes() const { return boundaries_->sent_bytes() + tied_.sent_bytes(); }
   /// The most memory that activations have taken so far, and inputs that are kept to compute them anew.
   Index most_floats() const { return workspaces_.floats() + most_inputs_; }
 
@@ -126,6 +127,8 @@ class Stage {
   void add_losses(const Task& task, View outputs, const nn::Workspace& workspace, bool again);
   void backward(const Task& task);
   void run_backward(const Task& task, const nn::Workspace& workspace);
+  SumPlace sum_place_of(const Task& task) const;
+  const nn::TiedWeights* tied_weights_of(const Task& task);
   nn::LossTerms loss_terms_of(const Task& task, kernels::LossSums& sums) const;
   void settle_losses(const nn::Piece& piece) const;
   nn::Workspace begin(const Task& task);
@@ -155,6 +158,7 @@ class Stage {
   std::vector<nn::PieceCost> costs_;  ///< of all pieces
   mutable LocalReducer alone_;
   std::unique_ptr<Boundaries> boundaries_;
+  TiedStages tied_;
   Workspaces workspaces_;
   mutable std::map<int, Buffer> moments_;         ///< by piece: batch statistics of the step's micro-batches
   std::map<std::pair<int, int>, Buffer> inputs_;  ///< by (piece, micro-batch): kept where activations are not
