@@ -150,8 +150,10 @@ class ForwardHead {
     float log_sums[kRows], inverse[kRows];
     const AttentionSpec& spec = pass_.spec;
     pass_.loops.attention.finish(queries(block), running, log_sums, inverse);
-    pass_.loops.attention.scale(spec.width, queries(block), inverse, outputs_, outputs_);
-    write_panel(pass_, rows_, {views_.y, spec.out().size(), pass_.query(h), spec.width}, block, outputs_);
+    const Features<float> y{views_.y, spec.out().size(), pass_.query(h), spec.width};
+    float* const to = result_panel(pass_, rows_, y, false, block, outputs_);
+    pass_.loops.attention.scale(spec.width, queries(block), inverse, outputs_, to);
+    finish_panel(pass_, rows_, y, false, block, to);
     if (!views_.log_sums.empty()) {
       write_panel(pass_, rows_, {views_.log_sums, spec.heads, h, 1}, block, log_sums);
     }
@@ -161,7 +163,7 @@ class ForwardHead {
   const ForwardViews& views_;
   Index sequence_;
   SequenceRows rows_;
-  Panels<const float> k_{}, v_{};
+  Panels k_{}, v_{};
   float *q_room_, *outputs_, *scores_, *mask_;
 };
 

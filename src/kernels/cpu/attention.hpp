@@ -51,11 +51,10 @@ class SequenceRows {
 };
 
 /// The panels of a head's blocks.
-template <typename Float>
 struct Panels {
-  Float* first;
+  const float* first;
   Index stride;
-  Float* operator[](Index block) const { return first + block * stride; }
+  const float* operator[](Index block) const { return first + block * stride; }
 };
 
 /// What a pass over all sequences shares.
@@ -102,6 +101,26 @@ inline void write_panel(const Pass& pass, const SequenceRows& rows, const Featur
   });
 }
 
+/// Whether panels can be written in the activations themselves: if no lane of theirs belongs to another sequence.
+inline bool in_place(const Pass& pass, const SequenceRows& rows, bool turned) {
+  return rows.aligned() && pass.spec.rows % kRows == 0 && !(turned && pass.rotary != nullptr);
+}
+
+/// Where a panel of results is computed: in place, or in `room`.
+inline float* result_panel(const Pass& pass, const SequenceRows& rows, const Features<float>& to, bool turned,
+                           Index block, float* room) {
+  if (!in_place(pass, rows, turned)) return room;
+  return to.activations.data() + rows.at(to.all, to.first) + block * to.all * kRows;
+}
+
+/// Turns a panel back, and writes it, where it was not computed in place.
+inline void finish_panel(const Pass& pass, const SequenceRows& rows, const Features<float>& to, bool turned,
+                         Index block, float* panel) {
+  if (in_place(pass, rows, turned)) return;
+  if (turned && pass.rotary != nullptr) pass.turn(block, -1, panel);
+  write_panel(pass, rows, to, block, panel);
+}
+
 /// A panel: in the activations themselves, or copied to `room`, where it is turned.
 inline const float* panel_of(const Pass& pass, const SequenceRows& rows, const Features<const float>& from, bool turned,
                              Index block, float* room) {
@@ -114,8 +133,8 @@ inline const float* panel_of(const Pass& pass, const SequenceRows& rows, const F
 }
 
 /// All panels of a head, in the same way.
-inline Panels<const float> panels_of(const Pass& pass, const SequenceRows& rows, const Features<const float>& from,
-                                     bool turned, float* room) {
+inline Panels panels_of(const Pass& pass, const SequenceRows& rows, const Features<const float>& from, bool turned,
+                        float* room) {
   const float* const first = panel_of(pass, rows, from, turned, 0, room);
   if (first != room) return {first, from.all * kRows};
   for (Index block = 1; block < pass.blocks(); ++block) {
@@ -134,8 +153,8 @@ struct BlockSum {
   Index m, n;
   Index ldc = kRows;
 
-  void operator()(const SequenceRows& rows, Index first, Index last, const float* tiles,
-                  const Panels<const float>& panels, bool accumulate, float* c) const {
+  void operator()(const SequenceRows& rows, Index first, Index last, const float* tiles, const Panels& panels,
+                  bool accumulate, float* c) const {
     std::array<const float*, kRun> a{}, b{};
     Index full = 0;
     for (Index block = first; block < last && rows.size(block) == kRows; ++block, ++full) {

@@ -38,9 +38,9 @@ class BackwardHead {
         rows_(pass.lanes, sequence, pass.spec.rows),
         q_room_(scratch),
         dy_room_(q_room_ + head_size()),
-        dk_(dy_room_ + head_size()),
-        dv_(dk_ + head_size()),
-        panel_(dv_ + head_size()),
+        dk_room_(dy_room_ + head_size()),
+        dv_room_(dk_room_ + head_size()),
+        panel_(dv_room_ + head_size()),
         dq_(panel_ + pass.panel()),
         transposed_key_(dq_ + pass.blocks() * kRows * depth(pass)),
         log_sums_(transposed_key_ + kRows * depth(pass)),
@@ -87,7 +87,7 @@ class BackwardHead {
     for (Index block = 0; block < pass_.blocks(); ++block) {
       read_panel(pass_, rows_, {views_.log_sums, pass_.spec.heads, h, 1}, block, log_sums_ + block * kRows);
       const float* const y = panel_of(pass_, rows_, {views_.y, out, pass_.query(h), width}, false, block, panel_);
-      pass_.loops.attention.dots(width, kRows, y, dy_[block], dots_ + block * kRows);
+      pass_.loops.attention.dots(width, y, dy_[block], dots_ + block * kRows);
     }
   }
 
@@ -137,7 +137,7 @@ class BackwardHead {
 
   /// dV[d][key] (+)= Pᵀ dY, dK[d][key] (+)= dSᵀ Q
   void add_key_gradients(const Run& run, bool accumulate) const {
-    float *const dv = dv_ + run.key * pass_.panel(), *const dk = dk_ + run.key * pass_.panel();
+    float *const dk = key_gradient(run.key), *const dv = value_gradient(run.key);
     if (run.diagonal) {
       for (Index key = 0; key < keys(run.key); key += kGroup) {
         const ProductShape shape{.m = kGroup,
@@ -174,21 +174,27 @@ class BackwardHead {
     }
   }
 
+  float* key_gradient(Index block) const {
+    return result_panel(pass_, rows_, gradient(pass_.key(g_)), true, block, dk_room_ + block * pass_.panel());
+  }
+  float* value_gradient(Index block) const {
+    return result_panel(pass_, rows_, gradient(pass_.value(g_)), false, block, dv_room_ + block * pass_.panel());
+  }
+
   void write_queries(Index h) const {
+    const Features<float> dq = gradient(pass_.query(h));
     for (Index i = part_.first_query; i < pass_.blocks(); i += part_.query_step) {
-      pass_.loops.transpose(rows_.size(i), pass_.spec.width, dq_ + i * kRows * depth(pass_), depth(pass_), panel_,
+      float* const panel = result_panel(pass_, rows_, dq, true, i, panel_);
+      pass_.loops.transpose(rows_.size(i), pass_.spec.width, dq_ + i * kRows * depth(pass_), depth(pass_), panel,
                             kRows);
-      if (pass_.rotary != nullptr) pass_.turn(i, -1, panel_);
-      write_panel(pass_, rows_, gradient(pass_.query(h)), i, panel_);
+      finish_panel(pass_, rows_, dq, true, i, panel);
     }
   }
 
   void write_keys() const {
     for (Index j = part_.first_key; j < pass_.blocks(); j += part_.key_step) {
-      float* const dk = dk_ + j * pass_.panel();
-      if (pass_.rotary != nullptr) pass_.turn(j, -1, dk);
-      write_panel(pass_, rows_, gradient(pass_.key(g_)), j, dk);
-      write_panel(pass_, rows_, gradient(pass_.value(g_)), j, dv_ + j * pass_.panel());
+      finish_panel(pass_, rows_, gradient(pass_.key(g_)), true, j, key_gradient(j));
+      finish_panel(pass_, rows_, gradient(pass_.value(g_)), false, j, value_gradient(j));
     }
   }
 
@@ -197,9 +203,9 @@ class BackwardHead {
   const BackwardPart part_;
   Index sequence_, g_;
   SequenceRows rows_;
-  Panels<const float> q_{}, k_{}, v_{}, dy_{};
-  float *q_room_, *dy_room_, *dk_, *dv_, *panel_, *dq_, *transposed_key_, *log_sums_, *dots_, *scores_, *gradients_,
-      *mask_;
+  Panels q_{}, k_{}, v_{}, dy_{};
+  float *q_room_, *dy_room_, *dk_room_, *dv_room_, *panel_, *dq_, *transposed_key_, *log_sums_, *dots_, *scores_,
+      *gradients_, *mask_;
 };
 
 /// Backward, parts cost the scores twice: 7 products for 5. They are worth it where whole heads take longer.

@@ -148,8 +148,8 @@ struct AttentionLoops {
   void (*finish)(Count queries, const RunningSoftmax& running, float* log_sums, float* inverse);
   /// y[i][lane] = factors[lane] · x[i][lane] for i < rows, lane < lanes. y may be x.
   void (*scale)(Count rows, Count lanes, const float* factors, const float* x, float* y);
-  /// sums[lane] = Σ_i x[i][lane] · y[i][lane] for i < rows
-  void (*dots)(Count rows, Count lanes, const float* x, const float* y, float* sums);
+  /// sums[lane] = Σ_i x[i][lane] · y[i][lane] for i < rows, of all kMaximumLanes lanes
+  void (*dots)(Count rows, const float* x, const float* y, float* sums);
   /// Scores become probabilities p, gradients of probabilities dp become those of scores, p (dp − dot) / √D. Where
   /// there are mask factors, dp and p are those after dropout. \param log_sums, dots [queries]
   /// \param mask of the scores' shape, or null

@@ -119,12 +119,16 @@ void scale(Count rows, Count lanes, const float* factors, const float* x, float*
   }
 }
 
-void dots(Count rows, Count lanes, const float* x, const float* y, float* sums) {
-  for (Count lane = 0; lane < lanes; lane += kLanes) {
-    Vector sum{};
-    for (Count i = 0; i < rows; ++i) sum += load(x + i * kMaximumLanes + lane) * load(y + i * kMaximumLanes + lane);
-    store(sums + lane, sum);
+/// Row by row, in the order of memory.
+void dots(Count rows, const float* x, const float* y, float* sums) {
+  constexpr Count kRegisters = kMaximumLanes / kLanes;
+  Vector sum[kRegisters] = {};
+  for (Count i = 0; i < rows; ++i, x += kMaximumLanes, y += kMaximumLanes) {
+#pragma GCC unroll 16
+    for (Count r = 0; r < kRegisters; ++r) sum[r] += load(x + r * kLanes) * load(y + r * kLanes);
   }
+#pragma GCC unroll 16
+  for (Count r = 0; r < kRegisters; ++r) store(sums + r * kLanes, sum[r]);
 }
 
 /// The numbers that the scores of one query share.

@@ -49,15 +49,15 @@ inline Integers comes_before(Vector logit, Vector label, Integers labels, std::i
   return ((logit < label) | ((logit == label) & (labels <= k))) + 1;
 }
 
+/// Row by row, in the order of memory: the logits come from a far cache.
 void count(const Columns& columns, Count first, const float* z, const HeadLanes& lanes, std::int32_t* before) {
-  for (Count lane = 0; lane < columns.lanes; lane += kLanes) {
-    const Vector label = load(lanes.label + lane);
-    const Integers labels = load(lanes.labels + lane);
-    Integers sum = load(before + lane);
-    for (Count k = 0; k < columns.elements; ++k) {
-      sum += comes_before(load(z + k * columns.stride + lane), label, labels, static_cast<std::int32_t>(first + k));
+  for (Count k = 0; k < columns.elements; ++k) {
+    for (Count lane = 0; lane < columns.lanes; lane += kLanes) {
+      const Integers sum =
+          load(before + lane) + comes_before(load(z + k * columns.stride + lane), load(lanes.label + lane),
+                                             load(lanes.labels + lane), static_cast<std::int32_t>(first + k));
+      __builtin_memcpy(before + lane, &sum, sizeof sum);
     }
-    __builtin_memcpy(before + lane, &sum, sizeof sum);
   }
 }
 
