@@ -92,8 +92,8 @@ struct AttentionBounds {
     // A probability has the errors of two such terms, an output those of its own sum besides.
     const double probability = 2 * power + std::sqrt(128);
     y = kRoundoff * (probability + sum) * largest / (1 - rate);
-    // dV = Σ p dy. dQ and dK are Σ p (dp − Σ dy y) / √D of keys and queries, where dp / √D is about a value of v: errors
-    // of p and of L; of dp and Σ dy y, with that of y. Sums over a column of p are of independent terms.
+    // dV = Σ p dy. dQ and dK are Σ p (dp − Σ dy y) / √D of keys and queries, where dp / √D is about a value of v:
+    // errors of p and of L; of dp and Σ dy y, with that of y. Sums over a column of p are of independent terms.
     const double slope = 2 * probability + log + 2 * std::sqrt(width) + sum;
     dx = kRoundoff * std::sqrt(std::max(1.0, columns)) * (1 + largest * largest) * slope / (1 - rate);
   }

@@ -101,6 +101,21 @@ TEST_CASE("… for so many classes that rows are taken in chunks, and classes in
   check_head(HeadCase({4, 70000, 0}, 70), Write::add);            // a block has more than a chunk should
 }
 
+TEST_CASE("a row's gradient does not depend on how many rows there are", "[head_loss]") {
+  for (InstructionSet set : available_instruction_sets()) {
+    CpuBackend backend({.instruction_set = set});
+    for (Index classes : {50, 5000}) {  // the latter in two ranges
+      const HeadCase many({10, classes}, 100);
+      HeadCase few = many;
+      few.x.resize(50);
+      few.labels.resize(5);
+      const Floats all = head(backend, many, Write::overwrite).tensors[0];
+      const Floats first = head(backend, few, Write::overwrite).tensors[0];
+      CHECK(std::equal(first.begin(), first.end(), all.begin()));
+    }
+  }
+}
+
 TEST_CASE("no rows have no loss, and overwrite the gradient of the weights with zero, or add none", "[head_loss]") {
   const HeadCase c({3, 5}, 0);
   everywhere([&](CpuBackend& backend) { return head(backend, c, Write::overwrite); },

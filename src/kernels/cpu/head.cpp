@@ -17,6 +17,7 @@
 // Nothing depends on the number of threads: pieces, chunks and the ranges of classes whose dx are summed apart follow
 // from shapes.
 #include <algorithm>
+#include <array>
 #include <cassert>
 #include <cmath>
 #include <vector>
@@ -28,7 +29,7 @@
 namespace unisono::kernels::cpu {
 namespace {
 
-constexpr Index kChunkFloats = Index{1} << 22;        ///< of logits: 16 MiB
+constexpr Index kChunkFloats = Index{1} << 22;        ///< of logits, and of x: 16 MiB
 constexpr Index kPiece = 120;                         ///< classes: whole tiles of 6 columns, whole slices
 constexpr Index kSlice = 24;                          ///< classes whose weights' gradient is computed at a time
 constexpr Index kUnitPanel = 64;                      ///< … and units
@@ -46,7 +47,9 @@ struct HeadShape {
   Index ranges() const { return std::clamp<Index>(pieces() / kRangePieces, 1, kMostRanges); }
   Index first_piece(Index range) const { return pieces() * range / ranges(); }
   /// Blocks of a chunk.
-  Index chunk() const { return std::clamp<Index>(kChunkFloats / (classes * lanes.width), 1, lanes.blocks); }
+  Index chunk() const {
+    return std::clamp<Index>(kChunkFloats / (std::max(classes, units) * lanes.width), 1, lanes.blocks);
+  }
   Index block_size() const { return units * lanes.width; }
 };
 
