@@ -73,10 +73,11 @@ struct Pass {
   Index query(Index h) const { return h * spec.width; }
   Index key(Index g) const { return (spec.heads + g) * spec.width; }
   Index value(Index g) const { return (spec.heads + spec.key_heads + g) * spec.width; }
+  /// Turns queries or keys by their rows' angles; back, with sign −1.
   void turn(Index block, float sign, float* panel) const {
-    loops.attention.rotate(spec.width / 2, rotary + block * panel_angles(), sign, panel);
+    const Index half = spec.width / 2;
+    loops.attention.rotate(half, rotary + block * half * 2 * kRows, sign, panel);
   }
-  Index panel_angles() const { return spec.width / 2 * 2 * kRows; }
 };
 
 /// Some features of the rows of a sequence in activations.

@@ -1,4 +1,8 @@
-// The backward pass of attention: see attention.cpp.
+// The backward pass of attention; attention.cpp has the formulas.
+//
+// A thread takes a key head with all query heads that read it, so that their shares of dK and dV are added in order.
+// Where there are too few of them for the threads, it takes a part of the key blocks for dK and dV, and after that a
+// part of the query blocks for dQ. Then scores and their gradients are computed twice, and all sums are the same.
 #include "cpu/attention.hpp"
 #include "cpu/cpu_backend.hpp"
 #include "cpu/loop_team.hpp"
