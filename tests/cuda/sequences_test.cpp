@@ -5,6 +5,11 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <limits>
+#include <memory>
+#include <span>
+#include <tuple>
+#include <utility>
+#include <vector>
 
 #include "support/reference_sequences.hpp"
 #include "unisono/base/random.hpp"
@@ -245,6 +250,27 @@ TEST_CASE("attention of a sequence does not depend on the others, bit for bit", 
   CHECK(std::equal(alone.dx.begin(), alone.dx.end(), all.dx.begin()));
 }
 
+TEST_CASE("log sums that were not kept are computed again, to the same bits", "[gpu][sequences]") {
+  for (const Precision precision : {Precision::fp32, Precision::bf16}) {
+    const AttentionCase c{{.rows = 70, .heads = 2, .key_heads = 1, .width = 6, .rotary = 100}, 2, 0.25F, precision};
+    OnDevice device(precision);
+    const Index in = c.spec.in().size(), out = c.spec.out().size(), n = c.rows();
+    const Buffer x = device.activations(in, attention_inputs(c)), dy = device.activations(out, attention_gradients(c));
+    Buffer y = device.activations(out, n), dx = device.activations(in, n);
+    Buffer log_sums = device.floats(std::vector<float>(static_cast<std::size_t>(n * c.spec.heads)));
+    const auto gradient = [&](MutableView kept) {
+      device.forget(dx);
+      device.kernels().attention_forward(c.spec, c.batch, x.view(), c.key(), c.examples(), y.view(), kept);
+      device.backend().submit();
+      device.kernels().attention_backward(c.spec, c.batch, x.view(), y.view(), kept, c.key(), c.examples(), dy.view(),
+                                          dx.view());
+      device.backend().submit();
+      return device.values(in, n, dx);
+    };
+    CHECK(gradient(log_sums.view()) == gradient({}));
+  }
+}
+
 TEST_CASE("heads of more values than there are kernels for are refused", "[gpu][sequences]") {
   OnDevice device;
   const kernels::AttentionSpec spec{.width = 258};
@@ -455,8 +481,8 @@ TEST_CASE("a head of no rows has no gradient", "[gpu][sequences]") {
 
 TEST_CASE("norms by root mean squares are those of each row", "[gpu][sequences]") {
   const auto precision = GENERATE(Precision::fp32, Precision::bf16);
-  const auto [size, rows] =
-      GENERATE(values<std::pair<Index, Index>>({{1, 1}, {1, 9}, {7, 5}, {300, 5}, {33, 1}, {40, 70}}));
+  const auto shape = GENERATE(values<std::pair<Index, Index>>({{1, 1}, {1, 9}, {7, 5}, {300, 5}, {33, 1}, {40, 70}}));
+  const Index size = shape.first, rows = shape.second;
   const auto write = GENERATE(Write::overwrite, Write::add);
   OnDevice device(precision);
   const kernels::NormSpec spec{{size}, 1e-3};

@@ -10,8 +10,9 @@
 //             at the end y = O / l, and the log sum m + ln l
 //   backward  P = exp(S − log sum)    dS = P ⊙ (dY Vᵀ − Σ dy y)/√D    dV = Pᵀ dY    dQ = dS K    dK = dSᵀ Q
 // Everything is added in an order that depends on the shape alone, in floats, in any precision of activations. Flops of
-// a head, half as many where causal: 4 T² D forward, 14 T² D backward, where scores are computed twice: dQ is of a tile
-// of queries, dK and dV are of a tile of keys.
+// a head, half as many where causal: 4 T² D forward, 14 T² D backward, where scores are computed twice: once for dQ of
+// a tile of queries, and once for dK and dV of a tile of keys. Memory: two floats for each row and head, one for each
+// row and rotary value. A block has 34 KiB of shared memory.
 namespace unisono::kernels::cuda {
 namespace {
 
@@ -33,7 +34,7 @@ struct Work {
   }
 };
 
-/// Where the heads of a row of x begin.
+/// A head of queries, and the head of keys and of values that it reads: in x, or in dx.
 template <typename T, int kDepth>
 struct Inputs {
   HeadRows<T, kDepth> queries, keys, values;
