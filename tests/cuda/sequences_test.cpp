@@ -258,11 +258,12 @@ TEST_CASE("log sums that were not kept are computed again, to the same bits", "[
     const Buffer x = device.activations(in, attention_inputs(c)), dy = device.activations(out, attention_gradients(c));
     Buffer y = device.activations(out, n), dx = device.activations(in, n);
     Buffer log_sums = device.floats(std::vector<float>(static_cast<std::size_t>(n * c.spec.heads)));
+    const auto examples = c.examples();
     const auto gradient = [&](MutableView kept) {
       device.forget(dx);
-      device.kernels().attention_forward(c.spec, c.batch, x.view(), c.key(), c.examples(), y.view(), kept);
+      device.kernels().attention_forward(c.spec, c.batch, x.view(), c.key(), examples, y.view(), kept);
       device.backend().submit();
-      device.kernels().attention_backward(c.spec, c.batch, x.view(), y.view(), kept, c.key(), c.examples(), dy.view(),
+      device.kernels().attention_backward(c.spec, c.batch, x.view(), y.view(), kept, c.key(), examples, dy.view(),
                                           dx.view());
       device.backend().submit();
       return device.values(in, n, dx);
@@ -331,8 +332,9 @@ TEST_CASE("vectors of tokens are those of their rows and positions", "[gpu][sequ
     const auto positions = short_numbers(c.learned ? c.spec.rows * c.spec.units : 0, 4);
     const Buffer w_there = device.floats(w), positions_there = device.floats(positions);
     Buffer x = device.activations(1, c.rows()), y = device.activations(c.spec.units, c.rows());
+    const auto tokens = c.tokens();
     const auto got = always([&] {
-      device.kernels().load_tokens(c.tokens(), x.view());
+      device.kernels().load_tokens(tokens, x.view());
       device.backend().submit();
       device.kernels().embedding_forward(c.spec, c.batch, x.view(), w_there.view(), positions_there.view(), y.view());
       device.backend().submit();
