@@ -125,6 +125,50 @@ void add_text(Command import, Chosen& chosen) {
   command.callback([=, &chosen] { chosen.alone = [=] { say_text(data::import_text(*paths, *options, *output)); }; });
 }
 
+void say_tokens(const data::TokensSummary& made) {
+  std::int64_t tokens = 0;
+  for (const std::int64_t count : made.tokens) tokens += count;
+  fmt::print("{}: {} training, {} validation and {} test tokens in {}; tokenizer {} with {}, {:.2f} bytes a token\n",
+             on_one_line(made.path), made.tokens[0], made.tokens[1], made.tokens[2],
+             count_of(made.documents, "document"), made.tokenizer, count_of(made.vocabulary, "token"),
+             static_cast<double>(made.bytes) / static_cast<double>(tokens));
+}
+
+/// What a text is cut into.
+void add_tokenizer(Command command, data::TokensOptions& options) {
+  const Option kind = command.add_choice("--tokenizer", options.tokenizer, data::kTokenizers, "what a token is");
+  command
+      .add_option("--tokenizer-from", options.tokenizer_from,
+                  "a set of tokens whose tokenizer is used, such as the training set of a model")
+      .type_name("SET.h5")
+      .excludes(kind);
+  command.add_option("--vocabulary", options.vocabulary, "gpt2: the file vocab.json, or encoder.json")
+      .type_name("FILE");
+  command.add_option("--merges", options.merges, "gpt2: the file merges.txt, or vocab.bpe").type_name("FILE");
+  command.add_option("--model", options.model, "sentencepiece: the file of the model").type_name("FILE");
+}
+
+void add_tokens(Command import, Chosen& chosen) {
+  Command command = import.add_subcommand("tokens", "import text for language models, as numbers of tokens");
+  const auto paths = add_files(command, "text files, which may be gzipped; a folder stands for all files in it");
+  const auto output = add_output(command);
+  const auto options = std::make_shared<data::TokensOptions>();
+  add_tokenizer(command, *options);
+  command.add_choice("--documents", options->documents, data::kDocuments, "what a document is");
+  command
+      .add_option("--document-separator", options->separator,
+                  "text between two documents of a file, which is left out, such as '<|endoftext|>'")
+      .type_name("TEXT");
+  add_encoding(command, options->encoding);
+  command.add_choice("--split", options->split, data::kTokenSplits,
+                     "which part of the text becomes the validation and test groups");
+  add_fractions(command, *options, "text");
+  command.add_option("--validation-file", options->validation_file, "file whose text becomes the validation group")
+      .type_name("FILE");
+  command.callback(
+      [=, &chosen] { chosen.alone = [=] { say_tokens(data::import_tokens(*paths, *options, *output)); }; });
+}
+
 }  // namespace
 
 std::string delimiter_text(const std::string& delimiter) {
@@ -136,6 +180,7 @@ void add_sparse_imports(Command import, Chosen& chosen) {
   add_libsvm(import, chosen);
   add_ratings(import, chosen);
   add_text(import, chosen);
+  add_tokens(import, chosen);
 }
 
 void add_cooccurrences(Command data, Chosen& chosen) {

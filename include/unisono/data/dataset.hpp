@@ -97,6 +97,7 @@ struct DataSettings {
   ImageLayout layout = ImageLayout::automatic;  ///< order of the axes of images with channels
   NormalizationKind normalization = NormalizationKind::automatic;
   bool shuffle = true;
+  std::int64_t context = 0;            ///< sets of tokens: tokens of an example, T; 0: not given
   std::int64_t arrangement_seed = -1;  ///< seed of the order in which sparse rows and ratings lie in memory; −1: `seed`
   bool external_files = false;         ///< whether the file may refer to values in other files
   AugmentationSettings augmentation = {};
@@ -134,7 +135,7 @@ inline bool has_free_steps(SetKind kind) { return kind == SetKind::table || kind
 struct DatasetInfo {
   SetKind kind = SetKind::table;
   FeatureShape features;  ///< shape of a table's features; sparse rows: one channel for each column
-  Index rows = 0;         ///< ratings: users; text, co-occurrences: words
+  Index rows = 0;         ///< ratings: users; text, co-occurrences: words; tokens: how many there are, V
   Index columns = 0;      ///< ratings: items; co-occurrences: words
   double mean_value = 0;  ///< ratings: mean of the training ratings
   double row_values = 0;  ///< sparse rows: how many values a training row has on average
@@ -142,7 +143,9 @@ struct DatasetInfo {
   Index grid = 0;         ///< ratings: the side, in blocks, of the grid for stratified training; else 0
   Index classes = 0;      ///< classes of the labels; 0 where the set has no labels
   Index target_size = 0;  ///< values of a target; 0 where the set has no targets; features.size() for autoencoders
+  Index context = 0;      ///< tokens: tokens of an example, T
   std::int64_t train = 0, validation = 0, test = 0;  ///< examples
+  std::array<std::int64_t, 3> tokens{};              ///< [3] tokens of each Split; 0 for other sets
   std::array<TargetForm, 3> targets;                 ///< [3], by Split
   /// Where whole groups of training examples are held out for validation: how many there are, and how many are held
   /// out; else 0.
@@ -265,9 +268,9 @@ class Dataset {
   /// of its rows, which all views of the same fold share. The view is for the ranks that opened this set, and must not
   /// outlive it. Not collective; threads of a process may make and use views of their own at the same time.
   /// \pre the set was opened without `trained`
-  /// \throws ConfigError if the set is streamed, text or co-occurrences, or if data.validation_fraction or partition
-  /// contradict the fold; DataError for rows that are no division of the group `train`, or that the recipe cannot
-  /// encode
+  /// \throws ConfigError if the set is streamed, text, tokens or co-occurrences, or if data.validation_fraction or
+  /// partition contradict the fold; DataError for rows that are no division of the group `train`, or that the recipe
+  /// cannot encode
   virtual std::unique_ptr<Dataset> fold_view(const Fold& fold) const = 0;
   /// This set with the same examples, over the same memory, for another thread. Like a fold_view it is for the ranks
   /// that opened this set, and must not outlive it. Not collective. Null where the set is streamed, or each rank holds
@@ -303,7 +306,8 @@ DatasetInfo inspect_dataset(const DataSettings& settings);
 // What folds are made from: something about each example of a file's group `train`, in its order. Read from the file,
 // by this process alone.
 
-/// How many training examples a file has: rows, ratings or sentences. \throws DataError
+/// How many training examples a file has: rows, ratings or sentences; of a set of tokens, how many tokens. \throws
+/// DataError
 std::int64_t count_training_rows(const DataSettings& settings);
 
 /// The class labels of a file's training examples; empty if there are none. \throws DataError

@@ -73,8 +73,8 @@ class File {
   /// if it has no values.
   std::uint64_t offset(const std::string& dataset) const;
 
-  /// Rows [first, first + count) along the first axis, converted by HDF5 to T (uint8_t, uint32_t, int32_t, int64_t,
-  /// uint64_t, Half, float, double). \param values count × row_size() values, overwritten
+  /// Rows [first, first + count) along the first axis, converted by HDF5 to T (uint8_t, uint16_t, uint32_t, int32_t,
+  /// int64_t, uint64_t, Half, float, double). \param values count × row_size() values, overwritten
   template <typename T>
   void read_rows(const std::string& dataset, std::uint64_t first, std::uint64_t count, T* values) const;
   /// A whole dataset, flat.

@@ -7,6 +7,7 @@
 
 #include "unisono/data/dataset.hpp"
 #include "unisono/data/preprocessing.hpp"
+#include "unisono/data/tokenizer.hpp"
 
 // Makers of sets in the layout of docs/data-format.md. Each writes beside its output and renames at the end: what
 // stands at `output` is never half a set. All throw DataError for input that is not as it should be, naming the file,
@@ -248,6 +249,52 @@ struct TextSummary {
 /// sentence. Words are what stands between blanks, numbered from the most frequent one on, those of the same frequency
 /// by their bytes. Memory: the distinct words, and a sentence.
 TextSummary import_text(const std::vector<std::string>& paths, const TextOptions& options, const ImportOutput& output);
+
+/// What a document of a text is.
+enum class Documents { files, lines };
+
+inline constexpr Named<Documents> kDocuments[] = {{Documents::files, "files", "a file"},
+                                                  {Documents::lines, "lines", "a line that is not empty"}};
+
+/// Which part of the text is for validation and testing.
+enum class TokenSplit { automatic, end, documents };
+
+inline constexpr Named<TokenSplit> kTokenSplits[] = {
+    {TokenSplit::automatic, "auto", "documents if there are several, otherwise the end"},
+    {TokenSplit::end, "end", "the end of the text: training, then validation, then test"},
+    {TokenSplit::documents, "documents", "whole documents, chosen at random"}};
+
+/// How import_tokens divides texts into documents and tokens.
+struct TokensOptions {
+  TokenizerKind tokenizer = TokenizerKind::bytes;
+  std::string vocabulary = {}, merges = {};  ///< gpt2: the files vocab.json and merges.txt
+  std::string model = {};                    ///< sentencepiece: the model's file
+  std::string tokenizer_from = {};           ///< a set of tokens whose tokenizer is taken instead; or empty
+  Documents documents = Documents::files;
+  std::string separator = {};  ///< a text between two documents of a file; empty: there is none
+  Encoding encoding = Encoding::utf8;
+  TokenSplit split = TokenSplit::automatic;
+  double validation_fraction = 0, test_fraction = 0;  ///< of the tokens, or of the documents
+  std::uint64_t seed = 1;                             ///< seed of the random choice of documents
+  std::string validation_file = {}, test_file = {};   ///< texts that are these groups instead; or empty
+};
+
+/// What import_tokens has made, and what it has found in the texts.
+struct TokensSummary {
+  std::string path;
+  std::array<std::int64_t, 3> tokens{};   ///< by Split
+  std::int64_t documents = 0, bytes = 0;  ///< of all texts
+  std::int64_t vocabulary = 0;            ///< how many tokens there are
+  std::string tokenizer;                  ///< its name
+  TokenSplit split = TokenSplit::end;     ///< how the text was divided
+};
+
+/// Imports texts for language models: files, and folders with all that is in them, in alphabetical order. If a group
+/// has several documents, the token of the end of a text stands after each of them; bytes and characters then have such
+/// a token, as their last one. Memory: a document with SentencePiece; otherwise some megabytes, and about 100 bytes for each
+/// document. 	hrows ConfigError for options that do not fit each other
+TokensSummary import_tokens(const std::vector<std::string>& paths, const TokensOptions& options,
+                            const ImportOutput& output);
 
 /// What count_cooccurrences counts, and with how much memory.
 struct CooccurrenceOptions {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,6 +13,8 @@
 // examples.
 
 namespace unisono::data {
+
+struct TokenizerParts;
 
 /// What features are normalised with: (x − mean[i]) · scale[i], where i counts channels, features, or one for all.
 /// Empty: not at all.
@@ -117,6 +120,8 @@ struct Preprocessing {
   bool bytes = false;           ///< whether features were stored as bytes
   float scale = 1, offset = 0;  ///< a value of an image that was stored as bytes is scale · byte + offset
   std::vector<std::int32_t> untrained_classes = {};  ///< classes without a training example, ascending
+  /// Sets of tokens: the tokenizer, for tokenizer.hpp's make_tokenizer; null: the set did not say.
+  std::shared_ptr<const TokenizerParts> tokenizer = {};
   /// Whether all is known; false: from a checkpoint of an earlier version, which kept the normalisation alone.
   bool known = false;
 

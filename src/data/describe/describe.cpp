@@ -194,6 +194,7 @@ std::optional<std::string> describe_sparse(const hdf5::File& file) {
     if (file.exists(group + "/features/indptr")) return describe_csr(file);
     if (file.exists(group + "/ratings")) return describe_ratings(file);
     if (file.exists(group + "/sentences")) return describe_text(file);
+    if (file.exists(group + "/tokens")) return describe_tokens(file);
     if (file.exists(group + "/counts")) return describe_cooccurrences(file);
   }
   return std::nullopt;

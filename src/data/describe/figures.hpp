@@ -85,5 +85,6 @@ std::string describe_csr(const hdf5::File& file);
 std::string describe_ratings(const hdf5::File& file);
 std::string describe_text(const hdf5::File& file);
 std::string describe_cooccurrences(const hdf5::File& file);
+std::string describe_tokens(const hdf5::File& file);
 
 }  // namespace unisono::data

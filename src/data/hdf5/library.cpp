@@ -143,6 +143,10 @@ Handle memory_type<std::uint8_t>() {
   return copy_of(H5T_NATIVE_UINT8);
 }
 template <>
+Handle memory_type<std::uint16_t>() {
+  return copy_of(H5T_NATIVE_UINT16);
+}
+template <>
 Handle memory_type<std::uint32_t>() {
   return copy_of(H5T_NATIVE_UINT32);
 }

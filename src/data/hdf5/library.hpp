@@ -66,6 +66,8 @@ Handle memory_type();
 template <>
 Handle memory_type<std::uint8_t>();
 template <>
+Handle memory_type<std::uint16_t>();
+template <>
 Handle memory_type<std::uint32_t>();
 template <>
 Handle memory_type<std::int32_t>();

@@ -187,6 +187,7 @@ void File::write(const std::string& dataset, const std::vector<T>& values) {
   template void File::write_rows<T>(const std::string&, std::uint64_t, std::uint64_t, const T*);            \
   template void File::write<T>(const std::string&, const std::vector<T>&)
 UNISONO_INSTANTIATE(std::uint8_t);
+UNISONO_INSTANTIATE(std::uint16_t);
 UNISONO_INSTANTIATE(std::uint32_t);
 UNISONO_INSTANTIATE(std::int32_t);
 UNISONO_INSTANTIATE(std::int64_t);

@@ -141,6 +141,7 @@ void SetWriter::create_column(const std::string& dataset, std::uint64_t length) 
   file_->create<T>(dataset, {length}, output_.compression > 0 ? chunk_rows_for(sizeof(T)) : 0, output_.compression);
 }
 
+template void SetWriter::create_column<std::uint16_t>(const std::string&, std::uint64_t);
 template void SetWriter::create_column<std::uint32_t>(const std::string&, std::uint64_t);
 template void SetWriter::create_column<std::int32_t>(const std::string&, std::uint64_t);
 template void SetWriter::create_column<std::uint64_t>(const std::string&, std::uint64_t);

@@ -33,6 +33,22 @@ std::uint64_t round_bits(std::uint64_t value, std::uint64_t key) {
 
 }  // namespace
 
+Batch header_of(const MicroBatch& micro) {
+  Batch header;
+  header.micro_batch_size = micro.micro_batch_size;
+  header.global_size = micro.global_size;
+  header.rank_step_size = micro.rank_step_size;
+  header.epoch = micro.epoch;
+  header.epoch_examples_before = micro.step_places.first;
+  header.micro_batch = micro.number;
+  header.micro_batches = micro.count;
+  header.rank_micro_batches = micro.own;
+  header.whole = micro.whole;
+  header.last_of_step = micro.last_of_step;
+  header.last_of_epoch = micro.last_of_epoch;
+  return header;
+}
+
 Schedule::Schedule(std::int64_t examples, const SourceOptions& options, bool fixed)
     : examples_(examples), options_(options), fixed_(fixed) {
   if (fixed_ && options.batch_size < options.size) {

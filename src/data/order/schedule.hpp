@@ -53,6 +53,9 @@ struct MicroBatch {
   bool last_of_step = true, last_of_epoch = false;
 };
 
+/// The members of a rank's batch that say which micro-batch it is.
+Batch header_of(const MicroBatch& micro);
+
 /// Says which places of an epoch's order a rank takes, micro-batch after micro-batch.
 ///   global: all ranks have one order of n examples. Step s takes the places [s·B, (s+1)·B), the last step what is
 ///           left, which may instead be left out (drop_last), or be joined to the step before (least). Ranks and

@@ -9,6 +9,7 @@
 #include "unisono/base/errors.hpp"
 #include "unisono/base/nesting.hpp"
 #include "unisono/data/import.hpp"
+#include "unisono/data/tokenizer.hpp"
 
 namespace unisono::data {
 namespace {
@@ -145,6 +146,42 @@ FittedColumn column_of(const Json& json) {
   return column;
 }
 
+std::string hexadecimal(const std::string& bytes) {
+  std::string text;
+  for (const char byte : bytes) text += fmt::format("{:02x}", static_cast<unsigned char>(byte));
+  return text;
+}
+
+std::string bytes_of(const std::string& hexadecimal) {
+  const auto digit = [](char c) {
+    const std::size_t found = std::string_view("0123456789abcdef").find(c);
+    if (found == std::string_view::npos) throw DataError("the model of the tokenizer is damaged");
+    return found;
+  };
+  std::string bytes;
+  for (std::size_t i = 0; i + 1 < hexadecimal.size(); i += 2)
+    bytes += static_cast<char>(16 * digit(hexadecimal[i]) + digit(hexadecimal[i + 1]));
+  return bytes;
+}
+
+Json tokenizer_json(const TokenizerParts& parts) {
+  Json json = {{"kind", name_of(parts.kind, kTokenizers)}};
+  if (parts.end_of_text) json["end_of_text"] = true;
+  if (!parts.vocabulary.empty()) json["vocabulary"] = parts.vocabulary;
+  if (!parts.merges.empty()) json["merges"] = parts.merges;
+  if (!parts.model.empty()) json["model"] = hexadecimal(parts.model);
+  return json;
+}
+
+std::shared_ptr<const TokenizerParts> tokenizer_of(const Json& json) {
+  TokenizerParts parts{.kind = value_in(kTokenizers, json.at("kind"))};
+  parts.end_of_text = json.value("end_of_text", false);
+  parts.vocabulary = json.value("vocabulary", parts.vocabulary);
+  parts.merges = json.value("merges", parts.merges);
+  parts.model = bytes_of(json.value("model", ""));
+  return std::make_shared<const TokenizerParts>(std::move(parts));
+}
+
 /// Runs a reader of JSON; what it throws names `where`.
 template <typename Read>
 auto read_json(const std::string& text, const std::string& where, Read read) {
@@ -201,6 +238,7 @@ std::string to_json(const Preprocessing& preprocessing) {
                {"scale", preprocessing.scale},
                {"offset", preprocessing.offset}};
   if (!preprocessing.untrained_classes.empty()) json["untrained_classes"] = preprocessing.untrained_classes;
+  if (preprocessing.tokenizer) json["tokenizer"] = tokenizer_json(*preprocessing.tokenizer);
   return json.dump();
 }
 
@@ -217,6 +255,7 @@ Preprocessing preprocessing_from_json(const std::string& text, const std::string
     json.at("scale").get_to(read.scale);
     json.at("offset").get_to(read.offset);
     if (json.contains("untrained_classes")) json.at("untrained_classes").get_to(read.untrained_classes);
+    if (json.contains("tokenizer")) read.tokenizer = tokenizer_of(json.at("tokenizer"));
     read.known = true;
     return read;
   });

@@ -24,7 +24,7 @@ void require_rows(std::span<const std::int64_t> part, std::int64_t rows, const s
 }  // namespace
 
 void require_folds_possible(const DataSettings& settings, SetKind kind, bool resident) {
-  if (kind == SetKind::text || kind == SetKind::cooccurrences) {
+  if (kind == SetKind::text || kind == SetKind::cooccurrences || kind == SetKind::tokens) {
     throw ConfigError(
         fmt::format("data.path: {} holds {}, which cannot be divided into folds", settings.path, name_of(kind)));
   }

@@ -59,4 +59,13 @@ std::unique_ptr<Dataset> open_sparse_set(const DataSettings& settings, std::uint
 /// The info of such a set, as far as it can be told without reading all values.
 DatasetInfo inspect_sparse_set(const DataSettings& settings, const hdf5::File& file);
 
+/// Opens a set of tokens. Collective; see open_dataset.
+/// \param trained not null: the set is only evaluated with this trained model
+/// \throws DataError where the set has another tokenizer than the one that the model was trained on
+std::unique_ptr<Dataset> open_token_set(const DataSettings& settings, const NodeShare& share,
+                                        const Preprocessing* trained);
+
+/// The info of such a set, without reading its tokens.
+DatasetInfo inspect_token_set(const DataSettings& settings, const hdf5::File& file);
+
 }  // namespace unisono::data

@@ -26,6 +26,12 @@ void check_order(const DataSettings& settings, SetKind kind) {
                                 settings.path, name_of(kind), by.empty() ? "" : "strategy and "));
 }
 
+void check_context(const DataSettings& settings, SetKind kind) {
+  if (settings.context == 0 || kind == SetKind::tokens) return;
+  throw ConfigError(fmt::format("data.context = {} is for sets of tokens, but {} holds {}; remove it", settings.context,
+                                settings.path, name_of(kind)));
+}
+
 SetSchema schema_of(const hdf5::File& file) { return read_schema(file, {.needs_answers = false}); }
 
 /// Each value's number among the different values, ascending.
@@ -95,7 +101,9 @@ std::vector<std::string> feature_names(const SetSchema& schema) {
   return names;
 }
 
+/// Training examples; tokens of a set of tokens, which is not divided by examples.
 std::int64_t rows_of(const hdf5::File& file) {
+  if (kind_of(file) == SetKind::tokens) return static_cast<std::int64_t>(file.shape("train/tokens").rows());
   if (kind_of(file) == SetKind::table) return schema_of(file).group(Split::train)->examples;
   return read_sparse_schema(file, false).group(Split::train)->units;
 }
@@ -124,6 +132,7 @@ std::unique_ptr<Dataset> open_dataset(const DataSettings& settings, std::uint64_
   agreement.all_do([&] {
     kind = kind_of(open_set_file(settings));
     if (trained == nullptr) check_order(settings, kind);
+    check_context(settings, kind);
     const bool is_of_sparse_rows =
         trained != nullptr && trained->normalization.mean.empty() && !trained->normalization.scale.empty();
     if (kind == SetKind::table && is_of_sparse_rows) {
@@ -133,6 +142,7 @@ std::unique_ptr<Dataset> open_dataset(const DataSettings& settings, std::uint64_
                       settings.path));
     }
   });
+  if (kind == SetKind::tokens) return open_token_set(settings, share, trained);
   if (kind != SetKind::table) return open_sparse_set(settings, seed, share, trained);
   return open_table(settings, share, trained);
 }
@@ -144,6 +154,8 @@ DatasetInfo inspect_dataset(const DataSettings& settings) {
   const hdf5::File file = open_set_file(settings);
   const SetKind kind = kind_of(file);
   check_order(settings, kind);
+  check_context(settings, kind);
+  if (kind == SetKind::tokens) return inspect_token_set(settings, file);
   if (kind != SetKind::table) return inspect_sparse_set(settings, file);
   return inspect_table(settings, file);
 }
@@ -152,6 +164,7 @@ std::int64_t count_training_rows(const DataSettings& settings) { return rows_of(
 
 std::vector<std::int32_t> read_training_labels(const DataSettings& settings) {
   const hdf5::File file = open_set_file(settings);
+  if (kind_of(file) == SetKind::tokens) return {};
   const bool labelled = kind_of(file) == SetKind::table
                             ? schema_of(file).group(Split::train)->has_labels
                             : read_sparse_schema(file, false).group(Split::train)->has_labels;
@@ -164,7 +177,7 @@ std::vector<std::int32_t> read_training_labels(const DataSettings& settings) {
 
 bool has_training_groups(const DataSettings& settings) {
   const hdf5::File file = open_set_file(settings);
-  return has_groups(file, rows_of(file));
+  return kind_of(file) != SetKind::tokens && has_groups(file, rows_of(file));
 }
 
 std::vector<std::int64_t> read_training_column(const DataSettings& settings, const std::string& name) {
@@ -265,6 +278,13 @@ void DataSettings::describe(ConfigVisitor& visitor) {
        .meaning = "subtract the mean of the training set from features, and divide by its standard deviation; "
                   "`feature` divides columns of sparse rows without subtracting, so that zeros stay zeros"},
       normalization, kNormalizations);
+  visitor.field(
+      {.name = "context",
+       .meaning = "for sets of tokens, which need it: how many tokens an example has; a language model predicts "
+                  "each from those before it in the example",
+       .unit = "tokens",
+       .range = at_least(0).at_most(1 << 24)},
+      context);
   visitor.field({.name = "shuffle",
                  .meaning = "true: shuffle the training examples in every epoch; false: use the order of the file"},
                 shuffle);

@@ -41,19 +41,7 @@ void TrainSource::stop() {
 bool TrainSource::prepare(PreparedBatch& prepared) {
   const MicroBatch micro = schedule_.current();
   feed_->gather(micro, examples_);
-  Batch header;
-  header.micro_batch_size = micro.micro_batch_size;
-  header.global_size = micro.global_size;
-  header.rank_step_size = micro.rank_step_size;
-  header.epoch = micro.epoch;
-  header.epoch_examples_before = micro.step_places.first;
-  header.micro_batch = micro.number;
-  header.micro_batches = micro.count;
-  header.rank_micro_batches = micro.own;
-  header.whole = micro.whole;
-  header.last_of_step = micro.last_of_step;
-  header.last_of_epoch = micro.last_of_epoch;
-  writer_.write(examples_, header, prepared);
+  writer_.write(examples_, header_of(micro), prepared);
   schedule_.advance();
   if (micro.last_of_step) skip_steps(lanes_ - 1);
   return true;

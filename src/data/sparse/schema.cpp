@@ -183,6 +183,7 @@ SetKind kind_of(const hdf5::File& file) {
     }
     if (file.exists(group + "/ratings")) return SetKind::ratings;
     if (file.exists(group + "/words")) return SetKind::text;
+    if (file.exists(group + "/tokens")) return SetKind::tokens;
     if (file.exists(group + "/counts")) return SetKind::cooccurrences;
   }
   return SetKind::table;  // the reader of tables reports what is missing

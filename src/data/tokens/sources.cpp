@@ -1,0 +1,119 @@
+#include "tokens/sources.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "unisono/base/clock.hpp"
+#include "unisono/base/random.hpp"
+
+namespace unisono::data {
+
+void WindowWriter::begin(const Batch& header, Index windows) {
+  const auto values = static_cast<std::size_t>(windows * context_);
+  batch_ = header;
+  batch_.size = windows;
+  batch_.rows = context_;
+  examples_.clear();
+  tokens_.clear();
+  labels_.clear();
+  examples_.reserve(static_cast<std::size_t>(windows));
+  tokens_.reserve(inputs_ ? values : 0);
+  labels_.reserve(values);
+}
+
+void WindowWriter::add(std::int64_t window, std::int64_t begin) {
+  const std::int64_t predicted = std::min<std::int64_t>(context_, text_.count - 1 - begin);
+  window_.resize(static_cast<std::size_t>(predicted + 1));
+  text_.stream.read(text_.first + begin, window_);
+  const auto padding = static_cast<std::size_t>(context_ - predicted);
+  examples_.push_back(static_cast<std::uint64_t>(window));
+  labels_.insert(labels_.end(), window_.begin() + 1, window_.end());
+  labels_.insert(labels_.end(), padding, -1);
+  if (!inputs_) return;
+  tokens_.insert(tokens_.end(), window_.begin(), window_.end() - 1);
+  tokens_.insert(tokens_.end(), padding, 0);
+}
+
+const Batch& WindowWriter::batch() {
+  batch_.examples = examples_;
+  batch_.tokens = tokens_;
+  batch_.labels = labels_;
+  return batch_;
+}
+
+void WindowWriter::fetch(std::int64_t begin) const {
+  text_.stream.fetch(text_.first + begin, std::min<std::int64_t>(context_ + 1, text_.count - begin));
+}
+
+WindowSource::WindowSource(const Schedule& schedule, WindowWriter writer, Index context, bool shuffle,
+                           const SourceOptions& options, std::uint32_t number)
+    : schedule_(schedule),
+      writer_(std::move(writer)),
+      context_(context),
+      shuffle_(shuffle),
+      seed_(options.seed),
+      number_(number),
+      lane_(options.lane),
+      lanes_(options.lanes) {
+  seek({});
+}
+
+void WindowSource::begin_epoch(std::int64_t epoch) {
+  constexpr std::uint32_t kOffset = std::numeric_limits<std::uint32_t>::max();  // no rank's order has this number
+  epoch_ = epoch;
+  if (!shuffle_) return;
+  const auto a = static_cast<std::uint64_t>(epoch);
+  offset_ = static_cast<std::int64_t>(
+      RandomStream(seed_, Purpose::order, a, kOffset).below(static_cast<std::uint64_t>(context_)));
+  order_ = KeyedPermutation(static_cast<std::uint64_t>(schedule_.share().size()),
+                            RandomStream(seed_, Purpose::order, a, number_));
+}
+
+/// The window at a place of this rank's order.
+std::int64_t WindowSource::window_at(std::int64_t place) const {
+  const auto chosen = shuffle_ ? static_cast<std::int64_t>(order_(static_cast<std::uint64_t>(place))) : place;
+  return schedule_.share().first + chosen;
+}
+
+Batch WindowSource::next() {
+  const ScopedTimer timer(wait_seconds_);
+  const MicroBatch micro = schedule_.current();
+  if (micro.epoch != epoch_) begin_epoch(micro.epoch);
+  writer_.begin(header_of(micro), micro.places.size());
+  for (std::int64_t i = micro.places.first; i < micro.places.last; ++i) {
+    const std::int64_t window = window_at(micro.step_places.first + i);
+    writer_.add(window, offset_ + window * context_);
+  }
+  schedule_.advance();
+  if (micro.last_of_step) skip_steps(lanes_ - 1);
+  const MicroBatch after = schedule_.current();
+  for (std::int64_t i = after.places.first; after.epoch == epoch_ && i < after.places.last; ++i)
+    writer_.fetch(offset_ + window_at(after.step_places.first + i) * context_);
+  return writer_.batch();
+}
+
+void WindowSource::seek(const DataCursor& cursor) {
+  schedule_.seek(cursor);
+  skip_steps(lane_);
+}
+
+void WindowSource::skip_steps(int count) {
+  while (count > 0) {
+    if (schedule_.current().last_of_step) --count;
+    schedule_.advance();
+  }
+}
+
+std::optional<Batch> WindowPass::next() {
+  const Range now{next_, std::min<std::int64_t>(next_ + batch_size_, part_.last)};
+  if (now.size() == 0) return std::nullopt;
+  next_ = now.last;
+  Batch header;
+  header.micro_batch_size = header.global_size = header.rank_step_size = now.size();
+  header.last_of_epoch = next_ == part_.last;
+  writer_.begin(header, now.size());
+  for (std::int64_t window = now.first; window < now.last; ++window) writer_.add(window, window * context_);
+  return writer_.batch();
+}
+
+}  // namespace unisono::data
