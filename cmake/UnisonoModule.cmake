@@ -11,7 +11,8 @@
 function(unisono_module NAME)
   cmake_parse_arguments(ARG "" "" "MODULES;ROOMS;LIBRARIES;SELDOM_RUN" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${NAME}/*.cpp)
-  list(FILTER sources EXCLUDE REGEX "_absent\\.cpp$|/main\\.cpp$|/src/${NAME}/(blis|cuda|nccl|cpu/loops_isa|tokenizer/(pcre2|sentencepiece))/")
+  list(FILTER sources EXCLUDE REGEX
+    "_absent\\.cpp$|/main\\.cpp$|/src/${NAME}/(blis|cuda|nccl|cpu/loops_isa|tokenizer/(pcre2|sentencepiece))/")
 
   if(NOT sources)  # headers alone
     set(sources ${CMAKE_BINARY_DIR}/${NAME}_headers.cpp)

@@ -2,6 +2,7 @@
 
 import collections
 import gzip
+import json
 import os
 import pathlib
 import random
@@ -330,6 +331,106 @@ class Text(BinaryTest):
         with h5py.File(self.folder / "c.h5", "r") as file:
             entries = zip(file["train/rows"], file["train/columns"], file["train/counts"])
             self.assertEqual(sorted(entries), [(0, 1, 1), (0, 2, 0.5), (1, 2, 1)])
+
+
+def gpt2_spelling():
+    """The character that stands for each byte in GPT-2's files."""
+    plain = [*range(ord("!"), ord("~") + 1), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = [byte for byte in range(256) if byte not in plain]
+    return [chr(byte) if byte in plain else chr(256 + others.index(byte)) for byte in range(256)]
+
+
+class Tokens(BinaryTest):
+    def import_tokens(self, *words):
+        return self.succeed("data", "import", "tokens", *words, "--output", "t.h5", "--overwrite").out
+
+    def tokens(self, group="train"):
+        with h5py.File(self.folder / "t.h5", "r") as file:
+            return list(file[group + "/tokens"])
+
+    def test_characters_are_numbered_and_divided_as_nanogpt_does(self):
+        text = needed("tinyshakespeare/input.txt").read_text()
+        said = self.import_tokens(str(needed("tinyshakespeare/input.txt")), "--tokenizer", "characters",
+                                  "--validation-fraction", "0.1")  # fmt: skip
+        self.assertEqual(
+            said,
+            "t.h5: 1003854 training, 111540 validation and 0 test tokens in 1 document; tokenizer characters with 65 "
+            "tokens, 1.00 bytes a token\n",
+        )
+        number = {character: i for i, character in enumerate(sorted(set(text)))}
+        expected, cut = [number[character] for character in text], int(0.9 * len(text))
+        self.assertEqual(self.tokens(), expected[:cut])
+        self.assertEqual(self.tokens("validation"), expected[cut:])
+        with h5py.File(self.folder / "t.h5", "r") as file:
+            self.assertEqual(file["train/tokens"].dtype, "u2")
+            self.assertIsNone(file["train/tokens"].chunks)
+            self.assertEqual(file.attrs["vocabulary"], 65)
+            self.assertEqual(names_in(file["tokenizer/vocabulary"]), sorted(set(text)))
+        described = self.succeed("data", "describe", "t.h5").out
+        self.assertIn("a text as numbers of 65 tokens, tokenizer characters", described)
+        self.assertIn("beginning of train:\n  First Citizen:\\nBefore we proceed", described)
+
+    def test_documents_are_closed_and_divided_as_a_whole(self):
+        lines = [f"line {i}" for i in range(40)]
+        self.write("t.txt", "\r\n".join(lines) + "\n\n")
+        words = ("t.txt", "--documents", "lines", "--validation-fraction", "0.25", "--seed", "3")
+        said = self.import_tokens(*words)
+        self.assertIn("in 40 documents; tokenizer bytes with 257 tokens", said)
+        found = {}
+        with h5py.File(self.folder / "t.h5", "r") as file:
+            for group in ("train", "validation"):
+                tokens, ends = file[group + "/tokens"][:], file[group + "/documents"][:]
+                self.assertTrue(all(tokens[end - 1] == 256 for end in ends[1:]))
+                found[group] = [bytes(tokens[a : b - 1].astype("u1")).decode() for a, b in zip(ends, ends[1:])]
+        self.assertEqual((len(found["train"]), len(found["validation"])), (30, 10))
+        self.assertEqual(sorted(found["train"] + found["validation"]), sorted(lines))
+        self.import_tokens("t.txt", "--document-separator", "line ", "--split", "end", "--test-fraction", "0.5")
+        self.assertEqual(bytes(self.tokens()[:2]), b"0\r")
+
+    def test_files_for_validation_and_testing(self):
+        for name in ("a", "b", "c"):
+            self.write(name + ".txt", name * 5)
+        self.import_tokens("a.txt", "--validation-file", "b.txt", "--test-file", "c.txt", "--tokenizer", "characters")
+        self.assertEqual([self.tokens(group) for group in ("train", "validation", "test")], [[0] * 5, [1] * 5, [2] * 5])
+
+    def test_gpt2_files(self):
+        merges = ["a b", "Ġ ab", "ab c"]
+        tokens = gpt2_spelling() + [merge.replace(" ", "") for merge in merges] + ["<|endoftext|>"]
+        self.write("vocab.json", json.dumps({token: i for i, token in enumerate(tokens)}))
+        self.write("merges.txt", "#version: 0.2\n" + "\n".join(merges) + "\n")
+        self.write("t.txt", "abc ab é")
+        words = ("t.txt", "--tokenizer", "gpt2", "--vocabulary", "vocab.json", "--merges", "merges.txt")
+        if "without it" in self.unisono("data", "import", "tokens", *words, "--output", "t.h5", "--overwrite").err:
+            self.skipTest("this build lacks PCRE2")
+        self.assertEqual(self.tokens(), [258, 257, ord(" "), 0xC3, 0xA9])
+        self.import_tokens("t.txt", "t.txt", *words[1:])
+        self.assertEqual(self.tokens().count(259), 2)
+
+    def test_what_does_not_fit_is_refused(self):
+        self.write("t.txt", b"abc\xff")
+        self.write("e.txt", b"")
+        cases = (
+            (("t.txt", "--tokenizer", "characters"), 3, "t.txt: byte 4: the byte 0xFF is not part of a UTF-8"),
+            (("e.txt",), 3, "e.txt: holds no text"),
+            (("t.txt", "--tokenizer", "gpt2"), 2, "--vocabulary vocab.json --merges merges.txt"),
+            (("t.txt", "--tokenizer", "sentencepiece"), 2, "--model FILE.model"),
+            (("t.txt", "--model", "m"), 2, "--model is for --tokenizer sentencepiece"),
+            (("t.txt", "--documents", "lines", "--document-separator", "x"), 2, "cannot be combined"),
+            (("t.txt", "--validation-fraction", "1"), 2, "must be at least 0 and less than 1"),
+            (("t.txt", "--test-file", "t.txt", "--test-fraction", "0.5"), 2, "cannot be combined"),
+            (("t.txt", "--tokenizer-from", "no.h5"), 3, "no.h5"),
+        )
+        for words, code, message in cases:
+            result = self.unisono("data", "import", "tokens", *words, "--output", "t.h5")
+            self.assertEqual((result.code, message in result.err), (code, True), result.err)
+
+    def test_a_set_by_h5py_is_described(self):
+        with h5py.File(self.folder / "t.h5", "w") as file:
+            file["train/tokens"] = numpy.array([1, 2, 1, 0], "u2")
+            file.attrs["vocabulary"] = 3
+        said = self.succeed("data", "describe", "t.h5").out
+        self.assertIn("a text as numbers of 3 tokens, the file holds no tokenizer", said)
+        self.assertIn("train: 4 tokens in 1 document, 3 of them different", said)
 
 
 class TableImport(BinaryTest):

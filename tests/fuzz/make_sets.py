@@ -57,3 +57,12 @@ with h5py.File(folder / "h5py-sparse.h5", "w") as file:
     file["train/features/indices"] = full.nonzero()[1].astype("u4")
     file["train/features"].attrs["columns"], file["train/labels"] = 12, rng.integers(0, 2, 30)
     file.attrs["class_names"] = ["no", "yes"]
+with h5py.File(folder / "h5py-tokens.h5", "w") as file:
+    for group, n in ("train", 90), ("validation", 20):
+        file[f"{group}/tokens"] = rng.integers(0, 50, n).astype("u2")
+    file["train/documents"] = np.array([0, 30, 31, 90], "u8")
+    file.attrs["vocabulary"] = 50
+with h5py.File(folder / "h5py-tokens-packed.h5", "w") as file:
+    file.create_dataset("train/tokens", data=rng.integers(0, 257, 90), chunks=(16,), compression="gzip")
+    file.create_group("tokenizer").attrs["kind"] = "bytes"
+    file["tokenizer"].attrs["end_of_text"] = 1

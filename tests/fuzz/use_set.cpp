@@ -18,13 +18,16 @@ double look_at(const data::Batch& batch) {
   for (const float value : batch.features) sum += static_cast<double>(value);
   for (const float value : batch.targets) sum += static_cast<double>(value);
   for (const std::int32_t label : batch.labels) sum += label;
+  for (const std::int32_t token : batch.tokens) sum += token;
   return sum;
 }
 
-void read_batches(const std::string& path, unisono::data::Reader reader) {
+/// \param context of a set of tokens; other sets refuse it, and those of tokens refuse 0
+void read_batches(const std::string& path, unisono::data::Reader reader, std::int64_t context) {
   data::DataSettings settings;
   settings.path = path;
   settings.reader = reader;
+  settings.context = context;
   const auto set = data::open_dataset(settings, 1);
   if (set->info().columns < kMostColumns) set->occurrences();
   const auto source = set->train({.batch_size = 16});
@@ -53,7 +56,7 @@ int use_set(const std::string& path) {
       use();
     } catch (const DataError&) {
       ++refused;
-    } catch (const ConfigError&) {  // a sparse set is not streamed
+    } catch (const ConfigError&) {  // a sparse set is not streamed, and has no context
     }
   };
   attempt([&] { data::read_dictionary(path); });
@@ -63,8 +66,10 @@ int use_set(const std::string& path) {
     settings.path = path;
     data::inspect_dataset(settings);
   });
-  attempt([&] { read_batches(path, unisono::data::Reader::resident); });
-  attempt([&] { read_batches(path, unisono::data::Reader::streaming); });
+  for (const std::int64_t context : {0, 4}) {
+    attempt([&] { read_batches(path, unisono::data::Reader::resident, context); });
+    attempt([&] { read_batches(path, unisono::data::Reader::streaming, context); });
+  }
   return refused;
 }
 
