@@ -84,7 +84,7 @@ nn::Pass NetworkModel::pass(const data::Batch& batch, ModelState state, bool tra
 
 nn::LossTerms NetworkModel::loss_terms(const data::Batch& batch, float scale, kernels::LossSums& sums) const {
   for (const std::int32_t label : batch.labels) {
-    if (label >= 0 && !token_bytes_.empty()) sums.bytes += token_bytes_[static_cast<std::size_t>(label)];
+    if (label >= 0 && token_bytes_) sums.bytes += (*token_bytes_)[static_cast<std::size_t>(label)];
   }
   return {.labels = batch.labels, .scale = scale / static_cast<float>(in_.rows), .sums = sums};
 }
@@ -203,6 +203,7 @@ void NetworkModel::evaluate_tokens(const data::Batch& batch, ModelState state, k
 void NetworkModel::evaluate_predictions(const data::Batch& batch, ModelState state, kernels::LossSums& sums,
                                         PredictionReader& reader) {
   if (batch.size == 0) return;
+  if (network_.gives_loss()) return evaluate_tokens(batch, state, sums);  // which has no predictions to read
   const View outputs = infer(batch, state);
   loss_->apply(context_.backend, batch.size, outputs, {batch.labels, batch.targets}, 0, {}, sums);
   context_.backend.collect(sums);
@@ -224,7 +225,12 @@ void NetworkModel::predict(const data::Batch& batch, ModelState state, MutableVi
   if (layer_) {
     const nn::WorkspacePlan plan = layer_->plan(batch.size, /*training=*/false);
     const View values = layer_->forward(pass(batch, state, /*training=*/false), inputs_of(batch), memory_for(plan));
-    return context_.backend.store(layer_->out().extent, batch.size, values, outputs);
+    const nn::Shape& out = layer_->out();
+    return context_.backend.store(out.extent, batch.size * out.rows, values, outputs);
+  }
+  if (network_.gives_loss()) {
+    throw ConfigError("the model is a language model, which predicts the next token of a text; use evaluate for its "
+                      "loss, or predict --layer for the vectors of a layer");
   }
   const kernels::Extent& out = network_.out().extent;
   const auto raw = outputs.first(static_cast<std::size_t>(batch.size * out.size()));

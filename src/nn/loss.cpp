@@ -226,6 +226,7 @@ class TokenCrossEntropy final : public Loss {
   void to_predictions(MutableView) const override {}
   Index prediction_size() const override { return vocabulary_; }
   bool counts_hits() const override { return true; }
+  bool gives_probabilities() const override { return false; }
   Index classes() const override { return 0; }
 
  private:

@@ -16,6 +16,9 @@ namespace unisono::data {
 
 struct TokenizerParts;
 
+/// How many bytes the text of each token has.
+using TokenBytes = std::shared_ptr<const std::vector<std::uint16_t>>;
+
 /// What features are normalised with: (x − mean[i]) · scale[i], where i counts channels, features, or one for all.
 /// Empty: not at all.
 struct Normalization {

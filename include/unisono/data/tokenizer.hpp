@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "unisono/base/config.hpp"
+#include "unisono/data/preprocessing.hpp"
 #include "unisono/tensor/layout.hpp"
 
 // Tokenizers: a text as numbers of tokens, and back. A set of tokens holds the tokenizer that it was imported with, and
@@ -78,6 +79,9 @@ std::unique_ptr<Tokenizer> read_gpt2_tokenizer(const std::string& vocabulary_pat
 std::unique_ptr<Tokenizer> read_sentencepiece_tokenizer(const std::string& path);
 /// \param where what holds the parts, for messages \throws DataError for parts that fit no tokenizer
 std::unique_ptr<Tokenizer> make_tokenizer(const TokenizerParts& parts, const std::string& where);
+
+/// How many bytes each token stands for. \param parts may be null: the result is null, too
+TokenBytes token_bytes_of(const std::shared_ptr<const TokenizerParts>& parts);
 
 /// The tokenizer of a set of tokens. \throws DataError where the file holds none
 std::unique_ptr<Tokenizer> tokenizer_of_set(const std::string& path);

@@ -109,7 +109,7 @@ struct ModelInputs {
   Index classes = 0;            ///< classes of the labels; 0: no labels
   Index target_size = 0;        ///< values of a target; 0: no targets
   Index context = 0;            ///< tokens: T, of which a window consists; `rows` are the different tokens
-  std::vector<std::uint16_t> token_bytes = {};  ///< tokens: bytes of the text of each; empty: unknown
+  data::TokenBytes token_bytes = {};  ///< tokens: bytes of the text of each one; null: unknown
 };
 
 /// What a model is made with; references must outlive it.

@@ -187,4 +187,14 @@ std::unique_ptr<Tokenizer> tokenizer_of_set(const std::string& path) {
   return make_tokenizer(*parts, path);
 }
 
+TokenBytes token_bytes_of(const std::shared_ptr<const TokenizerParts>& parts) {
+  if (!parts) return nullptr;
+  const auto tokenizer = make_tokenizer(*parts, "the tokenizer");
+  auto bytes = std::make_shared<std::vector<std::uint16_t>>();
+  for (Index token = 0; token < tokenizer->vocabulary(); ++token) {
+    bytes->push_back(static_cast<std::uint16_t>(tokenizer->token_bytes(static_cast<std::int32_t>(token))));
+  }
+  return bytes;
+}
+
 }  // namespace unisono::data

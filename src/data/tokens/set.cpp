@@ -15,6 +15,7 @@
 #include "tokens/sources.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/base/resources.hpp"
+#include "unisono/data/tokenizer.hpp"
 
 namespace unisono::data {
 namespace {
@@ -86,6 +87,7 @@ TokenSet::TokenSet(const DataSettings& settings, const NodeShare& share, const P
     ranges_ = token_ranges(schema_, settings_, trained != nullptr);
     info_ = token_info(*file, schema_, settings_, ranges_, trained != nullptr);
     take_tokenizer(trained);
+    info_.token_bytes = token_bytes_of(preprocessing_.tokenizer);
   });
   choose_reader(agreement);
   if (info_.resident) {

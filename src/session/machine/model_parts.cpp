@@ -44,7 +44,8 @@ models::ModelInputs inputs_of(const data::DatasetInfo& info) {
           .row_values = info.row_values,
           .classes = info.classes,
           .target_size = info.target_size,
-          .context = info.context};
+          .context = info.context,
+          .token_bytes = info.token_bytes};
 }
 
 data::DatasetInfo set_like(const models::ModelInputs& inputs) {
