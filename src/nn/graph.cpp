@@ -89,7 +89,7 @@ void GraphBuilder::layer(const LayerSettings& settings, const Place& inner) {
   if (kind->form == LayerForm::residual) return residual(settings, inner);
   if (kind->form == LayerForm::operation) return operation(*kind, settings, inner);
   shape_.flat = true;
-  graph_.configured.push_back({inner.prefix, settings.kind, shape_, -1, tensor_});
+  graph_.configured.push_back({inner.outer, inner.prefix, settings.kind, shape_, -1, tensor_});
 }
 
 /// \throws ConfigError where the layer cannot take what the layer before it gives
@@ -115,12 +115,12 @@ void GraphBuilder::check_inputs(const LayerKind& kind) const {
 void GraphBuilder::operation(const LayerKind& kind, const LayerSettings& settings, const Place& inner) {
   if (kind.make_parts == nullptr) {
     append(kind.make(settings, shape_, context_), inner);
-    graph_.configured.push_back({inner.prefix, settings.kind, shape_, tensor_ - 1, tensor_});
+    graph_.configured.push_back({inner.outer, inner.prefix, settings.kind, shape_, tensor_ - 1, tensor_});
   } else {
     for (Part& part : kind.make_parts(settings, shape_, context_)) {
       const std::string name = inner.prefix + "." + part.name;
       append(std::move(part.layer), {inner.path, name, inner.outer});
-      graph_.configured.push_back({name, part.kind, shape_, tensor_ - 1, tensor_});
+      graph_.configured.push_back({inner.outer, name, part.kind, shape_, tensor_ - 1, tensor_});
     }
   }
   ++context_.number;
@@ -158,7 +158,7 @@ void GraphBuilder::residual(const LayerSettings& settings, const Place& inner) {
                     text_of(shape_), text_of(shortcut_shape)));
   }
   append(std::make_unique<Addition>(shape_), inner, shortcut);
-  graph_.configured.push_back({inner.prefix, settings.kind, shape_, tensor_ - 1, tensor_});
+  graph_.configured.push_back({inner.outer, inner.prefix, settings.kind, shape_, tensor_ - 1, tensor_});
 }
 
 /// Limits the size of an example, so that the bytes of a batch of up to 2³⁰ examples fit an integer.

@@ -16,7 +16,7 @@ struct Node {
   std::string name;
   int input = 0;      ///< tensor
   int residual = -1;  ///< second input; −1: none
-  std::string outer;  ///< what the config calls the layer, or the residual block that it is part of
+  std::string outer;  ///< see LayerRow
   Index first = 0;    ///< its parameters are [first, last) of θ, padding included
   Index last = 0;
   Index parameters = 0;                 ///< number of parameters, without padding
@@ -28,7 +28,7 @@ struct Node {
 
 /// A row of the table of layers, as the config lists them.
 struct ConfiguredLayer {
-  std::string name, kind;
+  std::string outer, name, kind;
   Shape out;
   int node = -1;   ///< −1: computes nothing (flatten), or was fused into another layer
   int tensor = 0;  ///< its output, before anything is fused

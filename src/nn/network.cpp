@@ -109,7 +109,8 @@ void Network::apply_moments(const Pass& pass, MutableView moments) const { whole
 std::vector<LayerRow> Network::rows(Index batch) const {
   std::vector<LayerRow> rows;
   for (const ConfiguredLayer& configured : graph_->configured) {
-    LayerRow row{.name = configured.name, .kind = configured.kind, .output = text_of(configured.out)};
+    LayerRow row{
+        .outer = configured.outer, .name = configured.name, .kind = configured.kind, .output = text_of(configured.out)};
     if (configured.node >= 0) fill_row(configured.node, batch, row);
     rows.push_back(row);
   }
@@ -179,7 +180,8 @@ void Network::fill_row(int i, Index batch, LayerRow& row) const {
   if (kept.size() > 0) row.activation += round_up_to_line(backend_.activation_size(kept, batch * out.rows));
 }
 
-// A network can be cut before node i, if no node from i on reads a tensor with a smaller number than i.
+// A network can be cut before node i, if no node from i on reads a tensor with a smaller number than i. A layer of
+// several parts stays whole.
 std::vector<int> cuts_of(const Graph& graph) {
   const int nodes = static_cast<int>(graph.nodes.size());
   std::vector<int> cuts;
@@ -187,7 +189,7 @@ std::vector<int> cuts_of(const Graph& graph) {
   for (int i = nodes; i-- > 1;) {
     const Node& node = graph.nodes[static_cast<std::size_t>(i)];
     earliest = std::min(earliest, node.residual < 0 ? node.input : std::min(node.input, node.residual));
-    if (earliest == i) cuts.push_back(i);
+    if (earliest == i && node.outer != graph.nodes[static_cast<std::size_t>(i) - 1].outer) cuts.push_back(i);
   }
   std::reverse(cuts.begin(), cuts.end());
   return cuts;

@@ -74,6 +74,7 @@ struct NetworkSettings {
 
 /// A row of the table of layers.
 struct LayerRow {
+  std::string outer;               ///< its name, or that of the residual block or layer of several parts that it is in
   std::string name, kind, output;  ///< `kind` says what was fused, and which statistics are in force
   Index parameters = 0;
   double flops = 0;      ///< flops of an example's forward and backward pass
@@ -84,7 +85,7 @@ struct LayerRow {
 /// between an operation and what was fused into it.
 struct CutPoint {
   std::string after;         ///< the layer whose outputs cross
-  std::string next;          ///< the layer of the config that begins behind the cut point; a residual block as a whole
+  std::string next;          ///< LayerRow::outer of the layer behind the cut point
   Shape shape;               ///< shape of one example's outputs that cross
   Index boundary = 0;        ///< floats of one example's outputs that cross, all its rows together
   PieceCost before, behind;  ///< costs of all layers before the cut point, and of all behind it

@@ -43,8 +43,7 @@ data::Batch accumulate_gradient(StepTerms& run, MeanOver mean_over, GradientExch
     const GradientTarget target = target_of(run, place_of(batch, first), exchange);
     {
       const ComputeScope computes(run, run.flops_per_example * static_cast<double>(batch.size));
-      run.model.loss_and_gradient(batch, scale_of(batch, mean_over), run.state,
-                                  {target.gradient, target.write, target.ready}, run.sums);
+      run.model.loss_and_gradient(batch, scale_of(batch, mean_over), run.state, target, run.sums);
     }
     if (run.leaves > 0) {
       const Phase phase(run, run.seconds.compute);

@@ -31,7 +31,7 @@ Beginnings beginnings_of(const nn::Network& network) {
 std::string computing_layer(const std::vector<nn::LayerRow>& rows, const std::string& name) {
   auto row = std::ranges::find(rows, name, &nn::LayerRow::name);
   while (row != rows.end() && row->kind == "flatten") ++row;
-  return row == rows.end() || row->name == name ? name : row->name.substr(0, row->name.find('.'));
+  return row == rows.end() || row->name == name ? name : row->outer;
 }
 
 std::string names_of(const Beginnings& beginnings) {
@@ -115,15 +115,13 @@ std::vector<std::string> names_of_pieces(const nn::Network& network, const std::
     if (cut == 0) return rows_begin;
     if (cut == static_cast<int>(beginnings.size())) return rows.end();
     const std::string& name = beginnings[static_cast<std::size_t>(cut)].first;
-    auto row = std::ranges::find_if(
-        rows, [&](const nn::LayerRow& one) { return one.name.substr(0, one.name.find('.')) == name; });
+    auto row = std::ranges::find(rows, name, &nn::LayerRow::outer);
     while (row != rows.begin() && (row - 1)->kind == "flatten") --row;
     return row;
   };
-  const auto top_level = [](const std::string& name) { return name.substr(0, name.find('.')); };
   std::vector<std::string> names;
   for (std::size_t p = 0; p + 1 < cuts.size(); ++p) {
-    const std::string first = top_level(row_of(cuts[p])->name), last = top_level((row_of(cuts[p + 1]) - 1)->name);
+    const std::string first = row_of(cuts[p])->outer, last = (row_of(cuts[p + 1]) - 1)->outer;
     names.push_back(first == last ? first : first + " to " + last);
   }
   return names;
