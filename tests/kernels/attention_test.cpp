@@ -148,7 +148,7 @@ TEST_CASE("… for several runs of blocks", "[attention]") {
   }
 }
 
-TEST_CASE("… for any width of heads, and any number of them for each key", "[attention]") {
+TEST_CASE("… for any width of heads, and any number of them for each key", "[long][attention]") {
   for (Index width : {1, 3, 16, 20, 64, 72}) {
     for (const auto& [heads, key_heads] : {std::pair<Index, Index>{1, 1}, {4, 2}, {3, 1}, {6, 6}}) {
       check_attention({{.rows = 70, .heads = heads, .key_heads = key_heads, .width = width}, {.batch = 2}});

@@ -96,7 +96,7 @@ TEST_CASE("… for any number of units and classes", "[head_loss]") {
   }
 }
 
-TEST_CASE("… for so many classes that rows are taken in chunks, and classes in ranges", "[head_loss]") {
+TEST_CASE("… for so many classes that rows are taken in chunks, and classes in ranges", "[long][head_loss]") {
   check_head(HeadCase({5, 33000, 0.1F}, 150), Write::overwrite);  // a chunk has 127 rows: one block, of 48
   check_head(HeadCase({4, 70000, 0}, 70), Write::add);            // a block has more than a chunk should
 }
