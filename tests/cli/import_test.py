@@ -454,6 +454,7 @@ class Documented(BinaryTest):
             "ratings.h5": "ratings of 30 items by 100 users",
             "text.h5": "text of 8 distinct words",
             "pairs.h5": "co-occurrences of 8 words",
+            "tokens.h5": "a text as numbers of 256 tokens, tokenizer bytes",
         }
         self.assertEqual(len(blocks), len(titles))
         for block, (name, title) in zip(blocks, titles.items()):

@@ -214,6 +214,43 @@ TEST_CASE("a checkpoint's text keeps the tokenizer", "[tokenizer]") {
   }
 }
 
+/// A SentencePiece model of these pieces, in the wire format of protocol buffers (sentencepiece_model.proto).
+std::string small_model(const std::vector<std::string>& pieces) {
+  const auto field = [](int number, const std::string& bytes) {
+    return std::string{static_cast<char>(number << 3 | 2), static_cast<char>(bytes.size())} + bytes;
+  };
+  constexpr char kUnknownPiece = 2, kControlPiece = 3;
+  std::string model;
+  const auto add = [&](const std::string& piece, char kind) {
+    const std::string score("\x15\0\0\x80\xBF", 5);  // −1
+    model += field(1, field(1, piece) + score + (kind > 0 ? std::string{'\x18', kind} : ""));
+  };
+  add("<unk>", kUnknownPiece);
+  add("<s>", kControlPiece);
+  add("</s>", kControlPiece);
+  for (const std::string& piece : pieces) add(piece, 0);
+  return model;
+}
+
+TEST_CASE("pieces of a SentencePiece model", "[tokenizer]") {
+  const TempDir folder;
+  write_file(folder / "m.model", small_model({"\u2581", "a", "b", "\u2581ab", "ab"}));
+  std::unique_ptr<Tokenizer> tokenizer;
+  const std::string refusal =
+      message_of<DataError>([&] { tokenizer = read_sentencepiece_tokenizer(folder / "m.model"); });
+  if (refusal.find("built without it") != std::string::npos) return;
+  REQUIRE(tokenizer != nullptr);
+  CHECK(tokenizer->vocabulary() == 8);
+  CHECK(tokenizer->end_of_text() == 2);
+  CHECK(tokenizer->encode("ab abb") == Tokens{6, 6, 5});
+  CHECK(tokenizer->decode(Tokens{6, 6, 5}) == "ab abb");
+  CHECK(tokenizer->token_bytes(6) == 3);
+  CHECK(tokenizer->token_bytes(2) == 0);
+  CHECK(make_tokenizer(*tokenizer->parts(), "here")->encode("ba") == tokenizer->encode("ba"));
+  CHECK_THROWS_AS(tokenizer->encode("\xFF"), DataError);
+  CHECK_THROWS_AS(tokenizer->decode(Tokens{8}), DataError);
+}
+
 TEST_CASE("what is no SentencePiece model is refused", "[tokenizer]") {
   const TempDir folder;
   write_file(folder / "m.model", "nothing");

@@ -1,4 +1,5 @@
 // Sets of tokens: windows of a text, and who gets which.
+#include <fmt/format.h>
 #include <catch2/catch.hpp>
 
 #include <numeric>

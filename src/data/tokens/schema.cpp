@@ -155,6 +155,7 @@ void check_settings(const DataSettings& settings, const TokenSchema& schema) {
   refuse(settings.partition == Partition::strata, "partition", "not ratings");
   refuse(settings.split_by == SplitBy::groups, "split_by",
          "of which the last ones are for validation, whatever groups there are");
+  refuse(settings.window_bytes > 0, "window_bytes", "which are shuffled without a window");
   if (settings.context == 0) {
     throw ConfigError(
         fmt::format("data.context: {} holds tokens; set how many of them the model sees at once, such as "
