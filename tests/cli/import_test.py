@@ -379,7 +379,7 @@ class Tokens(BinaryTest):
         found = {}
         with h5py.File(self.folder / "t.h5", "r") as file:
             for group in ("train", "validation"):
-                tokens, ends = file[group + "/tokens"][:], file[group + "/documents"][:]
+                tokens, ends = file[group + "/tokens"][:], file[group + "/documents"][:].astype("i8")
                 self.assertTrue(all(tokens[end - 1] == 256 for end in ends[1:]))
                 found[group] = [bytes(tokens[a : b - 1].astype("u1")).decode() for a, b in zip(ends, ends[1:])]
         self.assertEqual((len(found["train"]), len(found["validation"])), (30, 10))

@@ -292,7 +292,7 @@ struct TokensSummary {
 /// Imports texts for language models: files, and folders with all that is in them, in alphabetical order. If a group
 /// has several documents, the token of the end of a text stands after each of them; bytes and characters then have such
 /// a token, as their last one. Memory: a document with SentencePiece; otherwise some megabytes, and about 100 bytes for
-/// each document. 	hrows ConfigError for options that do not fit each other
+/// each document. \throws ConfigError for options that do not fit each other
 TokensSummary import_tokens(const std::vector<std::string>& paths, const TokensOptions& options,
                             const ImportOutput& output);
 
