@@ -162,7 +162,7 @@ void add_tokens(Command import, Chosen& chosen) {
   add_encoding(command, options->encoding);
   command.add_choice("--split", options->split, data::kTokenSplits,
                      "which part of the text becomes the validation and test groups");
-  add_fractions(command, *options, "text");
+  add_fractions(command, *options, "texts");
   command.add_option("--validation-file", options->validation_file, "file whose text becomes the validation group")
       .type_name("FILE");
   command.callback(
