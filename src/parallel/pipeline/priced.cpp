@@ -131,7 +131,9 @@ constexpr Index kMostOthers = Index{4} << 20;  // floats: what the caches of usu
 class Probe {
  public:
   /// \param others memory that the other segments of a step touch: between two passes of a segment
-  Probe(const nn::Piece& piece, bool is_first, kernels::Backend& backend, Index batch, MutableView others)
+  /// \param tied_floats of the weights that the segment has in common with another; 0: none
+  Probe(const nn::Piece& piece, bool is_first, kernels::Backend& backend, Index batch, MutableView others,
+        Index tied_floats)
       : others_(others),
         piece_(piece),
         is_first_(is_first),
@@ -143,13 +145,21 @@ class Probe {
         gradient_(filled(size_of(piece.parameters()), 0)),
         statistics_(filled(size_of(piece.statistics()), 1)),
         inputs_(is_first ? Buffer(batch * piece.in().extent.size()) : Buffer()),
+        tied_weight_(filled(tied_floats, 0.01F)),
+        tied_gradient_(filled(tied_floats, 0)),
+        tokens_(static_cast<std::size_t>(batch * piece.in().rows)),
+        row_numbers_(tokens_.size()),
         examples_(static_cast<std::size_t>(batch)) {
     std::ranges::fill(inputs_.view(), 0.5F);
     std::iota(examples_.begin(), examples_.end(), std::uint64_t{0});
+    std::iota(row_numbers_.begin(), row_numbers_.end(), std::uint64_t{0});
   }
 
   PassSeconds time(const Clock& clock) {
     const nn::Workspace workspace{plan_, memory_.view()};
+    kernels::LossSums sums;
+    const nn::LossTerms loss{.labels = tokens_, .scale = 1, .sums = sums};
+    const nn::TiedWeights tied{.weight = tied_weight_.view(), .gradient = tied_gradient_.view()};
     const nn::Pass pass{.backend = backend_,
                         .reducer = alone_,
                         .parameters = parameters_.view(),
@@ -159,12 +169,16 @@ class Probe {
                         .examples = examples_,
                         .first_parameter = piece_.parameters().first,
                         .first_statistic = piece_.statistics().first,
-                        .updates_statistics = false};
+                        .updates_statistics = false,
+                        .row_numbers = row_numbers_,
+                        .loss = &loss,
+                        .tied = tied_weight_.size() > 0 ? &tied : nullptr};
     PassSeconds seconds;
     use_others();
     if (!is_first_) std::ranges::fill(piece_.input(workspace), 0.5F);
     const Stopwatch forward(clock);
-    is_first_ ? piece_.forward(pass, {.values = inputs_.view()}, workspace) : piece_.forward(pass, workspace);
+    is_first_ ? piece_.forward(pass, {.values = inputs_.view(), .tokens = tokens_}, workspace)
+              : piece_.forward(pass, workspace);
     seconds.forward = forward.seconds();
     use_others();
     std::ranges::fill(piece_.output_gradient(workspace), 0.01F);
@@ -195,7 +209,9 @@ class Probe {
   kernels::Backend& backend_;
   Index batch_;
   nn::WorkspacePlan plan_;
-  Buffer memory_, parameters_, gradient_, statistics_, inputs_;
+  Buffer memory_, parameters_, gradient_, statistics_, inputs_, tied_weight_, tied_gradient_;
+  std::vector<std::int32_t> tokens_;  ///< all are token 0
+  std::vector<std::uint64_t> row_numbers_;
   std::vector<std::uint64_t> examples_;
   LocalReducer alone_;
 };
@@ -218,7 +234,8 @@ std::vector<PassSeconds> time_segments(const models::Staged& model, kernels::Bac
   std::vector<PassSeconds> seconds;
   for (int i = 0; i < segments; ++i) {
     const nn::Piece piece = model.network().piece(i, i + 1);
-    Probe probe(piece, i == 0, backend, batch, others.view());
+    const bool tied = i == 0 || i + 1 == segments;
+    Probe probe(piece, i == 0, backend, batch, others.view(), tied ? model.network().tied_floats() : 0);
     probe.time(clock);
     std::vector<PassSeconds> all(kRepetitions);
     for (PassSeconds& one : all) one = probe.time(clock);

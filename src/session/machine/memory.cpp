@@ -87,9 +87,7 @@ std::int64_t scratch_bytes_after(const MemoryContext& context, Index batch) {
       gradient(parameters.size(), memory);
   const models::ModelState state{.parameters = parameters.view(), .statistics = statistics.view()};
   model.initialise(0, state);
-  SyntheticSource source(
-      {.features = context.data.features, .classes = context.data.classes, .target_size = context.data.target_size},
-      {.rank = 0, .size = 1, .batch_size = batch, .seed = 0});
+  SyntheticSource source(inputs_of(context.data), {.rank = 0, .size = 1, .batch_size = batch, .seed = 0});
   kernels::LossSums sums;
   model.loss_and_gradient(source.next(), 1, state, {gradient.view()}, sums);
   return context.backend.scratch_size() * kFloat;
