@@ -1,0 +1,183 @@
+"""Language models through the binary: what they learn, what their metrics say, and that any division of the work over
+ranks leaves what one rank leaves."""
+
+import math
+import random
+import re
+import unittest
+
+from harness import BinaryTest, messages, settings
+
+MODEL = """
+name = "letters"
+seed = 3
+[data]
+path = "text.h5"
+context = 20
+[model]
+layers = [
+  { kind = "embedding", units = 16 },
+  { kind = "repeat", times = 2, layers = [
+    { kind = "residual", layers = [{ kind = "layer_norm" }, { kind = "attention", heads = 2, dropout = 0.1 },
+                                   { kind = "dropout", rate = 0.1 }] },
+    { kind = "residual", layers = [{ kind = "layer_norm" }, { kind = "dense", units = 32 }, { kind = "gelu_tanh" },
+                                   { kind = "dense", units = 16 }] } ] },
+  { kind = "layer_norm" },
+  { kind = "unembedding", tied = true } ]
+[optimizer]
+kind = "adamw"
+learning_rate = 0.01
+clip_norm = 1
+[train]
+epochs = 2
+batch_size = 12
+micro_batches = 4
+threads = 1
+"""
+
+LLAMA = """
+layers = [
+  { kind = "embedding", units = 16, positions = "none" },
+  { kind = "residual", layers = [{ kind = "rms_norm" },
+                                 { kind = "attention", heads = 4, key_heads = 2, rotary = true, bias = false }] },
+  { kind = "residual", layers = [{ kind = "rms_norm" }, { kind = "swiglu", units = 24 },
+                                 { kind = "dense", units = 16, bias = false }] },
+  { kind = "rms_norm" },
+  { kind = "unembedding" } ]
+"""
+
+WORDS = ("the", "cat", "dog", "sees", "a", "house", "and", "runs", "to", "tree")
+
+
+def text_of(words, seed=1):
+    draw = random.Random(seed)
+    return " ".join(draw.choice(WORDS) for _ in range(words)) + "\n"
+
+
+def layers_of(config):
+    start = config.index("layers = [")
+    return config[start : config.index("[optimizer]")]
+
+
+class LanguageModelTest(BinaryTest):
+    def setUp(self):
+        super().setUp()
+        self.write("text.txt", text_of(1500))
+        self.write("config.toml", MODEL)
+        words = ("--output", "text.h5", "--tokenizer", "characters", "--validation-fraction", "0.1")
+        self.succeed("data", "import", "tokens", "text.txt", *words)
+
+    def evaluations(self, run):
+        """Metrics of the validation part, after each epoch."""
+        return [line for line in self.metrics(run) if line["event"] == "evaluation" and line["split"] == "validation"]
+
+
+class Learning(LanguageModelTest):
+    def test_it_learns_the_words_of_a_text(self):
+        self.train("run", *settings("train.epochs=12", "train.micro_batches=1"))
+        last = self.evaluations("run")[-1]
+        # Ten words drawn at random, of 3.2 letters and a space on average: ln 10 nats each, 0.55 a character, whatever the
+        # model. One that knows no more than how frequent the characters are has 2.5.
+        self.assertLess(last["loss"], 1)
+        self.assertGreater(last["loss"], 0.5)
+        self.assertAlmostEqual(last["perplexity"], math.exp(last["loss"]), delta=1e-9 * last["perplexity"])
+        self.assertAlmostEqual(last["bits_per_byte"], last["loss"] / math.log(2), delta=1e-9)  # a character is a byte
+        self.assertGreater(last["accuracy"], 0.6)
+
+    def test_evaluate_gives_the_metrics_of_the_run(self):
+        self.train("run")
+        last = self.evaluations("run")[-1]
+        result = self.succeed("evaluate", "run")
+        for name in ("loss", "perplexity", "bits_per_byte", "accuracy"):
+            found = float(re.search(rf"^ *{name} +(\S+)$", result.out, re.MULTILINE)[1])
+            self.assertAlmostEqual(found, last[name], delta=1e-5 * last[name])  # six digits are shown
+
+    def test_a_llama_trains(self):
+        self.write("config.toml", MODEL.replace(layers_of(MODEL), LLAMA))
+        self.train("run", *settings("train.epochs=4"))
+        losses = [line["loss"] for line in self.evaluations("run")]
+        self.assertLess(losses[-1], losses[0])
+
+
+class Divided(LanguageModelTest):
+    def test_pipelines_leave_what_one_rank_leaves(self):
+        self.train("one")
+        for ranks, pairs in (
+            (2, ["replica.stages=2"]),
+            (2, ["replica.stages=2", "replica.schedule=naive", "replica.recompute=all"]),
+            (3, ["replica.stages=3", "replica.schedule=gpipe"]),
+            (2, ["replica.stages=2", "replica.schedule=zero_bubble"]),
+            (2, ["replica.stages=2", "replica.schedule=interleaved", "replica.chunks=2"]),
+        ):
+            with self.subTest(pairs):
+                self.train("-".join(pairs), *settings(*pairs), ranks=ranks)
+                self.assert_same_run("one", "-".join(pairs))
+
+    def test_reproducible_sums_leave_it_on_any_number_of_ranks(self):
+        reproducible = settings("communication.reduction=reproducible", "communication.leaves=4")
+        self.train("one", *reproducible)
+        for ranks, pairs in ((3, []), (4, ["replica.stages=2"]), (4, ["replica.stages=2", "replica.schedule=zero_bubble"])):
+            with self.subTest(ranks=ranks, pairs=pairs):
+                run = f"{ranks}-{len(pairs)}"
+                self.train(run, *reproducible, *settings(*pairs), ranks=ranks)
+                self.assert_same_bits("one", run)
+
+    def test_ranks_and_threads_train_the_same_model(self):
+        self.train("one", *settings("train.epochs=1"))
+        self.train("threads", *settings("train.epochs=1", "train.threads=2"))
+        self.assert_same_bits("one", "threads")
+        self.train("ranks", *settings("train.epochs=1"), ranks=2)
+        # AdamW's first steps move a parameter by the rate whatever its gradient's size, so that roundings of gradients
+        # near 0 become differences of a step; the losses are those of the same training.
+        for a, b in zip(self.evaluations("one"), self.evaluations("ranks")):
+            self.assertAlmostEqual(a["loss"], b["loss"], delta=1e-3)
+
+    def test_a_resumed_run_goes_on_as_if_it_had_not_stopped(self):
+        self.train("whole")
+        self.train("parts", *settings("train.epochs=1"))
+        self.succeed("train", "--resume", "parts", *settings("train.epochs=2"))
+        self.assert_same_bits("whole", "parts")
+        self.train("stages", *settings("train.epochs=1", "replica.stages=2"), ranks=2)
+        self.succeed("train", "--resume", "stages", *settings("train.epochs=2", "replica.stages=1"))
+        self.assert_same_bits("whole", "stages")
+
+
+class Refused(LanguageModelTest):
+    """Each with one message and its exit code."""
+
+    def refused(self, config, message, *pairs, code=2):
+        with self.subTest(message):
+            self.write("config.toml", config)
+            result = self.train("new", *settings(*pairs), code=code)
+            self.assertEqual(len(messages(result)), 1, result)
+            self.assertIn(message, messages(result)[0])
+
+    def test_layers_that_do_not_fit(self):
+        head = '{ kind = "unembedding", tied = true }'
+        self.refused(MODEL.replace("heads = 2", "heads = 3"), "heads = 3 does not divide the 16 units")
+        self.refused(MODEL.replace("heads = 2", "heads = 4, key_heads = 3"), "key_heads = 3 does not divide heads = 4")
+        self.refused(MODEL.replace("heads = 2", "heads = 2, head_units = 5, rotary = true"), "an even number of units")
+        self.refused(MODEL.replace(f",\n  {head}", ""), "let the last layer be { kind = \"unembedding\" }")
+        self.refused(MODEL.replace(head, '{ kind = "dense", units = 8 }, ' + head), "tied weights its inputs must have the 16")
+        self.refused(MODEL.replace(head, head + ', { kind = "relu" }'), "after the unembedding layer")
+        self.refused(MODEL.replace('{ kind = "embedding", units = 16 },', ""), "begin with an embedding layer")
+        self.refused(MODEL.replace('{ kind = "gelu_tanh" }', '{ kind = "batch_norm" }'), "does not take sequences")
+        self.refused(MODEL.replace("times = 2", "times = 0"), "at least 1")
+        self.refused(MODEL.replace("[optimizer]", 'loss = "mean_squared_error"\n[optimizer]'), "is softmax_cross_entropy")
+
+    def test_sets_that_do_not_fit(self):
+        self.refused(MODEL.replace("context = 20\n", ""), "context")
+        self.refused(MODEL.replace("context = 20", "context = 100000"), "context", code=3)
+        self.refused(MODEL.replace('"text.h5"', '"digits.h5"'), "context")
+        table = MODEL.replace('"text.h5"', '"digits.h5"').replace("context = 20\n", "")
+        self.refused(table, "an embedding layer takes token numbers")
+
+    def test_predict_says_what_to_use_instead(self):
+        self.train("run", *settings("train.epochs=1"))
+        result = self.unisono("predict", "run", "--output", "out.csv")
+        self.assertEqual(result.code, 2, result)
+        self.assertIn("language model", messages(result)[0])
+
+
+if __name__ == "__main__":
+    unittest.main()
