@@ -229,8 +229,9 @@ void NetworkModel::predict(const data::Batch& batch, ModelState state, MutableVi
     return context_.backend.store(out.extent, batch.size * out.rows, values, outputs);
   }
   if (network_.gives_loss()) {
-    throw ConfigError("the model is a language model, which predicts the next token of a text; use evaluate for its "
-                      "loss, or predict --layer for the vectors of a layer");
+    throw ConfigError(
+        "the model is a language model, which predicts the next token of a text; use evaluate for its "
+        "loss, or predict --layer for the vectors of a layer");
   }
   const kernels::Extent& out = network_.out().extent;
   const auto raw = outputs.first(static_cast<std::size_t>(batch.size * out.size()));

@@ -81,7 +81,7 @@ class NetworkModel final : public Model, public Staged {
   std::unique_ptr<nn::Network> layer_;  ///< the part up to the layer that `predict` returns; null: the whole network
   std::unique_ptr<nn::Loss> loss_;
   std::map<std::pair<Index, bool>, nn::WorkspacePlan> plans_;  ///< by (batch size, whether training)
-  data::TokenBytes token_bytes_;                     ///< ModelInputs::token_bytes
+  data::TokenBytes token_bytes_;                               ///< ModelInputs::token_bytes
   std::vector<std::uint64_t> row_numbers_;                     ///< of the batch of the last pass of training
   Buffer tied_gradient_;   ///< nn::TiedWeights::gradient, where a sum is over several batches
   bool collects_ = false;  ///< whether it holds parts of a sum that is not complete

@@ -86,7 +86,8 @@ class WorkerSteps {
     for (kernels::Write write = kernels::Write::overwrite;; write = kernels::Write::add) {
       thread.last = worker.source.next();
       const float scale = 1.0F / static_cast<float>(std::max<Index>(1, thread.last.rank_step_size));
-      worker.model.loss_and_gradient(thread.last, scale, worker.state, {worker.gradient, write, {}, thread.last.last_of_step}, thread.sums);
+      worker.model.loss_and_gradient(thread.last, scale, worker.state,
+                                     {worker.gradient, write, {}, thread.last.last_of_step}, thread.sums);
       if (thread.last.last_of_step) break;
     }
     thread.examples += thread.last.rank_step_size;

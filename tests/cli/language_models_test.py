@@ -76,8 +76,8 @@ class Learning(LanguageModelTest):
     def test_it_learns_the_words_of_a_text(self):
         self.train("run", *settings("train.epochs=12", "train.micro_batches=1"))
         last = self.evaluations("run")[-1]
-        # Ten words drawn at random, of 3.2 letters and a space on average: ln 10 nats each, 0.55 a character, whatever the
-        # model. One that knows no more than how frequent the characters are has 2.5.
+        # Ten words drawn at random, of 3.2 letters and a space on average: ln 10 nats each, 0.55 a character, whatever
+        # the model. One that knows no more than how frequent the characters are has 2.5.
         self.assertLess(last["loss"], 1)
         self.assertGreater(last["loss"], 0.5)
         self.assertAlmostEqual(last["perplexity"], math.exp(last["loss"]), delta=1e-9 * last["perplexity"])
@@ -116,7 +116,8 @@ class Divided(LanguageModelTest):
     def test_reproducible_sums_leave_it_on_any_number_of_ranks(self):
         reproducible = settings("communication.reduction=reproducible", "communication.leaves=4")
         self.train("one", *reproducible)
-        for ranks, pairs in ((3, []), (4, ["replica.stages=2"]), (4, ["replica.stages=2", "replica.schedule=zero_bubble"])):
+        stages = ["replica.stages=2"]
+        for ranks, pairs in ((3, []), (4, stages), (4, [*stages, "replica.schedule=zero_bubble"])):
             with self.subTest(ranks=ranks, pairs=pairs):
                 run = f"{ranks}-{len(pairs)}"
                 self.train(run, *reproducible, *settings(*pairs), ranks=ranks)
@@ -158,12 +159,14 @@ class Refused(LanguageModelTest):
         self.refused(MODEL.replace("heads = 2", "heads = 4, key_heads = 3"), "key_heads = 3 does not divide heads = 4")
         self.refused(MODEL.replace("heads = 2", "heads = 2, head_units = 5, rotary = true"), "an even number of units")
         self.refused(MODEL.replace(f",\n  {head}", ""), "let the last layer be { kind = \"unembedding\" }")
-        self.refused(MODEL.replace(head, '{ kind = "dense", units = 8 }, ' + head), "tied weights its inputs must have the 16")
+        narrow = '{ kind = "dense", units = 8 }, '
+        self.refused(MODEL.replace(head, narrow + head), "tied weights its inputs must have the 16")
         self.refused(MODEL.replace(head, head + ', { kind = "relu" }'), "after the unembedding layer")
         self.refused(MODEL.replace('{ kind = "embedding", units = 16 },', ""), "begin with an embedding layer")
         self.refused(MODEL.replace('{ kind = "gelu_tanh" }', '{ kind = "batch_norm" }'), "does not take sequences")
         self.refused(MODEL.replace("times = 2", "times = 0"), "at least 1")
-        self.refused(MODEL.replace("[optimizer]", 'loss = "mean_squared_error"\n[optimizer]'), "is softmax_cross_entropy")
+        squared = 'loss = "mean_squared_error"\n[optimizer]'
+        self.refused(MODEL.replace("[optimizer]", squared), "is softmax_cross_entropy")
 
     def test_sets_that_do_not_fit(self):
         self.refused(MODEL.replace("context = 20\n", ""), "context")

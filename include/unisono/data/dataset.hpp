@@ -143,7 +143,7 @@ struct DatasetInfo {
   Index classes = 0;      ///< classes of the labels; 0 where the set has no labels
   Index target_size = 0;  ///< values of a target; 0 where the set has no targets; features.size() for autoencoders
   Index context = 0;      ///< tokens: tokens of an example, T
-  TokenBytes token_bytes = {};  ///< tokens: bytes of the text of each one; null: unknown
+  TokenBytes token_bytes = {};                       ///< tokens: bytes of the text of each one; null: unknown
   std::int64_t train = 0, validation = 0, test = 0;  ///< examples
   std::array<std::int64_t, 3> tokens{};              ///< [3] tokens of each Split; 0 for other sets
   std::array<TargetForm, 3> targets;                 ///< [3], by Split

@@ -103,12 +103,12 @@ struct GloveSettings {
 struct ModelInputs {
   data::SetKind kind = data::SetKind::table;
   data::FeatureShape features = {};
-  Index rows = 0, columns = 0;  ///< ratings: users and items; text, co-occurrences: words
-  double mean_value = 0;        ///< ratings: mean of the training ratings
-  double row_values = 0;        ///< sparse rows: how many values a training row has on average
-  Index classes = 0;            ///< classes of the labels; 0: no labels
-  Index target_size = 0;        ///< values of a target; 0: no targets
-  Index context = 0;            ///< tokens: T, of which a window consists; `rows` are the different tokens
+  Index rows = 0, columns = 0;        ///< ratings: users and items; text, co-occurrences: words
+  double mean_value = 0;              ///< ratings: mean of the training ratings
+  double row_values = 0;              ///< sparse rows: how many values a training row has on average
+  Index classes = 0;                  ///< classes of the labels; 0: no labels
+  Index target_size = 0;              ///< values of a target; 0: no targets
+  Index context = 0;                  ///< tokens: T, of which a window consists; `rows` are the different tokens
   data::TokenBytes token_bytes = {};  ///< tokens: bytes of the text of each one; null: unknown
 };
 
