@@ -121,8 +121,10 @@ std::vector<MemoryItem> StagePlan::piece_items(const StepSizes& sizes, int first
   const std::int64_t sharded = strategy_.sharding() == parallel::Sharding::always ? optimizer_states_ : 0;
   const std::int64_t state_floats = n * (states_ - sharded) + (n * sharded + replicas - 1) / replicas;
   const std::int64_t statistics = size_of(piece.statistics());
-  const std::int64_t prepared = (first == 0 ? data_.features.size() : 0) + (ends(last) ? data_.target_size : 0);
-  return {
+  const std::int64_t prepared = (first == 0 ? data_.features.size() + data_.context : 0) +
+                                (ends(last) ? data_.target_size + data_.context : 0);
+  const std::int64_t copies_of_tied = (first == 0 ? 1 : 0) + (ends(last) ? 2 : 0);  // see parallel::TiedStages
+  std::vector<MemoryItem> items = {
       {"parameters and gradient", kFloatBytes * (2 * n + peers)},
       {"optimizer state", kFloatBytes * state_floats},
       {"averaged weights", kFloatBytes * n * averages},
@@ -134,6 +136,9 @@ std::vector<MemoryItem> StagePlan::piece_items(const StepSizes& sizes, int first
       {"batches prepared",
        kFloatBytes * kPrefetchedBatches * prepared * (micro_batch(sizes) + evaluation_batch(sizes))},
       {"checkpoint being written", kFloatBytes * ((1 + states_ + averages) * n + statistics) / replicas}};
+  const std::int64_t tied = sizes.stages == 1 ? 0 : network().tied_floats();
+  if (tied > 0) items.push_back({"tied weights", kFloatBytes * copies_of_tied * tied});
+  return items;
 }
 
 /// What every rank needs.
