@@ -121,8 +121,8 @@ std::vector<MemoryItem> StagePlan::piece_items(const StepSizes& sizes, int first
   const std::int64_t sharded = strategy_.sharding() == parallel::Sharding::always ? optimizer_states_ : 0;
   const std::int64_t state_floats = n * (states_ - sharded) + (n * sharded + replicas - 1) / replicas;
   const std::int64_t statistics = size_of(piece.statistics());
-  const std::int64_t prepared = (first == 0 ? data_.features.size() + data_.context : 0) +
-                                (ends(last) ? data_.target_size + data_.context : 0);
+  const std::int64_t prepared =
+      (first == 0 ? data_.features.size() + data_.context : 0) + (ends(last) ? data_.target_size + data_.context : 0);
   const std::int64_t copies_of_tied = (first == 0 ? 1 : 0) + (ends(last) ? 2 : 0);  // see parallel::TiedStages
   std::vector<MemoryItem> items = {
       {"parameters and gradient", kFloatBytes * (2 * n + peers)},
