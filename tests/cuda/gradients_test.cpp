@@ -1,5 +1,6 @@
 // Gradients of whole networks on the device against central differences of losses on the device.
 #include <catch2/catch.hpp>
+#include <optional>
 
 #include "nn/network_trial.hpp"
 #include "unisono/kernels/cuda.hpp"
@@ -21,11 +22,16 @@ class DeviceTrial {
     const Index outputs = network_.out().extent.size();
     const bool labels = settings.loss == "softmax_cross_entropy";
     loss_ = nn::make_loss({value_of(settings.loss, nn::kLossKinds), 0, {}}, network_.out(),
-                          {labels ? outputs : 0, labels ? 0 : outputs});
+                          {labels ? outputs : 0, labels ? 0 : outputs, settings.vocabulary});
     targets_ = nn::generic_values(labels ? 0 : static_cast<std::size_t>(batch_ * outputs), 2, 0, 1);
     for (Index i = 0; i < batch_; ++i) {
       if (labels) labels_.push_back(static_cast<std::int32_t>((7 * i + 1) % outputs));
       examples_.push_back(static_cast<std::uint64_t>(100 + i));
+    }
+    scale_ = 1.0F / static_cast<float>(batch_ * settings.rows);
+    if (settings.vocabulary > 0) {
+      tokens_.emplace(settings, 0, batch_);
+      labels_ = tokens_->labels;
     }
     PlainValues theta(backend_->memory(), theta_.view()), statistics(backend_->memory(), statistics_.view());
     nn::fill_generic(network_.parameters(), theta.view());
@@ -53,19 +59,29 @@ class DeviceTrial {
     return copy;
   }
   double run(bool backward) {
-    const nn::Pass pass{*backend_, reducer_, theta_.view(), statistics_.view(), true, batch_, examples_, 0, 1};
+    nn::Pass pass{*backend_, reducer_, theta_.view(), statistics_.view(), true, batch_, examples_, 0, 1};
     const nn::WorkspacePlan plan = network_.plan(batch_, true);
     Buffer memory(plan.floats, backend_->memory());
     const nn::Workspace space{plan, memory.view()};
-    const float scale = 1.0F / static_cast<float>(batch_);
     kernels::LossSums sums;
-    const View outputs = network_.forward(pass, {.values = features_}, space);
-    loss_->apply(*backend_, batch_, outputs, {labels_, targets_}, scale,
-                 backward ? network_.output_gradient(space) : MutableView{}, sums);
-    if (backward) network_.backward(pass, space, gradient_.view(), kernels::Write::overwrite, {});
+    const nn::LossTerms terms{.labels = labels_, .scale = scale_, .sums = sums};
+    pass.loss = &terms;
+    Inputs inputs{.values = features_};
+    if (tokens_) {
+      pass.row_numbers = tokens_->row_numbers;
+      inputs.tokens = tokens_->tokens;
+    }
+    const View outputs = network_.forward(pass, inputs, space);
+    if (!network_.gives_loss()) {
+      loss_->apply(*backend_, batch_, outputs, {labels_, targets_}, scale_,
+                   backward ? network_.output_gradient(space) : MutableView{}, sums);
+    }
+    if (backward || network_.gives_loss()) {
+      network_.backward(pass, space, gradient_.view(), kernels::Write::overwrite, {});
+    }
     backend_->submit();
     backend_->collect(sums);
-    return sums.loss * scale;
+    return sums.loss * scale_;
   }
 
   std::unique_ptr<kernels::Backend> backend_;
@@ -77,6 +93,8 @@ class DeviceTrial {
   std::vector<float> features_, targets_;
   std::vector<std::int32_t> labels_;
   std::vector<std::uint64_t> examples_;
+  std::optional<nn::TrialTokens> tokens_;
+  float scale_ = 1;
 };
 
 /// Each block's gradient along random directions v of length 1, against
@@ -131,6 +149,22 @@ TEST_CASE("gradients on the device are those of central differences", "[gpu]") {
            .in = {2, 6, 6},
            .batch = 4,
            .loss = "softmax_cross_entropy"});
+  }
+  SECTION("GPT") {
+    const nn::LayerSettings attention = nn::layer("attention", "heads = 2, dropout = 0.2");
+    check(nn::language_model({nn::layer("embedding", "units = 6"), nn::residual({nn::layer("layer_norm"), attention}),
+                              nn::residual({nn::dense(8), nn::layer("gelu_tanh"), nn::dense(6), nn::dropout(0.2)}),
+                              nn::layer("layer_norm"), nn::layer("unembedding", "tied = true")},
+                             7, 9));
+  }
+  SECTION("Llama") {
+    const nn::LayerSettings attention =
+        nn::layer("attention", "heads = 4, key_heads = 2, head_units = 2, rotary = true");
+    check(nn::language_model(
+        {nn::layer("embedding", "units = 6, positions = 'none'"), nn::residual({nn::layer("rms_norm"), attention}),
+         nn::residual({nn::layer("rms_norm"), nn::layer("swiglu", "units = 5"), nn::dense(6)}), nn::layer("rms_norm"),
+         nn::layer("unembedding")},
+        7, 9));
   }
   SECTION("residual blocks") {
     check({.layers = {nn::convolution(3, {3}, {1}), tanh,

@@ -45,6 +45,28 @@ inline TrialSettings language_model(std::vector<LayerSettings> layers, Index row
           .vocabulary = vocabulary};
 }
 
+/// Tokens of examples [first, last), each of which is to predict the next; one in seven rows has no label.
+struct TrialTokens {
+  TrialTokens(const TrialSettings& s, Index first, Index last) {
+    for (Index b = first; b < last; ++b) {
+      RandomStream random(10 * s.data + 3, Purpose::test, static_cast<std::uint64_t>(b));
+      const auto draw = [&] {
+        return static_cast<std::int32_t>(random.below(static_cast<std::uint64_t>(s.vocabulary)));
+      };
+      tokens.push_back(draw());
+      for (Index t = 0; t < s.rows; ++t) {
+        row_numbers.push_back(static_cast<std::uint64_t>((100 + b) * s.rows + t));
+        const std::int32_t next = draw();
+        labels.push_back((b * s.rows + t) % 7 == 5 ? -1 : next);
+        if (t + 1 < s.rows) tokens.push_back(next);
+      }
+    }
+  }
+
+  std::vector<std::int32_t> tokens, labels;
+  std::vector<std::uint64_t> row_numbers;
+};
+
 /// Values that are as good as any, in canonical order: gains in [½, 3/2], variances likewise, weights of variance
 /// 1/fan_in, the rest in ±½.
 inline void fill_generic(const ParameterLayout& layout, MutableView vector, std::uint64_t seed = 0) {
@@ -114,30 +136,16 @@ struct Trial {
       examples.push_back(static_cast<std::uint64_t>(100 + i));
       if (s.weighted) weights.push_back(0.25F + static_cast<float>(5 * i % 7) / 2);
     }
-    if (s.vocabulary > 0) draw_tokens(s, first, last);
+    if (s.vocabulary > 0) {
+      const TrialTokens drawn(s, first, last);
+      tokens = drawn.tokens;
+      labels = drawn.labels;
+      row_numbers = drawn.row_numbers;
+    }
     scale = 1.0F / static_cast<float>(s.batch * s.rows);
     fill_generic(network.parameters(), theta.view());
     fill_generic(network.statistics(), statistics.view());
     fill_blocks(network.parameters(), gradient.view(), std::numeric_limits<float>::quiet_NaN());
-  }
-
-  /// Tokens, each of which is to predict the next; one in seven rows has no label.
-  void draw_tokens(const TrialSettings& s, Index first, Index last) {
-    labels.clear();
-    for (Index b = first; b < last; ++b) {
-      RandomStream random(10 * s.data + 3, Purpose::test, static_cast<std::uint64_t>(b));
-      const auto draw = [&] {
-        return static_cast<std::int32_t>(random.uniform() * static_cast<float>(s.vocabulary)) %
-               static_cast<std::int32_t>(s.vocabulary);
-      };
-      tokens.push_back(draw());
-      for (Index t = 0; t < s.rows; ++t) {
-        row_numbers.push_back(static_cast<std::uint64_t>((100 + b) * s.rows + t));
-        const std::int32_t next = draw();
-        labels.push_back((b * s.rows + t) % 7 == 5 ? -1 : next);
-        if (t + 1 < s.rows) tokens.push_back(next);
-      }
-    }
   }
 
   Pass pass(bool training) {
