@@ -28,7 +28,7 @@ std::shared_ptr<ApplyArguments> add_apply_arguments(Command command, const Chose
       .add_option(
           "--input", arguments->options.input,
           "a raw file, read with the trained preprocessing: CSV, LIBSVM, IDX images, NumPy's .npy or a folder of "
-          "them, HDF5")
+          "them, a text, HDF5")
       .excludes(command.option("--data"))
       .type_name("FILE");
   command
@@ -100,6 +100,12 @@ void add_evaluate(Command app, Chosen& chosen) {
       .capture_default_str()
       .not_negative()
       .type_name("K");
+  command
+      .add_option("--stride", arguments->options.stride,
+                  "for language models: windows of the text begin so many tokens apart, so that most tokens are "
+                  "predicted from more of the text before them (default: as long as a window)")
+      .positive()
+      .type_name("N");
   command
       .add_option("--relevant", arguments->evaluate.relevant,
                   "for ratings: the lowest rating that makes an item relevant (default: the mean training rating)")

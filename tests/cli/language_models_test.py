@@ -1,6 +1,7 @@
 """Language models through the binary: what they learn, what their metrics say, and that any division of the work over
 ranks leaves what one rank leaves."""
 
+import json
 import math
 import random
 import re
@@ -91,6 +92,28 @@ class Learning(LanguageModelTest):
         for name in ("loss", "perplexity", "bits_per_byte", "accuracy"):
             found = float(re.search(rf"^ *{name} +(\S+)$", result.out, re.MULTILINE)[1])
             self.assertAlmostEqual(found, last[name], delta=1e-5 * last[name])  # six digits are shown
+
+    def test_a_text_is_evaluated_with_windows_that_overlap(self):
+        self.train("run")
+        self.write("other.txt", text_of(300, seed=5))
+
+        def loss(*options):
+            return json.loads(self.succeed("evaluate", "run", "--input", "other.txt", "--json", *options).out)["loss"]
+
+        apart, overlapping = loss(), loss("--stride", "5")
+        self.assertNotEqual(overlapping, apart)  # tokens are predicted from others before them
+        self.assertLess(abs(overlapping - apart), 0.2 * apart)
+        self.assertEqual(loss("--stride", "20"), apart)
+        for options, message in (
+            (("--stride", "21"), "20 tokens at once"),
+            (("--input", "none.txt"), "none.txt"),
+        ):
+            result = self.unisono("evaluate", "run", *options)
+            self.assertIn(message, messages(result)[0])
+        self.write("foreign.txt", "the cat sees a café\n")
+        result = self.unisono("evaluate", "run", "--input", "foreign.txt")
+        self.assertEqual(result.code, 3, result)
+        self.assertIn("é", messages(result)[0])
 
     def test_a_llama_trains(self):
         self.write("config.toml", MODEL.replace(layers_of(MODEL), LLAMA))

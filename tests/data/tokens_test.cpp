@@ -223,6 +223,42 @@ TEST_CASE("an evaluation predicts each token but the first once", "[tokens]") {
   }
 }
 
+TEST_CASE("windows that overlap predict each token once, from as many as there are", "[tokens]") {
+  const TempDir folder;
+  constexpr std::int64_t kContext = 10;
+  for (const std::int64_t tokens : {2, 10, 11, 12, 47}) {
+    for (const std::int64_t stride : {1, 3, 9, 10}) {
+      INFO(tokens << " tokens, stride " << stride);
+      write_tokens(folder / "t.h5", {.test = tokens});
+      DataSettings settings = settings_for_tokens(folder / "t.h5", kContext);
+      settings.stride = stride;
+      const auto set = open_dataset(settings, 1);
+      std::vector<std::int64_t> predicted;  // places in the text
+      std::int64_t windows = 0;
+      for (int rank = 0; rank < 2; ++rank) {
+        const auto source = set->evaluate(Split::test, rank, 2, 3);
+        while (const auto batch = source->next()) {
+          for (Index b = 0; b < batch->size; ++b, ++windows) {
+            const auto first = static_cast<std::size_t>(b * kContext);
+            for (std::int64_t t = 0; t < kContext; ++t) {
+              const std::int32_t label = batch->labels[first + static_cast<std::size_t>(t)];
+              const std::int64_t place = windows * stride + t + 1;
+              if (label < 0) continue;
+              CHECK(label == token_at(place));
+              CHECK((windows == 0 || t >= kContext - stride));
+              predicted.push_back(place);
+            }
+          }
+        }
+      }
+      CHECK(windows == set->info().test);
+      std::vector<std::int64_t> expected(static_cast<std::size_t>(tokens) - 1);
+      std::iota(expected.begin(), expected.end(), 1);
+      CHECK(predicted == expected);
+    }
+  }
+}
+
 TEST_CASE("parts of the training windows are all of them, without an offset", "[tokens]") {
   const TempDir folder;
   write_tokens(folder / "t.h5", {.train = 77});

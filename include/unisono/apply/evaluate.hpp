@@ -23,6 +23,7 @@ struct ApplyOptions {
   std::string scratch = ".";  ///< a folder that all ranks see, for the temporary set made from `input`
   std::string split;          ///< train, validation or test; empty: test, or what there is of the three
   std::int64_t threads = 0;   ///< threads per rank; 0: the fair share
+  std::int64_t stride = 0;    ///< language models: data::DataSettings::stride
   settings::DeviceChoice device = settings::DeviceChoice::cpu;
   models::ModelKinds models = {};  ///< added kinds of models (docs/own-model.md)
   /// The second of two classes is predicted where its output is at least this; nothing: the model's own threshold.

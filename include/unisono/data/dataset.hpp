@@ -101,6 +101,10 @@ struct DataSettings {
   std::int64_t arrangement_seed = -1;  ///< seed of the order in which sparse rows and ratings lie in memory; −1: `seed`
   bool external_files = false;         ///< whether the file may refer to values in other files
   AugmentationSettings augmentation = {};
+  /// Not in the config: evaluated windows of a set of tokens begin so many tokens apart; 0: T. Each but the first
+  /// counts only the tokens that the one before has not counted, so that they are predicted from T − stride tokens at
+  /// least.
+  std::int64_t stride = 0;
   /// Not in the config: whether a trained model, if there is one, was trained on this set.
   bool is_training_set = true;
   /// The setting that makes a run train in strata, as messages and the reference name it; empty: there is none.

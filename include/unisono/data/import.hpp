@@ -267,9 +267,10 @@ inline constexpr Named<TokenSplit> kTokenSplits[] = {
 /// How import_tokens divides texts into documents and tokens.
 struct TokensOptions {
   TokenizerKind tokenizer = TokenizerKind::bytes;
-  std::string vocabulary = {}, merges = {};  ///< gpt2: the files vocab.json and merges.txt
-  std::string model = {};                    ///< sentencepiece: the model's file
-  std::string tokenizer_from = {};           ///< a set of tokens whose tokenizer is taken instead; or empty
+  std::string vocabulary = {}, merges = {};          ///< gpt2: the files vocab.json and merges.txt
+  std::string model = {};                            ///< sentencepiece: the model's file
+  std::string tokenizer_from = {};                   ///< a set of tokens whose tokenizer is taken instead; or empty
+  std::shared_ptr<const TokenizerParts> known = {};  ///< a model's tokenizer, taken instead; null: none
   Documents documents = Documents::files;
   std::string separator = {};  ///< a text between two documents of a file; empty: there is none
   Encoding encoding = Encoding::utf8;

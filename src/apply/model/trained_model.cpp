@@ -81,6 +81,18 @@ data::Dataset* needed_by(const models::ModelInputs& inputs, const session::Share
   return data != nullptr && inputs.kind == data::SetKind::text ? &**data : nullptr;
 }
 
+std::int64_t stride_of(const ApplyOptions& options, const models::ModelInputs& inputs) {
+  if (options.stride == 0) return 0;
+  if (inputs.kind != data::SetKind::tokens) {
+    throw ConfigError(fmt::format("--stride: {} is no language model; leave it out", options.model));
+  }
+  if (options.stride <= inputs.context) return options.stride;
+  throw ConfigError(
+      fmt::format("--stride {}: the model sees {} tokens at once, so that windows further apart would "
+                  "leave tokens out; use {} at most",
+                  options.stride, inputs.context, inputs.context));
+}
+
 bool is_hdf5_file(const std::string& path) {
   std::error_code ignored;
   return std::filesystem::is_regular_file(path, ignored) && data::hdf5::is_hdf5(path);
@@ -121,6 +133,7 @@ void TrainedModel::open_set(comm::Communicator& world, const ApplyOptions& optio
     config.data.reader = data::Reader::automatic;
     config.data.validation_fraction = 0;
   }
+  config.data.stride = stride_of(options, checkpoint.header.inputs);
   data = std::make_unique<session::SharedDataset>(world, config.data, checkpoint.header.seed,
                                                   &checkpoint.header.preprocessing);
   const data::DatasetInfo& info = (*data)->info();

@@ -161,11 +161,13 @@ std::string import_raw(const std::string& input, const RawForm& form, const Impo
       return import_table(input, form, output);
     case SetKind::sparse:
       return write_raw_rows(input, form, output);
+    case SetKind::tokens:
+      return write_raw_text(input, form, output);
     default:
-      throw DataError(
-          fmt::format("{}: --input works only for models of tables or sparse rows, but this one was trained on {}; use "
-                      "an HDF5 set with --data",
-                      input, name_of(form.kind)));
+      throw DataError(fmt::format(
+          "{}: --input works only for models of tables, sparse rows or tokens, but this one was trained on {}; use "
+          "an HDF5 set with --data",
+          input, name_of(form.kind)));
   }
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "import/document_reader.hpp"
+#include "import/raw_formats.hpp"
 #include "import/read_text.hpp"
 #include "import/set_writer.hpp"
 #include "import/spill.hpp"
@@ -42,6 +43,7 @@ void check_options(const TokensOptions& options) {
 
 /// The tokenizer that is asked for; null: characters, which are those of the text.
 std::unique_ptr<Tokenizer> chosen_tokenizer(const TokensOptions& options) {
+  if (options.known) return make_tokenizer(*options.known, "the model's tokenizer");
   if (!options.tokenizer_from.empty()) return tokenizer_of_set(options.tokenizer_from);
   switch (options.tokenizer) {
     case TokenizerKind::bytes:
@@ -139,7 +141,8 @@ void ReadTokens::add_code_points(std::string_view text) {
 
 void ReadTokens::complete(bool several) {
   if (tokenizer_ != nullptr) {
-    const bool is_new = options_.tokenizer_from.empty() && tokenizer_->kind() == TokenizerKind::bytes;
+    const bool is_new =
+        options_.tokenizer_from.empty() && !options_.known && tokenizer_->kind() == TokenizerKind::bytes;
     if (is_new && several) tokenizer_ = byte_tokenizer(true);
     return;
   }
@@ -316,7 +319,40 @@ std::array<std::size_t, 3> read_all(const std::vector<std::string>& files, const
   return documents;
 }
 
+void write_set(const ReadTokens& text, const TokensPlan& plan, SetWriter& writer) {
+  const Index vocabulary = text.tokenizer().vocabulary();
+  constexpr Index kMostOf16Bits = 1 << 16;
+  vocabulary <= kMostOf16Bits ? write_groups<std::uint16_t>(text, plan, writer)
+                              : write_groups<std::uint32_t>(text, plan, writer);
+  writer.file().write_attribute("", "vocabulary", std::int64_t{vocabulary});
+  write_tokenizer(writer.file(), *text.tokenizer().parts());
+  writer.finish();
+}
+
 }  // namespace
+
+std::string write_raw_text(const std::string& path, const RawForm& form, const ImportOutput& output) {
+  if (form.preprocessing.tokenizer == nullptr) {
+    throw DataError(
+        fmt::format("{}: the model's training set named no tokenizer, so that texts cannot be read; use an "
+                    "HDF5 set of tokens with --data",
+                    path));
+  }
+  TokensOptions options;
+  options.known = form.preprocessing.tokenizer;
+  SetWriter writer(output);
+  ReadTokens text(options, output.path);
+  const std::size_t documents = read_all(list_files({path}), options, text)[0];
+  const bool closes = documents > 1 && text.tokenizer().end_of_text() >= 0;
+  text.complete(/*several=*/false);
+  TokensPlan plan;
+  for (Part document : documents_of(text, 0, documents, closes)) {
+    document.split = Split::test;
+    plan.add(document);
+  }
+  write_set(text, plan, writer);
+  return "";
+}
 
 TokensSummary import_tokens(const std::vector<std::string>& paths, const TokensOptions& options,
                             const ImportOutput& output) {
@@ -338,18 +374,12 @@ TokensSummary import_tokens(const std::vector<std::string>& paths, const TokensO
     }
   }
   require_parts(plan, options);
-  const Index vocabulary = text.tokenizer().vocabulary();
-  constexpr Index kMostOf16Bits = 1 << 16;
-  vocabulary <= kMostOf16Bits ? write_groups<std::uint16_t>(text, plan, writer)
-                              : write_groups<std::uint32_t>(text, plan, writer);
-  writer.file().write_attribute("", "vocabulary", std::int64_t{vocabulary});
-  write_tokenizer(writer.file(), *text.tokenizer().parts());
-  writer.finish();
+  write_set(text, plan, writer);
   return {.path = output.path,
           .tokens = plan.tokens,
           .documents = std::ssize(text.ends()),
           .bytes = static_cast<std::int64_t>(text.bytes()),
-          .vocabulary = vocabulary,
+          .vocabulary = text.tokenizer().vocabulary(),
           .tokenizer = std::string(text.tokenizer().name()),
           .split = divides_documents(options, documents[0]) ? TokenSplit::documents : TokenSplit::end};
 }

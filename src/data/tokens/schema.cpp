@@ -99,8 +99,10 @@ std::int64_t training_windows(std::int64_t tokens, Index context) {
   return std::max<std::int64_t>(0, (tokens - context) / context);
 }
 
-std::int64_t evaluation_windows(std::int64_t tokens, Index context) {
-  return tokens < 2 ? 0 : (tokens - 1 + context - 1) / context;
+std::int64_t evaluation_windows(std::int64_t tokens, Index context, Index stride) {
+  if (tokens < 2) return 0;
+  const std::int64_t after_first = std::max<std::int64_t>(0, tokens - 1 - context);
+  return 1 + (after_first + stride - 1) / stride;
 }
 
 namespace {
@@ -180,7 +182,7 @@ DatasetInfo token_info(const hdf5::File& file, const TokenSchema& schema, const 
     info.tokens[i] = ranges[i]->count;
     info.targets[i].labels = true;
     windows[i] = i == 0 && !trained ? training_windows(ranges[i]->count, settings.context)
-                                    : evaluation_windows(ranges[i]->count, settings.context);
+                                    : evaluation_windows(ranges[i]->count, settings.context, stride_of(settings));
   }
   info.train = windows[0];
   info.validation = windows[1];

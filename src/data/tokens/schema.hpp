@@ -47,7 +47,11 @@ struct TokenRange {
 /// tokens later. An evaluation predicts each token but the first once: ⌈(N − 1) / T⌉ windows, of which the last may
 /// have fewer than T predictions.
 std::int64_t training_windows(std::int64_t tokens, Index context);
-std::int64_t evaluation_windows(std::int64_t tokens, Index context);
+/// How many tokens apart the evaluated windows begin.
+inline Index stride_of(const DataSettings& settings) {
+  return settings.stride > 0 ? settings.stride : settings.context;
+}
+std::int64_t evaluation_windows(std::int64_t tokens, Index context, Index stride);
 
 /// Which tokens the splits have; with data.validation_fraction, the last ones of the group `train` are for validation.
 /// \throws ConfigError, DataError for splits with too few tokens

@@ -184,7 +184,7 @@ std::unique_ptr<BatchSource> TokenSet::train(const SourceOptions& options) {
 std::unique_ptr<EvaluationSource> TokenSet::evaluate(Split split, int rank, int size, Index batch_size,
                                                      const Delivery& delivery) {
   return std::make_unique<WindowPass>(part_of(windows(split), rank, size), batch_size, writer(split, delivery),
-                                      settings_.context);
+                                      settings_.context, stride_of(settings_));
 }
 
 std::unique_ptr<EvaluationSource> TokenSet::training_part(int part, int parts, Index batch_size,

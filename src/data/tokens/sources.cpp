@@ -21,7 +21,7 @@ void WindowWriter::begin(const Batch& header, Index windows) {
   labels_.reserve(values);
 }
 
-void WindowWriter::add(std::int64_t window, std::int64_t begin) {
+void WindowWriter::add(std::int64_t window, std::int64_t begin, Index uncounted) {
   const std::int64_t predicted = std::min<std::int64_t>(context_, text_.count - 1 - begin);
   window_.resize(static_cast<std::size_t>(predicted + 1));
   text_.stream.read(text_.first + begin, window_);
@@ -29,6 +29,7 @@ void WindowWriter::add(std::int64_t window, std::int64_t begin) {
   examples_.push_back(static_cast<std::uint64_t>(window));
   labels_.insert(labels_.end(), window_.begin() + 1, window_.end());
   labels_.insert(labels_.end(), padding, -1);
+  std::fill_n(labels_.end() - context_, uncounted, -1);
   if (!inputs_) return;
   tokens_.insert(tokens_.end(), window_.begin(), window_.end() - 1);
   tokens_.insert(tokens_.end(), padding, 0);
@@ -112,7 +113,9 @@ std::optional<Batch> WindowPass::next() {
   header.micro_batch_size = header.global_size = header.rank_step_size = now.size();
   header.last_of_epoch = next_ == part_.last;
   writer_.begin(header, now.size());
-  for (std::int64_t window = now.first; window < now.last; ++window) writer_.add(window, window * context_);
+  for (std::int64_t window = now.first; window < now.last; ++window) {
+    writer_.add(window, window * stride_, window == 0 ? 0 : context_ - stride_);
+  }
   return writer_.batch();
 }
 

@@ -26,8 +26,8 @@ class WindowWriter {
   /// Begins a batch of so many windows; `header` gives all members that are not about examples.
   void begin(const Batch& header, Index windows);
   /// Its next window: tokens begin … begin + T − 1 of the split. Behind the last one that has a successor, tokens are 0
-  /// and labels −1.
-  void add(std::int64_t window, std::int64_t begin);
+  /// and labels −1. \param uncounted labels at the window's beginning that are −1, too
+  void add(std::int64_t window, std::int64_t begin, Index uncounted = 0);
   /// The batch, whose memory stays valid until the next one begins.
   const Batch& batch();
   /// Asks for a window that will be added soon.
@@ -73,11 +73,17 @@ class WindowSource final : public BatchSource {
   double wait_seconds_ = 0;
 };
 
-/// Windows [part) of a split, in the order of the text, without an offset.
+/// Windows [part) of a split, in the order of the text, without an offset. They begin `stride` tokens apart, and count
+/// each token once.
 class WindowPass final : public EvaluationSource {
  public:
-  WindowPass(Range part, Index batch_size, WindowWriter writer, Index context)
-      : part_(part), next_(part.first), batch_size_(batch_size), writer_(std::move(writer)), context_(context) {}
+  WindowPass(Range part, Index batch_size, WindowWriter writer, Index context, Index stride)
+      : part_(part),
+        next_(part.first),
+        batch_size_(batch_size),
+        writer_(std::move(writer)),
+        context_(context),
+        stride_(stride) {}
 
   std::optional<Batch> next() override;
   std::int64_t first() const override { return part_.first; }
@@ -88,7 +94,7 @@ class WindowPass final : public EvaluationSource {
   std::int64_t next_;
   Index batch_size_;
   WindowWriter writer_;
-  Index context_;
+  Index context_, stride_;
 };
 
 }  // namespace unisono::data
