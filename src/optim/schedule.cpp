@@ -1,4 +1,5 @@
-// Learning rates over a schedule of n steps, the first w = warmup_epochs · steps per epoch of which warm up.
+// Learning rates over a schedule of n steps, the first w of which warm up: warmup_steps, or warmup_epochs · steps per
+// epoch.
 //     s < w          rate(s) = base · (s + 1) / (w + 1)          Goyal et al., "Accurate, large minibatch SGD", 2017
 //     s ≥ w          rate(s) = base · curve,  with x = (s − w) / (n − 1 − w) from 0 to 1 at the last step, s = n − 1
 //
@@ -8,6 +9,11 @@
 //     cosine         f + (1 − f) (1 + cos πx) / 2                Loshchilov, Hutter, "SGDR", ICLR 2017
 //     polynomial     f + (1 − f) (1 − x)^power
 //     exponential    f^x
+//     wsd            f + (1 − f) d(z)                            Hu et al., "MiniCPM", COLM 2024
+//                    z: share of the last m = decay_fraction · n steps, from 0 at s = n − 1 − m (or w, if that is
+//                    later) to 1 at s = n − 1; 0 before.  d(z) = 1 − √z, 1 − z or (1 + cos πz) / 2; the first is the
+//                    best of those that Hägele et al. compare, "Scaling laws … beyond fixed training durations",
+//                    NeurIPS 2024
 // A schedule that ends within its warm-up never leaves it. After its end, s ≥ n, the rate stays as it was at s = n − 1,
 // except that `step` continues with its milestones.
 #include "unisono/optim/schedule.hpp"
@@ -71,6 +77,16 @@ void describe_polynomial(ConfigVisitor& visitor, ScheduleSettings& settings) {
   describe_length(visitor, settings.epochs);
 }
 
+void describe_wsd(ConfigVisitor& visitor, ScheduleSettings& settings) {
+  visitor.field({.name = "decay_fraction",
+                 .meaning = "share of the schedule's steps in which the rate falls, at its end",
+                 .range = above(0).at_most(1)},
+                settings.decay_fraction);
+  visitor.choice({.name = "decay", .meaning = "how it falls, over a share x of these steps"}, settings.decay,
+                 kFinalDecays);
+  describe_fall(visitor, settings);
+}
+
 void describe_exponential(ConfigVisitor& visitor, ScheduleSettings& settings) {
   visitor.field({.name = "final_factor",
                  .meaning = "learning rate of the last step, as a share of the base learning rate",
@@ -79,7 +95,54 @@ void describe_exponential(ConfigVisitor& visitor, ScheduleSettings& settings) {
   describe_length(visitor, settings.epochs);
 }
 
+/// The factor between 1 and 0 of the last part of `wsd`. \param x share of its steps
+double final_decay(FinalDecay kind, double x) {
+  switch (kind) {
+    case FinalDecay::sqrt:
+      return 1 - std::sqrt(x);
+    case FinalDecay::linear:
+      return 1 - x;
+    case FinalDecay::cosine:
+      return (1 + std::cos(std::numbers::pi * x)) / 2;
+  }
+  return 1;
+}
+
+void describe_warmup(ConfigVisitor& visitor, ScheduleSettings& settings) {
+  visitor.field({.name = "warmup_epochs",
+                 .meaning = "linear warm-up to the base learning rate, before the schedule begins",
+                 .unit = "epochs",
+                 .range = at_least(0)},
+                settings.warmup_epochs);
+  visitor.field({.name = "warmup_steps",
+                 .meaning = "the same in steps, in place of warmup_epochs",
+                 .unit = "steps",
+                 .range = at_least(0).at_most(1LL << 40)},
+                settings.warmup_steps);
+  visitor.require("warmup_steps", settings.warmup_steps == 0 || settings.warmup_epochs == 0,
+                  "warmup_epochs and warmup_steps both say how long the warm-up is; remove one of them");
+}
+
 }  // namespace
+
+void require_base_rate(const ScheduleSettings& settings, std::int64_t run_epochs, std::int64_t steps_per_epoch) {
+  if (settings.warmup_steps == 0 || settings.growth > 0) return;
+  const std::int64_t steps = settings.span(run_epochs) * steps_per_epoch;
+  if (settings.warmup_steps >= steps) {
+    throw ConfigError(fmt::format(
+        "schedule.warmup_steps = {} leaves none of the schedule's {}, so that the learning rate would never reach "
+        "optimizer.learning_rate: set a shorter warm-up, or train for more epochs",
+        settings.warmup_steps, count_of(steps, "step")));
+  }
+  if (settings.kind != ScheduleKind::step || settings.milestones.empty()) return;
+  const std::int64_t first = steps_of(settings.milestones.front(), steps_per_epoch);
+  if (first > settings.warmup_steps) return;
+  throw ConfigError(fmt::format(
+      "schedule.milestones = {:g} is step {}, in the warm-up of {} (schedule.warmup_steps), so that the learning rate "
+      "would never reach optimizer.learning_rate: milestones count from the start of the run; set later ones, or a "
+      "shorter warm-up",
+      settings.milestones.front(), first, count_of(settings.warmup_steps, "step")));
+}
 
 void require_base_rate(const ScheduleSettings& settings) {
   const bool has_both = settings.kind == ScheduleKind::step && settings.warmup_epochs > 0 && settings.growth == 0;
@@ -99,7 +162,8 @@ Schedule::Schedule(const ScheduleSettings& settings, double base_rate, std::int6
       base_rate_(base_rate),
       total_steps_(total_steps),
       steps_per_epoch_(steps_per_epoch),
-      warmup_steps_(steps_of(settings.warmup_epochs, steps_per_epoch)) {}
+      warmup_steps_(settings.warmup_steps > 0 ? settings.warmup_steps
+                                              : steps_of(settings.warmup_epochs, steps_per_epoch)) {}
 
 double Schedule::rate(std::int64_t step) const {
   if (settings_.growth > 0) return base_rate_ * std::pow(settings_.growth, static_cast<double>(step));
@@ -130,8 +194,19 @@ double Schedule::curve(std::int64_t step) const {
       return f + (1 - f) * std::pow(1 - x, settings_.power);
     case ScheduleKind::exponential:
       return std::pow(settings_.exponential_final_factor, x);
+    case ScheduleKind::wsd:
+      return f + (1 - f) * final_decay(settings_.decay, share_of_decay(step));
   }
   return 1;
+}
+
+double Schedule::share_of_decay(std::int64_t step) const {
+  const std::int64_t last = total_steps_ - 1;
+  const auto decaying = static_cast<std::int64_t>(
+      std::max(1.0, std::round(settings_.decay_fraction * static_cast<double>(total_steps_))));
+  const std::int64_t stable = std::max(warmup_steps_, last - decaying);  // the last step of the base rate
+  if (step <= stable) return 0;
+  return step >= last ? 1 : static_cast<double>(step - stable) / static_cast<double>(last - stable);
 }
 
 void ScheduleSettings::describe(ConfigVisitor& visitor) {
@@ -143,12 +218,9 @@ void ScheduleSettings::describe(ConfigVisitor& visitor) {
                    {ScheduleKind::linear, of_this(describe_fall)},
                    {ScheduleKind::cosine, of_this(describe_fall)},
                    {ScheduleKind::polynomial, of_this(describe_polynomial)},
-                   {ScheduleKind::exponential, of_this(describe_exponential)}});
-  visitor.field({.name = "warmup_epochs",
-                 .meaning = "linear warm-up to the base learning rate, before the schedule begins",
-                 .unit = "epochs",
-                 .range = at_least(0)},
-                warmup_epochs);
+                   {ScheduleKind::exponential, of_this(describe_exponential)},
+                   {ScheduleKind::wsd, of_this(describe_wsd)}});
+  describe_warmup(visitor, *this);
 }
 
 }  // namespace unisono::optim

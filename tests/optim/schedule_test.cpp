@@ -39,6 +39,37 @@ TEST_CASE("every schedule has the values of its formula at the first, the middle
   check_rates({.kind = ScheduleKind::exponential, .exponential_final_factor = 0.01}, 2, 0.2, 0.02);
 }
 
+TEST_CASE("wsd keeps the base rate, and falls over the last share of the steps", "[schedule]") {
+  // 0.4 · 11 rounds to 4 decaying steps: step 6 is the last one of the base rate, step 10 has f.
+  ScheduleSettings settings{.kind = ScheduleKind::wsd, .decay_fraction = 0.4, .decay = FinalDecay::linear};
+  check_rates(settings, 2, 2, 0);
+  CHECK(rate_at(settings, 6) == 2);
+  CHECK(rate_at(settings, 7) == Approx(1.5).margin(kTolerance));
+  settings.final_factor = 0.5;  // 2 · (½ + ½ · ¾)
+  CHECK(rate_at(settings, 7) == Approx(1.75).margin(kTolerance));
+  check_rates(settings, 2, 2, 1);
+
+  settings.decay = FinalDecay::sqrt;  // 2 · (½ + ½ · (1 − √¼))
+  CHECK(rate_at(settings, 7) == Approx(1.5).margin(kTolerance));
+  check_rates(settings, 2, 2, 1);
+  settings.decay = FinalDecay::cosine;  // the middle of the fall: 2 · (½ + ½ · ½)
+  CHECK(rate_at(settings, 8) == Approx(1.5).margin(kTolerance));
+  check_rates(settings, 2, 2, 1);
+}
+
+TEST_CASE("wsd falls over as many steps as there are, but not within its warm-up", "[schedule]") {
+  const auto wsd = [](double fraction, std::int64_t warmup) {
+    return ScheduleSettings{
+        .kind = ScheduleKind::wsd, .warmup_steps = warmup, .decay_fraction = fraction, .decay = FinalDecay::linear};
+  };
+  check_rates(wsd(1, 0), 2, 1, 0);  // as `linear`
+  CHECK(rate_at(wsd(1, 6), 6) == 2);
+  CHECK(rate_at(wsd(1, 6), 8) == Approx(1).margin(kTolerance));
+  CHECK(rate_at(wsd(1e-6, 0), 9) == 2);  // never less than one step
+  CHECK(rate_at(wsd(1e-6, 0), 10) == 0);
+  CHECK(Schedule(wsd(0.2, 0), 2, 1, 1).rate(0) == 2);
+}
+
 TEST_CASE("the cosine is no line: a quarter of the way down it has lost a seventh", "[schedule]") {
   const Schedule schedule({.kind = ScheduleKind::cosine}, 1, 5, 1);
   CHECK(schedule.rate(1) == Approx((1 + std::sqrt(0.5)) / 2).margin(kTolerance));
@@ -65,6 +96,26 @@ TEST_CASE("warm-up rises in equal steps to the base rate, with which the curve b
   // What remains after three steps are steps 3 … 10: the line is down to 0 in the last of them.
   CHECK(rate_at({.kind = ScheduleKind::linear, .warmup_epochs = 1.5}, 10) == Approx(0).margin(kTolerance));
   CHECK(rate_at({.kind = ScheduleKind::linear, .warmup_epochs = 1.5}, 4) == Approx(2 * 6.0 / 7).margin(kTolerance));
+}
+
+TEST_CASE("a warm-up in steps is that of as many epochs", "[schedule]") {
+  for (const std::int64_t step : {0, 2, 3, 7, 10}) {
+    CHECK(rate_at({.kind = ScheduleKind::cosine, .warmup_steps = 3}, step) ==
+          rate_at({.kind = ScheduleKind::cosine, .warmup_epochs = 1.5}, step));
+  }
+}
+
+TEST_CASE("a warm-up in steps that leaves no step of the base rate is refused", "[schedule]") {
+  ScheduleSettings settings{.kind = ScheduleKind::wsd, .warmup_steps = 20};
+  CHECK_THROWS_WITH(require_base_rate(settings, 2, 10),
+                    Catch::Contains("schedule.warmup_steps = 20 leaves none of the schedule's 20 steps"));
+  CHECK_NOTHROW(require_base_rate(settings, 3, 10));
+  settings.epochs = 3;  // of which the run makes two
+  CHECK_NOTHROW(require_base_rate(settings, 2, 10));
+  settings = {.kind = ScheduleKind::step, .warmup_steps = 10, .milestones = {1}};
+  CHECK_THROWS_WITH(require_base_rate(settings, 3, 10), Catch::Contains("is step 10, in the warm-up of 10 steps"));
+  settings.milestones = {1.1};
+  CHECK_NOTHROW(require_base_rate(settings, 3, 10));
 }
 
 TEST_CASE("milestones count from the start of the run, warm-up included", "[schedule]") {

@@ -263,6 +263,9 @@ Run::Run(Job& job, const RunPlan& plan, const RunOptions& options)
   require_slow_rank(config_, parts_);
   require_examples(config_, parts_, data_.info().train);
   criteria_ = criteria_of(config_, *parts_.model, data_.info());
+  if (!options.in_older_job) {
+    optim::require_base_rate(config_.schedule, config_.train.epochs, source_->steps_per_epoch());
+  }
   require_same_data(group_, data_.info());
   const bool is_new = options.existing != records::Existing::resume && !options.in_older_job;
   warnings_ = require_variety(config_, *parts_.model, data_, criteria_, is_new);
