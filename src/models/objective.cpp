@@ -16,7 +16,7 @@ constexpr double kNanosecondsOfBatch = 2e6;
 std::vector<PenalisedRange> decaying_blocks(const ParameterLayout& layout, const ObjectiveTerms& terms) {
   std::vector<PenalisedRange> decaying;
   for (const Block& block : layout.blocks()) {
-    const bool decays = terms.weight_decay != 0 && (block.role == Role::weight || terms.decay_biases_and_norms);
+    const bool decays = terms.weight_decay != 0 && unisono::decays(block.role, terms.decay);
     if (!decays || block.frozen) continue;
     decaying.push_back({{block.offset, block.offset + block.stored_size()}, 0, terms.weight_decay});
   }

@@ -27,14 +27,24 @@ const OptimizerKind* find_kind(std::string_view name) {
   return found == kinds.end() ? nullptr : &*found;
 }
 
+constexpr Named<DecayRule> kDecayRules[] = {
+    {DecayRule::weights, "weights", "all but biases and norms: matrices of layers, tables of tokens and positions"},
+    {DecayRule::without_embeddings, "without_embeddings",
+     "as weights, but not tables of tokens and positions (embedding), even where the last layer is tied to one"},
+    {DecayRule::all, "all", "all parameters"}};
+
 void describe_decay(ConfigVisitor& visitor, OptimizerSettings& settings) {
   visitor.field({.name = "weight_decay",
                  .meaning = "weight decay λ, which adds λθ to the gradient (decoupled in AdamW and LAMB)",
                  .range = at_least(0)},
                 settings.weight_decay);
-  visitor.field(
-      {.name = "decay_biases_and_norms", .meaning = "apply weight_decay to biases and normalisation parameters, too"},
-      settings.decay_biases_and_norms);
+  visitor.field({.name = "decay_biases_and_norms", .meaning = "true: decay = \"all\", whose older name this is"},
+                settings.decay_biases_and_norms);
+  if (settings.decay_biases_and_norms) settings.decay = DecayRule::all;
+  visitor.choice({.name = "decay", .meaning = "which parameters weight_decay applies to"}, settings.decay, kDecayRules);
+  visitor.require("decay", !settings.decay_biases_and_norms || settings.decay == DecayRule::all,
+                  "decay_biases_and_norms = true means decay = \"all\", and decay says otherwise: remove "
+                  "decay_biases_and_norms");
 }
 
 void refuse_step_sizes(ConfigVisitor& visitor, const std::string& kind) {

@@ -10,9 +10,8 @@ namespace unisono::optim {
 UpdateRule::UpdateRule(const OptimizerSettings& settings, const ParameterLayout& layout,
                        kernels::UpdateKernels& backend, const std::vector<std::string>& state_names, bool adapt_weights)
     : backend_(backend),
-      ranges_(make_ranges(layout, {.decay = settings.weight_decay != 0,
-                                   .decay_biases_and_norms = settings.decay_biases_and_norms,
-                                   .adapt_weights = adapt_weights})),
+      ranges_(make_ranges(
+          layout, {.decay = settings.weight_decay != 0, .rule = settings.decay, .adapt_weights = adapt_weights})),
       whole_({{.first = 0, .last = layout.size()}}),
       has_block_rates_(adapt_weights),
       own_state_(state_names.size()),
@@ -102,11 +101,10 @@ std::vector<kernels::UpdateRange> make_ranges(const ParameterLayout& layout, con
   std::vector<kernels::UpdateRange> ranges;
   for (std::size_t i = 0; i < blocks.size(); ++i) {
     if (blocks[i].frozen) continue;
-    const bool weight = blocks[i].role == Role::weight;
     const kernels::UpdateRange range{.first = blocks[i].offset,
                                      .last = i + 1 < blocks.size() ? blocks[i + 1].offset : layout.size(),
-                                     .decays = rules.decay && (weight || rules.decay_biases_and_norms),
-                                     .adapted = rules.adapt_weights && weight};
+                                     .decays = rules.decay && decays(blocks[i].role, rules.rule),
+                                     .adapted = rules.adapt_weights && is_weight(blocks[i].role)};
     const bool merges = !ranges.empty() && ranges.back().last == range.first && !range.adapted &&
                         !ranges.back().adapted && range.decays == ranges.back().decays;
     if (merges) {

@@ -22,7 +22,7 @@ namespace unisono::optim {
 /// The rules by which θ is divided into ranges.
 struct RangeRules {
   bool decay = false;  ///< there is weight decay at all
-  bool decay_biases_and_norms = false;
+  DecayRule rule = DecayRule::weights;
   bool adapt_weights = false;  ///< each block of weights is a range of its own, with a rate of its own (LARS, LAMB)
 };
 

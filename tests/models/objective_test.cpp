@@ -311,7 +311,7 @@ TEST_CASE("frozen blocks bear no penalty, biases only where they are to; penalti
   const test::TempDir folder;
   const auto elements = [&](const ModelSettings& settings, bool biases) {
     ObjectiveTerms terms = kTerms;
-    terms.decay_biases_and_norms = biases;
+    terms.decay = biases ? DecayRule::all : DecayRule::weights;
     ObjectiveSetup setup(folder / "set.h5", settings, terms);
     std::vector<std::array<double, 2>> all(static_cast<std::size_t>(setup.theta.size()));
     Index last = 0;

@@ -17,8 +17,7 @@ const std::map<std::string, OptimizerSettings> golden_cases = {
     {"sgd, decay, clipping", {.kind = "sgd", .learning_rate = 0.0625, .weight_decay = 0.25, .clip_norm = 1.5}},
     {"momentum", with({.kind = "sgd", .learning_rate = 0.0625}, "momentum = 0.9")},
     {"momentum, decay of all",
-     with({.kind = "sgd", .learning_rate = 0.0625, .weight_decay = 0.125, .decay_biases_and_norms = true},
-          "momentum = 0.9")},
+     with({.kind = "sgd", .learning_rate = 0.0625, .weight_decay = 0.125, .decay = DecayRule::all}, "momentum = 0.9")},
     {"nesterov", with({.kind = "sgd", .learning_rate = 0.0625, .weight_decay = 0.125, .clip_norm = 1.5},
                       "momentum = 0.9, nesterov = true")},
     {"adagrad", {.kind = "adagrad", .learning_rate = 0.0625, .weight_decay = 0.125}},
@@ -27,19 +26,12 @@ const std::map<std::string, OptimizerSettings> golden_cases = {
     {"adam, decay, clipping", {.kind = "adam", .learning_rate = 0.015625, .weight_decay = 0.125, .clip_norm = 1.5}},
     {"adamw", {.kind = "adamw", .learning_rate = 0.015625, .weight_decay = 0.5}},
     {"lars", with({.kind = "lars", .learning_rate = 0.25, .weight_decay = 0.125}, "trust = 0.125")},
-    {"lars, clipping", with({.kind = "lars",
-                             .learning_rate = 0.25,
-                             .weight_decay = 0.125,
-                             .decay_biases_and_norms = true,
-                             .clip_norm = 1.5},
-                            "trust = 0.125")},
+    {"lars, clipping",
+     with({.kind = "lars", .learning_rate = 0.25, .weight_decay = 0.125, .decay = DecayRule::all, .clip_norm = 1.5},
+          "trust = 0.125")},
     {"lamb", {.kind = "lamb", .learning_rate = 0.015625, .weight_decay = 0.5}},
     {"lamb, decay of all",
-     {.kind = "lamb",
-      .learning_rate = 0.015625,
-      .weight_decay = 0.5,
-      .decay_biases_and_norms = true,
-      .clip_norm = 1.5}}};
+     {.kind = "lamb", .learning_rate = 0.015625, .weight_decay = 0.5, .decay = DecayRule::all, .clip_norm = 1.5}}};
 
 /// These, and every rule of the table with its defaults.
 std::map<std::string, OptimizerSettings> all_cases() {

@@ -36,7 +36,7 @@ TEST_CASE("without weight decay the whole vector is one range", "[ranges]") {
 }
 
 TEST_CASE("decay of everything needs one range too", "[ranges]") {
-  const auto ranges = make_ranges(two_layers, {.decay = true, .decay_biases_and_norms = true});
+  const auto ranges = make_ranges(two_layers, {.decay = true, .rule = DecayRule::all});
   REQUIRE(ranges.size() == 1);
   CHECK(ranges[0].decays);
 }
@@ -51,6 +51,19 @@ TEST_CASE("biases and norms are left out of the decay, and neighbours of the sam
   CHECK(ranges[2].decays);
   CHECK(!ranges[3].decays);
   check_covers_without_gaps(ranges, two_layers);
+}
+
+TEST_CASE("a table of tokens decays as weights do, unless the rule leaves it out", "[ranges]") {
+  const ParameterLayout layout = make_layout({Role::embedding, Role::weight, Role::norm});
+  const auto decaying = [&](DecayRule rule) {
+    std::vector<bool> decays;
+    for (const auto& range : make_ranges(layout, {.decay = true, .rule = rule})) decays.push_back(range.decays);
+    return decays;
+  };
+  CHECK(decaying(DecayRule::weights) == std::vector<bool>{true, false});  // embedding weight | norm
+  CHECK(decaying(DecayRule::without_embeddings) == std::vector<bool>{false, true, false});
+  CHECK(decaying(DecayRule::all) == std::vector<bool>{true});
+  CHECK(make_ranges(layout, {.adapt_weights = true})[0].adapted);
 }
 
 TEST_CASE("two blocks of weights side by side share a decaying range, but never a trust ratio", "[ranges]") {

@@ -51,6 +51,18 @@ TEST_CASE("what an optimizer cannot mean is refused", "[optimizer][config]") {
   }
 }
 
+TEST_CASE("the older key of the decay of all parameters still says so", "[optimizer][config]") {
+  const std::string rate = "learning_rate = 0.1\n";
+  CHECK(parse<OptimizerSettings>(rate).decay == DecayRule::weights);
+  CHECK(parse<OptimizerSettings>(rate + "decay = 'without_embeddings'").decay == DecayRule::without_embeddings);
+  const auto older = parse<OptimizerSettings>(rate + "decay_biases_and_norms = true");
+  CHECK(older.decay == DecayRule::all);
+  CHECK(parse<OptimizerSettings>(effective(older)).decay == DecayRule::all);
+  CHECK(parse<OptimizerSettings>(rate + "decay_biases_and_norms = false\ndecay = 'all'").decay == DecayRule::all);
+  CHECK_THROWS_WITH(parse<OptimizerSettings>(rate + "decay_biases_and_norms = true\ndecay = 'weights'"),
+                    Catch::Contains("decay_biases_and_norms = true means decay = \"all\""));
+}
+
 TEST_CASE("the effective config of optimizer and schedule gives the same settings again", "[optimizer][config]") {
   for (const OptimizerKind& kind : optimizer_kinds()) {
     const std::string name(kind.name);
@@ -66,10 +78,11 @@ TEST_CASE("the effective config of optimizer and schedule gives the same setting
 }
 
 TEST_CASE("what a schedule cannot mean is refused", "[schedule][config]") {
-  for (const char* wrong :
-       {"kind = 'step'", "kind = 'step'\nmilestones = [5, 3]", "kind = 'step'\nmilestones = [3, 3]",
-        "kind = 'linear'\nfinal_factor = 1.5", "kind = 'exponential'\nfinal_factor = 0", "kind = 'linear'\npower = 2",
-        "kind = 'polynomial'\npower = 0", "warmup_epochs = -1", "kind = 'sawtooth'"}) {
+  for (const char* wrong : {"kind = 'step'", "kind = 'step'\nmilestones = [5, 3]", "kind = 'step'\nmilestones = [3, 3]",
+                            "kind = 'linear'\nfinal_factor = 1.5", "kind = 'exponential'\nfinal_factor = 0",
+                            "kind = 'linear'\npower = 2", "kind = 'polynomial'\npower = 0", "warmup_epochs = -1",
+                            "kind = 'sawtooth'", "warmup_epochs = 1\nwarmup_steps = 10",
+                            "kind = 'wsd'\ndecay_fraction = 0", "kind = 'cosine'\ndecay = 'sqrt'"}) {
     INFO(wrong);
     CHECK_THROWS_AS(parse<ScheduleSettings>(wrong), ConfigError);
   }

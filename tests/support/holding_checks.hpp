@@ -115,8 +115,7 @@ inline void expect_same_as_whole(comm::Communicator& ranks, const Holding& holdi
   EXPECT(optim::squared_norm(holding, own, *cpu) == cpu->squared_norm(whole));
 
   // Decay is of all blocks, since blocks of interleaved rows share their floats in each kind's own way.
-  const optim::OptimizerSettings rule{
-      .kind = "adamw", .weight_decay = 0.01, .decay_biases_and_norms = true, .clip_norm = 0.5};
+  const optim::OptimizerSettings rule{.kind = "adamw", .weight_decay = 0.01, .decay = DecayRule::all, .clip_norm = 0.5};
   const std::vector<float> gradient = told_apart(layout, -0.7F), own_gradient = part_of(holding, gradient);
   const auto one = optim::make_optimizer(rule, alone, *cpu), one_of_many = optim::make_optimizer(rule, holding, *cpu);
   for (int step = 0; step < 2; ++step) {

@@ -64,7 +64,7 @@ struct ObjectiveTerms {
   Index batch_size = 512;                 ///< the most examples per pass of a network; linear models have their own
   std::vector<float> class_weights = {};  ///< [K] weights of the losses, by label; empty: all are 1
   double weight_decay = 0;                ///< λ
-  bool decay_biases_and_norms = false;
+  DecayRule decay = DecayRule::weights;   ///< what λ applies to
   data::Delivery delivery = {};
 };
 

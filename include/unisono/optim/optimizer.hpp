@@ -19,9 +19,10 @@ std::string default_optimizer();
 struct OptimizerSettings {
   std::string kind = default_optimizer();  ///< a name of optimizer_kinds()
   double learning_rate = 0.01;
-  double weight_decay = 0;              ///< λ
-  bool decay_biases_and_norms = false;  ///< blocks of Role::bias and Role::norm are left out of the decay by default
-  double clip_norm = 0;                 ///< largest norm of the whole gradient; 0: no clipping
+  double weight_decay = 0;               ///< λ
+  DecayRule decay = DecayRule::weights;  ///< what λ applies to
+  bool decay_biases_and_norms = false;   ///< a config's older key for DecayRule::all; nothing else reads it
+  double clip_norm = 0;                  ///< largest norm of the whole gradient; 0: no clipping
   OwnSettings own = {};
   void describe(ConfigVisitor& visitor);
 };

@@ -8,10 +8,26 @@
 
 namespace unisono {
 
-/// What a block holds. Weight decay leaves out biases and norms; LARS and LAMB adapt weights only. A statistic is a
-/// running mean or variance. A state is optimizer state that models which are updated in place store in θ, next to
-/// their parameters.
-enum class Role { weight, bias, norm, statistic, state };
+/// What a block holds. Weight decay leaves out biases and norms by default; LARS and LAMB adapt weights only. An
+/// embedding is a table of tokens or positions: weights that a DecayRule may leave out. A statistic is a running mean
+/// or variance. A state is optimizer state that models which are updated in place store in θ, next to their parameters.
+enum class Role { weight, bias, norm, statistic, state, embedding };
+
+/// Whether a block holds weights: matrices of layers, factors, tables.
+constexpr bool is_weight(Role role) { return role == Role::weight || role == Role::embedding; }
+
+/// Which blocks weight decay applies to.
+enum class DecayRule {
+  weights,             ///< all weights
+  without_embeddings,  ///< weights but Role::embedding
+  all                  ///< biases and norms, too
+};
+
+/// Whether weight decay applies to a block of this role.
+constexpr bool decays(Role role, DecayRule rule) {
+  if (rule == DecayRule::all) return true;
+  return role == Role::weight || (role == Role::embedding && rule == DecayRule::weights);
+}
 
 /// What a block's first values are drawn from; the formulas are in nn/initialiser.cpp.
 enum class Initialiser {

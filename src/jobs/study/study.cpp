@@ -93,10 +93,9 @@ double value_of(const std::vector<models::Metric>& metrics, const std::string& n
 /// R(θ) of the serial run's objective.
 double penalty_of(apply::TrainedModel& model, const optim::OptimizerSettings& optimizer) {
   session::ModelParts& parts = *model.parts;
-  const models::Objective objective(*parts.model, *parts.backend, **model.data,
-                                    {.weight_decay = optimizer.weight_decay,
-                                     .decay_biases_and_norms = optimizer.decay_biases_and_norms,
-                                     .delivery = parts.delivery()});
+  const models::Objective objective(
+      *parts.model, *parts.backend, **model.data,
+      {.weight_decay = optimizer.weight_decay, .decay = optimizer.decay, .delivery = parts.delivery()});
   const View values = parts.parameters.view();
   double sum = 0;
   for (const models::PenalisedRange& one : objective.penalties()) {

@@ -74,7 +74,7 @@ class Embedding final : public SequenceLayer {
 Block Embedding::block_of(const std::string& name, Index rows) const {
   return {.name = name,
           .shape = {rows, spec_.units},
-          .role = Role::weight,
+          .role = Role::embedding,
           .fan_in = spec_.units,
           .fan_out = spec_.units,
           .initialiser = Initialiser::normal,

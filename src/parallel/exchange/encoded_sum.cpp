@@ -167,7 +167,7 @@ std::unique_ptr<EncodedSum> make_sliced_sum(comm::Communicator& ranks) { return 
 
 std::vector<bool> blocks_to_compress(const ParameterLayout& layout, const std::vector<std::string>& exact) {
   std::vector<bool> compressed;
-  for (const Block& block : layout.blocks()) compressed.push_back(block.role == Role::weight);
+  for (const Block& block : layout.blocks()) compressed.push_back(is_weight(block.role));
   for (const std::string& pattern : exact) {
     for (const std::size_t i : layout.matching(pattern)) compressed[i] = false;
   }

@@ -38,8 +38,10 @@ void require_alternating(const settings::Config& config, const models::Model& mo
   if (alternates && config.optimizer.weight_decay != 0) {
     throw ConfigError("optimizer.weight_decay: als has the penalties model.user_l2 and model.item_l2; remove it");
   }
-  if (alternates && config.optimizer.decay_biases_and_norms) {
-    throw ConfigError("optimizer.decay_biases_and_norms: als has no weight_decay; remove it");
+  if (alternates && config.optimizer.decay != DecayRule::weights) {
+    const bool older = config.optimizer.decay_biases_and_norms;
+    throw ConfigError(
+        fmt::format("optimizer.{}: als has no weight_decay; remove it", older ? "decay_biases_and_norms" : "decay"));
   }
   if (!alternates && model.alternating() != nullptr) {
     throw ConfigError(
@@ -74,7 +76,7 @@ std::unique_ptr<models::Objective> make_objective(ModelParts& parts, const setti
       models::ObjectiveTerms{.portions = parts.strategy->portions(*parts.model, data.info()),
                              .class_weights = parts.class_weights,
                              .weight_decay = config.optimizer.weight_decay,
-                             .decay_biases_and_norms = config.optimizer.decay_biases_and_norms,
+                             .decay = config.optimizer.decay,
                              .delivery = delivery});
 }
 
