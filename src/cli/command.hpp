@@ -168,11 +168,12 @@ struct ConfigArguments {
   settings::Config read(const models::ModelKinds& models) const;
 };
 
-/// The options --features and --classes of commands that work without a data file.
+/// The options --features, --classes and --vocabulary of commands that work without a data file.
 struct ShapeArguments {
   std::string features;
-  Index classes = 0;
+  Index classes = 0, vocabulary = 0;
   void add_to(Command command);
+  bool are_given() const { return !features.empty() || vocabulary > 0; }
   std::optional<planning::SyntheticShape> shape() const;
 };
 

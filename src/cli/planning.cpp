@@ -63,10 +63,16 @@ void ShapeArguments::add_to(Command command) {
       .add_option("--classes", classes, "number of classes; 0: the features themselves are the targets (autoencoder)")
       .needs(shape)
       .between(0, 1 << 24);
+  command
+      .add_option("--vocabulary", vocabulary,
+                  "how many different tokens there are, if there is no data file; an example has data.context tokens")
+      .excludes(shape)
+      .between(2, 1 << 24);
 }
 
 std::optional<planning::SyntheticShape> ShapeArguments::shape() const {
-  if (features.empty()) return std::nullopt;
+  if (!are_given()) return std::nullopt;
+  if (vocabulary > 0) return planning::SyntheticShape{.features = {}, .vocabulary = vocabulary};
   return planning::SyntheticShape{.features = planning::parse_feature_shape(features), .classes = classes};
 }
 
@@ -74,7 +80,7 @@ settings::Config read_config_without_data(const ConfigArguments& arguments, cons
                                           const models::ModelKinds& models) {
   ConfigArguments all = arguments;
   // A config without a data file will do where the shapes are given.
-  if (!shapes.features.empty()) all.overrides.emplace(all.overrides.begin(), "data.path=\"none: random data\"");
+  if (shapes.are_given()) all.overrides.emplace(all.overrides.begin(), "data.path=\"none: random data\"");
   return all.read(models);
 }
 

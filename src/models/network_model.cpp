@@ -282,7 +282,8 @@ Index NetworkModel::inference_workspace_bytes(Index batch) const {
 void NetworkModel::add_token_metrics(const kernels::LossSums& sums, std::vector<Metric>& metrics) const {
   if (settings_.label_smoothing > 0) return;
   metrics.push_back(metric_of("perplexity", std::exp(ratio(sums.loss, sums.examples))));
-  if (sums.bytes > 0) metrics.push_back(metric_of("bits_per_byte", ratio(sums.loss, sums.bytes) / std::log(2.0)));
+  if (token_bytes_ && sums.bytes > 0)
+    metrics.push_back(metric_of("bits_per_byte", ratio(sums.loss, sums.bytes) / std::log(2.0)));
 }
 
 std::vector<Metric> NetworkModel::metrics(const kernels::LossSums& sums) const {
@@ -290,7 +291,7 @@ std::vector<Metric> NetworkModel::metrics(const kernels::LossSums& sums) const {
   if (network_.gives_loss()) add_token_metrics(sums, metrics);
   const Index classes = network_.gives_loss() ? loss_->prediction_size() : loss_->classes();
   if (loss_->counts_hits()) add_classification(sums, classes, metrics);
-  if (sums.values > 0) add_regression(sums, metrics);
+  if (sums.values > 0 && !network_.gives_loss()) add_regression(sums, metrics);
   return metrics;
 }
 

@@ -28,8 +28,8 @@ int width_of(const std::string& terminal) {
 
 std::string figures(const Position& position) {
   const std::string loss = std::isnan(position.loss) ? "" : fmt::format("  loss {:.4g}", position.loss);
-  return fmt::format("epoch {}/{}  step {}/{}{}  {} examples/s  {} left", position.epoch, position.epochs,
-                     position.step, position.steps, loss, rate_text(position.examples_per_second),
+  return fmt::format("epoch {}/{}  step {}/{}{}  {}  {} left", position.epoch, position.epochs, position.step,
+                     position.steps, loss, speed_text(position.examples_per_second, position.tokens_per_example),
                      clock_text(position.seconds_left));
 }
 
@@ -45,6 +45,13 @@ std::string clock_text(double seconds) {
 std::string rate_text(double examples_per_second) {
   return examples_per_second < 10 ? fmt::format("{:.2g}", examples_per_second)
                                   : grouped(std::llround(examples_per_second));
+}
+
+std::string speed_text(double examples_per_second, std::int64_t tokens_per_example) {
+  std::string text = rate_text(examples_per_second) + " examples/s";
+  const double tokens = examples_per_second * static_cast<double>(tokens_per_example);
+  if (tokens_per_example > 0) text += fmt::format(", {} tokens/s", rate_text(tokens));
+  return text;
 }
 
 std::string bar_text(const Position& position, int width) {

@@ -41,6 +41,9 @@ TEST_CASE("the bar says where the run stands, and never wraps", "[progress]") {
   CHECK(bar_text(position, 200) ==
         "[============            ] epoch 2/4  step 50/100  loss 0.5  12,345 examples/s  1:01 left");
   CHECK(bar_text(position, 40).size() == 39);
+  Position of_tokens = position;
+  of_tokens.tokens_per_example = 64;
+  CHECK(bar_text(of_tokens, 200).ends_with("  12,345 examples/s, 790,080 tokens/s  1:01 left"));
   CHECK(bar_text({.steps = 0, .loss = std::numeric_limits<double>::quiet_NaN()}, 200).find("loss") ==
         std::string::npos);
 }

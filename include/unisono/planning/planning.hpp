@@ -14,7 +14,8 @@ namespace unisono::planning {
 /// The shapes of synthetic data, used instead of a data set.
 struct SyntheticShape {
   data::FeatureShape features;
-  Index classes = 0;  ///< 0: the features are the targets (autoencoder)
+  Index classes = 0;     ///< 0: the features are the targets (autoencoder)
+  Index vocabulary = 0;  ///< above 0: examples are windows of data.context tokens, of which there are so many
 };
 
 /// Parses "3x32x32" or "784". \throws ConfigError
@@ -34,7 +35,8 @@ struct BenchOptions {
 void bench(comm::Communicator& world, const settings::Config& config, const BenchOptions& options, Log& log);
 
 /// The inputs of a model: shapes of `data` if given, else of the config's set, without reading the set's examples.
-/// \throws DataError if there is no such file, naming the options to give instead
+/// \throws DataError if there is no such file, naming the options to give instead \throws ConfigError for tokens
+/// without data.context
 models::ModelInputs shapes_of(const settings::Config& config, const std::optional<SyntheticShape>& data);
 
 /// The arguments of `unisono info`.

@@ -15,6 +15,7 @@ struct Position {
   std::int64_t step = 0, steps = 0;    ///< steps made; steps in all
   double loss = 0;                     ///< loss of the last report; NaN before the first
   double examples_per_second = 0;
+  std::int64_t tokens_per_example = 0;  ///< of language models; 0 for others
   double seconds_left = 0;
 };
 
@@ -22,6 +23,9 @@ struct Position {
 std::string clock_text(double seconds);
 /// A rate of examples as text: "12,345", or for small rates "0.042".
 std::string rate_text(double examples_per_second);
+/// A rate of examples with its unit: "12,345 examples/s". Language models also have the rate of tokens: "96 examples/s,
+/// 6,144 tokens/s". \param tokens_per_example 0: no language model
+std::string speed_text(double examples_per_second, std::int64_t tokens_per_example);
 /// A progress bar: one line of at most `width` characters.
 std::string bar_text(const Position& position, int width);
 

@@ -83,6 +83,9 @@ nlohmann::ordered_json report(const settings::Config& config, BenchTrial& trial,
                                  {"fraction_of_peak", flops / peak.flops_per_second},
                                  {"bandwidth_gigabytes_per_second", peak.bytes_per_second * 1e-9},
                                  {"seconds", records::to_json(timing.parts)}};
+  if (trial.tokens_per_example() > 0) {
+    json["tokens_per_second"] = rate * static_cast<double>(trial.tokens_per_example());
+  }
   if (timing.device) json["gpu"] = to_json(*timing.device);
   if (parts.stages) {
     json["replicas"] = parts.workers();
@@ -91,13 +94,19 @@ nlohmann::ordered_json report(const settings::Config& config, BenchTrial& trial,
   return json;
 }
 
+/// ", 1,472 tokens/s" of a language model, else empty.
+std::string tokens_text(const nlohmann::ordered_json& report) {
+  const auto found = report.find("tokens_per_second");
+  return found == report.end() ? "" : fmt::format(", {} tokens/s", grouped(std::llround(found->get<double>())));
+}
+
 std::string text_of(const nlohmann::ordered_json& report, const settings::Config& config,
                     const session::ModelParts& parts, const BenchTiming& timing) {
   const auto number = [&](const char* key) { return report.at(key).get<double>(); };
   std::string text = fmt::format(
       "{}: {} on {} × {}, {} a step, {}\n"
       "  device      {}\n"
-      "  speed       {} examples/s (median step: {})\n"
+      "  speed       {} examples/s{} (median step: {})\n"
       "  arithmetic  {:.1f} GFLOP/s, {:.1f} % of the peak of {:.1f} GFLOP/s measured on these ranks\n"
       "  memory      {:.1f} GB/s is the bandwidth measured on these ranks\n  time       ",
       report.at("name").get<std::string>(), report.at("strategy").get<std::string>(),
@@ -106,7 +115,7 @@ std::string text_of(const nlohmann::ordered_json& report, const settings::Config
       count_of(report.at("threads").get<int>(), "thread"),
       count_of(report.at("batch_size").get<std::int64_t>(), "example"),
       count_of(report.at("steps").get<std::int64_t>(), "step"), report.at("device").get<std::string>(),
-      grouped(std::llround(number("examples_per_second"))),
+      grouped(std::llround(number("examples_per_second"))), tokens_text(report),
       grouped(std::llround(number("examples_per_second_median_step"))), number("gflops_per_second"),
       100 * number("fraction_of_peak"), number("peak_gflops_per_second"), number("bandwidth_gigabytes_per_second"));
   const auto& seconds = report.at("seconds");
@@ -147,6 +156,12 @@ data::FeatureShape parse_feature_shape(const std::string& text) {
 }
 
 models::ModelInputs shapes_of(const settings::Config& config, const std::optional<SyntheticShape>& data) {
+  if (data && data->vocabulary > 0) {
+    if (config.data.context > 0) {
+      return {.kind = data::SetKind::tokens, .rows = data->vocabulary, .context = config.data.context};
+    }
+    throw ConfigError("--vocabulary: set data.context, too, the tokens of an example");
+  }
   if (data) {
     const Index targets = data->classes > 0 ? 0 : data->features.size();
     return {.features = data->features, .classes = data->classes, .target_size = targets};
@@ -154,7 +169,7 @@ models::ModelInputs shapes_of(const settings::Config& config, const std::optiona
   if (!std::filesystem::exists(config.data.path)) {
     throw DataError(
         fmt::format("{}: there is no such file, so the shape of the examples is unknown; create it, or set --features "
-                    "CxHxW and --classes K",
+                    "CxHxW and --classes K, or --vocabulary V for tokens",
                     config.data.path));
   }
   return session::inputs_of(data::inspect_dataset(config.data));
@@ -260,7 +275,8 @@ BenchTrial::BenchTrial(const session::PlacedRanks& ranks, const models::ModelInp
       parts_({world_, place_, log}, config_, inputs),
       training_(parts_, config_),
       source_(inputs, session::source_options(parts_, config_)),
-      fault_(config_.fault, static_cast<std::uint64_t>(config_.seed), ranks.given_rank) {
+      fault_(config_.fault, static_cast<std::uint64_t>(config_.seed), ranks.given_rank),
+      tokens_per_example_(inputs.context) {
   session::require_examples(config_, parts_, config_.train.batch_size);
   parts_.initialise(static_cast<std::uint64_t>(config_.seed));
 }

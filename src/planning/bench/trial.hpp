@@ -54,6 +54,7 @@ class BenchTrial {
   BenchTrial(const session::PlacedRanks& ranks, const models::ModelInputs& inputs, Log& log);
 
   session::ModelParts& parts() { return parts_; }
+  Index tokens_per_example() const { return tokens_per_example_; }  ///< of language models; 0 for others
   bool on_device() const { return parts_.backend->device() != nullptr; }
   /// Makes steps until libraries are loaded and, on a GPU, kernels are recorded. \return times of the last ones
   BenchTiming warm_up();
@@ -67,6 +68,7 @@ class BenchTrial {
   session::TrainingParts training_;
   session::SyntheticSource source_;
   parallel::Fault fault_;
+  Index tokens_per_example_;
   std::int64_t made_ = 0;
 };
 

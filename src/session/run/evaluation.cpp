@@ -278,7 +278,7 @@ namespace {
 
 /// Artificial sums in which nothing is missing, from which a model makes all metrics that follow from sums.
 kernels::LossSums full_sums(bool targets) {
-  kernels::LossSums sums{.loss = 1, .examples = 2, .correct = 1, .correct_top5 = 1};
+  kernels::LossSums sums{.loss = 1, .examples = 2, .correct = 1, .correct_top5 = 1, .bytes = 1};
   if (targets) {
     sums.squared_error = sums.absolute_error = 1;
     sums.target_squared_sum = 2;

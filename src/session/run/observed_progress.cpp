@@ -38,7 +38,8 @@ void TrainingObserver::say_epoch() {
   for (const auto& [split, metrics] : evaluations_)
     text += fmt::format("; {} {}", data::name_of(split), text_of(metrics));
   context_.records->progress.line(
-      fmt::format("{}{}; {} examples/s", text, text_of(last_.iteration), records::rate_text(examples_per_second_)));
+      fmt::format("{}{}; {}", text, text_of(last_.iteration),
+                  records::speed_text(examples_per_second_, context_.plan.data().info().context)));
   if (said_crowded_ || !kernels::threads_lacked_cores()) return;
   said_crowded_ = true;
   context_.records->progress.line(
@@ -83,6 +84,7 @@ void TrainingObserver::show_progress(bool reported) {
                                    .steps = steps,
                                    .loss = shown_loss(),
                                    .examples_per_second = shown_rate(),
+                                   .tokens_per_example = context_.plan.data().info().context,
                                    .seconds_left = step_seconds * static_cast<double>(steps - header_.step)});
 }
 

@@ -249,6 +249,9 @@ nlohmann::ordered_json to_json(const Summary& summary, const settings::Config& c
   if (!summary.worker_steps.empty()) json["worker_steps"] = summary.worker_steps;
   if (!summary.worker_examples.empty()) json["worker_examples"] = summary.worker_examples;
   json["examples_per_second"] = summary.examples_per_second();
+  if (summary.tokens_per_example > 0) {
+    json["tokens_per_second"] = summary.examples_per_second() * static_cast<double>(summary.tokens_per_example);
+  }
   json["gflops_per_second"] = summary.examples_per_second() * summary.flops_per_example * 1e-9;
   if (summary.minimisation) json["minimisation"] = to_json(*summary.minimisation);
   add_counters(summary, json);
@@ -323,14 +326,15 @@ std::string to_text(const Summary& summary, const settings::Config& config) {
              "{}: {} after {}, {}, in {}{}\n"
              "  trained     {}, {} on {} × {}, a {}'s batch: {}\n"
              "  result      {}\n"
-             "  speed       {} examples/s, {:.1f} GFLOP/s\n"
+             "  speed       {}, {:.1f} GFLOP/s\n"
              "  time        {}\n",
              on_one_line(config.name), ending_text(summary), count_of(summary.epochs, "epoch"),
              count_of(summary.steps, "step"), records::clock_text(summary.seconds.sum()), way_on(summary),
              count_of(summary.parameters, "parameter"), config.strategy.kind,
              ranks_text(config, summary.ranks, summary.workers, summary.stages), count_of(summary.threads, "thread"),
              summary.stages > 1 ? "replica" : "rank", local_batch_text(config, summary.workers), result_line(summary),
-             records::rate_text(speed), speed * summary.flops_per_example * 1e-9, time_line(summary.seconds)) +
+             records::speed_text(speed, summary.tokens_per_example), speed * summary.flops_per_example * 1e-9,
+             time_line(summary.seconds)) +
          unseen_lines(summary) + (config.fault.is_on() ? fmt::format("  fault       {}\n", config.fault.text()) : "") +
          (summary.stages > 1 ? fmt::format("  pipeline    {}\n", to_text(figures_of(summary, config))) : "") +
          threshold_text(summary, config) + (summary.minimisation ? to_text(*summary.minimisation) : "") +

@@ -61,6 +61,7 @@ struct Summary {
   double epochs_made = 0;     ///< since the (re)start
   std::int64_t examples = 0;  ///< trained on since the (re)start, over all ranks
   double flops_per_example = 0;
+  std::int64_t tokens_per_example = 0;  ///< of language models; 0 for others
   /// Since the run began: steps of each worker, where workers go at their own pace, and how many different examples
   /// these steps took. Empty for other strategies; the examples, too, where workers share an order of all examples.
   std::vector<std::int64_t> worker_steps = {}, worker_examples = {};
