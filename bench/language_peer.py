@@ -1,0 +1,108 @@
+"""Times training steps of a language model in PyTorch, and prints one JSON object.
+
+Runs inside the virtual environment that bench/compare-language-models makes. The model is nanoGPT's: layer norms before
+attention and before two dense layers with GELU, learned positions, no biases, the last layer tied to the tokens' table.
+A step is what a training loop does: take the next batch of random tokens, forward, cross-entropy, backward, AdamW.
+"""
+
+import argparse
+import json
+import statistics
+import time
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+
+class Block(nn.Module):
+    def __init__(self, units, heads):
+        super().__init__()
+        self.heads = heads
+        self.norm1, self.norm2 = nn.LayerNorm(units), nn.LayerNorm(units)
+        self.qkv = nn.Linear(units, 3 * units, bias=False)
+        self.output = nn.Linear(units, units, bias=False)
+        self.wide = nn.Linear(units, 4 * units, bias=False)
+        self.narrow = nn.Linear(4 * units, units, bias=False)
+
+    def attention(self, x):
+        batch, rows, units = x.shape
+        by_head = (batch, rows, self.heads, units // self.heads)
+        q, k, v = (part.view(by_head).transpose(1, 2) for part in self.qkv(x).split(units, dim=2))
+        y = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return self.output(y.transpose(1, 2).reshape(batch, rows, units))
+
+    def forward(self, x):
+        x = x + self.attention(self.norm1(x))
+        return x + self.narrow(functional.gelu(self.wide(self.norm2(x)), approximate="tanh"))
+
+
+class LanguageModel(nn.Module):
+    def __init__(self, arguments):
+        super().__init__()
+        units = arguments.units
+        self.tokens = nn.Embedding(arguments.vocabulary, units)
+        self.positions = nn.Embedding(arguments.context, units)
+        self.blocks = nn.Sequential(*(Block(units, arguments.heads) for _ in range(arguments.layers)))
+        self.norm = nn.LayerNorm(units)
+        self.head = nn.Linear(units, arguments.vocabulary, bias=False)
+        self.head.weight = self.tokens.weight
+        for weights in self.parameters():
+            if weights.dim() > 1:
+                nn.init.normal_(weights, std=0.02)
+
+    def forward(self, tokens, following):
+        logits = self.head(self.norm(self.blocks(self.tokens(tokens) + self.positions.weight)))
+        return functional.cross_entropy(logits.flatten(0, 1), following.flatten())
+
+
+def optimizer_of(model):
+    """AdamW that decays what has two axes, as nanoGPT does."""
+    parameters = list(model.parameters())
+    groups = [
+        {"params": [one for one in parameters if one.dim() > 1], "weight_decay": 0.1},
+        {"params": [one for one in parameters if one.dim() == 1], "weight_decay": 0.0},
+    ]
+    return torch.optim.AdamW(groups, lr=1e-3, fused=True)
+
+
+def train(arguments):
+    """Examples per second."""
+    torch.set_num_threads(arguments.threads)
+    torch.manual_seed(1)
+    model = LanguageModel(arguments)
+    optimizer = optimizer_of(model)
+    net = torch.compile(model) if arguments.mode == "compile" else model
+    batches = torch.randint(arguments.vocabulary, (8, arguments.batch, arguments.context + 1))
+
+    def step(i):
+        windows = batches[i % len(batches)]
+        optimizer.zero_grad(set_to_none=True)
+        net(windows[:, :-1], windows[:, 1:]).backward()
+        optimizer.step()
+
+    for i in range(arguments.warmup):
+        step(i)
+    rates = []
+    for _ in range(arguments.repeats):
+        start = time.perf_counter()
+        for i in range(arguments.steps):
+            step(i)
+        rates.append(arguments.steps * arguments.batch / (time.perf_counter() - start))
+    return statistics.median(rates)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    for key in ("layers", "units", "heads", "context", "batch", "vocabulary"):
+        parser.add_argument(f"--{key}", type=int, required=True)
+    parser.add_argument("--mode", choices=("eager", "compile"), default="eager")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--steps", type=int, default=3)
+    parser.add_argument("--warmup", type=int, default=2)
+    parser.add_argument("--repeats", type=int, default=3)
+    print(json.dumps({"examples_per_second": train(parser.parse_args()), "torch": torch.__version__}))
+
+
+if __name__ == "__main__":
+    main()
