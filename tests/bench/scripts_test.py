@@ -56,6 +56,14 @@ class Scripts(ScriptTest):
         self.assertRegex(text, r"\| unisono, `serial` \| 1 \| [\d.]+ M \|  \| 0\.\d{4} \|")
         self.assertRegex(text, r"\| unisono, `hogwild` \| 2 \| [\d.]+ M \|")
 
+    def test_language_models_without_their_peer(self):
+        words = ["--alone", "--cases", "characters", "--threads", "1", "--rounds", "1"]
+        self.run_script("compare-language-models", *words)
+        text = self.output.read_text()
+        self.assertIn("unisono alone; medians of one round", text)
+        figures = r"1 \| — \| — \| [\d,]+ \| [\d,]+ \| \d+ \| \d+ % \| — \|"
+        self.assertRegex(text, r"\| 4 × 128, T = 64, batch 12, 65 tokens in the vocabulary \| " + figures)
+
     def test_locking_of_what_is_given(self):
         done = self.run_script("compare-locking", "--models", "linear,factorization", "--threads", "1,2")
         self.assertIn("linear: not given; name its data with --a9a", done.stdout)

@@ -107,9 +107,25 @@ class LanguageOptionsTest(harness.BinaryTest):
         result = self.train("rmse", *settings("checkpoint.best.metric=rmse", "data.validation_fraction=0.2"), code=2)
         self.assertIn("it has loss, perplexity, bits_per_byte, accuracy, top5_accuracy", result.err)
 
+    def test_a_study_compares_language_models_by_their_parameters_and_losses(self):
+        study = """
+[study]
+seeds = 2
+margin = 0.1
+metric = "validation.perplexity"
+[[study.variants]]
+strategy = { kind = "averaging", period = 2 }
+ranks = [2]
+"""
+        self.write("study.toml", CONFIG.replace("context = 8", "context = 8\nvalidation_fraction = 0.2") + study)
+        out = self.succeed("study", "study.toml", "--output", "study", ranks=2).out
+        self.assertIn("compared by validation perplexity", out)
+        self.assertIn("averaging", (self.folder / "study" / "study.md").read_text())
+
     def test_bench_and_info_need_no_set_of_tokens(self):
         words = ["--vocabulary", "100", "--set", "data.path=none.h5"]
-        figures = json.loads(self.succeed("bench", "config.toml", "--steps", "2", "--json", *words).out.splitlines()[-1])
+        out = self.succeed("bench", "config.toml", "--steps", "2", "--json", *words).out
+        figures = json.loads(out.splitlines()[-1])
         self.assertAlmostEqual(figures["tokens_per_second"] / figures["examples_per_second"], 8)
         self.assertIn(" tokens/s (median", self.succeed("bench", "config.toml", "--steps", "2", *words).out)
         self.assertIn("100", self.succeed("info", "config.toml", *words).out)

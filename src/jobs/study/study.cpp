@@ -37,7 +37,7 @@ namespace {
 /// A trained model, for comparisons.
 struct MeasuredModel {
   std::vector<float> parameters;   ///< θ, without the sums that some update rules keep in it
-  std::vector<float> predictions;  ///< [n, outputs] for the first 10,000 examples; empty for models of words
+  std::vector<float> predictions;  ///< [n, outputs] for the first 10,000 examples; empty for models of words and tokens
   Index outputs = 1;
   std::optional<records::ClassReading> classes = {};  ///< how to read a class from the outputs
   double value = trials::kUnknown, loss = trials::kUnknown, objective = trials::kUnknown;  ///< see StudyRecord
@@ -69,7 +69,8 @@ std::vector<float> parameters_without_state(const session::ModelParts& parts) {
 std::vector<float> predictions_of(apply::TrainedModel& model) {
   std::vector<float> predictions;
   const data::SetKind kind = (*model.data)->info().kind;
-  if (kind == data::SetKind::text || kind == data::SetKind::cooccurrences) return predictions;
+  const bool of_words = kind == data::SetKind::text || kind == data::SetKind::cooccurrences;
+  if (of_words || kind == data::SetKind::tokens) return predictions;
   session::ModelParts& parts = *model.parts;
   const auto source =
       (*model.data)->evaluate(model.split, 0, 1, model.config.train.evaluation_batch_size, parts.delivery());
