@@ -61,6 +61,15 @@ class LanguageOptionsTest(harness.BinaryTest):
         numpy.testing.assert_allclose(again[steps : 2 * steps - 2 * falling], 0.01)
         self.assertLess(again[-1], 1e-9)
 
+    def test_wsd_leaves_the_length_of_the_run_open_until_the_rate_falls(self):
+        self.train("run", *settings("schedule.kind=wsd", "train.epochs=1", "schedule.epochs=100"))
+        stable = self.rates("run")
+        self.assertEqual(set(stable), {0.01})
+        self.succeed("train", "run", "--resume", *settings("train.epochs=2", "schedule.epochs=2"))
+        self.train("whole", *settings("schedule.kind=wsd", "train.epochs=2"))
+        self.assertEqual(self.rates("run"), self.rates("whole"))
+        self.assert_same_bits("run", "whole")
+
     def test_a_warm_up_as_long_as_the_schedule_is_refused(self):
         result = self.train("run", *settings("schedule.warmup_steps=100000"), code=2)
         self.assertIn("schedule.warmup_steps = 100000 leaves none of the schedule's", result.err)
