@@ -135,6 +135,9 @@ class Network {
   /// cut points plus 1 its end. The network must outlive the piece. \throws std::out_of_range
   Piece piece(int first, int last) const;
 
+  /// The layers in order, and which tensors they connect.
+  const Graph& graph() const { return *graph_; }
+
   /// Piece::moments_size of the whole network.
   Index moments_size() const;
   /// Piece::apply_moments of the whole network.

@@ -10,6 +10,7 @@
 #include "cpu/lanes.hpp"
 #include "cpu/loop_team.hpp"
 #include "unisono/kernels/backend.hpp"
+#include "unisono/kernels/decode_kernels.hpp"
 #include "unisono/kernels/sequence_kernels.hpp"
 
 namespace unisono::kernels::cpu {
@@ -81,7 +82,7 @@ struct RowSums;  // see embedding.cpp
 
 /// The CPU's kernels, on activations that are laid out as `Lanes` and `Methods` say. Each call uses all of the
 /// backend's threads, so only one caller may use it at a time.
-class CpuBackend final : public Backend, public SequenceKernels {
+class CpuBackend final : public Backend, public SequenceKernels, public DecodeKernels {
  public:
   explicit CpuBackend(const CpuSettings& settings);
   ~CpuBackend() override;
@@ -171,6 +172,18 @@ class CpuBackend final : public Backend, public SequenceKernels {
                          MutableView dgamma, Write write) override;
   void gate_forward(Index units, Index batch, View x, MutableView y) override;
   void gate_backward(Index units, Index batch, View x, View dy, MutableView dx) override;
+
+  // Rows of sequences, a few at a time: decode.cpp
+
+  void decode_embedding(const EmbeddingSpec& spec, std::span<const DecodeRow> rows,
+                        std::span<const std::int32_t> tokens, View w, View positions, MutableView y) override;
+  void decode_dense(const DenseSpec& spec, Index rows, View x, View w, View b, MutableView y) override;
+  void decode_attention(const AttentionSpec& spec, std::span<const DecodeRow> rows, View x, MutableView cache,
+                        MutableView y) override;
+  void decode_layer_norm(const NormSpec& spec, Index rows, View x, View gamma, View beta, MutableView y) override;
+  void decode_rms_norm(const NormSpec& spec, Index rows, View x, View gamma, MutableView y) override;
+  void decode_activation(const ActivationSpec& activation, Index units, Index rows, View x, MutableView y) override;
+  void decode_gate(Index units, Index rows, View x, MutableView y) override;
 
   // Losses: loss.cpp
 
@@ -266,6 +279,8 @@ class CpuBackend final : public Backend, public SequenceKernels {
                                     MutableView dgamma, MutableView dbeta, Write write);
 
   const float* rotary_table(const AttentionSpec& spec);
+  void fill_cache(const AttentionSpec& spec, std::span<const DecodeRow> rows, View x, MutableView cache,
+                  float* queries);
   void add_row_sums(const RowSums& sums, const Lanes& lanes, Index units, View dy, MutableView table);
   const float* sinusoids(const EmbeddingSpec& spec);
   void rms_norm_backward_of_lanes(const NormSpec& spec, Index batch, View x, View gamma, View dy, MutableView dx,

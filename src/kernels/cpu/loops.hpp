@@ -161,6 +161,34 @@ struct AttentionLoops {
   void (*multiply)(Count rows, Count lanes, const float* y, float* x);
 };
 
+/// A product of row-major matrices, y (rows × units) = f(x Wᵀ + bias), x [rows][in], W [units][in].
+struct RowProduct {
+  Count rows = 0, units = 0, in = 0;
+  Count ldy = 0;  ///< floats from one row of y to the next
+  bool relu = false;
+};
+
+/// Queries that see the same keys: q [queries][width], keys and values [keys][width], scores [queries][score_stride].
+struct QueryShape {
+  Count queries = 0, keys = 0, width = 0;
+  Count score_stride = 0;
+  float factor = 1;  ///< log₂ e / √D
+};
+
+/// Rows of sequences that are computed a few at a time, each row-major; see decode.cpp.
+struct DecodeLoops {
+  /// Units [first, last), `first` a multiple of 4 and `last`, too, unless it is the number of units. \param bias
+  /// [units] or null
+  void (*product)(const RowProduct& shape, Count first, Count last, const float* x, const float* w, const float* bias,
+                  float* y);
+  /// y (queries × width) = softmax(q kᵀ / √D) v. \param scores overwritten
+  void (*attend)(const QueryShape& shape, const float* q, const float* k, const float* v, float* scores, float* y);
+  /// A row of n values: y = gamma (x − mean) / √(variance + epsilon) + beta
+  void (*layer_norm)(Count n, float epsilon, const float* x, const float* gamma, const float* beta, float* y);
+  /// A row of n values: y = gamma x / √(mean of x² + epsilon)
+  void (*rms_norm)(Count n, float epsilon, const float* x, const float* gamma, float* y);
+};
+
 /// Tiles of an image's pixels that follow one another in a row, a tile of the output apart: the first begins at pixel
 /// x. What lies outside of the image's width is zero, or is not written.
 struct TileRow {
@@ -486,6 +514,7 @@ struct Loops {
   ActivationLoops activation;
   GateLoops gate;
   AttentionLoops attention;
+  DecodeLoops decode;
   HeadLoops head;
   DropoutLoops dropout;
   LossLoops loss;

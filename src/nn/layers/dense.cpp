@@ -2,12 +2,14 @@
 
 #include <string>
 
+#include "unisono/nn/decodable.hpp"
+
 namespace unisono::nn {
 namespace {
 
 /// y = x Wᵀ + b of each row, with a ReLU where one follows.
 /// x [B·T, in], W [units, in], b [units], y [B·T, units]; 2·B·T·in·units flops forward, twice that backward.
-class Dense final : public Layer {
+class Dense final : public Layer, public Decodable {
  public:
   Dense(const DenseSettings& settings, const Shape& in);
 
@@ -18,6 +20,10 @@ class Dense final : public Layer {
   bool absorb_relu() override;
   void forward(const Pass& pass, const ForwardViews& views) const override;
   void backward(const Pass& pass, const BackwardViews& views) const override;
+  void decode(const DecodeStep& step, const DecodeViews& views) const override {
+    step.kernels.decode_dense(spec_, step.size(), views.x, step.parameter(weight_),
+                              has_bias_ ? step.parameter(bias_) : View{}, views.y);
+  }
 
  private:
   kernels::DenseSpec spec_;

@@ -194,7 +194,7 @@ struct DropoutSettings {
 
 /// While training y = mask ⊙ x / (1 − rate), else y = x. The mask depends only on layer, seed, epoch, example and
 /// element, so it is the same however the batch is cut. Srivastava et al., JMLR 2014.
-class Dropout final : public Layer {
+class Dropout final : public Layer, public Decodable {
  public:
   Dropout(double rate, std::uint32_t number, const Shape& in)
       : Layer(in), rate_(static_cast<float>(rate)), number_(number) {}
@@ -202,6 +202,9 @@ class Dropout final : public Layer {
   LayerTraits traits() const override { return {.in_place = true, .gradient_in_place = true, .random = rate_ > 0}; }
   void forward(const Pass& pass, const ForwardViews& views) const override;
   void backward(const Pass& pass, const BackwardViews& views) const override;
+  void decode(const DecodeStep&, const DecodeViews& views) const override {
+    if (views.x.data() != views.y.data()) std::ranges::copy(views.x, views.y.begin());
+  }
 
  private:
   void mask(const Pass& pass, View from, MutableView to) const;

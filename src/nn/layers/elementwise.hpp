@@ -1,11 +1,15 @@
 #pragma once
 
+#include <algorithm>
+#include <functional>
+
+#include "unisono/nn/decodable.hpp"
 #include "unisono/nn/layer.hpp"
 
 namespace unisono::nn {
 
 /// y = activation(x), element by element.
-class ActivationLayer final : public Layer {
+class ActivationLayer final : public Layer, public Decodable {
  public:
   ActivationLayer(const kernels::ActivationSpec& activation, const Shape& in) : Layer(in), activation_(activation) {}
 
@@ -13,6 +17,9 @@ class ActivationLayer final : public Layer {
   LayerTraits traits() const override;
   void forward(const Pass& pass, const ForwardViews& views) const override;
   void backward(const Pass& pass, const BackwardViews& views) const override;
+  void decode(const DecodeStep& step, const DecodeViews& views) const override {
+    step.kernels.decode_activation(activation_, out().extent.size(), step.size(), views.x, views.y);
+  }
 
  private:
   kernels::ActivationSpec activation_;
@@ -20,13 +27,16 @@ class ActivationLayer final : public Layer {
 
 /// Where a residual block's branch and shortcut meet: y = x + residual. The gradient with respect to both is dy.
 /// He et al., CVPR 2016.
-class Addition final : public Layer {
+class Addition final : public Layer, public Decodable {
  public:
   explicit Addition(const Shape& shape) : Layer(shape) {}
 
   LayerTraits traits() const override { return {.in_place = true, .shares_gradient = true}; }
   void forward(const Pass& pass, const ForwardViews& views) const override;
   void backward(const Pass&, const BackwardViews&) const override {}
+  void decode(const DecodeStep&, const DecodeViews& views) const override {
+    std::ranges::transform(views.x, views.residual, views.y.begin(), std::plus<>());
+  }
 };
 
 }  // namespace unisono::nn

@@ -262,7 +262,7 @@ struct LayerNormSettings {
 
 /// y = γ ⊙ (x − mean) / √(variance + ε) + β, mean and variance of each row over all its values; γ and β have one
 /// value for each element. Ba, Kiros and Hinton, 2016.
-class LayerNorm final : public Layer {
+class LayerNorm final : public Layer, public Decodable {
  public:
   LayerNorm(double epsilon, const Shape& in);
 
@@ -271,6 +271,9 @@ class LayerNorm final : public Layer {
                ParameterLayout& statistics) override;
   void forward(const Pass& pass, const ForwardViews& views) const override;
   void backward(const Pass& pass, const BackwardViews& views) const override;
+  void decode(const DecodeStep& step, const DecodeViews& views) const override {
+    step.kernels.decode_layer_norm(spec_, step.size(), views.x, step.parameter(gamma_), step.parameter(beta_), views.y);
+  }
 
  private:
   kernels::NormSpec spec_;
@@ -313,7 +316,7 @@ std::unique_ptr<Layer> make_layer_norm(const LayerSettings& settings, const Shap
 }
 
 /// y = γ ⊙ x / √(mean(x²) + ε) of each row; γ has one value for each element. Zhang and Sennrich, NeurIPS 2019.
-class RmsNorm final : public Layer {
+class RmsNorm final : public Layer, public Decodable {
  public:
   RmsNorm(double epsilon, const Shape& in) : Layer(in), spec_{.extent = in.extent, .epsilon = epsilon} {}
 
@@ -325,6 +328,9 @@ class RmsNorm final : public Layer {
                ParameterLayout& statistics) override;
   void forward(const Pass& pass, const ForwardViews& views) const override;
   void backward(const Pass& pass, const BackwardViews& views) const override;
+  void decode(const DecodeStep& step, const DecodeViews& views) const override {
+    step.kernels.decode_rms_norm(spec_, step.size(), views.x, step.parameter(gamma_), views.y);
+  }
 
  private:
   kernels::NormSpec spec_;

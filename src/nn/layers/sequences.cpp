@@ -11,6 +11,7 @@
 #include "layers/catalog.hpp"
 #include "layers/dense.hpp"
 #include "unisono/base/errors.hpp"
+#include "unisono/nn/decodable.hpp"
 
 namespace unisono::nn {
 namespace {
@@ -20,7 +21,7 @@ using kernels::SequenceKernels;
 SequenceKernels& sequences_of(const Pass& pass) { return kernels::kernels_of<SequenceKernels>(pass.backend); }
 
 /// A layer whose kernels are SequenceKernels.
-class SequenceLayer : public Layer {
+class SequenceLayer : public Layer, public Decodable {
  public:
   using Layer::Layer;
   void require_kernels(const kernels::Backend& backend) const override {
@@ -60,6 +61,10 @@ class Embedding final : public SequenceLayer {
   void share_weights() override { shares_weights_ = true; }
   void forward(const Pass& pass, const ForwardViews& views) const override;
   void backward(const Pass& pass, const BackwardViews& views) const override;
+  void decode(const DecodeStep& step, const DecodeViews& views) const override {
+    const View positions = learns_positions() ? step.parameter(positions_) : View{};
+    step.kernels.decode_embedding(spec_, step.rows, step.tokens, step.parameter(weight_), positions, views.y);
+  }
 
  private:
   bool learns_positions() const { return settings_.positions == Positions::learned; }
@@ -155,6 +160,14 @@ class Heads final : public SequenceLayer {
     if (views.dx.empty()) return;
     sequences_of(pass).attention_backward(spec_, pass.batch, views.x, views.y, views.kept, key_of(pass), pass.examples,
                                           views.dy, views.dx);
+  }
+
+  Index cached_of_sequence() const override { return kernels::cache_size(spec_); }
+  void require_decodable() const override {
+    if (!spec_.causal) throw ConfigError("with causal = false positions see later ones: the model generates no text");
+  }
+  void decode(const DecodeStep& step, const DecodeViews& views) const override {
+    step.kernels.decode_attention(spec_, step.rows, views.x, views.cache, views.y);
   }
 
  private:
@@ -254,6 +267,9 @@ class Gate final : public SequenceLayer {
     if (views.dx.empty()) return;
     sequences_of(pass).gate_backward(out().extent.size(), rows(pass), views.x, views.dy, views.dx);
   }
+  void decode(const DecodeStep& step, const DecodeViews& views) const override {
+    step.kernels.decode_gate(out().extent.size(), step.size(), views.x, views.y);
+  }
 };
 
 struct SwigluSettings {
@@ -307,6 +323,10 @@ class Unembedding final : public SequenceLayer {
   std::string weights_of() const override { return tied_to_; }
   void forward(const Pass& pass, const ForwardViews& views) const override;
   void backward(const Pass& pass, const BackwardViews& views) const override;
+  void decode(const DecodeStep& step, const DecodeViews& views) const override {
+    const kernels::DenseSpec product{.in = {spec_.units}, .units = spec_.vocabulary};
+    step.kernels.decode_dense(product, step.size(), views.x, step.parameter(weight_), {}, views.y);
+  }
 
  private:
   void add_loss(const Pass& pass, View x, MutableView dx, MutableView dw, kernels::Write write,

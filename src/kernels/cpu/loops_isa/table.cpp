@@ -26,6 +26,7 @@ Loops make_loops() {
   add_gate(loops);
   add_attention(loops);
   add_attention_mask(loops);
+  add_decode(loops);
   add_head(loops);
   add_dropout(loops);
   add_loss(loops);

@@ -21,6 +21,7 @@ void add_activation(Loops& loops);
 void add_gate(Loops& loops);
 void add_attention(Loops& loops);
 void add_attention_mask(Loops& loops);
+void add_decode(Loops& loops);
 void add_head(Loops& loops);
 void add_dropout(Loops& loops);
 void add_loss(Loops& loops);
