@@ -2,6 +2,7 @@
 
 #include "command.hpp"
 #include "unisono/apply/evaluate.hpp"
+#include "unisono/apply/generate.hpp"
 #include "unisono/apply/vectors.hpp"
 
 namespace unisono::cli {
@@ -171,6 +172,62 @@ void add_predict(Command app, Chosen& chosen) {
       arguments->top.overwrite = arguments->predict.overwrite;
       apply::predict_top(*world, arguments->top, log);
       return ExitCode::success;
+    };
+  });
+}
+
+namespace {
+
+/// How the next token is drawn.
+void add_sampling(Command command, apply::GenerateOptions& options) {
+  command
+      .add_option("--temperature", options.temperature,
+                  "what the scores of tokens are divided by: below 1 likely tokens become likelier; 0: always the most "
+                  "likely one")
+      .capture_default_str()
+      .type_name("T");
+  command.add_option("--top-k", options.top_k, "draw from the K most likely tokens only (default: from all)")
+      .positive()
+      .type_name("K");
+  command
+      .add_option("--top-p", options.top_p,
+                  "draw only from the most likely tokens that have this probability together (nucleus sampling)")
+      .capture_default_str()
+      .type_name("P");
+  command
+      .add_option("--repetition-penalty", options.repetition_penalty,
+                  "what makes tokens less likely that the text has already: their scores are divided by R where "
+                  "positive, else multiplied by it")
+      .capture_default_str()
+      .type_name("R");
+  command.add_option("--seed", options.seed, "seed of random choices").no_sign().capture_default_str();
+}
+
+}  // namespace
+
+void add_generate(Command app, Chosen& chosen) {
+  Command command = app.add_subcommand("generate", "sample texts from a trained language model");
+  const auto options = std::make_shared<apply::GenerateOptions>();
+  options->model.models = chosen.models;
+  command.add_option("model", options->model.model, "run folder (its newest checkpoint is used) or checkpoint file")
+      .required()
+      .type_name("RUN|CHECKPOINT");
+  command.add_option("--prompt", options->prompts, "the beginning of a text; may be repeated")
+      .repeated()
+      .type_name("TEXT");
+  command.add_option("--prompts", options->prompts_file, "a file of prompts, one per line; -: standard input")
+      .type_name("FILE");
+  command.add_option("--tokens", options->tokens, "how many tokens to add, at most").capture_default_str().positive();
+  add_sampling(command, *options);
+  command.add_option("--stop", options->stops, "end a text before this one comes; may be repeated")
+      .repeated()
+      .type_name("TEXT");
+  command.add_flag("--json", options->json, "print one JSON object for each text, on a line of its own");
+  command.add_option("--threads", options->model.threads, "threads (default: one for each core)").between(1, 4096);
+  command.callback([options, &chosen] {
+    chosen.alone = [options] {
+      Log log;
+      apply::generate(*options, log);
     };
   });
 }

@@ -142,6 +142,7 @@ void add_train(Command app, Chosen& chosen);
 void add_replay(Command app, Chosen& chosen);
 void add_evaluate(Command app, Chosen& chosen);
 void add_predict(Command app, Chosen& chosen);
+void add_generate(Command app, Chosen& chosen);
 void add_export(Command app, Chosen& chosen);
 void add_neighbors(Command app, Chosen& chosen);
 void add_compare(Command app, Chosen& chosen);

@@ -110,7 +110,7 @@ class Learning(LanguageModelTest):
         ):
             result = self.unisono("evaluate", "run", *options)
             self.assertIn(message, messages(result)[0])
-        self.write("foreign.txt", "the cat sees a café\n")
+        self.write("foreign.txt", "the cat sees thé dog\n")
         result = self.unisono("evaluate", "run", "--input", "foreign.txt")
         self.assertEqual(result.code, 3, result)
         self.assertIn("é", messages(result)[0])
