@@ -259,10 +259,16 @@ void add_export(Command app, Chosen& chosen) {
   command
       .add_option("--format", options->format,
                   "vectors: word2vec-text, word2vec-binary, npy (with FILE.names.txt) or csv; all parameters by layer: "
-                  "hdf5 or npz")
-      .required()
-      .one_of({"word2vec-text", "word2vec-binary", "npy", "csv", "hdf5", "npz"})
+                  "hdf5, npz or safetensors (of --output FILE.safetensors it is known)")
+      .one_of({"word2vec-text", "word2vec-binary", "npy", "csv", "hdf5", "npz", "safetensors"})
       .type_name("FORMAT");
+  command
+      .add_option(
+          "--names", options->names,
+          "for safetensors: names and shapes of the parameters, transformers (of language models that are built "
+          "like GPT-2 or Llama) or unisono (default: transformers, if it has names for the model)")
+      .one_of({"transformers", "unisono"})
+      .type_name("NAMES");
   command.add_flag("--overwrite", options->overwrite, "replace the file if it exists");
   command.callback([options, &chosen] {
     chosen.alone = [options] {

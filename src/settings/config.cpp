@@ -487,9 +487,10 @@ void EarlyStoppingSettings::describe(ConfigVisitor& visitor) {
 
 void WeightSettings::describe(ConfigVisitor& visitor) {
   visitor.field({.name = "initialise_from",
-                 .meaning = "a run's folder (its newest checkpoint) or a checkpoint file, to start from: parameters "
-                            "whose names and shapes agree with this model's are taken from there, the others get "
-                            "their initial values; --resume does not read it again. Empty: initial values alone"},
+                 .meaning = "a run's folder (its newest checkpoint), a checkpoint file or a safetensors file, to "
+                            "start from: parameters whose names and shapes agree with this model's are taken from "
+                            "there, the others get their initial values; --resume does not read it again. Empty: "
+                            "initial values alone"},
                 initialise_from);
   visitor.field({.name = "freeze",
                  .meaning = "parameters of a network that training does not change, by the names of parameters or of "

@@ -17,11 +17,15 @@ struct ExportOptions {
   ApplyOptions model;
   std::string table;  ///< words, users, items, …; empty: the model's only table
   std::string output;
-  std::string format;  ///< for a table: word2vec-text, word2vec-binary, npy, csv; for all parameters: hdf5, npz
+  /// For a table: word2vec-text, word2vec-binary, npy, csv; for all parameters: hdf5, npz, safetensors; empty:
+  /// safetensors, if the output is called so.
+  std::string format;
+  std::string names;  ///< of tensors in safetensors: transformers or unisono; empty: those that the model has
   bool overwrite = false;
 };
 
-/// Writes a table of vectors with their names, or all parameters with the names of their layers. With npy the names go
+/// Writes a table of vectors with their names, or all parameters with the names of their layers, or with those that
+/// transformers has for them. With npy the names go
 /// to a second file, OUTPUT.names.txt, one per line. \throws CheckpointError, ConfigError for a model without such
 /// vectors, DataError, OutputError
 void export_vectors(const ExportOptions& options, Log& log);

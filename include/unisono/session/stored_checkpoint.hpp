@@ -69,6 +69,17 @@ void require_checkpoint(const std::string& path);
 /// \throws CheckpointError
 StoredCheckpoint find_checkpoint(comm::Communicator& group, const std::string& path, Log& log);
 
+/// A file, and whether all ranks see it.
+struct StoredFile {
+  std::string path;
+  bool seen_by_all = false;
+};
+/// Lets each rank read its part of a vector from a file; if not all ranks see the file, rank 0 reads and broadcasts.
+/// Collective. \param read reads into the vector's values, which lie in plain memory \throws OutputError if the vector
+/// is divided and not all ranks see the file
+void read_by_ranks(comm::Communicator& ranks, const StoredFile& file, const StoredVector& vector,
+                   const std::function<void(const StoredVector& vector)>& read);
+
 /// Sets this rank's part of a vector to the values of a group, or to the mean of several groups. Each rank reads for
 /// itself; if not all ranks see the file, rank 0 reads and broadcasts. Collective. \throws OutputError if the vector is
 /// divided and not all ranks see the file

@@ -39,7 +39,8 @@ struct EarlyStoppingSettings {
 
 /// The keys of `[train]` that say where a model's weights come from, which of them are trained, and which are used.
 struct WeightSettings {
-  std::string initialise_from;      ///< a run's folder or a checkpoint; empty: only random initial values
+  std::string
+      initialise_from;  ///< a run's folder, a checkpoint or a safetensors file; empty: only random initial values
   std::vector<std::string> freeze;  ///< patterns of names of blocks, see ParameterLayout::freeze
   double average = 0;               ///< `weight_average`: the decay of θ's moving average; 0: none
   void describe(ConfigVisitor& visitor);

@@ -10,6 +10,7 @@
 #include "unisono/base/errors.hpp"
 #include "unisono/base/raw_file.hpp"
 #include "unisono/data/hdf5.hpp"
+#include "unisono/data/safetensors.hpp"
 
 namespace unisono::apply {
 
@@ -24,6 +25,13 @@ bool counts_words(std::string_view line) {
   return blank != std::string_view::npos && is_number(line.substr(0, blank)) && is_number(line.substr(blank + 1));
 }
 
+/// Whether `unisono export` has written a file of tensors; those of other programs are no exports.
+bool is_own_safetensors(const std::string& path) {
+  std::string bytes(8 + std::string_view(data::kOwnSafetensors).size(), '\0');
+  std::ifstream(path, std::ios::binary).read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  return bytes.ends_with(data::kOwnSafetensors);
+}
+
 /// Whether a file may be what `unisono export` has written: arrays, a table of vectors, or their names. A data set, a
 /// checkpoint, a config or another table is none.
 bool is_export(const std::string& path) {
@@ -31,7 +39,7 @@ bool is_export(const std::string& path) {
     const data::hdf5::File file(path, data::hdf5::File::Mode::read);
     return file.exists("parameters") && !file.exists("header");
   }
-  if (path.ends_with(".names.txt")) return true;
+  if (path.ends_with(".names.txt") || is_own_safetensors(path)) return true;
   std::string line;
   std::getline(std::ifstream(path, std::ios::binary), line);
   return line.empty() || line.starts_with("\x93NUMPY") || line.starts_with("PK\x03\x04") ||

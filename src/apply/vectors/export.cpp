@@ -8,6 +8,8 @@
 #include "unisono/base/errors.hpp"
 #include "unisono/base/raw_file.hpp"
 #include "unisono/data/hdf5.hpp"
+#include "unisono/data/safetensors.hpp"
+#include "unisono/session/tensor_names.hpp"
 #include "vectors/formats.hpp"
 #include "vectors/tables.hpp"
 
@@ -29,25 +31,29 @@ void visit_blocks(const std::string& group, const ParameterLayout& layout, View 
   }
 }
 
+/// What a model consists of beside its parameters: running statistics, the features' mean and scale, a threshold.
+void visit_others(TrainedModel& model, const Take& take) {
+  visit_blocks("statistics", model.parts->model->statistics_layout(), model.parts->statistics.view(), take);
+  const data::Normalization& normalization = model.checkpoint.header.preprocessing.normalization;
+  for (const auto& [name, values] :
+       {std::pair("mean", &normalization.mean), std::pair("scale", &normalization.scale)}) {
+    if (values->empty()) continue;
+    take("normalization", std::string("normalization.") + name, {static_cast<Index>(values->size())}, *values);
+  }
+  if (model.threshold) {
+    const std::vector<float> threshold = {static_cast<float>(*model.threshold)};
+    take("decision", "decision.threshold", {1}, threshold);
+  }
+}
+
 std::size_t visit_arrays(TrainedModel& model, const Take& take) {
   std::size_t count = 0;
   const Take counting = [&](const auto&... array) {
     take(array...);
     ++count;
   };
-  const models::Model& made = *model.parts->model;
-  visit_blocks("parameters", made.layout(), model.parts->parameters.view(), counting);
-  visit_blocks("statistics", made.statistics_layout(), model.parts->statistics.view(), counting);
-  const data::Normalization& normalization = model.checkpoint.header.preprocessing.normalization;
-  for (const auto& [name, values] :
-       {std::pair("mean", &normalization.mean), std::pair("scale", &normalization.scale)}) {
-    if (values->empty()) continue;
-    counting("normalization", std::string("normalization.") + name, {static_cast<Index>(values->size())}, *values);
-  }
-  if (model.threshold) {
-    const std::vector<float> threshold = {static_cast<float>(*model.threshold)};
-    counting("decision", "decision.threshold", {1}, threshold);
-  }
+  visit_blocks("parameters", model.parts->model->layout(), model.parts->parameters.view(), counting);
+  visit_others(model, counting);
   return count;
 }
 
@@ -85,14 +91,94 @@ std::size_t write_hdf5(TrainedModel& model, const ExportOptions& options) {
   return count;
 }
 
+/// The names that a safetensors file gets.
+session::TensorNames chosen_names(const models::Model& model, const ExportOptions& options) {
+  if (options.names == "unisono") return session::own_names(model);
+  if (auto names = session::transformers_names(model)) return *names;
+  if (options.names.empty()) return session::own_names(model);
+  throw ConfigError(
+      "--names transformers: the model is built like neither GPT-2 nor Llama (docs/fine-tuning.md lists their layers), "
+      "so that transformers has no names for its parameters; leave --names out");
+}
+
+/// The numbers of a tensor. \param canonical of the whole block
+std::vector<float> numbers_of(const Block& block, const session::TensorRows& tensor, View canonical) {
+  const auto columns = static_cast<std::size_t>(block.row_size()), rows = static_cast<std::size_t>(tensor.rows);
+  const View own = canonical.subspan(static_cast<std::size_t>(tensor.first) * columns, rows * columns);
+  std::vector<float> numbers(own.begin(), own.end());
+  for (std::size_t i = 0; tensor.transposed && i < rows; ++i) {
+    for (std::size_t j = 0; j < columns; ++j) numbers[j * rows + i] = own[i * columns + j];
+  }
+  return numbers;
+}
+
+/// Calls take for each tensor of the parameters, in the order of their blocks.
+void visit_tensors(TrainedModel& model, const session::TensorNames& names, const Take& take) {
+  const ParameterLayout& layout = model.parts->model->layout();
+  std::size_t number = 0;
+  visit_blocks("parameters", layout, model.parts->parameters.view(),
+               [&](const std::string& group, const std::string&, const std::vector<Index>&, View canonical) {
+                 const Block& block = layout.blocks()[number];
+                 for (const session::TensorRows& tensor : names.blocks[number]) {
+                   take(group, tensor.tensor, tensor.shape, numbers_of(block, tensor, canonical));
+                 }
+                 ++number;
+               });
+}
+
+/// The shapes come first in the file, so that everything is visited twice.
+std::size_t write_safetensors(TrainedModel& model, const ExportOptions& options, const session::TensorNames& names) {
+  const auto visit = [&](const Take& take) {
+    visit_tensors(model, names, take);
+    visit_others(model, take);
+  };
+  std::vector<data::NamedShape> shapes;
+  visit([&](const std::string&, const std::string& name, const std::vector<Index>& shape, View) {
+    shapes.push_back({name, shape});
+  });
+  NewFile file(options.output, replaced(options));
+  file.write(data::safetensors_header(shapes));
+  visit([&](const std::string&, const std::string&, const std::vector<Index>&, View values) {
+    const auto bytes = std::as_bytes(values);
+    file.write({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  });
+  file.finish();
+  return shapes.size();
+}
+
 /// Writes every block of θ and of the running statistics under its name, in its canonical shape, and the features' mean
-/// and scale if the run normalised them. \return how many arrays were written \throws OutputError
-std::size_t export_parameters(TrainedModel& model, const ExportOptions& options) {
+/// and scale if the run normalised them. \return what was written, for the log \throws OutputError
+std::string export_parameters(TrainedModel& model, const ExportOptions& options) {
   if (!options.table.empty()) {
     throw ConfigError(
-        "--table: --format hdf5 and npz write all parameters; leave --table out, or choose another format");
+        "--table: --format hdf5, npz and safetensors write all parameters; leave --table out, or choose another "
+        "format");
   }
-  return options.format == "npz" ? write_npz(model, options) : write_hdf5(model, options);
+  if (options.format == "npz") return fmt::format("{} arrays", write_npz(model, options));
+  if (options.format == "hdf5") return fmt::format("{} arrays", write_hdf5(model, options));
+  const session::TensorNames names = chosen_names(*model.parts->model, options);
+  const std::size_t count = write_safetensors(model, options, names);
+  return names.kind == session::NameKind::unisono
+             ? fmt::format("{} tensors", count)
+             : fmt::format("{} tensors, with the names of {} in transformers,", count, session::name_of(names.kind));
+}
+
+/// The options with the format that is meant. \throws ConfigError
+ExportOptions settled(ExportOptions options) {
+  if (options.format.empty() && options.output.ends_with(".safetensors")) options.format = "safetensors";
+  if (options.format.empty()) {
+    throw ConfigError(
+        "--format is missing; name one, such as hdf5 or npz for all parameters (only of --output "
+        "FILE.safetensors it is known)");
+  }
+  if (!options.names.empty() && options.format != "safetensors") {
+    throw ConfigError("--names: only --format safetensors has names of other programs; leave --names out");
+  }
+  return options;
+}
+
+bool writes_parameters(const std::string& format) {
+  return format == "hdf5" || format == "npz" || format == "safetensors";
 }
 
 /// Both files are there, or neither.
@@ -119,12 +205,13 @@ void write_rows(const NamedVectors& rows, const ExportOptions& options) {
 
 }  // namespace
 
-void export_vectors(const ExportOptions& options, Log& log) {
+void export_vectors(const ExportOptions& given, Log& log) {
+  const ExportOptions options = settled(given);
   const auto alone = comm::make_self_communicator();
   TrainedModel model(*alone, options.model, log, TrainedModel::With::nothing);
-  if (options.format == "hdf5" || options.format == "npz") {
-    const std::size_t arrays = export_parameters(model, options);
-    log.info(fmt::format("{}: {} arrays of {}", options.output, arrays, model.checkpoint.path));
+  if (writes_parameters(options.format)) {
+    const std::string written = export_parameters(model, options);
+    log.info(fmt::format("{}: {} of {}", options.output, written, model.checkpoint.path));
     return;
   }
   const models::VectorTable table = choose_table(model, options.table);

@@ -59,6 +59,7 @@ class Embedding final : public SequenceLayer {
   void declare(const std::string& name, const kernels::Backend& backend, ParameterLayout& parameters,
                ParameterLayout& statistics) override;
   void share_weights() override { shares_weights_ = true; }
+  std::string note() const override { return spec_.sinusoidal ? "sinusoidal positions" : ""; }
   void forward(const Pass& pass, const ForwardViews& views) const override;
   void backward(const Pass& pass, const BackwardViews& views) const override;
   void decode(const DecodeStep& step, const DecodeViews& views) const override {
@@ -137,6 +138,11 @@ struct AttentionSettings {
   double theta = 10000, dropout = 0;
   InitialWeights weights = {};
   double output_deviation = 0;
+
+  /// For the table of layers: "attention, rotary, not causal".
+  std::string kind() const {
+    return fmt::format("attention{}{}", rotary ? ", rotary" : "", causal ? "" : ", not causal");
+  }
 };
 
 /// The middle of an attention layer, without parameters: y_i = Σ_j softmax_j(q_i·k_j / √D) v_j in each head. x [B·T,
@@ -247,7 +253,7 @@ std::vector<Part> make_attention(const LayerSettings& settings, const Shape& in,
   std::vector<Part> parts;
   parts.push_back({"qkv", "dense", make_dense({spec.in().size(), own.bias, own.weights}, in)});
   parts.push_back(
-      {"heads", "attention", std::make_unique<Heads>(spec, own.dropout, context.number, parts.back().layer->out())});
+      {"heads", own.kind(), std::make_unique<Heads>(spec, own.dropout, context.number, parts.back().layer->out())});
   parts.push_back({"output", "dense", make_dense({in.extent.size(), own.bias, output}, parts.back().layer->out())});
   return parts;
 }

@@ -155,25 +155,31 @@ StoredCheckpoint find_checkpoint(comm::Communicator& group, const std::string& p
   fail_without_checkpoint(path);
 }
 
-void read_vector(comm::Communicator& ranks, const StoredCheckpoint& stored, const std::vector<std::string>& groups,
-                 const StoredVector& vector, const std::vector<bool>& blocks) {
+void read_by_ranks(comm::Communicator& ranks, const StoredFile& file, const StoredVector& vector,
+                   const std::function<void(const StoredVector& vector)>& read) {
   if (!vector.memory->is_plain()) {
     PlainValues values(*vector.memory, vector.values);
     StoredVector plain = vector;
     plain.values = values.view();
     plain.memory = &plain_allocator();
-    read_vector(ranks, stored, groups, plain, blocks);
+    read_by_ranks(ranks, file, plain, read);
     return values.put_back();
   }
-  if (stored.seen_by_all) return read_vector(stored.path, groups, vector, blocks);
+  if (file.seen_by_all) return read(vector);
   if (vector.is_divided()) {
     throw OutputError(
         fmt::format("{}: each rank must read its own part of it, but not all ranks can see it: put it on a file system "
                     "that all nodes share",
-                    stored.path));
+                    file.path));
   }
-  if (ranks.is_root()) read_vector(stored.path, groups, vector, blocks);
+  if (ranks.is_root()) read(vector);
   ranks.broadcast(std::as_writable_bytes(vector.values), 0);
+}
+
+void read_vector(comm::Communicator& ranks, const StoredCheckpoint& stored, const std::vector<std::string>& groups,
+                 const StoredVector& vector, const std::vector<bool>& blocks) {
+  read_by_ranks(ranks, {stored.path, stored.seen_by_all}, vector,
+                [&](const StoredVector& plain) { read_vector(stored.path, groups, plain, blocks); });
 }
 
 std::vector<Shard> shards_to_write(const StoredVector& vector, int writer, int writers) {

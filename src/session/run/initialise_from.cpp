@@ -13,6 +13,7 @@
 #include "unisono/session/run_checks.hpp"
 #include "unisono/session/run_state.hpp"
 #include "unisono/session/stored_checkpoint.hpp"
+#include "weights/tensor_file.hpp"
 
 namespace unisono::session {
 namespace {
@@ -79,6 +80,43 @@ std::vector<std::string> lines_of(const StoredCheckpoint& stored, const Fitting&
   return lines;
 }
 
+std::vector<std::string> said(std::vector<std::string> lines, Log& log) {
+  for (const std::string& line : lines) log.info(line);
+  return lines;
+}
+
+std::vector<std::string> lines_of(const TensorFile& file, const TensorFit& fit) {
+  const std::string whose = fit.names.kind == NameKind::unisono
+                                ? "names of unisono"
+                                : fmt::format("names of {} in transformers", name_of(fit.names.kind));
+  std::vector<std::string> lines{fmt::format("initialised from {} ({}): {} of {} tensors, {} parameters",
+                                             file.file.path, whose, fit.tensors, file.tensors.size(),
+                                             grouped(fit.parameters))};
+  lines.insert(lines.end(), fit.notes.begin(), fit.notes.end());
+  if (!fit.begin.empty()) {
+    lines.push_back(
+        fmt::format("not in the file, so that they start from initial values: {}", fmt::join(fit.begin, ", ")));
+  }
+  if (!fit.unused.empty()) lines.push_back(fmt::format("not used: {}", fmt::join(fit.unused, ", ")));
+  return lines;
+}
+
+/// Overwrites parameters and running statistics with those of a safetensors file. Collective. \return lines for the log
+std::vector<std::string> initialise_from_tensors(ModelParts& parts, const std::string& path) {
+  comm::Communicator& ranks = parts.grid.all();
+  const TensorFile file = open_tensors(ranks, path);
+  TensorFit parameters = fit_tensors(*parts.model, file.tensors, path);
+  if (ranks.is_root()) require_same_head(file, parameters);
+  const TensorFit statistics = fit_statistics(parts.model->statistics_layout(), file.tensors, path);
+  read_tensors(ranks, file, parameters, parameters_of(parts));
+  read_tensors(ranks, file, statistics, statistics_of(parts));
+  std::erase_if(parameters.unused, [&](const std::string& name) {
+    return std::ranges::find(statistics.unused, name) == statistics.unused.end();
+  });
+  parameters.tensors += statistics.tensors;
+  return lines_of(file, parameters);
+}
+
 }  // namespace
 
 Fitting fitting_blocks(const ParameterLayout& layout, const StoredShapes& there) {
@@ -116,6 +154,9 @@ Fitting fitting_blocks(const ParameterLayout& layout, const StoredShapes& there)
 std::vector<std::string> initialise_from_other(ModelParts& parts, const NewRun& run, Log& log) {
   const std::string& path = run.config.train.weights.initialise_from;
   if (path.empty()) return {};
+  if (parts.grid.all().max(parts.grid.all().is_root() && names_tensors(path) ? 1 : 0) > 0) {
+    return said(initialise_from_tensors(parts, path), log);
+  }
   const StoredCheckpoint stored = find_checkpoint(parts.grid.all(), path, log);
   const std::string folder = applied_folder(stored.header);
   const Fitting parameters =
@@ -132,9 +173,7 @@ std::vector<std::string> initialise_from_other(ModelParts& parts, const NewRun& 
       fitting_blocks(parts.model->statistics_layout(), shapes_for_all(parts.grid.all(), stored, folder + "statistics"));
   take(parts, stored, parameters, parameters_of(parts));
   take(parts, stored, statistics, statistics_of(parts));
-  const std::vector<std::string> lines = lines_of(stored, parameters, run);
-  for (const std::string& line : lines) log.info(line);
-  return lines;
+  return said(lines_of(stored, parameters, run), log);
 }
 
 }  // namespace unisono::session

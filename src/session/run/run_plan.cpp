@@ -16,6 +16,7 @@
 #include "unisono/session/method.hpp"
 #include "unisono/session/run_checks.hpp"
 #include "unisono/session/stored_checkpoint.hpp"
+#include "weights/tensor_file.hpp"
 
 namespace unisono::session {
 
@@ -52,6 +53,18 @@ RunPlan plan_run(Job& job, comm::Communicator& group, const settings::Config& as
           .set = std::move(set)};
 }
 
+namespace {
+
+/// Checks that a run can start from the weights that the config names.
+void require_other_weights(const settings::Config& config, const models::Model& model) {
+  const std::string& other = config.train.weights.initialise_from;
+  if (other.empty()) return;
+  if (!names_tensors(other)) return require_checkpoint(other);
+  fit_tensors(model, read_tensors(other), other);
+}
+
+}  // namespace
+
 std::string check(const settings::Config& given, const CheckedUse& use) {
   const std::string& path = given.data.path;
   std::error_code ignored;
@@ -73,7 +86,7 @@ std::string check(const settings::Config& given, const CheckedUse& use) {
   if (!config.whole_batch()) optimizer_settings(config, parts.strategy(), model);
   require_class_weights(config, model, data);
   criteria_of(config, model, data);
-  if (const std::string& other = config.train.weights.initialise_from; !other.empty()) require_checkpoint(other);
+  require_other_weights(config, model);
   return fmt::format("{} fits: {} training, {} validation and {} test examples; the model has {} parameters", path,
                      grouped(data.train), grouped(data.validation), grouped(data.test),
                      grouped(model.layout().parameters()));

@@ -1,0 +1,163 @@
+#include "weights/tensor_file.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <span>
+
+#include "checkpoint/checkpoint_store.hpp"
+#include "unisono/base/errors.hpp"
+#include "unisono/records/run_folder.hpp"
+
+namespace unisono::session {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kEnding = ".safetensors", kIndexEnding = ".safetensors.index.json";
+
+/// The file in a folder; empty: there is none.
+std::string file_in(const std::string& folder) {
+  std::error_code ignored;
+  for (const std::string_view ending : {kEnding, kIndexEnding}) {
+    const fs::path file = fs::path(folder) / fmt::format("model{}", ending);
+    if (fs::is_regular_file(file, ignored)) return file.string();
+  }
+  return "";
+}
+
+bool is_folder(const std::string& path) {
+  std::error_code ignored;
+  return fs::is_directory(path, ignored);
+}
+
+/// What is wrong with a file of weights is wrong with a checkpoint.
+template <typename Read>
+auto as_checkpoint(Read read) {
+  try {
+    return read();
+  } catch (const DataError& error) {
+    throw CheckpointError(error.what());
+  }
+}
+
+std::string to_text(const data::StoredTensors& tensors) {
+  nlohmann::json list = nlohmann::json::array();
+  for (const auto& [name, tensor] : tensors) {
+    list.push_back({name, tensor.file, tensor.type, tensor.shape, tensor.first_byte});
+  }
+  return list.dump();
+}
+
+data::StoredTensors from_text(const std::string& text) {
+  data::StoredTensors tensors;
+  for (const auto& entry : nlohmann::json::parse(text)) {
+    tensors[entry[0]] = {.file = entry[1], .type = entry[2], .shape = entry[3], .first_byte = entry[4]};
+  }
+  return tensors;
+}
+
+/// y[j, i] = x[i, j]. \param x [rows, columns]
+void transpose(View x, std::size_t rows, std::size_t columns, MutableView y) {
+  for (std::size_t i = 0; i < rows; ++i) {
+    for (std::size_t j = 0; j < columns; ++j) y[j * rows + i] = x[i * columns + j];
+  }
+}
+
+/// Reads a whole block. \param canonical [block.size()], overwritten
+void read_block(const data::StoredTensors& stored, const Block& block, const std::vector<TensorRows>& tensors,
+                MutableView canonical) {
+  const auto row = static_cast<std::size_t>(block.row_size());
+  std::vector<float> columns;
+  for (const TensorRows& part : tensors) {
+    const auto rows = static_cast<std::size_t>(part.rows);
+    const MutableView own = canonical.subspan(static_cast<std::size_t>(part.first) * row, rows * row);
+    columns.resize(part.transposed ? own.size() : 0);
+    data::read_tensor(part.tensor, stored.at(part.tensor), 0, part.transposed ? MutableView(columns) : own);
+    if (part.transposed) transpose(columns, row, rows, own);
+  }
+}
+
+/// The numbers of a box. \param canonical [block.size()]
+std::vector<float> numbers_of(const Block& block, const Box& box, View canonical) {
+  std::vector<float> packed;
+  packed.reserve(static_cast<std::size_t>(size_of(box)));
+  for_each_run(block, box, [&](Index position, Index step, Index count) {
+    for (Index i = 0; i < count; ++i) packed.push_back(canonical[static_cast<std::size_t>(position + i * step)]);
+  });
+  return packed;
+}
+
+/// Reads block by block what this rank holds of a vector.
+void read_held(const data::StoredTensors& stored, const TensorFit& fit, const StoredVector& vector) {
+  std::vector<Shard> shards = vector.holding->shards();
+  std::erase_if(shards, [&](const Shard& shard) { return !fit.blocks[shard.block]; });
+  std::ranges::stable_sort(shards, {}, &Shard::block);
+  std::vector<float> canonical;
+  for (std::size_t i = 0; i < shards.size(); ++i) {
+    const std::size_t number = shards[i].block;
+    const Block& block = vector.layout().blocks()[number];
+    if (i == 0 || shards[i - 1].block != number) {
+      canonical.resize(static_cast<std::size_t>(block.size()));
+      read_block(stored, block, fit.names.blocks[number], canonical);
+    }
+    unpack(shards[i].place, numbers_of(block, shards[i].box, canonical), vector.values);
+  }
+}
+
+}  // namespace
+
+bool names_tensors(const std::string& path) {
+  if (!is_folder(path)) return path.ends_with(kEnding) || path.ends_with(kIndexEnding);
+  return !file_in(path).empty() && checkpoints_in(records::checkpoints_of(path)).empty();
+}
+
+data::StoredTensors read_tensors(const std::string& path) {
+  std::error_code ignored;
+  if (!fs::exists(path, ignored)) {
+    throw CheckpointError(
+        fmt::format("{}: there is no such file; name a safetensors file, a run or a checkpoint", path));
+  }
+  const std::string file = is_folder(path) ? file_in(path) : path;
+  return as_checkpoint(
+      [&] { return file.ends_with(kIndexEnding) ? data::read_safetensors_index(file) : data::read_safetensors(file); });
+}
+
+TensorFile open_tensors(comm::Communicator& ranks, const std::string& path) {
+  std::string text;
+  if (ranks.is_root()) text = to_text(read_tensors(path));
+  TensorFile file{.file = {.path = path, .seen_by_all = false}, .tensors = from_text(ranks.broadcast_text(text))};
+  file.file.seen_by_all = all_see(ranks, path);
+  return file;
+}
+
+void read_tensors(comm::Communicator& ranks, const TensorFile& file, const TensorFit& fit, const StoredVector& vector) {
+  if (std::ranges::count(fit.blocks, true) == 0) return;
+  read_by_ranks(ranks, file.file, vector,
+                [&](const StoredVector& plain) { as_checkpoint([&] { read_held(file.tensors, fit, plain); }); });
+}
+
+void require_same_head(const TensorFile& file, const TensorFit& fit) {
+  if (!fit.compares_head) return;
+  constexpr Index kAtOnce = 1 << 20;
+  const std::string &first = fit.names.embedding, &second = fit.names.head;
+  const data::StoredTensor &embedding = file.tensors.at(first), &head = file.tensors.at(second);
+  bool same = embedding.shape == head.shape;
+  for (Index at = 0; same && at < embedding.size(); at += kAtOnce) {
+    std::vector<float> a(static_cast<std::size_t>(std::min(kAtOnce, embedding.size() - at))), b(a.size());
+    as_checkpoint([&] {
+      data::read_tensor(first, embedding, at, a);
+      data::read_tensor(second, head, at, b);
+    });
+    same = a == b;
+  }
+  if (same) return;
+  throw ConfigError(fmt::format(
+      "train.initialise_from: {}: {} differs from {}, but the unembedding of this model has the weights of the "
+      "embedding; give it weights of its own with tied = false",
+      file.file.path, second, first));
+}
+
+}  // namespace unisono::session
