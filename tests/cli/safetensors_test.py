@@ -7,7 +7,7 @@ import unittest
 import h5py
 import numpy
 
-from harness import BinaryTest
+from harness import BinaryTest, settings
 
 VOCABULARY, CONTEXT, UNITS, HEADS, BLOCKS = 11, 6, 8, 2, 2
 GPT2 = """
@@ -21,7 +21,8 @@ shuffle = false
 layers = [
   { kind = "embedding", units = 8, name = "words" },
   { kind = "repeat", times = 2, layers = [
-    { kind = "residual", layers = [{ kind = "layer_norm" }, { kind = "attention", heads = 2 }, { kind = "dropout", rate = 0.1 }] },
+    { kind = "residual", layers = [{ kind = "layer_norm" }, { kind = "attention", heads = 2 },
+                                   { kind = "dropout", rate = 0.1 }] },
     { kind = "residual", layers = [{ kind = "layer_norm" }, { kind = "dense", units = 16 }, { kind = "gelu_tanh" },
                                    { kind = "dense", units = 8 }] } ] },
   { kind = "layer_norm", name = "last" },
@@ -175,7 +176,8 @@ class WeightsIn(SafetensorsTest):
         # A logit is a sum of 8 products of numbers up to about 3, behind 2 blocks of such sums: some 100 roundings of
         # 2⁻²⁴ each, relative to the largest term; of a loss of about 3 that is below 1e-5.
         expected = gpt2_loss(weights, self.test)
-        for run, ranks, arguments in (("one", 0, ()), ("two", 2, ()), ("stages", 2, ("--set", "replica.stages=2"))):
+        stages = ("--set", "replica.stages=2")
+        for run, ranks, arguments in (("one", 0, ()), ("two", 2, ()), ("stages", 2, stages)):
             result = self.start(run, weights, *arguments, ranks=ranks)
             self.assertIn("names of GPT-2 in transformers): 28 of 28 tensors", result.out)
             self.assertAlmostEqual(self.loss_of(run) / expected, 1, delta=1e-5)
@@ -284,7 +286,7 @@ class WeightsIn(SafetensorsTest):
             (file(a=entry(data_offsets=[8, 0])), "tensor 'a' ends at 0 before it begins at 8"),
             (file(a=entry(data_offsets=[8, 16])), "tensor 'a' should end at byte 16"),
             (file(bytes(12), a=entry(), b=entry(data_offsets=[4, 12])), "tensor 'b' begins at 4 within another one"),
-            (file(bytes(20), a=entry(), b=entry(data_offsets=[12, 20])), "tensor 'b' begins at 12, but nothing is at 8"),
+            (file(bytes(20), a=entry(), b=entry(data_offsets=[12, 20])), "begins at 12, but nothing is at 8"),
             (file(**{"words.weight": entry(dtype="I32", shape=[11, 8], data_offsets=[0, 352])}, data=bytes(352)),
              "tensor 'words.weight' is of the type I32, but weights must be"),
         )  # fmt: skip
@@ -346,7 +348,7 @@ class WeightsOut(SafetensorsTest):
             group = "statistics" if name.endswith((".mean", ".variance")) else "parameters"
             if not name.startswith("normalization"):
                 self.assertEqual(array.tobytes(), own[f"{group}/{name}"].tobytes(), name)
-        still = ("--set", "train.epochs=1", "--set", "optimizer.learning_rate=0", "--set", "train.freeze=['batch_norm1']")
+        still = settings("train.epochs=1", "optimizer.learning_rate=0", "train.freeze=['batch_norm1']")
         result = self.train("again", *still, "--set", "train.initialise_from=out.safetensors")
         self.assertIn("names of unisono", result.out)
         again = self.vectors("again")

@@ -30,9 +30,10 @@ std::string bytes_of_values(const std::vector<T>& values) {
 TEST_CASE("numbers of all types of floats are read from any place", "[safetensors]") {
   const test::TempDir folder;
   const std::string path = folder / "a.safetensors";
-  const std::string header =
-      R"({"d":{"dtype":"F64","shape":[2],"data_offsets":[0,16]},"f":{"dtype":"F32","shape":[1,3],"data_offsets":[16,28]},)"
-      R"("h":{"dtype":"F16","shape":[2],"data_offsets":[28,32]},"b":{"dtype":"BF16","shape":[1],"data_offsets":[32,34]}} )";
+  const std::string header = R"({"d":{"dtype":"F64","shape":[2],"data_offsets":[0,16]},)"
+                             R"("f":{"dtype":"F32","shape":[1,3],"data_offsets":[16,28]},)"
+                             R"("h":{"dtype":"F16","shape":[2],"data_offsets":[28,32]},)"
+                             R"("b":{"dtype":"BF16","shape":[1],"data_offsets":[32,34]}} )";
   // 1.5 is 0x3E00 as binary16 and 0x3FC0 as bfloat16; 0x0001 is the smallest binary16, 2⁻²⁴.
   test::write_file(path, file_of(header, bytes_of_values<double>({0.25, -3}) + bytes_of_values<float>({1, 2, 3}) +
                                              bytes_of_values<std::uint16_t>({0x3E00, 0x0001, 0x3FC0})));

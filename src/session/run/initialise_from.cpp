@@ -80,7 +80,7 @@ std::vector<std::string> lines_of(const StoredCheckpoint& stored, const Fitting&
   return lines;
 }
 
-std::vector<std::string> said(std::vector<std::string> lines, Log& log) {
+std::vector<std::string> logged(std::vector<std::string> lines, Log& log) {
   for (const std::string& line : lines) log.info(line);
   return lines;
 }
@@ -102,7 +102,8 @@ std::vector<std::string> lines_of(const TensorFile& file, const TensorFit& fit) 
 }
 
 /// Overwrites parameters and running statistics with those of a safetensors file. Collective. \return lines for the log
-std::vector<std::string> initialise_from_tensors(ModelParts& parts, const std::string& path) {
+std::vector<std::string> initialise_from_tensors(ModelParts& parts, const NewRun& run) {
+  const std::string& path = run.config.train.weights.initialise_from;
   comm::Communicator& ranks = parts.grid.all();
   const TensorFile file = open_tensors(ranks, path);
   TensorFit parameters = fit_tensors(*parts.model, file.tensors, path);
@@ -114,6 +115,10 @@ std::vector<std::string> initialise_from_tensors(ModelParts& parts, const std::s
     return std::ranges::find(statistics.unused, name) == statistics.unused.end();
   });
   parameters.tensors += statistics.tensors;
+  const data::SetKind kind = run.data.info().kind;
+  if (has_names(kind) && kind != data::SetKind::tokens) {
+    parameters.notes.push_back("the file does not say for which words, users or items its rows are");
+  }
   return lines_of(file, parameters);
 }
 
@@ -155,7 +160,7 @@ std::vector<std::string> initialise_from_other(ModelParts& parts, const NewRun& 
   const std::string& path = run.config.train.weights.initialise_from;
   if (path.empty()) return {};
   if (parts.grid.all().max(parts.grid.all().is_root() && names_tensors(path) ? 1 : 0) > 0) {
-    return said(initialise_from_tensors(parts, path), log);
+    return logged(initialise_from_tensors(parts, run), log);
   }
   const StoredCheckpoint stored = find_checkpoint(parts.grid.all(), path, log);
   const std::string folder = applied_folder(stored.header);
@@ -173,7 +178,7 @@ std::vector<std::string> initialise_from_other(ModelParts& parts, const NewRun& 
       fitting_blocks(parts.model->statistics_layout(), shapes_for_all(parts.grid.all(), stored, folder + "statistics"));
   take(parts, stored, parameters, parameters_of(parts));
   take(parts, stored, statistics, statistics_of(parts));
-  return said(lines_of(stored, parameters, run), log);
+  return logged(lines_of(stored, parameters, run), log);
 }
 
 }  // namespace unisono::session
