@@ -13,7 +13,7 @@ using Texts = std::vector<std::string>;
 
 namespace {
 
-struct StoredRows {
+struct LibsvmGroup {
   std::vector<std::uint64_t> indptr;
   std::vector<std::uint32_t> indices;
   std::vector<float> data, targets;
@@ -21,8 +21,8 @@ struct StoredRows {
   std::int64_t columns = 0;
 };
 
-StoredRows read_sparse_group(const unisono::data::hdf5::File& file, const std::string& name) {
-  StoredRows group;
+LibsvmGroup read_sparse_group(const unisono::data::hdf5::File& file, const std::string& name) {
+  LibsvmGroup group;
   group.indptr = file.read<std::uint64_t>(name + "/features/indptr");
   group.indices = file.read<std::uint32_t>(name + "/features/indices");
   if (file.exists(name + "/features/data")) group.data = file.read<float>(name + "/features/data");
@@ -34,7 +34,7 @@ StoredRows read_sparse_group(const unisono::data::hdf5::File& file, const std::s
 
 struct ImportedSparse {
   unisono::data::SparseSummary summary;
-  StoredRows train, test;
+  LibsvmGroup train, test;
   Texts class_names;
 };
 
@@ -175,7 +175,7 @@ TEST_CASE("examples of several files are dealt to groups, each to one", "[libsvm
   const unisono::data::hdf5::File file(folder / "a.h5", unisono::data::hdf5::File::Mode::read);
   std::vector<int> seen(100);
   for (const std::string name : {"train", "validation", "test"}) {
-    const StoredRows group = read_sparse_group(file, name);
+    const LibsvmGroup group = read_sparse_group(file, name);
     for (std::size_t i = 0; i < group.indices.size(); ++i) {
       ++seen[group.indices[i]];
       CHECK(group.data[i] == static_cast<float>(group.indices[i]));
@@ -199,7 +199,7 @@ TEST_CASE("a9a is imported as it is", "[libsvm][data]") {
   CHECK((a9a.train == 32561 && a9a.test == 16281));
   CHECK((a9a.columns == 123 && a9a.base == 1 && a9a.all_ones));
   CHECK(a9a.classes == Texts{"-1", "1"});
-  const StoredRows train =
+  const LibsvmGroup train =
       read_sparse_group(unisono::data::hdf5::File(folder / "a9a.h5", unisono::data::hdf5::File::Mode::read), "train");
   CHECK(train.indices.size() == 451592);
   CHECK(std::count(train.labels.begin(), train.labels.end(), 1) == 7841);
