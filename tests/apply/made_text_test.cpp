@@ -3,6 +3,8 @@
 #include <catch2/catch.hpp>
 
 #include "generate/window.hpp"
+#include "small_sentencepiece.hpp"
+#include "unisono/base/errors.hpp"
 
 namespace unisono::apply {
 namespace {
@@ -60,6 +62,26 @@ TEST_CASE("a stop is found where several tokens make it", "[made_text]") {
   CHECK(made.add('\n'));
   CHECK(made.text() == "a");
   CHECK(made.tokens() == Tokens{'a', '\n', '\n'});
+}
+
+TEST_CASE("the pieces of a SentencePiece model keep their blanks", "[made_text]") {
+  std::unique_ptr<data::Tokenizer> tokenizer;
+  try {
+    tokenizer = data::make_tokenizer({.kind = data::TokenizerKind::sentencepiece,
+                                      .model = data::small_model({"\u2581", "a", "b", "\u2581ab", "ab"})},
+                                     "here");
+  } catch (const DataError&) {
+    return;  // a build without SentencePiece
+  }
+  const std::vector<std::string> stops;
+  MadeText made(*tokenizer, tokenizer->encode("ab"), stops);
+  std::string text;
+  for (const std::int32_t token : Tokens{6, 4, 6, 2}) {  // " ab", "a", " ab" and the end of the text
+    CHECK_FALSE(made.add(token));
+    text += made.take();
+  }
+  CHECK(text == " aba ab");
+  CHECK(made.text() == text);
 }
 
 TEST_CASE("where the context is full, the window keeps its last half", "[window]") {
