@@ -83,7 +83,7 @@ std::optional<ModelLayers> layers_of(NameKind kind, const nn::Network& network) 
 
 /// [rows, row size], or [rows].
 std::vector<Index> flat_shape(const Block& block, Index rows) {
-  return block.role == Role::weight ? std::vector<Index>{rows, block.row_size()} : std::vector<Index>{rows};
+  return is_weight(block.role) ? std::vector<Index>{rows, block.row_size()} : std::vector<Index>{rows};
 }
 
 /// Gives names to the blocks of a layout.
