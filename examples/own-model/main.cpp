@@ -25,9 +25,10 @@ class Ridge final : public models::Model {
   }
 
   // ∂/∂w = Σ 2 (f(x) − t) x + 2 λ w, ∂/∂b = Σ 2 (f(x) − t)
-  void loss_and_gradient(const data::Batch& batch, float scale, models::ModelState state, MutableView gradient,
-                         kernels::Write write, const models::GradientReady& ready, kernels::LossSums& sums) override {
-    if (write == kernels::Write::overwrite) std::fill(gradient.begin(), gradient.end(), 0.0F);
+  void loss_and_gradient(const data::Batch& batch, float scale, models::ModelState state,
+                         const models::GradientTarget& to, kernels::LossSums& sums) override {
+    const MutableView gradient = to.gradient;
+    if (to.write == kernels::Write::overwrite) std::fill(gradient.begin(), gradient.end(), 0.0F);
     const View w = part(View(state.parameters), layout_.block("weight"));
     const MutableView dw = part(gradient, layout_.block("weight")), db = part(gradient, layout_.block("bias"));
     for (Index i = 0; i < batch.size; ++i) {
@@ -36,7 +37,7 @@ class Ridge final : public models::Model {
       for (std::size_t j = 0; j < x.size(); ++j) dw[j] += slope * x[j] + 2 * scale * penalty_ * w[j];
       db[0] += slope;
     }
-    if (ready) ready(0, layout_.size());
+    if (to.ready) to.ready(0, layout_.size());
   }
 
   void evaluate(const data::Batch& batch, models::ModelState state, kernels::LossSums& sums) override {

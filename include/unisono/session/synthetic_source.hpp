@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "unisono/base/random.hpp"
 #include "unisono/comm/communicator.hpp"
 #include "unisono/data/dataset.hpp"
 #include "unisono/models/factory.hpp"
