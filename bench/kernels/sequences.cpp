@@ -10,10 +10,6 @@
 namespace unisono::bench {
 namespace {
 
-kernels::SequenceKernels& of(kernels::Backend& backend) {
-  return kernels::kernels_of<kernels::SequenceKernels>(backend);
-}
-
 /// 2·D flops of each of the products, two forward and five backward, for each score.
 double flops_of(const kernels::AttentionSpec& spec, Index batch, int products) {
   const auto rows = static_cast<double>(spec.rows), heads = static_cast<double>(batch * spec.heads);
@@ -26,13 +22,11 @@ void add_attention(const std::string& shape, const kernels::AttentionSpec& spec,
   const kernels::DropoutKey dropout{.seed = 1, .rate = rate};
   const std::vector<std::uint64_t> examples(static_cast<std::size_t>(batch), 3);
   add("attention_forward/" + shape, {in, out, (rows + 64) * spec.heads}, in_flops(flops_of(spec, batch, 2)),
-      [=](kernels::Backend& b, Vectors& v) {
-        of(b).attention_forward(spec, batch, v[0], dropout, examples, v[1], v[2]);
-      });
+      [=](kernels::Backend& b, Vectors& v) { b.attention_forward(spec, batch, v[0], dropout, examples, v[1], v[2]); });
   add("attention_backward/" + shape, {in, out, (rows + 64) * spec.heads, out, in}, in_flops(flops_of(spec, batch, 5)),
       [=](kernels::Backend& b, Vectors& v) {
         std::ranges::fill(v[2], std::log(static_cast<float>(spec.rows)) + 20);  // keeps probabilities small
-        of(b).attention_backward(spec, batch, v[0], v[1], v[2], dropout, examples, v[3], v[4]);
+        b.attention_backward(spec, batch, v[0], v[1], v[2], dropout, examples, v[3], v[4]);
       });
 }
 
@@ -50,7 +44,7 @@ void add_head(Index rows, Index units, Index vocabulary) {
         [=](kernels::Backend& b, Vectors& v) {
           kernels::LossSums sums;
           const MutableView dx = backward ? v[2] : MutableView{}, dw = backward ? v[3] : MutableView{};
-          of(b).head_loss(spec, rows, v[0], v[1], *labels, 1e-3F, dx, dw, kernels::Write::overwrite, sums);
+          b.head_loss(spec, rows, v[0], v[1], *labels, 1e-3F, dx, dw, kernels::Write::overwrite, sums);
           benchmark::DoNotOptimize(sums);
         });
   }

@@ -83,8 +83,8 @@ nn::Pass NetworkModel::pass(const data::Batch& batch, ModelState state, bool tra
 }
 
 nn::LossTerms NetworkModel::loss_terms(const data::Batch& batch, float scale, kernels::LossSums& sums) const {
-  for (const std::int32_t label : batch.labels) {
-    if (label >= 0 && token_bytes_) sums.bytes += (*token_bytes_)[static_cast<std::size_t>(label)];
+  for (const std::int32_t label : token_bytes_ ? batch.labels : std::span<const std::int32_t>()) {
+    if (label >= 0) sums.bytes += (*token_bytes_)[static_cast<std::size_t>(label)];
   }
   return {.labels = batch.labels, .scale = scale / static_cast<float>(in_.rows), .sums = sums};
 }

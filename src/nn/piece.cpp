@@ -4,7 +4,6 @@
 #include <cassert>
 
 #include "graph.hpp"
-#include "unisono/kernels/sequence_kernels.hpp"
 
 namespace unisono::nn {
 namespace {
@@ -115,7 +114,7 @@ View Piece::input_gradient(const Workspace& workspace) const {
 
 void Piece::load(const Pass& pass, const Inputs& inputs, MutableView x) const {
   if (in().vocabulary > 0) {
-    kernels::kernels_of<kernels::SequenceKernels>(pass.backend).load_tokens(inputs.tokens, x);
+    pass.backend.load_tokens(inputs.tokens, x);
   } else if (inputs.kept != nullptr) {
     inputs.kept->load(pass.examples, inputs.movements, x);
   } else {

@@ -55,9 +55,7 @@ struct Errors {
 class OnDevice {
  public:
   explicit OnDevice(Precision precision = Precision::fp32)
-      : precision_(precision),
-        backend_(kernels::make_cuda_backend(0, precision)),
-        kernels_(kernels::kernels_of<kernels::SequenceKernels>(*backend_)) {}
+      : precision_(precision), backend_(kernels::make_cuda_backend(0, precision)), kernels_(*backend_) {}
 
   kernels::Backend& backend() { return *backend_; }
   kernels::SequenceKernels& kernels() { return kernels_; }

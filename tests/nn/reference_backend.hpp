@@ -15,7 +15,7 @@ namespace unisono::nn {
 
 /// A backend of plain loops: activations in the canonical layout, parameters in the canonical order, sums in double.
 /// Slow, and easy to believe. Update rules are no part of a network, and not of this.
-class ReferenceBackend final : public kernels::Backend, public ReferenceSequenceKernels {
+class ReferenceBackend final : public ReferenceSequenceKernels {
  public:
   std::string_view platform() const override { return "reference"; }
   std::string description() const override { return "reference"; }

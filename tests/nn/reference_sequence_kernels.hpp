@@ -10,7 +10,7 @@
 namespace unisono::nn {
 
 /// Layers of sequences, in double and row by row; see ReferenceBackend.
-class ReferenceSequenceKernels : public kernels::SequenceKernels {
+class ReferenceSequenceKernels : public kernels::Backend {
  public:
   using Write = kernels::Write;
   using Values = reference::Values;
@@ -94,9 +94,6 @@ class ReferenceSequenceKernels : public kernels::SequenceKernels {
                                   values(dy, 0, batch * units)),
          dx, Write::overwrite);
   }
-
- protected:
-  ~ReferenceSequenceKernels() = default;
 
  private:
   /// Part `number` of a view, in parts of `size` values.

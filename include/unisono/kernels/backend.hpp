@@ -4,13 +4,18 @@
 #include <string>
 
 #include "unisono/kernels/layer_kernels.hpp"
+#include "unisono/kernels/sequence_kernels.hpp"
 #include "unisono/kernels/update_kernels.hpp"
 
 namespace unisono::kernels {
 
 /// All kernels of one device: those of vectors and update rules, of layers, and of losses. Code that needs only some of
 /// them takes their interface.
-class Backend : public UpdateKernels, public Activations, public LayerKernels, public LossKernels {};
+class Backend : public UpdateKernels,
+                public Activations,
+                public LayerKernels,
+                public SequenceKernels,
+                public LossKernels {};
 
 /// The CPU's kernels.
 /// \param threads at least 1

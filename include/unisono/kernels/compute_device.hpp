@@ -87,9 +87,9 @@ class DeviceRecord {
   ~DeviceRecord() = default;
 };
 
-// Kernels that not every device has (no built-in kernel is one today; tests/kernels/optional_test.cpp shows one). They
-// form an interface of their own, in a header of their own, which names the layer or optimizer that needs them
-// (kOwner). Backends that have them inherit it in addition to Backend:
+// Kernels that not every device has (DecodeKernels, which only the CPU has; tests/kernels/optional_test.cpp shows
+// another). They form an interface of their own, in a header of their own, which names the layer or optimizer that
+// needs them (kOwner). Backends that have them inherit it in addition to Backend:
 //
 //   class SoftsignKernels {
 //    public:

@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <span>
-#include <string_view>
 
 #include "unisono/kernels/layer_kernels.hpp"
 #include "unisono/kernels/specs.hpp"
@@ -47,7 +46,7 @@ struct HeadSpec {
 /// depend on how many sequences there are.
 class SequenceKernels {
  public:
-  static constexpr std::string_view kOwner = "layers of sequences";
+  virtual ~SequenceKernels() = default;
 
   /// x = token numbers, as 32-bit integers in the memory of floats. \param tokens [n], plain memory
   /// \param x activations of extent {1} and n rows
@@ -97,9 +96,6 @@ class SequenceKernels {
   virtual void gate_forward(Index units, Index batch, View x, MutableView y) = 0;
   /// dx = the gradient of gate_forward.
   virtual void gate_backward(Index units, Index batch, View x, View dy, MutableView dx) = 0;
-
- protected:
-  ~SequenceKernels() = default;
 };
 
 }  // namespace unisono::kernels

@@ -33,6 +33,11 @@ struct SumPlace {
   bool begins = true, completes = true;
 };
 
+/// The target of a micro-batch at this place of a sum.
+inline GradientTarget target_at(const SumPlace& place, MutableView gradient, GradientReady ready = {}) {
+  return {gradient, place.begins ? kernels::Write::overwrite : kernels::Write::add, ready, place.completes};
+}
+
 /// What happens to the gradient between the backward pass and the optimizer step, e.g. a sum over the ranks.
 class GradientExchange {
  public:

@@ -1,4 +1,5 @@
 #include "unisono/apply/trained_model.hpp"
+#include "unisono/data/tokenizer.hpp"
 
 #include <fmt/format.h>
 
@@ -106,7 +107,8 @@ TrainedModel::TrainedModel(comm::Communicator& world, const ApplyOptions& option
       threshold(options.threshold ? options.threshold : checkpoint.header.threshold),
       threshold_is_given(options.threshold.has_value()) {
   if (with == With::set) open_set(world, options);
-  const models::ModelInputs& inputs = checkpoint.header.inputs;
+  models::ModelInputs inputs = checkpoint.header.inputs;
+  inputs.token_bytes = data::token_bytes_of(checkpoint.header.preprocessing.tokenizer);
   const session::NodePlace place(world);
   parts = std::make_unique<session::ModelParts>(session::ModelPlace{world, place, log}, config, inputs,
                                                 needed_by(inputs, data.get()));

@@ -18,8 +18,8 @@
 #include <limits>
 
 #include "cpu/cpu_backend.hpp"
+#include "cpu/dropout.hpp"
 #include "cpu/loop_team.hpp"
-#include "unisono/base/random.hpp"
 
 namespace unisono::kernels::cpu {
 namespace attention {
@@ -28,12 +28,12 @@ std::vector<MaskKey> mask_keys(const DropoutKey& key, std::span<const std::uint6
   std::vector<MaskKey> keys;
   if (key.rate == 0) return keys;
   for (std::uint64_t example : examples) {
-    keys.push_back({.key = stream_key(key.seed ^ (std::uint64_t{key.layer} << 32), Purpose::dropout),
+    keys.push_back({.key = mask_key(key),
                     .epoch = key.epoch,
-                    .threshold = static_cast<std::uint32_t>(std::ceil(std::ldexp(key.rate, 24))),
+                    .threshold = mask_threshold(key),
                     .example_low = static_cast<std::uint32_t>(example),
                     .example_high = static_cast<std::uint32_t>(example >> 32),
-                    .scale = 1.0F / (1.0F - key.rate)});
+                    .scale = mask_scale(key)});
   }
   return keys;
 }

@@ -82,7 +82,7 @@ struct RowSums;  // see embedding.cpp
 
 /// The CPU's kernels, on activations that are laid out as `Lanes` and `Methods` say. Each call uses all of the
 /// backend's threads, so only one caller may use it at a time.
-class CpuBackend final : public Backend, public SequenceKernels, public DecodeKernels {
+class CpuBackend final : public Backend, public DecodeKernels {
  public:
   explicit CpuBackend(const CpuSettings& settings);
   ~CpuBackend() override;

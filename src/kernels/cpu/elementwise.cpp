@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "cpu/cpu_backend.hpp"
+#include "cpu/dropout.hpp"
 #include "cpu/loop_team.hpp"
-#include "unisono/base/random.hpp"
 
 namespace unisono::kernels::cpu {
 
@@ -83,10 +83,10 @@ void CpuBackend::dropout(const DropoutKey& key, const Extent& extent, std::span<
   const Index pixels = extent.height * extent.width;
   const bool image = pixels > 1;  // else features count as pixels: what matters is which are neighbours
   const DropoutBlock first_block{
-      .key = stream_key(key.seed ^ (std::uint64_t{key.layer} << 32), Purpose::dropout),
+      .key = mask_key(key),
       .epoch = key.epoch,
-      .threshold = static_cast<std::uint32_t>(std::ceil(std::ldexp(key.rate, 24))),
-      .scale = 1.0F / (1.0F - key.rate),
+      .threshold = mask_threshold(key),
+      .scale = mask_scale(key),
       .channels = image ? extent.channels : 1,
       .pixels = image ? pixels : extent.channels,
       .width = lanes.width,

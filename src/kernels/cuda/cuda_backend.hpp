@@ -48,7 +48,7 @@ struct LossAccumulators {
 
 /// Kernels of one GPU. Activations are [B, H, W, C], in the precision's type; a dense layer's inputs are such a row,
 /// and weights and biases are rounded to that type once per pass where it is not fp32.
-class CudaBackend final : public Backend, public SequenceKernels, public DeviceRecord {
+class CudaBackend final : public Backend, public DeviceRecord {
  public:
   CudaBackend(int device, Precision precision);
 

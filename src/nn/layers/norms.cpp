@@ -4,7 +4,6 @@
 
 #include "layers/catalog.hpp"
 #include "unisono/base/errors.hpp"
-#include "unisono/kernels/sequence_kernels.hpp"
 #include "unisono/nn/layer.hpp"
 
 namespace unisono::nn {
@@ -321,9 +320,6 @@ class RmsNorm final : public Layer, public Decodable {
   RmsNorm(double epsilon, const Shape& in) : Layer(in), spec_{.extent = in.extent, .epsilon = epsilon} {}
 
   LayerTraits traits() const override { return {.keeps_input = true}; }
-  void require_kernels(const kernels::Backend& backend) const override {
-    kernels::kernels_of<kernels::SequenceKernels>(backend);
-  }
   void declare(const std::string& name, const kernels::Backend& backend, ParameterLayout& parameters,
                ParameterLayout& statistics) override;
   void forward(const Pass& pass, const ForwardViews& views) const override;
@@ -348,14 +344,12 @@ void RmsNorm::declare(const std::string& name, const kernels::Backend& backend, 
 }
 
 void RmsNorm::forward(const Pass& pass, const ForwardViews& views) const {
-  kernels::kernels_of<kernels::SequenceKernels>(pass.backend)
-      .rms_norm_forward(spec_, rows(pass), views.x, pass.parameter(gamma_), views.y);
+  pass.backend.rms_norm_forward(spec_, rows(pass), views.x, pass.parameter(gamma_), views.y);
 }
 
 void RmsNorm::backward(const Pass& pass, const BackwardViews& views) const {
-  kernels::kernels_of<kernels::SequenceKernels>(pass.backend)
-      .rms_norm_backward(spec_, rows(pass), views.x, pass.parameter(gamma_), views.dy, views.dx,
-                         pass.gradient(views.gradient, gamma_), views.write);
+  pass.backend.rms_norm_backward(spec_, rows(pass), views.x, pass.parameter(gamma_), views.dy, views.dx,
+                                 pass.gradient(views.gradient, gamma_), views.write);
 }
 
 void describe_rms_norm(LayerSettings& settings, ConfigVisitor& visitor) {

@@ -16,19 +16,6 @@
 namespace unisono::nn {
 namespace {
 
-using kernels::SequenceKernels;
-
-SequenceKernels& sequences_of(const Pass& pass) { return kernels::kernels_of<SequenceKernels>(pass.backend); }
-
-/// A layer whose kernels are SequenceKernels.
-class SequenceLayer : public Layer, public Decodable {
- public:
-  using Layer::Layer;
-  void require_kernels(const kernels::Backend& backend) const override {
-    kernels::kernels_of<const SequenceKernels>(backend);
-  }
-};
-
 // Embedding -----------------------------------------------------------------------------------------------------------
 
 enum class Positions { learned, sinusoidal, none };
@@ -45,10 +32,10 @@ struct EmbeddingSettings {
 };
 
 /// y = W[token] + P[position]. Tokens [B·T], W [V, C], P [T, C], y [B·T, C].
-class Embedding final : public SequenceLayer {
+class Embedding final : public Layer, public Decodable {
  public:
   Embedding(const EmbeddingSettings& settings, const Shape& in)
-      : SequenceLayer({.extent = {settings.units}, .rows = in.rows}),
+      : Layer({.extent = {settings.units}, .rows = in.rows}),
         settings_(settings),
         spec_{.vocabulary = in.vocabulary,
               .units = settings.units,
@@ -95,21 +82,21 @@ void Embedding::declare(const std::string& name, const kernels::Backend&, Parame
 
 void Embedding::forward(const Pass& pass, const ForwardViews& views) const {
   const View positions = learns_positions() ? pass.parameter(positions_) : View{};
-  sequences_of(pass).embedding_forward(spec_, pass.batch, views.x, pass.parameter(weight_), positions, views.y);
+  pass.backend.embedding_forward(spec_, pass.batch, views.x, pass.parameter(weight_), positions, views.y);
 }
 
 void Embedding::backward(const Pass& pass, const BackwardViews& views) const {
-  SequenceKernels& kernels = sequences_of(pass);
+  kernels::Backend& backend = pass.backend;
   const bool continues = shares_weights_ && pass.tied == nullptr;  // what the unembedding has begun
   const MutableView dw = pass.gradient(views.gradient, weight_);
-  kernels.embedding_backward(spec_, pass.batch, views.x, views.dy, dw, {},
+  backend.embedding_backward(spec_, pass.batch, views.x, views.dy, dw, {},
                              continues ? kernels::Write::add : views.write);
   if (learns_positions()) {
-    kernels.embedding_backward(spec_, pass.batch, views.x, views.dy, {}, pass.gradient(views.gradient, positions_),
+    backend.embedding_backward(spec_, pass.batch, views.x, views.dy, {}, pass.gradient(views.gradient, positions_),
                                views.write);
   }
   if (!shares_weights_ || continues || !pass.tied->complete) return;
-  pass.backend.axpby(1, pass.tied->gradient.first(dw.size()), 1, dw);
+  backend.axpby(1, pass.tied->gradient.first(dw.size()), 1, dw);
 }
 
 void describe_embedding(LayerSettings& settings, ConfigVisitor& visitor) {
@@ -147,10 +134,10 @@ struct AttentionSettings {
 
 /// The middle of an attention layer, without parameters: y_i = Σ_j softmax_j(q_i·k_j / √D) v_j in each head. x [B·T,
 /// (H + 2G) D], y [B·T, H D]; see kernels::SequenceKernels. Vaswani et al., NeurIPS 2017.
-class Heads final : public SequenceLayer {
+class Heads final : public Layer, public Decodable {
  public:
   Heads(const kernels::AttentionSpec& spec, double dropout, std::uint32_t number, const Shape& in)
-      : SequenceLayer(in.with(spec.out())), spec_(spec), dropout_(static_cast<float>(dropout)), number_(number) {}
+      : Layer(in.with(spec.out())), spec_(spec), dropout_(static_cast<float>(dropout)), number_(number) {}
 
   LayerTraits traits() const override { return {.keeps_input = true, .keeps_output = true, .random = dropout_ > 0}; }
   kernels::Extent kept_of_row() const override { return spec_.log_sums(); }
@@ -160,12 +147,12 @@ class Heads final : public SequenceLayer {
     return 2 * rows * rows * static_cast<double>(spec_.heads * spec_.width) * (spec_.causal ? 0.5 : 1);
   }
   void forward(const Pass& pass, const ForwardViews& views) const override {
-    sequences_of(pass).attention_forward(spec_, pass.batch, views.x, key_of(pass), pass.examples, views.y, views.kept);
+    pass.backend.attention_forward(spec_, pass.batch, views.x, key_of(pass), pass.examples, views.y, views.kept);
   }
   void backward(const Pass& pass, const BackwardViews& views) const override {
     if (views.dx.empty()) return;
-    sequences_of(pass).attention_backward(spec_, pass.batch, views.x, views.y, views.kept, key_of(pass), pass.examples,
-                                          views.dy, views.dx);
+    pass.backend.attention_backward(spec_, pass.batch, views.x, views.y, views.kept, key_of(pass), pass.examples,
+                                    views.dy, views.dx);
   }
 
   Index cached_of_sequence() const override { return kernels::cache_size(spec_); }
@@ -261,17 +248,17 @@ std::vector<Part> make_attention(const LayerSettings& settings, const Shape& in,
 // Gated units ---------------------------------------------------------------------------------------------------------
 
 /// y = silu(x₁) ⊙ x₂, x₁ the first half of the inputs and x₂ the second. x [B·T, 2F], y [B·T, F].
-class Gate final : public SequenceLayer {
+class Gate final : public Layer, public Decodable {
  public:
-  explicit Gate(const Shape& in) : SequenceLayer(in.with({in.extent.size() / 2})) {}
+  explicit Gate(const Shape& in) : Layer(in.with({in.extent.size() / 2})) {}
 
   LayerTraits traits() const override { return {.keeps_input = true}; }
   void forward(const Pass& pass, const ForwardViews& views) const override {
-    sequences_of(pass).gate_forward(out().extent.size(), rows(pass), views.x, views.y);
+    pass.backend.gate_forward(out().extent.size(), rows(pass), views.x, views.y);
   }
   void backward(const Pass& pass, const BackwardViews& views) const override {
     if (views.dx.empty()) return;
-    sequences_of(pass).gate_backward(out().extent.size(), rows(pass), views.x, views.dy, views.dx);
+    pass.backend.gate_backward(out().extent.size(), rows(pass), views.x, views.dy, views.dx);
   }
   void decode(const DecodeStep& step, const DecodeViews& views) const override {
     step.kernels.decode_gate(out().extent.size(), step.size(), views.x, views.y);
@@ -312,10 +299,10 @@ struct UnembeddingSettings {
 /// loss and its gradient are computed together, for some rows at a time, so that the logits of all rows never exist:
 /// in the backward pass of training, and in the forward pass of an evaluation. x [B·T, C], W [V, C].
 /// 2·B·T·C·V flops forward, twice that backward. A backward pass in halves computes the logits twice.
-class Unembedding final : public SequenceLayer {
+class Unembedding final : public Layer, public Decodable {
  public:
   Unembedding(const UnembeddingSettings& settings, const Shape& in, const LayerContext& context)
-      : SequenceLayer(in.with({context.vocabulary})),
+      : Layer(in.with({context.vocabulary})),
         settings_(settings),
         tied_to_(settings.tied ? context.embedding : ""),
         spec_{.units = in.extent.size(), .vocabulary = context.vocabulary, .smoothing = context.label_smoothing} {}
@@ -339,7 +326,7 @@ class Unembedding final : public SequenceLayer {
                 kernels::LossSums& sums) const {
     const bool elsewhere = pass.tied != nullptr && !pass.tied->weight.empty();
     const View w = elsewhere ? pass.tied->weight : pass.parameter(weight_);
-    sequences_of(pass).head_loss(spec_, rows(pass), x, w, pass.loss->labels, pass.loss->scale, dx, dw, write, sums);
+    pass.backend.head_loss(spec_, rows(pass), x, w, pass.loss->labels, pass.loss->scale, dx, dw, write, sums);
   }
 
   UnembeddingSettings settings_;

@@ -19,8 +19,7 @@ class BucketedSum final : public GradientExchange {
   BucketedSum(MutableView gradient, comm::GradientBuckets buckets)
       : gradient_(gradient), buckets_(std::move(buckets)) {}
   GradientTarget target(const MicroBatchPlace& place) override {
-    return {gradient_, place.first ? kernels::Write::overwrite : kernels::Write::add,
-            place.last ? GradientReady(buckets_) : GradientReady(), place.last};
+    return target_at(sum_place(place), gradient_, place.last ? GradientReady(buckets_) : GradientReady());
   }
   void finish() override { buckets_.finish(); }
   BlockedSeconds blocked() const override {
@@ -250,8 +249,8 @@ GradientTarget ReproducibleSum::target(const MicroBatchPlace& place) {
   use_tree_of(leaves_of(place));
   if (now_->own.first == now_->own.last) return {gradient_, kernels::Write::overwrite};
   leaf_ = leaf_of(place, now_->tree.leaves());
-  return {vector(planned(leaf_).target), leaf_.begins ? kernels::Write::overwrite : kernels::Write::add,
-          leaf_.ends ? GradientReady(*this) : GradientReady(), leaf_.ends};
+  return target_at(sum_place(place), vector(planned(leaf_).target),
+                   leaf_.ends ? GradientReady(*this) : GradientReady());
 }
 
 /// What follows for the leaf that ends with the present micro-batch.

@@ -51,8 +51,8 @@ class CompressedSum final : public GradientExchange {
   CompressedSum& operator=(const CompressedSum&) = delete;
 
   GradientTarget target(const MicroBatchPlace& place) override {
-    return {run_.gradient, place.first ? kernels::Write::overwrite : kernels::Write::add,
-            place.last && settings_.clip_norm == 0 ? GradientReady(buckets_) : GradientReady(), place.last};
+    return target_at(sum_place(place), run_.gradient,
+                     place.last && settings_.clip_norm == 0 ? GradientReady(buckets_) : GradientReady());
   }
   void finish() override;
   BlockedSeconds blocked() const override {

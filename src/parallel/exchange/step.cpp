@@ -23,7 +23,7 @@ MicroBatchPlace place_of(const data::Batch& batch, bool first) {
 
 GradientTarget target_of(const StepTerms& run, const MicroBatchPlace& place, GradientExchange* exchange) {
   if (exchange != nullptr) return exchange->target(place);
-  return {run.gradient, place.first ? kernels::Write::overwrite : kernels::Write::add, {}, place.last};
+  return target_at({place.first, place.last}, run.gradient);
 }
 
 float scale_of(const data::Batch& batch, MeanOver mean_over) {

@@ -7,11 +7,12 @@ TiedStages::TiedStages(const PipelineTerms& terms)
   if (floats_ == 0) return;
   const Block& block = terms.model.staged()->network().tied_block();
   offset_ = terms.stages.local_parameter(0) + block.offset - terms.stages.piece(0).parameters().first;
-  if (is_first() || is_last()) gradient_ = Buffer(floats_, terms.backend.memory());
+  if (!is_first() && !is_last()) return;
+  gradient_ = Buffer(floats_, terms.backend.memory());
   if (is_last()) weights_ = Buffer(floats_, terms.backend.memory());
   if (is_plain()) return;
-  if (is_first() || is_last()) plain_gradient_ = Buffer(floats_);
-  if (is_first() || is_last()) plain_weights_ = Buffer(floats_);
+  plain_gradient_ = Buffer(floats_);
+  plain_weights_ = Buffer(floats_);
 }
 
 TiedStages::~TiedStages() = default;

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "unisono/base/nesting.hpp"
-#include "unisono/data/tokenizer.hpp"
 
 // Each with the names of its fields as keys.
 namespace unisono::kernels {
@@ -85,7 +84,6 @@ CheckpointHeader parse(const nlohmann::json& json) {
   header.inputs = inputs_from(json.at("inputs"));
   if (json.contains("preprocessing")) {
     header.preprocessing = data::preprocessing_from_json(json.at("preprocessing").dump(), "the header's preprocessing");
-    header.inputs.token_bytes = data::token_bytes_of(header.preprocessing.tokenizer);
   }
   json.at("normalization").at("mean").get_to(header.preprocessing.normalization.mean);
   json.at("normalization").at("scale").get_to(header.preprocessing.normalization.scale);
