@@ -44,7 +44,7 @@ void add_head(Index rows, Index units, Index vocabulary) {
         [=](kernels::Backend& b, Vectors& v) {
           kernels::LossSums sums;
           const MutableView dx = backward ? v[2] : MutableView{}, dw = backward ? v[3] : MutableView{};
-          b.head_loss(spec, rows, v[0], v[1], *labels, 1e-3F, dx, dw, kernels::Write::overwrite, sums);
+          b.head_loss(spec, {rows, v[0], v[1], *labels}, {.scale = 1e-3F, .dx = dx, .dw = dw}, nullptr, sums);
           benchmark::DoNotOptimize(sums);
         });
   }

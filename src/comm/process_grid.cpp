@@ -48,6 +48,7 @@ ProcessGrid::ProcessGrid(Communicator& all, const GridShape& shape)
       place_(place_of(shape, all.rank())),
       data_(all, shape.data, place_.stage * shape.tensor + place_.tensor, place_.data),
       pipeline_(all, shape.stages, place_.data * shape.tensor + place_.tensor, place_.stage),
-      tensor_(all, shape.tensor, place_.data * shape.stages + place_.stage, place_.tensor) {}
+      tensor_(all, shape.tensor, place_.data * shape.stages + place_.stage, place_.tensor),
+      replica_(all, shape.stages * shape.tensor, place_.data, place_.stage * shape.tensor + place_.tensor) {}
 
 }  // namespace unisono::comm

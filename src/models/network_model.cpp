@@ -55,7 +55,7 @@ NetworkModel::NetworkModel(const nn::NetworkSettings& settings, const ModelInput
     : settings_(settings),
       in_(shape_of(inputs)),
       context_(context),
-      network_(settings, in_, context.backend, context.steps_together, context.freeze),
+      network_(settings, in_, context.backend, context.steps_together, context.freeze, context.part),
       loss_(nn::make_loss(settings, network_.out(), targets_of(inputs, network_))),
       token_bytes_(inputs.token_bytes) {}
 
@@ -79,7 +79,8 @@ nn::Pass NetworkModel::pass(const data::Batch& batch, ModelState state, bool tra
           .examples = batch.examples,
           .epoch = batch.epoch,
           .seed = context_.seed,
-          .row_numbers = row_numbers_};
+          .row_numbers = row_numbers_,
+          .tensor = context_.tensor};
 }
 
 nn::LossTerms NetworkModel::loss_terms(const data::Batch& batch, float scale, kernels::LossSums& sums) const {

@@ -4,12 +4,15 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <bit>
 #include <cctype>
 #include <map>
 #include <numeric>
 #include <set>
+#include <span>
 
 #include "layers/catalog.hpp"
+#include "layers/divided.hpp"
 #include "layers/elementwise.hpp"
 #include "unisono/base/errors.hpp"
 
@@ -36,11 +39,26 @@ class GraphBuilder {
  private:
   void layer(const LayerSettings& settings, const Place& inner);
   void operation(const LayerKind& kind, const LayerSettings& settings, const Place& inner);
+  /// Layers that are divided together.
+  struct Together {
+    std::span<const LayerSettings> layers;
+    std::vector<Place> places;
+    Index between;         ///< outputs of the first layer, all leaves together
+    int input;             ///< tensor that all leaves read
+    Shape in;
+    std::uint32_t number;  ///< of the first layer
+  };
+  std::size_t divisible(std::span<const LayerSettings> layers) const;
+  Index outputs_of(const LayerKind& kind, const LayerSettings& settings) const;
+  void divided(Together together);
+  void add_leaves(const Together& together, int first, int count);
+  void add_leaf(const Together& together, int leaf);
   void residual(const LayerSettings& settings, const Place& inner);
   void repeat(const LayerSettings& settings, const Place& inner);
   void check_inputs(const LayerKind& kind) const;
   void append(std::unique_ptr<Layer> layer, const Place& inner, int second_input = -1);
   std::string name_of(const LayerSettings& settings, const Place& place, std::map<std::string, int>& numbers);
+  Place place_of(const LayerSettings& settings, const Place& place, std::map<std::string, int>& numbers);
 
   Graph graph_;
   LayerContext context_;
@@ -48,6 +66,15 @@ class GraphBuilder {
   Shape shape_;     // of the last tensor
   int tensor_ = 0;  // the last one
 };
+
+/// What an operation consists of; of a single part, the name is empty.
+std::vector<Part> parts_of(const LayerKind& kind, const LayerSettings& settings, const Shape& in,
+                           const LayerContext& context) {
+  if (kind.make_parts != nullptr) return kind.make_parts(settings, in, context);
+  std::vector<Part> parts;
+  parts.push_back({"", settings.kind, kind.make(settings, in, context)});
+  return parts;
+}
 
 void check_name(const std::string& name) {
   const auto allowed = [](unsigned char c) { return std::isalnum(c) != 0 || c == '_' || c == '-'; };
@@ -63,19 +90,38 @@ std::string GraphBuilder::name_of(const LayerSettings& settings, const Place& pl
   return place.prefix + own;
 }
 
+/// A layer's own place. \param place that of its sequence
+Place GraphBuilder::place_of(const LayerSettings& settings, const Place& place, std::map<std::string, int>& numbers) {
+  const std::string name = name_of(settings, place, numbers);
+  if (!names_.insert(name).second) throw ConfigError("another layer has this name already; choose a different one");
+  return {place.path, name, place.outer.empty() ? name : place.outer};
+}
+
 void GraphBuilder::sequence(const std::vector<LayerSettings>& layers, const Place& place) {
   std::map<std::string, int> numbers;  // of each kind so far
-  for (std::size_t i = 0; i < layers.size(); ++i) {
-    const std::string path = fmt::format("{}[{}]", place.path, i);
-    std::string name;
+  for (std::size_t i = 0; i < layers.size();) {
+    const std::size_t together = divisible(std::span(layers).subspan(i)), count = std::max<std::size_t>(together, 1);
+    std::vector<Place> places;
+    const std::size_t first = i;
     try {
-      name = name_of(layers[i], place, numbers);
-      if (!names_.insert(name).second) throw ConfigError("another layer has this name already; choose a different one");
-      layer(layers[i], {path, name, place.outer.empty() ? name : place.outer});
+      for (; places.size() < count; ++i) {
+        places.push_back(place_of(layers[i], {fmt::format("{}[{}]", place.path, i), place.prefix, place.outer}, numbers));
+      }
+      if (together == 0) {
+        layer(layers[first], places.front());
+      } else {
+        divided({.layers = std::span(layers).subspan(first, count),
+                 .places = std::move(places),
+                 .between = 0,
+                 .input = 0,
+                 .in = shape_,
+                 .number = context_.number});
+      }
     } catch (const ConfigError& error) {
       const std::string what = error.what();
       if (what.starts_with("model.")) throw;  // a layer inside this one has said where
-      throw ConfigError(fmt::format("{} '{}': {}", path, name.empty() ? layers[i].name : name, what));
+      const std::string name = places.empty() ? layers[i].name : places.front().prefix;
+      throw ConfigError(fmt::format("{}[{}] '{}': {}", place.path, first, name, what));
     }
   }
 }
@@ -113,20 +159,94 @@ void GraphBuilder::check_inputs(const LayerKind& kind) const {
 }
 
 void GraphBuilder::operation(const LayerKind& kind, const LayerSettings& settings, const Place& inner) {
-  if (kind.make_parts == nullptr) {
-    append(kind.make(settings, shape_, context_), inner);
-    graph_.configured.push_back({inner.outer, inner.prefix, settings.kind, shape_, tensor_ - 1, tensor_});
-  } else {
-    for (Part& part : kind.make_parts(settings, shape_, context_)) {
-      const std::string name = inner.prefix + "." + part.name;
-      append(std::move(part.layer), {inner.path, name, inner.outer});
-      graph_.configured.push_back({inner.outer, name, part.kind, shape_, tensor_ - 1, tensor_});
-    }
+  const bool joins = context_.part.is_divided() && !context_.part.has_all();
+  const bool is_head = kind.name == kUnembedding;
+  if (joins && is_head) append(std::make_unique<GradientSum>(shape_, /*alone=*/false), inner);
+  for (Part& part : parts_of(kind, settings, shape_, context_)) {
+    const std::string name = part.name.empty() ? inner.prefix : inner.prefix + "." + part.name;
+    append(std::move(part.layer), {inner.path, name, inner.outer});
+    graph_.configured.push_back({inner.outer, name, part.kind, shape_, tensor_ - 1, tensor_});
   }
   ++context_.number;
+  if (joins && is_head) graph_.nodes.back().inside = true;
   if (kind.name != kEmbedding) return;
   context_.embedding = inner.prefix;
   context_.embedding_units = shape_.extent.size();
+  if (!joins) return;
+  append(std::make_unique<OutputSum>(shape_), inner);
+  graph_.nodes.back().inside = true;
+}
+
+/// How many of the layers, from the first one on, are divided together; 0: the first one is not divided.
+std::size_t GraphBuilder::divisible(std::span<const LayerSettings> layers) const {
+  const LayerKind* const first = find_layer_kind(layers.front().kind);
+  if (!context_.part.is_divided() || first == nullptr) return 0;
+  if (first->divided == Divided::heads) return 1;
+  if (first->divided != Divided::outputs) return 0;
+  for (std::size_t i = 1; i < layers.size(); ++i) {
+    const LayerKind* const kind = find_layer_kind(layers[i].kind);
+    if (kind == nullptr) return 0;
+    if (kind->divided == Divided::elements) continue;
+    return kind->divided_by_inputs && outputs_of(*first, layers.front()) >= context_.part.leaves ? i + 1 : 0;
+  }
+  return 0;
+}
+
+Index GraphBuilder::outputs_of(const LayerKind& kind, const LayerSettings& settings) const {
+  return parts_of(kind, settings, shape_, context_).back().layer->out().extent.size();
+}
+
+void GraphBuilder::divided(Together together) {
+  const Place place = together.places.front();
+  const std::size_t first_node = graph_.nodes.size();
+  together.between = outputs_of(*find_layer_kind(together.layers.front().kind), together.layers.front());
+  append(std::make_unique<GradientSum>(shape_, context_.part.has_all()), place);
+  together.input = tensor_;
+  add_leaves(together, context_.part.first, context_.part.count);
+  append(std::make_unique<OutputSum>(shape_), {place.path, together.places.back().prefix, place.outer});
+  for (std::size_t i = first_node; i < graph_.nodes.size(); ++i) {
+    graph_.nodes[i].outer = place.outer;
+    graph_.nodes[i].inside = i > first_node;
+  }
+}
+
+/// Leaves [first, first + count), and the tree of additions above them, whose left part is as large as a power of two
+/// can be.
+void GraphBuilder::add_leaves(const Together& together, int first, int count) {
+  if (count == 1) return add_leaf(together, first);
+  const int left = static_cast<int>(std::bit_ceil(static_cast<unsigned>(count)) / 2);
+  const auto half = [&](int from, int leaves) {
+    Together part = together;
+    tensor_ = together.input;
+    shape_ = together.in;
+    append(std::make_unique<PassOn>(shape_), together.places.front());
+    part.input = tensor_;
+    add_leaves(part, from, leaves);
+    return tensor_;
+  };
+  const int left_sum = half(first, left);
+  const int right_sum = half(first + left, count - left);
+  tensor_ = left_sum;
+  append(std::make_unique<Addition>(shape_), together.places.back(), right_sum);
+}
+
+void GraphBuilder::add_leaf(const Together& together, int leaf) {
+  const std::size_t rows = graph_.configured.size();
+  const Index all = together.between, leaves = context_.part.leaves;
+  const Index begin = share_of(all, leaf, leaves);
+  const AxisRange own{.first = begin, .count = share_of(all, leaf + 1, leaves) - begin};
+  tensor_ = together.input;
+  shape_ = together.in;
+  context_.number = together.number;
+  for (std::size_t i = 0; i < together.layers.size(); ++i) {
+    const LayerKind& kind = *find_layer_kind(together.layers[i].kind);
+    const bool sums = i > 0 && i + 1 == together.layers.size();
+    context_.leaf = {.number = leaf, .leaves = context_.part.leaves};
+    (sums ? context_.leaf.inputs : context_.leaf.outputs) = own;
+    operation(kind, together.layers[i], together.places[i]);
+  }
+  context_.leaf = {};
+  if (leaf > context_.part.first) graph_.configured.resize(rows);  // a row for all leaves of a layer
 }
 
 void GraphBuilder::repeat(const LayerSettings& settings, const Place& inner) {
@@ -215,10 +335,11 @@ void cut_after(Graph& graph, const std::string& layer) {
   graph.configured.erase(named + 1, graph.configured.end());
 }
 
-Graph build_graph(const NetworkSettings& settings, const Shape& in, bool steps_together) {
+Graph build_graph(const NetworkSettings& settings, const Shape& in, bool steps_together, const TensorPart& part) {
   GraphBuilder builder(in, {.steps_together = steps_together,
                             .winograd = settings.winograd,
-                            .label_smoothing = static_cast<float>(settings.label_smoothing)});
+                            .label_smoothing = static_cast<float>(settings.label_smoothing),
+                            .part = part});
   builder.sequence(settings.layers, {"model.layers", ""});
   Graph graph = builder.take();
   if (graph.nodes.empty()) throw ConfigError("model.layers: the network has no layers; give it at least one");
@@ -346,16 +467,19 @@ void Scheduler::activations() {
     const int moment = forward_moment(i);
     need(activation(piece_.input(i)), moment);
     if (piece_.residual(i) >= 0) need(activation(piece_.residual(i)), moment);
-    schedule_.activation.push_back(runs_in_place(i) ? activation(piece_.input(i)) : open_activation(i + 1, moment));
+    const bool same = runs_in_place(i) || node(i).layer->traits().passes_on;
+    schedule_.activation.push_back(same ? activation(piece_.input(i)) : open_activation(i + 1, moment));
   }
   need(activation(nodes_), loss_moment());
 }
 
-/// Whether y may overwrite x: no other node reads x, and the node that wrote x does not need it for its backward pass.
+/// Whether y may overwrite x: no other node reads x, and the node that gave x does not need it for its backward pass.
 bool Scheduler::runs_in_place(int i) const {
   const int x = piece_.input(i);
-  return node(i).layer->traits().in_place && readers_[static_cast<std::size_t>(piece_.first + x)] == 1 &&
-         (x == 0 || !node(x - 1).layer->traits().keeps_output);
+  if (!node(i).layer->traits().in_place || readers_[static_cast<std::size_t>(piece_.first + x)] > 1) return false;
+  if (x == 0) return true;
+  const LayerTraits before = node(x - 1).layer->traits();
+  return !before.keeps_output && !before.passes_on;
 }
 
 void Scheduler::keep(int i) {

@@ -17,6 +17,8 @@ struct Node {
   int input = 0;      ///< tensor
   int residual = -1;  ///< second input; −1: none
   std::string outer;  ///< see LayerRow
+  /// It belongs to layers that are divided together (TensorPart), and is not the first node of them.
+  bool inside = false;
   Index first = 0;    ///< its parameters are [first, last) of θ, padding included
   Index last = 0;
   Index parameters = 0;                 ///< number of parameters, without padding
@@ -68,7 +70,7 @@ std::vector<bool> wanted_gradients(const Graph& graph);
 
 /// Infers all shapes and connects the layers.
 /// \throws ConfigError "model.layers[3] 'dense1': …"
-Graph build_graph(const NetworkSettings& settings, const Shape& in, bool steps_together);
+Graph build_graph(const NetworkSettings& settings, const Shape& in, bool steps_together, const TensorPart& part = {});
 
 /// The tensors at which a graph can be cut in two, which are also the numbers of the nodes after the cuts: no node
 /// after such a tensor reads an earlier one. Call it after `fuse`.

@@ -49,8 +49,8 @@ Network::Network(std::unique_ptr<Graph> graph, const kernels::Backend& backend,
 }
 
 Network::Network(const NetworkSettings& settings, const Shape& in, const kernels::Backend& backend, bool steps_together,
-                 const std::vector<std::string>& patterns)
-    : Network(std::make_unique<Graph>(build_graph(settings, in, steps_together)), backend, patterns) {
+                 const std::vector<std::string>& patterns, const TensorPart& part)
+    : Network(std::make_unique<Graph>(build_graph(settings, in, steps_together, part)), backend, patterns) {
   if (parameters_.size() == 0) throw ConfigError("model.layers: no layer has parameters; there is nothing to train");
 }
 
@@ -189,7 +189,8 @@ std::vector<int> cuts_of(const Graph& graph) {
   for (int i = nodes; i-- > 1;) {
     const Node& node = graph.nodes[static_cast<std::size_t>(i)];
     earliest = std::min(earliest, node.residual < 0 ? node.input : std::min(node.input, node.residual));
-    if (earliest == i && node.outer != graph.nodes[static_cast<std::size_t>(i) - 1].outer) cuts.push_back(i);
+    const bool between = !node.inside && node.outer != graph.nodes[static_cast<std::size_t>(i) - 1].outer;
+    if (earliest == i && between) cuts.push_back(i);
   }
   std::reverse(cuts.begin(), cuts.end());
   return cuts;

@@ -167,6 +167,7 @@ void DividedSums::of_blocks(std::span<const kernels::UpdateRange> ranges, std::i
     blocks[i] = own->block;
     std::size_t sum = own->block;
     for (const Vector& vector : vectors) {
+      if (!own->counts) break;
       terms.push_back({&vector.add, ranges[i], sum});
       sum += blocks_;
     }

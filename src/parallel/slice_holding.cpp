@@ -34,7 +34,7 @@ std::vector<Shard> SliceHolding::shards() const {
   for_each_slice([&](const FloatRange& slice, Index begin) {
     for (Shard& part : parts_of(from, slice)) {
       part.place.offset += begin;
-      part.copy = 0;  // no other rank has it
+      if (part.copy != Shard::kAgain) part.copy = 0;  // no other rank has it
       shards.push_back(std::move(part));
     }
   });
@@ -48,7 +48,7 @@ std::vector<BlockRange> SliceHolding::ranges() const {
     for (const BlockRange& range : from) {
       const Index first = std::max(slice.first, range.floats.first), last = std::min(slice.last, range.floats.last);
       if (first >= last) continue;
-      ranges.push_back({{begin + first - slice.first, begin + last - slice.first}, range.block});
+      ranges.push_back({{begin + first - slice.first, begin + last - slice.first}, range.block, range.counts});
     }
   });
   return ranges;

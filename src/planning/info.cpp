@@ -228,27 +228,29 @@ void info(comm::Communicator& world, const settings::Config& given, const InfoOp
   LocalReducer reducer;
   models::ModelContext context = session::model_context(*backend, reducer, strategy->steps_together(), asked);
   context.training_examples = data.train;
-  const auto model = models::make_model(asked.model, session::inputs_of(data), context);
-  const Placing placing(world, asked, {*model, *backend, data, *strategy});
+  const session::ModelOfRank of_rank(asked, session::inputs_of(data), context);
+  models::Model* const model = &of_rank.whole();
+  const Placing placing(world, asked, {of_rank.model(), *backend, data, *strategy});
   if (timeline && !placing.report) {
     throw ConfigError(
         "--timeline: only a pipeline has one, and here every rank holds the whole model; set replica.stages to 2 or "
         "more");
   }
   const settings::Config config = placing.chosen(asked);
-  const int ranks = placing.plan ? placing.plan->abilities().ranks : world.size();
+  const int ranks = placing.plan ? placing.plan->abilities().ranks : session::ranks_of(asked, world.size());
   strategies::require_fit(*strategy, *model, ranks);
   const bool by_portions = config.whole_batch() && model->alternating() == nullptr;
   const Index batch = by_portions ? session::examples_of_pass(*strategy, *model, data)
-                                  : session::largest_part(config, strategy->workers(ranks / config.stages()));
+                                  : session::largest_part(config, strategy->workers(ranks / config.ranks_of_replica()));
   std::vector<session::MemoryItem> memory;
   if (config.stages() == 1) {
+    const auto parts = static_cast<int>(config.replica.tensor);
     memory = session::predict_memory({.config = config,
-                                      .model = *model,
+                                      .model = of_rank.model(),
                                       .backend = *backend,
                                       .data = data,
-                                      .ranks = ranks,
-                                      .rank = world.rank(),
+                                      .ranks = ranks / parts,
+                                      .rank = world.rank() / parts,
                                       .one_node = ranks == world.size() && world.shares_memory(),
                                       .rows = strategy->divide(*model, data, world),
                                       .strategy = *strategy,

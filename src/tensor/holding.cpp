@@ -7,21 +7,21 @@
 namespace unisono {
 namespace {
 
-/// \param block_of(i): the number, in the whole vector, of block i of a rank's layout
-template <typename BlockOf>
-std::vector<BlockRange> ranges_of(const ParameterLayout& local, BlockOf block_of) {
+/// The floats of each block of a rank's layout.
+std::vector<FloatRange> floats_of_blocks(const ParameterLayout& local) {
   const std::vector<Block>& blocks = local.blocks();
-  std::vector<BlockRange> ranges;
+  std::vector<FloatRange> floats;
   for (std::size_t i = 0; i < blocks.size(); ++i) {
-    const Index next = i + 1 < blocks.size() ? blocks[i + 1].offset : local.size();
-    ranges.push_back({{blocks[i].offset, next}, block_of(i)});
+    floats.push_back({blocks[i].offset, i + 1 < blocks.size() ? blocks[i + 1].offset : local.size()});
   }
-  return ranges;
+  return floats;
 }
 
+/// Whether every rank holds all of the vector, as the layout of the whole has it.
 bool all_hold_all(const ShardMap& map) {
   for (int rank = 0; rank < map.ranks(); ++rank) {
     if (map.local(rank).parameters() < map.layout().parameters()) return false;
+    if (map.local(rank).blocks().size() != map.layout().blocks().size()) return false;
   }
   return true;
 }
@@ -31,6 +31,7 @@ bool all_hold_all(const ShardMap& map) {
 std::vector<FloatRange> joined(const std::vector<BlockRange>& ranges) {
   std::vector<FloatRange> all;
   for (const BlockRange& range : ranges) {
+    if (!range.counts) continue;
     if (!all.empty() && all.back().last == range.floats.first) {
       all.back().last = range.floats.last;
     } else {
@@ -41,14 +42,22 @@ std::vector<FloatRange> joined(const std::vector<BlockRange>& ranges) {
 }
 
 std::vector<BlockRange> WholeHolding::ranges() const {
-  return ranges_of(layout_, [](std::size_t i) { return i; });
+  std::vector<BlockRange> ranges;
+  for (const FloatRange& floats : floats_of_blocks(layout_)) ranges.push_back({floats, ranges.size()});
+  return ranges;
 }
 
 MapHolding::MapHolding(const ShardMap& map, int rank, SquaresReducer& squares)
     : map_(map), rank_(rank), squares_(squares), held_by_all_(all_hold_all(map)) {}
 
 std::vector<BlockRange> MapHolding::ranges() const {
-  return ranges_of(map_.local(rank_), [this](std::size_t i) { return map_.shards_of(rank_)[i].block; });
+  std::vector<BlockRange> ranges;
+  auto shard = map_.shards_of(rank_).begin();  // in the order of the blocks, of which each begins with one
+  for (const FloatRange& floats : floats_of_blocks(map_.local(rank_))) {
+    while (shard->place.offset != floats.first) ++shard;
+    ranges.push_back({floats, shard->block, shard->copy != Shard::kAgain});
+  }
+  return ranges;
 }
 
 namespace {

@@ -146,6 +146,9 @@ std::uint64_t ParameterLayout::hash() const {
   for (const Block& block : blocks_) {
     text += fmt::format("{}[{}]({})@{}+{};", block.name, fmt::join(block.shape, ","), fmt::join(block.axes, ","),
                         block.offset, block.stride);
+    for (const AxisRange& range : block.cut.ranges) {
+      text += fmt::format("/{}:{}+{}*{}", block.cut.axis, range.first, range.count, range.step);
+    }
   }
   return hash_bytes(text);
 }

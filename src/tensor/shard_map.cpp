@@ -120,8 +120,17 @@ ShardMap::ShardMap(ParameterLayout layout, int copies, std::vector<std::vector<S
   }
 }
 
+ShardMap::ShardMap(ParameterLayout layout, int copies, std::vector<Held> held)
+    : layout_(std::move(layout)), copies_(copies), held_(std::move(held)) {
+  for (const Held& one : held_) {
+    for (const Shard& shard : one.shards) require_valid(shard);
+  }
+  require_whole_copies();
+}
+
 void ShardMap::require_valid(const Shard& shard) const {
-  bool valid = shard.block < layout_.blocks().size() && shard.copy >= 0 && shard.copy < copies_;
+  const bool is_of_copy = shard.copy == Shard::kAgain || (shard.copy >= 0 && shard.copy < copies_);
+  bool valid = shard.block < layout_.blocks().size() && is_of_copy;
   if (valid) {
     const std::vector<Index>& shape = layout_.blocks()[shard.block].shape;
     valid = shape.size() == shard.box.size();
@@ -143,6 +152,7 @@ void ShardMap::require_whole_copies() const {
   std::vector<std::vector<const Box*>> boxes(layout_.blocks().size() * static_cast<std::size_t>(copies_));
   for (const Held& held : held_) {
     for (const Shard& shard : held.shards) {
+      if (shard.copy == Shard::kAgain) continue;
       boxes[shard.block * static_cast<std::size_t>(copies_) + static_cast<std::size_t>(shard.copy)].push_back(
           &shard.box);
     }
@@ -171,6 +181,51 @@ std::uint64_t ShardMap::hash() const {
     }
   }
   return hash_bytes(text);
+}
+
+namespace {
+
+/// The boxes that a block is of a whole one, and their places in its vector. \param number of the whole block
+std::vector<Shard> shards_of(const Block& local, const Block& whole, std::size_t number) {
+  const std::vector<Index> strides = stored_strides(local);
+  if (local.cut.ranges.empty()) {
+    return {{.block = number, .box = whole_box(whole), .place = {local.offset, local.shape, strides}}};
+  }
+  const std::size_t axis = local.cut.axis;
+  std::vector<Shard> shards;
+  Index offset = local.offset;
+  for (const AxisRange& range : local.cut.ranges) {
+    Shard shard{.block = number, .box = whole_box(whole), .place = {offset, local.shape, strides}};
+    shard.box[axis] = range;
+    shard.place.counts[axis] = range.count;
+    offset += range.count * strides[axis];
+    shards.push_back(std::move(shard));
+  }
+  return shards;
+}
+
+}  // namespace
+
+std::vector<ShardMap::Held> divided_shards(const ParameterLayout& whole, const std::vector<ParameterLayout>& layouts,
+                                           int copy) {
+  std::vector<ShardMap::Held> held;
+  std::vector<std::vector<Box>> counted(whole.blocks().size());
+  for (const ParameterLayout& layout : layouts) {
+    ShardMap::Held own{.shards = {}, .layout = layout};
+    for (const Block& local : layout.blocks()) {
+      const Block& block = whole.block(local.name);
+      const auto number = static_cast<std::size_t>(&block - whole.blocks().data());
+      for (Shard& shard : shards_of(local, block, number)) {
+        std::vector<Box>& before = counted[number];
+        const bool again = std::ranges::find(before, shard.box) != before.end();
+        shard.copy = again ? Shard::kAgain : copy;
+        if (!again) before.push_back(shard.box);
+        own.shards.push_back(std::move(shard));
+      }
+    }
+    held.push_back(std::move(own));
+  }
+  return held;
 }
 
 }  // namespace unisono

@@ -407,6 +407,7 @@ void check_head(const HeadCase& c, int times = 4) {
   const std::vector<std::int32_t> labels = c.labels();
   const Buffer x_there = device.activations(c.spec.units, x), w_there = device.floats(w);
   Buffer dx = device.activations(c.spec.units, c.rows), dw = device.floats(dw_before);
+  const kernels::HeadInputs inputs{c.rows, x_there.view(), w_there.view(), labels};
   kernels::LossSums sums;
   const auto got = always(
       [&] {
@@ -414,8 +415,7 @@ void check_head(const HeadCase& c, int times = 4) {
         device.backend().memory().copy(dw_before, dw.view());
         sums = {};
         device.backend().begin_pass(w_there.view());
-        device.kernels().head_loss(c.spec, c.rows, x_there.view(), w_there.view(), labels, kScale, dx.view(), dw.view(),
-                                   c.write, sums);
+        device.kernels().head_loss(c.spec, inputs, {kScale, dx.view(), dw.view(), c.write}, nullptr, sums);
         device.backend().submit();
         device.backend().collect(sums);
         return std::tuple(device.values(c.spec.units, c.rows, dx), device.values(dw), sums.loss);
@@ -423,8 +423,7 @@ void check_head(const HeadCase& c, int times = 4) {
       times);
   kernels::LossSums evaluated;
   device.backend().begin_pass(w_there.view());
-  device.kernels().head_loss(c.spec, c.rows, x_there.view(), w_there.view(), labels, kScale, {}, {}, c.write,
-                             evaluated);
+  device.kernels().head_loss(c.spec, inputs, {.scale = kScale, .write = c.write}, nullptr, evaluated);
   device.backend().submit();
   device.backend().collect(evaluated);
   CHECK(evaluated.loss == sums.loss);
@@ -469,10 +468,11 @@ TEST_CASE("a head of no rows has no gradient", "[gpu][sequences]") {
   const Buffer w = device.floats(std::vector<float>(6));
   kernels::LossSums sums;
   const kernels::HeadSpec spec{.units = 2, .vocabulary = 3};
-  device.kernels().head_loss(spec, 0, {}, w.view(), {}, 1, {}, dw.view(), Write::add, sums);
+  const kernels::HeadInputs inputs{.w = w.view()};
+  device.kernels().head_loss(spec, inputs, {.scale = 1, .dw = dw.view(), .write = Write::add}, nullptr, sums);
   device.backend().submit();
   CHECK(device.values(dw) == std::vector<float>{1, 2, 3, 4, 5, 6});
-  device.kernels().head_loss(spec, 0, {}, w.view(), {}, 1, {}, dw.view(), Write::overwrite, sums);
+  device.kernels().head_loss(spec, inputs, {.scale = 1, .dw = dw.view()}, nullptr, sums);
   device.backend().submit();
   CHECK(device.values(dw) == std::vector<float>(6));
 }

@@ -42,8 +42,9 @@ Outputs head(CpuBackend& backend, const HeadCase& c, Write write) {
   Floats dw = c.before;
   if (write == Write::overwrite) std::ranges::fill(dw, std::nanf(""));
   LossSums sums{.loss = 1000, .examples = 7, .correct = 5, .correct_top5 = 6}, without = sums;
-  backend.head_loss(c.spec, rows, x.view(), c.w, c.labels, kHeadScale, dx.view(), dw, write, sums);
-  backend.head_loss(c.spec, rows, x.view(), c.w, c.labels, kHeadScale, {}, {}, write, without);
+  const HeadInputs inputs{rows, x.view(), c.w, c.labels};
+  backend.head_loss(c.spec, inputs, {kHeadScale, dx.view(), dw, write}, nullptr, sums);
+  backend.head_loss(c.spec, inputs, {.scale = kHeadScale, .write = write}, nullptr, without);
   CHECK(head_sums(sums) == head_sums(without));
   CHECK(largest_unused(backend, c.shape(), dx.view()) == 0);
   return {{from_device(backend, c.shape(), dx), dw}, head_sums(sums)};
@@ -146,8 +147,9 @@ TEST_CASE("gradients of the head's weights and of its inputs can be had apart", 
   Buffer dx = fresh(backend, c.shape());
   Floats dw(c.w.size());
   LossSums sums;
-  backend.head_loss(c.spec, 30, x.view(), c.w, c.labels, kHeadScale, dx.view(), {}, Write::overwrite, sums);
-  backend.head_loss(c.spec, 30, x.view(), c.w, c.labels, kHeadScale, {}, dw, Write::overwrite, sums);
+  const HeadInputs inputs{30, x.view(), c.w, c.labels};
+  backend.head_loss(c.spec, inputs, {.scale = kHeadScale, .dx = dx.view()}, nullptr, sums);
+  backend.head_loss(c.spec, inputs, {.scale = kHeadScale, .dw = dw}, nullptr, sums);
   CHECK(from_device(backend, c.shape(), dx) == both.tensors[0]);
   CHECK(dw == both.tensors[1]);
 }
@@ -163,7 +165,7 @@ TEST_CASE("the head's losses are finite where exponentials overflow, and NaN whe
     c.x = {std::nanf("")};
     const Buffer x = to_device(backend, c.shape(), c.x);
     LossSums sums;
-    backend.head_loss(c.spec, 1, x.view(), c.w, c.labels, 1, {}, {}, Write::overwrite, sums);
+    backend.head_loss(c.spec, {1, x.view(), c.w, c.labels}, {.scale = 1}, nullptr, sums);
     CHECK(std::isnan(sums.loss));
     CHECK(sums.correct == 0);
   }

@@ -330,6 +330,7 @@ inline void ReferenceBackend::dropout(const kernels::DropoutKey& key, const kern
   const auto size = static_cast<std::size_t>(e.size());
   for (std::size_t b = 0; b < examples.size(); ++b) {
     RandomStream random(key.seed ^ (std::uint64_t{key.layer} << 32), Purpose::dropout, examples[b], key.epoch);
+    random.skip(static_cast<std::uint64_t>(key.first));
     for (std::size_t i = b * size; i < (b + 1) * size; ++i)
       y[i] = random.uniform() < key.rate ? 0 : x[i] / (1 - key.rate);
   }

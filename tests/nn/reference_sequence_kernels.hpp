@@ -21,19 +21,20 @@ class ReferenceSequenceKernels : public kernels::Backend {
 
   void embedding_forward(const kernels::EmbeddingSpec& s, Index batch, View tokens, View w, View positions,
                          MutableView y) override {
-    for_each(s, batch, tokens, [&](std::size_t row, std::size_t token, Index t, Index c) {
+    for_each(s, batch, tokens, [&](std::size_t row, Index token, Index t, Index c) {
       const std::size_t at = reference::unsigned_of(t * s.units + c);
       const double position = !positions.empty() ? positions[at]
                               : s.sinusoidal     ? reference::sinusoid(t, c, s.units)
                                                  : 0;
-      y[row] = static_cast<float>(w[token] + position);
+      y[row] = token < 0 ? -0.0F : w[static_cast<std::size_t>(token)];
+      if (position != 0) y[row] = static_cast<float>(static_cast<double>(y[row]) + position);
     });
   }
   void embedding_backward(const kernels::EmbeddingSpec& s, Index batch, View tokens, View dy, MutableView dw,
                           MutableView dpositions, Write write) override {
     Values weights(dw.size()), positions(dpositions.size());
-    for_each(s, batch, tokens, [&](std::size_t row, std::size_t token, Index t, Index c) {
-      if (!dw.empty()) weights[token] += dy[row];
+    for_each(s, batch, tokens, [&](std::size_t row, Index token, Index t, Index c) {
+      if (!dw.empty() && token >= 0) weights[static_cast<std::size_t>(token)] += dy[row];
       if (!dpositions.empty()) positions[reference::unsigned_of(t * s.units + c)] += dy[row];
     });
     give(weights, dw, write);
@@ -58,18 +59,19 @@ class ReferenceSequenceKernels : public kernels::Backend {
     }
   }
 
-  void head_loss(const kernels::HeadSpec& s, Index rows, View x, View w, std::span<const std::int32_t> labels,
-                 float scale, MutableView dx, MutableView dw, Write write, kernels::LossSums& sums) override {
+  void head_loss(const kernels::HeadSpec& s, const kernels::HeadInputs& inputs, const kernels::HeadGradients& gradients,
+                 TensorGroup* group, kernels::LossSums& sums) override {
     reference::HeadResult result =
-        reference::head_loss(s, values(x, 0, rows * s.units), values(w, 0, s.vocabulary * s.units), labels);
+        reference::head_loss(s, values(inputs.x, 0, inputs.rows * s.units), values(inputs.w, 0, s.held() * s.units),
+                             inputs.labels, group);
     sums.loss += result.loss;
     sums.examples += result.rows;
     sums.correct += result.correct;
     sums.correct_top5 += result.correct_top5;
-    for (double& value : result.dx) value *= scale;
-    for (double& value : result.dw) value *= scale;
-    if (!dx.empty()) give(result.dx, dx, Write::overwrite);
-    if (!dw.empty()) give(result.dw, dw, write);
+    for (double& value : result.dx) value *= gradients.scale;
+    for (double& value : result.dw) value *= gradients.scale;
+    if (!gradients.dx.empty()) give(result.dx, gradients.dx, Write::overwrite);
+    if (!gradients.dw.empty()) give(result.dw, gradients.dw, gradients.write);
   }
 
   void rms_norm_forward(const kernels::NormSpec& s, Index batch, View x, View gamma, MutableView y) override {
@@ -111,13 +113,14 @@ class ReferenceSequenceKernels : public kernels::Backend {
     return key.rate > 0 ? examples[reference::unsigned_of(b)] : 0;
   }
 
-  /// Calls visit(place in y, place in W, t, c) for all values.
+  /// Calls visit(place in y, place in W or −1, t, c) for all values.
   template <typename Visit>
   static void for_each(const kernels::EmbeddingSpec& s, Index batch, View tokens, Visit visit) {
     for (Index row = 0; row < batch * s.rows; ++row) {
-      const auto token = std::bit_cast<std::int32_t>(tokens[reference::unsigned_of(row)]);
+      const Index token = std::bit_cast<std::int32_t>(tokens[reference::unsigned_of(row)]) - s.first;
+      const bool has = token >= 0 && token < s.vocabulary;
       for (Index c = 0; c < s.units; ++c) {
-        visit(reference::unsigned_of(row * s.units + c), reference::unsigned_of(token * s.units + c), row % s.rows, c);
+        visit(reference::unsigned_of(row * s.units + c), has ? token * s.units + c : -1, row % s.rows, c);
       }
     }
   }

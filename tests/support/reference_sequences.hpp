@@ -86,6 +86,7 @@ class Attention {
     if (key.rate == 0) return {};
     Values factors(unsigned_of(spec.heads * spec.rows * spec.rows));
     RandomStream random(key.seed ^ (std::uint64_t{key.layer} << 32), Purpose::dropout, example, key.epoch);
+    random.skip(static_cast<std::uint64_t>(key.first));
     for (double& one : factors) one = random.uniform() < key.rate ? 0 : 1 / (1 - static_cast<double>(key.rate));
     return factors;
   }
@@ -138,24 +139,27 @@ class Attention {
 struct HeadResult {
   double loss = 0;
   std::int64_t rows = 0, correct = 0, correct_top5 = 0;
-  Values dx, dw;  ///< of the sum of the losses
+  Values dx, dw;  ///< of the sum of the losses, of the tokens that w has
   Values mass;    ///< [V], Σ over the rows of probability and target
 };
+/// \param w of the tokens that this rank has \param group adds up the logits of all ranks, which are 0 on all but one
 inline HeadResult head_loss(const kernels::HeadSpec& spec, std::span<const double> x, std::span<const double> w,
-                            std::span<const std::int32_t> labels) {
+                            std::span<const std::int32_t> labels, TensorGroup* group = nullptr) {
   const std::size_t units = unsigned_of(spec.units), classes = unsigned_of(spec.vocabulary);
+  const std::size_t first = unsigned_of(spec.token(spec.first)), end = first + unsigned_of(spec.held());
   HeadResult result{.dx = Values(x.size()), .dw = Values(w.size()), .mass = Values(classes)};
-  Values logits(classes);
+  Values all(labels.size() * classes);
+  for (std::size_t row = 0; row < labels.size(); ++row)
+    for (std::size_t v = first; v < end; ++v)
+      for (std::size_t c = 0; c < units; ++c) all[row * classes + v] += w[(v - first) * units + c] * x[row * units + c];
+  if (group != nullptr) group->sum(all);
   for (std::size_t row = 0; row < labels.size(); ++row) {
     if (labels[row] < 0) continue;
     const auto label = static_cast<std::size_t>(labels[row]);
+    const double* const logits = all.data() + row * classes;
     double sum = 0;
     std::int64_t before = 0;
-    for (std::size_t v = 0; v < classes; ++v) {
-      logits[v] = 0;
-      for (std::size_t c = 0; c < units; ++c) logits[v] += w[v * units + c] * x[row * units + c];
-      sum += std::exp(logits[v]);
-    }
+    for (std::size_t v = 0; v < classes; ++v) sum += std::exp(logits[v]);
     for (std::size_t v = 0; v < classes; ++v) {
       before += logits[v] > logits[label] || (logits[v] == logits[label] && v < label) ? 1 : 0;
       const double even = static_cast<double>(spec.smoothing) / static_cast<double>(classes);
@@ -163,9 +167,9 @@ inline HeadResult head_loss(const kernels::HeadSpec& spec, std::span<const doubl
       result.loss -= target * (logits[v] - std::log(sum));
       const double dz = std::exp(logits[v]) / sum - target;
       result.mass[v] += dz + 2 * target;
-      for (std::size_t c = 0; c < units; ++c) {
-        result.dx[row * units + c] += dz * w[v * units + c];
-        result.dw[v * units + c] += dz * x[row * units + c];
+      for (std::size_t c = 0; c < units && v >= first && v < end; ++c) {
+        result.dx[row * units + c] += dz * w[(v - first) * units + c];
+        result.dw[(v - first) * units + c] += dz * x[row * units + c];
       }
     }
     ++result.rows;

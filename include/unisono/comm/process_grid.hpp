@@ -48,8 +48,9 @@ class ProcessGrid {
   Communicator& all() const { return all_; }
   /// The ranks that hold the same part of the model in different replicas.
   Communicator& data() const { return data_.group(all_); }
-  /// The stages of this rank's replica, with the same tensor part. A replica's ranks are its pipeline today; with
-  /// tensor > 1 there is no group of a whole replica yet.
+  /// All ranks of this rank's replica, stages × tensor.
+  Communicator& replica() const { return replica_.group(all_); }
+  /// The stages of this rank's replica, with the same tensor part.
   Communicator& pipeline() const { return pipeline_.group(all_); }
   /// The ranks that share the work of this rank's stage.
   Communicator& tensor() const { return tensor_.group(all_); }
@@ -69,7 +70,7 @@ class ProcessGrid {
   Communicator& all_;
   GridShape shape_;
   GridPlace place_;
-  Axis data_, pipeline_, tensor_;
+  Axis data_, pipeline_, tensor_, replica_;
 };
 
 }  // namespace unisono::comm

@@ -19,7 +19,8 @@ struct DropoutKey {
   std::uint64_t seed = 0;
   std::uint32_t epoch = 0;
   std::uint32_t layer = 0;
-  float rate = 0;  ///< probability that an element is zeroed; the others are scaled by 1/(1 − rate)
+  float rate = 0;   ///< probability that an element is zeroed; the others are scaled by 1/(1 − rate)
+  Index first = 0;  ///< the number of the first element, where those before it are on other ranks
 };
 
 /// Forward and backward passes of layers, on batches of activations (see Activations). Parameters are views into θ,

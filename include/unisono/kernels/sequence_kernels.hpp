@@ -5,15 +5,18 @@
 
 #include "unisono/kernels/layer_kernels.hpp"
 #include "unisono/kernels/specs.hpp"
+#include "unisono/tensor/exact_sum.hpp"
+#include "unisono/tensor/layout.hpp"
 
 namespace unisono::kernels {
 
 /// Vectors of tokens. A batch has B sequences of T rows; row t of sequence b is number b·T + t of all rows.
 struct EmbeddingSpec {
-  Index vocabulary = 1;  ///< V, different tokens
+  Index vocabulary = 1;  ///< V, tokens that W has
   Index units = 1;       ///< C
   Index rows = 1;        ///< T
   bool sinusoidal = false;
+  Index first = 0;  ///< the first token that W has
 
   Extent out() const { return {units}; }
 };
@@ -39,6 +42,29 @@ struct HeadSpec {
   Index units = 1;       ///< C
   Index vocabulary = 1;  ///< V
   float smoothing = 0;   ///< as in LossKernels::softmax_cross_entropy
+  /// The vocabulary is divided into L leaves; leaf j has the tokens [share_of(V, j, L), share_of(V, j + 1, L)). What
+  /// they give to sums is added up in the order of a tree (comm::SumTree).
+  int leaves = 1;
+  int first = 0, count = 1;  ///< the leaves whose rows of W this rank has
+
+  Index token(int leaf) const { return share_of(vocabulary, leaf, leaves); }  ///< the first one of a leaf
+  Index held() const { return token(first + count) - token(first); }          ///< tokens that this rank has
+};
+
+/// What a head is given.
+struct HeadInputs {
+  Index rows = 0;  ///< n
+  View x;          ///< [n] rows of C
+  View w;          ///< [spec.held(), C] row-major
+  std::span<const std::int32_t> labels;  ///< [n] in [0, V), or −1: the row has no label; plain memory
+};
+
+/// The gradients of a head that are wanted.
+struct HeadGradients {
+  float scale = 0;
+  MutableView dx = {};  ///< [n] rows of C, overwritten: this rank's part of the sum over the vocabulary; empty: unwanted
+  MutableView dw = {};  ///< [spec.held(), C]; empty: unwanted
+  Write write = Write::overwrite;  ///< what happens to dw
 };
 
 /// Kernels of layers that work on sequences. Activations of B sequences of T rows are activations of a batch of B·T
@@ -52,14 +78,15 @@ class SequenceKernels {
   /// \param x activations of extent {1} and n rows
   virtual void load_tokens(std::span<const std::int32_t> tokens, MutableView x) = 0;
 
-  /// y[b, t] = W[token] + P[t]. \param batch B \param tokens [B·T] as load_tokens wrote them, each in [0, V)
+  /// y[b, t] = W[token − spec.first] + P[t]; for a token that W does not have, −0 in place of its row, so that a sum of
+  /// the outputs of several parts is exact. \param batch B \param tokens [B·T] as load_tokens wrote them
   /// \param w [V, C] row-major
   /// \param positions P, [T, C] row-major; or empty: sinusoids where spec.sinusoidal (Vaswani et al. 2017: P[t, 2i] =
   /// sin(t / 10000^(2i/C)), P[t, 2i + 1] = cos(…)), else zeros \param y [B·T] rows of C
   virtual void embedding_forward(const EmbeddingSpec& spec, Index batch, View tokens, View w, View positions,
                                  MutableView y) = 0;
-  /// Where wanted (not empty), dW[v] (+)= Σ dy over the rows whose token is v, and dP[t] (+)= Σ_b dy[b, t]. A sum is
-  /// made in the order of the rows, and then added.
+  /// Where wanted (not empty), dW[v] (+)= Σ dy over the rows whose token is spec.first + v, and dP[t] (+)= Σ_b dy[b, t].
+  /// A sum is made in the order of the rows, and then added.
   virtual void embedding_backward(const EmbeddingSpec& spec, Index batch, View tokens, View dy, MutableView dw,
                                   MutableView dpositions, Write write) = 0;
 
@@ -79,11 +106,11 @@ class SequenceKernels {
                                   MutableView dx) = 0;
 
   /// Cross-entropy of logits W x, of which only some rows exist at a time. Adds Σ loss, the number of rows with a
-  /// label, and hits to `sums`; where wanted (not empty), dx = scale · ∂Σ loss/∂x and dW (+)= scale · ∂Σ loss/∂W.
-  /// \param rows n \param x [n] rows of C \param w [V, C] row-major \param labels [n] in [0, V), or −1: the row has no
-  /// label, does not count, and its dx is 0; plain memory
-  virtual void head_loss(const HeadSpec& spec, Index rows, View x, View w, std::span<const std::int32_t> labels,
-                         float scale, MutableView dx, MutableView dw, Write write, LossSums& sums) = 0;
+  /// label, and hits to `sums`, the same on all ranks that have a part of W; where wanted, dx = scale · ∂Σ loss/∂x and
+  /// dW (+)= scale · ∂Σ loss/∂W. A row without a label does not count, and its dx is 0.
+  /// \param group the ranks that have the other leaves; null: this rank has all. Collective over them
+  virtual void head_loss(const HeadSpec& spec, const HeadInputs& inputs, const HeadGradients& gradients,
+                         TensorGroup* group, LossSums& sums) = 0;
 
   /// y = γ x / √(mean(x²) + ε), over each row's own values (Zhang & Sennrich 2019). \param gamma [extent]
   virtual void rms_norm_forward(const NormSpec& spec, Index batch, View x, View gamma, MutableView y) = 0;

@@ -125,6 +125,8 @@ struct ModelContext {
   std::function<std::span<const std::int64_t>()> occurrences = {};
   std::int64_t training_examples = 0;
   std::vector<std::string> freeze = {};  ///< networks: blocks that are not trained (ParameterLayout::freeze)
+  nn::TensorPart part = {};              ///< networks: what the model has of each layer
+  TensorGroup* tensor = nullptr;         ///< networks: the ranks that have the other parts; null: there are none
 };
 
 /// A kind of model that a user of the library adds to the built-in ones: a value of `[model] kind`, its settings, and

@@ -69,9 +69,9 @@ struct Pass {
   /// For layers with tied weights; null: W is one of the parameters, and the unembedding's part of its gradient goes
   /// into g before the embedding adds its own.
   const TiedWeights* tied = nullptr;
+  TensorGroup* tensor = nullptr;  ///< the ranks that share the layers' work; null: this rank does all of it
 
-  /// A block's part of `parameters`. Blocks are whole: a layer that holds a part of a block would need a local layout,
-  /// which does not exist yet.
+  /// A block's part of `parameters`.
   View parameter(const Block& block) const { return parameters.subspan(begin(block, first_parameter), size(block)); }
   /// A block's part of `statistics`.
   MutableView statistic(const Block& block) const {
@@ -121,6 +121,7 @@ struct LayerTraits {
   bool collective = false;         ///< runs for an empty batch, too, because other ranks wait for it
   bool local_statistics = false;   ///< the layer's running statistics come from this rank's examples only
   bool random = false;             ///< draws random numbers in training
+  bool passes_on = false;          ///< y is x, in the same memory; forward does nothing
   /// The layer's batch statistics need two values of a channel, and an example has one.
   bool compares_examples = false;
   /// The layer is a head: the network's last layer, which adds the loss of its outputs to Pass::loss, in the forward

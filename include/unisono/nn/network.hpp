@@ -11,6 +11,23 @@
 
 namespace unisono::nn {
 
+/// Which part of each layer a rank has, where the work of layers is divided among ranks (tensor parallelism). Shoeybi et
+/// al., "Megatron-LM", 2019. A divided layer, or several of them together, has L leaves, which compute apart from each
+/// other. What they give is added up in a fixed tree (comm::SumTree), so that results do not depend on which rank has
+/// which leaves:
+///   attention                heads, in equal parts
+///   dense … dense            the outputs of the first layer, which are the inputs of the second; also swiglu … dense.
+///                            In between are layers that compute each element by itself
+///   embedding, unembedding   the vocabulary
+/// All other layers compute the same on every rank.
+struct TensorPart {
+  int leaves = 1;            ///< L; 1: no layer is divided
+  int first = 0, count = 1;  ///< this rank's leaves; `count` is a power of two, or all leaves
+
+  bool is_divided() const { return leaves > 1; }
+  bool has_all() const { return count == leaves; }
+};
+
 /// One table of `[model] layers = [ … ]`: the settings that all layers have, and those of the layer's kind.
 struct LayerSettings {
   std::string kind;              ///< a name of layer_kinds()
@@ -96,9 +113,10 @@ class Network {
  public:
   /// \param steps_together whether all ranks compute each step together, so that "auto" batch statistics can be global
   /// \param freeze patterns of names (see ParameterLayout::freeze): matching blocks' part of every gradient is 0
+  /// \param part what the network has of each layer; blocks that are parts of whole ones say so (Block::cut)
   /// \throws ConfigError naming the layer that does not fit, or the pattern that fits nothing
   Network(const NetworkSettings& settings, const Shape& in, const kernels::Backend& backend, bool steps_together,
-          const std::vector<std::string>& freeze = {});
+          const std::vector<std::string>& freeze = {}, const TensorPart& part = {});
   /// The network up to layer `layer`, whose outputs become the network's. For inference, with θ and statistics of the
   /// whole network.
   /// \throws ConfigError with the names of all layers where there is no such layer

@@ -5,6 +5,7 @@
 
 #include "unisono/base/clock.hpp"
 #include "unisono/comm/communicator.hpp"
+#include "unisono/comm/tensor_group.hpp"
 #include "unisono/kernels/backend.hpp"
 #include "unisono/models/model.hpp"
 #include "unisono/models/staged.hpp"
@@ -19,10 +20,13 @@ struct PipelineTerms {
   kernels::Backend& backend;
   const Stages& stages;
   const ReplicaSettings& settings;
-  comm::Communicator& pipeline;  ///< the stages of this replica, in their order
+  comm::Communicator& pipeline;  ///< the stages of this replica, in their order, with the same part of layers
+  comm::Communicator& replica;   ///< all ranks of this replica
   comm::Communicator& replicas;  ///< the same stage of all replicas
   Reducer& statistics;           ///< sums batch statistics over `replicas`, by separate messages
   const Clock& clock;
+  std::shared_ptr<const Holding> held;                     ///< what this rank holds of θ
+  comm::CommunicatorTensorGroup* tensor_group = nullptr;  ///< ranks that share this stage's work; null: there are none
 };
 
 /// The share of the time of a step's passes for which a stage waits by its schedule, where stages cost the same, the

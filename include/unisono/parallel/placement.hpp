@@ -24,16 +24,31 @@ namespace unisono::parallel {
 /// \return [pieces + 1] 0, …, n
 std::vector<int> balanced_cuts(std::span<const double> costs, std::span<const Index> boundaries, int pieces);
 
-/// What each stage of a pipeline holds: one or several pieces of a network, with their parts of θ and of the running
-/// statistics. Pieces are numbered in the order of the layers; piece p is chunk p / stages of stage p mod stages.
+/// The models of a replica's ranks, where these share the work of layers (nn::TensorPart).
+struct DividedModel {
+  const models::Model& whole;
+  std::vector<const models::Staged*> parts;  ///< what the ranks have of each layer
+  int own = 0;                               ///< number of this rank's part
+};
+
+/// What each rank of a replica holds. Stages hold one or several pieces of a network, with their parts of θ and of the
+/// running statistics. Pieces are numbered in the order of the layers; piece p is chunk p / stages of stage p mod
+/// stages. Where layers are divided, the ranks that share a stage hold their parts of its pieces, and pieces, names and
+/// costs are those of this rank's part.
 class Stages {
  public:
   /// The pieces begin with the layers of settings.placement or, where it names none, have about equally many flops.
   /// \param model must outlive the object
   /// \throws ConfigError where the network cannot be cut so
   Stages(const models::Staged& model, const ReplicaSettings& settings, int replicas);
+  /// The same where layers are divided; settings.stages may be 1. The cuts are those of the first part.
+  Stages(const DividedModel& model, const ReplicaSettings& settings, int replicas);
 
   int stages() const { return stages_; }
+  /// How many ranks share each stage.
+  int parts() const { return parts_; }
+  /// A rank's number among all ranks. \param stage a stage that this rank shares, or one with the same part
+  int rank_of(int replica, int stage) const { return (replica * stages_ + stage) * parts_ + own_; }
   int chunks() const { return pieces() / stages_; }
   int replicas() const { return parameters_.copies(); }
   int pieces() const { return static_cast<int>(pieces_.size()); }
@@ -50,10 +65,10 @@ class Stages {
   std::string text_of(int stage) const;
   nn::PieceCost cost_of(int stage) const;
 
-  /// Which ranks hold which blocks of θ. Ranks are replicas × stages, as in a process grid, and each replica has a
+  /// Which ranks hold what of θ. Ranks are replicas × stages × parts, as in a process grid, and each replica has a
   /// copy.
   const ShardMap& parameters() const { return parameters_; }
-  /// Which ranks hold which blocks of the running statistics.
+  /// Which ranks hold what of the running statistics.
   const ShardMap& statistics() const { return statistics_; }
 
   /// Where a piece's part of a stage's θ begins, and of vectors that are laid out as θ, in floats. From there on it is
@@ -64,7 +79,7 @@ class Stages {
   Index local_statistic(int piece) const { return local_statistics_[static_cast<std::size_t>(piece)]; }
 
  private:
-  int stages_;
+  int stages_, parts_ = 1, own_ = 0;
   std::vector<int> cuts_;
   std::vector<std::string> names_;
   std::vector<nn::Piece> pieces_;

@@ -11,7 +11,12 @@
 #include "unisono/data/dataset.hpp"
 #include "unisono/models/in_place.hpp"
 #include "unisono/models/model.hpp"
+#include "unisono/nn/network.hpp"
 #include "unisono/tensor/holding.hpp"
+
+namespace unisono::comm {
+class Communicator;
+}
 
 namespace unisono::parallel {
 
@@ -21,8 +26,8 @@ struct StepTerms;
 /// Whether g is the mean over the examples of all replicas in the step, or over this replica's own.
 enum class MeanOver { all_replicas, own_examples };
 
-/// A copy of the model as strategies train it: one rank that holds all of θ, or the stages of a pipeline, each with its
-/// shard of θ and g. A strategy does not know which.
+/// A copy of the model as strategies train it: one rank that holds all of θ, or the stages of a pipeline and the ranks
+/// that share the work of layers, each with its shard of θ and g. A strategy does not know which.
 class Replica {
  public:
   virtual ~Replica() = default;
@@ -45,6 +50,9 @@ class Replica {
   /// Sums numbers of which each of the replica's ranks has its own, in place: all get the sums. Collective over the
   /// replica's ranks.
   virtual void sum(std::span<double>) {}
+  /// The trainable floats of this rank's θ that count in such sums: of numbers that several of the ranks hold, one
+  /// rank's.
+  virtual std::vector<FloatRange> counted() const { return layout().trainable(); }
   /// The most memory that the activations of a pipeline's stage have taken so far; 0 for other replicas.
   virtual std::int64_t workspace_bytes() const { return 0; }
 };
@@ -61,6 +69,24 @@ class SingleReplica : public Replica {
 
  private:
   models::Model& model_;
+};
+
+/// The floats of a rank's vector that count (BlockRange::counts) and are trained.
+std::vector<FloatRange> counted_floats(const Holding& held);
+
+/// A replica of ranks that share the work of each layer (tensor parallelism): each computes its part of all examples.
+class DividedReplica final : public SingleReplica {
+ public:
+  /// \param model what this rank has of the model \param ranks those of the replica \param held what this rank holds
+  /// of θ
+  DividedReplica(models::Model& model, comm::Communicator& ranks, std::shared_ptr<const Holding> held)
+      : SingleReplica(model), ranks_(ranks), held_(std::move(held)) {}
+  void sum(std::span<double> values) override;
+  std::vector<FloatRange> counted() const override { return counted_floats(*held_); }
+
+ private:
+  comm::Communicator& ranks_;
+  std::shared_ptr<const Holding> held_;
 };
 
 /// Rows of θ that a strategy gives to this rank; no rank holds all of θ, and each row has one holder. What a rank holds
@@ -139,10 +165,20 @@ struct ReplicaSettings {
   std::int64_t chunks = 1;  ///< pieces of the model that each stage holds; at least 2 where interleaved, else 1
   Recompute recompute = Recompute::none;
   PlacementSettings placement;
+  std::int64_t tensor = 1;         ///< ranks that share the work of each layer
+  std::int64_t tensor_leaves = 0;  ///< parts of the sums over them; 0: as many as ranks
   void describe(ConfigVisitor& visitor);
 
   /// How many pieces the model is divided into.
   std::int64_t pieces() const { return stages * chunks; }
+  /// How many ranks hold one copy of the model.
+  std::int64_t ranks() const { return stages * tensor; }
+  std::int64_t leaves() const { return tensor_leaves == 0 ? tensor : tensor_leaves; }
+  /// What rank `number` of those that share each layer's work has of it.
+  nn::TensorPart part(int number) const {
+    const auto count = static_cast<int>(leaves() / tensor);
+    return {.leaves = static_cast<int>(leaves()), .first = number * count, .count = count};
+  }
   /// Whether the placement of the layers is asked to choose something, or told about the ranks.
   bool asks_for_placement() const;
 };

@@ -32,6 +32,28 @@ class ComputeScope {
   double flops_, cpu_seconds_;
 };
 
+/// The seconds that layers spend in sums over ranks, in passes of its scope, count as communication, not as compute.
+class SumsOfLayers {
+ public:
+  explicit SumsOfLayers(const StepTerms& run) : run_(run), before_(seconds()) {}
+  ~SumsOfLayers() {
+    const double passed = seconds() - before_;
+    run_.seconds.exposed_communication += passed;
+    run_.seconds.compute -= passed;
+  }
+  SumsOfLayers(const SumsOfLayers&) = delete;
+  SumsOfLayers& operator=(const SumsOfLayers&) = delete;
+
+ private:
+  double seconds() const {
+    return (run_.statistics_reducer != nullptr ? run_.statistics_reducer->seconds() : 0.0) +
+           (run_.tensor_group != nullptr ? run_.tensor_group->seconds() : 0.0);
+  }
+
+  const StepTerms& run_;
+  double before_;
+};
+
 /// The run's next batch; waiting for it is counted as input.
 data::Batch next_batch(StepTerms& run);
 

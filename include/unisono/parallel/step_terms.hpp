@@ -8,6 +8,7 @@
 #include "unisono/base/clock.hpp"
 #include "unisono/base/counters.hpp"
 #include "unisono/comm/communicator.hpp"
+#include "unisono/comm/tensor_group.hpp"
 #include "unisono/data/batch.hpp"
 #include "unisono/models/model.hpp"
 #include "unisono/optim/optimizer.hpp"
@@ -72,6 +73,8 @@ struct StepTerms {
   /// Sums batch statistics over the ranks inside the model's passes; its seconds are subtracted from `compute`. May be
   /// null.
   const comm::CommunicatorReducer* statistics_reducer = nullptr;
+  /// Sums over the ranks that share the work of layers, likewise; null: there are none.
+  const comm::CommunicatorTensorGroup* tensor_group = nullptr;
   std::span<StrategyVector> vectors = {};  ///< the vectors that Strategy::state_vectors names, in its order
   /// Flops of an example's forward and backward pass through the whole model; 0: unknown.
   double flops_per_example = 0;

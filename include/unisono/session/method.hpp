@@ -36,10 +36,11 @@ class ModelOfConfig {
   ModelOfConfig(const settings::Config& config, const data::DatasetInfo& data)
       : strategy_(strategies::make_strategy(config.strategy)),
         backend_(kernels::make_cpu_backend(1)),
-        model_(models::make_model(config.model, inputs_of(data),
-                                  model_context(*backend_, reducer_, strategy_->steps_together(), config))) {}
+        model_(config, inputs_of(data), model_context(*backend_, reducer_, strategy_->steps_together(), config)) {}
 
-  models::Model& model() { return *model_; }
+  models::Model& model() { return model_.whole(); }
+  /// What a rank computes of it.
+  models::Model& model_of_rank() { return model_.model(); }
   kernels::Backend& backend() { return *backend_; }
   const strategies::Strategy& strategy() const { return *strategy_; }
 
@@ -47,7 +48,7 @@ class ModelOfConfig {
   std::unique_ptr<strategies::Strategy> strategy_;
   std::unique_ptr<kernels::Backend> backend_;
   LocalReducer reducer_;
-  std::unique_ptr<models::Model> model_;
+  ModelOfRank model_;
 };
 
 }  // namespace unisono::session

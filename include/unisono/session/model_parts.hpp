@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "unisono/comm/communicator.hpp"
 #include "unisono/comm/gather.hpp"
 #include "unisono/comm/process_grid.hpp"
+#include "unisono/comm/tensor_group.hpp"
 #include "unisono/data/dataset.hpp"
 #include "unisono/kernels/backend.hpp"
 #include "unisono/models/factory.hpp"
@@ -42,7 +44,7 @@ struct HoldingTerms {
   const models::Model& model;
   kernels::Backend& backend;
   std::shared_ptr<parallel::RowHolding> rows = nullptr;  ///< rows that the strategy gives to the ranks; null: none
-  const parallel::Stages* stages = nullptr;              ///< the stages of each replica; null: a replica is one rank
+  const parallel::Stages* stages = nullptr;              ///< what each replica's ranks hold; null: a replica is one rank
   int rank = 0, replica = 0, replicas = 1;
   bool shares_memory = false;           ///< whether all replicas share memory; see Communicator::shares_memory
   Index usual_bucket = Index{1} << 20;  ///< bytes of a bucket, where neither the config nor shared memory decides
@@ -107,12 +109,18 @@ struct RankDevice {
 struct RankGroups {
   RankGroups(comm::Communicator& ranks, const comm::GridShape& shape, const Clock& clock);
 
+  /// The group for layers whose work is shared; null: no rank shares it.
+  comm::CommunicatorTensorGroup* tensor() { return tensor_ranks ? &tensor_group.value() : nullptr; }
+
   comm::ProcessGrid grid;                 ///< the process grid of all ranks
   comm::CommunicatorSquares squares;      ///< sums over the ranks of this replica
   comm::CommunicatorSquares all_squares;  ///< sums over all ranks
   /// A duplicate of grid.data() for batch statistics, so that layers' messages never mix with the strategy's.
   std::unique_ptr<comm::Communicator> statistics_group;
   comm::CommunicatorReducer statistics_reducer;
+  /// A duplicate of grid.tensor(), likewise; null: layers are not divided among ranks.
+  std::unique_ptr<comm::Communicator> tensor_ranks;
+  std::optional<comm::CommunicatorTensorGroup> tensor_group;
 };
 
 /// A model and how it is trained. Its construction is collective, and checks that all ranks have the same layout of θ.
@@ -122,7 +130,10 @@ struct TrainableModel {
 
   std::unique_ptr<strategies::Strategy> strategy;
   std::unique_ptr<models::Model> model;      ///< all of the model, on every rank; it holds no parameters
-  std::unique_ptr<parallel::Stages> stages;  ///< how a pipeline's model is cut; null: a replica is a single rank
+  /// What each of the ranks that share layers has of the model; empty: layers are not divided.
+  std::vector<std::unique_ptr<models::Model>> parts;
+  models::Model* trained = nullptr;          ///< what this rank computes: its part of the model, or all of it
+  std::unique_ptr<parallel::Stages> stages;  ///< what a replica's ranks hold; null: a replica is a single whole rank
   std::vector<float> class_weights;          ///< [K] weights of training losses by class; empty: all are 1
 };
 
@@ -167,6 +178,8 @@ struct ModelParts : RankDevice, RankGroups, TrainableModel, HeldReplica {
   }
   /// How many workers train.
   int workers() const { return strategy->workers(grid.data().size()); }
+  /// Whether this rank's losses count: of the ranks that share layers, which compute the same ones, the first.
+  bool counts_losses() const { return grid.place().tensor == 0; }
   /// Whether this rank trains.
   bool trains() const { return strategy->data_shard(grid.data().rank(), grid.data().size()).has_value(); }
   /// How data sources hand batches to the backend.
@@ -178,9 +191,37 @@ struct ModelParts : RankDevice, RankGroups, TrainableModel, HeldReplica {
 };
 
 /// What the stages of each replica hold; null: a replica is a single rank.
+/// \param parts what ranks have of the model where layers are divided, else empty \param own this rank's part
 /// \throws ConfigError if the stages do not suit the model, its device or the other settings
 std::unique_ptr<parallel::Stages> make_stages(const settings::Config& config, const models::Model& model,
-                                              kernels::Backend& backend, int replicas);
+                                              kernels::Backend& backend, int replicas,
+                                              std::span<const std::unique_ptr<models::Model>> parts = {}, int own = 0);
+
+/// What each of the ranks that share layers has of a model; empty where layers are not divided.
+/// \param context of the whole model \param group the ranks, for this rank's part \param own number of this rank's part
+/// \throws ConfigError where the model or its device cannot be divided
+std::vector<std::unique_ptr<models::Model>> make_model_parts(const settings::Config& config,
+                                                             const models::ModelInputs& inputs,
+                                                             const models::Model& whole,
+                                                             const models::ModelContext& context,
+                                                             TensorGroup* group = nullptr, int own = 0);
+
+/// What a rank computes of a config's model, for predictions of memory and time: all of it or, where layers are divided,
+/// the first part, than which no other is much larger.
+class ModelOfRank {
+ public:
+  /// \throws ConfigError as make_model and make_model_parts
+  ModelOfRank(const settings::Config& config, const models::ModelInputs& inputs, const models::ModelContext& context)
+      : whole_(models::make_model(config.model, inputs, context)),
+        parts_(make_model_parts(config, inputs, *whole_, context)) {}
+
+  models::Model& whole() const { return *whole_; }
+  models::Model& model() const { return parts_.empty() ? *whole_ : *parts_.front(); }
+
+ private:
+  std::unique_ptr<models::Model> whole_;
+  std::vector<std::unique_ptr<models::Model>> parts_;
+};
 
 /// The context for models::make_model. \param data the set to train on; may be null
 models::ModelContext model_context(kernels::Backend& backend, Reducer& reducer, bool steps_together,

@@ -56,7 +56,7 @@ class StagePlan {
   const nn::Network& network() const { return staged().network(); }
   std::int64_t most_examples() const { return data_.train; }  ///< the most examples of a step; 0: any number
   int segments() const { return static_cast<int>(points_.size()) + 1; }
-  int replicas(int stages) const { return abilities_.ranks / stages; }
+  int replicas(int stages) const { return abilities_.ranks / (stages * static_cast<int>(config_.replica.tensor)); }
 
   /// The problem of placing the model, for steps of given sizes. The problem refers to the plan.
   /// \pre sizes.stages divides the ranks

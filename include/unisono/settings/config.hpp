@@ -147,6 +147,10 @@ struct Config {
   std::string run_folder() const { return output.empty() ? "runs/" + name : output; }
   /// How many ranks are the stages of one replica.
   int stages() const { return static_cast<int>(replica.stages); }
+  /// How many ranks hold one copy of the model. \pre the number of stages is known
+  int ranks_of_replica() const { return static_cast<int>(replica.ranks()); }
+  /// Whether layers are divided into parts.
+  bool divides_layers() const { return replica.leaves() > 1; }
   /// Epochs from the schedule's first step to its last.
   std::int64_t schedule_epochs() const { return schedule.span(train.epochs); }
   /// Whether settings are left to the placement of the model on the ranks.

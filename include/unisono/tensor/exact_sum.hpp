@@ -75,6 +75,15 @@ class LocalReducer final : public Reducer {
   void sum(std::span<double>) override {}
 };
 
+/// Sums over the ranks that share the work of each layer (tensor parallelism). Each rank has the part of some leaves of
+/// a fixed tree of additions (comm::SumTree), so that sums have the same bits on any number of ranks. The values lie in
+/// the backend's memory. Collective; every rank ends with the same bits.
+class TensorGroup : public Reducer {
+ public:
+  /// values[i] ← the sum of the tree. \param values the sum of this rank's leaves
+  virtual void sum_leaves(MutableView values) = 0;
+};
+
 /// Sums over all ranks among which θ is sharded, for norms of vectors that no rank holds as a whole.
 class SquaresReducer {
  public:

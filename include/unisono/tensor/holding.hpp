@@ -13,9 +13,10 @@ namespace unisono {
 struct BlockRange {
   FloatRange floats;
   std::size_t block = 0;  ///< the block's number in the layout of the whole vector
+  bool counts = true;     ///< in norms; false: another rank of the same copy has these numbers and counts them
 };
 
-/// The floats of ranges that follow each other; ranges that touch become one.
+/// The floats of ranges that follow each other and count; ranges that touch become one.
 std::vector<FloatRange> joined(const std::vector<BlockRange>& ranges);
 
 /// What this rank holds of θ, or of a vector that is divided among the ranks as θ is: the gradient, an optimizer's

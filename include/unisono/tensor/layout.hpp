@@ -43,6 +43,20 @@ enum class Initialiser {
   ones
 };
 
+/// Positions first, first + step, … along an axis, `count` of them.
+struct AxisRange {
+  Index first = 0, count = 0, step = 1;
+  Index last() const { return first + (count - 1) * step; }  ///< the largest position; needs count ≥ 1
+  bool operator==(const AxisRange&) const = default;
+};
+
+/// What a layer that is divided among ranks (tensor parallelism) holds of a block: positions along one axis, range
+/// after range, and all positions along the others.
+struct Cut {
+  std::size_t axis = 0;                ///< canonical
+  std::vector<AxisRange> ranges = {};  ///< positions in the whole block; empty: the block is whole
+};
+
 /// One tensor inside the contiguous vector θ (or inside the vector of running statistics).
 struct Block {
   std::string name;          ///< "convolution1.weight"
@@ -58,6 +72,7 @@ struct Block {
   Initialiser initialiser = Initialiser::zeros;
   double deviation = 0.01;  ///< of Initialiser::normal
   bool frozen = false;      ///< whether training leaves the block as it is; see ParameterLayout::freeze
+  Cut cut = {};             ///< which part of the block of this name the block is, where a layer is divided
   Index offset = 0;         ///< floats from the start of the vector; a multiple of 16; set by ParameterLayout::add
 
   Index size() const;         ///< numbers of the block

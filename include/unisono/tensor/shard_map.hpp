@@ -9,12 +9,6 @@
 
 namespace unisono {
 
-/// Positions first, first + step, … along an axis, `count` of them.
-struct AxisRange {
-  Index first = 0, count = 0, step = 1;
-  Index last() const { return first + (count - 1) * step; }  ///< the largest position; needs count ≥ 1
-  bool operator==(const AxisRange&) const = default;
-};
 /// A part of a block: one range for each canonical axis.
 using Box = std::vector<AxisRange>;
 
@@ -37,7 +31,11 @@ struct Shard {
   std::size_t block = 0;  ///< the block's number in the layout
   Box box;
   LocalBox place = {};  ///< where the part lies in the rank's vector
-  int copy = 0;         ///< which copy of the vector the shard belongs to; copy 0 is the one that is written to files
+  /// Which copy of the vector the shard belongs to: copy 0 is the one that is written to files. Or kAgain.
+  int copy = 0;
+
+  /// Another rank that holds the same copy has these numbers, too, and counts them in norms.
+  static constexpr int kAgain = -1;
 };
 
 /// Shards of all blocks, placed as a vector with this layout has them.
@@ -49,9 +47,9 @@ Shard rows_of(const Shard& shard, Index first, Index last);
 
 /// Which shards of θ each rank holds. All vectors of θ's size (gradient, optimizer state) are sharded alike.
 ///
-/// There are `copies()` copies of θ; the shards of one copy hold every number of θ exactly once. A rank keeps its
-/// shards in a vector of its own, in the order of the map. The layout of that vector is `local(rank)`, whose block i is
-/// shard i. A shard of whole rows keeps the block's row stride, and shards of the same rows of interleaved blocks are
+/// There are `copies()` copies of θ; the shards of one copy hold every number of θ exactly once, but for those of
+/// Shard::kAgain. A rank keeps its shards in a vector of its own. The layout of that vector is `local(rank)`: the
+/// map's own, whose block i is shard i, or one that the ranks are given, whose blocks may have several shards. A shard of whole rows keeps the block's row stride, and shards of the same rows of interleaved blocks are
 /// interleaved again; so a rank that holds all of θ has θ's own layout.
 class ShardMap {
  public:
@@ -59,6 +57,14 @@ class ShardMap {
   /// \throws std::logic_error where a shard's block, box or copy does not exist, or where the shards of a copy do not
   /// hold each number exactly once
   ShardMap(ParameterLayout layout, int copies, std::vector<std::vector<Shard>> shards);
+
+  /// What a rank holds, and where.
+  struct Held {
+    std::vector<Shard> shards;  ///< with their places
+    ParameterLayout layout;     ///< of the rank's vector
+  };
+  /// For ranks whose shards have places. \throws std::logic_error as above
+  ShardMap(ParameterLayout layout, int copies, std::vector<Held> held);
 
   const ParameterLayout& layout() const { return layout_; }  ///< layout of all of θ
   int ranks() const { return static_cast<int>(held_.size()); }
@@ -71,11 +77,6 @@ class ShardMap {
   std::uint64_t hash() const;
 
  private:
-  struct Held {
-    std::vector<Shard> shards;
-    ParameterLayout layout;
-  };
-
   void require_valid(const Shard& shard) const;
   void require_whole_copies() const;
 
@@ -83,6 +84,15 @@ class ShardMap {
   int copies_;
   std::vector<Held> held_;  ///< by rank
 };
+
+/// What ranks hold whose layers are divided among them (Block::cut). Of a block that several of them have as a whole,
+/// or in part, the first one's numbers count; the others have them again.
+/// \param whole layout of the whole vector
+/// \param layouts of the vectors of the ranks that hold one copy together; blocks have the names of the whole ones
+/// \param copy the copy that they hold
+/// \throws std::out_of_range for a block that the whole vector does not have
+std::vector<ShardMap::Held> divided_shards(const ParameterLayout& whole, const std::vector<ParameterLayout>& layouts,
+                                           int copy);
 
 /// Calls visit(canonical position of the first number in the block, step to the next, count) for each run of the box
 /// along its last axis.

@@ -29,6 +29,7 @@ std::vector<MaskKey> mask_keys(const DropoutKey& key, std::span<const std::uint6
   if (key.rate == 0) return keys;
   for (std::uint64_t example : examples) {
     keys.push_back({.key = mask_key(key),
+                    .first = static_cast<std::uint64_t>(key.first),
                     .epoch = key.epoch,
                     .threshold = mask_threshold(key),
                     .example_low = static_cast<std::uint32_t>(example),

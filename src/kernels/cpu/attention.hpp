@@ -187,7 +187,7 @@ inline void make_mask(const Pass& pass, Index sequence, Index h, Index query, In
   const MaskKey& mask_key = pass.masks[static_cast<std::size_t>(sequence)];
   const Index rows = pass.spec.rows;
   for (Index i = 0; i < queries; ++i) {
-    const auto first = static_cast<std::uint64_t>((h * rows + query + i) * rows + key);
+    const auto first = mask_key.first + static_cast<std::uint64_t>((h * rows + query + i) * rows + key);
     pass.loops.attention.mask(mask_key, first, keys, mask + i * kRows);
   }
 }

@@ -165,8 +165,8 @@ class CpuBackend final : public Backend, public DecodeKernels {
   void attention_backward(const AttentionSpec& spec, Index batch, View x, View y, View log_sums,
                           const DropoutKey& dropout, std::span<const std::uint64_t> examples, View dy,
                           MutableView dx) override;
-  void head_loss(const HeadSpec& spec, Index rows, View x, View w, std::span<const std::int32_t> labels, float scale,
-                 MutableView dx, MutableView dw, Write write, LossSums& sums) override;
+  void head_loss(const HeadSpec& spec, const HeadInputs& inputs, const HeadGradients& gradients, TensorGroup* group,
+                 LossSums& sums) override;
   void rms_norm_forward(const NormSpec& spec, Index batch, View x, View gamma, MutableView y) override;
   void rms_norm_backward(const NormSpec& spec, Index batch, View x, View gamma, View dy, MutableView dx,
                          MutableView dgamma, Write write) override;

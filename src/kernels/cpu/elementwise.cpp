@@ -85,6 +85,7 @@ void CpuBackend::dropout(const DropoutKey& key, const Extent& extent, std::span<
   const DropoutBlock first_block{
       .key = mask_key(key),
       .epoch = key.epoch,
+      .first = key.first,
       .threshold = mask_threshold(key),
       .scale = mask_scale(key),
       .channels = image ? extent.channels : 1,

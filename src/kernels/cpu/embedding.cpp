@@ -1,6 +1,7 @@
 // Vectors of tokens. Rows of W lie in the order of tokens, activations have the rows of sequences as lanes: tiles of 64
 // rows and some units are gathered and transposed.
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cassert>
 #include <cmath>
@@ -16,6 +17,13 @@ namespace {
 constexpr Index kUnits = 32;  ///< of a tile
 
 Index token_of(View tokens, Index row) { return std::bit_cast<std::int32_t>(tokens[static_cast<std::size_t>(row)]); }
+
+/// What a token without a row in W has: −0, which changes nothing that it is added to.
+constexpr std::array<float, kUnits> kNothing = [] {
+  std::array<float, kUnits> zeros{};
+  zeros.fill(-0.0F);
+  return zeros;
+}();
 
 /// A tile, row by row.
 using RowTile = float[kMaximumLanes][kUnits];
@@ -54,7 +62,9 @@ void CpuBackend::embedding_forward(const EmbeddingSpec& spec, Index batch, View 
     RowTile tile{};
     for (Index lane = 0; lane < lanes.used(block); ++lane) {
       const Index row = block * lanes.width + lane;
-      const float* const from = w.data() + token_of(tokens, row) * units + first;
+      const Index token = token_of(tokens, row) - spec.first;
+      const bool has = token >= 0 && token < spec.vocabulary;
+      const float* const from = has ? w.data() + token * units + first : kNothing.data();
       const float* const position = added == nullptr ? nullptr : added + row % spec.rows * units + first;
       for (Index c = 0; c < count; ++c) tile[lane][c] = position == nullptr ? from[c] : from[c] + position[c];
     }
@@ -65,18 +75,22 @@ void CpuBackend::embedding_forward(const EmbeddingSpec& spec, Index batch, View 
 
 /// Which row of a table each row of activations is added to.
 struct RowSums {
-  std::vector<Index> sum;     ///< of each row of activations, the number of its sum
+  std::vector<Index> sum;     ///< of each row of activations, the number of its sum; −1: none
   std::vector<Index> target;  ///< of each sum, the row of the table
 };
 
 namespace {
 
 /// One sum for each token that occurs, numbered in the order in which they first occur.
-RowSums sums_by_token(View tokens, Index rows, Index vocabulary) {
+RowSums sums_by_token(View tokens, Index rows, const EmbeddingSpec& spec) {
   RowSums sums;
-  std::vector<Index> numbers(static_cast<std::size_t>(vocabulary), -1);
+  std::vector<Index> numbers(static_cast<std::size_t>(spec.vocabulary), -1);
   for (Index row = 0; row < rows; ++row) {
-    const Index token = token_of(tokens, row);
+    const Index token = token_of(tokens, row) - spec.first;
+    if (token < 0 || token >= spec.vocabulary) {
+      sums.sum.push_back(-1);
+      continue;
+    }
     Index& number = numbers[static_cast<std::size_t>(token)];
     if (number < 0) {
       number = std::ssize(sums.target);
@@ -107,7 +121,9 @@ void CpuBackend::add_row_sums(const RowSums& sums, const Lanes& lanes, Index uni
       loops_.transpose(count, used, dy.data() + (block * units + first) * lanes.width, lanes.width, &tile[0][0],
                        kUnits);
       for (Index lane = 0; lane < used; ++lane) {
-        float* const to = made.data() + sums.sum[static_cast<std::size_t>(block * lanes.width + lane)] * kUnits;
+        const Index sum = sums.sum[static_cast<std::size_t>(block * lanes.width + lane)];
+        if (sum < 0) continue;
+        float* const to = made.data() + sum * kUnits;
         for (Index c = 0; c < count; ++c) to[c] += tile[lane][c];
       }
     }
@@ -125,7 +141,7 @@ void CpuBackend::embedding_backward(const EmbeddingSpec& spec, Index batch, View
     if (write == Write::overwrite) clear(table);
     add_row_sums(sums, Lanes(rows), spec.units, dy, table);
   };
-  if (!dw.empty()) add(sums_by_token(tokens, rows, spec.vocabulary), dw);
+  if (!dw.empty()) add(sums_by_token(tokens, rows, spec), dw);
   if (!dpositions.empty()) add(sums_by_position(rows, spec.rows), dpositions);
 }
 

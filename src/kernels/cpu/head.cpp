@@ -15,9 +15,12 @@
 // would no longer stay in a cache between being written and being read three times (24·V bytes a row).
 //
 // Nothing depends on the number of threads: pieces, chunks and the ranges of classes whose dx are summed apart follow
-// from shapes.
+// from shapes. Where the vocabulary is divided among ranks, a leaf of it has pieces and ranges of its own. The ranks
+// then exchange four doubles for each row and leaf before its softmax, and how many logits are before the label's after
+// it; each adds up dx over its own leaves.
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cassert>
 #include <cmath>
 #include <vector>
@@ -37,30 +40,61 @@ constexpr Index kMostRanges = 16, kRangePieces = 16;  ///< at most so many range
 
 constexpr Index quotient(Index whole, Index part) { return (whole + part - 1) / part; }
 
+/// Classes that are computed together. Classes are counted from the first one that this rank has.
+struct HeadPiece {
+  Index first, size;
+};
+
+/// Pieces whose parts of dx are added up in their order, apart from those of other ranges.
+struct HeadRange {
+  Index first_piece, last_piece;
+};
+
 /// The shapes of a head's parts.
 struct HeadShape {
   Lanes lanes;
-  Index units, classes;
+  HeadSpec spec;
+  std::vector<HeadPiece> pieces = {};  ///< of all leaves that this rank has, in their order
+  std::vector<HeadRange> ranges = {};
+  std::vector<Index> first_piece = {0}, first_range = {0};  ///< of each of these leaves, and the end
 
-  Index pieces() const { return quotient(classes, kPiece); }
-  Index piece_size(Index piece) const { return std::min(kPiece, classes - piece * kPiece); }
-  Index ranges() const { return std::clamp<Index>(pieces() / kRangePieces, 1, kMostRanges); }
-  Index first_piece(Index range) const { return pieces() * range / ranges(); }
-  /// Blocks of a chunk.
-  Index chunk() const {
-    return std::clamp<Index>(kChunkFloats / (std::max(classes, units) * lanes.width), 1, lanes.blocks);
+  HeadShape(const Lanes& rows, const HeadSpec& given) : lanes(rows), spec(given) {
+    for (int leaf = spec.first; leaf < spec.first + spec.count; ++leaf) add_leaf(leaf);
   }
-  Index block_size() const { return units * lanes.width; }
+
+  Index units() const { return spec.units; }
+  Index classes() const { return spec.held(); }
+  /// The number in the vocabulary of the first class that this rank has.
+  Index first_class() const { return spec.token(spec.first); }
+  Index count() const { return std::ssize(pieces); }
+  const HeadPiece& piece(Index i) const { return pieces[static_cast<std::size_t>(i)]; }
+  const HeadRange& range(Index i) const { return ranges[static_cast<std::size_t>(i)]; }
+  /// Blocks of a chunk, the same on all ranks.
+  Index chunk() const {
+    return std::clamp<Index>(kChunkFloats / (std::max(spec.vocabulary, spec.units) * lanes.width), 1, lanes.blocks);
+  }
+  Index block_size() const { return spec.units * lanes.width; }
+
+ private:
+  void add_leaf(int leaf) {
+    const Index first = spec.token(leaf) - first_class(), last = spec.token(leaf + 1) - first_class();
+    const Index before = count();
+    for (Index at = first; at < last; at += kPiece) pieces.push_back({at, std::min(kPiece, last - at)});
+    const Index own = count() - before, parts = std::clamp<Index>(own / kRangePieces, 1, kMostRanges);
+    for (Index i = 0; i < parts; ++i) ranges.push_back({before + own * i / parts, before + own * (i + 1) / parts});
+    first_piece.push_back(count());
+    first_range.push_back(std::ssize(ranges));
+  }
 };
 
-/// What a call of head_loss is given.
-struct HeadViews {
-  View x, w;
-  std::span<const std::int32_t> labels;
-  float scale, smoothing;
-  MutableView dx, dw;
-  Write write;
+/// What a leaf knows of a row's logits.
+struct LeafSoftmax {
+  double largest = 0;
+  double exponentials = 0;  ///< Σ exp(z − largest)
+  double logits = 0;        ///< Σ z
+  double label = 0;         ///< the label's logit; 0 in all leaves but its own
 };
+static_assert(sizeof(LeafSoftmax) == 4 * sizeof(double));
 
 /// Memory of a chunk's logits, [block][class][lane]; and of parts of dx, [range][block][unit][lane].
 struct HeadRoom {
@@ -70,11 +104,20 @@ struct HeadRoom {
 /// One chunk of rows after the other.
 class HeadPass {
  public:
-  HeadPass(const Loops& loops, int threads, const HeadShape& shape, const HeadViews& views)
-      : loops_(loops), threads_(threads), shape_(shape), views_(views), width_(shape.lanes.width) {}
+  HeadPass(const Loops& loops, int threads, const HeadShape& shape, const HeadInputs& inputs,
+           const HeadGradients& gradients, TensorGroup* group)
+      : loops_(loops),
+        threads_(threads),
+        shape_(shape),
+        inputs_(inputs),
+        gradients_(gradients),
+        group_(group),
+        width_(shape.lanes.width) {}
 
-  Index logits_size() const { return shape_.chunk() * shape_.classes * width_; }
-  Index dx_size() const { return sums_dx() ? shape_.ranges() * shape_.chunk() * shape_.block_size() : 0; }
+  Index logits_size() const { return shape_.chunk() * shape_.classes() * width_; }
+  Index dx_size() const {
+    return sums_dx() ? std::ssize(shape_.ranges) * shape_.chunk() * shape_.block_size() : 0;
+  }
   Index transposed_size() const { return panels() * shape_.chunk() * width_ * kUnitPanel; }
 
   void run(const HeadRoom& room, float* transposed, LossSums& sums) {
@@ -86,22 +129,25 @@ class HeadPass {
       combine(sums);
       differentiate(sums);
       if (sums_dx()) add_up_dx();
-      if (!views_.dw.empty()) differentiate_weights(transposed);
+      if (!gradients_.dw.empty()) differentiate_weights(transposed);
     }
   }
 
  private:
-  bool backward() const { return !views_.dx.empty() || !views_.dw.empty(); }
-  bool sums_dx() const { return !views_.dx.empty() && shape_.ranges() > 1; }
-  Index panels() const { return quotient(shape_.units, kUnitPanel); }
-  const float* x(Index block) const { return views_.x.data() + (first_ + block) * shape_.block_size(); }
-  const float* w(Index piece) const { return views_.w.data() + piece * kPiece * shape_.units; }
-  float* logits(Index block, Index label) const { return room_.logits + (block * shape_.classes + label) * width_; }
+  bool backward() const { return !gradients_.dx.empty() || !gradients_.dw.empty(); }
+  bool sums_dx() const { return !gradients_.dx.empty() && shape_.ranges.size() > 1; }
+  Index panels() const { return quotient(shape_.units(), kUnitPanel); }
+  const float* x(Index block) const { return inputs_.x.data() + (first_ + block) * shape_.block_size(); }
+  const float* w(Index piece) const { return inputs_.w.data() + shape_.piece(piece).first * shape_.units(); }
+  float* logits(Index block, Index label) const { return room_.logits + (block * shape_.classes() + label) * width_; }
   PartialSoftmax& partial(Index piece, Index block) {
-    return partials_[static_cast<std::size_t>(block * shape_.pieces() + piece)];
+    return partials_[static_cast<std::size_t>(block * shape_.count() + piece)];
+  }
+  LeafSoftmax& leaf_of(int leaf, Index block, Index lane) {
+    return leaves_[static_cast<std::size_t>((leaf * blocks_ + block) * width_ + lane)];
   }
   Columns columns(Index piece, Index block) const {
-    return {shape_.piece_size(piece), width_, width_, shape_.lanes.used(first_ + block)};
+    return {shape_.piece(piece).size, width_, width_, shape_.lanes.used(first_ + block)};
   }
   /// Floats to advance with each step of a product of so many multiply-adds, to have fetched `floats` at its end.
   Count step(Index floats, Index multiply_adds) const {
@@ -110,23 +156,23 @@ class HeadPass {
   }
   /// Fetches the weights of the piece after this one, if they exist.
   Ahead next_weights(Index piece) const {
-    const float* const next = w(std::min(piece + 1, shape_.pieces() - 1));
-    const bool last = piece + 1 >= shape_.pieces() || shape_.piece_size(piece + 1) < kPiece;
-    return {next, 0, next, last ? 0 : step(kPiece * shape_.units, kPiece * shape_.units * width_)};
+    const float* const next = w(std::min(piece + 1, shape_.count() - 1));
+    const bool last = piece + 1 >= shape_.count() || shape_.piece(piece + 1).size < kPiece;
+    return {next, 0, next, last ? 0 : step(kPiece * shape_.units(), kPiece * shape_.units() * width_)};
   }
 
   void compute_logits() {
-    partials_.resize(static_cast<std::size_t>(shape_.pieces() * blocks_));
-    parallel_for(threads_, shape_.pieces() * blocks_, [&](Index task) {
+    partials_.resize(static_cast<std::size_t>(shape_.count() * blocks_));
+    parallel_for(threads_, shape_.count() * blocks_, [&](Index task) {
       const Index piece = task / blocks_, block = task % blocks_;
       const ProductShape shape{.m = width_,
-                               .n = shape_.piece_size(piece),
-                               .k = shape_.units,
+                               .n = shape_.piece(piece).size,
+                               .k = shape_.units(),
                                .lda = width_,
-                               .ldb = shape_.units,
+                               .ldb = shape_.units(),
                                .ldc = width_};
       const float *const left = x(block), *const right = w(piece);
-      float* const z = logits(block, piece * kPiece);
+      float* const z = logits(block, shape_.piece(piece).first);
       Ahead ahead = next_weights(piece);
       loops_.product(shape, &left, &right, 1, nullptr, z, &ahead);
       loops_.head.sums(columns(piece, block), z, partial(piece, block));
@@ -136,9 +182,14 @@ class HeadPass {
   /// The rows' softmax from those of the pieces, and their losses.
   void combine(LossSums& sums) {
     lanes_.resize(static_cast<std::size_t>(blocks_));
+    leaves_.assign(static_cast<std::size_t>(shape_.spec.leaves * blocks_ * width_), {});
+    parallel_for(threads_, blocks_, [&](Index block) {
+      for (Index lane = 0; lane < width_; ++lane) combine_pieces(block, lane);
+    });
+    if (group_ != nullptr) group_->sum({&leaves_.data()->largest, 4 * leaves_.size()});
     std::vector<LossSums> losses(static_cast<std::size_t>(blocks_));
     parallel_for(threads_, blocks_, [&](Index block) {
-      for (Index lane = 0; lane < width_; ++lane) combine_lane(block, lane, losses[static_cast<std::size_t>(block)]);
+      for (Index lane = 0; lane < width_; ++lane) combine_leaves(block, lane, losses[static_cast<std::size_t>(block)]);
     });
     for (const LossSums& loss : losses) {
       sums.loss += loss.loss;
@@ -146,108 +197,154 @@ class HeadPass {
     }
   }
 
-  void combine_lane(Index block, Index lane, LossSums& sums) {
-    HeadLanes& lanes = lanes_[static_cast<std::size_t>(block)];
+  /// The class of a row's label, counted from this rank's first; it may be another rank's. −1: there is none.
+  std::int32_t label_of(Index block, Index lane) const {
     const bool exists = lane < shape_.lanes.used(first_ + block);
-    const std::int32_t label = exists ? views_.labels[static_cast<std::size_t>((first_ + block) * width_ + lane)] : -1;
-    assert(label < shape_.classes);
+    return exists ? inputs_.labels[static_cast<std::size_t>((first_ + block) * width_ + lane)] : -1;
+  }
+
+  /// A row's softmax of each leaf that this rank has.
+  void combine_pieces(Index block, Index lane) {
+    const Index label = label_of(block, lane), own = label - shape_.first_class();
+    for (int i = 0; i < shape_.spec.count; ++i) {
+      const Index begin = shape_.first_piece[static_cast<std::size_t>(i)];
+      const Index end = shape_.first_piece[static_cast<std::size_t>(i) + 1];
+      LeafSoftmax& leaf = leaf_of(shape_.spec.first + i, block, lane);
+      float largest = partial(begin, block).largest[lane];
+      for (Index piece = begin + 1; piece < end; ++piece) {
+        largest = std::max(largest, partial(piece, block).largest[lane]);
+      }
+      for (Index piece = begin; piece < end; ++piece) {
+        const PartialSoftmax& part = partial(piece, block);
+        leaf.exponentials += part.exponentials[lane] * std::exp(static_cast<double>(part.largest[lane] - largest));
+        leaf.logits += part.logits[lane];
+      }
+      leaf.largest = static_cast<double>(largest);
+      const bool has_label = label >= 0 && own >= shape_.piece(begin).first && own < end_of(end - 1);
+      if (has_label) leaf.label = static_cast<double>(logits(block, own)[lane]);
+    }
+  }
+  Index end_of(Index piece) const { return shape_.piece(piece).first + shape_.piece(piece).size; }
+
+  void combine_leaves(Index block, Index lane, LossSums& sums) {
+    HeadLanes& lanes = lanes_[static_cast<std::size_t>(block)];
+    const std::int32_t label = label_of(block, lane);
+    assert(label < shape_.spec.vocabulary);
+    double most = leaf_of(0, block, lane).largest;
+    for (int leaf = 1; leaf < shape_.spec.leaves; ++leaf) most = std::max(most, leaf_of(leaf, block, lane).largest);
+    double exponentials = 0, all = 0, at_label = 0;
+    for (int leaf = 0; leaf < shape_.spec.leaves; ++leaf) {
+      const LeafSoftmax& part = leaf_of(leaf, block, lane);
+      exponentials += part.exponentials * std::exp(part.largest - most);
+      all += part.logits;
+      at_label += part.label;
+    }
+    const auto classes = static_cast<float>(shape_.spec.vocabulary);
+    const float smoothing = shape_.spec.smoothing;
     lanes.labels[lane] = label;
-    lanes.label[lane] = label < 0 ? 0 : logits(block, label)[lane];
-    float largest = partial(0, block).largest[lane];
-    for (Index piece = 1; piece < shape_.pieces(); ++piece) {
-      largest = std::max(largest, partial(piece, block).largest[lane]);
-    }
-    double exponentials = 0, all = 0;
-    for (Index piece = 0; piece < shape_.pieces(); ++piece) {
-      const PartialSoftmax& part = partial(piece, block);
-      exponentials += part.exponentials[lane] * std::exp(static_cast<double>(part.largest[lane] - largest));
-      all += part.logits[lane];
-    }
-    lanes.largest[lane] = largest;
-    lanes.share[lane] = static_cast<float>(static_cast<double>(views_.scale) / exponentials);
-    lanes.spread[lane] = views_.scale * views_.smoothing / static_cast<float>(shape_.classes);
+    lanes.label[lane] = static_cast<float>(at_label);
+    lanes.largest[lane] = static_cast<float>(most);
+    lanes.share[lane] = static_cast<float>(static_cast<double>(gradients_.scale) / exponentials);
+    lanes.spread[lane] = gradients_.scale * smoothing / classes;
     if (label < 0) return;
-    const auto most = static_cast<double>(largest), smoothing = static_cast<double>(views_.smoothing);
-    sums.loss += std::log(exponentials) - (1 - smoothing) * (static_cast<double>(lanes.label[lane]) - most);
-    if (smoothing != 0) sums.loss -= smoothing * (all / static_cast<double>(shape_.classes) - most);
+    sums.loss += std::log(exponentials) - (1 - static_cast<double>(smoothing)) * (at_label - most);
+    if (smoothing != 0) sums.loss -= static_cast<double>(smoothing) * (all / static_cast<double>(classes) - most);
     ++sums.examples;
   }
 
   /// Logits become their gradients, where these are wanted, with the parts of dx; hits are counted.
   void differentiate(LossSums& sums) {
-    const Index tasks = shape_.ranges() * blocks_;
+    const Index ranges = std::ssize(shape_.ranges), tasks = ranges * blocks_;
     std::vector<std::array<std::int32_t, kMaximumLanes>> before(static_cast<std::size_t>(tasks));
     parallel_for(threads_, tasks, [&](Index task) {
       const Index range = task / blocks_, block = task % blocks_;
       std::array<std::int32_t, kMaximumLanes>& counts = before[static_cast<std::size_t>(task)];
       counts.fill(0);
-      for (Index piece = shape_.first_piece(range); piece < shape_.first_piece(range + 1); ++piece) {
+      for (Index piece = shape_.range(range).first_piece; piece < shape_.range(range).last_piece; ++piece) {
         differentiate_piece(range, piece, block, counts.data());
       }
     });
-    for (Index block = 0; block < blocks_; ++block) {
+    std::vector<double> ranks(static_cast<std::size_t>(blocks_ * width_));  // of the labels' logits, the largest has 0
+    for (Index task = 0; task < tasks; ++task) {
       for (Index lane = 0; lane < width_; ++lane) {
-        if (lanes_[static_cast<std::size_t>(block)].labels[lane] < 0) continue;
-        Index rank = 0;
-        for (Index range = 0; range < shape_.ranges(); ++range) {
-          rank += before[static_cast<std::size_t>(range * blocks_ + block)][static_cast<std::size_t>(lane)];
-        }
-        sums.correct += rank == 0 ? 1 : 0;
-        sums.correct_top5 += rank < 5 ? 1 : 0;
+        ranks[static_cast<std::size_t>(task % blocks_ * width_ + lane)] +=
+            before[static_cast<std::size_t>(task)][static_cast<std::size_t>(lane)];
       }
+    }
+    if (group_ != nullptr) group_->sum(ranks);
+    for (Index i = 0; i < blocks_ * width_; ++i) {
+      if (lanes_[static_cast<std::size_t>(i / width_)].labels[i % width_] < 0) continue;
+      sums.correct += ranks[static_cast<std::size_t>(i)] < 1 ? 1 : 0;
+      sums.correct_top5 += ranks[static_cast<std::size_t>(i)] < 5 ? 1 : 0;
     }
   }
 
   void differentiate_piece(Index range, Index piece, Index block, std::int32_t* before) {
     const HeadLanes& lanes = lanes_[static_cast<std::size_t>(block)];
-    const Index first = piece * kPiece;
-    float* const z = logits(block, first);
+    const Index first = shape_.first_class() + shape_.piece(piece).first;
+    float* const z = logits(block, shape_.piece(piece).first);
     if (!backward()) return loops_.head.count(columns(piece, block), first, z, lanes, before);
     loops_.head.gradient(columns(piece, block), first, lanes, z, before);
     for (Index lane = 0; lane < width_; ++lane) {
       const Index label = lanes.labels[lane] - first;
-      if (lanes.labels[lane] < 0 || label < 0 || label >= shape_.piece_size(piece)) continue;
-      z[label * width_ + lane] -= views_.scale * (1.0F - views_.smoothing);
+      if (lanes.labels[lane] < 0 || label < 0 || label >= shape_.piece(piece).size) continue;
+      z[label * width_ + lane] -= gradients_.scale * (1.0F - shape_.spec.smoothing);
     }
-    if (views_.dx.empty()) return;
+    if (gradients_.dx.empty()) return;
     const ProductShape shape{.m = width_,
-                             .n = shape_.units,
-                             .k = shape_.piece_size(piece),
+                             .n = shape_.units(),
+                             .k = shape_.piece(piece).size,
                              .lda = width_,
-                             .ldb = shape_.units,
+                             .ldb = shape_.units(),
                              .ldc = width_,
                              .transposed = true,
-                             .accumulate = piece > shape_.first_piece(range)};
+                             .accumulate = piece > shape_.range(range).first_piece};
     const float *const left = z, *const right = w(piece);
     Ahead ahead = next_weights(piece);
     loops_.product(shape, &left, &right, 1, nullptr, dx_part(range, block), &ahead);
   }
 
   float* dx_part(Index range, Index block) const {
-    if (!sums_dx()) return views_.dx.data() + (first_ + block) * shape_.block_size();
+    if (!sums_dx()) return gradients_.dx.data() + (first_ + block) * shape_.block_size();
     return room_.dx + (range * blocks_ + block) * shape_.block_size();
   }
 
   void add_up_dx() const {
     const Index size = blocks_ * shape_.block_size();
-    float* const to = views_.dx.data() + first_ * shape_.block_size();
+    float* const to = gradients_.dx.data() + first_ * shape_.block_size();
     parallel_chunks(threads_, size, [&](Index first, Index length) {
-      std::copy_n(room_.dx + first, length, to + first);
-      for (Index range = 1; range < shape_.ranges(); ++range) {
-        loops_.algebra.axpby(1, room_.dx + range * size + first, 1, to + first, length);
+      for (std::size_t leaf = 0; leaf + 1 < shape_.first_range.size(); ++leaf) {
+        const Index begin = shape_.first_range[leaf], end = shape_.first_range[leaf + 1];
+        for (Index range = begin + 1; range < end; ++range) add_range(range, begin, first, length);
       }
+      add_up_leaves(0, shape_.spec.count, first, length);
+      std::copy_n(room_.dx + first, length, to + first);
     });
+  }
+  /// dx of range `to` += dx of range `from`, for floats [first, first + length).
+  void add_range(Index from, Index to, Index first, Index length) const {
+    const Index size = blocks_ * shape_.block_size();
+    loops_.algebra.axpby(1, room_.dx + from * size + first, 1, room_.dx + to * size + first, length);
+  }
+  /// dx of the first range of leaf `leaf` ← that of `count` leaves, each in its first range, in the order of the tree.
+  void add_up_leaves(int leaf, int count, Index first, Index length) const {
+    if (count == 1) return;
+    const int left = static_cast<int>(std::bit_ceil(static_cast<unsigned>(count)) / 2);
+    add_up_leaves(leaf, left, first, length);
+    add_up_leaves(leaf + left, count - left, first, length);
+    add_range(shape_.first_range[static_cast<std::size_t>(leaf + left)],
+              shape_.first_range[static_cast<std::size_t>(leaf)], first, length);
   }
 
   /// \param transposed room for xᵀ as [panel][block][lane][kUnitPanel]
   void differentiate_weights(float* transposed) const {
-    const Index units = shape_.units;
+    const Index units = shape_.units();
     parallel_for(threads_, panels() * blocks_, [&](Index i) {
       const Index unit = i / blocks_ * kUnitPanel;
       loops_.transpose(std::min(kUnitPanel, units - unit), width_, x(i % blocks_) + unit * width_, width_,
                        transposed + i * width_ * kUnitPanel, kUnitPanel);
     });
-    parallel_ranges(threads_, quotient(shape_.classes, kSlice) * panels(), [&](Index from, Index to, int) {
+    parallel_ranges(threads_, quotient(shape_.classes(), kSlice) * panels(), [&](Index from, Index to, int) {
       std::vector<const float*> left(static_cast<std::size_t>(blocks_)), right(left);
       for (Index i = from; i < to; ++i) {
         for (Index block = 0; block < blocks_; ++block) {
@@ -261,19 +358,19 @@ class HeadPass {
 
   void differentiate_slice(Index label, Index panel, const std::vector<const float*>& left,
                            const std::vector<const float*>& right) const {
-    const Index units = shape_.units, unit = panel * kUnitPanel;
+    const Index units = shape_.units(), classes = shape_.classes(), unit = panel * kUnitPanel;
     const ProductShape shape{.m = std::min(kUnitPanel, units - unit),
-                             .n = std::min(kSlice, shape_.classes - label),
+                             .n = std::min(kSlice, classes - label),
                              .k = width_,
                              .lda = kUnitPanel,
                              .ldb = width_,
                              .ldc = units,
-                             .accumulate = first_ > 0 || views_.write == Write::add};
-    float* const to = views_.dw.data() + label * units + unit;
+                             .accumulate = first_ > 0 || gradients_.write == Write::add};
+    float* const to = gradients_.dw.data() + label * units + unit;
     Ahead ahead{to, 0, to, 0};
-    if (label + 2 * kSlice <= shape_.classes) {  // dW and dz of the next slice, a part with each panel
+    if (label + 2 * kSlice <= classes) {  // dW and dz of the next slice, a part with each panel
       const Index all = kSlice * kUnitPanel * width_ * blocks_;
-      ahead = {views_.dw.data() + ((label + kSlice) * units + kSlice * unit), step(kSlice * shape.m, all),
+      ahead = {gradients_.dw.data() + ((label + kSlice) * units + kSlice * unit), step(kSlice * shape.m, all),
                right[0] + (kSlice + kSlice * panel / panels()) * width_, step(kSlice * width_ / panels(), all)};
     }
     loops_.product(shape, left.data(), right.data(), blocks_, nullptr, to, &ahead);
@@ -281,28 +378,31 @@ class HeadPass {
 
   const Loops& loops_;
   int threads_;
-  HeadShape shape_;
-  HeadViews views_;
+  const HeadShape& shape_;
+  const HeadInputs& inputs_;
+  const HeadGradients& gradients_;
+  TensorGroup* group_;
   Index width_;
   HeadRoom room_{};
   Index first_ = 0, blocks_ = 0;  ///< the chunk's blocks
   std::vector<PartialSoftmax> partials_;
+  std::vector<LeafSoftmax> leaves_;  ///< [leaf][block][lane] of all leaves
   std::vector<HeadLanes> lanes_;
 };
 
 }  // namespace
 
-void CpuBackend::head_loss(const HeadSpec& spec, Index rows, View x, View w, std::span<const std::int32_t> labels,
-                           float scale, MutableView dx, MutableView dw, Write write, LossSums& sums) {
-  assert(static_cast<Index>(labels.size()) == rows);
-  assert(static_cast<Index>(w.size()) == spec.vocabulary * spec.units);
-  if (rows == 0) {
-    std::ranges::fill(dx, 0.0F);
-    if (write == Write::overwrite) std::ranges::fill(dw, 0.0F);
+void CpuBackend::head_loss(const HeadSpec& spec, const HeadInputs& inputs, const HeadGradients& gradients,
+                           TensorGroup* group, LossSums& sums) {
+  assert(std::ssize(inputs.labels) == inputs.rows);
+  assert(std::ssize(inputs.w) == spec.held() * spec.units);
+  if (inputs.rows == 0) {
+    std::ranges::fill(gradients.dx, 0.0F);
+    if (gradients.write == Write::overwrite) std::ranges::fill(gradients.dw, 0.0F);
     return;
   }
-  const HeadShape shape{Lanes(rows), spec.units, spec.vocabulary};
-  HeadPass pass(loops_of(shape.lanes), settings_.threads, shape, {x, w, labels, scale, spec.smoothing, dx, dw, write});
+  const HeadShape shape(Lanes(inputs.rows), spec);
+  HeadPass pass(loops_of(shape.lanes), settings_.threads, shape, inputs, gradients, group);
   const HeadRoom room{x_copy_.floats(pass.logits_size()), y_copy_.floats(pass.dx_size())};
   pass.run(room, packed_.floats(pass.transposed_size()), sums);
 }

@@ -129,6 +129,7 @@ struct ScoreGradientShape {
 /// What all elements of the dropout mask of one sequence's attention share; see elementwise.cpp.
 struct MaskKey {
   std::uint64_t key = 0;
+  std::uint64_t first = 0;  ///< the number of the first element
   std::uint32_t epoch = 0;
   std::uint32_t threshold = 0;
   std::uint32_t example_low = 0, example_high = 0;
@@ -224,6 +225,7 @@ struct ActivationLoops {
 struct DropoutBlock {
   std::uint64_t key = 0;
   std::uint32_t epoch = 0;
+  Count first = 0;              ///< the number of the first element
   std::uint32_t threshold = 0;  ///< of the 24 random bits of an element: below it the element is zeroed
   float scale = 1;              ///< of those that are kept
   Count channels = 0, pixels = 0, width = 0;

@@ -117,7 +117,7 @@ Index CudaBackend::activation_size(const Extent& extent, Index batch) const {
 }
 
 Index CudaBackend::scratch_size() const {
-  return workspace_.size() + partials_.size() + values_.size() + turns_.size() + rounded_.size();
+  return workspace_.size() + partials_.size() + values_.size() + shared_.size() + turns_.size() + rounded_.size();
 }
 
 void CudaBackend::load(const Extent& extent, Index batch, View values, MutableView x) {

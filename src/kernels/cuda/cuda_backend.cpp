@@ -31,6 +31,7 @@ CudaBackend::CudaBackend(int device, Precision precision)
       workspace_(device_.memory()),
       partials_(device_.memory()),
       values_(device_.memory()),
+      shared_(device_.memory()),
       turns_(device_.memory()),
       rounded_(device_.memory()) {}
 

@@ -159,8 +159,8 @@ class CudaBackend final : public Backend, public DeviceRecord {
   void attention_backward(const AttentionSpec& spec, Index batch, View x, View y, View log_sums,
                           const DropoutKey& dropout, std::span<const std::uint64_t> examples, View dy,
                           MutableView dx) override;
-  void head_loss(const HeadSpec& spec, Index rows, View x, View w, std::span<const std::int32_t> labels, float scale,
-                 MutableView dx, MutableView dw, Write write, LossSums& sums) override;
+  void head_loss(const HeadSpec& spec, const HeadInputs& inputs, const HeadGradients& gradients, TensorGroup* group,
+                 LossSums& sums) override;
   void gate_forward(Index units, Index batch, View x, MutableView y) override;
   void gate_backward(Index units, Index batch, View x, View dy, MutableView dx) override;
 
@@ -213,8 +213,11 @@ class CudaBackend final : public Backend, public DeviceRecord {
   /// Adds the sums of a loss kernel's blocks to the accumulators of `sums`. losses.cu
   void add_found(const struct Found* found, Index blocks, Index batch, LossSums& sums);
   /// Adds the losses of some rows; logits become their gradients where these are wanted. head.cu
-  void add_head_losses(const HeadSpec& spec, std::span<const std::int32_t> labels, float scale, bool wants_gradient,
-                       float* logits, LossSums& sums);
+  void add_head_losses(const HeadSpec& spec, std::span<const std::int32_t> labels, const HeadGradients& wanted,
+                       TensorGroup* group, float* logits, LossSums& sums);
+  /// The same where other ranks have logits of these rows, too. \param found [rows] is overwritten. head.cu
+  void find_shared_losses(const HeadSpec& spec, Index rows, const std::int32_t* const* labels,
+                          const HeadGradients& wanted, TensorGroup& group, float* logits, struct Found* found);
   /// gradient (+)= result, which holds floats, or else values of the activations' type. elements.cu
   void take_gradient(const void* result, bool floats, MutableView gradient, Write write);
   /// Reads a number from the device's memory. Waits for it. algebra.cu
@@ -242,6 +245,7 @@ class CudaBackend final : public Backend, public DeviceRecord {
   Scratch workspace_;  ///< for cuBLASLt and cuDNN
   Scratch partials_;   ///< sums of parts, to be added up in a fixed order
   Scratch values_;     ///< results, before they are converted to the caller's layout or type; logits
+  Scratch shared_;     ///< what ranks exchange of a head's rows
   Scratch turns_;      ///< the angles of rotary positions
   View parameters_;    ///< of the pass
   Scratch rounded_;    ///< these, in the type of activations, where that is not fp32

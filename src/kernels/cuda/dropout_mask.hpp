@@ -1,6 +1,6 @@
 #pragma once
 
-// Dropout with the CPU's masks: element e of example n, in the canonical order, is zeroed where word e mod 4 of
+// Dropout with the CPU's masks: element e of example n, in the canonical order of all ranks, is zeroed where word e mod 4 of
 // philox(key, {e div 4, epoch, n mod 2³², n div 2³²}), divided by 2⁸, is below ⌈2²⁴ rate⌉ (see cpu/elementwise.cpp).
 #include <cmath>
 
@@ -29,6 +29,7 @@ __device__ inline void philox_words(std::uint64_t key, std::uint32_t (&counter)[
 /// The values that change from epoch to epoch.
 struct Mask {
   std::uint64_t key;
+  std::int64_t first;  ///< the number of the first element
   std::uint32_t epoch, threshold;
 
   /// The words for elements 4 · group … 4 · group + 3 of an example.
@@ -44,6 +45,7 @@ struct Mask {
 
 inline Mask mask_of(const DropoutKey& key) {
   return {.key = stream_key(key.seed ^ (std::uint64_t{key.layer} << 32), Purpose::dropout),
+          .first = key.first,
           .epoch = key.epoch,
           .threshold = static_cast<std::uint32_t>(std::ceil(std::ldexp(key.rate, 24)))};
 }
@@ -63,8 +65,9 @@ class MaskFactors {
   /// \param mask null: all factors are 1
   __device__ MaskFactors(const ScaledMask* mask, std::uint64_t example) : mask_(mask), example_(example) {}
 
-  __device__ float of(std::int64_t element) {
+  __device__ float of(std::int64_t own_element) {
     if (mask_ == nullptr) return 1;
+    const std::int64_t element = mask_->mask.first + own_element;
     if (element / kWords != group_) {
       group_ = element / kWords;
       mask_->mask.words_of(example_, group_, words_);

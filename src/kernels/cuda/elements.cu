@@ -204,18 +204,19 @@ void CudaBackend::take_gradient(const void* result, bool floats, MutableView gra
 
 namespace {
 
-/// Each thread computes four neighbouring elements of an example in the canonical order.
+/// Each thread computes elements of an example with the numbers 4 · group … 4 · group + 3 in the canonical order.
 template <typename T>
 __global__ void drop(std::int64_t groups, std::int64_t channels, std::int64_t pixels, const Mask* mask, float scale,
                      const std::uint64_t* const* examples, const T* x, T* y) {
-  const std::int64_t size = channels * pixels, groups_of_example = (size + kWords - 1) / kWords;
+  const std::int64_t size = channels * pixels, before = mask->first % kWords;
+  const std::int64_t groups_of_example = (before + size + kWords - 1) / kWords;
   for (std::int64_t i = thread_number(); i < groups; i += threads_of_grid()) {
     const std::int64_t n = i / groups_of_example, group = i % groups_of_example;
     std::uint32_t words[kWords];
-    mask->words_of((*examples)[n], group, words);
+    mask->words_of((*examples)[n], mask->first / kWords + group, words);
     for (std::int64_t k = 0; k < kWords; ++k) {
-      const std::int64_t e = group * kWords + k;
-      if (e >= size) break;
+      const std::int64_t e = group * kWords + k - before;
+      if (e < 0 || e >= size) continue;
       const std::int64_t at = n * size + e % pixels * channels + e / pixels;
       y[at] = rounded_to<T>(mask->keeps(words[k]) ? to_float(x[at]) * scale : 0);
     }
@@ -227,7 +228,8 @@ __global__ void drop(std::int64_t groups, std::int64_t channels, std::int64_t pi
 void CudaBackend::dropout(const DropoutKey& key, const Extent& extent, std::span<const std::uint64_t> examples, View x,
                           MutableView y) {
   const Index pixels = extent.height * extent.width;
-  const Index groups = static_cast<Index>(examples.size()) * ((extent.size() + kWords - 1) / kWords);
+  const Index of_example = (key.first % kWords + extent.size() + kWords - 1) / kWords;
+  const Index groups = std::ssize(examples) * of_example;
   const auto* const staged = queue().stage(mask_of(key));
   const auto* const numbers = queue().upload(examples);
   with_type([&]<typename T>(T) {

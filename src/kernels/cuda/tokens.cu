@@ -17,16 +17,23 @@ __device__ float sinusoid(std::int64_t t, std::int64_t c, std::int64_t units) {
   return static_cast<float>(c % 2 == 0 ? sin(angle) : cos(angle));
 }
 
+/// The tokens that W has: `count` from `first` on.
+struct OwnTokens {
+  std::int64_t first, count;
+};
+
 /// A thread computes element (t, c) of all sequences, so that each position is computed once.
 template <typename T>
-__global__ void embed(std::int64_t batch, std::int64_t rows, std::int64_t units, const std::int32_t* tokens,
-                      const float* w, const float* positions, bool sinusoidal, T* y) {
+__global__ void embed(std::int64_t batch, std::int64_t rows, std::int64_t units, OwnTokens own,
+                      const std::int32_t* tokens, const float* w, const float* positions, bool sinusoidal, T* y) {
   for (std::int64_t i = thread_number(); i < rows * units; i += threads_of_grid()) {
     const std::int64_t t = i / units, c = i % units;
+    const bool adds = positions != nullptr || sinusoidal;
     const float position = positions != nullptr ? positions[i] : sinusoidal ? sinusoid(t, c, units) : 0;
     for (std::int64_t b = 0; b < batch; ++b) {
-      const std::int64_t row = b * rows + t;
-      y[row * units + c] = rounded_to<T>(w[tokens[row] * units + c] + position);
+      const std::int64_t row = b * rows + t, token = tokens[row] - own.first;
+      const float value = token >= 0 && token < own.count ? w[token * units + c] : -0.0F;
+      y[row * units + c] = rounded_to<T>(adds ? value + position : value);
     }
   }
 }
@@ -66,17 +73,17 @@ __device__ int list_rows(bool is_own, const FoundRow& own, FoundRow (&list)[kBlo
 }
 
 template <typename T>
-__global__ void add_rows_of_tokens(std::int64_t n, std::int64_t vocabulary, std::int64_t units,
-                                   const std::int32_t* tokens, const T* dy, bool adds, float* dw) {
+__global__ void add_rows_of_tokens(std::int64_t n, OwnTokens all, std::int64_t units, const std::int32_t* tokens,
+                                   const T* dy, bool adds, float* dw) {
   __shared__ FoundRow list[kBlock];
-  const TokenRange range(vocabulary);
+  const TokenRange range(all.count);
   const std::int64_t column = static_cast<std::int64_t>(blockIdx.y) * kBlock + threadIdx.x;
   if (!adds && column < units) {
     for (std::int64_t token = range.first; token < range.last; ++token) dw[token * units + column] = 0;
   }
   for (std::int64_t first = 0; first < n; first += kBlock) {
     FoundRow own{.row = first + threadIdx.x, .token = -1};
-    if (own.row < n) own.token = tokens[own.row];
+    if (own.row < n) own.token = tokens[own.row] - all.first;
     const int count = list_rows(range.has(own.token), own, list);
     for (int i = 0; i < count && column < units; ++i) {
       dw[list[i].token * units + column] += to_float(dy[list[i].row * units + column]);
@@ -108,8 +115,8 @@ void CudaBackend::load_tokens(std::span<const std::int32_t> tokens, MutableView 
 void CudaBackend::embedding_forward(const EmbeddingSpec& spec, Index batch, View tokens, View w, View positions,
                                     MutableView y) {
   with_type([&]<typename T>(T) {
-    queue().launch(embed<T>, grid_for(spec.rows * spec.units), batch, spec.rows, spec.units, tokens_of(tokens),
-                   w.data(), positions.empty() ? nullptr : positions.data(), spec.sinusoidal, values_of<T>(y));
+    queue().launch(embed<T>, grid_for(spec.rows * spec.units), batch, spec.rows, spec.units,
+                   OwnTokens{spec.first, spec.vocabulary}, tokens_of(tokens), w.data(), positions.empty() ? nullptr : positions.data(), spec.sinusoidal, values_of<T>(y));
   });
 }
 
@@ -122,8 +129,8 @@ void CudaBackend::embedding_backward(const EmbeddingSpec& spec, Index batch, Vie
   const bool adds = write == Write::add;
   with_type([&]<typename T>(T) {
     if (!dw.empty()) {
-      queue().launch(add_rows_of_tokens<T>, grid, batch * spec.rows, spec.vocabulary, spec.units, tokens_of(tokens),
-                     values_of<T>(dy), adds, dw.data());
+      queue().launch(add_rows_of_tokens<T>, grid, batch * spec.rows, OwnTokens{spec.first, spec.vocabulary}, spec.units,
+                     tokens_of(tokens), values_of<T>(dy), adds, dw.data());
     }
     if (dpositions.empty()) return;
     queue().launch(add_rows_of_positions<T>, grid_for(size), batch, size, values_of<T>(dy), adds, dpositions.data());

@@ -12,6 +12,13 @@
 
 namespace unisono::nn {
 
+/// A leaf of divided layers (TensorPart) for which a layer is made.
+struct Leaf {
+  int number = 0, leaves = 1;
+  AxisRange outputs = {};  ///< the outputs that the layer shall have of all its outputs; none: all
+  AxisRange inputs = {};   ///< the inputs that it gets of all its inputs, and adds up; none: all
+};
+
 /// What a layer may need to know about its network when it is made.
 struct LayerContext {
   bool steps_together = true;  ///< all ranks compute each step together: statistics over all of them make sense
@@ -21,6 +28,8 @@ struct LayerContext {
   float label_smoothing = 0;
   std::string embedding = {};  ///< name of the layer that makes vectors of them; empty: there is none
   Index embedding_units = 0;
+  TensorPart part = {};  ///< of an embedding or unembedding
+  Leaf leaf = {};        ///< of other layers that are divided
 };
 
 using MakeLayer = std::unique_ptr<Layer> (*)(const LayerSettings& settings, const Shape& in,
@@ -43,6 +52,14 @@ enum class LayerForm {
   repeat      ///< layers, several times, each time with parameters of their own
 };
 
+/// How a layer's work can be divided into leaves.
+enum class Divided {
+  never,     ///< it cannot
+  heads,     ///< by heads, from its inputs to its outputs
+  outputs,   ///< by its outputs, where a layer that can be divided by inputs follows
+  elements,  ///< it computes each element by itself
+};
+
 /// A value of `kind` in `layers = [ … ]`.
 struct LayerKind {
   std::string_view name, meaning;
@@ -51,10 +68,14 @@ struct LayerKind {
   LayerForm form = LayerForm::operation;
   MakeParts make_parts = nullptr;  ///< in place of `make`
   bool of_sequences = false;       ///< takes sequences of vectors, too
+  Divided divided = Divided::never;
+  bool divided_by_inputs = false;  ///< whether leaves can have parts of its inputs, whose outputs are added up
 };
 
 /// The kind of layer that turns token numbers into vectors.
 inline constexpr std::string_view kEmbedding = "embedding";
+/// The kind of layer that gives the loss of a language model.
+inline constexpr std::string_view kUnembedding = "unembedding";
 
 /// Every kind of layer. A new one needs a row here and its own file; and kernels, where it needs new ones.
 const std::vector<LayerKind>& layer_kinds();

@@ -11,7 +11,7 @@ namespace {
 /// x [B·T, in], W [units, in], b [units], y [B·T, units]; 2·B·T·in·units flops forward, twice that backward.
 class Dense final : public Layer, public Decodable {
  public:
-  Dense(const DenseSettings& settings, const Shape& in);
+  Dense(const DenseSettings& settings, const Shape& in, const Cut& cut);
 
   LayerTraits traits() const override;
   void declare(const std::string& name, const kernels::Backend& backend, ParameterLayout& parameters,
@@ -29,14 +29,16 @@ class Dense final : public Layer, public Decodable {
   kernels::DenseSpec spec_;
   bool has_bias_;
   InitialWeights weights_;
+  Cut cut_;
   Block weight_, bias_;
 };
 
-Dense::Dense(const DenseSettings& settings, const Shape& in)
+Dense::Dense(const DenseSettings& settings, const Shape& in, const Cut& cut)
     : Layer(in.with({settings.units})),
       spec_{.in = in.extent, .units = settings.units},
       has_bias_(settings.bias),
-      weights_(settings.weights) {}
+      weights_(settings.weights),
+      cut_(cut) {}
 
 LayerTraits Dense::traits() const {
   const bool relu = spec_.activation == kernels::Activation::relu;
@@ -52,14 +54,16 @@ void Dense::declare(const std::string& name, const kernels::Backend& backend, Pa
                                        .fan_in = spec_.in.size(),
                                        .fan_out = spec_.units,
                                        .initialiser = weights_.initialiser,
-                                       .deviation = weights_.deviation});
+                                       .deviation = weights_.deviation,
+                                       .cut = cut_});
   if (!has_bias_) return;
   bias_ = declare_block(parameters, {.name = name + ".bias",
                                      .shape = {spec_.units},
                                      .role = Role::bias,
                                      .fan_in = spec_.in.size(),
                                      .fan_out = spec_.units,
-                                     .initialiser = bias_initialiser(weights_.initialiser)});
+                                     .initialiser = bias_initialiser(weights_.initialiser),
+                                     .cut = cut_.axis == 0 ? cut_ : Cut{}});
 }
 
 bool Dense::absorb_relu() {
@@ -88,8 +92,16 @@ void describe_dense(LayerSettings& settings, ConfigVisitor& visitor) {
   own.weights.describe(visitor);
 }
 
-std::unique_ptr<Layer> make_dense_layer(const LayerSettings& settings, const Shape& in, const LayerContext&) {
-  return make_dense(settings.own.of<DenseSettings>(), in);
+std::unique_ptr<Layer> make_dense_layer(const LayerSettings& settings, const Shape& in, const LayerContext& context) {
+  auto own = settings.own.of<DenseSettings>();
+  const Leaf& leaf = context.leaf;
+  if (leaf.outputs.count > 0) {
+    own.units = leaf.outputs.count;
+    return make_dense(own, in, {.axis = 0, .ranges = {leaf.outputs}});
+  }
+  if (leaf.inputs.count == 0) return make_dense(own, in);
+  own.bias = own.bias && leaf.number == 0;  // which is added once
+  return make_dense(own, in, {.axis = 1, .ranges = {leaf.inputs}});
 }
 
 }  // namespace
@@ -100,8 +112,8 @@ void InitialWeights::describe(ConfigVisitor& visitor) {
                 deviation);
 }
 
-std::unique_ptr<Layer> make_dense(const DenseSettings& settings, const Shape& in) {
-  return std::make_unique<Dense>(settings, in);
+std::unique_ptr<Layer> make_dense(const DenseSettings& settings, const Shape& in, const Cut& cut) {
+  return std::make_unique<Dense>(settings, in, cut);
 }
 
 LayerKind dense_layer() {
@@ -109,7 +121,9 @@ LayerKind dense_layer() {
           .meaning = "fully connected layer: y = x Wᵀ + b; an image is flattened",
           .describe = describe_dense,
           .make = make_dense_layer,
-          .of_sequences = true};
+          .of_sequences = true,
+          .divided = Divided::outputs,
+          .divided_by_inputs = true};
 }
 
 }  // namespace unisono::nn

@@ -20,6 +20,8 @@ struct DenseSettings {
   InitialWeights weights = {};
 };
 
-std::unique_ptr<Layer> make_dense(const DenseSettings& settings, const Shape& in);
+/// \param cut what W is of a whole matrix: rows (axis 0), of which the layer has so many units, or columns (axis 1); it
+/// applies to settings and inputs that are those of the part
+std::unique_ptr<Layer> make_dense(const DenseSettings& settings, const Shape& in, const Cut& cut = {});
 
 }  // namespace unisono::nn

@@ -59,14 +59,15 @@ std::unique_ptr<Layer> make_elu(const LayerSettings& settings, const Shape& in, 
 
 LayerKind relu_layer() {
   return {
-      .name = "relu", .meaning = "max(x, 0)", .make = make_activation<kernels::Activation::relu>, .of_sequences = true};
+      .name = "relu", .meaning = "max(x, 0)", .make = make_activation<kernels::Activation::relu>, .of_sequences = true, .divided = Divided::elements};
 }
 
 LayerKind gelu_layer() {
   return {.name = "gelu",
           .meaning = "x Φ(x), Φ the standard normal distribution (Hendrycks & Gimpel 2016)",
           .make = make_activation<kernels::Activation::gelu>,
-          .of_sequences = true};
+          .of_sequences = true,
+          .divided = Divided::elements};
 }
 
 LayerKind gelu_tanh_layer() {
@@ -75,35 +76,40 @@ LayerKind gelu_tanh_layer() {
               "½ x (1 + tanh(√(2/π) (x + 0.044715 x³))), the approximation of gelu that GPT-2 has (Hendrycks & "
               "Gimpel 2016)",
           .make = make_activation<kernels::Activation::gelu_tanh>,
-          .of_sequences = true};
+          .of_sequences = true,
+          .divided = Divided::elements};
 }
 
 LayerKind silu_layer() {
   return {.name = "silu",
           .meaning = "x / (1 + exp(−x)), also called swish (Elfwing et al. 2018)",
           .make = make_activation<kernels::Activation::silu>,
-          .of_sequences = true};
+          .of_sequences = true,
+          .divided = Divided::elements};
 }
 
 LayerKind softplus_layer() {
   return {.name = "softplus",
           .meaning = "ln(1 + exp(x))",
           .make = make_activation<kernels::Activation::softplus>,
-          .of_sequences = true};
+          .of_sequences = true,
+          .divided = Divided::elements};
 }
 
 LayerKind tanh_layer() {
   return {.name = "tanh",
           .meaning = "hyperbolic tangent",
           .make = make_activation<kernels::Activation::tanh>,
-          .of_sequences = true};
+          .of_sequences = true,
+          .divided = Divided::elements};
 }
 
 LayerKind sigmoid_layer() {
   return {.name = "sigmoid",
           .meaning = "1 / (1 + exp(−x))",
           .make = make_activation<kernels::Activation::sigmoid>,
-          .of_sequences = true};
+          .of_sequences = true,
+          .divided = Divided::elements};
 }
 
 LayerKind leaky_relu_layer() {
@@ -111,7 +117,8 @@ LayerKind leaky_relu_layer() {
           .meaning = "x where x > 0, else slope · x (Maas et al. 2013)",
           .describe = describe_leaky_relu,
           .make = make_leaky_relu,
-          .of_sequences = true};
+          .of_sequences = true,
+          .divided = Divided::elements};
 }
 
 LayerKind elu_layer() {
@@ -119,7 +126,8 @@ LayerKind elu_layer() {
           .meaning = "x where x > 0, else alpha · (exp(x) − 1) (Clevert et al. 2016)",
           .describe = describe_elu,
           .make = make_elu,
-          .of_sequences = true};
+          .of_sequences = true,
+          .divided = Divided::elements};
 }
 
 void Addition::forward(const Pass& pass, const ForwardViews& views) const {
@@ -196,8 +204,9 @@ struct DropoutSettings {
 /// element, so it is the same however the batch is cut. Srivastava et al., JMLR 2014.
 class Dropout final : public Layer, public Decodable {
  public:
-  Dropout(double rate, std::uint32_t number, const Shape& in)
-      : Layer(in), rate_(static_cast<float>(rate)), number_(number) {}
+  /// \param first element of the layer's, where others are on other ranks
+  Dropout(double rate, std::uint32_t number, Index first, const Shape& in)
+      : Layer(in), rate_(static_cast<float>(rate)), number_(number), first_(first) {}
 
   LayerTraits traits() const override { return {.in_place = true, .gradient_in_place = true, .random = rate_ > 0}; }
   void forward(const Pass& pass, const ForwardViews& views) const override;
@@ -211,11 +220,15 @@ class Dropout final : public Layer, public Decodable {
 
   float rate_;
   std::uint32_t number_;
+  Index first_;
 };
 
 void Dropout::mask(const Pass& pass, View from, MutableView to) const {
-  const kernels::DropoutKey key{
-      .seed = pass.seed, .epoch = static_cast<std::uint32_t>(pass.epoch), .layer = number_, .rate = rate_};
+  const kernels::DropoutKey key{.seed = pass.seed,
+                                .epoch = static_cast<std::uint32_t>(pass.epoch),
+                                .layer = number_,
+                                .rate = rate_,
+                                .first = first_};
   pass.backend.dropout(key, out().extent, out().rows == 1 ? pass.examples : pass.row_numbers, from, to);
 }
 
@@ -236,7 +249,8 @@ void describe_dropout(LayerSettings& settings, ConfigVisitor& visitor) {
 }
 
 std::unique_ptr<Layer> make_dropout(const LayerSettings& settings, const Shape& in, const LayerContext& context) {
-  return std::make_unique<Dropout>(settings.own.of<DropoutSettings>().rate, context.number, in);
+  return std::make_unique<Dropout>(settings.own.of<DropoutSettings>().rate, context.number, context.leaf.outputs.first,
+                                   in);
 }
 
 }  // namespace
@@ -246,7 +260,8 @@ LayerKind dropout_layer() {
           .meaning = "during training, sets random values to zero and scales up the others (Srivastava et al. 2014)",
           .describe = describe_dropout,
           .make = make_dropout,
-          .of_sequences = true};
+          .of_sequences = true,
+          .divided = Divided::elements};
 }
 
 }  // namespace unisono::nn

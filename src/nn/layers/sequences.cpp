@@ -31,16 +31,32 @@ struct EmbeddingSettings {
   double deviation = 0.02;
 };
 
+/// The tokens of a part. \throws ConfigError where there are fewer tokens than leaves
+AxisRange vocabulary_of(const TensorPart& part, Index vocabulary) {
+  if (vocabulary < part.leaves) {
+    throw ConfigError(
+        fmt::format("a vocabulary of {} cannot be divided into {} parts; lower replica.tensor or replica.tensor_leaves",
+                    count_of(vocabulary, "token"), part.leaves));
+  }
+  const Index first = share_of(vocabulary, part.first, part.leaves);
+  return {.first = first, .count = share_of(vocabulary, part.first + part.count, part.leaves) - first};
+}
+
 /// y = W[token] + P[position]. Tokens [B·T], W [V, C], P [T, C], y [B·T, C].
 class Embedding final : public Layer, public Decodable {
  public:
-  Embedding(const EmbeddingSettings& settings, const Shape& in)
+  /// \param part of the vocabulary; the first one adds the positions
+  Embedding(const EmbeddingSettings& settings, const TensorPart& part, const Shape& in)
       : Layer({.extent = {settings.units}, .rows = in.rows}),
         settings_(settings),
-        spec_{.vocabulary = in.vocabulary,
+        is_divided_(part.is_divided()),
+        is_first_(part.first == 0),
+        tokens_(vocabulary_of(part, in.vocabulary)),
+        spec_{.vocabulary = tokens_.count,
               .units = settings.units,
               .rows = in.rows,
-              .sinusoidal = settings.positions == Positions::sinusoidal} {}
+              .sinusoidal = is_first_ && settings.positions == Positions::sinusoidal,
+              .first = tokens_.first} {}
 
   LayerTraits traits() const override { return {.keeps_input = true}; }
   void declare(const std::string& name, const kernels::Backend& backend, ParameterLayout& parameters,
@@ -55,10 +71,12 @@ class Embedding final : public Layer, public Decodable {
   }
 
  private:
-  bool learns_positions() const { return settings_.positions == Positions::learned; }
+  bool learns_positions() const { return is_first_ && settings_.positions == Positions::learned; }
   Block block_of(const std::string& name, Index rows) const;
 
   EmbeddingSettings settings_;
+  bool is_divided_, is_first_;
+  AxisRange tokens_;  ///< of the vocabulary
   kernels::EmbeddingSpec spec_;
   Block weight_, positions_;
   bool shares_weights_ = false;
@@ -76,7 +94,9 @@ Block Embedding::block_of(const std::string& name, Index rows) const {
 
 void Embedding::declare(const std::string& name, const kernels::Backend&, ParameterLayout& parameters,
                         ParameterLayout&) {
-  weight_ = declare_block(parameters, block_of(name + ".weight", spec_.vocabulary));
+  Block weight = block_of(name + ".weight", spec_.vocabulary);
+  if (is_divided_) weight.cut = {.axis = 0, .ranges = {tokens_}};
+  weight_ = declare_block(parameters, std::move(weight));
   if (learns_positions()) positions_ = declare_block(parameters, block_of(name + ".position", spec_.rows));
 }
 
@@ -113,8 +133,8 @@ void describe_embedding(LayerSettings& settings, ConfigVisitor& visitor) {
       own.deviation);
 }
 
-std::unique_ptr<Layer> make_embedding(const LayerSettings& settings, const Shape& in, const LayerContext&) {
-  return std::make_unique<Embedding>(settings.own.of<EmbeddingSettings>(), in);
+std::unique_ptr<Layer> make_embedding(const LayerSettings& settings, const Shape& in, const LayerContext& context) {
+  return std::make_unique<Embedding>(settings.own.of<EmbeddingSettings>(), context.part, in);
 }
 
 // Attention -----------------------------------------------------------------------------------------------------------
@@ -136,8 +156,9 @@ struct AttentionSettings {
 /// (H + 2G) D], y [B·T, H D]; see kernels::SequenceKernels. Vaswani et al., NeurIPS 2017.
 class Heads final : public Layer, public Decodable {
  public:
-  Heads(const kernels::AttentionSpec& spec, double dropout, std::uint32_t number, const Shape& in)
-      : Layer(in.with(spec.out())), spec_(spec), dropout_(static_cast<float>(dropout)), number_(number) {}
+  /// \param first the number of the first head, where others are on other ranks
+  Heads(const kernels::AttentionSpec& spec, double dropout, std::uint32_t number, Index first, const Shape& in)
+      : Layer(in.with(spec.out())), spec_(spec), dropout_(static_cast<float>(dropout)), number_(number), first_(first) {}
 
   LayerTraits traits() const override { return {.keeps_input = true, .keeps_output = true, .random = dropout_ > 0}; }
   kernels::Extent kept_of_row() const override { return spec_.log_sums(); }
@@ -168,12 +189,14 @@ class Heads final : public Layer, public Decodable {
     return {.seed = pass.seed,
             .epoch = static_cast<std::uint32_t>(pass.epoch),
             .layer = number_,
-            .rate = pass.training ? dropout_ : 0};
+            .rate = pass.training ? dropout_ : 0,
+            .first = first_ * spec_.rows * spec_.rows};
   }
 
   kernels::AttentionSpec spec_;
   float dropout_;
   std::uint32_t number_;
+  Index first_;
 };
 
 void describe_attention(LayerSettings& settings, ConfigVisitor& visitor) {
@@ -232,16 +255,44 @@ kernels::AttentionSpec spec_of(const AttentionSettings& settings, const Shape& i
           .rotary = settings.rotary ? settings.theta : 0};
 }
 
+/// The heads of a leaf: what it has of W of the queries, keys and values, and of that of the output.
+struct LeafOfHeads {
+  kernels::AttentionSpec spec;
+  Cut qkv, output;
+  Index first = 0;  ///< head of queries
+};
+
+LeafOfHeads leaf_of(kernels::AttentionSpec spec, const Leaf& leaf) {
+  if (leaf.leaves == 1) return {.spec = spec, .qkv = {}, .output = {}};
+  if (spec.key_heads % leaf.leaves != 0) {
+    throw ConfigError(fmt::format(
+        "its heads are divided into {} parts (replica.tensor, replica.tensor_leaves), which must divide {} = {}",
+        leaf.leaves, spec.key_heads == spec.heads ? "heads" : "key_heads", spec.key_heads));
+  }
+  const Index heads = spec.heads / leaf.leaves, key_heads = spec.key_heads / leaf.leaves;
+  const AxisRange queries{.first = leaf.number * heads * spec.width, .count = heads * spec.width};
+  const Index keys = key_heads * spec.width, first_key = spec.heads * spec.width + leaf.number * keys;
+  const Index first_value = first_key + spec.key_heads * spec.width;
+  spec.heads = heads;
+  spec.key_heads = key_heads;
+  return {.spec = spec,
+          .qkv = {.axis = 0, .ranges = {queries, {first_key, keys}, {first_value, keys}}},
+          .output = {.axis = 1, .ranges = {queries}},
+          .first = leaf.number * heads};
+}
+
 std::vector<Part> make_attention(const LayerSettings& settings, const Shape& in, const LayerContext& context) {
   const auto own = settings.own.of<AttentionSettings>();
-  const kernels::AttentionSpec spec = spec_of(own, in);
-  InitialWeights output = own.weights;
-  if (own.output_deviation > 0) output.deviation = own.output_deviation;
+  const auto [spec, qkv, output, first] = leaf_of(spec_of(own, in), context.leaf);
+  InitialWeights output_weights = own.weights;
+  if (own.output_deviation > 0) output_weights.deviation = own.output_deviation;
+  const bool output_bias = own.bias && context.leaf.number == 0;  // which is added once
   std::vector<Part> parts;
-  parts.push_back({"qkv", "dense", make_dense({spec.in().size(), own.bias, own.weights}, in)});
-  parts.push_back(
-      {"heads", own.kind(), std::make_unique<Heads>(spec, own.dropout, context.number, parts.back().layer->out())});
-  parts.push_back({"output", "dense", make_dense({in.extent.size(), own.bias, output}, parts.back().layer->out())});
+  parts.push_back({"qkv", "dense", make_dense({spec.in().size(), own.bias, own.weights}, in, qkv)});
+  parts.push_back({"heads", own.kind(),
+                   std::make_unique<Heads>(spec, own.dropout, context.number, first, parts.back().layer->out())});
+  parts.push_back({"output", "dense",
+                   make_dense({in.extent.size(), output_bias, output_weights}, parts.back().layer->out(), output)});
   return parts;
 }
 
@@ -280,10 +331,14 @@ void describe_swiglu(LayerSettings& settings, ConfigVisitor& visitor) {
   own.weights.describe(visitor);
 }
 
-std::vector<Part> make_swiglu(const LayerSettings& settings, const Shape& in, const LayerContext&) {
+std::vector<Part> make_swiglu(const LayerSettings& settings, const Shape& in, const LayerContext& context) {
   const auto own = settings.own.of<SwigluSettings>();
+  const AxisRange part = context.leaf.outputs;
+  const bool is_part = part.count > 0;
+  const Cut cut{.axis = 0, .ranges = {part, {.first = own.units + part.first, .count = part.count}}};
+  const Index units = is_part ? part.count : own.units;
   std::vector<Part> parts;
-  parts.push_back({"products", "dense", make_dense({2 * own.units, own.bias, own.weights}, in)});
+  parts.push_back({"products", "dense", make_dense({2 * units, own.bias, own.weights}, in, is_part ? cut : Cut{})});
   parts.push_back({"gate", "swiglu", std::make_unique<Gate>(parts.back().layer->out())});
   return parts;
 }
@@ -305,14 +360,20 @@ class Unembedding final : public Layer, public Decodable {
       : Layer(in.with({context.vocabulary})),
         settings_(settings),
         tied_to_(settings.tied ? context.embedding : ""),
-        spec_{.units = in.extent.size(), .vocabulary = context.vocabulary, .smoothing = context.label_smoothing} {}
+        tokens_(vocabulary_of(context.part, context.vocabulary)),
+        spec_{.units = in.extent.size(),
+              .vocabulary = context.vocabulary,
+              .smoothing = context.label_smoothing,
+              .leaves = context.part.leaves,
+              .first = context.part.first,
+              .count = context.part.count} {}
 
   LayerTraits traits() const override { return {.keeps_input = true, .gives_loss = true}; }
   void declare(const std::string& name, const kernels::Backend& backend, ParameterLayout& parameters,
                ParameterLayout& statistics) override;
   /// The first half of a backward pass in halves adds the losses, even where nobody wants dx.
   Index carried_size() const override { return kLineFloats; }
-  double products() const override { return static_cast<double>(out().rows * spec_.units * spec_.vocabulary); }
+  double products() const override { return static_cast<double>(out().rows * spec_.units * tokens_.count); }
   std::string weights_of() const override { return tied_to_; }
   void forward(const Pass& pass, const ForwardViews& views) const override;
   void backward(const Pass& pass, const BackwardViews& views) const override;
@@ -326,11 +387,13 @@ class Unembedding final : public Layer, public Decodable {
                 kernels::LossSums& sums) const {
     const bool elsewhere = pass.tied != nullptr && !pass.tied->weight.empty();
     const View w = elsewhere ? pass.tied->weight : pass.parameter(weight_);
-    pass.backend.head_loss(spec_, rows(pass), x, w, pass.loss->labels, pass.loss->scale, dx, dw, write, sums);
+    pass.backend.head_loss(spec_, {.rows = rows(pass), .x = x, .w = w, .labels = pass.loss->labels},
+                           {.scale = pass.loss->scale, .dx = dx, .dw = dw, .write = write}, pass.tensor, sums);
   }
 
   UnembeddingSettings settings_;
   std::string tied_to_;  ///< name of the embedding layer; empty: the layer has weights of its own
+  AxisRange tokens_;     ///< of the vocabulary
   kernels::HeadSpec spec_;
   Block weight_;
 };
@@ -341,13 +404,16 @@ void Unembedding::declare(const std::string& name, const kernels::Backend&, Para
     weight_ = parameters.block(tied_to_ + ".weight");
     return;
   }
-  weight_ = declare_block(parameters, {.name = name + ".weight",
-                                       .shape = {spec_.vocabulary, spec_.units},
-                                       .role = Role::weight,
-                                       .fan_in = spec_.units,
-                                       .fan_out = spec_.vocabulary,
-                                       .initialiser = settings_.weights.initialiser,
-                                       .deviation = settings_.weights.deviation});
+  weight_ = declare_block(
+      parameters,
+      {.name = name + ".weight",
+       .shape = {tokens_.count, spec_.units},
+       .role = Role::weight,
+       .fan_in = spec_.units,
+       .fan_out = spec_.vocabulary,
+       .initialiser = settings_.weights.initialiser,
+       .deviation = settings_.weights.deviation,
+       .cut = spec_.leaves > 1 ? Cut{.axis = 0, .ranges = {tokens_}} : Cut{}});
 }
 
 void Unembedding::forward(const Pass& pass, const ForwardViews& views) const {
@@ -404,7 +470,8 @@ LayerKind attention_layer() {
               "al. 2017)",
           .describe = describe_attention,
           .make_parts = make_attention,
-          .of_sequences = true};
+          .of_sequences = true,
+          .divided = Divided::heads};
 }
 
 LayerKind swiglu_layer() {
@@ -412,11 +479,12 @@ LayerKind swiglu_layer() {
           .meaning = "silu(x W₁ᵀ) ⊙ x W₂ᵀ, the gated units of Llama (Shazeer 2020)",
           .describe = describe_swiglu,
           .make_parts = make_swiglu,
-          .of_sequences = true};
+          .of_sequences = true,
+          .divided = Divided::outputs};
 }
 
 LayerKind unembedding_layer() {
-  return {.name = "unembedding",
+  return {.name = kUnembedding,
           .meaning = "scores of all tokens to come next, and their cross-entropy; the last layer of a language model",
           .describe = describe_unembedding,
           .make = make_unembedding,

@@ -232,7 +232,7 @@ std::unique_ptr<GradientExchange> make_compressed_sum(StepTerms& run, const Comp
 
 void clip_own_gradient(StepTerms& run, double clip_norm) {
   double squares = 0;
-  for (const FloatRange& segment : run.replica.layout().trainable()) {
+  for (const FloatRange& segment : run.replica.counted()) {
     squares += run.backend.squared_norm(part(View(run.gradient), segment));
   }
   run.replica.sum(std::span(&squares, 1));

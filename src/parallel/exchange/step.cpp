@@ -3,13 +3,13 @@
 #include <algorithm>
 
 namespace unisono::parallel {
-namespace {
-
-double reducer_seconds(const StepTerms& run) {
-  return run.statistics_reducer != nullptr ? run.statistics_reducer->seconds() : 0.0;
+std::vector<FloatRange> counted_floats(const Holding& held) {
+  std::vector<BlockRange> ranges = held.ranges();
+  std::erase_if(ranges, [&](const BlockRange& range) { return held.layout().blocks()[range.block].frozen; });
+  return joined(ranges);
 }
 
-}  // namespace
+void DividedReplica::sum(std::span<double> values) { ranks_.allreduce_sum(values); }
 
 data::Batch next_batch(StepTerms& run) {
   const Phase phase(run, run.seconds.input);
@@ -37,7 +37,7 @@ void settle(StepTerms& run) {
 }
 
 data::Batch accumulate_gradient(StepTerms& run, MeanOver mean_over, GradientExchange* exchange) {
-  const double reduced_before = reducer_seconds(run);
+  const SumsOfLayers sums(run);
   for (bool first = true;; first = false) {
     const data::Batch batch = next_batch(run);
     const GradientTarget target = target_of(run, place_of(batch, first), exchange);
@@ -49,12 +49,7 @@ data::Batch accumulate_gradient(StepTerms& run, MeanOver mean_over, GradientExch
       const Phase phase(run, run.seconds.compute);
       settle(run);
     }
-    if (batch.last_of_step) {
-      const double reduced = reducer_seconds(run) - reduced_before;
-      run.seconds.exposed_communication += reduced;
-      run.seconds.compute -= reduced;
-      return batch;
-    }
+    if (batch.last_of_step) return batch;
   }
 }
 

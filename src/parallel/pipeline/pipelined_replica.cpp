@@ -9,6 +9,7 @@
 #include "pipeline/schedules.hpp"
 #include "pipeline/stage.hpp"
 #include "unisono/parallel/counters.hpp"
+#include "unisono/parallel/step.hpp"
 #include "unisono/parallel/step_terms.hpp"
 
 namespace unisono::parallel {
@@ -23,14 +24,15 @@ class PipelinedReplica final : public Replica {
   data::Batch gradient_of_step(StepTerms& run, MeanOver mean_over, GradientExchange* exchange) override;
   void evaluate(data::EvaluationSource& source, models::ModelState state, kernels::LossSums& sums,
                 models::PredictionReader* reader) override;
-  void sum(std::span<double> values) override { terms_.pipeline.allreduce_sum(values); }
+  void sum(std::span<double> values) override { terms_.replica.allreduce_sum(values); }
+  std::vector<FloatRange> counted() const override { return counted_floats(*terms_.held); }
   std::int64_t workspace_bytes() const override {
     return static_cast<std::int64_t>(sizeof(float)) * stage_.most_floats();
   }
 
  private:
   /// Of all ranks.
-  int rank() const { return terms_.replicas.rank() * terms_.stages.stages() + terms_.pipeline.rank(); }
+  int rank() const { return terms_.stages.rank_of(terms_.replicas.rank(), terms_.pipeline.rank()); }
   const Program& program_of(int micro_batches);
   void apply_moments(StepTerms& run, const data::Batch& batch);
 
@@ -51,6 +53,7 @@ const Program& PipelinedReplica::program_of(int micro_batches) {
 data::Batch PipelinedReplica::gradient_of_step(StepTerms& run, MeanOver mean_over, GradientExchange* exchange) {
   MicroBatches batches([&run] { return next_batch(run); });
   const int own = static_cast<int>(batches[0].rank_micro_batches);
+  const SumsOfLayers sums(run);
   const std::int64_t sent_before = stage_.sent_bytes();
   stage_.run(program_of(own), batches,
              {.state = run.state, .sums = run.sums, .run = &run, .mean_over = mean_over, .exchange = exchange});

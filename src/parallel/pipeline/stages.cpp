@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <iterator>
 #include <limits>
 #include <stdexcept>
 #include <utility>
@@ -190,6 +191,92 @@ Stages::Stages(const models::Staged& model, const ReplicaSettings& settings, int
       statistics_(map_of(model.network().statistics(), ranges_of(pieces_, &nn::Piece::statistics), stages_, replicas)),
       local_parameters_(local_offsets(parameters_, ranges_of(pieces_, &nn::Piece::parameters), stages_)),
       local_statistics_(local_offsets(statistics_, ranges_of(pieces_, &nn::Piece::statistics), stages_)) {}
+
+namespace {
+
+/// One of the vectors of a model whose layers are divided, and how it is cut into pieces.
+struct DividedVector {
+  const ParameterLayout& whole;
+  std::vector<const ParameterLayout*> layouts;  ///< of each part
+  std::vector<std::vector<FloatRange>> ranges;  ///< of each part and piece
+};
+
+/// A stage's vector, and where its pieces begin in it.
+struct StageVector {
+  ParameterLayout layout;
+  std::vector<std::pair<int, Index>> pieces = {};
+};
+
+StageVector stage_vector(const DividedVector& vector, std::size_t part, int stage, int stages) {
+  StageVector own;
+  for (int piece = stage; piece < std::ssize(vector.ranges[part]); piece += stages) {
+    const FloatRange& range = vector.ranges[part][static_cast<std::size_t>(piece)];
+    own.pieces.emplace_back(piece, own.layout.size());
+    for (const Block& block : vector.layouts[part]->blocks()) {
+      if (block.offset < range.first || block.offset >= range.last) continue;
+      own.layout.add(block);
+    }
+  }
+  return own;
+}
+
+ShardMap map_of(const DividedVector& vector, int stages, int replicas) {
+  std::vector<ParameterLayout> layouts;  // of a replica's ranks
+  for (int stage = 0; stage < stages; ++stage) {
+    for (std::size_t part = 0; part < vector.layouts.size(); ++part) {
+      layouts.push_back(stage_vector(vector, part, stage, stages).layout);
+    }
+  }
+  std::vector<ShardMap::Held> held;
+  for (int replica = 0; replica < replicas; ++replica) {
+    std::ranges::move(divided_shards(vector.whole, layouts, replica), std::back_inserter(held));
+  }
+  return {vector.whole, replicas, std::move(held)};
+}
+
+std::vector<Index> local_offsets(const DividedVector& vector, int own, int stages) {
+  const auto part = static_cast<std::size_t>(own);
+  std::vector<Index> offsets(vector.ranges[part].size());
+  for (int stage = 0; stage < stages; ++stage) {
+    for (const auto& [piece, offset] : stage_vector(vector, part, stage, stages).pieces) {
+      offsets[static_cast<std::size_t>(piece)] = offset;
+    }
+  }
+  return offsets;
+}
+
+/// θ, or the running statistics.
+DividedVector vector_of(const DividedModel& model, const std::vector<int>& cuts, const ParameterLayout& whole,
+                        const ParameterLayout& (nn::Network::*layout)() const,
+                        FloatRange (nn::Piece::*range)() const) {
+  DividedVector vector{.whole = whole, .layouts = {}, .ranges = {}};
+  for (const models::Staged* part : model.parts) {
+    vector.layouts.push_back(&(part->network().*layout)());
+    vector.ranges.push_back(ranges_of(pieces_of(part->network(), cuts), range));
+  }
+  return vector;
+}
+
+}  // namespace
+
+Stages::Stages(const DividedModel& model, const ReplicaSettings& settings, int replicas)
+    : stages_(static_cast<int>(settings.stages)),
+      parts_(static_cast<int>(model.parts.size())),
+      own_(model.own),
+      cuts_(cuts_of(model.parts.front()->network(), settings)),
+      names_(names_of_pieces(model.parts.front()->network(), cuts_)),
+      pieces_(pieces_of(model.parts[static_cast<std::size_t>(own_)]->network(), cuts_)),
+      parameters_(map_of(vector_of(model, cuts_, model.whole.layout(), &nn::Network::parameters, &nn::Piece::parameters),
+                         stages_, replicas)),
+      statistics_(map_of(vector_of(model, cuts_, model.whole.statistics_layout(), &nn::Network::statistics,
+                                   &nn::Piece::statistics),
+                         stages_, replicas)),
+      local_parameters_(local_offsets(
+          vector_of(model, cuts_, model.whole.layout(), &nn::Network::parameters, &nn::Piece::parameters), own_,
+          stages_)),
+      local_statistics_(local_offsets(
+          vector_of(model, cuts_, model.whole.statistics_layout(), &nn::Network::statistics, &nn::Piece::statistics),
+          own_, stages_)) {}
 
 std::string Stages::text_of(int stage) const {
   std::vector<std::string> pieces;

@@ -87,7 +87,7 @@ nlohmann::ordered_json report(const settings::Config& config, BenchTrial& trial,
     json["tokens_per_second"] = rate * static_cast<double>(trial.tokens_per_example());
   }
   if (timing.device) json["gpu"] = to_json(*timing.device);
-  if (parts.stages) {
+  if (parts.grid.shape().stages > 1) {
     json["replicas"] = parts.workers();
     json["pipeline"] = to_json(figures_of(config, parts, timing));
   }
@@ -123,7 +123,7 @@ std::string text_of(const nlohmann::ordered_json& report, const settings::Config
     const double share = value.get<double>() / std::max(seconds.at("total").get<double>(), 1e-9);
     if (part != "total" && std::abs(share) >= 0.0005) text += fmt::format(" {} {:.1f} %", part, 100 * share);
   }
-  if (parts.stages) text += fmt::format("\n  pipeline    {}", to_text(figures_of(config, parts, timing)));
+  if (parts.grid.shape().stages > 1) text += fmt::format("\n  pipeline    {}", to_text(figures_of(config, parts, timing)));
   if (timing.device) text += fmt::format("\n  {}", summary_text(*timing.device));
   return text;
 }

@@ -110,9 +110,10 @@ std::vector<int> order_of_places(const settings::Config& config, int ranks) {
   const auto& stages = config.replica.placement.ranks;
   std::vector<int> order;
   if (stages.empty() || std::ranges::is_sorted(stages)) return order;
+  const auto parts = static_cast<int>(config.replica.tensor);
   for (int place = 0; place < ranks; ++place) {
-    const int stage = place % config.stages();
-    order.push_back(place - stage + static_cast<int>(stages[static_cast<std::size_t>(stage)]));
+    const int stage = place / parts % config.stages();
+    order.push_back(place + (static_cast<int>(stages[static_cast<std::size_t>(stage)]) - stage) * parts);
   }
   return order;
 }
@@ -153,12 +154,12 @@ Placed placed(comm::Communicator& group, const NodePlace& place, Settled asked,
   const auto strategy = strategies::make_strategy(config.strategy);
   const auto backend = kernels::make_cpu_backend(place_rank(group, place, config.train.threads, silent).threads);
   LocalReducer alone;
-  const auto model = models::make_model(config.model, inputs_of(data),
-                                        model_context(*backend, alone, strategy->steps_together(), config));
-  require_placeable(config, *model, *backend);
-  require_stages(config, *model, *backend, group.size());
-  const StagePlan plan(config, *model, *backend, data, *strategy,
-                       abilities_of(group, config, *model, *backend, group.size()));
+  const ModelOfRank of_rank(config, inputs_of(data), model_context(*backend, alone, strategy->steps_together(), config));
+  const models::Model& model = of_rank.model();
+  require_placeable(config, model, *backend);
+  require_stages(config, model, *backend, group.size());
+  const StagePlan plan(config, model, *backend, data, *strategy,
+                       abilities_of(group, config, model, *backend, group.size()));
   const PlacedModel model_on_ranks = place_model(plan, config);
   if (!model_on_ranks.fits()) throw ConfigError(refusal(plan, config, model_on_ranks));
   if (leaves_something_open(config) && !as_by_flops(plan, config, model_on_ranks)) {
@@ -174,9 +175,10 @@ Placed placed(comm::Communicator& group, const NodePlace& place, Settled asked,
 int ranks_of(const settings::Config& config, int started) {
   const parallel::PlacementSettings& placement = config.replica.placement;
   const auto named = std::max({std::int64_t{started}, std::ssize(placement.memory), std::ssize(placement.speeds)});
-  const auto ranks = std::max(named, config.replica.stages);
-  if (config.replica.stages < 2 || ranks % config.replica.stages == 0) return static_cast<int>(ranks);
-  return config.stages();
+  const std::int64_t of_replica = std::max<std::int64_t>(1, config.replica.stages) * config.replica.tensor;
+  const auto ranks = std::max(named, of_replica);
+  if (ranks % of_replica == 0) return static_cast<int>(ranks);
+  return static_cast<int>(of_replica);
 }
 
 RankAbilities abilities_of(comm::Communicator& group, const settings::Config& config, const models::Model& model,

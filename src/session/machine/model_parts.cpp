@@ -164,10 +164,13 @@ RankDevice::RankDevice(const ModelPlace& where, const settings::Config& config)
 
 RankGroups::RankGroups(comm::Communicator& ranks, const comm::GridShape& shape, const Clock& clock)
     : grid(ranks, shape),
-      squares(grid.pipeline()),
+      squares(grid.replica()),
       all_squares(grid.all()),
       statistics_group(grid.data().split(0, grid.data().rank())),
-      statistics_reducer(*statistics_group, clock) {}
+      statistics_reducer(*statistics_group, clock),
+      tensor_ranks(shape.tensor == 1 ? nullptr : grid.tensor().split(0, grid.tensor().rank())) {
+  if (tensor_ranks) tensor_group.emplace(*tensor_ranks, clock);
+}
 
 TrainableModel::TrainableModel(const RankDevice& device, RankGroups& groups, const settings::Config& config,
                                const models::ModelInputs& inputs, data::Dataset* data)
@@ -175,7 +178,13 @@ TrainableModel::TrainableModel(const RankDevice& device, RankGroups& groups, con
       model(models::make_model(
           config.model, inputs,
           model_context(*device.backend, groups.statistics_reducer, strategy->steps_together(), config, data))),
-      stages(make_stages(config, *model, *device.backend, groups.grid.data().size())) {
+      parts(make_model_parts(
+          config, inputs, *model,
+          model_context(*device.backend, groups.statistics_reducer, strategy->steps_together(), config, data),
+          groups.tensor(), groups.grid.place().tensor)),
+      trained(parts.empty() ? model.get() : parts[static_cast<std::size_t>(groups.grid.place().tensor)].get()),
+      stages(make_stages(config, *model, *device.backend, groups.grid.data().size(), parts,
+                         groups.grid.place().tensor)) {
   comm::require_same(groups.grid.all(), "order of the parameters", model->layout().hash(), kOneKindOfNodes);
   if (data != nullptr) class_weights = class_weights_of(config, *model, *data);
 }
@@ -200,15 +209,20 @@ HeldReplica::HeldReplica(const RankDevice& device, RankGroups& groups, Trainable
   comm::require_same(groups.grid.all(), "division of the parameters", held.parameters->hash(), kOneKindOfNodes);
   if (rows) {
     replica = std::make_unique<parallel::RowReplica>(*whole.model, rows);
-  } else if (whole.stages) {
-    replica = parallel::make_pipelined_replica({.model = *whole.model,
+  } else if (whole.stages && whole.stages->stages() > 1) {
+    replica = parallel::make_pipelined_replica({.model = *whole.trained,
                                                 .backend = *device.backend,
                                                 .stages = *whole.stages,
                                                 .settings = config.replica,
                                                 .pipeline = groups.grid.pipeline(),
+                                                .replica = groups.grid.replica(),
                                                 .replicas = replicas,
                                                 .statistics = groups.statistics_reducer,
-                                                .clock = clock});
+                                                .clock = clock,
+                                                .held = held.parameters,
+                                                .tensor_group = groups.tensor()});
+  } else if (whole.stages) {
+    replica = std::make_unique<parallel::DividedReplica>(*whole.trained, groups.grid.replica(), held.parameters);
   } else {
     replica = std::make_unique<parallel::SingleReplica>(*whole.model);
   }
@@ -297,16 +311,50 @@ void require_no_norms(const settings::Config& config, kernels::Backend& backend)
 }  // namespace
 
 std::unique_ptr<parallel::Stages> make_stages(const settings::Config& config, const models::Model& model,
-                                              kernels::Backend& backend, int replicas) {
-  if (config.stages() == 1) return nullptr;
+                                              kernels::Backend& backend, int replicas,
+                                              std::span<const std::unique_ptr<models::Model>> parts, int own) {
+  if (config.stages() == 1 && parts.empty()) return nullptr;
   if (model.staged() == nullptr) {
     throw ConfigError(
         fmt::format("replica.stages: model.kind = \"{}\" has no layers that could be divided into stages; set it to 1",
                     config.model.kind));
   }
   require_no_norms(config, backend);
-  require_whole_micro_batches(config, replicas);
-  return std::make_unique<parallel::Stages>(*model.staged(), config.replica, replicas);
+  if (config.stages() > 1) require_whole_micro_batches(config, replicas);
+  if (parts.empty()) return std::make_unique<parallel::Stages>(*model.staged(), config.replica, replicas);
+  parallel::DividedModel divided{.whole = model, .parts = {}, .own = own};
+  for (const auto& part : parts) divided.parts.push_back(part->staged());
+  return std::make_unique<parallel::Stages>(divided, config.replica, replicas);
+}
+
+std::vector<std::unique_ptr<models::Model>> make_model_parts(const settings::Config& config,
+                                                             const models::ModelInputs& inputs,
+                                                             const models::Model& whole,
+                                                             const models::ModelContext& context, TensorGroup* group,
+                                                             int own) {
+  std::vector<std::unique_ptr<models::Model>> parts;
+  if (!config.divides_layers()) return parts;
+  if (whole.staged() == nullptr) {
+    throw ConfigError(fmt::format(
+        "replica.tensor: model.kind = \"{}\" has no layers that could be divided; set it to 1, and tensor_leaves to 0",
+        config.model.kind));
+  }
+  if (config.device == settings::DeviceChoice::cuda && config.precision != kernels::Precision::fp32) {
+    throw ConfigError(
+        "replica.tensor: ranks that share layers add up activations in fp32 only so far; set precision = \"fp32\"");
+  }
+  for (int number = 0; number < config.replica.tensor; ++number) {
+    models::ModelContext own_context = context;
+    own_context.part = config.replica.part(number);
+    own_context.tensor = number == own ? group : nullptr;
+    parts.push_back(models::make_model(config.model, inputs, own_context));
+  }
+  if (parts.front()->layout().parameters() == whole.layout().parameters() && config.replica.tensor > 1) {
+    throw ConfigError(
+        "replica.tensor: the model has no layers that can be divided: attention, two dense layers one behind the other, "
+        "or an embedding; set it to 1");
+  }
+  return parts;
 }
 
 namespace {
@@ -394,7 +442,7 @@ bool shards_state(const HoldingTerms& terms) {
   if (terms.replicas == 1) return false;
   const parallel::Sharding sharding = terms.strategy.sharding();
   if (sharding != parallel::Sharding::where_faster) return sharding == parallel::Sharding::always;
-  const bool can = terms.shares_memory && terms.backend.device() == nullptr && terms.config.stages() == 1 &&
+  const bool can = terms.shares_memory && terms.backend.device() == nullptr && terms.config.ranks_of_replica() == 1 &&
                    terms.config.communication.tree_leaves() == 0;
   return can &&
          parallel::are_faster_on_one_node(terms.model.layout().size(),

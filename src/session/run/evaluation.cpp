@@ -87,10 +87,11 @@ std::optional<kernels::LossSums> evaluate_with(ModelParts& parts, data::Dataset&
     const auto source =
         data.evaluate(split, static_cast<int>(portion), portions, config.train.evaluation_batch_size, parts.delivery());
     StoppableSource batches(*source, asked);
-    parts.replica->evaluate(batches, parts.state(), sums, reader);
+    parts.replica->evaluate(batches, parts.state(), sums, parts.counts_losses() ? reader : nullptr);
     stopped = batches.stopped();
     if (config.communication.tree_leaves() > 0) sums.settle();
   }
+  if (!parts.counts_losses()) sums = {};
   if (asked && parts.grid.all().max(stopped ? 1 : 0) != 0) return std::nullopt;
   return sum_over_ranks(parts.grid.all(), sums);
 }

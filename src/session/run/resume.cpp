@@ -77,8 +77,21 @@ void require_same_split_as_stored(const ResumedRun& run, const CheckpointHeader&
 
 /// How many replicas trained the model of a checkpoint.
 int replicas_of(const CheckpointHeader& stored) {
-  const std::string stages = settings::value_of_key(stored.config, "replica.stages");
-  return stored.ranks / (stages.empty() ? 1 : std::stoi(stages));
+  const auto number = [&](const char* key) {
+    const std::string value = settings::value_of_key(stored.config, key);
+    return value.empty() ? 1 : std::stoi(value);
+  };
+  return stored.ranks / (number("replica.stages") * number("replica.tensor"));
+}
+
+/// Into how many parts layers were divided whose sums have a fixed order.
+int leaves_of(const std::string& config) {
+  int leaves = 1;
+  for (const char* const key : {"replica.tensor", "replica.tensor_leaves"}) {
+    const std::string value = settings::value_of_key(config, key);
+    leaves = value.empty() ? leaves : std::max(leaves, std::stoi(value));
+  }
+  return leaves;
 }
 
 void require_same_shares_as_stored(const ResumedRun& run, const CheckpointHeader& stored) {
@@ -146,7 +159,8 @@ std::string_view consequence(const ResumedRun& run, const CheckpointHeader& stor
   const bool same_program = stored.build == run.header.build && stored.layout == run.header.layout;
   const bool same_replicas = run.plan.config.whole_batch() || replicas_of(stored) == parts.grid.data().size() ||
                              sums_are_reproducible(run.plan.config, stored.config, run.header.config);
-  const bool same_machine = stored.threads == run.header.threads && stored.device == run.header.device;
+  const bool same_machine = stored.threads == run.header.threads && stored.device == run.header.device &&
+                            leaves_of(stored.config) == run.plan.config.replica.leaves();
   // Steps do not depend on the stages of replicas.
   if (same_program && (divided || (same_replicas && same_machine))) {
     return "as if it had not stopped, although these differ";

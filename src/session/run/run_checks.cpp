@@ -279,6 +279,10 @@ void require_slow_rank(const settings::Config& config, const ModelParts& parts) 
 
 std::string ranks_text(const settings::Config& config, int ranks, int workers, int stages) {
   const std::string all = count_of(ranks, "rank");
+  if (config.replica.tensor > 1) {
+    return fmt::format("{} ({} of {}{} that share layers)", all, count_of(workers, "replica"),
+                       stages > 1 ? count_of(stages, "stage") + " × " : "", count_of(config.replica.tensor, "rank"));
+  }
   if (stages > 1) return fmt::format("{} ({} of {})", all, count_of(workers, "replica"), count_of(stages, "stage"));
   if (workers > ranks) return fmt::format("{} that share {}", count_of(workers, "worker"), all);
   if (workers == ranks) return all;

@@ -33,7 +33,7 @@ void require_possible_without_folder(const settings::Config& config, const RunOp
 /// The text of config.toml: a line about the ranks, then the effective config.
 std::string config_text(const settings::Config& config, const ModelParts& parts, const std::string& effective) {
   const int ranks = parts.grid.all().size(), workers = parts.workers(), stages = parts.grid.shape().stages;
-  if (stages > 1) {
+  if (config.ranks_of_replica() > 1) {
     return fmt::format("# {}: a replica takes {} of each step\n{}", ranks_text(config, ranks, workers, stages),
                        local_batch_text(config, workers), effective);
   }

@@ -78,10 +78,10 @@ std::string check(const settings::Config& given, const CheckedUse& use) {
   require_way_to_device(config);
   ModelOfConfig parts(config, data);
   models::Model& model = parts.model();
-  parts.strategy().require(model, std::max(1, use.ranks / config.stages()));
+  parts.strategy().require(model, std::max(1, use.ranks / config.ranks_of_replica()));
   require_method(config, model, data);
   require_placeable(config, model, parts.backend());
-  if (!config.is_placed_automatically()) make_stages(config, model, parts.backend(), /*replicas=*/1);
+  if (!config.is_placed_automatically()) make_stages(config, parts.model_of_rank(), parts.backend(), /*replicas=*/1);
   require_divisible_steps(config, parts.strategy(), model);
   if (!config.whole_batch()) optimizer_settings(config, parts.strategy(), model);
   require_class_weights(config, model, data);

@@ -201,10 +201,10 @@ std::string predicted_timeline(const settings::Config& given, const data::Datase
   LocalReducer reducer;
   models::ModelContext context = model_context(*backend, reducer, strategy->steps_together(), config);
   context.training_examples = data.train;
-  const auto model = models::make_model(config.model, inputs_of(data), context);
-  require_placeable(config, *model, *backend);
-  const StagePlan plan(config, *model, *backend, data, *strategy,
-                       abilities_of(*alone, config, *model, *backend, ranks));
+  const ModelOfRank of_rank(config, inputs_of(data), context);
+  require_placeable(config, of_rank.model(), *backend);
+  const StagePlan plan(config, of_rank.model(), *backend, data, *strategy,
+                       abilities_of(*alone, config, of_rank.model(), *backend, ranks));
   return StageReport(plan, place_model(plan, config)).svg();
 }
 
@@ -217,7 +217,7 @@ std::string run_timeline(const std::string& run, const std::string& config, int 
       settings::parse_config({.path = "config.toml", .text = config, .overrides = {}}, models);
   const auto alone = comm::make_self_communicator();
   const data::DatasetInfo shapes = set_like(find_checkpoint(*alone, run, quiet).header.inputs);
-  return predicted_timeline(parsed, shapes, std::max(ranks, parsed.stages()), quiet);
+  return predicted_timeline(parsed, shapes, std::max(ranks, parsed.ranks_of_replica()), quiet);
 }
 
 namespace {

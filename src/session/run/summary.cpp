@@ -114,8 +114,8 @@ std::string advice_line(const Seconds& seconds, bool resident, const settings::C
 }
 
 /// What the strategy and others count, and the units of these figures.
-void add_counters(const Summary& summary, nlohmann::ordered_json& json) {
-  const int threads = summary.threads * summary.workers * summary.stages;
+void add_counters(const Summary& summary, const settings::Config& config, nlohmann::ordered_json& json) {
+  const int threads = summary.threads * summary.workers * config.ranks_of_replica();
   if (threads > 1) json["examples_per_second_and_thread"] = summary.examples_per_second() / threads;
   json.update(records::to_json(summary.counters, Shown::in_summary), /*merge_objects=*/true);
   json["counters"] = records::units_json(summary.counters, Shown::in_summary);
@@ -254,7 +254,7 @@ nlohmann::ordered_json to_json(const Summary& summary, const settings::Config& c
   }
   json["gflops_per_second"] = summary.examples_per_second() * summary.flops_per_example * 1e-9;
   if (summary.minimisation) json["minimisation"] = to_json(*summary.minimisation);
-  add_counters(summary, json);
+  add_counters(summary, config, json);
   if (summary.stages > 1) json["pipeline"] = to_json(figures_of(summary, config));
   if (summary.comparison) json["compared_with"] = to_json(*summary.comparison);
   if (summary.shard_bytes > 0)
@@ -332,7 +332,7 @@ std::string to_text(const Summary& summary, const settings::Config& config) {
              count_of(summary.steps, "step"), records::clock_text(summary.seconds.sum()), way_on(summary),
              count_of(summary.parameters, "parameter"), config.strategy.kind,
              ranks_text(config, summary.ranks, summary.workers, summary.stages), count_of(summary.threads, "thread"),
-             summary.stages > 1 ? "replica" : "rank", local_batch_text(config, summary.workers), result_line(summary),
+             config.ranks_of_replica() > 1 ? "replica" : "rank", local_batch_text(config, summary.workers), result_line(summary),
              records::speed_text(speed, summary.tokens_per_example), speed * summary.flops_per_example * 1e-9,
              time_line(summary.seconds)) +
          unseen_lines(summary) + (config.fault.is_on() ? fmt::format("  fault       {}\n", config.fault.text()) : "") +

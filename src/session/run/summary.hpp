@@ -56,7 +56,7 @@ struct Summary {
   std::optional<records::ChosenThreshold> threshold = {};  ///< of train.threshold_by
   std::int64_t steps_per_epoch = 1;
   int ranks = 1, workers = 1, threads = 1;  ///< workers: ranks that train, or replicas of several ranks
-  int stages = 1;                           ///< ranks of a replica
+  int stages = 1;                           ///< of a replica
   std::int64_t parameters = 0, epochs = 0, steps = 0, resumed_at_step = 0;
   double epochs_made = 0;     ///< since the (re)start
   std::int64_t examples = 0;  ///< trained on since the (re)start, over all ranks

@@ -188,12 +188,14 @@ kernels::LossSums TrainingObserver::collect_losses() {
   const parallel::Phase phase(*context_.parts.backend, training.seconds, training.seconds.exposed_communication,
                               context_.clock);
   context_.parts.backend->collect(training.sums);
+  if (!context_.parts.counts_losses()) training.sums = {};
   return sum_over_ranks(context_.parts.grid.all(), std::exchange(training.sums, {}));
 }
 
 /// Stores losses that an interrupted run has not reported; the resumed run includes them in its next report.
 void TrainingObserver::keep_unreported() {
   context_.parts.backend->collect(context_.training.sums);
+  if (!context_.parts.counts_losses()) context_.training.sums = {};
   header_.unreported = sums_by_rank(context_.parts.grid.all(), context_.training.sums);
   check_losses(sum_of(header_.unreported));
 }
@@ -411,7 +413,8 @@ void TrainingObserver::note_first_loss() {
   const parallel::Phase phase(*context_.parts.backend, training.seconds, training.seconds.exposed_communication,
                               context_.clock);
   context_.parts.backend->collect(training.sums);
-  const kernels::LossSums sums = sum_over_ranks(context_.parts.grid.all(), training.sums);
+  const kernels::LossSums own = context_.parts.counts_losses() ? training.sums : kernels::LossSums{};
+  const kernels::LossSums sums = sum_over_ranks(context_.parts.grid.all(), own);
   divergence_.offer_first_loss(sums, first_step_, /*last=*/due_.report || due_.epoch || due_.checkpoint);
 }
 

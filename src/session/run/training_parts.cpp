@@ -33,7 +33,7 @@ parallel::StepTerms step_terms(ModelParts& parts, TrainingParts& training, const
                                const StepsOf& steps) {
   return {.communicator = parts.grid.data(),
           .backend = *parts.backend,
-          .model = steps.another_model != nullptr ? *steps.another_model : *parts.model,
+          .model = steps.another_model != nullptr ? *steps.another_model : *parts.trained,
           .replica = *parts.replica,
           .optimizer = training.optimizer.get(),
           .source = steps.source,
@@ -46,6 +46,7 @@ parallel::StepTerms step_terms(ModelParts& parts, TrainingParts& training, const
           .bucket_bytes = config.communication.bucket_bytes,
           .leaves = config.communication.tree_leaves(),
           .statistics_reducer = &parts.statistics_reducer,
+          .tensor_group = parts.tensor_group ? &*parts.tensor_group : nullptr,
           .vectors = training.vectors,
           .flops_per_example = parts.model->flops_per_example(),
           .state_shards = parts.held.state_shards ? &*parts.held.state_shards : nullptr,

@@ -136,8 +136,9 @@ void apply(const DropoutBlock& block, Count first, Count last, const float* x, f
   for (Count channel = 0; channel < block.channels; ++channel) {
     const Count start = channel * block.pixels, end = start + last;
     for (Count e = start + first; e < end; ++e) {
-      if (e == start + first || e % 4 == 0) draw(block, static_cast<std::uint32_t>(e / 4), words);
-      const std::uint32_t* random = words[e % 4];
+      const Count number = block.first + e;
+      if (e == start + first || number % 4 == 0) draw(block, static_cast<std::uint32_t>(number / 4), words);
+      const std::uint32_t* random = words[number % 4];
       const Count at = ((e - start) * block.channels + channel) * block.width;
 #pragma omp simd
       for (Count lane = 0; lane < block.width; ++lane) {
