@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <value_of.hpp>
 
@@ -45,6 +46,15 @@ TEST_CASE("every finite binary16 number is converted exactly", "[features]") {
   }
   CHECK(wrong == 0);
   CHECK(std::signbit(unisono::data::to_float(unisono::data::hdf5::Half{0x8000})));
+}
+
+TEST_CASE("infinite binary16 numbers and NaN stay what they are where they may come", "[features]") {
+  using unisono::data::to_any_float;
+  constexpr float kInfinite = std::numeric_limits<float>::infinity();
+  CHECK(to_any_float({0x7C00}) == kInfinite);
+  CHECK(to_any_float({0xFC00}) == -kInfinite);
+  CHECK((std::isnan(to_any_float({0x7C01})) && std::isnan(to_any_float({0xFE00}))));
+  CHECK((to_any_float({0x3E00}) == 1.5F && to_any_float({0x7BFF}) == 65504));
 }
 
 TEST_CASE("stored values become a · x + b", "[features]") {

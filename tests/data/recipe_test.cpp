@@ -401,6 +401,11 @@ TEST_CASE("arrays of NumPy are read, and refused where they are damaged", "[reci
   const auto big = unisono::data::parse_npy(
       npy("{'descr': '>i2', 'fortran_order': True, 'shape': (2,), }", std::string("\xFF\xFE\x01\x02", 4)), "a.npy");
   CHECK(big.values == std::vector<float>{-2, 258});
+  // float16: 1.5, ∞, NaN. What is not finite stays so, and the set that is made of it is refused.
+  const auto halves = unisono::data::parse_npy(
+      npy("{'descr': '<f2', 'fortran_order': False, 'shape': (3,), }", std::string("\x00\x3E\x00\x7C\x00\x7E", 6)),
+      "a.npy");
+  CHECK((halves.values[0] == 1.5F && std::isinf(halves.values[1]) && std::isnan(halves.values[2])));
   const auto truths = unisono::data::parse_npy(
       npy("{'descr': '|b1', 'fortran_order': False, 'shape': (2,), }", std::string("\0\1", 2)), "a.npy");
   CHECK((!truths.bytes && truths.values == std::vector<float>{0, 1}));

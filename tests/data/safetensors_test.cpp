@@ -2,7 +2,11 @@
 
 #include <catch2/catch.hpp>
 
+#include <cmath>
 #include <cstring>
+#include <limits>
+#include <string>
+#include <vector>
 
 #include "support.hpp"
 #include "unisono/base/errors.hpp"
@@ -50,15 +54,29 @@ TEST_CASE("numbers of all types of floats are read from any place", "[safetensor
   CHECK(numbers("b", 0, 1) == std::vector<float>{1.5F});
 }
 
-TEST_CASE("numbers that float32 cannot hold are refused", "[safetensors]") {
+TEST_CASE("numbers that are not finite, or that float32 cannot hold, are refused", "[safetensors]") {
   const test::TempDir folder;
   const std::string path = folder / "a.safetensors";
-  test::write_file(
-      path, file_of(R"({"d":{"dtype":"F64","shape":[1],"data_offsets":[0,8]}})", bytes_of_values<double>({1e300})));
-  const StoredTensors tensors = read_safetensors(path);
-  std::vector<float> value(1);
-  CHECK_THAT(test::message_of<DataError>([&] { read_tensor("d", tensors.at("d"), 0, value); }),
-             Contains("tensor 'd' has numbers that are too large for float32"));
+  const auto refused = [&](const std::string& type, const std::string& bytes) {
+    test::write_file(path, file_of(R"({"d":{"dtype":")" + type + R"(","shape":[1],"data_offsets":[0,)" +
+                                       std::to_string(bytes.size()) + "]}}",
+                                   bytes));
+    const StoredTensors tensors = read_safetensors(path);
+    std::vector<float> value(1);
+    return test::message_of<DataError>([&] { read_tensor("d", tensors.at("d"), 0, value); });
+  };
+  constexpr double kInfinite = std::numeric_limits<double>::infinity();
+  constexpr const char* kMessage = "tensor 'd' has numbers that are not finite (NaN, infinite or beyond float32)";
+  for (const double number : {1e300, kInfinite, std::nan("")}) {
+    CHECK_THAT(refused("F64", bytes_of_values<double>({number})), Contains(kMessage));
+  }
+  CHECK_THAT(refused("F32", bytes_of_values<float>({-std::numeric_limits<float>::infinity()})), Contains(kMessage));
+  for (const std::uint16_t half : {0x7C00, 0xFC00, 0x7C01, 0xFE00}) {  // infinite, −infinite, NaN
+    CHECK_THAT(refused("F16", bytes_of_values<std::uint16_t>({half})), Contains(kMessage));
+  }
+  for (const std::uint16_t upper : {0x7F80, 0xFF80, 0x7FC0}) {
+    CHECK_THAT(refused("BF16", bytes_of_values<std::uint16_t>({upper})), Contains(kMessage));
+  }
 }
 
 TEST_CASE("what is written begins at a multiple of eight bytes and is read again", "[safetensors]") {

@@ -58,6 +58,13 @@ inline float to_float(hdf5::Half half) {
   const std::uint32_t magnitude = (half.bits & 0x7FFFU) << 13, sign = (half.bits & 0x8000U) << 16;
   return std::bit_cast<float>(std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) * 0x1p112F) | sign);
 }
+/// Likewise of any binary16 number: infinite ones and NaN stay infinite and NaN.
+inline float to_any_float(hdf5::Half half) {
+  const bool is_finite = (half.bits & 0x7C00U) != 0x7C00U;
+  return is_finite ? to_float(half)
+                   : std::bit_cast<float>(std::uint32_t{half.bits & 0x3FFU} << 13 | 0x7F800000U |
+                                          std::uint32_t{half.bits & 0x8000U} << 16);
+}
 inline float to_float(std::uint8_t value) { return static_cast<float>(value); }
 inline float to_float(float value) { return value; }
 

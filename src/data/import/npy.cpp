@@ -57,7 +57,7 @@ void read_floats(std::span<const std::uint8_t> bytes, std::vector<float>& values
     T value;
     std::memcpy(&value, bytes.data() + i * sizeof(T), sizeof(T));
     if constexpr (std::is_same_v<T, hdf5::Half>) {
-      values[i] = to_float(value);
+      values[i] = to_any_float(value);
     } else {
       values[i] = static_cast<float>(value);
     }

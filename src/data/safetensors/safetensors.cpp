@@ -193,11 +193,9 @@ struct BrainFloat {
 };
 
 float single(float value) { return value; }
-float single(hdf5::Half value) { return to_float(value); }
+float single(hdf5::Half value) { return to_any_float(value); }
 float single(BrainFloat value) { return std::bit_cast<float>(std::uint32_t{value.bits} << 16U); }
 float single(double value) { return static_cast<float>(value); }
-
-bool overflows(double value) { return std::isfinite(value) && std::isinf(static_cast<float>(value)); }
 
 /// Reads numbers of type T, some MiB at a time.
 template <typename T>
@@ -208,16 +206,13 @@ void read_as(const std::string& name, const StoredTensor& tensor, Index begin, M
   for (std::size_t first = 0; first < values.size(); first += kAtOnce) {
     const std::span<T> some = std::span(stored).first(std::min(kAtOnce, values.size() - first));
     file.read(tensor.first_byte + (static_cast<std::size_t>(begin) + first) * sizeof(T), std::as_writable_bytes(some));
-    if constexpr (std::is_same_v<T, double>) {
-      if (std::ranges::any_of(some, overflows)) {
-        throw DataError(
-            fmt::format("{}: tensor '{}' has numbers that are too large for float32; scale it, or name "
-                        "another file",
-                        tensor.file, name));
-      }
-    }
-    std::ranges::transform(some, values.begin() + static_cast<std::ptrdiff_t>(first),
-                           [](T value) { return single(value); });
+    const MutableView numbers = values.subspan(first, some.size());
+    std::ranges::transform(some, numbers.begin(), [](T value) { return single(value); });
+    if (std::ranges::all_of(numbers, [](float number) { return std::isfinite(number); })) continue;
+    throw DataError(
+        fmt::format("{}: tensor '{}' has numbers that are not finite (NaN, infinite or beyond float32); correct them, "
+                    "or name another file",
+                    tensor.file, name));
   }
 }
 
