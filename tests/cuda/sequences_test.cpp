@@ -295,8 +295,12 @@ struct EmbeddingCase {
       const bool frequent = random.below(2) == 0;
       token = static_cast<std::int32_t>(random.below(frequent ? few : static_cast<std::uint64_t>(spec.vocabulary)));
     }
+    for (std::size_t row = 3; row < tokens.size(); row += 5) {  // no tokens
+      tokens[row] = row % 2 == 0 ? kernels::kPaddingToken : static_cast<std::int32_t>(spec.vocabulary + 2);
+    }
     return tokens;
   }
+  bool has(Index token) const { return token >= 0 && token < spec.vocabulary; }
 };
 
 std::vector<EmbeddingCase> embedding_cases() {
@@ -313,7 +317,7 @@ Values embedded(const EmbeddingCase& c, const std::vector<float>& w, const std::
   for (Index row = 0; row < c.rows(); ++row) {
     for (Index i = 0; i < c.spec.units; ++i) {
       const Index t = row % c.spec.rows, token = tokens[static_cast<std::size_t>(row)];
-      double value = static_cast<double>(w[static_cast<std::size_t>(token * c.spec.units + i)]);
+      double value = c.has(token) ? static_cast<double>(w[static_cast<std::size_t>(token * c.spec.units + i)]) : 0;
       if (c.learned) value += static_cast<double>(positions[static_cast<std::size_t>(t * c.spec.units + i)]);
       if (c.spec.sinusoidal) value += reference::sinusoid(t, i, c.spec.units);
       y.push_back(value);
@@ -358,7 +362,8 @@ TEST_CASE("gradients of tokens are sums in the order of the rows, bit for bit", 
       for (Index row = 0; row < c.rows(); ++row) {
         for (Index i = 0; i < units; ++i) {
           const float gradient = dy[static_cast<std::size_t>(row * units + i)];
-          dw[static_cast<std::size_t>(tokens[static_cast<std::size_t>(row)] * units + i)] += gradient;
+          const Index token = tokens[static_cast<std::size_t>(row)];
+          if (c.has(token)) dw[static_cast<std::size_t>(token * units + i)] += gradient;
           if (c.learned) dp[static_cast<std::size_t>(row % c.spec.rows * units + i)] += gradient;
         }
       }
@@ -377,6 +382,41 @@ TEST_CASE("gradients of tokens are sums in the order of the rows, bit for bit", 
       });
       CHECK(got.first == dw);
       CHECK(got.second == dp);
+    }
+  }
+}
+
+// --- One row for each sequence ---------------------------------------------------------------------------------------
+
+TEST_CASE("sequences on the device are pooled from their real rows", "[gpu][sequences]") {
+  constexpr Index kBatch = 4;
+  for (const Precision precision : {Precision::fp32, Precision::bf16}) {
+    for (const auto kind : {kernels::SequencePool::last, kernels::SequencePool::mean}) {
+      for (const auto& lengths : {std::vector<std::int32_t>{7, 1, 4, 6}, std::vector<std::int32_t>{}}) {
+        const kernels::SequencePoolSpec spec{.kind = kind, .units = 5, .rows = 7};
+        const Index in = spec.rows * spec.units;
+        OnDevice device(precision);
+        const auto x = short_numbers(kBatch * in, 11), dy = short_numbers(kBatch * spec.units, 12);
+        const Values wide_x = wide(x), wide_dy = wide(dy);
+        Values y, dx;
+        for (Index b = 0; b < kBatch; ++b) {
+          const Index length = lengths.empty() ? spec.rows : lengths[static_cast<std::size_t>(b)];
+          append(y, reference::sequence_pool(spec, rows_of(wide_x, in, b, 1), length));
+          append(dx, reference::sequence_pool_backward(spec, rows_of(wide_dy, spec.units, b, 1), length));
+        }
+        const Buffer x_there = device.activations(spec.units, x), dy_there = device.activations(spec.units, dy);
+        Buffer y_there = device.activations(spec.units, kBatch), dx_there = device.activations(spec.units, kBatch * 7);
+        const auto got = always([&] {
+          device.forget(dx_there);
+          device.kernels().sequence_pool_forward(spec, kBatch, x_there.view(), lengths, y_there.view());
+          device.kernels().sequence_pool_backward(spec, kBatch, lengths, dy_there.view(), dx_there.view());
+          device.backend().submit();
+          return std::pair(device.values(spec.units, kBatch, y_there),
+                           device.values(spec.units, kBatch * spec.rows, dx_there));
+        });
+        device.check_close(y, got.first, {.terms = static_cast<double>(spec.rows)});
+        device.check_close(dx, got.second, {.terms = 1});
+      }
     }
   }
 }

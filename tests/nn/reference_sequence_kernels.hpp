@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <optional>
 #include <vector>
 
 #include "reference_products.hpp"
@@ -21,20 +22,19 @@ class ReferenceSequenceKernels : public kernels::Backend {
 
   void embedding_forward(const kernels::EmbeddingSpec& s, Index batch, View tokens, View w, View positions,
                          MutableView y) override {
-    for_each(s, batch, tokens, [&](std::size_t row, Index token, Index t, Index c) {
+    for_each(s, batch, tokens, [&](std::size_t row, std::optional<std::size_t> token, Index t, Index c) {
       const std::size_t at = reference::unsigned_of(t * s.units + c);
       const double position = !positions.empty() ? positions[at]
                               : s.sinusoidal     ? reference::sinusoid(t, c, s.units)
-                                                 : 0;
-      y[row] = token < 0 ? -0.0F : w[static_cast<std::size_t>(token)];
-      if (position != 0) y[row] = static_cast<float>(static_cast<double>(y[row]) + position);
+                                                 : -0.0;
+      y[row] = static_cast<float>((token ? w[*token] : -0.0) + position);
     });
   }
   void embedding_backward(const kernels::EmbeddingSpec& s, Index batch, View tokens, View dy, MutableView dw,
                           MutableView dpositions, Write write) override {
     Values weights(dw.size()), positions(dpositions.size());
-    for_each(s, batch, tokens, [&](std::size_t row, Index token, Index t, Index c) {
-      if (!dw.empty() && token >= 0) weights[static_cast<std::size_t>(token)] += dy[row];
+    for_each(s, batch, tokens, [&](std::size_t row, std::optional<std::size_t> token, Index t, Index c) {
+      if (!dw.empty() && token) weights[*token] += dy[row];
       if (!dpositions.empty()) positions[reference::unsigned_of(t * s.units + c)] += dy[row];
     });
     give(weights, dw, write);
@@ -88,6 +88,21 @@ class ReferenceSequenceKernels : public kernels::Backend {
     if (!dgamma.empty()) give(sums, dgamma, write);
   }
 
+  void sequence_pool_forward(const kernels::SequencePoolSpec& s, Index batch, View x,
+                             std::span<const std::int32_t> lengths, MutableView y) override {
+    for (Index b = 0; b < batch; ++b) {
+      give(reference::sequence_pool(s, values(x, b, s.rows * s.units), length_of(s, lengths, b)),
+           part_of(y, b, s.units), Write::overwrite);
+    }
+  }
+  void sequence_pool_backward(const kernels::SequencePoolSpec& s, Index batch, std::span<const std::int32_t> lengths,
+                              View dy, MutableView dx) override {
+    for (Index b = 0; b < batch; ++b) {
+      give(reference::sequence_pool_backward(s, values(dy, b, s.units), length_of(s, lengths, b)),
+           part_of(dx, b, s.rows * s.units), Write::overwrite);
+    }
+  }
+
   void gate_forward(Index units, Index batch, View x, MutableView y) override {
     give(reference::gate(values(x, 0, 2 * batch * units), reference::unsigned_of(units)), y, Write::overwrite);
   }
@@ -109,18 +124,22 @@ class ReferenceSequenceKernels : public kernels::Backend {
   static void give(const Values& from, MutableView to, Write write) {
     for (std::size_t i = 0; i < from.size(); ++i) reference::store_sum(to[i], from[i], write);
   }
+  static Index length_of(const kernels::SequencePoolSpec& s, std::span<const std::int32_t> lengths, Index b) {
+    return lengths.empty() ? s.rows : lengths[reference::unsigned_of(b)];
+  }
   static std::uint64_t example(const kernels::DropoutKey& key, std::span<const std::uint64_t> examples, Index b) {
     return key.rate > 0 ? examples[reference::unsigned_of(b)] : 0;
   }
 
-  /// Calls visit(place in y, place in W or −1, t, c) for all values.
+  /// Calls visit(place in y, place in W or nothing, t, c) for all values.
   template <typename Visit>
   static void for_each(const kernels::EmbeddingSpec& s, Index batch, View tokens, Visit visit) {
     for (Index row = 0; row < batch * s.rows; ++row) {
       const Index token = std::bit_cast<std::int32_t>(tokens[reference::unsigned_of(row)]) - s.first;
-      const bool has = token >= 0 && token < s.vocabulary;
       for (Index c = 0; c < s.units; ++c) {
-        visit(reference::unsigned_of(row * s.units + c), has ? token * s.units + c : -1, row % s.rows, c);
+        std::optional<std::size_t> weight;
+        if (token >= 0 && token < s.vocabulary) weight = reference::unsigned_of(token * s.units + c);
+        visit(reference::unsigned_of(row * s.units + c), weight, row % s.rows, c);
       }
     }
   }

@@ -209,6 +209,26 @@ inline Values rms_norm_backward(std::span<const double> x, std::span<const doubl
   return dx;
 }
 
+/// The last row of the first `length` ones of x, or their mean. \param x [T, C]
+inline Values sequence_pool(const kernels::SequencePoolSpec& spec, std::span<const double> x, Index length) {
+  const auto units = static_cast<std::size_t>(spec.units), rows = static_cast<std::size_t>(length);
+  Values y(units);
+  const bool takes_last = spec.kind == kernels::SequencePool::last;
+  for (std::size_t t = takes_last ? rows - 1 : 0; t < rows; ++t) {
+    for (std::size_t c = 0; c < units; ++c) y[c] += x[t * units + c] / (takes_last ? 1.0 : static_cast<double>(rows));
+  }
+  return y;
+}
+inline Values sequence_pool_backward(const kernels::SequencePoolSpec& spec, std::span<const double> dy, Index length) {
+  const auto units = static_cast<std::size_t>(spec.units), rows = static_cast<std::size_t>(length);
+  Values dx(units * static_cast<std::size_t>(spec.rows));
+  const bool takes_last = spec.kind == kernels::SequencePool::last;
+  for (std::size_t t = takes_last ? rows - 1 : 0; t < rows; ++t) {
+    for (std::size_t c = 0; c < units; ++c) dx[t * units + c] = dy[c] / (takes_last ? 1.0 : static_cast<double>(rows));
+  }
+  return dx;
+}
+
 inline double silu(double z) { return z / (1 + std::exp(-z)); }
 /// y of rows of 2F values.
 inline Values gate(std::span<const double> x, std::size_t units) {

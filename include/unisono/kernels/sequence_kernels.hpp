@@ -10,6 +10,9 @@
 
 namespace unisono::kernels {
 
+/// Stands behind the last token of a text that is shorter than the others.
+inline constexpr std::int32_t kPaddingToken = -1;
+
 /// Vectors of tokens. A batch has B sequences of T rows; row t of sequence b is number b·T + t of all rows.
 struct EmbeddingSpec {
   Index vocabulary = 1;  ///< V, tokens that W has
@@ -67,6 +70,14 @@ struct HeadGradients {
   Write write = Write::overwrite;  ///< what happens to dw
 };
 
+/// One row for each sequence of T rows, of which only the first ones are real; what is behind them is padding.
+enum class SequencePool { last, mean };
+struct SequencePoolSpec {
+  SequencePool kind = SequencePool::last;
+  Index units = 1;  ///< C
+  Index rows = 1;   ///< T
+};
+
 /// Kernels of layers that work on sequences. Activations of B sequences of T rows are activations of a batch of B·T
 /// examples, of the extent of a row: kernels of LayerKernels treat each row as an example. Results of a row do not
 /// depend on how many sequences there are.
@@ -78,15 +89,16 @@ class SequenceKernels {
   /// \param x activations of extent {1} and n rows
   virtual void load_tokens(std::span<const std::int32_t> tokens, MutableView x) = 0;
 
-  /// y[b, t] = W[token − spec.first] + P[t]; for a token that W does not have, −0 in place of its row, so that a sum of
-  /// the outputs of several parts is exact. \param batch B \param tokens [B·T] as load_tokens wrote them
+  /// y[b, t] = W[token − spec.first] + P[t]. For a token that W does not have, such as kPaddingToken, −0 stands in place
+  /// of its row, so that a sum of the outputs of several parts of a vocabulary is exact.
+  /// \param batch B \param tokens [B·T] as load_tokens wrote them
   /// \param w [V, C] row-major
   /// \param positions P, [T, C] row-major; or empty: sinusoids where spec.sinusoidal (Vaswani et al. 2017: P[t, 2i] =
   /// sin(t / 10000^(2i/C)), P[t, 2i + 1] = cos(…)), else zeros \param y [B·T] rows of C
   virtual void embedding_forward(const EmbeddingSpec& spec, Index batch, View tokens, View w, View positions,
                                  MutableView y) = 0;
-  /// Where wanted (not empty), dW[v] (+)= Σ dy over the rows whose token is spec.first + v, and dP[t] (+)= Σ_b dy[b, t].
-  /// A sum is made in the order of the rows, and then added.
+  /// Where wanted (not empty), dW[v] (+)= Σ dy over the rows whose token is spec.first + v (rows of tokens that W does not
+  /// have are left out), and dP[t] (+)= Σ_b dy[b, t]. A sum is made in the order of the rows, and then added.
   virtual void embedding_backward(const EmbeddingSpec& spec, Index batch, View tokens, View dy, MutableView dw,
                                   MutableView dpositions, Write write) = 0;
 
@@ -117,6 +129,15 @@ class SequenceKernels {
   /// dx, and dγ (+)=, where they are wanted (not empty).
   virtual void rms_norm_backward(const NormSpec& spec, Index batch, View x, View gamma, View dy, MutableView dx,
                                  MutableView dgamma, Write write) = 0;
+
+  /// y[b] = x[b, n_b − 1], or the mean of x[b, t] over t < n_b, added up in the order of the rows.
+  /// \param batch B \param x [B·T] rows of C \param lengths [B] n_b, from 1 to T, in plain memory; empty: all are T
+  /// \param y [B] rows of C
+  virtual void sequence_pool_forward(const SequencePoolSpec& spec, Index batch, View x,
+                                     std::span<const std::int32_t> lengths, MutableView y) = 0;
+  /// dx[b, t] = dy[b] where t is n_b − 1, or dy[b] / n_b where t < n_b; else 0.
+  virtual void sequence_pool_backward(const SequencePoolSpec& spec, Index batch, std::span<const std::int32_t> lengths,
+                                      View dy, MutableView dx) = 0;
 
   /// y[i] = silu(x[i]) · x[F + i], silu(z) = z σ(z) (SwiGLU: Shazeer 2020). \param units F \param x rows of 2F
   /// \param y rows of F

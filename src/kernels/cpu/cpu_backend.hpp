@@ -153,7 +153,7 @@ class CpuBackend final : public Backend, public DecodeKernels {
                MutableView y) override;
   void add(const Extent& extent, Index batch, View x, MutableView y) override;
 
-  // Sequences: embedding.cpp, attention.cpp, head.cpp, norms.cpp, elementwise.cpp
+  // Sequences: embedding.cpp, attention.cpp, head.cpp, norms.cpp, elementwise.cpp, sequence_pool.cpp
 
   void load_tokens(std::span<const std::int32_t> tokens, MutableView x) override;
   void embedding_forward(const EmbeddingSpec& spec, Index batch, View tokens, View w, View positions,
@@ -172,6 +172,10 @@ class CpuBackend final : public Backend, public DecodeKernels {
                          MutableView dgamma, Write write) override;
   void gate_forward(Index units, Index batch, View x, MutableView y) override;
   void gate_backward(Index units, Index batch, View x, View dy, MutableView dx) override;
+  void sequence_pool_forward(const SequencePoolSpec& spec, Index batch, View x, std::span<const std::int32_t> lengths,
+                             MutableView y) override;
+  void sequence_pool_backward(const SequencePoolSpec& spec, Index batch, std::span<const std::int32_t> lengths, View dy,
+                              MutableView dx) override;
 
   // Rows of sequences, a few at a time: decode.cpp
 

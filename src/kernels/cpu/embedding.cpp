@@ -1,7 +1,6 @@
 // Vectors of tokens. Rows of W lie in the order of tokens, activations have the rows of sequences as lanes: tiles of 64
 // rows and some units are gathered and transposed.
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cassert>
 #include <cmath>
@@ -18,12 +17,8 @@ constexpr Index kUnits = 32;  ///< of a tile
 
 Index token_of(View tokens, Index row) { return std::bit_cast<std::int32_t>(tokens[static_cast<std::size_t>(row)]); }
 
-/// What a token without a row in W has: −0, which changes nothing that it is added to.
-constexpr std::array<float, kUnits> kNothing = [] {
-  std::array<float, kUnits> zeros{};
-  zeros.fill(-0.0F);
-  return zeros;
-}();
+/// \param token counted from the first that W has
+bool has(const EmbeddingSpec& spec, Index token) { return token >= 0 && token < spec.vocabulary; }
 
 /// A tile, row by row.
 using RowTile = float[kMaximumLanes][kUnits];
@@ -63,10 +58,13 @@ void CpuBackend::embedding_forward(const EmbeddingSpec& spec, Index batch, View 
     for (Index lane = 0; lane < lanes.used(block); ++lane) {
       const Index row = block * lanes.width + lane;
       const Index token = token_of(tokens, row) - spec.first;
-      const bool has = token >= 0 && token < spec.vocabulary;
-      const float* const from = has ? w.data() + token * units + first : kNothing.data();
+      if (has(spec, token)) {
+        std::copy_n(w.data() + token * units + first, count, tile[lane]);
+      } else {
+        std::fill_n(tile[lane], count, -0.0F);
+      }
       const float* const position = added == nullptr ? nullptr : added + row % spec.rows * units + first;
-      for (Index c = 0; c < count; ++c) tile[lane][c] = position == nullptr ? from[c] : from[c] + position[c];
+      for (Index c = 0; position != nullptr && c < count; ++c) tile[lane][c] += position[c];
     }
     loops_.transpose(lanes.width, count, &tile[0][0], kUnits, y.data() + (block * units + first) * lanes.width,
                      lanes.width);
@@ -75,19 +73,19 @@ void CpuBackend::embedding_forward(const EmbeddingSpec& spec, Index batch, View 
 
 /// Which row of a table each row of activations is added to.
 struct RowSums {
-  std::vector<Index> sum;     ///< of each row of activations, the number of its sum; −1: none
+  std::vector<Index> sum;     ///< of each row of activations, the number of its sum; −1: it has none
   std::vector<Index> target;  ///< of each sum, the row of the table
 };
 
 namespace {
 
 /// One sum for each token that occurs, numbered in the order in which they first occur.
-RowSums sums_by_token(View tokens, Index rows, const EmbeddingSpec& spec) {
+RowSums sums_by_token(const EmbeddingSpec& spec, View tokens, Index rows) {
   RowSums sums;
   std::vector<Index> numbers(static_cast<std::size_t>(spec.vocabulary), -1);
   for (Index row = 0; row < rows; ++row) {
     const Index token = token_of(tokens, row) - spec.first;
-    if (token < 0 || token >= spec.vocabulary) {
+    if (!has(spec, token)) {
       sums.sum.push_back(-1);
       continue;
     }
@@ -141,7 +139,7 @@ void CpuBackend::embedding_backward(const EmbeddingSpec& spec, Index batch, View
     if (write == Write::overwrite) clear(table);
     add_row_sums(sums, Lanes(rows), spec.units, dy, table);
   };
-  if (!dw.empty()) add(sums_by_token(tokens, rows, spec), dw);
+  if (!dw.empty()) add(sums_by_token(spec, tokens, rows), dw);
   if (!dpositions.empty()) add(sums_by_position(rows, spec.rows), dpositions);
 }
 

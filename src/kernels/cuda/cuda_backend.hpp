@@ -147,7 +147,7 @@ class CudaBackend final : public Backend, public DeviceRecord {
   void error_loss(const ErrorSpec& spec, Index batch, View outputs, View targets, const LossScale& scale,
                   MutableView doutputs, LossSums& sums) override;
 
-  // Sequences: tokens.cu, attention.cu, head.cu; gates: elements.cu
+  // Sequences: tokens.cu, attention.cu, head.cu, sequence_pool.cu; gates: elements.cu
 
   void load_tokens(std::span<const std::int32_t> tokens, MutableView x) override;
   void embedding_forward(const EmbeddingSpec& spec, Index batch, View tokens, View w, View positions,
@@ -163,6 +163,10 @@ class CudaBackend final : public Backend, public DeviceRecord {
                  LossSums& sums) override;
   void gate_forward(Index units, Index batch, View x, MutableView y) override;
   void gate_backward(Index units, Index batch, View x, View dy, MutableView dx) override;
+  void sequence_pool_forward(const SequencePoolSpec& spec, Index batch, View x, std::span<const std::int32_t> lengths,
+                             MutableView y) override;
+  void sequence_pool_backward(const SequencePoolSpec& spec, Index batch, std::span<const std::int32_t> lengths, View dy,
+                              MutableView dx) override;
 
   // Vector algebra: algebra.cu
 

@@ -116,7 +116,8 @@ void CudaBackend::embedding_forward(const EmbeddingSpec& spec, Index batch, View
                                     MutableView y) {
   with_type([&]<typename T>(T) {
     queue().launch(embed<T>, grid_for(spec.rows * spec.units), batch, spec.rows, spec.units,
-                   OwnTokens{spec.first, spec.vocabulary}, tokens_of(tokens), w.data(), positions.empty() ? nullptr : positions.data(), spec.sinusoidal, values_of<T>(y));
+                   OwnTokens{spec.first, spec.vocabulary}, tokens_of(tokens), w.data(),
+                   positions.empty() ? nullptr : positions.data(), spec.sinusoidal, values_of<T>(y));
   });
 }
 
