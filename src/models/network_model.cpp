@@ -1,5 +1,7 @@
 #include "network_model.hpp"
 
+#include <fmt/format.h>
+
 #include <cmath>
 
 #include "in_place_model.hpp"
@@ -17,13 +19,21 @@ nn::Shape shape_of(const ModelInputs& inputs) {
 
 /// Which labels or targets the network's outputs are compared with.
 nn::TargetShape targets_of(const ModelInputs& inputs, const nn::Network& network) {
-  const bool tokens = inputs.kind == data::SetKind::tokens;
-  if (tokens && !network.gives_loss()) {
+  const bool tokens = inputs.kind == data::SetKind::tokens, classifies = tokens && inputs.classes > 0;
+  if (tokens && !classifies && !network.gives_loss()) {
     throw ConfigError(
         "model.layers: the set holds tokens; let the last layer be { kind = \"unembedding\" }, which "
-        "predicts the next one");
+        "predicts the next one, or import texts with classes (--label-column) to classify them");
   }
-  return {.classes = inputs.classes, .target_size = inputs.target_size, .vocabulary = tokens ? inputs.rows : 0};
+  if (classifies && (network.gives_loss() || network.out().rows > 1)) {
+    throw ConfigError(fmt::format(
+        "model.layers: the set holds texts of {}; let the last layers be {{ kind = \"sequence_pool\" }}, which makes "
+        "one vector of each text, and {{ kind = \"dense\", units = {} }}",
+        count_of(inputs.classes, "class"), inputs.classes));
+  }
+  return {.classes = inputs.classes,
+          .target_size = inputs.target_size,
+          .vocabulary = tokens && !classifies ? inputs.rows : 0};
 }
 
 void initialise_in(Allocator& memory, const Holding& holding, std::uint64_t seed, MutableView vector) {
@@ -57,7 +67,7 @@ NetworkModel::NetworkModel(const nn::NetworkSettings& settings, const ModelInput
       context_(context),
       network_(settings, in_, context.backend, context.steps_together, context.freeze, context.part),
       loss_(nn::make_loss(settings, network_.out(), targets_of(inputs, network_))),
-      token_bytes_(inputs.token_bytes) {}
+      token_bytes_(network_.gives_loss() ? inputs.token_bytes : nullptr) {}
 
 void NetworkModel::initialise(std::uint64_t seed, ModelState state) const {
   const WholeHolding parameters(network_.parameters()), statistics(network_.statistics());
@@ -80,7 +90,8 @@ nn::Pass NetworkModel::pass(const data::Batch& batch, ModelState state, bool tra
           .epoch = batch.epoch,
           .seed = context_.seed,
           .row_numbers = row_numbers_,
-          .tensor = context_.tensor};
+          .tensor = context_.tensor,
+          .lengths = batch.lengths};
 }
 
 nn::LossTerms NetworkModel::loss_terms(const data::Batch& batch, float scale, kernels::LossSums& sums) const {

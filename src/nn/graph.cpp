@@ -56,6 +56,7 @@ class GraphBuilder {
   void residual(const LayerSettings& settings, const Place& inner);
   void repeat(const LayerSettings& settings, const Place& inner);
   void check_inputs(const LayerKind& kind) const;
+  void check_rows(const LayerKind& kind) const;
   void append(std::unique_ptr<Layer> layer, const Place& inner, int second_input = -1);
   std::string name_of(const LayerSettings& settings, const Place& place, std::map<std::string, int>& numbers);
   Place place_of(const LayerSettings& settings, const Place& place, std::map<std::string, int>& numbers);
@@ -132,6 +133,7 @@ void GraphBuilder::layer(const LayerSettings& settings, const Place& inner) {
   if (kind == nullptr) throw ConfigError(fmt::format("there is no kind of layer '{}'", settings.kind));
   if (kind->form == LayerForm::repeat) return repeat(settings, inner);
   check_inputs(*kind);
+  check_rows(*kind);
   if (kind->form == LayerForm::residual) return residual(settings, inner);
   if (kind->form == LayerForm::operation) return operation(*kind, settings, inner);
   shape_.flat = true;
@@ -155,6 +157,20 @@ void GraphBuilder::check_inputs(const LayerKind& kind) const {
   if (shape_.rows > 1 && !kind.of_sequences) {
     throw ConfigError(
         fmt::format("a {} layer does not take sequences, but its inputs are {}", kind.name, text_of(shape_)));
+  }
+}
+
+/// Texts are of different lengths: rows behind a text's end must not change what is made of it.
+void GraphBuilder::check_rows(const LayerKind& kind) const {
+  if (kind.name != kSequencePool) return;
+  for (const Node& node : graph_.nodes) {
+    const LayerTraits traits = node.layer->traits();
+    if (traits.pools_rows) throw ConfigError(fmt::format("'{}' has made one vector of each text before", node.outer));
+    if (!traits.sees_later_rows) continue;
+    throw ConfigError(fmt::format(
+        "in '{}' tokens see later ones (causal = false), so that short texts would depend on the padding behind "
+        "them; set causal = true there",
+        node.name));
   }
 }
 

@@ -96,6 +96,17 @@ TEST_CASE("a small Llama on the CPU equals the reference", "[cpu]") {
           kTermsOfLanguageModel);
 }
 
+TEST_CASE("a small classifier of texts on the CPU equals the reference", "[cpu]") {
+  for (const char* pool : {"pool = 'last'", "pool = 'mean'"}) {
+    const LayerSettings attention = residual({layer("layer_norm"), layer("attention", "heads = 3")});
+    const LayerSettings gated = residual({layer("rms_norm"), layer("swiglu", "units = 20"), dense(24)});
+    compare(text_classifier({layer("embedding", "units = 24"), repeated(2, {attention, gated}), layer("layer_norm"),
+                             layer("sequence_pool", pool), dense(5)},
+                            19, 70, 5),
+            kTermsOfLanguageModel);
+  }
+}
+
 TEST_CASE("a small residual network on the CPU equals the reference", "[cpu]") {
   const LayerSettings norm = layer("batch_norm"), relu = layer("relu");
   const auto bare = [](std::int64_t channels, std::int64_t kernel, std::int64_t stride) {

@@ -63,6 +63,18 @@ TEST_CASE("gradients of attention are those of central differences", "[gradient]
   }
 }
 
+TEST_CASE("gradients of classifiers of texts are those of central differences", "[gradient]") {
+  for (const char* pool : {"pool = 'last'", "pool = 'mean'"}) {
+    INFO(pool);
+    const LayerSettings embedding = layer("embedding", "units = 4");
+    check(text_classifier({embedding, layer("sequence_pool", pool), dense(3)}, 5, 4, 3, 4));
+    check(text_classifier({embedding, residual({layer("layer_norm"), layer("attention", "heads = 2")}),
+                           layer("sequence_pool", pool), layer("tanh"), dropout(0.3), dense(2)},
+                          5, 4, 2, 3),
+          kSmooth / 4);
+  }
+}
+
 TEST_CASE("repeated layers have parameters of their own", "[gradient]") {
   LayerSettings settings = layer("repeat", "times = 2, layers = [{ kind = 'dense', units = 4 }, { kind = 'tanh' }]");
   check(language_model(between({settings}), 3, 5));

@@ -29,8 +29,12 @@ struct TrialSettings {
   bool weighted = false;   ///< whether the examples have weights
   std::vector<std::string> freeze = {};
   kernels::Winograd winograd = kernels::Winograd::tiles_2x2;
-  Index rows = 1;        ///< of an example
-  Index vocabulary = 0;  ///< above 0: the inputs are tokens, and a language model's head gives the loss
+  Index rows = 1;  ///< of an example
+  /// Above 0: the inputs are tokens. A language model's head gives the loss, or, where there are `classes`, the inputs
+  /// are texts of different lengths.
+  Index vocabulary = 0;
+
+  bool classifies_texts() const { return vocabulary > 0 && classes > 0; }
 
   Shape shape() const { return {.extent = in, .rows = rows, .vocabulary = vocabulary}; }
 };
@@ -43,6 +47,14 @@ inline TrialSettings language_model(std::vector<LayerSettings> layers, Index row
           .loss = "softmax_cross_entropy",
           .rows = rows,
           .vocabulary = vocabulary};
+}
+
+/// A classifier of texts of up to `rows` tokens.
+inline TrialSettings text_classifier(std::vector<LayerSettings> layers, Index rows, Index vocabulary, Index classes,
+                                     Index batch = 3) {
+  TrialSettings settings = language_model(std::move(layers), rows, vocabulary, batch);
+  settings.classes = classes;
+  return settings;
 }
 
 /// Tokens of examples [first, last), each of which is to predict the next; one in seven rows has no label.
@@ -124,8 +136,9 @@ struct Trial {
     const Index outputs = network.out().extent.size();
     const bool labels_wanted = s.loss == "softmax_cross_entropy" || s.loss == "multiclass_hinge" || s.classes > 0;
     const Index classes = s.classes > 0 ? s.classes : outputs;
-    loss = make_loss({value_of(s.loss, kLossKinds), s.label_smoothing, {}}, network.out(),
-                     {labels_wanted ? classes : 0, labels_wanted ? 0 : outputs, s.vocabulary});
+    loss =
+        make_loss({value_of(s.loss, kLossKinds), s.label_smoothing, {}}, network.out(),
+                  {labels_wanted ? classes : 0, labels_wanted ? 0 : outputs, s.classifies_texts() ? 0 : s.vocabulary});
     const auto slice = [&](std::vector<float> all, Index size) {
       return std::vector<float>(all.begin() + first * size, all.begin() + last * size);
     };
@@ -139,10 +152,15 @@ struct Trial {
     if (s.vocabulary > 0) {
       const TrialTokens drawn(s, first, last);
       tokens = drawn.tokens;
-      labels = drawn.labels;
       row_numbers = drawn.row_numbers;
+      if (!s.classifies_texts()) labels = drawn.labels;
     }
-    scale = 1.0F / static_cast<float>(s.batch * s.rows);
+    for (Index i = first; s.classifies_texts() && i < last; ++i) {
+      lengths.push_back(static_cast<std::int32_t>(1 + (5 * i + 2) % s.rows));
+      const auto begin = tokens.begin() + (i - first) * s.rows;
+      std::fill(begin + lengths.back(), begin + s.rows, kernels::kPaddingToken);
+    }
+    scale = 1.0F / static_cast<float>(s.batch * (s.classifies_texts() ? 1 : s.rows));
     fill_generic(network.parameters(), theta.view());
     fill_generic(network.statistics(), statistics.view());
     fill_blocks(network.parameters(), gradient.view(), std::numeric_limits<float>::quiet_NaN());
@@ -151,6 +169,7 @@ struct Trial {
   Pass pass(bool training) {
     Pass pass{backend, reducer, theta.view(), statistics.view(), training, batch, examples, epoch, seed};
     pass.row_numbers = row_numbers;
+    pass.lengths = lengths;
     return pass;
   }
   Inputs inputs() const { return {.values = features, .tokens = tokens}; }
@@ -220,7 +239,7 @@ struct Trial {
   Buffer theta, statistics, gradient, memory;
   WorkspacePlan plan;
   std::vector<float> features, targets, weights;
-  std::vector<std::int32_t> labels, tokens;
+  std::vector<std::int32_t> labels, tokens, lengths;
   std::vector<std::uint64_t> examples, row_numbers;
   float scale = 1;
   std::int64_t epoch = 0;

@@ -58,8 +58,10 @@ struct Batch {
   View features = {};                            ///< [B, C, H, W]; empty where a device keeps them
   KeptFeatures* kept = nullptr;               ///< the features that a device keeps, indexed by `examples`; null: none
   std::span<const Movement> movements = {};   ///< [B] augmentations for the device to apply; empty: none
-  std::span<const std::int32_t> labels = {};  ///< [B], or empty; with tokens [B, T], −1 where there is none
+  std::span<const std::int32_t> labels = {};  ///< [B], or empty; of a language model [B, T], −1 where there is none
   std::span<const std::int32_t> tokens = {};  ///< [B, T] of a set of tokens: the inputs; else empty
+  /// [B] how many tokens of an example are real, where texts differ in length; behind them is padding. Else empty.
+  std::span<const std::int32_t> lengths = {};
   Index rows = 1;                             ///< T, rows of an example
   View targets = {};                          ///< [B, T], or empty
   View weights = {};                          ///< [B] weights of the examples' losses in training; empty: all are 1

@@ -65,6 +65,8 @@ struct Pass {
   MutableView moments = {};
   /// [B·T] numbers of the rows of sequences, example · T + t, where training; empty where T is 1.
   std::span<const std::uint64_t> row_numbers = {};
+  /// [B] rows of each sequence that are real, those before the padding; empty: all are, or T is 1.
+  std::span<const std::int32_t> lengths = {};
   const LossTerms* loss = nullptr;  ///< for a layer that gives the loss; null: nobody asks for it
   /// For layers with tied weights; null: W is one of the parameters, and the unembedding's part of its gradient goes
   /// into g before the embedding adds its own.
@@ -127,6 +129,8 @@ struct LayerTraits {
   /// The layer is a head: the network's last layer, which adds the loss of its outputs to Pass::loss, in the forward
   /// pass of an evaluation, and in the backward pass of training. Its outputs are never stored, and have no gradient.
   bool gives_loss = false;
+  bool sees_later_rows = false;  ///< a row of a sequence may depend on those behind it, and so on padding
+  bool pools_rows = false;       ///< makes one row of a sequence, from the real ones alone
 };
 
 /// One operation of a network. Owns neither parameters nor activations, so that several micro-batches can be in flight

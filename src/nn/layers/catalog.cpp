@@ -15,7 +15,7 @@ LayerKind dense_layer(), convolution_layer(), max_pool_layer(), average_pool_lay
 LayerKind batch_norm_layer(), layer_norm_layer(), dropout_layer(), residual_block();
 LayerKind relu_layer(), gelu_layer(), silu_layer(), leaky_relu_layer(), elu_layer(), softplus_layer(), tanh_layer();
 LayerKind sigmoid_layer(), gelu_tanh_layer(), rms_norm_layer(), repeated_layers();
-LayerKind embedding_layer(), attention_layer(), swiglu_layer(), unembedding_layer();
+LayerKind embedding_layer(), attention_layer(), swiglu_layer(), unembedding_layer(), sequence_pool_layer();
 
 namespace {
 
@@ -27,11 +27,12 @@ LayerKind flatten_layer() {
 
 const std::vector<LayerKind>& layer_kinds() {
   static const std::vector<LayerKind> kinds = {
-      dense_layer(),      convolution_layer(), max_pool_layer(), average_pool_layer(), global_average_pool_layer(),
-      batch_norm_layer(), layer_norm_layer(),  relu_layer(),     gelu_layer(),         gelu_tanh_layer(),
-      silu_layer(),       leaky_relu_layer(),  elu_layer(),      softplus_layer(),     tanh_layer(),
-      sigmoid_layer(),    dropout_layer(),     flatten_layer(),  residual_block(),     repeated_layers(),
-      embedding_layer(),  attention_layer(),   rms_norm_layer(), swiglu_layer(),       unembedding_layer(),
+      dense_layer(),         convolution_layer(), max_pool_layer(), average_pool_layer(), global_average_pool_layer(),
+      batch_norm_layer(),    layer_norm_layer(),  relu_layer(),     gelu_layer(),         gelu_tanh_layer(),
+      silu_layer(),          leaky_relu_layer(),  elu_layer(),      softplus_layer(),     tanh_layer(),
+      sigmoid_layer(),       dropout_layer(),     flatten_layer(),  residual_block(),     repeated_layers(),
+      embedding_layer(),     attention_layer(),   rms_norm_layer(), swiglu_layer(),       unembedding_layer(),
+      sequence_pool_layer(),
   };
   return kinds;
 }

@@ -77,6 +77,9 @@ inline constexpr std::string_view kEmbedding = "embedding";
 /// The kind of layer that gives the loss of a language model.
 inline constexpr std::string_view kUnembedding = "unembedding";
 
+/// The kind of layer that makes one row of a sequence.
+inline constexpr std::string_view kSequencePool = "sequence_pool";
+
 /// Every kind of layer. A new one needs a row here and its own file; and kernels, where it needs new ones.
 const std::vector<LayerKind>& layer_kinds();
 

@@ -1,4 +1,5 @@
-// The layers of language models: embedding, attention, gated units and the unembedding with its loss.
+// The layers of language models: embedding, attention, gated units and the unembedding with its loss; and the pooling
+// of classifiers of texts.
 #include "unisono/kernels/sequence_kernels.hpp"
 
 #include <fmt/format.h>
@@ -160,7 +161,9 @@ class Heads final : public Layer, public Decodable {
   Heads(const kernels::AttentionSpec& spec, double dropout, std::uint32_t number, Index first, const Shape& in)
       : Layer(in.with(spec.out())), spec_(spec), dropout_(static_cast<float>(dropout)), number_(number), first_(first) {}
 
-  LayerTraits traits() const override { return {.keeps_input = true, .keeps_output = true, .random = dropout_ > 0}; }
+  LayerTraits traits() const override {
+    return {.keeps_input = true, .keeps_output = true, .random = dropout_ > 0, .sees_later_rows = !spec_.causal};
+  }
   kernels::Extent kept_of_row() const override { return spec_.log_sums(); }
   /// Of the products q·k and p v; with a causal mask half of them are left out.
   double products() const override {
@@ -453,6 +456,49 @@ std::unique_ptr<Layer> make_unembedding(const LayerSettings& settings, const Sha
   return std::make_unique<Unembedding>(own, in, context);
 }
 
+// One row for each sequence
+// ------------------------------------------------------------------------------------------------
+
+constexpr Named<kernels::SequencePool> kSequencePools[] = {
+    {kernels::SequencePool::last, "last", "the last token's, which depends on all before it"},
+    {kernels::SequencePool::mean, "mean", "the mean of all tokens'"}};
+
+struct SequencePoolSettings {
+  kernels::SequencePool pool = kernels::SequencePool::mean;
+};
+
+/// One row of each sequence's n_b real rows (Pass::lengths): the last, or their mean. x [B·T, C], y [B, C].
+class SequencePooling final : public Layer {
+ public:
+  SequencePooling(kernels::SequencePool kind, const Shape& in)
+      : Layer({.extent = in.extent}), spec_{.kind = kind, .units = in.extent.size(), .rows = in.rows} {}
+
+  LayerTraits traits() const override { return {.pools_rows = true}; }
+  void forward(const Pass& pass, const ForwardViews& views) const override {
+    pass.backend.sequence_pool_forward(spec_, pass.batch, views.x, pass.lengths, views.y);
+  }
+  void backward(const Pass& pass, const BackwardViews& views) const override {
+    if (views.dx.empty()) return;
+    pass.backend.sequence_pool_backward(spec_, pass.batch, pass.lengths, views.dy, views.dx);
+  }
+
+ private:
+  kernels::SequencePoolSpec spec_;
+};
+
+void describe_sequence_pool(LayerSettings& settings, ConfigVisitor& visitor) {
+  visitor.choice({.name = "pool", .meaning = "what becomes of a text's vectors"},
+                 settings.own.of<SequencePoolSettings>().pool, kSequencePools);
+}
+
+std::unique_ptr<Layer> make_sequence_pool(const LayerSettings& settings, const Shape& in, const LayerContext& context) {
+  if (context.embedding.empty()) {
+    throw ConfigError(
+        "it makes one vector of those of a text's tokens, but the network does not begin with an embedding");
+  }
+  return std::make_unique<SequencePooling>(settings.own.of<SequencePoolSettings>().pool, in);
+}
+
 }  // namespace
 
 LayerKind embedding_layer() {
@@ -488,6 +534,14 @@ LayerKind unembedding_layer() {
           .meaning = "scores of all tokens to come next, and their cross-entropy; the last layer of a language model",
           .describe = describe_unembedding,
           .make = make_unembedding,
+          .of_sequences = true};
+}
+
+LayerKind sequence_pool_layer() {
+  return {.name = kSequencePool,
+          .meaning = "one vector for each text, from those of its tokens; the layers behind it classify the text",
+          .describe = describe_sequence_pool,
+          .make = make_sequence_pool,
           .of_sequences = true};
 }
 

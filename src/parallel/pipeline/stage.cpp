@@ -173,7 +173,8 @@ nn::Pass Stage::pass_of(const Task& task, bool again) const {
           .updates_statistics = !again,
           .moments = training && !again ? moments_of(task.piece, task.batch.micro_batch) : MutableView{},
           .row_numbers = now_->batches.row_numbers(task.operation.micro_batch),
-          .tensor = terms_.tensor_group};
+          .tensor = terms_.tensor_group,
+          .lengths = task.batch.lengths};
 }
 
 double Stage::flops_of(const Task& task, OperationKind kind) const {
@@ -448,6 +449,7 @@ void MicroBatches::read_one() {
   batch.movements = kept_in(kept->movements, batch.movements);
   batch.labels = kept_in(kept->labels, batch.labels);
   batch.tokens = kept_in(kept->tokens, batch.tokens);
+  batch.lengths = kept_in(kept->lengths, batch.lengths);
   models::number_rows(batch, kept->row_numbers);
   batch.targets = kept_in(kept->targets, batch.targets);
   batch.weights = kept_in(kept->weights, batch.weights);

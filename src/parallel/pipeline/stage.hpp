@@ -71,7 +71,7 @@ class MicroBatches {
     std::vector<std::uint64_t> examples;
     std::vector<Movement> movements;
     std::vector<std::int32_t> labels;
-    std::vector<std::int32_t> tokens;
+    std::vector<std::int32_t> tokens, lengths;
     std::vector<std::uint64_t> row_numbers;
     std::vector<float> targets, weights;
   };
