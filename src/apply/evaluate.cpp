@@ -25,7 +25,8 @@ namespace {
 /// The model's kind of answers, for the split that is evaluated.
 void require_answers(const TrainedModel& model) {
   const data::DatasetInfo& info = (*model.data)->info();
-  if (session::has_names(info.kind)) return;  // each example is its own answer
+  const bool is_of_texts = info.kind == data::SetKind::tokens && model.checkpoint.header.inputs.classes > 0;
+  if (session::has_names(info.kind) && !is_of_texts) return;  // each example is its own answer
   const models::ModelInputs& trained = model.checkpoint.header.inputs;
   const data::TargetForm& there = info.targets[static_cast<std::size_t>(model.split)];
   const std::string group = model.reads_raw_file() ? "" : fmt::format(" /{}", data::name_of(model.split));

@@ -125,7 +125,17 @@ void add_text(Command import, Chosen& chosen) {
   command.callback([=, &chosen] { chosen.alone = [=] { say_text(data::import_text(*paths, *options, *output)); }; });
 }
 
+void say_texts(const data::TokensSummary& made) {
+  fmt::print("{}: {} training, {} validation and {} test texts of {}; tokenizer {} with {}\n", on_one_line(made.path),
+             made.texts[0], made.texts[1], made.texts[2], classes_text(made.classes), made.tokenizer,
+             count_of(made.vocabulary, "token"));
+  fmt::print("half of the texts have up to {}, the longest has {}; a model sees the first data.context of them\n",
+             count_of(made.median_tokens, "token"), made.most_tokens);
+  say_warnings(made.warnings);
+}
+
 void say_tokens(const data::TokensSummary& made) {
+  if (!made.classes.empty()) return say_texts(made);
   std::int64_t tokens = 0;
   for (const std::int64_t count : made.tokens) tokens += count;
   fmt::print("{}: {} training, {} validation and {} test tokens in {}; tokenizer {} with {}, {:.2f} bytes a token\n",
@@ -149,11 +159,20 @@ void add_tokenizer(Command command, data::TokensOptions& options) {
 }
 
 void add_tokens(Command import, Chosen& chosen) {
-  Command command = import.add_subcommand("tokens", "import text for language models, as numbers of tokens");
+  Command command =
+      import.add_subcommand("tokens", "import text for language models, or texts with classes, as numbers of tokens");
   const auto paths = add_files(command, "text files, which may be gzipped; a folder stands for all files in it");
   const auto output = add_output(command);
   const auto options = std::make_shared<data::TokensOptions>();
   add_tokenizer(command, *options);
+  command.add_option("--text-column", options->text_column,
+                     "the files are CSV tables, and each row is a text with a class, for classifiers: the column of "
+                     "the texts, by its name, or by its number if the first line holds no names");
+  command.add_option("--label-column", options->label_column, "the column of the texts' classes, likewise");
+  command
+      .add_option("--delimiter", options->delimiter,
+                  "delimiter of the columns of such tables: auto, tab, or one character")
+      .capture_default_str();
   command.add_choice("--documents", options->documents, data::kDocuments, "what a document is");
   command
       .add_option("--document-separator", options->separator,

@@ -15,6 +15,7 @@
 #include "unisono/session/memory.hpp"
 #include "unisono/session/method.hpp"
 #include "unisono/session/model_parts.hpp"
+#include "unisono/session/run_checks.hpp"
 #include "unisono/session/settled.hpp"
 #include "unisono/session/stage_report.hpp"
 
@@ -115,6 +116,7 @@ std::string text_of(const session::RankCores& rank, const session::Placement& pl
 struct Findings {
   const settings::Config& config;
   const models::Model& model;
+  const data::DatasetInfo& data;
   const session::NodePlace& place;
   const session::Placement& placement;
   bool threads_open;  ///< whether a trial decides about the threads
@@ -151,6 +153,9 @@ nlohmann::ordered_json json_of(const Findings& found) {
   for (const CpuQuota& quota : found.place.own().quotas) {
     json["cpu_quotas"].push_back({{"cores", quota.cores}, {"group", quota.group}});
   }
+  if (found.data.kind == data::SetKind::tokens && found.data.classes > 0) {
+    json["cut_texts"] = {{"train", found.data.cut[0]}, {"validation", found.data.cut[1]}, {"test", found.data.cut[2]}};
+  }
   json["layers"] = nlohmann::ordered_json::array();
   for (const models::LayerSummary& layer : found.layers) {
     json["layers"].push_back({{"name", layer.name},
@@ -183,6 +188,7 @@ std::string text_of(const Findings& found) {
                       grouped(static_cast<std::int64_t>(found.model.flops_per_example())),
                       count_of(found.batch, "example"));
   for (const std::string& note : found.model.notes()) text += note + "\n";
+  if (const std::string cut = session::note_on_cut_texts(found.data); !cut.empty()) text += cut + "\n";
   text += text_of(found.place.own(), found.placement, found.threads_open);
   if (found.sparsity) text += text_of(*found.sparsity);
   if (found.stages != nullptr) text += found.stages->text();
@@ -259,6 +265,7 @@ void info(comm::Communicator& world, const settings::Config& given, const InfoOp
   Log silent(world.rank(), /*terminal=*/false);
   const Findings found{.config = config,
                        .model = *model,
+                       .data = data,
                        .place = place,
                        .placement = placement,
                        .threads_open = session::leaves_threads_open(settled, data.kind),

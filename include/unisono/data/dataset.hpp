@@ -146,10 +146,13 @@ struct DatasetInfo {
   Index grid = 0;         ///< ratings: the side, in blocks, of the grid for stratified training; else 0
   Index classes = 0;      ///< classes of the labels; 0 where the set has no labels
   Index target_size = 0;  ///< values of a target; 0 where the set has no targets; features.size() for autoencoders
-  Index context = 0;      ///< tokens: tokens of an example, T
+  /// Tokens: tokens of an example, T. Where there are `classes`, the examples are texts of up to T tokens; else
+  /// windows.
+  Index context = 0;
   TokenBytes token_bytes = {};                       ///< tokens: bytes of the text of each one; null: unknown
   std::int64_t train = 0, validation = 0, test = 0;  ///< examples
   std::array<std::int64_t, 3> tokens{};              ///< [3] tokens of each Split; 0 for other sets
+  std::array<std::int64_t, 3> cut{};                 ///< [3] texts with classes: how many have more than T tokens
   std::array<TargetForm, 3> targets;                 ///< [3], by Split
   /// Where whole groups of training examples are held out for validation: how many there are, and how many are held
   /// out; else 0.
@@ -164,6 +167,9 @@ struct DatasetInfo {
   /// Memory for resident data, or for the streaming window and at most two passes of the set.
   Index bytes_per_node = 0;
 };
+
+/// How many tokens each example of a set has; 0 where texts differ in length, and for sets of other things.
+inline Index tokens_of_example(const DatasetInfo& info) { return info.classes > 0 ? 0 : info.context; }
 
 /// How batches reach the device that computes on them.
 struct Delivery {

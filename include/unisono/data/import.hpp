@@ -271,6 +271,10 @@ struct TokensOptions {
   std::string model = {};                            ///< sentencepiece: the model's file
   std::string tokenizer_from = {};                   ///< a set of tokens whose tokenizer is taken instead; or empty
   std::shared_ptr<const TokenizerParts> known = {};  ///< a model's tokenizer, taken instead; null: none
+  /// Each row of the files, which are CSV tables, is a document with a class: the columns of texts and classes, by
+  /// name, or by number where there is no line of names; or empty.
+  std::string text_column = {}, label_column = {};
+  std::string delimiter = "auto";  ///< of such tables: as in TableForm
   Documents documents = Documents::files;
   std::string separator = {};  ///< a text between two documents of a file; empty: there is none
   Encoding encoding = Encoding::utf8;
@@ -288,12 +292,18 @@ struct TokensSummary {
   std::int64_t vocabulary = 0;            ///< how many tokens there are
   std::string tokenizer;                  ///< its name
   TokenSplit split = TokenSplit::end;     ///< how the text was divided
+  // Texts with classes; else empty.
+  std::array<std::int64_t, 3> texts{};              ///< by Split
+  std::vector<std::string> classes = {};            ///< their names
+  std::int64_t median_tokens = 0, most_tokens = 0;  ///< of a text
+  std::vector<std::string> warnings = {};
 };
 
-/// Imports texts for language models: files, and folders with all that is in them, in alphabetical order. If a group
-/// has several documents, the token of the end of a text stands after each of them; bytes and characters then have such
-/// a token, as their last one. Memory: a document with SentencePiece; otherwise some megabytes, and about 100 bytes for
-/// each document. \throws ConfigError for options that do not fit each other
+/// Imports texts for language models, or, where options name columns, for classifiers of texts: files, and folders with
+/// all that is in them, in alphabetical order. If a group has several documents, the token of the end of a text stands
+/// after each of them; bytes and characters then have such a token, as their last one. Memory: a document with
+/// SentencePiece; otherwise some megabytes, and about 100 bytes for each document. \throws ConfigError for options that
+/// do not fit each other
 TokensSummary import_tokens(const std::vector<std::string>& paths, const TokensOptions& options,
                             const ImportOutput& output);
 

@@ -92,6 +92,7 @@ struct Recipe {
   std::int64_t minimum_frequency = 1;     ///< a level that fewer training examples have is unknown
   Scaling scaling = Scaling::none;        ///< scaling of columns of numbers
   std::string label = {}, target = {};    ///< the columns to predict; empty: none
+  std::string text = {};                  ///< texts with classes: the column of the texts; empty: there is none
   std::optional<std::int64_t> base = {};  ///< LIBSVM: the index of the first column
   TableForm form = {};                    ///< how the source was written
 

@@ -46,6 +46,9 @@ std::vector<std::string> notes_on_split(const settings::Config& config, const mo
 /// A line for the log where whole groups are held out for validation; else empty.
 std::string note_on_groups(const data::DatasetInfo& data);
 
+/// How many texts with classes have more tokens than the model sees; empty: none.
+std::string note_on_cut_texts(const data::DatasetInfo& data);
+
 /// Requires that a metric is defined for a split: that the examples differ in class or targets, or need not.
 /// \param key of the config that names the metric, for messages \throws ConfigError
 void require_defined(const settings::Config& config, data::Dataset& data, data::Split split, const std::string& metric,

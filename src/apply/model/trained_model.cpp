@@ -84,7 +84,7 @@ data::Dataset* needed_by(const models::ModelInputs& inputs, const session::Share
 
 std::int64_t stride_of(const ApplyOptions& options, const models::ModelInputs& inputs) {
   if (options.stride == 0) return 0;
-  if (inputs.kind != data::SetKind::tokens) {
+  if (inputs.kind != data::SetKind::tokens || inputs.classes > 0) {
     throw ConfigError(fmt::format("--stride: {} is no language model; leave it out", options.model));
   }
   if (options.stride <= inputs.context) return options.stride;

@@ -12,10 +12,7 @@
 #include "unisono/base/errors.hpp"
 
 namespace unisono::data {
-namespace {
 
-/// Index of the column of this name or number.
-/// \throws ConfigError where there is none
 std::size_t find_column(const std::vector<CsvColumn>& columns, const std::string& option, const std::string& which) {
   for (std::size_t i = 0; i < columns.size(); ++i) {
     if (columns[i].name == which) return i;
@@ -32,6 +29,32 @@ std::size_t find_column(const std::vector<CsvColumn>& columns, const std::string
   throw ConfigError(
       fmt::format("--{} '{}': there is no such column; choose from {}", option, which, fmt::join(names, ", ")));
 }
+
+void number_texts(CsvColumn& column) {
+  const bool numbers = std::all_of(column.codes.begin(), column.codes.end(), [](const auto& entry) {
+    return entry.first.empty() || exact_number(entry.first).has_value();
+  });
+  std::int64_t next = 0;
+  if (!numbers) {
+    for (auto& [text, code] : column.codes) {
+      code = next++;
+      column.texts.push_back(text);
+    }
+    return;
+  }
+  constexpr double kBeforeAll = -std::numeric_limits<double>::infinity();
+  const auto value_of = [](const std::string& text) { return text.empty() ? kBeforeAll : *parse_number(text); };
+  std::map<double, std::int64_t> by_value;
+  for (const auto& [text, code] : column.codes) by_value.emplace(value_of(text), 0);
+  for (auto& [value, code] : by_value) code = next++;
+  column.texts.resize(by_value.size());
+  for (auto& [text, code] : column.codes) {
+    code = by_value.at(value_of(text));
+    if (column.texts[static_cast<std::size_t>(code)].empty()) column.texts[static_cast<std::size_t>(code)] = text;
+  }
+}
+
+namespace {
 
 /// \throws DataError for a text that people read as a number, but that is none in the table's form
 void check_written_number(const LineReader& line, const CsvColumn& column, const std::string& field,
@@ -135,31 +158,6 @@ void scan_row(CsvTable& table, const LineReader& line, const std::vector<std::st
     } else {
       fail_missing(line, column, fields[i]);
     }
-  }
-}
-
-/// Numbers the texts: by value where all are numbers, otherwise by the alphabet. A missing one is first.
-void number_texts(CsvColumn& column) {
-  const bool numbers = std::all_of(column.codes.begin(), column.codes.end(), [](const auto& entry) {
-    return entry.first.empty() || exact_number(entry.first).has_value();
-  });
-  std::int64_t next = 0;
-  if (!numbers) {
-    for (auto& [text, code] : column.codes) {
-      code = next++;
-      column.texts.push_back(text);
-    }
-    return;
-  }
-  constexpr double kMissing = -std::numeric_limits<double>::infinity();
-  const auto value_of = [](const std::string& text) { return text.empty() ? kMissing : *parse_number(text); };
-  std::map<double, std::int64_t> by_value;
-  for (const auto& [text, code] : column.codes) by_value.emplace(value_of(text), 0);
-  for (auto& [value, code] : by_value) code = next++;
-  column.texts.resize(by_value.size());
-  for (auto& [text, code] : column.codes) {
-    code = by_value.at(value_of(text));
-    if (column.texts[static_cast<std::size_t>(code)].empty()) column.texts[static_cast<std::size_t>(code)] = text;
   }
 }
 

@@ -65,6 +65,13 @@ struct CsvTable {
 /// \throws DataError for a number that is written in another form than the table's
 std::string as_number(const LineReader& line, const CsvColumn& column, const std::string& field, const TableForm& form);
 
+/// Index of the column of this name or number. \param option its name, for messages
+/// \throws ConfigError where there is none
+std::size_t find_column(const std::vector<CsvColumn>& columns, const std::string& option, const std::string& which);
+
+/// Numbers the texts: by value where all are numbers, otherwise by the alphabet. A missing one is first.
+void number_texts(CsvColumn& column);
+
 /// \throws DataError "FILE:LINE: column 'NAME': WHAT"
 [[noreturn]] void fail_at(const LineReader& line, const CsvColumn& column, const std::string& what);
 

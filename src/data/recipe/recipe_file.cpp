@@ -65,6 +65,10 @@ Json recipe_json(const Recipe& recipe) {
   if (recipe.base) json["base"] = *recipe.base;
   if (recipe.columns.empty()) {
     if (recipe.scaling != Scaling::none) json["scaling"] = name_of(recipe.scaling, kScalings);
+    if (!recipe.text.empty()) {
+      json.update({{"text", recipe.text}, {"label", recipe.label}, {"header", recipe.header}});
+      if (recipe.form != TableForm{}) json["form"] = form_json(recipe.form);
+    }
     return json;
   }
   json.update({{"header", recipe.header},
@@ -100,6 +104,11 @@ Recipe recipe_of(const Json& json) {
   if (json.contains("base")) recipe.base = json.at("base").get<std::int64_t>();
   if (!json.contains("columns")) {
     if (json.contains("scaling")) recipe.scaling = value_in(kSparseScalings, json.at("scaling"));
+    if (!json.contains("text")) return recipe;
+    json.at("text").get_to(recipe.text);
+    json.at("label").get_to(recipe.label);
+    json.at("header").get_to(recipe.header);
+    if (json.contains("form")) recipe.form = form_of(json.at("form"));
     return recipe;
   }
   json.at("header").get_to(recipe.header);

@@ -9,6 +9,7 @@
 
 #include "dense/feature_writer.hpp"
 #include "order/schedule.hpp"
+#include "recipe/recipe_file.hpp"
 #include "set/external.hpp"
 #include "tokenizer/kinds.hpp"
 #include "unisono/base/errors.hpp"
@@ -19,6 +20,28 @@ namespace {
 
 [[noreturn]] void refuse_object(const hdf5::File& file, const std::string& object, const std::string& what) {
   throw DataError(fmt::format("{}: /{} {}; see docs/data-format.md", file.path(), object, what));
+}
+
+/// How many documents a group has, and whether they have classes.
+void read_documents(const hdf5::File& file, TokenGroup& group) {
+  group.has_documents = file.exists(group.documents_path());
+  group.has_labels = file.exists(group.labels_path());
+  const auto values_of = [&](const std::string& path) {
+    if (!file.is_dataset(path)) refuse_object(file, path, "is a group, but must be a dataset");
+    const hdf5::DatasetShape shape = file.shape(path);
+    if (shape.extent.size() != 1) {
+      refuse_object(file, path, fmt::format("has {} axes, but must have one", shape.extent.size()));
+    }
+    return static_cast<std::int64_t>(shape.rows());
+  };
+  if (group.has_documents) group.documents = values_of(group.documents_path()) - 1;
+  if (group.documents < 1) refuse_object(file, group.documents_path(), "has no documents");
+  if (!group.has_labels) return;
+  const std::int64_t labels = values_of(group.labels_path());
+  if (labels == group.documents) return;
+  refuse_object(file, group.labels_path(),
+                fmt::format("has {}, but there {} {}", count_of(labels, "label"), group.documents == 1 ? "is" : "are",
+                            count_of(group.documents, "document")));
 }
 
 std::optional<TokenGroup> read_token_group(const hdf5::File& file, const std::string& name) {
@@ -34,6 +57,7 @@ std::optional<TokenGroup> read_token_group(const hdf5::File& file, const std::st
   }
   if (!group.stored.complete) refuse_object(file, group.path(), "was not written completely; make the file again");
   group.tokens = static_cast<std::int64_t>(group.stored.rows());
+  read_documents(file, group);
   return group;
 }
 
@@ -57,6 +81,15 @@ Index read_vocabulary_size(const hdf5::File& file, const TokenSchema& schema) {
   return vocabulary;
 }
 
+std::uint64_t hash_of_labels(const hdf5::File& file, const TokenGroup& group, std::uint64_t hash) {
+  for (const std::string& path : {group.documents_path(), group.labels_path()}) {
+    if (!file.exists(path)) continue;
+    const auto values = file.read<std::int64_t>(path);
+    hash = hash_bytes(std::as_bytes(std::span(values)), hash);
+  }
+  return hash;
+}
+
 std::uint64_t hash_of(const TokenizerParts& parts, std::uint64_t hash) {
   hash = hash_bytes(fmt::format("{} {}", name_of(parts.kind, kTokenizers), parts.end_of_text), hash);
   for (const auto* list : {&parts.vocabulary, &parts.merges}) {
@@ -74,7 +107,23 @@ TokenSchema read_token_schema(const hdf5::File& file) {
   }
   schema.tokenizer = read_tokenizer(file);
   schema.vocabulary = read_vocabulary_size(file, schema);
+  schema.recipe = read_recipe(file);
+  if (file.has_attribute("", "class_names")) {
+    schema.class_names = file.read_attribute<std::vector<std::string>>("", "class_names");
+  }
+  for (const auto& group : schema.groups) {
+    if (!group || !group->has_labels || !schema.class_names.empty()) continue;
+    throw DataError(
+        fmt::format("{}: has /{}, but no attribute 'class_names' with the names of the classes; see "
+                    "docs/data-format.md",
+                    file.path(), group->labels_path()));
+  }
   return schema;
+}
+
+bool has_document_examples(const TokenSchema& schema, const Preprocessing* trained) {
+  if (trained != nullptr) return !trained->class_names.empty();
+  return std::ranges::any_of(schema.groups, [](const auto& group) { return group && group->has_labels; });
 }
 
 std::uint64_t identity_of(const hdf5::File& file, const TokenSchema& schema) {
@@ -85,6 +134,7 @@ std::uint64_t identity_of(const hdf5::File& file, const TokenSchema& schema) {
   for (const auto& group : schema.groups) {
     if (!group) continue;
     hash = hash_bytes(fmt::format("{} {}", group->name, group->tokens), hash);
+    if (group->has_labels) hash = hash_of_labels(file, *group, hash);
     for (std::int64_t i = 0; i < kPlaces; ++i) {
       const Range part = part_of(group->tokens, i, kPlaces);
       values.resize(static_cast<std::size_t>(std::min(kSampled, part.size())));
@@ -150,13 +200,12 @@ void check_settings(const DataSettings& settings, const TokenSchema& schema) {
   const auto refuse = [&](bool wrong, std::string_view key, std::string_view why) {
     if (wrong) throw ConfigError(fmt::format("data.{}: {} holds tokens, {}; remove it", key, schema.path, why));
   };
-  refuse(settings.targets == Targets::features, "targets", "each of which is predicted from those before it");
+  refuse(settings.targets == Targets::features, "targets", "which are no features that an autoencoder could predict");
   refuse(settings.normalization != NormalizationKind::none && settings.normalization != NormalizationKind::automatic,
          "normalization", "which have no features to be normalised");
   refuse(has_effect(settings.augmentation), "augmentation", "not images");
   refuse(settings.partition == Partition::strata, "partition", "not ratings");
-  refuse(settings.split_by == SplitBy::groups, "split_by",
-         "of which the last ones are for validation, whatever groups there are");
+  refuse(settings.split_by == SplitBy::groups, "split_by", "which have no groups");
   refuse(settings.window_bytes > 0, "window_bytes", "which are shuffled without a window");
   if (settings.context == 0) {
     throw ConfigError(

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "unisono/data/dataset.hpp"
 #include "unisono/data/hdf5.hpp"
@@ -17,8 +18,13 @@ struct TokenGroup {
   std::string name;
   std::int64_t tokens = 0;
   hdf5::DatasetShape stored = {};
+  bool has_documents = false;  ///< whether the file says where documents begin; else the group is one
+  std::int64_t documents = 1;
+  bool has_labels = false;  ///< whether each document has a class
 
   std::string path() const { return name + "/tokens"; }
+  std::string documents_path() const { return name + "/documents"; }
+  std::string labels_path() const { return name + "/labels"; }
 };
 
 /// What a file's metadata say of a set of tokens, before its values are read.
@@ -27,6 +33,8 @@ struct TokenSchema {
   std::array<std::optional<TokenGroup>, 3> groups;       ///< by Split
   Index vocabulary = 0;                                  ///< V
   std::shared_ptr<const TokenizerParts> tokenizer = {};  ///< null: the file holds none
+  std::vector<std::string> class_names = {};             ///< of documents; empty: these have no classes
+  Recipe recipe = {};                                    ///< which columns documents and classes were
 
   const std::optional<TokenGroup>& group(Split split) const { return groups[static_cast<std::size_t>(split)]; }
 };
@@ -57,6 +65,10 @@ std::int64_t evaluation_windows(std::int64_t tokens, Index context, Index stride
 /// \throws ConfigError, DataError for splits with too few tokens
 std::array<std::optional<TokenRange>, 3> token_ranges(const TokenSchema& schema, const DataSettings& settings,
                                                       bool trained);
+
+/// Whether the examples are documents, each with its class, and not windows of a text: as the file says, or as the
+/// trained model knows them.
+bool has_document_examples(const TokenSchema& schema, const Preprocessing* trained);
 
 /// \throws ConfigError for settings that do not fit sets of tokens
 void check_settings(const DataSettings& settings, const TokenSchema& schema);

@@ -8,7 +8,7 @@
 
 namespace unisono::data {
 
-void WindowWriter::begin(const Batch& header, Index windows) {
+void Windows::begin(const Batch& header, Index windows) {
   const auto values = static_cast<std::size_t>(windows * context_);
   batch_ = header;
   batch_.size = windows;
@@ -21,7 +21,9 @@ void WindowWriter::begin(const Batch& header, Index windows) {
   labels_.reserve(values);
 }
 
-void WindowWriter::add(std::int64_t window, std::int64_t begin, Index uncounted) {
+void Windows::add(std::int64_t window, std::int64_t offset) {
+  const std::int64_t begin = offset + window * stride_;
+  const Index uncounted = window == 0 ? 0 : context_ - stride_;
   const std::int64_t predicted = std::min<std::int64_t>(context_, text_.count - 1 - begin);
   window_.resize(static_cast<std::size_t>(predicted + 1));
   text_.stream.read(text_.first + begin, window_);
@@ -35,21 +37,22 @@ void WindowWriter::add(std::int64_t window, std::int64_t begin, Index uncounted)
   tokens_.insert(tokens_.end(), padding, 0);
 }
 
-const Batch& WindowWriter::batch() {
+const Batch& Windows::batch() {
   batch_.examples = examples_;
   batch_.tokens = tokens_;
   batch_.labels = labels_;
   return batch_;
 }
 
-void WindowWriter::fetch(std::int64_t begin) const {
+void Windows::fetch(std::int64_t window, std::int64_t offset) const {
+  const std::int64_t begin = offset + window * stride_;
   text_.stream.fetch(text_.first + begin, std::min<std::int64_t>(context_ + 1, text_.count - begin));
 }
 
-WindowSource::WindowSource(const Schedule& schedule, WindowWriter writer, Index context, bool shuffle,
-                           const SourceOptions& options, std::uint32_t number)
+TokenSource::TokenSource(const Schedule& schedule, std::unique_ptr<TokenBatches> batches, Index context, bool shuffle,
+                         const SourceOptions& options, std::uint32_t number)
     : schedule_(schedule),
-      writer_(std::move(writer)),
+      batches_(std::move(batches)),
       context_(context),
       shuffle_(shuffle),
       seed_(options.seed),
@@ -59,7 +62,7 @@ WindowSource::WindowSource(const Schedule& schedule, WindowWriter writer, Index 
   seek({});
 }
 
-void WindowSource::begin_epoch(std::int64_t epoch) {
+void TokenSource::begin_epoch(std::int64_t epoch) {
   constexpr std::uint32_t kOffset = std::numeric_limits<std::uint32_t>::max();  // no rank's order has this number
   epoch_ = epoch;
   if (!shuffle_) return;
@@ -70,53 +73,50 @@ void WindowSource::begin_epoch(std::int64_t epoch) {
                             RandomStream(seed_, Purpose::order, a, number_));
 }
 
-/// The window at a place of this rank's order.
-std::int64_t WindowSource::window_at(std::int64_t place) const {
+/// The example at a place of this rank's order.
+std::int64_t TokenSource::example_at(std::int64_t place) const {
   const auto chosen = shuffle_ ? static_cast<std::int64_t>(order_(static_cast<std::uint64_t>(place))) : place;
   return schedule_.share().first + chosen;
 }
 
-Batch WindowSource::next() {
+Batch TokenSource::next() {
   const ScopedTimer timer(wait_seconds_);
   const MicroBatch micro = schedule_.current();
   if (micro.epoch != epoch_) begin_epoch(micro.epoch);
-  writer_.begin(header_of(micro), micro.places.size());
+  batches_->begin(header_of(micro), micro.places.size());
   for (std::int64_t i = micro.places.first; i < micro.places.last; ++i) {
-    const std::int64_t window = window_at(micro.step_places.first + i);
-    writer_.add(window, offset_ + window * context_);
+    batches_->add(example_at(micro.step_places.first + i), offset_);
   }
   schedule_.advance();
   if (micro.last_of_step) skip_steps(lanes_ - 1);
   const MicroBatch after = schedule_.current();
   for (std::int64_t i = after.places.first; after.epoch == epoch_ && i < after.places.last; ++i)
-    writer_.fetch(offset_ + window_at(after.step_places.first + i) * context_);
-  return writer_.batch();
+    batches_->fetch(example_at(after.step_places.first + i), offset_);
+  return batches_->batch();
 }
 
-void WindowSource::seek(const DataCursor& cursor) {
+void TokenSource::seek(const DataCursor& cursor) {
   schedule_.seek(cursor);
   skip_steps(lane_);
 }
 
-void WindowSource::skip_steps(int count) {
+void TokenSource::skip_steps(int count) {
   while (count > 0) {
     if (schedule_.current().last_of_step) --count;
     schedule_.advance();
   }
 }
 
-std::optional<Batch> WindowPass::next() {
+std::optional<Batch> TokenPass::next() {
   const Range now{next_, std::min<std::int64_t>(next_ + batch_size_, part_.last)};
   if (now.size() == 0) return std::nullopt;
   next_ = now.last;
   Batch header;
   header.micro_batch_size = header.global_size = header.rank_step_size = now.size();
   header.last_of_epoch = next_ == part_.last;
-  writer_.begin(header, now.size());
-  for (std::int64_t window = now.first; window < now.last; ++window) {
-    writer_.add(window, window * stride_, window == 0 ? 0 : context_ - stride_);
-  }
-  return writer_.batch();
+  batches_->begin(header, now.size());
+  for (std::int64_t example = now.first; example < now.last; ++example) batches_->add(example, 0);
+  return batches_->batch();
 }
 
 }  // namespace unisono::data

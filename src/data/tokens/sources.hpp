@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -16,39 +17,51 @@ struct TokenText {
   std::int64_t first = 0, count = 0;
 };
 
-/// Batches of windows of T tokens, with the token after each as its label.
-class WindowWriter {
+/// Makes batches of a split's examples.
+class TokenBatches {
  public:
-  /// \param inputs false: batches have labels, but no tokens
-  WindowWriter(TokenText text, Index context, bool inputs)
-      : text_(std::move(text)), context_(context), inputs_(inputs) {}
+  virtual ~TokenBatches() = default;
 
-  /// Begins a batch of so many windows; `header` gives all members that are not about examples.
-  void begin(const Batch& header, Index windows);
-  /// Its next window: tokens begin … begin + T − 1 of the split. Behind the last one that has a successor, tokens are 0
-  /// and labels −1. \param uncounted labels at the window's beginning that are −1, too
-  void add(std::int64_t window, std::int64_t begin, Index uncounted = 0);
+  /// Begins a batch of so many examples; `header` gives all members that are not about examples.
+  virtual void begin(const Batch& header, Index examples) = 0;
+  /// Its next example. \param offset of all windows of an epoch of training, in [0, T); 0: in an evaluation
+  virtual void add(std::int64_t example, std::int64_t offset) = 0;
   /// The batch, whose memory stays valid until the next one begins.
-  const Batch& batch();
-  /// Asks for a window that will be added soon.
-  void fetch(std::int64_t begin) const;
+  virtual const Batch& batch() = 0;
+  /// Asks for an example that will be added soon.
+  virtual void fetch(std::int64_t example, std::int64_t offset) const = 0;
+};
+
+/// Windows of T tokens, with the token after each as its label.
+class Windows final : public TokenBatches {
+ public:
+  /// \param stride how many tokens apart windows begin; each but the first counts only what the one before has not
+  /// \param inputs false: batches have labels, but no tokens
+  Windows(TokenText text, Index context, Index stride, bool inputs)
+      : text_(std::move(text)), context_(context), stride_(stride), inputs_(inputs) {}
+
+  void begin(const Batch& header, Index windows) override;
+  /// Behind the last token that has a successor, tokens are 0 and labels −1.
+  void add(std::int64_t window, std::int64_t offset) override;
+  const Batch& batch() override;
+  void fetch(std::int64_t window, std::int64_t offset) const override;
 
  private:
   TokenText text_;
-  Index context_;
+  Index context_, stride_;
   bool inputs_;
   Batch batch_;
   std::vector<std::int32_t> tokens_, labels_, window_;
   std::vector<std::uint64_t> examples_;
 };
 
-/// A rank's training batches. Windows follow each other; in each epoch all begin at the same offset in [0, T), and come
-/// in an order of their own: functions of (seed, epoch, number of the order).
-class WindowSource final : public BatchSource {
+/// A rank's training batches. Windows follow each other; in each epoch all begin at the same offset in [0, T). Examples
+/// come in an order of the epoch's own. Both are functions of (seed, epoch, number of the order).
+class TokenSource final : public BatchSource {
  public:
   /// \param number of this rank's order; 0 for an order that all ranks share
-  WindowSource(const Schedule& schedule, WindowWriter writer, Index context, bool shuffle, const SourceOptions& options,
-               std::uint32_t number);
+  TokenSource(const Schedule& schedule, std::unique_ptr<TokenBatches> batches, Index context, bool shuffle,
+              const SourceOptions& options, std::uint32_t number);
 
   Batch next() override;
   std::int64_t steps_per_epoch() const override { return schedule_.steps_per_epoch(); }
@@ -58,11 +71,11 @@ class WindowSource final : public BatchSource {
 
  private:
   void begin_epoch(std::int64_t epoch);
-  std::int64_t window_at(std::int64_t place) const;
+  std::int64_t example_at(std::int64_t place) const;
   void skip_steps(int count);
 
   Schedule schedule_;
-  WindowWriter writer_;
+  std::unique_ptr<TokenBatches> batches_;
   Index context_;
   bool shuffle_;
   std::uint64_t seed_;
@@ -73,17 +86,11 @@ class WindowSource final : public BatchSource {
   double wait_seconds_ = 0;
 };
 
-/// Windows [part) of a split, in the order of the text, without an offset. They begin `stride` tokens apart, and count
-/// each token once.
-class WindowPass final : public EvaluationSource {
+/// Examples [part) of a split, in the order of the text, without an offset.
+class TokenPass final : public EvaluationSource {
  public:
-  WindowPass(Range part, Index batch_size, WindowWriter writer, Index context, Index stride)
-      : part_(part),
-        next_(part.first),
-        batch_size_(batch_size),
-        writer_(std::move(writer)),
-        context_(context),
-        stride_(stride) {}
+  TokenPass(Range part, Index batch_size, std::unique_ptr<TokenBatches> batches)
+      : part_(part), next_(part.first), batch_size_(batch_size), batches_(std::move(batches)) {}
 
   std::optional<Batch> next() override;
   std::int64_t first() const override { return part_.first; }
@@ -93,8 +100,7 @@ class WindowPass final : public EvaluationSource {
   Range part_;
   std::int64_t next_;
   Index batch_size_;
-  WindowWriter writer_;
-  Index context_, stride_;
+  std::unique_ptr<TokenBatches> batches_;
 };
 
 }  // namespace unisono::data

@@ -70,7 +70,8 @@ std::vector<float> predictions_of(apply::TrainedModel& model) {
   std::vector<float> predictions;
   const data::SetKind kind = (*model.data)->info().kind;
   const bool of_words = kind == data::SetKind::text || kind == data::SetKind::cooccurrences;
-  if (of_words || kind == data::SetKind::tokens) return predictions;
+  const bool of_next_tokens = kind == data::SetKind::tokens && model.checkpoint.header.inputs.classes == 0;
+  if (of_words || of_next_tokens) return predictions;
   session::ModelParts& parts = *model.parts;
   const auto source =
       (*model.data)->evaluate(model.split, 0, 1, model.config.train.evaluation_batch_size, parts.delivery());

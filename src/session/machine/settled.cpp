@@ -22,7 +22,7 @@ struct StepSize {
 };
 
 StepSize size_of_step(const settings::Config& config, const data::DatasetInfo& data) {
-  constexpr Index kTableBatch = 64, kTokenBatch = 16, kStepsOfEpoch = 100, kLeastExamples = 4096;
+  constexpr Index kTableBatch = 64, kTokenBatch = 16, kTextBatch = 32, kStepsOfEpoch = 100, kLeastExamples = 4096;
   const Index asked = config.train.batch_size;
   if (config.whole_batch()) return {std::max<Index>(1, data.train), "a step takes the whole training set"};
   if (config.data.order == data::Order::strata && data.kind == data::SetKind::ratings) {
@@ -36,6 +36,7 @@ StepSize size_of_step(const settings::Config& config, const data::DatasetInfo& d
   }
   if (asked != 0) return {asked, {}};
   if (data.kind == data::SetKind::table) return {kTableBatch, "the usual batch of a table"};
+  if (data.kind == data::SetKind::tokens && data.classes > 0) return {kTextBatch, "the usual batch of texts"};
   if (data.kind == data::SetKind::tokens) return {kTokenBatch, "the usual batch of windows of tokens"};
   return {std::max(kLeastExamples, (data.train + kStepsOfEpoch - 1) / kStepsOfEpoch),  // and no step of a rest
           fmt::format("a hundredth of an epoch, but at least {}", kLeastExamples)};

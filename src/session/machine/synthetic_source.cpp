@@ -33,6 +33,7 @@ void SyntheticSource::draw_tokens(std::size_t windows, RandomStream& random) {
   const auto draw = [&] { return static_cast<std::int32_t>(random.below(static_cast<std::uint64_t>(inputs_.rows))); };
   tokens_.resize(windows * static_cast<std::size_t>(inputs_.context));
   std::ranges::generate(tokens_, draw);
+  if (inputs_.classes > 0) return;  // of the texts, not of their tokens
   labels_.resize(tokens_.size());
   std::ranges::generate(labels_, draw);
 }

@@ -9,6 +9,8 @@
 #include <utility>
 
 #include "checkpoint/checkpoint_header.hpp"
+#include "unisono/base/errors.hpp"
+#include "unisono/data/tokenizer.hpp"
 #include "unisono/records/progress.hpp"
 #include "unisono/session/run_checks.hpp"
 #include "unisono/session/run_state.hpp"
@@ -43,8 +45,20 @@ void take(ModelParts& parts, const StoredCheckpoint& stored, const Fitting& fitt
   read_vector(parts.grid.all(), stored, {applied_folder(stored.header) + vector.group}, vector, fitting.blocks);
 }
 
-/// Checks that rows of the two models stand for the same words, users or items.
+/// Checks that the two models' tokens are those of the same tokenizer, where both are known. A language model's set has
+/// no classes, so that the names of the sets say nothing.
+void require_same_tokens(const StoredCheckpoint& stored, const NewRun& run) {
+  const auto &own = run.data.preprocessing().tokenizer, &there = stored.header.preprocessing.tokenizer;
+  if (own == nullptr || there == nullptr || *own == *there) return;
+  throw ConfigError(
+      fmt::format("train.initialise_from: the tokens of {} are not those of {}; import the set with --tokenizer-from "
+                  "and the set of that run",
+                  run.config.train.weights.initialise_from, run.config.data.path));
+}
+
+/// Checks that rows of the two models stand for the same words, users, items or tokens.
 void require_same_rows(comm::Communicator& ranks, const StoredCheckpoint& stored, const NewRun& run) {
+  if (run.data.info().kind == data::SetKind::tokens) return require_same_tokens(stored, run);
   if (!has_names(run.data.info().kind)) return;
   const std::uint64_t own = ranks.is_root() ? names_of(run.config.data) : 0;
   if (ranks.max(ranks.is_root() && own != stored.header.names ? 1 : 0) == 0) return;

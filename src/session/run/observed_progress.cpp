@@ -39,7 +39,7 @@ void TrainingObserver::say_epoch() {
     text += fmt::format("; {} {}", data::name_of(split), text_of(metrics));
   context_.records->progress.line(
       fmt::format("{}{}; {}", text, text_of(last_.iteration),
-                  records::speed_text(examples_per_second_, context_.plan.data().info().context)));
+                  records::speed_text(examples_per_second_, data::tokens_of_example(context_.plan.data().info()))));
   if (said_crowded_ || !kernels::threads_lacked_cores()) return;
   said_crowded_ = true;
   context_.records->progress.line(
@@ -84,7 +84,7 @@ void TrainingObserver::show_progress(bool reported) {
                                    .steps = steps,
                                    .loss = shown_loss(),
                                    .examples_per_second = shown_rate(),
-                                   .tokens_per_example = context_.plan.data().info().context,
+                                   .tokens_per_example = data::tokens_of_example(context_.plan.data().info()),
                                    .seconds_left = step_seconds * static_cast<double>(steps - header_.step)});
 }
 

@@ -132,8 +132,8 @@ void say_start(const StartOfRun& run, Log& log) {
   say_size(run, log);
   say_ranks(run, log);
   const data::DatasetInfo& info = run.plan.data().info();
-  for (const std::string& note : {note_on_groups(info), note_on_best(run.plan.config, info), note_on_last_step(run),
-                                  span_note(run.plan.config, run.source.steps_per_epoch())}) {
+  for (const std::string& note : {note_on_groups(info), note_on_cut_texts(info), note_on_best(run.plan.config, info),
+                                  note_on_last_step(run), span_note(run.plan.config, run.source.steps_per_epoch())}) {
     if (!note.empty()) log.info(note);
   }
   if (parts.grid.all().is_root()) {

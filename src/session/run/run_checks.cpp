@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <filesystem>
 #include <functional>
@@ -235,6 +236,20 @@ std::vector<std::string> notes_on_split(const settings::Config& config, const mo
     if (!text.empty()) notes.push_back(fmt::format("{}: {}", config.data.path, text));
   }
   return notes;
+}
+
+std::string note_on_cut_texts(const data::DatasetInfo& data) {
+  std::string parts;
+  const std::array texts = {data.train, data.validation, data.test};
+  for (const data::Split split : data::kSplits) {
+    const auto i = static_cast<std::size_t>(split);
+    if (data.cut[i] == 0) continue;
+    parts += fmt::format("{}{} of {} {} texts", parts.empty() ? "" : ", ", grouped(data.cut[i]), grouped(texts[i]),
+                         data::name_of(split));
+  }
+  if (parts.empty()) return "";
+  return fmt::format("{} are longer than data.context; the model sees their first {}", parts,
+                     count_of(data.context, "token"));
 }
 
 std::string note_on_groups(const data::DatasetInfo& data) {

@@ -32,7 +32,7 @@ void describe_experiment(const EndedRun& run, Summary& summary) {
   summary.threads = parts.placement.threads;
   summary.parameters = parts.model->layout().parameters();
   summary.resumed_at_step = run.header.step;
-  summary.tokens_per_example = run.plan.data().info().context;
+  summary.tokens_per_example = data::tokens_of_example(run.plan.data().info());
   summary.flops_per_example = parts.model->flops_per_example();
   summary.batch_statistics = batch_statistics(*parts.model);
   summary.device = parts.device();

@@ -1,0 +1,69 @@
+#include "import/text_table.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "unisono/base/errors.hpp"
+
+namespace unisono::data {
+namespace {
+
+bool is_number(const std::string& name) {
+  int number = 0;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
+  return error == std::errc{} && end == name.data() + name.size();
+}
+
+}  // namespace
+
+TextTable::TextTable(const std::string& path, const TextColumns& wanted) : open_(text_of(path, wanted.form.encoding)) {
+  dialect_ = detect_dialect(open_, wanted.form, is_number(wanted.text) ? Header::no : Header::yes);
+  columns_ = name_columns(open_, dialect_);
+  text_ = column_of("text-column", wanted.text);
+  columns_[text_].role = ColumnRole::words;
+  if (wanted.label.empty()) return;
+  label_ = column_of("label-column", wanted.label);
+  if (*label_ == text_) {
+    throw ConfigError(fmt::format("--text-column and --label-column both name column '{}'; name two different ones",
+                                  columns_[text_].name));
+  }
+  columns_[*label_].role = ColumnRole::label;
+}
+
+std::size_t TextTable::column_of(const std::string& option, const std::string& name) const {
+  const std::string& file = open_()->name();
+  if (const auto count = std::ranges::count(columns_, name, &CsvColumn::name); count > 1) {
+    throw DataError(fmt::format("{}: {} columns are named '{}'; rename all but one", file, count, name));
+  }
+  return find_column(columns_, option, name);
+}
+
+void TextTable::read(
+    const std::function<void(const LineReader& line, const std::string& text, const std::string& label)>& visit) {
+  read_rows(*open_(), csv_rows(dialect_, "rows with texts"), [&](const LineReader& line, const auto& fields) {
+    const std::string& text = fields[text_];
+    if (text.empty()) fail_at(line, columns_[text_], "the text is empty; fill it in, or leave out the row");
+    if (const std::size_t at = find_invalid_utf8(text); at != std::string::npos) {
+      fail_at(line, columns_[text_], not_utf8(text[at]));
+    }
+    if (label_ && is_missing(fields[*label_], dialect_.form)) {
+      fail_at(line, columns_[*label_],
+              fmt::format("the class is missing ('{}'); fill it in, or leave out the row", fields[*label_]));
+    }
+    visit(line, text, label_ ? fields[*label_] : "");
+  });
+}
+
+Recipe TextTable::recipe() const {
+  Recipe recipe;
+  recipe.text = text().name;
+  if (label_) recipe.label = label().name;
+  recipe.header = dialect_.header;
+  recipe.form = dialect_.form;
+  recipe.form.delimiter = dialect_.delimiter == '\t' ? "tab" : std::string(1, dialect_.delimiter);
+  return recipe;
+}
+
+}  // namespace unisono::data
