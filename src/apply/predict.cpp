@@ -206,7 +206,8 @@ class RatingLabels {
 void keep_columns(const TrainedModel& model, const ApplyOptions& apply, const PredictOptions& how,
                   SinkOptions& options) {
   const std::string words = "--keep " + how.keep.front();
-  if (!model.reads_raw_file() || model.checkpoint.header.preprocessing.columns.empty()) {
+  const data::Preprocessing& trained = model.checkpoint.header.preprocessing;
+  if (!model.reads_raw_file() || (trained.columns.empty() && trained.recipe.text.empty())) {
     throw ConfigError(words + ": only the columns of a CSV file can be kept; name one with --input");
   }
   if (!how.output.ends_with(".csv")) {

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "command.hpp"
+#include "unisono/base/errors.hpp"
 #include "unisono/base/printable.hpp"
 #include "unisono/planning/planning.hpp"
 #include "unisono/session/run_plan.hpp"
@@ -60,8 +61,8 @@ void ShapeArguments::add_to(Command command) {
   Option shape =
       command.add_option("--features", features, "shape of an example, if there is no data file").type_name("CxHxW");
   command
-      .add_option("--classes", classes, "number of classes; 0: the features themselves are the targets (autoencoder)")
-      .needs(shape)
+      .add_option("--classes", classes,
+                  "number of classes; 0: the features themselves are the targets (autoencoder), or the next tokens")
       .between(0, 1 << 24);
   command
       .add_option("--vocabulary", vocabulary,
@@ -71,8 +72,9 @@ void ShapeArguments::add_to(Command command) {
 }
 
 std::optional<planning::SyntheticShape> ShapeArguments::shape() const {
-  if (!are_given()) return std::nullopt;
-  if (vocabulary > 0) return planning::SyntheticShape{.features = {}, .vocabulary = vocabulary};
+  if (!are_given() && classes == 0) return std::nullopt;
+  if (!are_given()) throw ConfigError("--classes needs --features or --vocabulary");
+  if (vocabulary > 0) return planning::SyntheticShape{.features = {}, .classes = classes, .vocabulary = vocabulary};
   return planning::SyntheticShape{.features = planning::parse_feature_shape(features), .classes = classes};
 }
 

@@ -79,6 +79,8 @@ class TextClassifierTest(BinaryTest):
 class Learning(TextClassifierTest):
     def test_it_learns_to_tell_texts_apart(self):
         self.assertIn("320 training, 80 validation and 0 test texts of 3 classes (land, sea, sky)", self.imported.out)
+        described = self.succeed("data", "describe", "texts.h5").out
+        self.assertRegex(described, r"train: .* tokens in 320 documents(.|\n)*3 classes(.|\n)*0 land +\d+ +\d+\.\d %")
         trained = self.train("run", *settings("train.epochs=20", "train.micro_batches=1"))
         self.assertRegex(trained.out, r"\d+ of 320 train texts, \d+ of 80 validation texts are longer than")
         result = json.loads(self.succeed("evaluate", "run", "--json").out)
@@ -88,6 +90,14 @@ class Learning(TextClassifierTest):
         self.assertEqual(result["examples"], 80)
         self.assertIn("of 320 train texts", self.succeed("info", "config.toml").out)
 
+    def test_a_classifier_is_planned_without_data(self):
+        shape = ("--vocabulary", "30", "--classes", "3", "--json")
+        told = json.loads(self.succeed("info", "config.toml", *shape).out)
+        self.assertEqual(told["layers"][-1]["output"], "3")
+        timed = json.loads(self.succeed("bench", "config.toml", *shape, "--steps", "3").out)
+        self.assertGreater(timed["examples_per_second"], 0)
+        self.assertIn("--classes needs", self.refused("info", "config.toml", "--classes", "3"))
+
     def test_texts_of_a_table_are_predicted(self):
         self.train("run", *settings("train.epochs=12", "train.micro_batches=1"))
         rows = list(rows_of(50, seed=5))
@@ -95,11 +105,14 @@ class Learning(TextClassifierTest):
         self.write_table("labelled.csv", [(i, name, text) for i, (text, name) in enumerate(rows)],
                          header=("number", "class", "text"))
         self.succeed("predict", "run", "--input", "new.csv", "--output", "new-predictions.csv")
-        self.succeed("predict", "run", "--input", "labelled.csv", "--output", "predictions.csv", ranks=2)
+        keep = ("--keep", "number", "--keep", "text")
+        self.succeed("predict", "run", "--input", "labelled.csv", "--output", "predictions.csv", *keep, ranks=2)
         with open(self.folder / "new-predictions.csv") as bare, open(self.folder / "predictions.csv") as labelled:
             bare, labelled = list(csv.DictReader(bare)), list(csv.DictReader(labelled))
         self.assertEqual([row["class_name"] for row in bare], [row["class_name"] for row in labelled])
         self.assertEqual([row["label_name"] for row in labelled], [name for _, name in rows])
+        self.assertEqual([(row["number"], row["text"]) for row in labelled],
+                         [(str(i), text) for i, (text, _) in enumerate(rows)])
         right = sum(row["label_name"] == row["class_name"] for row in labelled)
         self.assertGreater(right, 30)
         for row in bare:

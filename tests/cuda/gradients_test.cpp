@@ -21,17 +21,18 @@ class DeviceTrial {
         features_(nn::generic_values(static_cast<std::size_t>(batch_ * settings.in.size()), 1)) {
     const Index outputs = network_.out().extent.size();
     const bool labels = settings.loss == "softmax_cross_entropy";
-    loss_ = nn::make_loss({value_of(settings.loss, nn::kLossKinds), 0, {}}, network_.out(),
-                          {labels ? outputs : 0, labels ? 0 : outputs, settings.vocabulary});
+    loss_ = nn::make_loss(
+        {value_of(settings.loss, nn::kLossKinds), 0, {}}, network_.out(),
+        {labels ? outputs : 0, labels ? 0 : outputs, settings.classifies_texts() ? 0 : settings.vocabulary});
     targets_ = nn::generic_values(labels ? 0 : static_cast<std::size_t>(batch_ * outputs), 2, 0, 1);
     for (Index i = 0; i < batch_; ++i) {
       if (labels) labels_.push_back(static_cast<std::int32_t>((7 * i + 1) % outputs));
       examples_.push_back(static_cast<std::uint64_t>(100 + i));
     }
-    scale_ = 1.0F / static_cast<float>(batch_ * settings.rows);
+    scale_ = 1.0F / static_cast<float>(batch_ * (settings.classifies_texts() ? 1 : settings.rows));
     if (settings.vocabulary > 0) {
       tokens_.emplace(settings, 0, batch_);
-      labels_ = tokens_->labels;
+      if (!settings.classifies_texts()) labels_ = tokens_->labels;
     }
     PlainValues theta(backend_->memory(), theta_.view()), statistics(backend_->memory(), statistics_.view());
     nn::fill_generic(network_.parameters(), theta.view());
@@ -69,6 +70,7 @@ class DeviceTrial {
     Inputs inputs{.values = features_};
     if (tokens_) {
       pass.row_numbers = tokens_->row_numbers;
+      pass.lengths = tokens_->lengths;
       inputs.tokens = tokens_->tokens;
     }
     const View outputs = network_.forward(pass, inputs, space);
@@ -165,6 +167,15 @@ TEST_CASE("gradients on the device are those of central differences", "[gpu]") {
          nn::residual({nn::layer("rms_norm"), nn::layer("swiglu", "units = 5"), nn::dense(6)}), nn::layer("rms_norm"),
          nn::layer("unembedding")},
         7, 9));
+  }
+  SECTION("classifiers of texts") {
+    for (const char* pool : {"pool = 'last'", "pool = 'mean'"}) {
+      const nn::LayerSettings attention = nn::layer("attention", "heads = 2, dropout = 0.2");
+      check(nn::text_classifier(
+          {nn::layer("embedding", "units = 6"), nn::residual({nn::layer("layer_norm"), attention}),
+           nn::layer("layer_norm"), nn::layer("sequence_pool", pool), nn::dropout(0.2), nn::dense(3)},
+          7, 9, 3, 5));
+    }
   }
   SECTION("residual blocks") {
     check({.layers = {nn::convolution(3, {3}, {1}), tanh,

@@ -62,6 +62,12 @@ with h5py.File(folder / "h5py-tokens.h5", "w") as file:
         file[f"{group}/tokens"] = rng.integers(0, 50, n).astype("u2")
     file["train/documents"] = np.array([0, 30, 31, 90], "u8")
     file.attrs["vocabulary"] = 50
+with h5py.File(folder / "h5py-texts.h5", "w") as file:
+    for group, n in ("train", 90), ("validation", 20):
+        file[f"{group}/tokens"] = np.arange(n, dtype="u2") % 50
+        file[f"{group}/documents"] = np.array([0, n // 3, n // 2, n], "u8")
+        file[f"{group}/labels"] = np.array([1, 0, 1])
+    file.attrs["vocabulary"], file.attrs["class_names"] = 50, ["no", "yes"]
 with h5py.File(folder / "h5py-tokens-packed.h5", "w") as file:
     file.create_dataset("train/tokens", data=rng.integers(0, 257, 90), chunks=(16,), compression="gzip")
     file.create_group("tokenizer").attrs["kind"] = "bytes"

@@ -19,6 +19,7 @@ double look_at(const data::Batch& batch) {
   for (const float value : batch.targets) sum += static_cast<double>(value);
   for (const std::int32_t label : batch.labels) sum += label;
   for (const std::int32_t token : batch.tokens) sum += token;
+  for (const std::int32_t length : batch.lengths) sum += length;
   return sum;
 }
 

@@ -41,7 +41,7 @@ class Flight {
       Pass now = pass(p, shared);
       now.updates_statistics = updates_statistics;
       if (p > 0) std::ranges::copy(outputs, pieces_[p].input(space(p)).begin());
-      outputs = p == 0 ? pieces_[p].forward(now, {data_.features}, space(p)) : pieces_[p].forward(now, space(p));
+      outputs = p == 0 ? pieces_[p].forward(now, data_.inputs(), space(p)) : pieces_[p].forward(now, space(p));
     }
     kernels::LossSums sums;
     const std::size_t last = pieces_.size() - 1;

@@ -57,7 +57,8 @@ inline TrialSettings text_classifier(std::vector<LayerSettings> layers, Index ro
   return settings;
 }
 
-/// Tokens of examples [first, last), each of which is to predict the next; one in seven rows has no label.
+/// Tokens of examples [first, last), each of which is to predict the next; one in seven rows has no label. Texts with
+/// classes have lengths instead, and padding.
 struct TrialTokens {
   TrialTokens(const TrialSettings& s, Index first, Index last) {
     for (Index b = first; b < last; ++b) {
@@ -72,10 +73,17 @@ struct TrialTokens {
         labels.push_back((b * s.rows + t) % 7 == 5 ? -1 : next);
         if (t + 1 < s.rows) tokens.push_back(next);
       }
+      if (s.classifies_texts()) pad(s, b);
     }
   }
 
-  std::vector<std::int32_t> tokens, labels;
+  /// Ends the text that was drawn last. \param b its number
+  void pad(const TrialSettings& s, Index b) {
+    lengths.push_back(static_cast<std::int32_t>(1 + (5 * b + 2) % s.rows));
+    std::fill(tokens.end() - (s.rows - lengths.back()), tokens.end(), kernels::kPaddingToken);
+  }
+
+  std::vector<std::int32_t> tokens, labels, lengths;
   std::vector<std::uint64_t> row_numbers;
 };
 
@@ -153,12 +161,8 @@ struct Trial {
       const TrialTokens drawn(s, first, last);
       tokens = drawn.tokens;
       row_numbers = drawn.row_numbers;
+      lengths = drawn.lengths;
       if (!s.classifies_texts()) labels = drawn.labels;
-    }
-    for (Index i = first; s.classifies_texts() && i < last; ++i) {
-      lengths.push_back(static_cast<std::int32_t>(1 + (5 * i + 2) % s.rows));
-      const auto begin = tokens.begin() + (i - first) * s.rows;
-      std::fill(begin + lengths.back(), begin + s.rows, kernels::kPaddingToken);
     }
     scale = 1.0F / static_cast<float>(s.batch * (s.classifies_texts() ? 1 : s.rows));
     fill_generic(network.parameters(), theta.view());

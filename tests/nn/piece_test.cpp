@@ -79,7 +79,7 @@ PieceResult run_whole(kernels::Backend& backend, const TrialSettings& settings, 
   };
   const auto forward = [&](Trial& data) {
     const Workspace space = data.workspace(true);
-    const View outputs = network.forward(pass_of(data), {data.features}, space);
+    const View outputs = network.forward(pass_of(data), data.inputs(), space);
     std::vector<float> values(static_cast<std::size_t>(data.batch * network.out().extent.size()));
     if (data.batch == 0) return values;
     kernels::LossSums sums;
@@ -155,6 +155,16 @@ TEST_CASE("a residual block whose branch begins in place, norms behind each othe
                              residual({norm(), layer("relu"), kSame}), layer("global_average_pool"), dense(2)},
                   .in = {3, 4, 4},
                   .batch = 5});
+}
+
+TEST_CASE("a classifier of texts in pieces gives the whole one's bits", "[piece]") {
+  for (const char* pool : {"pool = 'last'", "pool = 'mean'"}) {
+    check_all_cuts(text_classifier({layer("embedding", "units = 6"),
+                                    residual({layer("layer_norm"), layer("attention", "heads = 2, dropout = 0.2")}),
+                                    layer("rms_norm"), layer("sequence_pool", pool), dropout(0.3), dense(4)},
+                                   7, 9, 4, 5),
+                   2);
+  }
 }
 
 TEST_CASE("pieces of a network with frozen blocks give the whole one's bits", "[piece][freeze]") {

@@ -14,7 +14,7 @@ namespace unisono::planning {
 /// The shapes of synthetic data, used instead of a data set.
 struct SyntheticShape {
   data::FeatureShape features;
-  Index classes = 0;     ///< 0: the features are the targets (autoencoder)
+  Index classes = 0;     ///< 0: the features are the targets (autoencoder), or the next tokens
   Index vocabulary = 0;  ///< above 0: examples are windows of data.context tokens, of which there are so many
 };
 

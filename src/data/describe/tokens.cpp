@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 #include <numeric>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -53,6 +54,18 @@ std::int64_t count_documents(const hdf5::File& file, const TokenGroup& group) {
   if (bounds < 2)
     throw DataError(fmt::format("{}: /{} has no documents; see docs/data-format.md", file.path(), dataset));
   return std::ssize(read_offsets(file, dataset, bounds - 1, group.tokens)) - 1;
+}
+
+/// How many documents each class has.
+std::string classes_text(const hdf5::File& file, const TokenSchema& schema, const TokenGroup& group) {
+  const auto classes = std::ssize(schema.class_names);
+  std::vector<std::int64_t> counts(schema.class_names.size());
+  visit_numbers(file, group.labels_path(), {0, group.documents}, classes,
+                [&](std::int64_t, std::span<const std::int64_t> labels) {
+                  for (const std::int64_t label : labels) ++counts[static_cast<std::size_t>(label)];
+                });
+  return labels_line(hdf5::name_of(file.shape(group.labels_path()).type), counts) +
+         balance_text(counts, schema.class_names);
 }
 
 std::string bytes_text(const Reading& reading, const std::vector<std::int64_t>& counts, std::int64_t tokens) {
@@ -118,6 +131,7 @@ std::string describe_tokens(const hdf5::File& file) {
     text += fmt::format("\n{}: {} tokens in {}, {} of them different{}\n", group->name, grouped(group->tokens),
                         count_of(count_documents(file, *group), "document"), grouped(used),
                         bytes_text(reading, counts, group->tokens));
+    if (group->has_labels) text += classes_text(file, schema, *group);
     text += most_frequent_text(reading, counts, group->tokens);
     if (beginning.empty() && reading.tokenizer) beginning = beginning_text(file, reading, *group);
   }

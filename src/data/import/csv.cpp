@@ -11,6 +11,7 @@
 #include "import/raw_formats.hpp"
 #include "import/rows.hpp"
 #include "import/set_writer.hpp"
+#include "import/text_table.hpp"
 #include "recipe/recipe_file.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/data/unseen.hpp"
@@ -151,6 +152,7 @@ std::string write_raw_table(const std::string& path, const Preprocessing& traine
 
 std::vector<std::vector<std::string>> read_raw_columns(const std::string& input, const Preprocessing& preprocessing,
                                                        const std::vector<std::string>& names) {
+  if (!preprocessing.recipe.text.empty()) return table_for(input, preprocessing.recipe).columns("keep", names);
   const OpenText open = text_of(input, preprocessing.recipe.form.encoding);
   const CsvTable table = scan_table_for(open, preprocessing);
   std::vector<std::string> known;

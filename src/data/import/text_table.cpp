@@ -56,6 +56,18 @@ void TextTable::read(
   });
 }
 
+std::vector<std::vector<std::string>> TextTable::columns(const std::string& option,
+                                                         const std::vector<std::string>& names) const {
+  std::vector<std::size_t> places;
+  for (const std::string& name : names) places.push_back(column_of(option, name));
+  std::vector<std::vector<std::string>> rows;
+  read_rows(*open_(), csv_rows(dialect_), [&](const LineReader&, const auto& fields) {
+    std::vector<std::string>& row = rows.emplace_back();
+    for (const std::size_t place : places) row.push_back(fields[place]);
+  });
+  return rows;
+}
+
 Recipe TextTable::recipe() const {
   Recipe recipe;
   recipe.text = text().name;
@@ -64,6 +76,19 @@ Recipe TextTable::recipe() const {
   recipe.form = dialect_.form;
   recipe.form.delimiter = dialect_.delimiter == '\t' ? "tab" : std::string(1, dialect_.delimiter);
   return recipe;
+}
+
+TextTable table_for(const std::string& path, const Recipe& recipe) {
+  const auto place_of = [&](const std::string& name) {  // "column2" of a file without a line of names
+    return recipe.header ? name : name.substr(std::string_view("column").size());
+  };
+  TextColumns columns{.text = place_of(recipe.text), .label = place_of(recipe.label), .form = recipe.form};
+  try {
+    return {path, columns};
+  } catch (const ConfigError&) {
+    columns.label.clear();  // the classes are to be predicted
+    return {path, columns};
+  }
 }
 
 }  // namespace unisono::data

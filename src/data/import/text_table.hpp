@@ -28,6 +28,10 @@ class TextTable {
   void read(
       const std::function<void(const LineReader& line, const std::string& text, const std::string& label)>& visit);
 
+  /// The values of some columns, row by row, whatever is in them: [rows][names].
+  /// \throws ConfigError for a column that is not there
+  std::vector<std::vector<std::string>> columns(const std::string& option, const std::vector<std::string>& names) const;
+
   bool has_labels() const { return label_.has_value(); }
   const CsvColumn& text() const { return columns_[text_]; }
   const CsvColumn& label() const { return columns_[*label_]; }
@@ -43,6 +47,9 @@ class TextTable {
   std::size_t text_ = 0;
   std::optional<std::size_t> label_;
 };
+
+/// The table of texts to which a trained classifier is applied. It need not have the column of the classes.
+TextTable table_for(const std::string& path, const Recipe& recipe);
 
 /// The classes of several tables, numbered as import_csv numbers them: by value where all are numbers, otherwise by the
 /// alphabet.

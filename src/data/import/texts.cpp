@@ -111,29 +111,16 @@ TokensSummary import_tables(const std::vector<std::string>& files, const TokensO
 }
 std::string write_raw_texts(const std::string& path, const Preprocessing& trained, const TokensOptions& options,
                             const ImportOutput& output) {
-  const Recipe& recipe = trained.recipe;
-  TextColumns columns{.text = recipe.text, .label = {}, .form = recipe.form};
-  const auto place_of = [&](const std::string& name) {  // "column2" of a file without a line of names
-    return recipe.header ? name : name.substr(std::string_view("column").size());
-  };
-  columns.text = place_of(recipe.text);
-  columns.label = place_of(recipe.label);
-  std::optional<TextTable> table;
-  try {
-    table.emplace(path, columns);
-  } catch (const ConfigError&) {
-    columns.label.clear();  // the classes are to be predicted
-    table.emplace(path, columns);
-  }
+  TextTable table = table_for(path, trained.recipe);
   SetWriter writer(output);
   ReadTokens text(options, output.path);
   std::vector<std::int64_t> labels;
   std::string left_out;
-  text.read_table(*table, [&](const LineReader& line, const std::string& name) {
+  text.read_table(table, [&](const LineReader& line, const std::string& name) {
     const auto known = std::ranges::find(trained.class_names, name);
-    if (known == trained.class_names.end() && table->has_labels() && left_out.empty()) {
+    if (known == trained.class_names.end() && table.has_labels() && left_out.empty()) {
       left_out = fmt::format("{}:{}: column '{}': '{}' is not one of the classes that the model was trained on",
-                             line.name(), line.number(), table->label().name, name);
+                             line.name(), line.number(), table.label().name, name);
     }
     labels.push_back(known - trained.class_names.begin());
   });
@@ -147,7 +134,7 @@ std::string write_raw_texts(const std::string& path, const Preprocessing& traine
   }
   write_tokens(text, plan, writer);
   writer.file().write_attribute("", "class_names", trained.class_names);
-  if (table->has_labels() && left_out.empty()) write_labels(plan, writer);
+  if (table.has_labels() && left_out.empty()) write_labels(plan, writer);
   writer.finish();
   return left_out;
 }

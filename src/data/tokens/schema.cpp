@@ -29,6 +29,10 @@ void read_documents(const hdf5::File& file, TokenGroup& group) {
   const auto values_of = [&](const std::string& path) {
     if (!file.is_dataset(path)) refuse_object(file, path, "is a group, but must be a dataset");
     const hdf5::DatasetShape shape = file.shape(path);
+    if (!hdf5::is_integer(shape.type)) {
+      refuse_object(file, path, fmt::format("holds {}, not whole numbers", hdf5::name_of(shape.type)));
+    }
+    if (!shape.complete) refuse_object(file, path, "was not written completely; make the file again");
     if (shape.extent.size() != 1) {
       refuse_object(file, path, fmt::format("has {} axes, but must have one", shape.extent.size()));
     }

@@ -158,7 +158,10 @@ data::FeatureShape parse_feature_shape(const std::string& text) {
 models::ModelInputs shapes_of(const settings::Config& config, const std::optional<SyntheticShape>& data) {
   if (data && data->vocabulary > 0) {
     if (config.data.context > 0) {
-      return {.kind = data::SetKind::tokens, .rows = data->vocabulary, .context = config.data.context};
+      return {.kind = data::SetKind::tokens,
+              .rows = data->vocabulary,
+              .classes = data->classes,
+              .context = config.data.context};
     }
     throw ConfigError("--vocabulary: set data.context, too, the tokens of an example");
   }
