@@ -119,6 +119,24 @@ TEST_CASE("values that are no numbers name the example", "[dataset]") {
                file.write<float>("train/targets", {0, kNan});
              }),
              Contains("/train/targets: example 1"));
+  for (const std::uint16_t bits : {0x7C00, 0xFC00, 0x7E00}) {  // float16: ∞, −∞, NaN
+    CHECK_THAT(dense_message([&](File& file) {
+                 const unisono::data::hdf5::Half halves[2] = {{0x3C00}, {bits}};
+                 file.create<unisono::data::hdf5::Half>("train/features", {2, 1});
+                 file.write_rows("train/features", 0, 2, halves);
+                 file.write<float>("train/targets", {0, 1});
+               }),
+               Contains("/train/features: example 1 holds a value that is not finite"));
+    CHECK_THAT(dense_message([&](File& file) {
+                 const float zeros[2] = {};
+                 const unisono::data::hdf5::Half halves[2] = {{0x3C00}, {bits}};
+                 file.create<float>("train/features", {2, 1});
+                 file.write_rows("train/features", 0, 2, zeros);
+                 file.create<unisono::data::hdf5::Half>("train/targets", {2});
+                 file.write_rows("train/targets", 0, 2, halves);
+               }),
+               Contains("/train/targets: example 1 holds a value that is not finite"));
+  }
   CHECK_THAT(dense_message([](File& file) {  // 1e300 is no float32
                file.create<double>("train/features", {1, 1});
                const double large = 1e300;
