@@ -90,8 +90,8 @@ nn::Pass NetworkModel::pass(const data::Batch& batch, ModelState state, bool tra
           .epoch = batch.epoch,
           .seed = context_.seed,
           .row_numbers = row_numbers_,
-          .tensor = context_.tensor,
-          .lengths = batch.lengths};
+          .lengths = batch.lengths,
+          .tensor = context_.tensor};
 }
 
 nn::LossTerms NetworkModel::loss_terms(const data::Batch& batch, float scale, kernels::LossSums& sums) const {

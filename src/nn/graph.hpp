@@ -19,7 +19,7 @@ struct Node {
   std::string outer;  ///< see LayerRow
   /// It belongs to layers that are divided together (TensorPart), and is not the first node of them.
   bool inside = false;
-  Index first = 0;    ///< its parameters are [first, last) of θ, padding included
+  Index first = 0;  ///< its parameters are [first, last) of θ, padding included
   Index last = 0;
   Index parameters = 0;                 ///< number of parameters, without padding
   FloatRange statistics = {};           ///< its part of the running statistics

@@ -24,4 +24,10 @@ void PipelineCounters::describe(CounterVisitor& visitor) {
   visitor.count({.name = "boundary_bytes", .unit = "bytes", .hidden = true}, boundary_bytes);
 }
 
+void TensorCounters::describe(CounterVisitor& visitor) {
+  visitor.count({.name = "tensor_bytes", .unit = "bytes"}, bytes);
+}
+
+std::string TensorCounters::text(const CounterTerms& terms) const { return terms.bytes_line("layers", bytes); }
+
 }  // namespace unisono::parallel

@@ -93,18 +93,20 @@ void ReplicaSettings::describe(ConfigVisitor& visitor) {
        .meaning = "activations of a piece that are computed anew before its backward pass, to save memory. Only in "
                   "pipelines: with stages = 1 it does nothing"},
       recompute, kRecompute);
-  visitor.field({.name = "tensor",
-                 .meaning = "number of ranks that share the work of each layer (tensor parallelism, Shoeybi et al. 2019): "
-                            "attention by heads, two dense layers by the values between them, embedding and "
-                            "unembedding by the vocabulary. A replica then has stages × tensor ranks",
-                 .range = at_least(1).at_most(1 << 12)},
-                tensor);
-  visitor.field({.name = "tensor_leaves",
-                 .meaning = "parts of each layer whose results are added up in a fixed order, so that a run on CPUs has "
-                            "the same bits for every `tensor` that divides it into powers of two, and for tensor = 1. "
-                            "0: as many as `tensor`",
-                 .range = at_least(0).at_most(1 << 12)},
-                tensor_leaves);
+  visitor.field(
+      {.name = "tensor",
+       .meaning = "number of ranks that share the work of each layer (tensor parallelism, Shoeybi et al. 2019): "
+                  "attention by heads, two dense layers by the values between them, embedding and "
+                  "unembedding by the vocabulary. A replica then has stages × tensor ranks",
+       .range = at_least(1).at_most(1 << 12)},
+      tensor);
+  visitor.field(
+      {.name = "tensor_leaves",
+       .meaning = "parts of each layer whose results are added up in a fixed order, so that a run on CPUs has "
+                  "the same bits for every `tensor` that divides it into powers of two, and for tensor = 1. "
+                  "0: as many as `tensor`",
+       .range = at_least(0).at_most(1 << 12)},
+      tensor_leaves);
   const std::int64_t held = tensor_leaves / std::max<std::int64_t>(1, tensor);
   visitor.require("tensor_leaves", tensor_leaves == 0 || (tensor_leaves % tensor == 0 && tensor_leaves >= tensor),
                   fmt::format("tensor_leaves = {} is no multiple of tensor = {}", tensor_leaves, tensor));

@@ -66,15 +66,15 @@ void require_replica(ConfigVisitor& visitor, const Config& config) {
                   unless("give a number for train.batch_size instead of \"largest\""));
   visitor.require("train", trains_replicas || config.train.micro_batches > 0,
                   unless("give a number for train.micro_batches instead of \"auto\""));
+  visitor.require("replica", whole || trains_replicas,
+                  unless(config.divides_layers()      ? "remove replica.tensor and replica.tensor_leaves"
+                         : config.replica.stages != 1 ? "remove replica.stages"
+                                                      : "remove replica.recompute and replica.placement"));
   visitor.require(
-      "replica", whole || trains_replicas,
-      unless(config.divides_layers()      ? "remove replica.tensor and replica.tensor_leaves"
-             : config.replica.stages != 1 ? "remove replica.stages"
-                                          : "remove replica.recompute and replica.placement"));
-  visitor.require("replica", !config.divides_layers() || !config.is_placed_automatically(),
-                  "the placement does not know yet what ranks that share layers need: with replica.tensor or "
-                  "replica.tensor_leaves, give numbers for replica.stages, train.batch_size and train.micro_batches, and "
-                  "remove replica.placement's memory and speed and recompute = \"auto\"");
+      "replica", !config.divides_layers() || !config.is_placed_automatically(),
+      "the placement does not know yet what ranks that share layers need: with replica.tensor or "
+      "replica.tensor_leaves, give numbers for replica.stages, train.batch_size and train.micro_batches, and "
+      "remove replica.placement's memory and speed and recompute = \"auto\"");
   visitor.require("replica", !config.needs_placement() || config.train.accumulate == 1,
                   "train.accumulate divides micro-batches among the ranks, but in a pipeline each passes through all "
                   "stages as a whole: use train.micro_batches instead");
@@ -197,9 +197,10 @@ comm::GridShape grid_shape(const Config& config, int ranks) {
   const int stages = config.stages(), tensor = static_cast<int>(config.replica.tensor), of_replica = stages * tensor;
   if (ranks % of_replica != 0) {
     const std::string key = tensor == 1 ? "replica.stages" : stages == 1 ? "replica.tensor" : "one of both";
-    const std::string given = tensor == 1   ? fmt::format("replica.stages: {} stages do not divide", stages)
-                              : stages == 1 ? fmt::format("replica.tensor: {} ranks for each layer do not divide", tensor)
-                                            : fmt::format("replica: stages × tensor = {} × {} does not divide", stages, tensor);
+    const std::string given = tensor == 1 ? fmt::format("replica.stages: {} stages do not divide", stages)
+                              : stages == 1
+                                  ? fmt::format("replica.tensor: {} ranks for each layer do not divide", tensor)
+                                  : fmt::format("replica: stages × tensor = {} × {} does not divide", stages, tensor);
     throw ConfigError(fmt::format("{} {}: start a multiple of {} ranks (mpirun -n {} …), or change {}", given,
                                   count_of(ranks, "rank"), of_replica,
                                   ranks < of_replica ? of_replica : ranks / of_replica * of_replica, key));

@@ -166,6 +166,111 @@ class Divided(LanguageModelTest):
         self.assert_same_bits("whole", "stages")
 
 
+class TensorParallel(LanguageModelTest):
+    """Layers whose work ranks share, by 4 parts."""
+
+    DROPOUT = '"gelu_tanh" }, { kind = "dropout", rate = 0.2 }'
+    FOUR = MODEL.replace("heads = 2", "heads = 4").replace('"gelu_tanh" }', DROPOUT)
+    PARTS = "replica.tensor_leaves=4"
+
+    def setUp(self):
+        super().setUp()
+        self.write("config.toml", self.FOUR)
+
+    def check_same(self, *cases, common=()):
+        self.train("one", *settings(self.PARTS, *common))
+        for ranks, *pairs in cases:
+            with self.subTest(ranks=ranks, pairs=pairs):
+                run = f"{ranks} " + " ".join(pairs).replace("replica.", "")
+                self.train(run, *settings(self.PARTS, *common, *pairs), ranks=ranks)
+                self.assert_same_bits("one", run)
+
+    def test_any_number_of_ranks_leaves_what_one_rank_leaves(self):
+        both = ("replica.tensor=2", "replica.stages=2")
+        schedules = ("naive", "gpipe", "1f1b", "interleaved", "zero_bubble")
+        self.check_same(
+            (2, "replica.tensor=2"),
+            (4, "replica.tensor=4"),
+            (2, "replica.stages=2"),
+            *((4, *both, f"replica.schedule={schedule}") for schedule in schedules),
+            (4, *both, "replica.recompute=all"),
+        )
+
+    def test_so_do_replicas_with_reproducible_sums(self):
+        self.check_same((4, "replica.tensor=2"), (2,), common=("communication.reduction=reproducible",))
+
+    def test_norms_of_blocks_are_those_of_whole_blocks(self):
+        both = (4, "replica.tensor=2", "replica.stages=2")
+        self.check_same((2, "replica.tensor=2"), both, common=("optimizer.kind=lamb",))
+
+    def test_a_llama_too(self):
+        llama = LLAMA.replace("4, key_heads = 2", "8, key_heads = 4")
+        self.write("config.toml", MODEL.replace(layers_of(MODEL), llama))
+        self.check_same((2, "replica.tensor=2"), (4, "replica.tensor=4"))
+
+    def test_a_run_goes_on_and_is_used_on_any_division(self):
+        self.train("whole", *settings(self.PARTS))
+        self.train("parts", *settings(self.PARTS, "replica.tensor=2", "train.epochs=1"), ranks=2)
+        changed = settings("train.epochs=2", "replica.tensor=4")
+        result = self.succeed("train", "--resume", "parts", *changed, ranks=4)
+        self.assertIn("as if it had not stopped, although these differ: ranks", result.out)
+        self.assert_same_bits("whole", "parts")
+        self.train("other", *settings("replica.tensor=2", "train.epochs=1"), ranks=2)
+        result = self.succeed("train", "--resume", "other", *settings("train.epochs=2", "replica.tensor=1"))
+        self.assertIn("up to rounding", result.out)
+        of_parts = self.succeed("evaluate", "parts").out
+        self.assertEqual(self.succeed("evaluate", "whole").out, of_parts.replace("parts", "whole"))
+        self.succeed("generate", "parts", "--prompt", "the ", "--tokens", "5")
+
+    def test_without_a_fixed_order_losses_are_those_of_one_rank(self):
+        self.train("one", *settings("train.epochs=1"))
+        self.train("two", *settings("train.epochs=1", "replica.tensor=2"), ranks=2)
+        for a, b in zip(self.evaluations("one"), self.evaluations("two")):
+            self.assertAlmostEqual(a["loss"], b["loss"], delta=1e-3)  # see test_ranks_and_threads_train_the_same_model
+        first, other = (self.metrics(run)[0] for run in ("one", "two"))
+        # Of each block of two residual ones 2 sums forward and 2 backward, of the embedding and of the head one: [60, 16]
+        # activations for each of 4 micro-batches; and the softmax of the head, on 2 ranks.
+        summary = self.summary("two")
+        expected = summary["steps"] * 2 * 4 * (10 * 60 * 16 * 4 + 60 * (32 * 2 + 8))
+        self.assertGreaterEqual(summary["tensor_bytes"], expected)
+        self.assertLess(summary["tensor_bytes"], 1.2 * expected)  # rows are filled up to a register's lanes
+        for name in ("gradient_norm", "parameter_norm"):
+            self.assertAlmostEqual(first[name], other[name], delta=1e-3 * first[name])
+
+    def test_what_cannot_be_divided_is_refused(self):
+        digits = 'name = "d"\n[data]\npath = "digits.h5"\n[optimizer]\nlearning_rate = 0.1\n[model]\n'
+        linear = digits + 'kind = "linear"\n'
+        one_layer = digits + 'layers = [{ kind = "dense", units = 10 }]\n'
+        no_heads = self.FOUR.replace("heads = 4", "heads = 1")
+        for config, ranks, pairs, message in (
+            (self.FOUR, 2, ["replica.tensor=8", "replica.tensor_leaves=8"], "do not divide 2 ranks"),
+            (no_heads, 2, ["replica.tensor=2"], "divided into 2 parts (replica.tensor, replica.tensor_leaves)"),
+            (self.FOUR, 1, ["replica.tensor_leaves=64"], "cannot be divided into 64 parts"),
+            (self.FOUR, 2, ["replica.tensor=2", "replica.tensor_leaves=3"], "no multiple of tensor = 2"),
+            (self.FOUR, 2, ["replica.tensor=2", "replica.tensor_leaves=6"], "must be a power of two"),
+            (self.FOUR, 2, ["replica.tensor=2", "replica.stages=2"], "stages × tensor = 2 × 2 does not divide 2 ranks"),
+            (self.FOUR, 2, ["replica.tensor=2", "strategy.kind=parameter_server"], "remove replica.tensor"),
+            (self.FOUR, 2, ["replica.tensor=2", "train.micro_batches=auto"], "the placement does not know yet"),
+            (linear, 2, ["replica.tensor=2"], "no layers that could be divided"),
+            (one_layer, 2, ["replica.tensor=2"], "no layers that can be divided"),
+        ):
+            with self.subTest(message):
+                self.write("config.toml", config)
+                result = self.train("new", *settings(*pairs), ranks=ranks, code=2)
+                self.assertEqual(len(messages(result)), 1, result)
+                self.assertIn(message, messages(result)[0])
+
+    def test_info_predicts_what_a_rank_needs(self):
+        wide = self.FOUR.replace("units = 32", "units = 4096")
+        self.write("config.toml", wide)
+
+        def gradient(*pairs):
+            out = self.succeed("info", "config.toml", *settings(*pairs)).out
+            return float(re.search(r"parameters and gradient +(\S+) MiB", out)[1])
+
+        self.assertLess(gradient("replica.tensor=2"), 0.55 * gradient())
+
+
 class Refused(LanguageModelTest):
     """Each with one message and its exit code."""
 

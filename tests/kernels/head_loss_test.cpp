@@ -1,3 +1,8 @@
+#include <array>
+#include <barrier>
+#include <thread>
+#include <tuple>
+
 #include "cpu_fixture.hpp"
 #include "reference_sequences.hpp"
 
@@ -35,7 +40,7 @@ std::vector<double> head_sums(const LossSums& s) {
 }
 
 /// dx, dW; loss and counts.
-Outputs head(CpuBackend& backend, const HeadCase& c, Write write) {
+Outputs head(CpuBackend& backend, const HeadCase& c, Write write, TensorGroup* group = nullptr) {
   const Buffer x = to_device(backend, c.shape(), c.x, 30);
   const Index rows = c.shape().batch;
   Buffer dx = fresh(backend, c.shape());
@@ -43,8 +48,8 @@ Outputs head(CpuBackend& backend, const HeadCase& c, Write write) {
   if (write == Write::overwrite) std::ranges::fill(dw, std::nanf(""));
   LossSums sums{.loss = 1000, .examples = 7, .correct = 5, .correct_top5 = 6}, without = sums;
   const HeadInputs inputs{rows, x.view(), c.w, c.labels};
-  backend.head_loss(c.spec, inputs, {kHeadScale, dx.view(), dw, write}, nullptr, sums);
-  backend.head_loss(c.spec, inputs, {.scale = kHeadScale, .write = write}, nullptr, without);
+  backend.head_loss(c.spec, inputs, {kHeadScale, dx.view(), dw, write}, group, sums);
+  backend.head_loss(c.spec, inputs, {.scale = kHeadScale, .write = write}, group, without);
   CHECK(head_sums(sums) == head_sums(without));
   CHECK(largest_unused(backend, c.shape(), dx.view()) == 0);
   return {{from_device(backend, c.shape(), dx), dw}, head_sums(sums)};
@@ -152,6 +157,72 @@ TEST_CASE("gradients of the head's weights and of its inputs can be had apart", 
   backend.head_loss(c.spec, inputs, {.scale = kHeadScale, .dw = dw}, nullptr, sums);
   CHECK(from_device(backend, c.shape(), dx) == both.tensors[0]);
   CHECK(dw == both.tensors[1]);
+}
+
+/// Adds up what two threads have.
+class TwoThreads {
+ public:
+  class Group final : public TensorGroup {
+   public:
+    Group(TwoThreads& both, int own) : both_(both), own_(own) {}
+    void sum(std::span<double> values) override {
+      both_.given_[own_].assign(values.begin(), values.end());
+      both_.meet_.arrive_and_wait();
+      for (std::size_t i = 0; i < values.size(); ++i) values[i] = both_.given_[0][i] + both_.given_[1][i];
+      both_.meet_.arrive_and_wait();
+    }
+    void sum_leaves(MutableView) override { FAIL("a head adds up no activations"); }
+
+   private:
+    TwoThreads& both_;
+    std::size_t own_;
+  };
+
+ private:
+  std::array<std::vector<double>, 2> given_;
+  std::barrier<> meet_{2};
+};
+
+TEST_CASE("a head whose vocabulary two ranks share gives the bits of one rank with the same leaves", "[head_loss]") {
+  for (const auto& [units, vocabulary, leaves] :
+       {std::tuple(10, 301, 2), std::tuple(7, 2500, 4), std::tuple(5, 4, 2)}) {
+    INFO(units << " × " << vocabulary << ", " << leaves << " leaves");
+    HeadCase whole({units, vocabulary, 0.125F}, 70), all = whole;
+    all.spec.leaves = all.spec.count = leaves;
+    CpuBackend backend({.threads = 2});
+    const Outputs undivided = head(backend, whole, Write::add), one = head(backend, all, Write::add);
+    CHECK(one.sums[0] == Approx(undivided.sums[0]).epsilon(1e-6));
+    CHECK(std::vector(one.sums.begin() + 1, one.sums.end()) ==
+          std::vector(undivided.sums.begin() + 1, undivided.sums.end()));
+    // Exponentials are divided by a sum in another order, which is rounded to a float: some 2 u of each probability.
+    for (std::size_t i = 0; i < one.tensors[1].size(); ++i) {
+      CHECK(std::abs(one.tensors[1][i] - undivided.tensors[1][i]) < 1e-6F);
+    }
+
+    TwoThreads both;
+    std::array<Outputs, 2> parts;
+    const auto compute = [&](int rank) {
+      HeadCase own = all;
+      own.spec.count = leaves / 2;
+      own.spec.first = rank * own.spec.count;
+      const auto first = own.spec.token(own.spec.first) * units, size = own.spec.held() * units;
+      own.w = Floats(all.w.begin() + first, all.w.begin() + first + size);
+      own.before = Floats(all.before.begin() + first, all.before.begin() + first + size);
+      TwoThreads::Group group(both, rank);
+      CpuBackend mine({.threads = 1});
+      parts[static_cast<std::size_t>(rank)] = head(mine, own, Write::add, &group);
+    };
+    std::thread second([&] { compute(1); });
+    compute(0);
+    second.join();
+    CHECK(parts[0].sums == one.sums);
+    CHECK(parts[1].sums == one.sums);
+    Floats dx = parts[0].tensors[0], dw = parts[0].tensors[1];
+    for (std::size_t i = 0; i < dx.size(); ++i) dx[i] += parts[1].tensors[0][i];
+    dw.insert(dw.end(), parts[1].tensors[1].begin(), parts[1].tensors[1].end());
+    CHECK(dx == one.tensors[0]);
+    CHECK(dw == one.tensors[1]);
+  }
 }
 
 TEST_CASE("the head's losses are finite where exponentials overflow, and NaN where a run diverged", "[head_loss]") {

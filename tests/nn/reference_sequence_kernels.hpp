@@ -61,9 +61,8 @@ class ReferenceSequenceKernels : public kernels::Backend {
 
   void head_loss(const kernels::HeadSpec& s, const kernels::HeadInputs& inputs, const kernels::HeadGradients& gradients,
                  TensorGroup* group, kernels::LossSums& sums) override {
-    reference::HeadResult result =
-        reference::head_loss(s, values(inputs.x, 0, inputs.rows * s.units), values(inputs.w, 0, s.held() * s.units),
-                             inputs.labels, group);
+    reference::HeadResult result = reference::head_loss(s, values(inputs.x, 0, inputs.rows * s.units),
+                                                        values(inputs.w, 0, s.held() * s.units), inputs.labels, group);
     sums.loss += result.loss;
     sums.examples += result.rows;
     sums.correct += result.correct;

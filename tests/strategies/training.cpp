@@ -199,9 +199,11 @@ class Rank {
                                              .stages = *stages_,
                                              .settings = training_.replica,
                                              .pipeline = grid_.pipeline(),
+                                             .replica = grid_.replica(),
                                              .replicas = communicator_,
                                              .statistics = reducer_,
-                                             .clock = steady_clock()});
+                                             .clock = steady_clock(),
+                                             .held = hold(&parallel::Stages::parameters, model_->layout())});
   }
 
   std::optional<parallel::StateShards> make_state_shards() const {

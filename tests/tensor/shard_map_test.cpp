@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "divisions.hpp"
+#include "unisono/tensor/holding.hpp"
 
 namespace unisono {
 namespace {
@@ -140,6 +141,43 @@ TEST_CASE("some of a shard's rows are found by the block's stride, and by the st
   CHECK(some.box.front() == AxisRange{.first = 5, .count = 2, .step = 3});
   CHECK(some.place.offset == 100 + 16);
   CHECK(some.place.counts == std::vector<Index>{2, 5});
+}
+
+TEST_CASE("ranks hold cuts of blocks, and what they hold in common counts once", "[shards]") {
+  ParameterLayout whole, first, second;
+  whole.add({.name = "w", .shape = {6, 4}, .axes = {1, 0}});  // stored [4][6]
+  whole.add({.name = "b", .shape = {5}});
+  const auto cut = [](AxisRange a, AxisRange b) { return Cut{.axis = 0, .ranges = {a, b}}; };
+  first.add({.name = "w", .shape = {3, 4}, .axes = {1, 0}, .cut = cut({0, 2}, {4, 1})});   // rows 0, 1, 4
+  second.add({.name = "w", .shape = {3, 4}, .axes = {1, 0}, .cut = cut({2, 2}, {5, 1})});  // rows 2, 3, 5
+  for (ParameterLayout* layout : {&first, &second}) layout->add({.name = "b", .shape = {5}});
+  const ShardMap map(whole, 1, divided_shards(whole, {first, second}, 0));
+
+  REQUIRE(map.shards_of(1).size() == 3);
+  const Shard& sixth = map.shards_of(1)[1];  // row 5, behind rows 2 and 3
+  CHECK(sixth.box.front() == AxisRange{5, 1});
+  CHECK(sixth.place.offset == 2);
+  CHECK(sixth.place.strides == std::vector<Index>{1, 3});
+  CHECK(map.shards_of(0)[2].copy == 0);
+  CHECK(map.shards_of(1)[2].copy == Shard::kAgain);
+  CHECK(map.local(1).size() == second.size());
+
+  struct NoSquares final : SquaresReducer {
+    void sum(std::span<ExactSquares>) override {}
+    double sum(double own) override { return own; }
+  } squares;
+  const MapHolding held(map, 1, squares);
+  CHECK_FALSE(held.held_by_all());
+  REQUIRE(held.ranges().size() == 2);
+  CHECK(held.ranges()[0].counts);
+  CHECK_FALSE(held.ranges()[1].counts);
+  CHECK(joined(held.ranges()) == std::vector<FloatRange>{{0, 16}});
+
+  ParameterLayout overlapping;
+  overlapping.add({.name = "w", .shape = {4, 4}, .axes = {1, 0}, .cut = cut({1, 3}, {5, 1})});
+  overlapping.add({.name = "b", .shape = {5}});
+  CHECK_THROWS_AS(ShardMap(whole, 1, divided_shards(whole, {first, overlapping}, 0)), std::logic_error);
+  CHECK_THROWS_AS(divided_shards(first, {whole, ParameterLayout()}, 0).at(2), std::out_of_range);
 }
 
 TEST_CASE("the hash of a division says how θ is divided", "[shards]") {

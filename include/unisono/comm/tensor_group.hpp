@@ -15,8 +15,8 @@ class CommunicatorTensorGroup final : public TensorGroup {
   void sum(std::span<double> values) override;
   void sum_leaves(MutableView values) override;
 
-  double seconds() const { return seconds_; }      ///< spent in sums so far
-  std::int64_t bytes() const { return bytes_; }    ///< of the values of all sums so far
+  double seconds() const { return seconds_; }    ///< spent in sums so far
+  std::int64_t bytes() const { return bytes_; }  ///< of the values of all sums so far
 
  private:
   static TreeSum order_of(int ranks);

@@ -56,17 +56,18 @@ struct HeadSpec {
 
 /// What a head is given.
 struct HeadInputs {
-  Index rows = 0;  ///< n
-  View x;          ///< [n] rows of C
-  View w;          ///< [spec.held(), C] row-major
-  std::span<const std::int32_t> labels;  ///< [n] in [0, V), or −1: the row has no label; plain memory
+  Index rows = 0;                             ///< n
+  View x = {};                                ///< [n] rows of C
+  View w = {};                                ///< [spec.held(), C] row-major
+  std::span<const std::int32_t> labels = {};  ///< [n] in [0, V), or −1: the row has no label; plain memory
 };
 
 /// The gradients of a head that are wanted.
 struct HeadGradients {
   float scale = 0;
-  MutableView dx = {};  ///< [n] rows of C, overwritten: this rank's part of the sum over the vocabulary; empty: unwanted
-  MutableView dw = {};  ///< [spec.held(), C]; empty: unwanted
+  MutableView dx =
+      {};  ///< [n] rows of C, overwritten: this rank's part of the sum over the vocabulary; empty: unwanted
+  MutableView dw = {};             ///< [spec.held(), C]; empty: unwanted
   Write write = Write::overwrite;  ///< what happens to dw
 };
 
@@ -89,16 +90,15 @@ class SequenceKernels {
   /// \param x activations of extent {1} and n rows
   virtual void load_tokens(std::span<const std::int32_t> tokens, MutableView x) = 0;
 
-  /// y[b, t] = W[token − spec.first] + P[t]. For a token that W does not have, such as kPaddingToken, −0 stands in place
-  /// of its row, so that a sum of the outputs of several parts of a vocabulary is exact.
-  /// \param batch B \param tokens [B·T] as load_tokens wrote them
-  /// \param w [V, C] row-major
-  /// \param positions P, [T, C] row-major; or empty: sinusoids where spec.sinusoidal (Vaswani et al. 2017: P[t, 2i] =
-  /// sin(t / 10000^(2i/C)), P[t, 2i + 1] = cos(…)), else zeros \param y [B·T] rows of C
+  /// y[b, t] = W[token − spec.first] + P[t]. For a token that W does not have, such as kPaddingToken, −0 stands in
+  /// place of its row, so that a sum of the outputs of several parts of a vocabulary is exact. \param batch B \param
+  /// tokens [B·T] as load_tokens wrote them \param w [V, C] row-major \param positions P, [T, C] row-major; or empty:
+  /// sinusoids where spec.sinusoidal (Vaswani et al. 2017: P[t, 2i] = sin(t / 10000^(2i/C)), P[t, 2i + 1] = cos(…)),
+  /// else zeros \param y [B·T] rows of C
   virtual void embedding_forward(const EmbeddingSpec& spec, Index batch, View tokens, View w, View positions,
                                  MutableView y) = 0;
-  /// Where wanted (not empty), dW[v] (+)= Σ dy over the rows whose token is spec.first + v (rows of tokens that W does not
-  /// have are left out), and dP[t] (+)= Σ_b dy[b, t]. A sum is made in the order of the rows, and then added.
+  /// Where wanted (not empty), dW[v] (+)= Σ dy over the rows whose token is spec.first + v (rows of tokens that W does
+  /// not have are left out), and dP[t] (+)= Σ_b dy[b, t]. A sum is made in the order of the rows, and then added.
   virtual void embedding_backward(const EmbeddingSpec& spec, Index batch, View tokens, View dy, MutableView dw,
                                   MutableView dpositions, Write write) = 0;
 

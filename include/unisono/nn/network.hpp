@@ -11,10 +11,10 @@
 
 namespace unisono::nn {
 
-/// Which part of each layer a rank has, where the work of layers is divided among ranks (tensor parallelism). Shoeybi et
-/// al., "Megatron-LM", 2019. A divided layer, or several of them together, has L leaves, which compute apart from each
-/// other. What they give is added up in a fixed tree (comm::SumTree), so that results do not depend on which rank has
-/// which leaves:
+/// Which part of each layer a rank has, where the work of layers is divided among ranks (tensor parallelism). Shoeybi
+/// et al., "Megatron-LM", 2019. A divided layer, or several of them together, has L leaves, which compute apart from
+/// each other. What they give is added up in a fixed tree (comm::SumTree), so that results do not depend on which rank
+/// has which leaves:
 ///   attention                heads, in equal parts
 ///   dense … dense            the outputs of the first layer, which are the inputs of the second; also swiglu … dense.
 ///                            In between are layers that compute each element by itself

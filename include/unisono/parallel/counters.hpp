@@ -24,4 +24,12 @@ struct PipelineCounters {
   void describe(CounterVisitor& visitor);
 };
 
+/// What ranks that share layers count.
+struct TensorCounters {
+  std::int64_t bytes = 0;  ///< bytes of the values that layers have added up over the ranks
+
+  void describe(CounterVisitor& visitor);
+  std::string text(const CounterTerms& terms) const;
+};
+
 }  // namespace unisono::parallel

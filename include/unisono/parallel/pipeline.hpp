@@ -25,7 +25,7 @@ struct PipelineTerms {
   comm::Communicator& replicas;  ///< the same stage of all replicas
   Reducer& statistics;           ///< sums batch statistics over `replicas`, by separate messages
   const Clock& clock;
-  std::shared_ptr<const Holding> held;                     ///< what this rank holds of θ
+  std::shared_ptr<const Holding> held;                    ///< what this rank holds of θ
   comm::CommunicatorTensorGroup* tensor_group = nullptr;  ///< ranks that share this stage's work; null: there are none
 };
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "unisono/base/clock.hpp"
+#include "unisono/parallel/counters.hpp"
 #include "unisono/parallel/exchange.hpp"
 #include "unisono/parallel/replica.hpp"
 #include "unisono/parallel/step_terms.hpp"
@@ -32,11 +33,13 @@ class ComputeScope {
   double flops_, cpu_seconds_;
 };
 
-/// The seconds that layers spend in sums over ranks, in passes of its scope, count as communication, not as compute.
+/// The seconds that layers spend in sums over ranks, in passes of its scope, count as communication, not as compute. The
+/// bytes of sums over ranks that share layers are counted.
 class SumsOfLayers {
  public:
-  explicit SumsOfLayers(const StepTerms& run) : run_(run), before_(seconds()) {}
+  explicit SumsOfLayers(StepTerms& run) : run_(run), before_(seconds()), bytes_before_(bytes()) {}
   ~SumsOfLayers() {
+    if (run_.tensor_group != nullptr) run_.counters.of<TensorCounters>().bytes += bytes() - bytes_before_;
     const double passed = seconds() - before_;
     run_.seconds.exposed_communication += passed;
     run_.seconds.compute -= passed;
@@ -50,8 +53,11 @@ class SumsOfLayers {
            (run_.tensor_group != nullptr ? run_.tensor_group->seconds() : 0.0);
   }
 
-  const StepTerms& run_;
+  std::int64_t bytes() const { return run_.tensor_group != nullptr ? run_.tensor_group->bytes() : 0; }
+
+  StepTerms& run_;
   double before_;
+  std::int64_t bytes_before_;
 };
 
 /// The run's next batch; waiting for it is counted as input.

@@ -44,7 +44,7 @@ struct HoldingTerms {
   const models::Model& model;
   kernels::Backend& backend;
   std::shared_ptr<parallel::RowHolding> rows = nullptr;  ///< rows that the strategy gives to the ranks; null: none
-  const parallel::Stages* stages = nullptr;              ///< what each replica's ranks hold; null: a replica is one rank
+  const parallel::Stages* stages = nullptr;  ///< what each replica's ranks hold; null: a replica is one rank
   int rank = 0, replica = 0, replicas = 1;
   bool shares_memory = false;           ///< whether all replicas share memory; see Communicator::shares_memory
   Index usual_bucket = Index{1} << 20;  ///< bytes of a bucket, where neither the config nor shared memory decides
@@ -129,7 +129,7 @@ struct TrainableModel {
                  const models::ModelInputs& inputs, data::Dataset* data);
 
   std::unique_ptr<strategies::Strategy> strategy;
-  std::unique_ptr<models::Model> model;      ///< all of the model, on every rank; it holds no parameters
+  std::unique_ptr<models::Model> model;  ///< all of the model, on every rank; it holds no parameters
   /// What each of the ranks that share layers has of the model; empty: layers are not divided.
   std::vector<std::unique_ptr<models::Model>> parts;
   models::Model* trained = nullptr;          ///< what this rank computes: its part of the model, or all of it
@@ -206,8 +206,8 @@ std::vector<std::unique_ptr<models::Model>> make_model_parts(const settings::Con
                                                              const models::ModelContext& context,
                                                              TensorGroup* group = nullptr, int own = 0);
 
-/// What a rank computes of a config's model, for predictions of memory and time: all of it or, where layers are divided,
-/// the first part, than which no other is much larger.
+/// What a rank computes of a config's model, for predictions of memory and time: all of it or, where layers are
+/// divided, the first part, than which no other is much larger.
 class ModelOfRank {
  public:
   /// \throws ConfigError as make_model and make_model_parts

@@ -49,8 +49,9 @@ Shard rows_of(const Shard& shard, Index first, Index last);
 ///
 /// There are `copies()` copies of θ; the shards of one copy hold every number of θ exactly once, but for those of
 /// Shard::kAgain. A rank keeps its shards in a vector of its own. The layout of that vector is `local(rank)`: the
-/// map's own, whose block i is shard i, or one that the ranks are given, whose blocks may have several shards. A shard of whole rows keeps the block's row stride, and shards of the same rows of interleaved blocks are
-/// interleaved again; so a rank that holds all of θ has θ's own layout.
+/// map's own, whose block i is shard i, or one that the ranks are given, whose blocks may have several shards. A shard
+/// of whole rows keeps the block's row stride, and shards of the same rows of interleaved blocks are interleaved again;
+/// so a rank that holds all of θ has θ's own layout.
 class ShardMap {
  public:
   /// \param shards shards of each rank; empty shards are dropped, and the map says where the others lie

@@ -115,9 +115,7 @@ class HeadPass {
         width_(shape.lanes.width) {}
 
   Index logits_size() const { return shape_.chunk() * shape_.classes() * width_; }
-  Index dx_size() const {
-    return sums_dx() ? std::ssize(shape_.ranges) * shape_.chunk() * shape_.block_size() : 0;
-  }
+  Index dx_size() const { return sums_dx() ? std::ssize(shape_.ranges) * shape_.chunk() * shape_.block_size() : 0; }
   Index transposed_size() const { return panels() * shape_.chunk() * width_ * kUnitPanel; }
 
   void run(const HeadRoom& room, float* transposed, LossSums& sums) {

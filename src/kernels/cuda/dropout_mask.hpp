@@ -1,7 +1,8 @@
 #pragma once
 
-// Dropout with the CPU's masks: element e of example n, in the canonical order of all ranks, is zeroed where word e mod 4 of
-// philox(key, {e div 4, epoch, n mod 2³², n div 2³²}), divided by 2⁸, is below ⌈2²⁴ rate⌉ (see cpu/elementwise.cpp).
+// Dropout with the CPU's masks: element e of example n, in the canonical order of all ranks, is zeroed where word e mod
+// 4 of philox(key, {e div 4, epoch, n mod 2³², n div 2³²}), divided by 2⁸, is below ⌈2²⁴ rate⌉ (see
+// cpu/elementwise.cpp).
 #include <cmath>
 
 #include "cuda/device_code.hpp"

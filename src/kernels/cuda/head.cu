@@ -112,7 +112,8 @@ struct SharedRow {
       total += sums[leaf].total;
       at_label += sums[leaf].at_label;
     }
-    for (int leaf = 0; leaf < leaves; ++leaf) exponentials += sums[leaf].exponentials * exp(sums[leaf].largest - largest);
+    for (int leaf = 0; leaf < leaves; ++leaf)
+      exponentials += sums[leaf].exponentials * exp(sums[leaf].largest - largest);
   }
 };
 

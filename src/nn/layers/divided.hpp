@@ -5,8 +5,8 @@
 // What connects the leaves of divided layers (TensorPart). Shoeybi et al., "Megatron-LM", 2019: their f and g.
 namespace unisono::nn {
 
-/// y = x, for some of the leaves that read x. Where gradients of several leaves are added up, these layers make the tree
-/// of additions.
+/// y = x, for some of the leaves that read x. Where gradients of several leaves are added up, these layers make the
+/// tree of additions.
 class PassOn final : public Layer {
  public:
   explicit PassOn(const Shape& shape) : Layer(shape) {}

@@ -58,8 +58,11 @@ std::unique_ptr<Layer> make_elu(const LayerSettings& settings, const Shape& in, 
 }  // namespace
 
 LayerKind relu_layer() {
-  return {
-      .name = "relu", .meaning = "max(x, 0)", .make = make_activation<kernels::Activation::relu>, .of_sequences = true, .divided = Divided::elements};
+  return {.name = "relu",
+          .meaning = "max(x, 0)",
+          .make = make_activation<kernels::Activation::relu>,
+          .of_sequences = true,
+          .divided = Divided::elements};
 }
 
 LayerKind gelu_layer() {

@@ -159,7 +159,11 @@ class Heads final : public Layer, public Decodable {
  public:
   /// \param first the number of the first head, where others are on other ranks
   Heads(const kernels::AttentionSpec& spec, double dropout, std::uint32_t number, Index first, const Shape& in)
-      : Layer(in.with(spec.out())), spec_(spec), dropout_(static_cast<float>(dropout)), number_(number), first_(first) {}
+      : Layer(in.with(spec.out())),
+        spec_(spec),
+        dropout_(static_cast<float>(dropout)),
+        number_(number),
+        first_(first) {}
 
   LayerTraits traits() const override {
     return {.keeps_input = true, .keeps_output = true, .random = dropout_ > 0, .sees_later_rows = !spec_.causal};
@@ -407,16 +411,14 @@ void Unembedding::declare(const std::string& name, const kernels::Backend&, Para
     weight_ = parameters.block(tied_to_ + ".weight");
     return;
   }
-  weight_ = declare_block(
-      parameters,
-      {.name = name + ".weight",
-       .shape = {tokens_.count, spec_.units},
-       .role = Role::weight,
-       .fan_in = spec_.units,
-       .fan_out = spec_.vocabulary,
-       .initialiser = settings_.weights.initialiser,
-       .deviation = settings_.weights.deviation,
-       .cut = spec_.leaves > 1 ? Cut{.axis = 0, .ranges = {tokens_}} : Cut{}});
+  weight_ = declare_block(parameters, {.name = name + ".weight",
+                                       .shape = {tokens_.count, spec_.units},
+                                       .role = Role::weight,
+                                       .fan_in = spec_.units,
+                                       .fan_out = spec_.vocabulary,
+                                       .initialiser = settings_.weights.initialiser,
+                                       .deviation = settings_.weights.deviation,
+                                       .cut = spec_.leaves > 1 ? Cut{.axis = 0, .ranges = {tokens_}} : Cut{}});
 }
 
 void Unembedding::forward(const Pass& pass, const ForwardViews& views) const {

@@ -173,8 +173,8 @@ nn::Pass Stage::pass_of(const Task& task, bool again) const {
           .updates_statistics = !again,
           .moments = training && !again ? moments_of(task.piece, task.batch.micro_batch) : MutableView{},
           .row_numbers = now_->batches.row_numbers(task.operation.micro_batch),
-          .tensor = terms_.tensor_group,
-          .lengths = task.batch.lengths};
+          .lengths = task.batch.lengths,
+          .tensor = terms_.tensor_group};
 }
 
 double Stage::flops_of(const Task& task, OperationKind kind) const {

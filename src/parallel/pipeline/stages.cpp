@@ -247,8 +247,7 @@ std::vector<Index> local_offsets(const DividedVector& vector, int own, int stage
 
 /// θ, or the running statistics.
 DividedVector vector_of(const DividedModel& model, const std::vector<int>& cuts, const ParameterLayout& whole,
-                        const ParameterLayout& (nn::Network::*layout)() const,
-                        FloatRange (nn::Piece::*range)() const) {
+                        const ParameterLayout& (nn::Network::*layout)() const, FloatRange (nn::Piece::*range)() const) {
   DividedVector vector{.whole = whole, .layouts = {}, .ranges = {}};
   for (const models::Staged* part : model.parts) {
     vector.layouts.push_back(&(part->network().*layout)());
@@ -266,14 +265,15 @@ Stages::Stages(const DividedModel& model, const ReplicaSettings& settings, int r
       cuts_(cuts_of(model.parts.front()->network(), settings)),
       names_(names_of_pieces(model.parts.front()->network(), cuts_)),
       pieces_(pieces_of(model.parts[static_cast<std::size_t>(own_)]->network(), cuts_)),
-      parameters_(map_of(vector_of(model, cuts_, model.whole.layout(), &nn::Network::parameters, &nn::Piece::parameters),
-                         stages_, replicas)),
-      statistics_(map_of(vector_of(model, cuts_, model.whole.statistics_layout(), &nn::Network::statistics,
-                                   &nn::Piece::statistics),
-                         stages_, replicas)),
-      local_parameters_(local_offsets(
-          vector_of(model, cuts_, model.whole.layout(), &nn::Network::parameters, &nn::Piece::parameters), own_,
-          stages_)),
+      parameters_(
+          map_of(vector_of(model, cuts_, model.whole.layout(), &nn::Network::parameters, &nn::Piece::parameters),
+                 stages_, replicas)),
+      statistics_(map_of(
+          vector_of(model, cuts_, model.whole.statistics_layout(), &nn::Network::statistics, &nn::Piece::statistics),
+          stages_, replicas)),
+      local_parameters_(
+          local_offsets(vector_of(model, cuts_, model.whole.layout(), &nn::Network::parameters, &nn::Piece::parameters),
+                        own_, stages_)),
       local_statistics_(local_offsets(
           vector_of(model, cuts_, model.whole.statistics_layout(), &nn::Network::statistics, &nn::Piece::statistics),
           own_, stages_)) {}

@@ -123,7 +123,8 @@ std::string text_of(const nlohmann::ordered_json& report, const settings::Config
     const double share = value.get<double>() / std::max(seconds.at("total").get<double>(), 1e-9);
     if (part != "total" && std::abs(share) >= 0.0005) text += fmt::format(" {} {:.1f} %", part, 100 * share);
   }
-  if (parts.grid.shape().stages > 1) text += fmt::format("\n  pipeline    {}", to_text(figures_of(config, parts, timing)));
+  if (parts.grid.shape().stages > 1)
+    text += fmt::format("\n  pipeline    {}", to_text(figures_of(config, parts, timing)));
   if (timing.device) text += fmt::format("\n  {}", summary_text(*timing.device));
   return text;
 }

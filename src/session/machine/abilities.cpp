@@ -154,7 +154,8 @@ Placed placed(comm::Communicator& group, const NodePlace& place, Settled asked,
   const auto strategy = strategies::make_strategy(config.strategy);
   const auto backend = kernels::make_cpu_backend(place_rank(group, place, config.train.threads, silent).threads);
   LocalReducer alone;
-  const ModelOfRank of_rank(config, inputs_of(data), model_context(*backend, alone, strategy->steps_together(), config));
+  const ModelOfRank of_rank(config, inputs_of(data),
+                            model_context(*backend, alone, strategy->steps_together(), config));
   const models::Model& model = of_rank.model();
   require_placeable(config, model, *backend);
   require_stages(config, model, *backend, group.size());

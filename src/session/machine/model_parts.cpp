@@ -183,8 +183,8 @@ TrainableModel::TrainableModel(const RankDevice& device, RankGroups& groups, con
           model_context(*device.backend, groups.statistics_reducer, strategy->steps_together(), config, data),
           groups.tensor(), groups.grid.place().tensor)),
       trained(parts.empty() ? model.get() : parts[static_cast<std::size_t>(groups.grid.place().tensor)].get()),
-      stages(make_stages(config, *model, *device.backend, groups.grid.data().size(), parts,
-                         groups.grid.place().tensor)) {
+      stages(
+          make_stages(config, *model, *device.backend, groups.grid.data().size(), parts, groups.grid.place().tensor)) {
   comm::require_same(groups.grid.all(), "order of the parameters", model->layout().hash(), kOneKindOfNodes);
   if (data != nullptr) class_weights = class_weights_of(config, *model, *data);
 }
@@ -351,7 +351,8 @@ std::vector<std::unique_ptr<models::Model>> make_model_parts(const settings::Con
   }
   if (parts.front()->layout().parameters() == whole.layout().parameters() && config.replica.tensor > 1) {
     throw ConfigError(
-        "replica.tensor: the model has no layers that can be divided: attention, two dense layers one behind the other, "
+        "replica.tensor: the model has no layers that can be divided: attention, two dense layers one behind the "
+        "other, "
         "or an embedding; set it to 1");
   }
   return parts;

@@ -102,7 +102,8 @@ void say_ranks(const StartOfRun& run, Log& log) {
   const int stages = parts.grid.shape().stages;
   log.info(fmt::format("{} on {} × {} ({}), a {}'s batch: {}", run.plan.config.strategy.kind,
                        ranks_text(run.plan.config, parts.grid.all().size(), parts.workers(), stages),
-                       count_of(parts.placement.threads, "thread"), parts.device(), run.plan.config.ranks_of_replica() > 1 ? "replica" : "rank",
+                       count_of(parts.placement.threads, "thread"), parts.device(),
+                       run.plan.config.ranks_of_replica() > 1 ? "replica" : "rank",
                        local_batch_text(run.plan.config, parts.workers())));
   if (!run.threads_text.empty()) log.info(run.threads_text);
   if (!parts.placement.quota_text.empty()) log.info(parts.placement.quota_text);

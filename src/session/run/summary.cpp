@@ -332,9 +332,9 @@ std::string to_text(const Summary& summary, const settings::Config& config) {
              count_of(summary.steps, "step"), records::clock_text(summary.seconds.sum()), way_on(summary),
              count_of(summary.parameters, "parameter"), config.strategy.kind,
              ranks_text(config, summary.ranks, summary.workers, summary.stages), count_of(summary.threads, "thread"),
-             config.ranks_of_replica() > 1 ? "replica" : "rank", local_batch_text(config, summary.workers), result_line(summary),
-             records::speed_text(speed, summary.tokens_per_example), speed * summary.flops_per_example * 1e-9,
-             time_line(summary.seconds)) +
+             config.ranks_of_replica() > 1 ? "replica" : "rank", local_batch_text(config, summary.workers),
+             result_line(summary), records::speed_text(speed, summary.tokens_per_example),
+             speed * summary.flops_per_example * 1e-9, time_line(summary.seconds)) +
          unseen_lines(summary) + (config.fault.is_on() ? fmt::format("  fault       {}\n", config.fault.text()) : "") +
          (summary.stages > 1 ? fmt::format("  pipeline    {}\n", to_text(figures_of(summary, config))) : "") +
          threshold_text(summary, config) + (summary.minimisation ? to_text(*summary.minimisation) : "") +
