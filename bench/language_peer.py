@@ -2,11 +2,13 @@
 
 Runs inside the virtual environment that bench/compare-language-models makes. The model is nanoGPT's: layer norms before
 attention and before two dense layers with GELU, learned positions, no biases, the last layer tied to the tokens' table.
-A step is what a training loop does: take the next batch of random tokens, forward, cross-entropy, backward, AdamW.
+A step is what a training loop does: take the next batch of random tokens, forward, cross-entropy, backward, AdamW. With
+--processes 2 each process trains on half of the batch, through DistributedDataParallel over gloo.
 """
 
 import argparse
 import json
+import os
 import statistics
 import time
 
@@ -66,14 +68,18 @@ def optimizer_of(model):
     return torch.optim.AdamW(groups, lr=1e-3, fused=True)
 
 
-def train(arguments):
-    """Examples per second."""
+def train(rank, arguments):
+    """Examples per second of all processes together, printed by rank 0."""
     torch.set_num_threads(arguments.threads)
     torch.manual_seed(1)
     model = LanguageModel(arguments)
     optimizer = optimizer_of(model)
+    if arguments.processes > 1:
+        torch.distributed.init_process_group("gloo", rank=rank, world_size=arguments.processes)
+        model = nn.parallel.DistributedDataParallel(model)
     net = torch.compile(model) if arguments.mode == "compile" else model
-    batches = torch.randint(arguments.vocabulary, (8, arguments.batch, arguments.context + 1))
+    own = arguments.batch // arguments.processes
+    batches = torch.randint(arguments.vocabulary, (8, own, arguments.context + 1))
 
     def step(i):
         windows = batches[i % len(batches)]
@@ -83,13 +89,24 @@ def train(arguments):
 
     for i in range(arguments.warmup):
         step(i)
+
+    def wait():
+        if arguments.processes > 1:
+            torch.distributed.barrier()
+
     rates = []
     for _ in range(arguments.repeats):
+        wait()
         start = time.perf_counter()
         for i in range(arguments.steps):
             step(i)
-        rates.append(arguments.steps * arguments.batch / (time.perf_counter() - start))
-    return statistics.median(rates)
+        wait()
+        rates.append(arguments.steps * own * arguments.processes / (time.perf_counter() - start))
+    if rank == 0:
+        print(json.dumps({"examples_per_second": statistics.median(rates), "torch": torch.__version__}), flush=True)
+    if arguments.processes > 1:
+        torch.distributed.barrier()
+        os._exit(0)  # gloo's threads now and then abort a process that tears them down
 
 
 def main():
@@ -98,10 +115,17 @@ def main():
         parser.add_argument(f"--{key}", type=int, required=True)
     parser.add_argument("--mode", choices=("eager", "compile"), default="eager")
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--steps", type=int, default=3)
     parser.add_argument("--warmup", type=int, default=2)
     parser.add_argument("--repeats", type=int, default=3)
-    print(json.dumps({"examples_per_second": train(parser.parse_args()), "torch": torch.__version__}))
+    arguments = parser.parse_args()
+    if arguments.processes == 1:
+        train(0, arguments)
+        return
+    os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
+    os.environ.setdefault("MASTER_PORT", str(20000 + os.getpid() % 20000))
+    torch.multiprocessing.spawn(train, (arguments,), nprocs=arguments.processes)
 
 
 if __name__ == "__main__":

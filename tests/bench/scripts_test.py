@@ -57,9 +57,10 @@ class Scripts(ScriptTest):
         self.assertRegex(text, r"\| unisono, `hogwild` \| 2 \| [\d.]+ M \|")
 
     def test_language_models_without_their_peer(self):
-        words = ["--alone", "--cases", "characters", "--threads", "1", "--rounds", "1"]
+        words = ["--alone", "--cases", "characters", "--threads", "1", "--rounds", "1", "--two-ranks", "characters"]
         self.run_script("compare-language-models", *words)
         text = self.output.read_text()
+        self.assertRegex(text, r"vocabulary \| — \| [\d,]+ \| [\d,]+ \| [\d,]+ \| — \| — \| [\d.]+ \| [\d.]+ \(≥ 1.6\)")
         self.assertIn("unisono alone; medians of one round", text)
         figures = r"1 \| — \| — \| [\d,]+ \| [\d,]+ \| \d+ \| \d+ % \| — \|"
         self.assertRegex(text, r"\| 4 × 128, T = 64, batch 12, 65 tokens in the vocabulary \| " + figures)

@@ -33,8 +33,8 @@ class ComputeScope {
   double flops_, cpu_seconds_;
 };
 
-/// The seconds that layers spend in sums over ranks, in passes of its scope, count as communication, not as compute. The
-/// bytes of sums over ranks that share layers are counted.
+/// The seconds that layers spend in sums over ranks, in passes of its scope, count as communication, not as compute.
+/// The bytes of sums over ranks that share layers are counted.
 class SumsOfLayers {
  public:
   explicit SumsOfLayers(StepTerms& run) : run_(run), before_(seconds()), bytes_before_(bytes()) {}
