@@ -228,8 +228,8 @@ class TensorParallel(LanguageModelTest):
         for a, b in zip(self.evaluations("one"), self.evaluations("two")):
             self.assertAlmostEqual(a["loss"], b["loss"], delta=1e-3)  # see test_ranks_and_threads_train_the_same_model
         first, other = (self.metrics(run)[0] for run in ("one", "two"))
-        # Of each block of two residual ones 2 sums forward and 2 backward, of the embedding and of the head one: [60, 16]
-        # activations for each of 4 micro-batches; and the softmax of the head, on 2 ranks.
+        # Of each block of two residual ones 2 sums forward and 2 backward, of the embedding and of the head one: [60,
+        # 16] activations for each of 4 micro-batches; and the softmax of the head, on 2 ranks.
         summary = self.summary("two")
         expected = summary["steps"] * 2 * 4 * (10 * 60 * 16 * 4 + 60 * (32 * 2 + 8))
         self.assertGreaterEqual(summary["tensor_bytes"], expected)
