@@ -75,6 +75,9 @@ void require_replica(ConfigVisitor& visitor, const Config& config) {
       "the placement does not know yet what ranks that share layers need: with replica.tensor or "
       "replica.tensor_leaves, give numbers for replica.stages, train.batch_size and train.micro_batches, and "
       "remove replica.placement's memory and speed and recompute = \"auto\"");
+  visitor.require("replica", !config.divides_layers() || config.precision == kernels::Precision::fp32,
+                  "ranks that share layers add up activations in fp32 only so far: set precision = \"fp32\", or remove "
+                  "replica.tensor and replica.tensor_leaves");
   visitor.require("replica", !config.needs_placement() || config.train.accumulate == 1,
                   "train.accumulate divides micro-batches among the ranks, but in a pipeline each passes through all "
                   "stages as a whole: use train.micro_batches instead");

@@ -251,6 +251,7 @@ class TensorParallel(LanguageModelTest):
             (self.FOUR, 2, ["replica.tensor=2", "replica.stages=2"], "stages × tensor = 2 × 2 does not divide 2 ranks"),
             (self.FOUR, 2, ["replica.tensor=2", "strategy.kind=parameter_server"], "remove replica.tensor"),
             (self.FOUR, 2, ["replica.tensor=2", "train.micro_batches=auto"], "the placement does not know yet"),
+            (self.FOUR, 2, ["replica.tensor=2", "device=cuda", "precision=bf16"], "in fp32 only so far"),
             (linear, 2, ["replica.tensor=2"], "no layers that could be divided"),
             (one_layer, 2, ["replica.tensor=2"], "no layers that can be divided"),
         ):

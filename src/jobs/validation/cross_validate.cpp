@@ -40,9 +40,9 @@ void require_fold_training(const settings::Config& config) {
         "train.threshold_by: the examples of a fold that choose the threshold cannot measure the result any more; "
         "remove it");
   }
-  if (config.stages() > 1) {
+  if (config.stages() > 1 || config.divides_layers()) {
     throw ConfigError(
-        "replica.stages: the predictions of a fold need a model that each rank holds as a whole; remove "
+        "replica: the predictions of a fold need a model that each rank holds as a whole; remove "
         "[replica]");
   }
   const double fraction = config.data.validation_fraction;

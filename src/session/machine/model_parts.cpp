@@ -296,14 +296,14 @@ void require_whole_micro_batches(const settings::Config& config, int replicas) {
       config.train.micro_batches, replicas, config.stages()));
 }
 
-/// GPUs do not sum exactly, so that the norm of a vector that stages share would not have the bits of a single rank's.
+/// GPUs do not sum exactly, so that the norm of a vector that ranks share would not have the bits of a single rank's.
 void require_no_norms(const settings::Config& config, kernels::Backend& backend) {
   const bool on_gpus = config.device == settings::DeviceChoice::cuda || backend.device() != nullptr;
   const bool clips = config.optimizer.clip_norm != 0;
   if (!on_gpus || !(clips || optim::traits_of(config.optimizer).has_block_rates)) return;
   throw ConfigError(fmt::format(
-      "{}: the norms of vectors that are divided among stages are computed only on CPUs so far; {}, or set device = "
-      "\"cpu\" or replica.stages = 1",
+      "{}: the norms of vectors that are divided among the ranks of a replica are computed only on CPUs so far; {}, or set "
+      "device = \"cpu\", or replica.stages and replica.tensor to 1",
       clips ? "optimizer.clip_norm" : fmt::format("optimizer.kind = \"{}\"", config.optimizer.kind),
       clips ? "set it to 0" : "choose another one"));
 }
@@ -338,10 +338,6 @@ std::vector<std::unique_ptr<models::Model>> make_model_parts(const settings::Con
     throw ConfigError(fmt::format(
         "replica.tensor: model.kind = \"{}\" has no layers that could be divided; set it to 1, and tensor_leaves to 0",
         config.model.kind));
-  }
-  if (config.device == settings::DeviceChoice::cuda && config.precision != kernels::Precision::fp32) {
-    throw ConfigError(
-        "replica.tensor: ranks that share layers add up activations in fp32 only so far; set precision = \"fp32\"");
   }
   for (int number = 0; number < config.replica.tensor; ++number) {
     models::ModelContext own_context = context;

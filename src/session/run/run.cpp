@@ -57,7 +57,7 @@ std::vector<float> validation_outputs(ModelParts& parts, TrainingParts& training
   if (!parts.held.parameters->held_by_all()) {
     throw ConfigError(
         "predictions of validation examples need a model that each rank holds as a whole: remove "
-        "replica.stages, or choose another strategy than stratified");
+        "[replica], or choose another strategy than stratified");
   }
   if (data.info().validation == 0) return {};
   const WeightAverage::InPlace applied(parts, training.average.get());
