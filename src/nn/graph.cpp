@@ -121,7 +121,10 @@ void GraphBuilder::sequence(const std::vector<LayerSettings>& layers, const Plac
     } catch (const ConfigError& error) {
       const std::string what = error.what();
       if (what.starts_with("model.")) throw;  // a layer inside this one has said where
-      const std::string name = places.empty() ? layers[i].name : places.front().prefix;
+      const LayerSettings& settings = layers[first];
+      const std::string own =
+          settings.name.empty() ? fmt::format("{}{}", settings.kind, numbers[settings.kind]) : settings.name;
+      const std::string name = places.empty() ? place.prefix + own : places.front().prefix;
       throw ConfigError(fmt::format("{}[{}] '{}': {}", place.path, first, name, what));
     }
   }

@@ -301,11 +301,12 @@ void require_no_norms(const settings::Config& config, kernels::Backend& backend)
   const bool on_gpus = config.device == settings::DeviceChoice::cuda || backend.device() != nullptr;
   const bool clips = config.optimizer.clip_norm != 0;
   if (!on_gpus || !(clips || optim::traits_of(config.optimizer).has_block_rates)) return;
-  throw ConfigError(fmt::format(
-      "{}: the norms of vectors that are divided among the ranks of a replica are computed only on CPUs so far; {}, or set "
-      "device = \"cpu\", or replica.stages and replica.tensor to 1",
-      clips ? "optimizer.clip_norm" : fmt::format("optimizer.kind = \"{}\"", config.optimizer.kind),
-      clips ? "set it to 0" : "choose another one"));
+  throw ConfigError(
+      fmt::format("{}: the norms of vectors that are divided among the ranks of a replica are computed only on CPUs so "
+                  "far; {}, or set "
+                  "device = \"cpu\", or replica.stages and replica.tensor to 1",
+                  clips ? "optimizer.clip_norm" : fmt::format("optimizer.kind = \"{}\"", config.optimizer.kind),
+                  clips ? "set it to 0" : "choose another one"));
 }
 
 }  // namespace
