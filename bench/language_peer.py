@@ -7,14 +7,12 @@ A step is what a training loop does: take the next batch of random tokens, forwa
 """
 
 import argparse
-import json
-import os
-import statistics
-import time
 
 import torch
 from torch import nn
 from torch.nn import functional
+
+import torch_processes
 
 
 class Block(nn.Module):
@@ -74,9 +72,7 @@ def train(rank, arguments):
     torch.manual_seed(1)
     model = LanguageModel(arguments)
     optimizer = optimizer_of(model)
-    if arguments.processes > 1:
-        torch.distributed.init_process_group("gloo", rank=rank, world_size=arguments.processes)
-        model = nn.parallel.DistributedDataParallel(model)
+    model = torch_processes.join(model, rank, arguments)
     net = torch.compile(model) if arguments.mode == "compile" else model
     own = arguments.batch // arguments.processes
     batches = torch.randint(arguments.vocabulary, (8, own, arguments.context + 1))
@@ -87,26 +83,7 @@ def train(rank, arguments):
         net(windows[:, :-1], windows[:, 1:]).backward()
         optimizer.step()
 
-    for i in range(arguments.warmup):
-        step(i)
-
-    def wait():
-        if arguments.processes > 1:
-            torch.distributed.barrier()
-
-    rates = []
-    for _ in range(arguments.repeats):
-        wait()
-        start = time.perf_counter()
-        for i in range(arguments.steps):
-            step(i)
-        wait()
-        rates.append(arguments.steps * own * arguments.processes / (time.perf_counter() - start))
-    if rank == 0:
-        print(json.dumps({"examples_per_second": statistics.median(rates), "torch": torch.__version__}), flush=True)
-    if arguments.processes > 1:
-        torch.distributed.barrier()
-        os._exit(0)  # gloo's threads now and then abort a process that tears them down
+    torch_processes.time_steps(step, own, rank, arguments)
 
 
 def main():
@@ -119,13 +96,7 @@ def main():
     parser.add_argument("--steps", type=int, default=3)
     parser.add_argument("--warmup", type=int, default=2)
     parser.add_argument("--repeats", type=int, default=3)
-    arguments = parser.parse_args()
-    if arguments.processes == 1:
-        train(0, arguments)
-        return
-    os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
-    os.environ.setdefault("MASTER_PORT", str(20000 + os.getpid() % 20000))
-    torch.multiprocessing.spawn(train, (arguments,), nprocs=arguments.processes)
+    torch_processes.run(train, parser.parse_args())
 
 
 if __name__ == "__main__":

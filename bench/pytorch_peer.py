@@ -8,13 +8,11 @@ the GPU, images in channels_last, updates are fused, and bf16 is autocast's, wit
 
 import argparse
 import contextlib
-import json
-import os
-import statistics
-import time
 
 import torch
 from torch import nn
+
+import torch_processes
 
 
 def mlp(width):
@@ -113,9 +111,7 @@ def train(rank, arguments):
     if arguments.mode == "channels_last" or (on_gpu and shape[0] > 1):
         model = model.to(memory_format=torch.channels_last)
         data = data.contiguous(memory_format=torch.channels_last)
-    if arguments.processes > 1:
-        torch.distributed.init_process_group("gloo", rank=rank, world_size=arguments.processes)
-        model = nn.parallel.DistributedDataParallel(model)
+    model = torch_processes.join(model, rank, arguments)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, fused=on_gpu or None)
     model = compiled(model, arguments.mode)
     loss_function = nn.CrossEntropyLoss()
@@ -128,27 +124,7 @@ def train(rank, arguments):
         loss.backward()
         optimizer.step()
 
-    def wait():
-        if on_gpu:
-            torch.cuda.synchronize()
-        elif arguments.processes > 1:
-            torch.distributed.barrier()
-
-    for i in range(arguments.warmup):
-        step(i)
-    rates = []
-    for _ in range(arguments.repeats):
-        wait()
-        start = time.perf_counter()
-        for i in range(arguments.steps):
-            step(i)
-        wait()
-        rates.append(arguments.steps * arguments.batch * arguments.processes / (time.perf_counter() - start))
-    if rank == 0:
-        print(json.dumps({"examples_per_second": statistics.median(rates), "torch": torch.__version__}), flush=True)
-    if arguments.processes > 1:
-        torch.distributed.barrier()
-        os._exit(0)  # gloo's threads now and then abort a process that tears them down
+    torch_processes.time_steps(step, arguments.batch, rank, arguments)
 
 
 def main():
@@ -163,13 +139,7 @@ def main():
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--warmup", type=int, default=5)
     parser.add_argument("--repeats", type=int, default=3)
-    arguments = parser.parse_args()
-    if arguments.processes == 1:
-        train(0, arguments)
-        return
-    os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
-    os.environ.setdefault("MASTER_PORT", str(20000 + os.getpid() % 20000))
-    torch.multiprocessing.spawn(train, (arguments,), nprocs=arguments.processes)
+    torch_processes.run(train, parser.parse_args())
 
 
 if __name__ == "__main__":

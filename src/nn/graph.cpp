@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <bit>
 #include <cctype>
 #include <map>
 #include <set>
@@ -49,7 +48,7 @@ class GraphBuilder {
   };
   std::size_t divisible(std::span<const LayerSettings> layers) const;
   Index outputs_of(const LayerKind& kind, const LayerSettings& settings) const;
-  void divided(Together together);
+  void divided(std::span<const LayerSettings> layers, std::vector<Place> places);
   void add_leaves(const Together& together, int first, int count);
   void add_leaf(const Together& together, int leaf);
   void residual(const LayerSettings& settings, const Place& inner);
@@ -111,12 +110,7 @@ void GraphBuilder::sequence(const std::vector<LayerSettings>& layers, const Plac
       if (together == 0) {
         layer(layers[first], places.front());
       } else {
-        divided({.layers = std::span(layers).subspan(first, count),
-                 .places = std::move(places),
-                 .between = 0,
-                 .input = 0,
-                 .in = shape_,
-                 .number = context_.number});
+        divided(std::span(layers).subspan(first, count), places);
       }
     } catch (const ConfigError& error) {
       const std::string what = error.what();
@@ -215,12 +209,16 @@ Index GraphBuilder::outputs_of(const LayerKind& kind, const LayerSettings& setti
   return parts_of(kind, settings, shape_, context_).back().layer->out().extent.size();
 }
 
-void GraphBuilder::divided(Together together) {
-  const Place place = together.places.front();
+void GraphBuilder::divided(std::span<const LayerSettings> layers, std::vector<Place> places) {
+  const Place place = places.front();
   const std::size_t first_node = graph_.nodes.size();
-  together.between = outputs_of(*find_layer_kind(together.layers.front().kind), together.layers.front());
   append(std::make_unique<GradientSum>(shape_, context_.part.has_all()), place);
-  together.input = tensor_;
+  const Together together{.layers = layers,
+                          .places = std::move(places),
+                          .between = outputs_of(*find_layer_kind(layers.front().kind), layers.front()),
+                          .input = tensor_,
+                          .in = shape_,
+                          .number = context_.number};
   add_leaves(together, context_.part.first, context_.part.count);
   append(std::make_unique<OutputSum>(shape_), {place.path, together.places.back().prefix, place.outer});
   for (std::size_t i = first_node; i < graph_.nodes.size(); ++i) {
@@ -229,11 +227,10 @@ void GraphBuilder::divided(Together together) {
   }
 }
 
-/// Leaves [first, first + count), and the tree of additions above them, whose left part is as large as a power of two
-/// can be.
+/// Leaves [first, first + count), and the tree of additions above them.
 void GraphBuilder::add_leaves(const Together& together, int first, int count) {
   if (count == 1) return add_leaf(together, first);
-  const int left = static_cast<int>(std::bit_ceil(static_cast<unsigned>(count)) / 2);
+  const int left = left_leaves(count);
   const auto half = [&](int from, int leaves) {
     Together part = together;
     tensor_ = together.input;

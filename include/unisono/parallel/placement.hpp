@@ -45,8 +45,6 @@ class Stages {
   Stages(const DividedModel& model, const ReplicaSettings& settings, int replicas);
 
   int stages() const { return stages_; }
-  /// How many ranks share each stage.
-  int parts() const { return parts_; }
   /// A rank's number among all ranks. \param stage a stage that this rank shares, or one with the same part
   int rank_of(int replica, int stage) const { return (replica * stages_ + stage) * parts_ + own_; }
   int chunks() const { return pieces() / stages_; }

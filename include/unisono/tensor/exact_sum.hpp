@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -74,6 +75,10 @@ class LocalReducer final : public Reducer {
  public:
   void sum(std::span<double>) override {}
 };
+
+/// How many of `leaves` ≥ 2 leaves of a tree of additions are in its left part: the largest power of two that is
+/// smaller, as in comm::SumTree.
+constexpr int left_leaves(int leaves) { return static_cast<int>(std::bit_ceil(static_cast<unsigned>(leaves)) / 2); }
 
 /// Sums over the ranks that share the work of each layer (tensor parallelism). Each rank has the part of some leaves of
 /// a fixed tree of additions (comm::SumTree), so that sums have the same bits on any number of ranks. The values lie in

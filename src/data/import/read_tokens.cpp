@@ -32,6 +32,7 @@ std::unique_ptr<Tokenizer> chosen_tokenizer(const TokensOptions& options) {
   }
   return nullptr;
 }
+
 }  // namespace
 
 ReadTokens::ReadTokens(const TokensOptions& options, const std::string& beside)
@@ -128,6 +129,7 @@ std::vector<Part> documents_of(const ReadTokens& text, std::size_t first, std::s
   }
   return documents;
 }
+
 namespace {
 
 /// Writes a group's tokens, and where its documents begin.
@@ -185,6 +187,7 @@ void write_groups(const ReadTokens& text, const TokensPlan& plan, SetWriter& wri
     if (group) group->finish();
   }
 }
+
 }  // namespace
 
 void require_parts(const TokensPlan& plan, const TokensOptions& options) {
@@ -198,6 +201,7 @@ void require_parts(const TokensPlan& plan, const TokensOptions& options) {
   require(Split::validation, options.validation_fraction > 0, "use a larger --validation-fraction");
   require(Split::test, options.test_fraction > 0, "use a larger --test-fraction");
 }
+
 void write_tokens(const ReadTokens& text, const TokensPlan& plan, SetWriter& writer) {
   const Index vocabulary = text.tokenizer().vocabulary();
   constexpr Index kMostOf16Bits = 1 << 16;

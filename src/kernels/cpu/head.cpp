@@ -20,7 +20,6 @@
 // it; each adds up dx over its own leaves.
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cassert>
 #include <cmath>
 #include <vector>
@@ -327,7 +326,7 @@ class HeadPass {
   /// dx of the first range of leaf `leaf` ← that of `count` leaves, each in its first range, in the order of the tree.
   void add_up_leaves(int leaf, int count, Index first, Index length) const {
     if (count == 1) return;
-    const int left = static_cast<int>(std::bit_ceil(static_cast<unsigned>(count)) / 2);
+    const int left = left_leaves(count);
     add_up_leaves(leaf, left, first, length);
     add_up_leaves(leaf + left, count - left, first, length);
     add_range(shape_.first_range[static_cast<std::size_t>(leaf + left)],

@@ -182,21 +182,25 @@ std::vector<models::Metric> TrainingObserver::train_metrics() const {
   return context_.parts.model->metrics(sums);
 }
 
+/// This rank's losses since the last report, complete; none where another rank counts them.
+kernels::LossSums& TrainingObserver::counted_losses() {
+  kernels::LossSums& sums = context_.training.sums;
+  context_.parts.backend->collect(sums);
+  if (!context_.parts.counts_losses()) sums = {};
+  return sums;
+}
+
 /// Losses of the steps since the last report, over all ranks.
 kernels::LossSums TrainingObserver::collect_losses() {
   TrainingParts& training = context_.training;
   const parallel::Phase phase(*context_.parts.backend, training.seconds, training.seconds.exposed_communication,
                               context_.clock);
-  context_.parts.backend->collect(training.sums);
-  if (!context_.parts.counts_losses()) training.sums = {};
-  return sum_over_ranks(context_.parts.grid.all(), std::exchange(training.sums, {}));
+  return sum_over_ranks(context_.parts.grid.all(), std::exchange(counted_losses(), {}));
 }
 
 /// Stores losses that an interrupted run has not reported; the resumed run includes them in its next report.
 void TrainingObserver::keep_unreported() {
-  context_.parts.backend->collect(context_.training.sums);
-  if (!context_.parts.counts_losses()) context_.training.sums = {};
-  header_.unreported = sums_by_rank(context_.parts.grid.all(), context_.training.sums);
+  header_.unreported = sums_by_rank(context_.parts.grid.all(), counted_losses());
   check_losses(sum_of(header_.unreported));
 }
 
@@ -412,9 +416,7 @@ void TrainingObserver::note_first_loss() {
   TrainingParts& training = context_.training;
   const parallel::Phase phase(*context_.parts.backend, training.seconds, training.seconds.exposed_communication,
                               context_.clock);
-  context_.parts.backend->collect(training.sums);
-  const kernels::LossSums own = context_.parts.counts_losses() ? training.sums : kernels::LossSums{};
-  const kernels::LossSums sums = sum_over_ranks(context_.parts.grid.all(), own);
+  const kernels::LossSums sums = sum_over_ranks(context_.parts.grid.all(), counted_losses());
   divergence_.offer_first_loss(sums, first_step_, /*last=*/due_.report || due_.epoch || due_.checkpoint);
 }
 

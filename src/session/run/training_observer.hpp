@@ -116,6 +116,7 @@ class TrainingObserver final : public strategies::Observer {
   void note_due(const strategies::StepRecord& record);
   void report();
   void note_first_loss();
+  kernels::LossSums& counted_losses();
   kernels::LossSums collect_losses();
   void keep_unreported();
   void add_losses(const kernels::LossSums& sums);
