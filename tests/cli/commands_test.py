@@ -243,6 +243,15 @@ class Commands(BinaryTest):
         self.assertGreater(pipeline["boundary_bytes_per_step"], 0)
         self.assertNotIn("pipeline", json.loads(self.succeed("bench", "config.toml", "--steps", "5", "--json").out))
 
+    def test_waiting_for_the_statistics_of_a_slow_replica_is_not_taken_from_the_computation(self):
+        words = ["bench", "config.toml", "--steps", "5", "--json", "--set", "train.micro_batches=8"]
+        words += ["--set", "replica.stages=2", "--set", "replica.schedule=gpipe"]
+        words += ["--set", "fault.slow_rank=3", "--set", "fault.pause_seconds=0.02"]
+        figures = json.loads(self.succeed(*words, ranks=4).out)
+        # The slow stage pauses 40 times, which is its computation, for 0.8 seconds on average: 0.2 seconds a rank.
+        self.assertGreater(figures["seconds"]["compute"], 0.1)
+        self.assertTrue(0 < figures["pipeline"]["bubble"] < 1, figures)
+
     def test_bench_refuses_more_threads_than_cores(self):
         cores = len(os.sched_getaffinity(0))
         for ranks in (0, 2):

@@ -42,8 +42,8 @@ void require_fold_training(const settings::Config& config) {
   }
   if (config.stages() > 1 || config.divides_layers()) {
     throw ConfigError(
-        "replica: the predictions of a fold need a model that each rank holds as a whole; remove "
-        "[replica]");
+        "replica: the predictions of a fold need a model that each rank holds as a whole; remove replica.stages, "
+        "replica.tensor and replica.tensor_leaves");
   }
   const double fraction = config.data.validation_fraction;
   if (fraction == 0) return;

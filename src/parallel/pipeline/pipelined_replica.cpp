@@ -53,10 +53,12 @@ const Program& PipelinedReplica::program_of(int micro_batches) {
 data::Batch PipelinedReplica::gradient_of_step(StepTerms& run, MeanOver mean_over, GradientExchange* exchange) {
   MicroBatches batches([&run] { return next_batch(run); });
   const int own = static_cast<int>(batches[0].rank_micro_batches);
-  const SumsOfLayers sums(run);
   const std::int64_t sent_before = stage_.sent_bytes();
-  stage_.run(program_of(own), batches,
-             {.state = run.state, .sums = run.sums, .run = &run, .mean_over = mean_over, .exchange = exchange});
+  {
+    const SumsOfLayers sums(run);
+    stage_.run(program_of(own), batches,
+               {.state = run.state, .sums = run.sums, .run = &run, .mean_over = mean_over, .exchange = exchange});
+  }
   run.counters.of<PipelineCounters>().boundary_bytes += stage_.sent_bytes() - sent_before;
   const data::Batch& last = batches[own - 1];
   apply_moments(run, last);

@@ -56,8 +56,8 @@ std::vector<float> validation_outputs(ModelParts& parts, TrainingParts& training
                                       const settings::Config& config) {
   if (!parts.held.parameters->held_by_all()) {
     throw ConfigError(
-        "predictions of validation examples need a model that each rank holds as a whole: remove "
-        "[replica], or choose another strategy than stratified");
+        "predictions of validation examples need a model that each rank holds as a whole: remove replica.stages, "
+        "replica.tensor and replica.tensor_leaves, or choose another strategy than stratified");
   }
   if (data.info().validation == 0) return {};
   const WeightAverage::InPlace applied(parts, training.average.get());
