@@ -65,7 +65,11 @@ NetworkModel::NetworkModel(const nn::NetworkSettings& settings, const ModelInput
     : settings_(settings),
       in_(shape_of(inputs)),
       context_(context),
-      network_(settings, in_, context.backend, context.steps_together, context.freeze, context.part),
+      network_(settings, in_, context.backend,
+               {.steps_together = context.steps_together,
+                .freeze = context.freeze,
+                .part = context.part,
+                .recomputes_blocks = context.recomputes_blocks}),
       loss_(nn::make_loss(settings, network_.out(), targets_of(inputs, network_))),
       token_bytes_(network_.gives_loss() ? inputs.token_bytes : nullptr) {}
 

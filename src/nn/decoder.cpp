@@ -87,7 +87,7 @@ Decoder::Plan::Plan(const Graph& whole, Index rows, Index sequences)
 
 MutableView Decoder::Plan::tensor(int number, Index n) {
   if (number <= 0 || number == graph.nodes()) return {};
-  const auto slot = static_cast<std::size_t>(schedule.activation[static_cast<std::size_t>(number)]);
+  const auto slot = static_cast<std::size_t>(schedule.forward.activation[static_cast<std::size_t>(number)]);
   return memory.view().subspan(static_cast<std::size_t>(offsets[slot]),
                                static_cast<std::size_t>(n * steps[static_cast<std::size_t>(number) - 1].width));
 }

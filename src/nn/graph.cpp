@@ -351,13 +351,14 @@ void cut_after(Graph& graph, const std::string& layer) {
   graph.configured.erase(named + 1, graph.configured.end());
 }
 
-Graph build_graph(const NetworkSettings& settings, const Shape& in, bool steps_together, const TensorPart& part) {
-  GraphBuilder builder(in, {.steps_together = steps_together,
+Graph build_graph(const NetworkSettings& settings, const Shape& in, const NetworkOptions& options) {
+  GraphBuilder builder(in, {.steps_together = options.steps_together,
                             .winograd = settings.winograd,
                             .label_smoothing = static_cast<float>(settings.label_smoothing),
-                            .part = part});
+                            .part = options.part});
   builder.sequence(settings.layers, {"model.layers", ""});
   Graph graph = builder.take();
+  graph.recomputes_blocks = options.recomputes_blocks;
   if (graph.nodes.empty()) throw ConfigError("model.layers: the network has no layers; give it at least one");
   return graph;
 }

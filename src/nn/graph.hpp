@@ -41,11 +41,18 @@ struct Graph {
   Shape in;
   std::vector<Node> nodes;
   std::vector<ConfiguredLayer> configured;
+  /// Whether activations inside of residual blocks are computed anew for the backward pass.
+  bool recomputes_blocks = false;
 
   int tensors() const { return static_cast<int>(nodes.size()) + 1; }
   const Shape& shape(int tensor) const {
     return tensor == 0 ? in : nodes[static_cast<std::size_t>(tensor) - 1].layer->out();
   }
+};
+
+/// Nodes [first, last).
+struct NodeRange {
+  int first, last;
 };
 
 /// Nodes [first, last) of a graph, numbered from 0; tensor 0 is the one that enters.
@@ -70,11 +77,14 @@ std::vector<bool> wanted_gradients(const Graph& graph);
 
 /// Infers all shapes and connects the layers.
 /// \throws ConfigError "model.layers[3] 'dense1': …"
-Graph build_graph(const NetworkSettings& settings, const Shape& in, bool steps_together, const TensorPart& part = {});
+Graph build_graph(const NetworkSettings& settings, const Shape& in, const NetworkOptions& options = {});
 
 /// The tensors at which a graph can be cut in two, which are also the numbers of the nodes after the cuts: no node
 /// after such a tensor reads an earlier one. Call it after `fuse`.
 std::vector<int> cuts_of(const Graph& graph);
+
+/// The nodes of each residual block, with its shortcut and its addition. Call it after `fuse`.
+std::vector<NodeRange> residual_blocks_of(const Graph& graph);
 
 /// Makes a layer's outputs those of the graph, and removes all that they do not depend on. The remaining parameters
 /// keep their offsets in θ. Call it before `fuse`. \throws ConfigError with the names of all layers where there is no
@@ -87,8 +97,9 @@ void fuse(Graph& graph);
 
 /// Memory of one tensor, or of several in turn; needed from moment `first` to moment `last`, both included.
 ///
-/// Moments of a piece of n nodes: 0 loads the inputs, i + 1 runs node i forward, n + 1 gives the outputs away and takes
-/// their gradient, 2n + 1 − i runs node i backward; in halves 3n + 1 − i is its second half.
+/// Moments of a piece: 0 loads the inputs; then each node runs forward; the outputs are given away, and their gradient
+/// is taken; the nodes run backward, from the last one to the first, where those of a residual block may run forward
+/// again before; in halves, the nodes' second halves follow in the same order.
 struct Slot {
   kernels::Extent extent;  ///< of a row of an activation, or of the gradient with respect to one
   Index rows = 1;          ///< of an example
@@ -109,12 +120,21 @@ struct BackwardStep {
   std::vector<Sum> sums;  ///< after the layer: gradients that several readers of a tensor contribute to
 };
 
+/// The slots of forward passes.
+struct ForwardSlots {
+  std::vector<int> activation;  ///< where each tensor is read
+  std::vector<int> output;      ///< where each node writes its outputs
+  std::vector<int> kept;        ///< where each node writes what it keeps; −1: nothing
+};
+
 /// Which of a piece's tensors share memory, and when each is needed. Independent of the size of the batch.
 struct MemorySchedule {
   std::vector<Slot> slots;
-  std::vector<int> activation;         ///< slot of each tensor
-  std::vector<int> kept;               ///< slot of each node's kept floats; −1: none
-  std::vector<int> carried;            ///< slot of each node's carried floats; −1: none
+  ForwardSlots forward;
+  std::vector<NodeRange> recomputed;  ///< residual blocks of which nodes run forward again before their backward passes
+  std::vector<bool> runs_again;       ///< whether each node does
+  ForwardSlots again;                 ///< of these nodes then; the same as `forward` for all others
+  std::vector<int> carried;           ///< slot of each node's carried floats; −1: none
   std::vector<BackwardStep> backward;  ///< of each node; where training
   int output_gradient = -1;            ///< slot; where training
   int input_gradient = -1;             ///< slot; −1: not wanted

@@ -28,6 +28,11 @@ Network::Network(std::unique_ptr<Graph> graph, const kernels::Backend& backend,
                  const std::vector<std::string>& patterns)
     : backend_(backend), graph_(std::move(graph)) {
   fuse(*graph_);
+  if (graph_->recomputes_blocks && residual_blocks_of(*graph_).empty()) {
+    throw ConfigError(
+        "replica.recompute = \"blocks\": the network has no residual block whose activations could be computed anew; "
+        "set \"none\", or in a pipeline \"all\"");
+  }
   for (Node& node : graph_->nodes) {
     node.first = parameters_.size();
     node.parameters = -parameters_.parameters();
@@ -48,15 +53,15 @@ Network::Network(std::unique_ptr<Graph> graph, const kernels::Backend& backend,
   whole_ = std::make_unique<Piece>(*graph_, backend, 0, static_cast<int>(graph_->nodes.size()));
 }
 
-Network::Network(const NetworkSettings& settings, const Shape& in, const kernels::Backend& backend, bool steps_together,
-                 const std::vector<std::string>& patterns, const TensorPart& part)
-    : Network(std::make_unique<Graph>(build_graph(settings, in, steps_together, part)), backend, patterns) {
+Network::Network(const NetworkSettings& settings, const Shape& in, const kernels::Backend& backend,
+                 const NetworkOptions& options)
+    : Network(std::make_unique<Graph>(build_graph(settings, in, options)), backend, options.freeze) {
   if (parameters_.size() == 0) throw ConfigError("model.layers: no layer has parameters; there is nothing to train");
 }
 
 std::unique_ptr<Network> Network::up_to(const std::string& layer, const NetworkSettings& settings, const Shape& in,
                                         const kernels::Backend& backend) {
-  auto graph = std::make_unique<Graph>(build_graph(settings, in, /*steps_together=*/true));
+  auto graph = std::make_unique<Graph>(build_graph(settings, in));
   cut_after(*graph, layer);
   return std::unique_ptr<Network>(new Network(std::move(graph), backend, {}));
 }
@@ -165,7 +170,7 @@ std::vector<std::string> Network::notes() const {
 void Network::fill_row(int i, Index batch, LayerRow& row) const {
   const Node& node = graph_->nodes[static_cast<std::size_t>(i)];
   const MemorySchedule& training = whole_->schedule(PassKind::training);
-  const auto slot_of = [&](int tensor) { return training.activation[static_cast<std::size_t>(tensor)]; };
+  const auto slot_of = [&](int tensor) { return training.forward.activation[static_cast<std::size_t>(tensor)]; };
   if (!node.layer->note().empty()) row.kind += ", " + node.layer->note();
   const PieceCost cost = whole_->cost_of(i);
   row.parameters = cost.parameters;
@@ -194,6 +199,19 @@ std::vector<int> cuts_of(const Graph& graph) {
   }
   std::reverse(cuts.begin(), cuts.end());
   return cuts;
+}
+
+std::vector<NodeRange> residual_blocks_of(const Graph& graph) {
+  std::vector<int> ends = cuts_of(graph);
+  ends.push_back(static_cast<int>(graph.nodes.size()));
+  std::vector<NodeRange> blocks;
+  int first = 0;
+  for (const int last : ends) {
+    const auto begin = graph.nodes.begin() + first, end = graph.nodes.begin() + last;
+    if (std::any_of(begin, end, [](const Node& node) { return node.residual >= 0; })) blocks.push_back({first, last});
+    first = last;
+  }
+  return blocks;
 }
 
 std::string Network::first_layer() const { return graph_->nodes.front().outer; }

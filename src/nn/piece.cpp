@@ -33,6 +33,7 @@ PieceCost& PieceCost::operator+=(const PieceCost& more) {
   forward += more.forward;
   backward_inputs += more.backward_inputs;
   backward_weights += more.backward_weights;
+  again += more.again;
   parameters += more.parameters;
   return *this;
 }
@@ -74,7 +75,11 @@ PieceCost Piece::cost_of(int node) const {
   const Layer& layer = *structure_->graph.node(node).layer;
   const BackwardStep& step = schedule(PassKind::training).backward[static_cast<std::size_t>(node)];
   const double products = 2 * layer.products();
-  return {products, step.dx >= 0 ? products : 0, step.dy >= 0 ? products : 0, structure_->graph.node(node).parameters};
+  return {.forward = products,
+          .backward_inputs = step.dx >= 0 ? products : 0,
+          .backward_weights = step.dy >= 0 ? products : 0,
+          .again = schedule(PassKind::training).runs_again[static_cast<std::size_t>(node)] ? products : 0,
+          .parameters = structure_->graph.node(node).parameters};
 }
 
 bool Piece::gives_input_gradient() const { return schedule(PassKind::training).input_gradient >= 0; }
@@ -103,7 +108,7 @@ MutableView Piece::slot(const Workspace& workspace, int number) const {
 }
 
 MutableView Piece::input(const Workspace& workspace) const {
-  return slot(workspace, schedule(workspace.plan.kind).activation.front());
+  return slot(workspace, schedule(workspace.plan.kind).forward.activation.front());
 }
 MutableView Piece::output_gradient(const Workspace& workspace) const {
   return slot(workspace, schedule(workspace.plan.kind).output_gradient);
@@ -135,22 +140,38 @@ View Piece::forward(const Pass& pass, const Workspace& workspace) const {
 
 View Piece::run_forward(const Pass& pass, const Workspace& workspace) const {
   assert(workspace.plan.batch == pass.batch && (workspace.plan.kind != PassKind::inference) == pass.training);
+  const ForwardSlots& slots = schedule(workspace.plan.kind).forward;
+  for (int i = 0; i < structure_->graph.nodes(); ++i) run_forward(i, pass, workspace, slots);
+  return slot(workspace, slots.activation.back());
+}
+
+void Piece::run_forward(int i, const Pass& pass, const Workspace& workspace, const ForwardSlots& slots) const {
   const GraphPiece& graph = structure_->graph;
-  const MemorySchedule& schedule = this->schedule(workspace.plan.kind);
+  const Node& node = graph.node(i);
+  if (pass.batch == 0 && !node.layer->traits().collective) return;
   const auto tensor = [&](int number) {
-    return number < 0 ? MutableView{} : slot(workspace, schedule.activation[static_cast<std::size_t>(number)]);
+    return number < 0 ? MutableView{} : slot(workspace, slots.activation[static_cast<std::size_t>(number)]);
   };
   const MutableView moments = pass.training ? pass.moments : MutableView{};
-  for (int i = 0; i < graph.nodes(); ++i) {
-    const Node& node = graph.node(i);
-    if (pass.batch == 0 && !node.layer->traits().collective) continue;
-    node.layer->forward(pass, {.x = tensor(graph.input(i)),
-                               .residual = tensor(graph.residual(i)),
-                               .y = tensor(i + 1),
-                               .kept = slot(workspace, schedule.kept[static_cast<std::size_t>(i)]),
-                               .moments = moments_of(node, structure_->front().moments.first, moments)});
+  node.layer->forward(pass, {.x = tensor(graph.input(i)),
+                             .residual = tensor(graph.residual(i)),
+                             .y = slot(workspace, slots.output[static_cast<std::size_t>(i)]),
+                             .kept = slot(workspace, slots.kept[static_cast<std::size_t>(i)]),
+                             .moments = moments_of(node, structure_->front().moments.first, moments)});
+}
+
+/// Before the backward pass of node i: where it is the last one of a residual block that is computed anew, runs the
+/// block's nodes once more.
+void Piece::recompute(int i, const Pass& pass, const Workspace& workspace) const {
+  const MemorySchedule& schedule = this->schedule(workspace.plan.kind);
+  const auto block = std::ranges::find(schedule.recomputed, i + 1, &NodeRange::last);
+  if (block == schedule.recomputed.end()) return;
+  Pass again = pass;
+  again.updates_statistics = false;
+  again.moments = {};
+  for (int k = block->first; k < block->last; ++k) {
+    if (schedule.runs_again[static_cast<std::size_t>(k)]) run_forward(k, again, workspace, schedule.again);
   }
-  return tensor(graph.nodes());
 }
 
 void Piece::backward(const Pass& pass, const Workspace& workspace, MutableView gradient, kernels::Write write,
@@ -161,7 +182,10 @@ void Piece::backward(const Pass& pass, const Workspace& workspace, MutableView g
 
 void Piece::backward_inputs(const Pass& pass, const Workspace& workspace) const {
   assert(workspace.plan.kind == PassKind::halves);
-  for (int i = structure_->graph.nodes(); i-- > 0;) run_backward(i, pass, workspace, {}, Half::inputs);
+  for (int i = structure_->graph.nodes(); i-- > 0;) {
+    recompute(i, pass, workspace);
+    run_backward(i, pass, workspace, {}, Half::inputs);
+  }
 }
 
 void Piece::backward_weights(const Pass& pass, const Workspace& workspace, MutableView gradient, kernels::Write write,
@@ -180,6 +204,7 @@ void Piece::all_backward(const Pass& pass, const Workspace& workspace, const Gra
   Index final_from = parameters().last;  // g is final from here on
   for (int i = structure_->graph.nodes(); i-- > 0;) {
     const Node& node = structure_->graph.node(i);
+    if (half == Half::both) recompute(i, pass, workspace);
     run_backward(i, pass, workspace, gradient, half);
     for (const FloatRange& frozen : node.frozen) pass.backend.clear(held(frozen));
     if (node.first == node.last) continue;
@@ -212,17 +237,16 @@ void Piece::run_backward(int i, const Pass& pass, const Workspace& workspace, co
   const auto at = static_cast<std::size_t>(i);
   const BackwardStep& step = schedule.backward[at];
   if (step.dy < 0) return;
-  const auto tensor = [&](int number) {
-    return slot(workspace, schedule.activation[static_cast<std::size_t>(number)]);
-  };
+  const ForwardSlots& read = schedule.again;
   if (half != Half::weights && step.copy_of >= 0 && pass.batch > 0) {
     copy(pass, workspace, step.copy_of, step.dy);
   }
   if (runs_backward(i, pass, half)) {
     const LayerTraits traits = graph.node(i).layer->traits();
-    graph.node(i).layer->backward(pass, {.x = traits.keeps_input ? tensor(graph.input(i)) : MutableView{},
-                                         .y = traits.keeps_output ? tensor(i + 1) : MutableView{},
-                                         .kept = slot(workspace, schedule.kept[at]),
+    const auto x = static_cast<std::size_t>(graph.input(i));
+    graph.node(i).layer->backward(pass, {.x = traits.keeps_input ? slot(workspace, read.activation[x]) : MutableView{},
+                                         .y = traits.keeps_output ? slot(workspace, read.output[at]) : MutableView{},
+                                         .kept = slot(workspace, read.kept[at]),
                                          .dy = slot(workspace, step.dy),
                                          .dx = half == Half::weights ? MutableView{} : slot(workspace, step.dx),
                                          .carried = slot(workspace, schedule.carried[at]),

@@ -90,8 +90,9 @@ void ReplicaSettings::describe(ConfigVisitor& visitor) {
   if (schedule != PipelineSchedule::interleaved) chunks = 1;
   visitor.choice(
       {.name = "recompute",
-       .meaning = "activations of a piece that are computed anew before its backward pass, to save memory. Only in "
-                  "pipelines: with stages = 1 it does nothing"},
+       .meaning =
+           "activations that are computed anew for the backward pass, to save memory. It takes up to a third more "
+           "computation, and changes no bit"},
       recompute, kRecompute);
   visitor.field(
       {.name = "tensor",

@@ -78,6 +78,9 @@ void require_replica(ConfigVisitor& visitor, const Config& config) {
   visitor.require("replica", !config.divides_layers() || config.precision == kernels::Precision::fp32,
                   "ranks that share layers add up activations in fp32 only so far: set precision = \"fp32\", or remove "
                   "replica.tensor and replica.tensor_leaves");
+  visitor.require(
+      "replica", config.replica.recompute != parallel::Recompute::blocks || config.model.kind == "network",
+      fmt::format("recompute = \"blocks\" is for networks, but model.kind = \"{}\": remove it", config.model.kind));
   visitor.require("replica", !config.needs_placement() || config.train.accumulate == 1,
                   "train.accumulate divides micro-batches among the ranks, but in a pipeline each passes through all "
                   "stages as a whole: use train.micro_batches instead");

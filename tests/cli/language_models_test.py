@@ -128,6 +128,8 @@ class Divided(LanguageModelTest):
         for ranks, pairs in (
             (2, ["replica.stages=2"]),
             (2, ["replica.stages=2", "replica.schedule=naive", "replica.recompute=all"]),
+            (1, ["replica.recompute=blocks"]),
+            (2, ["replica.stages=2", "replica.schedule=zero_bubble", "replica.recompute=blocks"]),
             (3, ["replica.stages=3", "replica.schedule=gpipe"]),
             (2, ["replica.stages=2", "replica.schedule=zero_bubble"]),
             (2, ["replica.stages=2", "replica.schedule=interleaved", "replica.chunks=2"]),
@@ -194,6 +196,7 @@ class TensorParallel(LanguageModelTest):
             (2, "replica.stages=2"),
             *((4, *both, f"replica.schedule={schedule}") for schedule in schedules),
             (4, *both, "replica.recompute=all"),
+            (4, *both, "replica.recompute=blocks"),
         )
 
     def test_so_do_replicas_with_reproducible_sums(self):

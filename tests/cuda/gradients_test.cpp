@@ -13,7 +13,8 @@ class DeviceTrial {
  public:
   explicit DeviceTrial(const nn::TrialSettings& settings)
       : backend_(kernels::make_cuda_backend(0, kernels::Precision::fp32)),
-        network_({value_of(settings.loss, nn::kLossKinds), 0, settings.layers}, settings.shape(), *backend_, true),
+        network_({value_of(settings.loss, nn::kLossKinds), 0, settings.layers}, settings.shape(), *backend_,
+                 {.recomputes_blocks = settings.recomputes_blocks}),
         batch_(settings.batch),
         theta_(network_.parameters().size(), backend_->memory()),
         statistics_(network_.statistics().size(), backend_->memory()),
@@ -132,6 +133,14 @@ void check(const nn::TrialSettings& settings) {
   CHECK(largest > 50 * allowed);  // there is something to see
 }
 
+/// What is computed anew for the backward pass has the bits of what is kept.
+void check_with_recomputation(nn::TrialSettings settings) {
+  check(settings);
+  const std::vector<float> kept = DeviceTrial(settings).gradient();
+  settings.recomputes_blocks = true;
+  CHECK(DeviceTrial(settings).gradient() == kept);
+}
+
 TEST_CASE("gradients on the device are those of central differences", "[gpu]") {
   const nn::LayerSettings flatten = nn::layer("flatten"), tanh = nn::layer("tanh"), norm = nn::layer("batch_norm");
   SECTION("dense layers") { check({.layers = {nn::dense(7), nn::layer("gelu"), nn::dense(3)}, .in = {5, 1, 1}}); }
@@ -154,10 +163,11 @@ TEST_CASE("gradients on the device are those of central differences", "[gpu]") {
   }
   SECTION("GPT") {
     const nn::LayerSettings attention = nn::layer("attention", "heads = 2, dropout = 0.2");
-    check(nn::language_model({nn::layer("embedding", "units = 6"), nn::residual({nn::layer("layer_norm"), attention}),
-                              nn::residual({nn::dense(8), nn::layer("gelu_tanh"), nn::dense(6), nn::dropout(0.2)}),
-                              nn::layer("layer_norm"), nn::layer("unembedding", "tied = true")},
-                             7, 9));
+    check_with_recomputation(
+        nn::language_model({nn::layer("embedding", "units = 6"), nn::residual({nn::layer("layer_norm"), attention}),
+                            nn::residual({nn::dense(8), nn::layer("gelu_tanh"), nn::dense(6), nn::dropout(0.2)}),
+                            nn::layer("layer_norm"), nn::layer("unembedding", "tied = true")},
+                           7, 9));
   }
   SECTION("Llama") {
     const nn::LayerSettings attention =
@@ -178,12 +188,13 @@ TEST_CASE("gradients on the device are those of central differences", "[gpu]") {
     }
   }
   SECTION("residual blocks") {
-    check({.layers = {nn::convolution(3, {3}, {1}), tanh,
-                      nn::residual({nn::convolution(5, {3}, {1}), norm, tanh, nn::convolution(5, {3}, {1}), norm},
-                                   {nn::convolution(5, {1}), norm}),
-                      nn::layer("global_average_pool"), nn::dense(2)},
-           .in = {2, 5, 5},
-           .batch = 4});
+    check_with_recomputation(
+        {.layers = {nn::convolution(3, {3}, {1}), tanh,
+                    nn::residual({nn::convolution(5, {3}, {1}), norm, tanh, nn::convolution(5, {3}, {1}), norm},
+                                 {nn::convolution(5, {1}), norm}),
+                    nn::layer("global_average_pool"), nn::dense(2)},
+         .in = {2, 5, 5},
+         .batch = 4});
   }
 }
 

@@ -117,7 +117,9 @@ TEST_CASE("a frozen batch norm computes in training what it computes afterwards"
 TEST_CASE("a pattern that fits no parameters, or all of them, is an error", "[freeze]") {
   const auto backend = kernels::make_cpu_backend(1);
   const NetworkSettings settings{.layers = {dense(3), layer("tanh"), dense(2)}};
-  const auto network = [&](std::vector<std::string> freeze) { Network(settings, {4, 1, 1}, *backend, true, freeze); };
+  const auto network = [&](std::vector<std::string> freeze) {
+    Network(settings, {4, 1, 1}, *backend, {.freeze = std::move(freeze)});
+  };
   network({"dense1"});
   network({"dense*.bias", "dense1"});
   CHECK_THROWS_AS(network({"dense"}), ConfigError);
@@ -148,8 +150,8 @@ TEST_CASE("with local statistics a rank asks nobody and sees its own part alone"
 TEST_CASE("auto statistics are global where the ranks step together, else local; the notes say so", "[batch_norm]") {
   ReferenceBackend backend;
   const TrialSettings settings = with_norms("auto");
-  const Network together({.layers = settings.layers}, {settings.in}, backend, true);
-  const Network apart({.layers = settings.layers}, {settings.in}, backend, false);
+  const Network together({.layers = settings.layers}, {settings.in}, backend);
+  const Network apart({.layers = settings.layers}, {settings.in}, backend, {.steps_together = false});
   CHECK(together.notes() == std::vector<std::string>{"global batch statistics"});
   CHECK(apart.notes() == std::vector<std::string>{"local batch statistics"});
   CHECK(together.rows(1)[1].kind == "batch_norm, global batch statistics");

@@ -8,7 +8,7 @@ namespace unisono::nn {
 namespace {
 
 std::vector<std::string> fused_nodes(const std::vector<LayerSettings>& layers, const kernels::Extent& in) {
-  Graph graph = build_graph({.layers = layers}, {in}, true);
+  Graph graph = build_graph({.layers = layers}, {in});
   fuse(graph);
   std::vector<std::string> names;
   for (const Node& node : graph.nodes) names.push_back(node.name);
@@ -34,7 +34,7 @@ TEST_CASE("a residual block's addition and the ReLU behind it go into the branch
         Names{"residual1.convolution1", "residual1.batch_norm1", "residual1.convolution2", "residual1.batch_norm2"});
 
   Graph graph =
-      build_graph({.layers = {residual(branch, {convolution(2, {1})}), layer("relu"), dense(3)}}, {{2, 4, 4}}, true);
+      build_graph({.layers = {residual(branch, {convolution(2, {1})}), layer("relu"), dense(3)}}, {{2, 4, 4}});
   fuse(graph);
   REQUIRE(graph.nodes.size() == 6);  // shortcut, 4 of the branch, dense
   CHECK(graph.nodes[0].name == "residual1.shortcut.convolution1");
@@ -44,7 +44,7 @@ TEST_CASE("a residual block's addition and the ReLU behind it go into the branch
 }
 
 TEST_CASE("the table of layers says where a fused layer went", "[fusion]") {
-  Graph graph = build_graph({.layers = {dense(3), layer("relu"), dense(2)}}, {{4, 1, 1}}, true);
+  Graph graph = build_graph({.layers = {dense(3), layer("relu"), dense(2)}}, {{4, 1, 1}});
   fuse(graph);
   CHECK(graph.configured[1].kind == "relu (in dense1)");
   CHECK(graph.configured[1].node == -1);

@@ -50,7 +50,7 @@ TEST_CASE("no arrangement overlaps in time and place", "[memory_schedule]") {
 Graph graph_of(const std::vector<LayerSettings>& layers, const kernels::Extent& in) {
   ReferenceBackend backend;
   ParameterLayout parameters, statistics;
-  Graph graph = build_graph({.layers = layers}, {in}, true);
+  Graph graph = build_graph({.layers = layers}, {in});
   fuse(graph);
   for (Node& node : graph.nodes) {
     node.first = parameters.size();
@@ -68,18 +68,18 @@ MemorySchedule training_schedule(const Graph& graph) {
 TEST_CASE("activations run in place where nobody needs what they overwrite", "[memory_schedule]") {
   // tanh keeps its output, dense its input: tensor 1 is overwritten by tensor 2.
   const MemorySchedule in_place = training_schedule(graph_of({dense(3), layer("tanh"), dense(2)}, {4, 1, 1}));
-  CHECK(in_place.activation[1] == in_place.activation[2]);
+  CHECK(in_place.forward.activation[1] == in_place.forward.activation[2]);
   // GELU's gradient needs its input.
   const MemorySchedule apart = training_schedule(graph_of({dense(3), layer("gelu"), dense(2)}, {4, 1, 1}));
-  CHECK(apart.activation[1] != apart.activation[2]);
+  CHECK(apart.forward.activation[1] != apart.forward.activation[2]);
   // The first tanh keeps its output, so that the second must not overwrite it.
   const MemorySchedule twice =
       training_schedule(graph_of({dense(3), layer("tanh"), layer("tanh"), dense(2)}, {4, 1, 1}));
-  CHECK(twice.activation[1] == twice.activation[2]);
-  CHECK(twice.activation[2] != twice.activation[3]);
+  CHECK(twice.forward.activation[1] == twice.forward.activation[2]);
+  CHECK(twice.forward.activation[2] != twice.forward.activation[3]);
   // The shortcut reads it, too.
   const MemorySchedule read = training_schedule(graph_of({dense(3), residual({layer("tanh"), dense(3)})}, {4, 1, 1}));
-  CHECK(read.activation[1] != read.activation[2]);
+  CHECK(read.forward.activation[1] != read.forward.activation[2]);
 }
 
 TEST_CASE("the first layer that learns gives no gradient of its inputs", "[memory_schedule]") {
@@ -91,17 +91,43 @@ TEST_CASE("the first layer that learns gives no gradient of its inputs", "[memor
 
 TEST_CASE("outside training a chain of layers needs two buffers", "[memory_schedule]") {
   ReferenceBackend backend;
-  const Network network({.layers = {dense(64), dense(64), dense(64), dense(64)}}, {64, 1, 1}, backend, true);
+  const Network network({.layers = {dense(64), dense(64), dense(64), dense(64)}}, {64, 1, 1}, backend);
   CHECK(network.plan(10, false).floats == 2 * 640);
   // Training keeps five activations; while the loss runs there is a gradient, too, and in the backward pass two of them
   // beside at most four inputs.
   CHECK(network.plan(10, true).floats == 6 * 640);
 }
 
+TEST_CASE("of residual blocks that are computed anew only the inputs are kept", "[memory_schedule]") {
+  const auto floats = [](int blocks, bool again) {
+    ReferenceBackend backend;
+    std::vector<LayerSettings> layers = {dense(64)};
+    for (int i = 0; i < blocks; ++i) layers.push_back(residual({dense(128), layer("gelu"), dense(64)}));
+    layers.push_back(dense(64));
+    return Network({.layers = layers}, {64, 1, 1}, backend, {.recomputes_blocks = again}).plan(10, true).floats;
+  };
+  // A block's inputs are 640 floats; GELU's inputs and its outputs 1,280 each.
+  for (const int blocks : {3, 4, 7}) {
+    CHECK(floats(blocks + 1, false) - floats(blocks, false) == 640 + 2 * 1280);
+    CHECK(floats(blocks + 1, true) - floats(blocks, true) == 640);
+  }
+  CHECK(floats(7, true) < floats(3, false));
+}
+
+TEST_CASE("nodes whose results the backward pass does not read are not run again", "[memory_schedule]") {
+  // 0 dense; 1 … 4 the block: dense, GELU, dense, addition; 5 dense. The last dense layer needs its inputs alone.
+  Graph graph = graph_of({dense(6), residual({dense(8), layer("gelu"), dense(6)}), dense(2)}, {4, 1, 1});
+  graph.recomputes_blocks = true;
+  CHECK(training_schedule(graph).runs_again == std::vector<bool>{false, true, true, false, false, false});
+  for (Node& node : graph.nodes) node.learns = false;
+  graph.nodes.back().learns = true;  // behind the block: it has no backward pass
+  CHECK(training_schedule(graph).recomputed.empty());
+}
+
 TEST_CASE("every size and offset of a plan is a multiple of a cache line", "[memory_schedule]") {
   ReferenceBackend backend;
   const Network network({.layers = {convolution(3, {3}), layer("batch_norm"), layer("gelu"), dense(7)}}, {1, 5, 5},
-                        backend, true);
+                        backend);
   for (const Index batch : {1, 3, 7}) {
     const WorkspacePlan plan = network.plan(batch, true);
     for (const Index size : plan.sizes) CHECK(size % 16 == 0);

@@ -28,6 +28,7 @@ struct TrialSettings {
   Index classes = 0;       ///< of labels; 0: one an output, where the loss wants labels
   bool weighted = false;   ///< whether the examples have weights
   std::vector<std::string> freeze = {};
+  bool recomputes_blocks = false;
   kernels::Winograd winograd = kernels::Winograd::tiles_2x2;
   Index rows = 1;  ///< of an example
   /// Above 0: the inputs are tokens. A language model's head gives the loss, or, where there are `classes`, the inputs
@@ -136,7 +137,8 @@ struct Trial {
                  .label_smoothing = s.label_smoothing,
                  .layers = s.layers,
                  .winograd = s.winograd},
-                s.shape(), b, s.steps_together, s.freeze),
+                s.shape(), b,
+                {.steps_together = s.steps_together, .freeze = s.freeze, .recomputes_blocks = s.recomputes_blocks}),
         batch(last - first),
         theta(network.parameters().size()),
         statistics(network.statistics().size()),

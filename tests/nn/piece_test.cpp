@@ -102,7 +102,12 @@ PieceResult run_whole(kernels::Backend& backend, const TrialSettings& settings, 
   return result;
 }
 
-/// Every cut into at most four pieces, both kinds of backward pass.
+bool has_residual_blocks(const TrialSettings& settings) {
+  return std::ranges::find(settings.layers, "residual", &LayerSettings::kind) != settings.layers.end();
+}
+
+/// Every cut into at most four pieces, both kinds of backward pass; activations of residual blocks are kept, or
+/// computed anew.
 void check_all_cuts(const TrialSettings& settings, std::size_t most_cuts = 3) {
   ReferenceBackend reference;
   const auto one = kernels::make_cpu_backend(1), two = kernels::make_cpu_backend(2);
@@ -119,6 +124,14 @@ void check_all_cuts(const TrialSettings& settings, std::size_t most_cuts = 3) {
         INFO(backend->description() << ", cut at " << Catch::Detail::stringify(chosen));
         CHECK(run(*backend, settings, reducer, chosen, order) == whole);
         CHECK(run(*backend, settings, reducer, chosen, {PassKind::halves, write}) == whole);
+      });
+      if (!has_residual_blocks(settings)) continue;
+      TrialSettings again = settings;
+      again.recomputes_blocks = true;
+      for_each_choice(cuts, 1, [&](const std::vector<int>& chosen) {
+        INFO(backend->description() << ", computed anew, cut at " << Catch::Detail::stringify(chosen));
+        CHECK(run(*backend, again, reducer, chosen, order) == whole);
+        CHECK(run(*backend, again, reducer, chosen, {PassKind::halves, write}) == whole);
       });
     }
   }
@@ -185,7 +198,7 @@ TEST_CASE("pieces of a network with frozen blocks give the whole one's bits", "[
 TEST_CASE("a piece before which nothing learns gives no gradient of its inputs", "[piece][freeze]") {
   ReferenceBackend backend;
   const Network network({.layers = {dense(3), layer("tanh"), dense(3), layer("tanh"), dense(2)}}, {4, 1, 1}, backend,
-                        true, {"dense1"});
+                        {.freeze = {"dense1"}});
   CHECK(network.cut_points().size() == 4);
   CHECK_FALSE(network.piece(0, 1).gives_input_gradient());
   CHECK_FALSE(network.piece(1, 5).gives_input_gradient());
@@ -210,9 +223,22 @@ TEST_CASE("pieces run without examples where others have some", "[piece][batch_n
   }
 }
 
+TEST_CASE("residual blocks are computed anew on ranks without examples, too", "[piece][batch_norm]") {
+  const auto backend = kernels::make_cpu_backend(1);
+  TwiceReducer reducer;
+  TrialSettings settings = image_network();
+  for (const Index first_batch : {Index{0}, settings.batch}) {
+    const Order order{PassKind::training, kernels::Write::add, first_batch};
+    settings.recomputes_blocks = false;
+    const PieceResult kept = run_whole(*backend, settings, reducer, order);
+    settings.recomputes_blocks = true;
+    CHECK(run_whole(*backend, settings, reducer, order) == kept);
+  }
+}
+
 TEST_CASE("pieces lie between two different cut points", "[piece]") {
   ReferenceBackend backend;
-  const Network network({.layers = {dense(3), layer("tanh"), dense(2)}}, {4, 1, 1}, backend, true);
+  const Network network({.layers = {dense(3), layer("tanh"), dense(2)}}, {4, 1, 1}, backend);
   REQUIRE(network.cut_points().size() == 2);
   CHECK(network.piece(0, 3).parameters() == FloatRange{0, network.parameters().size()});
   CHECK(network.piece(2, 3).parameters() ==
@@ -234,7 +260,7 @@ TEST_CASE("cut points lie outside residual blocks and not in front of what was f
   ReferenceBackend backend;
   const LayerSettings relu = layer("relu");
   const auto cuts = [&](const std::vector<LayerSettings>& layers) {
-    return names_of_cuts(Network({.layers = layers}, {3, 4, 4}, backend, true));
+    return names_of_cuts(Network({.layers = layers}, {3, 4, 4}, backend));
   };
   using Names = std::vector<std::string>;
   CHECK(cuts({kSame, relu, dense(2)}) == Names{"convolution1"});
@@ -251,7 +277,7 @@ TEST_CASE("cut points say what the pieces beside them cost", "[piece]") {
   const Network lenet(
       {.layers = {convolution(20, {5}), pool("max_pool", {2}), layer("relu"), convolution(50, {5}),
                   pool("max_pool", {2}), layer("relu"), layer("flatten"), dense(500), layer("relu"), dense(10)}},
-      {1, 28, 28}, backend, true);
+      {1, 28, 28}, backend);
   const std::vector<CutPoint> points = lenet.cut_points();
   REQUIRE(points.size() == 7);
   double flops = 0;

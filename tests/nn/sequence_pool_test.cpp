@@ -40,7 +40,7 @@ Result result_with(kernels::Backend& backend, const TrialSettings& settings, std
 void refuse(const std::vector<LayerSettings>& layers, const std::string& message) {
   const auto backend = kernels::make_cpu_backend(1);
   const Shape in{.extent = {1}, .rows = kRows, .vocabulary = kVocabulary};
-  CHECK_THROWS_WITH(Network({.loss = LossKind::softmax_cross_entropy, .layers = layers}, in, *backend, true),
+  CHECK_THROWS_WITH(Network({.loss = LossKind::softmax_cross_entropy, .layers = layers}, in, *backend),
                     Contains(message));
 }
 
@@ -82,7 +82,7 @@ TEST_CASE("networks that would read padding are refused", "[sequence_pool]") {
   refuse({embedding, pooling, pooling, dense(2)}, "'sequence_pool1' has made one vector of each text before");
   const auto backend = kernels::make_cpu_backend(1);
   CHECK_THROWS_WITH(
-      Network({.loss = LossKind::mean_squared_error, .layers = {dense(4), pooling}}, {.extent = {3}}, *backend, true),
+      Network({.loss = LossKind::mean_squared_error, .layers = {dense(4), pooling}}, {.extent = {3}}, *backend),
       Contains("does not begin with an embedding"));
 }
 

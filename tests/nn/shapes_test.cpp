@@ -13,7 +13,7 @@ using Catch::Matchers::Equals;
 
 std::vector<std::string> shapes(const std::vector<LayerSettings>& layers, const kernels::Extent& in) {
   std::vector<std::string> texts;
-  for (const ConfiguredLayer& row : build_graph({.layers = layers}, {in}, true).configured) {
+  for (const ConfiguredLayer& row : build_graph({.layers = layers}, {in}).configured) {
     texts.push_back(text_of(row.out));
   }
   return texts;
@@ -22,7 +22,7 @@ std::vector<std::string> shapes(const std::vector<LayerSettings>& layers, const 
 std::string graph_error(const std::vector<LayerSettings>& layers, const kernels::Extent& in,
                         bool steps_together = true) {
   try {
-    build_graph({.layers = layers}, {in}, steps_together);
+    build_graph({.layers = layers}, {in}, {.steps_together = steps_together});
   } catch (const ConfigError& error) {
     return error.what();
   }
@@ -67,7 +67,7 @@ TEST_CASE("layers are named by kind and number, inside residual blocks by the bl
   const std::vector<LayerSettings> block = {convolution(2, {3}, {1}), layer("relu"), convolution(2, {3}, {1})};
   const std::vector<LayerSettings> layers = {convolution(2, {1}), residual(block, {convolution(2, {1})}), dense(4),
                                              own};
-  for (const ConfiguredLayer& row : build_graph({.layers = layers}, {{1, 4, 4}}, true).configured) {
+  for (const ConfiguredLayer& row : build_graph({.layers = layers}, {{1, 4, 4}}).configured) {
     names.push_back(row.name);
   }
   CHECK(names == std::vector<std::string>{"convolution1", "residual1.shortcut.convolution1", "residual1.convolution1",
@@ -134,7 +134,9 @@ TEST_CASE("global batch statistics are refused where ranks drift apart", "[shape
 TEST_CASE("a network needs layers, and something to train", "[shapes]") {
   ReferenceBackend backend;
   CHECK_THAT(graph_error({}, {4, 1, 1}), Equals("model.layers: the network has no layers; give it at least one"));
-  CHECK_THROWS_AS(Network({.layers = {layer("relu")}}, {4, 1, 1}, backend, true), ConfigError);
+  CHECK_THROWS_AS(Network({.layers = {layer("relu")}}, {4, 1, 1}, backend), ConfigError);
+  CHECK_THROWS_WITH(Network({.layers = {dense(3)}}, {4, 1, 1}, backend, {.recomputes_blocks = true}),
+                    Catch::Contains("no residual block"));
   LayerSettings unknown;
   unknown.kind = "densee";
   CHECK_THAT(graph_error({unknown}, {4, 1, 1}), Catch::Contains("there is no kind of layer 'densee'"));

@@ -340,6 +340,7 @@ TEST_CASE("stages that cannot be are refused by all ranks alike, and each messag
       {2, {"replica.stages=2", "replica.schedule=gpipe", "replica.chunks=2"}, "'gpipe' has no such key"},
       {2, {"replica.stages=2", "replica.schedule=interleaved", "replica.chunks=1"}, "'chunks' in [replica] is 1"},
       {2, {"replica.stages=2", "replica.recompute=some"}, "'recompute' in [replica] is 'some'"},
+      {1, {"replica.recompute=blocks", "model.layers=[{kind='dense', units=5}]"}, "no residual block"},
       {2,
        {"replica.stages=2", "replica.schedule=interleaved", "replica.chunks=4"},
        "replica.stages: 2 stages × 4 chunks make 8 pieces, but this network can be cut into at most 7"},

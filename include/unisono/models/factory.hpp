@@ -125,6 +125,7 @@ struct ModelContext {
   std::function<std::span<const std::int64_t>()> occurrences = {};
   std::int64_t training_examples = 0;
   std::vector<std::string> freeze = {};  ///< networks: blocks that are not trained (ParameterLayout::freeze)
+  bool recomputes_blocks = false;        ///< networks: nn::NetworkOptions::recomputes_blocks
   nn::TensorPart part = {};              ///< networks: what the model has of each layer
   TensorGroup* tensor = nullptr;         ///< networks: the ranks that have the other parts; null: there are none
 };

@@ -108,15 +108,25 @@ struct CutPoint {
   PieceCost before, behind;  ///< costs of all layers before the cut point, and of all behind it
 };
 
+/// How a network is trained, as far as it must know.
+struct NetworkOptions {
+  /// Whether all ranks compute each step together, so that "auto" batch statistics can be global.
+  bool steps_together = true;
+  /// Patterns of names (ParameterLayout::freeze): matching blocks' part of every gradient is 0.
+  std::vector<std::string> freeze = {};
+  /// What the network has of each layer; blocks that are parts of whole ones say so (Block::cut).
+  TensorPart part = {};
+  /// Activations inside of residual blocks are not kept for the backward pass, but computed anew before it (Chen et
+  /// al., "Training deep nets with sublinear memory cost", 2016). Changes no bit.
+  bool recomputes_blocks = false;
+};
+
 /// Layers in sequence, with residual blocks.
 class Network {
  public:
-  /// \param steps_together whether all ranks compute each step together, so that "auto" batch statistics can be global
-  /// \param freeze patterns of names (see ParameterLayout::freeze): matching blocks' part of every gradient is 0
-  /// \param part what the network has of each layer; blocks that are parts of whole ones say so (Block::cut)
   /// \throws ConfigError naming the layer that does not fit, or the pattern that fits nothing
-  Network(const NetworkSettings& settings, const Shape& in, const kernels::Backend& backend, bool steps_together,
-          const std::vector<std::string>& freeze = {}, const TensorPart& part = {});
+  Network(const NetworkSettings& settings, const Shape& in, const kernels::Backend& backend,
+          const NetworkOptions& options = {});
   /// The network up to layer `layer`, whose outputs become the network's. For inference, with θ and statistics of the
   /// whole network.
   /// \throws ConfigError with the names of all layers where there is no such layer

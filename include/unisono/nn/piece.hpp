@@ -8,6 +8,7 @@
 
 namespace unisono::nn {
 
+struct ForwardSlots;    // where forward passes write to
 struct Graph;           // the layers in order, and which tensors they connect
 struct MemorySchedule;  // which tensors share memory, and when each is needed
 
@@ -37,8 +38,10 @@ struct Workspace {
 struct PieceCost {
   double forward = 0;
   double backward_inputs = 0, backward_weights = 0;
+  double again = 0;  ///< of activations that are computed anew for the backward pass
   Index parameters = 0;
 
+  /// Without what is computed anew.
   double flops() const { return forward + backward_inputs + backward_weights; }
   PieceCost& operator+=(const PieceCost& more);
 };
@@ -118,6 +121,8 @@ class Piece {
   void load(const Pass& pass, const Inputs& inputs, MutableView x) const;
   MutableView slot(const Workspace& workspace, int number) const;
   View run_forward(const Pass& pass, const Workspace& workspace) const;
+  void run_forward(int i, const Pass& pass, const Workspace& workspace, const ForwardSlots& slots) const;
+  void recompute(int i, const Pass& pass, const Workspace& workspace) const;
   bool runs_backward(int i, const Pass& pass, Half half) const;
   void run_backward(int i, const Pass& pass, const Workspace& workspace, const Gradient& gradient, Half half) const;
   void copy(const Pass& pass, const Workspace& workspace, int from, int to) const;

@@ -127,13 +127,16 @@ inline constexpr Named<PipelineSchedule> kPipelineSchedules[] = {
     {PipelineSchedule::zero_bubble, "zero_bubble",
      "1f1b with the gradients of weights computed in the idle times (ZB-H1)"}};
 
-/// Which activations of a piece are computed anew before its backward pass, instead of kept from its forward pass.
-enum class Recompute { none, all, automatic };
+/// Which activations are computed anew before a backward pass, instead of kept from the forward pass.
+enum class Recompute { none, blocks, all, automatic };
 
 inline constexpr Named<Recompute> kRecompute[] = {
     {Recompute::none, "none", "all activations are kept"},
-    {Recompute::all, "all", "only a piece's inputs are kept; its forward pass runs twice"},
-    {Recompute::automatic, "auto", "all where the model would not fit into memory otherwise, or be slower"}};
+    {Recompute::blocks, "blocks", "those inside of residual blocks, before each block's backward pass"},
+    {Recompute::all, "all",
+     "in pipelines: all but a piece's inputs, before the piece's backward pass; with stages = 1 the same as none"},
+    {Recompute::automatic, "auto",
+     "in pipelines: all where the model would not fit into memory otherwise, or be slower"}};
 
 /// How fast the ranks are, for the placement of layers.
 enum class Speed { flops, measured };

@@ -271,8 +271,9 @@ Placement best_of(const Prices& prices) {
 Placement place(const PlacementProblem& problem) {
   assert(problem.pieces() <= problem.segments());
   std::optional<Placement> best;
-  for (const Recompute recompute : {Recompute::none, Recompute::all}) {
-    if (problem.settings.recompute != Recompute::automatic && problem.settings.recompute != recompute) continue;
+  const Recompute asked = problem.settings.recompute;
+  for (const Recompute recompute : {asked == Recompute::automatic ? Recompute::none : asked, Recompute::all}) {
+    if (asked != Recompute::automatic && asked != recompute) continue;
     Placement found = best_of(Prices(problem, recompute));
     if (!best || Better{problem}(found, *best)) best = std::move(found);
   }

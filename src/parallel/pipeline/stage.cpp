@@ -181,7 +181,9 @@ double Stage::flops_of(const Task& task, OperationKind kind) const {
   const nn::PieceCost& cost = costs_[static_cast<std::size_t>(task.piece)];
   double flops = 0;
   if (kind == OperationKind::forward) flops += cost.forward;
-  if (kind == OperationKind::backward || kind == OperationKind::backward_inputs) flops += cost.backward_inputs;
+  if (kind == OperationKind::backward || kind == OperationKind::backward_inputs) {
+    flops += cost.backward_inputs + cost.again;
+  }
   if (kind == OperationKind::backward || kind == OperationKind::backward_weights) flops += cost.backward_weights;
   return flops * static_cast<double>(task.batch.size);
 }

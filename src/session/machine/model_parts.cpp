@@ -126,7 +126,8 @@ models::ModelContext model_context(kernels::Backend& backend, Reducer& reducer, 
                                .seed = static_cast<std::uint64_t>(config.seed),
                                .update_rule = config.optimizer.kind,
                                .learning_rate = config.optimizer.learning_rate,
-                               .freeze = config.train.weights.freeze};
+                               .freeze = config.train.weights.freeze,
+                               .recomputes_blocks = config.replica.recompute == parallel::Recompute::blocks};
   if (data != nullptr) {
     context.occurrences = [data] { return std::span<const std::int64_t>(data->occurrences()); };
     context.training_examples = data->info().train;

@@ -63,10 +63,10 @@ class Placer {
     parallel::Placement placement{.cuts = parallel::Stages(plan_.staged(), settings, 1).cuts()};
     placement.ranks.resize(static_cast<std::size_t>(sizes.stages));
     std::iota(placement.ranks.begin(), placement.ranks.end(), 0);
-    const bool recomputes = settings.recompute == parallel::Recompute::all;
-    placement.recompute = recomputes ? parallel::Recompute::all : parallel::Recompute::none;
+    const bool may_choose = settings.recompute == parallel::Recompute::automatic;
+    placement.recompute = may_choose ? parallel::Recompute::none : settings.recompute;
     placement = priced(problem, std::move(placement));
-    if (settings.recompute != parallel::Recompute::automatic || !placement.lack(problem.limits)) return placement;
+    if (!may_choose || !placement.lack(problem.limits)) return placement;
     placement.recompute = parallel::Recompute::all;
     return priced(problem, std::move(placement));
   }
@@ -270,8 +270,10 @@ Settled chosen(const StagePlan& plan, Settled asked, const PlacedModel& placed) 
                  {std::move(key), ChosenBy::placement, std::move(why)});
   };
   choose(replica.stages, placed.sizes.stages, "replica.stages", "the shortest step that memory allows");
-  choose(replica.recompute, whole ? parallel::Recompute::none : placed.placement.recompute, "replica.recompute",
-         whole ? "each rank holds the whole model" : "the memory of the stages");
+  if (replica.recompute != parallel::Recompute::blocks) {
+    choose(replica.recompute, whole ? parallel::Recompute::none : placed.placement.recompute, "replica.recompute",
+           whole ? "each rank holds the whole model" : "the memory of the stages");
+  }
   if (train.batch_size < 0)
     choose(train.batch_size, placed.sizes.batch_size, "train.batch_size", "as many examples as memory allows");
   choose(train.micro_batches, placed.sizes.micro_batches, "train.micro_batches",

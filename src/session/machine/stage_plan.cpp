@@ -84,7 +84,7 @@ settings::Config StagePlan::with(const StepSizes& sizes) const {
   if (sizes.stages > 1) return config;
   config.replica.schedule = parallel::PipelineSchedule::naive;  // one rank trains one micro-batch at a time
   config.replica.chunks = 1;
-  config.replica.recompute = parallel::Recompute::none;
+  if (config.replica.recompute != parallel::Recompute::blocks) config.replica.recompute = parallel::Recompute::none;
   return config;
 }
 
@@ -173,7 +173,7 @@ parallel::PassSeconds StagePlan::segment_cost(int segment) const {
     return i == segments() ? piece(0, segments()).cost() : points_[static_cast<std::size_t>(i) - 1].before;
   };
   const nn::PieceCost first = before(segment), last = before(segment + 1);
-  return {last.forward - first.forward, last.backward_inputs - first.backward_inputs,
+  return {last.forward - first.forward, last.backward_inputs + last.again - first.backward_inputs - first.again,
           last.backward_weights - first.backward_weights};
 }
 
