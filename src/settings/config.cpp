@@ -70,11 +70,6 @@ void require_replica(ConfigVisitor& visitor, const Config& config) {
                   unless(config.divides_layers()      ? "remove replica.tensor and replica.tensor_leaves"
                          : config.replica.stages != 1 ? "remove replica.stages"
                                                       : "remove replica.recompute and replica.placement"));
-  visitor.require(
-      "replica", !config.divides_layers() || !config.is_placed_automatically(),
-      "the placement does not know yet what ranks that share layers need: with replica.tensor or "
-      "replica.tensor_leaves, give numbers for replica.stages, train.batch_size and train.micro_batches, and "
-      "remove replica.placement's memory and speed and recompute = \"auto\"");
   visitor.require("replica", !config.divides_layers() || config.precision == kernels::Precision::fp32,
                   "ranks that share layers add up activations in fp32 only so far: set precision = \"fp32\", or remove "
                   "replica.tensor and replica.tensor_leaves");

@@ -253,7 +253,6 @@ class TensorParallel(LanguageModelTest):
             (self.FOUR, 2, ["replica.tensor=2", "replica.tensor_leaves=6"], "must be a power of two"),
             (self.FOUR, 2, ["replica.tensor=2", "replica.stages=2"], "stages × tensor = 2 × 2 does not divide 2 ranks"),
             (self.FOUR, 2, ["replica.tensor=2", "strategy.kind=parameter_server"], "remove replica.tensor"),
-            (self.FOUR, 2, ["replica.tensor=2", "train.micro_batches=auto"], "the placement does not know yet"),
             (self.FOUR, 2, ["replica.tensor=2", "device=cuda", "precision=bf16"], "in fp32 only so far"),
             (linear, 2, ["replica.tensor=2"], "no layers that could be divided"),
             (one_layer, 2, ["replica.tensor=2"], "no layers that can be divided"),
@@ -263,6 +262,18 @@ class TensorParallel(LanguageModelTest):
                 result = self.train("new", *settings(*pairs), ranks=ranks, code=2)
                 self.assertEqual(len(messages(result)), 1, result)
                 self.assertIn(message, messages(result)[0])
+
+    def test_placement_counts_what_a_rank_has_of_each_layer(self):
+        pairs = ("replica.tensor=2", "replica.placement.speed=[1, 1, 3, 3]")
+        self.train("one", *settings(self.PARTS))
+        self.train("placed", *settings(self.PARTS, "replica.stages=2", *pairs), ranks=4)
+        self.assert_same_bits("one", "placed")
+        self.assertIn("ranks = [1, 0]", (self.folder / "placed" / "config.toml").read_text())  # the fast ones have more
+        shown = json.loads(self.succeed("info", "config.toml", "--json", *settings(*pairs, "replica.stages=2")).out)
+        self.assertEqual([stage["rank"] for stage in shown["stages"]], [2, 0])  # the first of those that share a stage
+        tight = 'replica.placement.memory="2 MiB"'
+        refused = self.train("new", *settings("replica.tensor=2", "replica.stages=auto", tight), ranks=4, code=2)
+        self.assertIn("fits into no placement on 4 ranks", messages(refused)[0])
 
     def test_info_predicts_what_a_rank_needs(self):
         wide = self.FOUR.replace("units = 32", "units = 4096")

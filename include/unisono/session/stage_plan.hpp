@@ -56,7 +56,8 @@ class StagePlan {
   const nn::Network& network() const { return staged().network(); }
   std::int64_t most_examples() const { return data_.train; }  ///< the most examples of a step; 0: any number
   int segments() const { return static_cast<int>(points_.size()) + 1; }
-  int replicas(int stages) const { return abilities_.ranks / (stages * static_cast<int>(config_.replica.tensor)); }
+  int replicas(int stages) const { return abilities_.ranks / (stages * tensor()); }
+  int tensor() const { return static_cast<int>(config_.replica.tensor); }  ///< ranks that share a stage's work
 
   /// The problem of placing the model, for steps of given sizes. The problem refers to the plan.
   /// \pre sizes.stages divides the ranks
@@ -79,6 +80,7 @@ class StagePlan {
   std::vector<parallel::PassSeconds> seconds(const StepSizes& sizes, int slot) const;
   parallel::PassSeconds segment_cost(int segment) const;
   double limit(const StepSizes& sizes, int slot) const;
+  std::vector<std::size_t> ranks_at(const StepSizes& sizes, int slot) const;
   bool ends(int last) const { return last == segments(); }
 
   const settings::Config& config_;

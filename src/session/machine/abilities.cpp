@@ -30,7 +30,8 @@ std::vector<double> for_all_ranks(std::vector<double> given, const settings::Con
                                   config.replica.stages > 1 ? ", or for each stage" : ""));
   }
   std::vector<double> all;
-  for (int rank = 0; rank < ranks; ++rank) all.push_back(given[static_cast<std::size_t>(rank % count)]);
+  const auto tensor = static_cast<int>(config.replica.tensor);
+  for (int rank = 0; rank < ranks; ++rank) all.push_back(given[static_cast<std::size_t>(rank / tensor % count)]);
   return all;
 }
 
@@ -96,7 +97,8 @@ bool leaves_something_open(const settings::Config& config) {
 
 std::string text_of(const PlacedModel& placed, const settings::Config& config, int ranks) {
   const auto number = placed.sizes.micro_batches;
-  return fmt::format("placement: {} of {}, {} in {} a step{}{}", count_of(ranks / placed.sizes.stages, "replica"),
+  return fmt::format("placement: {} of {}, {} in {} a step{}{}",
+                     count_of(ranks / static_cast<int>(placed.sizes.stages * config.replica.tensor), "replica"),
                      count_of(placed.sizes.stages, "stage"), count_of(placed.sizes.batch_size, "example"),
                      number == 1 ? "1 micro-batch" : fmt::format("{} micro-batches", number),
                      config.replica.recompute == parallel::Recompute::all ? ", activations are computed anew" : "",

@@ -117,7 +117,8 @@ class Chooser {
     std::vector<int> stages;
     for (int number = 1; number <= plan_.abilities().ranks; ++number) {
       const auto pieces = number == 1 ? 1 : number * config_.replica.chunks;
-      if (plan_.abilities().ranks % number == 0 && pieces <= plan_.segments()) stages.push_back(number);
+      if (plan_.abilities().ranks % (number * plan_.tensor()) == 0 && pieces <= plan_.segments())
+        stages.push_back(number);
     }
     return stages;
   }
@@ -242,7 +243,7 @@ class Remedies {
     const StagePlan same(plan_, changed);
     for (int stages = sizes_.stages + 1; stages * config_.replica.chunks <= plan_.segments() && stages <= kMost;
          ++stages) {
-      const StagePlan other(same, stages * plan_.replicas(sizes_.stages));
+      const StagePlan other(same, stages * plan_.replicas(sizes_.stages) * plan_.tensor());
       if (!Placer(other, changed).place({stages, sizes_.batch_size, sizes_.micro_batches}).fits()) continue;
       return found_.push_back(fmt::format("{} stages (mpirun -n {})", stages, other.abilities().ranks));
     }
@@ -298,7 +299,8 @@ std::string refusal(const StagePlan& plan, const settings::Config& config, const
       count_of(plan.abilities().ranks, "rank"),
       placed.sizes.stages == 1 ? std::string("a rank with all layers")
                                : fmt::format("stage {} ({})", lack.stage, layers_of(plan, placed, lack.stage)),
-      bytes_text(placed.placement.bytes[stage]), bytes_text(lack.bytes), bytes_text(placed.problem.limits[rank]), rank,
+      bytes_text(placed.placement.bytes[stage]), bytes_text(lack.bytes), bytes_text(placed.problem.limits[rank]),
+      rank * static_cast<std::size_t>(plan.tensor()),
       remedies.empty()
           ? "neither activations that are computed anew, nor more micro-batches, smaller batches or more stages would "
             "do: give the ranks more memory"

@@ -177,12 +177,20 @@ parallel::PassSeconds StagePlan::segment_cost(int segment) const {
           last.backward_weights - first.backward_weights};
 }
 
+/// The ranks that take this place in their replicas, see comm::GridShape.
+std::vector<std::size_t> StagePlan::ranks_at(const StepSizes& sizes, int slot) const {
+  std::vector<std::size_t> ranks;
+  for (int rank = 0; rank < abilities_.ranks; ++rank) {
+    if (rank / tensor() % sizes.stages == slot) ranks.push_back(static_cast<std::size_t>(rank));
+  }
+  return ranks;
+}
+
 /// Of a micro-batch on the slowest of the ranks that take this place in their replicas.
 std::vector<parallel::PassSeconds> StagePlan::seconds(const StepSizes& sizes, int slot) const {
   const auto examples = static_cast<double>(micro_batch(sizes));
   std::vector<parallel::PassSeconds> slowest(static_cast<std::size_t>(segments()));
-  for (int rank = slot; rank < abilities_.ranks; rank += sizes.stages) {
-    const auto number = static_cast<std::size_t>(rank);
+  for (const std::size_t number : ranks_at(sizes, slot)) {
     const double gflops = abilities_.gflops.empty() ? kAssumedGflops : abilities_.gflops[number];
     for (int i = 0; i < segments(); ++i) {
       parallel::PassSeconds& most = slowest[static_cast<std::size_t>(i)];
@@ -200,10 +208,8 @@ std::vector<parallel::PassSeconds> StagePlan::seconds(const StepSizes& sizes, in
 
 double StagePlan::limit(const StepSizes& sizes, int slot) const {
   double least = kNoStep;
-  for (std::size_t rank = static_cast<std::size_t>(slot); rank < abilities_.limits.size();
-       rank += static_cast<std::size_t>(sizes.stages)) {
-    least = std::min(least, abilities_.limits[rank]);
-  }
+  if (abilities_.limits.empty()) return least;
+  for (const std::size_t rank : ranks_at(sizes, slot)) least = std::min(least, abilities_.limits[rank]);
   return least;
 }
 

@@ -58,7 +58,7 @@ StageReport::StageReport(const StagePlan& plan, const PlacedModel& placed)
     stages_.push_back({.layers = stages.text_of(stage),
                        .cost = stages.cost_of(stage),
                        .flights = parallel::flights_of(settings, stage, placed.problem.micro_batches).most,
-                       .rank = rank,
+                       .rank = rank * plan.tensor(),
                        .memory = plan.memory(placed.sizes, placed.placement, stage),
                        .limit = placed.problem.limits[static_cast<std::size_t>(rank)],
                        .busy = forecast_.busy[number]});
