@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "bench/trial.hpp"
+#include "layer_table.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/data/dataset.hpp"
 #include "unisono/records/json_line.hpp"
@@ -26,24 +27,6 @@ namespace {
 data::DatasetInfo data_info(const settings::Config& config, const std::optional<SyntheticShape>& shape) {
   const models::ModelInputs inputs = shapes_of(config, shape);
   return shape ? session::set_like(inputs) : data::inspect_dataset(config.data);
-}
-
-std::string table_text(const std::vector<models::LayerSummary>& layers) {
-  std::size_t name = 5, kind = 4, output = 6;
-  for (const models::LayerSummary& layer : layers) {
-    name = std::max(name, layer.name.size());
-    kind = std::max(kind, layer.kind.size());
-    output = std::max(output, layer.output.size());
-  }
-  std::string text = fmt::format("{:{}}  {:{}}  {:{}}  {:>12}  {:>14}  {:>12}\n", "layer", name, "kind", kind, "output",
-                                 output, "parameters", "flops/example", "activations");
-  for (const models::LayerSummary& layer : layers) {
-    text +=
-        fmt::format("{:{}}  {:{}}  {:{}}  {:>12}  {:>14}  {:>12}\n", layer.name, name, layer.kind, kind, layer.output,
-                    output, grouped(layer.parameters), grouped(static_cast<std::int64_t>(layer.flops_per_example)),
-                    session::bytes_text(static_cast<double>(layer.activation_bytes)));
-  }
-  return text;
 }
 
 /// The sparsity on which lock-free training depends, for models whose examples touch only the parameters of their
@@ -182,7 +165,7 @@ nlohmann::ordered_json json_of(const Findings& found) {
 }
 
 std::string text_of(const Findings& found) {
-  std::string text = table_text(found.layers);
+  std::string text = layer_table(found.layers);
   text += fmt::format("{}, {} flops per example and training step; activations are of a rank's {}\n",
                       count_of(found.model.layout().parameters(), "parameter"),
                       grouped(static_cast<std::int64_t>(found.model.flops_per_example())),

@@ -275,6 +275,16 @@ class TensorParallel(LanguageModelTest):
         refused = self.train("new", *settings("replica.tensor=2", "replica.stages=auto", tight), ranks=4, code=2)
         self.assertIn("fits into no placement on 4 ranks", messages(refused)[0])
 
+    def test_info_shows_repetitions_that_are_alike_once(self):
+        text = self.succeed("info", "config.toml").out
+        self.assertEqual(len(re.findall(r"(?m)^repeat1\.1…2\.residual2\.dense1 +dense ", text)), 1, text)
+        self.assertNotIn("repeat1.2.", text)
+        layers = json.loads(self.succeed("info", "config.toml", "--json").out)["layers"]
+        self.assertIn("repeat1.2.residual2.dense1", [layer["name"] for layer in layers])
+        frozen = self.succeed("info", "config.toml", *settings('train.freeze=["repeat1.1.residual1"]')).out
+        self.assertIn("repeat1.1.residual2.dense1", frozen)  # not alike
+        self.assertIn("repeat1.2.residual2.dense1", frozen)
+
     def test_info_predicts_what_a_rank_needs(self):
         wide = self.FOUR.replace("units = 32", "units = 4096")
         self.write("config.toml", wide)
