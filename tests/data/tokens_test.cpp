@@ -5,6 +5,7 @@
 #include <numeric>
 #include <set>
 
+#include "expect.hpp"
 #include "order/schedule.hpp"
 #include "sets.hpp"
 #include "unisono/base/errors.hpp"
@@ -57,18 +58,18 @@ DataSettings settings_for_tokens(const std::string& path, std::int64_t context, 
 
 /// Checks that labels are the tokens after each. \return where the batch's windows begin in the text (below V)
 std::vector<std::int64_t> begins_of(const Batch& batch, std::int64_t context) {
-  REQUIRE(batch.rows == context);
-  REQUIRE(std::ssize(batch.tokens) == batch.size * context);
-  REQUIRE(batch.labels.size() == batch.tokens.size());
-  REQUIRE(std::ssize(batch.examples) == batch.size);
+  EXPECT(batch.rows == context);
+  EXPECT(std::ssize(batch.tokens) == batch.size * context);
+  EXPECT(batch.labels.size() == batch.tokens.size());
+  EXPECT(std::ssize(batch.examples) == batch.size);
   std::vector<std::int64_t> begins;
   for (Index b = 0; b < batch.size; ++b) {
     const auto first = static_cast<std::size_t>(b * context);
     std::int64_t begin = 0;
     while (token_at(begin) != batch.tokens[first]) ++begin;
     for (std::int64_t t = 0; t < context; ++t) {
-      CHECK(batch.tokens[first + static_cast<std::size_t>(t)] == token_at(begin + t));
-      CHECK(batch.labels[first + static_cast<std::size_t>(t)] == token_at(begin + t + 1));
+      EXPECT(batch.tokens[first + static_cast<std::size_t>(t)] == token_at(begin + t));
+      EXPECT(batch.labels[first + static_cast<std::size_t>(t)] == token_at(begin + t + 1));
     }
     begins.push_back(begin);
   }
