@@ -39,27 +39,24 @@ double peak_of_one_core(const kernels::cpu::Loops& loops) {
   return rate_of_one_core([&] { return loops.multiply_add(1 << 20, &sink); });
 }
 
-/// A backend of so many threads and what its triad and its multiply-adds reach.
-struct Device {
-  std::unique_ptr<kernels::Backend> backend;
+/// What the triad and the multiply-adds of so many threads reach.
+struct Limits {
   double triad = 0, peak = 0;
 };
 
-Device& device(int threads) {
-  static std::map<int, Device> devices;
-  Device& result = devices[threads];
-  if (result.backend == nullptr) {
-    result.backend = kernels::make_cpu_backend(threads);
-    if (threads == 1) {
-      const kernels::cpu::Loops loops = kernels::cpu::loops_for(kernels::cpu::available_instruction_sets().back());
-      result.triad = triad_of_one_core(loops);
-      result.peak = peak_of_one_core(loops);
-    } else {
-      result.triad = result.backend->measure_bandwidth_bytes_per_second();
-      result.peak = result.backend->measure_peak_flops_per_second();
-    }
+Limits measure_limits(int threads) {
+  if (threads == 1) {
+    const kernels::cpu::Loops loops = kernels::cpu::loops_for(kernels::cpu::available_instruction_sets().back());
+    return {triad_of_one_core(loops), peak_of_one_core(loops)};
   }
-  return result;
+  const auto backend = kernels::make_cpu_backend(threads);
+  return {backend->measure_bandwidth_bytes_per_second(), backend->measure_peak_flops_per_second()};
+}
+
+const Limits& limits(int threads) {
+  static std::map<int, Limits> known;
+  const auto found = known.find(threads);
+  return found != known.end() ? found->second : known.emplace(threads, measure_limits(threads)).first->second;
 }
 
 /// One core is timed by its own clock, several by the wall's.
@@ -72,7 +69,7 @@ void by_its_clock(benchmark::internal::Benchmark* entry, int threads) {
 void report(benchmark::State& state, Work work, int threads) {
   const double amount = work.amount * static_cast<double>(state.iterations());
   const bool flops = work.unit == Work::Unit::flops;
-  const double limit = flops ? device(threads).peak : device(threads).triad;
+  const double limit = flops ? limits(threads).peak : limits(threads).triad;
   state.counters[flops ? "GFLOP/s" : "GB/s"] = benchmark::Counter(amount / 1e9, benchmark::Counter::kIsRate);
   state.counters[flops ? "of_peak" : "of_triad"] = benchmark::Counter(amount / limit, benchmark::Counter::kIsRate);
 }
@@ -93,10 +90,11 @@ void add(const std::string& name, const std::vector<Index>& sizes, Work work, co
     const std::string full_name = name + "/threads:" + std::to_string(threads);
     const auto entry = benchmark::RegisterBenchmark(full_name.c_str(), [=](benchmark::State& state) {
       Vectors data(sizes);
-      kernels::Backend& backend = *device(threads).backend;
-      kernel(backend, data);  // lets it allocate its scratch
-      for (auto _ : state) kernel(backend, data);
+      const auto backend = kernels::make_cpu_backend(threads);
+      kernel(*backend, data);  // lets it allocate its scratch
+      for (auto _ : state) kernel(*backend, data);
       report(state, work, threads);
+      state.counters["scratch_floats"] = static_cast<double>(backend->scratch_size());
     });
     by_its_clock(entry, threads);
   }

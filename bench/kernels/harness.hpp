@@ -40,7 +40,7 @@ class Vectors {
 using Kernel = std::function<void(kernels::Backend&, Vectors&)>;
 using Plain = std::function<void(Vectors&)>;
 
-/// Registers a kernel on one core and on all, and its plain loop.
+/// Registers a kernel on one core and on all, with the floats of scratch memory that it asks for, and its plain loop.
 /// \param sizes floats of each vector that it gets
 void add(const std::string& name, const std::vector<Index>& sizes, Work work, const Kernel& kernel,
          const Plain& plain = {});

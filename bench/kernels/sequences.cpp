@@ -30,6 +30,16 @@ void add_attention(const std::string& shape, const kernels::AttentionSpec& spec,
       });
 }
 
+/// Forward, then backward: what bench/compare-language-models --attention times.
+void add_training_of_attention(const std::string& shape, const kernels::AttentionSpec& spec, Index batch) {
+  const Index rows = batch * spec.rows, in = (rows + 64) * spec.in().size(), out = (rows + 64) * spec.out().size();
+  add("attention/" + shape, {in, out, (rows + 64) * spec.heads, out, in}, in_flops(flops_of(spec, batch, 7)),
+      [=](kernels::Backend& b, Vectors& v) {
+        b.attention_forward(spec, batch, v[0], {}, {}, v[1], v[2]);
+        b.attention_backward(spec, batch, v[0], v[1], v[2], {}, {}, v[3], v[4]);
+      });
+}
+
 /// Three products, forward, for the data and for the weights; without gradients one.
 void add_head(Index rows, Index units, Index vocabulary) {
   const kernels::HeadSpec spec{units, vocabulary};
@@ -51,6 +61,8 @@ void add_head(Index rows, Index units, Index vocabulary) {
 }
 
 const bool registered = [] {
+  add_training_of_attention("1x1024x6x64", {.rows = 1024, .heads = 6, .key_heads = 6, .width = 64}, 1);
+  add_training_of_attention("1x4096x6x64", {.rows = 4096, .heads = 6, .key_heads = 6, .width = 64}, 1);
   add_attention("1x1024x6x64", {.rows = 1024, .heads = 6, .key_heads = 6, .width = 64}, 1);
   add_attention("8x128x6x64", {.rows = 128, .heads = 6, .key_heads = 6, .width = 64}, 8);
   add_attention("8x100x6x64", {.rows = 100, .heads = 6, .key_heads = 6, .width = 64}, 8);
