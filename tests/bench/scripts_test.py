@@ -15,6 +15,24 @@ import numpy
 SOURCE = pathlib.Path(os.environ["UNISONO_SOURCE"])
 
 
+LLM_C = """#!/usr/bin/env python3
+# int B = 4; int T = 64; step <= 40; int val_num_batches = 5;
+import array
+import pathlib
+
+model = array.array("i", pathlib.Path("gpt2_124M.bin").read_bytes())
+magic, version, context, vocabulary, layers, heads, units, padded = model[:8]
+assert (magic, version, vocabulary, padded) == (20240326, 3, 65, 128)
+block = 12 * units**2 + 13 * units
+assert len(model) - 256 == (padded + context) * units + layers * block + 2 * units
+for name in ("train", "val"):
+    data = pathlib.Path(f"dev/data/tinyshakespeare/tiny_shakespeare_{name}.bin").read_bytes()
+    head, tokens = array.array("i", data[:1024]), array.array("H", data[1024:])
+    assert list(head[:3]) == [20240520, 1, len(tokens)] and max(tokens) < vocabulary
+print("step 0: train loss 4.2 (took 900.0 ms)\\nstep 1: train loss 4.1 (took 600.0 ms)")
+"""
+
+
 class ScriptTest(unittest.TestCase):
     def setUp(self):
         self.scratch = tempfile.TemporaryDirectory()
@@ -64,6 +82,42 @@ class Scripts(ScriptTest):
         self.assertIn("unisono alone; medians of one round", text)
         figures = r"1 \| — \| — \| [\d,]+ \| [\d,]+ \| \d+ \| \d+ % \| — \|"
         self.assertRegex(text, r"\| 4 × 128, T = 64, batch 12, 65 tokens in the vocabulary \| " + figures)
+
+    def parts_of_language_models(self, *words):
+        """The text that the script writes, of parts that stand beside the models and two ranks."""
+        parts = ("llm.c", "attention", "generation")
+        marks = [f"<!-- compare-language-models {part}: {end} -->\n" for part in parts for end in ("begin", "end")]
+        self.output.write_text("".join(marks))
+        words = ["--cases", "", "--two-ranks", "", "--rounds", "1", "--threads", "1", "--alone", *words]
+        self.run_script("compare-language-models", *words)
+        return self.output.read_text()
+
+    def test_language_models_beside_llm_c(self):
+        """A program in llm.c's place that only reads its files, and says how fast it was."""
+        source = self.folder / "llm.c"
+        source.mkdir()
+        (source / "Makefile").write_text("train_gpt2: train_gpt2.c\n\tcp $< $@\n\tchmod +x $@\n")
+        (source / "train_gpt2.c").write_text(LLM_C)
+        text = self.parts_of_language_models("--llm-c", source)
+        self.assertRegex(text, r"\| 1 \| 600 \| \d+ \| [\d,]+ \| [\d,]+ \| \d+ \| \d+ % \| [\d.]+ \(≥ 2\) \|")
+        (built,) = self.folder.glob("cache/unisono-bench/built/*/train_gpt2")
+        self.assertIn("# int B = 12; int T = 64; step <= 1; int val_num_batches = 0;\n", built.read_text())
+        (source / "train_gpt2.c").write_text(LLM_C.replace("int T = 64", "int T = 128"))
+        words = ["--cases", "", "--two-ranks", "", "--llm-c", source]
+        done = self.run_script("compare-language-models", *words, code=1)
+        self.assertIn("'int T = 64;' is not there once; it is another version", done.stderr)
+
+    def test_attention_and_generation(self):
+        words = ["--cases", "", "--two-ranks", "", "--attention", "--kernels", self.folder / "none"]
+        done = self.run_script("compare-language-models", *words, code=1)
+        self.assertIn("none does not exist: build it with UNISONO_BENCH, or name it with --kernels", done.stderr)
+        if not (pathlib.Path(os.environ["UNISONO"]).parent / "bench_kernels").exists():
+            self.skipTest("built without the benchmarks of kernels")
+        text = self.parts_of_language_models("--attention", "--generation")
+        row = r"\| T = 1024, 6 heads of 64, batch 1 \| 1 \| — \| [\d.]+ \| \d+ \| — \|  \| [\d,]+ \| 6,291,456 \|"
+        self.assertRegex(text, row)
+        self.assertIn("4 × 128, 300 tokens in the vocabulary, 835,328 parameters; tokens 9 to 40 of one text", text)
+        self.assertRegex(text, r"\| 1 \| 3\.4 MB \| [\d.]+ \| [\d,]+ \| [\d.]+ \| [\d.]+ \| [\d.,]+ \(≥ 0\.8\) \|")
 
     def test_locking_of_what_is_given(self):
         done = self.run_script("compare-locking", "--models", "linear,factorization", "--threads", "1,2")
