@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 #include <catch2/catch.hpp>
 
+#include <cmath>
+#include <map>
 #include <numeric>
 #include <set>
 
@@ -116,6 +118,30 @@ TEST_CASE("an epoch takes each window once, at an offset of its own", "[tokens]"
   }
   CHECK(offsets.size() > 4);
   CHECK(orders.size() == 24);
+}
+
+TEST_CASE("windows that begin anywhere", "[tokens]") {
+  const TempDir folder;
+  DataSettings settings = settings_for_tokens(write_tokens(folder / "t.h5", {.train = 103}), 8);
+  settings.windows = WindowPlaces::random;
+  const auto set = open_dataset(settings, 1);
+  const auto source = set->train({.batch_size = 3, .seed = 5});
+  CHECK(source->examples_per_epoch() == 11);
+  std::map<std::int64_t, int> taken;
+  for (int epoch = 0; epoch < 400; ++epoch) {
+    for (const std::int64_t begin : begins_of_epoch(*source, 8)) ++taken[begin];
+  }
+  // 4,400 windows at 95 places, 46.3 each: chi-squared is 94 ± 13.7.
+  CHECK(taken.begin()->first == 0);
+  CHECK(taken.rbegin()->first == 103 - 8 - 1);
+  double chi_squared = 0;
+  for (const auto& [begin, times] : taken) chi_squared += std::pow(times - 4400.0 / 95, 2) / (4400.0 / 95);
+  CHECK(taken.size() == 95);
+  CHECK(chi_squared < 94 + 5 * 13.7);
+  settings.reader = Reader::streaming;
+  const auto streamed = open_dataset(settings, 1);
+  CHECK(begins_of_epoch(*streamed->train({.batch_size = 4, .seed = 6}), 8) ==
+        begins_of_epoch(*set->train({.batch_size = 4, .seed = 6}), 8));
 }
 
 TEST_CASE("without shuffling, windows come in the order of the text", "[tokens]") {

@@ -40,6 +40,13 @@ inline constexpr Named<Order> kOrders[] = {
     {Order::random, "random", "a new random order in every epoch"},
     {Order::strata, "strata", "for ratings: the blocks of the grid, one diagonal per step"}};
 
+enum class WindowPlaces { consecutive, random };
+
+inline constexpr Named<WindowPlaces> kWindowPlaces[] = {
+    {WindowPlaces::consecutive, "consecutive",
+     "one after the other, from an offset that each epoch has for itself: each token is predicted once an epoch"},
+    {WindowPlaces::random, "random", "each anywhere, whatever the others cover; an epoch has as many windows"}};
+
 enum class Reader { automatic, resident, streaming };
 
 inline constexpr Named<Reader> kReaders[] = {
@@ -98,6 +105,7 @@ struct DataSettings {
   NormalizationKind normalization = NormalizationKind::automatic;
   bool shuffle = true;
   std::int64_t context = 0;            ///< sets of tokens: tokens of an example, T; 0: not given
+  WindowPlaces windows = WindowPlaces::consecutive;  ///< sets of tokens: where shuffled windows begin
   std::int64_t arrangement_seed = -1;  ///< seed of the order in which sparse rows and ratings lie in memory; −1: `seed`
   bool external_files = false;         ///< whether the file may refer to values in other files
   AugmentationSettings augmentation = {};

@@ -285,6 +285,9 @@ void DataSettings::describe(ConfigVisitor& visitor) {
        .unit = "tokens",
        .range = at_least(0).at_most(1 << 24)},
       context);
+  visitor.choice({.name = "windows",
+                  .meaning = "for sets of tokens: where the windows of `context` tokens begin that a model is trained on"},
+                 windows, kWindowPlaces);
   visitor.field({.name = "shuffle",
                  .meaning = "true: shuffle the training examples in every epoch; false: use the order of the file"},
                 shuffle);
@@ -296,6 +299,9 @@ void DataSettings::describe(ConfigVisitor& visitor) {
       arrangement_seed, {"seed", "the seed of the run"});
   choose(visitor, {.name = "order", .meaning = "order of shuffled examples"}, order, kOrders, strata_set_by);
   visitor.require("order", order == Order::random || shuffle, "order = \"strata\" needs shuffle = true");
+  visitor.require("windows", windows == WindowPlaces::consecutive || (shuffle && partition != Partition::fixed),
+                  "windows = \"random\" takes windows from the whole text in a random order: remove shuffle = false "
+                  "and partition = \"fixed\"");
   visitor.section({.name = "augmentation", .meaning = "random changes of training images, different in every epoch"},
                   augmentation);
 }

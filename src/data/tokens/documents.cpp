@@ -343,7 +343,7 @@ std::unique_ptr<BatchSource> DocumentSet::train(const SourceOptions& options) {
   const Schedule schedule(plan_.info.train, options, is_fixed);
   const auto number = is_fixed && options.size > 1 ? static_cast<std::uint32_t>(1 + options.rank) : 0U;
   return std::make_unique<TokenSource>(schedule, batches(Split::train, options.class_weights, options.delivery),
-                                       settings_.context, settings_.shuffle, options, number);
+                                       WindowOffsets(settings_.context, 0), settings_.shuffle, options, number);
 }
 
 std::unique_ptr<EvaluationSource> DocumentSet::evaluate(Split split, int rank, int size, Index batch_size,

@@ -105,8 +105,12 @@ std::unique_ptr<BatchSource> TokenSet::train(const SourceOptions& options) {
   const bool is_fixed = settings_.partition == Partition::fixed;
   const Schedule schedule(info_.train, options, is_fixed);
   const auto number = is_fixed && options.size > 1 ? static_cast<std::uint32_t>(1 + options.rank) : 0U;
+  // The last window that has a label for each of its tokens begins T + 1 tokens before the end.
+  const std::int64_t places = ranges_[static_cast<std::size_t>(Split::train)].value().count - settings_.context;
+  const bool anywhere = settings_.windows == WindowPlaces::random;
   return std::make_unique<TokenSource>(schedule, batches(Split::train, settings_.context, options.delivery),
-                                       settings_.context, settings_.shuffle, options, number);
+                                       WindowOffsets(settings_.context, anywhere ? places : 0), settings_.shuffle,
+                                       options, number);
 }
 
 std::unique_ptr<EvaluationSource> TokenSet::evaluate(Split split, int rank, int size, Index batch_size,

@@ -49,11 +49,25 @@ void Windows::fetch(std::int64_t window, std::int64_t offset) const {
   text_.stream.fetch(text_.first + begin, std::min<std::int64_t>(context_ + 1, text_.count - begin));
 }
 
-TokenSource::TokenSource(const Schedule& schedule, std::unique_ptr<TokenBatches> batches, Index context, bool shuffle,
-                         const SourceOptions& options, std::uint32_t number)
+void WindowOffsets::begin_epoch(std::uint64_t seed, std::int64_t epoch) {
+  constexpr std::uint32_t kOffset = std::numeric_limits<std::uint32_t>::max();  // no rank's order has this number
+  seed_ = seed;
+  epoch_ = static_cast<std::uint32_t>(epoch);
+  common_ = static_cast<std::int64_t>(RandomStream(seed, Purpose::order, static_cast<std::uint64_t>(epoch), kOffset)
+                                          .below(static_cast<std::uint64_t>(context_)));
+}
+
+std::int64_t WindowOffsets::operator()(std::int64_t window) const {
+  if (places_ == 0) return common_;
+  RandomStream random(seed_, Purpose::windows, static_cast<std::uint64_t>(window), epoch_);
+  return static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(places_))) - window * context_;
+}
+
+TokenSource::TokenSource(const Schedule& schedule, std::unique_ptr<TokenBatches> batches, const WindowOffsets& offsets,
+                         bool shuffle, const SourceOptions& options, std::uint32_t number)
     : schedule_(schedule),
       batches_(std::move(batches)),
-      context_(context),
+      offsets_(offsets),
       shuffle_(shuffle),
       seed_(options.seed),
       number_(number),
@@ -63,14 +77,11 @@ TokenSource::TokenSource(const Schedule& schedule, std::unique_ptr<TokenBatches>
 }
 
 void TokenSource::begin_epoch(std::int64_t epoch) {
-  constexpr std::uint32_t kOffset = std::numeric_limits<std::uint32_t>::max();  // no rank's order has this number
   epoch_ = epoch;
   if (!shuffle_) return;
-  const auto a = static_cast<std::uint64_t>(epoch);
-  offset_ = static_cast<std::int64_t>(
-      RandomStream(seed_, Purpose::order, a, kOffset).below(static_cast<std::uint64_t>(context_)));
+  offsets_.begin_epoch(seed_, epoch);
   order_ = KeyedPermutation(static_cast<std::uint64_t>(schedule_.share().size()),
-                            RandomStream(seed_, Purpose::order, a, number_));
+                            RandomStream(seed_, Purpose::order, static_cast<std::uint64_t>(epoch), number_));
 }
 
 /// The example at a place of this rank's order.
@@ -85,13 +96,16 @@ Batch TokenSource::next() {
   if (micro.epoch != epoch_) begin_epoch(micro.epoch);
   batches_->begin(header_of(micro), micro.places.size());
   for (std::int64_t i = micro.places.first; i < micro.places.last; ++i) {
-    batches_->add(example_at(micro.step_places.first + i), offset_);
+    const std::int64_t example = example_at(micro.step_places.first + i);
+    batches_->add(example, offset_of(example));
   }
   schedule_.advance();
   if (micro.last_of_step) skip_steps(lanes_ - 1);
   const MicroBatch after = schedule_.current();
-  for (std::int64_t i = after.places.first; after.epoch == epoch_ && i < after.places.last; ++i)
-    batches_->fetch(example_at(after.step_places.first + i), offset_);
+  for (std::int64_t i = after.places.first; after.epoch == epoch_ && i < after.places.last; ++i) {
+    const std::int64_t example = example_at(after.step_places.first + i);
+    batches_->fetch(example, offset_of(example));
+  }
   return batches_->batch();
 }
 

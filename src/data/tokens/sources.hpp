@@ -24,7 +24,7 @@ class TokenBatches {
 
   /// Begins a batch of so many examples; `header` gives all members that are not about examples.
   virtual void begin(const Batch& header, Index examples) = 0;
-  /// Its next example. \param offset of all windows of an epoch of training, in [0, T); 0: in an evaluation
+  /// Its next example. \param offset how many tokens later than in an evaluation its window begins
   virtual void add(std::int64_t example, std::int64_t offset) = 0;
   /// The batch, whose memory stays valid until the next one begins.
   virtual const Batch& batch() = 0;
@@ -55,13 +55,30 @@ class Windows final : public TokenBatches {
   std::vector<std::uint64_t> examples_;
 };
 
-/// A rank's training batches. Windows follow each other; in each epoch all begin at the same offset in [0, T). Examples
-/// come in an order of the epoch's own. Both are functions of (seed, epoch, number of the order).
+/// Where the windows of an epoch begin: all at the same offset in [0, T), so that they follow each other; or each
+/// anywhere. Functions of the seed, the epoch and the window.
+class WindowOffsets {
+ public:
+  /// \param places where windows may begin anywhere: so many tokens; 0: windows follow each other
+  WindowOffsets(Index context, std::int64_t places) : context_(context), places_(places) {}
+  void begin_epoch(std::uint64_t seed, std::int64_t epoch);
+  std::int64_t operator()(std::int64_t window) const;
+
+ private:
+  Index context_;
+  std::int64_t places_;
+  std::int64_t common_ = 0;
+  std::uint64_t seed_ = 0;
+  std::uint32_t epoch_ = 0;
+};
+
+/// A rank's training batches. Examples come in an order of the epoch's own, a function of (seed, epoch, number of the
+/// order).
 class TokenSource final : public BatchSource {
  public:
   /// \param number of this rank's order; 0 for an order that all ranks share
-  TokenSource(const Schedule& schedule, std::unique_ptr<TokenBatches> batches, Index context, bool shuffle,
-              const SourceOptions& options, std::uint32_t number);
+  TokenSource(const Schedule& schedule, std::unique_ptr<TokenBatches> batches, const WindowOffsets& offsets,
+              bool shuffle, const SourceOptions& options, std::uint32_t number);
 
   Batch next() override;
   std::int64_t steps_per_epoch() const override { return schedule_.steps_per_epoch(); }
@@ -72,16 +89,17 @@ class TokenSource final : public BatchSource {
  private:
   void begin_epoch(std::int64_t epoch);
   std::int64_t example_at(std::int64_t place) const;
+  std::int64_t offset_of(std::int64_t example) const { return shuffle_ ? offsets_(example) : 0; }
   void skip_steps(int count);
 
   Schedule schedule_;
   std::unique_ptr<TokenBatches> batches_;
-  Index context_;
+  WindowOffsets offsets_;
   bool shuffle_;
   std::uint64_t seed_;
   std::uint32_t number_;
   int lane_, lanes_;
-  std::int64_t epoch_ = -1, offset_ = 0;  ///< of the order at hand
+  std::int64_t epoch_ = -1;  ///< of the order at hand
   KeyedPermutation order_;
   double wait_seconds_ = 0;
 };
