@@ -16,10 +16,10 @@ import torch_processes
 
 
 class Block(nn.Module):
-    def __init__(self, units, heads):
+    def __init__(self, units, heads, gelu, biased_norms):
         super().__init__()
-        self.heads = heads
-        self.norm1, self.norm2 = nn.LayerNorm(units), nn.LayerNorm(units)
+        self.heads, self.gelu = heads, gelu
+        self.norm1, self.norm2 = (nn.LayerNorm(units, bias=biased_norms) for _ in range(2))
         self.qkv = nn.Linear(units, 3 * units, bias=False)
         self.output = nn.Linear(units, units, bias=False)
         self.wide = nn.Linear(units, 4 * units, bias=False)
@@ -34,36 +34,44 @@ class Block(nn.Module):
 
     def forward(self, x):
         x = x + self.attention(self.norm1(x))
-        return x + self.narrow(functional.gelu(self.wide(self.norm2(x)), approximate="tanh"))
+        return x + self.narrow(functional.gelu(self.wide(self.norm2(x)), approximate=self.gelu))
 
 
 class LanguageModel(nn.Module):
-    def __init__(self, arguments):
+    """\param gelu "tanh" or "none": exact
+    \param output_deviation of the initial weights of the layers whose outputs are added to a block's inputs"""
+
+    def __init__(self, arguments, gelu="tanh", biased_norms=True, output_deviation=0.02):
         super().__init__()
         units = arguments.units
         self.tokens = nn.Embedding(arguments.vocabulary, units)
         self.positions = nn.Embedding(arguments.context, units)
-        self.blocks = nn.Sequential(*(Block(units, arguments.heads) for _ in range(arguments.layers)))
-        self.norm = nn.LayerNorm(units)
+        blocks = (Block(units, arguments.heads, gelu, biased_norms) for _ in range(arguments.layers))
+        self.blocks = nn.Sequential(*blocks)
+        self.norm = nn.LayerNorm(units, bias=biased_norms)
         self.head = nn.Linear(units, arguments.vocabulary, bias=False)
         self.head.weight = self.tokens.weight
         for weights in self.parameters():
             if weights.dim() > 1:
                 nn.init.normal_(weights, std=0.02)
+        for block in self.blocks:
+            for layer in (block.output, block.narrow):
+                nn.init.normal_(layer.weight, std=output_deviation)
 
     def forward(self, tokens, following):
-        logits = self.head(self.norm(self.blocks(self.tokens(tokens) + self.positions.weight)))
+        positions = self.positions.weight[: tokens.shape[1]]
+        logits = self.head(self.norm(self.blocks(self.tokens(tokens) + positions)))
         return functional.cross_entropy(logits.flatten(0, 1), following.flatten())
 
 
-def optimizer_of(model):
+def optimizer_of(model, beta2=0.999):
     """AdamW that decays what has two axes, as nanoGPT does."""
     parameters = list(model.parameters())
     groups = [
         {"params": [one for one in parameters if one.dim() > 1], "weight_decay": 0.1},
         {"params": [one for one in parameters if one.dim() == 1], "weight_decay": 0.0},
     ]
-    return torch.optim.AdamW(groups, lr=1e-3, fused=True)
+    return torch.optim.AdamW(groups, lr=1e-3, betas=(0.9, beta2), fused=True)
 
 
 def train(rank, arguments):
