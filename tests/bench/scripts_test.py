@@ -119,6 +119,23 @@ class Scripts(ScriptTest):
         self.assertIn("4 × 128, 300 tokens in the vocabulary, 835,328 parameters; tokens 9 to 40 of one text", text)
         self.assertRegex(text, r"\| 1 \| 3\.4 MB \| [\d.]+ \| [\d,]+ \| [\d.]+ \| [\d.]+ \| [\d.,]+ \(≥ 0\.8\) \|")
 
+    def test_losses_of_language_models_without_their_peer(self):
+        parts = ("recipe", "replicas")
+        markers = (f"<!-- compare-language-losses {p}: {e} -->\n" for p in parts for e in ("begin", "end"))
+        self.output.write_text("".join(markers))
+        text = self.folder / "text.txt"
+        text.write_text("To be, or not to be: that is the question.\n" * 300)
+        words = ["--alone", "--text", text, "--ways", "H = 30"]
+        self.run_script("compare-language-losses", *words)
+        said = self.output.read_text()
+        self.assertRegex(said, r"\| unisono \| (\d\.\d{4}) ± 0\.0000 \| \1 \| [\d.]+ \|")
+        # Two sums of a byte and 1/128 for each parameter but the norms', beside four of four bytes.
+        self.assertRegex(said, r"\| `allreduce` \| 1 \| \d\.\d{4} ± 0\.0000 \|  \| 19\.\d \|  \|")
+        figures = r"\d\.\d{4} \| .* \(≤ 3\) \| 2\.5 \| 7\.\d+ \(≥ 100\) \|"
+        self.assertRegex(said, r"\| H = 30, rate .* `eight_bit` \| 1 \| " + figures)
+        done = self.run_script("compare-language-losses", *words[:3], "--ways", "H = 31", code=1)
+        self.assertIn("unknown way H = 31; there are H = 30", done.stderr)
+
     def test_locking_of_what_is_given(self):
         done = self.run_script("compare-locking", "--models", "linear,factorization", "--threads", "1,2")
         self.assertIn("linear: not given; name its data with --a9a", done.stdout)
