@@ -25,6 +25,7 @@ nn::TargetShape targets_of(const ModelInputs& inputs, const nn::Network& network
         "model.layers: the set holds tokens; let the last layer be { kind = \"unembedding\" }, which "
         "predicts the next one, or import texts with classes (--label-column) to classify them");
   }
+  if (network.gives_loss()) network.require_causal();
   if (classifies && (network.gives_loss() || network.out().rows > 1)) {
     throw ConfigError(fmt::format(
         "model.layers: the set holds texts of {}; let the last layers be {{ kind = \"sequence_pool\" }}, which makes "

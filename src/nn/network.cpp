@@ -153,6 +153,17 @@ void Network::require_deterministic() const {
   }
 }
 
+void Network::require_causal() const {
+  for (const Node& node : graph_->nodes) {
+    if (!node.layer->traits().sees_later_rows) continue;
+    throw ConfigError(
+        fmt::format("model.layers: in '{}' tokens see later ones (causal = false), among them the one that the model "
+                    "is to predict; "
+                    "set causal = true there",
+                    node.name));
+  }
+}
+
 std::vector<std::string> Network::notes() const {
   std::vector<std::string> notes;
   for (const Node& node : graph_->nodes) {

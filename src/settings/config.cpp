@@ -195,7 +195,8 @@ bool Config::is_placed_automatically() const {
 }
 
 comm::GridShape grid_shape(const Config& config, int ranks) {
-  const int stages = config.stages(), tensor = static_cast<int>(config.replica.tensor), of_replica = stages * tensor;
+  const int stages = std::max(1, config.stages()), tensor = static_cast<int>(config.replica.tensor);
+  const int of_replica = stages * tensor;
   if (ranks % of_replica != 0) {
     const std::string key = tensor == 1 ? "replica.stages" : stages == 1 ? "replica.tensor" : "one of both";
     const std::string given = tensor == 1 ? fmt::format("replica.stages: {} stages do not divide", stages)

@@ -139,7 +139,7 @@ class Divided(LanguageModelTest):
                 self.assert_same_run("one", "-".join(pairs))
 
     def test_reproducible_sums_leave_it_on_any_number_of_ranks(self):
-        reproducible = settings("communication.reduction=reproducible", "communication.leaves=4")
+        reproducible = settings("communication.reduction=reproducible", "communication.leaves=4", "data.windows=random")
         self.train("one", *reproducible)
         stages = ["replica.stages=2"]
         for ranks, pairs in ((3, []), (4, stages), (4, [*stages, "replica.schedule=zero_bubble"])):
@@ -252,6 +252,8 @@ class TensorParallel(LanguageModelTest):
             (self.FOUR, 2, ["replica.tensor=2", "replica.tensor_leaves=3"], "no multiple of tensor = 2"),
             (self.FOUR, 2, ["replica.tensor=2", "replica.tensor_leaves=6"], "must be a power of two"),
             (self.FOUR, 2, ["replica.tensor=2", "replica.stages=2"], "stages × tensor = 2 × 2 does not divide 2 ranks"),
+            (self.FOUR, 3, ["replica.tensor=2", "replica.stages=auto"], "2 ranks for each layer do not divide 3 ranks"),
+            (self.FOUR, 1, ["replica.tensor=2", "replica.stages=auto"], "2 ranks for each layer do not divide 1 rank"),
             (self.FOUR, 2, ["replica.tensor=2", "strategy.kind=parameter_server"], "remove replica.tensor"),
             (self.FOUR, 2, ["replica.tensor=2", "device=cuda", "precision=bf16"], "in fp32 only so far"),
             (linear, 2, ["replica.tensor=2"], "no layers that could be divided"),
@@ -318,6 +320,8 @@ class Refused(LanguageModelTest):
         self.refused(MODEL.replace('{ kind = "embedding", units = 16 },', ""), "begin with an embedding layer")
         self.refused(MODEL.replace('{ kind = "gelu_tanh" }', '{ kind = "batch_norm" }'), "does not take sequences")
         self.refused(MODEL.replace("times = 2", "times = 0"), "at least 1")
+        self.refused(MODEL.replace(head, '{ kind = "sequence_pool" }, ' + head), "'sequence_pool1' has made one vector")
+        self.refused(MODEL.replace("heads = 2", "heads = 2, causal = false"), "tokens see later ones (causal = false)")
         squared = 'loss = "mean_squared_error"\n[optimizer]'
         self.refused(MODEL.replace("[optimizer]", squared), "is softmax_cross_entropy")
 

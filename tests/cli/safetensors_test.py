@@ -7,7 +7,7 @@ import unittest
 import h5py
 import numpy
 
-from harness import BinaryTest, settings
+from harness import BinaryTest, messages, settings
 
 VOCABULARY, CONTEXT, UNITS, HEADS, BLOCKS = 11, 6, 8, 2, 2
 GPT2 = """
@@ -294,6 +294,9 @@ class WeightsIn(SafetensorsTest):
             result = self.start("refused", content, code=4)
             self.assertIn("model.safetensors: ", result.err)
             self.assertIn(message, result.err)
+        result = self.start("refused", whole[:100], code=4, ranks=2)
+        self.assertEqual(len(messages(result)), 1, result)
+        self.assertIn("but the file has 100", messages(result)[0])
         result = self.train("refused", "--set", "train.initialise_from=no.safetensors", config="gpt2.toml", code=4)
         self.assertIn("no.safetensors: there is no such file", result.err)
 

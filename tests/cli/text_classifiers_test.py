@@ -189,8 +189,9 @@ class Refused(TextClassifierTest):
             ("heads = 2, dropout = 0.1", "heads = 2, causal = false", "tokens see later ones (causal = false)"),
             ('  { kind = "sequence_pool" },\n', "", "makes one vector of each text"),
             ("units = 3 }", "units = 4 }", "3 classes"),
-            ('{ kind = "dense", units = 3 }', '{ kind = "unembedding" }', "texts of 3 classes"),
+            ('{ kind = "dense", units = 3 }', '{ kind = "unembedding" }', "has made one vector of each"),
             ("context = 24", "", "data.context"),
+            ("context = 24", 'context = 24\nwindows = "random"', "each of which is an example"),
         ):
             with self.subTest(after or before):
                 self.change(before, after)
@@ -211,6 +212,10 @@ class Refused(TextClassifierTest):
         self.write_table("empty.csv", [("ship", "sea"), ("", "sky")])
         message = self.refused("data", "import", "tokens", "empty.csv", *IMPORT[:-1], "other.h5", code=3)
         self.assertIn("empty.csv:3: column 'text': the text is empty", message)
+        for header in (("text", "text", "class"), ("text", "class", "class")):
+            self.write_table("twice.csv", [("ship", "sea", "sky")], header=header)
+            message = self.refused("data", "import", "tokens", "twice.csv", *IMPORT[:-1], "other.h5", code=3)
+            self.assertIn(f"twice.csv: 2 columns are named '{header[1]}'", message)
 
     def test_what_a_trained_model_cannot_read(self):
         self.train("run")

@@ -382,6 +382,12 @@ TEST_CASE("what does not fit a set of tokens is refused by name", "[tokens]") {
   write_set(folder / "table.h5", {});
   CHECK_THAT(message_of<ConfigError>([&] { open_dataset(settings_for_tokens(folder / "table.h5", 4), 1); }),
              Contains("holds a table"));
+  CHECK_THAT(message_of<ConfigError>([&] {
+               DataSettings settings = settings_for_tokens(folder / "table.h5", 0);
+               settings.windows = WindowPlaces::random;
+               open_dataset(settings, 1);
+             }),
+             Contains("data.windows"));
   CHECK_THROWS_AS(open_dataset(settings_for_tokens(path, 4), 1)->train({.batch_size = 2, .class_weights = {1, 2}}),
                   ConfigError);
 }

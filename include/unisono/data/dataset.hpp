@@ -104,7 +104,7 @@ struct DataSettings {
   ImageLayout layout = ImageLayout::automatic;  ///< order of the axes of images with channels
   NormalizationKind normalization = NormalizationKind::automatic;
   bool shuffle = true;
-  std::int64_t context = 0;            ///< sets of tokens: tokens of an example, T; 0: not given
+  std::int64_t context = 0;                          ///< sets of tokens: tokens of an example, T; 0: not given
   WindowPlaces windows = WindowPlaces::consecutive;  ///< sets of tokens: where shuffled windows begin
   std::int64_t arrangement_seed = -1;  ///< seed of the order in which sparse rows and ratings lie in memory; −1: `seed`
   bool external_files = false;         ///< whether the file may refer to values in other files

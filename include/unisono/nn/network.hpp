@@ -154,6 +154,9 @@ class Network {
   /// Checks that an example's training loss depends on θ and on the example alone.
   /// \throws ConfigError naming a layer that draws random numbers or uses statistics of the batch
   void require_deterministic() const;
+  /// Checks that no token sees later ones, of which the next is the one that a language model predicts there.
+  /// \throws ConfigError naming a layer that lets it
+  void require_causal() const;
 
   /// All cut points, in the order of the layers.
   std::vector<CutPoint> cut_points() const;

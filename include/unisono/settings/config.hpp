@@ -159,7 +159,8 @@ struct Config {
   bool needs_placement() const { return replica.stages != 1 || is_placed_automatically(); }
 };
 
-/// The process grid that the config asks for. \throws ConfigError if the stages do not divide the ranks
+/// The process grid that the config asks for, of one stage where their number is open. \throws ConfigError if the
+/// stages do not divide the ranks
 comm::GridShape grid_shape(const Config& config, int ranks);
 
 /// Whether the config's model is a built-in one that the config's strategy updates in place.

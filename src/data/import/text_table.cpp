@@ -33,9 +33,8 @@ TextTable::TextTable(const std::string& path, const TextColumns& wanted) : open_
 }
 
 std::size_t TextTable::column_of(const std::string& option, const std::string& name) const {
-  const std::string& file = open_()->name();
   if (const auto count = std::ranges::count(columns_, name, &CsvColumn::name); count > 1) {
-    throw DataError(fmt::format("{}: {} columns are named '{}'; rename all but one", file, count, name));
+    throw DataError(fmt::format("{}: {} columns are named '{}'; rename all but one", open_()->name(), count, name));
   }
   return find_column(columns_, option, name);
 }

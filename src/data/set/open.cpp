@@ -27,7 +27,12 @@ void check_order(const DataSettings& settings, SetKind kind) {
 }
 
 void check_context(const DataSettings& settings, SetKind kind) {
-  if (settings.context == 0 || kind == SetKind::tokens) return;
+  if (kind == SetKind::tokens) return;
+  if (settings.windows == WindowPlaces::random) {
+    throw ConfigError(fmt::format("data.windows = \"random\" is for sets of tokens, but {} holds {}; remove it",
+                                  settings.path, name_of(kind)));
+  }
+  if (settings.context == 0) return;
   throw ConfigError(fmt::format("data.context = {} is for sets of tokens, but {} holds {}; remove it", settings.context,
                                 settings.path, name_of(kind)));
 }
@@ -285,9 +290,10 @@ void DataSettings::describe(ConfigVisitor& visitor) {
        .unit = "tokens",
        .range = at_least(0).at_most(1 << 24)},
       context);
-  visitor.choice({.name = "windows",
-                  .meaning = "for sets of tokens: where the windows of `context` tokens begin that a model is trained on"},
-                 windows, kWindowPlaces);
+  visitor.choice(
+      {.name = "windows",
+       .meaning = "for sets of tokens: where the windows of `context` tokens begin that a model is trained on"},
+      windows, kWindowPlaces);
   visitor.field({.name = "shuffle",
                  .meaning = "true: shuffle the training examples in every epoch; false: use the order of the file"},
                 shuffle);

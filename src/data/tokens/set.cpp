@@ -131,6 +131,13 @@ std::unique_ptr<Dataset> TokenSet::fold_view(const Fold&) const {
   return nullptr;  // not reached: sets of tokens have no folds
 }
 
+/// Of texts with labels, each example is one. \throws ConfigError
+void refuse_windows(const DataSettings& settings) {
+  if (settings.windows == WindowPlaces::consecutive) return;
+  throw ConfigError(fmt::format(
+      "data.windows = \"random\": {} holds texts with labels, each of which is an example; remove it", settings.path));
+}
+
 }  // namespace
 
 std::unique_ptr<Dataset> open_token_set(const DataSettings& settings, const NodeShare& share,
@@ -138,13 +145,19 @@ std::unique_ptr<Dataset> open_token_set(const DataSettings& settings, const Node
   bool documents = false;
   Agreement(share).all_do(
       [&] { documents = has_document_examples(read_token_schema(open_set_file(settings)), trained); });
-  if (documents) return open_document_set(settings, share, trained);
+  if (documents) {
+    refuse_windows(settings);
+    return open_document_set(settings, share, trained);
+  }
   return std::make_unique<TokenSet>(settings, share, trained);
 }
 
 DatasetInfo inspect_token_set(const DataSettings& settings, const hdf5::File& file) {
   const TokenSchema schema = read_token_schema(file);
-  if (has_document_examples(schema, nullptr)) return inspect_document_set(settings, file);
+  if (has_document_examples(schema, nullptr)) {
+    refuse_windows(settings);
+    return inspect_document_set(settings, file);
+  }
   check_settings(settings, schema);
   DatasetInfo info = token_info(file, schema, settings, token_ranges(schema, settings, false), false);
   TokenStore::foresee(schema, settings, info);

@@ -82,10 +82,11 @@ Preprocessing text_preprocessing(const TokenSchema& schema, const Preprocessing*
   }
   const auto &there = schema.tokenizer, &known = trained->tokenizer;
   if (there == nullptr || known == nullptr || *there == *known) return *trained;
+  const std::string own = text_of(*there), trained_on = text_of(*known);
   throw DataError(fmt::format(
-      "{}: was imported with {}, but the training set with {}, or with another vocabulary; import the text again with "
-      "--tokenizer-from and the training set",
-      schema.path, text_of(*there), text_of(*known)));
+      "{}: was imported with {}, but the training set with {}{}; import the text again with --tokenizer-from and the "
+      "training set",
+      schema.path, own, trained_on, own == trained_on ? ", which has other tokens" : ""));
 }
 
 }  // namespace unisono::data

@@ -214,8 +214,8 @@ void require_placeable(const settings::Config& config, const models::Model& mode
 }
 
 void require_stages(const settings::Config& config, const models::Model& model, kernels::Backend& backend, int ranks) {
-  if (config.replica.stages == 0) return;
   const int replicas = settings::grid_shape(config, ranks).data;
+  if (config.replica.stages == 0) return;
   if (config.train.micro_batches > 0) make_stages(config, model, backend, replicas);
 }
 

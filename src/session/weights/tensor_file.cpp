@@ -128,9 +128,11 @@ data::StoredTensors read_tensors(const std::string& path) {
 TensorFile open_tensors(comm::Communicator& ranks, const std::string& path) {
   std::string text;
   if (ranks.is_root()) text = to_text(read_tensors(path));
-  TensorFile file{.file = {.path = path, .seen_by_all = false}, .tensors = from_text(ranks.broadcast_text(text))};
-  file.file.seen_by_all = all_see(ranks, path);
-  return file;
+  // Before the aggregate: where an initialiser throws, as here while another rank fails, g++ 12 destroys the members of
+  // a nested one twice.
+  data::StoredTensors tensors = from_text(ranks.broadcast_text(text));
+  const bool seen_by_all = all_see(ranks, path);
+  return {.file = {.path = path, .seen_by_all = seen_by_all}, .tensors = std::move(tensors)};
 }
 
 void read_tensors(comm::Communicator& ranks, const TensorFile& file, const TensorFit& fit, const StoredVector& vector) {
