@@ -28,11 +28,9 @@ def train(rank, arguments):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    for key in ("batch", "context", "heads", "width", "threads", "steps"):
+    for key in ("batch", "context", "heads", "width"):
         parser.add_argument(f"--{key}", type=int, required=True)
-    parser.add_argument("--processes", type=int, default=1)
-    parser.add_argument("--warmup", type=int, default=2)
-    parser.add_argument("--repeats", type=int, default=3)
+    torch_processes.add_arguments(parser)
     torch_processes.run(train, parser.parse_args())
 
 

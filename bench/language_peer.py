@@ -99,11 +99,7 @@ def main():
     for key in ("layers", "units", "heads", "context", "batch", "vocabulary"):
         parser.add_argument(f"--{key}", type=int, required=True)
     parser.add_argument("--mode", choices=("eager", "compile"), default="eager")
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--processes", type=int, default=1)
-    parser.add_argument("--steps", type=int, default=3)
-    parser.add_argument("--warmup", type=int, default=2)
-    parser.add_argument("--repeats", type=int, default=3)
+    torch_processes.add_arguments(parser)
     torch_processes.run(train, parser.parse_args())
 
 

@@ -133,12 +133,8 @@ def main():
     parser.add_argument("--mode", choices=("eager", "channels_last", "compile", "graphs"), default="eager")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--precision", choices=("fp32", "tf32", "bf16"), default="fp32", help="on a GPU")
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--batch", type=int, default=64, help="examples per step and process")
-    parser.add_argument("--steps", type=int, default=20)
-    parser.add_argument("--warmup", type=int, default=5)
-    parser.add_argument("--repeats", type=int, default=3)
+    torch_processes.add_arguments(parser, steps=20, warmup=5)
     torch_processes.run(train, parser.parse_args())
 
 

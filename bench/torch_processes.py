@@ -8,6 +8,12 @@ import time
 import torch
 
 
+def add_arguments(parser, steps=3, warmup=2):
+    """Those that this module reads; and how many threads a process has."""
+    for key, default in {"threads": 1, "processes": 1, "steps": steps, "warmup": warmup, "repeats": 3}.items():
+        parser.add_argument(f"--{key}", type=int, default=default)
+
+
 def run(train, arguments):
     """Calls train(rank, arguments) in arguments.processes processes."""
     if arguments.processes == 1:

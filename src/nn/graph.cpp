@@ -160,18 +160,18 @@ void GraphBuilder::check_inputs(const LayerKind& kind) const {
 /// Texts are of different lengths: rows behind a text's end must not change what is made of it. A language model
 /// predicts a token in each row.
 void GraphBuilder::check_rows(const LayerKind& kind) const {
-  if (kind.name == kUnembedding) {
-    for (const Node& node : graph_.nodes) {
-      if (!node.layer->traits().pools_rows) continue;
+  const bool pools = kind.name == kSequencePool;
+  if (!pools && kind.name != kUnembedding) return;
+  for (const Node& node : graph_.nodes) {
+    const LayerTraits traits = node.layer->traits();
+    if (traits.pools_rows && pools) {
+      throw ConfigError(fmt::format("'{}' has made one vector of each text before", node.outer));
+    }
+    if (traits.pools_rows) {
       throw ConfigError(
           fmt::format("it takes sequences, but '{}' has made one vector of each; remove one of the two", node.outer));
     }
-  }
-  if (kind.name != kSequencePool) return;
-  for (const Node& node : graph_.nodes) {
-    const LayerTraits traits = node.layer->traits();
-    if (traits.pools_rows) throw ConfigError(fmt::format("'{}' has made one vector of each text before", node.outer));
-    if (!traits.sees_later_rows) continue;
+    if (!pools || !traits.sees_later_rows) continue;
     throw ConfigError(fmt::format(
         "in '{}' tokens see later ones (causal = false), so that short texts would depend on the padding behind "
         "them; set causal = true there",

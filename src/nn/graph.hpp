@@ -83,7 +83,8 @@ Graph build_graph(const NetworkSettings& settings, const Shape& in, const Networ
 /// after such a tensor reads an earlier one. Call it after `fuse`.
 std::vector<int> cuts_of(const Graph& graph);
 
-/// The nodes of each residual block, with its shortcut and its addition. Call it after `fuse`.
+/// The nodes between two cuts among which a residual is added: of each residual block, with its shortcut and its
+/// addition. Call it after `fuse`.
 std::vector<NodeRange> residual_blocks_of(const Graph& graph);
 
 /// Makes a layer's outputs those of the graph, and removes all that they do not depend on. The remaining parameters

@@ -7,9 +7,11 @@
 namespace unisono::nn {
 namespace {
 
+bool keeps_floats(const Layer& layer) { return layer.kept_size() > 0 || layer.kept_of_row().size() > 0; }
+
 /// When a piece's nodes run; see Slot.
 struct Moments {
-  std::vector<int> forward, again, backward, second_half;  ///< of each node; `again` −1: it does not run again
+  std::vector<int> forward, again, backward, second_half;  ///< of each node; `again`: of blocks that are computed anew
   int loss = 0, end = 0;
 };
 
@@ -102,7 +104,7 @@ void Scheduler::choose_recomputed() {
     for (int i = block.last; i-- > block.first;) {
       const Layer& layer = *node(i).layer;
       const LayerTraits traits = layer.traits();
-      const bool keeps = traits.keeps_output || layer.kept_size() > 0 || layer.kept_of_row().size() > 0;
+      const bool keeps = traits.keeps_output || keeps_floats(layer);
       const bool runs = (keeps && wanted(i + 1)) || read[static_cast<std::size_t>(i) + 1];
       schedule_.runs_again[static_cast<std::size_t>(i)] = runs;
       if (runs || (traits.keeps_input && wanted(i + 1))) read[static_cast<std::size_t>(piece_.input(i))] = true;
@@ -187,9 +189,12 @@ bool Scheduler::enters_recomputed(int tensor) const {
 
 int Scheduler::open_kept(int i, int first, int last) {
   const Layer& layer = *node(i).layer;
-  const kernels::Extent of_row = layer.kept_of_row();
-  if (layer.kept_size() == 0 && of_row.size() == 0) return -1;
-  return open({.extent = of_row, .rows = layer.out().rows, .floats = layer.kept_size(), .first = first, .last = last});
+  if (!keeps_floats(layer)) return -1;
+  return open({.extent = layer.kept_of_row(),
+               .rows = layer.out().rows,
+               .floats = layer.kept_size(),
+               .first = first,
+               .last = last});
 }
 
 void Scheduler::keep(int i) {

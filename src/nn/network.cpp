@@ -158,8 +158,7 @@ void Network::require_causal() const {
     if (!node.layer->traits().sees_later_rows) continue;
     throw ConfigError(
         fmt::format("model.layers: in '{}' tokens see later ones (causal = false), among them the one that the model "
-                    "is to predict; "
-                    "set causal = true there",
+                    "is to predict; set causal = true there",
                     node.name));
   }
 }

@@ -95,6 +95,11 @@ struct DocumentPlan {
 
 void check_document_settings(const DataSettings& settings, const DocumentPlan& plan, bool trained) {
   check_settings(settings, plan.schema);
+  if (settings.windows == WindowPlaces::random) {
+    throw ConfigError(
+        fmt::format("data.windows = \"random\": {} holds texts with labels, each of which is an example; remove it",
+                    plan.schema.path));
+  }
   const auto& train = plan.schema.group(Split::train);
   if (trained) return;
   if (!train) throw DataError(fmt::format("{}: has no group 'train' to train on", plan.schema.path));
@@ -339,11 +344,8 @@ std::unique_ptr<TokenBatches> DocumentSet::batches(Split split, const std::vecto
 }
 
 std::unique_ptr<BatchSource> DocumentSet::train(const SourceOptions& options) {
-  const bool is_fixed = settings_.partition == Partition::fixed;
-  const Schedule schedule(plan_.info.train, options, is_fixed);
-  const auto number = is_fixed && options.size > 1 ? static_cast<std::uint32_t>(1 + options.rank) : 0U;
-  return std::make_unique<TokenSource>(schedule, batches(Split::train, options.class_weights, options.delivery),
-                                       WindowOffsets(settings_.context, 0), settings_.shuffle, options, number);
+  return make_token_source(settings_, options, plan_.info.train,
+                           batches(Split::train, options.class_weights, options.delivery));
 }
 
 std::unique_ptr<EvaluationSource> DocumentSet::evaluate(Split split, int rank, int size, Index batch_size,

@@ -102,15 +102,13 @@ void refuse_class_weights(const std::vector<float>& weights, const std::string& 
 
 std::unique_ptr<BatchSource> TokenSet::train(const SourceOptions& options) {
   refuse_class_weights(options.class_weights, settings_.path);
-  const bool is_fixed = settings_.partition == Partition::fixed;
-  const Schedule schedule(info_.train, options, is_fixed);
-  const auto number = is_fixed && options.size > 1 ? static_cast<std::uint32_t>(1 + options.rank) : 0U;
+  auto text = batches(Split::train, settings_.context, options.delivery);
+  if (settings_.windows == WindowPlaces::consecutive) {
+    return make_token_source(settings_, options, info_.train, std::move(text));
+  }
   // The last window that has a label for each of its tokens begins T + 1 tokens before the end.
-  const std::int64_t places = ranges_[static_cast<std::size_t>(Split::train)].value().count - settings_.context;
-  const bool anywhere = settings_.windows == WindowPlaces::random;
-  return std::make_unique<TokenSource>(schedule, batches(Split::train, settings_.context, options.delivery),
-                                       WindowOffsets(settings_.context, anywhere ? places : 0), settings_.shuffle,
-                                       options, number);
+  const std::int64_t places = ranges_[static_cast<std::size_t>(Split::train)]->count - settings_.context;
+  return make_token_source(settings_, options, info_.train, std::move(text), places);
 }
 
 std::unique_ptr<EvaluationSource> TokenSet::evaluate(Split split, int rank, int size, Index batch_size,
@@ -131,13 +129,6 @@ std::unique_ptr<Dataset> TokenSet::fold_view(const Fold&) const {
   return nullptr;  // not reached: sets of tokens have no folds
 }
 
-/// Of texts with labels, each example is one. \throws ConfigError
-void refuse_windows(const DataSettings& settings) {
-  if (settings.windows == WindowPlaces::consecutive) return;
-  throw ConfigError(fmt::format(
-      "data.windows = \"random\": {} holds texts with labels, each of which is an example; remove it", settings.path));
-}
-
 }  // namespace
 
 std::unique_ptr<Dataset> open_token_set(const DataSettings& settings, const NodeShare& share,
@@ -145,19 +136,13 @@ std::unique_ptr<Dataset> open_token_set(const DataSettings& settings, const Node
   bool documents = false;
   Agreement(share).all_do(
       [&] { documents = has_document_examples(read_token_schema(open_set_file(settings)), trained); });
-  if (documents) {
-    refuse_windows(settings);
-    return open_document_set(settings, share, trained);
-  }
+  if (documents) return open_document_set(settings, share, trained);
   return std::make_unique<TokenSet>(settings, share, trained);
 }
 
 DatasetInfo inspect_token_set(const DataSettings& settings, const hdf5::File& file) {
   const TokenSchema schema = read_token_schema(file);
-  if (has_document_examples(schema, nullptr)) {
-    refuse_windows(settings);
-    return inspect_document_set(settings, file);
-  }
+  if (has_document_examples(schema, nullptr)) return inspect_document_set(settings, file);
   check_settings(settings, schema);
   DatasetInfo info = token_info(file, schema, settings, token_ranges(schema, settings, false), false);
   TokenStore::foresee(schema, settings, info);

@@ -121,6 +121,15 @@ void TokenSource::skip_steps(int count) {
   }
 }
 
+std::unique_ptr<BatchSource> make_token_source(const DataSettings& settings, const SourceOptions& options,
+                                               std::int64_t examples, std::unique_ptr<TokenBatches> batches,
+                                               std::int64_t places) {
+  const bool is_fixed = settings.partition == Partition::fixed;
+  const auto number = is_fixed && options.size > 1 ? static_cast<std::uint32_t>(1 + options.rank) : 0U;
+  return std::make_unique<TokenSource>(Schedule(examples, options, is_fixed), std::move(batches),
+                                       WindowOffsets(settings.context, places), settings.shuffle, options, number);
+}
+
 std::optional<Batch> TokenPass::next() {
   const Range now{next_, std::min<std::int64_t>(next_ + batch_size_, part_.last)};
   if (now.size() == 0) return std::nullopt;

@@ -104,6 +104,11 @@ class TokenSource final : public BatchSource {
   double wait_seconds_ = 0;
 };
 
+/// A rank's training batches of so many examples, as the settings ask for them. \param places see WindowOffsets
+std::unique_ptr<BatchSource> make_token_source(const DataSettings& settings, const SourceOptions& options,
+                                               std::int64_t examples, std::unique_ptr<TokenBatches> batches,
+                                               std::int64_t places = 0);
+
 /// Examples [part) of a split, in the order of the text, without an offset.
 class TokenPass final : public EvaluationSource {
  public:

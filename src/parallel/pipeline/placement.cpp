@@ -271,9 +271,9 @@ Placement best_of(const Prices& prices) {
 Placement place(const PlacementProblem& problem) {
   assert(problem.pieces() <= problem.segments());
   std::optional<Placement> best;
-  const Recompute asked = problem.settings.recompute;
-  for (const Recompute recompute : {asked == Recompute::automatic ? Recompute::none : asked, Recompute::all}) {
-    if (asked != Recompute::automatic && asked != recompute) continue;
+  std::vector<Recompute> tried = {problem.settings.recompute};
+  if (tried.front() == Recompute::automatic) tried = {Recompute::none, Recompute::all};
+  for (const Recompute recompute : tried) {
     Placement found = best_of(Prices(problem, recompute));
     if (!best || Better{problem}(found, *best)) best = std::move(found);
   }

@@ -97,8 +97,7 @@ bool leaves_something_open(const settings::Config& config) {
 
 std::string text_of(const PlacedModel& placed, const settings::Config& config, int ranks) {
   const auto number = placed.sizes.micro_batches;
-  return fmt::format("placement: {} of {}, {} in {} a step{}{}",
-                     count_of(ranks / static_cast<int>(placed.sizes.stages * config.replica.tensor), "replica"),
+  return fmt::format("placement: {} of {}, {} in {} a step{}{}", count_of(ranks / config.ranks_of_replica(), "replica"),
                      count_of(placed.sizes.stages, "stage"), count_of(placed.sizes.batch_size, "example"),
                      number == 1 ? "1 micro-batch" : fmt::format("{} micro-batches", number),
                      config.replica.recompute == parallel::Recompute::all ? ", activations are computed anew" : "",

@@ -271,10 +271,8 @@ Settled chosen(const StagePlan& plan, Settled asked, const PlacedModel& placed) 
                  {std::move(key), ChosenBy::placement, std::move(why)});
   };
   choose(replica.stages, placed.sizes.stages, "replica.stages", "the shortest step that memory allows");
-  if (replica.recompute != parallel::Recompute::blocks) {
-    choose(replica.recompute, whole ? parallel::Recompute::none : placed.placement.recompute, "replica.recompute",
-           whole ? "each rank holds the whole model" : "the memory of the stages");
-  }
+  choose(replica.recompute, whole ? plan.with(placed.sizes).replica.recompute : placed.placement.recompute,
+         "replica.recompute", whole ? "each rank holds the whole model" : "the memory of the stages");
   if (train.batch_size < 0)
     choose(train.batch_size, placed.sizes.batch_size, "train.batch_size", "as many examples as memory allows");
   choose(train.micro_batches, placed.sizes.micro_batches, "train.micro_batches",
