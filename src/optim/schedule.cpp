@@ -34,13 +34,22 @@ std::int64_t steps_of(double epochs, std::int64_t steps_per_epoch) {
   return std::llround(std::min(epochs * static_cast<double>(steps_per_epoch), 0x1p53));
 }
 
-void describe_length(ConfigVisitor& visitor, std::int64_t& epochs) {
+constexpr std::int64_t kMostSteps = 1LL << 40;
+
+void describe_length(ConfigVisitor& visitor, ScheduleSettings& settings) {
   visitor.field({.name = "epochs",
                  .meaning = "length of the schedule, counted from the start of the run; afterwards the rate stays at "
-                            "its last value. 0: as long as the run, train.epochs",
+                            "its last value. 0, and no steps: as long as the run",
                  .unit = "epochs",
                  .range = at_least(0).at_most(1 << 30)},
-                epochs);
+                settings.epochs);
+  visitor.field({.name = "steps",
+                 .meaning = "the same in steps, in place of epochs",
+                 .unit = "steps",
+                 .range = at_least(0).at_most(kMostSteps)},
+                settings.steps);
+  visitor.require("steps", settings.steps == 0 || settings.epochs == 0,
+                  "epochs and steps both say how long the schedule is; remove one of them");
 }
 
 void describe_final_factor(ConfigVisitor& visitor, double& final_factor) {
@@ -68,13 +77,13 @@ void describe_step(ConfigVisitor& visitor, ScheduleSettings& settings) {
 
 void describe_fall(ConfigVisitor& visitor, ScheduleSettings& settings) {
   describe_final_factor(visitor, settings.final_factor);
-  describe_length(visitor, settings.epochs);
+  describe_length(visitor, settings);
 }
 
 void describe_polynomial(ConfigVisitor& visitor, ScheduleSettings& settings) {
   describe_final_factor(visitor, settings.final_factor);
   visitor.field({.name = "power", .meaning = "exponent of the polynomial", .range = above(0)}, settings.power);
-  describe_length(visitor, settings.epochs);
+  describe_length(visitor, settings);
 }
 
 void describe_wsd(ConfigVisitor& visitor, ScheduleSettings& settings) {
@@ -92,7 +101,7 @@ void describe_exponential(ConfigVisitor& visitor, ScheduleSettings& settings) {
                  .meaning = "learning rate of the last step, as a share of the base learning rate",
                  .range = above(0).at_most(1)},
                 settings.exponential_final_factor);
-  describe_length(visitor, settings.epochs);
+  describe_length(visitor, settings);
 }
 
 /// The factor between 1 and 0 of the last part of `wsd`. \param x share of its steps
@@ -117,23 +126,41 @@ void describe_warmup(ConfigVisitor& visitor, ScheduleSettings& settings) {
   visitor.field({.name = "warmup_steps",
                  .meaning = "the same in steps, in place of warmup_epochs",
                  .unit = "steps",
-                 .range = at_least(0).at_most(1LL << 40)},
+                 .range = at_least(0).at_most(kMostSteps)},
                 settings.warmup_steps);
   visitor.require("warmup_steps", settings.warmup_steps == 0 || settings.warmup_epochs == 0,
                   "warmup_epochs and warmup_steps both say how long the warm-up is; remove one of them");
 }
 
+std::int64_t warmup_of(const ScheduleSettings& settings, std::int64_t steps_per_epoch) {
+  return settings.warmup_steps > 0 ? settings.warmup_steps : steps_of(settings.warmup_epochs, steps_per_epoch);
+}
+
 }  // namespace
 
-void require_base_rate(const ScheduleSettings& settings, std::int64_t run_epochs, std::int64_t steps_per_epoch) {
-  if (settings.warmup_steps == 0 || settings.growth > 0) return;
-  const std::int64_t steps = settings.span(run_epochs) * steps_per_epoch;
-  if (settings.warmup_steps >= steps) {
+std::string Length::text() const { return count_of(count, in_steps ? "step" : "epoch"); }
+
+Length ScheduleSettings::span(const Length& run) const {
+  if (epochs > 0) return {.count = epochs};
+  return steps > 0 ? Length{.count = steps, .in_steps = true} : run;
+}
+
+void require_base_rate(const ScheduleSettings& settings, const Length& run, std::int64_t steps_per_epoch) {
+  const Length span = settings.span(run);
+  const bool tells_in_steps = settings.warmup_steps > 0 || (span.in_steps && settings.warmup_epochs > 0);
+  if (!tells_in_steps || settings.growth > 0) return;
+  const std::int64_t steps = span.steps(steps_per_epoch), warmup = warmup_of(settings, steps_per_epoch);
+  if (warmup >= steps) {
+    const std::string given =
+        settings.warmup_steps > 0
+            ? fmt::format("schedule.warmup_steps = {}", settings.warmup_steps)
+            : fmt::format("schedule.warmup_epochs = {:g}, {},", settings.warmup_epochs, count_of(warmup, "step"));
     throw ConfigError(fmt::format(
-        "schedule.warmup_steps = {} leaves none of the schedule's {}, so that the learning rate would never reach "
-        "optimizer.learning_rate: set a shorter warm-up, or train for more epochs",
-        settings.warmup_steps, count_of(steps, "step")));
+        "{} leaves none of the schedule's {}, so that the learning rate would never reach optimizer.learning_rate: "
+        "set a shorter warm-up, or train for more {}",
+        given, count_of(steps, "step"), span.unit()));
   }
+  if (settings.warmup_steps == 0) return;  // milestones and it are both in epochs
   if (settings.kind != ScheduleKind::step || settings.milestones.empty()) return;
   const std::int64_t first = steps_of(settings.milestones.front(), steps_per_epoch);
   if (first > settings.warmup_steps) return;
@@ -162,8 +189,7 @@ Schedule::Schedule(const ScheduleSettings& settings, double base_rate, std::int6
       base_rate_(base_rate),
       total_steps_(total_steps),
       steps_per_epoch_(steps_per_epoch),
-      warmup_steps_(settings.warmup_steps > 0 ? settings.warmup_steps
-                                              : steps_of(settings.warmup_epochs, steps_per_epoch)) {}
+      warmup_steps_(warmup_of(settings, steps_per_epoch)) {}
 
 double Schedule::rate(std::int64_t step) const {
   if (settings_.growth > 0) return base_rate_ * std::pow(settings_.growth, static_cast<double>(step));

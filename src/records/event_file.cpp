@@ -169,8 +169,8 @@ void RunEvents::open(const std::string& path, const EventFileHeader& header, std
   }
   if (begun.schedule_steps != header.schedule_steps) {
     throw ConfigError(fmt::format(
-        "{}: the run was recorded with a learning-rate schedule over {}, not {}: resume with the schedule.epochs of "
-        "its config.toml, or train.epochs where that is 0, or start a new run with --output DIR",
+        "{}: the run was recorded with a learning-rate schedule over {}, not {}: resume with the length that "
+        "its config.toml has in [schedule], or else in [train], or start a new run with --output DIR",
         path, count_of(begun.schedule_steps, "step"), grouped(header.schedule_steps)));
   }
   file_.emplace(path, step);

@@ -67,7 +67,9 @@ Table facts_of(const RunHistory& run) {
   facts.add("ranks", ranks_of(summary));
   facts.add("device", summary.value("device", run.setting("device")));
   facts.add("examples of a step", run.setting("train.batch_size"));
-  facts.add("epochs planned", run.setting("train.epochs"));
+  const std::string steps = run.setting("train.steps");  // none: an older run, or each epoch is a step
+  const bool is_in_steps = !steps.empty() && steps != "0";
+  facts.add(is_in_steps ? "steps planned" : "epochs planned", is_in_steps ? steps : run.setting("train.epochs"));
   if (run.steps_per_epoch > 0) facts.add("steps of an epoch", whole(run.steps_per_epoch));
   facts.add("seed", run.record.seed());
   facts.add("fault", summary.value("fault", ""));

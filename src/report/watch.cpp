@@ -44,8 +44,9 @@ double number_of(const RunHistory& run, const std::string& key) {
 std::string progress_line(const RunHistory& run) {
   const double planned = planned_steps(run);
   std::string text = planned > 0 ? progress_bar(static_cast<double>(run.record.steps) / planned) + "  " : "";
-  text += fmt::format("epoch {}/{:.0f}  step {}", run.record.epochs, number_of(run, "train.epochs"),
-                      grouped(run.record.steps));
+  const double steps = number_of(run, "train.steps");
+  const std::string epochs = steps > 0 ? "" : fmt::format("/{:.0f}", number_of(run, "train.epochs"));
+  text += fmt::format("epoch {}{}  step {}", run.record.epochs, epochs, grouped(run.record.steps));
   return planned > 0 ? text + "/" + grouped(std::llround(planned)) : text;
 }
 
@@ -281,7 +282,10 @@ std::string sparkline(const std::vector<double>& values, std::size_t width) {
   return text;
 }
 
-double planned_steps(const RunHistory& run) { return number_of(run, "train.epochs") * run.steps_per_epoch; }
+double planned_steps(const RunHistory& run) {
+  const double steps = number_of(run, "train.steps");
+  return steps > 0 ? steps : number_of(run, "train.epochs") * run.steps_per_epoch;
+}
 
 double seconds_left(const RunHistory& run) {
   const Curve& seconds = run.curve("train seconds.total");

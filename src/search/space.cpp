@@ -64,6 +64,8 @@ constexpr std::array kTaken = {
     TakenKey{"data.split_seed", "trials are compared on the same validation examples; remove it"},
     TakenKey{"data.stratify", "trials are compared on the same validation examples; remove it"},
     TakenKey{"train.epochs", "search.method decides how long a trial is trained; remove it, or choose another method",
+             true},
+    TakenKey{"train.steps", "search.method decides how long a trial is trained; remove it, or choose another method",
              true}};
 
 bool lies_within(std::string_view key, std::string_view outer) {

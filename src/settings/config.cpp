@@ -166,10 +166,13 @@ void Config::describe(ConfigVisitor& visitor) {
                    .has_one_model = kind.traits.has_one_model,
                    .in_place = updates_in_place(*this)});
   require_replica(visitor, *this);
-  visitor.require("schedule", schedule.warmup_epochs <= static_cast<double>(train.epochs),
+  const auto exceeds_warmup = [this](const optim::Length& length) {  // in steps: see require_base_rate
+    return length.in_steps || schedule.warmup_epochs <= static_cast<double>(length.count);
+  };
+  visitor.require("schedule", exceeds_warmup(train.length()),
                   "schedule.warmup_epochs is larger than train.epochs, so the base learning rate would never be "
                   "reached; lower it, or train for more epochs");
-  visitor.require("schedule", schedule.warmup_epochs <= static_cast<double>(schedule_epochs()),
+  visitor.require("schedule", exceeds_warmup(schedule_length()),
                   "schedule.warmup_epochs is longer than schedule.epochs, so the rate would never fall");
   visitor.require("checkpoint", checkpoint.keep_best || !train.early_stopping.is_on(),
                   "train.early_stopping restores the best checkpoint, and keep_best = false keeps none; remove one of "
@@ -178,7 +181,7 @@ void Config::describe(ConfigVisitor& visitor) {
                   fmt::format("data.partition = \"strata\" works only with {}; remove it", strata_set_by()));
   if (kind.check != nullptr) {
     kind.check(strategy,
-               {.epochs = train.epochs,
+               {.length = train.length(),
                 .shuffle = data.shuffle,
                 .clip_norm = optimizer.clip_norm,
                 .optimizer_states = optim::optimizer_state_vectors(optimizer),
@@ -271,12 +274,14 @@ bool may_change(const std::string& key) {
                                "allow_shared_device",
                                "output",
                                "train.epochs",
+                               "train.steps",
                                "train.evaluate_every_epochs",
                                "data.path",
                                "data.external_files",
                                "data.reader",
                                "train.threads",
                                "schedule.epochs",
+                               "schedule.steps",
                                "train.divergence",
                                "train.threshold_by",
                                "train.evaluation_batch_size",
@@ -395,7 +400,7 @@ void refuse_batches(ConfigVisitor& visitor) {
     visitor.refuse(key, kWhy);
 }
 
-/// What ends a run before train.epochs.
+/// What ends a run before its length is reached.
 void describe_ends(ConfigVisitor& visitor, TrainSettings& settings) {
   visitor.field(
       {.name = "divergence",
@@ -416,7 +421,7 @@ void describe_ends(ConfigVisitor& visitor, TrainSettings& settings) {
       settings.threshold_by.empty() ||
           std::ranges::find(records::kThresholdMetrics, settings.threshold_by) != std::end(records::kThresholdMetrics),
       "threshold_by must be f1, f1_macro, balanced_accuracy or accuracy");
-  visitor.section({.name = "early_stopping", .meaning = "stops the run before train.epochs, with the best weights"},
+  visitor.section({.name = "early_stopping", .meaning = "stops the run before its end, with the best weights"},
                   settings.early_stopping);
   visitor.require("early_stopping", !settings.early_stopping.is_on() || settings.evaluate_every_epochs > 0,
                   "early_stopping needs evaluations during training, but evaluate_every_epochs = 0 makes none; set it "
@@ -430,7 +435,14 @@ void TrainSettings::describe(ConfigVisitor& visitor, bool whole_batch) {
                 epochs);
   if (whole_batch) {
     refuse_batches(visitor);
+    visitor.refuse("steps", "means nothing here: each epoch is a step; set train.epochs");
   } else {
+    visitor.field({.name = "steps",
+                   .meaning = "length of the run in place of epochs, so that it may end within one, or be as long with "
+                              "any number of examples. 0: epochs says how long it is",
+                   .unit = "steps",
+                   .range = at_least(0).at_most(1LL << 40)},
+                  steps);
     describe_batches(visitor, *this);
   }
   visitor.field({.name = "evaluate_every_epochs",

@@ -217,7 +217,11 @@ void describe_averaging(StrategySettings& settings, ConfigVisitor& visitor) {
 }
 
 void check_averaging(const StrategySettings& settings, const StrategyTerms& terms, ConfigVisitor& visitor) {
-  visitor.require("strategy", settings.own.of<AveragingSettings>().allreduce_epochs <= terms.epochs,
+  const std::int64_t together = settings.own.of<AveragingSettings>().allreduce_epochs;
+  visitor.require("strategy", together == 0 || !terms.length.in_steps,
+                  "strategy.allreduce_epochs counts epochs, and train.steps the steps of the run: set train.epochs "
+                  "instead of train.steps");
+  visitor.require("strategy", terms.length.in_steps || together <= terms.length.count,
                   "strategy.allreduce_epochs is larger than train.epochs, so nothing would ever be averaged; lower it, "
                   "or train for more epochs");
 }

@@ -107,15 +107,36 @@ TEST_CASE("a warm-up in steps is that of as many epochs", "[schedule]") {
 
 TEST_CASE("a warm-up in steps that leaves no step of the base rate is refused", "[schedule]") {
   ScheduleSettings settings{.kind = ScheduleKind::wsd, .warmup_steps = 20};
-  CHECK_THROWS_WITH(require_base_rate(settings, 2, 10),
+  CHECK_THROWS_WITH(require_base_rate(settings, {.count = 2}, 10),
                     Catch::Contains("schedule.warmup_steps = 20 leaves none of the schedule's 20 steps"));
-  CHECK_NOTHROW(require_base_rate(settings, 3, 10));
+  CHECK_NOTHROW(require_base_rate(settings, {.count = 3}, 10));
   settings.epochs = 3;  // of which the run makes two
-  CHECK_NOTHROW(require_base_rate(settings, 2, 10));
+  CHECK_NOTHROW(require_base_rate(settings, {.count = 2}, 10));
   settings = {.kind = ScheduleKind::step, .warmup_steps = 10, .milestones = {1}};
-  CHECK_THROWS_WITH(require_base_rate(settings, 3, 10), Catch::Contains("is step 10, in the warm-up of 10 steps"));
+  CHECK_THROWS_WITH(require_base_rate(settings, {.count = 3}, 10),
+                    Catch::Contains("is step 10, in the warm-up of 10 steps"));
   settings.milestones = {1.1};
-  CHECK_NOTHROW(require_base_rate(settings, 3, 10));
+  CHECK_NOTHROW(require_base_rate(settings, {.count = 3}, 10));
+}
+
+TEST_CASE("a warm-up in epochs is held against a length in steps", "[schedule]") {
+  ScheduleSettings settings{.kind = ScheduleKind::cosine, .warmup_epochs = 2};
+  const Length run{.count = 20, .in_steps = true};
+  CHECK_THROWS_WITH(require_base_rate(settings, run, 10),
+                    Catch::Contains("schedule.warmup_epochs = 2, 20 steps, leaves none of the schedule's 20 steps"));
+  settings.warmup_epochs = 1.9;
+  CHECK_NOTHROW(require_base_rate(settings, run, 10));
+  settings.steps = 19;  // of the run's 20
+  CHECK_THROWS_WITH(require_base_rate(settings, run, 10), Catch::Contains("leaves none of the schedule's 19 steps"));
+}
+
+TEST_CASE("a schedule spans its own length, or the run", "[schedule]") {
+  const Length run{.count = 7, .in_steps = true};
+  CHECK(ScheduleSettings{}.span(run).steps(10) == 7);
+  CHECK(ScheduleSettings{.epochs = 2}.span(run).steps(10) == 20);
+  CHECK(ScheduleSettings{.steps = 3}.span(run).steps(10) == 3);
+  CHECK(Length{.count = 1}.text() == "1 epoch");
+  CHECK(Length{.count = 2000, .in_steps = true}.text() == "2,000 steps");
 }
 
 TEST_CASE("milestones count from the start of the run, warm-up included", "[schedule]") {

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "unisono/base/config.hpp"
@@ -29,10 +31,22 @@ inline constexpr Named<FinalDecay> kFinalDecays[] = {
     {FinalDecay::linear, "linear", "1 − x"},
     {FinalDecay::cosine, "cosine", "half a cosine"}};
 
+/// A length of training, in epochs or in steps.
+struct Length {
+  std::int64_t count = 0;
+  bool in_steps = false;
+  std::int64_t steps(std::int64_t steps_per_epoch) const { return in_steps ? count : count * steps_per_epoch; }
+  /// The last word of its keys: "epochs", "steps".
+  std::string_view unit() const { return in_steps ? "steps" : "epochs"; }
+  /// "3 epochs", "2,000 steps"
+  std::string text() const;
+};
+
 /// `[schedule]`
 struct ScheduleSettings {
   ScheduleKind kind = ScheduleKind::constant;
-  std::int64_t epochs = 0;        ///< length of schedules that decrease; 0: the length of the run
+  std::int64_t epochs = 0;        ///< length of schedules that decrease; 0: `steps`
+  std::int64_t steps = 0;         ///< the same in steps; 0, and no epochs: the length of the run
   double warmup_epochs = 0;       ///< epochs in which the rate rises linearly to the base rate
   std::int64_t warmup_steps = 0;  ///< the same in steps; one of the two is 0
   double final_factor = 0;        ///< linear, cosine, polynomial, wsd: share of the base rate, reached at the last step
@@ -47,17 +61,18 @@ struct ScheduleSettings {
   void describe(ConfigVisitor& visitor);
   /// Whether the rate of a step depends on how long the schedule is.
   bool depends_on_length() const { return kind != ScheduleKind::constant && kind != ScheduleKind::step; }
-  /// Epochs that the schedule spans, in a run of `run_epochs`.
-  std::int64_t span(std::int64_t run_epochs) const { return epochs > 0 ? epochs : run_epochs; }
+  bool has_own_length() const { return epochs > 0 || steps > 0; }
+  /// What the schedule spans, in a run of this length.
+  Length span(const Length& run) const;
 };
 
 /// Checks that some step has the base learning rate, as far as epochs tell. \throws ConfigError where a milestone lies
 /// in the warm-up, so that no step has it
 void require_base_rate(const ScheduleSettings& settings);
 
-/// Checks the same of a warm-up that is given in steps. \param run_epochs length of the run \throws ConfigError where
-/// the warm-up is as long as the schedule, or a milestone lies in it
-void require_base_rate(const ScheduleSettings& settings, std::int64_t run_epochs, std::int64_t steps_per_epoch);
+/// Checks the same of lengths that are given in steps. \param run length of the run \throws ConfigError where the
+/// warm-up is as long as the schedule, or a milestone lies in it
+void require_base_rate(const ScheduleSettings& settings, const Length& run, std::int64_t steps_per_epoch);
 
 /// The learning rate as a function of the step, for given settings, base rate and length of the schedule.
 class Schedule {

@@ -74,6 +74,7 @@ std::string_view strata_set_by();
 /// `[train]`
 struct TrainSettings {
   std::int64_t epochs = 10;
+  std::int64_t steps = 0;  ///< length of the run in place of `epochs`; 0: it is in epochs
   /// Examples per optimizer step, over all ranks; 0: what the data decide; −1: the most that memory allows.
   std::int64_t batch_size = 0;
   std::int64_t accumulate = 1;  ///< micro-batches per step, each divided among all ranks
@@ -90,6 +91,8 @@ struct TrainSettings {
   ClassWeights class_weights = ClassWeights::none;  ///< how classes are weighted where `class_weight_list` is empty
   std::vector<double> class_weight_list;            ///< [K] weights of the classes
   WeightSettings weights;                           ///< further keys of [train]
+  /// Of the whole run.
+  optim::Length length() const { return steps > 0 ? optim::Length{steps, true} : optim::Length{epochs}; }
   /// \param whole_batch whether a step takes the whole set (optimizer.kind)
   void describe(ConfigVisitor& visitor, bool whole_batch);
 };
@@ -151,8 +154,8 @@ struct Config {
   int ranks_of_replica() const { return static_cast<int>(replica.ranks()); }
   /// Whether layers are divided into parts.
   bool divides_layers() const { return replica.leaves() > 1; }
-  /// Epochs from the schedule's first step to its last.
-  std::int64_t schedule_epochs() const { return schedule.span(train.epochs); }
+  /// From the schedule's first step to its last.
+  optim::Length schedule_length() const { return schedule.span(train.length()); }
   /// Whether settings are left to the placement of the model on the ranks.
   bool is_placed_automatically() const;
   /// Whether a replica may turn out to be more than one rank, or settings are left to the placement.

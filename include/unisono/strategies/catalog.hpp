@@ -56,7 +56,7 @@ struct StrategyTraits {
 
 /// The values from other sections of the config that a strategy's own checks need.
 struct StrategyTerms {
-  std::int64_t epochs = 0;
+  optim::Length length;  ///< of the run
   bool shuffle = true;
   double clip_norm = 0;
   int optimizer_states = 0;  ///< vectors that the optimizer keeps

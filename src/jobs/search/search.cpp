@@ -46,7 +46,7 @@ std::optional<Folds> folds_of(const settings::PlannedConfig& planned) {
 /// Refuses what no trial may have.
 void require_trial(const search::SearchSettings& settings, const settings::Config& config) {
   const std::int64_t every = config.train.evaluate_every_epochs;
-  if (!settings.median_rule || (every > 0 && every < config.train.epochs)) return;
+  if (!settings.median_rule || (every > 0 && (config.train.steps > 0 || every < config.train.epochs))) return;
   throw ConfigError(
       fmt::format("search.median_rule compares trials after each evaluation, but there is none before "
                   "their end (train.evaluate_every_epochs = {}); set it to 1, or remove median_rule",
@@ -61,6 +61,13 @@ void require_settings(const settings::PlannedConfig& planned, const data::Datase
     throw ConfigError(
         fmt::format("search.keep = \"none\": with search.method = \"{}\", trials go on from their "
                     "checkpoints; set keep = \"best\"",
+                    name_of(settings.method, search::kSearchKinds)));
+  }
+  if (search::trains_in_steps(settings.method) && config.train.steps > 0) {
+    throw ConfigError(
+        fmt::format("train.steps: search.method = \"{}\" trains its trials for different numbers of epochs: set "
+                    "train.epochs, which "
+                    "is the largest, and remove train.steps",
                     name_of(settings.method, search::kSearchKinds)));
   }
   require_trial(settings, config);

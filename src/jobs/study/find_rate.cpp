@@ -41,7 +41,7 @@ settings::Config test_of(const settings::Config& given, const FindRateOptions& o
   config.optimizer.learning_rate = options.lowest;
   config.schedule = {};
   config.schedule.growth = std::pow(options.highest / options.lowest, 1.0 / static_cast<double>(options.steps - 1));
-  config.train.epochs = std::min<std::int64_t>(options.steps, 1 << 30);  // at least a step in each; see Follower
+  config.train.steps = options.steps;
   config.train.report_every_steps = 1;
   config.train.evaluate_every_epochs = 0;
   config.train.divergence = 0;

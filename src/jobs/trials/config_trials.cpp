@@ -49,14 +49,22 @@ constexpr double kFlopsOfStep = 2e5;
 
 bool makes_longer(const search::Parameter& parameter) {
   return parameter.key.starts_with("model") || parameter.key == "train" || parameter.key == "train.epochs" ||
-         parameter.key == "train.batch_size";
+         parameter.key == "train.steps" || parameter.key == "train.batch_size";
+}
+
+/// How often a run goes through the training set.
+double passes_of(const settings::TrainSettings& train, const data::DatasetInfo& data) {
+  const optim::Length length = train.length();
+  const double of_step = static_cast<double>(std::max<std::int64_t>(1, train.batch_size)) /
+                         static_cast<double>(std::max<std::int64_t>(1, data.train));
+  return static_cast<double>(length.count) * (length.in_steps ? of_step : 1);
 }
 
 /// In flops, for each example of the training set.
 double work_of(const settings::Config& given, const data::DatasetInfo& data) {
   const settings::Config config = session::settle(given, data).config;
   const double batches = config.train.batch_size > 0 ? 1.0 / static_cast<double>(config.train.batch_size) : 0;
-  return static_cast<double>(config.train.epochs) *
+  return passes_of(config.train, data) *
          (session::ModelOfConfig(config, data).model().flops_per_example() + kFlopsOfStep * batches);
 }
 
@@ -396,8 +404,10 @@ void MetricThatCounts::require(const settings::Config& config, data::Dataset& se
 
 void take_epochs(settings::Config& config, std::int64_t epochs) {
   if (epochs == 0) return;
-  if (config.schedule.epochs == 0) config.schedule.epochs = config.train.epochs;
+  if (!config.schedule.has_own_length())
+    (config.train.steps > 0 ? config.schedule.steps : config.schedule.epochs) = config.train.length().count;
   config.train.epochs = epochs;
+  config.train.steps = 0;
 }
 
 records::TrialResult make_trial_run(session::Job& whole, comm::Communicator& group, const TrialTerms& terms,

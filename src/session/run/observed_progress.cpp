@@ -34,7 +34,7 @@ std::string text_of(const std::vector<models::Metric>& metrics) {
 void TrainingObserver::say_epoch() {
   if (context_.records == nullptr) return;
   std::string text =
-      fmt::format("epoch {}/{}: train {}", epochs_done(), context_.plan.config.train.epochs, text_of(train_metrics()));
+      fmt::format("epoch {}/{}: train {}", epoch_of(header_.step), epoch_of(total_steps()), text_of(train_metrics()));
   for (const auto& [split, metrics] : evaluations_)
     text += fmt::format("; {} {}", data::name_of(split), text_of(metrics));
   context_.records->progress.line(
@@ -76,10 +76,10 @@ double TrainingObserver::shown_rate() const {
 /// \param reported whether this step was reported
 void TrainingObserver::show_progress(bool reported) {
   if (context_.records == nullptr || !context_.records->progress.is_due(reported)) return;
-  const std::int64_t epochs = context_.plan.config.train.epochs, steps = epochs * context_.steps_per_epoch;
+  const std::int64_t steps = total_steps();
   const double step_seconds = since_start_.seconds() / static_cast<double>(header_.step - first_step_);
   context_.records->progress.show({.epoch = epoch_of(header_.step),
-                                   .epochs = epochs,
+                                   .epochs = epoch_of(steps),
                                    .step = header_.step,
                                    .steps = steps,
                                    .loss = shown_loss(),

@@ -362,74 +362,94 @@ std::int64_t number_of(const std::string& config, const std::string& key) {
   return std::strtoll(settings::value_of_key(config, key).c_str(), nullptr, 10);
 }
 
-/// Of the checkpoint's run.
-std::int64_t span_before(const ResumedAt& at) {
-  const std::int64_t epochs = number_of(at.config, "schedule.epochs");  // 0, too, before there was such a key
-  return epochs > 0 ? epochs : number_of(at.config, "train.epochs");
+/// Of the checkpoint's run. Keys that its unisono did not have yet are 0.
+optim::Length span_before(const ResumedAt& at) {
+  for (const std::string section : {"schedule", "train"}) {
+    const std::int64_t steps = number_of(at.config, section + ".steps");
+    if (steps > 0) return {.count = steps, .in_steps = true};
+    const std::int64_t epochs = number_of(at.config, section + ".epochs");
+    if (epochs > 0) return {.count = epochs};
+  }
+  return {};
 }
 
-optim::Schedule schedule_over(const settings::Config& config, std::int64_t epochs, std::int64_t steps_per_epoch) {
-  return {config.schedule, config.optimizer.learning_rate, epochs * steps_per_epoch, steps_per_epoch};
+optim::Schedule schedule_over(const settings::Config& config, const optim::Length& span, std::int64_t steps_per_epoch) {
+  return {config.schedule, config.optimizer.learning_rate, span.steps(steps_per_epoch), steps_per_epoch};
 }
 
 /// The learning rate from the last step on.
-double last_rate(const settings::Config& config, std::int64_t epochs, std::int64_t steps_per_epoch) {
-  return schedule_over(config, epochs, steps_per_epoch).rate(epochs * steps_per_epoch - 1);
+double last_rate(const settings::Config& config, const optim::Length& span, std::int64_t steps_per_epoch) {
+  return schedule_over(config, span, steps_per_epoch).rate(span.steps(steps_per_epoch) - 1);
 }
 
 bool is_other_span(const settings::Config& config, const ResumedAt& at) {
-  return config.schedule.depends_on_length() && span_before(at) > 0 && span_before(at) != config.schedule_epochs();
+  const std::int64_t before = span_before(at).steps(at.steps_per_epoch);
+  return config.schedule.depends_on_length() && before > 0 &&
+         before != config.schedule_length().steps(at.steps_per_epoch);
+}
+
+/// "--set schedule.epochs=3"
+std::string option_of(const optim::Length& span) {
+  return fmt::format("--set schedule.{}={}", span.unit(), span.count);
+}
+
+/// "3" beside another length in the same unit, else "3 epochs".
+std::string beside(const optim::Length& length, const optim::Length& other) {
+  return length.in_steps == other.in_steps ? grouped(length.count) : length.text();
 }
 
 }  // namespace
 
 optim::Schedule schedule_of(const settings::Config& config, std::int64_t steps_per_epoch) {
-  return schedule_over(config, config.schedule_epochs(), steps_per_epoch);
+  return schedule_over(config, config.schedule_length(), steps_per_epoch);
 }
 
 void require_chosen_span(const settings::Config& config, const ResumedAt& at) {
-  if (config.schedule.epochs > 0 || !is_other_span(config, at)) return;
-  const std::int64_t before = span_before(at), now = config.train.epochs;
+  if (config.schedule.has_own_length() || !is_other_span(config, at)) return;
+  const optim::Length before = span_before(at), now = config.train.length();
   const double last = last_rate(config, before, at.steps_per_epoch);
-  const std::string later =
-      now > before ? fmt::format(" (it stays at {:.3g} after epoch {})", last, before) : std::string();
+  const bool is_longer = now.steps(at.steps_per_epoch) > before.steps(at.steps_per_epoch);
+  const std::string later = is_longer ? fmt::format(" (it stays at {:.3g} after {} {})", last,
+                                                    before.in_steps ? "step" : "epoch", before.count)
+                                      : std::string();
   throw ConfigError(fmt::format(
-      "{}: train.epochs = {} would change the learning rate, which falls over {} (schedule.kind = \"{}\"); "
-      "use --set schedule.epochs={} to continue from {:.3g} as planned{}, or --set schedule.epochs={} to "
-      "let it fall over {} and continue from {:.3g}, or start a new run with --output DIR",
-      config.run_folder(), now, count_of(before, "epoch"), name_of(config.schedule.kind, optim::kScheduleKinds), before,
-      schedule_over(config, before, at.steps_per_epoch).rate(at.step), later, now, count_of(now, "epoch"),
-      schedule_over(config, now, at.steps_per_epoch).rate(at.step)));
+      "{}: train.{} = {} would change the learning rate, which falls over {} (schedule.kind = \"{}\"); "
+      "use {} to continue from {:.3g} as planned{}, or {} to let it fall over {} and continue from {:.3g}, or start a "
+      "new run with --output DIR",
+      config.run_folder(), now.unit(), now.count, before.text(), name_of(config.schedule.kind, optim::kScheduleKinds),
+      option_of(before), schedule_over(config, before, at.steps_per_epoch).rate(at.step), later, option_of(now),
+      now.text(), schedule_over(config, now, at.steps_per_epoch).rate(at.step)));
 }
 
 std::string change_of_span(const settings::Config& config, const ResumedAt& at) {
   if (!is_other_span(config, at)) return "";
   return fmt::format("the learning rate now falls over {} instead of {}: it continues from {:.3g} instead of {:.3g}",
-                     count_of(config.schedule_epochs(), "epoch"), span_before(at),
+                     config.schedule_length().text(), beside(span_before(at), config.schedule_length()),
                      schedule_of(config, at.steps_per_epoch).rate(at.step),
                      schedule_over(config, span_before(at), at.steps_per_epoch).rate(at.step));
 }
 
 std::string span_note(const settings::Config& config, std::int64_t steps_per_epoch) {
-  const std::int64_t span = config.schedule_epochs(), epochs = config.train.epochs;
-  if (!config.schedule.depends_on_length() || span == epochs) return "";
+  const optim::Length span = config.schedule_length(), run = config.train.length();
+  const std::int64_t span_steps = span.steps(steps_per_epoch), run_steps = run.steps(steps_per_epoch);
+  if (!config.schedule.depends_on_length() || span_steps == run_steps) return "";
   const optim::Schedule schedule = schedule_of(config, steps_per_epoch);
-  if (span < epochs) {
+  if (span_steps < run_steps) {
     const double last = last_rate(config, span, steps_per_epoch);
-    return fmt::format("schedule: the learning rate falls over {} of {} and then stays at {:.3g}{}", span,
-                       count_of(epochs, "epoch"), last, last == 0 ? ", so that nothing more is learned" : "");
+    return fmt::format("schedule: the learning rate falls over {} of {} and then stays at {:.3g}{}", beside(span, run),
+                       run.text(), last, last == 0 ? ", so that nothing more is learned" : "");
   }
   return fmt::format("schedule: the learning rate falls over {}; the run ends after {}, at a rate of {:.3g}",
-                     count_of(span, "epoch"), grouped(epochs), schedule.rate(epochs * steps_per_epoch - 1));
+                     span.text(), beside(run, span), schedule.rate(run_steps - 1));
 }
 
 std::string way_to_go_on(const settings::Config& config, std::int64_t steps_per_epoch) {
-  if (!config.schedule.depends_on_length()) return "a larger train.epochs makes it longer";
-  const std::int64_t span = config.schedule_epochs();
+  const optim::Length span = config.schedule_length(), run = config.train.length();
+  if (!config.schedule.depends_on_length()) return fmt::format("a larger train.{} makes it longer", run.unit());
   return fmt::format(
-      "to make it longer, set train.epochs and schedule.epochs: schedule.epochs = {} keeps the learning "
-      "rate at {:.3g} from now on, and a larger one makes it rise again before it falls",
-      span, last_rate(config, span, steps_per_epoch));
+      "to make it longer, set train.{0} and schedule.{1}: schedule.{1} = {2} keeps the learning rate at {3:.3g} from "
+      "now on, and a larger one makes it rise again before it falls",
+      run.unit(), span.unit(), span.count, last_rate(config, span, steps_per_epoch));
 }
 
 }  // namespace unisono::session

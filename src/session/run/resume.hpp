@@ -52,7 +52,7 @@ Repetition plan_repetition(const std::string& run, const records::EventFileHeade
 /// \throws TrainingError if the replay ended with other parameters than the recorded run
 void require_repeated(const Summary& summary, const std::string& run_folder);
 
-// Over how many epochs a decaying learning rate is spread, when a run is resumed with another length.
+// Over how many epochs or steps a decaying learning rate is spread, when a run is resumed with another length.
 
 /// The state from which a run is resumed.
 struct ResumedAt {
@@ -64,11 +64,11 @@ struct ResumedAt {
 optim::Schedule schedule_of(const settings::Config& config, std::int64_t steps_per_epoch);
 
 /// Refuses to let another length of the run change the learning rate unasked.
-/// \throws ConfigError saying what would happen to the rate, and how to choose, if the schedule would span other epochs
-/// than before and `schedule.epochs` is not set
+/// \throws ConfigError saying what would happen to the rate, and how to choose, if the schedule would span other steps
+/// than before and has no length of its own
 void require_chosen_span(const settings::Config& config, const ResumedAt& at);
 
-/// A log line about the schedule of a resumed run if `schedule.epochs` changes it; empty if it does not.
+/// A log line about the schedule of a resumed run if its own length changes it; empty if it does not.
 std::string change_of_span(const settings::Config& config, const ResumedAt& at);
 
 /// A log line at a run's start if the run is longer or shorter than its schedule; else empty.

@@ -93,8 +93,7 @@ void say_size(const StartOfRun& run, Log& log) {
   log.info(fmt::format("{}: {}, {}, {} an epoch, {}", on_one_line(run.plan.config.name),
                        count_of(run.parts.model->layout().parameters(), "parameter"),
                        count_of(run.source.examples_per_epoch(), "training example"),
-                       count_of(run.source.steps_per_epoch(), "step"),
-                       count_of(run.plan.config.train.epochs, "epoch")));
+                       count_of(run.source.steps_per_epoch(), "step"), run.plan.config.train.length().text()));
 }
 
 void say_ranks(const StartOfRun& run, Log& log) {
@@ -182,8 +181,9 @@ records::EventFileHeader events_header(const CheckpointHeader& header, const set
           .data_identity = header.data_identity,
           .build = header.build,
           .layout = header.layout,
-          .schedule_steps =
-              config.schedule.kind == optim::ScheduleKind::constant ? 0 : config.schedule_epochs() * steps_per_epoch,
+          .schedule_steps = config.schedule.kind == optim::ScheduleKind::constant
+                                ? 0
+                                : config.schedule_length().steps(steps_per_epoch),
           .config = header.config};
 }
 
@@ -221,7 +221,7 @@ class Run {
   RunResult end(TrainingObserver& observer, double seconds);
   void warn_of_alike_vectors();
   std::string name() const { return outputs_.in_folder() ? config_.run_folder() : on_one_line(config_.name); }
-  std::int64_t total_steps() const { return config_.train.epochs * source_->steps_per_epoch(); }
+  std::int64_t total_steps() const { return config_.train.length().steps(source_->steps_per_epoch()); }
 
   Job& job_;
   const RunPlan& plan_;
@@ -265,7 +265,7 @@ Run::Run(Job& job, const RunPlan& plan, const RunOptions& options)
   require_examples(config_, parts_, data_.info().train);
   criteria_ = criteria_of(config_, *parts_.model, data_.info());
   if (!options.in_older_job) {
-    optim::require_base_rate(config_.schedule, config_.train.epochs, source_->steps_per_epoch());
+    optim::require_base_rate(config_.schedule, config_.train.length(), source_->steps_per_epoch());
   }
   require_same_data(group_, data_.info());
   const bool is_new = options.existing != records::Existing::resume && !options.in_older_job;

@@ -320,6 +320,13 @@ std::string shard_text(const Summary& summary) {
                      1e-6 * static_cast<double>(summary.whole_state_bytes));
 }
 
+/// "2 epochs", "1.53 epochs" where it ended within one.
+std::string epochs_text(const Summary& summary) {
+  if (summary.steps % summary.steps_per_epoch == 0) return count_of(summary.epochs, "epoch");
+  return fmt::format("{:.3g} epochs",
+                     static_cast<double>(summary.steps) / static_cast<double>(summary.steps_per_epoch));
+}
+
 std::string to_text(const Summary& summary, const settings::Config& config) {
   const double speed = summary.examples_per_second();
   return fmt::format(
@@ -328,13 +335,13 @@ std::string to_text(const Summary& summary, const settings::Config& config) {
              "  result      {}\n"
              "  speed       {}, {:.1f} GFLOP/s\n"
              "  time        {}\n",
-             on_one_line(config.name), ending_text(summary), count_of(summary.epochs, "epoch"),
-             count_of(summary.steps, "step"), records::clock_text(summary.seconds.sum()), way_on(summary),
-             count_of(summary.parameters, "parameter"), config.strategy.kind,
-             ranks_text(config, summary.ranks, summary.workers, summary.stages), count_of(summary.threads, "thread"),
-             config.ranks_of_replica() > 1 ? "replica" : "rank", local_batch_text(config, summary.workers),
-             result_line(summary), records::speed_text(speed, summary.tokens_per_example),
-             speed * summary.flops_per_example * 1e-9, time_line(summary.seconds)) +
+             on_one_line(config.name), ending_text(summary), epochs_text(summary), count_of(summary.steps, "step"),
+             records::clock_text(summary.seconds.sum()), way_on(summary), count_of(summary.parameters, "parameter"),
+             config.strategy.kind, ranks_text(config, summary.ranks, summary.workers, summary.stages),
+             count_of(summary.threads, "thread"), config.ranks_of_replica() > 1 ? "replica" : "rank",
+             local_batch_text(config, summary.workers), result_line(summary),
+             records::speed_text(speed, summary.tokens_per_example), speed * summary.flops_per_example * 1e-9,
+             time_line(summary.seconds)) +
          unseen_lines(summary) + (config.fault.is_on() ? fmt::format("  fault       {}\n", config.fault.text()) : "") +
          (summary.stages > 1 ? fmt::format("  pipeline    {}\n", to_text(figures_of(summary, config))) : "") +
          threshold_text(summary, config) + (summary.minimisation ? to_text(*summary.minimisation) : "") +

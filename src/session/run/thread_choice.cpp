@@ -210,8 +210,7 @@ class Watched final : public strategies::Observer {
   bool stopped_ = false;
 };
 
-double checkpoints_of_run(const settings::Config& config, double steps_of_epoch) {
-  const auto epochs = static_cast<double>(config.train.epochs);
+double checkpoints_of_run(const settings::Config& config, double epochs, double steps_of_epoch) {
   const auto part = [](double all, std::int64_t each) { return each > 0 ? all / static_cast<double>(each) : 0; };
   return part(epochs, config.checkpoint.every_epochs) + part(epochs * steps_of_epoch, config.checkpoint.every_steps);
 }
@@ -254,18 +253,27 @@ class TimedCopy {
     return watched.timing();
   }
 
-  double examples_of_run() const { return static_cast<double>(config_.train.epochs * data_.info().train); }
+  double examples_of_run() const { return epochs_of_run() * static_cast<double>(data_.info().train); }
   /// What the run would take.
   double seconds_of_run(int threads, const Timing& timing) const {
-    const double passes = static_cast<double>(data_.info().train) / static_cast<double>(source_.examples_per_epoch());
-    const double steps_of_pass = passes * static_cast<double>(source_.steps_per_epoch());
-    const double checkpoints = threads > 1 ? checkpoints_of_run(config_, steps_of_pass) : 0;
-    return kSecondsOfCheckpoint * checkpoints + passes * timing.first_pass +
-           static_cast<double>(config_.train.epochs - 1) * steps_of_pass * timing.later_step;
+    const double epochs = epochs_of_run(), first = std::min(1.0, epochs);
+    const double checkpoints = threads > 1 ? checkpoints_of_run(config_, epochs, steps_of_epoch()) : 0;
+    return kSecondsOfCheckpoint * checkpoints + first * samples_of_epoch() * timing.first_pass +
+           (epochs - first) * steps_of_epoch() * timing.later_step;
   }
   std::int64_t steps_of_sample() const { return source_.steps_per_epoch(); }
 
  private:
+  /// How many times the sample an epoch is.
+  double samples_of_epoch() const {
+    return static_cast<double>(data_.info().train) / static_cast<double>(source_.examples_per_epoch());
+  }
+  double steps_of_epoch() const { return samples_of_epoch() * static_cast<double>(source_.steps_per_epoch()); }
+  double epochs_of_run() const {
+    const optim::Length length = config_.train.length();
+    return static_cast<double>(length.count) / (length.in_steps ? steps_of_epoch() : 1);
+  }
+
   comm::Communicator& group_;
   const settings::Config& config_;
   data::Dataset& data_;

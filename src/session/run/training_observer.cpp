@@ -91,8 +91,7 @@ bool TrainingObserver::step(const strategies::StepRecord& record) {
   const bool converged = record.iteration && record.iteration->end != optim::BatchEnd::none;
   const bool ends = has_diverged() || stopped_early_ || converged;
   stop_wish_ = header_.evaluation_due ? StopWish::signal : agreed_wish();
-  interrupted_ = header_.evaluation_due ||
-                 (stop_wish_ != StopWish::none && epochs_done() < context_.plan.config.train.epochs && !ends);
+  interrupted_ = header_.evaluation_due || (stop_wish_ != StopWish::none && header_.step < total_steps() && !ends);
   // A checkpoint of a diverging model would displace a good one.
   const bool is_worth_it = !has_diverged() && !divergence_.is_above() && (!stopped_early_ || newly_best_);
   if (due_.checkpoint && !interrupted_ && is_worth_it) write_checkpoint();
@@ -168,7 +167,8 @@ void TrainingObserver::finish() {
     stop_wish_ = StopWish::signal;
   }
   if (!interrupted_ && !stopped_early_ && !has_diverged()) judge();
-  if (due_.epoch && !has_diverged()) say_epoch();
+  const bool ends_within_epoch = header_.step == total_steps() && header_.cursor.step != 0;
+  if ((due_.epoch || ends_within_epoch) && !has_diverged()) say_epoch();
   const bool is_written = ends_with_best || (written_step_ == header_.step && !newly_best_ && !header_.evaluation_due &&
                                              written_threshold_ == header_.threshold);
   if (!has_diverged() && !is_written) write_checkpoint();
@@ -326,7 +326,7 @@ void TrainingObserver::evaluate_and_judge() {
   judge();
   const auto validation = evaluations_.find(data::Split::validation);
   if (context_.evaluated && validation != evaluations_.end()) context_.evaluated(epochs_done(), validation->second);
-  stopped_early_ = selection_.wants_to_stop() && epochs_done() < context_.plan.config.train.epochs;
+  stopped_early_ = selection_.wants_to_stop() && header_.step < total_steps();
 }
 
 /// Judges at most once per step, and never a diverging model.

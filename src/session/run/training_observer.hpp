@@ -147,6 +147,7 @@ class TrainingObserver final : public strategies::Observer {
   double shown_rate() const;
   StopWish agreed_wish();
   std::int64_t epochs_done() const { return header_.cursor.epoch; }
+  std::int64_t total_steps() const { return context_.plan.config.train.length().steps(context_.steps_per_epoch); }
   /// The epoch of a step, both from 1.
   std::int64_t epoch_of(std::int64_t step) const { return (step - 1) / context_.steps_per_epoch + 1; }
 
