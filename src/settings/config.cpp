@@ -276,6 +276,7 @@ bool may_change(const std::string& key) {
                                "train.epochs",
                                "train.steps",
                                "train.evaluate_every_epochs",
+                               "train.evaluate_every_steps",
                                "data.path",
                                "data.external_files",
                                "data.reader",
@@ -423,9 +424,9 @@ void describe_ends(ConfigVisitor& visitor, TrainSettings& settings) {
       "threshold_by must be f1, f1_macro, balanced_accuracy or accuracy");
   visitor.section({.name = "early_stopping", .meaning = "stops the run before its end, with the best weights"},
                   settings.early_stopping);
-  visitor.require("early_stopping", !settings.early_stopping.is_on() || settings.evaluate_every_epochs > 0,
+  visitor.require("early_stopping", !settings.early_stopping.is_on() || settings.evaluate_every_epochs > 0 || settings.evaluate_every_steps > 0,
                   "early_stopping needs evaluations during training, but evaluate_every_epochs = 0 makes none; set it "
-                  "to 1 or more");
+                  "to 1 or more, or evaluate_every_steps");
 }
 
 }  // namespace
@@ -451,6 +452,15 @@ void TrainSettings::describe(ConfigVisitor& visitor, bool whole_batch) {
                  .unit = "epochs",
                  .range = at_least(0)},
                 evaluate_every_epochs);
+  if (whole_batch) {
+    visitor.refuse("evaluate_every_steps", "means nothing here: each epoch is a step; set evaluate_every_epochs");
+  } else {
+    visitor.field({.name = "evaluate_every_steps",
+                   .meaning = "steps between additional evaluations, besides those after epochs; 0: none",
+                   .unit = "steps",
+                   .range = at_least(0)},
+                  evaluate_every_steps);
+  }
   visitor.field({.name = "evaluation_batch_size",
                  .meaning = "batch size of a rank in evaluations and predictions",
                  .unit = "examples",
@@ -499,7 +509,7 @@ void EarlyStoppingSettings::describe(ConfigVisitor& visitor) {
   describe_criterion(visitor, metric, on);
   visitor.field({.name = "patience",
                  .meaning = "the run stops after so many evaluations in a row without an improvement; see "
-                            "train.evaluate_every_epochs. 0: it never stops early",
+                            "train.evaluate_every_epochs and evaluate_every_steps. 0: it never stops early",
                  .unit = "evaluations",
                  .range = at_least(0).at_most(1 << 30)},
                 patience);

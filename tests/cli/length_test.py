@@ -1,5 +1,6 @@
 """Runs whose length is given in steps: train.steps, schedule.steps."""
 
+import re
 import unittest
 
 from harness import BinaryTest, settings
@@ -29,12 +30,45 @@ class Length(BinaryTest):
         summary = self.summary("run")
         self.assertEqual((summary["status"], summary["steps"], summary["epochs"]), ("complete", 15, 1))
         self.assertIn("complete after 1.5 epochs, 15 steps, in", result.out)
-        self.assertRegex(result.out, r"epoch 2/2: train loss .*; test loss")
+        self.assertRegex(result.out, r"step 15/15: train loss .*; test loss")
         self.assertIn("accuracy", summary["test"])
         rates = self.rates("run")
         self.assertEqual(len(rates), 15)
         self.assertAlmostEqual(rates[7], 0.01 * (1 - 7 / 14))
         self.assertEqual(rates[-1], 0)
+
+    def test_evaluations_within_epochs(self):
+        sparse = settings("train.steps=16", "train.evaluate_every_steps=4", "train.report_every_steps=100")
+        result = self.train("run", *sparse, *settings("data.validation_fraction=0.2"))
+        at = [line["step"] for line in self.metrics("run") if line["event"] == "evaluation"]
+        # 8 steps an epoch; both splits at the end
+        self.assertEqual(at, [4, 8, 12, 16, 16])
+        for place in ("step 4/16", "epoch 1/2", "step 12/16", "epoch 2/2"):
+            self.assertEqual(len(re.findall(f"{place}: train loss .*; validation loss", result.out)), 1, result)
+        best = self.summary("run")["best"]
+        self.assertIn(best["step"], at)
+        self.assertEqual(best["epoch"], best["step"] / 8)
+
+    def test_a_run_stops_early_within_an_epoch(self):
+        stopping = settings("data.validation_fraction=0.2", "train.evaluate_every_steps=3", "train.epochs=40")
+        stopping += settings("train.evaluate_every_epochs=0", "optimizer.learning_rate=0.5", "train.divergence=0")
+        stopping += settings("train.early_stopping.patience=2", "train.early_stopping.metric=loss")
+        result = self.train("run", *stopping, *settings("checkpoint.best.metric=loss"))
+        summary = self.summary("run")
+        place, step = summary["stopped_early"]["weights_of_step"], summary["stopped_early"]["step"]
+        self.assertEqual((place % 3, step), (0, place + 6))
+        text = f"step {place}" if place % 8 else f"epoch {place // 8}"
+        self.assertIn(f"stopped early: the best weights are those of {text}, with", result.out)
+        self.assertIn(f"stopped early with the weights of {text},", result.out)
+
+    def test_a_run_resumed_within_an_epoch_evaluates_at_the_same_steps(self):
+        often = settings("train.evaluate_every_steps=4", "train.evaluate_every_epochs=0")
+        self.train("run", *often, *settings("train.steps=14"))
+        self.train("run", "--resume", *often, *settings("train.steps=23"))
+        self.train("whole", *often, *settings("train.steps=23"))
+        self.assert_same_bits("run", "whole")
+        at = [line["step"] for line in self.metrics("run") if line["event"] == "evaluation"]
+        self.assertEqual(at, [4, 8, 12, 14, 16, 20, 23])
 
     def test_whole_epochs_are_as_many_steps(self):
         self.train("epochs", *FALLING)

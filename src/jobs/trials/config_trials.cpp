@@ -116,7 +116,7 @@ settings::Config config_of(const TrialTerms& terms, const records::TrialTask& ta
 /// A refitted model was chosen before: it has other metrics where the one that counts is undefined.
 records::TrialResult result_of(const session::RunResult& run, const TrialTerms& terms, bool refit) {
   records::TrialResult result{.metrics = measured(run), .epochs = run.epochs, .steps = run.steps};
-  if (run.stopped_early) result.kept_epochs = run.best.step / run.steps_per_epoch;
+  if (run.stopped_early) result.kept_epochs = (run.best.step + run.steps_per_epoch - 1) / run.steps_per_epoch;
   result.short_of_convergence = run.short_of_convergence;
   const bool is_defined = take_value(run, terms, result);
   if (run.status == session::RunStatus::diverged) {

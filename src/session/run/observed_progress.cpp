@@ -31,10 +31,13 @@ std::string text_of(const std::vector<models::Metric>& metrics) {
 
 }  // namespace
 
-void TrainingObserver::say_epoch() {
+void TrainingObserver::say_metrics() {
+  said_step_ = header_.step;
   if (context_.records == nullptr) return;
-  std::string text =
-      fmt::format("epoch {}/{}: train {}", epoch_of(header_.step), epoch_of(total_steps()), text_of(train_metrics()));
+  const bool is_epoch = header_.cursor.step == 0;
+  std::string text = is_epoch ? fmt::format("epoch {}/{}", epochs_done(), epoch_of(total_steps()))
+                              : fmt::format("step {}/{}", grouped(header_.step), grouped(total_steps()));
+  text += fmt::format(": train {}", text_of(train_metrics()));
   for (const auto& [split, metrics] : evaluations_)
     text += fmt::format("; {} {}", data::name_of(split), text_of(metrics));
   context_.records->progress.line(

@@ -445,8 +445,8 @@ void Run::restore_best(const TrainingObserver& observer) {
     return;
   }
   kept_->restore_best(best.step);
-  log_.info(fmt::format("stopped early: the best weights are those of epoch {}, with a {} of {:.4g}",
-                        best.step / source_->steps_per_epoch(), best.criterion, best.value));
+  log_.info(fmt::format("stopped early: the best weights are those of {}, with a {} of {:.4g}",
+                        place_text(best.step, source_->steps_per_epoch()), best.criterion, best.value));
 }
 
 void Run::warn_of_alike_vectors() {

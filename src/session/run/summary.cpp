@@ -151,10 +151,15 @@ std::string_view name_of(Ending ending) {
   return {};
 }
 
+std::string place_text(std::int64_t step, std::int64_t steps_per_epoch) {
+  if (step % steps_per_epoch == 0) return fmt::format("epoch {}", step / steps_per_epoch);
+  return "step " + grouped(step);
+}
+
 std::string ending_text(const Summary& summary) {
   if (summary.stopped_early) {
-    return fmt::format("complete, stopped early with the weights of epoch {},",
-                       summary.kept_step() / summary.steps_per_epoch);
+    return fmt::format("complete, stopped early with the weights of {},",
+                       place_text(summary.kept_step(), summary.steps_per_epoch));
   }
   return std::string(name_of(summary.ending));
 }
@@ -169,10 +174,16 @@ nlohmann::ordered_json settings_json(const settings::Config& config) {
           {"best_on", data::name_of(config.checkpoint.best.on)}};
 }
 
+/// The epochs that so many steps are: 3, or 1.25.
+nlohmann::ordered_json epochs_json(std::int64_t steps, std::int64_t steps_per_epoch) {
+  if (steps % steps_per_epoch == 0) return steps / steps_per_epoch;
+  return static_cast<double>(steps) / static_cast<double>(steps_per_epoch);
+}
+
 /// The best checkpoint, and whether the run ended with it.
 void add_best(const Summary& summary, const settings::Config& config, nlohmann::ordered_json& json) {
   const BestEvaluation& best = summary.best;
-  const std::int64_t epoch = summary.kept_step() / summary.steps_per_epoch;
+  const nlohmann::ordered_json epoch = epochs_json(summary.kept_step(), summary.steps_per_epoch);
   if (!best.criterion.empty())
     json["best"] = {{"metric", best.criterion}, {"value", best.value}, {"step", best.step}, {"epoch", epoch}};
   if (!summary.stopped_early) return;

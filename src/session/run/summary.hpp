@@ -37,6 +37,9 @@ struct Minimisation {
 nlohmann::ordered_json to_json(const optim::BatchIteration& iteration);
 /// For summary.json; the strategy's counters are added to it.
 nlohmann::ordered_json to_json(const Minimisation& minimisation);
+/// Where a run is after a step: "epoch 3", or "step 250" within an epoch.
+std::string place_text(std::int64_t step, std::int64_t steps_per_epoch);
+
 /// Whether summary.json is of a run that its method ended before train.epochs.
 bool ended_by_itself(const nlohmann::ordered_json& summary);
 /// What lets it continue, for such a run or one that made train.epochs iterations or stopped early.

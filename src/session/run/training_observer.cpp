@@ -77,7 +77,7 @@ bool TrainingObserver::step(const strategies::StepRecord& record) {
   header_.cursor = {.epoch = record.step / context_.steps_per_epoch, .step = record.step % context_.steps_per_epoch};
   context_.parts.grid.all().set_step(record.step);
   note_due(record);
-  const bool reports = record.consistent && (due_.report || due_.epoch || due_.checkpoint);
+  const bool reports = record.consistent && is_report_due();
   note_first_loss();
   if (reports) report();
   check_iteration();
@@ -86,7 +86,7 @@ bool TrainingObserver::step(const strategies::StepRecord& record) {
   average_weights();
 
   if (due_.evaluation && !has_diverged()) evaluate_and_judge();
-  if (due_.epoch && !has_diverged() && !header_.evaluation_due) say_epoch();
+  if ((due_.epoch || due_.evaluation) && !has_diverged() && !header_.evaluation_due) say_metrics();
   if (agreement_.next_step() <= header_.step) advance_checkpoint();
   const bool converged = record.iteration && record.iteration->end != optim::BatchEnd::none;
   const bool ends = has_diverged() || stopped_early_ || converged;
@@ -102,7 +102,8 @@ bool TrainingObserver::step(const strategies::StepRecord& record) {
 std::int64_t TrainingObserver::next_due(std::int64_t step) const {
   const settings::Config& config = context_.plan.config;
   std::int64_t next = (step / context_.steps_per_epoch + 1) * context_.steps_per_epoch;
-  for (const std::int64_t every : {config.train.report_every_steps, config.checkpoint.every_steps}) {
+  for (const std::int64_t every :
+       {config.train.report_every_steps, config.train.evaluate_every_steps, config.checkpoint.every_steps}) {
     if (every > 0) next = std::min(next, (step / every + 1) * every);
   }
   // Strategies that make many steps between two synchronisations make only one at first, so that speed and loss are
@@ -116,6 +117,7 @@ std::int64_t TrainingObserver::next_due(std::int64_t step) const {
 void TrainingObserver::note_due(const strategies::StepRecord& record) {
   const settings::Config& config = context_.plan.config;
   due_.report |= divides(config.train.report_every_steps, record.step);
+  due_.evaluation |= divides(config.train.evaluate_every_steps, record.step);
   due_.checkpoint |= divides(config.checkpoint.every_steps, record.step);
   if (header_.cursor.step != 0) return;
   due_.epoch = true;
@@ -138,9 +140,9 @@ StopWish TrainingObserver::agreed_wish() {
 
 bool TrainingObserver::make_up_evaluation() {
   if (!std::exchange(header_.evaluation_due, false)) return true;
-  due_.epoch = true;
+  due_.evaluation = true;
   evaluate_and_judge();
-  if (!has_diverged() && !header_.evaluation_due) say_epoch();
+  if (!has_diverged() && !header_.evaluation_due) say_metrics();
   interrupted_ = header_.evaluation_due;
   if (interrupted_) stop_wish_ = StopWish::signal;
   const bool goes_on = !interrupted_ && !stopped_early_ && !has_diverged();
@@ -168,7 +170,7 @@ void TrainingObserver::finish() {
   }
   if (!interrupted_ && !stopped_early_ && !has_diverged()) judge();
   const bool ends_within_epoch = header_.step == total_steps() && header_.cursor.step != 0;
-  if ((due_.epoch || ends_within_epoch) && !has_diverged()) say_epoch();
+  if ((due_.epoch || (ends_within_epoch && said_step_ != header_.step)) && !has_diverged()) say_metrics();
   const bool is_written = ends_with_best || (written_step_ == header_.step && !newly_best_ && !header_.evaluation_due &&
                                              written_threshold_ == header_.threshold);
   if (!has_diverged() && !is_written) write_checkpoint();
@@ -325,7 +327,8 @@ void TrainingObserver::evaluate_and_judge() {
   if (has_diverged() || header_.evaluation_due) return;
   judge();
   const auto validation = evaluations_.find(data::Split::validation);
-  if (context_.evaluated && validation != evaluations_.end()) context_.evaluated(epochs_done(), validation->second);
+  if (context_.evaluated && validation != evaluations_.end() && header_.cursor.step == 0)
+    context_.evaluated(epochs_done(), validation->second);
   stopped_early_ = selection_.wants_to_stop() && header_.step < total_steps();
 }
 
@@ -342,8 +345,8 @@ void TrainingObserver::judge() {
   if (is_best) due_.checkpoint = newly_best_ = true;
   if (selection_.undefined().empty() || std::exchange(said_undefined_, true) || context_.records == nullptr) return;
   context_.records->progress.line(
-      fmt::format("{} is undefined after epoch {}: such an evaluation counts neither as the best nor as an improvement",
-                  selection_.undefined(), epochs_done()));
+      fmt::format("{} is undefined after {}: such an evaluation counts neither as the best nor as an improvement",
+                  selection_.undefined(), place_text(header_.step, context_.steps_per_epoch)));
 }
 
 void TrainingObserver::write_checkpoint() {
@@ -417,7 +420,7 @@ void TrainingObserver::note_first_loss() {
   const parallel::Phase phase(*context_.parts.backend, training.seconds, training.seconds.exposed_communication,
                               context_.clock);
   const kernels::LossSums sums = sum_over_ranks(context_.parts.grid.all(), counted_losses());
-  divergence_.offer_first_loss(sums, first_step_, /*last=*/due_.report || due_.epoch || due_.checkpoint);
+  divergence_.offer_first_loss(sums, first_step_, /*last=*/is_report_due());
 }
 
 void TrainingObserver::check_losses(const kernels::LossSums& sums) {

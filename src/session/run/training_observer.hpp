@@ -71,7 +71,7 @@ struct ObserverContext {
   CheckpointHeader header;  ///< of the next checkpoint; at first as the run starts or resumes
 };
 
-/// What a run does after steps: reports, evaluations at the ends of epochs, checkpoints, and the agreement to stop. If
+/// What a run does after steps: reports, evaluations, checkpoints, and the agreement to stop. If
 /// one of these is due at a step where the ranks hold different models, it is done at the next step where they hold the
 /// same.
 class TrainingObserver final : public strategies::Observer {
@@ -141,7 +141,7 @@ class TrainingObserver final : public strategies::Observer {
   void write_checkpoint();
   void advance_checkpoint();
   void finish_checkpoint();
-  void say_epoch();
+  void say_metrics();
   void show_progress(bool reported);
   double shown_loss();
   double shown_rate() const;
@@ -160,12 +160,13 @@ class TrainingObserver final : public strategies::Observer {
   struct Due {
     bool report = false, epoch = false, evaluation = false, checkpoint = false;
   } due_;
+  bool is_report_due() const { return due_.report || due_.epoch || due_.evaluation || due_.checkpoint; }
   bool interrupted_ = false, stopped_early_ = false;
   bool said_crowded_ = false;    ///< that threads lack cores
   bool said_undefined_ = false;  ///< that a metric which decides is undefined
   StopWish stop_wish_ = StopWish::none;
   std::string diverged_;
-  std::int64_t first_step_, written_step_ = -1, judged_step_ = -1;
+  std::int64_t first_step_, written_step_ = -1, judged_step_ = -1, said_step_ = -1;
   std::int64_t examples_ = 0, reported_examples_ = 0;
   Seconds reported_seconds_;
   CounterSet reported_counters_;  ///< of all ranks
