@@ -82,7 +82,7 @@ struct TrainSettings {
   std::int64_t micro_batches = 1;
   LastBatch last_batch = LastBatch::join;
   std::int64_t evaluate_every_epochs = 1;
-  std::int64_t evaluate_every_steps = 0;  ///< besides those after epochs; 0: none
+  std::int64_t evaluate_every_steps = 0;     ///< besides those after epochs; 0: none
   std::int64_t evaluation_batch_size = 256;  ///< examples that a rank evaluates or predicts at once
   std::int64_t report_every_steps = 100;
   std::int64_t threads = 0;  ///< threads per rank; 0: the rank's fair share of the cores

@@ -404,8 +404,8 @@ std::optional<Variant> optimum_of(const Variant& serial, std::string& why) {
                     strategy_with(&StrategyTraits::whole_batch), "train.epochs=2000", "train.evaluate_every_epochs=0",
                     "train.early_stopping={}", "checkpoint={ every_epochs = 500, keep = 1, keep_best = false }"}};
   ConfigText shorter = text;
-  for (const std::string key :
-       {"schedule", "train.steps", "train.evaluate_every_steps", "train.batch_size", "train.accumulate", "train.micro_batches", "train.last_batch"}) {
+  for (const std::string key : {"schedule", "train.steps", "train.evaluate_every_steps", "train.batch_size",
+                                "train.accumulate", "train.micro_batches", "train.last_batch"}) {
     if (key == "schedule" ? !config.whole_batch() : !settings::value_of_key(text.text, key).empty())
       shorter.removals.push_back(key);
   }
