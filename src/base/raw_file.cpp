@@ -17,6 +17,13 @@
 
 namespace unisono {
 
+std::string file_version(const std::string& path) {
+  struct stat state {};
+  if (::stat(path.c_str(), &state) != 0 || !S_ISREG(state.st_mode) || ::access(path.c_str(), R_OK) != 0) return "";
+  return fmt::format("{} {} {} {} {}", state.st_dev, state.st_ino, state.st_size, state.st_mtim.tv_sec,
+                     state.st_mtim.tv_nsec);
+}
+
 std::string advice_on(int error) {
   switch (error) {
     case ENOSPC:

@@ -66,3 +66,27 @@ TEST_CASE("a mistake in a text is named by file, line and byte, on any number of
                Contains("t.txt:" + std::to_string(lines + 1) + ":4: the byte 0xFF"));
   }
 }
+
+TEST_CASE("a file that changes while it is read is refused", "[text]") {
+  const TempDir folder;
+  const std::string path = folder / "t.txt", text = drawn_text(1 << 20, 10, 1);
+  const auto refusal = [](const auto& act) { return unisono::test::message_of<unisono::DataError>(act); };
+  const auto read_on = [](ByteSource& source) {
+    for (std::vector<char> buffer(1 << 16); source.read(buffer) == buffer.size();) {
+    }
+  };
+  const std::string grown = text + "and more";
+  for (const std::string& changed : {text.substr(0, text.size() / 2), grown}) {
+    unisono::test::write_file(path, text);
+    const auto source = open_bytes(path);
+    std::vector<char> beginning(1 << 10);
+    CHECK(source->read(beginning) == beginning.size());
+    unisono::test::write_file(path, changed);
+    CHECK_THAT(refusal([&] { read_on(*source); }), Contains("t.txt: was changed while it was being read"));
+    read_on(*open_bytes(path));
+  }
+  const OpenText open = text_of(path);  // as importers do that read a file twice
+  open();
+  unisono::test::write_file(path, text);
+  CHECK_THAT(refusal([&] { open(); }), Contains("was changed"));
+}

@@ -14,6 +14,9 @@ std::string advice_on(int error);
 /// left on device").
 std::string advice_on(const std::string& reason);
 
+/// Identifies a file's version, to recognise it, or to detect a change; empty where it is no file that can be read.
+std::string file_version(const std::string& path);
+
 /// A file that is read or overwritten in place; several ranks may do so at the same time. All functions throw DataError
 /// in mode `read` and OutputError in mode `update`. Offsets and sizes are in bytes.
 class RawFile {

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "unisono/base/errors.hpp"
+#include "unisono/base/raw_file.hpp"
 #include "unisono/base/threads.hpp"
 
 namespace unisono::data {
@@ -35,6 +36,7 @@ constexpr std::size_t kTogether = 1 << 14;        // numbers that are set aside 
 /// Bytes [begin, end) of a file, from a blank to a blank; without an end: all of a file, which may be gzipped.
 struct Piece {
   std::string path;
+  std::string version;  ///< as file_version
   std::uint64_t begin = 0;
   std::optional<std::uint64_t> end = {};
   bool ends_file = true;
@@ -68,15 +70,16 @@ std::vector<Pieces> divide(const std::vector<std::string>& files, std::size_t mo
     filled = 0;
   };
   for (const std::string& path : files) {
+    const std::string version = file_version(path);
     const auto size = plain_size(path);
     if (!size || filled + *size <= share) {
-      add({.path = path}, std::filesystem::file_size(path, ignored));
+      add({.path = path, .version = version}, std::filesystem::file_size(path, ignored));
       continue;
     }
     std::ifstream file(path, std::ios::binary);
     for (std::uint64_t begin = 0, end = 0; begin < *size; begin = end) {
       end = parts.size() == most ? *size : next_blank(file, std::min(*size, begin + share - filled), *size);
-      add({.path = path, .begin = begin, .end = end, .ends_file = end == *size}, end - begin);
+      add({.path = path, .version = version, .begin = begin, .end = end, .ends_file = end == *size}, end - begin);
     }
   }
   if (parts.back().empty()) parts.pop_back();
@@ -84,8 +87,9 @@ std::vector<Pieces> divide(const std::vector<std::string>& files, std::size_t mo
 }
 
 void read_piece(const Piece& piece, const TextOptions& options, Lowercase* lowercase, TextPart& part) {
-  WordReader reader(
-      as_utf8(piece.end ? open_bytes(piece.path, piece.begin, *piece.end) : open_bytes(piece.path), options.encoding));
+  WordReader reader(as_utf8(piece.end ? open_bytes(piece.path, piece.version, piece.begin, *piece.end)
+                                      : open_bytes(piece.path, piece.version),
+                            options.encoding));
   std::vector<std::int32_t> numbers;
   const auto add = [&](std::int32_t number) {
     numbers.push_back(number);
@@ -223,7 +227,7 @@ ReadText read_text(const std::vector<std::string>& files, const TextOptions& opt
     text.parts.clear();
     text.parts.push_back(std::make_unique<TextPart>(beside));
     Pieces whole;
-    for (const std::string& path : files) whole.push_back({.path = path});
+    for (const std::string& path : files) whole.push_back({.path = path, .version = file_version(path)});
     read_part(whole, options, *text.parts[0]);
   }
   merge(text);

@@ -10,6 +10,8 @@
 #include <fstream>
 #include <utility>
 
+#include "unisono/base/raw_file.hpp"
+
 namespace unisono::data {
 namespace {
 
@@ -20,11 +22,18 @@ constexpr std::size_t kFirstLines = 100;
 
 constexpr unsigned kGzipBufferBytes = 256 << 10;
 
+void require_version(const std::string& path, const std::string& version) {
+  if (file_version(path) == version) return;
+  throw DataError(path + ": was changed while it was being read; try again when nothing writes to it any more");
+}
+
 /// zlib reads files that are not gzipped as they are.
 class FileBytes final : public ByteSource {
  public:
-  explicit FileBytes(const std::string& path) : path_(path), file_(gzopen(path.c_str(), "rb"), gzclose) {
+  FileBytes(const std::string& path, const std::string& version)
+      : path_(path), version_(version), file_(gzopen(path.c_str(), "rb"), gzclose) {
     if (file_ == nullptr) throw DataError(fmt::format("{}: cannot be read: {}", path, std::strerror(errno)));
+    require_version(path, version);
     gzbuffer(file_.get(), kGzipBufferBytes);
   }
 
@@ -36,7 +45,9 @@ class FileBytes final : public ByteSource {
   const std::string& name() const override { return path_; }
 
  private:
+  /// At the end.
   void check() const {
+    require_version(path_, version_);
     int code = Z_OK;
     const char* reason = gzerror(file_.get(), &code);
     if (code == Z_OK || code == Z_STREAM_END) return;
@@ -47,13 +58,14 @@ class FileBytes final : public ByteSource {
   }
 
   std::string path_;
+  std::string version_;
   std::unique_ptr<gzFile_s, int (*)(gzFile)> file_;
 };
 
 class PieceBytes final : public ByteSource {
  public:
-  PieceBytes(const std::string& path, std::uint64_t begin, std::uint64_t end)
-      : path_(path), at_(begin), end_(end), file_(path, std::ios::binary) {
+  PieceBytes(const std::string& path, const std::string& version, std::uint64_t begin, std::uint64_t end)
+      : path_(path), version_(version), at_(begin), end_(end), file_(path, std::ios::binary) {
     file_.seekg(static_cast<std::streamoff>(begin));
     if (!file_) throw DataError(fmt::format("{}: cannot be read: {}", path, std::strerror(errno)));
   }
@@ -61,9 +73,8 @@ class PieceBytes final : public ByteSource {
   std::size_t read(std::span<char> buffer) override {
     const auto count = static_cast<std::size_t>(std::min<std::uint64_t>(buffer.size(), end_ - at_));
     file_.read(buffer.data(), static_cast<std::streamsize>(count));
-    if (file_.gcount() != static_cast<std::streamsize>(count)) {
-      throw DataError(path_ + ": cannot be read to its end; has it changed meanwhile?");
-    }
+    if (count < buffer.size()) require_version(path_, version_);
+    if (file_.gcount() != static_cast<std::streamsize>(count)) throw DataError(path_ + ": cannot be read to its end");
     at_ += count;
     return count;
   }
@@ -71,6 +82,7 @@ class PieceBytes final : public ByteSource {
 
  private:
   std::string path_;
+  std::string version_;
   std::uint64_t at_, end_;
   std::ifstream file_;
 };
@@ -279,7 +291,9 @@ void LineReader::fail(std::size_t byte, std::string_view what) const {
 }
 
 OpenText text_of(const std::string& path, Encoding encoding) {
-  return [path, encoding] { return std::make_unique<LineReader>(as_utf8(open_bytes(path), encoding)); };
+  return [path, encoding, version = file_version(path)] {
+    return std::make_unique<LineReader>(as_utf8(open_bytes(path, version), encoding));
+  };
 }
 
 std::vector<std::string> first_lines(LineReader& lines, std::string_view has_one) {
@@ -289,18 +303,21 @@ std::vector<std::string> first_lines(LineReader& lines, std::string_view has_one
   return first;
 }
 
-std::unique_ptr<ByteSource> open_bytes(const std::string& path) {
+std::unique_ptr<ByteSource> open_bytes(const std::string& path) { return open_bytes(path, file_version(path)); }
+
+std::unique_ptr<ByteSource> open_bytes(const std::string& path, const std::string& version) {
   std::error_code error;
   if (!std::filesystem::exists(path, error)) throw DataError(path + ": there is no such file; check the path");
   if (std::filesystem::is_directory(path, error)) throw DataError(path + ": this is a folder, not a file");
   if (!std::filesystem::is_regular_file(path, error)) {
     throw DataError(path + ": this is not a regular file; it must be one, because it is read more than once");
   }
-  return std::make_unique<FileBytes>(path);
+  return std::make_unique<FileBytes>(path, version);
 }
 
-std::unique_ptr<ByteSource> open_bytes(const std::string& path, std::uint64_t begin, std::uint64_t end) {
-  return std::make_unique<PieceBytes>(path, begin, end);
+std::unique_ptr<ByteSource> open_bytes(const std::string& path, const std::string& version, std::uint64_t begin,
+                                       std::uint64_t end) {
+  return std::make_unique<PieceBytes>(path, version, begin, end);
 }
 
 std::optional<std::uint64_t> plain_size(const std::string& path) {

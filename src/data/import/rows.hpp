@@ -36,10 +36,15 @@ class ByteSource {
   virtual const std::string& name() const = 0;
 };
 
+// What these open throws DataError where the file has changed until its end is read.
+
 /// \throws DataError where it does not exist or cannot be read
 std::unique_ptr<ByteSource> open_bytes(const std::string& path);
-/// Bytes [begin, end) of a file as it is, also where it is gzipped. \throws DataError where it cannot be read
-std::unique_ptr<ByteSource> open_bytes(const std::string& path, std::uint64_t begin, std::uint64_t end);
+/// Of a file that was read before. \param version as file_version; the file must still have it
+std::unique_ptr<ByteSource> open_bytes(const std::string& path, const std::string& version);
+/// Bytes [begin, end) of such a file as it is, also where it is gzipped. \throws DataError where it cannot be read
+std::unique_ptr<ByteSource> open_bytes(const std::string& path, const std::string& version, std::uint64_t begin,
+                                       std::uint64_t end);
 /// Of a regular file that is not gzipped; nothing: it is something else.
 std::optional<std::uint64_t> plain_size(const std::string& path);
 /// The same text in UTF-8.
@@ -86,7 +91,7 @@ class LineReader {
   char delimiter_ = 0;
 };
 
-/// Opens a text from its beginning, as often as asked for.
+/// Opens a text from its beginning, as often as asked for. \throws DataError where it has changed meanwhile
 using OpenText = std::function<std::unique_ptr<LineReader>()>;
 OpenText text_of(const std::string& path, Encoding encoding = Encoding::utf8);
 

@@ -1,8 +1,6 @@
 #include "set/form.hpp"
 
 #include <fmt/format.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -227,14 +225,6 @@ bool has_rest_of_seal(const RawFile& file) {
                   path, what));
 }
 
-/// Identifies a file's version, to recognise a file that was checked before; empty if it cannot be read.
-std::string version_of(const std::string& path) {
-  struct stat state {};
-  if (::stat(path.c_str(), &state) != 0 || !S_ISREG(state.st_mode) || ::access(path.c_str(), R_OK) != 0) return "";
-  return fmt::format("{} {} {} {} {}", state.st_dev, state.st_ino, state.st_size, state.st_mtim.tv_sec,
-                     state.st_mtim.tv_nsec);
-}
-
 /// Files that this process has checked.
 class Checked {
  public:
@@ -267,7 +257,7 @@ void seal_set(const std::string& path) {
 
 void check_seal(const std::string& path, int node_rank, int node_size) {
   static Checked checked;
-  const std::string version = version_of(path), part = fmt::format("{} {} {}", version, node_rank, node_size);
+  const std::string version = file_version(path), part = fmt::format("{} {} {}", version, node_rank, node_size);
   // If it cannot be read, opening it will report why.
   if (version.empty() || checked.contains(version) || checked.contains(part)) return;
   const RawFile file(path, RawFile::Mode::read);

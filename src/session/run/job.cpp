@@ -1,7 +1,6 @@
 #include "unisono/session/job.hpp"
 
 #include <fmt/format.h>
-#include <sys/stat.h>
 
 #include <map>
 #include <string>
@@ -10,24 +9,18 @@
 
 #include "run/stop.hpp"
 #include "unisono/base/config.hpp"
+#include "unisono/base/raw_file.hpp"
 #include "unisono/session/model_parts.hpp"
 #include "unisono/session/placement.hpp"
 
 namespace unisono::session {
 namespace {
 
-/// Identifies a file's version, to detect whether it has changed.
-std::string version_of(const std::string& path) {
-  struct stat state {};
-  if (::stat(path.c_str(), &state) != 0) return "";
-  return fmt::format("{} {} {} {} {}", state.st_dev, state.st_ino, state.st_size, state.st_mtim.tv_sec,
-                     state.st_mtim.tv_nsec);
-}
-
 /// All settings on which an opened set depends, except the seed, and the file's version.
 std::string terms_of(const data::DataSettings& settings) {
   data::DataSettings copy = settings;  // `describe` is not const
-  return unisono::effective_config([&](ConfigVisitor& visitor) { copy.describe(visitor); }) + version_of(settings.path);
+  return unisono::effective_config([&](ConfigVisitor& visitor) { copy.describe(visitor); }) +
+         file_version(settings.path);
 }
 
 struct OpenSet {
