@@ -407,6 +407,17 @@ TEST_CASE("numbers that are no token's are found where they stand", "[tokens]") 
   CHECK_THAT(message_of<DataError>(read_all), Contains(expected));
 }
 
+TEST_CASE("places of documents that are wrong are refused", "[tokens]") {
+  const TempDir folder;
+  write_tokens(folder / "t.h5", {.train = 100});
+  {
+    hdf5::File file(folder / "t.h5", hdf5::File::Mode::update);
+    file.write("train/documents", std::vector<std::uint64_t>{0, 70, 60, 100});
+  }
+  CHECK_THAT(message_of<DataError>([&] { open_dataset(settings_for_tokens(folder / "t.h5", 5), 1); }),
+             Contains("/train/documents: value 2 is 60, less than the one before it"));
+}
+
 TEST_CASE("chunks cannot be read during training", "[tokens]") {
   const TempDir folder;
   write_tokens(folder / "t.h5", {.train = 100, .chunk_rows = 16});

@@ -11,6 +11,7 @@
 #include "order/schedule.hpp"
 #include "recipe/recipe_file.hpp"
 #include "set/external.hpp"
+#include "sparse/schema.hpp"
 #include "tokenizer/kinds.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/base/random.hpp"
@@ -147,6 +148,12 @@ std::uint64_t identity_of(const hdf5::File& file, const TokenSchema& schema) {
     }
   }
   return hash ^ hash_of_external_files(file);
+}
+
+void check_documents(const hdf5::File& file, const TokenSchema& schema) {
+  for (const auto& group : schema.groups) {
+    if (group && group->has_documents) read_offsets(file, group->documents_path(), group->documents, group->tokens);
+  }
 }
 
 std::int64_t training_windows(std::int64_t tokens, Index context) {

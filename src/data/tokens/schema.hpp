@@ -45,6 +45,10 @@ TokenSchema read_token_schema(const hdf5::File& file);
 /// Hash of sizes, the tokenizer and of some tokens of each group; see DatasetInfo::identity.
 std::uint64_t identity_of(const hdf5::File& file, const TokenSchema& schema);
 
+/// Reads where documents begin, which windows have no need of: a file in which that is wrong is damaged.
+/// \throws DataError naming the place
+void check_documents(const hdf5::File& file, const TokenSchema& schema);
+
 /// Tokens [first, first + count) of a group, in the order of the text.
 struct TokenRange {
   std::size_t group = 0;  ///< of TokenSchema::groups

@@ -71,6 +71,7 @@ TokenSet::TokenSet(const DataSettings& settings, const NodeShare& share, const P
     info_ = token_info(*file, schema_, settings_, ranges_, trained != nullptr);
     preprocessing_ = text_preprocessing(schema_, trained);
     info_.token_bytes = token_bytes_of(preprocessing_.tokenizer);
+    if (share_.rank == 0) check_documents(*file, schema_);
   });
   store_ = std::make_shared<const TokenStore>(*file, schema_, settings_, share_, info_);
 }
