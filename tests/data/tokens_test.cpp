@@ -407,6 +407,19 @@ TEST_CASE("numbers that are no token's are found where they stand", "[tokens]") 
   CHECK_THAT(message_of<DataError>(read_all), Contains(expected));
 }
 
+TEST_CASE("numbers that are no token's are found in what is evaluated before training begins", "[tokens]") {
+  const TempDir folder;
+  write_tokens(folder / "t.h5", {.train = 100, .validation = 100});
+  {
+    hdf5::File file(folder / "t.h5", hdf5::File::Mode::update);
+    const std::uint16_t bad = kVocabulary;
+    file.write_rows("validation/tokens", 99, 1, &bad);
+  }
+  DataSettings settings = settings_for_tokens(folder / "t.h5", 5, Reader::streaming);
+  CHECK_THAT(message_of<DataError>([&] { open_dataset(settings, 1); }),
+             Contains("/validation/tokens: value 99 is 251, but must lie in [0, 251)"));
+}
+
 TEST_CASE("places of documents that are wrong are refused", "[tokens]") {
   const TempDir folder;
   write_tokens(folder / "t.h5", {.train = 100});

@@ -33,6 +33,9 @@ struct Documents {
   std::vector<std::int32_t> labels = {};    ///< [n]; empty: they have no classes
 
   std::int64_t size() const { return std::ssize(begins) - 1; }
+  std::int64_t begin(std::int64_t document) const {
+    return static_cast<std::int64_t>(begins[static_cast<std::size_t>(document)]);
+  }
   std::int64_t length(std::int64_t document) const {
     const auto i = static_cast<std::size_t>(document);
     return static_cast<std::int64_t>(begins[i + 1] - begins[i]);
@@ -204,7 +207,7 @@ class DocumentBatches final : public TokenBatches {
     const std::int64_t document = positions_.row(example), length = kept(document);
     if (inputs_) {
       const auto place = examples_.size() * static_cast<std::size_t>(context_);
-      stream_.read(begin_of(document), std::span(tokens_).subspan(place, static_cast<std::size_t>(length)));
+      stream_.read(documents_.begin(document), std::span(tokens_).subspan(place, static_cast<std::size_t>(length)));
     }
     examples_.push_back(static_cast<std::uint64_t>(document));
     lengths_.push_back(static_cast<std::int32_t>(length));
@@ -222,13 +225,10 @@ class DocumentBatches final : public TokenBatches {
   }
   void fetch(std::int64_t example, std::int64_t) const override {
     const std::int64_t document = positions_.row(example);
-    stream_.fetch(begin_of(document), kept(document));
+    stream_.fetch(documents_.begin(document), kept(document));
   }
 
  private:
-  std::int64_t begin_of(std::int64_t document) const {
-    return static_cast<std::int64_t>(documents_.begins[static_cast<std::size_t>(document)]);
-  }
   std::int64_t kept(std::int64_t document) const { return std::min(context_, documents_.length(document)); }
 
   TokenStream stream_;
@@ -268,6 +268,7 @@ class DocumentSet final : public Dataset {
   std::unique_ptr<Dataset> view() const override { return std::make_unique<DocumentSet>(*this); }
 
  private:
+  void check_evaluated() const;
   void visit_classes(Split split, const std::function<bool(std::int32_t)>& visit) const;
   bool has_classes(Split split) const { return plan_.has(split) && !plan_.of(split).labels.empty(); }
   std::unique_ptr<TokenBatches> batches(Split split, const std::vector<float>& class_weights,
@@ -289,6 +290,21 @@ DocumentSet::DocumentSet(const DataSettings& settings, const NodeShare& share, c
     plan_ = plan_documents(*file, settings_, trained);
   });
   store_ = std::make_shared<const TokenStore>(*file, plan_.schema, settings_, share_, plan_.info);
+  if (trained == nullptr) Agreement(share_).all_do([&] { check_evaluated(); });
+}
+
+/// As for windows: numbers that are no token's are found before training begins.
+void DocumentSet::check_evaluated() const {
+  for (const Split split : {Split::validation, Split::test}) {
+    if (!plan_.has(split)) continue;
+    const Range part = part_of(plan_.rows(split).size(), share_.rank, share_.size);
+    const TokenStream& stream = store_->stream(*plan_.home[static_cast<std::size_t>(split)]);
+    for (std::int64_t position = part.first; position < part.last; ++position) {
+      const std::int64_t document = plan_.rows(split).row(position);
+      const std::int64_t begin = plan_.of(split).begin(document);
+      stream.check({begin, begin + std::min(settings_.context, plan_.of(split).length(document))});
+    }
+  }
 }
 
 /// Calls visit(class) for a split's documents, until it returns false. \pre they have classes

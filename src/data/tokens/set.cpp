@@ -44,6 +44,7 @@ class TokenSet final : public Dataset {
   std::unique_ptr<Dataset> view() const override { return std::make_unique<TokenSet>(*this); }
 
  private:
+  void check_evaluated() const;
   std::int64_t windows(Split split) const;
   std::unique_ptr<TokenBatches> batches(Split split, Index stride, const Delivery& delivery) const;
 
@@ -74,6 +75,19 @@ TokenSet::TokenSet(const DataSettings& settings, const NodeShare& share, const P
     if (share_.rank == 0) check_documents(*file, schema_);
   });
   store_ = std::make_shared<const TokenStore>(*file, schema_, settings_, share_, info_);
+  if (trained == nullptr) agreement.all_do([&] { check_evaluated(); });
+}
+
+/// What is evaluated is read from a file for the first time after an epoch, or at the end of the training. One pass
+/// over it, which all ranks share, finds a number that is no token's before that. Those that are trained on are found
+/// in the first epoch.
+void TokenSet::check_evaluated() const {
+  for (const Split split : {Split::validation, Split::test}) {
+    const auto& range = ranges_[static_cast<std::size_t>(split)];
+    if (!range) continue;
+    const Range part = part_of(range->count, share_.rank, share_.size);
+    store_->stream(range->group).check({range->first + part.first, range->first + part.last});
+  }
 }
 
 TokenSet::TokenSet(const TokenSet& whole)

@@ -107,14 +107,23 @@ void TokenStream::read(std::int64_t first, std::span<std::int32_t> out) const {
   } else {
     widen<std::uint32_t>(from, out);
   }
-  if (map_ != nullptr) check(first, out);
+  if (map_ != nullptr) require_tokens(first, out);
 }
 
-void TokenStream::check(std::int64_t first, std::span<const std::int32_t> tokens) const {
+void TokenStream::require_tokens(std::int64_t first, std::span<const std::int32_t> tokens) const {
   const auto bad = std::ranges::find_if(tokens, [&](std::int32_t token) { return token < 0 || token >= vocabulary_; });
   if (bad == tokens.end()) return;
   throw DataError(fmt::format("{}: value {} is {}, but must lie in [0, {})", name_, first + (bad - tokens.begin()),
                               *bad, vocabulary_));
+}
+
+void TokenStream::check(Range range) const {
+  constexpr std::int64_t kAtATime = 1 << 16;
+  std::vector<std::int32_t> tokens;
+  for (std::int64_t first = range.first; map_ != nullptr && first < range.last; first += std::ssize(tokens)) {
+    tokens.resize(static_cast<std::size_t>(std::min(kAtATime, range.last - first)));
+    read(first, tokens);
+  }
 }
 
 void TokenStream::fetch(std::int64_t first, std::int64_t count) const {

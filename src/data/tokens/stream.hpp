@@ -44,11 +44,13 @@ class TokenStream {
   /// Tokens first, first + 1, …, as many as `out` has. \throws DataError naming the place of a number that is no
   /// token's
   void read(std::int64_t first, std::span<std::int32_t> out) const;
+  /// Reads tokens [range) of a mapped file for their check alone. \throws DataError, as `read`
+  void check(Range range) const;
   /// Asks for tokens that will be read soon.
   void fetch(std::int64_t first, std::int64_t count) const;
 
  private:
-  void check(std::int64_t first, std::span<const std::int32_t> tokens) const;
+  void require_tokens(std::int64_t first, std::span<const std::int32_t> tokens) const;
 
   const std::byte* tokens_ = nullptr;
   std::size_t width_ = 2;
