@@ -375,6 +375,7 @@ TEST_CASE("what does not fit a set of tokens is refused by name", "[tokens]") {
              Contains("data.normalization"));
   CHECK_THAT(refusal([](DataSettings& s) { s.augmentation.shift = 1; }), Contains("data.augmentation"));
   CHECK_THAT(refusal([](DataSettings& s) { s.split_by = SplitBy::groups; }), Contains("data.split_by"));
+  CHECK_THAT(refusal([](DataSettings& s) { s.split_by = SplitBy::rows; }), Contains("data.split_by = \"rows\""));
   CHECK_THAT(refusal([](DataSettings& s) { s.validation_fraction = 0.1; }), Contains("data.validation_fraction"));
   CHECK_THAT(refusal([](DataSettings& s) { s.order = Order::strata; }), Contains("data.order"));
   CHECK_THAT(message_of<DataError>([&] { open_dataset(settings_for_tokens(path, 16), 1); }),

@@ -58,6 +58,16 @@ class TokenSet final : public Dataset {
   std::vector<std::int64_t> occurrences_;            // always empty
 };
 
+/// \throws ConfigError for settings that do not fit windows of a text
+void check_window_settings(const DataSettings& settings, const TokenSchema& schema) {
+  check_settings(settings, schema);
+  if (settings.split_by != SplitBy::rows) return;
+  throw ConfigError(
+      fmt::format("data.split_by = \"rows\": {} holds the tokens of a text, whose end is held out for validation; "
+                  "remove it, or set it to \"auto\"",
+                  schema.path));
+}
+
 TokenSet::TokenSet(const DataSettings& settings, const NodeShare& share, const Preprocessing* trained)
     : settings_(settings), share_(share) {
   Agreement agreement(share_);
@@ -67,7 +77,7 @@ TokenSet::TokenSet(const DataSettings& settings, const NodeShare& share, const P
     schema_ = read_token_schema(*file);
     // validation_fraction refers to the training set; this set may be another one.
     if (trained != nullptr && schema_.group(Split::validation)) settings_.validation_fraction = 0;
-    check_settings(settings_, schema_);
+    trained == nullptr ? check_window_settings(settings_, schema_) : check_settings(settings_, schema_);
     ranges_ = token_ranges(schema_, settings_, trained != nullptr);
     info_ = token_info(*file, schema_, settings_, ranges_, trained != nullptr);
     preprocessing_ = text_preprocessing(schema_, trained);
@@ -158,7 +168,7 @@ std::unique_ptr<Dataset> open_token_set(const DataSettings& settings, const Node
 DatasetInfo inspect_token_set(const DataSettings& settings, const hdf5::File& file) {
   const TokenSchema schema = read_token_schema(file);
   if (has_document_examples(schema, nullptr)) return inspect_document_set(settings, file);
-  check_settings(settings, schema);
+  check_window_settings(settings, schema);
   DatasetInfo info = token_info(file, schema, settings, token_ranges(schema, settings, false), false);
   TokenStore::foresee(schema, settings, info);
   return info;
