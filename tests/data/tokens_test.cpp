@@ -432,6 +432,23 @@ TEST_CASE("places of documents that are wrong are refused", "[tokens]") {
              Contains("/train/documents: value 2 is 60, less than the one before it"));
 }
 
+TEST_CASE("a set without tokens, or with numbers that cannot be mapped, is refused by name", "[tokens]") {
+  const TempDir folder;
+  {
+    hdf5::File file(folder / "none.h5", hdf5::File::Mode::create);
+    file.write("train/token", std::vector<std::uint16_t>(100));
+    file.write_attribute("", "vocabulary", kVocabulary);
+  }
+  CHECK_THAT(message_of<DataError>([&] { open_dataset(settings_for_tokens(folder / "none.h5", 5), 1); }),
+             Contains("/train has no dataset 'tokens'"));
+  write_tokens<std::int64_t>(folder / "wide.h5", {.train = 100});
+  CHECK(open_dataset(settings_for_tokens(folder / "wide.h5", 5), 1)->info().train == 19);
+  const std::string refusal =
+      message_of<DataError>([&] { open_dataset(settings_for_tokens(folder / "wide.h5", 5, Reader::streaming), 1); });
+  CHECK_THAT(refusal, Contains("/train/tokens holds int64") && Contains("write it as uint16, uint32 or int32") &&
+                          !Contains("compression"));
+}
+
 TEST_CASE("chunks cannot be read during training", "[tokens]") {
   const TempDir folder;
   write_tokens(folder / "t.h5", {.train = 100, .chunk_rows = 16});

@@ -186,7 +186,9 @@ SetKind kind_of(const hdf5::File& file) {
     if (file.exists(group + "/tokens")) return SetKind::tokens;
     if (file.exists(group + "/counts")) return SetKind::cooccurrences;
   }
-  return SetKind::table;  // the reader of tables reports what is missing
+  // The readers report what is missing.
+  const bool tells_tokens = file.exists("tokenizer") || file.has_attribute("", "vocabulary");
+  return tells_tokens ? SetKind::tokens : SetKind::table;
 }
 
 SparseSchema read_sparse_schema(const hdf5::File& file, bool trained) {

@@ -51,7 +51,8 @@ void read_documents(const hdf5::File& file, TokenGroup& group) {
 
 std::optional<TokenGroup> read_token_group(const hdf5::File& file, const std::string& name) {
   TokenGroup group{.name = name};
-  if (!file.exists(group.path())) return std::nullopt;
+  if (!file.exists(name)) return std::nullopt;
+  if (!file.exists(group.path())) refuse_object(file, name, "has no dataset 'tokens' with the numbers of its tokens");
   if (!file.is_dataset(group.path())) refuse_object(file, group.path(), "is a group, but must be a dataset");
   group.stored = file.shape(group.path());
   if (!hdf5::is_integer(group.stored.type)) {

@@ -36,20 +36,22 @@ void narrow(std::span<const std::int64_t> from, std::byte* to) {
   }
 }
 
-/// What a mapped dataset lacks; empty: nothing.
-std::string obstacle(const hdf5::DatasetShape& shape) {
-  using hdf5::Type;
-  const bool fits = shape.type == Type::uint8 || shape.type == Type::uint16 || shape.type == Type::uint32 ||
-                    shape.type == Type::int32;
-  if (!shape.chunk.empty()) return shape.compressed ? "is compressed" : "is stored in chunks";
-  return fits ? "" : fmt::format("holds {}, not uint16 or uint32", hdf5::name_of(shape.type));
+[[noreturn]] void refuse_mapping(const std::string& name, const std::string& why, const std::string& advice) {
+  throw DataError(fmt::format("{} {}, so it cannot be read during training; {}, or set data.reader = \"resident\"",
+                              name, why, advice));
 }
 
-[[noreturn]] void refuse_mapping(const std::string& name, const std::string& why) {
-  throw DataError(
-      fmt::format("{} {}, so it cannot be read during training; import it without --compression, or set "
-                  "data.reader = \"resident\"",
-                  name, why));
+/// \param name "FILE: /train/tokens"
+void require_mappable(const hdf5::DatasetShape& shape, const std::string& name) {
+  using hdf5::Type;
+  if (!shape.chunk.empty()) {
+    refuse_mapping(name, shape.compressed ? "is compressed" : "is stored in chunks",
+                   "write it without, as 'unisono data import tokens' does without --compression");
+  }
+  if (shape.type == Type::uint8 || shape.type == Type::uint16 || shape.type == Type::uint32 ||
+      shape.type == Type::int32)
+    return;
+  refuse_mapping(name, fmt::format("holds {}", hdf5::name_of(shape.type)), "write it as uint16, uint32 or int32");
 }
 
 }  // namespace
@@ -85,7 +87,7 @@ TokenStream::TokenStream(const hdf5::File& file, const TokenSchema& schema, cons
       count_(group.tokens),
       vocabulary_(schema.vocabulary),
       name_(fmt::format("{}: /{}", file.path(), group.path())) {
-  if (const std::string why = obstacle(group.stored); !why.empty()) refuse_mapping(name_, why);
+  require_mappable(group.stored, name_);
   if (count_ == 0) return;
   map_ = std::make_shared<const FileMap>(file.path(), file.offset(group.path()),
                                          static_cast<std::size_t>(count_) * width_);
@@ -95,7 +97,9 @@ TokenStream::TokenStream(const hdf5::File& file, const TokenSchema& schema, cons
   std::vector<std::int32_t> found(expected.size());
   file.read_rows(group.path(), 0, expected.size(), expected.data());
   read(0, found);
-  if (!std::ranges::equal(expected, found)) refuse_mapping(name_, "has another byte order than this machine");
+  if (!std::ranges::equal(expected, found)) {
+    refuse_mapping(name_, "has another byte order than this machine", "write it in this one's");
+  }
 }
 
 void TokenStream::read(std::int64_t first, std::span<std::int32_t> out) const {
