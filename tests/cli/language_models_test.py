@@ -5,7 +5,10 @@ import json
 import math
 import random
 import re
+import shutil
 import unittest
+
+import h5py
 
 from harness import BinaryTest, messages, settings
 
@@ -331,6 +334,19 @@ class Refused(LanguageModelTest):
         self.refused(MODEL.replace('"text.h5"', '"digits.h5"'), "context")
         table = MODEL.replace('"text.h5"', '"digits.h5"').replace("context = 20\n", "")
         self.refused(table, "an embedding layer takes token numbers")
+        self.refused(MODEL, "holds the tokens of a text, whose end is held out", 'data.split_by="rows"')
+
+    def test_a_set_that_does_not_name_its_tokenizer_is_warned_of(self):
+        one = settings("train.epochs=1")
+        self.train("run", *one)
+        shutil.copy(self.folder / "text.h5", self.folder / "bare.h5")
+        with h5py.File(self.folder / "bare.h5", "a") as file:
+            del file["tokenizer"]
+        warning = "bare.h5: holds no tokenizer, so it cannot be checked that its tokens are those of run"
+        self.assertIn(warning, self.succeed("evaluate", "run", "--data", "bare.h5").err)
+        starts = settings("train.initialise_from=run", "data.path=bare.h5")
+        self.assertIn(warning, self.train("other", *one, *starts, ranks=2).err)
+        self.assertNotIn("tokenizer", self.succeed("evaluate", "run").err)
 
     def test_predict_says_what_to_use_instead(self):
         self.train("run", *settings("train.epochs=1"))

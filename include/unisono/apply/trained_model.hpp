@@ -71,7 +71,7 @@ struct TrainedModel {
   std::string data_text() const;  ///< what the model is applied to, for messages: "test of a.h5", or "new.csv"
 
  private:
-  void open_set(comm::Communicator& world, const ApplyOptions& options);
+  void open_set(comm::Communicator& world, const ApplyOptions& options, Log& log);
 };
 
 }  // namespace unisono::apply

@@ -85,5 +85,9 @@ TokenBytes token_bytes_of(const std::shared_ptr<const TokenizerParts>& parts);
 
 /// The tokenizer of a set of tokens. \throws DataError where the file holds none
 std::unique_ptr<Tokenizer> tokenizer_of_set(const std::string& path);
+/// Whether a set of tokens holds its tokenizer. \throws DataError where the file cannot be read
+bool has_tokenizer(const std::string& path, bool external_files);
+/// What to warn of where a set has none, but the model for which it is meant has one.
+std::string unknown_tokens_text(const std::string& set, const std::string& model);
 
 }  // namespace unisono::data

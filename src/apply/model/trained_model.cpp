@@ -106,7 +106,7 @@ TrainedModel::TrainedModel(comm::Communicator& world, const ApplyOptions& option
       config(config_of(checkpoint.path, checkpoint.header, options)),
       threshold(options.threshold ? options.threshold : checkpoint.header.threshold),
       threshold_is_given(options.threshold.has_value()) {
-  if (with == With::set) open_set(world, options);
+  if (with == With::set) open_set(world, options, log);
   models::ModelInputs inputs = checkpoint.header.inputs;
   inputs.token_bytes = data::token_bytes_of(checkpoint.header.preprocessing.tokenizer);
   const session::NodePlace place(world);
@@ -123,7 +123,7 @@ std::string TrainedModel::data_text() const {
   return reads_raw_file() ? source : fmt::format("{} of {}", data::name_of(split), source);
 }
 
-void TrainedModel::open_set(comm::Communicator& world, const ApplyOptions& options) {
+void TrainedModel::open_set(comm::Communicator& world, const ApplyOptions& options, Log& log) {
   source = options.input.empty() ? config.data.path : options.input;
   if (!options.input.empty()) {
     raw = std::make_unique<RawSet>(world, options.input, checkpoint, options.scratch);
@@ -143,6 +143,10 @@ void TrainedModel::open_set(comm::Communicator& world, const ApplyOptions& optio
   require_features(checkpoint.header.inputs, info, config.data.path);
   const bool other = !options.data.empty() || !options.input.empty();
   if (world.is_root() && other) session::require_same_names(checkpoint, config, config.data.path);
+  const bool tells_tokens = checkpoint.header.preprocessing.tokenizer != nullptr;
+  if (world.is_root() && tells_tokens && !data::has_tokenizer(config.data.path, config.data.external_files)) {
+    log.warning(data::unknown_tokens_text(source, checkpoint.path));
+  }
   split = split_of(options.split, info, config.data.path);
 }
 

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "set/external.hpp"
 #include "tokenizer/kinds.hpp"
 #include "unisono/base/errors.hpp"
 
@@ -49,6 +50,10 @@ void write_tokenizer(hdf5::File& file, const TokenizerParts& parts) {
   if (!parts.vocabulary.empty()) file.write_names(kVocabulary, parts.vocabulary);
   if (!parts.merges.empty()) file.write_names(kMerges, parts.merges);
   if (!parts.model.empty()) file.write(kModel, std::vector<std::uint8_t>(parts.model.begin(), parts.model.end()));
+}
+
+bool has_tokenizer(const std::string& path, bool external_files) {
+  return open_set_file(path, external_files).exists(kGroup);
 }
 
 std::shared_ptr<const TokenizerParts> read_tokenizer(const hdf5::File& file) {

@@ -187,6 +187,10 @@ std::unique_ptr<Tokenizer> tokenizer_of_set(const std::string& path) {
   return make_tokenizer(*parts, path);
 }
 
+std::string unknown_tokens_text(const std::string& set, const std::string& model) {
+  return fmt::format("{}: holds no tokenizer, so it cannot be checked that its tokens are those of {}", set, model);
+}
+
 TokenBytes token_bytes_of(const std::shared_ptr<const TokenizerParts>& parts) {
   if (!parts) return nullptr;
   const auto tokenizer = make_tokenizer(*parts, "the tokenizer");

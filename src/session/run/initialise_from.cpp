@@ -47,8 +47,11 @@ void take(ModelParts& parts, const StoredCheckpoint& stored, const Fitting& fitt
 
 /// Checks that the two models' tokens are those of the same tokenizer, where both are known. A language model's set has
 /// no classes, so that the names of the sets say nothing.
-void require_same_tokens(const StoredCheckpoint& stored, const NewRun& run) {
+void require_same_tokens(comm::Communicator& ranks, const StoredCheckpoint& stored, const NewRun& run, Log& log) {
   const auto &own = run.data.preprocessing().tokenizer, &there = stored.header.preprocessing.tokenizer;
+  if (ranks.is_root() && own == nullptr && there != nullptr) {
+    log.warning(data::unknown_tokens_text(run.config.data.path, run.config.train.weights.initialise_from));
+  }
   if (own == nullptr || there == nullptr || *own == *there) return;
   throw ConfigError(
       fmt::format("train.initialise_from: the tokens of {} are not those of {}; import the set with --tokenizer-from "
@@ -57,8 +60,8 @@ void require_same_tokens(const StoredCheckpoint& stored, const NewRun& run) {
 }
 
 /// Checks that rows of the two models stand for the same words, users, items or tokens.
-void require_same_rows(comm::Communicator& ranks, const StoredCheckpoint& stored, const NewRun& run) {
-  if (run.data.info().kind == data::SetKind::tokens) return require_same_tokens(stored, run);
+void require_same_rows(comm::Communicator& ranks, const StoredCheckpoint& stored, const NewRun& run, Log& log) {
+  if (run.data.info().kind == data::SetKind::tokens) return require_same_tokens(ranks, stored, run, log);
   if (!has_names(run.data.info().kind)) return;
   const std::uint64_t own = ranks.is_root() ? names_of(run.config.data) : 0;
   if (ranks.max(ranks.is_root() && own != stored.header.names ? 1 : 0) == 0) return;
@@ -187,7 +190,7 @@ std::vector<std::string> initialise_from_other(ModelParts& parts, const NewRun& 
         parameters.foreign.empty() ? ""
                                    : fmt::format("; only in the checkpoint: {}", fmt::join(parameters.foreign, ", "))));
   }
-  require_same_rows(parts.grid.all(), stored, run);
+  require_same_rows(parts.grid.all(), stored, run, log);
   const Fitting statistics =
       fitting_blocks(parts.model->statistics_layout(), shapes_for_all(parts.grid.all(), stored, folder + "statistics"));
   take(parts, stored, parameters, parameters_of(parts));
