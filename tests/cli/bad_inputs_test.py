@@ -806,7 +806,7 @@ CHECKPOINTS = [
     ),
     Case(
         "other data than the run's",
-        CHECKPOINT,
+        DATA,
         r"different data from other\.h5",
         (*RESUME, "--set", "data.path=other.h5"),
         lambda folder: draw_digits(folder / "other.h5", "--seed", "2"),

@@ -336,6 +336,19 @@ class Refused(LanguageModelTest):
         self.refused(table, "an embedding layer takes token numbers")
         self.refused(MODEL, "holds the tokens of a text, whose end is held out", 'data.split_by="rows"')
 
+    def test_tokens_of_another_tokenizer(self):
+        one = settings("train.epochs=1")
+        self.train("run", *one)
+        self.succeed("data", "import", "tokens", "text.txt", "--tokenizer", "bytes", "--output", "bytes.h5")
+        starts = settings("train.initialise_from=run", "data.path=bytes.h5", "data.validation_fraction=0.1")
+        for words in (
+            ("evaluate", "run", "--data", "bytes.h5", "--split", "train"),
+            ("train", "config.toml", *one, *starts, "--output", "other"),
+            ("train", "config.toml", *settings("data.path=bytes.h5"), "--output", "run", "--resume"),
+        ):
+            result = self.unisono(*words)
+            self.assertEqual((result.code, len(messages(result))), (3, 1), result)
+
     def test_a_set_that_does_not_name_its_tokenizer_is_warned_of(self):
         one = settings("train.epochs=1")
         self.train("run", *one)

@@ -387,7 +387,7 @@ class ResumeTest(PreprocessingTest):
             self.write("table.csv", text)
             self.check("data", "import", "csv", "table.csv", *options, "--output", "table.h5", "--overwrite")
             arguments = ("train", "runs/table", "--resume", "--set", "train.epochs=21")
-            self.refused(what, *arguments, code=4) if what else self.check(*arguments)
+            self.refused(what, *arguments, code=3) if what else self.check(*arguments)
 
         resume("the scaling of the features changed in table.h5", *options[:-1], "min_max")
         resume("the categories of column 'colour' changed", *options, text=text.replace("green", "brown"))

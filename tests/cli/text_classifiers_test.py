@@ -146,7 +146,8 @@ class Learning(TextClassifierTest):
         of_bytes = ("--tokenizer", "bytes", "--output", "plain.h5", "--overwrite")
         self.succeed("data", "import", "tokens", "text.txt", *of_bytes)
         self.succeed("train", "language.toml", "--output", "bytes", "--progress", "none")
-        message = self.refused("train", "config.toml", *settings("train.initialise_from='bytes'"), "--output", "other")
+        from_bytes = settings("train.initialise_from='bytes'")
+        message = self.refused("train", "config.toml", *from_bytes, "--output", "other", code=3)
         self.assertIn("the tokens of bytes are not those of texts.h5", message)
 
 

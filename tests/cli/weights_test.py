@@ -76,9 +76,9 @@ class WeightsTest(BinaryTest):
     def log(self, run):
         return (self.folder / run / "log.txt").read_text()
 
-    def refuse(self, config, *arguments, ranks=0):
+    def refuse(self, config, *arguments, ranks=0, code=2):
         result = self.unisono("train", config, "--output", "refused", *arguments, ranks=ranks)
-        self.assertEqual(result.code, 2, result)
+        self.assertEqual(result.code, code, result)
         return result.err
 
 
@@ -190,7 +190,8 @@ threads = 1
             own = self.vectors(run)
             for name in ("users.factors", "users.bias", "items.factors", "items.bias"):
                 self.assertEqual(own[f"parameters/{name}"].tobytes(), first[f"parameters/{name}"].tobytes(), name)
-        error = self.refuse("ratings.toml", "--set", "train.initialise_from=first", "--set", "data.path=others.h5")
+        others = ("--set", "train.initialise_from=first", "--set", "data.path=others.h5")
+        error = self.refuse("ratings.toml", *others, code=3)
         self.assertIn("differ from those of others.h5", error)
 
     def test_what_cannot_be_is_refused(self):

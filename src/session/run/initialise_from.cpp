@@ -53,7 +53,7 @@ void require_same_tokens(comm::Communicator& ranks, const StoredCheckpoint& stor
     log.warning(data::unknown_tokens_text(run.config.data.path, run.config.train.weights.initialise_from));
   }
   if (own == nullptr || there == nullptr || *own == *there) return;
-  throw ConfigError(
+  throw DataError(
       fmt::format("train.initialise_from: the tokens of {} are not those of {}; import the set with --tokenizer-from "
                   "and the set of that run",
                   run.config.train.weights.initialise_from, run.config.data.path));
@@ -65,7 +65,7 @@ void require_same_rows(comm::Communicator& ranks, const StoredCheckpoint& stored
   if (!has_names(run.data.info().kind)) return;
   const std::uint64_t own = ranks.is_root() ? names_of(run.config.data) : 0;
   if (ranks.max(ranks.is_root() && own != stored.header.names ? 1 : 0) == 0) return;
-  throw ConfigError(
+  throw DataError(
       fmt::format("train.initialise_from: the words, users or items of {} differ from those of {}, so its rows do not "
                   "match; use a run on a set with the same dictionary",
                   run.config.train.weights.initialise_from, run.config.data.path));

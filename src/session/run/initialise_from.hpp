@@ -37,9 +37,9 @@ struct NewRun {
 
 /// Overwrites parameters and running statistics with those of the run, checkpoint or safetensors file that the config
 /// names, as far as they fit; does nothing if it names none. Logs what was taken and what was not. Collective.
-/// \throws CheckpointError if there is no such run, or if a file is damaged; ConfigError if nothing fits, if a tensor
-/// of a safetensors file has another shape, or if the rows of the two models belong to different words, users or items
-/// \return the logged lines
+/// \throws CheckpointError if there is no such run, or if a file is damaged; ConfigError if nothing fits, or if a
+/// tensor of a safetensors file has another shape; DataError if the rows of the two models belong to different words,
+/// users, items or tokens \return the logged lines
 std::vector<std::string> initialise_from_other(ModelParts& parts, const NewRun& run, Log& log);
 
 }  // namespace unisono::session

@@ -106,13 +106,13 @@ void require_same_shares_as_stored(const ResumedRun& run, const CheckpointHeader
 
 void require_same_data_as_stored(const ResumedRun& run, const CheckpointHeader& stored) {
   if (stored.data_identity != run.header.data_identity) {
-    throw CheckpointError(
+    throw DataError(
         fmt::format("{}: the run was started on different data from {}: resume with the same set, or start a new run "
                     "with --output DIR",
                     run.plan.config.run_folder(), run.plan.config.data.path));
   }
   if (const std::string what = other_form(stored.preprocessing, run.header.preprocessing); !what.empty()) {
-    throw CheckpointError(
+    throw DataError(
         fmt::format("{}: since the run was started, {} changed in {}: resume with the same set, imported with the same "
                     "options, or start a new run with --output DIR",
                     run.plan.config.run_folder(), what, run.plan.config.data.path));
