@@ -151,6 +151,12 @@ void GraphBuilder::check_inputs(const LayerKind& kind) const {
   if (!graph_.nodes.empty() && graph_.nodes.back().layer->traits().gives_loss) {
     throw ConfigError("it comes after the unembedding layer, which must be the last one");
   }
+  if (shape_.rows == 1 && kind.name == kAttention) {
+    throw ConfigError(fmt::format(
+        "an attention layer looks from row to row of a sequence, but its inputs have one row for each example ({}); "
+        "remove it, or put it behind an embedding and before any sequence_pool layer",
+        text_of(shape_)));
+  }
   if (shape_.rows > 1 && !kind.of_sequences) {
     throw ConfigError(
         fmt::format("a {} layer does not take sequences, but its inputs are {}", kind.name, text_of(shape_)));

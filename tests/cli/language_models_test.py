@@ -334,6 +334,11 @@ class Refused(LanguageModelTest):
         self.refused(MODEL.replace('"text.h5"', '"digits.h5"'), "context")
         table = MODEL.replace('"text.h5"', '"digits.h5"').replace("context = 20\n", "")
         self.refused(table, "an embedding layer takes token numbers")
+        attention = 'layers = [{ kind = "dense", units = 16 }, { kind = "attention", heads = 2 }]\n'
+        self.refused(table.replace(layers_of(table), attention), "its inputs have one row for each example")
+        pooled = '{ kind = "sequence_pool" }, { kind = "attention", heads = 2 } ]\n'
+        last = '{ kind = "layer_norm" },\n  { kind = "unembedding", tied = true } ]\n'
+        self.refused(MODEL.replace(last, pooled), "its inputs have one row for each example")
         self.refused(MODEL, "holds the tokens of a text, whose end is held out", 'data.split_by="rows"')
 
     def test_tokens_of_another_tokenizer(self):

@@ -77,6 +77,9 @@ inline constexpr std::string_view kEmbedding = "embedding";
 /// The kind of layer that gives the loss of a language model.
 inline constexpr std::string_view kUnembedding = "unembedding";
 
+/// The kind of layer in which the rows of a sequence see each other.
+inline constexpr std::string_view kAttention = "attention";
+
 /// The kind of layer that makes one row of a sequence.
 inline constexpr std::string_view kSequencePool = "sequence_pool";
 

@@ -512,7 +512,7 @@ LayerKind embedding_layer() {
 }
 
 LayerKind attention_layer() {
-  return {.name = "attention",
+  return {.name = kAttention,
           .meaning =
               "multi-head attention of the positions of a sequence to each other, with its projections (Vaswani et "
               "al. 2017)",
