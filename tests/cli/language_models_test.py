@@ -247,6 +247,7 @@ class TensorParallel(LanguageModelTest):
         digits = 'name = "d"\n[data]\npath = "digits.h5"\n[optimizer]\nlearning_rate = 0.1\n[model]\n'
         linear = digits + 'kind = "linear"\n'
         one_layer = digits + 'layers = [{ kind = "dense", units = 10 }]\n'
+        two_layers = one_layer.replace("[{", '[{ kind = "dense", units = 3 }, { kind = "relu" }, {')
         no_heads = self.FOUR.replace("heads = 4", "heads = 1")
         for config, ranks, pairs, message in (
             (self.FOUR, 2, ["replica.tensor=8", "replica.tensor_leaves=8"], "do not divide 2 ranks"),
@@ -261,6 +262,7 @@ class TensorParallel(LanguageModelTest):
             (self.FOUR, 2, ["replica.tensor=2", "device=cuda", "precision=bf16"], "in fp32 only so far"),
             (linear, 2, ["replica.tensor=2"], "no layers that could be divided"),
             (one_layer, 2, ["replica.tensor=2"], "no layers that can be divided"),
+            (two_layers, 4, ["replica.tensor=4"], "no layer of the model has as many units as there are parts (4)"),
         ):
             with self.subTest(message):
                 self.write("config.toml", config)

@@ -329,6 +329,28 @@ std::unique_ptr<parallel::Stages> make_stages(const settings::Config& config, co
   return std::make_unique<parallel::Stages>(divided, config.replica, replicas);
 }
 
+namespace {
+
+/// Why no rank has less than the whole model.
+[[noreturn]] void refuse_undivided(const settings::Config& config, const models::ModelInputs& inputs,
+                                   const models::Model& whole, const models::ModelContext& context) {
+  models::ModelContext half = context;
+  half.part = {.leaves = 2};
+  const bool can_be_halved =
+      models::make_model(config.model, inputs, half)->layout().parameters() < whole.layout().parameters();
+  if (can_be_halved) {
+    throw ConfigError(
+        fmt::format("replica.tensor: no layer of the model has as many units as there are parts ({}); lower "
+                    "replica.tensor or replica.tensor_leaves, or use wider layers",
+                    config.replica.part(0).leaves));
+  }
+  throw ConfigError(
+      "replica.tensor: the model has no layers that can be divided: attention, two dense layers one behind the other, "
+      "or an embedding; set it to 1");
+}
+
+}  // namespace
+
 std::vector<std::unique_ptr<models::Model>> make_model_parts(const settings::Config& config,
                                                              const models::ModelInputs& inputs,
                                                              const models::Model& whole,
@@ -348,10 +370,7 @@ std::vector<std::unique_ptr<models::Model>> make_model_parts(const settings::Con
     parts.push_back(models::make_model(config.model, inputs, own_context));
   }
   if (parts.front()->layout().parameters() == whole.layout().parameters() && config.replica.tensor > 1) {
-    throw ConfigError(
-        "replica.tensor: the model has no layers that can be divided: attention, two dense layers one behind the "
-        "other, "
-        "or an embedding; set it to 1");
+    refuse_undivided(config, inputs, whole, context);
   }
   return parts;
 }
