@@ -221,9 +221,8 @@ class Refused(TextClassifierTest):
     def test_what_a_trained_model_cannot_read(self):
         self.train("run")
         self.write_table("other.csv", [("ship",)], header=("words",))
-        self.assertIn(
-            "there is no such column", self.refused("predict", "run", "--input", "other.csv", "--output", "p.csv")
-        )
+        message = self.refused("predict", "run", "--input", "other.csv", "--output", "p.csv", code=3)
+        self.assertIn("other.csv: has no column 'text', which the model was trained on", message)
         self.write_table("new.csv", [("ship",)], header=("text",))
         message = self.refused("evaluate", "run", "--input", "new.csv", code=3)
         self.assertIn("use 'unisono predict'", message)

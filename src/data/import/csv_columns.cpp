@@ -13,7 +13,7 @@
 
 namespace unisono::data {
 
-std::size_t find_column(const std::vector<CsvColumn>& columns, const std::string& option, const std::string& which) {
+std::optional<std::size_t> place_of_column(const std::vector<CsvColumn>& columns, const std::string& which) {
   for (std::size_t i = 0; i < columns.size(); ++i) {
     if (columns[i].name == which) return i;
   }
@@ -24,10 +24,19 @@ std::size_t find_column(const std::vector<CsvColumn>& columns, const std::string
     if (number >= 1 && number <= count) return static_cast<std::size_t>(number - 1);
     if (number < 0 && number >= -count) return static_cast<std::size_t>(count + number);
   }
+  return std::nullopt;
+}
+
+std::vector<std::string> names_of(const std::vector<CsvColumn>& columns) {
   std::vector<std::string> names;
   for (const CsvColumn& column : columns) names.push_back(column.name);
-  throw ConfigError(
-      fmt::format("--{} '{}': there is no such column; choose from {}", option, which, fmt::join(names, ", ")));
+  return names;
+}
+
+std::size_t find_column(const std::vector<CsvColumn>& columns, const std::string& option, const std::string& which) {
+  if (const auto place = place_of_column(columns, which)) return *place;
+  throw ConfigError(fmt::format("--{} '{}': there is no such column; choose from {}", option, which,
+                                fmt::join(names_of(columns), ", ")));
 }
 
 void number_texts(CsvColumn& column) {

@@ -65,6 +65,10 @@ struct CsvTable {
 /// \throws DataError for a number that is written in another form than the table's
 std::string as_number(const LineReader& line, const CsvColumn& column, const std::string& field, const TableForm& form);
 
+/// Index of the column of this name or number; nothing: there is none.
+std::optional<std::size_t> place_of_column(const std::vector<CsvColumn>& columns, const std::string& which);
+std::vector<std::string> names_of(const std::vector<CsvColumn>& columns);
+
 /// Index of the column of this name or number. \param option its name, for messages
 /// \throws ConfigError where there is none
 std::size_t find_column(const std::vector<CsvColumn>& columns, const std::string& option, const std::string& which);

@@ -21,9 +21,13 @@ bool is_number(const std::string& name) {
 TextTable::TextTable(const std::string& path, const TextColumns& wanted) : open_(text_of(path, wanted.form.encoding)) {
   dialect_ = detect_dialect(open_, wanted.form, is_number(wanted.text) ? Header::no : Header::yes);
   columns_ = name_columns(open_, dialect_);
+  if (wanted.trained && !place_of_column(columns_, wanted.text)) {
+    fail_without_column(path, wanted.text, names_of(columns_));
+  }
   text_ = column_of("text-column", wanted.text);
   columns_[text_].role = ColumnRole::words;
-  if (wanted.label.empty()) return;
+  const bool is_to_be_predicted = wanted.trained && !place_of_column(columns_, wanted.label);
+  if (wanted.label.empty() || is_to_be_predicted) return;
   label_ = column_of("label-column", wanted.label);
   if (*label_ == text_) {
     throw ConfigError(fmt::format("--text-column and --label-column both name column '{}'; name two different ones",
@@ -81,13 +85,7 @@ TextTable table_for(const std::string& path, const Recipe& recipe) {
   const auto place_of = [&](const std::string& name) {  // "column2" of a file without a line of names
     return recipe.header ? name : name.substr(std::string_view("column").size());
   };
-  TextColumns columns{.text = place_of(recipe.text), .label = place_of(recipe.label), .form = recipe.form};
-  try {
-    return {path, columns};
-  } catch (const ConfigError&) {
-    columns.label.clear();  // the classes are to be predicted
-    return {path, columns};
-  }
+  return {path, {.text = place_of(recipe.text), .label = place_of(recipe.label), .form = recipe.form, .trained = true}};
 }
 
 }  // namespace unisono::data

@@ -15,12 +15,14 @@ namespace unisono::data {
 struct TextColumns {
   std::string text, label;  ///< label: empty: there is none
   TableForm form = {};
+  bool trained = false;  ///< a model was trained on columns of these names; the one of the classes may be missing
 };
 
 /// A CSV file whose rows are texts, with their classes.
 class TextTable {
  public:
-  /// \throws ConfigError for a column that is not there; DataError for a file that is no table
+  /// \throws ConfigError for a column that is not there; DataError for a file that is no table, or lacks the column of
+  /// the texts that a model was trained on
   TextTable(const std::string& path, const TextColumns& wanted);
 
   /// Calls visit(line, text, class) for each row; the class is empty where there is no column of classes.
