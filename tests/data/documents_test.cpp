@@ -285,6 +285,13 @@ TEST_CASE("rows of a table become documents with classes", "[documents]") {
   CHECK(tokenizer->end_of_text() < 0);
 }
 
+TEST_CASE("blanks inside quotes are part of a text, those around it are not", "[documents]") {
+  const TempDir folder;
+  const auto made = import_texts(folder, "text,class\n  ab  ,x\n \"ab\" ,x\n\"  ab  \",y\n");
+  CHECK(made.tokens[0] == 2 + 2 + 6);
+  CHECK(made.most_tokens == 6);
+}
+
 TEST_CASE("rows are divided at random, or by files", "[documents]") {
   const TempDir folder;
   std::string table = "text,class\n";
