@@ -22,6 +22,9 @@ const CLI::Validator kNotNegative(
     "NONNEGATIVE");
 const CLI::Validator kNoSign(
     [](std::string& text) { return text.starts_with('-') ? text + " is below 0" : std::string(); }, "");
+const CLI::Validator kNotEmpty(
+    [](std::string& text) { return text.empty() ? std::string("is empty; leave it out, or give it a value") : ""; },
+    "");
 const CLI::Validator kSize(
     [](std::string& text) { return text.starts_with('-') ? text + " is below 0" : CLI::AsSizeValue(false)(text); },
     "SIZE [b, kb(=1024b), ...]");
@@ -40,6 +43,7 @@ Option Option::between(int least, int most) { return Option(option_->check(CLI::
 Option Option::between(double least, double most) { return Option(option_->check(CLI::Range(least, most))); }
 Option Option::positive() { return Option(option_->check(kPositive)); }
 Option Option::not_negative() { return Option(option_->check(kNotNegative)); }
+Option Option::not_empty() { return Option(option_->check(kNotEmpty)); }
 Option Option::no_sign() { return Option(option_->check(kNoSign)); }
 Option Option::size() { return Option(option_->transform(kSize)); }
 Option Option::yes_or_no() {

@@ -45,6 +45,7 @@ class Option {
   Option between(double least, double most);
   Option positive();
   Option not_negative();
+  Option not_empty();
   /// Before what reads numbers without a sign, which takes -1 for a large one.
   Option no_sign();
   /// "512MiB", read as bytes.
@@ -225,7 +226,8 @@ void add_fractions(Command command, Options& options, const std::string& what) {
       .between(0.0, 1.0);
   command.add_option("--seed", options.seed, "seed of random choices").no_sign().capture_default_str();
   command.add_option("--test-file", options.test_file, "second file, whose " + what + " become the test group")
-      .type_name("FILE");
+      .type_name("FILE")
+      .not_empty();
 }
 
 /// A delimiter for people: "tabs", "','".

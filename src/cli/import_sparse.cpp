@@ -151,6 +151,7 @@ void add_tokenizer(Command command, data::TokensOptions& options) {
       .add_option("--tokenizer-from", options.tokenizer_from,
                   "a set of tokens whose tokenizer is used, such as the training set of a model")
       .type_name("SET.h5")
+      .not_empty()
       .excludes(kind);
   command.add_option("--vocabulary", options.vocabulary, "gpt2: the file vocab.json, or encoder.json")
       .type_name("FILE");
@@ -165,10 +166,12 @@ void add_tokens(Command import, Chosen& chosen) {
   const auto output = add_output(command);
   const auto options = std::make_shared<data::TokensOptions>();
   add_tokenizer(command, *options);
-  command.add_option("--text-column", options->text_column,
-                     "the files are CSV tables, and each row is a text with a class, for classifiers: the column of "
-                     "the texts, by its name, or by its number if the first line holds no names");
-  command.add_option("--label-column", options->label_column, "the column of the texts' classes, likewise");
+  command
+      .add_option("--text-column", options->text_column,
+                  "the files are CSV tables, and each row is a text with a class, for classifiers: the column of "
+                  "the texts, by its name, or by its number if the first line holds no names")
+      .not_empty();
+  command.add_option("--label-column", options->label_column, "the column of the texts' classes, likewise").not_empty();
   command
       .add_option("--delimiter", options->delimiter,
                   "delimiter of the columns of such tables: auto, tab, or one character")
@@ -177,13 +180,15 @@ void add_tokens(Command import, Chosen& chosen) {
   command
       .add_option("--document-separator", options->separator,
                   "text between two documents of a file, which is left out, such as '<|endoftext|>'")
-      .type_name("TEXT");
+      .type_name("TEXT")
+      .not_empty();
   add_encoding(command, options->encoding);
   command.add_choice("--split", options->split, data::kTokenSplits,
                      "which part of the text becomes the validation and test groups");
   add_fractions(command, *options, "texts");
   command.add_option("--validation-file", options->validation_file, "file whose text becomes the validation group")
-      .type_name("FILE");
+      .type_name("FILE")
+      .not_empty();
   command.callback(
       [=, &chosen] { chosen.alone = [=] { say_tokens(data::import_tokens(*paths, *options, *output)); }; });
 }

@@ -416,6 +416,8 @@ class Tokens(BinaryTest):
             (("t.txt", "--tokenizer", "sentencepiece"), 2, "--model FILE.model"),
             (("t.txt", "--model", "m"), 2, "--model is for --tokenizer sentencepiece"),
             (("t.txt", "--documents", "lines", "--document-separator", "x"), 2, "cannot be combined"),
+            (("t.txt", "--document-separator", ""), 2, "--document-separator"),
+            (("t.txt", "--test-file", ""), 2, "--test-file"),
             (("t.txt", "--validation-fraction", "1"), 2, "must be at least 0 and less than 1"),
             (("t.txt", "--test-file", "t.txt", "--test-fraction", "0.5"), 2, "cannot be combined"),
             (("t.txt", "--tokenizer-from", "no.h5"), 3, "no.h5"),
