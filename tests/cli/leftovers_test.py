@@ -76,6 +76,16 @@ class Leftovers(BinaryTest):
         self.succeed("data", "digits", "--train", "20", "--test", "10", "--output", "new.h5")
         self.assertEqual(list(self.folder.glob("*.unfinished-*")), [])
 
+    def test_an_import_that_a_signal_ends_leaves_nothing(self):
+        for number in (signal.SIGTERM, signal.SIGINT):
+            words = [BINARY, "data", "digits", "--train", "200000", "--output", self.folder / "large.h5"]
+            with self.subTest(number), subprocess.Popen(words, stdout=subprocess.DEVNULL) as process:
+                while not list(self.folder.glob("large.h5.unfinished-*")):
+                    self.assertIsNone(process.poll())
+                process.send_signal(number)
+                self.assertEqual(process.wait(timeout=20), -number)
+                self.assertEqual(list(self.folder.glob("large.h5*")), [])
+
     def test_a_prediction_from_a_raw_file_removes_what_a_killed_one_left(self):
         left = self.write(f".unisono-input.unfinished-{self.gone_process()}@{socket.gethostname()}", "half")
         self.train("run")

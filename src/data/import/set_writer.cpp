@@ -6,12 +6,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <charconv>
 #include <cmath>
 #include <csignal>
 #include <cstring>
 #include <filesystem>
+#include <utility>
 
 #include "set/form.hpp"
 #include "unisono/base/errors.hpp"
@@ -51,6 +53,16 @@ bool nobody_writes(const fs::path& path) {
   return mine && unlocked;
 }
 
+// Global, because a signal handler can access nothing else.
+std::atomic<const char*> removed_by_signal = nullptr;
+static_assert(std::atomic<const char*>::is_always_lock_free, "a signal handler may not wait for a lock");
+
+void remove_and_end(int signal) {
+  if (const char* const path = removed_by_signal) unlink(path);
+  std::signal(signal, SIG_DFL);
+  std::raise(signal);  // ends the process when this handler returns
+}
+
 constexpr std::uint64_t kChunkBytes = 256 << 10;
 
 /// Not a checkpoint, nor anything else.
@@ -82,6 +94,16 @@ void remove_abandoned(const std::string& output) {
   }
 }
 
+RemovedBySignal::RemovedBySignal(std::string path) : path_(std::move(path)) {
+  before_ = removed_by_signal.exchange(path_.c_str());
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    struct sigaction now = {};
+    if (sigaction(signal, nullptr, &now) == 0 && now.sa_handler == SIG_DFL) std::signal(signal, remove_and_end);
+  }
+}
+
+RemovedBySignal::~RemovedBySignal() { removed_by_signal = before_; }
+
 std::uint64_t chunk_rows_for(std::uint64_t row_bytes) {
   return std::max<std::uint64_t>(1, kChunkBytes / std::max<std::uint64_t>(1, row_bytes));
 }
@@ -97,6 +119,7 @@ SetWriter::SetWriter(const ImportOutput& output) : output_(output), unfinished_(
   }
   std::filesystem::create_directories(std::filesystem::path(output_.path).parent_path(), ignored);  // else said below
   remove_abandoned(output_.path);
+  removed_by_signal_.emplace(unfinished_);
   try {
     file_.emplace(unfinished_, hdf5::File::Mode::create);
   } catch (...) {

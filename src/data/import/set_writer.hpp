@@ -22,6 +22,20 @@ std::string unfinished_path(const std::string& output);
 /// user, another host or a living process may be writing stays.
 void remove_abandoned(const std::string& output);
 
+/// While it lives, a signal that ends the process (INT, TERM, HUP) removes a file first. Signals that are ignored, or
+/// that somebody else heeds, stay as they are.
+class RemovedBySignal {
+ public:
+  explicit RemovedBySignal(std::string path);
+  ~RemovedBySignal();
+  RemovedBySignal(const RemovedBySignal&) = delete;
+  RemovedBySignal& operator=(const RemovedBySignal&) = delete;
+
+ private:
+  std::string path_;
+  const char* before_;  ///< what a signal removed before
+};
+
 /// Makes a set beside its final place, and renames it when it is complete. What is not finished is removed.
 class SetWriter {
  public:
@@ -49,6 +63,7 @@ class SetWriter {
  private:
   ImportOutput output_;
   std::string unfinished_;
+  std::optional<RemovedBySignal> removed_by_signal_;
   std::optional<hdf5::File> file_;
 };
 
