@@ -116,6 +116,9 @@ TEST_CASE("an unknown key is refused with its place and the nearest known one", 
       {"sead = 1", "2:1: unknown key 'sead' at the top level; known here: 'data', 'model', 'train'"},
       {"trian.epochs = 1", "2:1: unknown key 'trian' at the top level; did you mean 'train'?"},
       {"[train]\nepoch = 1", "3:1: unknown key 'epoch' in [train]; did you mean 'epochs'?"},
+      {"[train]\nmodel = 1",
+       "3:1: unknown key 'model' in [train]; did you mean 'model' at the top level? Known here: 'epochs', "
+       "'milestones', 'shuffle', 'smoothing', 'timeout'"},
       {"[train]\nepochs = 1\n  'time out' = 1", "4:3: unknown key 'time out' in [train]; did you mean 'timeout'?"},
       {"[[model.layers]]\nkind = 'dense'\nunits = 1\n[[model.layers]]\nkind = 'residual'\nlayers = [\n{ kind = "
        "'relu', nam = '' }]",

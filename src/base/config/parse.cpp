@@ -347,9 +347,12 @@ std::string Parser::unknown(const std::string& key) const {
     std::erase(keys, join_path(path_, key));  // which another kind has
     return keys;
   };
-  const auto same = elsewhere_than_here(keys_called(key, shared_.root));
-  if (!same.empty()) return did_you_mean(same);
   const std::vector<std::string> known(known_.begin(), known_.end());
+  const auto same = elsewhere_than_here(keys_called(key, shared_.root));
+  if (same == std::vector{key}) {
+    return fmt::format("; did you mean '{}' at the top level? Known here: {}", key, quoted(known));
+  }
+  if (!same.empty()) return did_you_mean(same);
   const std::string nearest = nearest_name(key, known);
   if (!nearest.empty()) return did_you_mean({nearest});
   const auto similar = elsewhere_than_here(keys_like(key, shared_.root));

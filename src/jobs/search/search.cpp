@@ -8,6 +8,7 @@
 #include "trials/config_trials.hpp"
 #include "trials/trial_job.hpp"
 #include "unisono/base/errors.hpp"
+#include "unisono/records/metrics_log.hpp"
 #include "unisono/records/run_folder.hpp"
 #include "unisono/search/search.hpp"
 #include "unisono/session/abilities.hpp"
@@ -236,7 +237,7 @@ void Search::say_end(const records::TrialRun& training) const {
   if (!trial.has_ended) return;
   const auto best = plan_.best();
   const std::string ending = trial.status == records::TrialStatus::complete
-                                 ? fmt::format("{} {:.6g}", metric_.text(), trial.value)
+                                 ? fmt::format("{} {}", metric_.text(), records::metric_text(trial.value, 6))
                                  : fmt::format("{}: {}", name_of(trial.status, records::kTrialStatuses), trial.message);
   const std::string epochs = training.epochs > 0 ? fmt::format(" after {}", count_of(training.epochs, "epoch")) : "";
   job_.log().info(fmt::format("trial {}: {}{} ({}); {:.1f} s{}", training.trial, ending, epochs,

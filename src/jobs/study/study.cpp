@@ -456,8 +456,8 @@ void Study::ended(const records::TrialRun& training, const records::TrialResult&
   const trials::StudyRecord& record = progress_.records().back();
   const std::string what = fmt::format("{}, seed {}", made.variant->text(), made.seed);
   job_.log().info(record.diverged ? fmt::format("{}: diverged: {}", what, record.message)
-                                  : fmt::format("{}: {} {:.4g} after {:.3g} s of training", what, plan_.metric.text(),
-                                                record.value, record.training_seconds()));
+                                  : fmt::format("{}: {} {} after {:.3g} s of training", what, plan_.metric.text(),
+                                                records::metric_text(record.value, 4), record.training_seconds()));
 }
 
 session::RunStatus Study::run() {

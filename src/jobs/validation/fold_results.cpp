@@ -12,6 +12,7 @@
 #include "unisono/apply/prediction_sink.hpp"
 #include "unisono/data/dataset.hpp"
 #include "unisono/records/csv_field.hpp"
+#include "unisono/records/metrics_log.hpp"
 #include "unisono/records/run_folder.hpp"
 
 namespace unisono::jobs {
@@ -173,8 +174,9 @@ std::string FoldResults::text() const {
     const records::Interval& interval = metric.interval;
     const std::string bounds =
         std::isnan(interval.low) ? "" : fmt::format("{:.6g} to {:.6g}", interval.low, interval.high);
-    text += fmt::format("  {:<24}{:>12.6g}{:>12.4g}  {:<26}{:>12}\n", metric.name, interval.mean, interval.deviation,
-                        bounds, metric.pooled ? fmt::format("{:.6g}", *metric.pooled) : "");
+    text += fmt::format("  {:<24}{:>12}{:>12}  {:<26}{:>12}\n", metric.name, records::metric_text(interval.mean, 6),
+                        records::metric_text(interval.deviation, 4), bounds,
+                        metric.pooled ? records::metric_text(*metric.pooled, 6) : "");
     if (metric.folds < folds.size()) {
       text += fmt::format("    over {} of {}: the others have no {}\n", metric.folds, count_of(folds.size(), "fold"),
                           metric.name);

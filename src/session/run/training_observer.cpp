@@ -423,12 +423,19 @@ void TrainingObserver::note_first_loss() {
   divergence_.offer_first_loss(sums, first_step_, /*last=*/is_report_due());
 }
 
+namespace {
+
+/// A NaN has a sign that says nothing.
+std::string loss_text(double loss) { return std::isnan(loss) ? "nan" : fmt::format("{}", loss); }
+
+}  // namespace
+
 void TrainingObserver::check_losses(const kernels::LossSums& sums) {
   if (std::isfinite(sums.loss)) return;
   const std::string before = std::isnan(reported_loss_)
                                  ? ""
                                  : fmt::format(" (it was {:.4g} up to step {})", reported_loss_, header_.reported_step);
-  diverge(fmt::format("the loss is {} at step {}{}{}", sums.loss, header_.step, with_rate(), before));
+  diverge(fmt::format("the loss is {} at step {}{}{}", loss_text(sums.loss), header_.step, with_rate(), before));
 }
 
 /// A whole-batch method leaves no point with a finite loss for one without.
@@ -446,7 +453,8 @@ std::string TrainingObserver::with_rate() const {
 void TrainingObserver::check_evaluation(data::Split split, const std::vector<models::Metric>& metrics) {
   for (const models::Metric& metric : metrics) {
     if (metric.name != "loss" || std::isfinite(metric.value)) continue;
-    diverge(fmt::format("the {} loss is {} after step {}", data::name_of(split), metric.value, header_.step));
+    diverge(
+        fmt::format("the {} loss is {} after step {}", data::name_of(split), loss_text(metric.value), header_.step));
   }
 }
 
