@@ -9,10 +9,12 @@
 #   SELDOM_RUN folders whose code runs once a step at most (ALL: the whole module): -O1 compiles it in two thirds of the
 #              time that -O3 takes
 function(unisono_module NAME)
+  # src/CMakeLists.txt adds these, or what takes their places.
+  set(optional_folders blis cuda nccl cpu/loops_isa tokenizer/pcre2 tokenizer/sentencepiece images/codecs)
   cmake_parse_arguments(ARG "" "" "MODULES;ROOMS;LIBRARIES;SELDOM_RUN" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${NAME}/*.cpp)
-  list(FILTER sources EXCLUDE REGEX
-    "_absent\\.cpp$|/main\\.cpp$|/src/${NAME}/(blis|cuda|nccl|cpu/loops_isa|tokenizer/(pcre2|sentencepiece))/")
+  list(JOIN optional_folders "|" optional)
+  list(FILTER sources EXCLUDE REGEX "_absent\\.cpp$|/main\\.cpp$|/src/${NAME}/(${optional})/")
 
   if(NOT sources)  # headers alone
     set(sources ${CMAKE_BINARY_DIR}/${NAME}_headers.cpp)

@@ -215,9 +215,9 @@ void say_warnings(const std::vector<std::string>& warnings);
 void add_number_form(Command command, data::TableForm& form);
 void add_encoding(Command command, data::Encoding& encoding);
 
-/// How examples are divided: --validation-fraction, --test-fraction, --seed and --test-file. \param what "rows"
+/// How examples are divided: --validation-fraction, --test-fraction and --seed. \param what "rows"
 template <typename Options>
-void add_fractions(Command command, Options& options, const std::string& what) {
+void add_shares(Command command, Options& options, const std::string& what) {
   command
       .add_option("--validation-fraction", options.validation_fraction,
                   "share of the " + what + " for the validation group")
@@ -225,6 +225,12 @@ void add_fractions(Command command, Options& options, const std::string& what) {
   command.add_option("--test-fraction", options.test_fraction, "share of the " + what + " for the test group")
       .between(0.0, 1.0);
   command.add_option("--seed", options.seed, "seed of random choices").no_sign().capture_default_str();
+}
+
+/// The same, and a file that is the test group.
+template <typename Options>
+void add_fractions(Command command, Options& options, const std::string& what) {
+  add_shares(command, options, what);
   command.add_option("--test-file", options.test_file, "second file, whose " + what + " become the test group")
       .type_name("FILE")
       .not_empty();

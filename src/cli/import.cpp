@@ -2,6 +2,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <charconv>
 #include <memory>
 
 #include "command.hpp"
@@ -19,6 +20,42 @@ void add_folder_import(Command import, Chosen& chosen, const char* name, const c
   command.add_option("folder", *folder, "folder with the files").required().type_name("FOLDER");
   const auto output = add_output(command);
   command.callback([=, &chosen] { chosen.alone = [=] { say(make(*folder, *output)); }; });
+}
+
+/// "32x32", or "32" for both. \throws ConfigError
+void read_size(const std::string& text, data::ImageForm& form) {
+  const std::size_t cross = text.find('x');
+  const auto number = [&](const std::string& part) {
+    std::int64_t value = 0;
+    const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), value);
+    if (error == std::errc() && end == part.data() + part.size() && value > 0) return value;
+    throw ConfigError(fmt::format("--size {}: a width and a height in pixels are expected, such as 64x64", text));
+  };
+  form.width = number(text.substr(0, cross));
+  form.height = cross == std::string::npos ? form.width : number(text.substr(cross + 1));
+}
+
+void add_images(Command import, Chosen& chosen) {
+  Command command = import.add_subcommand(
+      "images", "import JPEG and PNG files: a folder for each class, maybe below the folders train, val and test");
+  const auto folder = std::make_shared<std::string>();
+  const auto size = std::make_shared<std::string>();
+  const auto options = std::make_shared<data::ImagesOptions>();
+  command.add_option("folder", *folder, "folder with a folder for each class").required().type_name("FOLDER");
+  const auto output = add_output(command);
+  command.add_option("--size", *size, "what all images are scaled to: width and height, such as 64x64")
+      .required()
+      .type_name("WxH");
+  command.add_choice("--fit", options->form.fit, data::kFits, "what is kept of a picture of another shape");
+  command.add_choice("--colours", options->form.colours, data::kColours, "what a pixel is");
+  command.add_flag("--skip-damaged", options->skips_damaged, "leave out damaged files, and list them");
+  add_shares(command, *options, "pictures");
+  command.callback([=, &chosen] {
+    chosen.alone = [=] {
+      read_size(*size, options->form);
+      say(data::import_images(*folder, *options, *output));
+    };
+  });
 }
 
 /// How a run turns the columns into features.
@@ -166,6 +203,7 @@ void add_import(Command data, Chosen& chosen) {
                     data::import_idx);
   add_folder_import(import, chosen, "cifar10", "import a folder with the binary files of CIFAR-10",
                     data::import_cifar10);
+  add_images(import, chosen);
   add_csv(import, chosen);
   add_sparse_imports(import, chosen);
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "unisono/data/dataset.hpp"
+#include "unisono/data/images.hpp"
 #include "unisono/data/preprocessing.hpp"
 #include "unisono/data/tokenizer.hpp"
 
@@ -54,7 +55,7 @@ struct ImportSummary {
   std::vector<std::int64_t> shape;                   ///< shape of an example's features
   std::int64_t classes = 0;                          ///< number of classes; 0: no labels
   bool targets = false;                              ///< whether there are numbers to predict
-  std::vector<std::string> feature_names;            ///< tables: names of the features, in their order
+  std::vector<std::string> feature_names = {};       ///< tables: names of the features, in their order
   std::int64_t empty_rows = 0, unlabelled_rows = 0;  ///< tables: rows that were left out
   std::vector<ImportedColumn> columns = {};          ///< tables: all columns
   std::string delimiter = {};                        ///< tables: what separates the columns
@@ -71,6 +72,19 @@ ImportSummary import_idx(const std::string& folder, const ImportOutput& output);
 /// Imports CIFAR-10's binary version: data_batch_1.bin … data_batch_5.bin, test_batch.bin, batches.meta.txt (may be
 /// missing).
 ImportSummary import_cifar10(const std::string& folder, const ImportOutput& output);
+
+/// What import_images makes of pictures.
+struct ImagesOptions {
+  ImageForm form;
+  bool skips_damaged = false;                         ///< whether damaged files are left out, and not refused
+  double validation_fraction = 0, test_fraction = 0;  ///< of the pictures, where the folder does not divide them
+  std::uint64_t seed = 1;                             ///< seed of the random choice of pictures
+};
+
+/// Imports a folder with a folder of JPEG or PNG files for each class; or one with the folders train and maybe val (or
+/// valid, validation) and test, each of which has folders of classes. All images of the set have the same form. Memory:
+/// some hundred pictures, and the names of the files. \throws ConfigError for options that do not fit the folder
+ImportSummary import_images(const std::string& folder, const ImagesOptions& options, const ImportOutput& output);
 
 /// Whether a file's first line holds the names of the columns.
 enum class Header { automatic, yes, no };
@@ -121,11 +135,11 @@ struct RawForm {
 };
 
 /// Converts a file to which a trained model is to be applied into a set whose only group is `test`. Formats: CSV for
-/// models of tables with named columns; LIBSVM for models of sparse rows; for models of stored features IDX images, a
-/// NumPy array (.npy) with an example in each row, or a folder of .npy files with one example each (in the order of
-/// their names). Labels and targets are kept if the model knows all of them.
-/// \return why the file's labels or targets were left out; empty if they were not, or if there are none
-/// \throws DataError for a file that cannot be brought into the form that the model was trained on
+/// models of tables with named columns; LIBSVM for models of sparse rows; for models of pictures a JPEG or PNG file, or
+/// a folder of them; for models of other stored features IDX images, a NumPy array (.npy) with an example in each row,
+/// or a folder of .npy files with one example each (in the order of their names). Labels and targets are kept if the
+/// model knows all of them. \return why the file's labels or targets were left out; empty if they were not, or if there
+/// are none \throws DataError for a file that cannot be brought into the form that the model was trained on
 std::string import_raw(const std::string& input, const RawForm& form, const ImportOutput& output);
 
 /// The texts of some columns of a CSV file to which a trained model is to be applied, row by row in the order of the

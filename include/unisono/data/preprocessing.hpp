@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "unisono/base/config.hpp"
+#include "unisono/data/images.hpp"
 
 // A set holds raw values and a recipe: what its columns are, and how they become features. A run fits the recipe on its
 // own training examples, and keeps the fit in its checkpoints, so that the model sees new data as it saw the training
@@ -94,9 +95,10 @@ struct Recipe {
   std::string label = {}, target = {};    ///< the columns to predict; empty: none
   std::string text = {};                  ///< texts with classes: the column of the texts; empty: there is none
   std::optional<std::int64_t> base = {};  ///< LIBSVM: the index of the first column
+  std::optional<ImageForm> images = {};   ///< pictures: what they were scaled to
   TableForm form = {};                    ///< how the source was written
 
-  bool empty() const { return columns.empty() && !base; }
+  bool empty() const { return columns.empty() && !base && !images; }
 };
 
 /// What a recipe's column became on the training examples.

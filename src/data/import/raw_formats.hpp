@@ -22,6 +22,10 @@ std::string write_raw_rows(const std::string& path, const RawForm& form, const I
 /// Makes a set of a text, all in the group `test`, with the tokenizer of a model. See import_raw.
 std::string write_raw_text(const std::string& path, const RawForm& form, const ImportOutput& output);
 
+/// Makes a set of a JPEG or PNG file, or of all in a folder, all in the group `test`, for a model that was trained on
+/// pictures. See import_raw.
+std::string write_raw_pictures(const std::string& path, const Preprocessing& trained, const ImportOutput& output);
+
 inline constexpr std::int64_t kCifarPixels = 3 * 32 * 32;  ///< [3, 32, 32], row-major
 inline constexpr std::int64_t kCifarRecord = 1 + kCifarPixels;
 inline constexpr int kCifarClasses = 10;

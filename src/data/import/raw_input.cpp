@@ -129,6 +129,7 @@ bool is_idx(const std::vector<std::uint8_t>& beginning) {
 }
 
 std::string import_table(const std::string& path, const RawForm& form, const ImportOutput& output) {
+  if (form.preprocessing.recipe.images) return write_raw_pictures(path, form.preprocessing, output);
   const std::string stored = "plain arrays of features; use a .npy file, IDX images or an HDF5 file";
   if (std::filesystem::is_directory(path)) {
     if (!form.preprocessing.columns.empty()) refuse(path, "is a folder", "a table with named columns; use a CSV file");

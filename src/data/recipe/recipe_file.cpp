@@ -54,6 +54,22 @@ TableForm form_of(const Json& json) {
   return form;
 }
 
+Json form_json(const ImageForm& form) {
+  return {{"height", form.height},
+          {"width", form.width},
+          {"fit", name_of(form.fit, kFits)},
+          {"colours", name_of(form.colours, kColours)}};
+}
+
+ImageForm image_form_of(const Json& json) {
+  ImageForm form{.height = json.at("height"),
+                 .width = json.at("width"),
+                 .fit = value_in(kFits, json.at("fit")),
+                 .colours = value_in(kColours, json.at("colours"))};
+  require_size(form);
+  return form;
+}
+
 Json recipe_json(const Recipe& recipe) {
   Json columns = Json::array();
   for (const RecipeColumn& column : recipe.columns) {
@@ -63,6 +79,7 @@ Json recipe_json(const Recipe& recipe) {
   }
   Json json = {{"format", "unisono recipe"}, {"version", kVersion}};
   if (recipe.base) json["base"] = *recipe.base;
+  if (recipe.images) json["images"] = form_json(*recipe.images);
   if (recipe.columns.empty()) {
     if (recipe.scaling != Scaling::none) json["scaling"] = name_of(recipe.scaling, kScalings);
     if (!recipe.text.empty()) {
@@ -102,6 +119,7 @@ Recipe recipe_of(const Json& json) {
   }
   Recipe recipe;
   if (json.contains("base")) recipe.base = json.at("base").get<std::int64_t>();
+  if (json.contains("images")) recipe.images = image_form_of(json.at("images"));
   if (!json.contains("columns")) {
     if (json.contains("scaling")) recipe.scaling = value_in(kSparseScalings, json.at("scaling"));
     if (!json.contains("text")) return recipe;

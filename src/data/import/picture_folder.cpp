@@ -1,0 +1,224 @@
+#include "import/picture_folder.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cctype>
+#include <exception>
+#include <filesystem>
+#include <mutex>
+#include <optional>
+#include <string_view>
+#include <thread>
+
+#include "images/picture.hpp"
+#include "import/rows.hpp"
+#include "unisono/base/errors.hpp"
+#include "unisono/base/printable.hpp"
+#include "unisono/base/resources.hpp"
+
+namespace unisono::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::array<std::string_view, 5> kEnds = {".jpg", ".jpeg", ".jpe", ".jfif", ".png"};
+constexpr std::size_t kAtATime = 256;  // files that are read before their images are handed over
+
+struct SplitName {
+  std::string_view name;
+  Split split;
+};
+constexpr std::array<SplitName, 5> kSplitNames = {{{"train", Split::train},
+                                                   {"val", Split::validation},
+                                                   {"valid", Split::validation},
+                                                   {"validation", Split::validation},
+                                                   {"test", Split::test}}};
+
+bool is_picture(const fs::path& path) {
+  std::string end = path.extension().string();
+  std::ranges::transform(end, end.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return std::ranges::count(kEnds, end) > 0;
+}
+
+bool is_hidden(const fs::path& path) { return path.filename().string().starts_with('.'); }
+
+/// What is in a folder, in the order of the names, without hidden entries. \throws DataError
+std::vector<fs::path> entries_of(const fs::path& folder) {
+  std::error_code error;
+  std::vector<fs::path> entries;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+    if (!is_hidden(at->path())) entries.push_back(at->path());
+  }
+  if (error) throw DataError(fmt::format("{}: cannot be read: {}", folder.string(), error.message()));
+  std::ranges::sort(entries);
+  return entries;
+}
+
+bool is_folder(const fs::path& path) {
+  std::error_code ignored;
+  return fs::is_directory(path, ignored);
+}
+
+/// Adds the pictures below a folder. Links to folders are not followed below the folders of classes: they could lead in
+/// circles.
+void add_pictures(const fs::path& folder, const fs::path& root, const PictureFile& like, PictureFolder& found) {
+  std::error_code ignored;
+  for (const fs::path& path : entries_of(folder)) {
+    if (is_folder(path)) {
+      if (!fs::is_symlink(path, ignored)) add_pictures(path, root, like, found);
+      continue;
+    }
+    const std::string name = path.lexically_relative(root).string();
+    if (!is_utf8(name)) {
+      throw DataError(fmt::format("{}: its name is not UTF-8, in which sets keep names; rename it", path.string()));
+    }
+    if (!is_picture(path)) {
+      found.left_out.push_back(name);
+      continue;
+    }
+    found.files.push_back({.path = path.string(), .name = name, .label = like.label, .split = like.split});
+  }
+}
+
+std::vector<fs::path> folders_of(const fs::path& folder) {
+  std::vector<fs::path> folders = entries_of(folder);
+  std::erase_if(folders, [](const fs::path& path) { return !is_folder(path); });
+  return folders;
+}
+
+std::optional<Split> split_of(const fs::path& folder) {
+  const auto found = std::ranges::find(kSplitNames, folder.filename().string(), &SplitName::name);
+  return found == kSplitNames.end() ? std::nullopt : std::optional(found->split);
+}
+
+/// Adds the pictures of a folder with a folder for each class. \param known classes; null: they are found here
+void add_classes(const fs::path& folder, const fs::path& root, Split split, bool defines, PictureFolder& found) {
+  for (const fs::path& path : entries_of(folder)) {
+    if (!is_folder(path) && is_picture(path)) {
+      throw DataError(fmt::format("{}: lies in no folder of a class; make one for each class in {}", path.string(),
+                                  folder.string()));
+    }
+    if (!is_folder(path)) continue;
+    const std::string name = path.filename().string();
+    auto at = std::ranges::find(found.classes, name);
+    if (at == found.classes.end()) {
+      if (!defines) {
+        throw DataError(fmt::format("{}: '{}' is no class of the training pictures", path.string(), name));
+      }
+      at = found.classes.insert(at, name);
+    }
+    const std::size_t before = found.files.size();
+    add_pictures(path, root, {.path = {}, .name = {}, .label = at - found.classes.begin(), .split = split}, found);
+    if (defines && found.files.size() == before) {
+      throw DataError(fmt::format("{}: has no JPEG or PNG files, so that its class has no example; remove the folder",
+                                  path.string()));
+    }
+  }
+}
+
+/// Does the work of [first, last) with all cores. \throws what one of them throws
+template <typename Work>
+void in_parallel(std::size_t first, std::size_t last, const Work& work) {
+  std::atomic<std::size_t> next{first};
+  std::mutex mutex;
+  std::exception_ptr failure;
+  const auto take = [&] {
+    try {
+      for (std::size_t i = next++; i < last; i = next++) work(i);
+    } catch (...) {
+      const std::lock_guard lock(mutex);
+      failure = std::current_exception();
+      next = last;
+    }
+  };
+  {
+    std::vector<std::jthread> threads;
+    const auto count = std::min<std::size_t>(static_cast<std::size_t>(usable_cpus()), last - first);
+    for (std::size_t i = 1; i < count; ++i) threads.emplace_back(take);
+    take();
+  }
+  if (failure) std::rethrow_exception(failure);
+}
+
+}  // namespace
+
+PictureFolder list_classes(const std::string& folder) {
+  const fs::path root(folder);
+  if (!is_folder(root)) throw DataError(folder + ": is not a folder");
+  PictureFolder found;
+  const std::vector<fs::path> folders = folders_of(root);
+  found.is_divided = std::ranges::any_of(folders, [](const fs::path& path) { return path.filename() == "train"; });
+  if (!found.is_divided) {
+    add_classes(root, root, Split::train, /*defines=*/true, found);
+  } else {
+    add_classes(root / "train", root, Split::train, /*defines=*/true, found);
+    for (const fs::path& path : folders) {
+      const std::optional<Split> split = split_of(path);
+      if (!split) {
+        throw DataError(fmt::format(
+            "{}: beside 'train' there may be the folders 'val' (or 'valid', 'validation') and 'test'; remove it",
+            path.string()));
+      }
+      if (*split != Split::train) add_classes(path, root, *split, /*defines=*/false, found);
+    }
+  }
+  if (found.files.empty()) {
+    throw DataError(
+        fmt::format("{}: has no folders with JPEG or PNG files; each class needs a folder of its own", folder));
+  }
+  return found;
+}
+
+PictureFolder list_pictures(const std::string& path, const std::vector<std::string>& classes) {
+  const fs::path root(path);
+  PictureFolder found{.classes = classes};
+  if (!is_folder(root)) {
+    found.files.push_back({.path = path, .name = root.filename().string(), .split = Split::test});
+    return found;
+  }
+  add_pictures(root, root, {.path = {}, .name = {}, .split = Split::test}, found);
+  if (found.files.empty()) throw DataError(path + ": has no JPEG or PNG files");
+  const auto label_of = [&](const PictureFile& file) {
+    const auto at = std::ranges::find(classes, file.name.substr(0, file.name.find('/')));
+    return at == classes.end() || file.name.find('/') == std::string::npos ? -1 : at - classes.begin();
+  };
+  if (std::ranges::all_of(found.files, [&](const PictureFile& file) { return label_of(file) >= 0; })) {
+    for (PictureFile& file : found.files) file.label = label_of(file);
+  }
+  return found;
+}
+
+std::vector<DamagedPicture> read_pictures(
+    const std::vector<PictureFile>& files, const ImageForm& form, bool skips_damaged,
+    const std::function<void(std::size_t, const std::vector<std::uint8_t>&)>& take) {
+  std::vector<DamagedPicture> damaged;
+  std::vector<std::vector<std::uint8_t>> images(kAtATime);
+  std::vector<std::string> failures(kAtATime);
+  for (std::size_t first = 0; first < files.size(); first += kAtATime) {
+    const std::size_t last = std::min(files.size(), first + kAtATime);
+    in_parallel(first, last, [&](std::size_t i) {
+      failures[i - first].clear();
+      try {
+        const auto bytes = read_bytes(files[i].path);
+        images[i - first] = scaled(decode_picture(bytes, files[i].path, form), form);
+      } catch (const DataError& error) {
+        failures[i - first] = error.what();
+      }
+    });
+    for (std::size_t i = first; i < last; ++i) {
+      if (failures[i - first].empty()) {
+        take(i, images[i - first]);
+      } else if (skips_damaged) {
+        damaged.push_back({i, failures[i - first]});
+      } else {
+        throw DataError(failures[i - first] + "; --skip-damaged leaves such files out");
+      }
+    }
+  }
+  return damaged;
+}
+
+}  // namespace unisono::data

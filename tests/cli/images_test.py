@@ -1,0 +1,258 @@
+"""Sets of pictures, from JPEG and PNG files to predictions. Pillow makes the files, and what they should become."""
+
+import io
+import unittest
+
+import h5py
+import numpy
+from harness import BinaryTest
+from PIL import Image
+
+CONFIG = """
+name = "pictures"
+[data]
+path = "set.h5"
+[model]
+kind = "network"
+loss = "softmax_cross_entropy"
+layers = [{ kind = "flatten" }, { kind = "dense", units = 2 }]
+[optimizer]
+kind = "adam"
+learning_rate = 0.01
+[train]
+epochs = 20
+batch_size = 8
+threads = 1
+"""
+ORIENTATION = 0x0112
+
+
+def photo(width, height, seed=1):
+    """Colours that change slowly, so that rounding alone tells decoders apart."""
+    random = numpy.random.default_rng(seed)
+    small = random.integers(0, 256, (4, 5, 3), "uint8")
+    return Image.fromarray(small).resize((width, height), Image.Resampling.BICUBIC)
+
+
+def bytes_of(picture, kind="JPEG", **options):
+    file = io.BytesIO()
+    picture.save(file, kind, **options)
+    return file.getvalue()
+
+
+class Images(BinaryTest):
+    def setUp(self):
+        super().setUp()
+        self.write("config.toml", CONFIG)
+
+    def stored(self, group="train"):
+        with h5py.File(self.folder / "set.h5") as file:
+            features, labels = file[f"{group}/features"][:], file[f"{group}/labels"][:]
+            return features, labels, [name.decode() for name in file[f"{group}/files"]]
+
+    def imported(self, *options, size="24x16"):
+        words = ("data", "import", "images", "photos", "--size", size, "--output", "set.h5", "--overwrite", *options)
+        return self.succeed(*words)
+
+    def refused(self, *options, code=3):
+        words = ("data", "import", "images", "photos", "--output", "set.h5", "--overwrite", *options)
+        result = self.unisono(*words)
+        self.assertEqual(result.code, code, result)
+        self.assertEqual(result.err.count("unisono: "), 1, result)
+        self.assertFalse((self.folder / "set.h5").exists())
+        self.assertEqual(list(self.folder.glob("*unfinished*")), [])
+        return result.err
+
+    def assert_like(self, values, expected, most=1):
+        expected = numpy.asarray(expected).astype(int)
+        expected = expected.transpose(2, 0, 1) if expected.ndim == 3 else expected
+        self.assertEqual(values.shape, expected.shape)
+        self.assertLessEqual(numpy.abs(values.astype(int) - expected).max(), most)
+
+    def test_kinds_of_files_become_what_pillow_makes_of_them(self):
+        rgb = photo(40, 30)
+        ink = rgb.convert("CMYK")
+        clear = numpy.dstack([numpy.asarray(rgb), numpy.linspace(0, 255, 1200).astype("uint8").reshape(30, 40)])
+        white = Image.new("RGBA", rgb.size, "white")
+        white.alpha_composite(Image.fromarray(clear))
+        deep = numpy.linspace(0, 65535, 1200).astype("uint16").reshape(30, 40)
+        high = Image.fromarray((deep >> 8).astype("uint8")).convert("RGB")
+        cases = {
+            "a.jpg": (bytes_of(rgb, quality=95), None),
+            "b.jpeg": (bytes_of(rgb.convert("L"), quality=95), None),
+            "c.jpg": (bytes_of(ink, quality=95), None),
+            "d.jpg": (bytes_of(rgb, progressive=True), None),
+            "e.png": (bytes_of(rgb, "PNG"), rgb),
+            "f.png": (bytes_of(rgb.convert("L"), "PNG"), rgb.convert("L").convert("RGB")),
+            "g.png": (bytes_of(Image.fromarray(clear), "PNG"), white.convert("RGB")),
+            "h.png": (bytes_of(rgb.quantize(16), "PNG"), rgb.quantize(16).convert("RGB")),
+            "i.png": (bytes_of(rgb.convert("1"), "PNG"), rgb.convert("1").convert("RGB")),
+            "j.png": (bytes_of(Image.fromarray(deep), "PNG"), high),
+            "k.JPG": (bytes_of(rgb, "PNG"), rgb),
+        }
+        for name, (content, _) in cases.items():
+            self.write(f"photos/all/{name}", content)
+        self.write("photos/other/z.png", bytes_of(rgb, "PNG"))
+        self.imported(size="40x30")
+        features, labels, files = self.stored()
+        self.assertEqual(files, [f"all/{name}" for name in sorted(cases)] + ["other/z.png"])
+        self.assertEqual(labels.tolist(), [0] * len(cases) + [1])
+        for values, name in zip(features, sorted(cases)):
+            content, expected = cases[name]
+            with self.subTest(name):
+                expected = expected or Image.open(io.BytesIO(content)).convert("RGB")
+                self.assert_like(values, expected, 2 if name == "c.jpg" else 1)
+
+    def test_pictures_are_cut_padded_or_stretched(self):
+        for shape in ((40, 30), (30, 40), (90, 20), (24, 16)):
+            picture = photo(*shape)
+            self.write("photos/a/a.png", bytes_of(picture, "PNG"))
+            self.write("photos/b/b.png", bytes_of(picture, "PNG"))
+            width, height = shape
+            share = min(width / 24, height / 16)
+            box = ((width - 24 * share) / 2, (height - 16 * share) / 2)
+            box += (width - box[0], height - box[1])
+            bilinear = Image.Resampling.BILINEAR
+            whole = max(width / 24, height / 16)
+            inner = (round(width / whole), round(height / whole))
+            padded = Image.new("RGB", (24, 16))
+            padded.paste(picture.resize(inner, bilinear), ((24 - inner[0]) // 2, (16 - inner[1]) // 2))
+            expected = {
+                "crop": picture.resize((24, 16), bilinear, box=box),
+                "stretch": picture.resize((24, 16), bilinear),
+                "pad": padded,
+            }
+            for fit, image in expected.items():
+                with self.subTest(shape=shape, fit=fit):
+                    self.imported("--fit", fit)
+                    self.assert_like(self.stored()[0][0], image)
+                    self.imported("--fit", fit, "--colours", "grey")
+                    self.assert_like(self.stored()[0][0], image.convert("L"), 2)
+
+    def test_pictures_stand_upright(self):
+        picture = photo(40, 30)
+        turns = Image.Transpose
+        stored_as = [
+            None,
+            turns.FLIP_LEFT_RIGHT,
+            turns.ROTATE_180,
+            turns.FLIP_TOP_BOTTOM,
+            turns.TRANSPOSE,
+            turns.ROTATE_90,
+            turns.TRANSVERSE,
+            turns.ROTATE_270,
+        ]
+        for orientation, turn in enumerate(stored_as, 1):
+            exif = Image.Exif()
+            exif[ORIENTATION] = orientation
+            stored = picture if turn is None else picture.transpose(turn)
+            self.write(f"photos/a/{orientation}.jpg", bytes_of(stored, exif=exif, quality=98, subsampling=0))
+            self.write(f"photos/a/{orientation}.png", bytes_of(stored, "PNG", exif=exif))
+        self.write("photos/b/0.png", bytes_of(picture, "PNG"))
+        self.imported(size="40x30")
+        for values in self.stored()[0]:
+            self.assert_like(values, picture, 6)
+
+    def test_a_large_jpeg_is_scaled_while_it_is_decoded(self):
+        picture = photo(1600, 1200)
+        self.write("photos/a/a.jpg", bytes_of(picture, quality=98))
+        self.write("photos/b/b.jpg", bytes_of(picture, quality=98))
+        self.imported(size="40x30")
+        self.assert_like(self.stored()[0][0], picture.resize((40, 30), Image.Resampling.BILINEAR), 3)
+
+    def make_classes(self, split="", count=12):
+        for seed in range(count):
+            for name, colour in (("Äpfel grün", (40, 200, 60)), ("cats", (200, 60, 40))):
+                picture = numpy.asarray(photo(30, 30, seed)) // 4 + numpy.array(colour, "uint8") // 2
+                self.write(f"photos/{split}{name}/nr {seed:02}.jpg", bytes_of(Image.fromarray(picture.astype("uint8"))))
+
+    def test_from_folders_to_predictions(self):
+        self.make_classes()
+        result = self.imported("--validation-fraction", "0.25", size="16")
+        self.assertIn("set.h5: 18 training, 6 validation and 0 test examples of 3×16×16, 2 classes", result.out)
+        self.train("run")
+        self.assertEqual(self.summary("run")["validation"]["accuracy"], 1)
+        self.make_classes("new/", 2)
+        (self.folder / "photos/new").rename(self.folder / "new")
+        for ranks in (0, 2):
+            self.succeed("predict", "run", "--input", "new", "--output", "p.csv", "--overwrite", ranks=ranks)
+            lines = (self.folder / "p.csv").read_text().splitlines()
+            self.assertTrue(lines[0].startswith("example,file,"), lines[0])
+            self.assertEqual([line.split(",")[1] for line in lines[1:]][:2], ["cats/nr 00.jpg", "cats/nr 01.jpg"])
+            self.assertTrue(all("cats" in line.split(",", 2)[2] for line in lines[1:3]), lines)
+        self.assertRegex(self.succeed("evaluate", "run", "--input", "new").out, r"4 examples\n.*\n  accuracy +1\n")
+        self.succeed("predict", "run", "--input", "new/cats/nr 00.jpg", "--output", "p.csv", "--overwrite")
+        lines = (self.folder / "p.csv").read_text().splitlines()
+        self.assertEqual(lines[1].split(",")[:2], ["0", "nr 00.jpg"])
+        self.succeed("predict", "run", "--split", "train", "--data", "set.h5", "--output", "p.csv", "--overwrite")
+
+    def test_folders_of_their_own_for_each_split(self):
+        for split in ("train/", "val/", "test/"):
+            self.make_classes(split, 2)
+        result = self.imported()
+        self.assertIn("4 training, 4 validation and 4 test examples", result.out)
+        self.assertEqual(self.stored("validation")[2][0], "val/cats/nr 00.jpg")
+        (self.folder / "set.h5").unlink()
+        self.assertIn("remove the options", self.refused("--size", "8", "--test-fraction", "0.5", code=2))
+
+    def test_damaged_files_are_named(self):
+        self.make_classes(count=3)
+        whole = bytes_of(photo(200, 150), quality=95)
+        png = bytes_of(photo(60, 50), "PNG")
+        cases = {
+            "cut.jpg": (whole[: len(whole) // 2], "is a damaged JPEG file"),
+            "head.jpg": (whole[:20], "is a damaged JPEG file"),
+            "cut.png": (png[: len(png) // 2], "is a damaged PNG file"),
+            "bits.png": (png[:60] + b"\x13\x37" + png[62:], "is a damaged PNG file"),
+            "text.jpg": (b"no picture", "is neither a JPEG nor a PNG file"),
+            "empty.png": (b"", "is empty"),
+            # A header that claims 100,000 × 100,000 pixels.
+            "huge.png": (png[:16] + (100000).to_bytes(4, "big") * 2 + png[24:], ""),
+        }
+        for name, (content, why) in cases.items():
+            with self.subTest(name):
+                path = self.write(f"photos/cats/{name}", content)
+                message = self.refused("--size", "16")
+                self.assertIn(f"photos/cats/{name}: {why}", message)
+                self.assertIn("--skip-damaged", message)
+                path.unlink()
+        for name, (content, _) in cases.items():
+            self.write(f"photos/cats/{name}", content)
+        self.write("photos/cats/notes.txt", b"text")
+        result = self.imported("--skip-damaged")
+        self.assertIn("6 training", result.out)
+        for name in cases:
+            self.assertEqual(result.out.count(f"warning: left out: photos/cats/{name}: "), 1, result)
+        self.assertIn("left out: 1 file, which is neither .jpg, .jpeg nor .png, such as cats/notes.txt", result.out)
+
+    def test_other_layouts_are_refused(self):
+        self.assertIn("photos: is not a folder", self.refused("--size", "16"))
+        (self.folder / "photos").mkdir()
+        self.assertIn("each class needs a folder", self.refused("--size", "16"))
+        self.write("photos/a.png", bytes_of(photo(8, 8), "PNG"))
+        self.assertIn("lies in no folder of a class", self.refused("--size", "16"))
+        (self.folder / "photos/a.png").unlink()
+        (self.folder / "photos/empty").mkdir()
+        self.write("photos/a/a.png", bytes_of(photo(8, 8), "PNG"))
+        self.assertIn("photos/empty: has no JPEG or PNG files", self.refused("--size", "16"))
+        (self.folder / "photos/empty").rmdir()
+        for size in ("0", "12x", "x", "axb", "3.5", "-3", "16x16x3"):
+            self.assertIn(f"--size {size}", self.refused(f"--size={size}", code=2))
+        self.assertIn("not possible", self.refused("--size", "100000x100000"))
+        (self.folder / "photos/a").rename(self.folder / "a")
+        for name in ("train/a", "test/b"):
+            self.write(f"photos/{name}/a.png", bytes_of(photo(8, 8), "PNG"))
+        self.assertIn("'b' is no class of the training pictures", self.refused("--size", "16"))
+
+    def test_a_model_of_pictures_asks_for_pictures(self):
+        self.make_classes(count=4)
+        self.imported(size="8")
+        self.train("run")
+        self.write("table.csv", "a,b\n1,2\n")
+        result = self.unisono("predict", "run", "--input", "table.csv", "--output", "p.csv")
+        self.assertEqual(result.code, 3)
+        self.assertIn("table.csv: is neither a JPEG nor a PNG file", result.err)
+
+
+if __name__ == "__main__":
+    unittest.main()
