@@ -124,7 +124,7 @@ class Scripts(ScriptTest):
         markers = (f"<!-- compare-language-losses {p}: {e} -->\n" for p in parts for e in ("begin", "end"))
         self.output.write_text("".join(markers))
         text = self.folder / "text.txt"
-        text.write_text("To be, or not to be: that is the question.\n" * 300)
+        text.write_text("To be, or not to be: that is the question.\n" * 600)
         words = ["--alone", "--text", text, "--ways", "H = 30"]
         self.run_script("compare-language-losses", *words)
         said = self.output.read_text()

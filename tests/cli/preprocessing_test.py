@@ -581,7 +581,7 @@ class ScaledRowsTest(PreprocessingTest):
         changed = [line.split(" 4:")[0] + " 4:1000\n" if " 4:" in line else line for line in lines[150:200]]
         self.write("rows.txt", "".join([*lines[:150], *changed, *lines[200:]]))
         self.import_rows("--scale", "standard")
-        self.refused("the scaling of the features changed in rows.h5", *words, code=4)
+        self.refused("the scaling of the features changed in rows.h5", *words, code=3)
 
     def test_folds_are_scaled_by_their_own_training_rows(self):
         self.import_rows("--scale", "standard")
