@@ -10,7 +10,8 @@
 #              time that -O3 takes
 function(unisono_module NAME)
   # src/CMakeLists.txt adds these, or what takes their places.
-  set(optional_folders blis cuda nccl cpu/loops_isa tokenizer/pcre2 tokenizer/sentencepiece images/codecs)
+  set(optional_folders blis cuda nccl cpu/loops_isa tokenizer/pcre2 tokenizer/sentencepiece images/codecs
+    import/zstd import/minizip)
   cmake_parse_arguments(ARG "" "" "MODULES;ROOMS;LIBRARIES;SELDOM_RUN" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${NAME}/*.cpp)
   list(JOIN optional_folders "|" optional)

@@ -244,6 +244,7 @@ void say(const data::ImportSummary& made);
 
 // Each adds its subcommands to `data` or to `data import`.
 void add_import(Command data, Chosen& chosen);
+void add_array_imports(Command import, Chosen& chosen);
 void add_sparse_imports(Command import, Chosen& chosen);
 void add_cooccurrences(Command data, Chosen& chosen);
 

@@ -82,7 +82,9 @@ void add_recipe(Command command, data::CsvOptions& options) {
 
 /// How the table is written.
 void add_form(Command command, data::TableForm& form) {
-  command.add_option("--delimiter", form.delimiter, "delimiter of the columns: auto, tab, or one character")
+  command
+      .add_option("--delimiter,--separator", form.delimiter,
+                  "delimiter of the columns: auto (tab for files named .tsv), tab, or one character")
       .capture_default_str();
   add_number_form(command, form);
   add_encoding(command, form.encoding);
@@ -94,10 +96,13 @@ void add_form(Command command, data::TableForm& form) {
 }
 
 void add_csv(Command import, Chosen& chosen) {
-  Command command = import.add_subcommand("csv", "import a table of numbers and categories, which may be gzipped");
-  const auto path = std::make_shared<std::string>();
+  Command command = import.add_subcommand(
+      "csv", "import a table of numbers and categories: CSV or TSV files, which may be compressed with gzip or zstd");
+  const auto paths = std::make_shared<std::vector<std::string>>();
   const auto options = std::make_shared<data::CsvOptions>();
-  command.add_option("file", *path, "CSV file").required().type_name("FILE");
+  command.add_option("files", *paths, "table; further files with the same columns add rows to it")
+      .required()
+      .type_name("FILE");
   const auto output = add_output(command);
   command.add_option("--label", options->label, "column with the class: its name, or its number (1: first, -1: last)");
   command.add_choice("--task", options->task, data::kTasks, "what the column of --label holds");
@@ -109,6 +114,13 @@ void add_csv(Command import, Chosen& chosen) {
       .separated_by(',');
   command.add_option("--categorical", options->categorical, "columns whose numbers are categories, not quantities")
       .separated_by(',');
+  command
+      .add_option(
+          "--dates", options->dates,
+          "column of dates, or dates and times: year, month, weekday, days since 1970 and hour become features; "
+          "may be repeated")
+      .repeated();
+  command.add_choice("--date-format", options->date_order, data::kDateOrders, "how these dates are written");
   add_form(command, options->form);
   command.add_choice("--header", options->header, data::kHeaders,
                      "whether the first line contains the names of the columns");
@@ -116,7 +128,7 @@ void add_csv(Command import, Chosen& chosen) {
   command.add_choice("--split", options->split, data::kTableSplits,
                      "how rows are chosen for the validation and test groups; auto: whole groups with --group");
   add_fractions(command, *options, "rows");
-  command.callback([=, &chosen] { chosen.alone = [=] { say(data::import_csv(*path, *options, *output)); }; });
+  command.callback([=, &chosen] { chosen.alone = [=] { say(data::import_csv(*paths, *options, *output)); }; });
 }
 
 }  // namespace
@@ -205,6 +217,7 @@ void add_import(Command data, Chosen& chosen) {
                     data::import_cifar10);
   add_images(import, chosen);
   add_csv(import, chosen);
+  add_array_imports(import, chosen);
   add_sparse_imports(import, chosen);
 }
 

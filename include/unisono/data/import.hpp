@@ -103,6 +103,8 @@ struct CsvOptions {
   std::vector<std::string> include =
       {};  ///< columns that are features, though they look like numbers of rows, or dates
   std::vector<std::string> categorical = {};  ///< columns whose numbers are names: one feature for each
+  std::vector<std::string> dates = {};        ///< columns of dates: year, month, weekday, days since 1970, hour
+  DateOrder date_order = DateOrder::ymd;      ///< how these are written
   TableForm form = {};                        ///< how the table is written; kept in the recipe, for tables to predict
   Header header = Header::automatic;
   // The recipe: how a run turns the columns into features, with what it finds in its own training rows.
@@ -121,11 +123,41 @@ struct CsvOptions {
   std::string test_file = {};                         ///< a second table, whose rows are the test group; or empty
 };
 
-/// Imports a table with columns separated by comma, semicolon, tab, bar or blanks, gzipped or not. The set holds raw
-/// values, numbers and the numbers of levels, and a recipe (see preprocessing.hpp). Classes are numbered in the order
-/// of their numbers, or of the alphabet. Without label and target the set has features alone. \throws ConfigError for
-/// options that contradict each other or name a column that is not there
-ImportSummary import_csv(const std::string& path, const CsvOptions& options, const ImportOutput& output);
+/// Imports a table with columns separated by comma, semicolon, tab, bar or blanks, compressed with gzip or zstd or not.
+/// It may be in several files with the same columns, whose rows follow each other. The set holds raw values, numbers
+/// and the numbers of levels, and a recipe (see preprocessing.hpp). Classes are numbered in the order of their numbers,
+/// or of the alphabet. Without label and target the set has features alone. \throws ConfigError for options that
+/// contradict each other or name a column that is not there
+ImportSummary import_csv(const std::vector<std::string>& paths, const CsvOptions& options, const ImportOutput& output);
+inline ImportSummary import_csv(const std::string& path, const CsvOptions& options, const ImportOutput& output) {
+  return import_csv(std::vector<std::string>{path}, options, output);
+}
+
+/// Which arrays become a set, and how their rows are divided. An array is named by its file (.npy), or by its name in
+/// a file (.npz, HDF5). Several of a kind follow each other, row by row.
+struct ArrayOptions {
+  std::vector<std::string> features = {};              ///< [n], or [n, …] with up to three more axes
+  std::vector<std::string> labels = {}, targets = {};  ///< [n] or [n, 1]: classes, or numbers to predict; or empty
+  std::vector<std::string> test_features = {};         ///< of the test group; or empty
+  std::vector<std::string> test_labels = {}, test_targets = {};
+  Task task = Task::automatic;                        ///< what the labels are
+  ImageLayout layout = ImageLayout::automatic;        ///< order of the axes of images, which the set keeps
+  TableSplit split = TableSplit::automatic;           ///< random or by_class
+  double validation_fraction = 0, test_fraction = 0;  ///< fractions of the rows
+  std::uint64_t seed = 1;                             ///< seed of the random choice of rows
+};
+
+/// Imports arrays of NumPy, one in each file: booleans, integers and floats of up to 64 bits, in either byte order, in
+/// the order of C or Fortran. Bytes stay bytes, which stand for 0 to 1 where rows have two axes or more; other numbers
+/// become float32. Classes are numbered in the order of their labels. Memory: some rows; a whole array in Fortran's
+/// order. \throws ConfigError for options that contradict each other, or name an array that is not there
+ImportSummary import_npy(const ArrayOptions& options, const ImportOutput& output);
+/// Likewise arrays of numpy.savez, by their names in each of the files.
+ImportSummary import_npz(const std::vector<std::string>& paths, const ArrayOptions& options,
+                         const ImportOutput& output);
+/// Likewise datasets of HDF5 files of any layout.
+ImportSummary import_hdf5(const std::vector<std::string>& paths, const ArrayOptions& options,
+                          const ImportOutput& output);
 
 /// The form of the data that a model was trained on, into which files in other formats than HDF5 are brought.
 struct RawForm {

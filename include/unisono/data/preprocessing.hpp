@@ -83,9 +83,29 @@ struct RecipeColumn {
   bool operator==(const RecipeColumn&) const = default;
 };
 
+/// In which order a date is written.
+enum class DateOrder { ymd, dmy, mdy };
+
+inline constexpr Named<DateOrder> kDateOrders[] = {
+    {DateOrder::ymd, "ymd", "2024-03-01, as in ISO 8601"},
+    {DateOrder::dmy, "dmy", "01/03/2024 is the first of March; also 01.03.2024 and 01-03-2024"},
+    {DateOrder::mdy, "mdy", "03/01/2024 is the first of March"}};
+
+/// A column of dates, of each of which several features are made.
+struct DateColumn {
+  std::string name;
+  DateOrder order = DateOrder::ymd;
+  bool hours = false;  ///< whether there were times of the day at the import
+  bool operator==(const DateColumn&) const = default;
+
+  /// "day.year", "day.month", "day.weekday" (Monday is 1), "day.days" (since 1970-01-01), "day.hour" (12.5 is 12:30)
+  std::vector<std::string> features() const;
+};
+
 /// How raw values become features, as the import of a set was told.
 struct Recipe {
   std::vector<RecipeColumn> columns = {};  ///< columns of a table, in the order in which they are stored
+  std::vector<DateColumn> dates = {};      ///< columns of the source whose features are among `columns`
   bool header = true;                      ///< whether the source named its columns
   std::int64_t fields = 0;                 ///< fields of a row of the source, with those that are no features
   Missing missing = Missing::error;

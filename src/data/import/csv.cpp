@@ -30,6 +30,10 @@ class GroupWriter {
  private:
   void flush();
 
+  /// Writes the values of the rows that were collected, and forgets them.
+  template <typename T>
+  void write_column(const char* column, std::vector<T>& values);
+
   SetWriter& writer_;
   std::string name_;
   std::size_t width_;
@@ -56,6 +60,18 @@ GroupWriter::GroupWriter(SetWriter& writer, const CsvTable& table, Split split, 
   if (rows == 0) return;
   writer_.create_features<float>(name_, rows, {static_cast<std::int64_t>(width_)});
   if (width_ <= kMostNames) writer_.file().write_attribute(name_ + "/features", "feature_names", table.feature_names());
+  const std::vector<std::uint64_t> length{static_cast<std::uint64_t>(rows)};
+  if (labels_) writer_.file().create<std::int64_t>(name_ + "/labels", length);
+  if (targets_) writer_.file().create<float>(name_ + "/targets", length);
+  if (groups_) writer_.file().create<std::int64_t>(name_ + "/groups", length);
+  if (times_) writer_.file().create<double>(name_ + "/times", length);
+  if (weights_) writer_.file().create<float>(name_ + "/weights", length);
+}
+
+template <typename T>
+void GroupWriter::write_column(const char* column, std::vector<T>& values) {
+  writer_.file().write_rows(name_ + "/" + column, static_cast<std::uint64_t>(written_), values.size(), values.data());
+  values.clear();
 }
 
 void GroupWriter::add(const CsvRow& row) {
@@ -71,18 +87,17 @@ void GroupWriter::add(const CsvRow& row) {
 void GroupWriter::flush() {
   const auto count = static_cast<std::int64_t>(features_.size() / width_);
   writer_.write_features(name_, written_, count, features_.data());
-  written_ += count;
   features_.clear();
+  if (labels_) write_column("labels", all_labels_);
+  if (targets_) write_column("targets", all_targets_);
+  if (groups_) write_column("groups", all_groups_);
+  if (times_) write_column("times", all_times_);
+  if (weights_) write_column("weights", all_weights_);
+  written_ += count;
 }
 
 void GroupWriter::finish() {
-  if (rows_ == 0) return;
-  flush();
-  if (labels_) writer_.file().write(name_ + "/labels", all_labels_);
-  if (targets_) writer_.file().write(name_ + "/targets", all_targets_);
-  if (groups_) writer_.file().write(name_ + "/groups", all_groups_);
-  if (times_) writer_.file().write(name_ + "/times", all_times_);
-  if (weights_) writer_.file().write(name_ + "/weights", all_weights_);
+  if (rows_ > 0) flush();
 }
 
 using VisitExample = std::function<void(Split, CsvRow&)>;
@@ -176,18 +191,18 @@ std::vector<std::vector<std::string>> read_raw_columns(const std::string& input,
 }
 
 // The table is read twice, and once more where rows are not divided at random: it may be larger than memory.
-ImportSummary import_csv(const std::string& path, const CsvOptions& options, const ImportOutput& output) {
+ImportSummary import_csv(const std::vector<std::string>& paths, const CsvOptions& options, const ImportOutput& output) {
   const Shares shares{options.validation_fraction, options.test_fraction, options.seed};
   check_shares(shares, "rows", options.test_file);
-  const OpenText open = text_of(path, options.form.encoding);
+  const OpenText open = text_of(paths, options.form.encoding);
   const OpenText open_test = options.test_file.empty() ? OpenText() : text_of(options.test_file, options.form.encoding);
   check_split(options);
   const CsvTable table = scan_table(open, open_test, options);
   const TableDivision split(table, open, options);
   ImportSummary summary = summarize(table, split, output.path);
   if (summary.train == 0)
-    throw DataError(
-        fmt::format("{}: no rows are left for training (the file has {}); use smaller fractions", path, table.rows));
+    throw DataError(fmt::format("{}: no rows are left for training (there are {}); use smaller fractions",
+                                paths.front(), table.rows));
 
   SetWriter writer(output);
   std::array<GroupWriter, 3> groups = {GroupWriter(writer, table, Split::train, summary.train),
@@ -224,9 +239,22 @@ std::vector<std::string> fields_of_first_line(const OpenText& open, char delimit
   return fields;
 }
 
+/// The column of dates that a feature is made of; null: it is a column itself.
+const DateColumn* date_of(const std::string& feature, const Recipe& recipe) {
+  for (const DateColumn& date : recipe.dates) {
+    if (std::ranges::count(date.features(), feature) > 0) return &date;
+  }
+  return nullptr;
+}
+
+/// The columns that the model's features are made of.
 std::vector<std::string> wanted_names(const Preprocessing& trained) {
   std::vector<std::string> names;
-  for (const FittedColumn& column : trained.columns) names.push_back(column.name);
+  for (const FittedColumn& column : trained.columns) {
+    const DateColumn* const date = date_of(column.name, trained.recipe);
+    const std::string& name = date == nullptr ? column.name : date->name;
+    if (std::ranges::count(names, name) == 0) names.push_back(name);
+  }
   return names;
 }
 
@@ -281,19 +309,26 @@ void require_places(const OpenText& open, const CsvTable& table, const Preproces
       open()->name(), fields, recipe.fields));
 }
 
+void give_trained_role(CsvColumn& column, const Preprocessing& trained) {
+  for (const DateColumn& date : trained.recipe.dates) {
+    if (date.name != column.name) continue;
+    column.role = ColumnRole::date;
+    column.date = date;
+    return;
+  }
+  const auto fitted = std::ranges::find(trained.columns, column.name, &FittedColumn::name);
+  column.role = fitted->kind == ColumnKind::number ? ColumnRole::number : ColumnRole::words;
+}
+
 void give_trained_roles(const OpenText& open, CsvTable& table, const Preprocessing& trained) {
   std::vector<std::string> names;
   for (const CsvColumn& column : table.columns) names.push_back(column.name);
-  for (const FittedColumn& fitted : trained.columns) {
-    const auto count = std::count(names.begin(), names.end(), fitted.name);
-    if (count == 1) {
-      CsvColumn& column =
-          table.columns[static_cast<std::size_t>(std::find(names.begin(), names.end(), fitted.name) - names.begin())];
-      column.role = fitted.kind == ColumnKind::number ? ColumnRole::number : ColumnRole::words;
-      continue;
-    }
-    if (count > 1) throw DataError(fmt::format("{}: two columns are named '{}'", open()->name(), fitted.name));
-    fail_without_column(open()->name(), fitted.name, names);
+  for (const std::string& wanted : wanted_names(trained)) {
+    const auto count = std::ranges::count(names, wanted);
+    if (count > 1) throw DataError(fmt::format("{}: two columns are named '{}'", open()->name(), wanted));
+    if (count == 0) fail_without_column(open()->name(), wanted, names);
+    give_trained_role(table.columns[static_cast<std::size_t>(std::ranges::find(names, wanted) - names.begin())],
+                      trained);
   }
   bool answered = false;
   for (CsvColumn& column : table.columns) {
@@ -314,20 +349,22 @@ class ColumnCheck {
         form_(trained.recipe.form),
         levels_(levels_of(column, trained)),
         index_(levels_) {
+    const std::string feature = column.features().front();
     for (const FittedColumn& fitted : trained.columns) {
-      if (fitted.name == column.name) fitted_ = &fitted;
+      if (fitted.name == feature) fitted_ = &fitted;
     }
   }
 
   void check(const LineReader& line, CsvColumn& column, const std::string& field) const {
     const bool missing = is_missing(field, form_);
-    if (column.role == ColumnRole::number) {
-      if (missing ? fitted_->fill.has_value() : fits_float(as_number(line, column, field, form_))) return;
+    if (column.role == ColumnRole::number || column.role == ColumnRole::date) {
+      if (missing ? fitted_->fill.has_value() : is_usable(line, column, field)) return;
       fail_at(
           line, column,
-          missing
-              ? "the value is missing, but the model was trained on a set without missing values; fill it in, or "
-                "import the training set with --missing mean or --missing median"
+          missing ? "the value is missing, but the model was trained on a set without missing values; fill it in, or "
+                    "import the training set with --missing mean or --missing median"
+          : column.role == ColumnRole::date
+              ? not_a_date(field, column.date.order) + ", as the model's training set had them in this column"
               : fmt::format(
                     "'{}' is not a number in the range of float32, but the model was trained on numbers in this column",
                     field));
@@ -352,6 +389,11 @@ class ColumnCheck {
   }
 
  private:
+  bool is_usable(const LineReader& line, const CsvColumn& column, const std::string& field) const {
+    if (column.role == ColumnRole::date) return parse_date(field, column.date.order).has_value();
+    return fits_float(as_number(line, column, field, form_));
+  }
+
   static std::vector<std::string> levels_of(const CsvColumn& column, const Preprocessing& trained) {
     if (column.role == ColumnRole::label) return trained.class_names;
     for (const FittedColumn& fitted : trained.columns) {

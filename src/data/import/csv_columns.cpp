@@ -92,6 +92,13 @@ void note_time(const LineReader& line, CsvColumn& column, const std::string& fie
   column.dated = dated;
 }
 
+void check_date(const LineReader& line, CsvColumn& column, const std::string& field) {
+  const auto date = parse_date(field, column.date.order);
+  if (!date) fail_at(line, column, not_a_date(field, column.date.order) + "; correct it, or set --date-format");
+  column.date.hours = column.date.hours || date->has_time;
+  note_number(column, date->days);
+}
+
 /// \param field of a column of numbers: as_number
 void check_value(const LineReader& line, CsvColumn& column, const std::string& field) {
   switch (column.role) {
@@ -112,6 +119,8 @@ void check_value(const LineReader& line, CsvColumn& column, const std::string& f
     case ColumnRole::weight:
       if (fits_float(field) && *parse_number(field) >= 0) return note_number(column, *parse_number(field));
       fail_at(line, column, fmt::format("'{}' is not a weight; weights are numbers of at least 0", field));
+    case ColumnRole::date:
+      return check_date(line, column, field);
     case ColumnRole::time:
       if (parse_time(field)) return note_time(line, column, field);
       fail_at(
@@ -157,7 +166,8 @@ void scan_row(CsvTable& table, const LineReader& line, const std::vector<std::st
     if (!is_missing(fields[i], form)) {
       if (!column.decided) decide(line, column, fields[i], form);
       const bool number = column.role == ColumnRole::number || column.role == ColumnRole::target;
-      const std::string value = column.has_codes() ? fields[i] : as_number(line, column, fields[i], form);
+      const bool text = column.has_codes() || column.role == ColumnRole::date;
+      const std::string value = text ? fields[i] : as_number(line, column, fields[i], form);
       if (number && !parse_number(value)) check_written_number(line, column, fields[i], form);
       check_value(line, column, value);
       if (number && value.size() > 1 && value[0] == '0' && value.find_first_not_of("0123456789") == std::string::npos)
@@ -216,9 +226,14 @@ void complete_recipe(CsvTable& table) {
 void require_distinct_names(const OpenText& open, const CsvTable& table) {
   std::map<std::string, int> seen;
   for (const CsvColumn& column : table.columns) {
-    if (column.role == ColumnRole::excluded || seen[column.name]++ == 0) continue;
-    throw DataError(
-        fmt::format("{}: two columns are named '{}'; rename one, or leave one out", open()->name(), column.name));
+    if (column.role == ColumnRole::excluded) continue;
+    std::vector<std::string> names = column.features();
+    if (column.role == ColumnRole::date) names.push_back(column.name);
+    for (const std::string& name : names) {
+      if (seen[name]++ == 0) continue;
+      throw DataError(
+          fmt::format("{}: two columns are named '{}'; rename one, or leave one out", open()->name(), name));
+    }
   }
 }
 
@@ -275,6 +290,11 @@ void give_roles(std::vector<CsvColumn>& columns, const CsvOptions& options) {
   };
   for (const auto& which : options.categorical) give("categorical", which, ColumnRole::words);
   for (const auto& which : options.exclude) give("exclude", which, ColumnRole::excluded);
+  for (const auto& which : options.dates) {
+    give("dates", which, ColumnRole::date);
+    CsvColumn& column = columns[find_column(columns, "dates", which)];
+    column.date = {.name = column.name, .order = options.date_order};
+  }
   give("group", options.group, ColumnRole::group);
   give("time", options.time, ColumnRole::time);
   give("weight", options.weight, ColumnRole::weight);
@@ -287,6 +307,13 @@ void give_roles(std::vector<CsvColumn>& columns, const CsvOptions& options) {
           fmt::format("--{} and --include both name column '{}'; remove one of them", given[i], columns[i].name));
     columns[i].shape.watched = false;
   }
+}
+
+std::string not_a_date(const std::string& field, DateOrder order) {
+  const char* const like = order == DateOrder::ymd   ? "2024-03-01 or 2024-03-01T12:30:00"
+                           : order == DateOrder::dmy ? "31/12/2024 or 31/12/2024 12:30"
+                                                     : "12/31/2024 or 12/31/2024 12:30";
+  return fmt::format("'{}' is not a date like {}", field, like);
 }
 
 std::string as_number(const LineReader& line, const CsvColumn& column, const std::string& field,
@@ -306,7 +333,10 @@ void list_features(CsvTable& table) {
   table.recipe.header = table.dialect.header;
   table.recipe.fields = static_cast<std::int64_t>(table.dialect.columns);
   for (const CsvColumn& column : table.columns) {
-    if (column.role == ColumnRole::number) table.recipe.columns.push_back({.name = column.name});
+    if (column.role == ColumnRole::date) table.recipe.dates.push_back(column.date);
+    if (column.is_feature() && column.role != ColumnRole::words) {
+      for (const std::string& name : column.features()) table.recipe.columns.push_back({.name = name});
+    }
     if (column.role != ColumnRole::words) continue;
     table.recipe.columns.push_back({.name = column.name, .kind = ColumnKind::category, .levels = column.texts});
   }
@@ -321,7 +351,8 @@ const CsvColumn* CsvTable::column_of(ColumnRole role) const {
 std::vector<std::string> CsvTable::feature_names() const {
   std::vector<std::string> names;
   for (const CsvColumn& column : columns) {
-    if (column.is_feature()) names.push_back(column.name);
+    if (!column.is_feature()) continue;
+    for (const std::string& name : column.features()) names.push_back(name);
   }
   return names;
 }
@@ -345,6 +376,8 @@ CsvTable scan_table(const OpenText& open, const OpenText& open_test, const CsvOp
   table.dialect = detect_dialect(open, options.form, options.header);
   table.columns = name_columns(open, table.dialect);
   give_roles(table.columns, options);
+  table.dialect.file = open()->name();
+  for (const CsvColumn& column : table.columns) table.dialect.names.push_back(column.name);
   if (options.drop_missing_labels) require_labels(table);
   table.rows = scan_rows(open, table);
   leave_out_columns(table);
@@ -369,14 +402,30 @@ CsvTable scan_table(const OpenText& open, const OpenText& open_test, const CsvOp
   return table;
 }
 
+namespace {
+
+void encode_date(const LineReader& line, const CsvColumn& column, const std::string& field, CsvRow& row) {
+  const auto date = parse_date(field, column.date.order);
+  if (!date) fail_at(line, column, "changed while it was being read");
+  for (const double part : {double(date->year), double(date->month), double(date->weekday), date->days})
+    row.features.push_back(static_cast<float>(part));
+  if (column.date.hours) row.features.push_back(static_cast<float>(date->hour));
+}
+
+}  // namespace
+
 void encode_row(const CsvTable& table, const LineReader& line, const std::vector<std::string>& fields, CsvRow& row) {
   row.features.clear();
   for (std::size_t i = 0; i < fields.size(); ++i) {
     const CsvColumn& column = table.columns[i];
     if (column.role == ColumnRole::excluded) continue;
     const bool missing = is_missing(fields[i], table.dialect.form);
-    if (missing && column.role == ColumnRole::number) {
-      row.features.push_back(std::numeric_limits<float>::quiet_NaN());
+    if (missing && column.is_feature() && column.role != ColumnRole::words) {
+      row.features.insert(row.features.end(), column.features().size(), std::numeric_limits<float>::quiet_NaN());
+      continue;
+    }
+    if (column.role == ColumnRole::date) {
+      encode_date(line, column, fields[i], row);
       continue;
     }
     const auto code = column.codes.find(missing ? "" : fields[i]);
@@ -406,6 +455,7 @@ void encode_row(const CsvTable& table, const LineReader& line, const std::vector
       case ColumnRole::weight:
         row.weight = static_cast<float>(*number);
         break;
+      case ColumnRole::date:
       case ColumnRole::excluded:
         break;
     }

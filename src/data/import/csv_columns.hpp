@@ -12,7 +12,7 @@
 
 namespace unisono::data {
 
-enum class ColumnRole { number, words, label, target, group, time, weight, excluded };
+enum class ColumnRole { number, words, date, label, target, group, time, weight, excluded };
 
 /// What shows that a column says nothing about an example: it numbers the rows, or holds dates or names.
 struct ColumnShape {
@@ -35,6 +35,7 @@ struct CsvColumn {
   bool decided = true;         ///< false: a feature whose first value decides whether it holds words
   bool first_is_word = false;  ///< which decided it
   bool are_classes = false;    ///< of labels: the options say that they are, however many there are
+  DateColumn date;             ///< of dates: how they are written, and what is made of them
   std::optional<bool> dated;   ///< of times: whether they are dates, or numbers
   double low = 0, high = 0;    ///< of a column of numbers, targets or weights, once it has some
   double rounding = -1;        ///< the largest difference of such a number from a float32; −1: none yet
@@ -44,7 +45,13 @@ struct CsvColumn {
   std::vector<std::string> texts;  ///< by number; of equal numbers ("1", "1.0") the first
 
   bool has_codes() const { return role == ColumnRole::words || role == ColumnRole::label || role == ColumnRole::group; }
-  bool is_feature() const { return role == ColumnRole::number || role == ColumnRole::words; }
+  bool is_feature() const {
+    return role == ColumnRole::number || role == ColumnRole::words || role == ColumnRole::date;
+  }
+  /// Names of the features that are made of it.
+  std::vector<std::string> features() const {
+    return role == ColumnRole::date ? date.features() : std::vector<std::string>{name};
+  }
 };
 
 /// A table after its first reading: what each column is, and that every value can be used.
@@ -58,12 +65,15 @@ struct CsvTable {
   std::string unusable_label;  ///< of a table for a trained model: the place and text of a label that it does not know
 
   const CsvColumn* column_of(ColumnRole role) const;  ///< null: there is none
-  std::vector<std::string> feature_names() const;     ///< "age", "colour", …
+  std::vector<std::string> feature_names() const;     ///< "age", "colour", "day.year", …
 };
 
 /// A field as a column of numbers reads it: with a decimal point, and without separators between its digits.
 /// \throws DataError for a number that is written in another form than the table's
 std::string as_number(const LineReader& line, const CsvColumn& column, const std::string& field, const TableForm& form);
+
+/// "'1.3.24' is not a date like 2024-03-01 or …"
+std::string not_a_date(const std::string& field, DateOrder order);
 
 /// Index of the column of this name or number; nothing: there is none.
 std::optional<std::size_t> place_of_column(const std::vector<CsvColumn>& columns, const std::string& which);

@@ -262,6 +262,14 @@ void check_single_quotes(const std::string& name, const std::vector<CsvFields>& 
   }
 }
 
+/// Whether a file's name says that tabs separate its columns: "a.tsv", "a.tsv.gz".
+bool is_named_tsv(std::string_view name) {
+  for (const std::string_view packed : {".gz", ".zst"}) {
+    if (name.ends_with(packed)) name.remove_suffix(packed.size());
+  }
+  return name.ends_with(".tsv") || name.ends_with(".TSV");
+}
+
 }  // namespace
 
 char parse_delimiter(const std::string& delimiter) {
@@ -273,8 +281,10 @@ char parse_delimiter(const std::string& delimiter) {
 CsvDialect detect_dialect(const OpenText& open, const TableForm& form, Header header) {
   check_form(form);
   CsvDialect dialect{.form = form};
-  dialect.delimiter = form.delimiter == "auto" ? detect_delimiter(open) : parse_delimiter(form.delimiter);
   const auto reader = open();
+  dialect.delimiter = form.delimiter != "auto"       ? parse_delimiter(form.delimiter)
+                      : is_named_tsv(reader->name()) ? '\t'
+                                                     : detect_delimiter(open);
   const Cut cut = cut_with(open, dialect.delimiter);
   if (cut.rows[0].empty()) {
     std::string line;

@@ -191,6 +191,40 @@ std::optional<double> parse_time(const std::string& text) {
   return static_cast<double>(days) * 86400 + hour * 3600 + minute * 60 + second;
 }
 
+namespace {
+
+/// A date of another order as ISO 8601 writes it: "1/3/2024 12:30" as "2024-03-01 12:30"; empty where it is none.
+std::string in_iso_order(const std::string& text, DateOrder order) {
+  int first = 0, second = 0, year = 0, read = 0;
+  char separator = 0, other = 0;
+  const int fields = std::sscanf(text.c_str(), "%2d%c%2d%c%4d%n", &first, &separator, &second, &other, &year, &read);
+  if (fields != 5 || separator != other || std::string_view("/.-").find(separator) == std::string_view::npos) return "";
+  const bool day_first = order == DateOrder::dmy;
+  if (first < 1 || second < 1 || year < 1000) return "";
+  return fmt::format("{:04}-{:02}-{:02}{}", year, day_first ? second : first, day_first ? first : second,
+                     text.substr(static_cast<std::size_t>(read)));
+}
+
+}  // namespace
+
+std::optional<Date> parse_date(const std::string& text, DateOrder order) {
+  const std::string iso = order == DateOrder::ymd ? text : in_iso_order(text, order);
+  if (parse_number(iso)) return std::nullopt;
+  const auto seconds = parse_time(iso);
+  if (!seconds) return std::nullopt;
+  constexpr double kSecondsOfDay = 86400, kSecondsOfHour = 3600;
+  Date date;
+  date.days = std::floor(*seconds / kSecondsOfDay);
+  date.hour = (*seconds - date.days * kSecondsOfDay) / kSecondsOfHour;
+  date.has_time = iso.find(':') != std::string::npos;
+  const std::chrono::sys_days day{std::chrono::days(static_cast<int>(date.days))};
+  const std::chrono::year_month_day parts{day};
+  date.year = int{parts.year()};
+  date.month = static_cast<int>(unsigned{parts.month()});
+  date.weekday = static_cast<int>(std::chrono::weekday{day}.iso_encoding());
+  return date;
+}
+
 void split_line(const LineReader& line, const std::string& text, char delimiter, std::vector<std::string>& fields) {
   fields.clear();
   std::string quoted;
@@ -254,11 +288,35 @@ bool is_missing(std::string_view field, const TableForm& form) {
          });
 }
 
+namespace {
+
+/// \param fields of a line, of names or values \throws DataError where they are more or fewer than the table's columns
+void require_count(const CsvDialect& dialect, const LineReader& line, const std::vector<std::string>& fields) {
+  if (fields.size() == dialect.columns) return;
+  const std::string count = count_of(std::ssize(fields), "field");
+  if (dialect.file.empty() || line.name() == dialect.file)
+    line.fail(fmt::format("has {}, but the first line has {}", count, dialect.columns));
+  line.fail(fmt::format("has {}, but {} has {}; all files of a table must have the same columns", count, dialect.file,
+                        dialect.columns));
+}
+
+/// \throws DataError where the line of names above another file of the table has other ones
+void require_names(const CsvDialect& dialect, const LineReader& line, const std::vector<std::string>& names) {
+  if (dialect.file.empty() || line.name() == dialect.file) return;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (names[i].empty() || names[i] == dialect.names[i]) continue;
+    line.fail(fmt::format(
+        "column {} is named '{}', but '{}' in {}; all files of a table must have the same columns in the same order",
+        i + 1, names[i], dialect.names[i], dialect.file));
+  }
+}
+
+}  // namespace
+
 RowFormat<std::vector<std::string>> csv_rows(const CsvDialect& dialect, std::string_view none, LeftOut* left_out) {
   const auto cut = [dialect](const LineReader& line, const std::string& text, std::vector<std::string>& fields) {
     split_line(line, text, dialect.delimiter, fields);
-    if (fields.size() == dialect.columns) return;
-    line.fail(fmt::format("has {}, but the first line has {}", count_of(std::ssize(fields), "field"), dialect.columns));
+    require_count(dialect, line, fields);
   };
   const auto parse = [dialect, cut, left_out](const LineReader& line, const std::string& text,
                                               std::vector<std::string>& fields) {
@@ -272,9 +330,10 @@ RowFormat<std::vector<std::string>> csv_rows(const CsvDialect& dialect, std::str
     return !empty && !unlabelled;
   };
   if (!dialect.header) return {.none = none, .parse = parse, .quoted = dialect.delimiter};
-  const auto check_names = [cut](const LineReader& line, const std::string& text) {
+  const auto check_names = [dialect, cut](const LineReader& line, const std::string& text) {
     std::vector<std::string> names;
     cut(line, text, names);
+    require_names(dialect, line, names);
   };
   return {.none = none, .parse = parse, .names = check_names, .quoted = dialect.delimiter};
 }

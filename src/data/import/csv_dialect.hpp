@@ -13,12 +13,27 @@ namespace unisono::data {
 /// other texts.
 std::optional<double> parse_time(const std::string& text);
 
+/// A day, and maybe a time of it.
+struct Date {
+  int year = 0, month = 0, weekday = 0;  ///< weekday: Monday is 1
+  double days = 0;                       ///< since 1970-01-01
+  double hour = 0;                       ///< of the day: 12.5 is 12:30
+  bool has_time = false;
+};
+
+/// Years have four digits. With another order than ymd, "/", "." or "-" stands between them. Nothing for other texts,
+/// and for days that do not exist.
+std::optional<Date> parse_date(const std::string& text, DateOrder order);
+
 /// How a table is written.
 struct CsvDialect {
   char delimiter = ',';
   bool header = false;
   std::size_t columns = 0;
   TableForm form = {};
+  // Of a table in several files.
+  std::string file = {};                   ///< the first one; empty: there is but one
+  std::vector<std::string> names = {};     ///< of the columns
   bool empty_rows = false;                 ///< whether rows without any text are rows, and are not left out
   std::optional<std::size_t> needed = {};  ///< a column; rows without a value in it are left out
 };

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <chrono>
 #include <cmath>
 
 #include "import/csv_columns.hpp"
@@ -99,12 +100,24 @@ ImportedColumn describe_number(const CsvTable& table, const CsvColumn& column) {
   return described;
 }
 
+ImportedColumn describe_date(const CsvColumn& column) {
+  if (column.shape.values == 0) return {column.name, "date", "no values"};
+  const auto written = [](double days) {
+    const std::chrono::year_month_day date{std::chrono::sys_days{std::chrono::days(static_cast<int>(days))}};
+    return fmt::format("{:04}-{:02}-{:02}", int{date.year()}, unsigned{date.month()}, unsigned{date.day()});
+  };
+  return {column.name, "date",
+          fmt::format("{} to {}: {}", written(column.low), written(column.high), fmt::join(column.features(), ", "))};
+}
+
 ImportedColumn describe_column(const CsvTable& table, const CsvColumn& column) {
   switch (column.role) {
     case ColumnRole::number:
       return describe_number(table, column);
     case ColumnRole::words:
       return {column.name, "category", counted(column.texts, "level")};
+    case ColumnRole::date:
+      return describe_date(column);
     case ColumnRole::label:
       return {column.name, "label", counted(column.texts, "class")};
     case ColumnRole::target:

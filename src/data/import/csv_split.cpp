@@ -78,16 +78,6 @@ void take_first(const std::vector<std::size_t>& order, const HeldOutCounts& want
   }
 }
 
-std::vector<Split> divide_classes(const std::vector<std::int64_t>& classes, const CsvOptions& options) {
-  const std::int64_t count = *std::max_element(classes.begin(), classes.end()) + 1;
-  std::vector<std::vector<std::size_t>> rows(static_cast<std::size_t>(count));
-  for (const std::size_t row : in_random_order(classes.size(), options.seed))
-    rows[static_cast<std::size_t>(classes[row])].push_back(row);
-  std::vector<Split> splits(classes.size(), Split::train);
-  for (const auto& of_class : rows) take_first(of_class, wanted_of(std::ssize(of_class), options), splits);
-  return splits;
-}
-
 /// The latest first; of rows of one time, the last.
 std::vector<Split> divide_times(const std::vector<double>& times, const CsvOptions& options) {
   std::vector<std::size_t> order(times.size());
@@ -105,6 +95,19 @@ TableSplit way_of(const CsvOptions& options) {
 
 }  // namespace
 
+std::vector<Split> divide_by_class(const std::vector<std::int64_t>& classes, const Shares& shares) {
+  const std::int64_t count = *std::max_element(classes.begin(), classes.end()) + 1;
+  std::vector<std::vector<std::size_t>> rows(static_cast<std::size_t>(count));
+  for (const std::size_t row : in_random_order(classes.size(), shares.seed))
+    rows[static_cast<std::size_t>(classes[row])].push_back(row);
+  std::vector<Split> splits(classes.size(), Split::train);
+  for (const auto& of_class : rows) {
+    const std::int64_t all = std::ssize(of_class);
+    take_first(of_class, {share_of(all, shares.validation), share_of(all, shares.test)}, splits);
+  }
+  return splits;
+}
+
 void check_split(const CsvOptions& options) {
   const auto require = [](bool named, const char* way, const char* option) {
     if (!named) throw ConfigError(fmt::format("--split {} needs {}", way, option));
@@ -121,9 +124,10 @@ TableDivision::TableDivision(const CsvTable& table, const OpenText& open, const 
   if (options.validation_fraction + options.test_fraction == 0) way_ = TableSplit::random;
   if (way_ == TableSplit::random) return;
   const DivisionKeys keys = read_keys(table, open, way_);
-  splits_ = way_ == TableSplit::group      ? divide_groups(keys.codes, options)
-            : way_ == TableSplit::by_class ? divide_classes(keys.codes, options)
-                                           : divide_times(keys.times, options);
+  splits_ = way_ == TableSplit::group ? divide_groups(keys.codes, options)
+            : way_ == TableSplit::by_class
+                ? divide_by_class(keys.codes, {options.validation_fraction, options.test_fraction, options.seed})
+                : divide_times(keys.times, options);
   const std::string advice = way_ == TableSplit::group ? "its groups are too large" : "the table is too small";
   for (const Split split : {Split::validation, Split::test}) {
     const double fraction = split == Split::test ? options.test_fraction : options.validation_fraction;

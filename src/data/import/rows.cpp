@@ -1,16 +1,18 @@
 #include "import/rows.hpp"
 
 #include <wctype.h>
-#include <zlib.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <utility>
 
+#include "import/unpack.hpp"
 #include "unisono/base/raw_file.hpp"
+#include "unisono/base/resources.hpp"
 
 namespace unisono::data {
 namespace {
@@ -20,46 +22,33 @@ constexpr std::size_t kLongestLine = 64 << 20;
 constexpr std::size_t kLongestQuote = 1 << 20;  // of lines that a quote joins
 constexpr std::size_t kFirstLines = 100;
 
-constexpr unsigned kGzipBufferBytes = 256 << 10;
-
 void require_version(const std::string& path, const std::string& version) {
   if (file_version(path) == version) return;
   throw DataError(path + ": was changed while it was being read; try again when nothing writes to it any more");
 }
 
-/// zlib reads files that are not gzipped as they are.
+/// A whole file as it is.
 class FileBytes final : public ByteSource {
  public:
   FileBytes(const std::string& path, const std::string& version)
-      : path_(path), version_(version), file_(gzopen(path.c_str(), "rb"), gzclose) {
+      : path_(path), version_(version), file_(std::fopen(path.c_str(), "rb"), std::fclose) {
     if (file_ == nullptr) throw DataError(fmt::format("{}: cannot be read: {}", path, std::strerror(errno)));
     require_version(path, version);
-    gzbuffer(file_.get(), kGzipBufferBytes);
   }
 
   std::size_t read(std::span<char> buffer) override {
-    const std::size_t count = gzfread(buffer.data(), 1, buffer.size(), file_.get());
-    if (count < buffer.size()) check();
+    const std::size_t count = std::fread(buffer.data(), 1, buffer.size(), file_.get());
+    if (count < buffer.size() && std::ferror(file_.get()) != 0) {
+      throw DataError(fmt::format("{}: cannot be read to its end: {}", path_, std::strerror(errno)));
+    }
+    if (count < buffer.size()) require_version(path_, version_);
     return count;
   }
   const std::string& name() const override { return path_; }
 
  private:
-  /// At the end.
-  void check() const {
-    require_version(path_, version_);
-    int code = Z_OK;
-    const char* reason = gzerror(file_.get(), &code);
-    if (code == Z_OK || code == Z_STREAM_END) return;
-    if (code == Z_ERRNO) reason = std::strerror(errno);
-    throw DataError(
-        fmt::format("{}: cannot be read to its end: {}; the file is truncated or damaged; download or copy it again",
-                    path_, code == Z_BUF_ERROR ? "unexpected end of file" : reason));
-  }
-
-  std::string path_;
-  std::string version_;
-  std::unique_ptr<gzFile_s, int (*)(gzFile)> file_;
+  std::string path_, version_;
+  std::unique_ptr<std::FILE, int (*)(std::FILE*)> file_;
 };
 
 class PieceBytes final : public ByteSource {
@@ -231,7 +220,17 @@ void ask_for_task(const std::string& where, const std::string& count) {
       where, count));
 }
 
-LineReader::LineReader(std::unique_ptr<ByteSource> source) : source_(std::move(source)), buffer_(kBufferBytes) {}
+LineReader::LineReader(std::unique_ptr<ByteSource> source, std::vector<OpenBytes> others)
+    : source_(std::move(source)), others_(std::move(others)), buffer_(kBufferBytes) {}
+
+bool LineReader::open_next() {
+  if (opened_ == others_.size()) return false;
+  source_ = others_[opened_++]();
+  at_ = end_ = 0;
+  lines_ = 0;
+  is_fresh_ = true;
+  return true;
+}
 
 bool LineReader::fill() {
   at_ = 0;
@@ -271,17 +270,23 @@ void LineReader::append_quoted(std::string& line) {
 }
 
 bool LineReader::next(std::string& line) {
-  while (next_raw(line)) {
+  for (;;) {
+    if (!next_raw(line)) {
+      if (open_next()) continue;
+      return false;
+    }
     number_ = lines_;
     if (number_ == 1 && line.starts_with(kByteOrderMark)) line.erase(0, kByteOrderMark.size());
     if (delimiter_ != 0 && line.find('"') != std::string::npos) append_quoted(line);
     if (const std::size_t at = line.find('\0'); at != std::string::npos) {
       fail(at + 1, zero_byte_text(line));
     }
-    if (line.find_first_not_of(" \t") != std::string::npos) return true;
+    if (line.find_first_not_of(" \t") != std::string::npos) {
+      begins_file_ = std::exchange(is_fresh_, false);
+      return true;
+    }
     if (!line.empty()) ++lines_of_blanks_;
   }
-  return false;
 }
 
 void LineReader::fail(std::string_view what) const { throw DataError(fmt::format("{}:{}: {}", name(), number_, what)); }
@@ -296,9 +301,22 @@ OpenText text_of(const std::string& path, Encoding encoding) {
   };
 }
 
+OpenText text_of(const std::vector<std::string>& paths, Encoding encoding) {
+  std::vector<OpenBytes> files;
+  for (const std::string& path : paths) {
+    files.push_back([path, encoding, version = file_version(path)] { return as_utf8(open_bytes(path, version), encoding); });
+  }
+  return [first = files.front(), others = std::vector(files.begin() + 1, files.end())] {
+    return std::make_unique<LineReader>(first(), others);
+  };
+}
+
 std::vector<std::string> first_lines(LineReader& lines, std::string_view has_one) {
   std::vector<std::string> first;
-  for (std::string line; first.size() < kFirstLines && lines.next(line);) first.push_back(line);
+  for (std::string line; first.size() < kFirstLines && lines.next(line);) {
+    if (lines.begins_file() && !first.empty()) break;  // of the next file
+    first.push_back(line);
+  }
   if (first.empty()) throw DataError(fmt::format("{}: is empty; {}", lines.name(), has_one));
   return first;
 }
@@ -312,7 +330,7 @@ std::unique_ptr<ByteSource> open_bytes(const std::string& path, const std::strin
   if (!std::filesystem::is_regular_file(path, error)) {
     throw DataError(path + ": this is not a regular file; it must be one, because it is read more than once");
   }
-  return std::make_unique<FileBytes>(path, version);
+  return unpacked(std::make_unique<FileBytes>(path, version));
 }
 
 std::unique_ptr<ByteSource> open_bytes(const std::string& path, const std::string& version, std::uint64_t begin,
@@ -324,9 +342,9 @@ std::optional<std::uint64_t> plain_size(const std::string& path) {
   std::error_code error;
   if (!std::filesystem::is_regular_file(path, error)) return {};
   std::ifstream file(path, std::ios::binary);
-  char start[2] = {};
+  char start[4] = {};
   file.read(start, sizeof start);
-  if (start[0] == '\x1F' && start[1] == '\x8B') return {};
+  if (is_packed({start, sizeof start})) return {};
   const auto size = std::filesystem::file_size(path, error);
   if (error) return {};
   return size;
@@ -336,12 +354,24 @@ std::unique_ptr<ByteSource> bytes_of(std::string_view text, const std::string& n
   return std::make_unique<MemoryBytes>(text, name);
 }
 
+void require_room(const std::string& name, std::int64_t bytes) {
+  const auto available = available_memory_bytes();
+  if (!available || bytes <= *available) return;
+  throw DataError(
+      fmt::format("{}: needs {} MiB of memory, but only {} MiB are free", name, bytes >> 20, *available >> 20));
+}
+
 std::vector<std::uint8_t> read_bytes(const std::string& path) {
   const auto source = open_bytes(path);
   std::vector<std::uint8_t> bytes;
-  std::vector<char> buffer(kGzipBufferBytes);
+  std::vector<char> buffer(kBufferBytes);
+  std::size_t doubled = std::size_t{64} << 20;
   for (std::size_t count = buffer.size(); count == buffer.size();) {
     count = source->read(buffer);
+    if (bytes.size() + count > doubled) {  // the vector takes up to twice its size when it grows
+      require_room(path, 2 * static_cast<std::int64_t>(doubled));
+      doubled *= 2;
+    }
     bytes.insert(bytes.end(), buffer.begin(), buffer.begin() + static_cast<std::ptrdiff_t>(count));
   }
   return bytes;

@@ -26,7 +26,7 @@ inline constexpr std::size_t kMostNumberedClasses = 100;  // labels that are num
 /// \throws ConfigError which names both choices
 [[noreturn]] void ask_for_task(const std::string& where, const std::string& count);
 
-/// A file as a sequence of bytes, unpacked where it is gzipped.
+/// A file as a sequence of bytes.
 class ByteSource {
  public:
   virtual ~ByteSource() = default;
@@ -36,29 +36,37 @@ class ByteSource {
   virtual const std::string& name() const = 0;
 };
 
+/// Opens a file from its beginning, as often as asked for.
+using OpenBytes = std::function<std::unique_ptr<ByteSource>()>;
+
 // What these open throws DataError where the file has changed until its end is read.
 
-/// \throws DataError where it does not exist or cannot be read
+/// A file, unpacked where it is compressed with gzip or zstd. \throws DataError where it does not exist or cannot be
+/// read
 std::unique_ptr<ByteSource> open_bytes(const std::string& path);
 /// Of a file that was read before. \param version as file_version; the file must still have it
 std::unique_ptr<ByteSource> open_bytes(const std::string& path, const std::string& version);
-/// Bytes [begin, end) of such a file as it is, also where it is gzipped. \throws DataError where it cannot be read
+/// Bytes [begin, end) of such a file as it is, also where it is compressed. \throws DataError where it cannot be read
 std::unique_ptr<ByteSource> open_bytes(const std::string& path, const std::string& version, std::uint64_t begin,
                                        std::uint64_t end);
-/// Of a regular file that is not gzipped; nothing: it is something else.
+/// Of a regular file that is not compressed; nothing: it is something else.
 std::optional<std::uint64_t> plain_size(const std::string& path);
 /// The same text in UTF-8.
 std::unique_ptr<ByteSource> as_utf8(std::unique_ptr<ByteSource> source, Encoding encoding);
 /// Of memory that outlives it.
 std::unique_ptr<ByteSource> bytes_of(std::string_view text, const std::string& name);
 
-/// A whole file.
+/// \throws DataError where so many bytes of memory are not free
+void require_room(const std::string& name, std::int64_t bytes);
+
+/// A whole file, unpacked. \throws DataError where it does not fit into memory
 std::vector<std::uint8_t> read_bytes(const std::string& path);
 
 /// The lines of a text, which end with \n, \r\n or \r. Lines that hold nothing but blanks are left out.
 class LineReader {
  public:
-  explicit LineReader(std::unique_ptr<ByteSource> source);
+  /// \param others further files, whose lines follow
+  explicit LineReader(std::unique_ptr<ByteSource> source, std::vector<OpenBytes> others = {});
 
   /// From now on, a field in double quotes may hold the ends of lines: `next` gives all lines of it as one, with \n
   /// between them. \param delimiter of the fields; 0: lines are lines
@@ -69,7 +77,10 @@ class LineReader {
   bool next(std::string& line);
   /// Of the line that `next` gave last, its first one; from 1.
   std::int64_t number() const { return number_; }
+  /// Of the file that has that line.
   const std::string& name() const { return source_->name(); }
+  /// Whether that line is the first one of its file.
+  bool begins_file() const { return begins_file_; }
   /// How many lines that hold blanks, and nothing else, were left out.
   std::int64_t lines_of_blanks() const { return lines_of_blanks_; }
 
@@ -80,10 +91,14 @@ class LineReader {
 
  private:
   bool next_raw(std::string& line);
+  bool open_next();
   void append_quoted(std::string& line);
   bool fill();
 
   std::unique_ptr<ByteSource> source_;
+  std::vector<OpenBytes> others_;
+  std::size_t opened_ = 0;                      ///< how many of the others were opened
+  bool is_fresh_ = true, begins_file_ = false;  ///< whether the file has given no line; whether that was its first one
   std::vector<char> buffer_;
   std::size_t at_ = 0, end_ = 0;
   std::int64_t number_ = 0, lines_ = 0;  ///< of the line that was given; read
@@ -94,8 +109,10 @@ class LineReader {
 /// Opens a text from its beginning, as often as asked for. \throws DataError where it has changed meanwhile
 using OpenText = std::function<std::unique_ptr<LineReader>()>;
 OpenText text_of(const std::string& path, Encoding encoding = Encoding::utf8);
+/// Of several files, one after the other.
+OpenText text_of(const std::vector<std::string>& paths, Encoding encoding);
 
-/// The first hundred lines, from which formats are guessed.
+/// The first hundred lines of a file, from which formats are guessed.
 /// \param has_one what a text without lines lacks: "a table has at least one row" \throws DataError for such a text
 std::vector<std::string> first_lines(LineReader& lines, std::string_view has_one);
 
@@ -105,7 +122,7 @@ struct RowFormat {
   std::string_view none = "rows";  ///< what a text without rows has not
   /// Reads a line. \return false where it holds no row, but a comment \throws DataError naming the place of a mistake
   std::function<bool(const LineReader& line, const std::string& text, Row& row)> parse;
-  /// Takes a line of names above the rows; empty: there is none.
+  /// Takes a line of names above the rows of each file; empty: there is none.
   std::function<void(const LineReader& line, const std::string& text)> names = {};
   char quoted = 0;  ///< the delimiter of fields that may be quoted, see LineReader::join_quoted
 };
@@ -119,6 +136,10 @@ std::int64_t read_rows(LineReader& lines, const RowFormat<Row>& format, const Vi
   if (format.names && lines.next(text)) format.names(lines, text);
   std::int64_t rows = 0;
   for (Row row; lines.next(text);) {
+    if (format.names && lines.begins_file()) {
+      format.names(lines, text);
+      continue;
+    }
     if (!format.parse(lines, text, row)) continue;
     visit(lines, row);
     ++rows;

@@ -70,6 +70,20 @@ ImageForm image_form_of(const Json& json) {
   return form;
 }
 
+Json dates_json(const std::vector<DateColumn>& dates) {
+  Json all = Json::array();
+  for (const DateColumn& date : dates)
+    all.push_back({{"name", date.name}, {"order", name_of(date.order, kDateOrders)}, {"hours", date.hours}});
+  return all;
+}
+
+std::vector<DateColumn> dates_of(const Json& json) {
+  std::vector<DateColumn> dates;
+  for (const Json& entry : json)
+    dates.push_back({entry.at("name"), value_in(kDateOrders, entry.at("order")), entry.at("hours").get<bool>()});
+  return dates;
+}
+
 Json recipe_json(const Recipe& recipe) {
   Json columns = Json::array();
   for (const RecipeColumn& column : recipe.columns) {
@@ -97,6 +111,7 @@ Json recipe_json(const Recipe& recipe) {
                {"label", recipe.label},
                {"target", recipe.target},
                {"columns", std::move(columns)}});
+  if (!recipe.dates.empty()) json["dates"] = dates_json(recipe.dates);
   if (recipe.form != TableForm{}) json["form"] = form_json(recipe.form);
   return json;
 }
@@ -109,6 +124,19 @@ void require_distinct(const Recipe& recipe) {
     const std::set<std::string> levels(column.levels.begin(), column.levels.end());
     if (levels.size() == column.levels.size()) continue;
     throw DataError(fmt::format("column '{}' has the same category twice", column.name));
+  }
+}
+
+/// A column of dates has all of its features among the columns.
+void require_date_features(const Recipe& recipe) {
+  std::set<std::string> numbers;
+  for (const RecipeColumn& column : recipe.columns) {
+    if (column.kind == ColumnKind::number) numbers.insert(column.name);
+  }
+  for (const DateColumn& date : recipe.dates) {
+    for (const std::string& feature : date.features()) {
+      if (!numbers.contains(feature)) throw DataError(fmt::format("there is no column '{}'", feature));
+    }
   }
 }
 
@@ -143,7 +171,9 @@ Recipe recipe_of(const Json& json) {
     if (column.kind == ColumnKind::category) entry.at("levels").get_to(column.levels);
     recipe.columns.push_back(std::move(column));
   }
+  if (json.contains("dates")) recipe.dates = dates_of(json.at("dates"));
   require_distinct(recipe);
+  require_date_features(recipe);
   return recipe;
 }
 
@@ -238,6 +268,13 @@ Recipe read_recipe(const hdf5::File& file) {
 void write_recipe(hdf5::File& file, const Recipe& recipe) {
   const std::string text = to_json(recipe);
   file.write(kRecipe, std::vector<std::uint8_t>(text.begin(), text.end()));
+}
+
+std::vector<std::string> DateColumn::features() const {
+  std::vector<std::string> names;
+  for (const char* part : {"year", "month", "weekday", "days"}) names.push_back(name + "." + part);
+  if (hours) names.push_back(name + ".hour");
+  return names;
 }
 
 std::vector<std::string> Preprocessing::encoded_names() const {

@@ -1,0 +1,23 @@
+# Finds what reads compressed files: zstd's library, and minizip for .npz. UNISONO_HAS_ZSTD and UNISONO_HAS_MINIZIP say
+# whether they are there.
+set(UNISONO_HAS_ZSTD OFF)
+if(UNISONO_ZSTD)
+  pkg_check_modules(ZSTD IMPORTED_TARGET libzstd)
+  if(ZSTD_FOUND)
+    set(UNISONO_HAS_ZSTD ON)
+  elseif(NOT UNISONO_ZSTD STREQUAL AUTO)
+    message(FATAL_ERROR "UNISONO_ZSTD is ON, but libzstd is not found; Debian has it in libzstd-dev")
+  endif()
+endif()
+message(STATUS "zstd: ${UNISONO_HAS_ZSTD}")
+
+set(UNISONO_HAS_MINIZIP OFF)
+if(UNISONO_MINIZIP)
+  pkg_check_modules(MINIZIP IMPORTED_TARGET minizip)
+  if(MINIZIP_FOUND)
+    set(UNISONO_HAS_MINIZIP ON)
+  elseif(NOT UNISONO_MINIZIP STREQUAL AUTO)
+    message(FATAL_ERROR "UNISONO_MINIZIP is ON, but minizip is not found; Debian has it in libminizip-dev")
+  endif()
+endif()
+message(STATUS "minizip: ${UNISONO_HAS_MINIZIP}")
