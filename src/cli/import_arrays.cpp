@@ -20,13 +20,7 @@ void add_array_options(Command command, data::ArrayOptions& options, const char*
   command.add_choice("--layout", options.layout, data::kImageLayouts, "order of the axes of images with channels");
   command.add_choice("--split", options.split, data::kTableSplits,
                      "how examples are chosen for the validation and test groups: auto, random or class");
-  command
-      .add_option("--validation-fraction", options.validation_fraction,
-                  "share of the examples for the validation group")
-      .between(0.0, 1.0);
-  command.add_option("--test-fraction", options.test_fraction, "share of the examples for the test group")
-      .between(0.0, 1.0);
-  command.add_option("--seed", options.seed, "seed of random choices").no_sign().capture_default_str();
+  add_shares(command, options, "examples");
 }
 
 void add_npy(Command import, Chosen& chosen) {

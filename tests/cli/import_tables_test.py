@@ -4,6 +4,7 @@ import csv
 import datetime
 import gzip
 import io
+import re
 import struct
 import subprocess
 import unittest
@@ -64,6 +65,15 @@ class TablesTest(BinaryTest):
         for name in one:
             numpy.testing.assert_array_equal(one[name], other[name])
 
+    def skip_without(self, library, *arguments):
+        """Skips the test where this build cannot import what needs an optional library."""
+        if "built without it" in self.unisono("data", "import", *arguments, "--output", "with.h5").err:
+            self.skipTest(f"this build lacks {library}")
+
+    def skip_without_zstd(self):
+        self.write("with.csv.zst", zstd(ROWS.encode()))
+        self.skip_without("zstd", "csv", "with.csv.zst")
+
     def refused(self, text, kind, *arguments, code=3):
         """An import that ends with one message, and leaves nothing behind."""
         before = sorted(self.folder.iterdir())
@@ -76,6 +86,7 @@ class TablesTest(BinaryTest):
 
 class CompressedTables(TablesTest):
     def test_every_compression_gives_the_same_set(self):
+        self.skip_without_zstd()
         text = ROWS.encode()
         self.write("a.csv", text)
         plain = self.imported("csv", "a.csv", "--label", "y")
@@ -85,11 +96,13 @@ class CompressedTables(TablesTest):
             "a.csv.zst": zstd(text),
             "b.csv.zst": zstd(text[:99], "--check") + zstd(text[99:]),
             "named_otherwise": zstd(text),
+            "c.csv.zst": struct.pack("<II", 0x184D2A50, 4) + b"size" + zstd(text),  # as pzstd writes it
         }.items():
             self.write(name, data)
             self.assert_same_set(plain, self.imported("csv", name, "--label", "y"))
 
     def test_damaged_compression_is_refused(self):
+        self.skip_without_zstd()
         text = ROWS.encode()
         packed, frame = gzip.compress(text), zstd(text, "--check")
         for name, data, message in (
@@ -104,9 +117,12 @@ class CompressedTables(TablesTest):
         ):
             self.write(name, data)
             self.refused(f"data error: {name}: cannot be read to its end: .*{message}", "csv", name, "--label", "y")
+        self.write("window.csv.zst", b"\x28\xb5\x2f\xfd\x00\xa8\x01\x00\x00")  # of 2 GiB
+        self.refused("window.csv.zst: needs more than 128 MiB of memory to be unpacked", "csv", "window.csv.zst")
 
     @without_sanitizer("which needs more memory")
     def test_a_bomb_takes_no_memory(self):
+        self.skip_without_zstd()
         self.write("bomb.csv.gz", gzip.compress(b"1" * (300 << 20)))
         self.write("bomb.csv.zst", zstd(b"1" * (300 << 20)))
         rows = b"x,y\n" + b"5,1\n6,2\n" * (8 << 20)
@@ -146,14 +162,21 @@ class SeveralFiles(TablesTest):
         self.write("none.csv", "5,6,a\n")
         self.write("more.csv", "x,z,q,y\n1,2,3,a\n")
         self.write("later.csv", "x,z,y\n1,2,a\n1,bad,b\n")
+        self.write("empty.csv", "\n\n")
+        self.write("latin1.csv", "x,ä,y\n1,2,a\n".encode("latin1"))
         for name, text in (
             ("other.csv", "other.csv:1: column 2 is named 'w', but 'z' in a.csv; all files of a table must"),
             ("none.csv", "none.csv:1: column 1 is named '5', but 'x' in a.csv"),
             ("more.csv", "more.csv:1: has 4 fields, but a.csv has 3; all files of a table must have the same columns"),
             ("later.csv", "later.csv:3: column 'z': 'bad' is not a number"),
             ("missing.csv", "missing.csv: there is no such file"),
+            ("empty.csv", "empty.csv: is empty; leave this file out"),
+            ("latin1.csv", "latin1.csv:1:3: the byte 0xE4 is not part of a UTF-8 character"),
         ):
             self.refused(f"data error: {text}", "csv", "a.csv", name, "--label", "y")
+        self.refused("empty.csv: is empty; leave this file out", "csv", "empty.csv", "a.csv", "--label", "y")
+        words = ("csv", "a.csv", "--test-file", "other.csv", "--label", "y")
+        self.refused("other.csv:1: column 2 is named 'w', but 'z' in a.csv", *words)
         self.write("p.csv", "1,2\n3,4.5\n")
         self.write("q.csv", "1,2\n3,4,5\n")
         self.refused("data error: q.csv:2: has 3 fields, but p.csv has 2", "csv", "p.csv", "q.csv", "--header", "no")
@@ -258,7 +281,8 @@ class Npy(TablesTest):
             ("complex", npy(numpy.zeros(3, "c8")), "values of type '<c8', but only"),
             ("long_double", npy(numpy.zeros(3, "g")), "values of type '<f16', but only"),
             ("dates", npy(numpy.zeros(3, "M8[D]")), "values of type '<M8.D.', but only"),
-            ("structured", npy(numpy.zeros(3, "f4,i2")), "no valid 'descr'"),
+            ("structured", npy(numpy.zeros(3, "f4,i2")), "holds records of several fields"),
+            ("version", b"\x93NUMPY\x09" + good[7:], "is written in version 9 of the format"),
             ("no_order", npy_of("{'descr': '<f4', 'shape': (2,)}\n", bytes(8)), "no valid 'fortran_order'"),
             ("scalar", npy(numpy.array(5.0)), "is a single number"),
             ("axes", npy(numpy.zeros((2, 1, 1, 1, 1))), "has 5 axes"),
@@ -296,6 +320,8 @@ class Npy(TablesTest):
         test = ("--test-features", "wide.npy", "--test-labels", "y.npy")
         self.refused("wide.npy: has rows of the shape .3.", *x, "--labels", "y.npy", *test)
         self.refused("bytes.npy: holds bytes", *x, "--test-features", "bytes.npy")
+        self.refused("bytes.npy: holds bytes .uint8., but x.npy does not", *x, "bytes.npy")
+        self.refused("x.npy: holds other numbers than bytes .uint8.", "npy", "bytes.npy", "x.npy")
         for text, options in (
             ("--labels and --targets cannot be combined", ("--labels", "y.npy", "--targets", "y.npy")),
             ("--labels and --test-labels must be given together", ("--labels", "y.npy", "--test-features", "x.npy")),
@@ -312,6 +338,11 @@ class Npy(TablesTest):
 
 
 class Npz(TablesTest):
+    def setUp(self):
+        super().setUp()
+        self.write("with.npz", npz([("x.npy", numpy.zeros((2, 2)))]))
+        self.skip_without("minizip", "npz", "with.npz", "--features", "x")
+
     def test_stored_and_deflated_archives(self):
         x, y = numpy.random.default_rng(1).normal(size=(50, 3)), numpy.arange(50) % 3
         for save in (numpy.savez, numpy.savez_compressed):
@@ -416,6 +447,12 @@ class Hdf5(TablesTest):
         ):
             self.refused(text, *words, name, code=code)
         self.refused("a.h5: /y: has 3 rows, but a.h5: /X has 4", *words, "X", "--labels", "y")
+        with h5py.File(self.folder / "a.h5", "a") as file:  # groups without end
+            for i in range(20):
+                file[f"g/loop{i}"] = file["g"]
+            file["gone"] = h5py.SoftLink("/nothing")
+        self.refused("a.h5: holds no array '/Y'; it holds /X", *words, "/Y", code=2)
+        self.refused("a.h5: /gone cannot be opened", *words, "/gone")
         self.write("b.h5", "no HDF5")
         self.refused("b.h5: this is not an HDF5 file", "hdf5", "b.h5", "--features", "X")
         data = (self.folder / "a.h5").read_bytes()
@@ -460,10 +497,20 @@ class Dates(TablesTest):
             ("31/12/24", ("--date-format", "dmy")),
             ("12/31/2024", ("--date-format", "dmy")),
             ("2024-02-29", ("--date-format", "dmy")),
+            ("31.11.2024", ("--date-format", "dmy")),
+            ("+1/2/2024", ("--date-format", "dmy")),
+            ("1/ 2/2024", ("--date-format", "dmy")),
+            ("1/2/20245", ("--date-format", "dmy")),
+            ("1/2-2024", ("--date-format", "dmy")),
+            ("1/2/2024 12:30 PM", ("--date-format", "mdy")),
         ):
             self.write("a.csv", f"d,y\n{'01/01/2000' if options else '2024-02-29'},1\n{text},2\n")
             words = ("csv", "a.csv", "--dates", "d", "--target", "y", *options)
-            self.refused(f"data error: a.csv:3: column 'd': '{text}' is not a date like", *words)
+            self.refused(f"data error: a.csv:3: column 'd': '{re.escape(text)}' is not a date like", *words)
+        self.write("a.csv", "d,y\n2024-02-29T12:00:00+02:00,1\n")
+        self.refused("12:00:00.02:00' has a time zone; .* without naming it$", "csv", "a.csv", "--dates", "d")
+        words = ("csv", "a.csv", "--date-format", "dmy")
+        self.refused("--date-format says how columns of dates are written", *words, code=2)
         self.write("a.csv", "d,y\n2024-02-29,1\n,2\n")
         words = ("csv", "a.csv", "--dates", "d", "--target", "y")
         self.refused("a.csv:3: column 'd': the value is missing", *words)

@@ -73,7 +73,7 @@ class Csv(BinaryTest):
             "  id      left out  counts the rows; --include 'id' keeps it",
             "  size    number    0 to 30",
             "  colour  category  4 levels: blue, green, red, …",
-            "  day     left out  dates; --include 'day' keeps it",
+            "  day     left out  dates; --dates 'day' makes numbers of dates; --include 'day' keeps it",
             "  same    number    constant: 5",
             "  name    left out  a text of its own in each row; --include 'name' keeps it",
             "  y       label     2 classes: 0, 1",

@@ -36,7 +36,7 @@ TEST_CASE("rows of arrays of both orders follow each other", "[import]") {
   using Rows = std::vector<std::vector<double>>;
   CHECK(rows_of_arrays({c, fortran, big}) == Rows{{1, 2, 3}, {-4, 5, 6}, {1, 2, 3}, {4, 5, 6}, {256, 2, 3}});
   CHECK(ArrayRows({fortran}).bytes());
-  CHECK_FALSE(ArrayRows({fortran, c}).bytes());
+  CHECK_FALSE(ArrayRows({c, fortran}).bytes());
   CHECK(rows_of_arrays({open_npy_file(npy_file("|b1", "True", "3,", {0, 1, 1}))}) == Rows{{0}, {1}, {1}});
 }
 
@@ -50,6 +50,27 @@ TEST_CASE("arrays with rows of other shapes do not follow each other", "[import]
                     "x.npy: has no values: its shape is (0, 2)");
   CHECK_THROWS_WITH(ArrayRows({open_npy_file(npy_file("|i1", "False", "", "a"))}),
                     Catch::Contains("is a single number"));
+}
+
+TEST_CASE("bytes and other numbers are not one kind of features", "[import]") {
+  const OpenArray bytes = open_npy_file(npy_file("|u1", "False", "1,", "a"), "b"),
+                  others = open_npy_file(npy_file("|i1", "False", "1,", "a"), "i");
+  CHECK_NOTHROW(ArrayRows({bytes, bytes}).require_alike(ArrayRows({bytes})));
+  CHECK_NOTHROW(ArrayRows({others}).require_alike(ArrayRows({others})));
+  const ArrayRows both({bytes, others});
+  CHECK_THROWS_WITH(both.require_alike(both),
+                    "i: holds other numbers than bytes (uint8), but b holds them; store both as the same type");
+  CHECK_THROWS_WITH(both.require_alike(ArrayRows({others})),
+                    "b: holds bytes (uint8), but i does not; store both as the same type");
+}
+
+TEST_CASE("rows too large for an example are refused, however many values they claim", "[import]") {
+  for (const char* shape : {"1, 67108865", "1, 67108864, 2", "1, 67108864, 67108864"})  // 67108864 is 2²⁶
+    CHECK_THROWS_AS(ArrayRows({[&] {
+                      return std::make_unique<NpyReader>(bytes_of(npy_file("|i1", "False", shape, ""), "x.npy"),
+                                                         std::nullopt);
+                    }}),
+                    DataError);
 }
 
 TEST_CASE("an array whose rest is missing or too long is found at its end", "[import]") {

@@ -1,6 +1,6 @@
 // The reader of tables on any bytes: rows of finite features and known classes, or a DataError or ConfigError that says
 // where. The first byte and the length choose options: which column is the label or target, the delimiter, the header,
-// the form of numbers, the encoding.
+// the form of numbers, the encoding, dates, one file or two.
 
 #include <cmath>
 #include <cstdint>
@@ -34,13 +34,22 @@ unisono::data::CsvOptions options_of(std::uint8_t choice, std::size_t size) {
   if ((size & 4) != 0) options.include = {"1"};
   if ((size & 8) != 0) options.weight = "2";
   if ((size & 16) != 0) options.time = "3";
+  if ((size & 32) != 0) {
+    options.dates = {"4"};
+    options.date_order = (size & 64) != 0 ? DateOrder::dmy : DateOrder::ymd;
+  }
   return options;
 }
 
-void check(const std::string& text, const unisono::data::CsvOptions& options) {
+/// \param twice whether the table has a second file, which holds the same
+void check(const std::string& text, const unisono::data::CsvOptions& options, bool twice) {
+  const auto open_bytes = [&] {
+    return unisono::data::as_utf8(unisono::data::bytes_of(text, "fuzzed"), options.form.encoding);
+  };
+  std::vector<unisono::data::OpenBytes> others;
+  if (twice) others.emplace_back(open_bytes);
   const unisono::data::OpenText open = [&] {
-    return std::make_unique<unisono::data::LineReader>(
-        unisono::data::as_utf8(unisono::data::bytes_of(text, "fuzzed"), options.form.encoding));
+    return std::make_unique<unisono::data::LineReader>(open_bytes(), others);
   };
   const unisono::data::CsvTable table = unisono::data::scan_table(open, {}, options);
   const std::size_t width = table.feature_names().size();
@@ -64,7 +73,7 @@ void check(const std::string& text, const unisono::data::CsvOptions& options) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   try {
-    check(std::string(reinterpret_cast<const char*>(data) + 1, size - 1), options_of(data[0], size));
+    check(std::string(reinterpret_cast<const char*>(data) + 1, size - 1), options_of(data[0], size), (size & 128) != 0);
   } catch (const unisono::DataError& error) {
     if (std::string(error.what()).find("fuzzed") == std::string::npos) std::abort();  // says no place
   } catch (const unisono::ConfigError&) {

@@ -68,6 +68,8 @@ class File {
   /// Names of what a group holds, in alphabetical order; "" is the root.
   std::vector<std::string> children(const std::string& group) const;
   bool is_dataset(const std::string& object) const;
+  /// Paths of the file's datasets: "/images/train". Of very many, the first ones.
+  std::vector<std::string> datasets() const;
   DatasetShape shape(const std::string& dataset) const;
   /// Bytes from the file's start to the first value of a contiguous dataset, whose values follow in row-major order; 0
   /// if it has no values.

@@ -312,6 +312,22 @@ bool File::is_dataset(const std::string& object) const {
   return H5Iget_type(state_->open_object(object).get()) == H5I_DATASET;
 }
 
+std::vector<std::string> File::datasets() const {
+  const LibraryLock lock;
+  std::vector<std::string> paths;
+  const auto add_path = [](hid_t root, const char* name, const H5L_info_t* link, void* list) -> herr_t {
+    constexpr std::size_t kMost = 1000;
+    if (link->type != H5L_TYPE_HARD) return 0;
+    auto& found = *static_cast<std::vector<std::string>*>(list);
+    const Handle object{H5Oopen(root, name, H5P_DEFAULT), H5Oclose};
+    if (object.valid() && H5Iget_type(object.get()) == H5I_DATASET) found.push_back(fmt::format("/{}", name));
+    return found.size() == kMost ? 1 : 0;
+  };
+  if (H5Lvisit(state_->file.get(), H5_INDEX_NAME, H5_ITER_INC, add_path, &paths) < 0)
+    state_->fail_read("", "cannot be listed");
+  return paths;
+}
+
 void File::create_group(const std::string& group) {
   const LibraryLock lock;
   const Handle parents = make_parents();

@@ -6,6 +6,7 @@
 #include "recipe/encoder.hpp"
 #include "unisono/base/config.hpp"
 #include "unisono/base/errors.hpp"
+#include "unisono/data/hdf5.hpp"
 
 namespace unisono::data {
 namespace {
@@ -18,20 +19,6 @@ namespace {
                                 nearest.empty() ? "" : fmt::format("; is it '{}'?", nearest)));
 }
 
-/// The paths of all datasets of a file, but for those in very many groups.
-void list_datasets(const hdf5::File& file, const std::string& group, std::vector<std::string>& paths) {
-  constexpr std::size_t kMost = 1000, kDeepest = 200;  // datasets; bytes of a path
-  for (const std::string& child : file.children(group)) {
-    if (paths.size() >= kMost) return;
-    const std::string path = group.empty() ? child : group + "/" + child;
-    if (file.is_dataset(path)) {
-      paths.push_back("/" + path);
-    } else if (path.size() < kDeepest) {
-      list_datasets(file, path, paths);
-    }
-  }
-}
-
 class Hdf5Array final : public ArrayReader {
  public:
   Hdf5Array(const std::string& path, const std::string& dataset)
@@ -39,11 +26,8 @@ class Hdf5Array final : public ArrayReader {
         dataset_(dataset.substr(std::min(dataset.find_first_not_of('/'), dataset.size()))),
         name_(fmt::format("{}: /{}", path, dataset_)) {
     file_.require_own_values("copy its values into this file");
-    if (dataset_.empty() || !file_.exists(dataset_) || !file_.is_dataset(dataset_)) {
-      std::vector<std::string> there;
-      list_datasets(file_, "", there);
-      fail_without_array(path, dataset, there);
-    }
+    if (dataset_.empty() || !file_.exists(dataset_) || !file_.is_dataset(dataset_))
+      fail_without_array(path, dataset, file_.datasets());
     shape_ = file_.shape(dataset_);
     check();
     form_.extent.assign(shape_.extent.begin(), shape_.extent.end());
@@ -64,9 +48,9 @@ class Hdf5Array final : public ArrayReader {
  private:
   void check() const {
     const auto fail = [&](const std::string& what) { throw DataError(fmt::format("{} {}", name_, what)); };
-    if (shape_.type == hdf5::Type::text) fail("holds text; write numbers, and the names of classes beside them");
+    if (shape_.type == hdf5::Type::text) fail("holds text; write numbers, also for classes");
     if (!hdf5::is_number(shape_.type))
-      fail("holds values that are neither integers nor floats of up to 64 bits; convert them");
+      fail("holds values that are neither integers nor floats of up to 64 bits; convert them, booleans to uint8");
     if (shape_.extent.empty()) fail("is a single value, not an array");
     if (!shape_.complete) fail("was not written to its end; make the file again");
     std::uint64_t chunk_bytes = shape_.chunk.empty() ? 0 : hdf5::size_of(shape_.type);

@@ -36,9 +36,10 @@ void ArrayRows::add(const ArrayReader& array) {
   if (name_.empty()) {
     name_ = array.name();
     shape_ = shape;
-    for (const std::int64_t n : shape) width_ *= static_cast<std::size_t>(std::min<std::int64_t>(n, kMostValues + 1));
-    if (width_ > kMostValues ||
-        std::ranges::any_of(shape, [](std::int64_t n) { return n > std::int64_t{kMostValues}; }))
+    constexpr std::size_t kTooMany = kMostValues + 1;
+    for (const std::int64_t n : shape)
+      width_ = std::min(kTooMany, width_ * static_cast<std::size_t>(std::min<std::int64_t>(n, kTooMany)));
+    if (width_ > kMostValues)
       fail(fmt::format("has rows of the shape {}, which are too large; a row has at most {} values", shape_text(shape),
                        kMostValues));
   }
@@ -49,15 +50,30 @@ void ArrayRows::add(const ArrayReader& array) {
                     shape_text(shape), name_, shape_text(shape_)));
   }
   rows_ += form.extent[0];
-  bytes_ = bytes_ && form.bytes;
   fit_float_ = fit_float_ && form.fits_float;
+  forms_.push_back(form);
+}
+
+void ArrayRows::require_alike(const ArrayRows& like) const {
+  if (shape_ != like.shape_) {
+    throw DataError(fmt::format("{}: has rows of the shape {}, but those of {} have {}", name_, shape_text(shape_),
+                                like.name_, shape_text(like.shape_)));
+  }
+  const auto other = std::ranges::find(forms_, !like.bytes(), &ArrayForm::bytes);
+  if (other == forms_.end()) return;
+  const std::string name = arrays_[static_cast<std::size_t>(other - forms_.begin())]()->name();
+  throw DataError(fmt::format("{}: {} bytes (uint8), but {} {}; store both as the same type", name,
+                              other->bytes ? "holds" : "holds other numbers than", like.name_,
+                              other->bytes ? "does not" : "holds them"));
 }
 
 bool RowCursor::refill() {
   while (left_ == 0) {
     if (array_ != nullptr) array_->finish();
     if (opened_ == rows_.arrays().size()) return false;
-    array_ = rows_.arrays()[opened_++]();
+    array_ = rows_.arrays()[opened_]();
+    if (array_->form() != rows_.forms()[opened_++])
+      throw DataError(array_->name() + ": changed while it was being read");
     left_ = array_->form().extent.at(0);
     begin_ = 0;
     rows_in_block_ = 0;

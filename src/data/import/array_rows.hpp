@@ -14,25 +14,30 @@ class ArrayRows {
  public:
   /// Looks at their headers. \throws DataError for rows of different shapes, or too many axes or values
   explicit ArrayRows(std::vector<OpenArray> arrays);
+  /// \throws DataError for rows of another shape than those of `like`, and where one of these arrays holds unsigned
+  /// bytes and the first one of `like` does not, or the other way round: they may stand for other numbers
+  void require_alike(const ArrayRows& like) const;
 
   std::int64_t rows() const { return rows_; }
   const std::vector<std::int64_t>& shape() const { return shape_; }  ///< of a row; a single value: empty
   std::size_t width() const { return width_; }                       ///< values of a row
-  bool bytes() const { return bytes_; }                              ///< whether all values are unsigned bytes
+  bool bytes() const { return forms_.front().bytes; }                ///< whether the first one holds unsigned bytes
   bool fit_float() const { return fit_float_; }      ///< whether a float32 holds any value of their types exactly
   const std::string& name() const { return name_; }  ///< of the first one
 
   const std::vector<OpenArray>& arrays() const { return arrays_; }
+  const std::vector<ArrayForm>& forms() const { return forms_; }
 
  private:
   void add(const ArrayReader& array);
 
   std::vector<OpenArray> arrays_;
+  std::vector<ArrayForm> forms_;  ///< of each of them
   std::string name_;
   std::vector<std::int64_t> shape_;
   std::int64_t rows_ = 0;
   std::size_t width_ = 1;
-  bool bytes_ = true, fit_float_ = true;
+  bool fit_float_ = true;
 };
 
 /// Reads their rows, one after the other.

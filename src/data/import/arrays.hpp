@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "import/rows.hpp"
-#include "unisono/data/hdf5.hpp"
 
 // Arrays of numbers in the files of other programs, as importers read them: from the first value to the last one.
 namespace unisono::data {
@@ -20,6 +19,7 @@ struct ArrayForm {
   bool bytes = false;             ///< whether values are unsigned bytes
   bool fits_float = false;        ///< whether a float32 holds any value of its type exactly
   std::int64_t rows_at_once = 1;  ///< rows along the first axis that are best read together
+  bool operator==(const ArrayForm&) const = default;
 };
 
 class ArrayReader {

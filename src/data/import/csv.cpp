@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,9 @@
 namespace unisono::data {
 namespace {
 
+constexpr std::size_t kRowsAtATime = 4096;
+constexpr std::size_t kMostNames = 4000;  // an attribute of HDF5 holds 64 KiB: 16 bytes a name
+
 /// Collects the rows of one group, and writes them some thousands at a time.
 class GroupWriter {
  public:
@@ -30,74 +34,57 @@ class GroupWriter {
  private:
   void flush();
 
-  /// Writes the values of the rows that were collected, and forgets them.
-  template <typename T>
-  void write_column(const char* column, std::vector<T>& values);
-
   SetWriter& writer_;
   std::string name_;
   std::size_t width_;
-  bool labels_, targets_, groups_, times_, weights_;
   std::int64_t rows_, written_ = 0;
-  std::vector<float> features_, all_targets_, all_weights_;
-  std::vector<std::int64_t> all_labels_, all_groups_;
-  std::vector<double> all_times_;
+  std::vector<float> features_;
+  // The columns that the table has.
+  std::optional<ColumnWriter<std::int64_t>> labels_, groups_;
+  std::optional<ColumnWriter<float>> targets_, weights_;
+  std::optional<ColumnWriter<double>> times_;
 };
 
-constexpr std::size_t kRowsAtATime = 4096;
-constexpr std::size_t kMostNames = 4000;  // an attribute of HDF5 holds 64 KiB: 16 bytes a name
-
 GroupWriter::GroupWriter(SetWriter& writer, const CsvTable& table, Split split, std::int64_t rows)
-    : writer_(writer),
-      name_(name_of(split)),
-      width_(table.feature_names().size()),
-      labels_(table.column_of(ColumnRole::label) != nullptr),
-      targets_(table.column_of(ColumnRole::target) != nullptr),
-      groups_(table.column_of(ColumnRole::group) != nullptr),
-      times_(table.column_of(ColumnRole::time) != nullptr),
-      weights_(table.column_of(ColumnRole::weight) != nullptr),
-      rows_(rows) {
+    : writer_(writer), name_(name_of(split)), width_(table.feature_names().size()), rows_(rows) {
   if (rows == 0) return;
   writer_.create_features<float>(name_, rows, {static_cast<std::int64_t>(width_)});
   if (width_ <= kMostNames) writer_.file().write_attribute(name_ + "/features", "feature_names", table.feature_names());
-  const std::vector<std::uint64_t> length{static_cast<std::uint64_t>(rows)};
-  if (labels_) writer_.file().create<std::int64_t>(name_ + "/labels", length);
-  if (targets_) writer_.file().create<float>(name_ + "/targets", length);
-  if (groups_) writer_.file().create<std::int64_t>(name_ + "/groups", length);
-  if (times_) writer_.file().create<double>(name_ + "/times", length);
-  if (weights_) writer_.file().create<float>(name_ + "/weights", length);
-}
-
-template <typename T>
-void GroupWriter::write_column(const char* column, std::vector<T>& values) {
-  writer_.file().write_rows(name_ + "/" + column, static_cast<std::uint64_t>(written_), values.size(), values.data());
-  values.clear();
+  const auto make = [&](auto& column, ColumnRole role, const char* name) {
+    if (table.column_of(role) != nullptr) column.emplace(writer, name_ + name, static_cast<std::uint64_t>(rows));
+  };
+  make(labels_, ColumnRole::label, "/labels");
+  make(targets_, ColumnRole::target, "/targets");
+  make(groups_, ColumnRole::group, "/groups");
+  make(times_, ColumnRole::time, "/times");
+  make(weights_, ColumnRole::weight, "/weights");
 }
 
 void GroupWriter::add(const CsvRow& row) {
   features_.insert(features_.end(), row.features.begin(), row.features.end());
-  if (labels_) all_labels_.push_back(row.label);
-  if (targets_) all_targets_.push_back(row.target);
-  if (groups_) all_groups_.push_back(row.group);
-  if (times_) all_times_.push_back(row.time);
-  if (weights_) all_weights_.push_back(row.weight);
+  if (labels_) labels_->add(row.label);
+  if (targets_) targets_->add(row.target);
+  if (groups_) groups_->add(row.group);
+  if (times_) times_->add(row.time);
+  if (weights_) weights_->add(row.weight);
   if (features_.size() >= kRowsAtATime * width_) flush();
 }
 
 void GroupWriter::flush() {
   const auto count = static_cast<std::int64_t>(features_.size() / width_);
   writer_.write_features(name_, written_, count, features_.data());
-  features_.clear();
-  if (labels_) write_column("labels", all_labels_);
-  if (targets_) write_column("targets", all_targets_);
-  if (groups_) write_column("groups", all_groups_);
-  if (times_) write_column("times", all_times_);
-  if (weights_) write_column("weights", all_weights_);
   written_ += count;
+  features_.clear();
 }
 
 void GroupWriter::finish() {
-  if (rows_ > 0) flush();
+  if (rows_ == 0) return;
+  flush();
+  if (labels_) labels_->finish();
+  if (targets_) targets_->finish();
+  if (groups_) groups_->finish();
+  if (times_) times_->finish();
+  if (weights_) weights_->finish();
 }
 
 using VisitExample = std::function<void(Split, CsvRow&)>;
@@ -252,8 +239,11 @@ std::vector<std::string> wanted_names(const Preprocessing& trained) {
   std::vector<std::string> names;
   for (const FittedColumn& column : trained.columns) {
     const DateColumn* const date = date_of(column.name, trained.recipe);
-    const std::string& name = date == nullptr ? column.name : date->name;
-    if (std::ranges::count(names, name) == 0) names.push_back(name);
+    if (date == nullptr) {
+      names.push_back(column.name);
+    } else if (std::ranges::count(names, date->name) == 0) {
+      names.push_back(date->name);
+    }
   }
   return names;
 }
@@ -364,7 +354,7 @@ class ColumnCheck {
           missing ? "the value is missing, but the model was trained on a set without missing values; fill it in, or "
                     "import the training set with --missing mean or --missing median"
           : column.role == ColumnRole::date
-              ? not_a_date(field, column.date.order) + ", as the model's training set had them in this column"
+              ? not_a_date(field, column.date.order, ", as the model's training set had them in this column")
               : fmt::format(
                     "'{}' is not a number in the range of float32, but the model was trained on numbers in this column",
                     field));

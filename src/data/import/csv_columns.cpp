@@ -94,7 +94,7 @@ void note_time(const LineReader& line, CsvColumn& column, const std::string& fie
 
 void check_date(const LineReader& line, CsvColumn& column, const std::string& field) {
   const auto date = parse_date(field, column.date.order);
-  if (!date) fail_at(line, column, not_a_date(field, column.date.order) + "; correct it, or set --date-format");
+  if (!date) fail_at(line, column, not_a_date(field, column.date.order, "; correct it, or set --date-format"));
   column.date.hours = column.date.hours || date->has_time;
   note_number(column, date->days);
 }
@@ -180,20 +180,6 @@ void scan_row(CsvTable& table, const LineReader& line, const std::vector<std::st
   }
 }
 
-/// A second table has the same names on top.
-void check_names(const OpenText& open, const CsvTable& table) {
-  const auto lines = open();
-  lines->join_quoted(table.dialect.delimiter);
-  std::string text;
-  std::vector<std::string> names;
-  if (lines->next(text)) split_line(*lines, text, table.dialect.delimiter, names);
-  for (std::size_t i = 0; i < names.size() && i < table.columns.size(); ++i) {
-    if (names[i].empty() || names[i] == table.columns[i].name) continue;
-    lines->fail(
-        fmt::format("column {} is named '{}', but '{}' in the training table", i + 1, names[i], table.columns[i].name));
-  }
-}
-
 std::int64_t scan_rows(const OpenText& open, CsvTable& table) {
   const auto lines = open();
   const std::int64_t rows =
@@ -266,6 +252,8 @@ void give_roles(std::vector<CsvColumn>& columns, const CsvOptions& options) {
   };
   conflict(options.label.empty() && options.target.empty() && options.task != Task::automatic,
            "--task says what the column of --label holds; name that column");
+  conflict(options.dates.empty() && options.date_order != DateOrder::ymd,
+           "--date-format says how columns of dates are written; name them with --dates");
   conflict(!options.target.empty() && options.task == Task::classes,
            "--task classes and --target cannot be combined; name the column of classes with --label");
   for (CsvColumn& column : columns) {
@@ -309,11 +297,14 @@ void give_roles(std::vector<CsvColumn>& columns, const CsvOptions& options) {
   }
 }
 
-std::string not_a_date(const std::string& field, DateOrder order) {
+std::string not_a_date(const std::string& field, DateOrder order, std::string_view more) {
+  const std::size_t time = field.find(':'), sign = field.find_last_of("+-");
+  if (time != std::string::npos && sign != std::string::npos && sign > time)
+    return fmt::format("'{}' has a time zone; write all times in one zone, without naming it", field);
   const char* const like = order == DateOrder::ymd   ? "2024-03-01 or 2024-03-01T12:30:00"
                            : order == DateOrder::dmy ? "31/12/2024 or 31/12/2024 12:30"
                                                      : "12/31/2024 or 12/31/2024 12:30";
-  return fmt::format("'{}' is not a date like {}", field, like);
+  return fmt::format("'{}' is not a date like {}{}", field, like, more);
 }
 
 std::string as_number(const LineReader& line, const CsvColumn& column, const std::string& field,
@@ -381,10 +372,7 @@ CsvTable scan_table(const OpenText& open, const OpenText& open_test, const CsvOp
   if (options.drop_missing_labels) require_labels(table);
   table.rows = scan_rows(open, table);
   leave_out_columns(table);
-  if (open_test) {
-    if (table.dialect.header) check_names(open_test, table);
-    table.test_rows = scan_rows(open_test, table);
-  }
+  if (open_test) table.test_rows = scan_rows(open_test, table);
   for (CsvColumn& column : table.columns) {
     if (column.role == ColumnRole::words && column.missing) column.codes.emplace("", 0);
     if (column.has_codes()) number_texts(column);

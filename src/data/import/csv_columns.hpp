@@ -72,8 +72,9 @@ struct CsvTable {
 /// \throws DataError for a number that is written in another form than the table's
 std::string as_number(const LineReader& line, const CsvColumn& column, const std::string& field, const TableForm& form);
 
-/// "'1.3.24' is not a date like 2024-03-01 or …"
-std::string not_a_date(const std::string& field, DateOrder order);
+/// Why a field is no date of this order: "'1.3.24' is not a date like 2024-03-01 or …".
+/// \param more follows, but for a field with a time zone
+std::string not_a_date(const std::string& field, DateOrder order, std::string_view more);
 
 /// Index of the column of this name or number; nothing: there is none.
 std::optional<std::size_t> place_of_column(const std::vector<CsvColumn>& columns, const std::string& which);

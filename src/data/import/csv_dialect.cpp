@@ -193,16 +193,19 @@ std::optional<double> parse_time(const std::string& text) {
 
 namespace {
 
-/// A date of another order as ISO 8601 writes it: "1/3/2024 12:30" as "2024-03-01 12:30"; empty where it is none.
+/// A date of another order as ISO 8601 writes it: "1/3/2024 12:30" as "2024-3-1 12:30"; empty where it is none.
 std::string in_iso_order(const std::string& text, DateOrder order) {
-  int first = 0, second = 0, year = 0, read = 0;
-  char separator = 0, other = 0;
-  const int fields = std::sscanf(text.c_str(), "%2d%c%2d%c%4d%n", &first, &separator, &second, &other, &year, &read);
-  if (fields != 5 || separator != other || std::string_view("/.-").find(separator) == std::string_view::npos) return "";
-  const bool day_first = order == DateOrder::dmy;
-  if (first < 1 || second < 1 || year < 1000) return "";
-  return fmt::format("{:04}-{:02}-{:02}{}", year, day_first ? second : first, day_first ? first : second,
-                     text.substr(static_cast<std::size_t>(read)));
+  constexpr char digits[] = "0123456789";
+  const auto end_of_digits = [&](std::size_t from) {
+    return std::min(text.find_first_not_of(digits, from), text.size());
+  };
+  const std::size_t a = end_of_digits(0), b = end_of_digits(a + 1), c = end_of_digits(b + 1);
+  const bool is_date = a >= 1 && a <= 2 && b >= a + 2 && b <= a + 3 && c == b + 5 && text[a] == text[b] &&
+                       std::string_view("/.-").find(text[a]) != std::string_view::npos;
+  if (!is_date) return "";
+  std::string day = text.substr(0, a), month = text.substr(a + 1, b - a - 1);
+  if (order == DateOrder::mdy) std::swap(day, month);
+  return fmt::format("{}-{}-{}{}", text.substr(b + 1, 4), month, day, text.substr(c));
 }
 
 }  // namespace
@@ -331,6 +334,7 @@ RowFormat<std::vector<std::string>> csv_rows(const CsvDialect& dialect, std::str
   };
   if (!dialect.header) return {.none = none, .parse = parse, .quoted = dialect.delimiter};
   const auto check_names = [dialect, cut](const LineReader& line, const std::string& text) {
+    if (const std::size_t at = find_invalid_utf8(text); at != std::string::npos) line.fail(at + 1, not_utf8(text[at]));
     std::vector<std::string> names;
     cut(line, text, names);
     require_names(dialect, line, names);

@@ -21,8 +21,8 @@ struct Date {
   bool has_time = false;
 };
 
-/// Years have four digits. With another order than ymd, "/", "." or "-" stands between them. Nothing for other texts,
-/// and for days that do not exist.
+/// Years have four digits. Orders other than ymd have "/", "." or "-" between the numbers. Nothing for other texts, and
+/// for days that do not exist.
 std::optional<Date> parse_date(const std::string& text, DateOrder order);
 
 /// How a table is written.
@@ -31,9 +31,9 @@ struct CsvDialect {
   bool header = false;
   std::size_t columns = 0;
   TableForm form = {};
-  // Of a table in several files.
-  std::string file = {};                   ///< the first one; empty: there is but one
-  std::vector<std::string> names = {};     ///< of the columns
+  // What further files are compared with: those of the table, and the one of test rows.
+  std::string file = {};                   ///< the table's first one; empty: there is but one
+  std::vector<std::string> names = {};     ///< of its columns
   bool empty_rows = false;                 ///< whether rows without any text are rows, and are not left out
   std::optional<std::size_t> needed = {};  ///< a column; rows without a value in it are left out
 };

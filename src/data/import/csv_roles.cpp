@@ -100,6 +100,12 @@ ImportedColumn describe_number(const CsvTable& table, const CsvColumn& column) {
   return described;
 }
 
+/// Of a column of words, or one that was left out.
+std::string advice_on_dates(const CsvColumn& column) {
+  if (!column.shape.watched || !column.shape.dates || column.shape.values == 0) return "";
+  return fmt::format("; --dates '{}' makes numbers of dates", column.name);
+}
+
 ImportedColumn describe_date(const CsvColumn& column) {
   if (column.shape.values == 0) return {column.name, "date", "no values"};
   const auto written = [](double days) {
@@ -115,7 +121,7 @@ ImportedColumn describe_column(const CsvTable& table, const CsvColumn& column) {
     case ColumnRole::number:
       return describe_number(table, column);
     case ColumnRole::words:
-      return {column.name, "category", counted(column.texts, "level")};
+      return {column.name, "category", counted(column.texts, "level") + advice_on_dates(column)};
     case ColumnRole::date:
       return describe_date(column);
     case ColumnRole::label:
@@ -131,9 +137,9 @@ ImportedColumn describe_column(const CsvTable& table, const CsvColumn& column) {
     case ColumnRole::excluded:
       break;
   }
-  return {
-      column.name, "left out",
-      column.left_out.empty() ? "--exclude" : fmt::format("{}; --include '{}' keeps it", column.left_out, column.name)};
+  if (column.left_out.empty()) return {column.name, "left out", "--exclude"};
+  return {column.name, "left out",
+          fmt::format("{}{}; --include '{}' keeps it", column.left_out, advice_on_dates(column), column.name)};
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <optional>
 
 #include "import/array_rows.hpp"
 #include "import/csv_split.hpp"
@@ -53,6 +54,7 @@ void check_array_options(const ArrayOptions& options) {
 
 ArrayPart open_part(std::vector<OpenArray> features, std::vector<OpenArray> answers) {
   ArrayPart part{.features = ArrayRows(std::move(features)), .answers = {}};
+  part.features.require_alike(part.features);
   if (answers.empty()) return part;
   part.answers.emplace(std::move(answers));
   if (part.answers->rows() != part.features.rows()) {
@@ -94,7 +96,12 @@ class Answers {
 
   bool are_classes() const { return classes_; }
   const std::vector<std::string>& names() const { return names_; }
-  std::int64_t code_of(double label) const { return codes_.at(label); }
+  std::int64_t code_of(double label) const {
+    const auto code = codes_.find(label);
+    if (code == codes_.end())
+      throw DataError(fmt::format("the label {} appeared while the arrays were being read", label));
+    return code->second;
+  }
   std::size_t count() const { return codes_.size(); }
 
  private:
@@ -170,15 +177,16 @@ class ExampleWriter {
         examples_(examples),
         width_(rows.width()),
         bytes_(rows.bytes()),
+        are_images_(rows.shape().size() >= 2),
         answers_(answers) {
     if (examples == 0) return;
     const std::vector<std::int64_t>& shape = rows.shape();
     bytes_ ? writer.create_features<std::uint8_t>(name_, examples, shape)
            : writer.create_features<float>(name_, examples, shape);
-    const std::vector<std::uint64_t> length{static_cast<std::uint64_t>(examples)};
     if (answers == nullptr) return;
-    answers->are_classes() ? writer.file().create<std::int64_t>(labels(), length)
-                           : writer.file().create<float>(targets(), length);
+    const auto length = static_cast<std::uint64_t>(examples);
+    if (answers->are_classes()) labels_.emplace(writer, name_ + "/labels", length);
+    if (!answers->are_classes()) targets_.emplace(writer, name_ + "/targets", length);
   }
 
   /// \param answer its label or target
@@ -188,47 +196,42 @@ class ExampleWriter {
     } else {
       for (const double value : row) floats_.push_back(static_cast<float>(value));
     }
-    if (answers_ != nullptr && answers_->are_classes()) all_labels_.push_back(answers_->code_of(answer + 0.0));
-    if (answers_ != nullptr && !answers_->are_classes()) all_targets_.push_back(static_cast<float>(answer));
+    if (labels_) labels_->add(answers_->code_of(answer));
+    if (targets_) targets_->add(static_cast<float>(answer));
     constexpr std::size_t kValuesAtATime = 1 << 18;
     if (++collected_ * width_ >= kValuesAtATime) flush();
   }
-  void flush() {
+  void finish(ImageLayout layout) {
     if (examples_ == 0) return;
+    flush();
+    if (labels_) labels_->finish();
+    if (targets_) targets_->finish();
+    if (bytes_ && are_images_) writer_.scale_to_one(name_);
+    if (layout == ImageLayout::automatic) return;
+    writer_.file().write_attribute(name_ + "/features", "layout", std::string(unisono::name_of(layout, kImageLayouts)));
+  }
+
+ private:
+  void flush() {
     const auto count = static_cast<std::int64_t>(collected_);
     bytes_ ? writer_.write_features(name_, written_, count, all_bytes_.data())
            : writer_.write_features(name_, written_, count, floats_.data());
-    const auto first = static_cast<std::uint64_t>(written_);
-    if (!all_labels_.empty()) writer_.file().write_rows(labels(), first, collected_, all_labels_.data());
-    if (!all_targets_.empty()) writer_.file().write_rows(targets(), first, collected_, all_targets_.data());
     written_ += count;
     collected_ = 0;
     all_bytes_.clear();
     floats_.clear();
-    all_labels_.clear();
-    all_targets_.clear();
   }
-  void set_attributes(bool scaled, ImageLayout layout) {
-    if (examples_ == 0) return;
-    if (scaled) writer_.scale_to_one(name_);
-    if (layout != ImageLayout::automatic)
-      writer_.file().write_attribute(name_ + "/features", "layout",
-                                     std::string(unisono::name_of(layout, kImageLayouts)));
-  }
-
- private:
-  std::string labels() const { return name_ + "/labels"; }
-  std::string targets() const { return name_ + "/targets"; }
 
   SetWriter& writer_;
   std::string name_;
   std::int64_t examples_, written_ = 0;
   std::size_t width_, collected_ = 0;
-  bool bytes_;
+  bool bytes_, are_images_;
   const Answers* answers_;
   std::vector<std::uint8_t> all_bytes_;
-  std::vector<float> floats_, all_targets_;
-  std::vector<std::int64_t> all_labels_;
+  std::vector<float> floats_;
+  std::optional<ColumnWriter<std::int64_t>> labels_;
+  std::optional<ColumnWriter<float>> targets_;
 };
 
 /// Calls visit(number, features, label or target) for each example. \throws DataError for features that are not finite
@@ -259,7 +262,7 @@ class ArrayDivision {
       : random_(part.features.rows(), {options.validation_fraction, options.test_fraction, options.seed}) {
     if (options.split != TableSplit::by_class || options.validation_fraction + options.test_fraction == 0) return;
     std::vector<std::int64_t> classes;
-    for (RowCursor cursor(*part.answers); cursor.next();) classes.push_back(answers.code_of(cursor.row()[0] + 0.0));
+    for (RowCursor cursor(*part.answers); cursor.next();) classes.push_back(answers.code_of(cursor.row()[0]));
     splits_ = divide_by_class(classes, {options.validation_fraction, options.test_fraction, options.seed});
   }
   Split of(std::int64_t row) const {
@@ -275,18 +278,6 @@ class ArrayDivision {
   std::vector<Split> splits_;  ///< empty: at random
 };
 
-/// \throws DataError for test examples of another shape or type
-void require_alike(const ArrayRows& train, const ArrayRows& test) {
-  if (test.shape() != train.shape()) {
-    throw DataError(fmt::format("{}: has rows of the shape ({}), but those of {} have ({})", test.name(),
-                                fmt::join(test.shape(), ", "), train.name(), fmt::join(train.shape(), ", ")));
-  }
-  if (test.bytes() == train.bytes()) return;
-  throw DataError(fmt::format("{}: {} bytes (uint8), but {} {}; store both as the same type", test.name(),
-                              test.bytes() ? "holds" : "holds other numbers than", train.name(),
-                              test.bytes() ? "does not" : "holds them"));
-}
-
 /// What an import reads: the training part, which is divided, and maybe a test part.
 struct ArrayParts {
   ArrayPart train;
@@ -299,7 +290,7 @@ ArrayParts open_parts(const OpenNamed& named, const ArrayOptions& options) {
   if (options.test_features.empty()) return parts;
   parts.test = open_part(named(options.test_features),
                          named(options.test_labels.empty() ? options.test_targets : options.test_labels));
-  require_alike(parts.train.features, parts.test->features);
+  parts.test->features.require_alike(parts.train.features);
   return parts;
 }
 
@@ -347,16 +338,12 @@ ImportSummary import_arrays(const OpenNamed& named, const ArrayOptions& options,
   ClassCounts counts(answers.names().size());
   const auto add = [&](Split split, std::span<const double> row, double answer) {
     groups[static_cast<std::size_t>(split)].add(row, answer);
-    if (known != nullptr && answers.are_classes()) counts.add(split, answers.code_of(answer + 0.0));
+    if (known != nullptr && answers.are_classes()) counts.add(split, answers.code_of(answer));
   };
   for_examples(parts.train, [&](std::int64_t i, auto row, double answer) { add(division.of(i), row, answer); });
   if (parts.test)
     for_examples(*parts.test, [&](std::int64_t, auto row, double answer) { add(Split::test, row, answer); });
-  const bool images = rows.shape().size() >= 2;
-  for (ExampleWriter& group : groups) {
-    group.flush();
-    group.set_attributes(images && rows.bytes(), options.layout);
-  }
+  for (ExampleWriter& group : groups) group.finish(options.layout);
   if (!answers.names().empty()) writer.file().write_attribute("", "class_names", answers.names());
   writer.finish();
   summary.warnings = counts.warnings(output.path, answers.names(), "example");

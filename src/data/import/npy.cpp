@@ -10,6 +10,7 @@
 #include "import/arrays.hpp"
 #include "import/raw_formats.hpp"
 #include "unisono/base/errors.hpp"
+#include "unisono/data/hdf5.hpp"
 
 namespace unisono::data {
 namespace {
@@ -77,7 +78,7 @@ const NpyType& type_of(const std::string& text, const std::string& name) {
   });
   if (found == std::end(kTypes)) {
     fail_npy(name, fmt::format("holds values of type '{}', but only booleans, integers and floats of up to 64 bits are "
-                               "supported",
+                               "supported; convert them with astype",
                                text));
   }
   return *found;
@@ -104,6 +105,9 @@ std::string take_header(ByteSource& source, std::size_t& front_bytes) {
   std::string front(kMagic.size(), '\0');
   if (source.read(front) != front.size() || front != kMagic) fail_npy(source.name(), "is not a .npy file");
   const std::string version = take_from_header(source, 2);
+  if (version[0] < 1 || version[0] > 3)
+    fail_npy(source.name(),
+             fmt::format("is written in version {} of the format, but only 1 to 3 are known", int{version[0]}));
   const std::string size_bytes = take_from_header(source, version[0] == 1 ? 2 : 4);
   std::size_t size = 0;
   for (std::size_t i = 0; i < size_bytes.size(); ++i) {
@@ -121,6 +125,8 @@ NpyHeader read_npy_header(ByteSource& source, std::optional<std::uint64_t> file_
   const std::string& name = source.name();
   std::size_t front_bytes = 0;
   const std::string text = take_header(source, front_bytes);
+  if (std::regex_search(text, std::regex("['\"]descr['\"]\\s*:\\s*\\[")))
+    throw DataError(name + ": holds records of several fields; save each field as an array of its own");
   const std::string described = entry(text, "descr", "['\"]([^'\"]{0,40})['\"]", name);
   NpyHeader header;
   header.type = &type_of(described, name);

@@ -272,6 +272,7 @@ void LineReader::append_quoted(std::string& line) {
 bool LineReader::next(std::string& line) {
   for (;;) {
     if (!next_raw(line)) {
+      if (is_fresh_ && !others_.empty()) throw DataError(name() + ": is empty; leave this file out");
       if (open_next()) continue;
       return false;
     }
@@ -304,7 +305,8 @@ OpenText text_of(const std::string& path, Encoding encoding) {
 OpenText text_of(const std::vector<std::string>& paths, Encoding encoding) {
   std::vector<OpenBytes> files;
   for (const std::string& path : paths) {
-    files.push_back([path, encoding, version = file_version(path)] { return as_utf8(open_bytes(path, version), encoding); });
+    files.push_back(
+        [path, encoding, version = file_version(path)] { return as_utf8(open_bytes(path, version), encoding); });
   }
   return [first = files.front(), others = std::vector(files.begin() + 1, files.end())] {
     return std::make_unique<LineReader>(first(), others);

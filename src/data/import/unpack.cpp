@@ -11,6 +11,12 @@ namespace {
 constexpr std::size_t kPackedAtATime = 256 << 10;
 constexpr std::string_view kGzip = "\x1F\x8B", kZstd = "\x28\xB5\x2F\xFD";
 
+/// A frame, or one of those that hold no data, with which pzstd begins.
+bool is_zstd(std::string_view beginning) {
+  return beginning.starts_with(kZstd) ||
+         (beginning.size() >= 4 && (beginning[0] & 0xF0) == 0x50 && beginning.substr(1, 3) == "\x2A\x4D\x18");
+}
+
 /// RFC 1952: members, one after the other. gzip fills files up with zeros on some media, which are no mistake.
 class GzipBytes final : public ByteSource {
  public:
@@ -99,7 +105,7 @@ class BegunBytes final : public ByteSource {
 
 }  // namespace
 
-bool is_packed(std::string_view beginning) { return beginning.starts_with(kGzip) || beginning.starts_with(kZstd); }
+bool is_packed(std::string_view beginning) { return beginning.starts_with(kGzip) || is_zstd(beginning); }
 
 std::span<char> PackedBytes::next() {
   if (at_ == buffer_.size()) {
@@ -120,7 +126,7 @@ std::unique_ptr<ByteSource> unpacked(std::unique_ptr<ByteSource> source) {
   std::string beginning(kZstd.size(), '\0');
   beginning.resize(source->read(beginning));
   if (beginning.starts_with(kGzip)) return std::make_unique<GzipBytes>(PackedBytes(std::move(source), beginning));
-  if (beginning.starts_with(kZstd)) return unpacked_zstd({std::move(source), beginning});
+  if (is_zstd(beginning)) return unpacked_zstd({std::move(source), beginning});
   return std::make_unique<BegunBytes>(std::move(source), std::move(beginning));
 }
 

@@ -5,8 +5,8 @@ namespace unisono::data {
 
 std::unique_ptr<ByteSource> unpacked_zstd(PackedBytes packed) {
   throw DataError(fmt::format(
-      "{}: is compressed with zstd, which this unisono was built without (libzstd-dev was not found); unpack it with "
-      "'zstd -d', or compress it with gzip",
+      "{}: is compressed with zstd, and this unisono was built without it; unpack the file with 'zstd -d', or install "
+      "libzstd-dev and build again",
       packed.name()));
 }
 
