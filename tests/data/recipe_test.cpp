@@ -269,6 +269,35 @@ TEST_CASE("a row to predict may be empty, and what is missing is what the traini
         std::vector<float>{5, 6, 2, 5, 2, 7});
 }
 
+TEST_CASE("dates of a raw table become the features that those of the training table became", "[recipe]") {
+  const TempDir folder;
+  unisono::data::DataSettings settings;
+  settings.path = import_text(
+      folder, "day,x,y\n1.3.2024 12:30,1,no\n2/3/2024,2,yes\n",
+      {.label = "y", .dates = {"day"}, .date_order = unisono::data::DateOrder::dmy, .scale = Scaling::none});
+  const unisono::data::Preprocessing fitted = unisono::data::open_dataset(settings, 1)->preprocessing();
+  const unisono::data::DateColumn day{"day", unisono::data::DateOrder::dmy, true};
+  CHECK(unisono::data::preprocessing_from_json(unisono::data::to_json(fitted), "f").recipe.dates == std::vector{day});
+  const auto read = [&](const std::string& text) {
+    unisono::test::write_file(folder / "new.csv", text);
+    unisono::data::write_raw_table(folder / "new.csv", fitted, {.path = folder / "new.h5", .overwrite = true});
+    unisono::data::DataSettings raw;
+    raw.path = folder / "new.h5";
+    return features_of(*unisono::data::open_dataset(raw, 1, {}, &fitted), unisono::data::Split::test);
+  };
+  const auto refusal = [&](const std::string& text) {
+    return unisono::test::message_of<unisono::DataError>([&] { read(text); });
+  };
+  // 19,782 days after 1970-01-01, a Thursday.
+  CHECK(read("x,other,day\n7,1,29-2-2024\n") == std::vector<float>{2024, 2, 4, 19782, 0, 7});
+  CHECK(read("day;x\n29.02.2024T06:15;7\n") == std::vector<float>{2024, 2, 4, 19782, 6.25, 7});
+  CHECK_THAT(refusal("x,day\n7,2024-02-29\n"),
+             Contains("new.csv:2: column 'day': '2024-02-29' is not a date like 31/12/2024"));
+  CHECK_THAT(refusal("x,day\n7,\n"), Contains("new.csv:2: column 'day': the value is missing"));
+  CHECK_THAT(refusal("x,day.year\n7,2024\n"), Contains("has no column 'day'"));
+  CHECK_THAT(refusal("x,day,day\n7,1/2/2024,1/2/2024\n"), Contains("two columns are named 'day'"));
+}
+
 TEST_CASE("columns without names are known by their places", "[recipe]") {
   const TempDir folder;
   unisono::data::DataSettings settings;
