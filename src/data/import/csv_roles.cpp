@@ -102,7 +102,7 @@ ImportedColumn describe_number(const CsvTable& table, const CsvColumn& column) {
 
 /// Of a column of words, or one that was left out.
 std::string advice_on_dates(const CsvColumn& column) {
-  if (!column.shape.watched || !column.shape.dates || column.shape.values == 0) return "";
+  if (!column.shape.dates) return "";
   return fmt::format("; --dates '{}' makes numbers of dates", column.name);
 }
 
@@ -221,6 +221,8 @@ void leave_out_columns(CsvTable& table) {
     if (column.is_feature() && column.left_out.empty()) ++left;
   }
   for (CsvColumn& column : table.columns) {
+    // Of what was not watched, nothing is known.
+    column.shape.dates &= column.shape.watched && column.role == ColumnRole::words && column.shape.values > 0;
     column.shape.watched = false;
     if (column.left_out.empty()) continue;
     if (left > 0 || column.shape.too_many) {
