@@ -34,8 +34,6 @@ std::int64_t steps_of(double epochs, std::int64_t steps_per_epoch) {
   return std::llround(std::min(epochs * static_cast<double>(steps_per_epoch), 0x1p53));
 }
 
-constexpr std::int64_t kMostSteps = 1LL << 40;
-
 void describe_length(ConfigVisitor& visitor, ScheduleSettings& settings) {
   visitor.field({.name = "epochs",
                  .meaning = "length of the schedule, counted from the start of the run; afterwards the rate stays at "

@@ -66,7 +66,7 @@ void describe_steps(ConfigVisitor& visitor, TrainSettings& settings) {
                  .meaning = "length of the run in place of epochs, so that it may end within one, or be as long with "
                             "any number of examples. 0: epochs says how long it is",
                  .unit = "steps",
-                 .range = at_least(0).at_most(1LL << 40)},
+                 .range = at_least(0).at_most(optim::kMostSteps)},
                 settings.steps);
   visitor.field({.name = "evaluate_every_steps",
                  .meaning = "steps between additional evaluations, besides those after epochs; 0: none",

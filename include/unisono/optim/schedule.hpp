@@ -31,6 +31,8 @@ inline constexpr Named<FinalDecay> kFinalDecays[] = {
     {FinalDecay::linear, "linear", "1 − x"},
     {FinalDecay::cosine, "cosine", "half a cosine"}};
 
+inline constexpr std::int64_t kMostSteps = 1LL << 40;  ///< that a config may ask for
+
 /// A length of training, in epochs or in steps.
 struct Length {
   std::int64_t count = 0;

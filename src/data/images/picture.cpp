@@ -134,20 +134,13 @@ PictureFormat format_of(std::span<const std::uint8_t> bytes) {
 }
 
 Picture decode_picture(std::span<const std::uint8_t> bytes, const std::string& name, const ImageForm& size) {
+  const PictureFormat format = format_of(bytes);
+  if (format == PictureFormat::none)
+    fail_picture(name, bytes.empty() ? "is empty" : "is neither a JPEG nor a PNG file");
   int orientation = 1;
-  switch (format_of(bytes)) {
-    case PictureFormat::jpeg: {
-      Picture picture = decode_jpeg(bytes, name, size, orientation);
-      return upright(std::move(picture), orientation);
-    }
-    case PictureFormat::png: {
-      Picture picture = decode_png(bytes, name, size.colours, orientation);
-      return upright(std::move(picture), orientation);
-    }
-    case PictureFormat::none:
-      break;
-  }
-  fail_picture(name, bytes.empty() ? "is empty" : "is neither a JPEG nor a PNG file");
+  Picture stored = format == PictureFormat::jpeg ? decode_jpeg(bytes, name, size, orientation)
+                                                 : decode_png(bytes, name, size.colours, orientation);
+  return upright(std::move(stored), orientation);
 }
 
 int exif_orientation(std::span<const std::uint8_t> exif) {
@@ -168,7 +161,8 @@ int exif_orientation(std::span<const std::uint8_t> exif) {
 
 Picture upright(Picture stored, int orientation) {
   if (orientation <= 1 || orientation > 8) return stored;
-  // 2: mirrored, 3: by half a turn, 4: both; 5 to 8: the same with rows and columns exchanged.
+  // 2: mirrored; 3: by half a turn; 4: upside down; 5 to 8: rows and columns exchanged, and one, both or neither
+  // turned.
   const bool exchanged = orientation >= 5;
   const bool from_right = orientation == 2 || orientation == 3 || orientation == 7 || orientation == 8;
   const bool from_below = orientation == 3 || orientation == 4 || orientation == 6 || orientation == 7;

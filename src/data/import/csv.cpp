@@ -157,8 +157,7 @@ std::vector<std::vector<std::string>> read_raw_columns(const std::string& input,
   if (!preprocessing.recipe.text.empty()) return table_for(input, preprocessing.recipe).columns("keep", names);
   const OpenText open = text_of(input, preprocessing.recipe.form.encoding);
   const CsvTable table = scan_table_for(open, preprocessing);
-  std::vector<std::string> known;
-  for (const CsvColumn& column : table.columns) known.push_back(column.name);
+  const std::vector<std::string> known = names_of(table.columns);
   std::vector<std::size_t> places;
   for (const std::string& name : names) {
     const auto found = std::find(known.begin(), known.end(), name);
@@ -179,8 +178,7 @@ std::vector<std::vector<std::string>> read_raw_columns(const std::string& input,
 
 // The table is read twice, and once more where rows are not divided at random: it may be larger than memory.
 ImportSummary import_csv(const std::vector<std::string>& paths, const CsvOptions& options, const ImportOutput& output) {
-  const Shares shares{options.validation_fraction, options.test_fraction, options.seed};
-  check_shares(shares, "rows", options.test_file);
+  check_shares(shares_of(options), "rows", options.test_file);
   const OpenText open = text_of(paths, options.form.encoding);
   const OpenText open_test = options.test_file.empty() ? OpenText() : text_of(options.test_file, options.form.encoding);
   check_split(options);
@@ -311,8 +309,7 @@ void give_trained_role(CsvColumn& column, const Preprocessing& trained) {
 }
 
 void give_trained_roles(const OpenText& open, CsvTable& table, const Preprocessing& trained) {
-  std::vector<std::string> names;
-  for (const CsvColumn& column : table.columns) names.push_back(column.name);
+  const std::vector<std::string> names = names_of(table.columns);
   for (const std::string& wanted : wanted_names(trained)) {
     const auto count = std::ranges::count(names, wanted);
     if (count > 1) throw DataError(fmt::format("{}: two columns are named '{}'", open()->name(), wanted));

@@ -368,7 +368,7 @@ CsvTable scan_table(const OpenText& open, const OpenText& open_test, const CsvOp
   table.columns = name_columns(open, table.dialect);
   give_roles(table.columns, options);
   table.dialect.file = open()->name();
-  for (const CsvColumn& column : table.columns) table.dialect.names.push_back(column.name);
+  table.dialect.names = names_of(table.columns);
   if (options.drop_missing_labels) require_labels(table);
   table.rows = scan_rows(open, table);
   leave_out_columns(table);

@@ -120,14 +120,13 @@ void check_split(const CsvOptions& options) {
 }
 
 TableDivision::TableDivision(const CsvTable& table, const OpenText& open, const CsvOptions& options)
-    : way_(way_of(options)), random_(table.rows, {options.validation_fraction, options.test_fraction, options.seed}) {
+    : RowDivision(table.rows, shares_of(options)), way_(way_of(options)) {
   if (options.validation_fraction + options.test_fraction == 0) way_ = TableSplit::random;
   if (way_ == TableSplit::random) return;
   const DivisionKeys keys = read_keys(table, open, way_);
-  splits_ = way_ == TableSplit::group ? divide_groups(keys.codes, options)
-            : way_ == TableSplit::by_class
-                ? divide_by_class(keys.codes, {options.validation_fraction, options.test_fraction, options.seed})
-                : divide_times(keys.times, options);
+  choose(way_ == TableSplit::group      ? divide_groups(keys.codes, options)
+         : way_ == TableSplit::by_class ? divide_by_class(keys.codes, shares_of(options))
+                                        : divide_times(keys.times, options));
   const std::string advice = way_ == TableSplit::group ? "its groups are too large" : "the table is too small";
   for (const Split split : {Split::validation, Split::test}) {
     const double fraction = split == Split::test ? options.test_fraction : options.validation_fraction;
@@ -135,10 +134,6 @@ TableDivision::TableDivision(const CsvTable& table, const OpenText& open, const 
     throw DataError(fmt::format("{}: no rows are left for the group '{}': {}; use a larger fraction, or --split random",
                                 open()->name(), name_of(split), advice));
   }
-}
-
-std::int64_t TableDivision::size(Split split) const {
-  return splits_.empty() ? random_.size(split) : std::count(splits_.begin(), splits_.end(), split);
 }
 
 }  // namespace unisono::data

@@ -15,21 +15,15 @@ void check_split(const CsvOptions& options);
 std::vector<Split> divide_by_class(const std::vector<std::int64_t>& classes, const Shares& shares);
 
 /// Which group each row of a table belongs to, by one of TableSplit's ways.
-class TableDivision {
+class TableDivision : public RowDivision {
  public:
   /// Reads the table once more, unless rows are chosen at random.
   TableDivision(const CsvTable& table, const OpenText& open, const CsvOptions& options);
 
-  Split of(std::int64_t row) const {
-    return splits_.empty() ? random_.of(row) : splits_[static_cast<std::size_t>(row)];
-  }
-  std::int64_t size(Split split) const;
   TableSplit way() const { return way_; }
 
  private:
   TableSplit way_;
-  RandomSplit random_;
-  std::vector<Split> splits_;  ///< empty: at random
 };
 
 }  // namespace unisono::data

@@ -256,26 +256,20 @@ void for_examples(const ArrayPart& part, const Visit& visit) {
 }
 
 /// Which group each example belongs to.
-class ArrayDivision {
+class ArrayDivision : public RowDivision {
  public:
   ArrayDivision(const ArrayPart& part, const Answers& answers, const ArrayOptions& options)
-      : random_(part.features.rows(), {options.validation_fraction, options.test_fraction, options.seed}) {
+      : RowDivision(part.features.rows(), shares_of(options)) {
     if (options.split != TableSplit::by_class || options.validation_fraction + options.test_fraction == 0) return;
     std::vector<std::int64_t> classes;
     for (RowCursor cursor(*part.answers); cursor.next();) classes.push_back(answers.code_of(cursor.row()[0]));
-    splits_ = divide_by_class(classes, {options.validation_fraction, options.test_fraction, options.seed});
+    choose(divide_by_class(classes, shares_of(options)));
+    way_ = TableSplit::by_class;
   }
-  Split of(std::int64_t row) const {
-    return splits_.empty() ? random_.of(row) : splits_[static_cast<std::size_t>(row)];
-  }
-  std::int64_t size(Split split) const {
-    return splits_.empty() ? random_.size(split) : std::ranges::count(splits_, split);
-  }
-  TableSplit way() const { return splits_.empty() ? TableSplit::random : TableSplit::by_class; }
+  TableSplit way() const { return way_; }
 
  private:
-  RandomSplit random_;
-  std::vector<Split> splits_;  ///< empty: at random
+  TableSplit way_ = TableSplit::random;
 };
 
 /// What an import reads: the training part, which is divided, and maybe a test part.
@@ -322,7 +316,7 @@ ImportSummary summarize_arrays(const ArrayParts& parts, const Answers& answers, 
 
 ImportSummary import_arrays(const OpenNamed& named, const ArrayOptions& options, const ImportOutput& output) {
   check_array_options(options);
-  check_shares({options.validation_fraction, options.test_fraction, options.seed}, "examples", "");
+  check_shares(shares_of(options), "examples", "");
   const ArrayParts parts = open_parts(named, options);
   const Answers answers = read_answers(parts, options);
   const ArrayDivision division(parts.train, answers, options);

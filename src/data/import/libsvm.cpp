@@ -208,7 +208,7 @@ std::string write_raw_rows(const std::string& path, const RawForm& form, const I
 SparseSummary import_libsvm(const std::vector<std::string>& paths, const LibsvmOptions& options,
                             const ImportOutput& output) {
   check_options(options);
-  const Shares shares{options.validation_fraction, options.test_fraction, options.seed};
+  const Shares shares = shares_of(options);
   check_shares(shares, "examples", options.test_file);
   SetWriter writer(output);
 

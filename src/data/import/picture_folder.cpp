@@ -6,18 +6,16 @@
 #include <array>
 #include <atomic>
 #include <cctype>
-#include <exception>
 #include <filesystem>
-#include <mutex>
 #include <optional>
 #include <string_view>
-#include <thread>
 
 #include "images/picture.hpp"
 #include "import/rows.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/base/printable.hpp"
 #include "unisono/base/resources.hpp"
+#include "unisono/base/threads.hpp"
 
 namespace unisono::data {
 namespace {
@@ -94,7 +92,7 @@ std::optional<Split> split_of(const fs::path& folder) {
   return found == kSplitNames.end() ? std::nullopt : std::optional(found->split);
 }
 
-/// Adds the pictures of a folder with a folder for each class. \param known classes; null: they are found here
+/// Adds the pictures of a folder with a folder for each class. \param defines whether it says which classes there are
 void add_classes(const fs::path& folder, const fs::path& root, Split split, bool defines, PictureFolder& found) {
   for (const fs::path& path : entries_of(folder)) {
     if (!is_folder(path) && is_picture(path)) {
@@ -117,30 +115,6 @@ void add_classes(const fs::path& folder, const fs::path& root, Split split, bool
                                   path.string()));
     }
   }
-}
-
-/// Does the work of [first, last) with all cores. \throws what one of them throws
-template <typename Work>
-void in_parallel(std::size_t first, std::size_t last, const Work& work) {
-  std::atomic<std::size_t> next{first};
-  std::mutex mutex;
-  std::exception_ptr failure;
-  const auto take = [&] {
-    try {
-      for (std::size_t i = next++; i < last; i = next++) work(i);
-    } catch (...) {
-      const std::lock_guard lock(mutex);
-      failure = std::current_exception();
-      next = last;
-    }
-  };
-  {
-    std::vector<std::jthread> threads;
-    const auto count = std::min<std::size_t>(static_cast<std::size_t>(usable_cpus()), last - first);
-    for (std::size_t i = 1; i < count; ++i) threads.emplace_back(take);
-    take();
-  }
-  if (failure) std::rethrow_exception(failure);
 }
 
 }  // namespace
@@ -191,28 +165,31 @@ PictureFolder list_pictures(const std::string& path, const std::vector<std::stri
   return found;
 }
 
-std::vector<DamagedPicture> read_pictures(
-    const std::vector<PictureFile>& files, const ImageForm& form, bool skips_damaged,
-    const std::function<void(std::size_t, const std::vector<std::uint8_t>&)>& take) {
-  std::vector<DamagedPicture> damaged;
+std::vector<std::string> read_pictures(const std::vector<PictureFile>& files, const ImageForm& form, bool skips_damaged,
+                                       const std::function<void(std::size_t, const std::vector<std::uint8_t>&)>& take) {
+  std::vector<std::string> damaged;
   std::vector<std::vector<std::uint8_t>> images(kAtATime);
   std::vector<std::string> failures(kAtATime);
+  ThreadTeam team(usable_cpus(), "reading pictures");
   for (std::size_t first = 0; first < files.size(); first += kAtATime) {
     const std::size_t last = std::min(files.size(), first + kAtATime);
-    in_parallel(first, last, [&](std::size_t i) {
-      failures[i - first].clear();
-      try {
-        const auto bytes = read_bytes(files[i].path);
-        images[i - first] = scaled(decode_picture(bytes, files[i].path, form), form);
-      } catch (const DataError& error) {
-        failures[i - first] = error.what();
+    std::atomic<std::size_t> next{first};
+    team.run([&](int) {
+      for (std::size_t i = next++; i < last; i = next++) {
+        failures[i - first].clear();
+        try {
+          const auto bytes = read_bytes(files[i].path);
+          images[i - first] = scaled(decode_picture(bytes, files[i].path, form), form);
+        } catch (const DataError& error) {
+          failures[i - first] = error.what();
+        }
       }
     });
     for (std::size_t i = first; i < last; ++i) {
       if (failures[i - first].empty()) {
         take(i, images[i - first]);
       } else if (skips_damaged) {
-        damaged.push_back({i, failures[i - first]});
+        damaged.push_back(failures[i - first]);
       } else {
         throw DataError(failures[i - first] + "; --skip-damaged leaves such files out");
       }

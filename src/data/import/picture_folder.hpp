@@ -34,17 +34,10 @@ PictureFolder list_classes(const std::string& folder);
 /// the classes of the model, these are their labels.
 PictureFolder list_pictures(const std::string& path, const std::vector<std::string>& classes);
 
-/// A picture that could not be read, and why.
-struct DamagedPicture {
-  std::size_t file = 0;  ///< of the list
-  std::string why;
-};
-
 /// Reads pictures with all cores and hands over the images of the form, in the order of the list. \param take gets the
 /// number of a file and its image, [channels, height, width]
-/// \return the damaged ones, if they are to be skipped \throws DataError for the first one, if not
-std::vector<DamagedPicture> read_pictures(
-    const std::vector<PictureFile>& files, const ImageForm& form, bool skips_damaged,
-    const std::function<void(std::size_t, const std::vector<std::uint8_t>&)>& take);
+/// \return what is wrong with the damaged ones, if they are to be skipped \throws DataError for the first one, if not
+std::vector<std::string> read_pictures(const std::vector<PictureFile>& files, const ImageForm& form, bool skips_damaged,
+                                       const std::function<void(std::size_t, const std::vector<std::uint8_t>&)>& take);
 
 }  // namespace unisono::data

@@ -11,7 +11,6 @@
 #include "import/spill.hpp"
 #include "recipe/recipe_file.hpp"
 #include "unisono/base/errors.hpp"
-#include "unisono/base/printable.hpp"
 
 namespace unisono::data {
 namespace {
@@ -73,13 +72,13 @@ class ImagesAside {
 
 /// Chooses pictures for the groups where the folder does not.
 void divide(std::vector<PictureFile>& files, const ImagesOptions& options) {
-  const RandomSplit split(std::ssize(files), {options.validation_fraction, options.test_fraction, options.seed});
+  const RandomSplit split(std::ssize(files), shares_of(options));
   for (std::size_t i = 0; i < files.size(); ++i) files[i].split = split.of(static_cast<std::int64_t>(i));
 }
 
-std::vector<std::string> notes_on(const PictureFolder& folder, const std::vector<DamagedPicture>& damaged) {
+std::vector<std::string> notes_on(const PictureFolder& folder, const std::vector<std::string>& damaged) {
   std::vector<std::string> notes;
-  for (const DamagedPicture& one : damaged) notes.push_back("left out: " + one.why);
+  for (const std::string& why : damaged) notes.push_back("left out: " + why);
   if (!folder.left_out.empty()) {
     notes.push_back(fmt::format("left out: {}, which {} neither .jpg, .jpeg nor .png, such as {}",
                                 count_of(std::ssize(folder.left_out), "file"),
@@ -108,16 +107,16 @@ ImportSummary import_images(const std::string& folder, const ImagesOptions& opti
                     "validation and test; remove the options",
                     folder));
   }
-  check_shares({options.validation_fraction, options.test_fraction, options.seed}, "pictures", "");
+  check_shares(shares_of(options), "pictures", "");
   SetWriter writer(output);
   ImagesAside images(options.form, output.path);
-  const std::vector<DamagedPicture> damaged =
+  const std::vector<std::string> damaged =
       read_pictures(found.files, options.form, options.skips_damaged,
                     [&](std::size_t i, const auto& image) { images.add(found.files[i], image); });
   std::vector<PictureFile>& kept = images.kept();
   if (!found.is_divided) divide(kept, options);
   if (count_of_split(kept, Split::train) == 0) {
-    throw DataError(fmt::format("{}: all pictures for training are damaged, such as {}", folder, damaged.front().why));
+    throw DataError(fmt::format("{}: all pictures for training are damaged, such as {}", folder, damaged.front()));
   }
   images.write(writer);
   write_form(options.form, found.classes, writer);

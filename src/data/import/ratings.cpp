@@ -118,7 +118,7 @@ std::vector<Split> split_ratings(SpilledRatings& ratings, std::uint32_t users, c
     take_last_of_users(ratings, users, splits);
     choose_validation(splits, options);
   } else if (options.split == RatingSplit::random) {
-    const RandomSplit chosen(ratings.size(), {options.validation_fraction, options.test_fraction, options.seed});
+    const RandomSplit chosen(ratings.size(), shares_of(options));
     for (std::size_t row = 0; row < splits.size(); ++row) splits[row] = chosen.of(static_cast<std::int64_t>(row));
   }
   return splits;
@@ -127,7 +127,7 @@ std::vector<Split> split_ratings(SpilledRatings& ratings, std::uint32_t users, c
 constexpr double kMostExact = 9007199254740992.0;  // 2⁵³: whole numbers up to it are exact in a double
 
 void check_options(const RatingsOptions& options) {
-  check_shares({options.validation_fraction, options.test_fraction, options.seed}, "ratings", options.test_file);
+  check_shares(shares_of(options), "ratings", options.test_file);
   if (options.split == RatingSplit::none && options.validation_fraction + options.test_fraction > 0)
     throw ConfigError("--split none leaves all ratings for training; remove the fractions, or use --split random");
   if (options.split != RatingSplit::leave_one_out) return;

@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "order/schedule.hpp"
@@ -76,6 +77,12 @@ struct Shares {
   std::uint64_t seed = 1;  ///< of the choice
 };
 
+/// Of an import's options.
+template <typename Options>
+Shares shares_of(const Options& options) {
+  return {options.validation_fraction, options.test_fraction, options.seed};
+}
+
 /// \param what is shared out: "rows" \param test_file where there is one, its rows are the test group
 /// \throws ConfigError for shares that leave nothing for training, or exclude each other
 void check_shares(const Shares& shares, const std::string& what, const std::string& test_file);
@@ -93,6 +100,26 @@ class RandomSplit {
  private:
   KeyedPermutation order_;
   std::int64_t test_, validation_;
+};
+
+/// Which group each row belongs to: chosen at random, or otherwise.
+class RowDivision {
+ public:
+  Split of(std::int64_t row) const {
+    return chosen_.empty() ? random_.of(row) : chosen_[static_cast<std::size_t>(row)];
+  }
+  std::int64_t size(Split split) const {
+    return chosen_.empty() ? random_.size(split) : std::count(chosen_.begin(), chosen_.end(), split);
+  }
+
+ protected:
+  /// At random, unless `choose` says otherwise.
+  RowDivision(std::int64_t rows, const Shares& shares) : random_(rows, shares) {}
+  void choose(std::vector<Split> of_rows) { chosen_ = std::move(of_rows); }
+
+ private:
+  RandomSplit random_;
+  std::vector<Split> chosen_;
 };
 
 /// How many examples of each group have each class.

@@ -61,8 +61,7 @@ TokensPlan plan_of(const LabelledTables& tables, const ReadTokens& text, const T
   TokensPlan plan;
   plan.keeps_documents = true;
   std::vector<Part> documents = documents_of(text, 0, tables.labels.size(), /*closes=*/false);
-  const RandomSplit split(static_cast<std::int64_t>(tables.documents[0]),
-                          {options.validation_fraction, options.test_fraction, options.seed});
+  const RandomSplit split(static_cast<std::int64_t>(tables.documents[0]), shares_of(options));
   for (std::size_t i = 0; i < documents.size(); ++i) {
     Part& document = documents[i];
     document.label = tables.classes->number_of(tables.labels[i]);

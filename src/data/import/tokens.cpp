@@ -45,7 +45,7 @@ void check_options(const TokensOptions& options) {
          "--documents lines and --document-separator cannot be combined");
   refuse(!options.validation_file.empty() && options.validation_fraction > 0,
          "--validation-file and --validation-fraction cannot be combined");
-  check_shares({options.validation_fraction, options.test_fraction, options.seed}, "text", options.test_file);
+  check_shares(shares_of(options), "text", options.test_file);
 }
 /// Where the parts for validation and testing begin in a text of so many tokens: behind ⌊(1 − fraction) · tokens⌋.
 std::array<std::uint64_t, 2> cuts_of(std::uint64_t tokens, const TokensOptions& options) {
@@ -85,7 +85,7 @@ void divide(const std::vector<Part>& documents, const TokensOptions& options, To
     for (const Part& document : documents) tokens += document.size();
     return divide_text(documents, cuts_of(tokens, options), plan);
   }
-  const RandomSplit split(std::ssize(documents), {options.validation_fraction, options.test_fraction, options.seed});
+  const RandomSplit split(std::ssize(documents), shares_of(options));
   std::int64_t number = 0;
   for (Part document : documents) {
     document.split = split.of(number++);

@@ -1,16 +1,4 @@
-# Finds what two tokenizers are made of: PCRE2 for gpt2, and SentencePiece. UNISONO_HAS_PCRE2 and
-# UNISONO_HAS_SENTENCEPIECE say whether they are there.
-set(UNISONO_HAS_PCRE2 OFF)
-if(UNISONO_PCRE2)
-  pkg_check_modules(PCRE2 IMPORTED_TARGET libpcre2-8)
-  if(PCRE2_FOUND)
-    set(UNISONO_HAS_PCRE2 ON)
-  elseif(NOT UNISONO_PCRE2 STREQUAL AUTO)
-    message(FATAL_ERROR "UNISONO_PCRE2 is ON, but libpcre2-8 is not found; Debian has it in libpcre2-dev")
-  endif()
-endif()
-message(STATUS "PCRE2: ${UNISONO_HAS_PCRE2}")
-
+# Finds SentencePiece, for the tokenizer of this name: UNISONO_HAS_SENTENCEPIECE says whether it is there.
 set(UNISONO_HAS_SENTENCEPIECE OFF)
 if(UNISONO_SENTENCEPIECE)
   # Not by pkg-config, which also names the library that trains models.
