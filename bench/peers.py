@@ -61,7 +61,8 @@ def ensure_venv(venv, *packages):
     if not python.exists():
         say(f"making a virtual environment in {venv}")
         subprocess.run([sys.executable, "-m", "venv", venv], check=True)
-    names = [name.replace("-", "_").replace("scikit_learn", "sklearn") for name in packages]
+    modules = {"scikit-learn": "sklearn", "pillow": "PIL"}
+    names = [modules.get(name, name.replace("-", "_")) for name in packages]
     found = f"import importlib.util as u, sys; sys.exit(not all(u.find_spec(n) for n in {names}))"
     if subprocess.run([python, "-c", found]).returncode != 0:
         say(f"installing {', '.join(packages)} into {venv}")

@@ -35,19 +35,40 @@ void read_size(const std::string& text, data::ImageForm& form) {
   form.height = cross == std::string::npos ? form.width : number(text.substr(cross + 1));
 }
 
+/// Where a table says which files there are, and what they show.
+void add_picture_list(Command command, data::ImagesOptions& options) {
+  const Option list =
+      command
+          .add_option("--list", options.list, "a CSV file with a line for each picture, in place of folders of classes")
+          .type_name("FILE");
+  command
+      .add_option("--file-column", options.file_column, "its column of the files, as they are named below the folder")
+      .needs(list);
+  command.add_option("--label-column", options.label_column, "its column of the classes").needs(list);
+  command.add_option("--split-column", options.split_column, "its column of the splits: train, validation or test")
+      .needs(list);
+}
+
 void add_images(Command import, Chosen& chosen) {
   Command command = import.add_subcommand(
       "images", "import JPEG and PNG files: a folder for each class, maybe below the folders train, val and test");
   const auto folder = std::make_shared<std::string>();
   const auto size = std::make_shared<std::string>();
   const auto options = std::make_shared<data::ImagesOptions>();
-  command.add_option("folder", *folder, "folder with a folder for each class").required().type_name("FOLDER");
+  command.add_option("folder", *folder, "folder with a folder for each class, or with the files of a list")
+      .required()
+      .type_name("FOLDER");
   const auto output = add_output(command);
   command.add_option("--size", *size, "what all images are scaled to: width and height, such as 64x64")
       .required()
       .type_name("WxH");
+  add_picture_list(command, *options);
   command.add_choice("--fit", options->form.fit, data::kFits, "what is kept of a picture of another shape");
   command.add_choice("--colours", options->form.colours, data::kColours, "what a pixel is");
+  command.add_option("--centre", options->form.centre,
+                     "with --fit crop: which share of the sides of the part that is kept is shown, around the middle");
+  command.add_flag("--encoded", options->encoded,
+                   "keep the bytes of the files, which become images whenever they are used");
   command.add_flag("--skip-damaged", options->skips_damaged, "leave out damaged files, and list them");
   add_shares(command, *options, "pictures");
   command.callback([=, &chosen] {

@@ -244,6 +244,115 @@ class Images(BinaryTest):
             self.write(f"photos/{name}/a.png", bytes_of(photo(8, 8), "PNG"))
         self.assertIn("'b' is no class of the training pictures", self.refused("--size", "16"))
 
+    def test_a_table_names_the_files_and_their_classes(self):
+        for seed in range(6):
+            self.write(f"photos/day {seed % 2}/{seed}.png", bytes_of(photo(20, 20, seed), "PNG"))
+        lines = ["name,kind,part"] + [f"day {i % 2}/{i}.png,{'dog' if i < 3 else 'cat'},train" for i in range(6)]
+        lines[2] = lines[2].replace("train", "val")
+        table = self.write("list.csv", "\n".join(lines) + "\n")
+        options = ("--list", "list.csv", "--file-column", "name", "--label-column", "kind")
+        result = self.imported(*options, "--split-column", "part")
+        self.assertIn("5 training, 1 validation and 0 test examples of 3×16×24, 2 classes", result.out)
+        with h5py.File(self.folder / "set.h5") as file:
+            self.assertEqual([name.decode() for name in file.attrs["class_names"]], ["cat", "dog"])
+        self.assertEqual(self.stored()[1].tolist(), [1, 1, 0, 0, 0])
+        self.assertEqual(self.stored()[2][1], "day 0/2.png")
+        self.assertEqual(self.stored("validation")[2], ["day 1/1.png"])
+        self.imported(*options, "--encoded", "--test-fraction", "0.5")
+        with h5py.File(self.folder / "set.h5") as file:
+            self.assertEqual(len(file["train/ends"]), 3)
+        (self.folder / "set.h5").unlink()
+        size = ("--size", "8")
+        refusal = self.refused(*size, "--list", "list.csv", code=2)
+        self.assertIn("--file-column 'file': there is no such column", refusal)
+        split = (*options, "--split-column", "part")
+        self.assertIn("remove the options", self.refused(*size, *split, "--test-fraction", "0.5", code=2))
+        table.write_text("\n".join(lines).replace("val", "valley"))
+        self.assertIn("list.csv:3: 'valley' is no split", self.refused(*size, *split))
+        table.write_text("\n".join(lines).replace("1/5", "1/7"))
+        self.assertRegex(self.refused(*size, *options), r"list\.csv:7: .*name.*photos/day 1/7.png is not there")
+        table.write_text("\n".join(lines).replace("day 1/5.png", ""))
+        self.assertRegex(self.refused(*size, *options), r"list\.csv:7: .*the file is empty")
+        words = ("data", "import", "images", "photos", *size, "--output", "a.h5", *options[2:])
+        self.assertEqual(self.unisono(*words).code, 2)
+
+    def make_photos(self, count=10):
+        """JPEG files of several sizes; the classes differ in their colours."""
+        for seed in range(count):
+            for name, colour in (("Äpfel grün", (40, 200, 60)), ("cats", (200, 60, 40))):
+                picture = numpy.asarray(photo(50 + 7 * seed, 90 - 4 * seed, seed)) // 4 + numpy.array(colour) // 2
+                content = bytes_of(Image.fromarray(picture.astype("uint8")), quality=95)
+                self.write(f"photos/{name}/nr {seed:02}.jpg", content)
+
+    def test_files_that_are_kept_become_the_images_that_an_import_of_images_holds(self):
+        self.make_photos()
+        self.imported("--encoded", "--validation-fraction", "0.25", "--centre", "0.8")
+        with h5py.File(self.folder / "set.h5") as file:
+            ends, names = file["train/ends"][:], [name.decode() for name in file["train/files"]]
+            content = bytes(file["train/pictures"][ends[3] : ends[4]])
+        self.assertEqual(content, (self.folder / "photos" / names[4]).read_bytes())
+        self.train("kept")
+        (self.folder / "set.h5").rename(self.folder / "kept.h5")
+        self.imported("--validation-fraction", "0.25", "--centre", "0.8")
+        self.train("images")
+        for split in ("train", "validation"):
+            losses = [self.summary(run)[split]["loss"] for run in ("kept", "images")]
+            self.assertEqual(*losses)
+        described = self.succeed("data", "describe", "kept.h5").out
+        self.assertRegex(described, r"pictures  15 in [0-9.]+ KiB of JPEG and PNG files")
+        lines = self.succeed("evaluate", "kept", "--data", "kept.h5", "--split", "validation").out.splitlines()
+        other = self.succeed("evaluate", "kept", "--data", "set.h5", "--split", "validation").out.splitlines()
+        self.assertEqual(lines[2:], other[2:])
+        (self.folder / "photos").rename(self.folder / "new")
+        self.succeed("predict", "kept", "--input", "new", "--output", "p.csv")
+        self.assertIn("0,cats/nr 00.jpg,0,cats,0,cats,", (self.folder / "p.csv").read_text())
+
+    def test_augmented_pictures_train_to_the_same_model_on_any_ranks_and_threads(self):
+        self.make_photos()
+        self.imported("--encoded")
+        changes = ("crop_area=0.3", "horizontal_flip=true", "rotation=10", "hue=0.1", "contrast=0.2", "erasing=0.3")
+        options = [f"data.augmentation.{change}" for change in changes] + ["data.pictures.height=12", "train.epochs=3"]
+        sets = [word for option in options for word in ("--set", option)]
+        results = []
+        for name, ranks, threads in (("a", 0, 1), ("b", 0, 3), ("c", 2, 2)):
+            self.train(name, *sets, "--set", f"data.pictures.threads={threads}", ranks=ranks)
+            results.append(self.summary(name)["train"]["loss"])
+        self.assertEqual(results[0], results[1])
+        # Two ranks add the gradients of eight examples in another order.
+        self.assertAlmostEqual(results[0], results[2], delta=1e-5 * results[0])
+
+    def test_kept_files_that_are_damaged_are_named(self):
+        self.make_photos(4)
+        whole = bytes_of(photo(200, 150), quality=95)
+        png = bytes_of(photo(60, 50), "PNG")
+        cases = {
+            "cut.jpg": (whole[: len(whole) // 2], "is a damaged JPEG file: it is cut off"),
+            "head.jpg": (whole[:20], "is a damaged JPEG file"),
+            "cut.png": (png[: len(png) // 2], "is a damaged PNG file: it is cut off"),
+            "bits.png": (png[:60] + b"\x13\x37" + png[62:], "is a damaged PNG file: wrong checksum"),
+            "text.jpg": (b"no picture", "is neither a JPEG nor a PNG file"),
+        }
+        for name, (content, why) in cases.items():
+            with self.subTest(name):
+                path = self.write(f"photos/cats/{name}", content)
+                self.assertIn(f"photos/cats/{name}: {why}", self.refused("--size", "16", "--encoded"))
+                path.unlink()
+        for name, (content, _) in cases.items():
+            self.write(f"photos/cats/{name}", content)
+        result = self.imported("--skip-damaged", "--encoded")
+        self.assertIn("8 training", result.out)
+        for name in cases:
+            self.assertEqual(result.out.count(f"warning: left out: photos/cats/{name}: "), 1, result)
+        self.train("run", "--set", "train.epochs=1")
+        # Only a decoder finds that a half is missing.
+        self.write("photos/cats/wrong.jpg", whole[: len(whole) // 2] + whole[-2:])
+        self.imported("--skip-damaged", "--encoded")
+        for ranks in (0, 2):
+            result = self.unisono("train", "config.toml", "--output", f"bad{ranks}", ranks=ranks)
+            self.assertEqual(result.code, 3, result)
+            self.assertEqual(result.err.count("is a damaged JPEG file"), 1, result)
+            self.assertRegex(result.err, r"set\.h5: /train/pictures: example 4 \(cats/wrong\.jpg\): is a damaged")
+
     def test_a_model_of_pictures_asks_for_pictures(self):
         self.make_classes(count=4)
         self.imported(size="8")

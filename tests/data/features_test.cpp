@@ -165,7 +165,7 @@ TEST_CASE("statistics of pieces are those of the whole", "[statistics]") {
   for (std::int64_t piece = 0; piece < pieces; ++piece) {
     unisono::data::FeatureSums one(group, shift);
     const unisono::data::Range rows = unisono::data::part_of(n, piece, pieces);
-    for (std::int64_t row = rows.first; row < rows.last; ++row) one.add(bytes(data) + row * 16);
+    for (std::int64_t row = rows.first; row < rows.last; ++row) one.add({.features = bytes(data) + row * 16});
     sums.insert(sums.end(), one.sums().begin(), one.sums().end());
   }
   const auto expected = [&](const std::vector<std::size_t>& features) {

@@ -2,7 +2,7 @@
 
 #include <numeric>
 
-#include "images/picture.hpp"
+#include "images/picture_reader.hpp"
 #include "unisono/base/errors.hpp"
 
 namespace unisono::data {
@@ -51,6 +51,12 @@ TEST_CASE("Exif data say how a picture is turned, in both byte orders", "[pictur
   }
 }
 
+std::vector<std::uint8_t> scaled(const Picture& picture, const ImageForm& form) {
+  std::vector<std::uint8_t> image(static_cast<std::size_t>(form.bytes()));
+  PictureReader().scale(picture, form, image);
+  return image;
+}
+
 TEST_CASE("pictures are scaled by means of the pixels around", "[pictures]") {
   const Picture picture{.height = 1, .width = 4, .channels = 1, .values = {0, 40, 80, 120}};
   CHECK(scaled(picture, {.height = 1, .width = 4, .fit = Fit::stretch, .colours = Colours::grey}) == picture.values);
@@ -70,10 +76,11 @@ TEST_CASE("an image of no pixels or of too many is refused", "[pictures]") {
 }
 
 TEST_CASE("other bytes are no picture", "[pictures]") {
+  std::vector<std::uint8_t> image(3);
   const std::vector<std::uint8_t> text = {'t', 'e', 'x', 't'};
-  CHECK_THROWS_WITH(decode_picture(text, "f", {.height = 1, .width = 1}),
+  CHECK_THROWS_WITH(PictureReader().read(text, "f", {.height = 1, .width = 1}, true, image),
                     Catch::Contains("f: is neither a JPEG nor a PNG file"));
-  CHECK_THROWS_WITH(decode_picture({}, "f", {.height = 1, .width = 1}), "f: is empty");
+  CHECK_THROWS_WITH(PictureReader().read({}, "f", {.height = 1, .width = 1}, true, image), "f: is empty");
 }
 
 }  // namespace

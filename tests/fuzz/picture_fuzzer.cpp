@@ -3,8 +3,9 @@
 
 #include <cstdint>
 #include <cstdlib>
+#include <vector>
 
-#include "images/picture.hpp"
+#include "images/picture_reader.hpp"
 #include "unisono/base/errors.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -18,11 +19,19 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
                        .width = 1 + choice % 5,
                        .fit = kFits[choice % 3].value,
                        .colours = kColours[choice % 2].value};
+  std::vector<std::uint8_t> image(static_cast<std::size_t>(form.bytes()));
   try {
-    const Picture picture = decode_picture(bytes, "fuzzed", form);
-    const auto values = static_cast<std::size_t>(picture.height * picture.width * picture.channels);
-    if (values == 0 || picture.values.size() != values || picture.channels != form.channels()) std::abort();
-    if (scaled(picture, form).size() != static_cast<std::size_t>(form.bytes())) std::abort();
+    check_picture(bytes, "fuzzed");
+  } catch (const unisono::DataError&) {
+  }
+  PictureReader reader;
+  try {
+    reader.read(bytes, "fuzzed", form, /*to_the_end=*/true, image);
+    const auto some = [&](std::int64_t height, std::int64_t width) {
+      const double rows = 1 + static_cast<double>(choice % height), columns = 1 + static_cast<double>(choice % width);
+      return Box{.left = static_cast<double>(width) - columns, .top = 0, .width = columns, .height = rows};
+    };
+    reader.read(bytes, "fuzzed", form, some, image);
   } catch (const unisono::DataError&) {
   }
   return 0;

@@ -81,11 +81,34 @@ inline constexpr Named<NormalizationKind> kNormalizations[] = {
     {NormalizationKind::channel, "channel", "one mean and standard deviation per channel"},
     {NormalizationKind::feature, "feature", "one mean and standard deviation per feature"}};
 
+/// What comes into an image where it is moved or turned.
+enum class Fill { black, mean, reflect };
+
+inline constexpr Named<Fill> kFills[] = {
+    {Fill::black, "black", "zeros, before features are normalised"},
+    {Fill::mean, "mean", "the mean of the training examples, which normalisation makes 0"},
+    {Fill::reflect, "reflect", "the image, reflected at its edges"}};
+
 /// `[data.augmentation]`, for images in training.
 struct AugmentationSettings {
-  std::int64_t crop_padding = 0;  ///< pixels of zero padding on each side, before a random crop back to the size
+  std::int64_t crop_padding = 0;  ///< pixels of padding on each side, before a random crop back to the size
   bool horizontal_flip = false;
   std::int64_t shift = 0;  ///< at most so many pixels in each direction
+  Fill fill = Fill::black;
+  double crop_area = 1;  ///< a random part with at least this share of the area is scaled to the size; 1: no crop
+  double crop_aspect = 4. / 3;  ///< its aspect is at most so many times that of the image, or a fraction of as much
+  double rotation = 0;          ///< at most so many degrees in each direction
+  double brightness = 0, contrast = 0, saturation = 0;  ///< factors from 1 − this to 1 + this
+  double hue = 0;                                       ///< at most this part of the circle of hues in each direction
+  double erasing = 0;                                   ///< probability that a rectangle is erased
+  void describe(ConfigVisitor& visitor);
+};
+
+/// `[data.pictures]`, for sets that hold the bytes of JPEG and PNG files.
+struct PictureSettings {
+  std::int64_t height = 0, width = 0;  ///< pixels of the images that they become; 0: as the set says
+  double centre = 0;                   ///< ImageForm::centre of evaluated images; 0: as the set says
+  std::int64_t threads = 0;            ///< threads of a rank that decode; 0: chosen automatically
   void describe(ConfigVisitor& visitor);
 };
 
@@ -108,6 +131,7 @@ struct DataSettings {
   WindowPlaces windows = WindowPlaces::consecutive;  ///< sets of tokens: where shuffled windows begin
   std::int64_t arrangement_seed = -1;  ///< seed of the order in which sparse rows and ratings lie in memory; −1: `seed`
   bool external_files = false;         ///< whether the file may refer to values in other files
+  PictureSettings pictures = {};
   AugmentationSettings augmentation = {};
   /// Not in the config: evaluated windows of a set of tokens begin so many tokens apart; 0: T. Each but the first
   /// counts only the tokens that the one before has not counted, so that they are predicted from T − stride tokens at
@@ -169,6 +193,7 @@ struct DatasetInfo {
   bool resident = true;        ///< whether the set is held in memory; else it is streamed from the file
   bool weighted = false;       ///< whether training examples have weights
   bool augmented = false;      ///< whether training examples are changed at random
+  bool encoded = false;        ///< whether examples are pictures that are decoded whenever they are used
   /// How features are normalised: as DataSettings say, but automatic only where the set's recipe scales its columns.
   NormalizationKind normalization = NormalizationKind::none;
   ImageLayout layout = ImageLayout::automatic;  ///< chw or hwc where the features have four axes

@@ -24,6 +24,7 @@ struct ImageForm {
   std::int64_t height = 0, width = 0;  ///< pixels
   Fit fit = Fit::crop;
   Colours colours = Colours::rgb;
+  double centre = 1;  ///< Fit::crop: which share of the sides of its largest part is kept, around the middle
   bool operator==(const ImageForm&) const = default;
 
   std::int64_t channels() const { return colours == Colours::rgb ? 3 : 1; }

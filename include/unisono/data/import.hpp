@@ -76,14 +76,23 @@ ImportSummary import_cifar10(const std::string& folder, const ImportOutput& outp
 /// What import_images makes of pictures.
 struct ImagesOptions {
   ImageForm form;
+  /// Whether the set keeps the bytes of the files, which become images whenever they are used; otherwise it holds the
+  /// images.
+  bool encoded = false;
+  std::string list = {};  ///< a table of the files and their classes; empty: folders say the classes
+  // Columns of the table, by name.
+  std::string file_column = "file", label_column = "label";
+  std::string split_column = {};                      ///< train, validation or test; empty: the files are chosen
   bool skips_damaged = false;                         ///< whether damaged files are left out, and not refused
   double validation_fraction = 0, test_fraction = 0;  ///< of the pictures, where the folder does not divide them
   std::uint64_t seed = 1;                             ///< seed of the random choice of pictures
 };
 
 /// Imports a folder with a folder of JPEG or PNG files for each class; or one with the folders train and maybe val (or
-/// valid, validation) and test, each of which has folders of classes. All images of the set have the same form. Memory:
-/// some hundred pictures, and the names of the files. \throws ConfigError for options that do not fit the folder
+/// valid, validation) and test, each of which has folders of classes; or the files of a folder that a table names, with
+/// their classes. All images of the set have the same form. Memory:
+/// some hundred pictures, and the names of the files. Where files are kept, they are not decoded: damage is found in
+/// their headers, at their ends, and by PNG's checksums. \throws ConfigError for options that do not fit the folder
 ImportSummary import_images(const std::string& folder, const ImagesOptions& options, const ImportOutput& output);
 
 /// Whether a file's first line holds the names of the columns.

@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "unisono/base/errors.hpp"
-#include "unisono/base/random.hpp"
 
 namespace unisono::data {
 namespace {
@@ -14,19 +13,6 @@ namespace {
 std::vector<float> spread(const std::vector<float>& values, std::size_t count, float otherwise) {
   if (values.size() > 1) return values;
   return std::vector<float>(count, values.empty() ? otherwise : values[0]);
-}
-
-std::int32_t draw_offset(std::int64_t most, RandomStream& random) {
-  const auto drawn = static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(2 * most + 1)));
-  return static_cast<std::int32_t>(drawn - most);
-}
-
-/// out(x) = in(x + right), or zero.
-void move_row(Index width, Index right, const float* in, float* out) {
-  const Index first = std::clamp<Index>(-right, 0, width), last = std::clamp<Index>(width - right, first, width);
-  std::fill(out, out + first, 0.0F);
-  std::copy(in + first + right, in + last + right, out + first);
-  std::fill(out + last, out + width, 0.0F);
 }
 
 }  // namespace
@@ -90,34 +76,38 @@ void FeatureWriter::write_moved(const std::byte* stored, const Movement& movemen
   }
 }
 
-bool has_effect(const AugmentationSettings& settings) {
-  return settings.crop_padding > 0 || settings.shift > 0 || settings.horizontal_flip;
+/// Of a pixel outside, in each channel; the mean over the channel where each feature has a mean of its own.
+Outside FeatureWriter::outside(Fill fill) const {
+  Outside outside{.fill = fill, .values = std::vector<float>(static_cast<std::size_t>(shape_.channels))};
+  if (fill != Fill::mean) return outside;
+  const std::size_t means = mean_.size() / outside.values.size();
+  for (std::size_t i = 0; i < mean_.size(); ++i) outside.values[i / means] += mean_[i] / static_cast<float>(means);
+  return outside;
 }
 
-Movement draw_movement(const AugmentationSettings& settings, std::uint64_t seed, std::int64_t epoch,
-                       std::uint64_t example) {
-  RandomStream random(seed, Purpose::augmentation, example, static_cast<std::uint32_t>(epoch));
-  Movement movement;
-  for (const std::int64_t most : {settings.crop_padding, settings.shift}) {
-    if (most == 0) continue;
-    movement.down += draw_offset(most, random);
-    movement.right += draw_offset(most, random);
+void FeatureWriter::write_changed(const std::byte* stored, const Augmentation& change, Fill fill, float* out) {
+  const Outside beyond = outside(fill);
+  convert(storage_, stored, values_.size(), scale_, offset_, values_.data());
+  move_image(shape_, change.movement, beyond, values_.data(), moved_.data());
+  if (change.degrees != 0) {
+    values_.swap(moved_);
+    turn_image(shape_, change.degrees, beyond, values_.data(), moved_.data());
   }
-  if (settings.horizontal_flip) movement.flipped = random.below(2) == 1;
-  return movement;
-}
-
-void move_image(const FeatureShape& shape, const Movement& movement, const float* in, float* out) {
-  for (Index channel = 0; channel < shape.channels; ++channel) {
-    const float* plane = in + channel * shape.height * shape.width;
-    for (Index y = 0; y < shape.height; ++y, out += shape.width) {
-      const Index from = y + movement.down;
-      if (from < 0 || from >= shape.height) {
-        std::fill(out, out + shape.width, 0.0F);
-        continue;
-      }
-      move_row(shape.width, movement.right, plane + from * shape.width, out);
-      if (movement.flipped) std::reverse(out, out + shape.width);
+  if (change.colours != ColourChange{}) {
+    const float byte = 255 * scale_;  // colours go from 0 to 1
+    for (float& value : moved_) value = (value - offset_) / byte;
+    change_colours(shape_, change.colours, moved_.data());
+    for (float& value : moved_) value = value * byte + offset_;
+  }
+  const std::size_t plane = moved_.size() / mean_.size();
+  for (std::size_t i = 0; i < mean_.size(); ++i) {
+    for (std::size_t j = i * plane; j < (i + 1) * plane; ++j) out[j] = (moved_[j] - mean_[i]) * factor_[i];
+  }
+  if (!change.erased) return;
+  const Patch& patch = *change.erased;
+  for (Index channel = 0; channel < shape_.channels; ++channel) {
+    for (Index y = patch.top; y < patch.top + patch.height; ++y) {
+      std::fill_n(out + (channel * shape_.height + y) * shape_.width + patch.left, patch.width, 0.0F);
     }
   }
 }

@@ -5,22 +5,12 @@
 #include <cstdint>
 #include <vector>
 
+#include "augment/augmentation.hpp"
 #include "dense/schema.hpp"
 #include "unisono/data/dataset.hpp"
 #include "unisono/tensor/features.hpp"
 
 namespace unisono::data {
-
-/// Whether the settings ask for any augmentation.
-bool has_effect(const AugmentationSettings& settings);
-
-/// Draws an example's augmentation: a function of (seed, epoch, example) alone. A random crop of the padded image is a
-/// shift by at most the padding.
-Movement draw_movement(const AugmentationSettings& settings, std::uint64_t seed, std::int64_t epoch,
-                       std::uint64_t example);
-
-/// Applies a movement to an image. \param in, out [C, H, W]
-void move_image(const FeatureShape& shape, const Movement& movement, const float* in, float* out);
 
 /// Checks that a normalisation was made for features of this shape. \throws DataError if not
 void check_fits(const Normalization& normalization, const GroupSchema& group);
@@ -41,8 +31,13 @@ class FeatureWriter {
   /// The same with augmentation: the image is moved before it is normalised, so pixels from outside have the value 0,
   /// as black pixels have.
   void write_moved(const std::byte* stored, const Movement& movement, float* out);
+  /// The same with any augmentation: the image is moved, turned, given other colours, normalised, and a part of it is
+  /// erased. \pre its storage is bytes where colours change
+  void write_changed(const std::byte* stored, const Augmentation& change, Fill fill, float* out);
 
  private:
+  Outside outside(Fill fill) const;
+
   Storage storage_;
   FeatureShape shape_;
   float scale_, offset_;

@@ -25,7 +25,7 @@ std::uint64_t hash_row(const hdf5::File& file, const GroupSchema& group, std::in
   OwnedBlock one(group, {row, row + 1});
   one.block.read(file, group, one.block.rows());
   const RawExample example = one.block.example(row);
-  hash = hash_bytes({example.features, static_cast<std::size_t>(group.features.size()) * size_of(group.storage)}, hash);
+  hash = hash_bytes({example.features, group.feature_bytes({row, row + 1})}, hash);
   if (group.has_labels) hash = hash_bytes(std::as_bytes(std::span(&example.label, 1)), hash);
   if (group.has_weights) hash = hash_bytes(std::as_bytes(std::span(&example.weight, 1)), hash);
   if (group.target_size == 0) return hash;
@@ -55,7 +55,7 @@ constexpr double kResidentShare = 0.5;  // of the memory that is available
 std::int64_t resident_bytes(const SetPlan& plan, const DataSettings& settings, const NodeShare& share, int ranks) {
   std::int64_t bytes = 0;
   for (const auto& group : plan.schema.groups) {
-    if (group) bytes += static_cast<std::int64_t>(RowBlock::bytes(*group, group->examples));
+    if (group) bytes += static_cast<std::int64_t>(RowBlock::bytes(*group, {0, group->examples}));
   }
   return settings.partition == Partition::fixed ? bytes / ranks * share.node_size : bytes;
 }
@@ -68,7 +68,7 @@ void note_streaming(SetPlan& plan, const DataSettings& settings, const NodeShare
   plan.info.resident = false;
   plan.window_bytes = settings.window_bytes > 0 ? settings.window_bytes : kDefaultWindowBytes;
   const auto& train = plan.schema.group(Split::train);
-  const std::int64_t there = train ? static_cast<std::int64_t>(RowBlock::bytes(*train, train->examples)) : 0;
+  const std::int64_t there = train ? static_cast<std::int64_t>(RowBlock::bytes(*train, {0, train->examples})) : 0;
   plan.info.bytes_per_node = std::min(plan.window_bytes, 2 * there) / ranks * share.node_size;
 }
 
@@ -145,10 +145,31 @@ void count_classes(SetPlan& plan, const hdf5::File& file, const NodeShare& share
 
 void check_augmentation(const SetPlan& plan, const DataSettings& settings) {
   const FeatureShape& shape = plan.info.features;
-  if (!has_effect(settings.augmentation) || shape.width > 1) return;
-  throw ConfigError(
-      fmt::format("[data.augmentation] moves images, but the examples of {} are rows of {} features; remove it",
-                  plan.schema.path, shape.size()));
+  const AugmentationSettings& asked = settings.augmentation;
+  if (!has_effect(asked)) return;
+  if (shape.width <= 1) {
+    throw ConfigError(
+        fmt::format("[data.augmentation] moves images, but the examples of {} are rows of {} features; remove it",
+                    plan.schema.path, shape.size()));
+  }
+  const bool bytes = plan.schema.any_group().storage == Storage::uint8;
+  if (!bytes && (asked.crop_area < 1 || changes_colours(asked))) {
+    throw ConfigError(fmt::format(
+        "[data.augmentation]: crop_area, brightness, contrast, saturation and hue need images that are stored as bytes "
+        "(uint8), but those of {} are {}; remove these keys",
+        plan.schema.path, hdf5::name_of(plan.schema.any_group().stored.type)));
+  }
+  if (changes_colours(asked) && shape.channels != 1 && shape.channels != 3) {
+    throw ConfigError(fmt::format(
+        "[data.augmentation]: brightness, contrast, saturation and hue need images of one or three channels, but those "
+        "of {} have {}; remove these keys",
+        plan.schema.path, shape.channels));
+  }
+  if (asked.fill == Fill::mean && plan.info.normalization == NormalizationKind::none) {
+    throw ConfigError(
+        "data.augmentation.fill = \"mean\" needs the mean of the training examples; set data.normalization = "
+        "\"channel\", or another fill");
+  }
 }
 
 }  // namespace
@@ -158,12 +179,14 @@ NormalizationKind normalization_of(const DataSettings& settings, const Recipe& r
   return recipe.scaling == Scaling::none ? NormalizationKind::none : NormalizationKind::automatic;
 }
 
-SchemaRules rules_of(const DataSettings& settings, bool trained) {
-  const bool autoencoder = settings.targets == Targets::features;
-  return {.needs_training = !trained,
-          .needs_answers = !trained && !autoencoder,
+SchemaRules rules_of(const DataSettings& settings, const Preprocessing* trained) {
+  const bool autoencoder = settings.targets == Targets::features, is_training = trained == nullptr;
+  return {.needs_training = is_training,
+          .needs_answers = is_training && !autoencoder,
           .ignores_answers = autoencoder,
-          .layout = settings.layout};
+          .layout = settings.layout,
+          .pictures = is_training ? settings.pictures : PictureSettings{},
+          .trained_images = is_training ? std::nullopt : trained->recipe.images};
 }
 
 void choose_reader(SetPlan& plan, const DataSettings& settings, const NodeShare& share, Agreement& agreement) {
@@ -220,6 +243,7 @@ void complete_plan(SetPlan& plan, const hdf5::File& file, const DataSettings& se
       plan.info.targets[i] = {plan.groups[i]->has_labels, features};
     }
     plan.info.augmented = has_effect(settings.augmentation);
+    plan.info.encoded = any.pictures != nullptr;
     plan.info.weighted = plan.group(Split::train) != nullptr && plan.group(Split::train)->has_weights;
     if (plan.info.weighted && trained == nullptr) require_some_weight(file, *plan.group(Split::train));
     plan.info.train = plan.rows(Split::train).size();

@@ -34,9 +34,9 @@ struct SetPlan {
 /// The normalisation that the config asks for; `automatic` becomes `none` if the set's recipe scales nothing.
 NormalizationKind normalization_of(const DataSettings& settings, const Recipe& recipe);
 
-/// What the file must have. \param trained whether a trained model brings its preprocessing: the file then needs
-/// neither a training group nor labels
-SchemaRules rules_of(const DataSettings& settings, bool trained);
+/// What the file must have. \param trained the preprocessing of a trained model: the file then needs neither a training
+/// group nor labels; null: there is none
+SchemaRules rules_of(const DataSettings& settings, const Preprocessing* trained);
 
 /// Decides whether the set becomes resident or is streamed; the same on all ranks. Collective.
 void choose_reader(SetPlan& plan, const DataSettings& settings, const NodeShare& share, Agreement& agreement);

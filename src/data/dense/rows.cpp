@@ -11,6 +11,7 @@
 #include "dense/feature_writer.hpp"
 #include "recipe/fit.hpp"
 #include "unisono/base/errors.hpp"
+#include "unisono/base/threads.hpp"
 #include "unisono/data/moments.hpp"
 
 namespace unisono::data {
@@ -117,7 +118,7 @@ bool encode_alike(const FittedColumn& one, const FittedColumn& other) {
 std::size_t total_bytes(const SetPlan& plan) {
   std::size_t bytes = 0;
   for (const auto& group : plan.schema.groups) {
-    if (group) bytes += RowBlock::bytes(*group, group->examples);
+    if (group) bytes += RowBlock::bytes(*group, {0, group->examples});
   }
   return bytes;
 }
@@ -135,9 +136,10 @@ RowBlock::RowBlock(const GroupSchema& group, Range rows, std::byte* memory)
     : rows_(rows),
       features_(memory),
       feature_bytes_(static_cast<std::size_t>(group.features.size()) * size_of(group.storage)),
+      pictures_(group.pictures.get()),
       target_size_(static_cast<std::size_t>(group.target_size)) {
   const auto count = static_cast<std::size_t>(rows.size());
-  memory += aligned_bytes(count * feature_bytes_);
+  memory += aligned_bytes(group.feature_bytes(rows));
   if (target_size_ > 0) targets_ = reinterpret_cast<float*>(memory);
   memory += aligned_bytes(count * target_size_ * sizeof(float));
   if (group.has_labels) labels_ = reinterpret_cast<std::int32_t*>(memory);
@@ -145,9 +147,9 @@ RowBlock::RowBlock(const GroupSchema& group, Range rows, std::byte* memory)
   if (group.has_weights) weights_ = reinterpret_cast<float*>(memory);
 }
 
-std::size_t RowBlock::bytes(const GroupSchema& group, std::int64_t rows) {
-  const auto count = static_cast<std::size_t>(rows);
-  return aligned_bytes(count * static_cast<std::size_t>(group.features.size()) * size_of(group.storage)) +
+std::size_t RowBlock::bytes(const GroupSchema& group, Range rows) {
+  const auto count = static_cast<std::size_t>(rows.size());
+  return aligned_bytes(group.feature_bytes(rows)) +
          aligned_bytes(count * static_cast<std::size_t>(group.target_size) * sizeof(float)) +
          aligned_bytes(group.has_labels ? count * sizeof(std::int32_t) : 0) +
          aligned_bytes(group.has_weights ? count * sizeof(float) : 0);
@@ -163,12 +165,17 @@ RowBlock RowBlock::with_features(float* features, Index size) const {
 RawExample RowBlock::example(std::int64_t row) const {
   assert(row >= rows_.first && row < rows_.last);
   const std::size_t at = offset(row);
-  return {features_ + at * feature_bytes_, targets_ == nullptr ? nullptr : targets_ + at * target_size_,
+  return {features(row), targets_ == nullptr ? nullptr : targets_ + at * target_size_,
           labels_ == nullptr ? 0 : labels_[at], weights_ == nullptr ? 1.0F : weights_[at],
           static_cast<std::uint64_t>(row)};
 }
 
 void RowBlock::read_features(const hdf5::File& file, const GroupSchema& group, Range rows) {
+  if (pictures_ != nullptr) {
+    const std::uint64_t first = pictures_->begin(rows.first);
+    return file.read_rows(group.features_path(), first, pictures_->bytes(rows),
+                          reinterpret_cast<std::uint8_t*>(features_ + (first - pictures_->begin(rows_.first))));
+  }
   std::byte* memory = features_ + offset(rows.first) * feature_bytes_;
   if (group.raw) {
     return file.read_rows(group.features_path(), static_cast<std::uint64_t>(rows.first),
@@ -227,14 +234,15 @@ bool share_answer(const hdf5::File& file, const GroupSchema& group, Range rows, 
 }
 
 OwnedBlock::OwnedBlock(const GroupSchema& group, Range rows)
-    : memory_(static_cast<std::byte*>(::operator new (std::max<std::size_t>(RowBlock::bytes(group, rows.size()), 1),
-                                                      std::align_val_t{kAlignmentBytes}))) {
+    : memory_(static_cast<std::byte*>(
+          ::operator new (std::max<std::size_t>(RowBlock::bytes(group, rows), 1), std::align_val_t{kAlignmentBytes}))) {
   block = RowBlock(group, rows, memory_.get());
 }
 
 std::int64_t block_rows(const GroupSchema& group) {
+  if (group.pictures) return std::max<std::int64_t>(1, kBlockBytes / group.bytes_per_example());
   const std::int64_t chunk = group.stored.chunk.empty() ? 1 : static_cast<std::int64_t>(group.stored.chunk[0]);
-  const std::int64_t row_bytes = group.features.size() * static_cast<std::int64_t>(size_of(group.storage));
+  const auto row_bytes = static_cast<std::int64_t>(group.feature_bytes({0, 1}));
   const std::int64_t rows = std::max<std::int64_t>(1, kBlockBytes / row_bytes);
   // Chunks that are not compressed can be read in parts.
   if (chunk > rows && !group.stored.compressed) return rows;
@@ -288,7 +296,7 @@ void SharedBlocks::read(const hdf5::File& file) {
     const auto& group = plan_.schema.groups[i];
     if (!group) continue;
     blocks_[i] = RowBlock(*group, {0, group->examples}, base);
-    base += RowBlock::bytes(*group, group->examples);
+    base += RowBlock::bytes(*group, {0, group->examples});
     blocks_[i].read(file, *group, part_in_blocks(*group, memory_));
   }
 }
@@ -306,8 +314,9 @@ const RowBlock& RowsOnDemand::block(const hdf5::File& file, const GroupSchema& g
 namespace {
 
 std::vector<float> values_of(const GroupSchema& group, const RowBlock& block, std::int64_t row) {
+  StoredNumbers numbers(group);
   std::vector<float> values(static_cast<std::size_t>(group.features.size()));
-  convert(group.storage, block.features(row), values.size(), group.scale, group.offset, values.data());
+  convert(group.storage, numbers.of(block.example(row)), values.size(), group.scale, group.offset, values.data());
   return values;
 }
 
@@ -319,7 +328,7 @@ std::vector<float> example_of(const StoredRows& rows, const GroupSchema& group, 
 }
 
 void add_rows(const RowBlock& block, Range rows, FeatureSums& sums) {
-  for (std::int64_t row = rows.first; row < rows.last; ++row) sums.add(block.features(row));
+  for (std::int64_t row = rows.first; row < rows.last; ++row) sums.add(block.example(row));
 }
 
 /// Reads these rows from the file and adds them to the sums.
@@ -357,12 +366,23 @@ std::size_t parts(NormalizationKind kind, const FeatureShape& shape) {
   return kind == NormalizationKind::channel ? static_cast<std::size_t>(shape.channels) : 1;
 }
 
+constexpr std::int64_t kMostPictures = 4096;
+
+/// Evenly spaced rows, whose mean is near enough to that of all.
+FileRows some_of(const FileRows& all) {
+  if (all.size() <= kMostPictures) return all;
+  std::vector<std::int64_t> rows;
+  for (std::int64_t i = 0; i < kMostPictures; ++i) rows.push_back(all.row(part_of(all.size(), i, kMostPictures).first));
+  return runs_of(rows);
+}
+
 }  // namespace
 
 Normalization training_statistics(NormalizationKind kind, const SetPlan& plan, StoredRows training,
-                                  const NodeShare& share, Agreement& agreement) {
+                                  const NodeShare& share, int threads, Agreement& agreement) {
   const GroupSchema& group = *plan.group(Split::train);
-  const FileRows& rows = plan.rows(Split::train);
+  const FileRows& all = plan.rows(Split::train);
+  const FileRows rows = group.pictures ? some_of(all) : all;
   const std::int64_t pieces = statistics_pieces(group, rows.size());
   const auto piece_size = static_cast<std::size_t>(2 * group.features.size());
   NodeMemory memory(share, static_cast<std::size_t>(pieces) * piece_size * sizeof(double));
@@ -372,32 +392,45 @@ Normalization training_statistics(NormalizationKind kind, const SetPlan& plan, S
   std::vector<float> shift;
   agreement.all_do([&] {
     shift = example_of(training, group, rows.row(0));
-    FeatureSums sums(group, shift);
     const Range mine = memory.part(pieces);
-    for (std::int64_t piece = mine.first; piece < mine.last; ++piece) {
-      sums.clear();
-      for (const auto& run : rows.runs(part_of(rows.size(), piece, pieces))) {
-        add(training, group, {run.first_row, run.first_row + run.rows}, sums);
+    ThreadTeam team(threads, "computing the mean of the training examples");
+    team.run([&](int thread) {
+      FeatureSums sums(group, shift);
+      for (std::int64_t piece = mine.first + thread; piece < mine.last; piece += threads) {
+        sums.clear();
+        for (const auto& run : rows.runs(part_of(rows.size(), piece, pieces))) {
+          add(training, group, {run.first_row, run.first_row + run.rows}, sums);
+        }
+        std::ranges::copy(sums.sums(), sums_of_pieces + static_cast<std::size_t>(piece) * piece_size);
       }
-      std::copy(sums.sums().begin(), sums.sums().end(), sums_of_pieces + static_cast<std::size_t>(piece) * piece_size);
-    }
+    });
   });
   memory.complete();
   return make_normalization(kind, group, rows.size(), shift,
                             {sums_of_pieces, static_cast<std::size_t>(pieces) * piece_size});
 }
 
+StoredNumbers::StoredNumbers(const GroupSchema& group)
+    : pictures_(group.pictures), image_(static_cast<std::size_t>(pictures_ ? group.features.size() : 0)) {}
+
+const std::byte* StoredNumbers::of(const RawExample& example) {
+  if (!pictures_) return example.features;
+  pictures_->read(reader_, static_cast<std::int64_t>(example.row), picture_of(*pictures_, example), image_);
+  return reinterpret_cast<const std::byte*>(image_.data());
+}
+
 FeatureSums::FeatureSums(const GroupSchema& group, std::vector<float> shift)
-    : storage_(group.storage),
+    : numbers_(group),
+      storage_(group.storage),
       scale_(group.scale),
       offset_(group.offset),
       shift_(std::move(shift)),
       values_(shift_.size()),
       sums_(2 * shift_.size()) {}
 
-void FeatureSums::add(const std::byte* stored) {
+void FeatureSums::add(const RawExample& example) {
   const std::size_t count = shift_.size();
-  convert(storage_, stored, count, scale_, offset_, values_.data());
+  convert(storage_, numbers_.of(example), count, scale_, offset_, values_.data());
   for (std::size_t i = 0; i < count; ++i) {
     const double x = double{values_[i]} - double{shift_[i]};
     sums_[i] += x;

@@ -19,12 +19,18 @@ namespace unisono::data {
 
 /// One example in memory, before conversion to features of a batch.
 struct RawExample {
-  const std::byte* features = nullptr;
-  const float* targets = nullptr;  ///< null: none
+  const std::byte* features = nullptr;  ///< as the set stores them: numbers, or the bytes of a picture
+  const float* targets = nullptr;       ///< null: none
   std::int32_t label = 0;
   float weight = 1;
   std::uint64_t row = 0;  ///< in its group
 };
+
+/// The bytes of an example that is a picture.
+inline std::span<const std::uint8_t> picture_of(const EncodedPictures& pictures, const RawExample& example) {
+  const auto row = static_cast<std::int64_t>(example.row);
+  return {reinterpret_cast<const std::uint8_t*>(example.features), pictures.bytes({row, row + 1})};
+}
 
 /// Rows [first, last) of a group in one piece of memory, which it does not own: all features, then all targets, labels
 /// and weights; each of these parts begins at a multiple of kAlignmentBytes.
@@ -33,8 +39,8 @@ class RowBlock {
   RowBlock() = default;
   /// \param memory of bytes(group, rows.size()) bytes
   RowBlock(const GroupSchema& group, Range rows, std::byte* memory);
-  /// Bytes that so many rows need.
-  static std::size_t bytes(const GroupSchema& group, std::int64_t rows);
+  /// Bytes that these rows need.
+  static std::size_t bytes(const GroupSchema& group, Range rows);
 
   /// The same targets, labels and weights with other features. \param features of a group with these rows, as floats
   RowBlock with_features(float* features, Index size) const;
@@ -42,7 +48,10 @@ class RowBlock {
   Range rows() const { return rows_; }
   /// \pre rows().first ≤ row < rows().last
   RawExample example(std::int64_t row) const;
-  const std::byte* features(std::int64_t row) const { return features_ + offset(row) * feature_bytes_; }
+  const std::byte* features(std::int64_t row) const {
+    if (pictures_ != nullptr) return features_ + (pictures_->begin(row) - pictures_->begin(rows_.first));
+    return features_ + offset(row) * feature_bytes_;
+  }
   /// Those of this row and, behind them, of the rows that follow. \pre the group has them
   const std::int32_t* labels(std::int64_t row) const { return labels_ + offset(row); }
   const float* weights(std::int64_t row) const { return weights_ + offset(row); }
@@ -61,10 +70,11 @@ class RowBlock {
 
   Range rows_;
   std::byte* features_ = nullptr;
-  float* targets_ = nullptr;        ///< null: none
-  std::int32_t* labels_ = nullptr;  ///< null: none
-  float* weights_ = nullptr;        ///< null: all 1
-  std::size_t feature_bytes_ = 0;   ///< of one example
+  float* targets_ = nullptr;                   ///< null: none
+  std::int32_t* labels_ = nullptr;             ///< null: none
+  float* weights_ = nullptr;                   ///< null: all 1
+  std::size_t feature_bytes_ = 0;              ///< of one example, unless examples are pictures
+  const EncodedPictures* pictures_ = nullptr;  ///< null: examples are none
   std::size_t target_size_ = 0;
 };
 
@@ -163,13 +173,27 @@ class EncodedTable {
   GroupBlocks blocks_;
 };
 
+/// Gives stored features as numbers: those of a picture are its image.
+class StoredNumbers {
+ public:
+  explicit StoredNumbers(const GroupSchema& group);
+  /// [features] Valid until the next call. \throws DataError for a damaged picture
+  const std::byte* of(const RawExample& example);
+
+ private:
+  std::shared_ptr<const EncodedPictures> pictures_;
+  PictureReader reader_;
+  std::vector<std::uint8_t> image_;  ///< [C, H, W] of a picture
+};
+
 /// Where a group's features are: in a file, or all of them in memory.
 using StoredRows = std::variant<const hdf5::File*, const RowBlock*>;
 
 /// Computes the normalisation from a set's training examples; the ranks of a node divide the work. Collective.
-/// \param training the rows of the group that has the training examples
+/// Of pictures, at most 4,096 are decoded, evenly spaced. \param training the rows of the group that has the training
+/// examples \param threads of this rank
 Normalization training_statistics(NormalizationKind kind, const SetPlan& plan, StoredRows training,
-                                  const NodeShare& share, Agreement& agreement);
+                                  const NodeShare& share, int threads, Agreement& agreement);
 
 /// Sums over the features of some rows, in double, for means and variances. Values are shifted by those of one example
 /// first, so that a large mean does not cancel a small deviation.
@@ -178,12 +202,13 @@ class FeatureSums {
   /// \param shift [features]; the same for all sums that will be added up
   FeatureSums(const GroupSchema& group, std::vector<float> shift);
 
-  void add(const std::byte* stored);
+  void add(const RawExample& example);
   /// [2 · features]: Σ (x − shift), then Σ (x − shift)²
   std::span<const double> sums() const { return sums_; }
   void clear();
 
  private:
+  StoredNumbers numbers_;
   Storage storage_;
   float scale_, offset_;
   std::vector<float> shift_, values_;

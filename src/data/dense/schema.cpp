@@ -89,7 +89,25 @@ void require_columns(const hdf5::File& file, const GroupSchema& group, const Rec
                    recipe.columns.size()));
 }
 
+/// Where the group has the bytes of pictures. They become images of bytes, 0 to 255 for 0 to 1.
+void read_pictures(const hdf5::File& file, GroupSchema& group, const Recipe& recipe) {
+  if (!recipe.images) {
+    fail(file, group.name + "/pictures", "needs /recipe to say what images pictures become; import the folder again");
+  }
+  const ImageForm& form = *recipe.images;
+  group.stored = file.shape(group.name + "/pictures");
+  group.pictures = std::make_shared<const EncodedPictures>(read_encoded_pictures(file, group.name, form));
+  group.examples = std::ssize(group.pictures->ends);
+  group.stored.extent = {static_cast<std::uint64_t>(group.examples)};
+  group.features = {form.channels(), form.height, form.width};
+  group.storage = Storage::uint8;
+  group.scale = static_cast<float>(1.0 / 255);
+}
+
 void read_features(const hdf5::File& file, GroupSchema& group, const SchemaRules& rules, const Recipe& recipe) {
+  if (!file.exists(group.features_path()) && file.exists(group.name + "/pictures")) {
+    return read_pictures(file, group, recipe);
+  }
   const std::string path = group.features_path();
   if (!file.exists(path)) fail(file, group.name, fmt::format("has no dataset 'features'; add it"));
   group.stored = file.shape(path);
@@ -163,7 +181,7 @@ GroupSchema read_group(const hdf5::File& file, const std::string& name, const Sc
 
 std::vector<std::string> read_feature_names(const hdf5::File& file, const GroupSchema& group) {
   const std::string path = group.features_path();
-  if (group.raw || !file.has_attribute(path, "feature_names")) return {};
+  if (group.raw || group.pictures || !file.has_attribute(path, "feature_names")) return {};
   return file.read_attribute<std::vector<std::string>>(path, "feature_names");
 }
 
@@ -223,6 +241,7 @@ void check_complete(const hdf5::File& file, const SetSchema& set) {
   for (const auto& group : set.groups) {
     if (!group) continue;
     check_complete(file, group->features_path(), group->stored);
+    if (group->pictures) check_complete(file, group->name + "/ends", file.shape(group->name + "/ends"));
     if (group->has_labels) check_complete(file, group->labels_path(), file.shape(group->labels_path()));
     if (group->has_weights) check_complete(file, group->weights_path(), file.shape(group->weights_path()));
     if (group->target_size > 0) check_complete(file, group->targets_path(), file.shape(group->targets_path()));
@@ -252,6 +271,30 @@ void check_groups(const hdf5::File& file, const SetSchema& set, const SchemaRule
                               fmt::join(file.children(""), ", ")));
 }
 
+/// What pictures become: as for a trained model, or as the config and the import say.
+void settle_images(Recipe& recipe, const SchemaRules& rules) {
+  if (!recipe.images) return;
+  if (rules.trained_images) {
+    recipe.images = rules.trained_images;
+    return;
+  }
+  ImageForm& form = *recipe.images;
+  if (rules.pictures.height > 0) form.height = rules.pictures.height;
+  if (rules.pictures.width > 0) form.width = rules.pictures.width;
+  if (rules.pictures.centre > 0) form.centre = rules.pictures.centre;
+  require_size(form);
+}
+
+/// The config may say what pictures become only where they are decoded while they are used.
+void check_pictures(const SetSchema& set, const SchemaRules& rules) {
+  const PictureSettings& asked = rules.pictures;
+  if (set.any_group().pictures || (asked.height == 0 && asked.width == 0 && asked.centre == 0)) return;
+  throw ConfigError(fmt::format(
+      "[data.pictures] says what pictures become, but the examples of {} are no pictures of JPEG or PNG files; remove "
+      "height, width and centre, or import the folder with --encoded",
+      set.path));
+}
+
 constexpr std::int64_t kRowsAtATime = 1 << 18;
 constexpr double kLimit = 2147483648.0;          // labels are kept as int32
 constexpr std::int32_t kMostUnstated = 1 << 20;  // most classes of a set that does not state their number
@@ -263,10 +306,16 @@ constexpr std::int32_t kMostUnstated = 1 << 20;  // most classes of a set that d
 
 }  // namespace
 
+std::size_t GroupSchema::feature_bytes(Range rows) const {
+  if (pictures) return pictures->bytes(rows);
+  return static_cast<std::size_t>(rows.size() * features.size()) * size_of(storage);
+}
+
 std::int64_t GroupSchema::bytes_per_example() const {
   const std::size_t label = (has_labels ? sizeof(std::int32_t) : 0) + (has_weights ? sizeof(float) : 0);
-  return static_cast<std::int64_t>(static_cast<std::size_t>(features.size()) * size_of(storage) + label +
-                                   static_cast<std::size_t>(target_size) * sizeof(float));
+  const auto all = static_cast<std::size_t>(examples);
+  const std::size_t of_features = pictures ? feature_bytes({0, examples}) / all + 1 : feature_bytes({0, 1});
+  return static_cast<std::int64_t>(of_features + label + static_cast<std::size_t>(target_size) * sizeof(float));
 }
 
 const GroupSchema& SetSchema::any_group() const {
@@ -280,11 +329,13 @@ SetSchema read_schema(const hdf5::File& file, const SchemaRules& rules) {
   SetSchema set;
   set.path = file.path();
   set.recipe = read_recipe(file);
+  settle_images(set.recipe, rules);
   for (const Split split : {Split::train, Split::validation, Split::test}) {
     const std::string name(name_of(split));
     if (file.exists(name)) set.groups[static_cast<std::size_t>(split)] = read_group(file, name, rules, set.recipe);
   }
   check_groups(file, set, rules);
+  check_pictures(set, rules);
   check_alike(file, set, rules);
   check_complete(file, set);
   read_classes(file, set);

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "dense/encoded_pictures.hpp"
 #include "order/schedule.hpp"
 #include "recipe/encoder.hpp"
 #include "unisono/data/dataset.hpp"
@@ -30,17 +31,20 @@ struct GroupSchema {
   bool channels_last = false;  ///< images are stored as [height, width, channels]
   bool raw = false;            ///< whether rows are the recipe's unencoded columns, with NaN for missing values
   std::shared_ptr<const Encoder> encoder = {};  ///< of the recipe's columns; null: stored values are the features
+  std::shared_ptr<const EncodedPictures> pictures = {};  ///< in place of features; null: there are features
   std::vector<std::int32_t> classes = {};  ///< the model's class for each stored label, or −1; empty: the label itself
   std::vector<std::string> class_names = {};  ///< names of the stored labels, parallel to `classes`
 
-  std::string features_path() const { return name + "/features"; }
+  std::string features_path() const { return name + (pictures ? "/pictures" : "/features"); }
   std::string labels_path() const { return name + "/labels"; }
   std::string targets_path() const { return name + "/targets"; }
   std::string weights_path() const { return name + "/weights"; }
   std::string class_text(std::size_t label) const {
     return label < class_names.size() ? "'" + class_names[label] + "'" : std::to_string(label);
   }
-  /// Bytes of one example in memory: features, label and targets.
+  /// Bytes of the features of some rows, or of their pictures.
+  std::size_t feature_bytes(Range rows) const;
+  /// Bytes of one example in memory: features, label and targets; on average where examples are pictures.
   std::int64_t bytes_per_example() const;
 };
 
@@ -59,10 +63,12 @@ struct SetSchema {
 
 /// What a set must have, for `read_schema`.
 struct SchemaRules {
-  bool needs_training = true;                   ///< a group `train`
-  bool needs_answers = true;                    ///< labels or targets
-  bool ignores_answers = false;                 ///< the target is the input
-  ImageLayout layout = ImageLayout::automatic;  ///< as in DataSettings
+  bool needs_training = true;                    ///< a group `train`
+  bool needs_answers = true;                     ///< labels or targets
+  bool ignores_answers = false;                  ///< the target is the input
+  ImageLayout layout = ImageLayout::automatic;   ///< as in DataSettings
+  PictureSettings pictures = {};                 ///< as in DataSettings
+  std::optional<ImageForm> trained_images = {};  ///< what pictures became that a trained model was trained on
 };
 
 /// Reads shapes, types and attributes, and checks that they fit together.

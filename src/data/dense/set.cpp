@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <functional>
 #include <mutex>
@@ -18,6 +19,7 @@
 #include "source/batch_sources.hpp"
 #include "stream/streaming_feed.hpp"
 #include "unisono/base/errors.hpp"
+#include "unisono/base/resources.hpp"
 
 namespace unisono::data {
 namespace {
@@ -55,6 +57,7 @@ class Table final : public Dataset {
   void encode(const Table& whole);
   const Normalization& normalization() const { return plan_.preprocessing.normalization; }
   bool fixed() const { return settings_.partition == Partition::fixed; }
+  int decoding_threads() const;
   BatchStyle style(const GroupSchema& group, std::uint64_t seed) const;
   BatchStyle training_style(const GroupSchema& group, const std::vector<float>& class_weights) const;
   /// A pass over part `part` of `parts` of a split.
@@ -141,7 +144,7 @@ Table::Table(const DataSettings& settings, const NodeShare& share, const Preproc
   Agreement agreement(share_);
   agreement.all_do([&] {
     file_.emplace(settings.path, hdf5::File::Mode::read);
-    plan_.schema = read_schema(*file_, rules_of(settings, trained != nullptr));
+    plan_.schema = read_schema(*file_, rules_of(settings, trained));
     reserve_features(plan_.schema, trained);
   });
   choose_reader(plan_, settings, share_, agreement);
@@ -166,7 +169,7 @@ void Table::fit_normalization(Agreement& agreement) {
   if (kind == NormalizationKind::none) return;
   const auto statistics = [&](NormalizationKind of) {
     const StoredRows rows = blocks_ != nullptr ? StoredRows(&resident_rows(Split::train, {})) : StoredRows(&*file_);
-    return training_statistics(of, plan_, rows, share_, agreement);
+    return training_statistics(of, plan_, rows, share_, decoding_threads(), agreement);
   };
   if (kind != NormalizationKind::automatic) {
     fitted = statistics(kind);
@@ -183,8 +186,16 @@ void Table::load(Agreement& agreement) {
   blocks_ = &shared_->blocks();
 }
 
+/// Threads that decode pictures; 1 where there are none.
+int Table::decoding_threads() const {
+  if (!plan_.info.encoded) return 1;
+  const auto asked = static_cast<int>(settings_.pictures.threads);
+  return asked > 0 ? asked : std::max(1, usable_cpus() / share_.node_size);
+}
+
 BatchStyle Table::style(const GroupSchema& group, std::uint64_t seed) const {
   BatchStyle style;
+  style.threads = decoding_threads();
   style.labels = group.has_labels;
   style.target_size = group.target_size;
   style.features_are_targets = settings_.targets == Targets::features;
@@ -386,7 +397,7 @@ std::unique_ptr<EvaluationSource> Table::sequential(const Pass& pass, const Batc
     reader = read_streaming(*file_, group, positions);
   }
   constexpr Index kFew = 16;  // examples in memory that are converted sooner than handed from thread to thread
-  const bool ahead = !plan_.info.resident || pass.batch_size > kFew;
+  const bool ahead = !plan_.info.resident || plan_.info.encoded || pass.batch_size > kFew;
   return std::make_unique<SequentialSource>(part, pass.batch_size, std::move(reader), writer, *delivery.memory, ahead);
 }
 
@@ -399,7 +410,7 @@ DatasetInfo inspect_table(const DataSettings& settings, const hdf5::File& file) 
   const NodeShare alone;
   Agreement agreement(alone);
   SetPlan plan;
-  plan.schema = read_schema(file, rules_of(settings, false));
+  plan.schema = read_schema(file, rules_of(settings, nullptr));
   reserve_features(plan.schema, nullptr);
   choose_reader(plan, settings, alone, agreement);
   complete_plan(plan, file, settings, nullptr, alone, agreement);

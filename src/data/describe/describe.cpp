@@ -97,6 +97,11 @@ std::string range_text(const Survey& survey, std::int64_t examples) {
 }
 
 std::string features_text(const hdf5::File& file, const GroupSchema& group) {
+  if (group.pictures) {
+    const auto bytes = static_cast<double>(group.feature_bytes({0, group.examples}));
+    return fmt::format("  pictures  {} in {} of JPEG and PNG files\n            {}\n", grouped(group.examples),
+                       size_text(bytes), range_text(survey_features(file, group), group.examples));
+  }
   std::string text = fmt::format("  features  {} {}, {}\n", hdf5::name_of(group.stored.type), group.stored.extent,
                                  storage_text(group.stored));
   if (group.raw) return text;
@@ -132,10 +137,11 @@ std::string beside_text(const hdf5::File& file, const GroupSchema& group) {
 std::string examples_text(const hdf5::File& file, const GroupSchema& group) {
   OwnedBlock first(group, {0, std::min(kShownExamples, group.examples)});
   first.block.read(file, group, first.block.rows());
+  StoredNumbers numbers(group);
   std::vector<std::vector<float>> values;
   for (std::int64_t row = 0; row < first.block.rows().last; ++row) {
     values.emplace_back(static_cast<std::size_t>(group.features.size()));
-    convert(group.storage, first.block.features(row), values.back().size(), group.scale, group.offset,
+    convert(group.storage, numbers.of(first.block.example(row)), values.back().size(), group.scale, group.offset,
             values.back().data());
   }
   std::string text = fmt::format("\nfirst examples of {}{}:\n", group.name,
@@ -204,14 +210,14 @@ namespace {
 
 constexpr std::size_t kShownClasses = 20;
 
-constexpr std::int64_t kMostBlocks = 256;
+constexpr std::int64_t kMostBlocks = 256, kMostBlocksOfPictures = 32;
 constexpr std::size_t kMostClasses = 1 << 24;  // that are counted
 
 /// Calls visit for the rows of evenly spaced blocks. \return the number of these rows
 template <typename Visit>
 std::int64_t visit_blocks(const hdf5::File& file, const GroupSchema& group, Visit visit) {
   const std::int64_t rows = block_rows(group), blocks = (group.examples + rows - 1) / rows;
-  const std::int64_t visited = std::min(blocks, kMostBlocks);
+  const std::int64_t visited = std::min(blocks, group.pictures ? kMostBlocksOfPictures : kMostBlocks);
   std::int64_t examples = 0;
   for (std::int64_t i = 0; i < visited; ++i) {
     const std::int64_t first = part_of(blocks, i, visited).first * rows;
@@ -300,9 +306,10 @@ std::string survey_text(const Survey& survey) {
 
 Survey survey_features(const hdf5::File& file, const GroupSchema& group) {
   Tally tally;
+  StoredNumbers numbers(group);
   std::vector<float> values(static_cast<std::size_t>(group.features.size()));
   const std::int64_t examples = visit_blocks(file, group, [&](const RawExample& example) {
-    convert(group.storage, example.features, values.size(), group.scale, group.offset, values.data());
+    convert(group.storage, numbers.of(example), values.size(), group.scale, group.offset, values.data());
     for (const float value : values) tally.add(value);
   });
   return tally.survey(examples);

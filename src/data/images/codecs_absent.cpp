@@ -11,12 +11,13 @@ constexpr const char* kAbsent =
 
 }  // namespace
 
-Picture decode_jpeg(std::span<const std::uint8_t>, const std::string& name, const ImageForm&, int&) {
+int decode_jpeg(std::span<const std::uint8_t>, const std::string& name, const DecodingRequest&, PicturePart&) {
   fail_picture(name, kAbsent);
 }
-
-Picture decode_png(std::span<const std::uint8_t>, const std::string& name, Colours, int&) {
+int decode_png(std::span<const std::uint8_t>, const std::string& name, const DecodingRequest&, PicturePart&) {
   fail_picture(name, kAbsent);
 }
+void check_jpeg(std::span<const std::uint8_t>, const std::string& name) { fail_picture(name, kAbsent); }
+void check_png(std::span<const std::uint8_t>, const std::string& name) { fail_picture(name, kAbsent); }
 
 }  // namespace unisono::data

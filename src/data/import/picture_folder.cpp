@@ -10,8 +10,9 @@
 #include <optional>
 #include <string_view>
 
-#include "images/picture.hpp"
+#include "images/picture_reader.hpp"
 #include "import/rows.hpp"
+#include "import/text_table.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/base/printable.hpp"
 #include "unisono/base/resources.hpp"
@@ -23,7 +24,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::array<std::string_view, 5> kEnds = {".jpg", ".jpeg", ".jpe", ".jfif", ".png"};
-constexpr std::size_t kAtATime = 256;  // files that are read before their images are handed over
+constexpr std::size_t kAtATime = 256;  // files that are read before they are handed over
 
 struct SplitName {
   std::string_view name;
@@ -87,9 +88,14 @@ std::vector<fs::path> folders_of(const fs::path& folder) {
   return folders;
 }
 
-std::optional<Split> split_of(const fs::path& folder) {
-  const auto found = std::ranges::find(kSplitNames, folder.filename().string(), &SplitName::name);
+std::optional<Split> split_of(const std::string& name) {
+  const auto found = std::ranges::find(kSplitNames, name, &SplitName::name);
   return found == kSplitNames.end() ? std::nullopt : std::optional(found->split);
+}
+
+Split split_of_row(const LineReader& line, const std::string& name) {
+  if (const std::optional<Split> split = split_of(name)) return *split;
+  line.fail(fmt::format("'{}' is no split; there are train, val (or valid, validation) and test", name));
 }
 
 /// Adds the pictures of a folder with a folder for each class. \param defines whether it says which classes there are
@@ -130,7 +136,7 @@ PictureFolder list_classes(const std::string& folder) {
   } else {
     add_classes(root / "train", root, Split::train, /*defines=*/true, found);
     for (const fs::path& path : folders) {
-      const std::optional<Split> split = split_of(path);
+      const std::optional<Split> split = split_of(path.filename().string());
       if (!split) {
         throw DataError(fmt::format(
             "{}: beside 'train' there may be the folders 'val' (or 'valid', 'validation') and 'test'; remove it",
@@ -143,6 +149,33 @@ PictureFolder list_classes(const std::string& folder) {
     throw DataError(
         fmt::format("{}: has no folders with JPEG or PNG files; each class needs a folder of its own", folder));
   }
+  return found;
+}
+
+PictureFolder list_table(const std::string& folder, const ImagesOptions& options) {
+  const fs::path root(folder);
+  if (!is_folder(root)) throw DataError(folder + ": is not a folder");
+  TextTable table(
+      options.list,
+      {.text = options.file_column, .label = options.label_column, .item = "file", .text_option = "file-column"});
+  PictureFolder found{.is_divided = !options.split_column.empty()};
+  std::vector<std::vector<std::string>> splits;
+  if (found.is_divided) splits = table.columns("split-column", {options.split_column});
+  TextClasses classes(options.label_column);
+  std::vector<std::string> labels;
+  table.read([&](const LineReader& line, const std::string& name, const std::string& label) {
+    const fs::path path = root / name;
+    std::error_code ignored;
+    if (!fs::is_regular_file(path, ignored)) fail_at(line, table.text(), path.string() + " is not there");
+    PictureFile file{.path = path.string(), .name = name};
+    if (found.is_divided) file.split = split_of_row(line, splits[found.files.size()].front());
+    found.files.push_back(std::move(file));
+    classes.note(line, label);
+    labels.push_back(label);
+  });
+  classes.number();
+  found.classes = classes.names();
+  for (std::size_t i = 0; i < labels.size(); ++i) found.files[i].label = classes.number_of(labels[i]);
   return found;
 }
 
@@ -165,10 +198,19 @@ PictureFolder list_pictures(const std::string& path, const std::vector<std::stri
   return found;
 }
 
-std::vector<std::string> read_pictures(const std::vector<PictureFile>& files, const ImageForm& form, bool skips_damaged,
+ConvertPicture to_images(const ImageForm& form) {
+  return [form](const std::vector<std::uint8_t>& bytes, const std::string& path) {
+    std::vector<std::uint8_t> image(static_cast<std::size_t>(form.bytes()));
+    PictureReader().read(bytes, path, form, /*to_the_end=*/true, image);
+    return image;
+  };
+}
+
+std::vector<std::string> read_pictures(const std::vector<PictureFile>& files, bool skips_damaged,
+                                       const ConvertPicture& convert,
                                        const std::function<void(std::size_t, const std::vector<std::uint8_t>&)>& take) {
   std::vector<std::string> damaged;
-  std::vector<std::vector<std::uint8_t>> images(kAtATime);
+  std::vector<std::vector<std::uint8_t>> converted(kAtATime);
   std::vector<std::string> failures(kAtATime);
   ThreadTeam team(usable_cpus(), "reading pictures");
   for (std::size_t first = 0; first < files.size(); first += kAtATime) {
@@ -178,8 +220,7 @@ std::vector<std::string> read_pictures(const std::vector<PictureFile>& files, co
       for (std::size_t i = next++; i < last; i = next++) {
         failures[i - first].clear();
         try {
-          const auto bytes = read_bytes(files[i].path);
-          images[i - first] = scaled(decode_picture(bytes, files[i].path, form), form);
+          converted[i - first] = convert(read_bytes(files[i].path), files[i].path);
         } catch (const DataError& error) {
           failures[i - first] = error.what();
         }
@@ -187,7 +228,7 @@ std::vector<std::string> read_pictures(const std::vector<PictureFile>& files, co
     });
     for (std::size_t i = first; i < last; ++i) {
       if (failures[i - first].empty()) {
-        take(i, images[i - first]);
+        take(i, converted[i - first]);
       } else if (skips_damaged) {
         damaged.push_back(failures[i - first]);
       } else {

@@ -7,6 +7,7 @@
 
 #include "unisono/data/dataset.hpp"
 #include "unisono/data/images.hpp"
+#include "unisono/data/import.hpp"
 
 namespace unisono::data {
 
@@ -22,7 +23,7 @@ struct PictureFile {
 struct PictureFolder {
   std::vector<std::string> classes = {};  ///< in alphabetical order
   std::vector<PictureFile> files = {};
-  bool is_divided = false;                 ///< whether it has folders of its own for training, validation and test
+  bool is_divided = false;                 ///< whether folders or a table say what is for training, validation and test
   std::vector<std::string> left_out = {};  ///< names of files that are no pictures, by their ends
 };
 
@@ -30,14 +31,26 @@ struct PictureFolder {
 /// Names that begin with a dot are left out. \throws DataError where it has no such layout
 PictureFolder list_classes(const std::string& folder);
 
+/// The files of a folder that a table names, with their classes. \throws ConfigError for a column that is not there,
+/// DataError naming the line of a file that is not there, or of a split with another name
+PictureFolder list_table(const std::string& folder, const ImagesOptions& options);
+
 /// All pictures below a folder, or one file, to which a model is applied. Where all lie in folders that are named like
 /// the classes of the model, these are their labels.
 PictureFolder list_pictures(const std::string& path, const std::vector<std::string>& classes);
 
-/// Reads pictures with all cores and hands over the images of the form, in the order of the list. \param take gets the
-/// number of a file and its image, [channels, height, width]
+/// What is made of the bytes of a file. \throws DataError for damaged ones
+using ConvertPicture =
+    std::function<std::vector<std::uint8_t>(std::vector<std::uint8_t> bytes, const std::string& path)>;
+
+/// Reads files with all cores and hands over what `convert` makes of them, in the order of the list. \param take gets
+/// the number of a file and this
 /// \return what is wrong with the damaged ones, if they are to be skipped \throws DataError for the first one, if not
-std::vector<std::string> read_pictures(const std::vector<PictureFile>& files, const ImageForm& form, bool skips_damaged,
+std::vector<std::string> read_pictures(const std::vector<PictureFile>& files, bool skips_damaged,
+                                       const ConvertPicture& convert,
                                        const std::function<void(std::size_t, const std::vector<std::uint8_t>&)>& take);
+
+/// Makes images of the form, [channels, height, width].
+ConvertPicture to_images(const ImageForm& form);
 
 }  // namespace unisono::data

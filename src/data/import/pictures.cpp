@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 
 #include "images/picture.hpp"
 #include "import/picture_folder.hpp"
@@ -15,6 +16,18 @@
 namespace unisono::data {
 namespace {
 
+/// The labels of a group's pictures, where there are any, and the names of their files.
+void write_labels_and_names(const std::string& group, const std::vector<PictureFile>& files, SetWriter& writer) {
+  std::vector<std::int32_t> labels;
+  std::vector<std::string> names;
+  for (const PictureFile& file : files) {
+    labels.push_back(static_cast<std::int32_t>(file.label));
+    names.push_back(file.name);
+  }
+  if (files.front().label >= 0) writer.file().write(group + "/labels", labels);
+  writer.file().write_strings(group + "/files", names);
+}
+
 /// Images of one form that are set aside until it is known how many there are of each group.
 class ImagesAside {
  public:
@@ -24,7 +37,7 @@ class ImagesAside {
     spilled_.append(std::span<const std::uint8_t>(image));
     kept_.push_back(file);
   }
-  std::vector<PictureFile>& kept() { return kept_; }
+  const std::vector<PictureFile>& kept() const { return kept_; }
 
   /// Writes the groups, with their labels where there are any, and the names of the files.
   void write(SetWriter& writer) {
@@ -44,14 +57,7 @@ class ImagesAside {
     shape.insert(shape.end(), {form_.height, form_.width});
     writer.create_features<std::uint8_t>(group, std::ssize(files), shape);
     writer.scale_to_one(group);
-    std::vector<std::int32_t> labels;
-    std::vector<std::string> names;
-    for (const PictureFile& file : files) {
-      labels.push_back(static_cast<std::int32_t>(file.label));
-      names.push_back(file.name);
-    }
-    if (files.front().label >= 0) writer.file().write(group + "/labels", labels);
-    writer.file().write_strings(group + "/files", names);
+    write_labels_and_names(group, files, writer);
   }
 
   void write_images(SetWriter& writer) {
@@ -68,6 +74,63 @@ class ImagesAside {
   ImageForm form_;
   SpillFile spilled_;
   std::vector<PictureFile> kept_;
+};
+
+/// Groups that hold the bytes of the files, which are written as they come.
+class EncodedWriter {
+ public:
+  EncodedWriter(const std::vector<PictureFile>& files, SetWriter& writer) : writer_(writer) {
+    std::array<std::uint64_t, 3> bytes{};
+    for (const PictureFile& file : files) bytes[static_cast<std::size_t>(file.split)] += size_of_file(file.path);
+    for (const Split split : kSplits) {
+      const std::uint64_t all = bytes[static_cast<std::size_t>(split)];
+      if (all > 0) writer_.file().create<std::uint8_t>(path_of(split, "pictures"), {all});
+      groups_[static_cast<std::size_t>(split)].room = all;
+    }
+  }
+
+  void add(const PictureFile& file, const std::vector<std::uint8_t>& picture) {
+    Group& group = groups_[static_cast<std::size_t>(file.split)];
+    const std::uint64_t begin = group.ends.empty() ? 0 : group.ends.back();
+    if (picture.size() > group.room - begin) {
+      throw DataError(file.path + ": or another file was changed while it was imported; import the folder again");
+    }
+    writer_.file().write_rows(path_of(file.split, "pictures"), begin, picture.size(), picture.data());
+    group.ends.push_back(begin + picture.size());
+    group.files.push_back(file);
+  }
+
+  /// \return the pictures that were added
+  std::vector<PictureFile> finish() {
+    std::vector<PictureFile> all;
+    for (const Split split : kSplits) {
+      const Group& group = groups_[static_cast<std::size_t>(split)];
+      if (group.files.empty()) continue;
+      writer_.file().write(path_of(split, "ends"), group.ends);
+      write_labels_and_names(std::string(name_of(split)), group.files, writer_);
+      all.insert(all.end(), group.files.begin(), group.files.end());
+    }
+    return all;
+  }
+
+ private:
+  struct Group {
+    std::uint64_t room = 0;  ///< bytes of all files
+    std::vector<std::uint64_t> ends;
+    std::vector<PictureFile> files;
+  };
+
+  static std::string path_of(Split split, const char* name) { return fmt::format("{}/{}", name_of(split), name); }
+
+  static std::uint64_t size_of_file(const std::string& path) {
+    std::error_code error;
+    const std::uint64_t size = std::filesystem::file_size(path, error);
+    if (error) throw DataError(fmt::format("{}: cannot be read: {}", path, error.message()));
+    return size;
+  }
+
+  SetWriter& writer_;
+  std::array<Group, 3> groups_;
 };
 
 /// Chooses pictures for the groups where the folder does not.
@@ -96,29 +159,48 @@ void write_form(const ImageForm& form, const std::vector<std::string>& classes, 
   write_recipe(writer.file(), {.images = form});
 }
 
+/// \return the pictures that are not damaged
+std::vector<PictureFile> write_images(const std::vector<PictureFile>& files, const ImagesOptions& options,
+                                      SetWriter& writer, std::vector<std::string>& damaged) {
+  ImagesAside images(options.form, writer.output());
+  damaged = read_pictures(files, options.skips_damaged, to_images(options.form),
+                          [&](std::size_t i, const auto& image) { images.add(files[i], image); });
+  images.write(writer);
+  return images.kept();
+}
+
+std::vector<PictureFile> write_encoded(const std::vector<PictureFile>& files, const ImagesOptions& options,
+                                       SetWriter& writer, std::vector<std::string>& damaged) {
+  EncodedWriter pictures(files, writer);
+  const auto check = [](std::vector<std::uint8_t> bytes, const std::string& path) {
+    check_picture(bytes, path);
+    return bytes;
+  };
+  damaged = read_pictures(files, options.skips_damaged, check,
+                          [&](std::size_t i, const auto& picture) { pictures.add(files[i], picture); });
+  return pictures.finish();
+}
+
 }  // namespace
 
 ImportSummary import_images(const std::string& folder, const ImagesOptions& options, const ImportOutput& output) {
   require_size(options.form);
-  const PictureFolder found = list_classes(folder);
+  PictureFolder found = options.list.empty() ? list_classes(folder) : list_table(folder, options);
   if (found.is_divided && (options.validation_fraction > 0 || options.test_fraction > 0)) {
-    throw ConfigError(
-        fmt::format("--validation-fraction, --test-fraction: {} has folders of its own for training, "
-                    "validation and test; remove the options",
-                    folder));
+    const std::string who =
+        options.list.empty() ? folder + " has folders of its own for" : "--split-column says what is for";
+    throw ConfigError(fmt::format(
+        "--validation-fraction, --test-fraction: {} training, validation and test; remove the options", who));
   }
   check_shares(shares_of(options), "pictures", "");
+  if (!found.is_divided) divide(found.files, options);
   SetWriter writer(output);
-  ImagesAside images(options.form, output.path);
-  const std::vector<std::string> damaged =
-      read_pictures(found.files, options.form, options.skips_damaged,
-                    [&](std::size_t i, const auto& image) { images.add(found.files[i], image); });
-  std::vector<PictureFile>& kept = images.kept();
-  if (!found.is_divided) divide(kept, options);
+  std::vector<std::string> damaged;
+  const std::vector<PictureFile> kept = options.encoded ? write_encoded(found.files, options, writer, damaged)
+                                                        : write_images(found.files, options, writer, damaged);
   if (count_of_split(kept, Split::train) == 0) {
     throw DataError(fmt::format("{}: all pictures for training are damaged, such as {}", folder, damaged.front()));
   }
-  images.write(writer);
   write_form(options.form, found.classes, writer);
   writer.finish();
   ClassCounts counts(found.classes.size());
@@ -141,7 +223,7 @@ std::string write_raw_pictures(const std::string& path, const Preprocessing& tra
   const PictureFolder found = list_pictures(path, trained.class_names);
   SetWriter writer(output);
   ImagesAside images(form, output.path);
-  read_pictures(found.files, form, /*skips_damaged=*/false,
+  read_pictures(found.files, /*skips_damaged=*/false, to_images(form),
                 [&](std::size_t i, const auto& image) { images.add(found.files[i], image); });
   images.write(writer);
   write_form(form, trained.class_names, writer);

@@ -47,6 +47,7 @@ class SetWriter {
   SetWriter& operator=(const SetWriter&) = delete;
 
   hdf5::File& file() { return *file_; }
+  const std::string& output() const { return output_.path; }
   /// Makes a group's features of type T. \param shape of an example
   template <typename T>
   void create_features(const std::string& group, std::int64_t examples, const std::vector<std::int64_t>& shape);

@@ -18,20 +18,21 @@ bool is_number(const std::string& name) {
 
 }  // namespace
 
-TextTable::TextTable(const std::string& path, const TextColumns& wanted) : open_(text_of(path, wanted.form.encoding)) {
+TextTable::TextTable(const std::string& path, const TextColumns& wanted)
+    : open_(text_of(path, wanted.form.encoding)), item_(wanted.item) {
   dialect_ = detect_dialect(open_, wanted.form, is_number(wanted.text) ? Header::no : Header::yes);
   columns_ = name_columns(open_, dialect_);
   if (wanted.trained && !place_of_column(columns_, wanted.text)) {
     fail_without_column(path, wanted.text, names_of(columns_));
   }
-  text_ = column_of("text-column", wanted.text);
+  text_ = column_of(wanted.text_option, wanted.text);
   columns_[text_].role = ColumnRole::words;
   const bool is_to_be_predicted = wanted.trained && !place_of_column(columns_, wanted.label);
   if (wanted.label.empty() || is_to_be_predicted) return;
   label_ = column_of("label-column", wanted.label);
   if (*label_ == text_) {
-    throw ConfigError(fmt::format("--text-column and --label-column both name column '{}'; name two different ones",
-                                  columns_[text_].name));
+    throw ConfigError(fmt::format("--{} and --label-column both name column '{}'; name two different ones",
+                                  wanted.text_option, columns_[text_].name));
   }
   columns_[*label_].role = ColumnRole::label;
 }
@@ -45,18 +46,20 @@ std::size_t TextTable::column_of(const std::string& option, const std::string& n
 
 void TextTable::read(
     const std::function<void(const LineReader& line, const std::string& text, const std::string& label)>& visit) {
-  read_rows(*open_(), csv_rows(dialect_, "rows with texts"), [&](const LineReader& line, const auto& fields) {
-    const std::string& text = fields[text_];
-    if (text.empty()) fail_at(line, columns_[text_], "the text is empty; fill it in, or leave out the row");
-    if (const std::size_t at = find_invalid_utf8(text); at != std::string::npos) {
-      fail_at(line, columns_[text_], not_utf8(text[at]));
-    }
-    if (label_ && is_missing(fields[*label_], dialect_.form)) {
-      fail_at(line, columns_[*label_],
-              fmt::format("the class is missing ('{}'); fill it in, or leave out the row", fields[*label_]));
-    }
-    visit(line, text, label_ ? fields[*label_] : "");
-  });
+  read_rows(*open_(), csv_rows(dialect_, fmt::format("rows with {}s", item_)),
+            [&](const LineReader& line, const auto& fields) {
+              const std::string& text = fields[text_];
+              if (text.empty())
+                fail_at(line, columns_[text_], fmt::format("the {} is empty; fill it in, or leave out the row", item_));
+              if (const std::size_t at = find_invalid_utf8(text); at != std::string::npos) {
+                fail_at(line, columns_[text_], not_utf8(text[at]));
+              }
+              if (label_ && is_missing(fields[*label_], dialect_.form)) {
+                fail_at(line, columns_[*label_],
+                        fmt::format("the class is missing ('{}'); fill it in, or leave out the row", fields[*label_]));
+              }
+              visit(line, text, label_ ? fields[*label_] : "");
+            });
 }
 
 std::vector<std::vector<std::string>> TextTable::columns(const std::string& option,

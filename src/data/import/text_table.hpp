@@ -16,6 +16,8 @@ struct TextColumns {
   std::string text, label;  ///< label: empty: there is none
   TableForm form = {};
   bool trained = false;  ///< a model was trained on columns of these names; the one of the classes may be missing
+  // For messages: what the texts are, and the option that names their column.
+  std::string item = "text", text_option = "text-column";
 };
 
 /// A CSV file whose rows are texts, with their classes.
@@ -44,6 +46,7 @@ class TextTable {
   std::size_t column_of(const std::string& option, const std::string& name) const;
 
   OpenText open_;
+  std::string item_;
   CsvDialect dialect_;
   std::vector<CsvColumn> columns_;
   std::size_t text_ = 0;

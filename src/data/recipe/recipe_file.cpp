@@ -55,17 +55,20 @@ TableForm form_of(const Json& json) {
 }
 
 Json form_json(const ImageForm& form) {
-  return {{"height", form.height},
-          {"width", form.width},
-          {"fit", name_of(form.fit, kFits)},
-          {"colours", name_of(form.colours, kColours)}};
+  Json json = {{"height", form.height},
+               {"width", form.width},
+               {"fit", name_of(form.fit, kFits)},
+               {"colours", name_of(form.colours, kColours)}};
+  if (form.centre != ImageForm{}.centre) json["centre"] = form.centre;
+  return json;
 }
 
 ImageForm image_form_of(const Json& json) {
   ImageForm form{.height = json.at("height"),
                  .width = json.at("width"),
                  .fit = value_in(kFits, json.at("fit")),
-                 .colours = value_in(kColours, json.at("colours"))};
+                 .colours = value_in(kColours, json.at("colours")),
+                 .centre = json.value("centre", ImageForm{}.centre)};
   require_size(form);
   return form;
 }

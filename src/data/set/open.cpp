@@ -227,18 +227,69 @@ std::string_view name_of(SetKind kind) {
 }
 
 void AugmentationSettings::describe(ConfigVisitor& visitor) {
-  visitor.field(
-      {.name = "crop_padding",
-       .meaning = "zeros to add on each side of an image before it is cropped to its original size at a random place",
-       .unit = "pixels",
-       .range = at_least(0).at_most(1 << 20)},
-      crop_padding);
+  visitor.field({.name = "crop_padding",
+                 .meaning = "pixels to add on each side of an image before it is cropped to its original size at a "
+                            "random place",
+                 .unit = "pixels",
+                 .range = at_least(0).at_most(1 << 20)},
+                crop_padding);
   visitor.field({.name = "horizontal_flip", .meaning = "mirror each image with probability 0.5"}, horizontal_flip);
   visitor.field({.name = "shift",
-                 .meaning = "largest random shift of an image, in each direction; pixels that come in are zeros",
+                 .meaning = "largest random shift of an image, in each direction",
                  .unit = "pixels",
                  .range = at_least(0).at_most(1 << 20)},
                 shift);
+  visitor.choice({.name = "fill", .meaning = "what comes in where an image is cropped, shifted or turned"}, fill,
+                 kFills);
+  visitor.field({.name = "crop_area",
+                 .meaning = "scale a random part of each picture to the size of the images, with at least this share "
+                            "of its area; 1: no such crop",
+                 .range = above(0).at_most(1)},
+                crop_area);
+  visitor.field({.name = "crop_aspect",
+                 .meaning = "for `crop_area`: the aspect of the part is the image's times a random factor between 1 / "
+                            "this and this",
+                 .range = at_least(1).at_most(100)},
+                crop_aspect);
+  visitor.field({.name = "rotation",
+                 .meaning = "largest random rotation of an image, in each direction",
+                 .unit = "degrees",
+                 .range = at_least(0).at_most(180)},
+                rotation);
+  const auto field_of = [&](std::string_view name, std::string_view meaning, double& value, double most) {
+    visitor.field({.name = name, .meaning = meaning, .range = at_least(0).at_most(most)}, value);
+  };
+  field_of("brightness", "multiply pixels by a random factor between 1 − this and 1 + this", brightness, 100);
+  field_of("contrast", "move pixels away from the image's mean brightness by such a factor", contrast, 100);
+  field_of("saturation", "move pixels away from their brightness by such a factor", saturation, 100);
+  field_of("hue", "move all hues on by a random part of their circle, at most this far in each direction", hue, 0.5);
+  field_of("erasing",
+           "with this probability, replace a random rectangle, of 0.02 to 0.33 of the image, by zeros after "
+           "normalisation",
+           erasing, 1);
+}
+
+void PictureSettings::describe(ConfigVisitor& visitor) {
+  constexpr std::int64_t kLongest = 1 << 16;
+  visitor.field({.name = "height",
+                 .meaning = "height of the images that pictures become; 0: as the import said",
+                 .unit = "pixels",
+                 .range = at_least(0).at_most(kLongest)},
+                height);
+  visitor.field({.name = "width",
+                 .meaning = "width of these images; 0: as the import said",
+                 .unit = "pixels",
+                 .range = at_least(0).at_most(kLongest)},
+                width);
+  visitor.field({.name = "centre",
+                 .meaning = "for evaluation: which share of the sides of the largest part that has the images' shape "
+                            "is shown, around the middle; 0: as the import said",
+                 .range = at_least(0).at_most(1)},
+                centre);
+  visitor.field({.name = "threads",
+                 .meaning = "threads of each rank that decode pictures; 0: as many as it has cores",
+                 .range = at_least(0).at_most(4096)},
+                threads);
 }
 
 void DataSettings::describe(ConfigVisitor& visitor) {
@@ -308,6 +359,9 @@ void DataSettings::describe(ConfigVisitor& visitor) {
   visitor.require("windows", windows == WindowPlaces::consecutive || (shuffle && partition != Partition::fixed),
                   "windows = \"random\" takes windows from the whole text in a random order: remove shuffle = false "
                   "and partition = \"fixed\"");
+  visitor.section(
+      {.name = "pictures", .meaning = "how pictures become images, in sets that hold the bytes of JPEG and PNG files"},
+      pictures);
   visitor.section({.name = "augmentation", .meaning = "random changes of training images, different in every epoch"},
                   augmentation);
 }

@@ -1,6 +1,8 @@
 #include <algorithm>
+#include <atomic>
 #include <cassert>
 
+#include "images/resample.hpp"
 #include "source/batch_sources.hpp"
 #include "unisono/base/clock.hpp"
 
@@ -8,6 +10,26 @@ namespace unisono::data {
 namespace {
 
 constexpr int kBuffers = 3;  // one in use, two prepared
+
+/// Mirrors an image. \param image [C, H, W]
+void flip(const FeatureShape& shape, std::span<std::uint8_t> image) {
+  const auto width = static_cast<std::size_t>(shape.width);
+  for (std::size_t row = 0; row < image.size(); row += width) std::ranges::reverse(image.subspan(row, width));
+}
+
+/// Scales a rectangle of an image of bytes to the image's own size. \param in, out [C, H, W]
+void scale_part(Resampler& resampler, const FeatureShape& shape, const Box& box, const std::byte* in,
+                std::span<std::uint8_t> out) {
+  const Index plane = shape.height * shape.width;
+  for (Index channel = 0; channel < shape.channels; ++channel) {
+    resampler.resample({reinterpret_cast<const std::uint8_t*>(in) + channel * plane, shape.height, shape.width, 1}, box,
+                       {.values = out.data() + channel * plane,
+                        .height = shape.height,
+                        .width = shape.width,
+                        .row = shape.width,
+                        .plane = plane});
+  }
+}
 
 }  // namespace
 
@@ -69,8 +91,11 @@ void TrainSource::seek(const DataCursor& cursor) {
 double TrainSource::wait_seconds() const { return wait_seconds_ + (prefetcher_ ? prefetcher_->wait_seconds() : 0.0); }
 
 BatchWriter::BatchWriter(const GroupSchema& group, const Normalization& normalization, const BatchStyle& style)
-    : writer_(group, normalization),
-      style_(style),
+    : style_(style),
+      shape_(group.features),
+      pictures_(group.pictures),
+      workers_(static_cast<std::size_t>(pictures_ ? style.threads : 1),
+               Worker{FeatureWriter(group, normalization), {}, {}}),
       augments_(has_effect(style.augmentation)),
       feature_size_(static_cast<std::size_t>(style.inputs || style.features_are_targets ? group.features.size() : 0)),
       target_size_(static_cast<std::size_t>(style.features_are_targets ? 0 : style.target_size)),
@@ -78,9 +103,11 @@ BatchWriter::BatchWriter(const GroupSchema& group, const Normalization& normaliz
 
 void BatchWriter::deliver_kept(const RowBlock& rows, const KeepFeatures& keep) {
   if (!keep || !style_.inputs || style_.features_are_targets) return;  // the loss reads the features as targets
+  if (pictures_ || !only_moves(style_.augmentation)) return;
   const Range range = rows.rows();
   if (range.size() == 0) return;
-  kept_ = keep(writer_.describe(rows.features(range.first), static_cast<std::uint64_t>(range.first), range.size()));
+  kept_ = keep(workers_.front().writer.describe(rows.features(range.first), static_cast<std::uint64_t>(range.first),
+                                                range.size()));
   if (kept_ == nullptr) return;
   feature_size_ = 0;
   movement_size_ = augments_ ? 1 : 0;
@@ -98,20 +125,62 @@ PreparedBatch BatchWriter::make(Index largest, Allocator& memory) const {
   return prepared;
 }
 
-void BatchWriter::write_features(const RawExample& example, std::int64_t epoch, std::size_t i,
-                                 PreparedBatch& prepared) {
-  if (!style_.inputs && feature_size_ == 0) return;
+const std::byte* BatchWriter::numbers_of(Worker& worker, const RawExample& example, std::int64_t epoch) const {
+  const bool crops = augments_ && style_.augmentation.crop_area < 1;
+  if (!pictures_ && !crops) return example.features;
+  worker.image.resize(static_cast<std::size_t>(shape_.size()));
+  const auto row = static_cast<std::int64_t>(example.row);
+  const auto choose = [&](std::int64_t height, std::int64_t width) {
+    const double aspect = static_cast<double>(shape_.width) / static_cast<double>(shape_.height);
+    return draw_crop(style_.augmentation, aspect, style_.seed, epoch, example.row, height, width);
+  };
+  if (pictures_ && crops) {
+    pictures_->read(worker.reader, row, picture_of(*pictures_, example), choose, worker.image);
+  } else if (pictures_) {
+    pictures_->read(worker.reader, row, picture_of(*pictures_, example), worker.image);
+  } else {
+    scale_part(worker.reader.resampler(), shape_, choose(shape_.height, shape_.width), example.features, worker.image);
+  }
+  return reinterpret_cast<const std::byte*>(worker.image.data());
+}
+
+void BatchWriter::write_features(Worker& worker, const RawExample& example, std::int64_t epoch, std::size_t i,
+                                 PreparedBatch& prepared) const {
   float* const out = prepared.features.data() + i * feature_size_;
-  if (!augments_) {
-    if (kept_ == nullptr) writer_.write(example.features, out);
+  if (kept_ != nullptr) {
+    if (augments_) prepared.movements[i] = draw_movement(style_.augmentation, style_.seed, epoch, example.row);
     return;
   }
-  const Movement movement = draw_movement(style_.augmentation, style_.seed, epoch, example.row);
-  if (kept_ == nullptr) {
-    writer_.write_moved(example.features, movement, out);
-  } else {
-    prepared.movements[i] = movement;
+  const std::byte* const numbers = numbers_of(worker, example, epoch);
+  if (!augments_) return worker.writer.write(numbers, out);
+  if (only_moves(style_.augmentation)) {
+    const Movement movement = draw_movement(style_.augmentation, style_.seed, epoch, example.row);
+    const bool own = numbers != example.features;
+    if (!own || movement.down != 0 || movement.right != 0) return worker.writer.write_moved(numbers, movement, out);
+    if (movement.flipped) flip(shape_, worker.image);
+    return worker.writer.write(numbers, out);
   }
+  worker.writer.write_changed(numbers, draw_augmentation(style_.augmentation, shape_, style_.seed, epoch, example.row),
+                              style_.augmentation.fill, out);
+}
+
+void BatchWriter::write_features(const std::vector<RawExample>& examples, std::int64_t epoch, PreparedBatch& prepared) {
+  if (!style_.inputs && feature_size_ == 0) return;
+  if (workers_.size() == 1) {
+    for (std::size_t i = 0; i < examples.size(); ++i) {
+      if (i + 1 < examples.size()) fetch_ahead(examples[i + 1]);
+      write_features(workers_.front(), examples[i], epoch, i, prepared);
+    }
+    return;
+  }
+  if (!team_) team_ = std::make_shared<ThreadTeam>(static_cast<int>(workers_.size()), "decoding pictures");
+  std::atomic<std::size_t> next = 0;
+  team_->run([&](int thread) {
+    Worker& worker = workers_[static_cast<std::size_t>(thread)];
+    for (std::size_t i = next++; i < examples.size(); i = next++) {
+      write_features(worker, examples[i], epoch, i, prepared);
+    }
+  });
 }
 
 float BatchWriter::weight_of(const RawExample& example) const {
@@ -121,15 +190,14 @@ float BatchWriter::weight_of(const RawExample& example) const {
 
 void BatchWriter::fetch_ahead(const RawExample& example) const {
   constexpr std::size_t kLine = 64, kMost = 4096;
-  if (feature_size_ == 0 || kept_ != nullptr) return;
+  if (feature_size_ == 0 || kept_ != nullptr || pictures_) return;
   for (std::size_t at = 0; at < std::min(stored_bytes_, kMost); at += kLine) __builtin_prefetch(example.features + at);
 }
 
 void BatchWriter::write(const std::vector<RawExample>& examples, const Batch& header, PreparedBatch& prepared) {
+  write_features(examples, header.epoch, prepared);
   for (std::size_t i = 0; i < examples.size(); ++i) {
     const RawExample& example = examples[i];
-    if (i + 1 < examples.size()) fetch_ahead(examples[i + 1]);
-    write_features(example, header.epoch, i, prepared);
     if (style_.labels) prepared.labels[i] = example.label;
     if (has_weights()) prepared.weights[i] = weight_of(example);
     if (target_size_ > 0) {

@@ -35,6 +35,7 @@ struct BatchStyle {
   std::uint64_t seed = 0;
   std::vector<float> class_weights = {};  ///< by label; empty: all are 1
   bool example_weights = false;           ///< whether the examples have weights of their own
+  int threads = 1;                        ///< that decode pictures
 };
 
 /// Converts, normalises and augments examples into batches.
@@ -53,15 +54,29 @@ class BatchWriter {
   void write(const std::vector<RawExample>& examples, const Batch& header, PreparedBatch& prepared);
 
  private:
-  void write_features(const RawExample& example, std::int64_t epoch, std::size_t i, PreparedBatch& prepared);
+  /// What a thread needs to write features.
+  struct Worker {
+    FeatureWriter writer;
+    PictureReader reader;
+    std::vector<std::uint8_t> image;  ///< [C, H, W] of a decoded or scaled picture
+  };
+
+  void write_features(const std::vector<RawExample>& examples, std::int64_t epoch, PreparedBatch& prepared);
+  void write_features(Worker& worker, const RawExample& example, std::int64_t epoch, std::size_t i,
+                      PreparedBatch& prepared) const;
+  /// The stored numbers of an example: of a picture those of its image, and of the part that augmentation chooses.
+  const std::byte* numbers_of(Worker& worker, const RawExample& example, std::int64_t epoch) const;
   /// Brings the features of the next example near: rows come in random order, which the processor cannot guess.
   void fetch_ahead(const RawExample& example) const;
   /// The factor of an example's loss: its own weight times its class's.
   float weight_of(const RawExample& example) const;
   bool has_weights() const { return style_.example_weights || !style_.class_weights.empty(); }
 
-  FeatureWriter writer_;
   BatchStyle style_;
+  FeatureShape shape_;
+  std::shared_ptr<const EncodedPictures> pictures_;  ///< null: examples have features
+  std::vector<Worker> workers_;                      ///< one for each thread
+  std::shared_ptr<ThreadTeam> team_;                 ///< null until pictures are decoded
   bool augments_;
   KeptFeatures* kept_ = nullptr;
   std::size_t feature_size_, target_size_;  ///< of an example in a batch; 0 features if a device keeps them

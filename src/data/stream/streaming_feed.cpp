@@ -44,7 +44,7 @@ std::int64_t segment_of(const std::vector<std::int64_t>& starts, std::int64_t x)
 
 LoadedCell::LoadedCell(const hdf5::File& file, const GroupSchema& group, const LaneOrder& order, const Cell& cell,
                        bool shuffle)
-    : cell_(cell), shuffle_(shuffle), order_(order.shuffle_of(cell)) {
+    : cell_(cell), bytes_(bytes(group, order, cell)), shuffle_(shuffle), order_(order.shuffle_of(cell)) {
   std::int64_t start = 0;
   for (const Range& rows : order.file_rows(cell)) {
     starts_.push_back(start);
@@ -61,8 +61,11 @@ RawExample LoadedCell::example(std::int64_t place) const {
   return block.example(block.rows().first + row - starts_[static_cast<std::size_t>(part)]);
 }
 
-std::int64_t LoadedCell::bytes(const GroupSchema& group, const Cell& cell) {
-  return cell.rows.size() * group.bytes_per_example();
+std::int64_t LoadedCell::bytes(const GroupSchema& group, const LaneOrder& order, const Cell& cell) {
+  if (!group.pictures) return cell.rows.size() * group.bytes_per_example();
+  std::size_t bytes = 0;
+  for (const Range& rows : order.file_rows(cell)) bytes += RowBlock::bytes(group, rows);
+  return static_cast<std::int64_t>(bytes);
 }
 
 CellReader::CellReader(const hdf5::File& file, const GroupSchema& group, const LaneSettings& settings,
@@ -124,7 +127,7 @@ void CellReader::read_for(const MicroBatch& batch) {
 }
 
 void CellReader::load(const LaneOrder& order, const Key& key, const Cell& cell) {
-  const std::int64_t bytes = LoadedCell::bytes(group_, cell);
+  const std::int64_t bytes = LoadedCell::bytes(group_, order, cell);
   {
     std::unique_lock lock(mutex_);
     // A cell for which `take` waits is read even beyond the budget.
@@ -203,7 +206,7 @@ void StreamingFeed::retire(std::unique_ptr<LoadedCell>& cell) {
 
 void StreamingFeed::free_retired() {
   std::int64_t bytes = 0;
-  for (const auto& cell : retired_) bytes += LoadedCell::bytes(group_, cell->cell());
+  for (const auto& cell : retired_) bytes += cell->bytes();
   retired_.clear();
   if (bytes > 0) reader_->release(bytes);
 }

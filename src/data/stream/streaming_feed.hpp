@@ -117,11 +117,13 @@ class LoadedCell {
   const Cell& cell() const { return cell_; }
   /// \param place number in the cell's shuffled order
   RawExample example(std::int64_t place) const;
+  std::int64_t bytes() const { return bytes_; }  ///< memory that it takes
   /// Memory that a cell takes.
-  static std::int64_t bytes(const GroupSchema& group, const Cell& cell);
+  static std::int64_t bytes(const GroupSchema& group, const LaneOrder& order, const Cell& cell);
 
  private:
   Cell cell_;
+  std::int64_t bytes_;
   bool shuffle_;
   KeyedPermutation order_;
   std::vector<OwnedBlock> parts_;

@@ -8,15 +8,18 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
 
 #include "images/picture.hpp"
+#include "images/resample.hpp"
 
 namespace unisono::data {
 namespace {
 
 constexpr std::string_view kExif("Exif\0\0", 6);
 constexpr unsigned kLongestMarker = 0xFFFF;
+constexpr const char* kDamaged = "is a damaged JPEG file: ";
 
 /// What libjpeg calls; it jumps back to `jump` where it cannot go on.
 struct Errors {
@@ -61,7 +64,7 @@ class Decoder {
     return true;
   }
 
-  /// After the header, settles what is decoded to; then width, height and channels are known.
+  /// After the header, settles what is decoded to; then the size of the whole, and the channels are known.
   bool begin(J_COLOR_SPACE colours, unsigned denominator) {
     if (setjmp(errors_.jump) != 0) return false;
     decoder_.out_color_space = colours;
@@ -71,13 +74,26 @@ class Decoder {
     return true;
   }
 
-  bool read(std::uint8_t* values) {
+  /// Leaves out columns outside of [first, last), except for some. \param first becomes the first column that is read
+  bool crop(unsigned& first, unsigned last) {
+    if (setjmp(errors_.jump) != 0) return false;
+    JDIMENSION begin = first, width = last - first;
+    jpeg_crop_scanline(&decoder_, &begin, &width);
+    first = begin;
+    return true;
+  }
+
+  /// Reads rows [first, last), and with `to_the_end` the others, too, which may be damaged.
+  bool read(unsigned first, unsigned last, bool to_the_end, std::uint8_t* values) {
     if (setjmp(errors_.jump) != 0) return false;
     const std::size_t row = std::size_t{decoder_.output_width} * static_cast<std::size_t>(decoder_.output_components);
-    while (decoder_.output_scanline < decoder_.output_height) {
-      JSAMPROW next = values + row * decoder_.output_scanline;
+    if (first > 0) jpeg_skip_scanlines(&decoder_, first);
+    while (decoder_.output_scanline < last) {
+      JSAMPROW next = values + row * (decoder_.output_scanline - first);
       jpeg_read_scanlines(&decoder_, &next, 1);
     }
+    if (!to_the_end) return true;
+    if (last < decoder_.output_height) jpeg_skip_scanlines(&decoder_, decoder_.output_height - last);
     jpeg_finish_decompress(&decoder_);
     return true;
   }
@@ -107,14 +123,36 @@ int orientation_of(const jpeg_decompress_struct& decoder) {
   return 1;
 }
 
-/// The largest part of its size that still has twice the pixels each way that are needed.
-unsigned denominator_for(const jpeg_decompress_struct& decoder, const ImageForm& size, int orientation) {
+/// The largest part of its size at which a rectangle still has twice the pixels each way that are needed.
+unsigned denominator_for(const Box& box, const DecodingRequest& request, int orientation) {
   const bool lies = orientation >= 5;
-  const std::int64_t width = 2 * (lies ? size.height : size.width), height = 2 * (lies ? size.width : size.height);
+  const auto width = static_cast<double>(2 * (lies ? request.height : request.width));
+  const auto height = static_cast<double>(2 * (lies ? request.width : request.height));
   for (const unsigned denominator : {8U, 4U, 2U}) {
-    if (decoder.image_width / denominator >= width && decoder.image_height / denominator >= height) return denominator;
+    if (box.width / denominator >= width && box.height / denominator >= height) return denominator;
   }
   return 1;
+}
+
+/// A rectangle of the picture in what it is decoded to.
+Box in_scaled(const Box& box, const jpeg_decompress_struct& decoder) {
+  const double x = static_cast<double>(decoder.output_width) / decoder.image_width;
+  const double y = static_cast<double>(decoder.output_height) / decoder.image_height;
+  return {box.left * x, box.top * y, box.width * x, box.height * y};
+}
+
+/// Pixels [first, last) along one axis.
+struct Interval {
+  unsigned first = 0, last = 0;
+};
+
+/// The pixels that scaling reads, and some more: those at the edges of what is decoded are not as in the whole picture.
+Interval needed(double begin, double extent, std::int64_t count, unsigned length) {
+  constexpr double kMargin = 2;
+  const double beyond = reach(extent, count) + kMargin;
+  const double first = std::clamp(std::floor(begin - beyond), 0.0, static_cast<double>(length - 1));
+  const double last = std::clamp(std::ceil(begin + extent + beyond), first + 1, static_cast<double>(length));
+  return {static_cast<unsigned>(first), static_cast<unsigned>(last)};
 }
 
 /// Ink on white paper to light. Adobe's programs store how much of the ink is left out.
@@ -134,39 +172,52 @@ void to_rgb(Picture& picture, bool inverted) {
   picture.channels = 3;
 }
 
-void to_grey(Picture& picture) {
-  std::vector<std::uint8_t> grey;
-  grey.reserve(picture.values.size() / 3);
-  for (std::size_t i = 0; i < picture.values.size(); i += 3) {
-    grey.push_back(brightness(picture.values[i], picture.values[i + 1], picture.values[i + 2]));
-  }
-  picture.values = std::move(grey);
-  picture.channels = 1;
-}
-
 }  // namespace
 
-Picture decode_jpeg(std::span<const std::uint8_t> bytes, const std::string& name, const ImageForm& size,
-                    int& orientation) {
+int decode_jpeg(std::span<const std::uint8_t> bytes, const std::string& name, const DecodingRequest& request,
+                PicturePart& part) {
   Decoder decoder(bytes);
   const auto require = [&](bool done) {
-    if (!done) fail_picture(name, "is a damaged JPEG file: " + decoder.message());
+    if (!done) fail_picture(name, kDamaged + decoder.message());
   };
   require(decoder.read_header());
   const jpeg_decompress_struct& state = decoder.state();
   require_pixels(name, state.image_width, state.image_height);
-  orientation = orientation_of(state);
+  const int orientation = orientation_of(state);
+  Box box = chosen_box(request, orientation, state.image_width, state.image_height);
   const bool ink = state.jpeg_color_space == JCS_CMYK || state.jpeg_color_space == JCS_YCCK;
-  const bool is_grey = size.colours == Colours::grey;
-  require(decoder.begin(ink ? JCS_CMYK : is_grey ? JCS_GRAYSCALE : JCS_RGB, denominator_for(state, size, orientation)));
-  Picture picture{.height = state.output_height, .width = state.output_width, .channels = state.output_components};
+  const bool is_grey = request.colours == Colours::grey;
+  require(decoder.begin(ink       ? JCS_CMYK
+                        : is_grey ? JCS_GRAYSCALE
+                                  : JCS_RGB,
+                        denominator_for(box, request, orientation)));
+  box = in_scaled(box, state);
+  const bool lies = orientation >= 5;
+  Interval columns = needed(box.left, box.width, lies ? request.height : request.width, state.output_width);
+  const Interval rows = needed(box.top, box.height, lies ? request.width : request.height, state.output_height);
+  if (columns.last - columns.first < state.output_width) require(decoder.crop(columns.first, columns.last));
+  part.box = {box.left - columns.first, box.top - rows.first, box.width, box.height};
+  Picture& picture = part.picture;
+  picture.height = rows.last - rows.first;
+  picture.width = state.output_width;
+  picture.channels = state.output_components;
   picture.values.resize(static_cast<std::size_t>(picture.height * picture.width * picture.channels));
-  require(decoder.read(picture.values.data()));
+  require(decoder.read(rows.first, rows.last, request.to_the_end, picture.values.data()));
   if (ink) {
     to_rgb(picture, state.saw_Adobe_marker != FALSE);
     if (is_grey) to_grey(picture);
   }
-  return picture;
+  return orientation;
+}
+
+void check_jpeg(std::span<const std::uint8_t> bytes, const std::string& name) {
+  Decoder decoder(bytes);
+  if (!decoder.read_header()) fail_picture(name, kDamaged + decoder.message());
+  require_pixels(name, decoder.state().image_width, decoder.state().image_height);
+  // The header ends where the image's data begin. Among these, the two bytes stand at their end alone.
+  const auto left = bytes.last(decoder.state().src->bytes_in_buffer);
+  constexpr std::array<std::uint8_t, 2> kEnd = {0xFF, 0xD9};
+  if (std::ranges::find_end(left, kEnd).empty()) fail_picture(name, std::string(kDamaged) + "it is cut off");
 }
 
 }  // namespace unisono::data
