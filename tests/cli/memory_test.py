@@ -56,6 +56,7 @@ class TooLarge(BinaryTest):
         self.assertEqual(child.returncode, 0)
         self.assertLess(usage.ru_maxrss * 1024, 500 * MEBI)
 
+    @without_sanitizer("a sanitizer needs memory of its own")
     def test_info_where_a_try_does_not_fit(self):
         self.write("large.toml", network(4_000))
         done = subprocess.run(
@@ -155,6 +156,7 @@ class LimitedAddresses(BinaryTest):
         self.assertEqual(told, {"error", "window"})
         self.assertEqual({path.name for path in pathlib.Path("/dev/shm").glob("osc_sm.*")} - before, set())
 
+    @without_sanitizer("a sanitizer needs memory of its own")
     def test_so_little_that_mpi_cannot_start_is_said(self):
         for mebibytes in (100, 150, 195):
             done = subprocess.run(
