@@ -110,6 +110,15 @@ std::string unknown_command(const std::vector<std::string>& names, int argc, cha
          (nearest.empty() ? "" : fmt::format("; did you mean '{}'?", nearest));
 }
 
+/// The version, and the libraries that not every build has.
+std::string version_text() {
+  std::string text = UNISONO_VERSION;
+  if (constexpr std::string_view with = UNISONO_WITH; !with.empty()) text += fmt::format("\nwith {}", with);
+  if (constexpr std::string_view without = UNISONO_WITHOUT; !without.empty())
+    text += fmt::format("\nwithout {}", without);
+  return text;
+}
+
 }  // namespace
 
 int run(int argc, char** argv, const models::ModelKinds& models) {
@@ -118,7 +127,7 @@ int run(int argc, char** argv, const models::ModelKinds& models) {
   // Large buffers go back to the system when they are freed; glibc raises its threshold with the first one freed.
   mallopt(M_MMAP_THRESHOLD, 1 << 20);
   Program program("Trains machine-learning models in parallel on one or more MPI ranks, from one config file.",
-                  "unisono", UNISONO_VERSION);
+                  "unisono", version_text());
   Chosen chosen{.models = models};
   for (const auto add : {add_train, add_search, add_cross_validate, add_study, add_find_rate, add_report, add_watch,
                          add_replay, add_evaluate, add_predict, add_generate, add_export, add_neighbors, add_compare,

@@ -43,7 +43,10 @@ class Commands(BinaryTest):
                 self.assertIn("Usage:", self.succeed(*words, "--help").out)
         for ranks in (2, 3):
             self.assertEqual(self.succeed("train", "--help", ranks=ranks).out.count("Usage:"), 1)
-            self.assertEqual(self.succeed("--version", ranks=ranks).out.count("."), 2)
+            version = self.succeed("--version", ranks=ranks).out
+            self.assertRegex(version, r"^\d+\.\d+\.\d+\n(with [A-Z0-9, ]+\n)?(without [A-Z0-9, ]+\n)?$")
+            for library in ("BLIS", "CUDA", "NCCL", "PCRE2", "SENTENCEPIECE", "IMAGES", "ZSTD", "MINIZIP"):
+                self.assertEqual(version.count(library), 1)
 
     def test_commands_that_start_and_end_side_by_side_do_not_disturb_each_other(self):
         # Open MPI's folder in /tmp, which they once shared, was removed by one while another was about to use it.

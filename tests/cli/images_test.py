@@ -1,6 +1,7 @@
 """Sets of pictures, from JPEG and PNG files to predictions. Pillow makes the files, and what they should become."""
 
 import io
+import itertools
 import unittest
 
 import h5py
@@ -125,9 +126,25 @@ class Images(BinaryTest):
             for fit, image in expected.items():
                 with self.subTest(shape=shape, fit=fit):
                     self.imported("--fit", fit)
-                    self.assert_like(self.stored()[0][0], image)
+                    self.assert_like(self.stored()[0][0], image, 0)
                     self.imported("--fit", fit, "--colours", "grey")
                     self.assert_like(self.stored()[0][0], image.convert("L"), 2)
+
+    def test_a_part_of_a_jpeg_is_decoded_as_in_the_whole(self):
+        pictures = []
+        for i, (subsampling, progressive) in enumerate(itertools.product((0, 1, 2), (False, True))):
+            content = bytes_of(photo(201 + 7 * i, 153 + 5 * i, i), subsampling=subsampling, progressive=progressive)
+            pictures.append(Image.open(io.BytesIO(content)).convert("RGB"))
+            self.write(f"photos/a/{i}.jpg", content)
+        self.write("photos/b/b.jpg", content)
+        for centre in (1, 0.6, 0.3):
+            self.imported("--centre", str(centre), size="90x60")
+            for picture, values in zip(pictures, self.stored()[0]):
+                width, height = picture.size
+                share = min(width / 90, height / 60) * centre
+                left, top = max(0, (width - 90 * share) / 2), max(0, (height - 60 * share) / 2)
+                box = (left, top, min(width, left + 90 * share), min(height, top + 60 * share))
+                self.assert_like(values, picture.resize((90, 60), Image.Resampling.BILINEAR, box=box), 0)
 
     def test_pictures_stand_upright(self):
         picture = photo(40, 30)

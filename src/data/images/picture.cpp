@@ -99,6 +99,9 @@ void decode_part(std::span<const std::uint8_t> bytes, const std::string& name, c
       orientation = decode_png(bytes, name, request, part);
   }
   if (orientation == 1) return;
+  // From here on the part is the whole.
+  part.box.left -= static_cast<double>(std::exchange(part.left, 0));
+  part.box.top -= static_cast<double>(std::exchange(part.top, 0));
   const auto width = static_cast<double>(part.picture.width), height = static_cast<double>(part.picture.height);
   part.box = in_upright(part.box, orientation, width, height);
   part.picture = upright(std::move(part.picture), orientation);

@@ -22,10 +22,11 @@ struct Box {
   double left = 0, top = 0, width = 0, height = 0;
 };
 
-/// A part of a picture, and where in it the rectangle lies that was asked for.
+/// A part of a picture, and the rectangle that was asked for.
 struct PicturePart {
   Picture picture;
-  Box box;
+  std::int64_t left = 0, top = 0;  ///< of the whole picture, where the part begins
+  Box box;                         ///< in the whole picture
 };
 
 /// What is decoded of a picture.

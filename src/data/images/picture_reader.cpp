@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace unisono::data {
 
@@ -30,11 +31,13 @@ PictureReader::Placing PictureReader::place(double height, double width, const I
 }
 
 /// Puts a scaled rectangle of a picture into the middle of an image that is black beside it.
-void PictureReader::put(const Picture& picture, const Box& box, const ImageForm& form, const Placing& placing,
+void PictureReader::put(const PicturePart& part, const ImageForm& form, const Placing& placing,
                         std::span<std::uint8_t> image) {
+  const Picture& picture = part.picture;
   const std::int64_t left = (form.width - placing.width) / 2, top = (form.height - placing.height) / 2;
   if (placing.width < form.width || placing.height < form.height) std::ranges::fill(image, std::uint8_t{0});
-  resampler_.resample({picture.values.data(), picture.height, picture.width, picture.channels}, box,
+  resampler_.resample({picture.values.data(), picture.height, picture.width, picture.channels, part.left, part.top},
+                      part.box,
                       {.values = image.data() + top * form.width + left,
                        .height = placing.height,
                        .width = placing.width,
@@ -53,7 +56,7 @@ void PictureReader::read(std::span<const std::uint8_t> bytes, const std::string&
       bytes, name,
       {.colours = form.colours, .height = form.height, .width = form.width, .choose = choose, .to_the_end = to_the_end},
       part_);
-  put(part_.picture, part_.box, form, placing, image);
+  put(part_, form, placing, image);
 }
 
 void PictureReader::read(std::span<const std::uint8_t> bytes, const std::string& name, const ImageForm& form,
@@ -63,12 +66,12 @@ void PictureReader::read(std::span<const std::uint8_t> bytes, const std::string&
       bytes, name,
       {.colours = form.colours, .height = form.height, .width = form.width, .choose = choose, .to_the_end = false},
       part_);
-  put(part_.picture, part_.box, form, {.box = part_.box, .width = form.width, .height = form.height}, image);
+  put(part_, form, {.box = part_.box, .width = form.width, .height = form.height}, image);
 }
 
-void PictureReader::scale(const Picture& picture, const ImageForm& form, std::span<std::uint8_t> image) {
+void PictureReader::scale(Picture picture, const ImageForm& form, std::span<std::uint8_t> image) {
   const Placing placing = place(static_cast<double>(picture.height), static_cast<double>(picture.width), form);
-  put(picture, placing.box, form, placing, image);
+  put({.picture = std::move(picture), .box = placing.box}, form, placing, image);
 }
 
 }  // namespace unisono::data

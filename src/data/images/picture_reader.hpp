@@ -23,15 +23,14 @@ class PictureReader {
             const std::function<Box(std::int64_t height, std::int64_t width)>& choose, std::span<std::uint8_t> image);
 
   /// Makes the image that a form asks for of a decoded picture.
-  void scale(const Picture& picture, const ImageForm& form, std::span<std::uint8_t> image);
+  void scale(Picture picture, const ImageForm& form, std::span<std::uint8_t> image);
 
   Resampler& resampler() { return resampler_; }
 
  private:
   struct Placing;
   static Placing place(double height, double width, const ImageForm& form);
-  void put(const Picture& picture, const Box& box, const ImageForm& form, const Placing& placing,
-           std::span<std::uint8_t> image);
+  void put(const PicturePart& part, const ImageForm& form, const Placing& placing, std::span<std::uint8_t> image);
 
   PicturePart part_;
   Resampler resampler_;

@@ -31,24 +31,26 @@ struct Weights {
   std::vector<std::int32_t> values;       ///< [count, most]
 };
 
-Weights weights_of(std::int64_t length, double begin, double extent, std::int64_t count) {
+/// \param origin, length the pixels that there are \param begin, extent what becomes `count` pixels
+Weights weights_of(std::int64_t origin, std::int64_t length, double begin, double extent, std::int64_t count) {
   // Pillow keeps the rectangle as floats.
-  const auto from = double{static_cast<float>(begin)}, to = double{static_cast<float>(begin + extent)};
-  const double scale = (to - from) / static_cast<double>(count), width = std::max(scale, 1.0);
+  const auto from = static_cast<float>(begin), to = static_cast<float>(begin + extent);
+  const double scale = double{to - from} / static_cast<double>(count), width = std::max(scale, 1.0);
   Weights weights;
   weights.most = 2 * static_cast<std::int64_t>(std::ceil(width)) + 1;
   weights.values.resize(static_cast<std::size_t>(count * weights.most));
   std::vector<double> exact(static_cast<std::size_t>(weights.most));
+  const std::int64_t end = origin + length;
   for (std::int64_t i = 0; i < count; ++i) {
-    const double centre = from + (static_cast<double>(i) + 0.5) * scale;
-    const auto first = std::clamp<std::int64_t>(static_cast<std::int64_t>(centre - width + 0.5), 0, length - 1);
-    const auto last = std::clamp<std::int64_t>(static_cast<std::int64_t>(centre + width + 0.5), first + 1, length);
+    const double centre = double{from} + (static_cast<double>(i) + 0.5) * scale;
+    const auto first = std::clamp<std::int64_t>(static_cast<std::int64_t>(centre - width + 0.5), origin, end - 1);
+    const auto last = std::clamp<std::int64_t>(static_cast<std::int64_t>(centre + width + 0.5), first + 1, end);
     double sum = 0;
     for (std::int64_t j = first; j < last; ++j) {
       const double distance = std::abs((static_cast<double>(j) - centre + 0.5) * (1 / width));
       sum += exact[static_cast<std::size_t>(j - first)] = std::max(0.0, 1 - distance);
     }
-    weights.first.push_back(first);
+    weights.first.push_back(first - origin);
     weights.many.push_back(last - first);
     for (std::int64_t j = 0; j < last - first; ++j) {
       const double share = sum == 0 ? 0 : exact[static_cast<std::size_t>(j)] / sum;
@@ -181,8 +183,8 @@ class ScaledRows {
 double reach(double extent, std::int64_t count) { return std::max(1.0, extent / static_cast<double>(count)) + 1; }
 
 void Resampler::resample(const Pixels& pixels, const Box& box, const Planes& planes) {
-  const Weights columns = weights_of(pixels.width, box.left, box.width, planes.width);
-  const Weights lines = weights_of(pixels.height, box.top, box.height, planes.height);
+  const Weights columns = weights_of(pixels.left, pixels.width, box.left, box.width, planes.width);
+  const Weights lines = weights_of(pixels.top, pixels.height, box.top, box.height, planes.height);
   const ScaledRows rows(pixels, columns, lines.first.front(), lines.first.back() + lines.many.back(), rows_, lanes_,
                         scaled_);
   for (std::int64_t y = 0; y < planes.height; ++y) {

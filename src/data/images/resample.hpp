@@ -7,10 +7,11 @@
 
 namespace unisono::data {
 
-/// Pixels in memory: of a picture, or of one channel of an image.
+/// Pixels in memory: of a part of a picture, or of one channel of an image.
 struct Pixels {
   const std::uint8_t* values;  ///< [height, width, channels]
   std::int64_t height, width, channels;
+  std::int64_t left = 0, top = 0;  ///< of the whole picture, where the part begins
 };
 
 /// Where a scaled picture is put: channel c of pixel (y, x) is values[c · plane + y · row + x].
@@ -26,6 +27,7 @@ struct Planes {
 /// It keeps its memory from one picture to the next; each thread needs its own.
 class Resampler {
  public:
+  /// \param box in the whole picture
   void resample(const Pixels& pixels, const Box& box, const Planes& planes);
 
  private:

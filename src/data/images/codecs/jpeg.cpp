@@ -196,7 +196,9 @@ int decode_jpeg(std::span<const std::uint8_t> bytes, const std::string& name, co
   Interval columns = needed(box.left, box.width, lies ? request.height : request.width, state.output_width);
   const Interval rows = needed(box.top, box.height, lies ? request.width : request.height, state.output_height);
   if (columns.last - columns.first < state.output_width) require(decoder.crop(columns.first, columns.last));
-  part.box = {box.left - columns.first, box.top - rows.first, box.width, box.height};
+  part.box = box;
+  part.left = columns.first;
+  part.top = rows.first;
   Picture& picture = part.picture;
   picture.height = rows.last - rows.first;
   picture.width = state.output_width;

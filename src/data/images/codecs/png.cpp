@@ -82,6 +82,7 @@ int decode_png(std::span<const std::uint8_t> bytes, const std::string& name, con
   if (!is_opaque) put_on_white(picture.values);
   if (is_grey) to_grey(picture);
   const int orientation = orientation_of(*decoder);
+  part.left = part.top = 0;
   part.box = chosen_box(request, orientation, picture.width, picture.height);
   return orientation;
 }
