@@ -201,7 +201,6 @@ class StreamingFeed final : public Feed {
   void retire(std::unique_ptr<LoadedCell>& cell);
   void take_from(const LaneOrder& order, const LaneShare& part, std::vector<RawExample>& examples);
 
-  const GroupSchema& group_;
   LaneSettings settings_;
   LaneOrders orders_;
   std::int64_t epoch_ = -1;
