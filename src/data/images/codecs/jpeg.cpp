@@ -10,6 +10,7 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <string_view>
 
 #include "images/picture.hpp"
 #include "images/resample.hpp"
@@ -218,8 +219,8 @@ void check_jpeg(std::span<const std::uint8_t> bytes, const std::string& name) {
   require_pixels(name, decoder.state().image_width, decoder.state().image_height);
   // The header ends where the image's data begin. Among these, the two bytes stand at their end alone.
   const auto left = bytes.last(decoder.state().src->bytes_in_buffer);
-  constexpr std::array<std::uint8_t, 2> kEnd = {0xFF, 0xD9};
-  if (std::ranges::find_end(left, kEnd).empty()) fail_picture(name, std::string(kDamaged) + "it is cut off");
+  const std::string_view data(reinterpret_cast<const char*>(left.data()), left.size());
+  if (data.rfind("\xFF\xD9") == std::string_view::npos) fail_picture(name, std::string(kDamaged) + "it is cut off");
 }
 
 }  // namespace unisono::data
