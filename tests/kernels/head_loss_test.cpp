@@ -185,8 +185,11 @@ class TwoThreads {
 };
 
 TEST_CASE("a head whose vocabulary two ranks share gives the bits of one rank with the same leaves", "[head_loss]") {
-  for (const auto& [units, vocabulary, leaves] :
-       {std::tuple(10, 301, 2), std::tuple(7, 2500, 4), std::tuple(5, 4, 2)}) {
+  struct Division {
+    int units, vocabulary, leaves;
+  };
+  for (const Division& d : {Division{10, 301, 2}, Division{7, 2500, 4}, Division{5, 4, 2}}) {
+    const int units = d.units, vocabulary = d.vocabulary, leaves = d.leaves;
     INFO(units << " × " << vocabulary << ", " << leaves << " leaves");
     HeadCase whole({units, vocabulary, 0.125F}, 70), all = whole;
     all.spec.leaves = all.spec.count = leaves;

@@ -118,7 +118,7 @@ TEST_CASE("a pattern that fits no parameters, or all of them, is an error", "[fr
   const auto backend = kernels::make_cpu_backend(1);
   const NetworkSettings settings{.layers = {dense(3), layer("tanh"), dense(2)}};
   const auto network = [&](std::vector<std::string> freeze) {
-    Network(settings, {4, 1, 1}, *backend, {.freeze = std::move(freeze)});
+    Network(settings, {{4, 1, 1}}, *backend, {.freeze = std::move(freeze)});
   };
   network({"dense1"});
   network({"dense*.bias", "dense1"});

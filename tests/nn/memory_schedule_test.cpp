@@ -91,7 +91,7 @@ TEST_CASE("the first layer that learns gives no gradient of its inputs", "[memor
 
 TEST_CASE("outside training a chain of layers needs two buffers", "[memory_schedule]") {
   ReferenceBackend backend;
-  const Network network({.layers = {dense(64), dense(64), dense(64), dense(64)}}, {64, 1, 1}, backend);
+  const Network network({.layers = {dense(64), dense(64), dense(64), dense(64)}}, {{64, 1, 1}}, backend);
   CHECK(network.plan(10, false).floats == 2 * 640);
   // Training keeps five activations; while the loss runs there is a gradient, too, and in the backward pass two of them
   // beside at most four inputs.
@@ -104,7 +104,7 @@ TEST_CASE("of residual blocks that are computed anew only the inputs are kept", 
     std::vector<LayerSettings> layers = {dense(64)};
     for (int i = 0; i < blocks; ++i) layers.push_back(residual({dense(128), layer("gelu"), dense(64)}));
     layers.push_back(dense(64));
-    return Network({.layers = layers}, {64, 1, 1}, backend, {.recomputes_blocks = again}).plan(10, true).floats;
+    return Network({.layers = layers}, {{64, 1, 1}}, backend, {.recomputes_blocks = again}).plan(10, true).floats;
   };
   // A block's inputs are 640 floats; GELU's inputs and its outputs 1,280 each.
   for (const int blocks : {3, 4, 7}) {
@@ -126,7 +126,7 @@ TEST_CASE("nodes whose results the backward pass does not read are not run again
 
 TEST_CASE("every size and offset of a plan is a multiple of a cache line", "[memory_schedule]") {
   ReferenceBackend backend;
-  const Network network({.layers = {convolution(3, {3}), layer("batch_norm"), layer("gelu"), dense(7)}}, {1, 5, 5},
+  const Network network({.layers = {convolution(3, {3}), layer("batch_norm"), layer("gelu"), dense(7)}}, {{1, 5, 5}},
                         backend);
   for (const Index batch : {1, 3, 7}) {
     const WorkspacePlan plan = network.plan(batch, true);

@@ -213,7 +213,7 @@ TEST_CASE("LeNet has 431,080 parameters and the flops of its products", "[networ
   const Network lenet(
       {.layers = {convolution(20, {5}), pool("max_pool", {2}), layer("relu"), convolution(50, {5}),
                   pool("max_pool", {2}), layer("relu"), layer("flatten"), dense(500), layer("relu"), dense(10)}},
-      {1, 28, 28}, backend);
+      {{1, 28, 28}}, backend);
   // 20·25 + 20, 50·20·25 + 50, 800·500 + 500, 500·10 + 10
   CHECK(lenet.parameters().parameters() == 520 + 25050 + 400500 + 5010);
   CHECK(lenet.parameters().parameters() == 431080);
@@ -246,7 +246,7 @@ TEST_CASE("ResNet-20 has 272,474 parameters", "[network]") {
   layers.push_back(layer("global_average_pool"));
   layers.push_back(dense(10));
   ReferenceBackend backend;
-  const Network resnet({.layers = layers}, {3, 32, 32}, backend);
+  const Network resnet({.layers = layers}, {{3, 32, 32}}, backend);
   // Stem 432 + 32; 16 channels: 3 (2·2304 + 64); 32: 4608 + 9216 + 128 + (512 + 64) + 2 (2·9216 + 128);
   // 64: 18432 + 36864 + 256 + (2048 + 128) + 2 (2·36864 + 256); 650. He et al. count 0.27 million.
   CHECK(resnet.parameters().parameters() == 464 + 14016 + 14528 + 37120 + 57728 + 147968 + 650);

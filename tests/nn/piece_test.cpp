@@ -197,7 +197,7 @@ TEST_CASE("pieces of a network with frozen blocks give the whole one's bits", "[
 
 TEST_CASE("a piece before which nothing learns gives no gradient of its inputs", "[piece][freeze]") {
   ReferenceBackend backend;
-  const Network network({.layers = {dense(3), layer("tanh"), dense(3), layer("tanh"), dense(2)}}, {4, 1, 1}, backend,
+  const Network network({.layers = {dense(3), layer("tanh"), dense(3), layer("tanh"), dense(2)}}, {{4, 1, 1}}, backend,
                         {.freeze = {"dense1"}});
   CHECK(network.cut_points().size() == 4);
   CHECK_FALSE(network.piece(0, 1).gives_input_gradient());
@@ -238,7 +238,7 @@ TEST_CASE("residual blocks are computed anew on ranks without examples, too", "[
 
 TEST_CASE("pieces lie between two different cut points", "[piece]") {
   ReferenceBackend backend;
-  const Network network({.layers = {dense(3), layer("tanh"), dense(2)}}, {4, 1, 1}, backend);
+  const Network network({.layers = {dense(3), layer("tanh"), dense(2)}}, {{4, 1, 1}}, backend);
   REQUIRE(network.cut_points().size() == 2);
   CHECK(network.piece(0, 3).parameters() == FloatRange{0, network.parameters().size()});
   CHECK(network.piece(2, 3).parameters() ==
@@ -260,7 +260,7 @@ TEST_CASE("cut points lie outside residual blocks and not in front of what was f
   ReferenceBackend backend;
   const LayerSettings relu = layer("relu");
   const auto cuts = [&](const std::vector<LayerSettings>& layers) {
-    return names_of_cuts(Network({.layers = layers}, {3, 4, 4}, backend));
+    return names_of_cuts(Network({.layers = layers}, {{3, 4, 4}}, backend));
   };
   using Names = std::vector<std::string>;
   CHECK(cuts({kSame, relu, dense(2)}) == Names{"convolution1"});
@@ -277,7 +277,7 @@ TEST_CASE("cut points say what the pieces beside them cost", "[piece]") {
   const Network lenet(
       {.layers = {convolution(20, {5}), pool("max_pool", {2}), layer("relu"), convolution(50, {5}),
                   pool("max_pool", {2}), layer("relu"), layer("flatten"), dense(500), layer("relu"), dense(10)}},
-      {1, 28, 28}, backend);
+      {{1, 28, 28}}, backend);
   const std::vector<CutPoint> points = lenet.cut_points();
   REQUIRE(points.size() == 7);
   double flops = 0;

@@ -134,8 +134,8 @@ TEST_CASE("global batch statistics are refused where ranks drift apart", "[shape
 TEST_CASE("a network needs layers, and something to train", "[shapes]") {
   ReferenceBackend backend;
   CHECK_THAT(graph_error({}, {4, 1, 1}), Equals("model.layers: the network has no layers; give it at least one"));
-  CHECK_THROWS_AS(Network({.layers = {layer("relu")}}, {4, 1, 1}, backend), ConfigError);
-  CHECK_THROWS_WITH(Network({.layers = {dense(3)}}, {4, 1, 1}, backend, {.recomputes_blocks = true}),
+  CHECK_THROWS_AS(Network({.layers = {layer("relu")}}, {{4, 1, 1}}, backend), ConfigError);
+  CHECK_THROWS_WITH(Network({.layers = {dense(3)}}, {{4, 1, 1}}, backend, {.recomputes_blocks = true}),
                     Catch::Contains("no residual block"));
   LayerSettings unknown;
   unknown.kind = "densee";

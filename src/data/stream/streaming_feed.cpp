@@ -184,9 +184,7 @@ std::int64_t CellReader::peak_bytes() const {
 
 StreamingFeed::StreamingFeed(const hdf5::File& file, const GroupSchema& group, LaneSettings settings,
                              const Schedule& schedule, std::int64_t window_bytes)
-    : settings_(std::move(settings)),
-      orders_(settings_),
-      open_(static_cast<std::size_t>(settings_.shape.lanes)) {
+    : settings_(std::move(settings)), orders_(settings_), open_(static_cast<std::size_t>(settings_.shape.lanes)) {
   const std::int64_t two_passes = 2 * settings_.examples * group.bytes_per_example();  // enough for a small set
   const std::int64_t budget =
       std::min(window_bytes, two_passes) * lanes_of(settings_, schedule) / settings_.shape.lanes;
