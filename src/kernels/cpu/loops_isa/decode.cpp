@@ -57,7 +57,7 @@ inline void dots(const Operands& product, Count row, Count unit, Vector (*sums)[
         for (Count j = 0; j < units; ++j) {
           const Vector weights = lanes.get(w[j] + k);
 #pragma GCC unroll 4
-          for (Count i = 0; i < rows; ++i) made[i][j] += values[i] * weights;
+          for (Count i = 0; i < rows; ++i) made[i][j] = multiply_add(values[i], weights, made[i][j]);
         }
       });
   for (Count i = 0; i < rows; ++i) {
