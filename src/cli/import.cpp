@@ -69,6 +69,8 @@ void add_images(Command import, Chosen& chosen) {
                      "with --fit crop: which share of the sides of the part that is kept is shown, around the middle");
   command.add_flag("--encoded", options->encoded,
                    "keep the bytes of the files, which become images whenever they are used");
+  command.add_flag("--verify", options->verifies, "with --encoded: decode each file once, which finds all damage")
+      .needs(command.option("--encoded"));
   command.add_flag("--skip-damaged", options->skips_damaged, "leave out damaged files, and list them");
   add_shares(command, *options, "pictures");
   command.callback([=, &chosen] {

@@ -279,6 +279,7 @@ bool may_change(const std::string& key) {
                                "data.path",
                                "data.external_files",
                                "data.reader",
+                               "data.pictures.threads",
                                "train.threads",
                                "schedule.epochs",
                                "schedule.steps",

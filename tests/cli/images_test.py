@@ -2,6 +2,7 @@
 
 import io
 import itertools
+import shutil
 import unittest
 
 import h5py
@@ -211,6 +212,8 @@ class Images(BinaryTest):
         self.assertEqual(self.stored("validation")[2][0], "val/cats/nr 00.jpg")
         (self.folder / "set.h5").unlink()
         self.assertIn("remove the options", self.refused("--size", "8", "--test-fraction", "0.5", code=2))
+        shutil.rmtree(self.folder / "photos/train")
+        self.assertIn("has the folder 'test', but no folder 'train'", self.refused("--size", "8"))
 
     def test_damaged_files_are_named(self):
         self.make_classes(count=3)
@@ -255,7 +258,10 @@ class Images(BinaryTest):
         (self.folder / "photos/empty").rmdir()
         for size in ("0", "12x", "x", "axb", "3.5", "-3", "16x16x3"):
             self.assertIn(f"--size {size}", self.refused(f"--size={size}", code=2))
-        self.assertIn("not possible", self.refused("--size", "100000x100000"))
+        self.assertIn("--size, --centre: images of", self.refused("--size", "100000x100000", code=2))
+        for centre in ("0", "5", "nan"):
+            self.assertIn("--size, --centre: a share of", self.refused("--size", "8", "--centre", centre, code=2))
+        self.assertIn("remove one of them", self.refused("--size", "8", "--centre", "0.5", "--fit", "pad", code=2))
         (self.folder / "photos/a").rename(self.folder / "a")
         for name in ("train/a", "test/b"):
             self.write(f"photos/{name}/a.png", bytes_of(photo(8, 8), "PNG"))
@@ -287,7 +293,13 @@ class Images(BinaryTest):
         table.write_text("\n".join(lines).replace("val", "valley"))
         self.assertIn("list.csv:3: 'valley' is no split", self.refused(*size, *split))
         table.write_text("\n".join(lines).replace("1/5", "1/7"))
-        self.assertRegex(self.refused(*size, *options), r"list\.csv:7: .*name.*photos/day 1/7.png is not there")
+        self.assertRegex(self.refused(*size, *options), r"list\.csv:7: .*name.*photos/day 1/7.png is no file")
+        self.assertIn("left out: photos/day 1/7.png", self.imported(*options, "--skip-damaged", "--encoded").out)
+        (self.folder / "set.h5").unlink()
+        table.write_text("\n".join(lines).replace("1/5", "1/3"))
+        self.assertRegex(self.refused(*size, *options), r"list\.csv:7: .*day 1/3.png is listed twice")
+        table.write_text("\n".join(lines).replace("train", "test"))
+        self.assertIn("list.csv: there are no pictures for training", self.refused(*size, *split))
         table.write_text("\n".join(lines).replace("day 1/5.png", ""))
         self.assertRegex(self.refused(*size, *options), r"list\.csv:7: .*the file is empty")
         words = ("data", "import", "images", "photos", *size, "--output", "a.h5", *options[2:])
@@ -320,6 +332,11 @@ class Images(BinaryTest):
         lines = self.succeed("evaluate", "kept", "--data", "kept.h5", "--split", "validation").out.splitlines()
         other = self.succeed("evaluate", "kept", "--data", "set.h5", "--split", "validation").out.splitlines()
         self.assertEqual(lines[2:], other[2:])
+        self.imported("--validation-fraction", "0.25")
+        result = self.unisono("evaluate", "kept", "--data", "set.h5")
+        self.assertEqual(result.code, 3)
+        self.assertIn("24 × 16, crop, rgb, centre 1) than those that the model was trained on (24 × 16, crop, rgb, "
+                      "centre 0.8)", result.err)
         (self.folder / "photos").rename(self.folder / "new")
         self.succeed("predict", "kept", "--input", "new", "--output", "p.csv")
         self.assertIn("0,cats/nr 00.jpg,0,cats,0,cats,", (self.folder / "p.csv").read_text())
@@ -361,6 +378,8 @@ class Images(BinaryTest):
         for name in cases:
             self.assertEqual(result.out.count(f"warning: left out: photos/cats/{name}: "), 1, result)
         self.train("run", "--set", "train.epochs=1")
+        (self.folder / "photos/cats/nowhere.jpg").symlink_to("nothing")
+        self.assertIn("left out: photos/cats/nowhere.jpg", self.imported("--skip-damaged", "--encoded").out)
         # Only a decoder finds that a half is missing.
         self.write("photos/cats/wrong.jpg", whole[: len(whole) // 2] + whole[-2:])
         self.imported("--skip-damaged", "--encoded")
@@ -369,11 +388,23 @@ class Images(BinaryTest):
             self.assertEqual(result.code, 3, result)
             self.assertEqual(result.err.count("is a damaged JPEG file"), 1, result)
             self.assertRegex(result.err, r"set\.h5: /train/pictures: example 4 \(cats/wrong\.jpg\): is a damaged")
+            self.assertIn("--verify", result.err)
+        result = self.imported("--skip-damaged", "--encoded", "--verify")
+        self.assertIn("left out: photos/cats/wrong.jpg", result.out)
 
     def test_a_model_of_pictures_asks_for_pictures(self):
         self.make_classes(count=4)
         self.imported(size="8")
         self.train("run")
+        (self.folder / "photos/cats").rename(self.folder / "photos/lions")
+        result = self.unisono("evaluate", "run", "--input", "photos")
+        self.assertEqual(result.code, 3)
+        self.assertIn("photos/lions/nr 00.jpg: lies in no folder of one of the model's classes", result.err)
+        result = self.succeed("predict", "run", "--input", "photos", "--output", "p.csv")
+        self.assertIn("the file's labels or targets are ignored", result.out + result.err)
+        self.write("damaged.jpg", b"text")
+        result = self.unisono("predict", "run", "--input", "damaged.jpg", "--output", "q.csv")
+        self.assertIn("damaged.jpg: is neither a JPEG nor a PNG file; remove or replace it", result.err)
         self.write("table.csv", "a,b\n1,2\n")
         result = self.unisono("predict", "run", "--input", "table.csv", "--output", "p.csv")
         self.assertEqual(result.code, 3)

@@ -308,12 +308,20 @@ TEST_CASE("sets of pictures that are not as they should be are refused", "[encod
                file.write("train/ends", std::vector<std::uint64_t>{10, 15, 20});
              }),
              Contains("/train/labels holds 2 values but /train/pictures holds 3 examples"));
+  CHECK_THAT(refusal([&](hdf5::File& file) {
+               with_recipe(file);
+               file.write("train/pictures", bytes);
+               file.write("train/ends", ends);
+               file.write("train/features", std::vector<float>(2));
+             }),
+             Contains("/train has both 'features' and 'pictures'"));
 }
 
 TEST_CASE("augmentations that a set cannot have are refused", "[encoded]") {
   const TempDir folder;
   const auto message = [&](const std::string& path, const std::function<void(DataSettings&)>& change) {
-    DataSettings settings = settings_of(path);
+    DataSettings settings;
+    settings.path = path;
     change(settings);
     return test::message_of<ConfigError>([&] { open_dataset(settings, 1); });
   };
@@ -321,6 +329,10 @@ TEST_CASE("augmentations that a set cannot have are refused", "[encoded]") {
   const std::string floats = test::write_set<float>(folder / "b.h5", {.train = 8, .shape = {4, 4}});
   const std::string two = test::write_set<std::uint8_t>(folder / "c.h5", {.train = 8, .shape = {2, 4, 4}});
   CHECK_THAT(message(bytes, [](auto& s) { s.pictures.height = 8; }), Contains("no pictures of JPEG or PNG files"));
+  CHECK_THAT(message(bytes, [](auto& s) { s.augmentation.hue = 0.1; }), Contains("grey"));
+  const std::string pictures = write_pictures(folder / "d.h5");
+  CHECK_THAT(message(pictures, [](auto& s) { s.pictures.height = s.pictures.width = 1 << 16; }),
+             Contains("[data.pictures]: images of 65536 × 65536 are not possible"));
   CHECK_THAT(message(floats, [](auto& s) { s.augmentation.hue = 0.1; }), Contains("stored as bytes"));
   CHECK_THAT(message(floats, [](auto& s) { s.augmentation.crop_area = 0.5; }), Contains("stored as bytes"));
   CHECK_THAT(message(two, [](auto& s) { s.augmentation.contrast = 0.1; }), Contains("one or three channels"));
@@ -351,7 +363,8 @@ TEST_CASE("images are filled with zeros, the mean, or what is reflected at their
 
 TEST_CASE("the mean as a fill becomes 0 by normalisation, and erased parts are 0", "[augmentation]") {
   const TempDir folder;
-  DataSettings settings = settings_of(test::write_set<std::uint8_t>(folder / "a.h5", {.train = 40, .shape = {3, 4}}));
+  DataSettings settings;
+  settings.path = test::write_set<std::uint8_t>(folder / "a.h5", {.train = 40, .shape = {3, 4}});
   settings.normalization = NormalizationKind::channel;
   settings.augmentation.shift = 3;
   settings.augmentation.fill = Fill::mean;

@@ -109,6 +109,7 @@ struct PictureSettings {
   std::int64_t height = 0, width = 0;  ///< pixels of the images that they become; 0: as the set says
   double centre = 0;                   ///< ImageForm::centre of evaluated images; 0: as the set says
   std::int64_t threads = 0;            ///< threads of a rank that decode; 0: chosen automatically
+  bool any() const { return height > 0 || width > 0 || centre > 0 || threads > 0; }
   void describe(ConfigVisitor& visitor);
 };
 

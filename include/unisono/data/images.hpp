@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "unisono/base/config.hpp"
 
@@ -32,7 +33,9 @@ struct ImageForm {
   std::int64_t bytes() const { return height * width * channels(); }
 };
 
-/// \throws DataError for a form without pixels, or with more than 2^26 values
+/// What is wrong with a form; empty: nothing. It has at least one pixel, and at most 2^26 values.
+std::string problem_of(const ImageForm& form);
+/// \throws DataError for a form with which something is wrong
 void require_size(const ImageForm& form);
 
 }  // namespace unisono::data

@@ -79,6 +79,7 @@ struct ImagesOptions {
   /// Whether the set keeps the bytes of the files, which become images whenever they are used; otherwise it holds the
   /// images.
   bool encoded = false;
+  bool verifies = false;  ///< encoded: whether each file is decoded once, to find all damage
   std::string list = {};  ///< a table of the files and their classes; empty: folders say the classes
   // Columns of the table, by name.
   std::string file_column = "file", label_column = "label";

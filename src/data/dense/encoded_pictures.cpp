@@ -33,7 +33,10 @@ void EncodedPictures::naming(std::int64_t row, Read read) const {
   try {
     read();
   } catch (const DataError& error) {
-    throw DataError(describe_picture(*this, row) + error.what());
+    throw DataError(
+        fmt::format("{}{}; remove the file and import the folder again, with --verify, which finds all "
+                    "such files",
+                    describe_picture(*this, row), error.what()));
   }
 }
 

@@ -165,6 +165,12 @@ void check_augmentation(const SetPlan& plan, const DataSettings& settings) {
         "of {} have {}; remove these keys",
         plan.schema.path, shape.channels));
   }
+  if (shape.channels == 1 && (asked.saturation > 0 || asked.hue > 0)) {
+    throw ConfigError(
+        fmt::format("[data.augmentation]: saturation and hue need colours, but the images of {} are grey; "
+                    "remove these keys",
+                    plan.schema.path));
+  }
   if (asked.fill == Fill::mean && plan.info.normalization == NormalizationKind::none) {
     throw ConfigError(
         "data.augmentation.fill = \"mean\" needs the mean of the training examples; set data.normalization = "

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "recipe/recipe_file.hpp"
 #include "unisono/base/errors.hpp"
@@ -105,7 +106,8 @@ void read_pictures(const hdf5::File& file, GroupSchema& group, const Recipe& rec
 }
 
 void read_features(const hdf5::File& file, GroupSchema& group, const SchemaRules& rules, const Recipe& recipe) {
-  if (!file.exists(group.features_path()) && file.exists(group.name + "/pictures")) {
+  if (file.exists(group.name + "/pictures")) {
+    if (file.exists(group.features_path())) fail(file, group.name, "has both 'features' and 'pictures'; remove one");
     return read_pictures(file, group, recipe);
   }
   const std::string path = group.features_path();
@@ -272,26 +274,45 @@ void check_groups(const hdf5::File& file, const SetSchema& set, const SchemaRule
 }
 
 /// What pictures become: as for a trained model, or as the config and the import say.
-void settle_images(Recipe& recipe, const SchemaRules& rules) {
+/// \param stored what the import said, where it was replaced
+void settle_images(Recipe& recipe, const SchemaRules& rules, std::optional<ImageForm>& stored) {
   if (!recipe.images) return;
   if (rules.trained_images) {
-    recipe.images = rules.trained_images;
+    stored = std::exchange(recipe.images, rules.trained_images);
     return;
   }
   ImageForm& form = *recipe.images;
   if (rules.pictures.height > 0) form.height = rules.pictures.height;
   if (rules.pictures.width > 0) form.width = rules.pictures.width;
   if (rules.pictures.centre > 0) form.centre = rules.pictures.centre;
-  require_size(form);
+  if (const std::string problem = problem_of(form); !problem.empty()) {
+    throw ConfigError("[data.pictures]: " + problem);
+  }
+  if (rules.pictures.centre > 0 && form.fit != Fit::crop) {
+    throw ConfigError("data.pictures.centre is for pictures that are cropped, but those of the set are not; remove it");
+  }
+}
+
+/// Images that were made in another way than those of the training set are not what the model was trained on.
+void require_same_images(const SetSchema& set, const ImageForm& stored) {
+  const ImageForm& trained = *set.recipe.images;
+  if (stored == trained) return;
+  const auto text = [](const ImageForm& form) {
+    return fmt::format("{} × {}, {}, {}, centre {:g}", form.width, form.height, name_of(form.fit, kFits),
+                       name_of(form.colours, kColours), form.centre);
+  };
+  throw DataError(fmt::format(
+      "{}: its images were made in another way ({}) than those that the model was trained on ({}); import the pictures "
+      "like these, or with --encoded, or name their folder with --input",
+      set.path, text(stored), text(trained)));
 }
 
 /// The config may say what pictures become only where they are decoded while they are used.
 void check_pictures(const SetSchema& set, const SchemaRules& rules) {
-  const PictureSettings& asked = rules.pictures;
-  if (set.any_group().pictures || (asked.height == 0 && asked.width == 0 && asked.centre == 0)) return;
+  if (set.any_group().pictures || !rules.pictures.any()) return;
   throw ConfigError(fmt::format(
-      "[data.pictures] says what pictures become, but the examples of {} are no pictures of JPEG or PNG files; remove "
-      "height, width and centre, or import the folder with --encoded",
+      "[data.pictures] says how pictures become images, but the examples of {} are no pictures of JPEG or PNG files; "
+      "remove it, or import the folder with --encoded",
       set.path));
 }
 
@@ -329,13 +350,15 @@ SetSchema read_schema(const hdf5::File& file, const SchemaRules& rules) {
   SetSchema set;
   set.path = file.path();
   set.recipe = read_recipe(file);
-  settle_images(set.recipe, rules);
+  std::optional<ImageForm> stored;
+  settle_images(set.recipe, rules, stored);
   for (const Split split : {Split::train, Split::validation, Split::test}) {
     const std::string name(name_of(split));
     if (file.exists(name)) set.groups[static_cast<std::size_t>(split)] = read_group(file, name, rules, set.recipe);
   }
   check_groups(file, set, rules);
   check_pictures(set, rules);
+  if (stored && !set.any_group().pictures) require_same_images(set, *stored);
   check_alike(file, set, rules);
   check_complete(file, set);
   read_classes(file, set);

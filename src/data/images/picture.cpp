@@ -58,16 +58,18 @@ void require_pixels(const std::string& name, std::int64_t width, std::int64_t he
   fail_picture(name, fmt::format("has {} × {} pixels; at most {} are read", width, height, grouped(kMostPixels)));
 }
 
-void require_size(const ImageForm& form) {
-  if (!(form.centre > 0 && form.centre <= 1)) {
-    throw DataError(
-        fmt::format("a share of {} of a picture's sides is not possible: above 0 and at most 1", form.centre));
-  }
+std::string problem_of(const ImageForm& form) {
   constexpr std::int64_t kMostValues = 1 << 26;
-  const bool fits = form.height > 0 && form.width > 0 && form.width <= kMostValues / form.height / form.channels();
-  if (fits) return;
-  throw DataError(fmt::format("images of {} × {} are not possible: at least 1 and at most {} values", form.width,
-                              form.height, grouped(kMostValues)));
+  if (!(form.centre > 0 && form.centre <= 1)) {
+    return fmt::format("a share of {} of a picture's sides is not possible: above 0 and at most 1", form.centre);
+  }
+  if (form.height > 0 && form.width > 0 && form.width <= kMostValues / form.height / form.channels()) return "";
+  return fmt::format("images of {} × {} are not possible: at least 1 and at most {} values", form.width, form.height,
+                     grouped(kMostValues));
+}
+
+void require_size(const ImageForm& form) {
+  if (const std::string problem = problem_of(form); !problem.empty()) throw DataError(problem);
 }
 
 void to_grey(Picture& picture) {

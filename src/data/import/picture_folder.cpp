@@ -8,6 +8,7 @@
 #include <cctype>
 #include <filesystem>
 #include <optional>
+#include <set>
 #include <string_view>
 
 #include "images/picture_reader.hpp"
@@ -132,6 +133,14 @@ PictureFolder list_classes(const std::string& folder) {
   const std::vector<fs::path> folders = folders_of(root);
   found.is_divided = std::ranges::any_of(folders, [](const fs::path& path) { return path.filename() == "train"; });
   if (!found.is_divided) {
+    if (!folders.empty() && std::ranges::all_of(folders, [](const fs::path& path) {
+          return split_of(path.filename().string()).has_value();
+        })) {
+      throw DataError(
+          fmt::format("{}: has the folder '{}', but no folder 'train'; add it, or give the classes other "
+                      "names if these are classes",
+                      folder, folders.front().filename().string()));
+    }
     add_classes(root, root, Split::train, /*defines=*/true, found);
   } else {
     add_classes(root / "train", root, Split::train, /*defines=*/true, found);
@@ -163,10 +172,15 @@ PictureFolder list_table(const std::string& folder, const ImagesOptions& options
   if (found.is_divided) splits = table.columns("split-column", {options.split_column});
   TextClasses classes(options.label_column);
   std::vector<std::string> labels;
+  std::set<std::string> names;
   table.read([&](const LineReader& line, const std::string& name, const std::string& label) {
     const fs::path path = root / name;
     std::error_code ignored;
-    if (!fs::is_regular_file(path, ignored)) fail_at(line, table.text(), path.string() + " is not there");
+    if (!options.skips_damaged && !fs::is_regular_file(path, ignored)) {
+      fail_at(line, table.text(),
+              path.string() + " is no file; correct the table, or leave such files out with --skip-damaged");
+    }
+    if (!names.insert(name).second) fail_at(line, table.text(), name + " is listed twice; remove one of the lines");
     PictureFile file{.path = path.string(), .name = name};
     if (found.is_divided) file.split = split_of_row(line, splits[found.files.size()].front());
     found.files.push_back(std::move(file));
@@ -192,8 +206,11 @@ PictureFolder list_pictures(const std::string& path, const std::vector<std::stri
     const auto at = std::ranges::find(classes, file.name.substr(0, file.name.find('/')));
     return at == classes.end() || file.name.find('/') == std::string::npos ? -1 : at - classes.begin();
   };
-  if (std::ranges::all_of(found.files, [&](const PictureFile& file) { return label_of(file) >= 0; })) {
+  const auto unknown = std::ranges::find_if(found.files, [&](const PictureFile& file) { return label_of(file) < 0; });
+  if (unknown == found.files.end()) {
     for (PictureFile& file : found.files) file.label = label_of(file);
+  } else if (std::ranges::any_of(found.files, [&](const PictureFile& file) { return label_of(file) >= 0; })) {
+    found.unlabelled = fmt::format("{}: lies in no folder of one of the model's classes", unknown->path);
   }
   return found;
 }
@@ -207,7 +224,7 @@ ConvertPicture to_images(const ImageForm& form) {
 }
 
 std::vector<std::string> read_pictures(const std::vector<PictureFile>& files, bool skips_damaged,
-                                       const ConvertPicture& convert,
+                                       const std::string& remedy, const ConvertPicture& convert,
                                        const std::function<void(std::size_t, const std::vector<std::uint8_t>&)>& take) {
   std::vector<std::string> damaged;
   std::vector<std::vector<std::uint8_t>> converted(kAtATime);
@@ -232,7 +249,7 @@ std::vector<std::string> read_pictures(const std::vector<PictureFile>& files, bo
       } else if (skips_damaged) {
         damaged.push_back(failures[i - first]);
       } else {
-        throw DataError(failures[i - first] + "; --skip-damaged leaves such files out");
+        throw DataError(failures[i - first] + remedy);
       }
     }
   }

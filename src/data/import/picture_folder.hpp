@@ -25,6 +25,7 @@ struct PictureFolder {
   std::vector<PictureFile> files = {};
   bool is_divided = false;                 ///< whether folders or a table say what is for training, validation and test
   std::vector<std::string> left_out = {};  ///< names of files that are no pictures, by their ends
+  std::string unlabelled = {};  ///< why pictures have no labels, though some could; empty: they have, or none could
 };
 
 /// A folder with a folder for each class, maybe below train, val and test. Pictures may lie in further folders below.
@@ -45,9 +46,10 @@ using ConvertPicture =
 
 /// Reads files with all cores and hands over what `convert` makes of them, in the order of the list. \param take gets
 /// the number of a file and this
+/// \param remedy for a damaged one, at the end of the message
 /// \return what is wrong with the damaged ones, if they are to be skipped \throws DataError for the first one, if not
 std::vector<std::string> read_pictures(const std::vector<PictureFile>& files, bool skips_damaged,
-                                       const ConvertPicture& convert,
+                                       const std::string& remedy, const ConvertPicture& convert,
                                        const std::function<void(std::size_t, const std::vector<std::uint8_t>&)>& take);
 
 /// Makes images of the form, [channels, height, width].

@@ -16,6 +16,8 @@
 namespace unisono::data {
 namespace {
 
+constexpr const char* kSkipping = "; --skip-damaged leaves such files out";
+
 /// The labels of a group's pictures, where there are any, and the names of their files.
 void write_labels_and_names(const std::string& group, const std::vector<PictureFile>& files, SetWriter& writer) {
   std::vector<std::int32_t> labels;
@@ -125,8 +127,7 @@ class EncodedWriter {
   static std::uint64_t size_of_file(const std::string& path) {
     std::error_code error;
     const std::uint64_t size = std::filesystem::file_size(path, error);
-    if (error) throw DataError(fmt::format("{}: cannot be read: {}", path, error.message()));
-    return size;
+    return error ? 0 : size;  // reading it says what is wrong
   }
 
   SetWriter& writer_;
@@ -163,20 +164,21 @@ void write_form(const ImageForm& form, const std::vector<std::string>& classes, 
 std::vector<PictureFile> write_images(const std::vector<PictureFile>& files, const ImagesOptions& options,
                                       SetWriter& writer, std::vector<std::string>& damaged) {
   ImagesAside images(options.form, writer.output());
-  damaged = read_pictures(files, options.skips_damaged, to_images(options.form),
+  damaged = read_pictures(files, options.skips_damaged, kSkipping, to_images(options.form),
                           [&](std::size_t i, const auto& image) { images.add(files[i], image); });
-  images.write(writer);
+  if (!images.kept().empty()) images.write(writer);
   return images.kept();
 }
 
 std::vector<PictureFile> write_encoded(const std::vector<PictureFile>& files, const ImagesOptions& options,
                                        SetWriter& writer, std::vector<std::string>& damaged) {
   EncodedWriter pictures(files, writer);
-  const auto check = [](std::vector<std::uint8_t> bytes, const std::string& path) {
+  const auto check = [&](std::vector<std::uint8_t> bytes, const std::string& path) {
     check_picture(bytes, path);
+    if (options.verifies) to_images(options.form)(bytes, path);
     return bytes;
   };
-  damaged = read_pictures(files, options.skips_damaged, check,
+  damaged = read_pictures(files, options.skips_damaged, kSkipping, check,
                           [&](std::size_t i, const auto& picture) { pictures.add(files[i], picture); });
   return pictures.finish();
 }
@@ -184,7 +186,12 @@ std::vector<PictureFile> write_encoded(const std::vector<PictureFile>& files, co
 }  // namespace
 
 ImportSummary import_images(const std::string& folder, const ImagesOptions& options, const ImportOutput& output) {
-  require_size(options.form);
+  if (const std::string problem = problem_of(options.form); !problem.empty()) {
+    throw ConfigError("--size, --centre: " + problem);
+  }
+  if (options.form.centre != 1 && options.form.fit != Fit::crop) {
+    throw ConfigError("--centre is for --fit crop alone: pad and stretch show all of a picture; remove one of them");
+  }
   PictureFolder found = options.list.empty() ? list_classes(folder) : list_table(folder, options);
   if (found.is_divided && (options.validation_fraction > 0 || options.test_fraction > 0)) {
     const std::string who =
@@ -199,7 +206,10 @@ ImportSummary import_images(const std::string& folder, const ImagesOptions& opti
   const std::vector<PictureFile> kept = options.encoded ? write_encoded(found.files, options, writer, damaged)
                                                         : write_images(found.files, options, writer, damaged);
   if (count_of_split(kept, Split::train) == 0) {
-    throw DataError(fmt::format("{}: all pictures for training are damaged, such as {}", folder, damaged.front()));
+    const std::string why = damaged.empty()
+                                ? "there are no pictures for training; the column of the splits says 'train' nowhere"
+                                : "all pictures for training are damaged, such as " + damaged.front();
+    throw DataError(fmt::format("{}: {}", options.list.empty() ? folder : options.list, why));
   }
   write_form(options.form, found.classes, writer);
   writer.finish();
@@ -223,12 +233,12 @@ std::string write_raw_pictures(const std::string& path, const Preprocessing& tra
   const PictureFolder found = list_pictures(path, trained.class_names);
   SetWriter writer(output);
   ImagesAside images(form, output.path);
-  read_pictures(found.files, /*skips_damaged=*/false, to_images(form),
+  read_pictures(found.files, /*skips_damaged=*/false, "; remove or replace it", to_images(form),
                 [&](std::size_t i, const auto& image) { images.add(found.files[i], image); });
   images.write(writer);
   write_form(form, trained.class_names, writer);
   writer.finish();
-  return "";
+  return found.unlabelled;
 }
 
 }  // namespace unisono::data

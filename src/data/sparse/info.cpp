@@ -156,6 +156,7 @@ void check_settings(const DataSettings& settings, const SparseSchema& schema) {
   refuse(settings.reader == Reader::streaming, "reader", "which is always read into memory");
   refuse(settings.partition == Partition::fixed, "partition", "which the ranks of a node share in memory");
   refuse(has_effect(settings.augmentation), "augmentation", "not images");
+  refuse(settings.pictures.any(), "pictures", "which has no pictures");
   if (settings.validation_fraction == 0) return;
   if (schema.kind == SetKind::text || schema.kind == SetKind::cooccurrences) {
     refuse(true, "validation_fraction", "which cannot be split here");

@@ -216,6 +216,7 @@ void check_settings(const DataSettings& settings, const TokenSchema& schema) {
   refuse(settings.normalization != NormalizationKind::none && settings.normalization != NormalizationKind::automatic,
          "normalization", "which have no features to be normalised");
   refuse(has_effect(settings.augmentation), "augmentation", "not images");
+  refuse(settings.pictures.any(), "pictures", "not pictures");
   refuse(settings.partition == Partition::strata, "partition", "not ratings");
   refuse(settings.split_by == SplitBy::groups, "split_by", "which have no groups");
   refuse(settings.window_bytes > 0, "window_bytes", "which are shuffled without a window");
