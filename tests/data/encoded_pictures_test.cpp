@@ -9,7 +9,7 @@
 #include <map>
 
 #include "augment/augmentation.hpp"
-#include "images/picture_reader.hpp"
+#include "pictures.hpp"
 #include "recipe/recipe_file.hpp"
 #include "sets.hpp"
 #include "unisono/base/errors.hpp"
@@ -110,12 +110,6 @@ std::string refusal(const std::function<void(hdf5::File&)>& write) {
     file.write("train/labels", std::vector<std::int32_t>{0, 1});
   }
   return test::message_of<DataError>([&] { open_dataset(settings_of(folder / "a.h5"), 1); });
-}
-
-std::vector<std::uint8_t> image_of(const Picture& picture, const ImageForm& form) {
-  std::vector<std::uint8_t> image(static_cast<std::size_t>(form.bytes()));
-  PictureReader().scale(picture, form, image);
-  return image;
 }
 
 using Images = std::map<std::uint64_t, std::vector<float>>;

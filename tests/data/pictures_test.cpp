@@ -2,7 +2,7 @@
 
 #include <numeric>
 
-#include "images/picture_reader.hpp"
+#include "pictures.hpp"
 #include "unisono/base/errors.hpp"
 
 namespace unisono::data {
@@ -51,21 +51,15 @@ TEST_CASE("Exif data say how a picture is turned, in both byte orders", "[pictur
   }
 }
 
-std::vector<std::uint8_t> scaled(const Picture& picture, const ImageForm& form) {
-  std::vector<std::uint8_t> image(static_cast<std::size_t>(form.bytes()));
-  PictureReader().scale(picture, form, image);
-  return image;
-}
-
 TEST_CASE("pictures are scaled by means of the pixels around", "[pictures]") {
   const Picture picture{.height = 1, .width = 4, .channels = 1, .values = {0, 40, 80, 120}};
-  CHECK(scaled(picture, {.height = 1, .width = 4, .fit = Fit::stretch, .colours = Colours::grey}) == picture.values);
+  CHECK(image_of(picture, {.height = 1, .width = 4, .fit = Fit::stretch, .colours = Colours::grey}) == picture.values);
   // Triangles of 4 pixels: 3, 3 and 1 of 7 parts.
-  CHECK(scaled(picture, {.height = 1, .width = 2, .fit = Fit::stretch, .colours = Colours::grey}) ==
+  CHECK(image_of(picture, {.height = 1, .width = 2, .fit = Fit::stretch, .colours = Colours::grey}) ==
         std::vector<std::uint8_t>{29, 91});
-  CHECK(scaled(picture, {.height = 2, .width = 2, .fit = Fit::pad, .colours = Colours::grey}) ==
+  CHECK(image_of(picture, {.height = 2, .width = 2, .fit = Fit::pad, .colours = Colours::grey}) ==
         std::vector<std::uint8_t>{29, 91, 0, 0});
-  CHECK(scaled(picture, {.height = 1, .width = 1, .fit = Fit::crop, .colours = Colours::grey}) ==
+  CHECK(image_of(picture, {.height = 1, .width = 1, .fit = Fit::crop, .colours = Colours::grey}) ==
         std::vector<std::uint8_t>{60});
 }
 

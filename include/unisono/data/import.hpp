@@ -91,9 +91,9 @@ struct ImagesOptions {
 
 /// Imports a folder with a folder of JPEG or PNG files for each class; or one with the folders train and maybe val (or
 /// valid, validation) and test, each of which has folders of classes; or the files of a folder that a table names, with
-/// their classes. All images of the set have the same form. Memory:
-/// some hundred pictures, and the names of the files. Where files are kept, they are not decoded: damage is found in
-/// their headers, at their ends, and by PNG's checksums. \throws ConfigError for options that do not fit the folder
+/// their classes. All images of the set have the same form. Memory: some hundred pictures, and the names of the files.
+/// Where files are kept, damage is found in their headers, at their ends, and by PNG's checksums; the rest of it only
+/// where `verifies` has them decoded. \throws ConfigError for options that do not fit the folder
 ImportSummary import_images(const std::string& folder, const ImagesOptions& options, const ImportOutput& output);
 
 /// Whether a file's first line holds the names of the columns.

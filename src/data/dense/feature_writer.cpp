@@ -68,12 +68,7 @@ void FeatureWriter::write(const std::byte* stored, float* out) const {
 }
 
 void FeatureWriter::write_moved(const std::byte* stored, const Movement& movement, float* out) {
-  convert(storage_, stored, values_.size(), scale_, offset_, values_.data());
-  move_image(shape_, movement, values_.data(), moved_.data());
-  const std::size_t plane = moved_.size() / mean_.size();
-  for (std::size_t i = 0; i < mean_.size(); ++i) {
-    for (std::size_t j = i * plane; j < (i + 1) * plane; ++j) out[j] = (moved_[j] - mean_[i]) * factor_[i];
-  }
+  write_changed(stored, {.movement = movement}, Fill::black, out);
 }
 
 /// Of a pixel outside, in each channel; the mean over the channel where each feature has a mean of its own.

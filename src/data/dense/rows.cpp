@@ -410,13 +410,35 @@ Normalization training_statistics(NormalizationKind kind, const SetPlan& plan, S
                             {sums_of_pieces, static_cast<std::size_t>(pieces) * piece_size});
 }
 
-StoredNumbers::StoredNumbers(const GroupSchema& group)
-    : pictures_(group.pictures), image_(static_cast<std::size_t>(pictures_ ? group.features.size() : 0)) {}
+StoredNumbers::StoredNumbers(const GroupSchema& group) : shape_(group.features), pictures_(group.pictures) {}
 
 const std::byte* StoredNumbers::of(const RawExample& example) {
   if (!pictures_) return example.features;
+  image_.resize(static_cast<std::size_t>(shape_.size()));
   pictures_->read(reader_, static_cast<std::int64_t>(example.row), picture_of(*pictures_, example), image_);
   return reinterpret_cast<const std::byte*>(image_.data());
+}
+
+const std::byte* StoredNumbers::of_part(const RawExample& example,
+                                        const std::function<Box(std::int64_t height, std::int64_t width)>& choose) {
+  image_.resize(static_cast<std::size_t>(shape_.size()));
+  const auto* const made = reinterpret_cast<const std::byte*>(image_.data());
+  if (pictures_) {
+    pictures_->read(reader_, static_cast<std::int64_t>(example.row), picture_of(*pictures_, example), choose, image_);
+    return made;
+  }
+  const Index plane = shape_.height * shape_.width;
+  const Box box = choose(shape_.height, shape_.width);
+  for (Index channel = 0; channel < shape_.channels; ++channel) {
+    const auto* const from = reinterpret_cast<const std::uint8_t*>(example.features) + channel * plane;
+    reader_.resampler().resample({from, shape_.height, shape_.width, 1}, box,
+                                 {.values = image_.data() + channel * plane,
+                                  .height = shape_.height,
+                                  .width = shape_.width,
+                                  .row = shape_.width,
+                                  .plane = plane});
+  }
+  return made;
 }
 
 FeatureSums::FeatureSums(const GroupSchema& group, std::vector<float> shift)

@@ -179,11 +179,18 @@ class StoredNumbers {
   explicit StoredNumbers(const GroupSchema& group);
   /// [features] Valid until the next call. \throws DataError for a damaged picture
   const std::byte* of(const RawExample& example);
+  /// The image that is made of a part of a picture, or of an image of bytes, which `choose` says. [C, H, W] Valid until
+  /// the next call.
+  const std::byte* of_part(const RawExample& example,
+                           const std::function<Box(std::int64_t height, std::int64_t width)>& choose);
+  /// The image that was made last, of a picture or a part; it may be changed.
+  std::span<std::uint8_t> image() { return image_; }
 
  private:
+  FeatureShape shape_;
   std::shared_ptr<const EncodedPictures> pictures_;
   PictureReader reader_;
-  std::vector<std::uint8_t> image_;  ///< [C, H, W] of a picture
+  std::vector<std::uint8_t> image_;  ///< [C, H, W] of a picture, or of a part
 };
 
 /// Where a group's features are: in a file, or all of them in memory.

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <utility>
 
 #include "recipe/recipe_file.hpp"
 #include "unisono/base/errors.hpp"
@@ -274,11 +273,10 @@ void check_groups(const hdf5::File& file, const SetSchema& set, const SchemaRule
 }
 
 /// What pictures become: as for a trained model, or as the config and the import say.
-/// \param stored what the import said, where it was replaced
-void settle_images(Recipe& recipe, const SchemaRules& rules, std::optional<ImageForm>& stored) {
+void settle_images(Recipe& recipe, const SchemaRules& rules) {
   if (!recipe.images) return;
   if (rules.trained_images) {
-    stored = std::exchange(recipe.images, rules.trained_images);
+    recipe.images = rules.trained_images;
     return;
   }
   ImageForm& form = *recipe.images;
@@ -350,8 +348,8 @@ SetSchema read_schema(const hdf5::File& file, const SchemaRules& rules) {
   SetSchema set;
   set.path = file.path();
   set.recipe = read_recipe(file);
-  std::optional<ImageForm> stored;
-  settle_images(set.recipe, rules, stored);
+  const std::optional<ImageForm> stored = set.recipe.images;
+  settle_images(set.recipe, rules);
   for (const Split split : {Split::train, Split::validation, Split::test}) {
     const std::string name(name_of(split));
     if (file.exists(name)) set.groups[static_cast<std::size_t>(split)] = read_group(file, name, rules, set.recipe);

@@ -43,6 +43,13 @@ struct Turn {
 
 Box exchanged(const Box& box) { return {box.top, box.left, box.height, box.width}; }
 
+/// A rectangle of a picture of this size, as it lies where rows and columns are counted from the other ends.
+Box mirrored(Box box, const Turn& turn, double width, double height) {
+  if (turn.from_right) box.left = width - (box.left + box.width);
+  if (turn.from_below) box.top = height - (box.top + box.height);
+  return box;
+}
+
 [[noreturn]] void fail_format(std::span<const std::uint8_t> bytes, const std::string& name) {
   fail_picture(name, bytes.empty() ? "is empty" : "is neither a JPEG nor a PNG file");
 }
@@ -157,18 +164,13 @@ Picture upright(Picture stored, int orientation) {
 
 Box in_stored(const Box& box, int orientation, double width, double height) {
   const Turn turn(orientation);
-  Box stored = turn.exchanged ? exchanged(box) : box;
-  if (turn.from_right) stored.left = width - (stored.left + stored.width);
-  if (turn.from_below) stored.top = height - (stored.top + stored.height);
-  return stored;
+  return mirrored(turn.exchanged ? exchanged(box) : box, turn, width, height);
 }
 
 Box in_upright(const Box& box, int orientation, double width, double height) {
   const Turn turn(orientation);
-  Box stored = box;
-  if (turn.from_right) stored.left = width - (stored.left + stored.width);
-  if (turn.from_below) stored.top = height - (stored.top + stored.height);
-  return turn.exchanged ? exchanged(stored) : stored;
+  const Box turned = mirrored(box, turn, width, height);
+  return turn.exchanged ? exchanged(turned) : turned;
 }
 
 Box chosen_box(const DecodingRequest& request, int orientation, std::int64_t width, std::int64_t height) {

@@ -2,7 +2,6 @@
 #include <atomic>
 #include <cassert>
 
-#include "images/resample.hpp"
 #include "source/batch_sources.hpp"
 #include "unisono/base/clock.hpp"
 
@@ -15,20 +14,6 @@ constexpr int kBuffers = 3;  // one in use, two prepared
 void flip(const FeatureShape& shape, std::span<std::uint8_t> image) {
   const auto width = static_cast<std::size_t>(shape.width);
   for (std::size_t row = 0; row < image.size(); row += width) std::ranges::reverse(image.subspan(row, width));
-}
-
-/// Scales a rectangle of an image of bytes to the image's own size. \param in, out [C, H, W]
-void scale_part(Resampler& resampler, const FeatureShape& shape, const Box& box, const std::byte* in,
-                std::span<std::uint8_t> out) {
-  const Index plane = shape.height * shape.width;
-  for (Index channel = 0; channel < shape.channels; ++channel) {
-    resampler.resample({reinterpret_cast<const std::uint8_t*>(in) + channel * plane, shape.height, shape.width, 1}, box,
-                       {.values = out.data() + channel * plane,
-                        .height = shape.height,
-                        .width = shape.width,
-                        .row = shape.width,
-                        .plane = plane});
-  }
 }
 
 }  // namespace
@@ -93,9 +78,9 @@ double TrainSource::wait_seconds() const { return wait_seconds_ + (prefetcher_ ?
 BatchWriter::BatchWriter(const GroupSchema& group, const Normalization& normalization, const BatchStyle& style)
     : style_(style),
       shape_(group.features),
-      pictures_(group.pictures),
-      workers_(static_cast<std::size_t>(pictures_ ? style.threads : 1),
-               Worker{FeatureWriter(group, normalization), {}, {}}),
+      are_pictures_(group.pictures != nullptr),
+      workers_(static_cast<std::size_t>(are_pictures_ ? style.threads : 1),
+               Worker{FeatureWriter(group, normalization), StoredNumbers(group)}),
       augments_(has_effect(style.augmentation)),
       feature_size_(static_cast<std::size_t>(style.inputs || style.features_are_targets ? group.features.size() : 0)),
       target_size_(static_cast<std::size_t>(style.features_are_targets ? 0 : style.target_size)),
@@ -103,7 +88,7 @@ BatchWriter::BatchWriter(const GroupSchema& group, const Normalization& normaliz
 
 void BatchWriter::deliver_kept(const RowBlock& rows, const KeepFeatures& keep) {
   if (!keep || !style_.inputs || style_.features_are_targets) return;  // the loss reads the features as targets
-  if (pictures_ || !only_moves(style_.augmentation)) return;
+  if (are_pictures_ || !only_moves(style_.augmentation)) return;
   const Range range = rows.rows();
   if (range.size() == 0) return;
   kept_ = keep(workers_.front().writer.describe(rows.features(range.first), static_cast<std::uint64_t>(range.first),
@@ -126,22 +111,11 @@ PreparedBatch BatchWriter::make(Index largest, Allocator& memory) const {
 }
 
 const std::byte* BatchWriter::numbers_of(Worker& worker, const RawExample& example, std::int64_t epoch) const {
-  const bool crops = augments_ && style_.augmentation.crop_area < 1;
-  if (!pictures_ && !crops) return example.features;
-  worker.image.resize(static_cast<std::size_t>(shape_.size()));
-  const auto row = static_cast<std::int64_t>(example.row);
-  const auto choose = [&](std::int64_t height, std::int64_t width) {
+  if (style_.augmentation.crop_area == 1) return worker.numbers.of(example);
+  return worker.numbers.of_part(example, [&](std::int64_t height, std::int64_t width) {
     const double aspect = static_cast<double>(shape_.width) / static_cast<double>(shape_.height);
     return draw_crop(style_.augmentation, aspect, style_.seed, epoch, example.row, height, width);
-  };
-  if (pictures_ && crops) {
-    pictures_->read(worker.reader, row, picture_of(*pictures_, example), choose, worker.image);
-  } else if (pictures_) {
-    pictures_->read(worker.reader, row, picture_of(*pictures_, example), worker.image);
-  } else {
-    scale_part(worker.reader.resampler(), shape_, choose(shape_.height, shape_.width), example.features, worker.image);
-  }
-  return reinterpret_cast<const std::byte*>(worker.image.data());
+  });
 }
 
 void BatchWriter::write_features(Worker& worker, const RawExample& example, std::int64_t epoch, std::size_t i,
@@ -157,7 +131,7 @@ void BatchWriter::write_features(Worker& worker, const RawExample& example, std:
     const Movement movement = draw_movement(style_.augmentation, style_.seed, epoch, example.row);
     const bool own = numbers != example.features;
     if (!own || movement.down != 0 || movement.right != 0) return worker.writer.write_moved(numbers, movement, out);
-    if (movement.flipped) flip(shape_, worker.image);
+    if (movement.flipped) flip(shape_, worker.numbers.image());
     return worker.writer.write(numbers, out);
   }
   worker.writer.write_changed(numbers, draw_augmentation(style_.augmentation, shape_, style_.seed, epoch, example.row),
@@ -190,7 +164,7 @@ float BatchWriter::weight_of(const RawExample& example) const {
 
 void BatchWriter::fetch_ahead(const RawExample& example) const {
   constexpr std::size_t kLine = 64, kMost = 4096;
-  if (feature_size_ == 0 || kept_ != nullptr || pictures_) return;
+  if (feature_size_ == 0 || kept_ != nullptr || are_pictures_) return;
   for (std::size_t at = 0; at < std::min(stored_bytes_, kMost); at += kLine) __builtin_prefetch(example.features + at);
 }
 

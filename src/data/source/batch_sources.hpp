@@ -57,14 +57,13 @@ class BatchWriter {
   /// What a thread needs to write features.
   struct Worker {
     FeatureWriter writer;
-    PictureReader reader;
-    std::vector<std::uint8_t> image;  ///< [C, H, W] of a decoded or scaled picture
+    StoredNumbers numbers;
   };
 
   void write_features(const std::vector<RawExample>& examples, std::int64_t epoch, PreparedBatch& prepared);
   void write_features(Worker& worker, const RawExample& example, std::int64_t epoch, std::size_t i,
                       PreparedBatch& prepared) const;
-  /// The stored numbers of an example: of a picture those of its image, and of the part that augmentation chooses.
+  /// The stored numbers of an example, or of the part of it that augmentation chooses.
   const std::byte* numbers_of(Worker& worker, const RawExample& example, std::int64_t epoch) const;
   /// Brings the features of the next example near: rows come in random order, which the processor cannot guess.
   void fetch_ahead(const RawExample& example) const;
@@ -74,9 +73,9 @@ class BatchWriter {
 
   BatchStyle style_;
   FeatureShape shape_;
-  std::shared_ptr<const EncodedPictures> pictures_;  ///< null: examples have features
-  std::vector<Worker> workers_;                      ///< one for each thread
-  std::shared_ptr<ThreadTeam> team_;                 ///< null until pictures are decoded
+  bool are_pictures_;                 ///< whether examples are decoded
+  std::vector<Worker> workers_;       ///< one for each thread
+  std::shared_ptr<ThreadTeam> team_;  ///< null until pictures are decoded
   bool augments_;
   KeptFeatures* kept_ = nullptr;
   std::size_t feature_size_, target_size_;  ///< of an example in a batch; 0 features if a device keeps them

@@ -125,12 +125,10 @@ int orientation_of(const jpeg_decompress_struct& decoder) {
 }
 
 /// The largest part of its size at which a rectangle still has twice the pixels each way that are needed.
-unsigned denominator_for(const Box& box, const DecodingRequest& request, int orientation) {
-  const bool lies = orientation >= 5;
-  const auto width = static_cast<double>(2 * (lies ? request.height : request.width));
-  const auto height = static_cast<double>(2 * (lies ? request.width : request.height));
+unsigned denominator_for(const Box& box, std::int64_t width, std::int64_t height) {
+  const auto least_width = static_cast<double>(2 * width), least_height = static_cast<double>(2 * height);
   for (const unsigned denominator : {8U, 4U, 2U}) {
-    if (box.width / denominator >= width && box.height / denominator >= height) return denominator;
+    if (box.width / denominator >= least_width && box.height / denominator >= least_height) return denominator;
   }
   return 1;
 }
@@ -185,17 +183,15 @@ int decode_jpeg(std::span<const std::uint8_t> bytes, const std::string& name, co
   const jpeg_decompress_struct& state = decoder.state();
   require_pixels(name, state.image_width, state.image_height);
   const int orientation = orientation_of(state);
+  const bool lies = orientation >= 5;
+  const std::int64_t width = lies ? request.height : request.width, height = lies ? request.width : request.height;
   Box box = chosen_box(request, orientation, state.image_width, state.image_height);
   const bool ink = state.jpeg_color_space == JCS_CMYK || state.jpeg_color_space == JCS_YCCK;
   const bool is_grey = request.colours == Colours::grey;
-  require(decoder.begin(ink       ? JCS_CMYK
-                        : is_grey ? JCS_GRAYSCALE
-                                  : JCS_RGB,
-                        denominator_for(box, request, orientation)));
+  require(decoder.begin(ink ? JCS_CMYK : is_grey ? JCS_GRAYSCALE : JCS_RGB, denominator_for(box, width, height)));
   box = in_scaled(box, state);
-  const bool lies = orientation >= 5;
-  Interval columns = needed(box.left, box.width, lies ? request.height : request.width, state.output_width);
-  const Interval rows = needed(box.top, box.height, lies ? request.width : request.height, state.output_height);
+  Interval columns = needed(box.left, box.width, width, state.output_width);
+  const Interval rows = needed(box.top, box.height, height, state.output_height);
   if (columns.last - columns.first < state.output_width) require(decoder.crop(columns.first, columns.last));
   part.box = box;
   part.left = columns.first;
