@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <charconv>
 #include <cstdio>
 #include <cstring>
@@ -44,24 +43,24 @@ double median(std::vector<double> values) {
 class Decoding {
  public:
   Decoding(const DataSettings& settings, int threads)
-      : augmentation_(settings.augmentation), size_(settings.pictures.height), team_(threads) {
+      : augmentation_(settings.augmentation),
+        size_(settings.pictures.height),
+        team_(threads),
+        parts_(static_cast<std::size_t>(threads)) {
     const hdf5::File file(settings.path, hdf5::File::Mode::read);
     bytes_ = file.read<std::uint8_t>("train/pictures");
     ends_ = file.read<std::uint64_t>("train/ends");
   }
 
   void run(std::int64_t epoch) {
-    std::atomic<std::size_t> next = 0;
-    team_.run([&](int) {
-      PicturePart part;
-      for (std::size_t i = next++; i < ends_.size(); i = next++) {
-        const std::uint64_t begin = i == 0 ? 0 : ends_[i - 1];
-        const auto choose = [&](std::int64_t height, std::int64_t width) {
-          return draw_crop(augmentation_, 1, kSeed, epoch, i, height, width);
-        };
-        decode_part(std::span(bytes_).subspan(begin, ends_[i] - begin), "",
-                    {.height = size_, .width = size_, .choose = choose, .to_the_end = false}, part);
-      }
+    team_.run_each(0, ends_.size(), [&](int thread, std::size_t i) {
+      const std::uint64_t begin = i == 0 ? 0 : ends_[i - 1];
+      const auto choose = [&](std::int64_t height, std::int64_t width) {
+        return draw_crop(augmentation_, 1, kSeed, epoch, i, height, width);
+      };
+      decode_part(std::span(bytes_).subspan(begin, ends_[i] - begin), "",
+                  {.height = size_, .width = size_, .choose = choose, .to_the_end = false},
+                  parts_[static_cast<std::size_t>(thread)]);
     });
   }
 
@@ -71,6 +70,7 @@ class Decoding {
   ThreadTeam team_;
   std::vector<std::uint8_t> bytes_;
   std::vector<std::uint64_t> ends_;
+  std::vector<PicturePart> parts_;  ///< one for each thread
 };
 
 void measure(const std::string& path, std::int64_t size, int threads, std::int64_t epochs) {

@@ -99,4 +99,12 @@ void ThreadTeam::run(const std::function<void(int)>& work) {
   }
 }
 
+void ThreadTeam::run_each(std::size_t first, std::size_t last,
+                          const std::function<void(int thread, std::size_t i)>& work) {
+  std::atomic<std::size_t> next{first};
+  run([&](int thread) {
+    for (std::size_t i = next++; i < last; i = next++) work(thread, i);
+  });
+}
+
 }  // namespace unisono

@@ -22,6 +22,24 @@ TEST_CASE("every thread of a team does its part of each round", "[thread_team]")
   }
 }
 
+TEST_CASE("a team takes each of many pieces once, and hands on what one throws", "[thread_team]") {
+  for (const int size : {1, 3}) {
+    ThreadTeam team(size);
+    std::vector<int> taken(100);
+    team.run_each(7, taken.size(), [&](int thread, std::size_t i) {
+      if (thread >= 0 && thread < size) ++taken[i];
+    });
+    for (std::size_t i = 0; i < taken.size(); ++i) CHECK(taken[i] == (i < 7 ? 0 : 1));
+    team.run_each(5, 5, [&](int, std::size_t) { taken.clear(); });
+    CHECK(taken.size() == 100);
+    CHECK_THROWS_AS(team.run_each(0, 9,
+                                  [](int, std::size_t i) {
+                                    if (i == 4) throw std::runtime_error("piece");
+                                  }),
+                    std::runtime_error);
+  }
+}
+
 TEST_CASE("the parts run at the same time, the first on the caller", "[thread_team]") {
   ThreadTeam team(3);
   std::atomic<int> arrived{0};

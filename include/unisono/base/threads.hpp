@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <string>
@@ -49,6 +50,9 @@ class ThreadTeam {
   /// calling thread. The threads see what the caller wrote before, and the caller sees what the threads wrote. If
   /// several threads throw, the exception of the one with the lowest number is rethrown.
   void run(const std::function<void(int thread)>& work);
+  /// Runs work(thread, i) for i in [first, last): each thread takes the next i when it is done with one. For pieces
+  /// that take different times. Otherwise as `run`.
+  void run_each(std::size_t first, std::size_t last, const std::function<void(int thread, std::size_t i)>& work);
 
  private:
   struct State;

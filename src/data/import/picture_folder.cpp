@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cctype>
 #include <filesystem>
 #include <optional>
@@ -232,15 +231,12 @@ std::vector<std::string> read_pictures(const std::vector<PictureFile>& files, bo
   ThreadTeam team(usable_cpus(), "reading pictures");
   for (std::size_t first = 0; first < files.size(); first += kAtATime) {
     const std::size_t last = std::min(files.size(), first + kAtATime);
-    std::atomic<std::size_t> next{first};
-    team.run([&](int) {
-      for (std::size_t i = next++; i < last; i = next++) {
-        failures[i - first].clear();
-        try {
-          converted[i - first] = convert(read_bytes(files[i].path), files[i].path);
-        } catch (const DataError& error) {
-          failures[i - first] = error.what();
-        }
+    team.run_each(first, last, [&](int, std::size_t i) {
+      failures[i - first].clear();
+      try {
+        converted[i - first] = convert(read_bytes(files[i].path), files[i].path);
+      } catch (const DataError& error) {
+        failures[i - first] = error.what();
       }
     });
     for (std::size_t i = first; i < last; ++i) {

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <atomic>
 #include <cassert>
 
 #include "source/batch_sources.hpp"
@@ -148,12 +147,8 @@ void BatchWriter::write_features(const std::vector<RawExample>& examples, std::i
     return;
   }
   if (!team_) team_ = std::make_shared<ThreadTeam>(static_cast<int>(workers_.size()), "decoding pictures");
-  std::atomic<std::size_t> next = 0;
-  team_->run([&](int thread) {
-    Worker& worker = workers_[static_cast<std::size_t>(thread)];
-    for (std::size_t i = next++; i < examples.size(); i = next++) {
-      write_features(worker, examples[i], epoch, i, prepared);
-    }
+  team_->run_each(0, examples.size(), [&](int thread, std::size_t i) {
+    write_features(workers_[static_cast<std::size_t>(thread)], examples[i], epoch, i, prepared);
   });
 }
 
