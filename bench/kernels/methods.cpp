@@ -59,8 +59,8 @@ void add_dense(const DenseShape& shape, Index batch, kernels::cpu::InstructionSe
 
 void add_convolution(const NamedConvolution& layer, Index batch, kernels::cpu::InstructionSet set) {
   using kernels::cpu::ConvolutionMethod, kernels::cpu::Innermost, kernels::cpu::Methods, kernels::cpu::method_of;
-  const Index weights =
-      layer.spec.channels * layer.spec.in.channels * layer.spec.kernel_height * layer.spec.kernel_width;
+  const Index weights = layer.spec.channels * (layer.spec.in.channels / layer.spec.groups) * layer.spec.kernel_height *
+                        layer.spec.kernel_width;
   const auto add_method = [&](const std::string& method, const kernels::ConvolutionSpec& spec, const Methods& methods) {
     add_passes("convolution/" + layer.name + "/batch:" + std::to_string(batch) + "/" + method + "/" + name_of(set),
                {.instruction_set = set, .methods = methods}, spec, spec.out(), weights, batch, flops_of(spec, batch),

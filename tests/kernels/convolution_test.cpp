@@ -87,6 +87,87 @@ TEST_CASE("… for groups, down to one channel each", "[convolution]") {
   ConvolutionSpec wide = square(32, 5, 128, 3, 1, 1);  // groups of 16 and 64 channels: as products
   wide.groups = 2;
   check_convolution(wide, {.batch = 16});
+  for (Index stride : {1, 2}) {
+    ConvolutionSpec narrow = square(32, 5, 48, 3, stride, 1);  // groups of 4 and 6
+    narrow.groups = 8;
+    check_convolution(narrow, {.batch = 5});
+  }
+}
+
+ConvolutionSpec depthwise(Index channels, Index size, Index kernel, Index stride, Index padding) {
+  ConvolutionSpec spec = square(channels, size, channels, kernel, stride, padding);
+  spec.groups = channels;
+  return spec;
+}
+
+TEST_CASE("a depthwise convolution gives the reference's outputs and gradients for any batch", "[convolution]") {
+  for (const Index batch : kBatches) check_convolution(depthwise(5, 6, 3, 1, 1), {.batch = batch});
+  for (const Index batch : {1, 4, 5, 20}) check_convolution(depthwise(32, 6, 3, 1, 1), {.batch = batch});
+}
+
+TEST_CASE("… for any number of channels and size", "[convolution]") {
+  for (Index channels : {2, 15, 16, 17, 40}) check_convolution(depthwise(channels, 5, 3, 1, 1), {.batch = 6});
+  for (Index size = 1; size <= 18; ++size) check_convolution(depthwise(16, size, 3, 1, 1), {.batch = 2});
+  check_convolution(depthwise(16, 70, 7, 1, 3), {.batch = 2});  // a plane that is copied in several parts
+  check_convolution(depthwise(3, 40, 7, 2, 3), {.batch = 6});
+}
+
+TEST_CASE("… for any kernel, stride, padding and dilation of depthwise ones", "[convolution]") {
+  for (Index kernel : {1, 2, 3, 5, 7}) {
+    for (Index stride : {1, 2, 3}) {
+      for (Index padding : {0, 1, 3}) check_convolution(depthwise(18, 8, kernel, stride, padding), {.batch = 3});
+    }
+  }
+  ConvolutionSpec oblong = depthwise(16, 9, 3, 2, 1);
+  oblong.in.width = 6;
+  oblong.kernel_height = 2;
+  oblong.stride_width = 1;
+  oblong.padding_width = 4;  // more than the kernel reaches
+  oblong.dilation_height = 3;
+  oblong.dilation_width = 2;
+  check_convolution(oblong, {.batch = 7});
+}
+
+TEST_CASE("… with fused relu, without bias, and added to what is there, of depthwise ones", "[convolution]") {
+  for (Index channels : {6, 32}) {
+    for (Activation activation : {Activation::none, Activation::relu}) {
+      for (bool bias : {false, true}) {
+        for (Write write : {Write::overwrite, Write::add}) {
+          ConvolutionSpec spec = depthwise(channels, 4, 3, 1, 1);
+          spec.activation = activation;
+          check_convolution(spec, {.batch = 17, .bias = bias, .write = write});
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("outputs of depthwise convolutions do not depend on the batch, and nothing on the threads", "[convolution]") {
+  const ProductCase many(depthwise(6, 9, 3, 1, 1), {.batch = 20});
+  const auto on = [&](int threads) {
+    CpuBackend backend({.threads = threads});
+    return run(backend, many, convolution_layer(backend, many));
+  };
+  const Outputs outputs = on(1);
+  for (int threads : {2, 3}) CHECK(same_bits(outputs, on(threads)));
+  CpuBackend backend({.threads = 1});
+  const Index size = many.in().extent.size();
+  const Floats w = many.w;
+  Buffer weights(many.weights());
+  from_canonical(many.block(backend.convolution_weight_axes()), w, weights.view());
+  for (Index batch : {1, 5}) {  // with the channels innermost, and with the examples
+    const Floats some(many.x.begin(), many.x.begin() + batch * size);
+    const Buffer x = [&] {
+      Buffer to(backend.activation_size(many.spec.in, batch));
+      backend.load(many.spec.in, batch, some, to.view());
+      return to;
+    }();
+    Buffer y(backend.activation_size(many.spec.out(), batch));
+    backend.convolution_forward(many.spec, batch, x.view(), weights.view(), many.b, y.view());
+    Floats values(static_cast<std::size_t>(batch * many.spec.out().size()));
+    backend.store(many.spec.out(), batch, y.view(), values);
+    CHECK(std::equal(values.begin(), values.end(), outputs.tensors[0].begin()));
+  }
 }
 
 TEST_CASE("… where whole rows of taps fall into the padding, or no output reaches an input", "[convolution]") {

@@ -96,6 +96,7 @@ struct Correlation {
   Index step, from_step;        ///< of the positions of a run, in `to` and in `from`
   Index tap_height, tap_width;  ///< floats from one tap's weights to the next's
   Index channel_stride;         ///< of the weights: from one channel of `from` to the next
+  Index groups, group_stride;   ///< of channels; of the weights, from one group to the next
   bool joined;                  ///< whether the taps of a row are contiguous, in W and in `from`
 };
 
@@ -118,7 +119,7 @@ void correlate_runs(const Loops& loops, const Correlation& c, const OutputRow& r
       }
     }
     shape.n = run.count;
-    shape.k = static_cast<Index>(together) * c.from.channels;
+    shape.k = static_cast<Index>(together) * (c.from.channels / c.groups);
     loops.product(shape, pairs.a.data(), pairs.b.data(), pairs.count(), row.bias,
                   row.to + c.to.at(row.example, row.row, run.first) + row.channel, nullptr);
   }
@@ -130,7 +131,7 @@ void correlate_taps(const Loops& loops, const Correlation& c, const OutputRow& r
     std::fill_n(row.to + c.to.at(row.example, row.row, x) + row.channel, shape.m, 0.0F);
   }
   shape.accumulate = true;
-  shape.k = c.from.channels;
+  shape.k = c.from.channels / c.groups;
   for (const Tap& y : c.rows[static_cast<std::size_t>(row.row)]) {
     for (const Reach& reach : c.reaches) {
       const float* const a = row.w + y.element * c.tap_height + reach.element * c.tap_width;
@@ -149,8 +150,11 @@ void correlate(const Loops& loops, int threads, const Correlation& c, Index batc
   for (const Run& run : c.columns) widest = std::max(widest, run.taps.size());
   parallel_ranges(threads, batch * c.to.height, [&](Index first, Index end, int) {
     Pairs pairs(static_cast<Index>(most * widest));
-    for (Index channel = 0; channel < c.to.channels; channel += kChannelsAtOnce) {
-      const ProductShape shape{.m = std::min(kChannelsAtOnce, c.to.channels - channel),
+    const Index of_group = c.to.channels / c.groups, blocks = (of_group + kChannelsAtOnce - 1) / kChannelsAtOnce;
+    for (Index block = 0; block < c.groups * blocks; ++block) {
+      const Index group = block / blocks, inside = block % blocks * kChannelsAtOnce;
+      const Index channel = group * of_group + inside;
+      const ProductShape shape{.m = std::min(kChannelsAtOnce, of_group - inside),
                                .lda = c.channel_stride,
                                .ldb = c.from_step * c.from.channels,
                                .ldc = c.step * c.to.channels,
@@ -160,8 +164,8 @@ void correlate(const Loops& loops, int threads, const Correlation& c, Index batc
         const OutputRow row{i / c.to.height,
                             i % c.to.height,
                             channel,
-                            from,
-                            w + channel,
+                            from + group * (c.from.channels / c.groups),
+                            w + group * c.group_stride + inside,
                             bias == nullptr ? nullptr : bias + channel,
                             to};
         if (c.reaches.empty()) {
@@ -182,10 +186,10 @@ Index parts_of(Index weights, Index rows) {
   return std::min(std::max<Index>(1, rows), std::clamp<Index>(kPartFloats / weights, 2, kMostWeightParts));
 }
 
-/// sum [O][taps][I] += what rows [first, end) of all examples' outputs contribute.
-void add_rows(const Loops& loops, const Convolution& c, const std::vector<Run>& columns, View x, View dy, Index first,
-              Index end, Pairs& pairs, float* sum) {
-  const Side in({c.in, c.y.in, c.x.in}), out({c.out, c.y.out, c.x.out});
+/// sum [O][taps][I / groups] += what rows [first, end) of all examples' outputs contribute to a group's weights.
+void add_rows(const Loops& loops, const Convolution& c, Index group, const std::vector<Run>& columns, View x, View dy,
+              Index first, Index end, Pairs& pairs, float* sum) {
+  const Side in({c.groups * c.in, c.y.in, c.x.in}), out({c.groups * c.out, c.y.out, c.x.out});
   for (Index ky = 0; ky < c.y.kernel; ++ky) {
     for (const Run& run : columns) {
       const std::size_t together = c.runs ? run.taps.size() : 1;
@@ -195,20 +199,20 @@ void add_rows(const Loops& loops, const Convolution& c, const std::vector<Run>& 
           const Index example = i / c.y.out, oy = i % c.y.out;
           const Range elements = c.y.elements(oy);
           if (ky < elements.first || ky >= elements.end) continue;
-          pairs.add(x.data() + in.at(example, c.y.input(oy, ky), run.taps[tap].position),
-                    dy.data() + out.at(example, oy, run.first));
+          pairs.add(x.data() + in.at(example, c.y.input(oy, ky), run.taps[tap].position) + group * c.in,
+                    dy.data() + out.at(example, oy, run.first) + group * c.out);
         }
         if (pairs.count() == 0) continue;
         const ProductShape shape{.m = static_cast<Index>(together) * c.in,
                                  .n = c.out,
                                  .k = run.count,
-                                 .lda = c.x.stride * c.in,
-                                 .ldb = c.out,
+                                 .lda = c.x.stride * in.channels,
+                                 .ldb = out.channels,
                                  .ldc = c.taps() * c.in,
                                  .transposed = true,
                                  .accumulate = true};
         loops.product(shape, pairs.a.data(), pairs.b.data(), pairs.count(), nullptr,
-                      sum + c.weight_at(0, ky, run.taps[tap].element), nullptr);
+                      sum + c.weight_at(group * c.out, ky, run.taps[tap].element), nullptr);
       }
     }
   }
@@ -218,10 +222,11 @@ void add_rows(const Loops& loops, const Convolution& c, const std::vector<Run>& 
 
 void CpuBackend::channels_forward(const ConvolutionSpec& spec, Index batch, View x, View w, View b, MutableView y) {
   const Convolution c(spec, Lanes::channels_innermost(batch));
-  // [KH][KW][I][O]
+  const Index outputs = c.groups * c.out;
+  // [KH][KW][I / groups][O]
   const float* const transposed = prepared(w, c.weights(), packed_.floats(c.weights()), [&](float* to) {
     parallel_for(settings_.threads, c.taps(), [&](Index tap) {
-      loops_.transpose(c.out, c.in, w.data() + tap * c.in, c.taps() * c.in, to + tap * c.in * c.out, c.out);
+      loops_.transpose(outputs, c.in, w.data() + tap * c.in, c.taps() * c.in, to + tap * c.in * outputs, outputs);
     });
   });
   const Correlation correlation{.from = Side(spec.in),
@@ -231,9 +236,11 @@ void CpuBackend::channels_forward(const ConvolutionSpec& spec, Index batch, View
                                 .reaches = {},
                                 .step = 1,
                                 .from_step = c.x.stride,
-                                .tap_height = c.x.kernel * c.in * c.out,
-                                .tap_width = c.in * c.out,
-                                .channel_stride = c.out,
+                                .tap_height = c.x.kernel * c.in * outputs,
+                                .tap_width = c.in * outputs,
+                                .channel_stride = outputs,
+                                .groups = c.groups,
+                                .group_stride = c.out,
                                 .joined = c.runs};
   correlate(loops_, settings_.threads, correlation, batch, x.data(), transposed, b.empty() ? nullptr : b.data(),
             spec.activation == Activation::relu, y.data());
@@ -255,6 +262,8 @@ void CpuBackend::channels_backward_data(const ConvolutionSpec& spec, Index batch
       .tap_height = c.x.kernel * c.in,
       .tap_width = c.in,
       .channel_stride = c.taps() * c.in,
+      .groups = c.groups,
+      .group_stride = c.out * c.taps() * c.in,
       .joined = false};
   correlate(loops_, settings_.threads, correlation, batch, dy.data(), w.data(), nullptr, false, dx.data());
 }
@@ -264,7 +273,7 @@ void CpuBackend::channels_backward_weights(const ConvolutionSpec& spec, Index ba
   const Convolution c(spec, Lanes::channels_innermost(batch));
   const std::vector<Run> columns = runs_of(taps_of_outputs(c.x), 1);
   const Index size = c.weights(), rows = batch * c.y.out, parts = parts_of(size, rows);
-  const Index row_floats = c.x.out * (c.out + c.x.stride * c.in);
+  const Index row_floats = c.x.out * c.groups * (c.out + c.x.stride * c.in);
   const Index at_once = std::max<Index>(1, kFloatsAtOnce / row_floats);
   float* const sums = partials_.floats(parts * size);
   parallel_ranges(settings_.threads, parts, [&](Index first_part, Index end_part, int) {
@@ -274,7 +283,9 @@ void CpuBackend::channels_backward_weights(const ConvolutionSpec& spec, Index ba
       std::fill_n(sum, size, 0.0F);
       const Index end = rows * (part + 1) / parts;
       for (Index row = rows * part / parts; row < end; row += at_once) {
-        add_rows(loops_, c, columns, x, dy, row, std::min(row + at_once, end), pairs, sum);
+        for (Index group = 0; group < c.groups; ++group) {
+          add_rows(loops_, c, group, columns, x, dy, row, std::min(row + at_once, end), pairs, sum);
+        }
       }
     }
   });

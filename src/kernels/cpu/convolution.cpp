@@ -8,7 +8,9 @@
 namespace unisono::kernels::cpu {
 namespace {
 
-Innermost layout_of(ConvolutionMethod method) {
+/// The layout in which a method computes. \param own that of the layer's inputs
+Innermost layout_of(ConvolutionMethod method, Innermost own) {
+  if (method == ConvolutionMethod::depthwise) return own;
   return method == ConvolutionMethod::examples ? Innermost::examples : Innermost::channels;
 }
 
@@ -30,7 +32,7 @@ const float* CpuBackend::prepared(View w, Index floats, float* scratch, const st
 
 void CpuBackend::convolution_forward(const ConvolutionSpec& spec, Index batch, View x, View w, View b, MutableView y) {
   const ConvolutionMethod method = method_of(spec, batch, settings_.methods);
-  const Innermost layout = layout_of(method);
+  const Innermost layout = layout_of(method, innermost(spec.in, batch));
   const View from = in_layout(layout, spec.in, batch, x, x_copy_);
   const MutableView to = room_in_layout(layout, spec.out(), batch, y, y_copy_);
   switch (method) {
@@ -43,6 +45,9 @@ void CpuBackend::convolution_forward(const ConvolutionSpec& spec, Index batch, V
     case ConvolutionMethod::winograd:
       winograd_forward(spec, batch, from, w, b, to);
       break;
+    case ConvolutionMethod::depthwise:
+      depthwise_correlate(spec, /*backward=*/false, batch, from, w, b, to);
+      break;
   }
   settle(layout, spec.out(), batch, to, y);
 }
@@ -50,7 +55,7 @@ void CpuBackend::convolution_forward(const ConvolutionSpec& spec, Index batch, V
 void CpuBackend::convolution_backward(const ConvolutionSpec& spec, Index batch, View x, View w, View y, MutableView dy,
                                       MutableView dx, MutableView dw, MutableView db, Write write) {
   const ConvolutionMethod method = method_of(spec, batch, settings_.methods);
-  const Innermost layout = layout_of(method);
+  const Innermost layout = layout_of(method, innermost(spec.in, batch));
   View mask = spec.activation == Activation::relu ? y : View{};
   // The weights' gradient with the examples innermost masks dy and sums it for the bias on its way.
   const bool on_the_way =
@@ -74,6 +79,9 @@ void CpuBackend::convolution_backward(const ConvolutionSpec& spec, Index batch, 
       case ConvolutionMethod::winograd:
         winograd_backward_weights(spec, batch, from, masked, dw, write);
         break;
+      case ConvolutionMethod::depthwise:
+        depthwise_backward_weights(spec, batch, from, masked, dw, write);
+        break;
     }
   }
   if (dx.empty()) return;
@@ -87,6 +95,9 @@ void CpuBackend::convolution_backward(const ConvolutionSpec& spec, Index batch, 
       break;
     case ConvolutionMethod::winograd:
       winograd_backward_data(spec, batch, w, masked, to);
+      break;
+    case ConvolutionMethod::depthwise:
+      depthwise_correlate(spec, /*backward=*/true, batch, masked, w, {}, to);
       break;
   }
   settle(layout, spec.in, batch, to, dx);

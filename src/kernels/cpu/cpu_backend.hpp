@@ -24,14 +24,16 @@ namespace unisono::kernels::cpu {
 //   other images, fewer examples                        channels: examples would leave more of it empty
 //
 //   convolutions                                        method
-//   groups, or neither side has channels innermost      examples innermost: products over the lanes
+//   a group for each channel                            depthwise, in either layout
+//   other groups, a batch of more than kFewExamples     examples innermost: narrow groups leave no lane empty
+//   neither side has channels innermost                 examples innermost: products over the lanes
 //   3 × 3, stride 1, both channels multiples of 16      Winograd's F(2 × 2, 3 × 3): 4/9 of the multiplications; or
-//                                                       another of Winograd's, or none: ConvolutionSpec::winograd
+//   and no groups                                       another of Winograd's, or none: ConvolutionSpec::winograd
 //   others                                              channels innermost: products over the positions of a row
 //
-// The first and the last of these methods give the same outputs and gradients of inputs bit for bit, so that results do
-// not depend on the batch. Winograd's method rounds differently: it is chosen by shapes alone. bench_kernels times them
-// all (bench/kernels/methods.cpp).
+// The methods with the examples and with the channels innermost give the same outputs and gradients of inputs bit for
+// bit, so that results do not depend on the batch; so does the depthwise one in its two layouts. Winograd's method
+// rounds differently: it is chosen by shapes alone. bench_kernels times them all (bench/kernels/methods.cpp).
 //
 // BLIS, where the device has it (InstructionSet::blis), multiplies the matrices of large dense layers and of Winograd's
 // method with many channels, by the layer's shape alone. The other two methods never use it: it adds in another order
@@ -53,11 +55,15 @@ inline Innermost Methods::innermost_of(const Extent& extent, Index batch) const 
   return innermost.value_or(whole_vectors || batch <= kFewExamples ? Innermost::channels : Innermost::examples);
 }
 
-enum class ConvolutionMethod { examples, channels, winograd };
+enum class ConvolutionMethod { examples, channels, winograd, depthwise };
+
+inline bool is_depthwise(const ConvolutionSpec& spec) {
+  return spec.groups > 1 && spec.groups == spec.in.channels && spec.groups == spec.channels;
+}
 
 inline bool winograd_is_faster(const ConvolutionSpec& spec) {
   const auto whole = [](Index channels) { return channels % Lanes::kVector == 0; };
-  return spec.winograd != Winograd::none && spec.kernel_height == 3 && spec.kernel_width == 3 &&
+  return spec.winograd != Winograd::none && spec.groups == 1 && spec.kernel_height == 3 && spec.kernel_width == 3 &&
          spec.stride_height == 1 && spec.stride_width == 1 && spec.dilation_height == 1 && spec.dilation_width == 1 &&
          spec.padding_height <= 2 && spec.padding_width <= 2 && whole(spec.in.channels) && whole(spec.channels) &&
          spec.in.height * spec.in.width > 1 && spec.out().height * spec.out().width > 1;
@@ -67,7 +73,9 @@ inline ConvolutionMethod method_of(const ConvolutionSpec& spec, Index batch, con
   const auto channels = [&](const Extent& extent) {
     return methods.innermost_of(extent, batch) == Innermost::channels;
   };
-  if (spec.groups > 1 || (!channels(spec.in) && !channels(spec.out()))) return ConvolutionMethod::examples;
+  if (is_depthwise(spec)) return ConvolutionMethod::depthwise;
+  if (spec.groups > 1 && batch > kFewExamples) return ConvolutionMethod::examples;
+  if (!channels(spec.in) && !channels(spec.out())) return ConvolutionMethod::examples;
   return methods.winograd && winograd_is_faster(spec) ? ConvolutionMethod::winograd : ConvolutionMethod::channels;
 }
 
@@ -265,6 +273,12 @@ class CpuBackend final : public Backend, public DecodeKernels {
   void channels_backward_data(const ConvolutionSpec& spec, Index batch, View w, View dy, MutableView dx);
   void channels_backward_weights(const ConvolutionSpec& spec, Index batch, View x, View dy, MutableView dw,
                                  Write write);
+  /// y = f(w ∗ x + b) of each channel by itself; where `backward`, y is the gradient of the inputs and x that of the
+  /// outputs.
+  void depthwise_correlate(const ConvolutionSpec& spec, bool backward, Index batch, View x, View w, View b,
+                           MutableView y);
+  void depthwise_backward_weights(const ConvolutionSpec& spec, Index batch, View x, View dy, MutableView dw,
+                                  Write write);
   const WinogradLoops& winograd_of(const ConvolutionSpec& spec) const;
   void winograd_forward(const ConvolutionSpec& spec, Index batch, View x, View w, View b, MutableView y);
   void winograd_backward_data(const ConvolutionSpec& spec, Index batch, View w, View dy, MutableView dx);

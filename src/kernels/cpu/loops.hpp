@@ -190,6 +190,43 @@ struct DecodeLoops {
   void (*rms_norm)(Count n, float epsilon, const float* x, const float* gamma, float* y);
 };
 
+/// Floats of a pixel in the loops of depthwise convolutions.
+inline constexpr Count kDepthwiseLanes = 16;
+
+/// How a plane of pixels is copied with room around and between them: pixel (r, c) is pixel (top + r · spread_height,
+/// left + c · spread_width) of the padded plane, if it lies inside of that; all else is zero.
+struct PaddedPlane {
+  Count rows = 0, columns = 0;  ///< of the plane
+  Count row = 0, column = 0;    ///< floats from one row, and from one pixel, to the next
+  Count lanes = 0;              ///< floats in use of each pixel, at most kDepthwiseLanes
+  Count top = 0, left = 0;
+  Count spread_height = 1, spread_width = 1;
+  Count width = 0;  ///< pixels of a padded row
+};
+
+/// A depthwise convolution of a padded plane.
+struct DepthwiseShape {
+  Count columns = 0;          ///< of the output
+  Count row = 0, column = 0;  ///< floats from one row, and from one pixel, of the output to the next
+  Count lanes = 0;            ///< in use
+  Count width = 0;            ///< pixels of a padded row
+  Count kernel_height = 1, kernel_width = 1, stride_height = 1, stride_width = 1, dilation_height = 1,
+        dilation_width = 1;
+  bool relu = false;
+};
+
+/// See depthwise.cpp. Weights are [KH][KW][kDepthwiseLanes].
+struct DepthwiseLoops {
+  /// Rows [first, last) of the padded plane, [rows][width][kDepthwiseLanes].
+  void (*pad)(const PaddedPlane& plane, Count first, Count last, const float* from, float* to);
+  /// Rows of the output: y = f(bias + Σ w x). \param x the padded rows that they need \param bias [kDepthwiseLanes], or
+  /// null
+  void (*correlate)(const DepthwiseShape& shape, Count rows, const float* x, const float* w, const float* bias,
+                    float* y);
+  /// dw += Σ dy x over rows of the output. \param dy [rows][columns][kDepthwiseLanes]
+  void (*gradient)(const DepthwiseShape& shape, Count rows, const float* x, const float* dy, float* dw);
+};
+
 /// Tiles of an image's pixels that follow one another in a row, a tile of the output apart: the first begins at pixel
 /// x. What lies outside of the image's width is zero, or is not written.
 struct TileRow {
@@ -511,6 +548,7 @@ struct Loops {
   BatchNormLoops batch_norm;           ///< of tiles of lanes
   BatchNormLoops channels_batch_norm;  ///< of tiles with the channels innermost
   WinogradLoops winograd2, winograd4;
+  DepthwiseLoops depthwise;
   LayerNormLoops layer_norm;
   RmsNormLoops rms_norm;
   ActivationLoops activation;

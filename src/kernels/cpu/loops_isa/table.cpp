@@ -20,6 +20,7 @@ Loops make_loops() {
   add_batch_norm(loops);
   add_channels_batch_norm(loops);
   add_winograd(loops);
+  add_depthwise(loops);
   add_layer_norm(loops);
   add_rms_norm(loops);
   add_activation(loops);

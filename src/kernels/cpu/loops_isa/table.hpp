@@ -15,6 +15,7 @@ void add_pool(Loops& loops);
 void add_batch_norm(Loops& loops);
 void add_channels_batch_norm(Loops& loops);
 void add_winograd(Loops& loops);
+void add_depthwise(Loops& loops);
 void add_layer_norm(Loops& loops);
 void add_rms_norm(Loops& loops);
 void add_activation(Loops& loops);
