@@ -52,6 +52,7 @@ class GraphBuilder {
   void add_leaves(const Together& together, int first, int count);
   void add_leaf(const Together& together, int leaf);
   void residual(const LayerSettings& settings, const Place& inner);
+  void gate(const LayerSettings& settings, const Place& inner);
   void repeat(const LayerSettings& settings, const Place& inner);
   void check_inputs(const LayerKind& kind) const;
   void check_rows(const LayerKind& kind) const;
@@ -132,6 +133,7 @@ void GraphBuilder::layer(const LayerSettings& settings, const Place& inner) {
   check_inputs(*kind);
   check_rows(*kind);
   if (kind->form == LayerForm::residual) return residual(settings, inner);
+  if (kind->form == LayerForm::gate) return gate(settings, inner);
   if (kind->form == LayerForm::operation) return operation(*kind, settings, inner);
   shape_.flat = true;
   graph_.configured.push_back({inner.outer, inner.prefix, settings.kind, shape_, -1, tensor_});
@@ -308,6 +310,26 @@ void GraphBuilder::residual(const LayerSettings& settings, const Place& inner) {
                     text_of(shape_), text_of(shortcut_shape)));
   }
   append(std::make_unique<Addition>(shape_), inner, shortcut);
+  graph_.configured.push_back({inner.outer, inner.prefix, settings.kind, shape_, tensor_ - 1, tensor_});
+}
+
+void GraphBuilder::gate(const LayerSettings& settings, const Place& inner) {
+  const int image = tensor_;
+  const Shape image_shape = shape_;
+  require_image(image_shape, "channel_gate");
+  sequence(settings.own.of<ChannelGateSettings>().layers, {inner.path + ".layers", inner.prefix + ".", inner.outer});
+  if (tensor_ == image) throw ConfigError("it has no layers that compute factors; add 'layers'");
+  const kernels::Extent wanted{image_shape.extent.channels, 1, 1};
+  if (shape_.extent != wanted) {
+    throw ConfigError(fmt::format(
+        "its layers give {}, but the inputs {} need {} factors, one for each channel; let them end with a dense layer "
+        "of {} units and a sigmoid",
+        text_of(shape_), text_of(image_shape), wanted.channels, wanted.channels));
+  }
+  const int factors = tensor_;
+  tensor_ = image;
+  shape_ = image_shape;
+  append(std::make_unique<ChannelGate>(shape_), inner, factors);
   graph_.configured.push_back({inner.outer, inner.prefix, settings.kind, shape_, tensor_ - 1, tensor_});
 }
 

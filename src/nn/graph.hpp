@@ -114,6 +114,7 @@ struct BackwardStep {
   int copy_of =
       -1;  ///< slot that dy must be copied from first, because the layer changes dy and others need it unchanged
   int dx = -1;
+  int dresidual = -1;  ///< of a layer that multiplies; otherwise the residual's gradient is dy
   struct Sum {
     int from, to;       ///< to += from
     bool copy = false;  ///< … or to = from

@@ -44,6 +44,8 @@ Distribution distribution_of(const Block& block) {
       return {};
     case Initialiser::ones:
       return {.constant = 1};
+    case Initialiser::constant:
+      return {.constant = static_cast<float>(block.deviation)};
   }
   throw std::logic_error("block '" + block.name + "' has no initialiser");
 }

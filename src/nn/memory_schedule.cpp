@@ -108,7 +108,9 @@ void Scheduler::choose_recomputed() {
       const bool runs = (keeps && wanted(i + 1)) || read[static_cast<std::size_t>(i) + 1];
       schedule_.runs_again[static_cast<std::size_t>(i)] = runs;
       if (runs || (traits.keeps_input && wanted(i + 1))) read[static_cast<std::size_t>(piece_.input(i))] = true;
-      if (runs && piece_.residual(i) >= 0) read[static_cast<std::size_t>(piece_.residual(i))] = true;
+      if (piece_.residual(i) >= 0 && (runs || (traits.multiplies && wanted(i + 1)))) {
+        read[static_cast<std::size_t>(piece_.residual(i))] = true;
+      }
     }
   }
 }
@@ -206,6 +208,7 @@ void Scheduler::keep(int i) {
   const LayerTraits traits = node(i).layer->traits();
   if (traits.keeps_input) need(at(schedule_.again.activation, piece_.input(i)), last);
   if (traits.keeps_output) need(at(schedule_.again.output, i), last);
+  if (traits.multiplies) need(at(schedule_.again.activation, piece_.residual(i)), last);
 }
 
 void Scheduler::carry(int i) {
@@ -254,7 +257,10 @@ void Scheduler::backward(int i) {
   }
   const bool shared = step.dx == step.dy;  // then the residual's gradient must not be changed, since it is x's, too
   if (shared) ++holders_[static_cast<std::size_t>(step.dy)];
-  if (wanted(residual)) contribute(residual, step.dy, moment, step);
+  if (wanted(residual)) {
+    if (traits.multiplies) step.dresidual = open_here(residual);
+    contribute(residual, traits.multiplies ? step.dresidual : step.dy, moment, step);
+  }
   if (shared) --holders_[static_cast<std::size_t>(step.dy)];
   if (wanted(x)) contribute(x, step.dx, moment, step);
 }

@@ -261,6 +261,7 @@ void LayerSettings::describe(ConfigVisitor& visitor) {
   for (const LayerKind& layer : layer_kinds()) {
     if (inside_residual && layer.form == LayerForm::residual) continue;
     if ((inside_residual || inside_repeat) && layer.form == LayerForm::repeat) continue;
+    if (inside_gate && layer.form == LayerForm::gate) continue;
     variants.push_back({layer.name, layer.meaning, {}});
     if (layer.describe == nullptr) continue;
     variants.back().describe = [this, &layer](ConfigVisitor& inner) { layer.describe(*this, inner); };

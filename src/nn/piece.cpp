@@ -244,11 +244,14 @@ void Piece::run_backward(int i, const Pass& pass, const Workspace& workspace, co
   if (runs_backward(i, pass, half)) {
     const LayerTraits traits = graph.node(i).layer->traits();
     const auto x = static_cast<std::size_t>(graph.input(i));
+    const int residual = traits.multiplies ? read.activation[static_cast<std::size_t>(graph.residual(i))] : -1;
     graph.node(i).layer->backward(pass, {.x = traits.keeps_input ? slot(workspace, read.activation[x]) : MutableView{},
                                          .y = traits.keeps_output ? slot(workspace, read.output[at]) : MutableView{},
                                          .kept = slot(workspace, read.kept[at]),
                                          .dy = slot(workspace, step.dy),
                                          .dx = half == Half::weights ? MutableView{} : slot(workspace, step.dx),
+                                         .residual = slot(workspace, residual),
+                                         .dresidual = slot(workspace, step.dresidual),
                                          .carried = slot(workspace, schedule.carried[at]),
                                          .gradient = gradient.values,
                                          .write = gradient.write});

@@ -187,6 +187,21 @@ TEST_CASE("gradients on the device are those of central differences", "[gpu]") {
           7, 9, 3, 5));
     }
   }
+  SECTION("blocks of ConvNeXt and gated ones") {
+    const nn::LayerSettings depthwise = nn::convolution(4, {3}, {1}, "groups = 4");
+    const nn::LayerSettings gate =
+        nn::layer("channel_gate",
+                  "layers = [{ kind = 'global_average_pool' }, { kind = 'dense', units = 4 }, { kind = 'sigmoid' }]");
+    check_with_recomputation(
+        {.layers = {nn::convolution(4, {3}, {1}),
+                    nn::residual({depthwise, nn::layer("layer_norm", "over = 'channels', epsilon = 0.1"),
+                                  nn::convolution(8, {1}), nn::layer("gelu"), nn::convolution(4, {1}),
+                                  nn::layer("scale", "initial = 0.5")}),
+                    nn::residual({depthwise, tanh, gate}), nn::layer("global_average_pool", "size = [2, 1]"),
+                    nn::dense(2)},
+         .in = {2, 5, 5},
+         .batch = 4});
+  }
   SECTION("residual blocks") {
     check_with_recomputation(
         {.layers = {nn::convolution(3, {3}, {1}), tanh,

@@ -265,6 +265,7 @@ void add_pools(Table& table) {
     cases.push_back({{kind, {3, 7, 9}, 3, 2, 2, 1, 1, 0}, 2});
     cases.push_back({{kind, {16, 5, 5}, 3, 3, 1, 1, 1, 1}, 2});
     cases.push_back({{kind, {2, 8, 5}, 2, 2, 3, 3, 0, 0}, 1});
+    cases.push_back({{.kind = kind, .in = {4, 7, 5}, .height = 4, .width = 3, .out_height = 3, .out_width = 2}, 2});
   }
   for (const Case& c : cases) {
     const std::string name =
@@ -364,31 +365,59 @@ void add_batch_norms(Table& table) {
 void add_layer_norms(Table& table) {
   for (const auto& [extent, batch] : odd_shapes()) {
     if (extent.size() == 1) continue;  // of one value the deviation is 0
-    for (const kernels::Write write : {kernels::Write::overwrite, kernels::Write::add}) {
-      table.push_back(
-          {fmt::format("layer norm of {}, batch {}, {}", text_of(extent), batch,
-                       write == kernels::Write::add ? "added" : "overwritten"),
-           [=, extent = extent, batch = batch](kernels::Backend& backend) -> Results {
-             const Device device(backend);
-             const kernels::NormSpec spec{extent, 1e-3F};
-             const Block block = block_of({extent.channels, extent.height, extent.width}, backend.feature_axes());
-             const Buffer x = device.activations(extent, batch, numbers(batch * extent.size(), 41));
-             const Buffer gamma = device.parameters(block, numbers(extent.size(), 42, 0.5F, 1.5F));
-             const Buffer beta = device.parameters(block, numbers(extent.size(), 43));
-             Buffer y = device.activations(extent, batch), dx = device.activations(extent, batch);
-             backend.layer_norm_forward(spec, batch, x.view(), gamma.view(), beta.view(), y.view());
-             const Buffer dy = device.activations(extent, batch, numbers(batch * extent.size(), 44));
-             Buffer dgamma = device.parameters(block, numbers(extent.size(), 45));
-             Buffer dbeta = device.parameters(block, numbers(extent.size(), 46));
-             backend.layer_norm_backward(spec, batch, x.view(), gamma.view(), dy.view(), dx.view(), dgamma.view(),
-                                         dbeta.view(), write);
-             const auto terms = static_cast<double>(extent.size());
-             return {{"y", device.canonical(extent, batch, y), 4 * terms},
-                     {"dx", device.canonical(extent, batch, dx), 8 * terms},
-                     {"dγ", device.canonical(block, dgamma), 8.0 * static_cast<double>(batch), false},
-                     {"dβ", device.canonical(block, dbeta), 8.0 * static_cast<double>(batch), false}};
-           }});
+    for (const bool of_pixels : {false, true}) {
+      if (of_pixels && extent.channels == 1) continue;
+      const kernels::Write write = batch == 3 ? kernels::Write::add : kernels::Write::overwrite;
+      table.push_back({fmt::format("layer norm of {}{}, batch {}, {}", of_pixels ? "the pixels of " : "",
+                                   text_of(extent), batch, write == kernels::Write::add ? "added" : "overwritten"),
+                       [=, extent = extent, batch = batch](kernels::Backend& backend) -> Results {
+                         const Device device(backend);
+                         const kernels::NormSpec spec{.extent = extent, .epsilon = 1e-3F, .of_pixels = of_pixels};
+                         const Index parameters = of_pixels ? extent.channels : extent.size();
+                         const Index rows = of_pixels ? batch * extent.height * extent.width : batch;
+                         const Block block = of_pixels ? block_of({extent.channels}, {})
+                                                       : block_of({extent.channels, extent.height, extent.width},
+                                                                  backend.feature_axes());
+                         const Buffer x = device.activations(extent, batch, numbers(batch * extent.size(), 41));
+                         const Buffer gamma = device.parameters(block, numbers(parameters, 42, 0.5F, 1.5F));
+                         const Buffer beta = device.parameters(block, numbers(parameters, 43));
+                         Buffer y = device.activations(extent, batch), dx = device.activations(extent, batch);
+                         backend.layer_norm_forward(spec, batch, x.view(), gamma.view(), beta.view(), y.view());
+                         const Buffer dy = device.activations(extent, batch, numbers(batch * extent.size(), 44));
+                         Buffer dgamma = device.parameters(block, numbers(parameters, 45));
+                         Buffer dbeta = device.parameters(block, numbers(parameters, 46));
+                         backend.layer_norm_backward(spec, batch, x.view(), gamma.view(), dy.view(), dx.view(),
+                                                     dgamma.view(), dbeta.view(), write);
+                         // The deviation of few values may be small: errors are divided by it, by √ε = 1/32 at least.
+                         const double terms = 32 + static_cast<double>(parameters), summed = static_cast<double>(rows);
+                         return {{"y", device.canonical(extent, batch, y), 4 * terms},
+                                 {"dx", device.canonical(extent, batch, dx), 8 * terms},
+                                 {"dγ", device.canonical(block, dgamma), 8 * summed, false},
+                                 {"dβ", device.canonical(block, dbeta), 8 * summed, false}};
+                       }});
     }
+  }
+}
+
+void add_channel_gates(Table& table) {
+  for (const auto& [extent, batch] : odd_shapes()) {
+    table.push_back({fmt::format("channel gate of {}, batch {}", text_of(extent), batch),
+                     [extent = extent, batch = batch](kernels::Backend& backend) -> Results {
+                       const Device device(backend);
+                       const kernels::Extent flat{extent.channels, 1, 1};
+                       const Buffer x = device.activations(extent, batch, numbers(batch * extent.size(), 151));
+                       const Buffer factors = device.activations(flat, batch, numbers(batch * flat.size(), 152));
+                       const Buffer dy = device.activations(extent, batch, numbers(batch * extent.size(), 153));
+                       Buffer y = device.activations(extent, batch), dx = device.activations(extent, batch);
+                       Buffer dfactors = device.activations(flat, batch);
+                       backend.channel_gate_forward(extent, batch, x.view(), factors.view(), y.view());
+                       backend.channel_gate_backward(extent, batch, x.view(), factors.view(), dy.view(), dx.view(),
+                                                     dfactors.view());
+                       return {{"y", device.canonical(extent, batch, y)},
+                               {"dx", device.canonical(extent, batch, dx)},
+                               {"dfactors", device.canonical(flat, batch, dfactors),
+                                static_cast<double>(extent.height * extent.width)}};
+                     }});
   }
 }
 
@@ -717,6 +746,7 @@ std::vector<Operation> operations() {
   add_dense(table);
   add_convolutions(table);
   add_pools(table);
+  add_channel_gates(table);
   add_batch_norms(table);
   add_layer_norms(table);
   add_elements(table);

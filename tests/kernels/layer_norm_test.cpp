@@ -106,6 +106,52 @@ TEST_CASE("layer normalisation gives the reference's outputs and gradients", "[l
   }
 }
 
+namespace {
+
+/// Values [B · H · W][C] as images [B, C, H, W], or back.
+Floats as_images(const Floats& rows, const Extent& extent, bool back = false) {
+  Floats to(rows.size());
+  const Index pixels = extent.height * extent.width;
+  for (Index i = 0; i < static_cast<Index>(rows.size()); ++i) {
+    const Index row = i / extent.channels, channel = i % extent.channels;
+    const auto image = static_cast<std::size_t>((row / pixels * extent.channels + channel) * pixels + row % pixels);
+    const auto flat = static_cast<std::size_t>(i);
+    (back ? to[flat] : to[image]) = back ? rows[image] : rows[flat];
+  }
+  return to;
+}
+
+}  // namespace
+
+TEST_CASE("layer normalisation of pixels is that of rows of their channels", "[layer_norm][shapes]") {
+  for (const Extent& extent :
+       {Extent{3, 5, 4}, Extent{16, 4, 4}, Extent{33, 2, 3}, Extent{20, 1, 1}, Extent{48, 9, 9}}) {
+    for (const Index batch : {1, 5, 20}) {
+      INFO(extent.channels << " × " << extent.height << " × " << extent.width << ", batch " << batch);
+      const LayerNormCase c(Shape{{extent.channels, 1, 1}, batch * extent.height * extent.width});
+      const NormSpec spec{.extent = extent, .epsilon = c.spec.epsilon, .of_pixels = true};
+      const Write write = batch == 5 ? Write::add : Write::overwrite;
+      const Shape shape{extent, batch};
+      in_all_layouts(
+          [&](CpuBackend& backend) -> Outputs {
+            const Buffer x = to_device(backend, shape, as_images(c.x, extent), 50);
+            const Buffer dy = to_device(backend, shape, as_images(c.dy, extent));
+            Buffer y = fresh(backend, shape), dx = fresh(backend, shape);
+            Floats dgamma = c.before, dbeta = c.before, apart = c.before, beta_apart = c.before;
+            backend.layer_norm_forward(spec, batch, x.view(), c.gamma, c.beta, y.view());
+            backend.layer_norm_backward(spec, batch, x.view(), c.gamma, dy.view(), {}, apart, beta_apart, write);
+            backend.layer_norm_backward(spec, batch, x.view(), c.gamma, dy.view(), dx.view(), dgamma, dbeta, write);
+            CHECK(apart == dgamma);
+            CHECK(beta_apart == dbeta);
+            return {{as_images(from_device(backend, shape, y), extent, true),
+                     as_images(from_device(backend, shape, dx), extent, true), dgamma, dbeta},
+                    {}};
+          },
+          [&](const Outputs& outputs) { check_layer_norm(c, outputs, write); });
+    }
+  }
+}
+
 TEST_CASE("gradients of parameters and of inputs can be had apart", "[layer_norm]") {
   const LayerNormCase c(Shape{{3, 2, 1}, 5});
   CpuBackend backend({.threads = 2});

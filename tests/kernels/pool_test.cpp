@@ -108,6 +108,33 @@ TEST_CASE("a window all in the padding gives zero and takes no gradient", "[pool
   }
 }
 
+TEST_CASE("pooling to any size gives the reference's outputs and gradients", "[pool]") {
+  for (const PoolKind kind : {PoolKind::max, PoolKind::average}) {
+    for (const Extent& in : {Extent{3, 5, 7}, Extent{16, 7, 4}}) {
+      for (const Index height : {1, 2, 3, 5, 9}) {
+        for (const Index width : {1, 3, 7}) {
+          INFO(in.height << " × " << in.width << " to " << height << " × " << width);
+          const PoolSpec spec{.kind = kind, .in = in, .out_height = height, .out_width = width};
+          const Index batch = 6;
+          const Floats x = coarse_floats(batch * in.size(), 1), dy = random_floats(batch * spec.out().size(), 2);
+          const auto y = reference::pool_forward(spec, batch, widen(x));
+          const auto dx = reference::pool_backward(spec, batch, widen(x), widen(dy));
+          in_all_layouts([&](CpuBackend& backend) { return pool(backend, spec, batch, x, dy); },
+                         [&](const Outputs& outputs) {
+                           // As above: no window has more values than the image, and no pixel is in more windows than
+                           // there are.
+                           const double exact = kind == PoolKind::max ? 0 : 1;
+                           const auto taps = static_cast<double>(in.height * in.width);
+                           const auto seen = static_cast<double>(height * width);
+                           CHECK(excess(outputs.tensors[0], y, exact * (taps + 1) * kRoundoff) <= 1);
+                           CHECK(excess(outputs.tensors[1], dx, seen * (seen + 1) * kRoundoff) <= 1);
+                         });
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("global average pooling is the mean over the image, and spreads gradients evenly", "[pool][shapes]") {
   for (Shape shape : odd_shapes()) {
     if (shape.extent.height == 7) shape.extent.height = 33;  // more pixels than one run of the sum

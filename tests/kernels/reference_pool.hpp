@@ -12,6 +12,18 @@ namespace unisono::reference {
 /// Calls visit(input index within the plane) for the inputs of one output, in row-major order.
 template <typename Visit>
 void for_each_tap(const kernels::PoolSpec& spec, Index out_y, Index out_x, const Visit& visit) {
+  if (spec.is_adaptive()) {  // pixels whose areas overlap with that of the output's cell, in a common unit
+    for (Index y = 0; y < spec.in.height; ++y) {
+      for (Index x = 0; x < spec.in.width; ++x) {
+        const bool row =
+            y * spec.out_height < (out_y + 1) * spec.in.height && (y + 1) * spec.out_height > out_y * spec.in.height;
+        const bool column =
+            x * spec.out_width < (out_x + 1) * spec.in.width && (x + 1) * spec.out_width > out_x * spec.in.width;
+        if (row && column) visit(y * spec.in.width + x);
+      }
+    }
+    return;
+  }
   for (Index ky = 0; ky < spec.height; ++ky) {
     for (Index kx = 0; kx < spec.width; ++kx) {
       const Index y = out_y * spec.stride_height - spec.padding_height + ky;

@@ -135,6 +135,28 @@ TEST_CASE("all kinds of layers on the CPU equal the reference", "[cpu]") {
           2 * (6 + 9 + 120 + 72 + 9) + 70.0 * (90 + 20 + 2) / 16);
 }
 
+TEST_CASE("blocks of ConvNeXt and gated ones on the CPU equal the reference", "[cpu]") {
+  const char* gate =
+      "layers = [{ kind = 'global_average_pool' }, { kind = 'dense', units = 4 }, { kind = 'relu' }, "
+      "{ kind = 'dense', units = CHANNELS }, { kind = 'sigmoid' }]";
+  for (const std::int64_t channels : {6, 16}) {
+    const std::string number = std::to_string(channels);
+    std::string keys = gate;
+    keys.replace(keys.find("CHANNELS"), 8, number);
+    const LayerSettings depthwise = convolution(channels, {3}, {1}, "groups = " + number);
+    const LayerSettings norm = layer("layer_norm", "over = 'channels'");
+    const LayerSettings block = residual({depthwise, norm, convolution(4 * channels, {1}), layer("gelu"),
+                                          convolution(channels, {1}), layer("scale", "initial = 0.5")});
+    const LayerSettings gated = residual({depthwise, layer("relu"), layer("channel_gate", keys)});
+    // A norm over 6 channels divides by a deviation of down to a third, as above.
+    compare({.layers = {convolution(channels, {2}, {}, "stride = 2"), norm, block, gated,
+                        layer("global_average_pool", "size = 3"), norm, dense(4)},
+             .in = {3, 10, 10},
+             .loss = "softmax_cross_entropy"},
+            9 * 2 * (12.0 + 9 + 6 + 16 + 64 + 25 + 9 + 4) + 9 * 70.0 * 25 / 16 * 5);
+  }
+}
+
 TEST_CASE("networks of every activation and loss on the CPU equal the reference, with weights, too", "[cpu]") {
   const std::vector<LayerSettings> layers = {dense(20),           layer("silu"),     dense(20),
                                              layer("leaky_relu"), dense(20),         layer("elu"),

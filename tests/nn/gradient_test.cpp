@@ -109,6 +109,27 @@ TEST_CASE("gradients of norms are those of central differences", "[gradient]") {
   check({.layers = {dense(3), layer("batch_norm"), layer("relu"), last}, .in = {4, 1, 1}, .batch = 4}, kKinked);
 }
 
+TEST_CASE("gradients of norms of pixels, scales and gates are those of central differences", "[gradient]") {
+  const LayerSettings first = convolution(4, {2}), last = dense(2);
+  const LayerSettings norm = layer("layer_norm", "over = 'channels'"), scale = layer("scale", "initial = 0.7");
+  const LayerSettings gate = layer("channel_gate",
+                                   "layers = [{ kind = 'global_average_pool' }, { kind = 'dense', units = 3 }, "
+                                   "{ kind = 'tanh' }, { kind = 'dense', units = 4 }, { kind = 'sigmoid' }]");
+  check({.layers = {first, norm, layer("tanh"), last}, .in = {2, 3, 4}, .batch = 2});
+  check({.layers = {first, scale, layer("tanh"), last}, .in = {2, 3, 3}, .batch = 2});
+  check({.layers = {first, residual({layer("tanh"), scale}), last}, .in = {2, 3, 3}, .batch = 2});
+  check({.layers = {dense(4), scale, layer("tanh"), last}, .in = {3, 1, 1}});
+  check({.layers = {first, gate, last}, .in = {2, 3, 4}, .batch = 2});
+  check({.layers = {gate, layer("tanh"), last}, .in = {4, 2, 3}, .batch = 2});
+  // The gate's inputs are those of the shortcut; its product is added, and normalised in place of the addition.
+  check({.layers = {first, residual({gate}), layer("tanh"), residual({convolution(4, {3}, {1}), gate, scale}), last},
+         .in = {2, 3, 3},
+         .batch = 2});
+  check({.layers = {first, layer("global_average_pool", "size = [2, 1]"), layer("tanh"), last},
+         .in = {1, 4, 3},
+         .batch = 2});
+}
+
 TEST_CASE("gradients of what is not frozen are those of central differences", "[gradient][freeze]") {
   const LayerSettings first = convolution(2, {2}), last = dense(2);
   const auto frozen = [&](std::vector<std::string> patterns) {

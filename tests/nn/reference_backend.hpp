@@ -129,6 +129,22 @@ class ReferenceBackend final : public ReferenceSequenceKernels {
                            View y, View dy, MutableView dx) override;
   void dropout(const kernels::DropoutKey& key, const kernels::Extent& extent, std::span<const std::uint64_t> examples,
                View x, MutableView y) override;
+  static std::size_t plane_of(const kernels::Extent& e, std::size_t i) {
+    return i / static_cast<std::size_t>(e.height * e.width);
+  }
+  void channel_gate_forward(const kernels::Extent& e, Index batch, View x, View factors, MutableView y) override {
+    for (std::size_t i = 0; i < static_cast<std::size_t>(batch * e.size()); ++i) y[i] = x[i] * factors[plane_of(e, i)];
+  }
+  void channel_gate_backward(const kernels::Extent& e, Index batch, View x, View factors, View dy, MutableView dx,
+                             MutableView dfactors) override {
+    std::vector<double> sums(static_cast<std::size_t>(batch * e.channels), 0.0);
+    for (std::size_t i = 0; i < static_cast<std::size_t>(batch * e.size()); ++i) {
+      sums[plane_of(e, i)] += static_cast<double>(x[i]) * dy[i];
+      if (!dx.empty()) dx[i] = dy[i] * factors[plane_of(e, i)];
+    }
+    if (dfactors.empty()) return;
+    std::transform(sums.begin(), sums.end(), dfactors.begin(), [](double sum) { return static_cast<float>(sum); });
+  }
   void add(const kernels::Extent& extent, Index batch, View x, MutableView y) override {
     for (std::size_t i = 0; i < static_cast<std::size_t>(batch * extent.size()); ++i) y[i] += x[i];
   }
@@ -211,9 +227,9 @@ void for_each_window(const kernels::PoolSpec& s, Index batch, Visit visit) {
       for (Index i = 0; i < out.height; ++i)
         for (Index j = 0; j < out.width; ++j) {
           window.clear();
-          const Index top = i * s.stride_height - s.padding_height, left = j * s.stride_width - s.padding_width;
-          for (Index row = std::max<Index>(top, 0); row < std::min(top + s.height, s.in.height); ++row)
-            for (Index column = std::max<Index>(left, 0); column < std::min(left + s.width, s.in.width); ++column)
+          const kernels::PoolWindow rows = s.rows_of(i), columns = s.columns_of(j);
+          for (Index row = rows.first; row < rows.last; ++row)
+            for (Index column = columns.first; column < columns.last; ++column)
               window.push_back(at(s.in, b, c, row, column));
           visit(at(out, b, c, i, j), window);
         }

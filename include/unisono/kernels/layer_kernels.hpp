@@ -96,7 +96,8 @@ class LayerKernels {
   virtual void batch_norm_backward(const NormSpec& spec, Index batch, View x, View mean, View inverse_deviation,
                                    View gamma, View dy, std::span<const double> sums, MutableView dx) = 0;
 
-  /// y = γ x̂ + β, x̂ over each example's own values. γ and β have one value for each element of an example.
+  /// y = γ x̂ + β, x̂ over each example's own values. γ and β have one value for each element of an example. Where
+  /// `spec.of_pixels`, over each pixel's own channels, with one value for each channel.
   virtual void layer_norm_forward(const NormSpec& spec, Index batch, View x, View gamma, View beta, MutableView y) = 0;
   /// The gradients of layer_norm_forward: dx, and dγ with dβ, where they are wanted (not empty).
   virtual void layer_norm_backward(const NormSpec& spec, Index batch, View x, View gamma, View dy, MutableView dx,
@@ -116,6 +117,12 @@ class LayerKernels {
   /// pass is the same function, on gradients. y may alias x. \param examples [batch] their indices in the training set
   virtual void dropout(const DropoutKey& key, const Extent& extent, std::span<const std::uint64_t> examples, View x,
                        MutableView y) = 0;
+  /// y = x with each channel multiplied by a factor of its own. \param factors activations of extent {C}, one for each
+  /// example and channel
+  virtual void channel_gate_forward(const Extent& extent, Index batch, View x, View factors, MutableView y) = 0;
+  /// The gradients of channel_gate_forward, where they are wanted (not empty). dx may alias dy where dfactors is empty.
+  virtual void channel_gate_backward(const Extent& extent, Index batch, View x, View factors, View dy, MutableView dx,
+                                     MutableView dfactors) = 0;
   /// y += x
   virtual void add(const Extent& extent, Index batch, View x, MutableView y) = 0;
 };

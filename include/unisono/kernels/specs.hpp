@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+
 #include "unisono/tensor/allocator.hpp"
 
 namespace unisono::kernels {
@@ -91,6 +93,11 @@ struct ConvolutionSpec {
 
 enum class PoolKind { max, average };
 
+/// The rows, or the columns, of an input that an output sees: [first, last).
+struct PoolWindow {
+  Index first, last;
+};
+
 /// A layer that takes the maximum or average of windows.
 struct PoolSpec {
   PoolKind kind = PoolKind::max;
@@ -98,10 +105,28 @@ struct PoolSpec {
   Index height = 2, width = 2;  ///< size of the window
   Index stride_height = 2, stride_width = 2;
   Index padding_height = 0, padding_width = 0;
+  /// Where above 0, the size of the output: output i of n sees inputs ⌊i·H/n⌋ … ⌈(i + 1)·H/n⌉ − 1, and the members
+  /// above say nothing.
+  Index out_height = 0, out_width = 0;
 
+  bool is_adaptive() const { return out_height > 0; }
+  PoolWindow rows_of(Index row) const {
+    return window(row, in.height, height, stride_height, padding_height, out_height);
+  }
+  PoolWindow columns_of(Index column) const {
+    return window(column, in.width, width, stride_width, padding_width, out_width);
+  }
   Extent out() const {
+    if (is_adaptive()) return {in.channels, out_height, out_width};
     return {in.channels, (in.height + 2 * padding_height - height) / stride_height + 1,
             (in.width + 2 * padding_width - width) / stride_width + 1};
+  }
+
+ private:
+  static PoolWindow window(Index i, Index in, Index size, Index stride, Index padding, Index out) {
+    if (out > 0) return {i * in / out, ((i + 1) * in + out - 1) / out};
+    const Index first = i * stride - padding;
+    return {std::max<Index>(first, 0), std::min(first + size, in)};
   }
 };
 
@@ -110,6 +135,9 @@ struct NormSpec {
   Extent extent;
   double epsilon = 1e-5;
   Activation activation = Activation::none;  ///< none or relu
+  /// Layer normalisation: each pixel is normalised over its channels by itself, and γ and β have a value for each
+  /// channel.
+  bool of_pixels = false;
 };
 
 }  // namespace unisono::kernels

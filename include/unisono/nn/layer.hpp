@@ -102,13 +102,15 @@ struct ForwardViews {
 /// The tensors of a layer's backward pass. The pass computes dx and the layer's part of g together, or in two halves:
 /// first dx, with an empty `gradient`, then g, with an empty `dx`. Everything but dx is the same memory in both halves.
 struct BackwardViews {
-  View x;                ///< empty unless the layer keeps its input (LayerTraits::keeps_input)
-  View y;                ///< empty unless the layer keeps its output (LayerTraits::keeps_output)
-  MutableView kept;      ///< as forward left it
-  MutableView dy;        ///< may be overwritten where LayerTraits::changes_gradient
-  MutableView dx;        ///< overwritten; empty where it is not wanted, and in the half for g
-  MutableView carried;   ///< carried_size() floats from the first half to the second; empty where both are one
-  MutableView gradient;  ///< laid out as Pass::parameters; the layer writes only its own blocks; empty: only dx
+  View x;                      ///< empty unless the layer keeps its input (LayerTraits::keeps_input)
+  View y;                      ///< empty unless the layer keeps its output (LayerTraits::keeps_output)
+  MutableView kept;            ///< as forward left it
+  MutableView dy;              ///< may be overwritten where LayerTraits::changes_gradient
+  MutableView dx;              ///< overwritten; empty where it is not wanted, and in the half for g
+  View residual = {};          ///< empty unless the layer multiplies its inputs (LayerTraits::multiplies)
+  MutableView dresidual = {};  ///< likewise; overwritten; empty where it is not wanted
+  MutableView carried;         ///< carried_size() floats from the first half to the second; empty where both are one
+  MutableView gradient;        ///< laid out as Pass::parameters; the layer writes only its own blocks; empty: only dx
   kernels::Write write = kernels::Write::overwrite;
 };
 
@@ -120,6 +122,7 @@ struct LayerTraits {
   bool gradient_in_place = false;  ///< backward allows dx to be the same memory as dy
   bool changes_gradient = false;   ///< backward leaves dy ⊙ activation'(y) in dy
   bool shares_gradient = false;    ///< dx and the residual's gradient are dy itself; there is no backward to run
+  bool multiplies = false;         ///< backward reads the residual, and gives the residual's gradient, too
   bool collective = false;         ///< runs for an empty batch, too, because other ranks wait for it
   bool local_statistics = false;   ///< the layer's running statistics come from this rank's examples only
   bool random = false;             ///< draws random numbers in training

@@ -34,6 +34,7 @@ struct LayerSettings {
   std::string name;              ///< the layer's name; default: kind and number, "convolution1"
   bool inside_residual = false;  ///< the config offers no residual block inside another, and no repeat
   bool inside_repeat = false;    ///< … and no repeat inside a repeat
+  bool inside_gate = false;      ///< … and no gate inside a gate
   OwnSettings own = {};
   void describe(ConfigVisitor& visitor);
 };
@@ -41,6 +42,11 @@ struct LayerSettings {
 /// The settings of a residual block.
 struct ResidualSettings {
   std::vector<LayerSettings> layers, shortcut;  ///< the branch, and what replaces the identity
+};
+
+/// The settings of a channel gate.
+struct ChannelGateSettings {
+  std::vector<LayerSettings> layers;  ///< what computes the factors
 };
 
 /// The settings of layers that are repeated.

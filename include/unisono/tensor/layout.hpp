@@ -40,7 +40,8 @@ enum class Initialiser {
   normal,
   uniform,
   zeros,
-  ones
+  ones,
+  constant  ///< Block::deviation
 };
 
 /// Positions first, first + step, … along an axis, `count` of them.
@@ -70,7 +71,7 @@ struct Block {
   Index fan_in = 0;   ///< inputs of one output unit, for initialisers
   Index fan_out = 0;  ///< outputs of one input unit
   Initialiser initialiser = Initialiser::zeros;
-  double deviation = 0.01;  ///< of Initialiser::normal
+  double deviation = 0.01;  ///< of Initialiser::normal; the value of Initialiser::constant
   bool frozen = false;      ///< whether training leaves the block as it is; see ParameterLayout::freeze
   Cut cut = {};             ///< which part of the block of this name the block is, where a layer is divided
   Index offset = 0;         ///< floats from the start of the vector; a multiple of 16; set by ParameterLayout::add

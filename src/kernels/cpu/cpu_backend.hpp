@@ -159,6 +159,9 @@ class CpuBackend final : public Backend, public DecodeKernels {
                            MutableView dx) override;
   void dropout(const DropoutKey& key, const Extent& extent, std::span<const std::uint64_t> examples, View x,
                MutableView y) override;
+  void channel_gate_forward(const Extent& extent, Index batch, View x, View factors, MutableView y) override;
+  void channel_gate_backward(const Extent& extent, Index batch, View x, View factors, View dy, MutableView dx,
+                             MutableView dfactors) override;
   void add(const Extent& extent, Index batch, View x, MutableView y) override;
 
   // Sequences: embedding.cpp, attention.cpp, head.cpp, norms.cpp, elementwise.cpp, sequence_pool.cpp
@@ -293,6 +296,8 @@ class CpuBackend final : public Backend, public DecodeKernels {
   void pool_rows_forward(const PoolSpec& spec, const Lanes& lanes, View x, MutableView y);
   void pool_rows_backward(const PoolSpec& spec, const Lanes& lanes, View x, View y, View dy, MutableView dx);
 
+  void pixels_layer_norm_backward(const NormSpec& spec, Index rows, View x, View gamma, View dy, MutableView dx,
+                                  MutableView dgamma, MutableView dbeta, Write write);
   void layer_norm_backward_of_lanes(const NormSpec& spec, Index batch, View x, View gamma, View dy, MutableView dx,
                                     MutableView dgamma, MutableView dbeta, Write write);
 

@@ -62,7 +62,8 @@ struct PlaneCorrelation {
 };
 
 /// A correlation of lines, but for the number of lanes in use.
-PlaneCorrelation plane_correlation(const ConvolutionSpec& spec, const Lines& lines, const Extent& from, const Extent& to) {
+PlaneCorrelation plane_correlation(const ConvolutionSpec& spec, const Lines& lines, const Extent& from,
+                                   const Extent& to) {
   PlaneCorrelation c{.from = from, .to = to, .plane = {}, .shape = {}};
   c.shape = {.columns = to.width,
              .row = to.width * lines.pixel(),
@@ -71,10 +72,7 @@ PlaneCorrelation plane_correlation(const ConvolutionSpec& spec, const Lines& lin
              .kernel_width = spec.kernel_width,
              .dilation_height = spec.dilation_height,
              .dilation_width = spec.dilation_width};
-  c.plane = {.rows = from.height,
-             .columns = from.width,
-             .row = from.width * lines.pixel(),
-             .column = lines.pixel()};
+  c.plane = {.rows = from.height, .columns = from.width, .row = from.width * lines.pixel(), .column = lines.pixel()};
   return c;
 }
 

@@ -84,6 +84,29 @@ struct LayerNormLoops {
                      double* dgamma, double* dbeta);
 };
 
+/// Pixels with the channels innermost: rows of `channels` values.
+struct PixelRows {
+  Count count = 0, channels = 0;
+  float epsilon = 0;
+};
+
+struct PixelsLayerNormLoops {
+  /// y = gamma x̂ + beta of each row
+  void (*forward)(const PixelRows& rows, const float* x, const float* gamma, const float* beta, float* y);
+  /// dx = inverse (d − mean of d − x̂ · mean of d x̂) with d = gamma dy; dgamma += Σ dy x̂, dbeta += Σ dy over the
+  /// rows. dx, and dgamma with dbeta, may be null.
+  void (*backward)(const PixelRows& rows, const float* x, const float* gamma, const float* dy, float* dx, float* dgamma,
+                   float* dbeta);
+};
+
+/// Rows of n floats, and one row of factors for all of them.
+struct ChannelGateLoops {
+  /// y[row][i] = factors[i] x[row][i]
+  void (*scale)(Count rows, Count n, const float* factors, const float* x, float* y);
+  /// sums[i] = Σ over rows of x[row][i] y[row][i]
+  void (*sums_of_products)(Count rows, Count n, const float* x, const float* y, float* sums);
+};
+
 struct RmsNormLoops {
   /// Per lane: 1 / √(mean of x² + epsilon).
   void (*inverse)(const Columns& columns, const float* x, float epsilon, float* inverse);
@@ -550,6 +573,8 @@ struct Loops {
   WinogradLoops winograd2, winograd4;
   DepthwiseLoops depthwise;
   LayerNormLoops layer_norm;
+  PixelsLayerNormLoops pixels_layer_norm;
+  ChannelGateLoops channel_gate;
   RmsNormLoops rms_norm;
   ActivationLoops activation;
   GateLoops gate;

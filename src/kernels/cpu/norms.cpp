@@ -225,8 +225,31 @@ class Groups {
 
 }  // namespace
 
+// Of pixels: their rows are computed with the channels innermost.
+
+namespace {
+
+constexpr Index kPixelsAtOnce = 64;    ///< whose parameters' gradients are summed in float
+constexpr Index kMostPixelParts = 64;  ///< sums of parts of the pixels are added up in double
+
+PixelRows pixel_rows(const NormSpec& spec, Index count) {
+  return {count, spec.extent.channels, static_cast<float>(spec.epsilon)};
+}
+
+}  // namespace
+
 void CpuBackend::layer_norm_forward(const NormSpec& spec, Index batch, View x, View gamma, View beta, MutableView y) {
   assert(spec.activation == Activation::none);
+  const Index pixels = spec.extent.height * spec.extent.width, channels = spec.extent.channels;
+  if (spec.of_pixels && pixels > 1) {
+    const View values = in_layout(Innermost::channels, spec.extent, batch, x, x_copy_);
+    const MutableView to = room_in_layout(Innermost::channels, spec.extent, batch, y, y_copy_);
+    parallel_ranges(settings_.threads, batch * pixels, [&](Index first, Index last, int) {
+      loops_.pixels_layer_norm.forward(pixel_rows(spec, last - first), values.data() + first * channels, gamma.data(),
+                                       beta.data(), to.data() + first * channels);
+    });
+    return settle(Innermost::channels, spec.extent, batch, to, y);
+  }
   const View values = in_layout(Innermost::examples, spec.extent, batch, x, x_copy_);
   const MutableView to = room_in_layout(Innermost::examples, spec.extent, batch, y, y_copy_);
   const Lanes lanes(batch);
@@ -244,11 +267,54 @@ void CpuBackend::layer_norm_forward(const NormSpec& spec, Index batch, View x, V
 void CpuBackend::layer_norm_backward(const NormSpec& spec, Index batch, View x, View gamma, View dy, MutableView dx,
                                      MutableView dgamma, MutableView dbeta, Write write) {
   assert(spec.activation == Activation::none);
-  const View values = in_layout(Innermost::examples, spec.extent, batch, x, x_copy_);
-  const View gradients = in_layout(Innermost::examples, spec.extent, batch, dy, y_copy_);
-  const MutableView to = room_in_layout(Innermost::examples, spec.extent, batch, dx, dx_copy_);
-  layer_norm_backward_of_lanes(spec, batch, values, gamma, gradients, to, dgamma, dbeta, write);
-  settle(Innermost::examples, spec.extent, batch, to, dx);
+  const Index pixels = spec.extent.height * spec.extent.width;
+  const bool of_pixels = spec.of_pixels && pixels > 1;
+  const Innermost layout = of_pixels ? Innermost::channels : Innermost::examples;
+  const View values = in_layout(layout, spec.extent, batch, x, x_copy_);
+  const View gradients = in_layout(layout, spec.extent, batch, dy, y_copy_);
+  const MutableView to = room_in_layout(layout, spec.extent, batch, dx, dx_copy_);
+  if (of_pixels) {
+    pixels_layer_norm_backward(spec, batch * pixels, values, gamma, gradients, to, dgamma, dbeta, write);
+  } else {
+    layer_norm_backward_of_lanes(spec, batch, values, gamma, gradients, to, dgamma, dbeta, write);
+  }
+  settle(layout, spec.extent, batch, to, dx);
+}
+
+/// As layer_norm_backward of pixels, with the channels innermost.
+void CpuBackend::pixels_layer_norm_backward(const NormSpec& spec, Index rows, View x, View gamma, View dy,
+                                            MutableView dx, MutableView dgamma, MutableView dbeta, Write write) {
+  const Index channels = spec.extent.channels, parts = std::clamp<Index>(rows / kPixelsAtOnce, 1, kMostPixelParts);
+  const bool sums = !dgamma.empty();
+  double* const totals = partials_.doubles(parts * 2 * channels);  // dγ and dβ of each part
+  float* const some = packed_.floats(settings_.threads * 2 * channels);
+  parallel_ranges(settings_.threads, parts, [&](Index first_part, Index last_part, int thread) {
+    float* const of_some = some + thread * 2 * channels;
+    for (Index part = first_part; part < last_part; ++part) {
+      double* const of_part = totals + part * 2 * channels;
+      std::fill_n(of_part, 2 * channels, 0.0);
+      const Index last = rows * (part + 1) / parts;
+      for (Index row = rows * part / parts; row < last; row += kPixelsAtOnce) {
+        const Index count = std::min(kPixelsAtOnce, last - row), at = row * channels;
+        std::fill_n(of_some, 2 * channels, 0.0F);
+        loops_.pixels_layer_norm.backward(pixel_rows(spec, count), x.data() + at, gamma.data(), dy.data() + at,
+                                          dx.empty() ? nullptr : dx.data() + at, sums ? of_some : nullptr,
+                                          sums ? of_some + channels : nullptr);
+        for (Index i = 0; i < 2 * channels; ++i) of_part[i] += static_cast<double>(of_some[i]);
+      }
+    }
+  });
+  if (!sums) return;
+  for (Index channel = 0; channel < channels; ++channel) {
+    double of_gamma = 0, of_beta = 0;
+    for (Index part = 0; part < parts; ++part) {
+      of_gamma += totals[part * 2 * channels + channel];
+      of_beta += totals[(part * 2 + 1) * channels + channel];
+    }
+    const auto c = static_cast<std::size_t>(channel);
+    dgamma[c] = static_cast<float>(of_gamma) + (write == Write::add ? dgamma[c] : 0.0F);
+    dbeta[c] = static_cast<float>(of_beta) + (write == Write::add ? dbeta[c] : 0.0F);
+  }
 }
 
 /// As layer_norm_backward, with the examples innermost.

@@ -16,13 +16,10 @@ class Taps {
   }
 
   const std::vector<Count>& at(Index row, Index column) {
-    const Index top = row * spec_.stride_height - spec_.padding_height;
-    const Index left = column * spec_.stride_width - spec_.padding_width;
-    const Index bottom = std::min(top + spec_.height, spec_.in.height);
-    const Index right = std::min(left + spec_.width, spec_.in.width);
+    const PoolWindow rows = spec_.rows_of(row), columns = spec_.columns_of(column);
     offsets_.clear();
-    for (Index y = std::max<Index>(top, 0); y < bottom; ++y) {
-      for (Index x = std::max<Index>(left, 0); x < right; ++x) offsets_.push_back((y * spec_.in.width + x) * pixel_);
+    for (Index y = rows.first; y < rows.last; ++y) {
+      for (Index x = columns.first; x < columns.last; ++x) offsets_.push_back((y * spec_.in.width + x) * pixel_);
     }
     return offsets_;
   }
@@ -34,7 +31,7 @@ class Taps {
 };
 
 bool windows_overlap(const PoolSpec& spec) {
-  return spec.stride_height < spec.height || spec.stride_width < spec.width;
+  return spec.is_adaptive() || spec.stride_height < spec.height || spec.stride_width < spec.width;
 }
 
 bool windows_cover_all(const PoolSpec& spec) {

@@ -133,6 +133,9 @@ class CudaBackend final : public Backend, public DeviceRecord {
                            MutableView dx) override;
   void dropout(const DropoutKey& key, const Extent& extent, std::span<const std::uint64_t> examples, View x,
                MutableView y) override;
+  void channel_gate_forward(const Extent& extent, Index batch, View x, View factors, MutableView y) override;
+  void channel_gate_backward(const Extent& extent, Index batch, View x, View factors, View dy, MutableView dx,
+                             MutableView dfactors) override;
   void add(const Extent& extent, Index batch, View x, MutableView y) override;
 
   // Losses: losses.cu

@@ -317,29 +317,39 @@ __global__ void row_parameter_gradients(std::int64_t size, std::int64_t parts, c
   dgamma[i] = (adds ? dgamma[i] : 0) + static_cast<float>(products);
 }
 
+/// What is normalised together: examples, or their pixels, whose channels are neighbours in memory.
+struct NormRows {
+  Index count, size;
+
+  NormRows(const NormSpec& spec, Index batch)
+      : count(spec.of_pixels ? batch * spec.extent.height * spec.extent.width : batch),
+        size(spec.of_pixels ? spec.extent.channels : spec.extent.size()) {}
+};
+
 Grid grid_of_examples(Index batch) { return {.blocks = static_cast<unsigned>(batch), .threads = kBlock}; }
 
 }  // namespace
 
 void CudaBackend::layer_norm_forward(const NormSpec& spec, Index batch, View x, View gamma, View beta, MutableView y) {
+  const NormRows rows(spec, batch);
   with_type([&]<typename T>(T) {
-    queue().launch(normalise_rows<T>, grid_of_examples(batch), spec.extent.size(), spec.epsilon, values_of<T>(x),
+    queue().launch(normalise_rows<T>, grid_of_examples(rows.count), rows.size, spec.epsilon, values_of<T>(x),
                    gamma.data(), beta.data(), values_of<T>(y));
   });
 }
 
 void CudaBackend::layer_norm_backward(const NormSpec& spec, Index batch, View x, View gamma, View dy, MutableView dx,
                                       MutableView dgamma, MutableView dbeta, Write write) {
-  const Index size = spec.extent.size();
-  const Index parts = parts_of_rows(batch, kExamplesEachPart);
-  double* const partial = partials_.take<double>(2 * parts * size + batch);
+  const NormRows rows(spec, batch);
+  const Index size = rows.size, parts = parts_of_rows(rows.count, kExamplesEachPart);
+  double* const partial = partials_.take<double>(2 * parts * size + rows.count);
   auto* const means = reinterpret_cast<float*>(partial + 2 * parts * size);
   with_type([&]<typename T>(T) {
-    queue().launch(normalise_rows_backward<T>, grid_of_examples(batch), size, spec.epsilon, values_of<T>(x),
-                   gamma.data(), values_of<T>(dy), values_of<T>(dx), means, means + batch);
+    queue().launch(normalise_rows_backward<T>, grid_of_examples(rows.count), rows.size, spec.epsilon, values_of<T>(x),
+                   gamma.data(), values_of<T>(dy), values_of<T>(dx), means, means + rows.count);
     if (dgamma.empty()) return;
-    queue().launch(row_gradients_of_parts<T>, grid_of_columns(size, parts), size, batch, values_of<T>(x),
-                   values_of<T>(dy), means, means + batch, partial);
+    queue().launch(row_gradients_of_parts<T>, grid_of_columns(rows.size, parts), rows.size, rows.count, values_of<T>(x),
+                   values_of<T>(dy), means, means + rows.count, partial);
   });
   if (dgamma.empty()) return;
   queue().launch(row_parameter_gradients, grid_of_columns(size), size, parts, partial, write == Write::add,

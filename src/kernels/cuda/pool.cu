@@ -7,6 +7,7 @@ namespace {
 struct Window {
   std::int64_t channels, in_height, in_width, out_height, out_width;
   std::int64_t height, width, stride_height, stride_width, padding_height, padding_width;
+  std::int64_t adaptive;  ///< 1: see PoolSpec::out_height
 };
 
 /// The rows, or the columns, of an input that one output sees.
@@ -18,12 +19,31 @@ __device__ Span seen_by(std::int64_t out, std::int64_t stride, std::int64_t padd
   const std::int64_t first = out * stride - padding, last = first + window;
   return {first < 0 ? 0 : first, last < in ? last : in};
 }
+__device__ Span part_of(std::int64_t number, std::int64_t of, std::int64_t size) {
+  return {number * size / of, ((number + 1) * size + of - 1) / of};
+}
+__device__ Span rows_seen_by(const Window& w, std::int64_t row) {
+  return w.adaptive != 0 ? part_of(row, w.out_height, w.in_height)
+                         : seen_by(row, w.stride_height, w.padding_height, w.height, w.in_height);
+}
+__device__ Span columns_seen_by(const Window& w, std::int64_t column) {
+  return w.adaptive != 0 ? part_of(column, w.out_width, w.in_width)
+                         : seen_by(column, w.stride_width, w.padding_width, w.width, w.in_width);
+}
 /// The outputs that see a row, or a column.
 __device__ Span seeing(std::int64_t in, std::int64_t stride, std::int64_t padding, std::int64_t window,
                        std::int64_t outs) {
   const std::int64_t at = in + padding, last = at / stride + 1;
   const std::int64_t first = at < window ? 0 : (at - window) / stride + 1;
   return {first, last < outs ? last : outs};
+}
+__device__ Span rows_seeing(const Window& w, std::int64_t row) {
+  return w.adaptive != 0 ? part_of(row, w.in_height, w.out_height)
+                         : seeing(row, w.stride_height, w.padding_height, w.height, w.out_height);
+}
+__device__ Span columns_seeing(const Window& w, std::int64_t column) {
+  return w.adaptive != 0 ? part_of(column, w.in_width, w.out_width)
+                         : seeing(column, w.stride_width, w.padding_width, w.width, w.out_width);
 }
 
 template <typename T>
@@ -32,8 +52,7 @@ __global__ void pool(PoolKind kind, std::int64_t n, Window w, const T* x, T* y) 
     const std::int64_t channel = i % w.channels, column = i / w.channels % w.out_width;
     const std::int64_t row = i / w.channels / w.out_width % w.out_height;
     const std::int64_t example = i / w.channels / w.out_width / w.out_height;
-    const Span rows = seen_by(row, w.stride_height, w.padding_height, w.height, w.in_height);
-    const Span columns = seen_by(column, w.stride_width, w.padding_width, w.width, w.in_width);
+    const Span rows = rows_seen_by(w, row), columns = columns_seen_by(w, column);
     float sum = 0, largest = -INFINITY;
     for (std::int64_t r = rows.first; r < rows.last; ++r) {
       for (std::int64_t c = columns.first; c < columns.last; ++c) {
@@ -68,14 +87,12 @@ __global__ void pool_gradient(PoolKind kind, std::int64_t n, Window w, const T* 
     const std::int64_t row = i / w.channels / w.in_width % w.in_height;
     const std::int64_t example = i / w.channels / w.in_width / w.in_height;
     const T* const plane = x == nullptr ? nullptr : x + example * w.in_height * w.in_width * w.channels + channel;
-    const Span out_rows = seeing(row, w.stride_height, w.padding_height, w.height, w.out_height);
-    const Span out_columns = seeing(column, w.stride_width, w.padding_width, w.width, w.out_width);
+    const Span out_rows = rows_seeing(w, row), out_columns = columns_seeing(w, column);
     float sum = 0;
     for (std::int64_t r = out_rows.first; r < out_rows.last; ++r) {
       for (std::int64_t c = out_columns.first; c < out_columns.last; ++c) {
         const std::int64_t out = ((example * w.out_height + r) * w.out_width + c) * w.channels + channel;
-        const Span rows = seen_by(r, w.stride_height, w.padding_height, w.height, w.in_height);
-        const Span columns = seen_by(c, w.stride_width, w.padding_width, w.width, w.in_width);
+        const Span rows = rows_seen_by(w, r), columns = columns_seen_by(w, c);
         if (kind == PoolKind::average) {
           sum += to_float(dy[out]) / static_cast<float>((rows.last - rows.first) * (columns.last - columns.first));
         } else if (is_first(w, rows, columns, row, column, plane, to_float(y[out]))) {
@@ -107,8 +124,9 @@ __global__ void spread_planes(std::int64_t n, std::int64_t channels, std::int64_
 
 Window window_of(const PoolSpec& spec) {
   const Extent out = spec.out();
-  return {spec.in.channels, spec.in.height,     spec.in.width,     out.height,          out.width,         spec.height,
-          spec.width,       spec.stride_height, spec.stride_width, spec.padding_height, spec.padding_width};
+  return {spec.in.channels,  spec.in.height,      spec.in.width,      out.height,
+          out.width,         spec.height,         spec.width,         spec.stride_height,
+          spec.stride_width, spec.padding_height, spec.padding_width, spec.is_adaptive() ? 1 : 0};
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ namespace unisono::nn {
 LayerKind dense_layer(), convolution_layer(), max_pool_layer(), average_pool_layer(), global_average_pool_layer();
 LayerKind batch_norm_layer(), layer_norm_layer(), dropout_layer(), residual_block();
 LayerKind relu_layer(), gelu_layer(), silu_layer(), leaky_relu_layer(), elu_layer(), softplus_layer(), tanh_layer();
-LayerKind sigmoid_layer(), gelu_tanh_layer(), rms_norm_layer(), repeated_layers();
+LayerKind sigmoid_layer(), gelu_tanh_layer(), rms_norm_layer(), repeated_layers(), channel_gate(), scale_layer();
 LayerKind embedding_layer(), attention_layer(), swiglu_layer(), unembedding_layer(), sequence_pool_layer();
 
 namespace {
@@ -32,7 +32,7 @@ const std::vector<LayerKind>& layer_kinds() {
       silu_layer(),          leaky_relu_layer(),  elu_layer(),      softplus_layer(),     tanh_layer(),
       sigmoid_layer(),       dropout_layer(),     flatten_layer(),  residual_block(),     repeated_layers(),
       embedding_layer(),     attention_layer(),   rms_norm_layer(), swiglu_layer(),       unembedding_layer(),
-      sequence_pool_layer(),
+      sequence_pool_layer(), channel_gate(),      scale_layer(),
   };
   return kinds;
 }

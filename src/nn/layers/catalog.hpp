@@ -49,6 +49,7 @@ enum class LayerForm {
   operation,  ///< the layer that `make` gives, or the parts that `make_parts` gives
   flatten,    ///< changes only the shape
   residual,   ///< a branch and a shortcut, and the addition of their outputs
+  gate,       ///< layers that compute factors, and the product of their inputs with these
   repeat      ///< layers, several times, each time with parameters of their own
 };
 

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "layers/catalog.hpp"
+#include "layers/dense.hpp"
 #include "unisono/base/errors.hpp"
 
 namespace unisono::nn {
@@ -14,7 +15,7 @@ struct ConvolutionSettings {
   std::vector<std::int64_t> kernel, stride, padding, dilation;  ///< one number or [height, width]
   std::int64_t groups = 1;
   bool bias = true;
-  Initialiser initialiser = Initialiser::he_normal;
+  InitialWeights weights = {};
 };
 
 /// y[o, i, j] = b[o] + Σ_{c, k, l} W[o, c, k, l] x[c, i·s − p + k·d, j·s − p + l·d], with a ReLU where one follows.
@@ -22,7 +23,7 @@ struct ConvolutionSettings {
 /// 2·B·O·H'·W'·(I/groups)·KH·KW flops forward, twice that backward.
 class Convolution final : public Layer {
  public:
-  Convolution(const kernels::ConvolutionSpec& spec, bool bias, Initialiser initialiser);
+  Convolution(const kernels::ConvolutionSpec& spec, bool bias, const InitialWeights& weights);
 
   LayerTraits traits() const override;
   void declare(const std::string& name, const kernels::Backend& backend, ParameterLayout& parameters,
@@ -35,7 +36,7 @@ class Convolution final : public Layer {
  private:
   kernels::ConvolutionSpec spec_;
   bool has_bias_;
-  Initialiser initialiser_;
+  InitialWeights weights_;
   Block weight_, bias_;
 };
 
@@ -73,8 +74,8 @@ kernels::ConvolutionSpec spec_of(const ConvolutionSettings& settings, const kern
           .groups = settings.groups};
 }
 
-Convolution::Convolution(const kernels::ConvolutionSpec& spec, bool bias, Initialiser initialiser)
-    : Layer({spec.out()}), spec_(spec), has_bias_(bias), initialiser_(initialiser) {}
+Convolution::Convolution(const kernels::ConvolutionSpec& spec, bool bias, const InitialWeights& weights)
+    : Layer({spec.out()}), spec_(spec), has_bias_(bias), weights_(weights) {}
 
 LayerTraits Convolution::traits() const {
   const bool relu = spec_.activation == kernels::Activation::relu;
@@ -90,14 +91,15 @@ void Convolution::declare(const std::string& name, const kernels::Backend& backe
                                        .role = Role::weight,
                                        .fan_in = inputs * taps,
                                        .fan_out = spec_.channels / spec_.groups * taps,
-                                       .initialiser = initialiser_});
+                                       .initialiser = weights_.initialiser,
+                                       .deviation = weights_.deviation});
   if (!has_bias_) return;
   bias_ = declare_block(parameters, {.name = name + ".bias",
                                      .shape = {spec_.channels},
                                      .role = Role::bias,
                                      .fan_in = inputs * taps,
                                      .fan_out = spec_.channels / spec_.groups * taps,
-                                     .initialiser = bias_initialiser(initialiser_)});
+                                     .initialiser = bias_initialiser(weights_.initialiser)});
 }
 
 double Convolution::products() const {
@@ -153,7 +155,7 @@ void describe_convolution(LayerSettings& settings, ConfigVisitor& visitor) {
                  .range = at_least(1).at_most(kLargestSize)},
                 own.groups);
   visitor.field({.name = "bias", .meaning = "add a bias to each channel; useless before a batch_norm"}, own.bias);
-  visitor.choice({.name = "initialiser", .meaning = "initial values of the weights"}, own.initialiser, kInitialisers);
+  own.weights.describe(visitor);
 }
 
 std::unique_ptr<Layer> make_convolution(const LayerSettings& settings, const Shape& in, const LayerContext& context) {
@@ -163,7 +165,7 @@ std::unique_ptr<Layer> make_convolution(const LayerSettings& settings, const Sha
   spec.winograd = context.winograd;
   check_groups(spec);
   check_fit(spec);
-  return std::make_unique<Convolution>(spec, own.bias, own.initialiser);
+  return std::make_unique<Convolution>(spec, own.bias, own.weights);
 }
 
 }  // namespace

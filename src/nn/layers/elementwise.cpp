@@ -140,15 +140,34 @@ void Addition::forward(const Pass& pass, const ForwardViews& views) const {
   pass.backend.add(out().extent, rows(pass), views.residual, views.y);
 }
 
+void ChannelGate::forward(const Pass& pass, const ForwardViews& views) const {
+  pass.backend.channel_gate_forward(out().extent, pass.batch, views.x, views.residual, views.y);
+}
+
+void ChannelGate::backward(const Pass& pass, const BackwardViews& views) const {
+  pass.backend.channel_gate_backward(out().extent, pass.batch, views.x, views.residual, views.dy, views.dx,
+                                     views.dresidual);
+}
+
 namespace {
 
-void describe_inner(const Field& field, std::vector<LayerSettings>& layers, ConfigVisitor& visitor) {
+void describe_inner(const Field& field, std::vector<LayerSettings>& layers, ConfigVisitor& visitor,
+                    bool of_gate = false) {
   visitor.list(
       field, layers.size(), [&](std::size_t size) { layers.resize(size); },
       [&](std::size_t i, ConfigVisitor& inner) {
         layers[i].inside_residual = true;
+        layers[i].inside_gate = of_gate;
         layers[i].describe(inner);
       });
+}
+
+void describe_channel_gate(LayerSettings& settings, ConfigVisitor& visitor) {
+  describe_inner({.name = "layers",
+                  .meaning = "layers that compute a factor for each channel from the inputs, for example "
+                             "global_average_pool, dense, relu, dense, sigmoid",
+                  .required = true},
+                 settings.own.of<ChannelGateSettings>().layers, visitor, /*of_gate=*/true);
 }
 
 void describe_repeat(LayerSettings& settings, ConfigVisitor& visitor) {
@@ -188,6 +207,15 @@ LayerKind residual_block() {
           .describe = describe_residual,
           .form = LayerForm::residual,
           .of_sequences = true};
+}
+
+LayerKind channel_gate() {
+  return {.name = "channel_gate",
+          .meaning =
+              "multiplies each channel of an image by a factor that layers compute from the inputs: "
+              "squeeze-and-excitation (Hu et al. 2018)",
+          .describe = describe_channel_gate,
+          .form = LayerForm::gate};
 }
 
 LayerKind repeated_layers() {

@@ -39,4 +39,15 @@ class Addition final : public Layer, public Decodable {
   }
 };
 
+/// y[c, i, j] = x[c, i, j] · residual[c]: the channels of an image, each times a factor that other layers have
+/// computed.
+class ChannelGate final : public Layer {
+ public:
+  explicit ChannelGate(const Shape& shape) : Layer(shape) {}
+
+  LayerTraits traits() const override { return {.keeps_input = true, .multiplies = true}; }
+  void forward(const Pass& pass, const ForwardViews& views) const override;
+  void backward(const Pass& pass, const BackwardViews& views) const override;
+};
+
 }  // namespace unisono::nn

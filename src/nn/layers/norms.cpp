@@ -255,15 +255,28 @@ LayerKind batch_norm_layer() {
 
 namespace {
 
+/// Which values of an image are normalised together.
+enum class NormOver { example, channels };
+
+constexpr Named<NormOver> kNormOver[] = {
+    {NormOver::example, "example", "all values of an example, or of a row of a sequence"},
+    {NormOver::channels, "channels", "the channels of each pixel of an image, as in ConvNeXt (Liu et al. 2022)"}};
+
 struct LayerNormSettings {
+  double epsilon = 1e-5;
+  NormOver over = NormOver::example;
+};
+
+struct RmsNormSettings {
   double epsilon = 1e-5;
 };
 
 /// y = γ ⊙ (x − mean) / √(variance + ε) + β, mean and variance of each row over all its values; γ and β have one
-/// value for each element. Ba, Kiros and Hinton, 2016.
+/// value for each element. Ba, Kiros and Hinton, 2016. Or of each pixel over its channels; γ and β have one value for
+/// each channel then.
 class LayerNorm final : public Layer, public Decodable {
  public:
-  LayerNorm(double epsilon, const Shape& in);
+  LayerNorm(const LayerNormSettings& settings, const Shape& in);
 
   LayerTraits traits() const override { return {.keeps_input = true}; }
   void declare(const std::string& name, const kernels::Backend& backend, ParameterLayout& parameters,
@@ -279,17 +292,20 @@ class LayerNorm final : public Layer, public Decodable {
   Block gamma_, beta_;
 };
 
-LayerNorm::LayerNorm(double epsilon, const Shape& in) : Layer(in), spec_{.extent = in.extent, .epsilon = epsilon} {}
+LayerNorm::LayerNorm(const LayerNormSettings& settings, const Shape& in)
+    : Layer(in),
+      spec_{.extent = in.extent, .epsilon = settings.epsilon, .of_pixels = settings.over == NormOver::channels} {}
 
 void LayerNorm::declare(const std::string& name, const kernels::Backend& backend, ParameterLayout& parameters,
                         ParameterLayout&) {
   const kernels::Extent& of = spec_.extent;
   const auto block = [&](const char* suffix, Initialiser initialiser) {
-    return declare_block(parameters, {.name = name + suffix,
-                                      .shape = {of.channels, of.height, of.width},
-                                      .axes = backend.feature_axes(),
-                                      .role = Role::norm,
-                                      .initialiser = initialiser});
+    Block one{.name = name + suffix, .shape = {of.channels}, .role = Role::norm, .initialiser = initialiser};
+    if (!spec_.of_pixels) {
+      one.shape = {of.channels, of.height, of.width};
+      one.axes = backend.feature_axes();
+    }
+    return declare_block(parameters, one);
   };
   gamma_ = block(".gamma", Initialiser::ones);
   beta_ = block(".beta", Initialiser::zeros);
@@ -308,10 +324,99 @@ void LayerNorm::backward(const Pass& pass, const BackwardViews& views) const {
 void describe_layer_norm(LayerSettings& settings, ConfigVisitor& visitor) {
   visitor.field({.name = "epsilon", .meaning = "small number that is added to the variance", .range = at_least(1e-30)},
                 settings.own.of<LayerNormSettings>().epsilon);
+  visitor.choice({.name = "over", .meaning = "which values are normalised together"},
+                 settings.own.of<LayerNormSettings>().over, kNormOver);
 }
 
 std::unique_ptr<Layer> make_layer_norm(const LayerSettings& settings, const Shape& in, const LayerContext&) {
-  return std::make_unique<LayerNorm>(settings.own.of<LayerNormSettings>().epsilon, in);
+  const auto own = settings.own.of<LayerNormSettings>();
+  if (own.over == NormOver::channels) require_image(in, "layer_norm over channels");
+  return std::make_unique<LayerNorm>(own, in);
+}
+
+struct ScaleSettings {
+  double initial = 1;
+};
+
+/// y = γ[c] x [+ residual]: each channel, or value of a row, times a parameter. Touvron et al., ICCV 2021 (LayerScale).
+/// It is batch normalisation with constants: mean 0, deviation 1 and β = 0.
+class Scale final : public Layer {
+ public:
+  Scale(double initial, const Shape& in) : Layer(in), initial_(initial), spec_{.extent = in.extent, .epsilon = 1} {}
+
+  LayerTraits traits() const override { return {.keeps_input = true}; }
+  void declare(const std::string& name, const kernels::Backend& backend, ParameterLayout& parameters,
+               ParameterLayout& statistics) override;
+  Index kept_size() const override { return 3 * line() + round_up_to_line(2 * sums_size()); }
+  bool absorb_addition() override;
+  void forward(const Pass& pass, const ForwardViews& views) const override;
+  void backward(const Pass& pass, const BackwardViews& views) const override;
+
+ private:
+  struct Kept {
+    MutableView zeros, ones, dbeta;  ///< [C]; dβ is nobody's
+    std::span<double> sums;          ///< [2C + 1]
+  };
+  Index line() const { return round_up_to_line(spec_.extent.channels); }
+  Index sums_size() const { return 2 * spec_.extent.channels + 1; }
+  Kept parts_of(MutableView kept) const;
+
+  double initial_;
+  kernels::NormSpec spec_;
+  bool adds_residual_ = false;
+  Block gamma_;
+};
+
+void Scale::declare(const std::string& name, const kernels::Backend&, ParameterLayout& parameters, ParameterLayout&) {
+  gamma_ = declare_block(parameters, {.name = name + ".gamma",
+                                      .shape = {spec_.extent.channels},
+                                      .role = Role::norm,
+                                      .initialiser = Initialiser::constant,
+                                      .deviation = initial_});
+}
+
+bool Scale::absorb_addition() {
+  if (adds_residual_) return false;
+  adds_residual_ = true;
+  return true;
+}
+
+Scale::Kept Scale::parts_of(MutableView kept) const {
+  const auto channels = static_cast<std::size_t>(spec_.extent.channels), line = static_cast<std::size_t>(this->line());
+  return {kept.first(channels), kept.subspan(line, channels), kept.subspan(2 * line, channels),
+          as_doubles(kept.subspan(3 * line, static_cast<std::size_t>(2 * sums_size())))};
+}
+
+void Scale::forward(const Pass& pass, const ForwardViews& views) const {
+  const Kept kept = parts_of(views.kept);
+  pass.backend.clear(kept.zeros);
+  // 1 / √(0 + 1)
+  pass.backend.batch_norm_running_moments(spec_, kept.zeros, kept.zeros, kept.dbeta, kept.ones);
+  pass.backend.batch_norm_forward(spec_, rows(pass), views.x, kept.zeros, kept.ones, pass.parameter(gamma_), kept.zeros,
+                                  views.residual, views.y);
+}
+
+void Scale::backward(const Pass& pass, const BackwardViews& views) const {
+  const Kept kept = parts_of(views.kept);
+  const MutableView dgamma = pass.gradient(views.gradient, gamma_);
+  if (!dgamma.empty()) {
+    pass.backend.batch_norm_backward_sums(spec_, rows(pass), views.x, kept.zeros, kept.ones, {}, views.dy, kept.sums);
+    pass.backend.batch_norm_parameter_gradients(spec_, kept.sums, dgamma, kept.dbeta, views.write);
+  }
+  if (views.dx.empty()) return;
+  pass.backend.clear(views.kept.subspan(static_cast<std::size_t>(3 * line())));  // sums over no values: constants
+  pass.backend.batch_norm_backward(spec_, rows(pass), views.x, kept.zeros, kept.ones, pass.parameter(gamma_), views.dy,
+                                   kept.sums, views.dx);
+}
+
+void describe_scale(LayerSettings& settings, ConfigVisitor& visitor) {
+  visitor.field({.name = "initial", .meaning = "initial factor of all channels"},
+                settings.own.of<ScaleSettings>().initial);
+}
+
+std::unique_ptr<Layer> make_scale(const LayerSettings& settings, const Shape& in, const LayerContext&) {
+  require_image({in.extent, in.flat && in.extent.height * in.extent.width > 1}, "scale");
+  return std::make_unique<Scale>(settings.own.of<ScaleSettings>().initial, in);
 }
 
 /// y = γ ⊙ x / √(mean(x²) + ε) of each row; γ has one value for each element. Zhang and Sennrich, NeurIPS 2019.
@@ -355,11 +460,11 @@ void RmsNorm::backward(const Pass& pass, const BackwardViews& views) const {
 void describe_rms_norm(LayerSettings& settings, ConfigVisitor& visitor) {
   visitor.field(
       {.name = "epsilon", .meaning = "small number that is added to the mean square", .range = at_least(1e-30)},
-      settings.own.of<LayerNormSettings>().epsilon);
+      settings.own.of<RmsNormSettings>().epsilon);
 }
 
 std::unique_ptr<Layer> make_rms_norm(const LayerSettings& settings, const Shape& in, const LayerContext&) {
-  return std::make_unique<RmsNorm>(settings.own.of<LayerNormSettings>().epsilon, in);
+  return std::make_unique<RmsNorm>(settings.own.of<RmsNormSettings>().epsilon, in);
 }
 
 }  // namespace
@@ -373,9 +478,17 @@ LayerKind rms_norm_layer() {
       .of_sequences = true};
 }
 
+LayerKind scale_layer() {
+  return {.name = "scale",
+          .meaning = "multiplies each channel, or value of a row, by a parameter (LayerScale, Touvron et al. 2021)",
+          .describe = describe_scale,
+          .make = make_scale,
+          .of_sequences = true};
+}
+
 LayerKind layer_norm_layer() {
   return {.name = "layer_norm",
-          .meaning = "normalises each example, or row of a sequence, over its own values (Ba et al. 2016)",
+          .meaning = "normalises each example, row of a sequence or pixel over its own values (Ba et al. 2016)",
           .describe = describe_layer_norm,
           .make = make_layer_norm,
           .of_sequences = true};

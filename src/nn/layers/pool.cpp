@@ -108,6 +108,10 @@ LayerKind average_pool_layer() {
 
 namespace {
 
+struct GlobalPoolSettings {
+  std::vector<std::int64_t> size;  ///< of the output: one number or [height, width]
+};
+
 /// y[c] = mean of x[c, ·, ·]. x [B, C, H, W], y [B, C]. Lin et al., ICLR 2014.
 class GlobalAveragePool final : public Layer {
  public:
@@ -129,8 +133,21 @@ void GlobalAveragePool::backward(const Pass& pass, const BackwardViews& views) c
   pass.backend.global_average_pool_backward(in_, pass.batch, views.dy, views.dx);
 }
 
-std::unique_ptr<Layer> make_global_average_pool(const LayerSettings&, const Shape& in, const LayerContext&) {
+void describe_global_average_pool(LayerSettings& settings, ConfigVisitor& visitor) {
+  visitor.field({.name = "size",
+                 .meaning = "size of the output: one number, or [height, width]; 1 if left out. Output i of n is the "
+                            "mean of the inputs from ⌊i·H/n⌋ to ⌈(i + 1)·H/n⌉ − 1, whatever the size H of the input",
+                 .range = at_least(1).at_most(kLargestSize)},
+                settings.own.of<GlobalPoolSettings>().size);
+}
+
+std::unique_ptr<Layer> make_global_average_pool(const LayerSettings& settings, const Shape& in, const LayerContext&) {
   require_image(in, "global_average_pool");
+  const Pair size = pair_of(settings.own.of<GlobalPoolSettings>().size, {1, 1}, "size");
+  if (size.height > 1 || size.width > 1) {
+    return std::make_unique<Pool>(kernels::PoolSpec{
+        .kind = kernels::PoolKind::average, .in = in.extent, .out_height = size.height, .out_width = size.width});
+  }
   return std::make_unique<GlobalAveragePool>(in.extent);
 }
 
@@ -138,7 +155,8 @@ std::unique_ptr<Layer> make_global_average_pool(const LayerSettings&, const Shap
 
 LayerKind global_average_pool_layer() {
   return {.name = "global_average_pool",
-          .meaning = "mean of each channel over height and width",
+          .meaning = "mean of each channel over height and width, or over equal parts of them",
+          .describe = describe_global_average_pool,
           .make = make_global_average_pool};
 }
 

@@ -22,6 +22,8 @@ Loops make_loops() {
   add_winograd(loops);
   add_depthwise(loops);
   add_layer_norm(loops);
+  add_pixels_layer_norm(loops);
+  add_channel_gate(loops);
   add_rms_norm(loops);
   add_activation(loops);
   add_gate(loops);

@@ -17,6 +17,8 @@ void add_channels_batch_norm(Loops& loops);
 void add_winograd(Loops& loops);
 void add_depthwise(Loops& loops);
 void add_layer_norm(Loops& loops);
+void add_pixels_layer_norm(Loops& loops);
+void add_channel_gate(Loops& loops);
 void add_rms_norm(Loops& loops);
 void add_activation(Loops& loops);
 void add_gate(Loops& loops);
