@@ -57,6 +57,12 @@ with h5py.File(folder / "h5py-sparse.h5", "w") as file:
     file["train/features/indices"] = full.nonzero()[1].astype("u4")
     file["train/features"].attrs["columns"], file["train/labels"] = 12, rng.integers(0, 2, 30)
     file.attrs["class_names"] = ["no", "yes"]
+with h5py.File(folder / "foreign-arrays.h5", "w") as file:  # what `data import hdf5` is for
+    file.create_dataset("X", data=rng.random((20, 2, 3)).astype(">f8"), chunks=(6, 2, 3), compression="gzip")
+    file["y"] = rng.integers(0, 3, 20).astype(">i8")
+with h5py.File(folder / "foreign-integers.h5", "w", libver="latest") as file:
+    file.create_dataset("X", data=rng.integers(-9, 9, (20, 4)).astype("i2"), maxshape=(None, 4), shuffle=True)
+    file.create_dataset("y", data=rng.integers(0, 2, (20, 1)).astype("u4"), fletcher32=True)
 with h5py.File(folder / "h5py-tokens.h5", "w") as file:
     for group, n in ("train", 90), ("validation", 20):
         file[f"{group}/tokens"] = rng.integers(0, 50, n).astype("u2")

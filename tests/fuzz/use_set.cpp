@@ -1,10 +1,12 @@
 #include "use_set.hpp"
 
+#include <filesystem>
 #include <functional>
 
 #include "unisono/base/errors.hpp"
 #include "unisono/data/dataset.hpp"
 #include "unisono/data/dictionary.hpp"
+#include "unisono/data/import.hpp"
 
 namespace unisono::test {
 namespace {
@@ -48,6 +50,14 @@ void read_batches(const std::string& path, unisono::data::Reader reader, std::in
   }
 }
 
+/// Reads arrays out of a file of any layout.
+void import_arrays(const std::string& path, const std::string& features, const std::string& labels) {
+  const std::string output = path + ".imported";
+  std::filesystem::remove(output);
+  data::import_hdf5({path}, {.features = {features}, .labels = {labels}, .test_fraction = 0.2}, {.path = output});
+  std::filesystem::remove(output);
+}
+
 }  // namespace
 
 int use_set(const std::string& path) {
@@ -67,6 +77,8 @@ int use_set(const std::string& path) {
     settings.path = path;
     data::inspect_dataset(settings);
   });
+  attempt([&] { import_arrays(path, "/X", "/y"); });
+  attempt([&] { import_arrays(path, "/train/features", "/train/labels"); });
   for (const std::int64_t context : {0, 4}) {
     attempt([&] { read_batches(path, unisono::data::Reader::resident, context); });
     attempt([&] { read_batches(path, unisono::data::Reader::streaming, context); });
