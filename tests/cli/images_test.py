@@ -3,11 +3,14 @@
 import io
 import itertools
 import shutil
+import signal
+import subprocess
+import time
 import unittest
 
 import h5py
 import numpy
-from harness import BinaryTest
+from harness import BINARY, BinaryTest
 from PIL import Image
 
 CONFIG = """
@@ -409,6 +412,26 @@ class Images(BinaryTest):
         result = self.unisono("predict", "run", "--input", "table.csv", "--output", "p.csv")
         self.assertEqual(result.code, 3)
         self.assertIn("table.csv: is neither a JPEG nor a PNG file", result.err)
+
+    def test_imports_that_are_killed_leave_the_set_that_was_there_or_the_whole_new_one(self):
+        for i in range(60):
+            self.write(f"photos/{'ab'[i % 2]}/{i}.jpg", bytes_of(photo(320, 240, i)))
+        sets = {}
+        for form in (("--size", "40x30"), ("--encoded", "--size", "24x16")):
+            self.imported(*form[:-2], size=form[-1])
+            sets[form] = (self.folder / "set.h5").read_bytes()
+        kills = 0
+        for i in range(12):
+            form = list(sets)[i % 2]
+            words = [BINARY, "data", "import", "images", "photos", *form, "--output", "set.h5", "--overwrite"]
+            with subprocess.Popen(words, cwd=self.folder, stdout=subprocess.DEVNULL) as process:
+                time.sleep(0.004 * i)
+                process.kill()
+            kills += process.returncode == -signal.SIGKILL
+            self.assertIn((self.folder / "set.h5").read_bytes(), sets.values())
+        self.assertGreater(kills, 0)
+        self.imported(size="40x30")
+        self.assertEqual(list(self.folder.glob("*unfinished*")), [])
 
 
 if __name__ == "__main__":
