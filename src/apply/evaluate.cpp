@@ -276,8 +276,11 @@ std::vector<records::WorstExample> worst_examples(TrainedModel& model,
                      .values = {}});
   }
   add_features(model, worst);
-  for (records::WorstExample& one : worst)
+  const std::vector<std::string> files = (*model.data)->file_names(model.split);
+  for (records::WorstExample& one : worst) {
     one.values = values_text(model.checkpoint.header.preprocessing, one.features);
+    if (!files.empty()) one.file = files[static_cast<std::size_t>(one.number)];
+  }
   return worst;
 }
 

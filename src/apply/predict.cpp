@@ -13,7 +13,6 @@
 #include "unisono/base/clock.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/base/median.hpp"
-#include "unisono/data/hdf5.hpp"
 #include "unisono/data/import.hpp"
 #include "unisono/records/csv_field.hpp"
 #include "unisono/session/evaluation.hpp"
@@ -233,15 +232,10 @@ void keep_columns(const TrainedModel& model, const ApplyOptions& apply, const Pr
   };
 }
 
-/// The files that the examples were read from, where the set names them and its groups are as they were stored.
+/// The files that the examples were made of, where the set names them.
 void add_files(const TrainedModel& model, SinkOptions& options) {
-  const settings::Config& config = model.config;
-  if (config.data.validation_fraction > 0 && model.split != data::Split::test) return;
-  const data::hdf5::File set(config.data.path, data::hdf5::File::Mode::read);
-  const std::string list = fmt::format("{}/files", data::name_of(model.split));
-  if (!set.exists(list) || !set.is_dataset(list)) return;
-  const auto names = std::make_shared<const std::vector<std::string>>(set.read_strings(list));
-  if (std::ssize(*names) != options.examples) return;
+  const auto names = std::make_shared<const std::vector<std::string>>((*model.data)->file_names(model.split));
+  if (names->empty()) return;
   options.label_names = ",file";
   options.label = [names](std::int64_t example) {
     return "," + records::csv_text(names->at(static_cast<std::size_t>(example)));
@@ -264,7 +258,7 @@ SinkOptions sink_options(TrainedModel& model, const ApplyOptions& apply, const P
     options.label_names = ",user,item";
     options.label = [labels = std::make_shared<RatingLabels>(model)](std::int64_t i) { return labels->of(i); };
   }
-  if (model.checkpoint.header.preprocessing.recipe.images && how.output.ends_with(".csv")) add_files(model, options);
+  if (options.label_names.empty() && how.output.ends_with(".csv")) add_files(model, options);
   if (!how.keep.empty()) keep_columns(model, apply, how, options);
   return options;
 }

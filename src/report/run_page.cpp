@@ -331,6 +331,7 @@ Pictures pictures_of(const records::ModelExamples& examples) {
          .meaning = fmt::format("example {}: {}, predicted: {}", one.number, truth, predicted),
          .lines = {fmt::format("{}, predicted {}", truth, predicted),
                    fmt::format("example {}, {}", grouped(one.number), number_text(one.error))}});
+    if (!one.file.empty()) pictures.pictures.back().lines.push_back(one.file);
   }
   return pictures;
 }

@@ -291,6 +291,9 @@ class Dataset {
   /// The examples of a split about which the training examples say nothing: of classes that are not in seen_classes(),
   /// or of users and items without training ratings. Computed once. Not collective. \throws DataError
   virtual Unseen unseen(Split) { return {}; }
+  /// The names of the files that a split's examples were made of, in the split's order; empty where the set does not
+  /// name them. Not collective. \throws DataError
+  virtual std::vector<std::string> file_names(Split) const { return {}; }
   /// This rank's training batches. The source must not outlive the set.
   /// \throws ConfigError for a batch too small to give each rank's fixed part an example, or a micro-batch as many as
   /// it needs at least, DataError

@@ -22,6 +22,7 @@ struct WorstExample {
   std::vector<float> features;  ///< [C, H, W] as the model takes them; empty where examples are not a table
   /// Tables with named columns: the values as the table's source had them, "age = 39, colour = red".
   std::string values = {};
+  std::string file = {};  ///< the file that it was made of; empty: the set does not say
 };
 
 /// For some vectors of a model's table, the vectors that point in the most similar directions.

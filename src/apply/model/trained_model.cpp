@@ -138,6 +138,14 @@ void TrainedModel::open_set(comm::Communicator& world, const ApplyOptions& optio
   config.data.stride = stride_of(options, checkpoint.header.inputs);
   data = std::make_unique<session::SharedDataset>(world, config.data, checkpoint.header.seed,
                                                   &checkpoint.header.preprocessing);
+  // What was held out belongs to the training set, wherever that lies now.
+  if (!config.data.is_training_set && config.data.validation_fraction > 0 &&
+      (*data)->info().identity != checkpoint.header.data_identity) {
+    config.data.validation_fraction = 0;
+    data.reset();
+    data = std::make_unique<session::SharedDataset>(world, config.data, checkpoint.header.seed,
+                                                    &checkpoint.header.preprocessing);
+  }
   const data::DatasetInfo& info = (*data)->info();
   comm::require_same(world, "data set", info.identity, "copy the same file to all nodes, or use a shared one");
   require_features(checkpoint.header.inputs, info, config.data.path);

@@ -41,6 +41,7 @@ class Table final : public Dataset {
   std::optional<CommonAnswer> common_answer(Split split) override;
   std::vector<bool> seen_classes() override;
   Unseen unseen(Split split) override;
+  std::vector<std::string> file_names(Split split) const override;
   std::unique_ptr<BatchSource> train(const SourceOptions& options) override;
   std::unique_ptr<EvaluationSource> evaluate(Split split, int rank, int size, Index batch_size,
                                              const Delivery& delivery) override;
@@ -208,6 +209,22 @@ BatchStyle Table::training_style(const GroupSchema& group, const std::vector<flo
   with.class_weights = class_weights;
   with.example_weights = group.has_weights;
   return with;
+}
+
+std::vector<std::string> Table::file_names(Split split) const {
+  const GroupSchema* const group = plan_.group(split);
+  if (group == nullptr) return {};
+  const hdf5::File file(settings_.path, hdf5::File::Mode::read);
+  const std::string list = group->name + "/files";
+  if (!file.exists(list) || !file.is_dataset(list)) return {};
+  const std::vector<std::string> all = file.read_strings(list);
+  if (std::ssize(all) != group->examples) return {};
+  const FileRows& rows = plan_.rows(split);
+  std::vector<std::string> names;
+  for (const FileRows::Run& run : rows.runs({0, rows.size()})) {
+    names.insert(names.end(), all.begin() + run.first_row, all.begin() + run.first_row + run.rows);
+  }
+  return names;
 }
 
 const RowBlock& Table::resident_rows(Split split, Range positions) {

@@ -63,9 +63,14 @@ Json form_json(const ImageForm& form) {
   return json;
 }
 
+std::int64_t whole_number(const Json& json) {
+  if (!json.is_number_integer()) throw Json::type_error::create(302, "a whole number is expected", &json);
+  return json.get<std::int64_t>();
+}
+
 ImageForm image_form_of(const Json& json) {
-  ImageForm form{.height = json.at("height"),
-                 .width = json.at("width"),
+  ImageForm form{.height = whole_number(json.at("height")),
+                 .width = whole_number(json.at("width")),
                  .fit = value_in(kFits, json.at("fit")),
                  .colours = value_in(kColours, json.at("colours")),
                  .centre = json.value("centre", ImageForm{}.centre)};
