@@ -92,7 +92,7 @@ class MulticlassHinge final : public Loss {
 
   void apply(kernels::Backend& backend, Index batch, View outputs, const Targets& targets,
              const kernels::LossScale& scale, MutableView doutputs, kernels::LossSums& sums) const override {
-    backend.multiclass_hinge(classes_, batch, outputs, targets.labels, scale, doutputs, sums);
+    backend.multiclass_hinge(classes_, batch, outputs, targets.labels.first, scale, doutputs, sums);
   }
   void to_predictions(MutableView) const override {}
   Index prediction_size() const override { return classes_; }
@@ -159,7 +159,7 @@ SigmoidCrossEntropy::SigmoidCrossEntropy(double smoothing, const Shape& out, con
 void SigmoidCrossEntropy::apply(kernels::Backend& backend, Index batch, View outputs, const Targets& targets,
                                 const kernels::LossScale& scale, MutableView doutputs, kernels::LossSums& sums) const {
   if (!labels_) require_probabilities(targets.values);
-  backend.sigmoid_cross_entropy(extent_, batch, outputs, labels_ ? targets.labels : std::span<const std::int32_t>{},
+  backend.sigmoid_cross_entropy(extent_, batch, outputs, labels_ ? targets.labels : kernels::Labels{},
                                 labels_ ? View{} : targets.values, smoothing_, scale, doutputs, sums);
 }
 

@@ -526,6 +526,43 @@ void add_hinges(Table& table) {
   }
 }
 
+/// Losses of examples that have two labels each.
+void add_mixed_losses(Table& table, Index batch) {
+  for (const Index classes : {1, 5, 100}) {
+    for (const bool sigmoid : {false, true}) {
+      table.push_back(
+          {fmt::format("{} of two labels of {}, batch {}", sigmoid ? "sigmoids" : "softmax", classes, batch),
+           [=](kernels::Backend& backend) -> Results {
+             const Device device(backend);
+             const kernels::Extent extent{classes, 1, 1};
+             const Buffer logits = device.activations(extent, batch, numbers(batch * classes, 68, -3, 3));
+             const Floats shares = numbers(batch, 69, 0, 0.5F), weights = weights_of(batch, true);
+             std::vector<std::int32_t> first, second;
+             const Index most = sigmoid ? std::max<Index>(2, classes) : classes;  // one output: 0 and 1
+             for (Index i = 0; i < batch; ++i) {
+               first.push_back(static_cast<std::int32_t>(7 * i % most));
+               second.push_back(static_cast<std::int32_t>(3 * i % most));
+             }
+             const kernels::Labels labels(first, second, shares);
+             Buffer gradient = device.activations(extent, batch);
+             kernels::LossSums sums;
+             const kernels::LossScale scale{0.5F, weights};
+             if (sigmoid) {
+               backend.sigmoid_cross_entropy(extent, batch, logits.view(), labels, {}, 0.125F, scale, gradient.view(),
+                                             sums);
+             } else {
+               backend.softmax_cross_entropy(classes, batch, logits.view(), labels, 0.125F, scale, gradient.view(),
+                                             sums);
+             }
+             backend.submit();
+             Results results = {{"dlogits", device.canonical(extent, batch, gradient), 32, true, 1, 0.5}};
+             append_sums(results, backend, sums, 16);
+             return results;
+           }});
+    }
+  }
+}
+
 void add_losses(Table& table) {
   add_hinges(table);
   for (const Index batch : {1, 7, 130, 600}) {
@@ -558,6 +595,7 @@ void add_losses(Table& table) {
                          }});
       }
     }
+    add_mixed_losses(table, batch);
     for (const kernels::Extent extent : {kernels::Extent{5, 1, 1}, {1, 1, 1}, {3, 4, 5}}) {
       for (const bool labelled : {false, true}) {
         if (labelled && extent.height > 1) continue;

@@ -365,6 +365,57 @@ TEST_CASE("absolute and Huber errors give the reference's losses and gradients",
   }
 }
 
+TEST_CASE("two labels of an example share its loss and its gradient, and the first one has the hit", "[loss]") {
+  for (const Index batch : kBatches) {
+    for (const Index classes : {1, 2, 10, 33}) {
+      INFO(batch << " × " << classes);
+      const Shape shape{{classes, 1, 1}, batch};
+      const Floats logits = random_floats(shape.size(), 72, -4, 4), weights = random_floats(batch, 73, 0, 2);
+      Floats shares = random_floats(batch, 74, 0, 1);
+      if (batch > 2) shares[2] = 0;
+      const auto first = some_labels(batch, classes);
+      std::vector<std::int32_t> second;
+      for (Index n = 0; n < batch; ++n) second.push_back(static_cast<std::int32_t>(n * 5 % classes));  // some are equal
+      Floats of_first, of_second;                                                                      // weights
+      for (std::size_t n = 0; n < weights.size(); ++n) {
+        of_first.push_back(weights[n] * (1 - shares[n]));
+        of_second.push_back(weights[n] * shares[n]);
+      }
+      using Apply = std::function<void(CpuBackend&, View, const Labels&, View, MutableView, LossSums&)>;
+      const std::vector<Apply> losses = {
+          [&](CpuBackend& b, View y, const Labels& labels, View w, MutableView d, LossSums& s) {
+            b.softmax_cross_entropy(classes, batch, y, labels, kSmoothing, {kLossScale, w}, d, s);
+          },
+          [&](CpuBackend& b, View y, const Labels& labels, View w, MutableView d, LossSums& s) {
+            b.sigmoid_cross_entropy(shape.extent, batch, y, labels, {}, kSmoothing, {kLossScale, w}, d, s);
+          }};
+      for (const Apply& apply : losses) {
+        in_all_layouts(
+            [&](CpuBackend& backend) {
+              const Buffer z = to_device(backend, shape, logits);
+              Buffer d = fresh(backend, shape), d_first = fresh(backend, shape), d_second = fresh(backend, shape);
+              LossSums sums, sums_of_first, sums_of_second;
+              apply(backend, z.view(), {first, second, shares}, weights, d.view(), sums);
+              apply(backend, z.view(), first, of_first, d_first.view(), sums_of_first);
+              apply(backend, z.view(), second, of_second, d_second.view(), sums_of_second);
+              // Each loss errs by a few units of its size, at most 9, times the weight.
+              const double expected = sums_of_first.loss + sums_of_second.loss;
+              CHECK(std::abs(sums.loss - expected) <= 2 * 9 * 8 * static_cast<double>(batch) * kRoundoff);
+              sums.loss = sums_of_first.loss;
+              CHECK(listed(sums) == listed(sums_of_first));
+              CHECK(largest_unused(backend, shape, d.view()) == 0);
+              Row gradient = widen(from_device(backend, shape, d_first));
+              const Row more = widen(from_device(backend, shape, d_second));
+              for (std::size_t i = 0; i < gradient.size(); ++i) gradient[i] += more[i];
+              CHECK(excess(from_device(backend, shape, d), gradient, 2 * 16 * kRoundoff * kLossScale) <= 1);
+              return Outputs{{from_device(backend, shape, d)}, listed(sums)};
+            },
+            [](const Outputs&) {});
+      }
+    }
+  }
+}
+
 TEST_CASE("weights multiply each example's loss and gradient, and nothing else", "[loss]") {
   // Powers of two and 0: products are exact, so that gradients are the unweighted ones times the weights bit for bit.
   std::vector<Shape> rows;

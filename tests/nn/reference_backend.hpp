@@ -149,14 +149,13 @@ class ReferenceBackend final : public ReferenceSequenceKernels {
     for (std::size_t i = 0; i < static_cast<std::size_t>(batch * extent.size()); ++i) y[i] += x[i];
   }
 
-  void softmax_cross_entropy(Index classes, Index batch, View logits, std::span<const std::int32_t> labels,
-                             float smoothing, const kernels::LossScale& scale, MutableView dlogits,
-                             kernels::LossSums& sums) override;
+  void softmax_cross_entropy(Index classes, Index batch, View logits, const kernels::Labels& labels, float smoothing,
+                             const kernels::LossScale& scale, MutableView dlogits, kernels::LossSums& sums) override;
   void multiclass_hinge(Index classes, Index batch, View scores, std::span<const std::int32_t> labels,
                         const kernels::LossScale& scale, MutableView dscores, kernels::LossSums& sums) override;
-  void sigmoid_cross_entropy(const kernels::Extent& extent, Index batch, View logits,
-                             std::span<const std::int32_t> labels, View targets, float smoothing,
-                             const kernels::LossScale& scale, MutableView dlogits, kernels::LossSums& sums) override;
+  void sigmoid_cross_entropy(const kernels::Extent& extent, Index batch, View logits, const kernels::Labels& labels,
+                             View targets, float smoothing, const kernels::LossScale& scale, MutableView dlogits,
+                             kernels::LossSums& sums) override;
   void error_loss(const kernels::ErrorSpec& spec, Index batch, View outputs, View targets,
                   const kernels::LossScale& scale, MutableView doutputs, kernels::LossSums& sums) override;
 
@@ -299,6 +298,14 @@ inline double weight_of(const kernels::LossScale& scale, std::size_t b) {
   return scale.weights.empty() ? 1.0 : scale.weights[b];
 }
 
+/// An example's target of class k.
+inline double target_of(const kernels::Labels& labels, std::size_t b, std::size_t k) {
+  const double share = labels.mixed() ? labels.shares[b] : 0.0;
+  double target = static_cast<std::size_t>(labels.first[b]) == k ? 1 - share : 0.0;
+  if (labels.mixed() && static_cast<std::size_t>(labels.second[b]) == k) target += share;
+  return target;
+}
+
 }  // namespace unisono::reference
 
 namespace unisono::nn {
@@ -353,20 +360,20 @@ inline void ReferenceBackend::dropout(const kernels::DropoutKey& key, const kern
 }
 
 inline void ReferenceBackend::softmax_cross_entropy(Index classes, Index batch, View logits,
-                                                    std::span<const std::int32_t> labels, float smoothing,
+                                                    const kernels::Labels& labels, float smoothing,
                                                     const kernels::LossScale& scale, MutableView dlogits,
                                                     kernels::LossSums& sums) {
   const auto k = static_cast<std::size_t>(classes);
   for (std::size_t b = 0; b < static_cast<std::size_t>(batch); ++b) {
     const View row = logits.subspan(b * k, k);
-    const auto label = static_cast<std::size_t>(labels[b]);
+    const auto label = static_cast<std::size_t>(labels.first[b]);
     const double largest = *std::max_element(row.begin(), row.end()), weight = reference::weight_of(scale, b);
     double total = 0;
     for (const float z : row) total += std::exp(z - largest);
     Index better = 0;  // classes that are chosen before the label
     for (std::size_t i = 0; i < k; ++i) {
-      const double target =
-          (i == label ? 1.0 - smoothing : 0.0) + static_cast<double>(smoothing) / static_cast<double>(k);
+      const double target = reference::target_of(labels, b, i) * (1.0 - smoothing) +
+                            static_cast<double>(smoothing) / static_cast<double>(k);
       const double log_p = row[i] - largest - std::log(total);
       sums.loss -= weight * target * log_p;
       if (!dlogits.empty()) {
@@ -381,7 +388,7 @@ inline void ReferenceBackend::softmax_cross_entropy(Index classes, Index batch, 
 }
 
 inline void ReferenceBackend::sigmoid_cross_entropy(const kernels::Extent& e, Index batch, View logits,
-                                                    std::span<const std::int32_t> labels, View targets, float smoothing,
+                                                    const kernels::Labels& labels, View targets, float smoothing,
                                                     const kernels::LossScale& scale, MutableView dlogits,
                                                     kernels::LossSums& sums) {
   const auto size = static_cast<std::size_t>(e.size());
@@ -391,8 +398,8 @@ inline void ReferenceBackend::sigmoid_cross_entropy(const kernels::Extent& e, In
     Index better = 0,
           wrong = 0;  // classes that come before the label, outputs on the other side of ½ than their target
     for (std::size_t i = 0; i < size; ++i) {
-      const bool is_label = !labels.empty() && static_cast<std::size_t>(labels[b]) == (size == 1 ? 1 : i);
-      const double z = logits[b * size + i], given = labels.empty() ? targets[b * size + i] : is_label ? 1.0 : 0.0;
+      const double z = logits[b * size + i];
+      const double given = labels.empty() ? targets[b * size + i] : reference::target_of(labels, b, size == 1 ? 1 : i);
       const double target = given * (1.0 - smoothing) + smoothing / 2.0;
       sums.loss += weight * (std::max(z, 0.0) - z * target + std::log1p(std::exp(-std::abs(z)))) / k;
       if (!dlogits.empty()) {
@@ -401,7 +408,7 @@ inline void ReferenceBackend::sigmoid_cross_entropy(const kernels::Extent& e, In
       const bool hits = given > 0.5 ? z > 0 : z <= 0;
       wrong += hits ? 0 : 1;
       if (labels.empty() || size == 1) continue;
-      const auto label = static_cast<std::size_t>(labels[b]);
+      const auto label = static_cast<std::size_t>(labels.first[b]);
       const double of_label = logits[b * size + label];
       better += z < of_label || (z == of_label && i >= label) ? 0 : 1;  // a NaN comes before all
     }

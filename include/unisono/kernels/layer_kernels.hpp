@@ -1,5 +1,6 @@
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -193,6 +194,23 @@ struct LossScale {
   View weights;  ///< [batch] weights of the examples' losses and of their gradients, plain memory; empty: all are 1
 };
 
+/// The labels of a batch, in plain memory. Where two examples were mixed, there is a second label, and the target is
+/// 1 − share of the first and share of the second.
+struct Labels {
+  Labels() = default;
+  template <std::convertible_to<std::span<const std::int32_t>> Values>
+  Labels(const Values& labels) : first(labels) {}  // from a vector, too
+  Labels(std::span<const std::int32_t> labels, std::span<const std::int32_t> others, View other_shares)
+      : first(labels), second(others), shares(other_shares) {}
+
+  bool empty() const { return first.empty(); }
+  bool mixed() const { return !second.empty(); }
+
+  std::span<const std::int32_t> first;   ///< [batch]
+  std::span<const std::int32_t> second;  ///< [batch], or empty
+  View shares;                           ///< [batch] of the second ones, or empty
+};
+
 /// Losses of a batch. With the examples' weights w, the functions add Σ w · loss to `sums`, and the other figures
 /// unweighted; they set dlogits = scale · ∂(Σ w · loss)/∂logits where it is wanted (not empty). Logits, scores and
 /// outputs are activations; labels and targets are plain memory.
@@ -200,24 +218,22 @@ class LossKernels {
  public:
   virtual ~LossKernels() = default;
 
-  /// Cross-entropy of a softmax over the classes; a hit is an example whose largest logit is the label's.
+  /// Cross-entropy of a softmax over the classes; a hit is an example whose largest logit is the (first) label's.
   /// \param logits activations of extent {K}. \param labels [batch], in [0, K). \param smoothing share of the target
   /// spread evenly
-  virtual void softmax_cross_entropy(Index classes, Index batch, View logits, std::span<const std::int32_t> labels,
-                                     float smoothing, const LossScale& scale, MutableView dlogits, LossSums& sums) = 0;
+  virtual void softmax_cross_entropy(Index classes, Index batch, View logits, const Labels& labels, float smoothing,
+                                     const LossScale& scale, MutableView dlogits, LossSums& sums) = 0;
   /// max(0, 1 + the largest of the other classes' scores − the label's): Crammer & Singer, JMLR 2001. Of equal scores,
   /// the first gets the gradient; where the loss is 0, the gradient is 0. Arguments and hits as in
   /// softmax_cross_entropy.
   virtual void multiclass_hinge(Index classes, Index batch, View scores, std::span<const std::int32_t> labels,
                                 const LossScale& scale, MutableView dscores, LossSums& sums) = 0;
   /// Cross-entropy of a sigmoid for each of K independent classes; the loss of an example is the mean over K. A hit is,
-  /// with labels, an example whose largest logit is the label's; with targets, an example each of whose logits is above
-  /// 0 exactly where its target is above ½.
-  /// \param labels [batch] the class whose target is 1; with one logit (K = 1), its target, 0 or 1; or empty
-  /// \param targets [batch, K] row-major, in [0, 1]; or empty
-  virtual void sigmoid_cross_entropy(const Extent& extent, Index batch, View logits,
-                                     std::span<const std::int32_t> labels, View targets, float smoothing,
-                                     const LossScale& scale, MutableView dlogits, LossSums& sums) = 0;
+  /// with labels, an example whose largest logit is the (first) label's; with targets, an example each of whose logits
+  /// is above 0 exactly where its target is above ½. \param labels [batch] the class whose target is 1; with one logit
+  /// (K = 1), its target, 0 or 1; or empty \param targets [batch, K] row-major, in [0, 1]; or empty
+  virtual void sigmoid_cross_entropy(const Extent& extent, Index batch, View logits, const Labels& labels, View targets,
+                                     float smoothing, const LossScale& scale, MutableView dlogits, LossSums& sums) = 0;
   /// The loss of an example is the mean over its outputs of the loss of y − t. \param targets [batch, C, H, W]
   /// row-major
   virtual void error_loss(const ErrorSpec& spec, Index batch, View outputs, View targets, const LossScale& scale,

@@ -17,8 +17,8 @@ struct TargetShape {
 
 /// The labels or the targets of a batch; one of the two is empty.
 struct Targets {
-  std::span<const std::int32_t> labels;  ///< [B]
-  View values;                           ///< [B, T] row-major
+  kernels::Labels labels;  ///< [B]
+  View values;             ///< [B, T] row-major
 };
 
 /// A loss function of a network's outputs. Where the network's last layer gives the loss itself (Network::gives_loss),

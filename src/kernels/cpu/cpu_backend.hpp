@@ -202,13 +202,12 @@ class CpuBackend final : public Backend, public DecodeKernels {
 
   // Losses: loss.cpp
 
-  void softmax_cross_entropy(Index classes, Index batch, View logits, std::span<const std::int32_t> labels,
-                             float smoothing, const LossScale& scale, MutableView dlogits, LossSums& sums) override;
+  void softmax_cross_entropy(Index classes, Index batch, View logits, const Labels& labels, float smoothing,
+                             const LossScale& scale, MutableView dlogits, LossSums& sums) override;
   void multiclass_hinge(Index classes, Index batch, View scores, std::span<const std::int32_t> labels,
                         const LossScale& scale, MutableView dscores, LossSums& sums) override;
-  void sigmoid_cross_entropy(const Extent& extent, Index batch, View logits, std::span<const std::int32_t> labels,
-                             View targets, float smoothing, const LossScale& scale, MutableView dlogits,
-                             LossSums& sums) override;
+  void sigmoid_cross_entropy(const Extent& extent, Index batch, View logits, const Labels& labels, View targets,
+                             float smoothing, const LossScale& scale, MutableView dlogits, LossSums& sums) override;
   void error_loss(const ErrorSpec& spec, Index batch, View outputs, View targets, const LossScale& scale,
                   MutableView doutputs, LossSums& sums) override;
 

@@ -44,14 +44,19 @@ class TargetTile {
   }
   /// \param labels [batch]: for each example, the index of the value that is 1, all others being 0; with size 1, the
   /// value itself
-  TargetTile(const Lanes& lanes, const PlaneTile& tile, Index stride, std::span<const std::int32_t> labels, Index size)
+  TargetTile(const Lanes& lanes, const PlaneTile& tile, Index stride, const Labels& labels, Index size)
       : columns_{tile.size, lanes.width, stride * lanes.width, lanes.used(tile.block)} {
     values_.fill(0.0F);
-    for (Index lane = 0; lane < columns_.used; ++lane) {
-      const std::int32_t label = labels[static_cast<std::size_t>(tile.block * lanes.width + lane)];
+    const auto add = [&](Index lane, std::int32_t label, float part) {
       const Index position = size == 1 ? label - 1 : label - tile.from;
-      if (position < 0 || position >= tile.size) continue;
-      values_[static_cast<std::size_t>(position * lanes.width + lane)] = 1;
+      if (position < 0 || position >= tile.size) return;
+      values_[static_cast<std::size_t>(position * lanes.width + lane)] += part;
+    };
+    for (Index lane = 0; lane < columns_.used; ++lane) {
+      const auto example = static_cast<std::size_t>(tile.block * lanes.width + lane);
+      const float share = labels.mixed() ? labels.shares[example] : 0.0F;
+      add(lane, labels.first[example], 1 - share);
+      if (labels.mixed()) add(lane, labels.second[example], share);
     }
   }
   const Columns& columns() const { return columns_; }
@@ -88,12 +93,31 @@ struct LabelGroup {
   Index at = 0;  ///< where in the scores it begins
   std::array<std::int32_t, Lanes::kVector> labels{};
   LaneWeights weights;
+  std::span<const std::int32_t> second = {};  ///< [used] labels, or empty
+  View shares = {};                           ///< [used] of the second labels, or empty
+
+  Index place(std::int32_t label, Index lane) const { return label * columns.stride + lane; }
+  /// By how much the target's product with the logits grows where the second label gets its share of the first.
+  double moved(const float* logits, Index lane) const {
+    if (second.empty()) return 0;
+    const auto i = static_cast<std::size_t>(lane);
+    const double from = logits[place(labels[i], lane)], to = logits[place(second[i], lane)];
+    return static_cast<double>(shares[i]) * (to - from);
+  }
+  /// The same in the gradient. \param scale of a target of 1
+  void move(float scale, float* d) const {
+    for (std::size_t i = 0; i < second.size(); ++i) {
+      const auto lane = static_cast<Index>(i);
+      d[place(labels[i], lane)] += scale * shares[i];
+      d[place(second[i], lane)] -= scale * shares[i];
+    }
+  }
 };
 
 /// A batch of scores.
 struct Scores {
   Index classes, batch;
-  std::span<const std::int32_t> labels;
+  Labels labels;
   View weights;
 };
 
@@ -101,7 +125,7 @@ struct Scores {
 template <typename Work>
 void add_groups(int threads, const Scores& scores, LossSums& sums, const Work& work) {
   const Lanes lanes(scores.batch);
-  assert(static_cast<Index>(scores.labels.size()) == scores.batch);
+  assert(std::ssize(scores.labels.first) == scores.batch);
   const Index size = std::min(lanes.width, Lanes::kVector), groups = lanes.width / size;
   std::vector<LossSums> parts(static_cast<std::size_t>(lanes.blocks * groups));
   // A few examples of a few classes take less time than waking a thread.
@@ -113,8 +137,13 @@ void add_groups(int threads, const Scores& scores, LossSums& sums, const Work& w
                      .weights = LaneWeights(scores.weights, used > 0 ? example : 0, used)};
     for (Index n = 0; n < used; ++n) {
       std::int32_t& label = group.labels[static_cast<std::size_t>(n)];
-      label = scores.labels[static_cast<std::size_t>(example + n)];
+      label = scores.labels.first[static_cast<std::size_t>(example + n)];
       assert(label >= 0 && label < scores.classes);
+    }
+    if (scores.labels.mixed() && used > 0) {
+      const auto first = static_cast<std::size_t>(example), count = static_cast<std::size_t>(used);
+      group.second = scores.labels.second.subspan(first, count);
+      group.shares = scores.labels.shares.subspan(first, count);
     }
     parts[static_cast<std::size_t>(i)] = work(group);
   });
@@ -134,10 +163,10 @@ void add_lane(const LabelGroup& group, Index lane, double loss, std::int32_t bef
 }
 
 /// loss = log Σ exp(z − m) − (1 − smoothing) (z_label − m) − smoothing / K · Σ (z − m), m the largest logit.
-LossSums softmax_losses(const LabelGroup& group, const SoftmaxSums& lanes, double smoothing) {
+LossSums softmax_losses(const LabelGroup& group, const float* logits, const SoftmaxSums& lanes, double smoothing) {
   LossSums sums;
   for (Index lane = 0; lane < group.columns.used; ++lane) {
-    double target = (1 - smoothing) * static_cast<double>(lanes.label[lane]);
+    double target = (1 - smoothing) * (static_cast<double>(lanes.label[lane]) + group.moved(logits, lane));
     if (smoothing != 0) target += smoothing / static_cast<double>(group.columns.elements) * lanes.logits[lane];
     add_lane(group, lane, std::log(lanes.exponentials[lane]) - target, lanes.before[lane], sums);
   }
@@ -155,9 +184,9 @@ LossSums hinge_losses(const LabelGroup& group, const HingeSums& lanes) {
 
 }  // namespace
 
-void CpuBackend::sigmoid_cross_entropy(const Extent& extent, Index batch, View logits,
-                                       std::span<const std::int32_t> labels, View targets, float smoothing,
-                                       const LossScale& scale, MutableView dlogits, LossSums& sums) {
+void CpuBackend::sigmoid_cross_entropy(const Extent& extent, Index batch, View logits, const Labels& labels,
+                                       View targets, float smoothing, const LossScale& scale, MutableView dlogits,
+                                       LossSums& sums) {
   const Lanes lanes(batch);
   const Planes planes(extent);
   const View z = in_layout(Innermost::examples, extent, batch, logits, x_copy_);
@@ -179,7 +208,7 @@ void CpuBackend::sigmoid_cross_entropy(const Extent& extent, Index batch, View l
   for (double part : parts) loss += part;
   sums.loss += loss / static_cast<double>(extent.size());
   sums.examples += batch;
-  count_hits(extent, batch, logits, labels, targets, sums);
+  count_hits(extent, batch, logits, labels.first, targets, sums);
 }
 
 void CpuBackend::count_hits(const Extent& extent, Index batch, View logits, std::span<const std::int32_t> labels,
@@ -239,17 +268,19 @@ void CpuBackend::error_loss(const ErrorSpec& spec, Index batch, View outputs, Vi
   sums.values += batch * values;
 }
 
-void CpuBackend::softmax_cross_entropy(Index classes, Index batch, View logits, std::span<const std::int32_t> labels,
-                                       float smoothing, const LossScale& scale, MutableView dlogits, LossSums& sums) {
+void CpuBackend::softmax_cross_entropy(Index classes, Index batch, View logits, const Labels& labels, float smoothing,
+                                       const LossScale& scale, MutableView dlogits, LossSums& sums) {
   add_groups(settings_.threads, {classes, batch, labels, scale.weights}, sums, [&](const LabelGroup& group) {
+    const float* const z = logits.data() + group.at;
     float* const d = dlogits.empty() ? nullptr : dlogits.data() + group.at;
     SoftmaxSums lanes;
-    loops_.loss.softmax_sums(group.columns, logits.data() + group.at, group.labels.data(), lanes, d);
+    loops_.loss.softmax_sums(group.columns, z, group.labels.data(), lanes, d);
     if (d != nullptr) {
       loops_.loss.softmax_gradient(group.columns, group.labels.data(), lanes, smoothing, scale.factor, d);
+      group.move(scale.factor * (1 - smoothing), d);
       if (group.weights.any()) loops_.loss.weigh(group.columns, group.weights.values(), d);
     }
-    return softmax_losses(group, lanes, static_cast<double>(smoothing));
+    return softmax_losses(group, z, lanes, static_cast<double>(smoothing));
   });
 }
 

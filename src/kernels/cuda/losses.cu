@@ -32,6 +32,20 @@ __device__ int chosen_before(std::int64_t classes, const T* logits, std::int64_t
   return warp_sum(before);
 }
 
+/// The labels of a batch; see Labels. Null: there are none.
+struct UploadedLabels {
+  const std::int32_t* const* first;
+  const std::int32_t* const* second;
+  const float* const* shares;
+
+  __device__ float share(std::int64_t example) const { return second == nullptr ? 0.0F : (*shares)[example]; }
+  /// An example's target of class k.
+  __device__ float target(std::int64_t example, std::int64_t k) const {
+    const float share = this->share(example);
+    return (k == (*first)[example] ? 1 - share : 0.0F) + (second != nullptr && k == (*second)[example] ? share : 0.0F);
+  }
+};
+
 /// The weight of an example; 1 where there are no weights.
 __device__ float weight_of(const float* const* weights, std::int64_t example) {
   return weights == nullptr ? 1.0F : (*weights)[example];
@@ -71,7 +85,7 @@ struct Outputs {
 
 /// loss = mean of max(z, 0) − z t + log(1 + exp(−|z|)), t the smoothed target.
 template <typename T>
-__global__ void sigmoid_losses(std::int64_t batch, Outputs outputs, const T* logits, const std::int32_t* const* labels,
+__global__ void sigmoid_losses(std::int64_t batch, Outputs outputs, const T* logits, UploadedLabels labels,
                                const float* const* targets, const float* const* weights, float smoothing, float scale,
                                T* dlogits, Found* found) {
   const unsigned lane = threadIdx.x % kWarp;
@@ -85,17 +99,17 @@ __global__ void sigmoid_losses(std::int64_t batch, Outputs outputs, const T* log
     for (std::int64_t i = lane; i < size; i += kWarp) {
       const std::int64_t e = outputs.canonical(i);
       // With one output, the label is its target.
-      const bool is_label = labels != nullptr && (*labels)[b] == (size == 1 ? 1 : e);
-      const float hard = labels != nullptr ? (is_label ? 1.0F : 0.0F) : (*targets)[b * size + e];
+      const float hard = labels.first != nullptr ? labels.target(b, size == 1 ? 1 : e) : (*targets)[b * size + e];
       const float target = hard * (1 - smoothing) + 0.5F * smoothing, z = to_float(row[i]);
       loss += static_cast<double>(fmaxf(z, 0) - z * target) + static_cast<double>(log1pf(expf(-fabsf(z))));
-      wrong += (hard > 0.5F ? z > 0 : z <= 0) ? 0 : 1;
+      const bool wanted = labels.first != nullptr ? (*labels.first)[b] == 1 : hard > 0.5F;  // of one label: see below
+      wrong += (wanted ? z > 0 : z <= 0) ? 0 : 1;
       if (dlogits != nullptr) dlogits[b * size + i] = rounded_to<T>(own_scale * (1 / (1 + expf(-z)) - target));
     }
     sum.loss += static_cast<double>(weight) * warp_sum(loss) / static_cast<double>(size);
     wrong = warp_sum(wrong);
-    if (labels != nullptr && size > 1) {
-      const std::int64_t label = (*labels)[b];
+    if (labels.first != nullptr && size > 1) {
+      const std::int64_t label = (*labels.first)[b];
       // There is only one pixel: labels belong to rows.
       const int before = chosen_before(size, row, label);
       sum.correct += before == 0 ? 1 : 0;
@@ -149,6 +163,16 @@ __global__ void error_losses(std::int64_t batch, Outputs outputs, ErrorLoss loss
   sum_of_block(sum, found);
 }
 
+UploadedLabels labels_of(Queue& queue, const Labels& labels) {
+  UploadedLabels uploaded{};
+  if (!labels.empty()) uploaded.first = queue.upload(labels.first);
+  if (labels.mixed()) {
+    uploaded.second = queue.upload(labels.second);
+    uploaded.shares = queue.upload(labels.shares);
+  }
+  return uploaded;
+}
+
 Outputs outputs_of(const Extent& extent) { return {extent.channels, extent.height * extent.width}; }
 
 }  // namespace
@@ -199,12 +223,12 @@ void CudaBackend::add_found(const Found* found, Index blocks, Index batch, LossS
   sums.examples += batch;
 }
 
-void CudaBackend::sigmoid_cross_entropy(const Extent& extent, Index batch, View logits,
-                                        std::span<const std::int32_t> labels, View targets, float smoothing,
-                                        const LossScale& scale, MutableView dlogits, LossSums& sums) {
+void CudaBackend::sigmoid_cross_entropy(const Extent& extent, Index batch, View logits, const Labels& labels,
+                                        View targets, float smoothing, const LossScale& scale, MutableView dlogits,
+                                        LossSums& sums) {
   const Grid grid = grid_of_warps(batch);
   auto* const found = partials_.take<Found>(grid.blocks.x);
-  const std::int32_t* const* const uploaded_labels = labels.empty() ? nullptr : queue().upload(labels);
+  const UploadedLabels uploaded_labels = labels_of(queue(), labels);
   const float* const* const uploaded_targets = labels.empty() ? queue().upload(targets) : nullptr;
   const float* const* const weights = weights_of(scale);
   with_type([&]<typename T>(T) {
@@ -237,15 +261,14 @@ namespace {
 
 /// loss = log Σ exp(z − m) − (1 − smoothing) (z_label − m) − smoothing / K · Σ (z − m), m the largest logit.
 template <typename T>
-__global__ void softmax_losses(std::int64_t batch, std::int64_t classes, const T* logits,
-                               const std::int32_t* const* labels, const float* const* weights, float smoothing,
-                               float scale, T* dlogits, Found* found) {
+__global__ void softmax_losses(std::int64_t batch, std::int64_t classes, const T* logits, UploadedLabels labels,
+                               const float* const* weights, float smoothing, float scale, T* dlogits, Found* found) {
   const unsigned lane = threadIdx.x % kWarp;
   const std::int64_t warps = static_cast<std::int64_t>(gridDim.x) * kWarpsOfBlock;
   Found sum{};
   for (std::int64_t b = thread_number() / kWarp; b < batch; b += warps) {
     const T* const row = logits + b * classes;
-    const std::int64_t label = (*labels)[b];
+    const std::int64_t label = (*labels.first)[b];
     const float weight = weight_of(weights, b), own_scale = scale * weight;
     float largest = -INFINITY;
     for (std::int64_t k = lane; k < classes; k += kWarp) largest = fmaxf(largest, to_float(row[k]));
@@ -260,7 +283,11 @@ __global__ void softmax_losses(std::int64_t batch, std::int64_t classes, const T
     distances = warp_sum(distances);
     const int before = chosen_before(classes, row, label);
     const auto share = static_cast<double>(smoothing) / static_cast<double>(classes);
-    const double at_label = static_cast<double>(to_float(row[label]) - largest);
+    double at_label = static_cast<double>(to_float(row[label]) - largest);
+    if (labels.second != nullptr) {
+      const auto moved = static_cast<double>(to_float(row[(*labels.second)[b]]) - to_float(row[label]));
+      at_label += static_cast<double>(labels.share(b)) * moved;
+    }
     const double loss = log(exponentials) - (1 - static_cast<double>(smoothing)) * at_label - share * distances;
     sum.loss += static_cast<double>(weight) * loss;
     sum.correct += before == 0 ? 1 : 0;
@@ -268,7 +295,7 @@ __global__ void softmax_losses(std::int64_t batch, std::int64_t classes, const T
     if (dlogits == nullptr) continue;
     const auto inverse = static_cast<float>(1 / exponentials);
     for (std::int64_t k = lane; k < classes; k += kWarp) {
-      const float target = (k == label ? 1 - smoothing : 0) + static_cast<float>(share);
+      const float target = (1 - smoothing) * labels.target(b, k) + static_cast<float>(share);
       dlogits[b * classes + k] = rounded_to<T>(own_scale * (expf(to_float(row[k]) - largest) * inverse - target));
     }
   }
@@ -316,11 +343,11 @@ __global__ void hinge_losses(std::int64_t batch, std::int64_t classes, const T* 
 
 }  // namespace
 
-void CudaBackend::softmax_cross_entropy(Index classes, Index batch, View logits, std::span<const std::int32_t> labels,
-                                        float smoothing, const LossScale& scale, MutableView dlogits, LossSums& sums) {
+void CudaBackend::softmax_cross_entropy(Index classes, Index batch, View logits, const Labels& labels, float smoothing,
+                                        const LossScale& scale, MutableView dlogits, LossSums& sums) {
   const Grid grid = grid_of_warps(batch);
   auto* const found = partials_.take<Found>(grid.blocks.x);
-  const auto* const uploaded = queue().upload(labels);
+  const UploadedLabels uploaded = labels_of(queue(), labels);
   const float* const* const weights = weights_of(scale);
   with_type([&]<typename T>(T) {
     queue().launch(softmax_losses<T>, grid, batch, classes, values_of<T>(logits), uploaded, weights, smoothing,
