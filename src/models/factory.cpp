@@ -38,8 +38,26 @@ bool has_in_place_kind(const ModelSettings& settings) {
   return kind == "linear" || kind == "factorization" || kind == "word2vec" || kind == "glove";
 }
 
+namespace {
+
+/// \throws ConfigError where a model cannot learn from examples that are mixed with others
+void require_mixed_losses(const ModelSettings& settings) {
+  if (settings.kind != "network") {
+    throw ConfigError(
+        fmt::format("[data.augmentation]: mixup and cutmix are for networks, but model.kind is \"{}\"; remove them",
+                    settings.kind));
+  }
+  if (settings.network.loss != nn::LossKind::multiclass_hinge) return;
+  throw ConfigError(
+      "model.loss: multiclass_hinge knows no examples of two labels, which mixup and cutmix make; take "
+      "softmax_cross_entropy, or remove these keys from [data.augmentation]");
+}
+
+}  // namespace
+
 std::unique_ptr<Model> make_model(const ModelSettings& settings, const ModelInputs& inputs,
                                   const ModelContext& context) {
+  if (inputs.mixed) require_mixed_losses(settings);
   if (settings.kind == "linear") return std::make_unique<LinearModel>(settings.linear, inputs, context);
   if (settings.kind == "factorization") {
     return std::make_unique<FactorizationModel>(settings.factorization, inputs, context);

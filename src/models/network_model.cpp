@@ -106,6 +106,10 @@ nn::LossTerms NetworkModel::loss_terms(const data::Batch& batch, float scale, ke
   return {.labels = batch.labels, .scale = scale / static_cast<float>(in_.rows), .sums = sums};
 }
 
+nn::Targets targets_of(const data::Batch& batch) {
+  return {{batch.labels, batch.other_labels, batch.other_shares}, batch.targets};
+}
+
 Inputs inputs_of(const data::Batch& batch) {
   return {.values = batch.features, .kept = batch.kept, .movements = batch.movements, .tokens = batch.tokens};
 }
@@ -174,7 +178,7 @@ void NetworkModel::loss_and_gradient(const data::Batch& batch, float scale, Mode
   const nn::Workspace memory = workspace(batch.size, true);
   const View outputs = network_.forward(now, inputs_of(batch), memory);
   if (batch.size > 0 && !network_.gives_loss()) {
-    loss_->apply(context_.backend, batch.size, outputs, {batch.labels, batch.targets}, {scale, batch.weights},
+    loss_->apply(context_.backend, batch.size, outputs, targets_of(batch), {scale, batch.weights},
                  network_.output_gradient(memory), sums);
   }
   nn::TiedWeights tied;
@@ -205,7 +209,7 @@ View NetworkModel::infer(const data::Batch& batch, ModelState state) {
 void NetworkModel::evaluate(const data::Batch& batch, ModelState state, kernels::LossSums& sums) {
   if (batch.size == 0) return;
   if (network_.gives_loss()) return evaluate_tokens(batch, state, sums);
-  loss_->apply(context_.backend, batch.size, infer(batch, state), {batch.labels, batch.targets}, 0, {}, sums);
+  loss_->apply(context_.backend, batch.size, infer(batch, state), targets_of(batch), 0, {}, sums);
   context_.backend.collect(sums);
 }
 
@@ -222,7 +226,7 @@ void NetworkModel::evaluate_predictions(const data::Batch& batch, ModelState sta
   if (batch.size == 0) return;
   if (network_.gives_loss()) return evaluate_tokens(batch, state, sums);  // which has no predictions to read
   const View outputs = infer(batch, state);
-  loss_->apply(context_.backend, batch.size, outputs, {batch.labels, batch.targets}, 0, {}, sums);
+  loss_->apply(context_.backend, batch.size, outputs, targets_of(batch), 0, {}, sums);
   context_.backend.collect(sums);
   read_predictions(context_.backend, *this, batch, outputs, reader);
 }

@@ -23,8 +23,9 @@ PADDING, SHIFT = 2, 1
 CROP_AREA, CROP_ASPECT, ROTATION = 0.3, 1.5, 25.0
 BRIGHTNESS, CONTRAST, SATURATION, HUE, ERASING = 0.4, 0.3, 0.5, 0.1, 0.5
 ROTATION_AT, BRIGHTNESS_AT, CONTRAST_AT, SATURATION_AT, HUE_AT, ERASING_AT, CROP_AT = 16, 17, 18, 19, 20, 32, 128
+MIXUP, CUTMIX, MIXING_AT, BATCH = 0.4, 1.0, 64, 6
 ATTEMPTS = 10
-AUGMENTATION = 4  # the purpose of the stream
+ORDER, AUGMENTATION, MIXING = 2, 4, 16  # purposes of streams
 MASK32, MASK64 = 2**32 - 1, 2**64 - 1
 
 
@@ -46,11 +47,11 @@ def philox(key, counter):
 
 
 class Draws:
-    def __init__(self, epoch, example, first=0):
-        self.epoch, self.example, self.at = epoch, example, first
+    def __init__(self, epoch, example, first=0, purpose=AUGMENTATION):
+        self.epoch, self.example, self.at, self.purpose = epoch, example, first, purpose
 
     def bits(self):
-        words = philox(stream_key(SEED, AUGMENTATION), [self.at // 4, self.epoch, self.example & MASK32, 0])
+        words = philox(stream_key(SEED, self.purpose), [self.at // 4, self.epoch, self.example & MASK32, 0])
         self.at += 1
         return words[(self.at - 1) % 4]
 
@@ -171,6 +172,70 @@ def augmented(picture, epoch, example):
     return erased(coloured(image, epoch, example), epoch, example)
 
 
+def permutation(n, draws):
+    """A Feistel network of eight rounds on pairs of numbers below √n (src/data/order/schedule.hpp)."""
+    side = math.isqrt(n - 1) + 1
+    keys = []
+    for _ in range(8):
+        high = draws.bits()
+        keys.append((high << 32) | draws.bits())
+
+    def rounded(value, key):
+        z = ((value ^ key) * 0x9E3779B97F4A7C15) & MASK64
+        z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & MASK64
+        return (((z ^ (z >> 27)) * 0x94D049BB133111EB) & MASK64) >> 32
+
+    def place(i):
+        while True:
+            left, right = divmod(i, side)
+            for key in keys:
+                left, right = right, (left + (rounded(right, key) * side >> 32)) % side
+            i = left * side + right
+            if i < n:
+                return i
+
+    return [place(i) for i in range(n)]
+
+
+def beta(alpha, u, v):
+    """½ (1 + T / √(2α + T²)), T of Student's distribution with 2α degrees of freedom."""
+    t = math.sqrt(2 * alpha * ((1 - u) ** (-1 / alpha) - 1)) * math.cos(2 * math.pi * v)
+    return 0.5 * (1 + t / math.sqrt(2 * alpha + t * t))
+
+
+def mixed(own, other, epoch, example):
+    """The mixture of two images, and the share of the first."""
+    draws = Draws(epoch, example, MIXING_AT)
+    cuts = draws.uniform() >= 0.5
+    share = beta(CUTMIX if cuts else MIXUP, draws.uniform(), draws.uniform())
+    if not cuts:
+        return share * own + (1 - share) * other, share
+    down, right = draws.uniform() * HEIGHT, draws.uniform() * WIDTH
+    height, width = math.sqrt(1 - share) * HEIGHT, math.sqrt(1 - share) * WIDTH
+    top, bottom = (min(max(half_away(down + side * height / 2), 0), HEIGHT) for side in (-1, 1))
+    left, end = (min(max(half_away(right + side * width / 2), 0), WIDTH) for side in (-1, 1))
+    image = own.copy()
+    image[:, top:bottom, left:end] = other[:, top:bottom, left:end]
+    return image, 1 - (bottom - top) * (end - left) / (HEIGHT * WIDTH)
+
+
+def mixed_epoch(images, epoch):
+    """Mixtures of all images, with both labels and the second one's share; each image has its number as label."""
+    order = permutation(len(images), Draws(0, epoch, 0, ORDER))
+    labels, others, shares = (np.zeros(len(images)) for _ in range(3))
+    features = np.zeros_like(images)
+    for step, first in enumerate(range(0, len(order), BATCH)):
+        batch = order[first : first + BATCH]
+        turn = 1 + Draws(epoch, step, 0, MIXING).below(len(batch) - 1)
+        for place, example in enumerate(batch):
+            other = batch[(place + turn) % len(batch)]
+            features[example], share = mixed(images[example], images[other], epoch, example)
+            own_first = share >= 0.5
+            labels[example], others[example] = (example, other) if own_first else (other, example)
+            shares[example] = 1 - share if own_first else share
+    return {"features": features, "labels": labels, "others": others, "shares": shares}
+
+
 def photo(width, height, seed):
     small = np.random.default_rng(seed).integers(0, 256, (5, 6, 3), "uint8")
     return Image.fromarray(small).resize((width, height), Image.Resampling.BICUBIC)
@@ -195,7 +260,9 @@ with tempfile.TemporaryDirectory() as folder:
         file["train/labels"] = np.arange(len(files), dtype="int32")
     with h5py.File(os.path.join(folder, "expected.h5"), "w") as file:
         for epoch in range(3):
-            images = [augmented(picture, epoch, i) for i, picture in enumerate(pictures)]
-            file[str(epoch)] = np.array(images, "float32")
+            images = np.array([augmented(picture, epoch, i) for i, picture in enumerate(pictures)])
+            file[str(epoch)] = images.astype("float32")
+            for name, values in mixed_epoch(images, epoch).items():
+                file[f"mixed/{epoch}/{name}"] = values.astype("float32")
     environment = dict(os.environ, UNISONO_AUGMENTED=folder)
     sys.exit(subprocess.run([tests, "[augmentation_reference]"], env=environment).returncode)

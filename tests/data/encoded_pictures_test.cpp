@@ -166,6 +166,24 @@ TEST_CASE("encoded pictures become the images that an import of pixels would hol
   CHECK(example == kPictures);
 }
 
+TEST_CASE("mixtures of encoded pictures are the same on any ranks and threads, and resumed", "[encoded]") {
+  const TempDir folder;
+  DataSettings settings = augmented(write_pictures(folder / "a.h5"));
+  settings.augmentation.mixup = settings.augmentation.cutmix = 1;
+  for (const Reader reader : {Reader::resident, Reader::streaming}) {
+    settings.reader = reader;
+    settings.pictures.threads = 1;
+    const Images serial = images_of(*open_dataset(settings, 1), 1, 2);
+    CHECK(serial.size() == kPictures);
+    for (const int threads : {1, 3}) {
+      settings.pictures.threads = threads;
+      const auto set = open_dataset(settings, 1);
+      for (const int ranks : {1, 2, 3}) CHECK(images_of(*set, ranks, 2) == serial);
+      for (const auto& [example, image] : images_of(*set, 2, 2, 3)) CHECK(image == serial.at(example));
+    }
+  }
+}
+
 TEST_CASE("an epoch of encoded pictures is the same on any ranks, threads and readers, and resumed", "[encoded]") {
   const TempDir folder;
   DataSettings settings = augmented(write_pictures(folder / "a.h5"));
@@ -377,8 +395,8 @@ TEST_CASE("the mean as a fill becomes 0 by normalisation, and erased parts are 0
   }
 }
 
-// Hidden: augmentation_reference.py runs it on the set and the images that it makes.
-TEST_CASE("augmented pictures are those of an independent reference", "[.augmentation_reference]") {
+/// The settings of augmentation_reference.py, and the set that it makes.
+DataSettings reference_settings() {
   const char* folder = std::getenv("UNISONO_AUGMENTED");
   REQUIRE(folder != nullptr);
   DataSettings settings = settings_of(std::string(folder) + "/set.h5");
@@ -394,23 +412,60 @@ TEST_CASE("augmented pictures are those of an independent reference", "[.augment
                            .saturation = 0.5,
                            .hue = 0.1,
                            .erasing = 0.5};
-  const auto set = open_dataset(settings, 1);
-  const hdf5::File expected(std::string(folder) + "/expected.h5", hdf5::File::Mode::read);
-  const auto source = set->train({.batch_size = set->info().train, .seed = 7});
-  const auto size = static_cast<std::size_t>(set->info().features.size());
+  return settings;
+}
+
+hdf5::File reference_results() {
+  return {std::string(std::getenv("UNISONO_AUGMENTED")) + "/expected.h5", hdf5::File::Mode::read};
+}
+
+/// Checks the images of a batch. \param expected of all examples
+void check_images(const Batch& batch, const std::vector<float>& expected) {
   // Some fifty roundings of values up to 1, which contrast and saturation double.
   constexpr float kMost = 1e-5F;
+  const std::size_t size = batch.features.size() / batch.examples.size();
+  for (std::size_t i = 0; i < batch.examples.size(); ++i) {
+    float largest = 0;
+    for (std::size_t j = 0; j < size; ++j) {
+      largest = std::max(largest, std::abs(batch.features[i * size + j] - expected[batch.examples[i] * size + j]));
+    }
+    INFO("epoch " << batch.epoch << ", example " << batch.examples[i]);
+    CHECK(largest < kMost);
+  }
+}
+
+// Hidden: augmentation_reference.py runs them on the set and the images that it makes.
+TEST_CASE("augmented pictures are those of an independent reference", "[.augmentation_reference]") {
+  const auto set = open_dataset(reference_settings(), 1);
+  const hdf5::File expected = reference_results();
+  const auto source = set->train({.batch_size = set->info().train, .seed = 7});
   for (int epoch = 0; epoch < 3; ++epoch) {
     const auto images = expected.read<float>(std::to_string(epoch));
     const Batch batch = source->next();
     REQUIRE(images.size() == batch.features.size());
-    for (std::size_t i = 0; i < batch.examples.size(); ++i) {
-      float largest = 0;
-      for (std::size_t j = 0; j < size; ++j) {
-        largest = std::max(largest, std::abs(batch.features[i * size + j] - images[batch.examples[i] * size + j]));
+    check_images(batch, images);
+  }
+}
+
+TEST_CASE("mixed pictures are those of an independent reference, with their labels", "[.augmentation_reference]") {
+  DataSettings settings = reference_settings();
+  settings.augmentation.mixup = 0.4;
+  settings.augmentation.cutmix = 1;
+  const auto set = open_dataset(settings, 1);
+  const hdf5::File expected = reference_results();
+  const auto source = set->train({.batch_size = 6, .seed = 7});
+  for (int epoch = 0; epoch < 3; ++epoch) {
+    const auto read = [&](const char* name) { return expected.read<float>(fmt::format("mixed/{}/{}", epoch, name)); };
+    const auto images = read("features"), labels = read("labels"), others = read("others"), shares = read("shares");
+    for (std::int64_t step = 0; step < source->steps_per_epoch(); ++step) {
+      const Batch batch = source->next();
+      check_images(batch, images);
+      for (std::size_t i = 0; i < batch.examples.size(); ++i) {
+        const std::size_t row = batch.examples[i];
+        CHECK(static_cast<float>(batch.labels[i]) == labels[row]);
+        CHECK(static_cast<float>(batch.other_labels[i]) == others[row]);
+        CHECK(std::abs(batch.other_shares[i] - shares[row]) < 1e-6F);
       }
-      INFO("epoch " << epoch << ", example " << batch.examples[i]);
-      CHECK(largest < kMost);
     }
   }
 }

@@ -251,7 +251,7 @@ TEST_CASE("streaming stays within its window, and ranks read their share", "[str
       unisono::data::Schedule schedule(examples, {.rank = rank, .size = ranks, .batch_size = 8}, false);
       unisono::data::StreamingFeed feed(file, group, settings, schedule, window);
       feed.seek({0, 0});
-      std::vector<unisono::data::RawExample> gathered;
+      unisono::data::GatheredExamples gathered;
       for (; schedule.current().epoch < 2; schedule.advance()) feed.gather(schedule.current(), gathered);
       read += feed.reader().bytes_read();
       peak += feed.reader().peak_bytes();

@@ -59,6 +59,10 @@ struct Batch {
   KeptFeatures* kept = nullptr;               ///< the features that a device keeps, indexed by `examples`; null: none
   std::span<const Movement> movements = {};   ///< [B] augmentations for the device to apply; empty: none
   std::span<const std::int32_t> labels = {};  ///< [B], or empty; of a language model [B, T], −1 where there is none
+  /// [B] where examples are mixed with others: the second label of each, and its share of the target; `labels` have the
+  /// larger part of the example. Else empty.
+  std::span<const std::int32_t> other_labels = {};
+  View other_shares = {};
   std::span<const std::int32_t> tokens = {};  ///< [B, T] of a set of tokens: the inputs; else empty
   /// [B] how many tokens of an example are real, where texts differ in length; behind them is padding. Else empty.
   std::span<const std::int32_t> lengths = {};

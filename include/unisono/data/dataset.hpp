@@ -89,7 +89,7 @@ inline constexpr Named<Fill> kFills[] = {
     {Fill::mean, "mean", "the mean of the training examples, which normalisation makes 0"},
     {Fill::reflect, "reflect", "the image, reflected at its edges"}};
 
-/// `[data.augmentation]`, for images in training.
+/// `[data.augmentation]`, for images in training; mixup is for tables, too.
 struct AugmentationSettings {
   std::int64_t crop_padding = 0;  ///< pixels of padding on each side, before a random crop back to the size
   bool horizontal_flip = false;
@@ -101,6 +101,7 @@ struct AugmentationSettings {
   double brightness = 0, contrast = 0, saturation = 0;  ///< factors from 1 − this to 1 + this
   double hue = 0;                                       ///< at most this part of the circle of hues in each direction
   double erasing = 0;                                   ///< probability that a rectangle is erased
+  double mixup = 0, cutmix = 0;                         ///< α of the mixtures of two examples; 0: none
   void describe(ConfigVisitor& visitor);
 };
 
@@ -194,6 +195,7 @@ struct DatasetInfo {
   bool resident = true;        ///< whether the set is held in memory; else it is streamed from the file
   bool weighted = false;       ///< whether training examples have weights
   bool augmented = false;      ///< whether training examples are changed at random
+  bool mixed = false;          ///< whether training examples are mixed with others
   bool encoded = false;        ///< whether examples are pictures that are decoded whenever they are used
   /// How features are normalised: as DataSettings say, but automatic only where the set's recipe scales its columns.
   NormalizationKind normalization = NormalizationKind::none;

@@ -110,6 +110,7 @@ struct ModelInputs {
   Index target_size = 0;              ///< values of a target; 0: no targets
   Index context = 0;                  ///< tokens: T, of which a window consists; `rows` are the different tokens
   data::TokenBytes token_bytes = {};  ///< tokens: bytes of the text of each one; null: unknown
+  bool mixed = false;                 ///< whether the training examples are mixed with others
 };
 
 /// What a model is made with; references must outlive it.

@@ -24,6 +24,9 @@ class Staged {
 /// The inputs of a network for a batch.
 Inputs inputs_of(const data::Batch& batch);
 
+/// The labels or targets of a batch.
+nn::Targets targets_of(const data::Batch& batch);
+
 /// Numbers of the rows of a batch of sequences; see nn::Pass::row_numbers.
 void number_rows(const data::Batch& batch, std::vector<std::uint64_t>& numbers);
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <numbers>
+#include <utility>
 
 #include "unisono/base/random.hpp"
 
@@ -12,7 +13,7 @@ namespace {
 
 // Which uniform numbers the changes have. Movements have the first ones.
 constexpr std::uint64_t kRotation = 16, kBrightness = 17, kContrast = 18, kSaturation = 19, kHue = 20, kErasing = 32,
-                        kCrop = 128;
+                        kMixing = 64, kCrop = 128;
 constexpr int kAttempts = 10;
 
 /// The uniform numbers of an example.
@@ -56,6 +57,20 @@ std::optional<Patch> draw_patch(double probability, const FeatureShape& shape, D
     return Patch{place_of(down, shape.height - height + 1), place_of(right, shape.width - width + 1), height, width};
   }
   return std::nullopt;
+}
+
+/// The pixels from `middle` − `length` / 2 to `middle` + `length` / 2, as far as there are any.
+std::pair<Index, Index> cut_off(double middle, double length, Index count) {
+  const auto pixel = [&](double at) { return std::clamp<Index>(std::llround(at), 0, count); };
+  return {pixel(middle - length / 2), pixel(middle + length / 2)};
+}
+
+/// A part of the image with this share of its area around a place, cut off at the edges.
+Patch patch_around(const FeatureShape& shape, double share, double down, double right) {
+  const auto height = static_cast<double>(shape.height), width = static_cast<double>(shape.width);
+  const auto [top, bottom] = cut_off(down * height, std::sqrt(share) * height, shape.height);
+  const auto [left, end] = cut_off(right * width, std::sqrt(share) * width, shape.width);
+  return {top, left, bottom - top, end - left};
 }
 
 /// out(x) = in(x + right), or zero.
@@ -139,10 +154,14 @@ bool only_moves(const AugmentationSettings& settings) {
          settings.fill == Fill::black;
 }
 
-bool has_effect(const AugmentationSettings& settings) {
+bool changes_images(const AugmentationSettings& settings) {
   return settings.crop_padding > 0 || settings.shift > 0 || settings.horizontal_flip || settings.crop_area < 1 ||
          settings.rotation > 0 || settings.erasing > 0 || changes_colours(settings);
 }
+
+bool mixes_examples(const AugmentationSettings& settings) { return settings.mixup > 0 || settings.cutmix > 0; }
+
+bool has_effect(const AugmentationSettings& settings) { return changes_images(settings) || mixes_examples(settings); }
 
 Movement draw_movement(const AugmentationSettings& settings, std::uint64_t seed, std::int64_t epoch,
                        std::uint64_t example) {
@@ -196,6 +215,44 @@ Box draw_crop(const AugmentationSettings& settings, double aspect, std::uint64_t
   const double shape = std::clamp(all_columns / all_rows, aspect / settings.crop_aspect, aspect * settings.crop_aspect);
   const double columns = std::min(all_columns, all_rows * shape), rows = std::min(all_rows, all_columns / shape);
   return {.left = (all_columns - columns) / 2, .top = (all_rows - rows) / 2, .width = columns, .height = rows};
+}
+
+double symmetric_beta(double alpha, double u, double v) {
+  const double cosine = std::cos(2 * std::numbers::pi * v);
+  const double square = std::expm1(-std::log1p(-u) / alpha) * cosine * cosine;  // T² / 2α
+  const double part = square > 0 ? 1 / (1 + 1 / square) : 0;
+  return (1 + std::copysign(std::sqrt(part), cosine)) / 2;
+}
+
+Mixing draw_mixing(const AugmentationSettings& settings, const FeatureShape& shape, std::uint64_t seed,
+                   std::int64_t epoch, std::uint64_t example) {
+  Draws draws(seed, epoch, example, kMixing);
+  const bool first_half = draws.next() < 0.5;
+  const bool cuts = settings.cutmix > 0 && (settings.mixup == 0 || !first_half);
+  const double u = draws.next(), v = draws.next();
+  const double share = symmetric_beta(cuts ? settings.cutmix : settings.mixup, u, v);
+  if (!cuts) return {.share = static_cast<float>(share)};
+  const double down = draws.next(), right = draws.next();
+  const Patch patch = patch_around(shape, 1 - share, down, right);
+  const auto cut = static_cast<double>(patch.height * patch.width);
+  return {.share = static_cast<float>(1 - cut / static_cast<double>(shape.height * shape.width)), .patch = patch};
+}
+
+void mix_features(const FeatureShape& shape, const Mixing& mixing, const float* own, const float* other, float* out) {
+  const Index size = shape.size();
+  if (!mixing.patch) {
+    const float share = mixing.share, rest = 1 - share;
+    for (Index i = 0; i < size; ++i) out[i] = share * own[i] + rest * other[i];
+    return;
+  }
+  std::copy_n(own, size, out);
+  const Patch& patch = *mixing.patch;
+  for (Index channel = 0; channel < shape.channels; ++channel) {
+    for (Index y = patch.top; y < patch.top + patch.height; ++y) {
+      const Index at = (channel * shape.height + y) * shape.width + patch.left;
+      std::copy_n(other + at, patch.width, out + at);
+    }
+  }
 }
 
 void move_image(const FeatureShape& shape, const Movement& movement, const float* in, float* out) {

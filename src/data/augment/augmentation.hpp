@@ -33,11 +33,20 @@ struct Augmentation {
   std::optional<Patch> erased = {};
 };
 
+/// How an example is mixed with another one.
+struct Mixing {
+  float share = 1;                  ///< of the example itself; the other one has the rest
+  std::optional<Patch> patch = {};  ///< a part of the image that is the other one's; nothing: values are mixed
+};
+
 /// Whether the settings ask for any augmentation.
 bool has_effect(const AugmentationSettings& settings);
-/// Whether they ask for none that a device cannot make.
+/// Whether images are changed in no way that a device cannot make.
 bool only_moves(const AugmentationSettings& settings);
 bool changes_colours(const AugmentationSettings& settings);
+/// Whether they change images by themselves.
+bool changes_images(const AugmentationSettings& settings);
+bool mixes_examples(const AugmentationSettings& settings);
 
 /// Draws an example's shift and flip. A random crop of the padded image is a shift by at most the padding.
 Movement draw_movement(const AugmentationSettings& settings, std::uint64_t seed, std::int64_t epoch,
@@ -52,6 +61,18 @@ Augmentation draw_augmentation(const AugmentationSettings& settings, const Featu
 /// convolutions", CVPR 2015). \param aspect width over height of the image
 Box draw_crop(const AugmentationSettings& settings, double aspect, std::uint64_t seed, std::int64_t epoch,
               std::uint64_t example, std::int64_t height, std::int64_t width);
+
+/// The number of the distribution Beta(α, α) that two uniform numbers make: ½ (1 + T / √(2α + T²)), where T has
+/// Student's t distribution with 2α degrees of freedom (Bailey, "Polar generation of random variates with the
+/// t-distribution", Mathematics of Computation 62, 1994). \param u, v in [0, 1)
+double symmetric_beta(double alpha, double u, double v);
+
+/// Draws how an example is mixed with its partner: by mixup (Zhang et al., "mixup: beyond empirical risk minimization",
+/// ICLR 2018) or cutmix (Yun et al., "CutMix", ICCV 2019), half and half where the settings ask for both.
+Mixing draw_mixing(const AugmentationSettings& settings, const FeatureShape& shape, std::uint64_t seed,
+                   std::int64_t epoch, std::uint64_t example);
+/// out = share · own + (1 − share) · other; or own, but for the patch. \param own, other, out [C, H, W]
+void mix_features(const FeatureShape& shape, const Mixing& mixing, const float* own, const float* other, float* out);
 
 /// Shifts and flips an image; outside of it are zeros. \param in, out [C, H, W]
 void move_image(const FeatureShape& shape, const Movement& movement, const float* in, float* out);

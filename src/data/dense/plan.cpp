@@ -146,7 +146,13 @@ void count_classes(SetPlan& plan, const hdf5::File& file, const NodeShare& share
 void check_augmentation(const SetPlan& plan, const DataSettings& settings) {
   const FeatureShape& shape = plan.info.features;
   const AugmentationSettings& asked = settings.augmentation;
-  if (!has_effect(asked)) return;
+  if (asked.cutmix > 0 && shape.width <= 1) {
+    throw ConfigError(
+        fmt::format("data.augmentation.cutmix cuts rectangles out of images, but the examples of {} are rows of {} "
+                    "features; take mixup",
+                    plan.schema.path, shape.size()));
+  }
+  if (!changes_images(asked)) return;
   if (shape.width <= 1) {
     throw ConfigError(
         fmt::format("[data.augmentation] moves images, but the examples of {} are rows of {} features; remove it",
@@ -249,6 +255,7 @@ void complete_plan(SetPlan& plan, const hdf5::File& file, const DataSettings& se
       plan.info.targets[i] = {plan.groups[i]->has_labels, features};
     }
     plan.info.augmented = has_effect(settings.augmentation);
+    plan.info.mixed = mixes_examples(settings.augmentation);
     plan.info.encoded = any.pictures != nullptr;
     plan.info.weighted = plan.group(Split::train) != nullptr && plan.group(Split::train)->has_weights;
     if (plan.info.weighted && trained == nullptr) require_some_weight(file, *plan.group(Split::train));

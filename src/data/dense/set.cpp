@@ -103,39 +103,50 @@ class ResidentFeed final : public Feed {
  public:
   /// \param share positions that the order permutes
   /// \param number of the share; 0 for an order that all ranks share
-  ResidentFeed(RowBlock rows, const FileRows& positions, Range share, bool shuffle, std::uint64_t seed,
+  ResidentFeed(RowBlock rows, const FileRows& positions, Range share, const DataSettings& settings, std::uint64_t seed,
                std::uint32_t number);
 
-  void gather(const MicroBatch& batch, std::vector<RawExample>& examples) override;
+  void gather(const MicroBatch& batch, GatheredExamples& gathered) override;
   void seek(const DataCursor&) override {}
 
  private:
   RowBlock rows_;
   const FileRows& positions_;
   Range share_;
-  bool shuffle_;
+  bool shuffle_, mixes_;
   std::uint64_t seed_;
   std::uint32_t number_;
   std::int64_t epoch_ = -1;
   KeyedPermutation order_;  ///< of epoch_
 };
 
-ResidentFeed::ResidentFeed(RowBlock rows, const FileRows& positions, Range share, bool shuffle, std::uint64_t seed,
-                           std::uint32_t number)
-    : rows_(rows), positions_(positions), share_(share), shuffle_(shuffle), seed_(seed), number_(number) {}
+ResidentFeed::ResidentFeed(RowBlock rows, const FileRows& positions, Range share, const DataSettings& settings,
+                           std::uint64_t seed, std::uint32_t number)
+    : rows_(rows),
+      positions_(positions),
+      share_(share),
+      shuffle_(settings.shuffle),
+      mixes_(mixes_examples(settings.augmentation)),
+      seed_(seed),
+      number_(number) {}
 
-void ResidentFeed::gather(const MicroBatch& batch, std::vector<RawExample>& examples) {
+void ResidentFeed::gather(const MicroBatch& batch, GatheredExamples& gathered) {
   if (shuffle_ && batch.epoch != epoch_) {
     epoch_ = batch.epoch;
     order_ = KeyedPermutation(static_cast<std::uint64_t>(share_.size()),
                               RandomStream(seed_, Purpose::order, static_cast<std::uint64_t>(epoch_), number_));
   }
-  examples.clear();
-  for (std::int64_t i = batch.places.first; i < batch.places.last; ++i) {
+  const auto example = [&](std::int64_t i) {
     const std::int64_t place = batch.step_places.first + i;
     const auto chosen = shuffle_ ? static_cast<std::int64_t>(order_(static_cast<std::uint64_t>(place))) : place;
-    examples.push_back(rows_.example(positions_.row(share_.first + chosen)));
-  }
+    return rows_.example(positions_.row(share_.first + chosen));
+  };
+  gathered.examples.clear();
+  for (std::int64_t i = batch.places.first; i < batch.places.last; ++i) gathered.examples.push_back(example(i));
+  if (!mixes_) return;
+  const Range step{0, batch.step_places.size()};
+  gather_with_partners(
+      batch, [&](std::int64_t place) { return partner_of(place, step, batch, seed_); }, example, gathered);
 }
 
 }  // namespace
@@ -311,7 +322,7 @@ std::unique_ptr<Feed> Table::feed(const Schedule& schedule, const SourceOptions&
   const FileRows& positions = plan_.rows(Split::train);
   if (plan_.info.resident) {
     return std::make_unique<ResidentFeed>(resident_rows(Split::train, schedule.share()), positions, schedule.share(),
-                                          settings_.shuffle, options.seed, number);
+                                          settings_, options.seed, number);
   }
   const GroupSchema& group = *plan_.group(Split::train);
   LaneSettings settings;
@@ -321,6 +332,7 @@ std::unique_ptr<Feed> Table::feed(const Schedule& schedule, const SourceOptions&
   settings.steps = schedule.order_steps();
   settings.last_batch = schedule.last_batch();
   settings.shuffle = settings_.shuffle;
+  settings.mixes = mixes_examples(settings_.augmentation);
   settings.seed = options.seed;
   settings.number = number;
   const std::int64_t window = fixed() ? plan_.window_bytes / options.size : plan_.window_bytes;

@@ -49,6 +49,16 @@ Batch header_of(const MicroBatch& micro) {
   return header;
 }
 
+std::int64_t partner_of(std::int64_t place, Range group, const MicroBatch& batch, std::uint64_t seed) {
+  const std::int64_t size = group.size();
+  if (size == 1) return place;
+  RandomStream random(seed, Purpose::mixing, static_cast<std::uint64_t>(batch.step),
+                      static_cast<std::uint32_t>(batch.epoch));
+  random.skip(2 * static_cast<std::uint64_t>(group.first));  // numbers of its own for each group
+  const auto turn = 1 + static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(size - 1)));
+  return group.first + (place - group.first + turn) % size;
+}
+
 Schedule::Schedule(std::int64_t examples, const SourceOptions& options, bool fixed)
     : examples_(examples), options_(options), fixed_(fixed) {
   if (fixed_ && options.batch_size < options.size) {
@@ -202,7 +212,8 @@ MicroBatch Schedule::current() const {
   batch.step_places = step_places(options_.rank, step_);
   if (own.size() > 0) batch.places = places_of(options_.rank, step_, batch.number);
   for (Index number = own.first; number < own.last; ++number) {
-    batch.rank_step_size += places_of(options_.rank, step_, number).size();
+    batch.rank_places.push_back(places_of(options_.rank, step_, number));
+    batch.rank_step_size += batch.rank_places.back().size();
   }
   batch.micro_batch_size = batch.places.size();
   if (fixed_ || is_shared(MicroBatchSharing::sliced)) {
@@ -211,6 +222,7 @@ MicroBatch Schedule::current() const {
       batch.micro_batch_size += places_of(rank, step_, batch.number).size();
   }
   for (int rank = 0; rank < (fixed_ ? options_.size : 1); ++rank) batch.global_size += step_places(rank, step_).size();
+  batch.first_of_step = micro_ == 0;
   batch.last_of_step = micro_ + 1 >= own.size();
   batch.last_of_epoch = batch.last_of_step && step_ + 1 == steps_;
   return batch;

@@ -44,14 +44,20 @@ inline Range part_of(std::int64_t n, std::int64_t i, std::int64_t parts) {
 /// A rank's slice of a micro-batch, as places in an epoch's order of examples.
 struct MicroBatch {
   std::int64_t epoch = 0, step = 0;
-  Range step_places;  ///< places of the order that this step takes
-  Range places;       ///< this rank's slice of this micro-batch, counted from step_places.first
+  Range step_places;               ///< places of the order that this step takes
+  Range places;                    ///< this rank's slice of this micro-batch, counted from step_places.first
+  std::vector<Range> rank_places;  ///< its slices of all micro-batches of the step, likewise
   Index micro_batch_size = 0, global_size = 0, rank_step_size = 0;
   Index number = 0, count = 1;  ///< of the step's micro-batches
   Index own = 1;                ///< how many of them this rank has, or 1 where it has none
   bool whole = false;           ///< no other rank has examples of this micro-batch
-  bool last_of_step = true, last_of_epoch = false;
+  bool first_of_step = true, last_of_step = true, last_of_epoch = false;  ///< of this rank's micro-batches
 };
+
+/// With which place of its step a place is mixed: with another one of its group, which is turned by a number of places
+/// that is a function of (seed, epoch, step, group). So each place of a group is the partner of one; the only place of
+/// a group is its own partner. \param group consecutive places of the step
+std::int64_t partner_of(std::int64_t place, Range group, const MicroBatch& batch, std::uint64_t seed);
 
 /// The members of a rank's batch that say which micro-batch it is.
 Batch header_of(const MicroBatch& micro);

@@ -267,6 +267,16 @@ void AugmentationSettings::describe(ConfigVisitor& visitor) {
            "with this probability, replace a random rectangle, of 0.02 to 0.33 of the image, by zeros after "
            "normalisation",
            erasing, 1);
+  field_of(
+      "mixup",
+      "α: mix each example with another of its batch, λ x₁ + (1 − λ) x₂, and their losses or targets alike, λ from "
+      "the distribution Beta(α, α); 0: not",
+      mixup, 1000);
+  field_of(
+      "cutmix",
+      "α: replace a random rectangle of each image by that of another of its batch, a share 1 − λ of the area, and "
+      "mix the losses, λ from Beta(α, α); with `mixup`, each example gets one of the two, half and half; 0: not",
+      cutmix, 1000);
 }
 
 void PictureSettings::describe(ConfigVisitor& visitor) {
@@ -362,7 +372,8 @@ void DataSettings::describe(ConfigVisitor& visitor) {
   visitor.section(
       {.name = "pictures", .meaning = "how pictures become images, in sets that hold the bytes of JPEG and PNG files"},
       pictures);
-  visitor.section({.name = "augmentation", .meaning = "random changes of training images, different in every epoch"},
+  visitor.section({.name = "augmentation",
+                   .meaning = "random changes of training images, and mixtures of examples, different in every epoch"},
                   augmentation);
 }
 

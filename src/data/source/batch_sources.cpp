@@ -46,8 +46,8 @@ void TrainSource::stop() {
 
 bool TrainSource::prepare(PreparedBatch& prepared) {
   const MicroBatch micro = schedule_.current();
-  feed_->gather(micro, examples_);
-  writer_.write(examples_, header_of(micro), prepared);
+  feed_->gather(micro, gathered_);
+  writer_.write(gathered_, header_of(micro), prepared);
   schedule_.advance();
   if (micro.last_of_step) skip_steps(lanes_ - 1);
   return true;
@@ -80,21 +80,21 @@ BatchWriter::BatchWriter(const GroupSchema& group, const Normalization& normaliz
       are_pictures_(group.pictures != nullptr),
       workers_(static_cast<std::size_t>(are_pictures_ ? style.threads : 1),
                Worker{FeatureWriter(group, normalization), StoredNumbers(group)}),
-      augments_(has_effect(style.augmentation)),
+      changes_(changes_images(style.augmentation)),
       feature_size_(static_cast<std::size_t>(style.inputs || style.features_are_targets ? group.features.size() : 0)),
       target_size_(static_cast<std::size_t>(style.features_are_targets ? 0 : style.target_size)),
       stored_bytes_(static_cast<std::size_t>(group.features.size()) * size_of(group.storage)) {}
 
 void BatchWriter::deliver_kept(const RowBlock& rows, const KeepFeatures& keep) {
   if (!keep || !style_.inputs || style_.features_are_targets) return;  // the loss reads the features as targets
-  if (are_pictures_ || !only_moves(style_.augmentation)) return;
+  if (are_pictures_ || mixes() || !only_moves(style_.augmentation)) return;
   const Range range = rows.rows();
   if (range.size() == 0) return;
   kept_ = keep(workers_.front().writer.describe(rows.features(range.first), static_cast<std::uint64_t>(range.first),
                                                 range.size()));
   if (kept_ == nullptr) return;
   feature_size_ = 0;
-  movement_size_ = augments_ ? 1 : 0;
+  movement_size_ = changes_ ? 1 : 0;
 }
 
 PreparedBatch BatchWriter::make(Index largest, Allocator& memory) const {
@@ -104,6 +104,8 @@ PreparedBatch BatchWriter::make(Index largest, Allocator& memory) const {
   prepared.movements.resize(count * movement_size_);
   prepared.targets = Buffer(static_cast<Index>(count * target_size_), memory);
   prepared.labels.resize(style_.labels ? count : 0);
+  prepared.other_labels.resize(style_.labels && mixes() ? count : 0);
+  prepared.other_shares.resize(prepared.other_labels.size());
   prepared.weights.resize(has_weights() ? count : 0);
   prepared.examples.resize(count);
   return prepared;
@@ -117,38 +119,50 @@ const std::byte* BatchWriter::numbers_of(Worker& worker, const RawExample& examp
   });
 }
 
-void BatchWriter::write_features(Worker& worker, const RawExample& example, std::int64_t epoch, std::size_t i,
-                                 PreparedBatch& prepared) const {
-  float* const out = prepared.features.data() + i * feature_size_;
-  if (kept_ != nullptr) {
-    if (augments_) prepared.movements[i] = draw_movement(style_.augmentation, style_.seed, epoch, example.row);
-    return;
-  }
+void BatchWriter::write_features(Worker& worker, const RawExample& example, std::int64_t epoch, float* out) const {
   const std::byte* const numbers = numbers_of(worker, example, epoch);
-  if (!augments_) return worker.writer.write(numbers, out);
-  if (only_moves(style_.augmentation)) {
-    const Movement movement = draw_movement(style_.augmentation, style_.seed, epoch, example.row);
+  const AugmentationSettings& asked = style_.augmentation;
+  if (!changes_) return worker.writer.write(numbers, out);
+  if (only_moves(asked)) {
+    const Movement movement = draw_movement(asked, style_.seed, epoch, example.row);
     const bool own = numbers != example.features;
     if (!own || movement.down != 0 || movement.right != 0) return worker.writer.write_moved(numbers, movement, out);
     if (movement.flipped) flip(shape_, worker.numbers.image());
     return worker.writer.write(numbers, out);
   }
-  worker.writer.write_changed(numbers, draw_augmentation(style_.augmentation, shape_, style_.seed, epoch, example.row),
-                              style_.augmentation.fill, out);
+  worker.writer.write_changed(numbers, draw_augmentation(asked, shape_, style_.seed, epoch, example.row), asked.fill,
+                              out);
 }
 
-void BatchWriter::write_features(const std::vector<RawExample>& examples, std::int64_t epoch, PreparedBatch& prepared) {
-  if (!style_.inputs && feature_size_ == 0) return;
+template <typename Act>
+void BatchWriter::for_each(std::size_t count, const Act& act) {
   if (workers_.size() == 1) {
-    for (std::size_t i = 0; i < examples.size(); ++i) {
-      if (i + 1 < examples.size()) fetch_ahead(examples[i + 1]);
-      write_features(workers_.front(), examples[i], epoch, i, prepared);
-    }
+    for (std::size_t i = 0; i < count; ++i) act(workers_.front(), i);
     return;
   }
   if (!team_) team_ = std::make_shared<ThreadTeam>(static_cast<int>(workers_.size()), "decoding pictures");
-  team_->run_each(0, examples.size(), [&](int thread, std::size_t i) {
-    write_features(workers_[static_cast<std::size_t>(thread)], examples[i], epoch, i, prepared);
+  team_->run_each(0, count, [&](int thread, std::size_t i) { act(workers_[static_cast<std::size_t>(thread)], i); });
+}
+
+void BatchWriter::write_features(const GatheredExamples& gathered, std::int64_t epoch, PreparedBatch& prepared) {
+  const std::vector<RawExample>& examples = gathered.examples;
+  if (kept_ != nullptr) {
+    for (std::size_t i = 0; i < examples.size() * movement_size_; ++i) {
+      prepared.movements[i] = draw_movement(style_.augmentation, style_.seed, epoch, examples[i].row);
+    }
+  }
+  if (feature_size_ == 0) return;
+  const bool mixed = !gathered.partners.empty();
+  if (mixed) unmixed_.resize(examples.size() * feature_size_);
+  float* const rows = mixed ? unmixed_.data() : prepared.features.data();
+  for_each(examples.size(), [&](Worker& worker, std::size_t i) {
+    if (i + 1 < examples.size()) fetch_ahead(examples[i + 1]);
+    write_features(worker, examples[i], epoch, rows + i * feature_size_);
+  });
+  if (!mixed) return;
+  for_each(gathered.partners.size(), [&](Worker&, std::size_t i) {
+    mix_features(shape_, mixings_[i], rows + i * feature_size_, rows + gathered.partners[i] * feature_size_,
+                 prepared.features.data() + i * feature_size_);
   });
 }
 
@@ -163,18 +177,46 @@ void BatchWriter::fetch_ahead(const RawExample& example) const {
   for (std::size_t at = 0; at < std::min(stored_bytes_, kMost); at += kLine) __builtin_prefetch(example.features + at);
 }
 
-void BatchWriter::write(const std::vector<RawExample>& examples, const Batch& header, PreparedBatch& prepared) {
-  write_features(examples, header.epoch, prepared);
-  for (std::size_t i = 0; i < examples.size(); ++i) {
-    const RawExample& example = examples[i];
-    if (style_.labels) prepared.labels[i] = example.label;
-    if (has_weights()) prepared.weights[i] = weight_of(example);
-    if (target_size_ > 0) {
-      std::copy(example.targets, example.targets + target_size_, prepared.targets.data() + i * target_size_);
-    }
-    prepared.examples[i] = example.row;
+void BatchWriter::write_answer(const RawExample& example, std::size_t i, PreparedBatch& prepared) const {
+  if (style_.labels) prepared.labels[i] = example.label;
+  if (has_weights()) prepared.weights[i] = weight_of(example);
+  if (target_size_ == 0) return;
+  std::copy(example.targets, example.targets + target_size_, prepared.targets.data() + i * target_size_);
+}
+
+void BatchWriter::write_answer(const RawExample& own, const RawExample& other, const Mixing& mixing, std::size_t i,
+                               PreparedBatch& prepared) const {
+  const float share = mixing.share, rest = 1 - share;
+  const float own_part = share * weight_of(own), other_part = rest * weight_of(other), weight = own_part + other_part;
+  if (has_weights()) prepared.weights[i] = weight;
+  if (style_.labels) {
+    const bool own_first = share >= rest;
+    prepared.labels[i] = own_first ? own.label : other.label;
+    prepared.other_labels[i] = own_first ? other.label : own.label;
+    prepared.other_shares[i] = weight > 0 ? (own_first ? other_part : own_part) / weight : 0;
   }
-  const std::size_t count = examples.size();
+  for (std::size_t k = 0; k < target_size_; ++k) {
+    prepared.targets.data()[i * target_size_ + k] = share * own.targets[k] + rest * other.targets[k];
+  }
+}
+
+void BatchWriter::write(const GatheredExamples& gathered, const Batch& header, PreparedBatch& prepared) {
+  const std::vector<RawExample>& examples = gathered.examples;
+  const bool mixed = !gathered.partners.empty();
+  const std::size_t count = mixed ? gathered.partners.size() : examples.size();
+  mixings_.clear();
+  for (std::size_t i = 0; i < gathered.partners.size(); ++i) {
+    mixings_.push_back(draw_mixing(style_.augmentation, shape_, style_.seed, header.epoch, examples[i].row));
+  }
+  write_features(gathered, header.epoch, prepared);
+  for (std::size_t i = 0; i < count; ++i) {
+    prepared.examples[i] = examples[i].row;
+    if (mixed) {
+      write_answer(examples[i], examples[gathered.partners[i]], mixings_[i], i, prepared);
+    } else {
+      write_answer(examples[i], i, prepared);
+    }
+  }
   prepared.batch = header;
   prepared.batch.size = static_cast<Index>(count);
   prepared.batch.examples = std::span(prepared.examples).first(count);
@@ -182,6 +224,8 @@ void BatchWriter::write(const std::vector<RawExample>& examples, const Batch& he
   prepared.batch.kept = kept_;
   prepared.batch.movements = std::span(prepared.movements).first(count * movement_size_);
   prepared.batch.labels = std::span(prepared.labels).first(style_.labels ? count : 0);
+  prepared.batch.other_labels = std::span(prepared.other_labels).first(std::min(count, prepared.other_labels.size()));
+  prepared.batch.other_shares = View(prepared.other_shares).first(prepared.batch.other_labels.size());
   prepared.batch.weights = std::span(prepared.weights).first(has_weights() ? count : 0);
   prepared.batch.targets =
       style_.features_are_targets ? prepared.batch.features : prepared.targets.view().first(count * target_size_);
@@ -274,12 +318,12 @@ class ConvertingPass final : public ResidentPass {
   std::optional<Batch> next() override {
     const Range now = next_positions();
     if (now.size() == 0) return {};
-    std::vector<RawExample>& examples = conversion_->examples;
+    std::vector<RawExample>& examples = conversion_->gathered.examples;
     examples.clear();
     for (const auto& run : positions_.runs(now)) {
       for (std::int64_t i = 0; i < run.rows; ++i) examples.push_back(rows_.example(run.first_row + i));
     }
-    conversion_->writer.write(examples, advance(now.size()), conversion_->buffer);
+    conversion_->writer.write(conversion_->gathered, advance(now.size()), conversion_->buffer);
     return conversion_->buffer.batch;
   }
 
@@ -419,12 +463,12 @@ SequentialSource::SequentialSource(Range part, Index batch_size, std::unique_ptr
 bool SequentialSource::prepare(PreparedBatch& prepared) {
   const Range positions{next_, std::min<std::int64_t>(next_ + batch_size_, part_.last)};
   if (positions.size() == 0) return false;
-  reader_->read(positions, examples_);
+  reader_->read(positions, gathered_.examples);
   next_ = positions.last;
   Batch header;
   header.micro_batch_size = header.global_size = header.rank_step_size = positions.size();
   header.last_of_epoch = next_ == part_.last;
-  writer_.write(examples_, header, prepared);
+  writer_.write(gathered_, header, prepared);
   return true;
 }
 

@@ -18,8 +18,8 @@ namespace unisono::data {
 /// A batch and the memory to which it points.
 struct PreparedBatch {
   Buffer features, targets;
-  std::vector<std::int32_t> labels;
-  std::vector<float> weights;
+  std::vector<std::int32_t> labels, other_labels;
+  std::vector<float> weights, other_shares;
   std::vector<std::uint64_t> examples;
   std::vector<Movement> movements;
   Batch batch;
@@ -38,6 +38,12 @@ struct BatchStyle {
   int threads = 1;                        ///< that decode pictures
 };
 
+/// The examples of a micro-batch in memory.
+struct GatheredExamples {
+  std::vector<RawExample> examples;   ///< of the batch; behind them, others that are mixed into these
+  std::vector<std::size_t> partners;  ///< [B] which of `examples` is mixed into each; empty: none is
+};
+
 /// Converts, normalises and augments examples into batches.
 class BatchWriter {
  public:
@@ -51,7 +57,7 @@ class BatchWriter {
   /// Allocates memory for batches of up to `largest` examples.
   PreparedBatch make(Index largest, Allocator& memory) const;
   /// Writes examples into a batch, and copies its other members from `header`.
-  void write(const std::vector<RawExample>& examples, const Batch& header, PreparedBatch& prepared);
+  void write(const GatheredExamples& gathered, const Batch& header, PreparedBatch& prepared);
 
  private:
   /// What a thread needs to write features.
@@ -60,15 +66,22 @@ class BatchWriter {
     StoredNumbers numbers;
   };
 
-  void write_features(const std::vector<RawExample>& examples, std::int64_t epoch, PreparedBatch& prepared);
-  void write_features(Worker& worker, const RawExample& example, std::int64_t epoch, std::size_t i,
-                      PreparedBatch& prepared) const;
+  void write_features(const GatheredExamples& gathered, std::int64_t epoch, PreparedBatch& prepared);
+  void write_features(Worker& worker, const RawExample& example, std::int64_t epoch, float* out) const;
+  /// Calls act(worker, i) for i = 0 … count − 1, on all threads.
+  template <typename Act>
+  void for_each(std::size_t count, const Act& act);
+  void write_answer(const RawExample& example, std::size_t i, PreparedBatch& prepared) const;
+  /// Writes the mixture of two examples' labels, targets and weights.
+  void write_answer(const RawExample& own, const RawExample& other, const Mixing& mixing, std::size_t i,
+                    PreparedBatch& prepared) const;
   /// The stored numbers of an example, or of the part of it that augmentation chooses.
   const std::byte* numbers_of(Worker& worker, const RawExample& example, std::int64_t epoch) const;
   /// Brings the features of the next example near: rows come in random order, which the processor cannot guess.
   void fetch_ahead(const RawExample& example) const;
   /// The factor of an example's loss: its own weight times its class's.
   float weight_of(const RawExample& example) const;
+  bool mixes() const { return mixes_examples(style_.augmentation); }
   bool has_weights() const { return style_.example_weights || !style_.class_weights.empty(); }
 
   BatchStyle style_;
@@ -76,7 +89,9 @@ class BatchWriter {
   bool are_pictures_;                 ///< whether examples are decoded
   std::vector<Worker> workers_;       ///< one for each thread
   std::shared_ptr<ThreadTeam> team_;  ///< null until pictures are decoded
-  bool augments_;
+  bool changes_;                      ///< whether images are changed at random
+  std::vector<Mixing> mixings_;       ///< of the examples of a batch
+  std::vector<float> unmixed_;        ///< features of the examples of a batch and of their partners
   KeptFeatures* kept_ = nullptr;
   std::size_t feature_size_, target_size_;  ///< of an example in a batch; 0 features if a device keeps them
   std::size_t movement_size_ = 0;           ///< 1 if a device augments the features that it keeps; else 0
@@ -121,13 +136,27 @@ class Prefetcher {
 class Feed {
  public:
   virtual ~Feed() = default;
-  /// \param examples overwritten; their pointers are valid until the next call
-  virtual void gather(const MicroBatch& batch, std::vector<RawExample>& examples) = 0;
+  /// \param gathered overwritten; pointers are valid until the next call
+  virtual void gather(const MicroBatch& batch, GatheredExamples& gathered) = 0;
   /// The next `gather` will be for the first micro-batch of this step.
   virtual void seek(const DataCursor& cursor) = 0;
   /// Makes a `gather` that waits in another thread throw.
   virtual void interrupt() {}
 };
+
+/// Adds to a micro-batch's examples those that are mixed into them and lie elsewhere in the step.
+/// \param partner(place) the place of the example that is mixed in \param example(place) the one at a place of the step
+template <typename Partner, typename Example>
+void gather_with_partners(const MicroBatch& batch, const Partner& partner, const Example& example,
+                          GatheredExamples& gathered) {
+  gathered.partners.clear();
+  for (std::int64_t place = batch.places.first; place < batch.places.last; ++place) {
+    const std::int64_t other = partner(place);
+    const bool own = other >= batch.places.first && other < batch.places.last;
+    gathered.partners.push_back(own ? static_cast<std::size_t>(other - batch.places.first) : gathered.examples.size());
+    if (!own) gathered.examples.push_back(example(other));
+  }
+}
 
 /// A rank's training batches. In a prefetching thread, the Schedule says which examples are next, the Feed fetches
 /// them, and the BatchWriter makes a batch of them.
@@ -155,7 +184,7 @@ class TrainSource final : public BatchSource {
   BatchWriter writer_;
   int lane_, lanes_;
   Allocator* memory_;  ///< of batches
-  std::vector<RawExample> examples_;
+  GatheredExamples gathered_;
   DataCursor start_;
   double wait_seconds_ = 0;  ///< of earlier threads, before `seek`
   std::optional<Prefetcher> prefetcher_;
@@ -169,7 +198,7 @@ struct RowConversion {
   BatchWriter writer;
   Index largest;  ///< examples of a batch
   PreparedBatch buffer;
-  std::vector<RawExample> examples = {};
+  GatheredExamples gathered = {};
 };
 
 /// Batches of part of a split whose rows are in memory, in the set's order, made when they are asked for, without a
@@ -216,7 +245,7 @@ class SequentialSource final : public EvaluationSource {
   std::int64_t next_;
   std::unique_ptr<SequentialReader> reader_;
   BatchWriter writer_;
-  std::vector<RawExample> examples_;
+  GatheredExamples gathered_;
   PreparedBatch prepared_;  ///< if there is no prefetcher
   std::optional<Prefetcher> prefetcher_;
 };

@@ -222,15 +222,40 @@ void StreamingFeed::take_from(const LaneOrder& order, const LaneShare& part, std
   }
 }
 
-void StreamingFeed::gather(const MicroBatch& batch, std::vector<RawExample>& examples) {
-  free_retired();
+void StreamingFeed::take(const LaneOrder& order, const MicroBatch& batch, std::vector<RawExample>& examples) {
   examples.clear();
+  for (const LaneShare& part : order.parts(batch)) take_from(order, part, examples);
+}
+
+/// Takes all examples of a step that are used, as they are or in mixtures.
+void StreamingFeed::take_step(const LaneOrder& order, const MicroBatch& batch) {
+  take(order, batch, taken_);
+  step_.resize(static_cast<std::size_t>(batch.step_places.size()));
+  auto next = taken_.begin();
+  for (const Range& places : order.taken_places(batch)) {
+    std::copy_n(next, places.size(), step_.begin() + places.first);
+    next += places.size();
+  }
+}
+
+void StreamingFeed::gather(const MicroBatch& batch, GatheredExamples& gathered) {
+  if (!settings_.mixes || batch.first_of_step) free_retired();
   if (batch.epoch != epoch_) {
     for (auto& cell : open_) retire(cell);  // open cells may have unused examples
     epoch_ = batch.epoch;
   }
   const LaneOrder& order = orders_.of(epoch_);
-  for (const LaneShare& part : order.parts(batch)) take_from(order, part, examples);
+  if (settings_.mixes) {
+    if (batch.first_of_step) take_step(order, batch);
+    gathered.examples.assign(step_.begin() + batch.places.first, step_.begin() + batch.places.last);
+    const auto partner = [&](std::int64_t place) {
+      return partner_of(place, order.group_of(place, batch.step_places.size()), batch, settings_.seed);
+    };
+    const auto example = [&](std::int64_t place) { return step_[static_cast<std::size_t>(place)]; };
+    gather_with_partners(batch, partner, example, gathered);
+  } else {
+    take(order, batch, gathered.examples);
+  }
   reader_->note_done();
 }
 
@@ -271,16 +296,40 @@ std::int64_t LaneOrder::taken(std::int64_t lane, std::int64_t step_size) const {
   return first_place(lane + 1, step_size) - first_place(lane, step_size);
 }
 
-std::vector<LaneShare> LaneOrder::parts(const MicroBatch& batch) const {
-  std::vector<LaneShare> parts;
+Range LaneOrder::group_of(std::int64_t place, std::int64_t size) const {
+  const std::int64_t groups = std::max<std::int64_t>(1, std::min(settings_.shape.lanes, size) / 2);
+  const std::int64_t group = place * groups / size;
+  return {divide_up(group * size, groups), divide_up((group + 1) * size, groups)};
+}
+
+std::vector<Range> LaneOrder::taken_places(const MicroBatch& batch) const {
+  if (!settings_.mixes) return {batch.places};
+  std::vector<Range> taken;
+  if (!batch.first_of_step) return taken;
+  for (const Range& own : batch.rank_places) {
+    for (std::int64_t place = own.first; place < own.last;) {
+      const Range group = group_of(place, batch.step_places.size());
+      if (taken.empty() || taken.back().last <= group.first) taken.push_back(group);
+      place = group.last;
+    }
+  }
+  return taken;
+}
+
+void LaneOrder::add_parts(const MicroBatch& batch, Range places, std::vector<LaneShare>& parts) const {
   const std::int64_t size = batch.step_places.size(), step = batch.step_places.first / settings_.batch;
-  for (std::int64_t place = batch.places.first; place < batch.places.last;) {
+  for (std::int64_t place = places.first; place < places.last;) {
     const std::int64_t lane = place * settings_.shape.lanes / size;
-    const std::int64_t first = first_place(lane, size), last = std::min(first_place(lane + 1, size), batch.places.last);
+    const std::int64_t first = first_place(lane, size), last = std::min(first_place(lane + 1, size), places.last);
     const std::int64_t before = step * taken(lane, settings_.batch);  // by the previous steps, which were full
     parts.push_back({lane, {before + place - first, before + last - first}});
     place = last;
   }
+}
+
+std::vector<LaneShare> LaneOrder::parts(const MicroBatch& batch) const {
+  std::vector<LaneShare> parts;
+  for (const Range& places : taken_places(batch)) add_parts(batch, places, parts);
   return parts;
 }
 

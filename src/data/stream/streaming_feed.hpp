@@ -28,6 +28,10 @@ namespace unisono::data {
 //   that of 2V cells.
 //
 // An order is a function of (seed, epoch), the set, the batch size and the window's size, not of the number of ranks.
+//
+// Where examples are mixed, the places of a step form ⌊V/2⌋ groups, as equal as possible, and at most as many as give
+// each two places: an example's partner is one of the same group, which are those of about two neighbouring lanes. So a
+// rank takes whole groups, and needs the blocks of at most about two lanes more at either end of its slice.
 
 /// The number of lanes and the size of cells.
 struct LaneShape {
@@ -60,6 +64,7 @@ struct LaneSettings {
   std::int64_t last_batch = 1;  ///< places that the last of them takes
   LaneShape shape;
   bool shuffle = true;
+  bool mixes = false;  ///< whether examples are mixed with others
   std::uint64_t seed = 0;
   std::uint32_t number = 0;  ///< number of the order, if each rank has its own; else 0
 };
@@ -70,7 +75,12 @@ class LaneOrder {
   /// \param settings must outlive it
   LaneOrder(const LaneSettings& settings, std::int64_t epoch);
 
-  /// From which lanes a rank's slice of a micro-batch is taken, in the order of its places.
+  /// The places of a step that are mixed with each other, and with this one. \param size places of the step
+  Range group_of(std::int64_t place, std::int64_t size) const;
+  /// The places whose examples a rank takes for a micro-batch: its slice; where examples are mixed, the groups of all
+  /// its slices of the step for the first micro-batch, and none for the others.
+  std::vector<Range> taken_places(const MicroBatch& batch) const;
+  /// From which lanes they are taken, in the order of these places.
   std::vector<LaneShare> parts(const MicroBatch& batch) const;
   /// The cell that contains a position of a lane.
   Cell cell_at(std::int64_t lane, std::int64_t position) const;
@@ -85,6 +95,7 @@ class LaneOrder {
   static std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
   std::int64_t first_place(std::int64_t lane, std::int64_t step_size) const;
   std::int64_t taken(std::int64_t lane, std::int64_t step_size) const;  ///< examples that a step takes from a lane
+  void add_parts(const MicroBatch& batch, Range places, std::vector<LaneShare>& parts) const;
   const Range& block(std::int64_t place) const;
 
   const LaneSettings& settings_;
@@ -190,7 +201,7 @@ class StreamingFeed final : public Feed {
   StreamingFeed(const hdf5::File& file, const GroupSchema& group, LaneSettings settings, const Schedule& schedule,
                 std::int64_t window_bytes);
 
-  void gather(const MicroBatch& batch, std::vector<RawExample>& examples) override;
+  void gather(const MicroBatch& batch, GatheredExamples& gathered) override;
   void seek(const DataCursor& cursor) override;
   void interrupt() override { reader_->stop(); }
 
@@ -199,13 +210,16 @@ class StreamingFeed final : public Feed {
  private:
   void free_retired();
   void retire(std::unique_ptr<LoadedCell>& cell);
+  void take(const LaneOrder& order, const MicroBatch& batch, std::vector<RawExample>& examples);
   void take_from(const LaneOrder& order, const LaneShare& part, std::vector<RawExample>& examples);
+  void take_step(const LaneOrder& order, const MicroBatch& batch);
 
   LaneSettings settings_;
   LaneOrders orders_;
   std::int64_t epoch_ = -1;
   std::vector<std::unique_ptr<LoadedCell>> open_;     ///< by lane
   std::vector<std::unique_ptr<LoadedCell>> retired_;  ///< used up; the last examples may still point into them
+  std::vector<RawExample> taken_, step_;              ///< where examples are mixed: those of a step; by their places
   std::unique_ptr<CellReader> reader_;
 };
 

@@ -64,8 +64,8 @@ data::Batch PipelinedReplica::gradient_of_step(StepTerms& run, MeanOver mean_ove
   apply_moments(run, last);
   data::Batch counts = last;
   counts.examples = {};
-  counts.features = counts.targets = counts.weights = {};
-  counts.labels = {};
+  counts.features = counts.targets = counts.weights = counts.other_shares = {};
+  counts.labels = counts.other_labels = {};
   return counts;
 }
 

@@ -233,7 +233,7 @@ Inputs Stage::inputs_of(const Task& task, bool again) {
 void Stage::add_losses(const Task& task, View outputs, const nn::Workspace& workspace, bool again) {
   const data::Batch& batch = task.batch;
   if (batch.size == 0) return;
-  const nn::Targets wanted{batch.labels, batch.targets};
+  const nn::Targets wanted = models::targets_of(batch);
   const StageWork& work = now_->work;
   if (work.run == nullptr) {
     model_.loss_function().apply(terms_.backend, batch.size, outputs, wanted, 0, {}, work.sums);
@@ -450,6 +450,8 @@ void MicroBatches::read_one() {
   batch.examples = kept_in(kept->examples, batch.examples);
   batch.movements = kept_in(kept->movements, batch.movements);
   batch.labels = kept_in(kept->labels, batch.labels);
+  batch.other_labels = kept_in(kept->other_labels, batch.other_labels);
+  batch.other_shares = kept_in(kept->other_shares, batch.other_shares);
   batch.tokens = kept_in(kept->tokens, batch.tokens);
   batch.lengths = kept_in(kept->lengths, batch.lengths);
   models::number_rows(batch, kept->row_numbers);

@@ -70,10 +70,10 @@ class MicroBatches {
     data::Batch batch;
     std::vector<std::uint64_t> examples;
     std::vector<Movement> movements;
-    std::vector<std::int32_t> labels;
+    std::vector<std::int32_t> labels, other_labels;
     std::vector<std::int32_t> tokens, lengths;
     std::vector<std::uint64_t> row_numbers;
-    std::vector<float> targets, weights;
+    std::vector<float> targets, weights, other_shares;
   };
   void read_one();
 

@@ -79,6 +79,11 @@ Index training_batch(const MemoryContext& context) {
   return std::min<Index>(batch, (context.data.train + workers - 1) / workers);
 }
 
+/// The examples of a rank's largest micro-batch before they are mixed, and those that are mixed into them.
+Index unmixed_examples(const MemoryContext& context, Index batch) {
+  return context.data.mixed ? std::min<Index>(2 * batch, context.config.train.batch_size) : 0;
+}
+
 /// The kernels' own memory after a forward and backward pass.
 std::int64_t scratch_bytes_after(const MemoryContext& context, Index batch) {
   models::Model& model = context.model;
@@ -228,7 +233,8 @@ std::vector<MemoryItem> predict_memory(const MemoryContext& of_run) {
        std::max(model.workspace_bytes(batch), model.inference_workspace_bytes(evaluated))},
       {"scratch of the kernels", in_place ? 0 : scratch_bytes(context, batch) + pass_bytes(context, batch)},
       {"examples", examples_bytes(context.config, context.data, context.ranks)},
-      {"batches prepared", kFloat * kPrefetchedBatches * example * (batch + evaluated)},
+      {"batches prepared", kFloat * (kPrefetchedBatches * example * (batch + evaluated) +
+                                     unmixed_examples(context, batch) * context.data.features.size())},
       {"checkpoint being written",
        checkpoint_bytes(context, states + shards) + averages * kFloat * numbers_of(model.layout()) / context.ranks}};
   if (const std::int64_t counted = counted_bytes(context); counted > 0)

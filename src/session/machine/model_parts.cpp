@@ -45,7 +45,8 @@ models::ModelInputs inputs_of(const data::DatasetInfo& info) {
           .classes = info.classes,
           .target_size = info.target_size,
           .context = info.context,
-          .token_bytes = info.token_bytes};
+          .token_bytes = info.token_bytes,
+          .mixed = info.mixed};
 }
 
 data::DatasetInfo set_like(const models::ModelInputs& inputs) {
