@@ -332,6 +332,7 @@ TEST_CASE("batches have features where a device declines, or is not asked", "[da
   Keeper device;
   SECTION("it declines") { device.accepts = false; }
   SECTION("the set is streamed") { settings.reader = unisono::data::Reader::streaming; }
+  SECTION("examples are mixed") { settings.augmentation.mixup = 1; }
   SECTION("the features are targets, too") { settings.targets = unisono::data::Targets::features; }
   const auto set = unisono::data::open_dataset(settings, 1);
   const auto source = set->train({.batch_size = 5, .delivery = device.delivery()});

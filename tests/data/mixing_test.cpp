@@ -332,6 +332,18 @@ TEST_CASE("mixtures are the same on any number of ranks, with micro-batches, and
   }
 }
 
+TEST_CASE("a rank that needs no inputs gets the labels and shares of mixtures", "[mixing]") {
+  const TempDir folder;
+  const auto set = open_dataset(images(write_images(folder / "a.h5"), 0.4, 1), 1);
+  SourceOptions options{.batch_size = 12, .seed = kSeed};
+  auto expected = take_all(*set, options, {0, 0}, 4);
+  for (auto& step : expected) {
+    for (auto& [row, one] : step) one.features.clear();
+  }
+  options.delivery.inputs = false;
+  CHECK(take_all(*set, options, {0, 0}, 4) == expected);
+}
+
 /// Rows of 64 KiB, each of one value, 16 a block. \return its path
 std::string write_rows(const std::string& path, std::int64_t examples) {
   constexpr std::uint64_t kWidth = 65536;
@@ -362,7 +374,7 @@ TEST_CASE("streamed mixtures are the same on any number of ranks, with micro-bat
   const auto first_of = [](std::vector<std::map<std::uint64_t, Mixed>> all) {
     for (auto& step : all) {
       for (auto& [row, one] : step) {
-        CHECK(std::all_of(one.features.begin(), one.features.end(), [&](float x) { return x == one.features[0]; }));
+        CHECK(std::ranges::count(one.features, one.features[0]) == std::ssize(one.features));
         one.features.resize(1);
       }
     }
