@@ -2,6 +2,7 @@
 
 import io
 import itertools
+import json
 import shutil
 import signal
 import subprocess
@@ -413,13 +414,43 @@ class Images(BinaryTest):
         self.assertEqual(result.code, 3)
         self.assertIn("table.csv: is neither a JPEG nor a PNG file", result.err)
 
+    def content(self):
+        """The values of all datasets."""
+        values = {}
+        with h5py.File(self.folder / "set.h5") as file:
+            file.visititems(lambda name, what: values.update({name: str(what[:].tolist())}) if hasattr(what, "shape") else None)
+        return values
+
+    def test_held_out_pictures_are_named_and_other_sets_are_not_divided(self):
+        self.make_photos()
+        self.imported("--encoded")
+        self.train("run", "--set", "data.validation_fraction=0.3")
+        self.succeed("predict", "run", "--data", "set.h5", "--split", "validation", "--output", "p.csv")
+        with h5py.File(self.folder / "set.h5") as file:
+            names, labels = [name.decode() for name in file["train/files"]], file["train/labels"][:]
+        lines = (self.folder / "p.csv").read_text().splitlines()
+        self.assertEqual(lines[0].split(",")[:3], ["example", "file", "label"])
+        rows = [line.split(",") for line in lines[1:]]
+        self.assertEqual(len({row[1] for row in rows}), 6)
+        self.assertEqual([int(row[2]) for row in rows], [labels[names.index(row[1])] for row in rows])
+        self.succeed("report", "run", "--examples", "6", "--output", "page.html")
+        self.assertTrue(all(row[1] in (self.folder / "page.html").read_text() for row in rows))
+        # The same set elsewhere has the same held-out examples; of another one nothing is held out.
+        shutil.copy(self.folder / "set.h5", self.folder / "moved.h5")
+        evaluated = json.loads(self.succeed("evaluate", "run", "--data", "moved.h5", "--split", "train", "--json").out)
+        self.assertEqual(evaluated["examples"], 14)
+        (self.folder / "photos/cats/nr 00.jpg").unlink()
+        self.imported("--encoded")
+        evaluated = json.loads(self.succeed("evaluate", "run", "--data", "set.h5", "--split", "train", "--json").out)
+        self.assertEqual(evaluated["examples"], 19)
+
     def test_imports_that_are_killed_leave_the_set_that_was_there_or_the_whole_new_one(self):
         for i in range(60):
             self.write(f"photos/{'ab'[i % 2]}/{i}.jpg", bytes_of(photo(320, 240, i)))
         sets = {}
         for form in (("--size", "40x30"), ("--encoded", "--size", "24x16")):
             self.imported(*form[:-2], size=form[-1])
-            sets[form] = (self.folder / "set.h5").read_bytes()
+            sets[form] = self.content()
         kills = 0
         for i in range(12):
             form = list(sets)[i % 2]
@@ -428,7 +459,7 @@ class Images(BinaryTest):
                 time.sleep(0.004 * i)
                 process.kill()
             kills += process.returncode == -signal.SIGKILL
-            self.assertIn((self.folder / "set.h5").read_bytes(), sets.values())
+            self.assertIn(self.content(), sets.values())
         self.assertGreater(kills, 0)
         self.imported(size="40x30")
         self.assertEqual(list(self.folder.glob("*unfinished*")), [])

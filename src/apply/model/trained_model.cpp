@@ -138,10 +138,10 @@ void TrainedModel::open_set(comm::Communicator& world, const ApplyOptions& optio
   config.data.stride = stride_of(options, checkpoint.header.inputs);
   data = std::make_unique<session::SharedDataset>(world, config.data, checkpoint.header.seed,
                                                   &checkpoint.header.preprocessing);
-  // What was held out belongs to the training set, wherever that lies now.
-  if (!config.data.is_training_set && config.data.validation_fraction > 0 &&
-      (*data)->info().identity != checkpoint.header.data_identity) {
+  // What was held out belongs to the training set, wherever that lies now, and not to another one in its place.
+  if (config.data.validation_fraction > 0 && (*data)->info().identity != checkpoint.header.data_identity) {
     config.data.validation_fraction = 0;
+    config.data.is_training_set = false;
     data.reset();
     data = std::make_unique<session::SharedDataset>(world, config.data, checkpoint.header.seed,
                                                     &checkpoint.header.preprocessing);
