@@ -418,8 +418,8 @@ class Images(BinaryTest):
         """The values of all datasets."""
         values = {}
         with h5py.File(self.folder / "set.h5") as file:
-            file.visititems(lambda name, what: values.update({name: str(what[:].tolist())}) if hasattr(what, "shape") else None)
-        return values
+            file.visititems(lambda name, what: values.update({name: what}) if hasattr(what, "shape") else None)
+            return {name: what[:].tolist() for name, what in values.items()}
 
     def test_held_out_pictures_are_named_and_other_sets_are_not_divided(self):
         self.make_photos()
