@@ -70,12 +70,26 @@ def resnet20():
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 10))
 
 
+def of_torchvision(name):
+    """A network of configs/ for images, with 10 classes."""
+    import torchvision
+    from torchvision.models.convnext import CNBlockConfig, ConvNeXt
+
+    if name != "convnext":
+        return getattr(torchvision.models, name)(num_classes=10)
+    shape = [(40, 80, 2), (80, 160, 2), (160, 320, 6), (320, None, 2)]
+    return ConvNeXt([CNBlockConfig(*stage) for stage in shape], num_classes=10)
+
+
 MODELS = {
     "mlp-512": (lambda: mlp(512), (1, 28, 28)),
     "mlp-4096": (lambda: mlp(4096), (1, 28, 28)),
     "mlp-8192": (lambda: mlp(8192), (1, 28, 28)),
     "lenet": (lenet, (1, 28, 28)),
     "resnet20": (resnet20, (3, 32, 32)),
+    "resnet18": (lambda: of_torchvision("resnet18"), (3, 64, 64)),
+    "resnet50": (lambda: of_torchvision("resnet50"), (3, 64, 64)),
+    "convnext": (lambda: of_torchvision("convnext"), (3, 64, 64)),
 }
 
 
