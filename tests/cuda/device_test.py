@@ -66,6 +66,14 @@ class OnADevice(BinaryTest):
         self.assertLess(distances[0], distances[1])  # they are not all the same kernels
         self.assertLess(distances[1], distances[2])
 
+    def test_mixtures_of_examples_follow_the_cpu(self):
+        mixed = ("--set", "data.augmentation.mixup=0.4", "--set", "data.augmentation.cutmix=1")
+        for precision in self.ALLOWED:
+            self.compare(0, *mixed, "--set", "model.label_smoothing=0.1", precision=precision)
+        self.compare(2, *mixed)
+        result = self.train("copied", *CUDA, *self.SGD, *mixed)
+        self.assertIn("copied to the GPU batch by batch", result.out)
+
     def test_a_set_that_the_device_keeps_and_one_that_is_copied_end_alike(self):
         side, examples = 200, 500
         with h5py.File(self.folder / "large.h5", "w") as file:
