@@ -15,8 +15,6 @@ constexpr std::uint32_t kMultiplier0 = 0xD2511F53, kMultiplier1 = 0xCD9E8D57;
 constexpr std::uint32_t kWeyl0 = 0x9E3779B9, kWeyl1 = 0xBB67AE85;
 constexpr int kRounds = 10;
 
-constexpr std::uint64_t kChunkBytes = 1 << 20;  // part of the format of checkpoints
-
 }  // namespace
 
 // The finaliser of SplitMix64: neighbouring seeds give unrelated keys.
@@ -93,10 +91,10 @@ std::uint64_t hash_bytes(std::string_view text, std::uint64_t seed) {
 }
 
 std::uint64_t hash_stream(std::istream& file, std::uint64_t bytes) {
-  std::vector<char> chunk(kChunkBytes);
+  std::vector<char> chunk(kHashedChunkBytes);
   std::uint64_t hash = 0;
   while (bytes > 0 && file) {
-    const auto count = std::min(bytes, kChunkBytes);
+    const auto count = std::min(bytes, kHashedChunkBytes);
     file.read(chunk.data(), static_cast<std::streamsize>(count));
     if (file.gcount() == 0) break;
     hash = hash_bytes(std::string_view(chunk.data(), static_cast<std::size_t>(file.gcount())), hash);

@@ -9,7 +9,6 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <utility>
 
 #include "unisono/base/errors.hpp"
@@ -56,6 +55,7 @@ RawFile::RawFile(std::string path, Mode mode)
       mode_(mode),
       descriptor_(::open(path_.c_str(), (mode == Mode::read ? O_RDONLY | O_NONBLOCK : O_RDWR) | O_CLOEXEC)) {
   if (descriptor_ < 0) fail("be opened");
+  if (mode == Mode::read) elsewhere_ = redirection_of(path_);
   struct stat state {};  // opening a FIFO would wait for whoever writes it, and then it has no size
   if (mode == Mode::update || ::fstat(descriptor_, &state) != 0 || S_ISREG(state.st_mode)) return;
   ::close(descriptor_);
@@ -85,6 +85,7 @@ std::uint64_t RawFile::size() const {
 }
 
 void RawFile::read(std::uint64_t at, std::span<std::byte> bytes) const {
+  if (elsewhere_) return elsewhere_->read(at, bytes);
   while (!bytes.empty()) {
     const ssize_t count = ::pread(descriptor_, bytes.data(), bytes.size(), static_cast<off_t>(at));
     if (count < 0 && errno == EINTR) continue;
@@ -161,11 +162,15 @@ void append_open_trailer(const std::string& path, std::uint64_t number) {
 std::uint64_t count_segments(std::uint64_t bytes) { return (bytes + kSegmentBytes - 1) / kSegmentBytes; }
 
 std::uint64_t hash_segment(const std::string& path, std::uint64_t bytes, std::uint64_t segment) {
-  const std::uint64_t at = segment * kSegmentBytes;
-  std::ifstream file(path, std::ios::binary);
-  file.seekg(static_cast<std::streamoff>(at));
-  const std::uint64_t hash = hash_stream(file, std::min(kSegmentBytes, bytes - at));
-  if (!file) throw DataError(path + ": cannot be read to its end");
+  const RawFile file(path, RawFile::Mode::read);
+  std::vector<std::byte> chunk(kHashedChunkBytes);
+  std::uint64_t hash = 0;
+  const std::uint64_t end = std::min((segment + 1) * kSegmentBytes, bytes);
+  for (std::uint64_t at = segment * kSegmentBytes; at < end; at += chunk.size()) {
+    chunk.resize(std::min(kHashedChunkBytes, end - at));
+    file.read(at, chunk);
+    hash = hash_bytes(chunk, hash);
+  }
   return hash;
 }
 

@@ -73,8 +73,10 @@ std::vector<std::uint64_t> permutation(std::uint64_t n, RandomStream random);
 std::uint64_t hash_bytes(std::span<const std::byte> bytes, std::uint64_t seed = 0);
 std::uint64_t hash_bytes(std::string_view text, std::uint64_t seed = 0);
 
-/// Hashes the next `bytes` of a file, or all that is left of it, in chunks of 1 MiB. Each chunk's hash is the seed of
-/// the next, so the result differs from hash_bytes of the same bytes.
+inline constexpr std::uint64_t kHashedChunkBytes = 1 << 20;  ///< part of the format of checkpoints
+
+/// Hashes the next `bytes` of a file, or all that is left of it, in chunks of kHashedChunkBytes. Each chunk's hash is
+/// the seed of the next, so the result differs from hash_bytes of the same bytes.
 std::uint64_t hash_stream(std::istream& file, std::uint64_t bytes = std::numeric_limits<std::uint64_t>::max());
 
 }  // namespace unisono

@@ -2,9 +2,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
+
+#include "unisono/base/file_bytes.hpp"
 
 namespace unisono {
 
@@ -18,19 +21,20 @@ std::string advice_on(const std::string& reason);
 std::string file_version(const std::string& path);
 
 /// A file that is read or overwritten in place; several ranks may do so at the same time. All functions throw DataError
-/// in mode `read` and OutputError in mode `update`. Offsets and sizes are in bytes.
-class RawFile {
+/// in mode `read` and OutputError in mode `update`. Offsets and sizes are in bytes. In mode `read` a Redirection
+/// counts.
+class RawFile final : public FileBytes {
  public:
   enum class Mode { read, update };
   RawFile(std::string path, Mode mode);
   /// Reads a file that is open already. \param path for messages \param descriptor the caller still has to close it
   RawFile(std::string path, int descriptor);
-  ~RawFile();
+  ~RawFile() override;
   RawFile(const RawFile&) = delete;
   RawFile& operator=(const RawFile&) = delete;
 
   std::uint64_t size() const;
-  void read(std::uint64_t at, std::span<std::byte> bytes) const;
+  void read(std::uint64_t at, std::span<std::byte> bytes) const override;
   void write(std::uint64_t at, std::span<const std::byte> bytes);
   /// Flushes everything to the disk.
   void sync();
@@ -41,6 +45,7 @@ class RawFile {
   std::string path_;
   Mode mode_;
   int descriptor_;
+  std::shared_ptr<const FileBytes> elsewhere_;  ///< where its bytes are read; null: here
 };
 
 // Checksums of checkpoint files. A file ends in a trailer: 17 bytes that say whether the file is sealed, that is

@@ -4,40 +4,90 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
+#include <exception>
 #include <filesystem>
+#include <map>
+#include <memory>
+#include <utility>
 
 #include "hdf5/library.hpp"
 #include "hdf5/state.hpp"
 #include "hdf5/structure.hpp"
 #include "unisono/base/errors.hpp"
+#include "unisono/base/file_bytes.hpp"
 
 namespace unisono::data::hdf5 {
 namespace {
 
-herr_t (*query_of_sec2)(const H5FD_t*, unsigned long*) = nullptr;
+H5FD_class_t sec2;  ///< the library's own driver
 
 herr_t query(const H5FD_t* file, unsigned long* flags) {
-  const herr_t result = query_of_sec2(file, flags);
+  const herr_t result = sec2.query(file, flags);
   if (flags != nullptr) *flags &= ~static_cast<unsigned long>(H5FD_FEAT_ACCUMULATE_METADATA);
   return result;
+}
+
+/// Open files whose bytes are read elsewhere. All callbacks of the driver are called with the library's lock held.
+std::map<const H5FD_t*, std::shared_ptr<const FileBytes>>& redirected_drivers() {
+  static std::map<const H5FD_t*, std::shared_ptr<const FileBytes>> files;
+  return files;
+}
+
+/// Why bytes that the library asked for could not be read elsewhere: no exception may pass through the library.
+std::exception_ptr failure_elsewhere;
+
+H5FD_t* open_redirected(const char* name, unsigned flags, hid_t access, haddr_t limit) {
+  H5FD_t* const file = sec2.open(name, flags, access, limit);
+  if (auto elsewhere = redirection_of(name); file != nullptr && elsewhere) redirected_drivers()[file] = elsewhere;
+  return file;
+}
+
+herr_t close_redirected(H5FD_t* file) {
+  redirected_drivers().erase(file);
+  return sec2.close(file);
+}
+
+herr_t read_redirected(H5FD_t* file, H5FD_mem_t type, hid_t transfer, haddr_t at, size_t size, void* buffer) {
+  const auto found = redirected_drivers().find(file);
+  if (found == redirected_drivers().end()) return sec2.read(file, type, transfer, at, size, buffer);
+  const haddr_t end = sec2.get_eof(file, type), there = at < end ? std::min<haddr_t>(size, end - at) : 0;
+  auto* const bytes = static_cast<std::byte*>(buffer);
+  std::fill(bytes + there, bytes + size, std::byte{0});  // as sec2 does behind the end
+  try {
+    found->second->read(at, {bytes, there});
+    return 0;
+  } catch (...) {
+    failure_elsewhere = std::current_exception();
+    return -1;
+  }
+}
+
+/// Throws what the library's last read of a redirected file threw, if it failed.
+void rethrow_failure_elsewhere() {
+  if (failure_elsewhere) std::rethrow_exception(std::exchange(failure_elsewhere, nullptr));
 }
 
 /// \return negative where the library does not let it be made
 hid_t register_driver(const char* path, hid_t access) {
   H5FD_t* const file = H5FDopen(path, H5F_ACC_RDONLY, access, HADDR_UNDEF);
   if (file == nullptr) return -1;
-  static H5FD_class_t driver = *file->cls;
-  query_of_sec2 = driver.query;
+  sec2 = *file->cls;
+  static H5FD_class_t driver = sec2;
   driver.name = "sec2 without accumulator";
   driver.query = query;
+  driver.open = open_redirected;
+  driver.close = close_redirected;
+  driver.read = read_redirected;
   H5FDclose(file);
   return H5FDregister(&driver);
 }
 
 /// Makes the library read files by its own driver (sec2) but without its metadata accumulator, which crashes on damaged
 /// addresses because it computes with them before they are compared with the file's size (1.10.8, H5F__accum_read).
+/// Where a Redirection says so, the bytes are read elsewhere.
 /// \param path any file that can be opened: its driver is copied and modified
 void read_without_accumulator(const Handle& access, const char* path) {
   static const hid_t driver = register_driver(path, access.get());
@@ -66,6 +116,19 @@ void check_readable(const std::string& path) {
   }
 }
 
+/// Whether HDF5's signature is where a superblock may begin: at byte 0, 512, 1024, 2048, …
+bool has_signature(const std::string& path) {
+  constexpr std::string_view kSignature("\x89HDF\r\n\x1a\n", 8);
+  const RawFile file(path, RawFile::Mode::read);
+  const std::uint64_t size = file.size();
+  std::array<char, kSignature.size()> found{};
+  for (std::uint64_t at = 0; at + found.size() <= size; at = at == 0 ? 512 : 2 * at) {
+    file.read(at, std::as_writable_bytes(std::span(found)));
+    if (std::string_view(found.data(), found.size()) == kSignature) return true;
+  }
+  return false;
+}
+
 /// Locks the file if the file system supports locks; some parallel ones do not.
 Handle access_properties() {
   Handle properties{H5Pcreate(H5P_FILE_ACCESS), H5Pclose};
@@ -85,7 +148,7 @@ void require_structure(const std::string& path) {
 
 Handle open_existing(const std::string& path, unsigned flags) {
   check_readable(path);
-  if (H5Fis_hdf5(path.c_str()) <= 0) {
+  if (!has_signature(path)) {
     throw DataError(
         fmt::format("{}: this is not an HDF5 file; 'unisono data import' makes one from other formats", path));
   }
@@ -96,6 +159,7 @@ Handle open_existing(const std::string& path, unsigned flags) {
   }
   Handle file{H5Fopen(path.c_str(), flags, properties.get()), H5Fclose};
   if (!file.valid()) {
+    rethrow_failure_elsewhere();
     throw DataError(fmt::format("{}: cannot be opened{}; the file may be damaged or still being written", path,
                                 reason_in_brackets()));
   }
@@ -224,6 +288,7 @@ bool write_value(hid_t object, const std::string& name, const std::vector<std::s
 }  // namespace
 
 void File::State::fail_read(const std::string& object, const std::string& what) const {
+  rethrow_failure_elsewhere();
   throw DataError(fmt::format("{}: /{} {}{}", path, object, what, reason_in_brackets()));
 }
 
@@ -237,10 +302,12 @@ void File::State::check_unchanged(const std::string& object) const {
 }
 
 RawFile File::State::raw(hid_t holder) const {
-  void* descriptor = nullptr;
+  void *descriptor = nullptr, *own = nullptr;
   if (!version) H5Fflush(holder, H5F_SCOPE_LOCAL);
   if (H5Fget_vfd_handle(holder, H5P_DEFAULT, &descriptor) < 0 || descriptor == nullptr)
     fail_read("", "cannot be read as plain bytes");
+  if (version && H5Fget_vfd_handle(file.get(), H5P_DEFAULT, &own) >= 0 && own == descriptor)
+    return {path, RawFile::Mode::read};
   return {path, *static_cast<int*>(descriptor)};
 }
 
@@ -342,8 +409,7 @@ void File::flush() {
 
 bool is_hdf5(const std::string& path) {
   check_readable(path);
-  const LibraryLock lock;
-  return H5Fis_hdf5(path.c_str()) > 0;
+  return has_signature(path);
 }
 
 bool File::has_attribute(const std::string& object, const std::string& name) const {
