@@ -279,6 +279,8 @@ bool may_change(const std::string& key) {
                                "data.path",
                                "data.external_files",
                                "data.reader",
+                               "data.stage",
+                               "data.stage_bytes",
                                "data.pictures.threads",
                                "train.threads",
                                "schedule.epochs",

@@ -133,6 +133,8 @@ struct DataSettings {
   WindowPlaces windows = WindowPlaces::consecutive;  ///< sets of tokens: where shuffled windows begin
   std::int64_t arrangement_seed = -1;  ///< seed of the order in which sparse rows and ratings lie in memory; −1: `seed`
   bool external_files = false;         ///< whether the file may refer to values in other files
+  std::string stage = {};              ///< folder on a local disk of each node for copies of sets; empty: none
+  std::int64_t stage_bytes = 0;        ///< largest size of all copies there; 0: no limit
   PictureSettings pictures = {};
   AugmentationSettings augmentation = {};
   /// Not in the config: evaluated windows of a set of tokens begin so many tokens apart; 0: T. Each but the first

@@ -12,6 +12,7 @@ namespace unisono::session {
 
 class NodePlace;
 class SharedDataset;
+class SharedStaging;
 
 /// How a job treats signals and measures time.
 struct JobOptions {
@@ -47,6 +48,10 @@ class Job {
   /// A group of the ranks with the same colour, ordered by key as in MPI_Comm_split, for runs at the same time.
   /// Collective over the job, which owns the group.
   comm::Communicator& split(int color, int key);
+
+  /// Begins to stage a set where `data.stage` says so, before it is opened. It is staged until the job ends, or the
+  /// group stages another set. Collective over the group. \return null: it is not staged \throws ConfigError
+  std::shared_ptr<const SharedStaging> stage_set(comm::Communicator& group, const data::DataSettings& settings);
 
   /// Opens the set on which a run of this group trains. The group of all ranks, and each group made by `split`, keep
   /// the set of their last run open; the next run reuses it if the data settings and the file are the same, and the

@@ -54,6 +54,9 @@ struct HoldingTerms {
 /// What a rank holds of a run's vectors.
 Holdings make_holdings(const HoldingTerms& terms);
 
+/// What the ranks of a group that open a set together provide, but no memory that a node's ranks share.
+data::NodeShare share_of(comm::Communicator& world);
+
 /// A data set opened by all ranks of a group. The ranks of a node share one copy if the set is resident and the node
 /// can allocate a shared window. Its construction is collective.
 class SharedDataset {

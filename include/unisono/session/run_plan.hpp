@@ -25,6 +25,7 @@ struct RunPlan {
   const int given_rank;  ///< this rank's number in the old order, of which the config speaks
   /// The run's folder, locked; null where this rank writes no files.
   const std::unique_ptr<const records::RunFolder> folder;
+  const std::shared_ptr<const SharedStaging> staging;  ///< null: the set is not staged
   const std::shared_ptr<SharedDataset> set;
 
   data::Dataset& data() const { return **set; }
@@ -35,6 +36,9 @@ struct RunPlan {
 /// Decides all that a config leaves open, in the order in which decisions are possible. Collective over the group,
 /// which must outlive the plan. \throws any Error
 RunPlan plan_run(Job& job, comm::Communicator& group, const settings::Config& asked, const RunOptions& options);
+
+/// Notes among a run's counters what the job has read of a staged set.
+void count_staged(const RunPlan& plan, CounterSet& counters);
 
 /// For which trainings a config is checked.
 struct CheckedUse {

@@ -308,6 +308,16 @@ void DataSettings::describe(ConfigVisitor& visitor) {
                  .meaning = "whether the HDF5 file may refer to values in other files, by external links, external raw "
                             "storage or virtual datasets; whoever made it chose which files are read"},
                 external_files);
+  visitor.field({.name = "stage",
+                 .meaning = "folder on a local disk of each node, where training keeps a copy of what it reads of the "
+                            "set and reads it from then on, as do later jobs of the same user; empty: none"},
+                stage);
+  visitor.field({.name = "stage_bytes",
+                 .meaning = "for `stage`: largest size of all copies of sets in the folder on a node; those that were "
+                            "used least recently are removed; 0: no limit",
+                 .unit = "bytes",
+                 .range = at_least(0)},
+                stage_bytes);
   visitor.choice({.name = "targets", .meaning = "what the model learns to predict"}, targets, kTargets);
   choose(visitor, {.name = "partition", .meaning = "how examples are assigned to ranks"}, partition, kPartitions,
          strata_set_by);

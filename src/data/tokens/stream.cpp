@@ -89,9 +89,12 @@ TokenStream::TokenStream(const hdf5::File& file, const TokenSchema& schema, cons
       name_(fmt::format("{}: /{}", file.path(), group.path())) {
   require_mappable(group.stored, name_);
   if (count_ == 0) return;
-  map_ = std::make_shared<const FileMap>(file.path(), file.offset(group.path()),
-                                         static_cast<std::size_t>(count_) * width_);
-  tokens_ = map_->data();
+  offset_ = file.offset(group.path());
+  elsewhere_ = redirection_of(file.path());
+  if (!elsewhere_) {
+    map_ = std::make_shared<const FileMap>(file.path(), offset_, static_cast<std::size_t>(count_) * width_);
+    tokens_ = map_->data();
+  }
   // What HDF5 reads shows whether the bytes have this machine's order, and are where they seem to be.
   std::vector<std::int64_t> expected(static_cast<std::size_t>(std::min<std::int64_t>(count_, 1 << 12)));
   std::vector<std::int32_t> found(expected.size());
@@ -103,7 +106,13 @@ TokenStream::TokenStream(const hdf5::File& file, const TokenSchema& schema, cons
 }
 
 void TokenStream::read(std::int64_t first, std::span<std::int32_t> out) const {
-  const std::byte* const from = tokens_ + static_cast<std::size_t>(first) * width_;
+  const std::size_t begin = static_cast<std::size_t>(first) * width_;
+  std::vector<std::byte> copied;
+  if (elsewhere_) {
+    copied.resize(out.size() * width_);
+    elsewhere_->read(offset_ + begin, copied);
+  }
+  const std::byte* const from = elsewhere_ ? copied.data() : tokens_ + begin;
   if (width_ == 1) {
     widen<std::uint8_t>(from, out);
   } else if (width_ == 2) {
@@ -111,7 +120,7 @@ void TokenStream::read(std::int64_t first, std::span<std::int32_t> out) const {
   } else {
     widen<std::uint32_t>(from, out);
   }
-  if (map_ != nullptr) require_tokens(first, out);
+  if (in_file()) require_tokens(first, out);
 }
 
 void TokenStream::require_tokens(std::int64_t first, std::span<const std::int32_t> tokens) const {
@@ -124,7 +133,7 @@ void TokenStream::require_tokens(std::int64_t first, std::span<const std::int32_
 void TokenStream::check(Range range) const {
   constexpr std::int64_t kAtATime = 1 << 16;
   std::vector<std::int32_t> tokens;
-  for (std::int64_t first = range.first; map_ != nullptr && first < range.last; first += std::ssize(tokens)) {
+  for (std::int64_t first = range.first; in_file() && first < range.last; first += std::ssize(tokens)) {
     tokens.resize(static_cast<std::size_t>(std::min(kAtATime, range.last - first)));
     read(first, tokens);
   }

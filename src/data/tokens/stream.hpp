@@ -7,6 +7,7 @@
 #include <string>
 
 #include "tokens/schema.hpp"
+#include "unisono/base/file_bytes.hpp"
 
 namespace unisono::data {
 
@@ -30,34 +31,39 @@ class FileMap {
   const std::byte* data_ = nullptr;
 };
 
-/// The tokens of a group, in memory or in a mapped file, of 1, 2 or 4 bytes each.
+/// The tokens of a group, in memory or in a file (mapped, or staged), of 1, 2 or 4 bytes each.
 class TokenStream {
  public:
   TokenStream() = default;
   /// In memory, where all are known to be below V.
   TokenStream(const std::byte* tokens, std::size_t width, std::int64_t count)
       : tokens_(tokens), width_(width), count_(count) {}
-  /// In the file. \throws DataError where the dataset cannot be mapped
+  /// In the file; mapped, unless a Redirection says that it is read elsewhere. \throws DataError where the dataset
+  /// cannot be mapped
   TokenStream(const hdf5::File& file, const TokenSchema& schema, const TokenGroup& group);
 
   std::int64_t size() const { return count_; }
   /// Tokens first, first + 1, …, as many as `out` has. \throws DataError naming the place of a number that is no
   /// token's
   void read(std::int64_t first, std::span<std::int32_t> out) const;
-  /// Reads tokens [range) of a mapped file for their check alone. \throws DataError, as `read`
+  /// Reads tokens [range) of a file for their check alone. \throws DataError, as `read`
   void check(Range range) const;
   /// Asks for tokens that will be read soon.
   void fetch(std::int64_t first, std::int64_t count) const;
 
  private:
+  bool in_file() const { return map_ != nullptr || elsewhere_ != nullptr; }
   void require_tokens(std::int64_t first, std::span<const std::int32_t> tokens) const;
 
   const std::byte* tokens_ = nullptr;
   std::size_t width_ = 2;
   std::int64_t count_ = 0;
-  std::shared_ptr<const FileMap> map_;  ///< null: in memory
-  Index vocabulary_ = 0;                ///< of a mapped file, whose tokens are checked when they are read
-  std::string name_;                    ///< "FILE: /train/tokens"
+  std::shared_ptr<const FileMap> map_;  ///< null: in memory, or read elsewhere
+  std::shared_ptr<const FileBytes>
+      elsewhere_;             ///< where a Redirection says that the file is read; null: it says nothing
+  std::uint64_t offset_ = 0;  ///< of the first token there
+  Index vocabulary_ = 0;      ///< of a file, whose tokens are checked when they are read
+  std::string name_;          ///< "FILE: /train/tokens"
 };
 
 /// Bytes of a token in memory.

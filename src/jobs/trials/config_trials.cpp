@@ -444,6 +444,7 @@ SharedSet::SharedSet(session::Job& job, ConfigText& text, const settings::Config
     settings.arrangement_seed = config.seed;
     text_.overrides.push_back(fmt::format("data.arrangement_seed={}", config.seed));
   }
+  job.stage_set(job.ranks(), settings);
   set_ = job.open_set(job.ranks(), settings, static_cast<std::uint64_t>(config.seed));
 }
 

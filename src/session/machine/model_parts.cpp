@@ -20,18 +20,23 @@
 
 namespace unisono::session {
 
+data::NodeShare share_of(comm::Communicator& world) {
+  return {.node_rank = world.node_rank(),
+          .node_size = world.node_size(),
+          .rank = world.rank(),
+          .size = world.size(),
+          .allocate = {},
+          .barrier = [&world] { world.node_barrier(); },
+          .gather = [&world](const std::string& text) { return world.all_gather_text(text); }};
+}
+
 SharedDataset::SharedDataset(comm::Communicator& world, const data::DataSettings& settings, std::uint64_t seed,
-                             const data::Preprocessing* trained) {
-  share_.node_rank = world.node_rank();
-  share_.node_size = world.node_size();
-  share_.rank = world.rank();
-  share_.size = world.size();
+                             const data::Preprocessing* trained)
+    : share_(share_of(world)) {
   share_.allocate = [this, &world](std::size_t bytes) {
     windows_.push_back(world.allocate_on_node(bytes));
     return windows_.back().get();
   };
-  share_.barrier = [&world] { world.node_barrier(); };
-  share_.gather = [&world](const std::string& text) { return world.all_gather_text(text); };
   dataset_ = data::open_dataset(settings, seed, share_, trained);
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "machine/shared_staging.hpp"
 #include "run/stop.hpp"
 #include "unisono/base/config.hpp"
 #include "unisono/base/raw_file.hpp"
@@ -22,6 +23,17 @@ std::string terms_of(const data::DataSettings& settings) {
   return unisono::effective_config([&](ConfigVisitor& visitor) { copy.describe(visitor); }) +
          file_version(settings.path);
 }
+
+/// All settings on which the staging of a set depends, and the file's version.
+std::string staging_terms_of(const data::DataSettings& settings) {
+  return fmt::format("{}\n{}\n{}\n{}\n{}", settings.stage, settings.stage_bytes, settings.path,
+                     static_cast<int>(settings.partition), file_version(settings.path));
+}
+
+struct OpenStaging {
+  std::string terms;
+  std::shared_ptr<const SharedStaging> staging = {};
+};
 
 struct OpenSet {
   std::string terms;
@@ -43,7 +55,8 @@ class Job::Signals : public StopSignals {};
 
 struct Job::Groups {
   std::vector<std::unique_ptr<comm::Communicator>> made;
-  std::map<const comm::Communicator*, OpenSet> sets;  ///< by group: the job's and `made`; destroyed before them
+  std::map<const comm::Communicator*, OpenStaging> stagings;  ///< by group, likewise
+  std::map<const comm::Communicator*, OpenSet> sets;          ///< by group: the job's and `made`; destroyed before them
 };
 
 Job::Job(comm::Communicator& ranks, Log& log, const JobOptions& options)
@@ -77,6 +90,21 @@ comm::Communicator& Job::split(int color, int key) {
   comm::Communicator& group = *groups_->made.emplace_back(ranks_.split(color, key));
   groups_->sets[&group] = {};
   return group;
+}
+
+std::shared_ptr<const SharedStaging> Job::stage_set(comm::Communicator& group, const data::DataSettings& settings) {
+  if (settings.stage.empty()) return nullptr;
+  const std::string terms = staging_terms_of(settings);
+  if (whole_ != nullptr) {
+    const auto found = whole_->groups_->stagings.find(&whole_->ranks_);
+    if (found != whole_->groups_->stagings.end() && found->second.terms == terms) return found->second.staging;
+  }
+  if (!groups_->sets.contains(&group)) return std::make_shared<const SharedStaging>(group, settings, log_);
+  OpenStaging& open = groups_->stagings[&group];
+  if (group.max(open.terms == terms ? 0 : 1) == 0) return open.staging;
+  open = {};  // ends the staging of the set before
+  open = {.terms = terms, .staging = std::make_shared<const SharedStaging>(group, settings, log_)};
+  return open.staging;
 }
 
 std::shared_ptr<SharedDataset> Job::open_set(comm::Communicator& group, const data::DataSettings& settings,

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "machine/model_parts.hpp"
+#include "machine/shared_staging.hpp"
 #include "run/resume.hpp"
 #include "run/run_outputs.hpp"
 #include "unisono/base/errors.hpp"
@@ -25,6 +26,10 @@ const Choice* RunPlan::trial_of_threads() const {
   return found == choices.end() ? nullptr : &*found;
 }
 
+void count_staged(const RunPlan& plan, CounterSet& counters) {
+  if (plan.staging) counters.of<data::StagedBytes>() = plan.staging->read_bytes();
+}
+
 RunPlan plan_run(Job& job, comm::Communicator& group, const settings::Config& asked, const RunOptions& options) {
   require_same_experiment(group, asked);
   // What was chosen for the first part of a resumed run stays, whatever would be chosen now.
@@ -35,6 +40,7 @@ RunPlan plan_run(Job& job, comm::Communicator& group, const settings::Config& as
   Settled settled = resumes ? settle_as_before(group, asked) : Settled(asked);
   data::DataSettings data = asked.data;
   data.split_by = settled.config.data.split_by;
+  auto staging = job.stage_set(group, data);  // before anything of the set is read
   // The placement gives the ranks their order, on which all that follows depends. It looks at the set's shapes alone.
   const auto inspect = [&data] { return data::inspect_dataset(data); };
   PlacedRanks ranks = place_ranks(group, job.place(), std::move(settled), inspect, job.log());
@@ -50,6 +56,7 @@ RunPlan plan_run(Job& job, comm::Communicator& group, const settings::Config& as
           .group = ranks.group,
           .given_rank = ranks.given_rank,
           .folder = std::move(folder),
+          .staging = std::move(staging),
           .set = std::move(set)};
 }
 

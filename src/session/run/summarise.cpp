@@ -89,6 +89,7 @@ void gather_measurements(const EndedRun& run, Summary& summary) {
   comm::Communicator& all = run.parts.grid.all();
   Seconds seconds = run.training.seconds;
   seconds.other = run.seconds - seconds.sum();
+  count_staged(run.plan, run.training.counters);
   summary.counters = comm::combine(all, run.training.counters, Shown::in_summary);
   summary.seconds = comm::mean_seconds(all, seconds, run.parts.trains());
   summary.peak_memory_bytes = all.max(peak_memory_bytes());

@@ -236,6 +236,7 @@ void TrainingObserver::add_losses(const kernels::LossSums& sums) {
 
 /// What was counted since the last report, on all ranks. Collective.
 CounterSet TrainingObserver::counted_since_report() {
+  count_staged(context_.plan, context_.training.counters);
   CounterSet now = comm::combine(context_.parts.grid.all(), context_.training.counters, Shown::in_metrics);
   const CounterSet before = std::exchange(reported_counters_, now);
   return difference(now, before);
