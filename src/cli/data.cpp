@@ -4,6 +4,7 @@
 
 #include "command.hpp"
 #include "unisono/base/printable.hpp"
+#include "unisono/data/advice.hpp"
 #include "unisono/data/dataset.hpp"
 #include "unisono/data/import.hpp"
 
@@ -38,8 +39,15 @@ void add_data(Command app, Chosen& chosen) {
   describe.add_option("file", *path, "HDF5 data set").required().type_name("FILE.h5");
   const auto external = std::make_shared<bool>(false);
   describe.add_flag("--external-files", *external, "the set may refer to values in other files");
-  describe.callback(
-      [=, &chosen] { chosen.alone = [=] { fmt::print("{}", printable(data::describe_set(*path, *external))); }; });
+  const auto advise = std::make_shared<bool>(false);
+  describe.add_flag("--advise", *advise,
+                    "say how the set is stored, how fast it is read, and what to change about that");
+  describe.callback([=, &chosen] {
+    chosen.alone = [=] {
+      fmt::print("{}",
+                 printable(*advise ? data::advise_on_set(*path, *external) : data::describe_set(*path, *external)));
+    };
+  });
 }
 
 }  // namespace unisono::cli

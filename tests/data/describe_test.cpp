@@ -4,6 +4,7 @@
 
 #include "describe/figures.hpp"
 #include "sets.hpp"
+#include "unisono/data/advice.hpp"
 #include "unisono/data/import.hpp"
 
 using namespace unisono::data;
@@ -65,4 +66,34 @@ TEST_CASE("a description of a table shows its first rows", "[describe]") {
   CHECK_THAT(text, Contains("examples of 10 features"));
   CHECK_THAT(text, Contains("float32 [3, 10], contiguous"));
   CHECK_THAT(text, Contains("  10, 11, 12, 13, 14, 15, 16, 17, …"));
+}
+
+TEST_CASE("advice names chunks that make streaming slow or coarse, and commands against them", "[describe]") {
+  const TempDir folder;
+  const auto advice = [&](std::uint64_t chunk_rows, int compression) {
+    return advise_on_set(unisono::test::write_set(
+        folder / "set.h5",
+        {.train = 20000, .shape = {100}, .classes = 4, .chunk_rows = chunk_rows, .compression = compression}));
+  };
+  // 400 bytes a row: 2,621 rows are 1 MiB.
+  const std::string good = advice(0, 0);
+  CHECK_THAT(good, Contains("/train/features           float32 20000 × 100, 7.6 MiB, contiguous"));
+  CHECK_THAT(good, Contains("reads blocks of 2,621 examples"));
+  CHECK_THAT(good, Contains("25.0 % would") && Contains("Nothing needs to be changed."));
+  CHECK_THAT(advice(10, 0), Contains("chunks of 3.9 KiB make many small reads. Chunks of about 1 MiB: h5repack -l "
+                                     "train/features:CHUNK=2621x100 "));
+  CHECK_THAT(advice(20000, 4), Contains("a compressed chunk of 7.6 MiB is read and unpacked as a whole"));
+  CHECK_THAT(advice(20000, 0), Contains("Nothing needs to be changed."));
+}
+
+TEST_CASE("advice finds a set that is sorted by class and larger than the window", "[describe]") {
+  const TempDir folder;
+  const std::string path = unisono::test::write_set<std::uint8_t>(
+      folder / "set.h5", {.train = 136, .shape = {1 << 20}, .classes = 4});  // 136 blocks, of which 128 are shuffled
+  CHECK_THAT(advise_on_set(path), Contains("Nothing needs to be changed."));
+  std::vector<std::int64_t> labels(136);
+  for (std::size_t i = 0; i < labels.size(); ++i) labels[i] = static_cast<std::int64_t>(i) / 34;
+  hdf5::File(path, hdf5::File::Mode::update).write_rows("train/labels", 0, labels.size(), labels.data());
+  CHECK_THAT(advise_on_set(path), Contains("97.8 % of the examples have the class of the example before"));
+  CHECK_THAT(advise_on_set(path), Contains("/train is sorted by class") && Contains("data.window_bytes = 28521"));
 }

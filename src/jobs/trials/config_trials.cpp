@@ -29,8 +29,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::array<std::string_view, 4> kAlwaysFree = {"output", "data.path", "train.threads",
-                                                         "train.report_every_steps"};
+constexpr std::array<std::string_view, 6> kAlwaysFree = {
+    "output", "data.path", "data.stage", "data.stage_bytes", "train.threads", "train.report_every_steps"};
 
 bool holds_runs(const JobFolder& folder) {
   std::error_code ignored;

@@ -21,6 +21,8 @@ namespace unisono::session {
 namespace {
 
 constexpr int kQuestionTag = 0, kStateTag = 1, kBytesTag = 2;
+/// Bytes of the longest answer: on a slow network, gradients wait until it has passed.
+constexpr std::size_t kLongestAnswer = 128 << 10;
 
 /// Bytes [at, at + count) of the set's file, please. count 0: no more questions will come.
 struct Question {
@@ -46,8 +48,9 @@ class NeighbourCopies final : public data::StageNeighbours {
   struct Asker {
     int rank;
     Question question = {};
-    comm::RequestPtr receive = {};
+    comm::RequestPtr receive = {};  ///< null: it asks no more
   };
+  void ask(int peer, std::uint64_t at, std::span<std::byte> bytes);
   void answer_all();
   bool answer_next(Asker& asker);
   void answer(const Asker& asker);
@@ -59,8 +62,9 @@ class NeighbourCopies final : public data::StageNeighbours {
   data::StagedSet& set_;
   std::vector<int> first_ranks_;  ///< by node
   std::mutex asking_;
-  std::vector<Asker>
-      askers_;  ///< with a receive each, until they say that no more comes; empty: this rank answers nobody
+  /// The ranks of other nodes, where this rank is the first one of its node. They stay in place, since receives write
+  /// into them.
+  std::vector<Asker> askers_;
   std::atomic<bool> stopped_ = false;
   Threads thread_{"answering other nodes that ask for parts of the set"};
 };
@@ -95,6 +99,12 @@ NeighbourCopies::~NeighbourCopies() {
 void NeighbourCopies::read(int node, std::uint64_t at, std::span<std::byte> bytes) {
   const std::lock_guard one_at_a_time(asking_);
   const int peer = first_ranks_[static_cast<std::size_t>(node)];
+  for (; !bytes.empty(); bytes = bytes.subspan(std::min(bytes.size(), kLongestAnswer)), at += kLongestAnswer) {
+    ask(peer, at, bytes.first(std::min(bytes.size(), kLongestAnswer)));
+  }
+}
+
+void NeighbourCopies::ask(int peer, std::uint64_t at, std::span<std::byte> bytes) {
   const Question question{at, bytes.size()};
   group_->send(std::as_bytes(std::span(&question, 1)), peer, kQuestionTag);
   AnswerState state = 0;
@@ -107,7 +117,7 @@ void NeighbourCopies::read(int node, std::uint64_t at, std::span<std::byte> byte
 
 /// \return whether there was a question
 bool NeighbourCopies::answer_next(Asker& asker) {
-  if (!asker.receive->test()) return false;
+  if (asker.receive == nullptr || !asker.receive->test()) return false;
   std::exchange(asker.receive, nullptr)->wait();
   if (asker.question.count == 0) return true;
   answer(asker);
@@ -135,10 +145,10 @@ void NeighbourCopies::answer_all() {
   constexpr microseconds kShortest{20}, kLongest{1000};
   microseconds pause = kShortest;
   try {
-    while (!askers_.empty() && !stopped_) {
+    const auto may_ask = [](const Asker& asker) { return asker.receive != nullptr; };
+    while (std::ranges::any_of(askers_, may_ask) && !stopped_) {
       bool asked = false;
       for (Asker& asker : askers_) asked = answer_next(asker) || asked;
-      std::erase_if(askers_, [](const Asker& asker) { return asker.receive == nullptr; });
       pause = asked ? kShortest : std::min(2 * pause, kLongest);
       std::this_thread::sleep_for(pause);
     }
