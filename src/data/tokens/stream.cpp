@@ -130,7 +130,7 @@ void TokenStream::require_tokens(std::int64_t first, std::span<const std::int32_
                               *bad, vocabulary_));
 }
 
-void TokenStream::check(Range range) const {
+void TokenStream::check(ExampleRange range) const {
   constexpr std::int64_t kAtATime = 1 << 16;
   std::vector<std::int32_t> tokens;
   for (std::int64_t first = range.first; in_file() && first < range.last; first += std::ssize(tokens)) {

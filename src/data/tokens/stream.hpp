@@ -47,7 +47,7 @@ class TokenStream {
   /// token's
   void read(std::int64_t first, std::span<std::int32_t> out) const;
   /// Reads tokens [range) of a file for their check alone. \throws DataError, as `read`
-  void check(Range range) const;
+  void check(ExampleRange range) const;
   /// Asks for tokens that will be read soon.
   void fetch(std::int64_t first, std::int64_t count) const;
 
