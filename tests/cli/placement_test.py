@@ -179,7 +179,7 @@ class Trained(Placed):
         limit = "replica.placement.memory={}"
         for name, pairs, before, after in (
             ("auto", ["train.micro_batches=auto", "replica.stages=auto"], "1 GiB", "1 GiB"),
-            ("largest", ["train.batch_size=largest", "train.micro_batches=4"], "90 MiB", "200 MiB"),
+            ("largest", ["train.batch_size=largest", "train.micro_batches=4"], "100 MiB", "200 MiB"),
         ):
             with self.subTest(name):
                 words = settings(*pairs)

@@ -352,8 +352,9 @@ std::string Parser::unknown(const std::string& key) const {
   if (same == std::vector{key}) {
     return fmt::format("; did you mean '{}' at the top level? Known here: {}", key, quoted(known));
   }
-  if (!same.empty()) return did_you_mean(same);
   const std::string nearest = nearest_name(key, known);
+  const bool has_other_ending = !nearest.empty() && (nearest.starts_with(key) || key.starts_with(nearest));
+  if (!same.empty() && !has_other_ending) return did_you_mean(same);
   if (!nearest.empty()) return did_you_mean({nearest});
   const auto similar = elsewhere_than_here(keys_like(key, shared_.root));
   return similar.empty() ? fmt::format("; known here: {}", quoted(known)) : did_you_mean(similar);
