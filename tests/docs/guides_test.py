@@ -124,7 +124,7 @@ def add_layer(folder):
         "tests/nn/hard_tanh_test.cpp": "TEST_CASE",
     }
     table = "src/nn/layers/catalog.cpp"
-    blocks = add_example(folder, "add-a-layer.md", sources, table, "hard_tanh_layer()", "sequence_pool_layer()")
+    blocks = add_example(folder, "add-a-layer.md", sources, table, "hard_tanh_layer()", "scale_layer()")
     add_kernel(folder, "hard_tanh.hpp", blocks, "HardTanhKernels")
 
 
