@@ -30,9 +30,10 @@ RowMoments moments_of(Count n, const float* x, float epsilon) {
 void forward(const PixelRows& rows, const float* x, const float* gamma, const float* beta, float* y) {
   const Count n = rows.channels;
   for (Count row = 0; row < rows.count; ++row, x += n, y += n) {
-    const auto [mean, inverse] = moments_of(n, x, rows.epsilon);
+    const RowMoments own = moments_of(n, x, rows.epsilon);
     for_each_vector(n, [&](Count i, auto lanes) {
-      lanes.put(y + i, (lanes.get(x + i) - mean) * inverse * lanes.get(gamma + i) + lanes.get(beta + i));
+      const Vector normal = (lanes.get(x + i) - own.mean) * own.inverse;
+      lanes.put(y + i, normal * lanes.get(gamma + i) + lanes.get(beta + i));
     });
   }
 }
@@ -41,10 +42,10 @@ void backward(const PixelRows& rows, const float* x, const float* gamma, const f
               float* dbeta) {
   const Count n = rows.channels;
   for (Count row = 0; row < rows.count; ++row, x += n, dy += n) {
-    const auto [mean, inverse] = moments_of(n, x, rows.epsilon);
+    const RowMoments own = moments_of(n, x, rows.epsilon);
     Vector sum{}, products{};  // of d = gamma dy, and of d x̂; in lanes that are not used, gamma and so d is 0
     for_each_vector(n, [&](Count i, auto lanes) {
-      const Vector gradient = lanes.get(dy + i), normal = (lanes.get(x + i) - mean) * inverse;
+      const Vector gradient = lanes.get(dy + i), normal = (lanes.get(x + i) - own.mean) * own.inverse;
       const Vector d = gradient * lanes.get(gamma + i);
       sum += d;
       products += d * normal;
@@ -56,8 +57,8 @@ void backward(const PixelRows& rows, const float* x, const float* gamma, const f
     const auto of_d = static_cast<float>(total(sum) / static_cast<double>(n));
     const auto of_products = static_cast<float>(total(products) / static_cast<double>(n));
     for_each_vector(n, [&](Count i, auto lanes) {
-      const Vector normal = (lanes.get(x + i) - mean) * inverse;
-      lanes.put(dx + i, inverse * (lanes.get(dy + i) * lanes.get(gamma + i) - (of_d + normal * of_products)));
+      const Vector normal = (lanes.get(x + i) - own.mean) * own.inverse;
+      lanes.put(dx + i, own.inverse * (lanes.get(dy + i) * lanes.get(gamma + i) - (of_d + normal * of_products)));
     });
     dx += n;
   }
