@@ -10,6 +10,7 @@
 #include "sets.hpp"
 #include "stream/streaming_feed.hpp"
 #include "unisono/base/random.hpp"
+#include "wide_rows.hpp"
 
 namespace unisono::data {
 namespace {
@@ -344,31 +345,13 @@ TEST_CASE("a rank that needs no inputs gets the labels and shares of mixtures", 
   CHECK(take_all(*set, options, {0, 0}, 4) == expected);
 }
 
-/// Rows of 64 KiB, each of one value, 16 a block. \return its path
-std::string write_rows(const std::string& path, std::int64_t examples) {
-  constexpr std::uint64_t kWidth = 65536;
-  hdf5::File file(path, hdf5::File::Mode::create);
-  std::vector<std::uint8_t> features(static_cast<std::size_t>(examples) * kWidth);
-  std::vector<std::int64_t> labels(static_cast<std::size_t>(examples));
-  for (std::size_t i = 0; i < labels.size(); ++i) {
-    std::fill_n(features.begin() + static_cast<std::ptrdiff_t>(i * kWidth), kWidth, static_cast<std::uint8_t>(i));
-    labels[i] = static_cast<std::int64_t>(i % 7);
-  }
-  file.create<std::uint8_t>("train/features", {labels.size(), kWidth});
-  file.write_rows("train/features", 0, labels.size(), features.data());
-  file.write("train/labels", labels);
-  return path;
-}
-
-constexpr std::int64_t kBlockBytes = 16 * 65536;
-
 TEST_CASE("streamed mixtures are the same on any number of ranks, with micro-batches, and resumed", "[mixing][long]") {
   const TempDir folder;
-  DataSettings settings = settings_of(write_rows(folder / "a.h5", 150), 1, 0);
+  DataSettings settings = settings_of(write_wide_rows(folder / "a.h5", 150), 1, 0);
   settings.normalization = NormalizationKind::none;
   settings.reader = Reader::streaming;
-  settings.window_bytes = GENERATE(2, 10) * kBlockBytes;  // one lane, five
-  const std::int64_t steps = 13;                          // of an epoch; the last has six examples
+  settings.window_bytes = GENERATE(2, 10) * kBlockOfWideRows;  // one lane, five
+  const std::int64_t steps = 13;                               // of an epoch; the last has six examples
   const auto set = open_dataset(settings, 1);
   const SourceOptions serial{.batch_size = 12, .seed = kSeed};
   const auto first_of = [](std::vector<std::map<std::uint64_t, Mixed>> all) {
@@ -419,7 +402,7 @@ TEST_CASE("streamed mixtures are the same on any number of ranks, with micro-bat
 TEST_CASE("a rank that mixes streamed examples reads about two lanes more at either end", "[mixing]") {
   const TempDir folder;
   const std::int64_t examples = 640, blocks = 40;
-  const hdf5::File file(write_rows(folder / "a.h5", examples), hdf5::File::Mode::read);
+  const hdf5::File file(write_wide_rows(folder / "a.h5", examples), hdf5::File::Mode::read);
   const SetSchema schema = read_schema(file, {});
   const GroupSchema& group = schema.any_group();
   LaneSettings settings;
@@ -429,7 +412,7 @@ TEST_CASE("a rank that mixes streamed examples reads about two lanes more at eit
   settings.steps = 32;
   settings.shape = {20, 1};
   settings.mixes = true;
-  const std::int64_t window = 40 * kBlockBytes;
+  const std::int64_t window = 40 * kBlockOfWideRows;
   for (const int ranks : {1, 4}) {
     for (int rank = 0; rank < ranks; ++rank) {
       Schedule schedule(examples, {.rank = rank, .size = ranks, .batch_size = 20}, false);
@@ -442,7 +425,8 @@ TEST_CASE("a rank that mixes streamed examples reads about two lanes more at eit
       }
       // Five lanes of twenty and at most one more, two blocks each, and what is read ahead of the next epoch.
       const std::int64_t lanes = ranks == 1 ? 20 : 6;
-      CHECK(feed.reader().bytes_read() <= (blocks * lanes / 20 + 2 * lanes) * (kBlockBytes + 64) + window * lanes / 20);
+      CHECK(feed.reader().bytes_read() <=
+            (blocks * lanes / 20 + 2 * lanes) * (kBlockOfWideRows + 64) + window * lanes / 20);
     }
   }
 }

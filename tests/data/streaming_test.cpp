@@ -9,6 +9,7 @@
 #include "dense/plan.hpp"
 #include "sets.hpp"
 #include "stream/streaming_feed.hpp"
+#include "wide_rows.hpp"
 
 using namespace unisono::data;
 using unisono::test::TempDir;
@@ -65,24 +66,6 @@ Taken take_epoch(const unisono::data::LaneSettings& settings, int rank, int size
     if (batch.last_of_step && !last) taken.steps.emplace_back();
   }
   return taken;
-}
-
-/// 64 KiB an example: 16 of them are a block.
-constexpr std::uint64_t kWidth = 65536;
-constexpr std::int64_t kBlockBytes = 16 * 65536;
-
-std::string write_wide_set(const std::string& path, std::int64_t examples) {
-  unisono::data::hdf5::File file(path, unisono::data::hdf5::File::Mode::create);
-  std::vector<std::uint8_t> features(static_cast<std::size_t>(examples) * kWidth);
-  std::vector<std::int64_t> labels(static_cast<std::size_t>(examples));
-  for (std::size_t i = 0; i < labels.size(); ++i) {
-    std::fill_n(features.begin() + static_cast<std::ptrdiff_t>(i * kWidth), kWidth, static_cast<std::uint8_t>(i));
-    labels[i] = static_cast<std::int64_t>(i % 7);
-  }
-  file.create<std::uint8_t>("train/features", {labels.size(), kWidth});
-  file.write_rows("train/features", 0, labels.size(), features.data());
-  file.write("train/labels", labels);
-  return path;
 }
 
 }  // namespace
@@ -167,14 +150,14 @@ TEST_CASE("streaming: P ranks equal one, every example once, features and labels
   const TempDir folder;
   const std::int64_t examples = 150;
   unisono::data::DataSettings settings;
-  settings.path = write_wide_set(folder / "a.h5", examples);
+  settings.path = write_wide_rows(folder / "a.h5", examples);
   settings.reader = unisono::data::Reader::streaming;
-  settings.window_bytes = 8 * kBlockBytes;  // of 10
+  settings.window_bytes = 8 * kBlockOfWideRows;  // of 10
   settings.partition = GENERATE(unisono::data::Partition::global, unisono::data::Partition::fixed);
   settings.validation_fraction = GENERATE(0.0, 0.3);
   const auto set = unisono::data::open_dataset(settings, 1);
   CHECK_FALSE(set->info().resident);
-  CHECK(set->info().bytes_per_node == 8 * kBlockBytes);
+  CHECK(set->info().bytes_per_node == 8 * kBlockOfWideRows);
   const auto epoch = [&](int ranks) {
     std::vector<std::vector<std::uint64_t>> steps;
     for (int rank = 0; rank < ranks; ++rank) {
@@ -184,8 +167,8 @@ TEST_CASE("streaming: P ranks equal one, every example once, features and labels
         const unisono::data::Batch batch = source->next();
         for (std::size_t i = 0; i < batch.examples.size(); ++i) {
           const std::uint64_t row = batch.examples[i];
-          CHECK(batch.features[i * kWidth] == static_cast<float>(row & 255));
-          CHECK(batch.features[(i + 1) * kWidth - 1] == static_cast<float>(row & 255));
+          CHECK(batch.features[i * kWideRow] == static_cast<float>(row & 255));
+          CHECK(batch.features[(i + 1) * kWideRow - 1] == static_cast<float>(row & 255));
           CHECK(batch.labels[i] == static_cast<int>(row % 7));
           step.push_back(row);
         }
@@ -221,9 +204,9 @@ TEST_CASE("streaming: P ranks equal one, every example once, features and labels
 TEST_CASE("streaming: a source that is sent to a cursor goes on as one that came there", "[streaming]") {
   const TempDir folder;
   unisono::data::DataSettings settings;
-  settings.path = write_wide_set(folder / "a.h5", 100);
+  settings.path = write_wide_rows(folder / "a.h5", 100);
   settings.reader = unisono::data::Reader::streaming;
-  settings.window_bytes = 6 * kBlockBytes;
+  settings.window_bytes = 6 * kBlockOfWideRows;
   const auto set = unisono::data::open_dataset(settings, 1);
   const unisono::data::SourceOptions options{.rank = 1, .size = 2, .batch_size = 9, .micro_batches = 2, .seed = 3};
   const auto through = set->train(options), sent = set->train(options);
@@ -238,13 +221,13 @@ TEST_CASE("streaming: a source that is sent to a cursor goes on as one that came
 TEST_CASE("streaming stays within its window, and ranks read their share", "[streaming]") {
   const TempDir folder;
   const std::int64_t examples = 640, blocks = 40;
-  const unisono::data::hdf5::File file(write_wide_set(folder / "a.h5", examples),
+  const unisono::data::hdf5::File file(write_wide_rows(folder / "a.h5", examples),
                                        unisono::data::hdf5::File::Mode::read);
   const unisono::data::SetSchema schema = unisono::data::read_schema(file, {});
   const unisono::data::GroupSchema& group = schema.any_group();
   REQUIRE(unisono::data::block_rows(group) == 16);
   unisono::data::LaneSettings settings = lanes(examples, 16, 8, {8, 1});
-  const std::int64_t window = 16 * kBlockBytes + 4096;
+  const std::int64_t window = 16 * kBlockOfWideRows + 4096;
   for (const int ranks : {1, 2, 4}) {
     std::int64_t read = 0, peak = 0;
     for (int rank = 0; rank < ranks; ++rank) {
@@ -257,8 +240,8 @@ TEST_CASE("streaming stays within its window, and ranks read their share", "[str
       peak += feed.reader().peak_bytes();
     }
     // Two epochs, and at most a window of the third.
-    CHECK(read >= 2 * blocks * kBlockBytes);
-    CHECK(read <= 2 * blocks * (kBlockBytes + 64) + window);
+    CHECK(read >= 2 * blocks * kBlockOfWideRows);
+    CHECK(read <= 2 * blocks * (kBlockOfWideRows + 64) + window);
     CHECK(peak <= window);
   }
 }
@@ -266,7 +249,7 @@ TEST_CASE("streaming stays within its window, and ranks read their share", "[str
 TEST_CASE("streaming: a rank without examples neither reads nor hangs", "[streaming]") {
   const TempDir folder;
   unisono::data::DataSettings settings;
-  settings.path = write_wide_set(folder / "a.h5", 20);
+  settings.path = write_wide_rows(folder / "a.h5", 20);
   settings.reader = unisono::data::Reader::streaming;
   const auto set = unisono::data::open_dataset(settings, 1);
   const auto source = set->train({.rank = 0, .size = 3, .batch_size = 2});
@@ -305,7 +288,7 @@ TEST_CASE("streaming: a last step may be left out, or be joined to the step befo
           CAPTURE(reader, drop, ranks, partition == unisono::data::Partition::fixed);
           const std::int64_t examples = 12 * ranks * 8 + ranks;  // one left for each rank
           unisono::data::DataSettings settings;
-          settings.path = write_wide_set(folder / (reader + std::to_string(ranks) + ".h5"), examples);
+          settings.path = write_wide_rows(folder / (reader + std::to_string(ranks) + ".h5"), examples);
           settings.reader = unisono::value_of(reader, unisono::data::kReaders);
           settings.partition = partition;
           const auto set = unisono::data::open_dataset(settings, 1);

@@ -48,7 +48,6 @@ std::uint64_t identity_of(const hdf5::File& file, const SetSchema& schema) {
   return hash ^ hash_of_external_files(file);
 }
 
-constexpr std::int64_t kDefaultWindowBytes = 256 << 20;
 constexpr double kResidentShare = 0.5;  // of the memory that is available
 
 /// Bytes that a node needs for the whole set in memory.

@@ -8,6 +8,8 @@
 
 namespace unisono::data {
 
+inline constexpr std::int64_t kDefaultWindowBytes = 256 << 20;  ///< data.window_bytes = 0
+
 /// All that is decided about a set before its features are read.
 struct SetPlan {
   SetPlan() = default;

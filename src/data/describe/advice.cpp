@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "dense/plan.hpp"
 #include "dense/rows.hpp"
 #include "dense/schema.hpp"
 #include "describe/figures.hpp"
@@ -22,7 +23,6 @@ namespace unisono::data {
 namespace {
 
 constexpr std::uint64_t kSmallChunk = 64 << 10, kLargeChunk = 4 << 20, kGoodChunk = 1 << 20;  // bytes
-constexpr std::int64_t kDefaultWindow = 256 << 20;                                            // of data.window_bytes
 
 /// What is found, and what to do about it.
 struct Advice {
@@ -94,7 +94,7 @@ void advise_on_chunks(const hdf5::File& file, const std::string& path, const hdf
 /// How fast evenly spaced blocks of a group are read, in bytes in memory a second.
 double measure_reading(const hdf5::File& file, const GroupSchema& group) {
   constexpr std::int64_t kMostRead = 32;
-  const std::int64_t rows = block_rows(group), blocks = (group.examples + rows - 1) / rows;
+  const std::int64_t rows = block_rows(group), blocks = divide_up(group.examples, rows);
   const std::int64_t wanted = std::min(blocks, kMostRead);
   constexpr double kLongest = 2;  // seconds
   const Stopwatch watch;
@@ -132,10 +132,10 @@ Neighbours compare_neighbours(const hdf5::File& file, const GroupSchema& group) 
 }
 
 void advise_on_streaming(const hdf5::File& file, const GroupSchema& train, Advice& advice) {
-  const std::int64_t rows = block_rows(train), blocks = (train.examples + rows - 1) / rows;
+  const std::int64_t rows = block_rows(train), blocks = divide_up(train.examples, rows);
   const std::int64_t bytes = rows * train.bytes_per_example();
   constexpr std::int64_t kBatch = 256;
-  const LaneShape shape = choose_lanes(kDefaultWindow, bytes, blocks, kBatch);
+  const LaneShape shape = choose_lanes(kDefaultWindowBytes, bytes, blocks, kBatch);
   const std::int64_t window = std::min(blocks, shape.lanes * shape.group_blocks);
   advice.facts += fmt::format(
       "\nStreaming (data.reader = \"streaming\") reads blocks of {} ({}); the set has {}. With the default window of\n"

@@ -13,8 +13,6 @@
 namespace unisono::data {
 namespace {
 
-std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-
 /// ⌈√n⌉, at least 1.
 std::uint64_t ceil_root(std::uint64_t n) {
   auto root = static_cast<std::uint64_t>(std::sqrt(static_cast<double>(n)));

@@ -41,6 +41,9 @@ inline Range part_of(std::int64_t n, std::int64_t i, std::int64_t parts) {
   return {whole * i + rest * i / parts, whole * (i + 1) + rest * (i + 1) / parts};
 }
 
+/// ⌈a / b⌉, of numbers that are not negative.
+inline std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
 /// A rank's slice of a micro-batch, as places in an epoch's order of examples.
 struct MicroBatch {
   std::int64_t epoch = 0, step = 0;

@@ -15,6 +15,8 @@
 namespace unisono::data {
 namespace {
 
+constexpr const char *kPages = "/pages", *kIndex = "/index";  ///< the names of the two files
+
 OpenFile open_for_pages(const std::string& path, std::uint64_t bytes) {
   OpenFile file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   struct stat state {};
@@ -51,12 +53,6 @@ int write_all(int file, std::uint64_t at, std::span<const std::byte> from) {
   return 0;
 }
 
-std::uint64_t disk_bytes_of(int file) {
-  struct stat state {};
-  constexpr std::uint64_t kBlock = 512;
-  return ::fstat(file, &state) == 0 ? static_cast<std::uint64_t>(state.st_blocks) * kBlock : 0;
-}
-
 /// Locks or unlocks bytes of the index, one for each page. The lock belongs to the open file, not to the process.
 void lock_pages(int index, short kind, std::uint64_t first, std::uint64_t last) {
   struct flock range {};
@@ -81,17 +77,26 @@ OpenFile& OpenFile::operator=(OpenFile&& other) noexcept {
   return *this;
 }
 
+std::uint64_t bytes_on_disk(const std::string& folder) {
+  constexpr std::uint64_t kBlock = 512;
+  std::uint64_t bytes = 0;
+  for (const char* name : {kPages, kIndex}) {
+    struct stat state {};
+    if (::stat((folder + name).c_str(), &state) == 0) bytes += static_cast<std::uint64_t>(state.st_blocks) * kBlock;
+  }
+  return bytes;
+}
+
 PageFile::PageFile(const std::string& folder, std::uint64_t bytes, std::uint64_t key)
-    : bytes_(bytes),
+    : folder_(folder),
+      bytes_(bytes),
       key_(key),
-      pages_(open_for_pages(folder + "/pages", bytes)),
-      index_(open_for_pages(folder + "/index", pages() * sizeof(std::uint64_t))) {}
+      pages_(open_for_pages(folder + kPages, bytes)),
+      index_(open_for_pages(folder + kIndex, pages() * sizeof(std::uint64_t))) {}
 
 std::uint64_t PageFile::page_bytes(std::uint64_t page) const {
   return std::min(kPageBytes, bytes_ - page * kPageBytes);
 }
-
-std::uint64_t PageFile::bytes_on_disk() const { return disk_bytes_of(pages_.get()) + disk_bytes_of(index_.get()); }
 
 std::uint64_t PageFile::count() const {
   std::vector<std::uint64_t> hashes(pages());

@@ -25,6 +25,9 @@ class OpenFile {
   int descriptor_ = -1;
 };
 
+/// Bytes that the pages in a folder, and their index, take on the disk.
+std::uint64_t bytes_on_disk(const std::string& folder);
+
 /// The pages of a file that are copied to a local disk, in two files: `pages` has each page at its place, with holes
 /// where pages are missing, and `index` has eight bytes for each page: 0, or the hash of the page. A page is written
 /// before its hash, and is read only where its bytes fit the hash. So a process may be killed at any moment, and a
@@ -37,8 +40,7 @@ class PageFile {
 
   std::uint64_t pages() const { return (bytes_ + kPageBytes - 1) / kPageBytes; }
   std::uint64_t page_bytes(std::uint64_t page) const;
-  /// Bytes that the copy takes on the disk.
-  std::uint64_t bytes_on_disk() const;
+  std::uint64_t bytes_on_disk() const { return data::bytes_on_disk(folder_); }
   /// How many pages the index names.
   std::uint64_t count() const;
 
@@ -66,6 +68,7 @@ class PageFile {
  private:
   std::uint64_t hash(std::uint64_t page, std::span<const std::byte> bytes) const;
 
+  std::string folder_;
   std::uint64_t bytes_, key_;
   OpenFile pages_, index_;
 };

@@ -100,15 +100,6 @@ struct OtherCopy {
   OpenFile unused;  ///< holds its lock; closed: it is in use
 };
 
-std::uint64_t bytes_on_disk(const std::string& folder) {
-  std::uint64_t bytes = 0;
-  for (const char* name : {"/pages", "/index"}) {
-    struct stat state {};
-    if (::stat((folder + name).c_str(), &state) == 0) bytes += static_cast<std::uint64_t>(state.st_blocks) * 512;
-  }
-  return bytes;
-}
-
 OtherCopy look_at_copy(const std::string& stage, const std::string& folder) {
   OtherCopy copy{
       .folder = folder, .note = read_note(folder), .bytes = bytes_on_disk(folder), .last_use = {}, .unused = {}};

@@ -28,8 +28,6 @@ std::int64_t lanes_of(const LaneSettings& settings, Schedule schedule) {
   return static_cast<std::int64_t>(lanes.size());
 }
 
-std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-
 std::uint64_t draw_seed(RandomStream random) {
   const std::uint64_t high = random.bits();
   return (high << 32) | random.bits();

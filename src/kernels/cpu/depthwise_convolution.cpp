@@ -39,6 +39,8 @@ struct Lines {
     return block * lanes.block_size(extent) + group * lanes.width + part * kLine;
   }
   Index pixel() const { return channels * lanes.width; }
+  /// The channel of a float of a group's lines; at least `channels`: none.
+  Index channel(Index group, Index lane) const { return are_channels() ? group * kLine + lane : group; }
 
  private:
   Index parts_of_block() const { return std::max<Index>(1, lanes.width / kLine); }
@@ -124,7 +126,7 @@ void arrange_weights(const Lines& lines, Index taps, bool turned, const float* w
     for (Index tap = 0; tap < taps; ++tap, to += kLine) {
       const Index from = turned ? taps - 1 - tap : tap;
       for (Index lane = 0; lane < kLine; ++lane) {
-        const Index channel = lines.are_channels() ? group * kLine + lane : group;
+        const Index channel = lines.channel(group, lane);
         to[lane] = channel < lines.channels ? w[channel * taps + from] : 0.0F;
       }
     }
@@ -134,7 +136,7 @@ void arrange_weights(const Lines& lines, Index taps, bool turned, const float* w
 /// A group's bias as a line.
 void arrange_bias(const Lines& lines, Index group, View b, float* line) {
   for (Index lane = 0; lane < kLine; ++lane) {
-    const Index channel = lines.are_channels() ? group * kLine + lane : group;
+    const Index channel = lines.channel(group, lane);
     line[lane] = channel < lines.channels ? b[static_cast<std::size_t>(channel)] : 0.0F;
   }
 }

@@ -168,12 +168,12 @@ SharedStaging::SharedStaging(comm::Communicator& world, const data::DataSettings
     set_.reset();
     return;
   }
-  if (divided && nodes > 1) divide(world, log);
+  if (divided && nodes > 1) divide(world, nodes, log);
   log.info(
       fmt::format("{} is staged in {}: {}", on_one_line(settings.path), on_one_line(settings.stage), set_->text()));
 }
 
-void SharedStaging::divide(comm::Communicator& world, Log& log) {
+void SharedStaging::divide(comm::Communicator& world, int nodes, Log& log) {
   const auto identities = world.all_gather_joined(std::vector<std::uint64_t>{set_->identity()});
   if (std::ranges::adjacent_find(identities, std::ranges::not_equal_to{}) != identities.end()) {
     if (world.is_root())
@@ -182,7 +182,7 @@ void SharedStaging::divide(comm::Communicator& world, Log& log) {
     return;
   }
   neighbours_ = std::make_unique<NeighbourCopies>(world, *set_);
-  set_->divide(world.node(), static_cast<int>(world.max(world.node()) + 1), neighbours_.get());
+  set_->divide(world.node(), nodes, neighbours_.get());
 }
 
 SharedStaging::~SharedStaging() {

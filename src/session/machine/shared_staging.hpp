@@ -24,7 +24,7 @@ class SharedStaging {
   data::StagedBytes read_bytes() const { return set_ ? set_->read_bytes() : data::StagedBytes{}; }
 
  private:
-  void divide(comm::Communicator& world, Log& log);
+  void divide(comm::Communicator& world, int nodes, Log& log);
 
   std::unique_ptr<data::StagedSet> set_;  ///< null: there is no such file
   std::unique_ptr<NeighbourCopies> neighbours_;
