@@ -20,6 +20,7 @@
 #include <utility>
 
 #include "unisono/base/errors.hpp"
+#include "unisono/base/file_pattern.hpp"
 #include "unisono/base/nesting.hpp"
 #include "unisono/base/printable.hpp"
 #include "unisono/base/raw_file.hpp"
@@ -193,9 +194,11 @@ std::string find_data(const std::string& run_folder, const std::string& given) {
   const auto json = nlohmann::json::parse(shallow_json(read_text_file(file), file), nullptr, false);
   if (!json.is_object() || json.value("path", "") != given) return given;
   const std::string absolute = json.value("absolute", ""), moved = run_folder + "/" + json.value("from_run_folder", "");
+  if (is_file_pattern(given) && has_files(given)) return given;
   if (fs::equivalent(given, absolute, ignored)) return given;
-  if (is_file(absolute)) return absolute;
-  return is_file(moved) ? fs::path(moved).lexically_normal().string() : given;
+  const auto is_there = [](const std::string& path) { return is_file_pattern(path) ? has_files(path) : is_file(path); };
+  if (is_there(absolute)) return absolute;
+  return is_there(moved) ? fs::path(moved).lexically_normal().string() : given;
 }
 
 std::string try_to_write_text_file(const std::string& path, const std::string& text) {

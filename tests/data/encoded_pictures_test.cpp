@@ -69,13 +69,14 @@ Bytes pixels_of(std::int64_t i, std::int64_t count) {
   return pixels;
 }
 
-/// Pictures of 12 × 10, 14 × 10, …, which become images of 6 × 5.
-std::string write_pictures(const std::string& path, bool damaged = false) {
+/// Pictures of 12 × 10, 14 × 10, …, which become images of 6 × 5: numbers [first, last).
+std::string write_pictures(const std::string& path, bool damaged = false, std::int64_t first = 0,
+                           std::int64_t last = kPictures) {
   Bytes bytes;
   std::vector<std::uint64_t> ends;
   std::vector<std::int32_t> labels;
   std::vector<std::string> names;
-  for (std::int64_t i = 0; i < kPictures; ++i) {
+  for (std::int64_t i = first; i < last; ++i) {
     const std::uint32_t height = 12 + 2 * static_cast<std::uint32_t>(i % 3), width = 10;
     Bytes file = png(height, width, pixels_of(i, height * width));
     if (damaged && i == 7) file[file.size() / 2] ^= 0xFFU;
@@ -164,6 +165,24 @@ TEST_CASE("encoded pictures become the images that an import of pixels would hol
     }
   }
   CHECK(example == kPictures);
+}
+
+TEST_CASE("pictures in several files are those of one file", "[encoded]") {
+  const TempDir folder;
+  const Images whole = images_of(*open_dataset(augmented(write_pictures(folder / "whole.h5")), 1), 1, 2);
+  write_pictures(folder / "part-a.h5", false, 0, 5);
+  write_pictures(folder / "part-b.h5", /*damaged=*/true, 5, 6);  // does not hold the damaged one
+  write_pictures(folder / "part-c.h5", false, 6);
+  DataSettings settings = augmented(folder / "part-*.h5");
+  for (const Reader reader : {Reader::resident, Reader::streaming}) {
+    settings.reader = reader;
+    const auto set = open_dataset(settings, 1);
+    CHECK(images_of(*set, 2, 2) == whole);
+    CHECK(set->file_names(Split::train).at(6) == "class/6.png");
+  }
+  write_pictures(folder / "part-c.h5", /*damaged=*/true, 6);
+  CHECK_THAT(test::message_of<DataError>([&] { images_of(*open_dataset(settings, 1), 1, 2); }),
+             Contains("part-*.h5: /train/pictures: example 7 (class/7.png)"));
 }
 
 TEST_CASE("mixtures of encoded pictures are the same on any ranks and threads, and resumed", "[encoded]") {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -56,8 +57,15 @@ class File {
   ~File();
   File(File&&) noexcept;
   File& operator=(File&&) noexcept;
+  /// Several files as one, for reading. Datasets and lists in the groups of the names `groups` have the rows of all
+  /// files that have them, one file after the other; of all else, the first file that has it counts. What does not fit
+  /// together is for the caller to find.
+  /// \param path what messages call it \param parts opened for reading, at least one
+  static File join(std::string path, std::vector<File> parts, std::vector<std::string> groups);
 
   const std::string& path() const;
+  /// The files that were joined; empty for a single file.
+  std::span<const File> parts() const;
   /// Whether there is a group or dataset with a path; false where a group above it is missing.
   bool exists(const std::string& object) const;
   /// All objects that lead to other files.
@@ -73,6 +81,7 @@ class File {
   DatasetShape shape(const std::string& dataset) const;
   /// Bytes from the file's start to the first value of a contiguous dataset, whose values follow in row-major order; 0
   /// if it has no values.
+  /// \pre the file is a single one
   std::uint64_t offset(const std::string& dataset) const;
 
   /// Rows [first, first + count) along the first axis, converted by HDF5 to T (uint8_t, uint16_t, uint32_t, int32_t,
@@ -129,6 +138,7 @@ class File {
 
  private:
   struct State;
+  File();
   void check_stored(const std::string& dataset) const;
   std::vector<std::string> read_names(const std::string& list, std::uint64_t first, std::uint64_t count) const;
 

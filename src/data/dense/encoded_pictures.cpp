@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "set/external.hpp"
 #include "unisono/base/errors.hpp"
 
 namespace unisono::data {
@@ -17,11 +18,27 @@ namespace {
 std::string describe_picture(const EncodedPictures& pictures, std::int64_t row) {
   const std::string where = fmt::format("{}: /{}/pictures: example {}", pictures.set, pictures.group, row);
   try {
-    const hdf5::File file(pictures.set, hdf5::File::Mode::read);
+    const hdf5::File file = open_set_file(pictures.set, /*external_files=*/true);
     const auto name = file.read_strings(pictures.group + "/files", static_cast<std::uint64_t>(row), 1);
     return fmt::format("{} ({})", where, name.at(0));
   } catch (const Error&) {
     return where;  // the set has no names
+  }
+}
+
+/// Where the set is several files: makes the ends, which each file counts from its own first byte, those in all bytes.
+void join_ends(const hdf5::File& file, const std::string& bytes, const std::string& ends,
+               std::vector<std::uint64_t>& joined) {
+  std::uint64_t before = 0, row = 0;
+  for (const hdf5::File& part : file.parts()) {
+    if (!part.exists(ends)) continue;
+    const std::uint64_t size = part.shape(bytes).rows(), rows = part.shape(ends).rows();
+    if (rows > 0 && joined[row + rows - 1] != size) {
+      fail_pictures(part, ends, fmt::format("ends at {}, but should at {}, the bytes of /{}", joined[row + rows - 1],
+                                            size, bytes));
+    }
+    for (const std::uint64_t end = row + rows; row < end; ++row) joined[row] += before;
+    before += size;
   }
 }
 
@@ -63,6 +80,7 @@ EncodedPictures read_encoded_pictures(const hdf5::File& file, const std::string&
   if (file.shape(ends).extent.size() != 1) fail_pictures(file, ends, "should have one axis: where each picture ends");
   pictures.ends = file.read<std::uint64_t>(ends);
   if (pictures.ends.empty()) fail_pictures(file, ends, "is empty; leave the group out, or give it pictures");
+  join_ends(file, bytes, ends, pictures.ends);
   if (!std::ranges::is_sorted(pictures.ends) || pictures.ends.back() > shape.rows()) {
     fail_pictures(file, ends, fmt::format("should be ascending and at most {}, the bytes of /{}", shape.rows(), bytes));
   }

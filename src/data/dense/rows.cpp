@@ -10,6 +10,7 @@
 
 #include "dense/feature_writer.hpp"
 #include "recipe/fit.hpp"
+#include "set/external.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/base/threads.hpp"
 #include "unisono/data/moments.hpp"
@@ -250,7 +251,7 @@ std::int64_t block_rows(const GroupSchema& group) {
 }
 
 RawTable::RawTable(const SetSchema& schema) {
-  const hdf5::File file(schema.path, hdf5::File::Mode::read);
+  const hdf5::File file = open_set_file(schema.path, /*external_files=*/true);  // which was asked for when the set was opened
   for (std::size_t i = 0; i < groups_.size(); ++i) {
     const auto& group = schema.groups[i];
     if (!group) continue;

@@ -18,6 +18,7 @@
 #include "set/seen.hpp"
 #include "source/batch_sources.hpp"
 #include "stream/streaming_feed.hpp"
+#include "set/external.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/base/resources.hpp"
 
@@ -155,7 +156,7 @@ Table::Table(const DataSettings& settings, const NodeShare& share, const Preproc
     : settings_(settings), share_(share), trained_(trained != nullptr) {
   Agreement agreement(share_);
   agreement.all_do([&] {
-    file_.emplace(settings.path, hdf5::File::Mode::read);
+    file_ = open_set_file(settings);
     plan_.schema = read_schema(*file_, rules_of(settings, trained));
     reserve_features(plan_.schema, trained);
   });
@@ -225,7 +226,7 @@ BatchStyle Table::training_style(const GroupSchema& group, const std::vector<flo
 std::vector<std::string> Table::file_names(Split split) const {
   const GroupSchema* const group = plan_.group(split);
   if (group == nullptr) return {};
-  const hdf5::File file(settings_.path, hdf5::File::Mode::read);
+  const hdf5::File file = open_set_file(settings_);
   const std::string list = group->name + "/files";
   if (!file.exists(list) || !file.is_dataset(list)) return {};
   const std::vector<std::string> all = file.read_strings(list);

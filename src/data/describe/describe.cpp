@@ -14,6 +14,7 @@
 #include "set/external.hpp"
 #include "set/form.hpp"
 #include "unisono/base/errors.hpp"
+#include "unisono/base/file_pattern.hpp"
 #include "unisono/base/printable.hpp"
 #include "unisono/data/dataset.hpp"
 
@@ -296,7 +297,11 @@ std::string balance_text(const std::vector<std::int64_t>& counts, const std::vec
 }
 
 std::string title_text(const hdf5::File& file) {
-  return fmt::format("{}: {}, ", file.path(), size_text(static_cast<double>(std::filesystem::file_size(file.path()))));
+  const std::vector<std::string> paths = files_of(file.path());
+  double bytes = 0;
+  for (const std::string& path : paths) bytes += static_cast<double>(std::filesystem::file_size(path));
+  const std::string files = paths.size() > 1 ? count_of(std::ssize(paths), "file") + ", " : "";
+  return fmt::format("{}: {}{}, ", file.path(), files, size_text(bytes));
 }
 
 std::string survey_text(const Survey& survey) {

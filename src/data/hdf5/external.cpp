@@ -112,6 +112,12 @@ std::vector<RawFilePart> raw_file_parts(hid_t properties) {
 
 std::vector<ExternalReference> File::external_references() const {
   const LibraryLock lock;
+  std::vector<ExternalReference> all;
+  for (const File& part : state_->parts) {
+    const auto references = part.external_references();
+    all.insert(all.end(), references.begin(), references.end());
+  }
+  if (!state_->parts.empty()) return all;
   Survey survey{state_->path};
   if (H5Lvisit(state_->file.get(), H5_INDEX_NAME, H5_ITER_INC, survey_object, &survey) < 0)
     state_->fail_read("", "cannot be listed");

@@ -356,11 +356,13 @@ const std::string& File::path() const { return state_->path; }
 
 bool File::exists(const std::string& object) const {
   const LibraryLock lock;
+  if (!state_->parts.empty()) return std::ranges::any_of(state_->parts, [&](const File& p) { return p.exists(object); });
   return state_->exists(object);
 }
 
 std::vector<std::string> File::children(const std::string& group) const {
   const LibraryLock lock;
+  if (!state_->parts.empty()) return state_->children_of_parts(group);
   const Handle handle = state_->open_object(group);
   std::vector<std::string> names;
   const auto add_name = [](hid_t, const char* name, const H5L_info_t*, void* list) -> herr_t {
@@ -376,11 +378,13 @@ std::vector<std::string> File::children(const std::string& group) const {
 
 bool File::is_dataset(const std::string& object) const {
   const LibraryLock lock;
+  if (!state_->parts.empty()) return state_->holder_of(object).is_dataset(object);
   return H5Iget_type(state_->open_object(object).get()) == H5I_DATASET;
 }
 
 std::vector<std::string> File::datasets() const {
   const LibraryLock lock;
+  if (!state_->parts.empty()) return state_->parts.front().datasets();
   std::vector<std::string> paths;
   const auto add_path = [](hid_t root, const char* name, const H5L_info_t* link, void* list) -> herr_t {
     constexpr std::size_t kMost = 1000;
@@ -414,6 +418,7 @@ bool is_hdf5(const std::string& path) {
 
 bool File::has_attribute(const std::string& object, const std::string& name) const {
   const LibraryLock lock;
+  if (!state_->parts.empty()) return state_->holder_of(object).has_attribute(object, name);
   return H5Aexists(state_->open_object(object).get(), name.c_str()) > 0;
 }
 
@@ -428,6 +433,7 @@ void File::write_attribute(const std::string& object, const std::string& name, c
 template <typename T>
 T File::read_attribute(const std::string& object, const std::string& name) const {
   const LibraryLock lock;
+  if (!state_->parts.empty()) return state_->holder_of(object).read_attribute<T>(object, name);
   const Handle handle = state_->open_object(object);
   if (H5Aexists(handle.get(), name.c_str()) <= 0) state_->fail_read(object, fmt::format("has no attribute '{}'", name));
   const Handle attribute{H5Aopen(handle.get(), name.c_str(), H5P_DEFAULT), H5Aclose};

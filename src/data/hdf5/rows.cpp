@@ -73,6 +73,7 @@ void File::State::create_dataset(const std::string& dataset, const std::vector<h
 
 DatasetShape File::shape(const std::string& dataset) const {
   const LibraryLock lock;
+  if (!state_->parts.empty()) return state_->shape_of_parts(dataset);
   const Handle handle = state_->open_dataset(dataset);
   const std::vector<hsize_t> extent = extent_of(handle.get());
   DatasetShape shape;
@@ -104,6 +105,12 @@ DatasetShape File::shape(const std::string& dataset) const {
 template <typename T>
 void File::read_rows(const std::string& dataset, std::uint64_t first, std::uint64_t count, T* values) const {
   const LibraryLock lock;
+  if (!state_->parts.empty()) {
+    const std::uint64_t row_size = state_->rows_of_parts(dataset).row_size;
+    return state_->visit_parts(dataset, first, count, [&](const PartOfRows& part) {
+      part.file.read_rows(dataset, part.first, part.count, values + part.before * row_size);
+    });
+  }
   check_stored(dataset);
   const Handle handle = state_->open_dataset(dataset);
   const std::vector<hsize_t> extent = extent_of(handle.get());
@@ -237,6 +244,7 @@ void File::write_names(const std::string& names, const std::vector<std::string>&
 
 std::uint64_t File::count_strings(const std::string& list) const {
   const LibraryLock lock;
+  if (!state_->parts.empty()) return state_->rows_of_parts(list).begins.back();
   if (is_dataset(list)) {
     check_stored(list);
     return shape(list).rows();
@@ -278,6 +286,16 @@ std::vector<std::string> File::read_names(const std::string& names, std::uint64_
 std::vector<std::string> File::read_strings(const std::string& dataset, std::uint64_t first,
                                             std::uint64_t count) const {
   const LibraryLock lock;
+  if (!state_->parts.empty()) {
+    std::vector<std::string> all;
+    state_->visit_parts(dataset, first, count, [&](const PartOfRows& part) {
+      const bool whole = part.count == part.file.count_strings(dataset);  // then their hash is checked
+      const auto some =
+          whole ? part.file.read_strings(dataset) : part.file.read_strings(dataset, part.first, part.count);
+      all.insert(all.end(), some.begin(), some.end());
+    });
+    return all;
+  }
   if (!is_dataset(dataset)) return read_names(dataset, first, count);
   const Handle handle = state_->open_dataset(dataset);
   const Handle stored{H5Dget_type(handle.get()), H5Tclose};

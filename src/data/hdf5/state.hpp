@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <set>
 #include <span>
@@ -39,11 +40,42 @@ struct Version {
 /// Limit of bytes in memory per byte of the file: deflate cannot compress more.
 inline constexpr std::uint64_t kMostInflated = 1100;
 
+/// How the rows of a dataset or a list of strings are divided among joined files.
+struct JoinedRows {
+  std::vector<std::uint64_t> begins;  ///< [files + 1]
+  std::uint64_t row_size = 1;         ///< values of a row
+};
+
+/// Rows [first, first + count) of one of several joined files.
+struct PartOfRows {
+  const File& file;
+  std::uint64_t first, count;
+  std::uint64_t before;  ///< rows of other files before them
+};
+
 struct File::State {
   std::string path;
   Handle file;
   std::optional<Version> version;         ///< of a read-only file, when it was opened
   mutable std::set<std::string> checked;  ///< read-only: datasets that were found complete
+
+  // Of joined files, which have no `file`.
+  std::vector<File> parts;
+  std::vector<std::string> joined_groups;
+  mutable std::map<std::string, JoinedRows> joined_rows;  ///< by the object's path
+
+  /// The first of the joined files that has an object; without one the first of all.
+  const File& holder_of(const std::string& object) const;
+  /// The names of what a group has in any of the joined files. \throws DataError where none has the group
+  std::vector<std::string> children_of_parts(const std::string& group) const;
+  /// The shape of a dataset with the rows of all files, in the type and chunks of the first one.
+  DatasetShape shape_of_parts(const std::string& dataset) const;
+  /// How the rows of a dataset or a list of strings are divided among the files.
+  const JoinedRows& rows_of_parts(const std::string& object) const;
+  /// Calls visit for the files that have rows [first, first + count) of a dataset or a list of strings.
+  /// \throws DataError if there are fewer rows
+  void visit_parts(const std::string& object, std::uint64_t first, std::uint64_t count,
+                   const std::function<void(const PartOfRows&)>& visit) const;
 
   /// \throws DataError "PATH: /OBJECT WHAT (HDF5: REASON)"
   [[noreturn]] void fail_read(const std::string& object, const std::string& what) const;

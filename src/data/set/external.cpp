@@ -5,6 +5,8 @@
 #include <span>
 #include <vector>
 
+#include "set/joined.hpp"
+#include "unisono/base/file_pattern.hpp"
 #include "unisono/base/random.hpp"
 #include "unisono/base/raw_file.hpp"
 
@@ -49,6 +51,7 @@ std::uint64_t hash_of_references(const hdf5::File& file, int nested) {
 }  // namespace
 
 hdf5::File open_set_file(const std::string& path, bool external_files) {
+  if (is_file_pattern(path)) return open_joined(path, external_files);
   hdf5::File file(path, hdf5::File::Mode::read);
   if (!external_files) {
     file.require_own_values(

@@ -13,6 +13,7 @@
 #include "recipe/encoder.hpp"
 #include "recipe/fit.hpp"
 #include "unisono/base/errors.hpp"
+#include "unisono/base/file_pattern.hpp"
 #include "unisono/base/random.hpp"
 #include "unisono/base/raw_file.hpp"
 
@@ -242,20 +243,7 @@ class Checked {
   std::set<std::string> versions_;
 };
 
-}  // namespace
-
-void seal_set(const std::string& path) {
-  RawFile file(path, RawFile::Mode::update);
-  const std::uint64_t bytes = file.size();
-  std::vector<std::uint64_t> segments(count_segments(bytes));
-  for (std::uint64_t i = 0; i < segments.size(); ++i) segments[i] = hash_segment(path, bytes, i);
-  const std::uint64_t hash = hash_of(segments), end = bytes + segments.size() * kHashBytes;
-  file.write(bytes, std::as_bytes(std::span(segments)));
-  file.write(end, std::as_bytes(std::span(kMark)));
-  file.write(end + kMark.size(), std::as_bytes(std::span(&hash, 1)));
-}
-
-void check_seal(const std::string& path, int node_rank, int node_size) {
+void check_seal_of_file(const std::string& path, int node_rank, int node_size) {
   static Checked checked;
   const std::string version = file_version(path), part = fmt::format("{} {} {}", version, node_rank, node_size);
   // If it cannot be read, opening it will report why.
@@ -272,6 +260,23 @@ void check_seal(const std::string& path, int node_rank, int node_size) {
     fail(path, "its checksum does not match its contents");
   }
   checked.add(node_size == 1 ? version : part);
+}
+
+}  // namespace
+
+void seal_set(const std::string& path) {
+  RawFile file(path, RawFile::Mode::update);
+  const std::uint64_t bytes = file.size();
+  std::vector<std::uint64_t> segments(count_segments(bytes));
+  for (std::uint64_t i = 0; i < segments.size(); ++i) segments[i] = hash_segment(path, bytes, i);
+  const std::uint64_t hash = hash_of(segments), end = bytes + segments.size() * kHashBytes;
+  file.write(bytes, std::as_bytes(std::span(segments)));
+  file.write(end, std::as_bytes(std::span(kMark)));
+  file.write(end + kMark.size(), std::as_bytes(std::span(&hash, 1)));
+}
+
+void check_seal(const std::string& pattern, int node_rank, int node_size) {
+  for (const std::string& path : files_of(pattern)) check_seal_of_file(path, node_rank, node_size);
 }
 
 }  // namespace unisono::data

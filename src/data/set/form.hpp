@@ -42,7 +42,8 @@ void seal_set(const std::string& path);
 /// 256 MiB; else the first, the last, and two in between), divided among the node's ranks. A process checks an
 /// unchanged file once. Does nothing for a file that has no seal or cannot be read. \throws DataError if the file was
 /// changed
-void check_seal(const std::string& path, int node_rank = 0, int node_size = 1);
+/// \param pattern a path, or the pattern of several files
+void check_seal(const std::string& pattern, int node_rank = 0, int node_size = 1);
 
 /// Opens a set with dense features. Collective; see open_dataset.
 std::unique_ptr<Dataset> open_table(const DataSettings& settings, const NodeShare& share, const Preprocessing* trained);

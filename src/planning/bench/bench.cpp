@@ -5,13 +5,13 @@
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <filesystem>
 #include <map>
 #include <utility>
 #include <vector>
 
 #include "bench/trial.hpp"
 #include "unisono/base/errors.hpp"
+#include "unisono/base/file_pattern.hpp"
 #include "unisono/comm/communicator.hpp"
 #include "unisono/parallel/counters.hpp"
 #include "unisono/parallel/step_terms.hpp"
@@ -170,7 +170,7 @@ models::ModelInputs shapes_of(const settings::Config& config, const std::optiona
     const Index targets = data->classes > 0 ? 0 : data->features.size();
     return {.features = data->features, .classes = data->classes, .target_size = targets};
   }
-  if (!std::filesystem::exists(config.data.path)) {
+  if (!has_files(config.data.path)) {
     throw DataError(
         fmt::format("{}: there is no such file, so the shape of the examples is unknown; create it, or set --features "
                     "CxHxW and --classes K, or --vocabulary V for tokens",

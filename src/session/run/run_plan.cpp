@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <utility>
 
 #include "machine/model_parts.hpp"
@@ -11,6 +10,7 @@
 #include "run/resume.hpp"
 #include "run/run_outputs.hpp"
 #include "unisono/base/errors.hpp"
+#include "unisono/base/file_pattern.hpp"
 #include "unisono/records/progress.hpp"
 #include "unisono/session/abilities.hpp"
 #include "unisono/session/evaluation.hpp"
@@ -74,8 +74,7 @@ void require_other_weights(const settings::Config& config, const models::Model& 
 
 std::string check(const settings::Config& given, const CheckedUse& use) {
   const std::string& path = given.data.path;
-  std::error_code ignored;
-  if (!std::filesystem::exists(path, ignored)) {
+  if (!has_files(path)) {
     return fmt::format("{} does not exist: the config is valid, but was not checked against the data", path);
   }
   data::DatasetInfo data = data::inspect_dataset(given.data);
