@@ -12,15 +12,21 @@
 
 namespace unisono::data {
 
+/// Where the pictures of one of several files begin.
+struct PicturesOfFile {
+  std::int64_t first_row = 0, first_byte = 0;
+};
+
 /// The pictures of a group that holds the bytes of JPEG and PNG files, one after the other.
 struct EncodedPictures {
-  std::string set, group;                ///< path of the file, name of the group
-  ImageForm form;                        ///< the images that they become
-  std::vector<std::uint64_t> ends = {};  ///< [examples] where each ends among the bytes
+  std::string set, group;  ///< path of the file, name of the group
+  ImageForm form;          ///< the images that they become
+  std::int64_t examples = 0, bytes = 0;
+  std::vector<PicturesOfFile> files = {};  ///< where the set is several: those that have the group
 
-  std::uint64_t begin(std::int64_t row) const { return row == 0 ? 0 : ends[static_cast<std::size_t>(row) - 1]; }
-  /// Bytes of the pictures of these rows.
-  std::size_t bytes(Range rows) const { return static_cast<std::size_t>(begin(rows.last) - begin(rows.first)); }
+  /// Reads where the pictures of these rows begin among all bytes, and where the last one ends: [rows + 1].
+  /// \throws DataError where they do not follow each other within the bytes
+  std::vector<std::int64_t> bounds(const hdf5::File& file, Range rows) const;
 
   /// Makes the image of a picture, as evaluation sees it. \param image [C, H, W] \throws DataError naming the picture
   void read(PictureReader& reader, std::int64_t row, std::span<const std::uint8_t> picture,

@@ -22,10 +22,9 @@ namespace {
 constexpr std::int64_t kSampledRows = 32;  // of each group
 
 std::uint64_t hash_row(const hdf5::File& file, const GroupSchema& group, std::int64_t row, std::uint64_t hash) {
-  OwnedBlock one(group, {row, row + 1});
-  one.block.read(file, group, one.block.rows());
+  const OwnedBlock one(file, group, {row, row + 1});
   const RawExample example = one.block.example(row);
-  hash = hash_bytes({example.features, group.feature_bytes({row, row + 1})}, hash);
+  hash = hash_bytes({example.features, example.feature_bytes}, hash);
   if (group.has_labels) hash = hash_bytes(std::as_bytes(std::span(&example.label, 1)), hash);
   if (group.has_weights) hash = hash_bytes(std::as_bytes(std::span(&example.weight, 1)), hash);
   if (group.target_size == 0) return hash;
@@ -54,7 +53,7 @@ constexpr double kResidentShare = 0.5;  // of the memory that is available
 std::int64_t resident_bytes(const SetPlan& plan, const DataSettings& settings, const NodeShare& share, int ranks) {
   std::int64_t bytes = 0;
   for (const auto& group : plan.schema.groups) {
-    if (group) bytes += static_cast<std::int64_t>(RowBlock::bytes(*group, {0, group->examples}));
+    if (group) bytes += static_cast<std::int64_t>(RowBlock::bytes(*group));
   }
   return settings.partition == Partition::fixed ? bytes / ranks * share.node_size : bytes;
 }
@@ -67,7 +66,7 @@ void note_streaming(SetPlan& plan, const DataSettings& settings, const NodeShare
   plan.info.resident = false;
   plan.window_bytes = settings.window_bytes > 0 ? settings.window_bytes : kDefaultWindowBytes;
   const auto& train = plan.schema.group(Split::train);
-  const std::int64_t there = train ? static_cast<std::int64_t>(RowBlock::bytes(*train, {0, train->examples})) : 0;
+  const std::int64_t there = train ? static_cast<std::int64_t>(RowBlock::bytes(*train)) : 0;
   plan.info.bytes_per_node = std::min(plan.window_bytes, 2 * there) / ranks * share.node_size;
 }
 

@@ -119,7 +119,7 @@ bool encode_alike(const FittedColumn& one, const FittedColumn& other) {
 std::size_t total_bytes(const SetPlan& plan) {
   std::size_t bytes = 0;
   for (const auto& group : plan.schema.groups) {
-    if (group) bytes += RowBlock::bytes(*group, {0, group->examples});
+    if (group) bytes += RowBlock::bytes(*group);
   }
   return bytes;
 }
@@ -133,27 +133,44 @@ Range part_in_blocks(const GroupSchema& group, const NodeMemory& memory) {
 
 }  // namespace
 
-RowBlock::RowBlock(const GroupSchema& group, Range rows, std::byte* memory)
+Range feature_range(const hdf5::File& file, const GroupSchema& group, Range rows) {
+  if (rows.first == 0 && rows.last == group.examples) return {0, static_cast<std::int64_t>(group.feature_bytes())};
+  if (!group.pictures) {
+    const auto size = static_cast<std::int64_t>(group.feature_bytes()) / group.examples;
+    return {rows.first * size, rows.last * size};
+  }
+  return {group.pictures->bounds(file, {rows.first, rows.first}).front(),
+          group.pictures->bounds(file, {rows.last, rows.last}).front()};
+}
+
+RowBlock::RowBlock(const GroupSchema& group, Range rows, Range features, std::byte* memory)
     : rows_(rows),
       features_(memory),
+      first_byte_(features.first),
       feature_bytes_(static_cast<std::size_t>(group.features.size()) * size_of(group.storage)),
-      pictures_(group.pictures.get()),
       target_size_(static_cast<std::size_t>(group.target_size)) {
   const auto count = static_cast<std::size_t>(rows.size());
-  memory += aligned_bytes(group.feature_bytes(rows));
+  memory += aligned_bytes(static_cast<std::size_t>(features.size()));
   if (target_size_ > 0) targets_ = reinterpret_cast<float*>(memory);
   memory += aligned_bytes(count * target_size_ * sizeof(float));
   if (group.has_labels) labels_ = reinterpret_cast<std::int32_t*>(memory);
   memory += aligned_bytes(group.has_labels ? count * sizeof(std::int32_t) : 0);
   if (group.has_weights) weights_ = reinterpret_cast<float*>(memory);
+  memory += aligned_bytes(group.has_weights ? count * sizeof(float) : 0);
+  if (group.pictures) begins_ = reinterpret_cast<std::uint64_t*>(memory);
 }
 
-std::size_t RowBlock::bytes(const GroupSchema& group, Range rows) {
+std::size_t RowBlock::bytes(const GroupSchema& group, Range rows, Range features) {
   const auto count = static_cast<std::size_t>(rows.size());
-  return aligned_bytes(group.feature_bytes(rows)) +
+  return aligned_bytes(static_cast<std::size_t>(features.size())) +
          aligned_bytes(count * static_cast<std::size_t>(group.target_size) * sizeof(float)) +
          aligned_bytes(group.has_labels ? count * sizeof(std::int32_t) : 0) +
-         aligned_bytes(group.has_weights ? count * sizeof(float) : 0);
+         aligned_bytes(group.has_weights ? count * sizeof(float) : 0) +
+         aligned_bytes(group.pictures ? (count + 1) * sizeof(std::uint64_t) : 0);
+}
+
+std::size_t RowBlock::bytes(const GroupSchema& group) {
+  return bytes(group, {0, group.examples}, {0, static_cast<std::int64_t>(group.feature_bytes())});
 }
 
 RowBlock RowBlock::with_features(float* features, Index size) const {
@@ -166,16 +183,25 @@ RowBlock RowBlock::with_features(float* features, Index size) const {
 RawExample RowBlock::example(std::int64_t row) const {
   assert(row >= rows_.first && row < rows_.last);
   const std::size_t at = offset(row);
-  return {features(row), targets_ == nullptr ? nullptr : targets_ + at * target_size_,
-          labels_ == nullptr ? 0 : labels_[at], weights_ == nullptr ? 1.0F : weights_[at],
+  const std::size_t bytes = begins_ != nullptr ? begins_[at + 1] - begins_[at] : feature_bytes_;
+  return {features(row),
+          bytes,
+          targets_ == nullptr ? nullptr : targets_ + at * target_size_,
+          labels_ == nullptr ? 0 : labels_[at],
+          weights_ == nullptr ? 1.0F : weights_[at],
           static_cast<std::uint64_t>(row)};
 }
 
 void RowBlock::read_features(const hdf5::File& file, const GroupSchema& group, Range rows) {
-  if (pictures_ != nullptr) {
-    const std::uint64_t first = pictures_->begin(rows.first);
-    return file.read_rows(group.features_path(), first, pictures_->bytes(rows),
-                          reinterpret_cast<std::uint8_t*>(features_ + (first - pictures_->begin(rows_.first))));
+  if (group.pictures) {
+    const std::vector<std::int64_t> bounds = group.pictures->bounds(file, rows);
+    // Where these rows end, the next ones begin: whoever reads those writes it.
+    const std::size_t count = bounds.size() - (rows.last == rows_.last ? 0 : 1);
+    for (std::size_t i = 0; i < count; ++i)
+      begins_[offset(rows.first) + i] = static_cast<std::uint64_t>(bounds[i] - first_byte_);
+    return file.read_rows(group.features_path(), static_cast<std::uint64_t>(bounds.front()),
+                          static_cast<std::uint64_t>(bounds.back() - bounds.front()),
+                          reinterpret_cast<std::uint8_t*>(features_ + begins_[offset(rows.first)]));
   }
   std::byte* memory = features_ + offset(rows.first) * feature_bytes_;
   if (group.raw) {
@@ -234,16 +260,18 @@ bool share_answer(const hdf5::File& file, const GroupSchema& group, Range rows, 
   return true;
 }
 
-OwnedBlock::OwnedBlock(const GroupSchema& group, Range rows)
-    : memory_(static_cast<std::byte*>(
-          ::operator new (std::max<std::size_t>(RowBlock::bytes(group, rows), 1), std::align_val_t{kAlignmentBytes}))) {
-  block = RowBlock(group, rows, memory_.get());
+OwnedBlock::OwnedBlock(const hdf5::File& file, const GroupSchema& group, Range rows) {
+  const Range features = feature_range(file, group, rows);
+  const std::size_t bytes = std::max<std::size_t>(RowBlock::bytes(group, rows, features), 1);
+  memory_.reset(static_cast<std::byte*>(::operator new (bytes, std::align_val_t{kAlignmentBytes})));
+  block = RowBlock(group, rows, features, memory_.get());
+  block.read(file, group, rows);
 }
 
 std::int64_t block_rows(const GroupSchema& group) {
   if (group.pictures) return std::max<std::int64_t>(1, kBlockBytes / group.bytes_per_example());
   const std::int64_t chunk = group.stored.chunk.empty() ? 1 : static_cast<std::int64_t>(group.stored.chunk[0]);
-  const auto row_bytes = static_cast<std::int64_t>(group.feature_bytes({0, 1}));
+  const auto row_bytes = static_cast<std::int64_t>(group.feature_bytes()) / group.examples;
   const std::int64_t rows = std::max<std::int64_t>(1, kBlockBytes / row_bytes);
   // Chunks that are not compressed can be read in parts.
   if (chunk > rows && !group.stored.compressed) return rows;
@@ -296,8 +324,8 @@ void SharedBlocks::read(const hdf5::File& file) {
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
     const auto& group = plan_.schema.groups[i];
     if (!group) continue;
-    blocks_[i] = RowBlock(*group, {0, group->examples}, base);
-    base += RowBlock::bytes(*group, {0, group->examples});
+    blocks_[i] = RowBlock(*group, {0, group->examples}, {0, static_cast<std::int64_t>(group->feature_bytes())}, base);
+    base += RowBlock::bytes(*group);
     blocks_[i].read(file, *group, part_in_blocks(*group, memory_));
   }
 }
@@ -307,12 +335,16 @@ const RowBlock& RowsOnDemand::block(const hdf5::File& file, const GroupSchema& g
     const Range held = part.rows.block.rows();
     if (part.group == &group && held.first <= rows.first && rows.last <= held.last) return part.rows.block;
   }
-  parts_.push_back({&group, OwnedBlock(group, rows)});
-  parts_.back().rows.block.read(file, group, rows);
+  parts_.push_back({&group, OwnedBlock(file, group, rows)});
   return parts_.back().rows.block;
 }
 
 namespace {
+
+/// The bytes of an example that is a picture.
+std::span<const std::uint8_t> picture_of(const RawExample& example) {
+  return {reinterpret_cast<const std::uint8_t*>(example.features), example.feature_bytes};
+}
 
 std::vector<float> values_of(const GroupSchema& group, const RowBlock& block, std::int64_t row) {
   StoredNumbers numbers(group);
@@ -323,8 +355,7 @@ std::vector<float> values_of(const GroupSchema& group, const RowBlock& block, st
 
 std::vector<float> example_of(const StoredRows& rows, const GroupSchema& group, std::int64_t row) {
   if (const auto* block = std::get_if<const RowBlock*>(&rows)) return values_of(group, **block, row);
-  OwnedBlock one(group, {row, row + 1});
-  one.block.read(*std::get<const hdf5::File*>(rows), group, one.block.rows());
+  const OwnedBlock one(*std::get<const hdf5::File*>(rows), group, {row, row + 1});
   return values_of(group, one.block, row);
 }
 
@@ -337,8 +368,7 @@ void add_from_file(const hdf5::File& file, const GroupSchema& group, Range rows,
   const std::int64_t step = block_rows(group);
   for (std::int64_t first = rows.first; first < rows.last;) {
     const Range part{first, std::min((first / step + 1) * step, rows.last)};
-    OwnedBlock read(group, part);
-    read.block.read(file, group, part);
+    const OwnedBlock read(file, group, part);
     add_rows(read.block, part, sums);
     first = part.last;
   }
@@ -416,7 +446,7 @@ StoredNumbers::StoredNumbers(const GroupSchema& group) : shape_(group.features),
 const std::byte* StoredNumbers::of(const RawExample& example) {
   if (!pictures_) return example.features;
   image_.resize(static_cast<std::size_t>(shape_.size()));
-  pictures_->read(reader_, static_cast<std::int64_t>(example.row), picture_of(*pictures_, example), image_);
+  pictures_->read(reader_, static_cast<std::int64_t>(example.row), picture_of(example), image_);
   return reinterpret_cast<const std::byte*>(image_.data());
 }
 
@@ -425,7 +455,7 @@ const std::byte* StoredNumbers::of_part(const RawExample& example,
   image_.resize(static_cast<std::size_t>(shape_.size()));
   const auto* const made = reinterpret_cast<const std::byte*>(image_.data());
   if (pictures_) {
-    pictures_->read(reader_, static_cast<std::int64_t>(example.row), picture_of(*pictures_, example), choose, image_);
+    pictures_->read(reader_, static_cast<std::int64_t>(example.row), picture_of(example), choose, image_);
     return made;
   }
   const Index plane = shape_.height * shape_.width;

@@ -20,27 +20,28 @@ namespace unisono::data {
 /// One example in memory, before conversion to features of a batch.
 struct RawExample {
   const std::byte* features = nullptr;  ///< as the set stores them: numbers, or the bytes of a picture
+  std::size_t feature_bytes = 0;
   const float* targets = nullptr;       ///< null: none
   std::int32_t label = 0;
   float weight = 1;
   std::uint64_t row = 0;  ///< in its group
 };
 
-/// The bytes of an example that is a picture.
-inline std::span<const std::uint8_t> picture_of(const EncodedPictures& pictures, const RawExample& example) {
-  const auto row = static_cast<std::int64_t>(example.row);
-  return {reinterpret_cast<const std::uint8_t*>(example.features), pictures.bytes({row, row + 1})};
-}
+/// Where the features of rows lie among those of all rows of a group, in bytes. Reads it from the file where they are
+/// pictures. \throws DataError
+Range feature_range(const hdf5::File& file, const GroupSchema& group, Range rows);
 
 /// Rows [first, last) of a group in one piece of memory, which it does not own: all features, then all targets, labels
-/// and weights; each of these parts begins at a multiple of kAlignmentBytes.
+/// and weights, and where pictures begin; each of these parts begins at a multiple of kAlignmentBytes.
 class RowBlock {
  public:
   RowBlock() = default;
-  /// \param memory of bytes(group, rows.size()) bytes
-  RowBlock(const GroupSchema& group, Range rows, std::byte* memory);
+  /// \param features their feature_range \param memory of bytes(group, rows, features) bytes
+  RowBlock(const GroupSchema& group, Range rows, Range features, std::byte* memory);
   /// Bytes that these rows need.
-  static std::size_t bytes(const GroupSchema& group, Range rows);
+  static std::size_t bytes(const GroupSchema& group, Range rows, Range features);
+  /// Bytes that all rows of a group need.
+  static std::size_t bytes(const GroupSchema& group);
 
   /// The same targets, labels and weights with other features. \param features of a group with these rows, as floats
   RowBlock with_features(float* features, Index size) const;
@@ -49,8 +50,7 @@ class RowBlock {
   /// \pre rows().first ≤ row < rows().last
   RawExample example(std::int64_t row) const;
   const std::byte* features(std::int64_t row) const {
-    if (pictures_ != nullptr) return features_ + (pictures_->begin(row) - pictures_->begin(rows_.first));
-    return features_ + offset(row) * feature_bytes_;
+    return features_ + (begins_ != nullptr ? begins_[offset(row)] : offset(row) * feature_bytes_);
   }
   /// Those of this row and, behind them, of the rows that follow. \pre the group has them
   const std::int32_t* labels(std::int64_t row) const { return labels_ + offset(row); }
@@ -73,8 +73,9 @@ class RowBlock {
   float* targets_ = nullptr;                   ///< null: none
   std::int32_t* labels_ = nullptr;             ///< null: none
   float* weights_ = nullptr;                   ///< null: all 1
+  std::uint64_t* begins_ = nullptr;            ///< [rows + 1] of pictures, behind features_; null: examples are none
+  std::int64_t first_byte_ = 0;                ///< of the features, among those of all rows of the group
   std::size_t feature_bytes_ = 0;              ///< of one example, unless examples are pictures
-  const EncodedPictures* pictures_ = nullptr;  ///< null: examples are none
   std::size_t target_size_ = 0;
 };
 
@@ -82,10 +83,11 @@ class RowBlock {
 /// \throws DataError
 bool share_answer(const hdf5::File& file, const GroupSchema& group, Range rows, AnswerComparison& answers);
 
-/// A RowBlock that owns its memory.
+/// Rows of a file, read into memory of their own.
 class OwnedBlock {
  public:
-  OwnedBlock(const GroupSchema& group, Range rows);
+  /// \throws DataError as RowBlock::read
+  OwnedBlock(const hdf5::File& file, const GroupSchema& group, Range rows);
   RowBlock block;
 
  private:

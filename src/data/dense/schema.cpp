@@ -97,7 +97,7 @@ void read_pictures(const hdf5::File& file, GroupSchema& group, const Recipe& rec
   const ImageForm& form = *recipe.images;
   group.stored = file.shape(group.name + "/pictures");
   group.pictures = std::make_shared<const EncodedPictures>(read_encoded_pictures(file, group.name, form));
-  group.examples = std::ssize(group.pictures->ends);
+  group.examples = group.pictures->examples;
   group.stored.extent = {static_cast<std::uint64_t>(group.examples)};
   group.features = {form.channels(), form.height, form.width};
   group.storage = Storage::uint8;
@@ -325,15 +325,14 @@ constexpr std::int32_t kMostUnstated = 1 << 20;  // most classes of a set that d
 
 }  // namespace
 
-std::size_t GroupSchema::feature_bytes(Range rows) const {
-  if (pictures) return pictures->bytes(rows);
-  return static_cast<std::size_t>(rows.size() * features.size()) * size_of(storage);
+std::size_t GroupSchema::feature_bytes() const {
+  if (pictures) return static_cast<std::size_t>(pictures->bytes);
+  return static_cast<std::size_t>(examples * features.size()) * size_of(storage);
 }
 
 std::int64_t GroupSchema::bytes_per_example() const {
   const std::size_t label = (has_labels ? sizeof(std::int32_t) : 0) + (has_weights ? sizeof(float) : 0);
-  const auto all = static_cast<std::size_t>(examples);
-  const std::size_t of_features = pictures ? feature_bytes({0, examples}) / all + 1 : feature_bytes({0, 1});
+  const std::size_t of_features = feature_bytes() / static_cast<std::size_t>(examples) + (pictures ? 1 : 0);
   return static_cast<std::int64_t>(of_features + label + static_cast<std::size_t>(target_size) * sizeof(float));
 }
 

@@ -42,8 +42,8 @@ struct GroupSchema {
   std::string class_text(std::size_t label) const {
     return label < class_names.size() ? "'" + class_names[label] + "'" : std::to_string(label);
   }
-  /// Bytes of the features of some rows, or of their pictures.
-  std::size_t feature_bytes(Range rows) const;
+  /// Bytes of the features of all rows, or of their pictures.
+  std::size_t feature_bytes() const;
   /// Bytes of one example in memory: features, label and targets; on average where examples are pictures.
   std::int64_t bytes_per_example() const;
 };

@@ -101,8 +101,7 @@ double measure_reading(const hdf5::File& file, const GroupSchema& group) {
   std::int64_t examples = 0;
   for (std::int64_t i = 0; i < wanted && watch.seconds() < kLongest; ++i) {
     const std::int64_t first = part_of(blocks, i, wanted).first * rows;
-    OwnedBlock read(group, {first, std::min(first + rows, group.examples)});
-    read.block.read(file, group, read.block.rows());
+    const OwnedBlock read(file, group, {first, std::min(first + rows, group.examples)});
     examples += read.block.rows().size();
   }
   return static_cast<double>(examples * group.bytes_per_example()) / std::max(watch.seconds(), 1e-6);

@@ -99,7 +99,7 @@ std::string range_text(const Survey& survey, std::int64_t examples) {
 
 std::string features_text(const hdf5::File& file, const GroupSchema& group) {
   if (group.pictures) {
-    const auto bytes = static_cast<double>(group.feature_bytes({0, group.examples}));
+    const auto bytes = static_cast<double>(group.feature_bytes());
     return fmt::format("  pictures  {} in {} of JPEG and PNG files\n            {}\n", grouped(group.examples),
                        size_text(bytes), range_text(survey_features(file, group), group.examples));
   }
@@ -136,8 +136,7 @@ std::string beside_text(const hdf5::File& file, const GroupSchema& group) {
 
 /// The first examples: pictures, or some numbers.
 std::string examples_text(const hdf5::File& file, const GroupSchema& group) {
-  OwnedBlock first(group, {0, std::min(kShownExamples, group.examples)});
-  first.block.read(file, group, first.block.rows());
+  const OwnedBlock first(file, group, {0, std::min(kShownExamples, group.examples)});
   StoredNumbers numbers(group);
   std::vector<std::vector<float>> values;
   for (std::int64_t row = 0; row < first.block.rows().last; ++row) {
@@ -222,8 +221,7 @@ std::int64_t visit_blocks(const hdf5::File& file, const GroupSchema& group, Visi
   std::int64_t examples = 0;
   for (std::int64_t i = 0; i < visited; ++i) {
     const std::int64_t first = part_of(blocks, i, visited).first * rows;
-    OwnedBlock read(group, {first, std::min(first + rows, group.examples)});
-    read.block.read(file, group, read.block.rows());
+    const OwnedBlock read(file, group, {first, std::min(first + rows, group.examples)});
     for (std::int64_t row = read.block.rows().first; row < read.block.rows().last; ++row)
       visit(read.block.example(row));
     examples += read.block.rows().size();

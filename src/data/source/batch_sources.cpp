@@ -412,8 +412,7 @@ class StreamingReader final : public SequentialReader {
   const RowBlock& block_of(std::int64_t row) {
     if (blocks_.empty() || row >= blocks_.back().block.rows().last) {
       const std::int64_t first = row / block_rows_ * block_rows_;
-      blocks_.emplace_back(group_, Range{first, std::min(first + block_rows_, group_.examples)});
-      blocks_.back().block.read(file_, group_, blocks_.back().block.rows());
+      blocks_.emplace_back(file_, group_, Range{first, std::min(first + block_rows_, group_.examples)});
     }
     return blocks_.back().block;
   }

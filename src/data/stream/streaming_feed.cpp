@@ -42,12 +42,11 @@ std::int64_t segment_of(const std::vector<std::int64_t>& starts, std::int64_t x)
 
 LoadedCell::LoadedCell(const hdf5::File& file, const GroupSchema& group, const LaneOrder& order, const Cell& cell,
                        bool shuffle)
-    : cell_(cell), bytes_(bytes(group, order, cell)), shuffle_(shuffle), order_(order.shuffle_of(cell)) {
+    : cell_(cell), bytes_(bytes(file, group, order, cell)), shuffle_(shuffle), order_(order.shuffle_of(cell)) {
   std::int64_t start = 0;
   for (const Range& rows : order.file_rows(cell)) {
     starts_.push_back(start);
-    parts_.emplace_back(group, rows);
-    parts_.back().block.read(file, group, rows);
+    parts_.emplace_back(file, group, rows);
     start += rows.size();
   }
 }
@@ -59,10 +58,10 @@ RawExample LoadedCell::example(std::int64_t place) const {
   return block.example(block.rows().first + row - starts_[static_cast<std::size_t>(part)]);
 }
 
-std::int64_t LoadedCell::bytes(const GroupSchema& group, const LaneOrder& order, const Cell& cell) {
+std::int64_t LoadedCell::bytes(const hdf5::File& file, const GroupSchema& group, const LaneOrder& order, const Cell& cell) {
   if (!group.pictures) return cell.rows.size() * group.bytes_per_example();
   std::size_t bytes = 0;
-  for (const Range& rows : order.file_rows(cell)) bytes += RowBlock::bytes(group, rows);
+  for (const Range& rows : order.file_rows(cell)) bytes += RowBlock::bytes(group, rows, feature_range(file, group, rows));
   return static_cast<std::int64_t>(bytes);
 }
 
@@ -125,7 +124,7 @@ void CellReader::read_for(const MicroBatch& batch) {
 }
 
 void CellReader::load(const LaneOrder& order, const Key& key, const Cell& cell) {
-  const std::int64_t bytes = LoadedCell::bytes(group_, order, cell);
+  const std::int64_t bytes = LoadedCell::bytes(file_, group_, order, cell);
   {
     std::unique_lock lock(mutex_);
     // A cell for which `take` waits is read even beyond the budget.
