@@ -170,7 +170,9 @@ TEST_CASE("files that do not fit together are no set") {
                file.write("train/tokens", std::vector<std::uint16_t>{0, 1, 2});
              }),
              Contains("b.h5: holds tokens, but only tables and pictures can be several files"));
-  CHECK_THAT(refusal([](File& file) { file.write("train/labels", std::vector{0, 1}); }),
+  CHECK_THAT(refusal([](File& file) {
+               file.write("train/labels", std::vector{0, 1});
+             }),
              Contains("b.h5: has other classes"));
 }
 
@@ -188,7 +190,8 @@ TEST_CASE("a file of a set that is changed is noticed") {
   const auto set = open_dataset(settings_of(parts, Reader::streaming), 1);
   const std::uint64_t identity = set->info().identity;
   std::ofstream(folder / "part-1.h5", std::ios::app) << "more";
-  CHECK_THAT(test::message_of<DataError>([&] { trained_on(*set); }), Contains("part-1.h5") && Contains("changed while"));
+  CHECK_THAT(test::message_of<DataError>([&] { trained_on(*set); }),
+             Contains("part-1.h5") && Contains("changed while"));
   std::filesystem::remove(folder / "part-1.h5");
   CHECK(open_dataset(settings_of(parts), 1)->info().identity != identity);
 }

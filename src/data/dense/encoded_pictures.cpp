@@ -77,15 +77,16 @@ std::vector<std::int64_t> EncodedPictures::bounds(const hdf5::File& file, Range 
   std::vector<std::int64_t> all(static_cast<std::size_t>(rows.size()) + 1);
   const std::int64_t first = std::max<std::int64_t>(rows.first - 1, 0);  // a picture begins where the one before ends
   std::int64_t* const ends = all.data() + (rows.first == 0 ? 1 : 0);
-  file.read_rows(ends_of(group), static_cast<std::uint64_t>(first), static_cast<std::uint64_t>(rows.last - first), ends);
+  file.read_rows(ends_of(group), static_cast<std::uint64_t>(first), static_cast<std::uint64_t>(rows.last - first),
+                 ends);
   for (std::size_t i = 1; i < files.size(); ++i) {
     const std::int64_t from = std::max(files[i].first_row, first);
     const std::int64_t to = std::min(i + 1 < files.size() ? files[i + 1].first_row : examples, rows.last);
     for (std::int64_t row = from; row < to; ++row) ends[row - first] += files[i].first_byte;
   }
   if (std::ranges::is_sorted(all) && all.front() >= 0 && all.back() <= bytes) return all;
-  fail_pictures(file, ends_of(group), fmt::format("should be ascending and at most {}, the bytes of /{}/pictures", bytes,
-                                                  group));
+  fail_pictures(file, ends_of(group),
+                fmt::format("should be ascending and at most {}, the bytes of /{}/pictures", bytes, group));
 }
 
 EncodedPictures read_encoded_pictures(const hdf5::File& file, const std::string& group, const ImageForm& form) {

@@ -279,7 +279,8 @@ std::int64_t block_rows(const GroupSchema& group) {
 }
 
 RawTable::RawTable(const SetSchema& schema) {
-  const hdf5::File file = open_set_file(schema.path, /*external_files=*/true);  // which was asked for when the set was opened
+  const hdf5::File file =
+      open_set_file(schema.path, /*external_files=*/true);  // which was asked for when the set was opened
   for (std::size_t i = 0; i < groups_.size(); ++i) {
     const auto& group = schema.groups[i];
     if (!group) continue;

@@ -21,7 +21,7 @@ namespace unisono::data {
 struct RawExample {
   const std::byte* features = nullptr;  ///< as the set stores them: numbers, or the bytes of a picture
   std::size_t feature_bytes = 0;
-  const float* targets = nullptr;       ///< null: none
+  const float* targets = nullptr;  ///< null: none
   std::int32_t label = 0;
   float weight = 1;
   std::uint64_t row = 0;  ///< in its group
@@ -70,12 +70,12 @@ class RowBlock {
 
   Range rows_;
   std::byte* features_ = nullptr;
-  float* targets_ = nullptr;                   ///< null: none
-  std::int32_t* labels_ = nullptr;             ///< null: none
-  float* weights_ = nullptr;                   ///< null: all 1
-  std::uint64_t* begins_ = nullptr;            ///< [rows + 1] of pictures, behind features_; null: examples are none
-  std::int64_t first_byte_ = 0;                ///< of the features, among those of all rows of the group
-  std::size_t feature_bytes_ = 0;              ///< of one example, unless examples are pictures
+  float* targets_ = nullptr;         ///< null: none
+  std::int32_t* labels_ = nullptr;   ///< null: none
+  float* weights_ = nullptr;         ///< null: all 1
+  std::uint64_t* begins_ = nullptr;  ///< [rows + 1] of pictures, behind features_; null: examples are none
+  std::int64_t first_byte_ = 0;      ///< of the features, among those of all rows of the group
+  std::size_t feature_bytes_ = 0;    ///< of one example, unless examples are pictures
   std::size_t target_size_ = 0;
 };
 

@@ -14,11 +14,11 @@
 #include "order/schedule.hpp"
 #include "recipe/fit.hpp"
 #include "set/agreement.hpp"
+#include "set/external.hpp"
 #include "set/fold.hpp"
 #include "set/seen.hpp"
 #include "source/batch_sources.hpp"
 #include "stream/streaming_feed.hpp"
-#include "set/external.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/base/resources.hpp"
 

@@ -63,6 +63,7 @@ std::string repack_command(const hdf5::File& file, const std::string& path, cons
   chunk[0] = rows;
   const std::string layout = rows == 0 ? fmt::format("-l {0}:CONTI -f {0}:NONE", path)
                                        : fmt::format("-l {}:CHUNK={}", path, fmt::join(chunk, "x"));
+  if (!file.parts().empty()) return fmt::format("h5repack {} FILE new.h5, for each file", layout);
   return fmt::format("h5repack {} {} new.h5", layout, file.path());
 }
 

@@ -356,7 +356,8 @@ const std::string& File::path() const { return state_->path; }
 
 bool File::exists(const std::string& object) const {
   const LibraryLock lock;
-  if (!state_->parts.empty()) return std::ranges::any_of(state_->parts, [&](const File& p) { return p.exists(object); });
+  if (!state_->parts.empty())
+    return std::ranges::any_of(state_->parts, [&](const File& p) { return p.exists(object); });
   return state_->exists(object);
 }
 

@@ -9,8 +9,8 @@
 // Sets whose values are in other files. Whoever made such a set chose which files of its user are read.
 namespace unisono::data {
 
-/// Opens the file of a set, or the files of a pattern as one, for reading. \throws DataError, also where it refers to other files and `external_files` is
-/// false
+/// Opens the file of a set, or the files of a pattern as one, for reading. \throws DataError, also where it refers to
+/// other files and `external_files` is false
 hdf5::File open_set_file(const std::string& path, bool external_files);
 inline hdf5::File open_set_file(const DataSettings& settings) {
   return open_set_file(settings.path, settings.external_files);

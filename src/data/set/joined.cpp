@@ -97,9 +97,10 @@ hdf5::File open_joined(const std::string& pattern, bool external_files) {
     parts.push_back(open_set_file(path, external_files));
     const hdf5::File& file = parts.back();
     if (const SetKind kind = kind_of(file); kind != SetKind::table) {
-      throw DataError(fmt::format("{}: holds {}, but only tables and pictures can be several files; import the raw "
-                                  "files as one set",
-                                  path, name_of(kind)));
+      throw DataError(
+          fmt::format("{}: holds {}, but only tables and pictures can be several files; import the raw "
+                      "files as one set",
+                      path, name_of(kind)));
     }
     require_same_set(file, parts.front());
     for (const std::string& group : groups) {

@@ -303,10 +303,12 @@ void PictureSettings::describe(ConfigVisitor& visitor) {
 }
 
 void DataSettings::describe(ConfigVisitor& visitor) {
-  visitor.field({.name = "path",
-                 .meaning = "HDF5 file with the data set, or a pattern of the names of several (\"photos-*.h5\"), whose "
-                            "examples follow each other in the order of these names: for tables and pictures",
-                 .required = true}, path);
+  visitor.field(
+      {.name = "path",
+       .meaning = "HDF5 file with the data set, or a pattern of the names of several (\"photos-*.h5\"), whose "
+                  "examples follow each other in the order of these names: for tables and pictures",
+       .required = true},
+      path);
   visitor.field({.name = "external_files",
                  .meaning = "whether the HDF5 file may refer to values in other files, by external links, external raw "
                             "storage or virtual datasets; whoever made it chose which files are read"},

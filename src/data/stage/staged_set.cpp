@@ -18,8 +18,8 @@
 #include "set/agreement.hpp"
 #include "stage/stage_folder.hpp"
 #include "unisono/base/errors.hpp"
-#include "unisono/base/file_pattern.hpp"
 #include "unisono/base/file_bytes.hpp"
+#include "unisono/base/file_pattern.hpp"
 #include "unisono/base/random.hpp"
 #include "unisono/base/raw_file.hpp"
 #include "unisono/data/staging.hpp"
@@ -300,9 +300,10 @@ std::optional<StagedSource> source_of(const std::string& path) {
 std::unique_ptr<StagedSet> stage_set(const DataSettings& settings, const NodeShare& share, const StageTerms& terms) {
   if (settings.stage.empty()) return nullptr;
   if (is_file_pattern(settings.path)) {
-    throw ConfigError(fmt::format(
-        "data.stage keeps copies of sets in one file, but data.path = \"{}\" is a pattern of several; remove data.stage",
-        settings.path));
+    throw ConfigError(
+        fmt::format("data.stage keeps copies of sets in one file, but data.path = \"{}\" is a pattern of several; "
+                    "remove data.stage",
+                    settings.path));
   }
   std::unique_ptr<StagedSet> staged;
   Agreement agreement(share);

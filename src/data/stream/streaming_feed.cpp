@@ -58,10 +58,12 @@ RawExample LoadedCell::example(std::int64_t place) const {
   return block.example(block.rows().first + row - starts_[static_cast<std::size_t>(part)]);
 }
 
-std::int64_t LoadedCell::bytes(const hdf5::File& file, const GroupSchema& group, const LaneOrder& order, const Cell& cell) {
+std::int64_t LoadedCell::bytes(const hdf5::File& file, const GroupSchema& group, const LaneOrder& order,
+                               const Cell& cell) {
   if (!group.pictures) return cell.rows.size() * group.bytes_per_example();
   std::size_t bytes = 0;
-  for (const Range& rows : order.file_rows(cell)) bytes += RowBlock::bytes(group, rows, feature_range(file, group, rows));
+  for (const Range& rows : order.file_rows(cell))
+    bytes += RowBlock::bytes(group, rows, feature_range(file, group, rows));
   return static_cast<std::int64_t>(bytes);
 }
 

@@ -130,8 +130,7 @@ class LoadedCell {
   RawExample example(std::int64_t place) const;
   std::int64_t bytes() const { return bytes_; }  ///< memory that it takes
   /// Memory that a cell takes.
-  static std::int64_t bytes(const hdf5::File& file, const GroupSchema& group, const LaneOrder& order,
-                            const Cell& cell);
+  static std::int64_t bytes(const hdf5::File& file, const GroupSchema& group, const LaneOrder& order, const Cell& cell);
 
  private:
   Cell cell_;
