@@ -444,6 +444,25 @@ class Images(BinaryTest):
         evaluated = json.loads(self.succeed("evaluate", "run", "--data", "set.h5", "--split", "train", "--json").out)
         self.assertEqual(evaluated["examples"], 19)
 
+    def test_info_predicts_the_memory_of_decoding(self):
+        shape, threads = (2400, 3000, 3), 2
+        for name in ("cats/a", "dogs/b"):
+            large = photo(shape[1], shape[0])
+            for ending, options in (("png", {}), ("jpg", {"progressive": True, "quality": 90, "subsampling": "4:2:0"})):
+                self.write(f"photos {ending}/{name}.{ending}", bytes_of(large, ending.upper().replace("JPG", "JPEG"), **options))
+        # A PNG is decoded as a whole; of a progressive JPEG all coefficients are held: with two of four colours' values
+        # left out, 1.5 × 2 bytes for each pixel.
+        for ending in ("png", "jpg"):
+            words = ("data", "import", "images", f"photos {ending}", "--size", "16", "--encoded", "--output", "set.h5")
+            self.succeed(*words, "--overwrite")
+            options = ("--set", "train.epochs=1", "--set", f"data.pictures.threads={threads}")
+            told = json.loads(self.succeed("info", "config.toml", *options, "--json").out)
+            decoding = told["memory"]["decoding of pictures"]
+            pixels = numpy.prod(shape)
+            self.assertTrue(threads * pixels <= decoding <= 1.1 * threads * pixels, (ending, decoding))
+            self.train("run", *options, "--overwrite")
+            self.assertLess(abs(self.summary("run")["peak_memory_bytes"] / told["peak_memory_bytes"] - 1), 0.25, ending)
+
     def test_imports_that_are_killed_leave_the_set_that_was_there_or_the_whole_new_one(self):
         for i in range(60):
             self.write(f"photos/{'ab'[i % 2]}/{i}.jpg", bytes_of(photo(320, 240, i)))

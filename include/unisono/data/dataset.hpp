@@ -199,12 +199,17 @@ struct DatasetInfo {
   bool augmented = false;      ///< whether training examples are changed at random
   bool mixed = false;          ///< whether training examples are mixed with others
   bool encoded = false;        ///< whether examples are pictures that are decoded whenever they are used
+  /// Memory with which a thread decodes the largest of some pictures, evenly spaced; 0 where there are none.
+  std::int64_t decoding_bytes = 0;
   /// How features are normalised: as DataSettings say, but automatic only where the set's recipe scales its columns.
   NormalizationKind normalization = NormalizationKind::none;
   ImageLayout layout = ImageLayout::automatic;  ///< chw or hwc where the features have four axes
   /// Memory for resident data, or for the streaming window and at most two passes of the set.
   Index bytes_per_node = 0;
 };
+
+/// How many threads of a rank decode pictures. \param node_ranks ranks on this node
+int decoding_threads(const DataSettings& settings, int node_ranks);
 
 /// How many tokens each example of a set has; 0 where texts differ in length, and for sets of other things.
 inline Index tokens_of_example(const DatasetInfo& info) { return info.classes > 0 ? 0 : info.context; }

@@ -47,6 +47,22 @@ std::uint64_t identity_of(const hdf5::File& file, const SetSchema& schema) {
   return hash ^ hash_of_external_files(file);
 }
 
+/// Memory with which a thread decodes the largest of some pictures, evenly spaced.
+std::int64_t decoding_bytes_of(const hdf5::File& file, const SetSchema& schema) {
+  std::int64_t most = 0;
+  for (const auto& group : schema.groups) {
+    if (!group || !group->pictures) continue;
+    const std::int64_t rows = std::min(kSampledRows, group->examples);
+    for (std::int64_t i = 0; i < rows; ++i) {
+      const Range row{part_of(group->examples, i, rows).first, part_of(group->examples, i, rows).first + 1};
+      const OwnedBlock one(file, *group, row);
+      const RawExample example = one.block.example(row.first);
+      most = std::max(most, decoding_bytes(picture_of(example), group->pictures->form));
+    }
+  }
+  return most;
+}
+
 constexpr double kResidentShare = 0.5;  // of the memory that is available
 
 /// Bytes that a node needs for the whole set in memory.
@@ -255,6 +271,7 @@ void complete_plan(SetPlan& plan, const hdf5::File& file, const DataSettings& se
     plan.info.augmented = has_effect(settings.augmentation);
     plan.info.mixed = mixes_examples(settings.augmentation);
     plan.info.encoded = any.pictures != nullptr;
+    plan.info.decoding_bytes = decoding_bytes_of(file, plan.schema);
     plan.info.weighted = plan.group(Split::train) != nullptr && plan.group(Split::train)->has_weights;
     if (plan.info.weighted && trained == nullptr) require_some_weight(file, *plan.group(Split::train));
     plan.info.train = plan.rows(Split::train).size();

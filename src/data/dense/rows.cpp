@@ -342,11 +342,6 @@ const RowBlock& RowsOnDemand::block(const hdf5::File& file, const GroupSchema& g
 
 namespace {
 
-/// The bytes of an example that is a picture.
-std::span<const std::uint8_t> picture_of(const RawExample& example) {
-  return {reinterpret_cast<const std::uint8_t*>(example.features), example.feature_bytes};
-}
-
 std::vector<float> values_of(const GroupSchema& group, const RowBlock& block, std::int64_t row) {
   StoredNumbers numbers(group);
   std::vector<float> values(static_cast<std::size_t>(group.features.size()));

@@ -27,6 +27,11 @@ struct RawExample {
   std::uint64_t row = 0;  ///< in its group
 };
 
+/// The bytes of an example that is a picture.
+inline std::span<const std::uint8_t> picture_of(const RawExample& example) {
+  return {reinterpret_cast<const std::uint8_t*>(example.features), example.feature_bytes};
+}
+
 /// Where the features of rows lie among those of all rows of a group, in bytes. Reads it from the file where they are
 /// pictures. \throws DataError
 Range feature_range(const hdf5::File& file, const GroupSchema& group, Range rows);

@@ -201,9 +201,7 @@ void Table::load(Agreement& agreement) {
 
 /// Threads that decode pictures; 1 where there are none.
 int Table::decoding_threads() const {
-  if (!plan_.info.encoded) return 1;
-  const auto asked = static_cast<int>(settings_.pictures.threads);
-  return asked > 0 ? asked : std::max(1, usable_cpus() / share_.node_size);
+  return plan_.info.encoded ? data::decoding_threads(settings_, share_.node_size) : 1;
 }
 
 BatchStyle Table::style(const GroupSchema& group, std::uint64_t seed) const {
@@ -515,6 +513,11 @@ void Table::encode(const Table& whole) {
 const RawTable& Table::raw_table() const {
   std::call_once(raw_read_, [&] { raw_.emplace(plan_.schema); });
   return *raw_;
+}
+
+int decoding_threads(const DataSettings& settings, int node_ranks) {
+  const auto asked = static_cast<int>(settings.pictures.threads);
+  return asked > 0 ? asked : std::max(1, usable_cpus() / node_ranks);
 }
 
 }  // namespace unisono::data

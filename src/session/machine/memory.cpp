@@ -239,6 +239,10 @@ std::vector<MemoryItem> predict_memory(const MemoryContext& of_run) {
        checkpoint_bytes(context, states + shards) + averages * kFloat * numbers_of(model.layout()) / context.ranks}};
   if (const std::int64_t counted = counted_bytes(context); counted > 0)
     items.push_back({"counts and penalties of rows", counted});
+  if (context.data.encoded) {
+    const int threads = data::decoding_threads(context.config.data, context.one_node ? context.ranks : 1);
+    items.push_back({"decoding of pictures", threads * context.data.decoding_bytes});
+  }
   return items;
 }
 
