@@ -448,8 +448,9 @@ class Images(BinaryTest):
         shape, threads = (2400, 3000, 3), 2
         for name in ("cats/a", "dogs/b"):
             large = photo(shape[1], shape[0])
-            for ending, options in (("png", {}), ("jpg", {"progressive": True, "quality": 90, "subsampling": "4:2:0"})):
-                self.write(f"photos {ending}/{name}.{ending}", bytes_of(large, ending.upper().replace("JPG", "JPEG"), **options))
+            self.write(f"photos png/{name}.png", bytes_of(large, "PNG"))
+            progressive = bytes_of(large, quality=90, progressive=True, subsampling="4:2:0")
+            self.write(f"photos jpg/{name}.jpg", progressive)
         # A PNG is decoded as a whole; of a progressive JPEG all coefficients are held: with two of four colours' values
         # left out, 1.5 × 2 bytes for each pixel.
         for ending in ("png", "jpg"):

@@ -80,6 +80,32 @@ class SeveralFiles(BinaryTest):
             path.rename(moved / path.name)
         self.succeed("evaluate", "moved/run", "--split", "test")
 
+    def test_a_pattern_is_staged(self):
+        large = numpy.random.default_rng(5).integers(0, 256, (300_000, FEATURES), "uint8")
+        for i in range(3):  # 1.5 MB each: several pages
+            with h5py.File(self.folder / f"part-{i}.h5", "a") as file:
+                del file["train"]
+                file["train/features"] = large[i :: 3]
+                file["train/features"].attrs["scale"] = 1 / 255
+                file["train/labels"] = large[i :: 3, 0] // 64
+        (self.folder / "disk").mkdir()
+        options = ("--set", "train.batch_size=1000", "--set", "data.reader=streaming")
+        staged = (*options, "--set", f"data.stage={self.folder}/disk")
+        size = sum(path.stat().st_size for path in self.folder.glob("part-*.h5"))
+        for ranks in (1, 2):
+            self.train(f"plain-{ranks}", *options, ranks=ranks)
+            for job, from_files in (("first", size if ranks == 1 else 0), ("second", 0)):
+                self.train(f"{job}-{ranks}", *staged, ranks=ranks)
+                self.assert_same_bits(f"plain-{ranks}", f"{job}-{ranks}")
+                self.assertEqual(self.summary(f"{job}-{ranks}")["staging"]["file_bytes"], from_files)
+        with h5py.File(self.folder / "part-1.h5", "a") as file:
+            file["train/labels"][...] = 3
+        self.train("plain", *options)
+        self.train("changed", *staged)
+        self.assert_same_bits("plain", "changed")
+        self.assertGreater(self.summary("changed")["staging"]["file_bytes"], 0)
+        self.assertEqual(len([entry for entry in self.folder.glob("disk/*/*") if entry.is_dir()]), 1)
+
     def test_what_is_told_of_a_pattern(self):
         text = self.succeed("data", "describe", "part-*.h5").out
         self.assertIn("part-*.h5: 4 files, ", text)
@@ -89,13 +115,12 @@ class SeveralFiles(BinaryTest):
         self.assertIn("300", self.succeed("data", "describe", "part-*.h5", "--advise").out)
 
     def test_what_is_no_set(self):
-        def refused(message, *options, code=3):
+        def refused(message, *options):
             for ranks in (1, 2):
-                done = self.train("no", *options, ranks=ranks, code=code)
+                done = self.train("no", *options, ranks=ranks, code=3)
                 self.assertEqual(done.err.count(message), 1, done.err)
 
         refused("none-*.h5: no file has a name like this; check the path", "--set", 'data.path="none-*.h5"')
-        refused("is a pattern of several; remove data.stage", "--set", 'data.stage="."', code=2)
         with h5py.File(self.folder / "part-3.h5", "w") as file:
             write_examples(file, "train", slice(0, 9))
             file.attrs["classes"] = CLASSES + 1

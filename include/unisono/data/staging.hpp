@@ -30,8 +30,8 @@ class StageNeighbours {
   virtual void read(int node, std::uint64_t at, std::span<std::byte> bytes) = 0;
 };
 
-/// A set's file whose bytes are staged, as long as this object exists: whatever reads the file by its path reads its
-/// bytes here (see Redirection).
+/// A set's files, one behind the other, whose bytes are staged, as long as this object exists: whatever reads a file by
+/// its path reads its bytes here (see Redirection).
 class StagedSet {
  public:
   virtual ~StagedSet() = default;

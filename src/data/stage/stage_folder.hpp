@@ -10,9 +10,9 @@ namespace unisono::data {
 
 /// What is staged.
 struct StagedSource {
-  std::string path;            ///< absolute
-  std::uint64_t bytes = 0;     ///< of the file
-  std::uint64_t identity = 0;  ///< of this version of the file
+  std::string path;            ///< absolute, or an absolute pattern of several files
+  std::uint64_t bytes = 0;     ///< of the files
+  std::uint64_t identity = 0;  ///< of this version of the files
   std::uint64_t expected = 0;  ///< bytes of it that this node will keep
 };
 

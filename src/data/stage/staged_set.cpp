@@ -49,10 +49,45 @@ struct PageInMemory {
   std::vector<std::byte> bytes;
 };
 
+/// The files of a set, one behind the other, whatever a Redirection says of them.
+class OwnFiles {
+ public:
+  /// \throws DataError where one cannot be read
+  explicit OwnFiles(const std::vector<std::string>& paths);
+
+  std::uint64_t begin(std::size_t file) const { return begins_[file]; }
+  std::uint64_t bytes() const { return begins_.back(); }
+  void read(std::uint64_t at, std::span<std::byte> bytes) const;
+
+ private:
+  std::deque<RawFile> files_;
+  std::vector<std::uint64_t> begins_ = {0};  ///< [files + 1]
+};
+
+OwnFiles::OwnFiles(const std::vector<std::string>& paths) {
+  for (const std::string& path : paths) {
+    const OpenFile file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    if (!file.is_open())
+      throw DataError(fmt::format("{}: cannot be read: {}; check its permissions", path, std::strerror(errno)));
+    files_.emplace_back(path, file.get());
+    begins_.push_back(begins_.back() + files_.back().size());
+  }
+}
+
+void OwnFiles::read(std::uint64_t at, std::span<std::byte> bytes) const {
+  auto file = static_cast<std::size_t>(std::ranges::upper_bound(begins_, at) - begins_.begin() - 1);
+  for (; !bytes.empty(); ++file) {
+    const std::size_t count = std::min<std::uint64_t>(bytes.size(), begins_[file + 1] - at);
+    files_[file].read(at - begins_[file], bytes.first(count));
+    bytes = bytes.subspan(count);
+    at += count;
+  }
+}
+
 class StagedBytesOfSet final : public FileBytes {
  public:
-  /// \param file the set's file \param warn may be called by any thread
-  StagedBytesOfSet(const StagedSource& source, const OpenFile& file, StagedCopy copy,
+  /// \param files the set's files \param warn may be called by any thread
+  StagedBytesOfSet(const StagedSource& source, OwnFiles files, StagedCopy copy,
                    std::function<void(const std::string&)> warn);
 
   void read(std::uint64_t at, std::span<std::byte> bytes) const override;
@@ -60,6 +95,7 @@ class StagedBytesOfSet final : public FileBytes {
   void divide(int own_node, int nodes, StageNeighbours* neighbours);
   StagedBytes read_bytes() const { return {from_file_, from_copy_, from_neighbours_}; }
   const StagedSource& source() const { return source_; }
+  const OwnFiles& files() const { return files_; }
   std::string text() const;
 
  private:
@@ -77,7 +113,7 @@ class StagedBytesOfSet final : public FileBytes {
   StagedSource source_;
   mutable StagedCopy copy_;
   std::function<void(const std::string&)> warn_;
-  RawFile file_;  ///< the set's own, whatever a Redirection says
+  OwnFiles files_;
   int own_node_ = 0, nodes_ = 1;
   StageNeighbours* neighbours_ = nullptr;
 
@@ -89,12 +125,12 @@ class StagedBytesOfSet final : public FileBytes {
   mutable std::atomic<std::int64_t> from_file_ = 0, from_copy_ = 0, from_neighbours_ = 0;
 };
 
-StagedBytesOfSet::StagedBytesOfSet(const StagedSource& source, const OpenFile& file, StagedCopy copy,
+StagedBytesOfSet::StagedBytesOfSet(const StagedSource& source, OwnFiles files, StagedCopy copy,
                                    std::function<void(const std::string&)> warn)
     : source_(source),
       copy_(std::move(copy)),
       warn_(std::move(warn)),
-      file_(source.path, file.get()),
+      files_(std::move(files)),
       whole_(copy_.pages->pages()) {}
 
 void StagedBytesOfSet::divide(int own_node, int nodes, StageNeighbours* neighbours) {
@@ -183,7 +219,7 @@ void StagedBytesOfSet::read_here(std::uint64_t at, std::span<std::byte> bytes) c
 }
 
 void StagedBytesOfSet::read_file(std::uint64_t at, std::span<std::byte> bytes) const {
-  file_.read(at, bytes);
+  files_.read(at, bytes);
   from_file_ += std::ssize(bytes);
 }
 
@@ -256,10 +292,28 @@ void StagedBytesOfSet::keep_pages(std::uint64_t first, std::span<const std::byte
   }
 }
 
-class StagedFile final : public StagedSet {
+/// One of the files of a set.
+class StagedBytesOfFile final : public FileBytes {
  public:
-  StagedFile(const std::string& path, std::shared_ptr<StagedBytesOfSet> bytes)
-      : bytes_(std::move(bytes)), redirection_(path, bytes_) {}
+  StagedBytesOfFile(std::shared_ptr<const StagedBytesOfSet> set, std::uint64_t begin)
+      : set_(std::move(set)), begin_(begin) {}
+
+  void read(std::uint64_t at, std::span<std::byte> bytes) const override { set_->read(begin_ + at, bytes); }
+
+ private:
+  std::shared_ptr<const StagedBytesOfSet> set_;
+  std::uint64_t begin_;
+};
+
+class StagedFiles final : public StagedSet {
+ public:
+  /// \param paths of the set's files, as whoever reads them names them
+  StagedFiles(const std::vector<std::string>& paths, std::shared_ptr<StagedBytesOfSet> bytes)
+      : bytes_(std::move(bytes)) {
+    for (std::size_t i = 0; i < paths.size(); ++i) {
+      redirections_.emplace_back(paths[i], std::make_shared<StagedBytesOfFile>(bytes_, bytes_->files().begin(i)));
+    }
+  }
 
   std::uint64_t identity() const override { return bytes_->source().identity; }
   StagedBytes read_bytes() const override { return bytes_->read_bytes(); }
@@ -271,50 +325,47 @@ class StagedFile final : public StagedSet {
 
  private:
   std::shared_ptr<StagedBytesOfSet> bytes_;
-  Redirection redirection_;
+  std::deque<Redirection> redirections_;
 };
 
-OpenFile open_source(const std::string& path) {
-  OpenFile file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file.is_open())
-    throw DataError(fmt::format("{}: cannot be read: {}; check its permissions", path, std::strerror(errno)));
-  return file;
-}
-
-/// A file has another identity when its bytes have changed. Its number on the file system is left out, because some
-/// have another one after each mount.
-std::optional<StagedSource> source_of(const std::string& path) {
-  struct stat state {};
-  if (::stat(path.c_str(), &state) != 0 || !S_ISREG(state.st_mode) || state.st_size == 0) return std::nullopt;
+/// A set has another identity when the bytes of a file have changed. A file's number on the file system is left out,
+/// because some have another one after each mount. \param paths of its files \return nothing: one is no file with bytes
+std::optional<StagedSource> source_of(const std::string& path, const std::vector<std::string>& paths) {
+  std::string versions(kFormat);
+  StagedSource source;
   std::error_code error;
-  const std::string absolute = std::filesystem::canonical(path, error).string();
-  if (error) return std::nullopt;
-  const auto bytes = static_cast<std::uint64_t>(state.st_size);
-  const std::string version = fmt::format("{} {} {} {}.{} {}.{}", kFormat, absolute, bytes, state.st_mtim.tv_sec,
-                                          state.st_mtim.tv_nsec, state.st_ctim.tv_sec, state.st_ctim.tv_nsec);
-  return StagedSource{.path = absolute, .bytes = bytes, .identity = hash_bytes(version), .expected = bytes};
+  for (const std::string& file : paths) {
+    struct stat state {};
+    if (::stat(file.c_str(), &state) != 0 || !S_ISREG(state.st_mode) || state.st_size == 0) return std::nullopt;
+    const std::string absolute = std::filesystem::canonical(file, error).string();
+    if (error) return std::nullopt;
+    const auto bytes = static_cast<std::uint64_t>(state.st_size);
+    versions += fmt::format(" {} {} {}.{} {}.{}", absolute, bytes, state.st_mtim.tv_sec, state.st_mtim.tv_nsec,
+                            state.st_ctim.tv_sec, state.st_ctim.tv_nsec);
+    source.bytes += bytes;
+    source.path = absolute;
+  }
+  if (source.bytes == 0) return std::nullopt;
+  if (paths.size() > 1) source.path = std::filesystem::absolute(path, error).lexically_normal().string();
+  source.identity = hash_bytes(versions);
+  return source;
 }
 
 }  // namespace
 
 std::unique_ptr<StagedSet> stage_set(const DataSettings& settings, const NodeShare& share, const StageTerms& terms) {
   if (settings.stage.empty()) return nullptr;
-  if (is_file_pattern(settings.path)) {
-    throw ConfigError(
-        fmt::format("data.stage keeps copies of sets in one file, but data.path = \"{}\" is a pattern of several; "
-                    "remove data.stage",
-                    settings.path));
-  }
   std::unique_ptr<StagedSet> staged;
   Agreement agreement(share);
   agreement.all_do([&] {
-    auto source = source_of(settings.path);
+    const std::vector<std::string> paths = files_of(settings.path);
+    auto source = source_of(settings.path, paths);
     if (!source) return;  // opening it will report why
     source->expected = source->bytes / static_cast<std::uint64_t>(terms.parts);
-    const OpenFile file = open_source(settings.path);
+    OwnFiles files(paths);
     StagedCopy copy = open_staged_copy(settings.stage, *source, static_cast<std::uint64_t>(settings.stage_bytes));
-    staged = std::make_unique<StagedFile>(
-        settings.path, std::make_shared<StagedBytesOfSet>(*source, file, std::move(copy), terms.warn));
+    staged = std::make_unique<StagedFiles>(
+        paths, std::make_shared<StagedBytesOfSet>(*source, std::move(files), std::move(copy), terms.warn));
   });
   return staged;
 }
