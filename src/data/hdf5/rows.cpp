@@ -36,12 +36,17 @@ bool has_all_chunks(hid_t dataset, const DatasetShape& shape) {
   return stored >= all;
 }
 
-/// A property list with which values are not filled in beforehand, and no times are stored, so that equal contents make
-/// equal files.
-Handle contiguous_properties() {
+/// A property list with which no times are stored, so that equal contents make equal files.
+Handle timeless_properties() {
   Handle properties{H5Pcreate(H5P_DATASET_CREATE), H5Pclose};
-  H5Pset_fill_time(properties.get(), H5D_FILL_TIME_NEVER);
   H5Pset_obj_track_times(properties.get(), false);
+  return properties;
+}
+
+/// Likewise, and values are not filled in beforehand.
+Handle contiguous_properties() {
+  Handle properties = timeless_properties();
+  H5Pset_fill_time(properties.get(), H5D_FILL_TIME_NEVER);
   return properties;
 }
 
@@ -325,10 +330,10 @@ void File::write_strings(const std::string& dataset, const std::vector<std::stri
   const LibraryLock lock;
   const hsize_t size = values.size();
   const Handle space{H5Screate_simple(1, &size, nullptr), H5Sclose};
-  const Handle type = text_type(), parents = make_parents();
-  const Handle handle{
-      H5Dcreate2(state_->file.get(), dataset.c_str(), type.get(), space.get(), parents.get(), H5P_DEFAULT, H5P_DEFAULT),
-      H5Dclose};
+  const Handle type = text_type(), parents = make_parents(), properties = timeless_properties();
+  const Handle handle{H5Dcreate2(state_->file.get(), dataset.c_str(), type.get(), space.get(), parents.get(),
+                                 properties.get(), H5P_DEFAULT),
+                      H5Dclose};
   if (!handle.valid()) state_->fail_write(dataset, "cannot be created");
   for (std::uint64_t first = 0; first < size; first += kStringsAtATime) {
     std::vector<const char*> texts;

@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cctype>
 #include <filesystem>
 #include <optional>
 #include <set>
+#include <span>
 #include <string_view>
 
 #include "images/picture_reader.hpp"
@@ -15,6 +17,7 @@
 #include "import/text_table.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/base/printable.hpp"
+#include "unisono/base/raw_file.hpp"
 #include "unisono/base/resources.hpp"
 #include "unisono/base/threads.hpp"
 
@@ -45,11 +48,11 @@ bool is_picture(const fs::path& path) {
 bool is_hidden(const fs::path& path) { return path.filename().string().starts_with('.'); }
 
 /// What is in a folder, in the order of the names, without hidden entries. \throws DataError
-std::vector<fs::path> entries_of(const fs::path& folder) {
+std::vector<fs::directory_entry> entries_of(const fs::path& folder) {
   std::error_code error;
-  std::vector<fs::path> entries;
+  std::vector<fs::directory_entry> entries;
   for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
-    if (!is_hidden(at->path())) entries.push_back(at->path());
+    if (!is_hidden(at->path())) entries.push_back(*at);
   }
   if (error) throw DataError(fmt::format("{}: cannot be read: {}", folder.string(), error.message()));
   std::ranges::sort(entries);
@@ -61,13 +64,20 @@ bool is_folder(const fs::path& path) {
   return fs::is_directory(path, ignored);
 }
 
+/// Listing a folder says so already, without a look at each entry.
+bool is_folder(const fs::directory_entry& entry) {
+  std::error_code ignored;
+  return entry.is_directory(ignored);
+}
+
 /// Adds the pictures below a folder. Links to folders are not followed below the folders of classes: they could lead in
 /// circles.
 void add_pictures(const fs::path& folder, const fs::path& root, const PictureFile& like, PictureFolder& found) {
   std::error_code ignored;
-  for (const fs::path& path : entries_of(folder)) {
-    if (is_folder(path)) {
-      if (!fs::is_symlink(path, ignored)) add_pictures(path, root, like, found);
+  for (const fs::directory_entry& entry : entries_of(folder)) {
+    const fs::path& path = entry.path();
+    if (is_folder(entry)) {
+      if (!entry.is_symlink(ignored)) add_pictures(path, root, like, found);
       continue;
     }
     const std::string name = path.lexically_relative(root).string();
@@ -83,8 +93,10 @@ void add_pictures(const fs::path& folder, const fs::path& root, const PictureFil
 }
 
 std::vector<fs::path> folders_of(const fs::path& folder) {
-  std::vector<fs::path> folders = entries_of(folder);
-  std::erase_if(folders, [](const fs::path& path) { return !is_folder(path); });
+  std::vector<fs::path> folders;
+  for (const fs::directory_entry& entry : entries_of(folder)) {
+    if (is_folder(entry)) folders.push_back(entry.path());
+  }
   return folders;
 }
 
@@ -100,12 +112,13 @@ Split split_of_row(const LineReader& line, const std::string& name) {
 
 /// Adds the pictures of a folder with a folder for each class. \param defines whether it says which classes there are
 void add_classes(const fs::path& folder, const fs::path& root, Split split, bool defines, PictureFolder& found) {
-  for (const fs::path& path : entries_of(folder)) {
-    if (!is_folder(path) && is_picture(path)) {
+  for (const fs::directory_entry& entry : entries_of(folder)) {
+    const fs::path& path = entry.path();
+    if (!is_folder(entry) && is_picture(path)) {
       throw DataError(fmt::format("{}: lies in no folder of a class; make one for each class in {}", path.string(),
                                   folder.string()));
     }
-    if (!is_folder(path)) continue;
+    if (!is_folder(entry)) continue;
     const std::string name = path.filename().string();
     auto at = std::ranges::find(found.classes, name);
     if (at == found.classes.end()) {
@@ -222,32 +235,57 @@ ConvertPicture to_images(const ImageForm& form) {
   };
 }
 
+namespace {
+
+/// A file as it was converted, or why it could not be.
+struct ReadPicture {
+  std::vector<std::uint8_t> converted = {};
+  std::string failure = {};
+};
+
+std::vector<std::uint8_t> bytes_of_file(const std::string& path) {
+  constexpr std::uint64_t kLarge = 64 << 20;
+  const RawFile file(path, RawFile::Mode::read);
+  const std::uint64_t size = file.size();
+  if (size > kLarge) require_room(path, static_cast<std::int64_t>(size));
+  std::vector<std::uint8_t> bytes(size);
+  file.read(0, std::as_writable_bytes(std::span(bytes)));
+  return bytes;
+}
+
+}  // namespace
+
 std::vector<std::string> read_pictures(const std::vector<PictureFile>& files, bool skips_damaged,
                                        const std::string& remedy, const ConvertPicture& convert,
                                        const std::function<void(std::size_t, const std::vector<std::uint8_t>&)>& take) {
   std::vector<std::string> damaged;
-  std::vector<std::vector<std::uint8_t>> converted(kAtATime);
-  std::vector<std::string> failures(kAtATime);
-  ThreadTeam team(usable_cpus(), "reading pictures");
-  for (std::size_t first = 0; first < files.size(); first += kAtATime) {
-    const std::size_t last = std::min(files.size(), first + kAtATime);
-    team.run_each(first, last, [&](int, std::size_t i) {
-      failures[i - first].clear();
-      try {
-        converted[i - first] = convert(read_bytes(files[i].path), files[i].path);
-      } catch (const DataError& error) {
-        failures[i - first] = error.what();
-      }
-    });
-    for (std::size_t i = first; i < last; ++i) {
-      if (failures[i - first].empty()) {
-        take(i, converted[i - first]);
-      } else if (skips_damaged) {
-        damaged.push_back(failures[i - first]);
-      } else {
-        throw DataError(failures[i - first] + remedy);
-      }
+  std::vector<ReadPicture> reading(kAtATime), taken(kAtATime);
+  const auto read = [&](std::size_t i) {
+    ReadPicture& picture = reading[i % kAtATime];
+    picture.failure.clear();
+    try {
+      picture.converted = convert(bytes_of_file(files[i].path), files[i].path);
+    } catch (const DataError& error) {
+      picture.failure = error.what();
     }
+  };
+  const auto hand_over = [&](std::size_t i) {
+    const ReadPicture& picture = taken[i % kAtATime];
+    if (picture.failure.empty()) return take(i, picture.converted);
+    if (!skips_damaged) throw DataError(picture.failure + remedy);
+    damaged.push_back(picture.failure);
+  };
+  // While one thread hands over the files that were read before, the others read the next ones, and it helps them then.
+  ThreadTeam team(usable_cpus(), "reading pictures");
+  for (std::size_t first = 0; first < files.size() + kAtATime; first += kAtATime) {
+    const std::size_t last = std::min(files.size(), first + kAtATime);
+    std::atomic<std::size_t> next{first};
+    team.run([&](int thread) {
+      for (std::size_t i = first - std::min(first, kAtATime); thread == 0 && i < std::min(first, last); ++i)
+        hand_over(i);
+      for (std::size_t i = next++; i < last; i = next++) read(i);
+    });
+    std::swap(reading, taken);
   }
   return damaged;
 }

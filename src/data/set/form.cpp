@@ -16,6 +16,8 @@
 #include "unisono/base/file_pattern.hpp"
 #include "unisono/base/random.hpp"
 #include "unisono/base/raw_file.hpp"
+#include "unisono/base/resources.hpp"
+#include "unisono/base/threads.hpp"
 
 namespace unisono::data {
 namespace {
@@ -268,7 +270,8 @@ void seal_set(const std::string& path) {
   RawFile file(path, RawFile::Mode::update);
   const std::uint64_t bytes = file.size();
   std::vector<std::uint64_t> segments(count_segments(bytes));
-  for (std::uint64_t i = 0; i < segments.size(); ++i) segments[i] = hash_segment(path, bytes, i);
+  ThreadTeam team(usable_cpus(), "computing the checksum of a set");
+  team.run_each(0, segments.size(), [&](int, std::size_t i) { segments[i] = hash_segment(path, bytes, i); });
   const std::uint64_t hash = hash_of(segments), end = bytes + segments.size() * kHashBytes;
   file.write(bytes, std::as_bytes(std::span(segments)));
   file.write(end, std::as_bytes(std::span(kMark)));
