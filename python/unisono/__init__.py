@@ -12,9 +12,9 @@ from .errors import (
     Interrupted,
     UnisonoError,
 )
-from .launching import Launched, launch, start
+from .launching import Launched, launch, search, start
 from .program import run_program
-from .runs import Arrays, Checkpoint, Predictions, Run, predict
+from .runs import Arrays, Checkpoint, Predictions, Run, Search, predict
 from .sets import Group, Set, import_table, read_set, write_set
 
 
@@ -40,6 +40,7 @@ __all__ = [
     "Launched",
     "Predictions",
     "Run",
+    "Search",
     "Set",
     "UnisonoClassifier",
     "UnisonoError",
@@ -51,6 +52,7 @@ __all__ = [
     "read_config",
     "read_set",
     "run_program",
+    "search",
     "start",
     "write_set",
 ]

@@ -14,7 +14,7 @@ from typing import Any
 from .configs import Config, merge, read_config, to_toml
 from .errors import error_of
 from .program import command
-from .runs import Run
+from .runs import Run, Search
 
 _PAUSE = 0.2  # seconds between two looks at the run
 _CONFIG, _OUTPUT = "config.toml", "output.txt"
@@ -28,7 +28,7 @@ class Launched:
     ) -> None:
         self.process, self.folder = process, folder
         self._scratch = scratch  # holds the config and what the program prints, until it has ended
-        self._whole_output: str | None = None
+        self._whole_output: str | None = None  # when it has ended
 
     @property
     def is_running(self) -> bool:
@@ -59,7 +59,10 @@ class Launched:
     def wait(self, progress: bool = True) -> Run:
         """Waits for the end. `progress`: whether to print how far the training is. Raises what `errors` has for the
         program's exit code. Ctrl-C, and a notebook's interrupt, stop the training after its step."""
-        show = _Progress() if progress else None
+        self._wait(_Progress() if progress else None)
+        return self.run
+
+    def _wait(self, show: "_Progress | None" = None) -> None:
         try:
             while self.is_running:
                 with contextlib.suppress(subprocess.TimeoutExpired):
@@ -72,13 +75,11 @@ class Launched:
             raise
         finally:
             if show is not None:
-                show.update(self.folder)
                 show.end()
         self._whole_output = self.output
         self._scratch.cleanup()
         if self.process.returncode != 0:
             raise error_of(self.process.returncode, self.output)
-        return self.run
 
 
 def start(
@@ -91,20 +92,33 @@ def start(
     overwrite: bool = False,
 ) -> Launched:
     """Starts a training in the background. The parameters are those of `launch`."""
+    return _start("train", config, ranks, output, changes or {}, resume, overwrite)
+
+
+def _start(
+    what: str,
+    config: str | os.PathLike[str] | Config,
+    ranks: int,
+    output: str | os.PathLike[str] | None,
+    changes: Config,
+    resume: bool,
+    overwrite: bool,
+) -> Launched:
     scratch = tempfile.TemporaryDirectory(prefix="unisono-")
     if resume:
         if output is None:
             raise ValueError("resume = True goes on with the run in the folder `output`, which is missing")
         run = pathlib.Path(output)
-        words = ["train", "--resume", str(run)]
-        for key, value in _keys(changes or {}):
+        words = [what, "--resume", str(run)]
+        for key, value in _keys(changes):
             words += ["--change", f"{key}={value}"]
     else:
-        settings = merge(read_config(config), changes or {})
-        run = pathlib.Path(output or settings.get("output") or f"runs/{settings.get('name', 'run')}")
+        settings = merge(read_config(config), changes)
+        name = settings.get("name", "run") + ("" if what == "train" else f"-{what}")
+        run = pathlib.Path(output or settings.get("output") or f"runs/{name}")
         path = pathlib.Path(scratch.name) / _CONFIG
         path.write_text(to_toml(settings))
-        words = ["train", str(path), "--output", str(run)] + (["--overwrite"] if overwrite else [])
+        words = [what, str(path), "--output", str(run)] + (["--overwrite"] if overwrite else [])
     with (pathlib.Path(scratch.name) / _OUTPUT).open("wb") as file:
         process = subprocess.Popen(
             command(words, ranks), stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT, start_new_session=True
@@ -134,6 +148,27 @@ def launch(
     return start(
         config, ranks=ranks, output=output, changes=changes, resume=resume, overwrite=overwrite
     ).wait(progress)
+
+
+def search(
+    config: str | os.PathLike[str] | Config,
+    *,
+    ranks: int = 1,
+    output: str | os.PathLike[str] | None = None,
+    changes: Config | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
+) -> Search:
+    """Trains the trials of a config's [search] side by side, and returns them.
+
+    >>> found = unisono.search("configs/search.toml", ranks=4)
+    >>> found.best.summary, found.trials["optimizer.learning_rate"]
+
+    The parameters are those of `launch`.
+    """
+    begun = _start("search", config, ranks, output, changes or {}, resume, overwrite)
+    begun._wait()
+    return Search(begun.folder)
 
 
 def _keys(config: Config, before: str = "") -> Iterator[tuple[str, str]]:

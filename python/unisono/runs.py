@@ -136,9 +136,7 @@ class Run:
 
     def columns(self, event: str | None = None) -> dict[str, Array]:
         """The same as arrays by name, such as "loss" or "seconds.compute". What a line does not have is NaN or None."""
-        lines = [_flat(line) for line in self.events(event)]
-        names = list(dict.fromkeys(name for line in lines for name in line))
-        return {name: _array([line.get(name) for line in lines]) for name in names}
+        return _columns([_flat(line) for line in self.events(event)])
 
     def metrics(self, event: str | None = None) -> "pd.DataFrame":
         """The same as a data frame of pandas."""
@@ -194,6 +192,37 @@ class Run:
         return f"Run({str(self.folder)!r}, {self.summary.get('status', 'not complete')})"
 
 
+class Search:
+    """A search's folder: its trials, and the best of them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = pathlib.Path(folder)
+        path = self.folder / "search.json"
+        if not path.is_file():
+            raise DataError(f"{self.folder}: is no search: it has no search.json")
+        #: what search.json says
+        self.result: dict[str, Any] = json.loads(path.read_text())
+
+    @property
+    def trials(self) -> dict[str, Array]:
+        """The trials as arrays by name: "trial", "status", "value", their settings, such as
+        "optimizer.learning_rate", and metrics, such as "validation.loss"."""
+        lines = []
+        for trial in self.result["trials"]:
+            settings = {key: _number(value) for key, value in trial["settings"].items()}
+            plain = {key: value for key, value in trial.items() if key not in ("settings", "metrics")}
+            lines.append({**plain, **settings, **trial.get("metrics", {})})
+        return _columns(lines)
+
+    @property
+    def best(self) -> Run:
+        """The run of the best trial, where it was kept."""
+        return Run(self.folder / "trials" / f"{self.result['best']:04}")
+
+    def __repr__(self) -> str:
+        return f"Search({str(self.folder)!r}, {len(self.result['trials'])} trials by {self.result['metric']})"
+
+
 def predict(
     model: Path,
     data: Path | None = None,
@@ -218,6 +247,19 @@ def _options(options: Mapping[str, Path | None]) -> list[Path]:
 
 def _text(value: Any) -> str:
     return value.decode() if isinstance(value, bytes) else str(value)
+
+
+def _number(text: Any) -> Any:
+    """A setting's value, which is written as TOML."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def _columns(lines: list[dict[str, Any]]) -> dict[str, Array]:
+    names = list(dict.fromkeys(name for line in lines for name in line))
+    return {name: _array([line.get(name) for line in lines]) for name in names}
 
 
 def _flat(line: Mapping[str, Any], before: str = "") -> dict[str, Any]:

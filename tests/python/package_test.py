@@ -138,6 +138,21 @@ class Runs(InFolder):
         with self.assertRaises(FileExistsError):
             unisono.write_set("set.h5", self.features)
 
+    def test_a_search(self):
+        config = unisono.merge(
+            CONFIG,
+            {"search": {"method": "grid", "space": {"optimizer.learning_rate": [1e-6, 0.01], "train.epochs": [1, 5]}}},
+        )
+        found = unisono.search(config, ranks=2, output="found")
+        trials = found.trials
+        self.assertEqual(len(trials["trial"]), 4)
+        best = int(numpy.argmax(trials["value"]) if "accuracy" in found.result["metric"] else numpy.argmin(trials["value"]))
+        self.assertEqual(found.result["best"], trials["trial"][best])
+        self.assertEqual(found.best.config["optimizer"]["learning_rate"], 0.01)
+        self.assertEqual(set(trials["optimizer.learning_rate"]), {1e-6, 0.01})
+        with self.assertRaisesRegex(unisono.ConfigError, "no \\[search\\]|search"):
+            unisono.search(CONFIG, output="no")
+
     def test_configs_are_written_as_they_are_read(self):
         config = {
             "name": 'quotes " \\ and\nlines',
