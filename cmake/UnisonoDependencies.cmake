@@ -51,4 +51,4 @@ if(UNISONO_FUZZ)
   target_compile_options(unisono_options INTERFACE
     $<BUILD_INTERFACE:$<$<COMPILE_LANGUAGE:C,CXX>:-fsanitize=fuzzer-no-link>>)
 endif()
-install(TARGETS unisono_options EXPORT unisono)
+install(TARGETS unisono_options EXPORT unisono COMPONENT development)

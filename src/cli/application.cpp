@@ -7,6 +7,7 @@
 #include <csignal>
 #include <cstdio>
 #include <exception>
+#include <filesystem>
 #include <new>
 #include <string>
 #include <system_error>
@@ -119,6 +120,16 @@ std::string version_text() {
   return text;
 }
 
+/// The folder with bin/unisono and share/unisono; where they are not installed, those of the sources and the build.
+std::string prefix_text() {
+  std::error_code error;
+  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
+  const std::filesystem::path prefix = program.parent_path().parent_path();
+  if (std::filesystem::is_directory(prefix / "share/unisono", error)) return prefix.string();
+  throw OutputError(fmt::format("{} is not installed: 'cmake --install BUILD_FOLDER --prefix DIR' installs it",
+                                program.string()));
+}
+
 }  // namespace
 
 int run(int argc, char** argv, const models::ModelKinds& models) {
@@ -127,16 +138,21 @@ int run(int argc, char** argv, const models::ModelKinds& models) {
   // Large buffers go back to the system when they are freed; glibc raises its threshold with the first one freed.
   mallopt(M_MMAP_THRESHOLD, 1 << 20);
   Program program("Trains machine-learning models in parallel on one or more MPI ranks, from one config file.",
-                  "unisono", version_text());
-  Chosen chosen{.models = models};
+                  "unisono", version_text(), prefix_text);
+  Chosen chosen{.models = models, .program = program};
   for (const auto add : {add_train, add_search, add_cross_validate, add_study, add_find_rate, add_report, add_watch,
                          add_replay, add_evaluate, add_predict, add_generate, add_export, add_neighbors, add_compare,
-                         add_runs, add_info, add_bench, add_data, add_config}) {
+                         add_runs, add_info, add_bench, add_data, add_config, add_manual}) {
     add(program.commands(), chosen);
   }
   if (const std::string problem = unknown_command(program.names(), argc, argv); !problem.empty())
     return usage_error(problem);
-  const Parsed parsed = program.parse(argc, argv);
+  Parsed parsed;
+  try {
+    parsed = program.parse(argc, argv);
+  } catch (const Error& error) {  // of --prefix
+    return run_alone([&] { throw; });
+  }
   if (parsed.kind == Parsed::Kind::error) return usage_error(parsed.text);
   if (parsed.kind == Parsed::Kind::answer) return run_alone([&] { fmt::print("{}", parsed.text); });
   return chosen.alone ? run_alone(chosen.alone) : run_together(argc, argv, chosen);

@@ -96,10 +96,14 @@ Option Command::add_flag(const std::string& names, const std::function<void()>& 
 
 Option Command::option(const std::string& name) const { return Option(app_->get_option(name)); }
 
-Program::Program(const std::string& meaning, const std::string& name, const std::string& version)
+Program::Program(const std::string& meaning, const std::string& name, const std::string& version,
+                 const std::function<std::string()>& prefix)
     : app_(std::make_unique<CLI::App>(meaning, name)) {
   app_->require_subcommand(1);
   app_->set_version_flag("--version", version);
+  const auto answer = [prefix] { throw CLI::CallForVersion(prefix(), 0); };
+  app_->add_flag_callback("--prefix", answer, "Display the folder that the program is installed in and exit")
+      ->trigger_on_parse();
 }
 
 Program::~Program() = default;
@@ -110,6 +114,45 @@ std::vector<std::string> Program::names() const {
   std::vector<std::string> names;
   for (const CLI::App* command : app_->get_subcommands({})) names.push_back(command->get_name());
   return names;
+}
+
+namespace {
+
+/// The words in "TEXT:{train,test}", or in "{no->0,yes->1}"; empty where the type has none.
+std::vector<std::string> choices_in(const std::string& type) {
+  const std::size_t open = type.find('{'), close = type.find('}', open);
+  if (open == std::string::npos || close == std::string::npos) return {};
+  std::vector<std::string> words = CLI::detail::split(type.substr(open + 1, close - open - 1), ',');
+  for (std::string& word : words) word = word.substr(0, word.find("->"));
+  return words;
+}
+
+OptionEntry entry_of(const CLI::Option& option) {
+  OptionEntry entry{.names = {}, .value = {}, .meaning = option.get_description(), .choices = {}};
+  entry.is_positional = option.get_positional();
+  if (entry.is_positional) entry.names.push_back(option.get_single_name());
+  for (const std::string& name : option.get_snames()) entry.names.push_back("-" + name);
+  for (const std::string& name : option.get_lnames()) entry.names.push_back("--" + name);
+  if (option.get_items_expected_max() == 0) return entry;
+  entry.choices = choices_in(option.get_type_name());
+  entry.value = option.get_type_name().substr(0, option.get_type_name().find(':'));
+  return entry;
+}
+
+void add_entries(const CLI::App& app, const std::string& before, std::vector<CommandEntry>& table) {
+  CommandEntry entry{.path = before + app.get_name(), .meaning = app.get_description(), .options = {}, .commands = {}};
+  for (const CLI::Option* option : app.get_options()) entry.options.push_back(entry_of(*option));
+  for (const CLI::App* command : app.get_subcommands({})) entry.commands.push_back(command->get_name());
+  table.push_back(entry);
+  for (const CLI::App* command : app.get_subcommands({})) add_entries(*command, entry.path + " ", table);
+}
+
+}  // namespace
+
+std::vector<CommandEntry> Program::table() const {
+  std::vector<CommandEntry> table;
+  add_entries(*app_, "", table);
+  return table;
 }
 
 Parsed Program::parse(int argc, char** argv) {

@@ -106,6 +106,23 @@ class Command {
   CLI::App* app_;
 };
 
+/// What pages about a command say of an option or a positional argument.
+struct OptionEntry {
+  std::vector<std::string> names;    ///< "--output"; of a positional argument "model"
+  std::string value;                 ///< what stands for its value; empty: it is a flag
+  std::string meaning;
+  std::vector<std::string> choices;  ///< all values that it may have; empty: others
+  bool is_positional = false;
+};
+
+/// What pages about a command say of it.
+struct CommandEntry {
+  std::string path;  ///< "unisono data import"
+  std::string meaning;
+  std::vector<OptionEntry> options;
+  std::vector<std::string> commands;  ///< the names of those below it
+};
+
 /// What became of a command line.
 struct Parsed {
   enum class Kind { command, answer, error };
@@ -116,13 +133,17 @@ struct Parsed {
 /// The program with all its commands.
 class Program {
  public:
-  Program(const std::string& meaning, const std::string& name, const std::string& version);
+  /// \param version, prefix the answers to --version and --prefix
+  Program(const std::string& meaning, const std::string& name, const std::string& version,
+          const std::function<std::string()>& prefix);
   ~Program();
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
 
   Command commands();  ///< that further ones are added to
   std::vector<std::string> names() const;
+  /// The program, and all commands, each before those below it.
+  std::vector<CommandEntry> table() const;
   /// Calls back the command that was given.
   Parsed parse(int argc, char** argv);
 
@@ -134,6 +155,7 @@ class Program {
 /// started), or `together`, done by all ranks.
 struct Chosen {
   const models::ModelKinds& models;  ///< additional kinds of models
+  const Program& program;
   std::function<void()> alone = {};
   std::function<ExitCode(comm::MpiSession&, Log&)> together = {};
 };
@@ -156,6 +178,7 @@ void add_data(Command app, Chosen& chosen);
 void add_study(Command app, Chosen& chosen);
 void add_find_rate(Command app, Chosen& chosen);
 void add_config(Command app, Chosen& chosen);
+void add_manual(Command app, Chosen& chosen);
 void add_search(Command app, Chosen& chosen);
 void add_cross_validate(Command app, Chosen& chosen);
 

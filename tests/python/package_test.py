@@ -146,7 +146,8 @@ class Runs(InFolder):
         found = unisono.search(config, ranks=2, output="found")
         trials = found.trials
         self.assertEqual(len(trials["trial"]), 4)
-        best = int(numpy.argmax(trials["value"]) if "accuracy" in found.result["metric"] else numpy.argmin(trials["value"]))
+        best_of = numpy.argmax if "accuracy" in found.result["metric"] else numpy.argmin
+        best = int(best_of(trials["value"]))
         self.assertEqual(found.result["best"], trials["trial"][best])
         self.assertEqual(found.best.config["optimizer"]["learning_rate"], 0.01)
         self.assertEqual(set(trials["optimizer.learning_rate"]), {1e-6, 0.01})
