@@ -20,7 +20,8 @@ set(manual ${CMAKE_BINARY_DIR}/manual)
 install(CODE "
   file(MAKE_DIRECTORY ${manual})
   foreach(what IN ITEMS man bash zsh fish)
-    execute_process(COMMAND $<TARGET_FILE:unisono> manual \${what} OUTPUT_FILE ${manual}/\${what} COMMAND_ERROR_IS_FATAL ANY)
+    execute_process(COMMAND $<TARGET_FILE:unisono> manual \${what} OUTPUT_FILE ${manual}/\${what}
+      COMMAND_ERROR_IS_FATAL ANY)
   endforeach()
   file(COPY ${CMAKE_SOURCE_DIR}/packaging/unisono-launch.1 ${CMAKE_SOURCE_DIR}/packaging/debian/changelog
     DESTINATION ${manual})

@@ -126,8 +126,8 @@ std::string prefix_text() {
   const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
   const std::filesystem::path prefix = program.parent_path().parent_path();
   if (std::filesystem::is_directory(prefix / "share/unisono", error)) return prefix.string();
-  throw OutputError(fmt::format("{} is not installed: 'cmake --install BUILD_FOLDER --prefix DIR' installs it",
-                                program.string()));
+  throw OutputError(
+      fmt::format("{} is not installed: 'cmake --install BUILD_FOLDER --prefix DIR' installs it", program.string()));
 }
 
 }  // namespace
@@ -140,9 +140,10 @@ int run(int argc, char** argv, const models::ModelKinds& models) {
   Program program("Trains machine-learning models in parallel on one or more MPI ranks, from one config file.",
                   "unisono", version_text(), prefix_text);
   Chosen chosen{.models = models, .program = program};
-  for (const auto add : {add_train, add_search, add_cross_validate, add_study, add_find_rate, add_report, add_watch,
-                         add_replay, add_evaluate, add_predict, add_generate, add_export, add_neighbors, add_compare,
-                         add_runs, add_info, add_bench, add_data, add_config, add_manual}) {
+  for (const auto add :
+       {add_train,  add_search,   add_cross_validate, add_study,    add_find_rate, add_report,    add_watch,
+        add_replay, add_evaluate, add_predict,        add_generate, add_export,    add_neighbors, add_compare,
+        add_runs,   add_info,     add_bench,          add_data,     add_config,    add_manual}) {
     add(program.commands(), chosen);
   }
   if (const std::string problem = unknown_command(program.names(), argc, argv); !problem.empty())

@@ -108,8 +108,8 @@ class Command {
 
 /// What pages about a command say of an option or a positional argument.
 struct OptionEntry {
-  std::vector<std::string> names;    ///< "--output"; of a positional argument "model"
-  std::string value;                 ///< what stands for its value; empty: it is a flag
+  std::vector<std::string> names;  ///< "--output"; of a positional argument "model"
+  std::string value;               ///< what stands for its value; empty: it is a flag
   std::string meaning;
   std::vector<std::string> choices;  ///< all values that it may have; empty: others
   bool is_positional = false;

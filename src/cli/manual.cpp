@@ -94,8 +94,10 @@ std::string man_page(const Table& table) {
     for (const OptionEntry& option : command.options) page += man_of(option);
   }
   page +=
-      ".SH EXIT STATUS\n.TP\n0\nsuccess\n.TP\n1\nany other error\n.TP\n2\nerror in the command line or the config\n.TP\n"
-      "3\nerror in the data\n.TP\n4\nerror in a checkpoint\n.TP\n5\ncommunication error\n.TP\n6\ndevice error, or memory "
+      ".SH EXIT STATUS\n.TP\n0\nsuccess\n.TP\n1\nany other error\n.TP\n2\nerror in the command line or the "
+      "config\n.TP\n"
+      "3\nerror in the data\n.TP\n4\nerror in a checkpoint\n.TP\n5\ncommunication error\n.TP\n6\ndevice error, or "
+      "memory "
       "or threads that could not be had\n.TP\n75\ninterrupted by a signal; \\fB\\-\\-resume\\fR goes on\n";
   return page;
 }
@@ -113,8 +115,8 @@ std::string bash_completion(const Table& table) {
         if (option.choices.empty()) {
           values += fmt::format("{}\"{} {}\"", values.empty() ? "" : " | ", command.path, name);
         } else {
-          choices += fmt::format("    \"{} {}\") offered=\"{}\" ;;\n", command.path, name,
-                                 fmt::join(option.choices, " "));
+          choices +=
+              fmt::format("    \"{} {}\") offered=\"{}\" ;;\n", command.path, name, fmt::join(option.choices, " "));
         }
       }
     }
@@ -164,7 +166,8 @@ std::string meaning_of(const Table& table, const std::string& path) {
 std::string zsh_completion(const Table& table) {
   std::string paths, choices, values, words;
   for (const CommandEntry& command : table) {
-    if (command.path != table.front().path) paths += fmt::format("{}{}", paths.empty() ? "" : " | ", quoted(command.path));
+    if (command.path != table.front().path)
+      paths += fmt::format("{}{}", paths.empty() ? "" : " | ", quoted(command.path));
     std::string commands, options;
     for (const std::string& name : command.commands) {
       commands += " " + described(name, meaning_of(table, command.path + " " + name));
@@ -180,7 +183,8 @@ std::string zsh_completion(const Table& table) {
         }
       }
     }
-    words += fmt::format("    {})\n      commands=({})\n      options=({}) ;;\n", quoted(command.path), commands, options);
+    words +=
+        fmt::format("    {})\n      commands=({})\n      options=({}) ;;\n", quoted(command.path), commands, options);
   }
   return fmt::format(
       R"(#compdef unisono

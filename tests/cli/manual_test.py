@@ -73,7 +73,8 @@ class ManualTest(BinaryTest):
         self.check(
             "bash",
             f"""source '{path}'
-            COMP_WORDS=("$@"); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); _unisono; printf '%s\\n' "${{COMPREPLY[@]}}" """,
+            COMP_WORDS=("$@"); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); _unisono
+            printf '%s\\n' "${{COMPREPLY[@]}}" """,
         )
 
     @unittest.skipUnless(shutil.which("zsh"), "zsh is not installed")

@@ -30,7 +30,10 @@ expect() { # EXPECTED COMMAND…
 expect "lenet: 3 epochs" "$work/consumer/consumer" "$source/configs/lenet.toml"
 expect "config error: nowhere.toml: cannot be read: No such file or directory" "$work/consumer/consumer" nowhere.toml
 "$work/prefix/bin/unisono" --version
-for file in bin/unisono-launch share/unisono/train.sbatch share/unisono/configs/lenet.toml share/doc/unisono/LICENSE; do
+expect "$work/prefix" "$work/prefix/bin/unisono" --prefix
+for file in bin/unisono-launch share/unisono/train.sbatch share/unisono/configs/lenet.toml share/doc/unisono/LICENSE \
+  share/man/man1/unisono.1.gz share/man/man1/unisono-launch.1.gz share/bash-completion/completions/unisono \
+  share/zsh/site-functions/_unisono share/fish/vendor_completions.d/unisono.fish; do
   [[ -s $work/prefix/$file ]] || {
     echo "not installed: $file"
     exit 1
