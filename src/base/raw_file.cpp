@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <utility>
 
 #include "unisono/base/errors.hpp"
@@ -161,8 +162,12 @@ void append_open_trailer(const std::string& path, std::uint64_t number) {
 
 std::uint64_t count_segments(std::uint64_t bytes) { return (bytes + kSegmentBytes - 1) / kSegmentBytes; }
 
-std::uint64_t hash_segment(const std::string& path, std::uint64_t bytes, std::uint64_t segment) {
-  const RawFile file(path, RawFile::Mode::read);
+namespace {
+
+/// Reads the chunks of one segment. \param see is called with the place of each chunk and its bytes; if it returns
+/// false, no more are read \return the segment's hash
+template <typename See>
+std::uint64_t read_segment(const RawFile& file, std::uint64_t bytes, std::uint64_t segment, See see) {
   std::vector<std::byte> chunk(kHashedChunkBytes);
   std::uint64_t hash = 0;
   const std::uint64_t end = std::min((segment + 1) * kSegmentBytes, bytes);
@@ -170,8 +175,16 @@ std::uint64_t hash_segment(const std::string& path, std::uint64_t bytes, std::ui
     chunk.resize(std::min(kHashedChunkBytes, end - at));
     file.read(at, chunk);
     hash = hash_bytes(chunk, hash);
+    if (!see(at, chunk)) break;
   }
   return hash;
+}
+
+}  // namespace
+
+std::uint64_t hash_segment(const std::string& path, std::uint64_t bytes, std::uint64_t segment) {
+  const RawFile file(path, RawFile::Mode::read);
+  return read_segment(file, bytes, segment, [](std::uint64_t, const std::vector<std::byte>&) { return true; });
 }
 
 std::vector<std::uint64_t> hash_segments(const std::string& path, int reader, int readers) {
@@ -202,6 +215,28 @@ std::string missing_seal(const std::string& path) {
 
 bool fits_seal(const std::string& path, std::span<const std::uint64_t> segments) {
   return trailer_in(RawFile(path, RawFile::Mode::read)) == seal_of(segments);
+}
+
+bool copy_sealed(const std::string& from, const std::string& to, const std::function<bool()>& goes_on) {
+  const RawFile file(from, RawFile::Mode::read);
+  const std::string trailer = trailer_in(file);
+  if (!trailer.starts_with(kSealed))
+    throw DataError(from + " is truncated or not a checkpoint: its checksum is missing");
+  if (!std::ofstream(to, std::ios::binary | std::ios::trunc)) fail_to(to, "create it");
+  RawFile copy(to, RawFile::Mode::update);
+  const std::uint64_t bytes = file.size() - kTrailerBytes;
+  std::vector<std::uint64_t> hashes;
+  bool whole = true;
+  for (std::uint64_t segment = 0; whole && segment < count_segments(bytes); ++segment) {
+    hashes.push_back(read_segment(file, bytes, segment, [&](std::uint64_t at, const std::vector<std::byte>& chunk) {
+      copy.write(at, chunk);
+      return whole = goes_on();
+    }));
+  }
+  if (!whole) return false;
+  if (trailer != seal_of(hashes)) throw DataError(from + " is damaged: its checksum does not match its contents");
+  copy.write(bytes, std::as_bytes(std::span(trailer)));
+  return true;
 }
 
 std::string seal_fingerprint(const std::string& path) {

@@ -99,6 +99,11 @@ void CheckpointSettings::describe(ConfigVisitor& visitor) {
   visitor.field(
       {.name = "keep_best", .meaning = "also keep the checkpoint with the best evaluation, as checkpoints/best.h5"},
       keep_best);
+  visitor.field(
+      {.name = "local",
+       .meaning = "folder on a local disk of the node of rank 0, where checkpoints are written first; they are "
+                  "copied to the run folder while training goes on; empty: none"},
+      local);
   visitor.section({.name = "best", .meaning = "how the best checkpoint is chosen"}, best);
 }
 

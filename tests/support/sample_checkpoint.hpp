@@ -116,8 +116,8 @@ struct SampleState {
 inline void write_checkpoint(comm::Communicator& world, const std::string& path,
                              const session::CheckpointHeader& header, const session::StoredVectors& state) {
   Buffer copy;
-  session::CheckpointWriting writing(world, path, header, state, copy,
-                                     [path](const std::string& aside) { sync_and_rename(aside, path); });
+  const auto publish = [path](const std::string& aside) { sync_and_rename(aside, path); };
+  session::CheckpointWriting writing(world, {.path = path, .publish = publish}, header, state, copy);
   while (!writing.advance()) writing.wait_a_little();
 }
 

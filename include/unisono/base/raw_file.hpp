@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -74,6 +75,11 @@ void seal_file(const std::string& path, std::span<const std::uint64_t> segments)
 std::string missing_seal(const std::string& path);
 /// Whether a file is sealed with the checksum of these segment hashes. \throws DataError where it cannot be read
 bool fits_seal(const std::string& path, std::span<const std::uint64_t> segments);
+
+/// Copies a sealed file, and checks what it reads against the seal. \param goes_on is asked after each MiB; where it
+/// returns false, the copy is left unfinished \return whether the copy is finished; it is not yet flushed to the disk
+/// \throws DataError where the file is damaged or cannot be read, OutputError where the copy cannot be written
+bool copy_sealed(const std::string& from, const std::string& to, const std::function<bool()>& goes_on);
 
 /// A file's size and trailer, by which another process can recognise the same file; empty where it cannot be read.
 std::string seal_fingerprint(const std::string& path);

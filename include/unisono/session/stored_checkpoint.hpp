@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -99,9 +100,11 @@ std::vector<std::string> checkpoints_in(const std::string& folder);
 std::vector<std::int64_t> create_checkpoint(const std::string& path, std::uint64_t number,
                                             const CheckpointHeader& header, const StoredVectors& state);
 
-/// Writes the canonical values of a part of a block. \param begin the block's first byte in the file \throws
-/// OutputError
-void write_box(RawFile& file, const Block& block, const Box& box, std::int64_t begin, View canonical);
+/// Writes bytes from a place in a file on.
+using WriteBytes = std::function<void(std::uint64_t at, std::span<const std::byte> bytes)>;
+/// Writes the canonical values of a part of a block, in contiguous pieces. \param begin the block's first byte in the
+/// file
+void write_box(const Block& block, const Box& box, std::int64_t begin, View canonical, const WriteBytes& write);
 
 // The following functions read a file whose seal was verified. All throw DamagedCheckpoint if HDF5 nevertheless cannot
 // read the file.

@@ -104,6 +104,7 @@ struct CheckpointSettings {
   std::int64_t every_steps = 0;
   std::int64_t keep = 2;
   bool keep_best = true;
+  std::string local = {};
   BestSettings best = {};
   void describe(ConfigVisitor& visitor);
 };

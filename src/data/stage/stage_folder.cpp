@@ -16,8 +16,7 @@
 #include <system_error>
 #include <vector>
 
-#include "unisono/base/errors.hpp"
-#include "unisono/base/raw_file.hpp"
+#include "unisono/base/local_folder.hpp"
 
 // <stage>/unisono-<uid>/lock             locked while copies are opened and removed
 // <stage>/unisono-<uid>/<identity>/      a copy:
@@ -29,32 +28,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr std::string_view kKey = "data.stage";
+
 [[noreturn]] void refuse_stage(const std::string& stage, const std::string& why) {
-  throw ConfigError(
-      fmt::format("data.stage = \"{}\": {}; name a folder on a local disk of each node that you may write "
-                  "to, or remove the key",
-                  stage, why));
-}
-
-std::string reason(const std::string& path, int error) {
-  return fmt::format("{} cannot be written: {}", path, std::strerror(error));
-}
-
-/// The user's own folder, which nobody else may write to: what is in it is believed.
-std::string folder_of_user(const std::string& stage) {
-  struct stat state {};
-  if (::stat(stage.c_str(), &state) != 0 || !S_ISDIR(state.st_mode)) refuse_stage(stage, "there is no such folder");
-  const std::string folder = fmt::format("{}/unisono-{}", stage, ::geteuid());
-  if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) refuse_stage(stage, reason(folder, errno));
-  if (::lstat(folder.c_str(), &state) != 0) refuse_stage(stage, reason(folder, errno));
-  const bool is_own = S_ISDIR(state.st_mode) && state.st_uid == ::geteuid() && (state.st_mode & 022) == 0;
-  if (!is_own) refuse_stage(stage, folder + " does not belong to you alone");
-  return folder;
+  refuse_local_folder(kKey, stage, why);
 }
 
 OpenFile open_lock(const std::string& stage, const std::string& path) {
   OpenFile file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (!file.is_open()) refuse_stage(stage, reason(path, errno));
+  if (!file.is_open()) refuse_stage(stage, not_writable(path, errno));
   return file;
 }
 
@@ -117,7 +99,8 @@ std::vector<OtherCopy> other_copies(const std::string& stage, const std::string&
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(user, ignored)) {
     const std::string folder = entry.path().string();
-    if (folder != own && entry.is_directory(ignored)) copies.push_back(look_at_copy(stage, folder));
+    const bool is_copy = fs::exists(folder + "/used", ignored);  // and not the folder of local checkpoints
+    if (folder != own && is_copy) copies.push_back(look_at_copy(stage, folder));
   }
   std::ranges::sort(copies, {}, &OtherCopy::last_use);
   return copies;
@@ -152,14 +135,14 @@ std::uint64_t make_room(std::vector<OtherCopy>& others, const StagedSource& sour
 
 StagedCopy open_staged_copy(const std::string& stage, const StagedSource& source, std::uint64_t most_bytes) {
   if (most_bytes == 0) most_bytes = std::numeric_limits<std::uint64_t>::max() / 2;
-  const std::string user = folder_of_user(stage), own = fmt::format("{}/{:016x}", user, source.identity);
+  const std::string user = folder_of_user(kKey, stage), own = fmt::format("{}/{:016x}", user, source.identity);
   const OpenFile lock = open_lock(stage, user + "/lock");
   lock_file(lock, LOCK_EX);
   StagedCopy opened;
   std::vector<OtherCopy> others = other_copies(stage, user, own);
   const std::uint64_t kept = make_room(others, source, most_bytes, opened);
   opened.most_bytes = most_bytes - std::min(most_bytes, kept);
-  if (::mkdir(own.c_str(), 0700) != 0 && errno != EEXIST) refuse_stage(stage, reason(own, errno));
+  if (::mkdir(own.c_str(), 0700) != 0 && errno != EEXIST) refuse_stage(stage, not_writable(own, errno));
   opened.used = open_lock(stage, own + "/used");
   lock_file(opened.used, LOCK_SH);
   ::futimens(opened.used.get(), nullptr);
@@ -167,7 +150,7 @@ StagedCopy open_staged_copy(const std::string& stage, const StagedSource& source
     write_note(own, {source.path, std::max(source.expected, read_note(own).expected)});
     opened.pages = std::make_unique<PageFile>(own, source.bytes, source.identity);
   } catch (const std::system_error& error) {
-    refuse_stage(stage, reason(own, error.code().value()));
+    refuse_stage(stage, not_writable(own, error.code().value()));
   }
   return opened;
 }

@@ -4,311 +4,252 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
-#include <cstring>
 #include <filesystem>
-#include <memory>
-#include <random>
 #include <utility>
 
 #include "unisono/base/errors.hpp"
 #include "unisono/base/raw_file.hpp"
 
 namespace unisono::session {
-namespace {
 
-namespace fs = std::filesystem;
+void LocalCheckpointCounts::describe(CounterVisitor& visitor) {
+  const CounterGroup group(visitor, "local_checkpoints");
+  visitor.count({.name = "copied"}, copied);
+  visitor.count({.name = "given_up"}, given_up);
+  visitor.count({.name = "direct"}, direct);
+}
 
-constexpr std::string_view kAside = ".tmp";
+std::string LocalCheckpointCounts::text(const CounterTerms&) const {
+  std::string text = fmt::format("  checkpoints {} copied from the local disk", copied);
+  if (given_up > 0) text += fmt::format("; {} given up for newer ones", given_up);
+  if (direct > 0) text += fmt::format("; {} written to the run folder at once", direct);
+  return text + "\n";
+}
 
-std::string name_of_step(std::int64_t step) { return fmt::format("step-{:09}.h5", step); }
-
-void make_folder(const std::string& folder) {
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (error) {
-    throw OutputError(
-        fmt::format("{}: cannot be created: {}; choose another folder with --output", folder, error.message()));
-  }
-  for (const auto& entry : fs::directory_iterator(folder, error)) {
-    std::error_code ignored;
-    if (entry.path().string().ends_with(kAside)) fs::remove(entry.path(), ignored);
+CheckpointStore::CheckpointStore(comm::Communicator& group, const std::string& folder,
+                                 const settings::CheckpointSettings& settings, Log* log)
+    : group_(group), folder_(folder, settings.keep), settings_(settings), log_(log) {
+  if (group_.is_root()) folder_.make();
+  if (settings_.local.empty()) return;
+  if (group_.max(group_.node()) > 0) messages_ = group_.split(0, group_.rank());
+  if (group_.is_root()) {
+    drain_ = std::make_unique<CheckpointDrain>(folder_, [this](const std::string& text) { warn(text); });
   }
 }
 
-}  // namespace
-
-CheckpointStore::CheckpointStore(comm::Communicator& group, std::string folder,
-                                 const settings::CheckpointSettings& settings)
-    : group_(group), folder_(std::move(folder)), settings_(settings) {
-  if (group_.is_root()) make_folder(folder_);
+/// Also called by the drain's thread.
+void CheckpointStore::warn(const std::string& text) const {
+  try {
+    if (log_ != nullptr) log_->warning(text);
+  } catch (const OutputError&) {
+    // The log's file is in the run folder, too. The line is on the terminal.
+  }
 }
 
 void CheckpointStore::write(const CheckpointHeader& header, const StoredVectors& state, bool best) {
-  finish();
-  const std::string path = (fs::path(folder_) / name_of_step(header.step)).string();
-  writing_.emplace(group_, path, header, state, snapshot_,
-                   [this, path, best](const std::string& aside) { publish(aside, path, best); });
+  finish_writing();
+  step_ = header.step;
+  best_ = best;
+  // What an earlier start has left on a local disk alone is older than what is written now.
+  if (!std::exchange(begun_, true) && group_.is_root()) forget_local_checkpoints(folder_.path());
+  if (!settings_.local.empty()) {
+    try {
+      writing_.emplace(group_, local_target(), header, state, snapshot_);
+      return;
+    } catch (const FailedWriting& error) {
+      leave_local_disk(error);
+    }
+  }
+  writing_.emplace(group_, shared_target(), header, state, snapshot_);
+}
+
+CheckpointTarget CheckpointStore::shared_target() const {
+  return {.path = folder_.of_step(step_),
+          .publish = [this, step = step_, best = best_](const auto& aside) { folder_.publish(aside, step, best); },
+          .messages = messages_.get()};
+}
+
+CheckpointTarget CheckpointStore::local_target() {
+  LocalCheckpoint one;
+  std::string error;
+  if (group_.is_root()) {
+    try {
+      begin_local_folder();
+      one = local_checkpoint(local_folder_, ++locals_, step_, best_);
+    } catch (const std::exception& caught) {
+      error = caught.what();
+    }
+  }
+  error = group_.broadcast_text(error);
+  if (!error.empty()) throw FailedWriting(error, error);
+  const auto publish = [this, one](const std::string& aside) {
+    sync_and_rename(aside, one.path);
+    drain_->add(one);
+  };
+  return {.path = group_.broadcast_text(one.path), .publish = publish, .messages = messages_.get(), .local = true};
+}
+
+void CheckpointStore::begin_local_folder() {
+  if (!local_folder_.empty()) return;
+  const std::string folder = make_local_folder(settings_.local);
+  try {
+    write_local_note(folder_.path(), {group_.host(), folder});
+  } catch (...) {
+    remove_local_folder(folder);
+    throw;
+  }
+  local_folder_ = folder;
+}
+
+/// For one checkpoint, which must not overtake older ones that are still copied.
+void CheckpointStore::leave_local_disk(const FailedWriting& error) {
+  if (group_.is_root()) {
+    ++direct_;
+    if (!std::exchange(warned_of_disk_, true)) {
+      warn(fmt::format("checkpoint.local: {}; what cannot be written there is written to the run folder at once",
+                       error.reason));
+    }
+  }
+  finish_copying();
+  if (drain_) drain_->take_loss();  // this checkpoint is newer
 }
 
 void CheckpointStore::advance() {
-  if (writing_ && writing_->advance()) writing_.reset();
+  if (!writing_) return;
+  try {
+    if (writing_->advance()) writing_.reset();
+  } catch (const FailedWriting& error) {
+    if (!writing_->is_local()) throw;
+    leave_local_disk(error);
+    writing_->start_again(shared_target());
+  }
 }
 
-void CheckpointStore::finish() {
+void CheckpointStore::finish_writing() {
   while (writing_) {
     writing_->wait_a_little();
     advance();
   }
 }
 
-void CheckpointStore::publish(const std::string& aside, const std::string& path, bool best) const {
-  sync_and_rename(aside, path);
-  if (best) link_file(path, this->best());
-  remove_old(path);
+void CheckpointStore::finish() {
+  finish_writing();
+  if (settings_.local.empty()) return;
+  finish_copying();
+  require_copied(drain_ ? drain_->take_loss() : "");
 }
 
-/// Checkpoints of later steps than the one just written are damaged ones, from which the run was not resumed: they are
-/// removed, too.
-void CheckpointStore::remove_old(const std::string& written) const {
-  auto paths = checkpoints_in(folder_);
-  std::erase_if(paths, [](const std::string& path) { return path.ends_with("best.h5"); });
-  const auto last = std::find(paths.begin(), paths.end(), written);
-  for (auto path = paths.begin(); path != paths.end(); ++path) {
-    if (path >= last && path - last < settings_.keep) continue;
-    std::error_code ignored;  // a checkpoint that cannot be removed does no harm
-    fs::remove(*path, ignored);
+/// Afterwards nothing is on the local disk alone.
+void CheckpointStore::finish_copying() {
+  if (drain_) drain_->retry();
+  wait_for(drain_.get());
+  require_copied(drain_ ? drain_->failure() : "");
+  if (!local_folder_.empty()) forget_local_checkpoints(folder_.path());
+  local_folder_.clear();
+}
+
+/// All ranks meet all the time, because a rank that waits for another one does so for a limited time.
+void CheckpointStore::wait_for(const CheckpointDrain* drain) {
+  constexpr std::chrono::milliseconds kMoment{100};
+  constexpr int kSilent = 20;  // moments
+  for (int moment = 0;; ++moment) {
+    if (drain != nullptr) drain->wait_for(kMoment);
+    if (group_.max(drain != nullptr && drain->is_busy() ? 1 : 0) == 0) return;
+    if (moment != kSilent || drain == nullptr || log_ == nullptr) continue;
+    log_->info(fmt::format("waiting until the last checkpoints are in the run folder: {:.1f} MB are on the way",
+                           static_cast<double>(drain->waiting_bytes()) * 1e-6));
   }
 }
 
-std::string CheckpointStore::best() const { return (fs::path(folder_) / "best.h5").string(); }
+/// \param problem this rank's; empty: there is none
+void CheckpointStore::require_copied(const std::string& problem) {
+  for (const std::string& text : group_.all_gather_text(problem)) {
+    if (!text.empty())
+      throw OutputError(fmt::format("{}: a checkpoint could not be copied there: {}", folder_.path(), text));
+  }
+}
+
+void CheckpointStore::count(CounterSet& counters) const {
+  if (settings_.local.empty()) return;
+  auto& counts = counters.of<LocalCheckpointCounts>();
+  if (drain_) counts = {drain_->copied(), drain_->given_up(), direct_};
+}
+
+void CheckpointStore::recover(Log& log) {
+  const auto found = group_.is_root() ? read_local_note(folder_.path()) : std::nullopt;
+  const LocalNote note{group_.broadcast_text(found ? found->host : ""),
+                       group_.broadcast_text(found ? found->folder : "")};
+  if (note.folder.empty()) return;
+  const std::int64_t newest = group_.max(group_.is_root() ? folder_.newest_step() : -1);
+  std::error_code ignored;
+  const bool is_here = std::filesystem::exists(note.folder, ignored);
+  std::vector<LocalCheckpoint> newer;
+  if (group_.node_rank() == 0) newer = local_checkpoints_in(note.folder);
+  std::erase_if(newer, [&](const LocalCheckpoint& one) { return one.step < newest; });
+  const auto owner = static_cast<int>(-group_.max(newer.empty() ? -group_.size() : -group_.rank()));
+  if (owner < group_.size()) return recover_from(owner, note, newer, log);
+  if (group_.max(is_here ? 1 : 0) == 0) {
+    if (group_.is_root()) {
+      log.warning(
+          fmt::format("the run may have left newer checkpoints in {} of {}, which no rank sees: it goes on "
+                      "without them; to use them, stop it now and resume it there",
+                      note.folder, note.host));
+    }
+    return;
+  }
+  if (group_.node_rank() == 0) remove_local_folder(note.folder);
+  if (group_.is_root()) forget_local_checkpoints(folder_.path());
+}
+
+/// \param owner the rank whose node has newer checkpoints \param newer of that rank: these
+void CheckpointStore::recover_from(int owner, const LocalNote& note, const std::vector<LocalCheckpoint>& newer,
+                                   Log& log) {
+  const bool is_owner = group_.rank() == owner;
+  const std::int64_t step = group_.max(is_owner ? newer.back().step : 0);
+  const auto seen = is_owner ? read_local_note(folder_.path()) : std::nullopt;
+  if (group_.max(seen && seen->folder == note.folder ? 1 : 0) == 0) {
+    if (group_.is_root()) {
+      log.warning(
+          fmt::format("a checkpoint of step {} is in {} of {}, which does not see the run folder: the run goes "
+                      "on without it",
+                      step, note.folder, note.host));
+    }
+    return;
+  }
+  log.info(fmt::format("checkpoints up to step {} are in {} of {} alone: they are copied to the run folder", step,
+                       note.folder, note.host));
+  std::unique_ptr<CheckpointDrain> drain;
+  if (is_owner) {
+    drain = std::make_unique<CheckpointDrain>(folder_, [this](const std::string& text) { warn(text); });
+    drain->take_over(newer);
+  }
+  wait_for(drain.get());
+  require_copied(drain ? drain->failure() : "");
+  if (is_owner) remove_local_folder(note.folder);
+  if (group_.is_root()) forget_local_checkpoints(folder_.path());
+}
 
 void CheckpointStore::go_back_to_best(std::int64_t step) {
   finish();
-  if (group_.is_root()) {
-    const std::string path = (fs::path(folder_) / name_of_step(step)).string();
-    std::error_code ignored;
-    if (!fs::exists(path, ignored)) link_file(best(), path);
-    remove_old(path);
-  }
+  if (group_.is_root()) folder_.go_back_to_best(step);
+  group_.barrier();
+}
+
+void CheckpointStore::relink_best(const StoredCheckpoint& resumed) {
+  const CheckpointHeader& header = resumed.header;
+  const bool is_best = header.has_best && header.best_by.step == header.step && resumed.path != folder_.best();
+  if (is_best && settings_.keep_best && group_.is_root()) link_file(resumed.path, folder_.best());
   group_.barrier();
 }
 
 std::optional<StoredCheckpoint> CheckpointStore::newest(Log& log) const {
   std::vector<std::string> damaged;
-  auto found = newest_whole(group_, folder_, log, damaged);
+  auto found = newest_whole(group_, folder_.path(), log, damaged);
   if (found || damaged.empty()) return found;
   throw CheckpointError(fmt::format(
       "{}: all {} checkpoints are damaged ({}); start over with --overwrite, or restore a checkpoint from a backup",
-      folder_, damaged.size(), fmt::join(damaged, "; ")));
-}
-
-namespace {
-
-/// The hashes of this rank's segments; none if the file cannot be read, so that the seal does not match.
-std::vector<std::uint64_t> hash_what_can_be_read(const std::string& path, int reader, int readers) {
-  try {
-    if (reader < readers) return hash_segments(path, reader, readers);
-  } catch (const DataError&) {
-  }
-  return {};
-}
-
-}  // namespace
-
-bool all_see(comm::Communicator& group, const std::string& path) {
-  const std::string mine = seal_fingerprint(path), roots = group.broadcast_text(mine);
-  return group.max(static_cast<std::int64_t>(mine.empty() || mine != roots)) == 0;
-}
-
-std::vector<std::uint64_t> gather_hashes(comm::Communicator& group, const std::vector<std::uint64_t>& own,
-                                         int readers) {
-  const auto parts = group.all_gather_vectors(own);
-  std::size_t count = 0;
-  for (const auto& part : parts) count += part.size();
-  std::vector<std::uint64_t> hashes(count);
-  for (std::size_t i = 0; i < count; ++i) {
-    const auto& part = parts[i % static_cast<std::size_t>(readers)];
-    const std::size_t at = i / static_cast<std::size_t>(readers);
-    if (at < part.size()) hashes[i] = part[at];
-  }
-  return hashes;
-}
-
-std::string broken_seal(comm::Communicator& group, const std::string& path, int readers) {
-  std::string missing = group.broadcast_text(group.is_root() ? missing_seal(path) : "");
-  if (!missing.empty()) return missing;
-  const auto hashes = gather_hashes(group, hash_what_can_be_read(path, group.rank(), readers), readers);
-  const bool fits = !group.is_root() || fits_seal(path, hashes);
-  return group.max(static_cast<std::int64_t>(!fits)) == 0
-             ? ""
-             : path + " is damaged: its checksum does not match its contents";
-}
-
-namespace {
-
-constexpr std::chrono::milliseconds kLittle{100};
-
-/// Runs `work`. \return its error message; empty if it did not throw
-template <typename Work>
-std::string error_of(Work work) {
-  try {
-    work();
-    return "";
-  } catch (const std::exception& error) {
-    return error.what();
-  }
-}
-
-std::uint64_t any_number() {
-  std::random_device device;
-  return std::uint64_t{device()} << 32 | device();
-}
-
-}  // namespace
-
-CheckpointWriting::CheckpointWriting(comm::Communicator& group, std::string path, const CheckpointHeader& header,
-                                     const StoredVectors& state, Buffer& snapshot,
-                                     std::function<void(const std::string& aside)> publish)
-    : group_(group), path_(std::move(path)), aside_(path_ + ".tmp"), snapshot_(snapshot), publish_(std::move(publish)) {
-  const auto begins = create(header, state);
-  const bool shared = all_see(group_, aside_);
-  writers_ = shared ? group_.size() : 1;
-  if (!shared && std::ranges::any_of(state, &StoredVector::is_divided)) require_none({std::string(kMustBeShared)});
-  copy_shards(state, begins);
-  try {
-    start_writing();
-  } catch (...) {
-    give_up();
-    throw;
-  }
-}
-
-CheckpointWriting::~CheckpointWriting() {
-  thread_.join();
-  if (stage_ != Stage::finished) give_up();
-}
-
-void CheckpointWriting::give_up() {
-  stage_ = Stage::finished;
-  std::error_code ignored;
-  if (group_.is_root()) std::filesystem::remove(aside_, ignored);
-}
-
-void CheckpointWriting::require_none(const std::vector<std::string>& errors) {
-  const auto error = std::find_if(errors.begin(), errors.end(), [](const auto& text) { return !text.empty(); });
-  if (error == errors.end()) return;
-  give_up();
-  const bool is_gone = error->find(std::strerror(ENOENT)) != std::string::npos;
-  const std::string advice =
-      is_gone ? "the file was removed or renamed while the program ran; continue with --resume"
-              : "earlier checkpoints are intact: " + advice_on(*error) + " and continue with --resume";
-  throw OutputError(
-      fmt::format("checkpoint {} could not be written: {}; {}", path_, *error, advice_about(path_, advice)));
-}
-
-std::vector<std::int64_t> CheckpointWriting::create(const CheckpointHeader& header, const StoredVectors& state) {
-  std::vector<std::int64_t> begins;
-  const std::string error = error_of([&] {
-    if (group_.is_root()) begins = create_checkpoint(aside_, any_number(), header, state);
-  });
-  require_none({group_.broadcast_text(error)});
-  group_.broadcast_vector(begins);
-  return begins;
-}
-
-void CheckpointWriting::copy_shards(const StoredVectors& state, const std::vector<std::int64_t>& begins) {
-  std::size_t floats = 0;
-  std::vector<std::size_t> ends;  // ends of the vectors in parts_
-  auto begin = begins.begin();    // at the vector's first block
-  for (const StoredVector& vector : state) {
-    const std::vector<Block>& blocks = vector.layout().blocks();
-    for (const Shard& shard : shards_to_write(vector, group_.rank(), writers_)) {
-      const auto count = static_cast<std::size_t>(size_of(shard.box));
-      parts_.push_back({.block = blocks[shard.block],
-                        .shard = shard,
-                        .begin = begin[static_cast<std::ptrdiff_t>(shard.block)],
-                        .copy = floats,
-                        .count = count});
-      floats += count;
-    }
-    begin += static_cast<std::ptrdiff_t>(blocks.size());
-    ends.push_back(parts_.size());
-  }
-  if (snapshot_.size() != static_cast<Index>(floats)) {
-    snapshot_ = Buffer();  // frees the old one first, so that never both exist
-    snapshot_ = Buffer(static_cast<Index>(floats));
-  }
-  std::size_t first = 0;
-  for (std::size_t i = 0; i < state.size(); ++i) {
-    copy_parts(state[i], std::span(parts_).subspan(first, ends[i] - first));
-    first = ends[i];
-  }
-}
-
-void CheckpointWriting::copy_parts(const StoredVector& vector, std::span<const WrittenShard> parts) {
-  if (parts.empty()) return;
-  PlainValues values(*vector.memory, vector.values);
-  for (const WrittenShard& part : parts) pack(part.shard.place, values.view(), copy_of(part));
-}
-
-void CheckpointWriting::write_shards() {
-  RawFile file(aside_, RawFile::Mode::update);
-  for (const WrittenShard& part : parts_) write_box(file, part.block, part.shard.box, part.begin, copy_of(part));
-  file.sync();
-}
-
-/// Opens the file again, so that this node reads what other nodes have synced to it.
-void CheckpointWriting::hash() { hashes_ = hash_segments(aside_, group_.rank(), writers_); }
-
-void CheckpointWriting::seal() {
-  seal_file(aside_, hashes_);
-  publish_(aside_);
-}
-
-void CheckpointWriting::start(Stage stage, const std::function<void()>& work) {
-  stage_ = stage;
-  const auto task = std::make_shared<std::packaged_task<std::string()>>([work] { return error_of(work); });
-  work_ = task->get_future();
-  thread_.join();
-  thread_.start([task] { (*task)(); });
-}
-
-void CheckpointWriting::start_writing() {
-  start(Stage::writing, [this] {
-    if (group_.rank() >= writers_) return;
-    write_shards();
-    if (writers_ > 1) return;
-    hash();
-    seal();
-  });
-}
-
-void CheckpointWriting::start_next() {
-  if (stage_ == Stage::sealing || writers_ == 1) {
-    stage_ = Stage::finished;
-  } else if (stage_ == Stage::writing) {
-    start(Stage::hashing, [this] { hash(); });
-  } else {
-    hashes_ = gather_hashes(group_, hashes_, writers_);
-    start(Stage::sealing, [this] {
-      if (group_.is_root()) seal();
-    });
-  }
-}
-
-bool CheckpointWriting::advance() {
-  if (stage_ == Stage::finished) return true;
-  const bool busy = work_.wait_for(std::chrono::seconds(0)) != std::future_status::ready;
-  if (group_.max(static_cast<std::int64_t>(busy)) != 0) return false;
-  require_none(group_.all_gather_text(work_.get()));
-  start_next();
-  return stage_ == Stage::finished;
-}
-
-void CheckpointWriting::wait_a_little() const {
-  if (work_.valid()) work_.wait_for(kLittle);
+      folder_.path(), damaged.size(), fmt::join(damaged, "; ")));
 }
 
 }  // namespace unisono::session

@@ -337,11 +337,11 @@ std::vector<std::int64_t> create_checkpoint(const std::string& path, std::uint64
   return begins;
 }
 
-void write_box(RawFile& file, const Block& block, const Box& box, std::int64_t begin, View canonical) {
+void write_box(const Block& block, const Box& box, std::int64_t begin, View canonical, const WriteBytes& write) {
   std::size_t at = 0;
   for_each_segment(block, box, [&](Index position, Index count) {
     const View segment = canonical.subspan(at, static_cast<std::size_t>(count));
-    file.write(byte_of(begin, position), std::as_bytes(segment));
+    write(byte_of(begin, position), std::as_bytes(segment));
     at += segment.size();
   });
 }

@@ -1,5 +1,7 @@
 #include "run/kept_models.hpp"
 
+#include <fmt/format.h>
+
 #include "unisono/session/run_state.hpp"
 
 namespace unisono::session {
@@ -16,11 +18,19 @@ class KeptCheckpoints final : public KeptModels {
   bool is_busy() const override { return store_.is_writing(); }
   void advance() override { store_.advance(); }
   void finish() override { store_.finish(); }
+  void count(CounterSet& counters) const override { store_.count(counters); }
   bool is_lasting() const override { return true; }
 
   void restore_best(std::int64_t step) override {
-    store_.go_back_to_best(step);
+    store_.finish();
     const StoredCheckpoint best = open_checkpoint(parts_.grid.all(), store_.best());
+    if (best.header.step != step) {
+      throw CheckpointError(
+          fmt::format("{}: is of step {}, but the best evaluation was after step {}; start over with "
+                      "--overwrite, or go on without train.early_stopping",
+                      best.path, best.header.step, step));
+    }
+    store_.go_back_to_best(step);
     parts_.held.parameters->begin(step);
     restore_state(parts_, training_, best);
   }

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "checkpoint/checkpoint_store.hpp"
+#include "unisono/base/counters.hpp"
 #include "unisono/session/model_parts.hpp"
 #include "unisono/session/training_parts.hpp"
 
@@ -19,6 +20,8 @@ class KeptModels {
   virtual bool is_busy() const { return false; }
   virtual void advance() {}
   virtual void finish() {}
+  /// Adds what was counted; the same counters on every rank.
+  virtual void count(CounterSet& /*counters*/) const {}
   /// Restores the best model, which is of this step.
   virtual void restore_best(std::int64_t step) = 0;
   /// Whether the kept models outlive the run.

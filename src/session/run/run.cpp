@@ -299,10 +299,14 @@ void Run::begin() {
     kept_ = keep_in_memory(parts_, config_.train.early_stopping.is_on());
     return;
   }
-  checkpoints_.emplace(group_, records::checkpoints_of(config_.run_folder()), config_.checkpoint);
+  checkpoints_.emplace(group_, records::checkpoints_of(config_.run_folder()), config_.checkpoint, &log_);
   kept_ = keep_in(*checkpoints_, parts_, training_);
   if (!resumes) return;
-  if (const auto stored = checkpoints_->newest(log_)) return resume(*stored);
+  checkpoints_->recover(log_);
+  if (const auto stored = checkpoints_->newest(log_)) {
+    checkpoints_->relink_best(*stored);
+    return resume(*stored);
+  }
   if (group_.is_root())
     log_.warning(config_.run_folder() + " holds no checkpoint yet: the run starts at its first step");
   initialise();

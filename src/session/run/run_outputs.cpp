@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "checkpoint/local_checkpoints.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/base/printable.hpp"
 #include "unisono/session/run_checks.hpp"
@@ -50,6 +51,7 @@ std::unique_ptr<const records::RunFolder> claim_folder(const comm::Communicator&
   const bool in_folder = options.results == Results::in_folder;
   if (!in_folder) require_possible_without_folder(config, options);
   if (!in_folder || !group.is_root()) return nullptr;
+  if (!config.checkpoint.local.empty()) require_local_disk(config.checkpoint.local);
   return std::make_unique<records::RunFolder>(config.run_folder(), options.existing);
 }
 
@@ -57,7 +59,10 @@ RunOutputs::RunOutputs(const RunPlan& plan, const RunOptions& options)
     : plan_(plan), options_(options), in_folder_(options.results == Results::in_folder), folder_(plan.folder.get()) {}
 
 void RunOutputs::begin(Log& log, const std::vector<std::string>& lines) {
-  if (folder_ && options_.existing == records::Existing::overwrite) folder_->clear();
+  if (folder_ && options_.existing == records::Existing::overwrite) {
+    forget_local_checkpoints(records::checkpoints_of(folder_->path()));
+    folder_->clear();
+  }
   if (folder_) log.add_file(folder_->log());
   for (const std::string& line : lines) log.info_to_file(line);
 }

@@ -374,6 +374,7 @@ void TrainingObserver::advance_checkpoint() {
 void TrainingObserver::finish_checkpoint() {
   const ScopedTimer timer(context_.training.seconds.checkpoint, context_.clock);
   context_.kept.finish();
+  context_.kept.count(context_.training.counters);
 }
 
 void Divergence::offer_first_loss(const kernels::LossSums& sums, std::int64_t since, bool last) {

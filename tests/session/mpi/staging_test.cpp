@@ -3,11 +3,11 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "machine/shared_staging.hpp"
+#include "shared_folder.hpp"
 #include "small_runs.hpp"
 #include "unisono/base/raw_file.hpp"
 #include "unisono/comm/mpi.hpp"
@@ -15,29 +15,12 @@
 namespace unisono::session {
 namespace {
 
-/// A folder that rank 0 makes and all see, with a disk for each rank.
-class SharedFolder {
- public:
-  explicit SharedFolder(comm::Communicator& world) : rank_(world.rank()) {
-    if (world.is_root()) own_ = std::make_unique<testing::ScratchFolder>();
-    path_ = world.broadcast_text(own_ ? own_->path("") : "");
-    std::filesystem::create_directories(disk());
-  }
-  std::string path(const std::string& name) const { return path_ + name; }
-  std::string disk() const { return path_ + "disk" + std::to_string(rank_); }
-
- private:
-  int rank_;
-  std::unique_ptr<testing::ScratchFolder> own_;
-  std::string path_;
-};
-
 TEST_CASE("nodes read a staged set once between them, and what others keep from them", "[mpi]") {
   int argc = 0;
   char** argv = nullptr;
   comm::MpiSession session(argc, argv);
   const auto world = session.world({.ranks_per_node = 1});
-  const SharedFolder folder(*world);
+  const testing::SharedFolder folder(*world);
   data::DataSettings settings{.path = folder.path("set"), .partition = data::Partition::global};
   settings.stage = folder.disk();
   std::string expected(30'000'001, '\0');
@@ -76,7 +59,7 @@ TEST_CASE("a run on nodes that stage its set gives the same bits", "[mpi]") {
   char** argv = nullptr;
   comm::MpiSession session(argc, argv);
   const auto world = session.world({.ranks_per_node = 1});
-  const SharedFolder folder(*world);
+  const testing::SharedFolder folder(*world);
   if (world->is_root()) {
     const testing::ScratchFolder own;
     std::filesystem::copy_file(testing::make_points(own), folder.path("points.h5"));
