@@ -36,11 +36,11 @@ struct Disks {
 
   Disks() { fs::create_directories(disk); }
   settings::CheckpointSettings terms(std::int64_t keep = 2) const { return {.keep = keep, .local = disk, .best = {}}; }
-  /// Names of all files in local folders of checkpoints.
+  /// Names of all checkpoints on the local disk, and what else is there.
   Names local() const {
     Names names;
     for (const auto& entry : fs::recursive_directory_iterator(disk)) {
-      if (entry.is_regular_file()) names.push_back(entry.path().filename());
+      if (entry.is_regular_file() && entry.path().filename() != "lock") names.push_back(entry.path().filename());
     }
     std::ranges::sort(names);
     return names;
@@ -267,7 +267,7 @@ TEST_CASE("a note leads to nothing but folders that unisono has made", "[local_c
     CHECK(local_checkpoints_in(path).empty());
     forget_local_checkpoints(disks.checkpoints);
     CHECK_FALSE(read_local_note(disks.checkpoints));
-    CHECK(std::distance(fs::directory_iterator(other), {}) == 3);
+    CHECK(std::distance(fs::directory_iterator(other), {}) == 4);  // with the lock
   }
 }
 
@@ -305,6 +305,24 @@ TEST_CASE("a checkpoint that the local disk does not take is written to the run'
       CHECK(text.find("checkpoint.local") == text.rfind("checkpoint.local"));
     }
   }
+}
+
+TEST_CASE("local checkpoints of a run that still goes on are left alone", "[local_checkpoints]") {
+  const auto world = comm::make_self_communicator();
+  const Disks disks;
+  leave_killed_run(disks);
+  const OpenFile other = lock_local_folder(read_local_note(disks.checkpoints)->folder);
+  REQUIRE(other.is_open());
+  Log log(0, false);
+  log.add_file(disks.scratch.path("log.txt"));
+  CheckpointStore store(*world, disks.checkpoints, disks.terms());
+  store.recover(log);
+  CHECK_THAT(disks.log(), Contains("or another run uses: it goes on without them"));
+  CHECK(store.newest(log)->header.step == 10);
+  const SampleModel model;
+  write_step_of(store, model, 20);
+  store.finish();
+  CHECK(disks.local().size() == 3);
 }
 
 TEST_CASE("a run goes back to its best checkpoint when all are copied", "[local_checkpoints]") {

@@ -66,17 +66,6 @@ void lock_pages(int index, short kind, std::uint64_t first, std::uint64_t last) 
 
 }  // namespace
 
-OpenFile::~OpenFile() {
-  if (descriptor_ >= 0) ::close(descriptor_);
-}
-
-OpenFile::OpenFile(OpenFile&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
-
-OpenFile& OpenFile::operator=(OpenFile&& other) noexcept {
-  std::swap(descriptor_, other.descriptor_);
-  return *this;
-}
-
 std::uint64_t bytes_on_disk(const std::string& folder) {
   constexpr std::uint64_t kBlock = 512;
   std::uint64_t bytes = 0;

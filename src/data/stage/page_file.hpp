@@ -5,25 +5,12 @@
 #include <span>
 #include <string>
 
+#include "unisono/base/open_file.hpp"
+
 namespace unisono::data {
 
 /// Bytes of a page: what is read and checked at once. Part of the format of a copy.
 inline constexpr std::uint64_t kPageBytes = 256 << 10;
-
-/// A descriptor that is closed in the end.
-class OpenFile {
- public:
-  OpenFile() = default;
-  explicit OpenFile(int descriptor) : descriptor_(descriptor) {}
-  ~OpenFile();
-  OpenFile(OpenFile&& other) noexcept;
-  OpenFile& operator=(OpenFile&& other) noexcept;
-  int get() const { return descriptor_; }
-  bool is_open() const { return descriptor_ >= 0; }
-
- private:
-  int descriptor_ = -1;
-};
 
 /// Bytes that the pages in a folder, and their index, take on the disk.
 std::uint64_t bytes_on_disk(const std::string& folder);

@@ -40,14 +40,6 @@ OpenFile open_lock(const std::string& stage, const std::string& path) {
   return file;
 }
 
-/// \param operation of flock \return whether the lock was given
-bool lock_file(const OpenFile& file, int operation) {
-  while (::flock(file.get(), operation) != 0) {
-    if (errno != EINTR) return false;
-  }
-  return true;
-}
-
 /// What the file `set` of a copy says.
 struct NoteOnCopy {
   std::string path;

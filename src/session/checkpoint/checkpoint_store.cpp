@@ -100,6 +100,7 @@ void CheckpointStore::begin_local_folder() {
     throw;
   }
   local_folder_ = folder;
+  local_lock_ = lock_local_folder(folder);
 }
 
 /// For one checkpoint, which must not overtake older ones that are still copied.
@@ -145,7 +146,9 @@ void CheckpointStore::finish_copying() {
   if (drain_) drain_->retry();
   wait_for(drain_.get());
   require_copied(drain_ ? drain_->failure() : "");
-  if (!local_folder_.empty()) forget_local_checkpoints(folder_.path());
+  if (local_folder_.empty()) return;
+  local_lock_ = OpenFile();
+  forget_local_checkpoints(folder_.path());
   local_folder_.clear();
 }
 
@@ -182,31 +185,31 @@ void CheckpointStore::recover(Log& log) {
                        group_.broadcast_text(found ? found->folder : "")};
   if (note.folder.empty()) return;
   const std::int64_t newest = group_.max(group_.is_root() ? folder_.newest_step() : -1);
-  std::error_code ignored;
-  const bool is_here = std::filesystem::exists(note.folder, ignored);
-  std::vector<LocalCheckpoint> newer;
-  if (group_.node_rank() == 0) newer = local_checkpoints_in(note.folder);
-  std::erase_if(newer, [&](const LocalCheckpoint& one) { return one.step < newest; });
-  const auto owner = static_cast<int>(-group_.max(newer.empty() ? -group_.size() : -group_.rank()));
-  if (owner < group_.size()) return recover_from(owner, note, newer, log);
-  if (group_.max(is_here ? 1 : 0) == 0) {
+  LeftOnDisk left;
+  if (group_.node_rank() == 0) left.lock = lock_local_folder(note.folder);
+  if (left.lock.is_open()) left.checkpoints = local_checkpoints_in(note.folder);
+  std::erase_if(left.checkpoints, [&](const LocalCheckpoint& one) { return one.step < newest; });
+  const bool has_newer = !left.checkpoints.empty();
+  const auto owner = static_cast<int>(-group_.max(has_newer ? -group_.rank() : -group_.size()));
+  if (owner < group_.size()) return recover_from(owner, note, std::move(left), log);
+  if (group_.max(left.lock.is_open() ? 1 : 0) == 0) {
     if (group_.is_root()) {
       log.warning(
-          fmt::format("the run may have left newer checkpoints in {} of {}, which no rank sees: it goes on "
-                      "without them; to use them, stop it now and resume it there",
+          fmt::format("the run may have left newer checkpoints in {} of {}, which no rank sees, or another run "
+                      "uses: it goes on without them; to use them, stop it now and resume it there",
                       note.folder, note.host));
     }
     return;
   }
+  left.lock = OpenFile();
   if (group_.node_rank() == 0) remove_local_folder(note.folder);
   if (group_.is_root()) forget_local_checkpoints(folder_.path());
 }
 
-/// \param owner the rank whose node has newer checkpoints \param newer of that rank: these
-void CheckpointStore::recover_from(int owner, const LocalNote& note, const std::vector<LocalCheckpoint>& newer,
-                                   Log& log) {
+/// \param owner the rank whose node has newer checkpoints \param left of that rank: these
+void CheckpointStore::recover_from(int owner, const LocalNote& note, LeftOnDisk left, Log& log) {
   const bool is_owner = group_.rank() == owner;
-  const std::int64_t step = group_.max(is_owner ? newer.back().step : 0);
+  const std::int64_t step = group_.max(is_owner ? left.checkpoints.back().step : 0);
   const auto seen = is_owner ? read_local_note(folder_.path()) : std::nullopt;
   if (group_.max(seen && seen->folder == note.folder ? 1 : 0) == 0) {
     if (group_.is_root()) {
@@ -222,10 +225,11 @@ void CheckpointStore::recover_from(int owner, const LocalNote& note, const std::
   std::unique_ptr<CheckpointDrain> drain;
   if (is_owner) {
     drain = std::make_unique<CheckpointDrain>(folder_, [this](const std::string& text) { warn(text); });
-    drain->take_over(newer);
+    drain->take_over(left.checkpoints);
   }
   wait_for(drain.get());
   require_copied(drain ? drain->failure() : "");
+  left.lock = OpenFile();
   if (is_owner) remove_local_folder(note.folder);
   if (group_.is_root()) forget_local_checkpoints(folder_.path());
 }

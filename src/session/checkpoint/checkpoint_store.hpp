@@ -12,6 +12,7 @@
 #include "checkpoint/local_checkpoints.hpp"
 #include "unisono/base/counters.hpp"
 #include "unisono/base/log.hpp"
+#include "unisono/base/open_file.hpp"
 #include "unisono/comm/communicator.hpp"
 #include "unisono/session/stored_checkpoint.hpp"
 #include "unisono/settings/config.hpp"
@@ -68,6 +69,11 @@ class CheckpointStore {
   std::optional<StoredCheckpoint> newest(Log& log) const;
 
  private:
+  /// Newer checkpoints that a killed run has left on this rank's node, and their folder's lock.
+  struct LeftOnDisk {
+    OpenFile lock = {};
+    std::vector<LocalCheckpoint> checkpoints = {};
+  };
   void warn(const std::string& text) const;
   CheckpointTarget local_target();
   CheckpointTarget shared_target() const;
@@ -77,7 +83,7 @@ class CheckpointStore {
   void finish_copying();
   void wait_for(const CheckpointDrain* drain);
   void require_copied(const std::string& problem);
-  void recover_from(int owner, const LocalNote& note, const std::vector<LocalCheckpoint>& newer, Log& log);
+  void recover_from(int owner, const LocalNote& note, LeftOnDisk left, Log& log);
 
   comm::Communicator& group_;
   CheckpointFolder folder_;
@@ -85,6 +91,7 @@ class CheckpointStore {
   Log* log_;
   std::unique_ptr<comm::Communicator> messages_;  ///< from ranks of other nodes than rank 0's; null: not needed
   std::string local_folder_;                      ///< of rank 0, while there is one
+  OpenFile local_lock_;                           ///< of that folder
   std::unique_ptr<CheckpointDrain> drain_;        ///< of rank 0, where checkpoint.local is set
   bool begun_ = false, warned_of_disk_ = false;
   std::int64_t locals_ = 0, direct_ = 0;  ///< how many checkpoints were begun there, and written past it

@@ -1,6 +1,8 @@
 #include "checkpoint/local_checkpoints.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -12,6 +14,7 @@
 #include <random>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
 #include "checkpoint/checkpoint_folder.hpp"
 #include "unisono/base/local_folder.hpp"
@@ -80,6 +83,8 @@ std::optional<LocalCheckpoint> parse_name(const fs::path& path) {
 
 std::string note_in(const std::string& checkpoints) { return checkpoints + "/local.txt"; }
 
+std::string lock_in(const std::string& folder) { return folder + "/lock"; }
+
 }  // namespace
 
 void require_local_disk(const std::string& local) {
@@ -98,6 +103,12 @@ std::string make_local_folder(const std::string& local) {
   const std::string folder = fs::canonical(folder_of_checkpoints(local)) / new_id();
   if (::mkdir(folder.c_str(), 0700) != 0) refuse_local_folder(kLocalKey, local, not_writable(folder, errno));
   return folder;
+}
+
+OpenFile lock_local_folder(const std::string& folder) {
+  if (!is_local_folder(folder)) return {};
+  OpenFile lock(::open(lock_in(folder).c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  return lock.is_open() && lock_file(lock, LOCK_EX | LOCK_NB) ? std::move(lock) : OpenFile();
 }
 
 LocalCheckpoint local_checkpoint(const std::string& folder, std::int64_t number, std::int64_t step, bool best) {
@@ -139,9 +150,12 @@ void forget_local_checkpoints(const std::string& checkpoints) {
 }
 
 void remove_local_folder(const std::string& folder) {
+  const OpenFile lock = lock_local_folder(folder);
+  if (!lock.is_open()) return;
   std::error_code ignored;
   for (const LocalCheckpoint& one : local_checkpoints_in(folder)) fs::remove(one.path, ignored);
-  if (is_local_folder(folder)) fs::remove(folder, ignored);
+  fs::remove(lock_in(folder), ignored);
+  fs::remove(folder, ignored);
 }
 
 }  // namespace unisono::session

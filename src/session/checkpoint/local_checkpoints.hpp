@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "unisono/base/open_file.hpp"
+
 // Checkpoints on a local disk (checkpoint.local), until they are copied to the run's folder:
 //   <local>/unisono-<uid>/checkpoints/<id>/<number>-step-<step>.h5, or <number>-best-step-<step>.h5
 // The id is a random one, of one start of the run: what an earlier start has left is never taken for a checkpoint of a
@@ -32,6 +34,10 @@ void require_local_disk(const std::string& local);
 /// Makes a folder with an id of its own on a local disk. \return its absolute path \throws ConfigError
 std::string make_local_folder(const std::string& local);
 
+/// Locks a folder that make_local_folder has made, for whoever adds or removes checkpoints there. \return not open: it
+/// is no such folder, or another run uses it
+OpenFile lock_local_folder(const std::string& folder);
+
 /// \return <folder>/<number>-…
 LocalCheckpoint local_checkpoint(const std::string& folder, std::int64_t number, std::int64_t step, bool best);
 
@@ -42,9 +48,10 @@ std::vector<LocalCheckpoint> local_checkpoints_in(const std::string& folder);
 std::optional<LocalNote> read_local_note(const std::string& checkpoints);
 /// \throws OutputError
 void write_local_note(const std::string& checkpoints, const LocalNote& note);
-/// Removes the local checkpoints that a run's folder has a note of, if their disk is here, and the note.
+/// Removes the local checkpoints that a run's folder has a note of, if their disk is here and no other run uses them,
+/// and the note.
 void forget_local_checkpoints(const std::string& checkpoints);
-/// Removes a folder of local checkpoints, if it is one, with what unisono has written there.
+/// Removes a folder of local checkpoints, if it is one and nobody has locked it, with what unisono has written there.
 void remove_local_folder(const std::string& folder);
 
 }  // namespace unisono::session
