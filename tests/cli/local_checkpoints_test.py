@@ -118,6 +118,13 @@ class LocalCheckpoints(BinaryTest):
         self.train("run", "--overwrite", *self.local)
         self.assertEqual(self.left(), [])
 
+    def test_sets_that_are_staged_on_the_same_disk_do_not_displace_checkpoints(self):
+        self.train("run", *settings("train.epochs=1", "checkpoint.every_steps=4"))
+        self.leave_on_disk("run")
+        before = self.left()
+        self.train("other", *self.local, *settings(f"data.stage={self.disk}", "data.stage_bytes=1"))
+        self.assertEqual([name for name in self.left() if name.endswith(".h5")], before)
+
     def test_a_killed_run_leaves_nothing_that_is_half_done(self):
         self.write("config.toml", LARGE)
         begun = time.monotonic()

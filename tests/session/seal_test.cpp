@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "checkpoint/checkpoint_store.hpp"
+#include "sample_checkpoint.hpp"
 #include "scratch_folder.hpp"
 
 namespace unisono::session {
@@ -44,6 +45,22 @@ std::string damage_found_by(int ranks, const std::string& path) {
     if (world.is_root()) damage = found;
   });
   return damage;
+}
+
+TEST_CASE("a sealed file is copied with its seal, and a damaged one is not", "[seal]") {
+  const ScratchFolder folder;
+  const testing::SampleModel model;
+  testing::write_sample(folder.path("a.h5"), model);
+  const auto always = [] { return true; };
+  CHECK(copy_sealed(folder.path("a.h5"), folder.path("b.h5"), always));
+  CHECK(testing::bytes_of(folder.path("a.h5")) == testing::bytes_of(folder.path("b.h5")));
+  CHECK_FALSE(copy_sealed(folder.path("a.h5"), folder.path("c.h5"), [] { return false; }));
+  CHECK_FALSE(missing_seal(folder.path("c.h5")).empty());
+  std::string bytes = testing::bytes_of(folder.path("a.h5"));
+  bytes[bytes.size() / 3] = static_cast<char>(bytes[bytes.size() / 3] ^ 4);
+  CHECK_THROWS_AS(copy_sealed(folder.file("d.h5", bytes), folder.path("b.h5"), always), DataError);
+  CHECK_THROWS_AS(copy_sealed(folder.file("d.h5", bytes.substr(9)), folder.path("b.h5"), always), DataError);
+  CHECK_THROWS_AS(copy_sealed(folder.path("a.h5"), folder.path("no/b.h5"), always), OutputError);
 }
 
 TEST_CASE("what some ranks seal, others find whole, and damage in any segment", "[seal]") {

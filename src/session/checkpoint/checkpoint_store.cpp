@@ -242,8 +242,10 @@ void CheckpointStore::go_back_to_best(std::int64_t step) {
 
 void CheckpointStore::relink_best(const StoredCheckpoint& resumed) {
   const CheckpointHeader& header = resumed.header;
-  const bool is_best = header.has_best && header.best_by.step == header.step && resumed.path != folder_.best();
-  if (is_best && settings_.keep_best && group_.is_root()) link_file(resumed.path, folder_.best());
+  const bool is_best = header.has_best && header.best_by.step == header.step && settings_.keep_best;
+  std::error_code ignored;
+  if (is_best && group_.is_root() && !std::filesystem::equivalent(resumed.path, folder_.best(), ignored))
+    link_file(resumed.path, folder_.best());
   group_.barrier();
 }
 
