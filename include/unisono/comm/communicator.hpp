@@ -120,6 +120,11 @@ class Communicator {
   virtual RequestPtr start_send(std::span<const std::byte> bytes, int peer, int tag) = 0;
   /// Starts a `receive`.
   virtual RequestPtr start_receive(std::span<std::byte> bytes, int peer, int tag) = 0;
+  /// Starts a `receive` of a message that may come late, or never: no thread polls for it, so that it makes progress
+  /// only while somebody tests it, or waits.
+  virtual RequestPtr start_patient_receive(std::span<std::byte> bytes, int peer, int tag) {
+    return start_receive(bytes, peer, tag);
+  }
   /// Blocks until at least one of the messages is done or `enough()` returns true, as in Request::wait_unless.
   /// \param messages started by this communicator \return the indices of those that are done; `wait` must still be
   /// called for each

@@ -322,9 +322,17 @@ RequestPtr MpiCommunicator::start_send(std::span<const std::byte> bytes, int pee
 }
 
 RequestPtr MpiCommunicator::start_receive(std::span<std::byte> bytes, int peer, int tag) {
+  return start_receive(bytes, peer, tag, /*patient=*/false);
+}
+
+RequestPtr MpiCommunicator::start_patient_receive(std::span<std::byte> bytes, int peer, int tag) {
+  return start_receive(bytes, peer, tag, /*patient=*/true);
+}
+
+RequestPtr MpiCommunicator::start_receive(std::span<std::byte> bytes, int peer, int tag, bool patient) {
   const Place place{group_, "receive", 0, group_.members[static_cast<std::size_t>(peer)]};
-  return std::make_unique<Started>(*terms_.job, std::make_unique<OneMessage<std::byte>>(bytes, messages_, peer, tag),
-                                   place);
+  return std::make_unique<Started>(
+      *terms_.job, std::make_unique<OneMessage<std::byte>>(bytes, messages_, peer, tag, patient), place);
 }
 
 std::vector<std::size_t> MpiCommunicator::wait_any(std::span<Request* const> messages,

@@ -95,6 +95,7 @@ class MpiCommunicator final : public Communicator {
 
   RequestPtr start_send(std::span<const std::byte> bytes, int peer, int tag) override;
   RequestPtr start_receive(std::span<std::byte> bytes, int peer, int tag) override;
+  RequestPtr start_patient_receive(std::span<std::byte> bytes, int peer, int tag) override;
   std::vector<std::size_t> wait_any(std::span<Request* const> messages, const std::function<bool()>& enough) override;
 
   void watch(std::string_view name, const std::function<bool()>& done) override;
@@ -141,6 +142,7 @@ class MpiCommunicator final : public Communicator {
   void free_splits();
   Resources take_resources();
   void release();
+  RequestPtr start_receive(std::span<std::byte> bytes, int peer, int tag, bool patient);
   MpiCommunicator& node_group() { return node_group_ ? *node_group_ : *this; }
 
   // The steps of a collective: it gets the next number, announces that this rank's input is ready, and is waited for.

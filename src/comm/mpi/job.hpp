@@ -105,6 +105,7 @@ class Started final : public Request, private Operation {
  private:
   bool advance() override;
   bool let_go() override { return operation_->let_go(); }
+  bool is_patient() const override { return operation_->is_patient(); }
 
   MpiJob& job_;
   std::unique_ptr<Operation> operation_;

@@ -1,5 +1,6 @@
 #include "mpi/message_operations.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <thread>
 #include <utility>
@@ -258,10 +259,14 @@ void Progress::start_thread() {
   if (thread_.size() == 0) thread_.start([this] { run(); });
 }
 
+bool Progress::can_sleep() const {
+  return std::ranges::all_of(entries_, [](const Entry* entry) { return entry->operation_.is_patient(); });
+}
+
 void Progress::run() {
   std::unique_lock lock(mutex_);
   while (!stop_) {
-    if (entries_.empty()) {
+    if (can_sleep()) {
       changed_.wait(lock);
       continue;
     }

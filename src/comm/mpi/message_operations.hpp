@@ -28,6 +28,8 @@ class Operation {
   /// Abandons it: receives nothing more. \return whether no peer can access this rank's memory any more; call until
   /// true
   virtual bool let_go() { return true; }
+  /// Whether it needs to be advanced only when somebody tests or waits.
+  virtual bool is_patient() const { return false; }
 };
 
 /// The operations of this process that are under way. A wait for one of them advances all, since a peer may wait for
@@ -61,14 +63,15 @@ class Progress {
   void poll();
 
   /// Starts a thread that advances the operations while this rank computes. It is needed between nodes, where MPI makes
-  /// progress only while one of its functions is called. The thread sleeps while nothing is under way; otherwise it
-  /// polls every 20 µs, or as often as the system's timer allows.
+  /// progress only while one of its functions is called. The thread sleeps while nothing but patient operations is
+  /// under way; otherwise it polls every 20 µs, or as often as the system's timer allows.
   void start_thread();
   /// Called before operations are abandoned.
   void stop_thread();
 
  private:
   void run();
+  bool can_sleep() const;
 
   std::mutex mutex_;
   std::condition_variable changed_;
@@ -291,9 +294,10 @@ class MessageGather final : public Operation {
 template <typename Byte>
 class OneMessage final : public Operation {
  public:
-  OneMessage(std::span<Byte> bytes, MPI_Comm communicator, int peer, int tag)
-      : bytes_(bytes), communicator_(communicator), peer_(peer), tag_(tag) {}
+  OneMessage(std::span<Byte> bytes, MPI_Comm communicator, int peer, int tag, bool patient = false)
+      : bytes_(bytes), communicator_(communicator), peer_(peer), tag_(tag), patient_(patient) {}
   bool let_go() override { return transfers_.let_go(); }
+  bool is_patient() const override { return patient_; }
   bool advance() override {
     if (!std::exchange(begun_, true)) {
       if constexpr (std::is_const_v<Byte>) {
@@ -309,6 +313,7 @@ class OneMessage final : public Operation {
   std::span<Byte> bytes_;
   MPI_Comm communicator_;
   int peer_, tag_;
+  bool patient_;
   Transfers transfers_;
   bool begun_ = false;
 };

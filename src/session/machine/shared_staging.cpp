@@ -55,7 +55,7 @@ class NeighbourCopies final : public data::StageNeighbours {
   bool answer_next(Asker& asker);
   void answer(const Asker& asker);
   void receive_from(Asker& asker) {
-    asker.receive = group_->start_receive(comm::bytes_of(asker.question), asker.rank, kQuestionTag);
+    asker.receive = group_->start_patient_receive(comm::bytes_of(asker.question), asker.rank, kQuestionTag);
   }
 
   std::unique_ptr<comm::Communicator> group_;  ///< for these messages alone
@@ -142,7 +142,7 @@ void NeighbourCopies::answer(const Asker& asker) {
 /// Looks for questions instead of waiting for them: a wait has a time limit, but hours may lie between two questions.
 void NeighbourCopies::answer_all() {
   using std::chrono::microseconds;
-  constexpr microseconds kShortest{20}, kLongest{1000};
+  constexpr microseconds kShortest{20}, kLongest{4000};
   microseconds pause = kShortest;
   try {
     const auto may_ask = [](const Asker& asker) { return asker.receive != nullptr; };
