@@ -44,7 +44,21 @@ void add_picture_list(Command command, data::ImagesOptions& options) {
   command
       .add_option("--file-column", options.file_column, "its column of the files, as they are named below the folder")
       .needs(list);
-  command.add_option("--label-column", options.label_column, "its column of the classes").needs(list);
+  const Option label =
+      command.add_option("--label-column", options.label_column, "its column of the classes").needs(list);
+  const Option separator = command
+                               .add_option("--label-separator", options.label_separator,
+                                           "a picture may have several labels: what stands between those of its cell, "
+                                           "such as ';'; an empty cell is no label")
+                               .not_empty()
+                               .needs(list);
+  command
+      .add_option("--label-columns", options.label_columns,
+                  "a picture may have several labels: columns of 0 and 1, one for each label")
+      .separated_by(',')
+      .needs(list)
+      .excludes(label)
+      .excludes(separator);
   command.add_option("--split-column", options.split_column, "its column of the splits: train, validation or test")
       .needs(list);
 }
@@ -218,9 +232,10 @@ void say(const data::ImportSummary& made) {
       made.shape.size() == 1 ? count_of(made.shape.front(), "column") : fmt::format("{}", fmt::join(made.shape, "×"));
   fmt::print("{}: {} training, {} validation and {} test examples of {}, {}\n", on_one_line(made.path), made.train,
              made.validation, made.test, shape,
-             made.classes > 0 ? count_of(made.classes, "class")
-             : made.targets   ? "with a target"
-                              : "no labels or targets");
+             made.several_labels > 0 ? fmt::format("with several of {}", count_of(made.several_labels, "label"))
+             : made.classes > 0      ? count_of(made.classes, "class")
+             : made.targets          ? "with a target"
+                                     : "no labels or targets");
   say_columns(made);
   if (made.split != data::TableSplit::random)
     fmt::print("rows divided by --split {}\n", unisono::name_of(made.split, data::kTableSplits));

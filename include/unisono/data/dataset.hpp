@@ -182,6 +182,9 @@ struct DatasetInfo {
   Index grid = 0;         ///< ratings: the side, in blocks, of the grid for stratified training; else 0
   Index classes = 0;      ///< classes of the labels; 0 where the set has no labels
   Index target_size = 0;  ///< values of a target; 0 where the set has no targets; features.size() for autoencoders
+  /// Whether an example may have several labels: a target has a 0 or 1 for each; Preprocessing::label_names.
+  bool several_labels = false;
+  std::vector<std::string> absent_labels = {};  ///< labels of a trained model that the set does not name
   /// Tokens: tokens of an example, T. Where there are `classes`, the examples are texts of up to T tokens; else
   /// windows.
   Index context = 0;

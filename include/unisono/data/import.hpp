@@ -54,6 +54,7 @@ struct ImportSummary {
   std::int64_t train = 0, validation = 0, test = 0;  ///< examples
   std::vector<std::int64_t> shape;                   ///< shape of an example's features
   std::int64_t classes = 0;                          ///< number of classes; 0: no labels
+  std::int64_t several_labels = 0;                   ///< labels of which an example may have several; 0: none
   bool targets = false;                              ///< whether there are numbers to predict
   std::vector<std::string> feature_names = {};       ///< tables: names of the features, in their order
   std::int64_t empty_rows = 0, unlabelled_rows = 0;  ///< tables: rows that were left out
@@ -83,6 +84,10 @@ struct ImagesOptions {
   std::string list = {};  ///< a table of the files and their classes; empty: folders say the classes
   // Columns of the table, by name.
   std::string file_column = "file", label_column = "label";
+  // Pictures of several labels each: what stands between those of a cell; or columns of 0 and 1, one for each label.
+  // Both empty: a picture has one class.
+  std::string label_separator = {};
+  std::vector<std::string> label_columns = {};
   std::string split_column = {};                      ///< train, validation or test; empty: the files are chosen
   bool skips_damaged = false;                         ///< whether damaged files are left out, and not refused
   double validation_fraction = 0, test_fraction = 0;  ///< of the pictures, where the folder does not divide them

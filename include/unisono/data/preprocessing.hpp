@@ -141,6 +141,7 @@ struct Preprocessing {
   std::vector<FittedColumn> columns = {};  ///< fitted columns of the recipe; empty: features are what is stored
   Normalization normalization = {};
   std::vector<std::string> class_names = {};  ///< names of the classes; empty: the set did not say
+  std::vector<std::string> label_names = {};  ///< names of several labels, see label_names.hpp; empty: there are none
   /// Names of stored features without a recipe; empty: the set did not say.
   std::vector<std::string> feature_names = {};
   bool bytes = false;           ///< whether features were stored as bytes

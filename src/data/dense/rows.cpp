@@ -96,6 +96,17 @@ void read_weights(const hdf5::File& file, const GroupSchema& group, Range rows, 
                               group.weights_path(), rows.first + (negative - weights), *negative));
 }
 
+void read_targets(const hdf5::File& file, const GroupSchema& group, Range rows, float* targets) {
+  const auto width = static_cast<std::size_t>(group.target_size), stored_width = group.stored_targets();
+  if (group.target_places.empty()) return read_numbers(file, group.targets_path(), rows, width, targets);
+  std::vector<float> stored(static_cast<std::size_t>(rows.size()) * stored_width);
+  read_numbers(file, group.targets_path(), rows, stored_width, stored.data());
+  std::fill_n(targets, static_cast<std::size_t>(rows.size()) * width, 0.0F);
+  for (std::size_t i = 0; i < static_cast<std::size_t>(rows.size()); ++i) {
+    for (std::size_t k = 0; k < stored_width; ++k) targets[i * width + static_cast<std::size_t>(group.target_places[k])] = stored[i * stored_width + k];
+  }
+}
+
 /// Replaces labels by the numbers of the model's classes.
 void rename_labels(const hdf5::File& file, const GroupSchema& group, Range rows, std::int32_t* labels) {
   for (std::int64_t i = 0; i < rows.size(); ++i) {
@@ -225,7 +236,7 @@ void RowBlock::read(const hdf5::File& file, const GroupSchema& group, Range rows
     const Range part{first, std::min((first / step + 1) * step, rows.last)};  // aligned with the file's chunks
     read_features(file, group, part);
     if (targets_ != nullptr) {
-      read_numbers(file, group.targets_path(), part, target_size_, targets_ + offset(part.first) * target_size_);
+      read_targets(file, group, part, targets_ + offset(part.first) * target_size_);
     }
     first = part.last;
   }
@@ -247,7 +258,7 @@ bool RowBlock::share_answer(Range rows, AnswerComparison& answers) const {
 
 bool share_answer(const hdf5::File& file, const GroupSchema& group, Range rows, AnswerComparison& answers) {
   constexpr std::int64_t kRowsAtATime = 4096;
-  const auto size = group.has_labels ? std::size_t{1} : static_cast<std::size_t>(group.target_size);
+  const std::size_t size = group.has_labels ? 1 : group.stored_targets();
   const std::string path = group.has_labels ? group.labels_path() : group.targets_path();
   std::vector<float> values(size * static_cast<std::size_t>(std::min(rows.size(), kRowsAtATime)));
   for (std::int64_t first = rows.first; first < rows.last; first += kRowsAtATime) {

@@ -8,6 +8,7 @@
 
 #include "recipe/recipe_file.hpp"
 #include "unisono/base/errors.hpp"
+#include "unisono/data/label_names.hpp"
 
 namespace unisono::data {
 namespace {
@@ -264,6 +265,21 @@ void read_classes(const hdf5::File& file, SetSchema& set) {
   }
 }
 
+void read_label_names(const hdf5::File& file, SetSchema& set) {
+  if (!file.has_attribute("", "label_names")) return;
+  set.label_names = file.read_attribute<std::vector<std::string>>("", "label_names");
+  if (const std::string problem = problem_of_labels(set.label_names); !problem.empty()) {
+    fail(file, "", fmt::format("has the attribute label_names, but {}; correct it", problem));
+  }
+  for (const auto& group : set.groups) {
+    if (!group || group->target_size == 0 || group->target_size == std::ssize(set.label_names)) continue;
+    fail(file, group->targets_path(),
+         fmt::format("holds {} for each example, but the file's attribute label_names names {}; give each label a "
+                     "column of 0 and 1",
+                     count_of(group->target_size, "value"), count_of(std::ssize(set.label_names), "label")));
+  }
+}
+
 void check_groups(const hdf5::File& file, const SetSchema& set, const SchemaRules& rules) {
   const bool any = set.groups[0] || set.groups[1] || set.groups[2];
   if (any && (set.group(Split::train) || !rules.needs_training)) return;
@@ -359,6 +375,7 @@ SetSchema read_schema(const hdf5::File& file, const SchemaRules& rules) {
   check_alike(file, set, rules);
   check_complete(file, set);
   read_classes(file, set);
+  if (!rules.ignores_answers) read_label_names(file, set);
   set.feature_names = read_feature_names(file, set.any_group());
   check_meaning(file, set);
   return set;

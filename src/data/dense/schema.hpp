@@ -27,18 +27,24 @@ struct GroupSchema {
   float scale = 1, offset = 0;
   bool has_labels = false;
   bool has_weights = false;    ///< weights of the examples' losses, for training
-  Index target_size = 0;       ///< values of a target in the file; 0 where there are none
+  Index target_size = 0;       ///< values of a target; 0 where there are none
   bool channels_last = false;  ///< images are stored as [height, width, channels]
   bool raw = false;            ///< whether rows are the recipe's unencoded columns, with NaN for missing values
   std::shared_ptr<const Encoder> encoder = {};  ///< of the recipe's columns; null: stored values are the features
   std::shared_ptr<const EncodedPictures> pictures = {};  ///< in place of features; null: there are features
   std::vector<std::int32_t> classes = {};  ///< the model's class for each stored label, or −1; empty: the label itself
   std::vector<std::string> class_names = {};  ///< names of the stored labels, parallel to `classes`
+  /// For each stored target, the number of the model's label that it is; empty: they are stored as the model has them.
+  std::vector<Index> target_places = {};
 
   std::string features_path() const { return name + (pictures ? "/pictures" : "/features"); }
   std::string labels_path() const { return name + "/labels"; }
   std::string targets_path() const { return name + "/targets"; }
   std::string weights_path() const { return name + "/weights"; }
+  /// Values of a target in the file.
+  std::size_t stored_targets() const {
+    return target_places.empty() ? static_cast<std::size_t>(target_size) : target_places.size();
+  }
   std::string class_text(std::size_t label) const {
     return label < class_names.size() ? "'" + class_names[label] + "'" : std::to_string(label);
   }
@@ -54,6 +60,7 @@ struct SetSchema {
   std::array<std::optional<GroupSchema>, 3> groups;  ///< by Split
   std::optional<std::int64_t> classes;               ///< if the file states it
   std::vector<std::string> class_names;
+  std::vector<std::string> label_names;    ///< of the targets, if they are several labels; see label_names.hpp
   Recipe recipe;                           ///< empty: there is none
   std::vector<std::string> feature_names;  ///< if the file states them
 

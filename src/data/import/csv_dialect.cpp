@@ -17,12 +17,6 @@ namespace {
 
 bool is_blank(char c) { return c == ' ' || c == '\t'; }
 
-std::string_view trim(std::string_view text) {
-  while (!text.empty() && is_blank(text.front())) text.remove_prefix(1);
-  while (!text.empty() && is_blank(text.back())) text.remove_suffix(1);
-  return text;
-}
-
 /// Reads a field in quotes; `at` is behind the first, and then behind the last. False where there is none.
 bool read_quoted(const std::string& text, std::size_t& at, std::string& field) {
   for (field.clear(); at < text.size(); ++at) {
@@ -246,7 +240,7 @@ void split_line(const LineReader& line, const std::string& text, char delimiter,
       fields.push_back(quoted);
     } else {
       const std::size_t end = std::min(blanks ? text.find_first_of(" \t", at) : text.find(delimiter, at), text.size());
-      fields.emplace_back(trim(std::string_view(text).substr(at, end - at)));
+      fields.emplace_back(without_blanks(std::string_view(text).substr(at, end - at)));
       at = end;
     }
     if (at >= text.size()) return;

@@ -8,13 +8,11 @@
 #include <cctype>
 #include <filesystem>
 #include <optional>
-#include <set>
 #include <span>
 #include <string_view>
 
 #include "images/picture_reader.hpp"
 #include "import/rows.hpp"
-#include "import/text_table.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/base/printable.hpp"
 #include "unisono/base/raw_file.hpp"
@@ -100,16 +98,6 @@ std::vector<fs::path> folders_of(const fs::path& folder) {
   return folders;
 }
 
-std::optional<Split> split_of(const std::string& name) {
-  const auto found = std::ranges::find(kSplitNames, name, &SplitName::name);
-  return found == kSplitNames.end() ? std::nullopt : std::optional(found->split);
-}
-
-Split split_of_row(const LineReader& line, const std::string& name) {
-  if (const std::optional<Split> split = split_of(name)) return *split;
-  line.fail(fmt::format("'{}' is no split; there are train, val (or valid, validation) and test", name));
-}
-
 /// Adds the pictures of a folder with a folder for each class. \param defines whether it says which classes there are
 void add_classes(const fs::path& folder, const fs::path& root, Split split, bool defines, PictureFolder& found) {
   for (const fs::directory_entry& entry : entries_of(folder)) {
@@ -137,6 +125,11 @@ void add_classes(const fs::path& folder, const fs::path& root, Split split, bool
 }
 
 }  // namespace
+
+std::optional<Split> split_of(const std::string& name) {
+  const auto found = std::ranges::find(kSplitNames, name, &SplitName::name);
+  return found == kSplitNames.end() ? std::nullopt : std::optional(found->split);
+}
 
 PictureFolder list_classes(const std::string& folder) {
   const fs::path root(folder);
@@ -170,38 +163,6 @@ PictureFolder list_classes(const std::string& folder) {
     throw DataError(
         fmt::format("{}: has no folders with JPEG or PNG files; each class needs a folder of its own", folder));
   }
-  return found;
-}
-
-PictureFolder list_table(const std::string& folder, const ImagesOptions& options) {
-  const fs::path root(folder);
-  if (!is_folder(root)) throw DataError(folder + ": is not a folder");
-  TextTable table(
-      options.list,
-      {.text = options.file_column, .label = options.label_column, .item = "file", .text_option = "file-column"});
-  PictureFolder found{.is_divided = !options.split_column.empty()};
-  std::vector<std::vector<std::string>> splits;
-  if (found.is_divided) splits = table.columns("split-column", {options.split_column});
-  TextClasses classes(options.label_column);
-  std::vector<std::string> labels;
-  std::set<std::string> names;
-  table.read([&](const LineReader& line, const std::string& name, const std::string& label) {
-    const fs::path path = root / name;
-    std::error_code ignored;
-    if (!options.skips_damaged && !fs::is_regular_file(path, ignored)) {
-      fail_at(line, table.text(),
-              path.string() + " is no file; correct the table, or leave such files out with --skip-damaged");
-    }
-    if (!names.insert(name).second) fail_at(line, table.text(), name + " is listed twice; remove one of the lines");
-    PictureFile file{.path = path.string(), .name = name};
-    if (found.is_divided) file.split = split_of_row(line, splits[found.files.size()].front());
-    found.files.push_back(std::move(file));
-    classes.note(line, label);
-    labels.push_back(label);
-  });
-  classes.number();
-  found.classes = classes.names();
-  for (std::size_t i = 0; i < labels.size(); ++i) found.files[i].label = classes.number_of(labels[i]);
   return found;
 }
 

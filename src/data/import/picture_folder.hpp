@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,24 +17,29 @@ struct PictureFile {
   std::string path;         ///< as it is opened
   std::string name;         ///< below the folder
   std::int64_t label = -1;  ///< number of its class; −1: none
+  std::vector<std::int64_t> labels = {};  ///< where there may be several: their numbers
   Split split = Split::train;
 };
 
 /// The pictures of a folder, in the order of their names.
 struct PictureFolder {
-  std::vector<std::string> classes = {};  ///< in alphabetical order
+  std::vector<std::string> classes = {};  ///< in alphabetical order, or in that of the columns of a table
+  bool several_labels = false;            ///< whether a picture may be of several of them
   std::vector<PictureFile> files = {};
   bool is_divided = false;                 ///< whether folders or a table say what is for training, validation and test
   std::vector<std::string> left_out = {};  ///< names of files that are no pictures, by their ends
   std::string unlabelled = {};  ///< why pictures have no labels, though some could; empty: they have, or none could
 };
 
+/// The split that is called train, val (or valid, validation) or test; nothing for other names.
+std::optional<Split> split_of(const std::string& name);
+
 /// A folder with a folder for each class, maybe below train, val and test. Pictures may lie in further folders below.
 /// Names that begin with a dot are left out. \throws DataError where it has no such layout
 PictureFolder list_classes(const std::string& folder);
 
 /// The files of a folder that a table names, with their classes. \throws ConfigError for a column that is not there,
-/// DataError naming the line of a file that is not there, or of a split with another name
+/// DataError naming the line of a file that is not there, of a split with another name, or of labels that are none
 PictureFolder list_table(const std::string& folder, const ImagesOptions& options);
 
 /// All pictures below a folder, or one file, to which a model is applied. Where all lie in folders that are named like

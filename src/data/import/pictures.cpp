@@ -10,6 +10,7 @@
 #include "import/raw_formats.hpp"
 #include "import/set_writer.hpp"
 #include "import/spill.hpp"
+#include "recipe/encoder.hpp"
 #include "recipe/recipe_file.hpp"
 #include "unisono/base/errors.hpp"
 
@@ -18,8 +19,31 @@ namespace {
 
 constexpr const char* kSkipping = "; --skip-damaged leaves such files out";
 
+/// Of pictures of several labels each: 0 or 1 for each of them.
+void write_several_labels(const std::string& group, const std::vector<PictureFile>& files, std::size_t labels,
+                          SetWriter& writer) {
+  constexpr std::size_t kAtOnce = 4096;
+  const std::string path = group + "/targets";
+  writer.file().create<std::uint8_t>(path, {files.size(), labels});
+  for (std::size_t first = 0; first < files.size(); first += kAtOnce) {
+    const std::size_t count = std::min(kAtOnce, files.size() - first);
+    std::vector<std::uint8_t> rows(count * labels);
+    for (std::size_t i = 0; i < count; ++i) {
+      for (const std::int64_t label : files[first + i].labels) rows[i * labels + static_cast<std::size_t>(label)] = 1;
+    }
+    writer.file().write_rows(path, first, count, rows.data());
+  }
+}
+
+/// The classes that pictures may be of.
+struct PictureClasses {
+  std::vector<std::string> names;
+  bool are_several = false;  ///< whether a picture may be of several
+};
+
 /// The labels of a group's pictures, where there are any, and the names of their files.
-void write_labels_and_names(const std::string& group, const std::vector<PictureFile>& files, SetWriter& writer) {
+void write_labels_and_names(const std::string& group, const std::vector<PictureFile>& files, const PictureClasses& classes,
+                            SetWriter& writer) {
   std::vector<std::int32_t> labels;
   std::vector<std::string> names;
   for (const PictureFile& file : files) {
@@ -27,13 +51,15 @@ void write_labels_and_names(const std::string& group, const std::vector<PictureF
     names.push_back(file.name);
   }
   if (files.front().label >= 0) writer.file().write(group + "/labels", labels);
+  if (classes.are_several) write_several_labels(group, files, classes.names.size(), writer);
   writer.file().write_strings(group + "/files", names);
 }
 
 /// Images of one form that are set aside until it is known how many there are of each group.
 class ImagesAside {
  public:
-  ImagesAside(const ImageForm& form, const std::string& output) : form_(form), spilled_(output) {}
+  ImagesAside(const ImageForm& form, PictureClasses classes, const std::string& output)
+      : form_(form), classes_(std::move(classes)), spilled_(output) {}
 
   void add(const PictureFile& file, const std::vector<std::uint8_t>& image) {
     spilled_.append(std::span<const std::uint8_t>(image));
@@ -59,7 +85,7 @@ class ImagesAside {
     shape.insert(shape.end(), {form_.height, form_.width});
     writer.create_features<std::uint8_t>(group, std::ssize(files), shape);
     writer.scale_to_one(group);
-    write_labels_and_names(group, files, writer);
+    write_labels_and_names(group, files, classes_, writer);
   }
 
   void write_images(SetWriter& writer) {
@@ -74,6 +100,7 @@ class ImagesAside {
   }
 
   ImageForm form_;
+  PictureClasses classes_;
   SpillFile spilled_;
   std::vector<PictureFile> kept_;
 };
@@ -81,7 +108,8 @@ class ImagesAside {
 /// Groups that hold the bytes of the files, which are written as they come.
 class EncodedWriter {
  public:
-  EncodedWriter(const std::vector<PictureFile>& files, SetWriter& writer) : writer_(writer) {
+  EncodedWriter(const std::vector<PictureFile>& files, PictureClasses classes, SetWriter& writer)
+      : classes_(std::move(classes)), writer_(writer) {
     std::array<std::uint64_t, 3> bytes{};
     for (const PictureFile& file : files) bytes[static_cast<std::size_t>(file.split)] += size_of_file(file.path);
     for (const Split split : kSplits) {
@@ -109,7 +137,7 @@ class EncodedWriter {
       const Group& group = groups_[static_cast<std::size_t>(split)];
       if (group.files.empty()) continue;
       writer_.file().write(path_of(split, "ends"), group.ends);
-      write_labels_and_names(std::string(name_of(split)), group.files, writer_);
+      write_labels_and_names(std::string(name_of(split)), group.files, classes_, writer_);
       all.insert(all.end(), group.files.begin(), group.files.end());
     }
     return all;
@@ -130,6 +158,7 @@ class EncodedWriter {
     return error ? 0 : size;  // reading it says what is wrong
   }
 
+  PictureClasses classes_;
   SetWriter& writer_;
   std::array<Group, 3> groups_;
 };
@@ -151,35 +180,51 @@ std::vector<std::string> notes_on(const PictureFolder& folder, const std::vector
   return notes;
 }
 
+/// On classes that no training picture has. \param path of the set
+std::vector<std::string> warnings_on(const PictureFolder& folder, const ClassCounts& counts, const std::string& path) {
+  if (!folder.several_labels) return counts.warnings(path, folder.classes, "picture");
+  std::vector<std::string> untrained;
+  for (std::size_t k = 0; k < folder.classes.size(); ++k) {
+    if (counts.of(Split::train, k) == 0) untrained.push_back(folder.classes[k]);
+  }
+  if (untrained.empty()) return {};
+  const std::string what = untrained.size() == 1 ? "the label" : "the labels";
+  return {fmt::format("{}: no training picture has {} {}", path, what, listed(untrained))};
+}
+
 std::int64_t count_of_split(const std::vector<PictureFile>& files, Split split) {
   return std::ranges::count(files, split, &PictureFile::split);
 }
 
-void write_form(const ImageForm& form, const std::vector<std::string>& classes, SetWriter& writer) {
-  writer.file().write_attribute("", "class_names", classes);
+void write_form(const ImageForm& form, const PictureClasses& classes, SetWriter& writer) {
+  writer.file().write_attribute("", classes.are_several ? "label_names" : "class_names", classes.names);
   write_recipe(writer.file(), {.images = form});
 }
 
+PictureClasses picture_classes(const PictureFolder& folder) {
+  return {.names = folder.classes, .are_several = folder.several_labels};
+}
+
 /// \return the pictures that are not damaged
-std::vector<PictureFile> write_images(const std::vector<PictureFile>& files, const ImagesOptions& options,
-                                      SetWriter& writer, std::vector<std::string>& damaged) {
-  ImagesAside images(options.form, writer.output());
-  damaged = read_pictures(files, options.skips_damaged, kSkipping, to_images(options.form),
-                          [&](std::size_t i, const auto& image) { images.add(files[i], image); });
+std::vector<PictureFile> write_images(const PictureFolder& found, const ImagesOptions& options, SetWriter& writer,
+                                      std::vector<std::string>& damaged) {
+  ImagesAside images(options.form, picture_classes(found), writer.output());
+  damaged = read_pictures(found.files, options.skips_damaged, kSkipping, to_images(options.form),
+                          [&](std::size_t i, const auto& image) { images.add(found.files[i], image); });
   if (!images.kept().empty()) images.write(writer);
   return images.kept();
 }
 
-std::vector<PictureFile> write_encoded(const std::vector<PictureFile>& files, const ImagesOptions& options,
-                                       SetWriter& writer, std::vector<std::string>& damaged) {
-  EncodedWriter pictures(files, writer);
+std::vector<PictureFile> write_encoded(const PictureFolder& found, const ImagesOptions& options, SetWriter& writer,
+                                       std::vector<std::string>& damaged) {
+  EncodedWriter pictures(found.files, picture_classes(found), writer);
   const auto check = [&](std::vector<std::uint8_t> bytes, const std::string& path) {
     check_picture(bytes, path);
     if (options.verifies) to_images(options.form)(bytes, path);
     return bytes;
   };
-  damaged = read_pictures(files, options.skips_damaged, kSkipping, check,
-                          [&](std::size_t i, const auto& picture) { pictures.add(files[i], picture); });
+  damaged = read_pictures(found.files, options.skips_damaged, kSkipping, check,
+                          [&](std::size_t i, const auto& picture) { pictures.add(found.files[i], picture); });
   return pictures.finish();
 }
 
@@ -203,40 +248,43 @@ ImportSummary import_images(const std::string& folder, const ImagesOptions& opti
   if (!found.is_divided) divide(found.files, options);
   SetWriter writer(output);
   std::vector<std::string> damaged;
-  const std::vector<PictureFile> kept = options.encoded ? write_encoded(found.files, options, writer, damaged)
-                                                        : write_images(found.files, options, writer, damaged);
+  const std::vector<PictureFile> kept = options.encoded ? write_encoded(found, options, writer, damaged)
+                                                        : write_images(found, options, writer, damaged);
   if (count_of_split(kept, Split::train) == 0) {
     const std::string why = damaged.empty()
                                 ? "there are no pictures for training; the column of the splits says 'train' nowhere"
                                 : "all pictures for training are damaged, such as " + damaged.front();
     throw DataError(fmt::format("{}: {}", options.list.empty() ? folder : options.list, why));
   }
-  write_form(options.form, found.classes, writer);
+  write_form(options.form, picture_classes(found), writer);
   writer.finish();
   ClassCounts counts(found.classes.size());
-  for (const PictureFile& file : kept) counts.add(file.split, file.label);
+  for (const PictureFile& file : kept) {
+    counts.add(file.split, file.label);
+    for (const std::int64_t label : file.labels) counts.add(file.split, label);
+  }
   ImportSummary summary{.path = output.path,
                         .train = count_of_split(kept, Split::train),
                         .validation = count_of_split(kept, Split::validation),
                         .test = count_of_split(kept, Split::test),
                         .shape = {options.form.channels(), options.form.height, options.form.width},
-                        .classes = std::ssize(found.classes),
+                        .classes = found.several_labels ? 0 : std::ssize(found.classes),
+                        .several_labels = found.several_labels ? std::ssize(found.classes) : 0,
                         .warnings = notes_on(found, damaged)};
-  for (std::string& warning : counts.warnings(output.path, found.classes, "picture")) {
-    summary.warnings.push_back(std::move(warning));
-  }
+  for (std::string& warning : warnings_on(found, counts, output.path)) summary.warnings.push_back(std::move(warning));
   return summary;
 }
 
 std::string write_raw_pictures(const std::string& path, const Preprocessing& trained, const ImportOutput& output) {
   const ImageForm& form = *trained.recipe.images;
+  const bool are_several = !trained.label_names.empty();
   const PictureFolder found = list_pictures(path, trained.class_names);
   SetWriter writer(output);
-  ImagesAside images(form, output.path);
+  ImagesAside images(form, {.names = trained.class_names}, output.path);
   read_pictures(found.files, /*skips_damaged=*/false, "; remove or replace it", to_images(form),
                 [&](std::size_t i, const auto& image) { images.add(found.files[i], image); });
   images.write(writer);
-  write_form(form, trained.class_names, writer);
+  write_form(form, {are_several ? trained.label_names : trained.class_names, are_several}, writer);
   writer.finish();
   return found.unlabelled;
 }

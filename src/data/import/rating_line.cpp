@@ -20,11 +20,6 @@ using Columns = std::array<std::optional<std::size_t>, kRatingColumns.size()>;
 constexpr std::string_view kRatingBlanks = " \t";
 constexpr auto kRatingPlace = static_cast<std::size_t>(RatingColumn::rating);
 
-std::string_view without_blanks(std::string_view text) {
-  const std::size_t begin = std::min(text.find_first_not_of(kRatingBlanks), text.size());
-  return text.substr(begin, text.find_last_not_of(kRatingBlanks) + 1 - begin);
-}
-
 /// Takes a field in quotes from the front of a text, if a delimiter or the text's end follows its last quote.
 bool take_quoted(std::string_view& text, std::string_view delimiter, RatingFields& fields) {
   if (!text.starts_with('"')) return false;

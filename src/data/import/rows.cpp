@@ -384,6 +384,12 @@ std::unique_ptr<ByteSource> as_utf8(std::unique_ptr<ByteSource> source, Encoding
   return std::make_unique<Latin1Bytes>(std::move(source));
 }
 
+std::string_view without_blanks(std::string_view text) {
+  constexpr std::string_view kBlanks = " \t";
+  const std::size_t begin = std::min(text.find_first_not_of(kBlanks), text.size());
+  return text.substr(begin, text.find_last_not_of(kBlanks) + 1 - begin);
+}
+
 std::string not_utf8(char byte) {
   return fmt::format(
       "the byte 0x{:02X} is not part of a UTF-8 character; if the file is in Latin-1, set --encoding latin1",

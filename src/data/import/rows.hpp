@@ -158,6 +158,9 @@ std::size_t find_invalid_utf8(std::string_view text);
 /// where they do not. \param rounding by how much float32 moves one of them at most
 std::string lost_in_float_text(double low, double high, double rounding);
 
+/// A text without the blanks and tabs at its ends.
+std::string_view without_blanks(std::string_view text);
+
 /// What is wrong with such a byte, and what to do.
 std::string not_utf8(char byte);
 

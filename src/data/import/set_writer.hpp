@@ -132,6 +132,7 @@ class ClassCounts {
   void add(Split split, std::int64_t label) {
     if (label >= 0) ++counts_[static_cast<std::size_t>(split)][static_cast<std::size_t>(label)];
   }
+  std::int64_t of(Split split, std::size_t label) const { return counts_[static_cast<std::size_t>(split)][label]; }
   /// On classes that the training group does not have. \param path of the set \param unit "row", "example"
   std::vector<std::string> warnings(const std::string& path, const std::vector<std::string>& names,
                                     const std::string& unit) const;

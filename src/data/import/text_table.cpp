@@ -19,7 +19,7 @@ bool is_number(const std::string& name) {
 }  // namespace
 
 TextTable::TextTable(const std::string& path, const TextColumns& wanted)
-    : open_(text_of(path, wanted.form.encoding)), item_(wanted.item) {
+    : open_(text_of(path, wanted.form.encoding)), item_(wanted.item), allows_no_label_(wanted.allows_no_label) {
   dialect_ = detect_dialect(open_, wanted.form, is_number(wanted.text) ? Header::no : Header::yes);
   columns_ = name_columns(open_, dialect_);
   if (wanted.trained && !place_of_column(columns_, wanted.text)) {
@@ -46,6 +46,13 @@ std::size_t TextTable::column_of(const std::string& option, const std::string& n
 
 void TextTable::read(
     const std::function<void(const LineReader& line, const std::string& text, const std::string& label)>& visit) {
+  read_fields([&](const LineReader& line, const std::vector<std::string>& fields) {
+    visit(line, fields[text_], label_ ? fields[*label_] : "");
+  });
+}
+
+void TextTable::read_fields(
+    const std::function<void(const LineReader& line, const std::vector<std::string>& fields)>& visit) {
   read_rows(*open_(), csv_rows(dialect_, fmt::format("rows with {}s", item_)),
             [&](const LineReader& line, const auto& fields) {
               const std::string& text = fields[text_];
@@ -54,11 +61,12 @@ void TextTable::read(
               if (const std::size_t at = find_invalid_utf8(text); at != std::string::npos) {
                 fail_at(line, columns_[text_], not_utf8(text[at]));
               }
-              if (label_ && is_missing(fields[*label_], dialect_.form)) {
+              const bool may_lack_it = !label_ || (allows_no_label_ && fields[*label_].empty());
+              if (!may_lack_it && is_missing(fields[*label_], dialect_.form)) {
                 fail_at(line, columns_[*label_],
                         fmt::format("the class is missing ('{}'); fill it in, or leave out the row", fields[*label_]));
               }
-              visit(line, text, label_ ? fields[*label_] : "");
+              visit(line, fields);
             });
 }
 

@@ -15,7 +15,8 @@ namespace unisono::data {
 struct TextColumns {
   std::string text, label;  ///< label: empty: there is none
   TableForm form = {};
-  bool trained = false;  ///< a model was trained on columns of these names; the one of the classes may be missing
+  bool allows_no_label = false;  ///< whether the cell of the classes may be empty
+  bool trained = false;          ///< a model was trained on columns of these names; the one of the classes may be missing
   // For messages: what the texts are, and the option that names their column.
   std::string item = "text", text_option = "text-column";
 };
@@ -32,6 +33,14 @@ class TextTable {
   void read(
       const std::function<void(const LineReader& line, const std::string& text, const std::string& label)>& visit);
 
+  /// Likewise visit(line, fields) with all of a row's fields, for columns that `column_of` knows.
+  void read_fields(const std::function<void(const LineReader& line, const std::vector<std::string>& fields)>& visit);
+
+  /// The place of a column among the fields. \param option that names it, for messages \throws ConfigError for a column
+  /// that is not there, DataError where several have the name
+  std::size_t column_of(const std::string& option, const std::string& name) const;
+  const CsvColumn& column(std::size_t place) const { return columns_[place]; }
+
   /// The values of some columns, row by row, whatever is in them: [rows][names].
   /// \throws ConfigError for a column that is not there
   std::vector<std::vector<std::string>> columns(const std::string& option, const std::vector<std::string>& names) const;
@@ -43,10 +52,9 @@ class TextTable {
   Recipe recipe() const;
 
  private:
-  std::size_t column_of(const std::string& option, const std::string& name) const;
-
   OpenText open_;
   std::string item_;
+  bool allows_no_label_;
   CsvDialect dialect_;
   std::vector<CsvColumn> columns_;
   std::size_t text_ = 0;

@@ -309,6 +309,7 @@ std::string to_json(const Preprocessing& preprocessing) {
                {"bytes", preprocessing.bytes},
                {"scale", preprocessing.scale},
                {"offset", preprocessing.offset}};
+  if (!preprocessing.label_names.empty()) json["label_names"] = preprocessing.label_names;
   if (!preprocessing.untrained_classes.empty()) json["untrained_classes"] = preprocessing.untrained_classes;
   if (preprocessing.tokenizer) json["tokenizer"] = tokenizer_json(*preprocessing.tokenizer);
   return json.dump();
@@ -322,6 +323,7 @@ Preprocessing preprocessing_from_json(const std::string& text, const std::string
     read.recipe = recipe_of(json.at("recipe"));
     for (const Json& column : json.at("columns")) read.columns.push_back(column_of(column));
     json.at("class_names").get_to(read.class_names);
+    if (json.contains("label_names")) json.at("label_names").get_to(read.label_names);
     json.at("feature_names").get_to(read.feature_names);
     json.at("bytes").get_to(read.bytes);
     json.at("scale").get_to(read.scale);

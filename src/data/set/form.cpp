@@ -71,6 +71,7 @@ Preprocessing described_by(const SetSchema& schema) {
   Preprocessing own;
   own.recipe = schema.recipe;
   own.class_names = schema.class_names;
+  own.label_names = schema.label_names;
   own.feature_names = schema.feature_names;
   own.bytes = !group.raw && group.storage == Storage::uint8;
   own.scale = group.scale;
@@ -99,6 +100,26 @@ void rename_classes(SetPlan& plan, const Preprocessing& trained) {
     if (!group || !group->has_labels) continue;
     group->classes = classes;
     group->class_names = plan.schema.class_names;
+  }
+}
+
+/// The model's labels have other numbers in the set. Labels that the set does not name have no column there.
+void place_targets(SetPlan& plan, const Preprocessing& trained) {
+  const std::vector<std::string>& stored = plan.schema.label_names;
+  const std::vector<std::int32_t> places = classes_of(trained.label_names, stored);
+  if (places.empty()) return;
+  if (const auto unknown = std::ranges::find(places, -1); unknown != places.end()) {
+    throw DataError(
+        fmt::format("{}: has the label '{}', which the model was not trained on; leave this column of the targets out",
+                    plan.schema.path, stored[static_cast<std::size_t>(unknown - places.begin())]));
+  }
+  for (const std::string& name : trained.label_names) {
+    if (std::ranges::count(stored, name) == 0) plan.info.absent_labels.push_back(name);
+  }
+  for (auto& group : plan.schema.groups) {
+    if (!group || group->target_size == 0) continue;
+    group->target_places.assign(places.begin(), places.end());
+    group->target_size = std::ssize(trained.label_names);
   }
 }
 
@@ -159,7 +180,9 @@ void settle_form(SetPlan& plan, const hdf5::File& file, const Preprocessing* tra
     }
     agreement.all_do([&] { install(schema, plan.preprocessing); });
   }
-  if (trained != nullptr) rename_classes(plan, *trained);
+  if (trained == nullptr) return;
+  rename_classes(plan, *trained);
+  place_targets(plan, *trained);
 }
 
 namespace {
